@@ -1,0 +1,44 @@
+# The project's entry points. `make` alone lists them.
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test bench docs lint fuzz clean
+
+CARGO := scripts/cargo.sh
+# Where cargo builds, and where our own results go.
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+BENCH := $(CARGO) run --quiet --release -p barewire-cli --bin barewire -- bench all
+
+help: ## list what there is to make
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## check the toolchain; as root on Debian or Ubuntu install what is missing
+	@scripts/setup.sh
+
+demo: setup ## measure the network against its rivals, quickly, and draw a page
+	@mkdir -p $(TARGET)/demo
+	$(BENCH) --quick --html $(TARGET)/demo/index.html --json $(TARGET)/demo/results.json
+	@echo
+	@echo "The page: $(abspath $(TARGET))/demo/index.html"
+
+test: setup ## every check: format, lints, tidy, tests, model checking, docs
+	@scripts/test.sh
+
+bench: setup ## the full measurements, as json, csv and a page
+	@mkdir -p $(TARGET)/bench
+	$(BENCH) --json $(TARGET)/bench/results.json --csv $(TARGET)/bench/results.csv --html $(TARGET)/bench/index.html
+	@echo
+	@echo "The page: $(abspath $(TARGET))/bench/index.html"
+
+docs: setup ## the reference of every crate
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+	@echo "The reference: $(abspath $(TARGET))/doc/barewire/index.html"
+
+lint: setup ## only the fast checks: format, lints, tidy (and licences, with cargo-deny)
+	@scripts/test.sh format clippy tidy
+	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check licenses; \
+	else echo "licences not checked: cargo-deny is not installed"; fi
+
+fuzz: ## fuzz every target for a minute (FUZZ_SECONDS=60)
+	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),60)
+
+clean: ## remove everything that was built
+	$(CARGO) clean

@@ -1,0 +1,245 @@
+//! Settings of nodes, listeners and connections, with their limits.
+
+use std::time::Duration;
+
+use barewire_fabric::frame::{RING_BYTES_MAX, RING_BYTES_MIN, ring_bytes_valid};
+use barewire_sys::process::Credentials;
+
+use crate::error::{Error, Result};
+
+/// Longest name, in bytes.
+pub const NAME_BYTES_MAX: usize = 80;
+/// Most application data in a connection request, in bytes.
+pub const REQUEST_DATA_BYTES_MAX: usize = 4096;
+/// Longest out-of-band message, in bytes.
+pub const OUT_OF_BAND_BYTES_MAX: usize = 4096;
+
+/// How long to spin before sleeping, where something is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spin {
+    /// Sleep at once.
+    Never,
+    /// Never sleep: a processor is given to waiting.
+    Forever,
+    /// Exactly this long.
+    For(Duration),
+    /// At most this long, less while it does not pay; not at all with one processor.
+    Adaptive {
+        /// The longest; `None`: what a sleep and a wake-up cost on this machine.
+        at_most: Option<Duration>,
+    },
+}
+
+/// Settings of a [`Node`](crate::Node).
+#[derive(Clone, Debug)]
+pub struct NodeConfig {
+    /// How long to spin before sleeping.
+    pub spin: Spin,
+    /// Bytes of each connection's receive ring: a power of two. The memory of a
+    /// connection is this plus 64 bytes at each of its two ends, touched as it is used.
+    pub ring_bytes: usize,
+    /// Longest message that will be received.
+    pub message_bytes_max: usize,
+    /// Most connections open at a time.
+    pub connections_max: u32,
+    /// Most apertures that one peer may have granted to this node at a time.
+    pub granted_apertures_max: u32,
+    /// Bulk transfers that may be outstanding.
+    pub bulk_max: u32,
+    /// Connection requests of one listener that may wait to be accepted.
+    pub backlog_max: u32,
+}
+
+impl Default for NodeConfig {
+    fn default() -> NodeConfig {
+        NodeConfig {
+            spin: Spin::Adaptive { at_most: None },
+            ring_bytes: 4096,
+            message_bytes_max: 16 << 20,
+            connections_max: 131_072,
+            granted_apertures_max: 1024,
+            bulk_max: 64,
+            backlog_max: 1024,
+        }
+    }
+}
+
+impl NodeConfig {
+    pub(crate) fn check(&self) -> Result<()> {
+        check_ring(self.ring_bytes)?;
+        check_message_max(self.message_bytes_max)?;
+        let max = 200_000;
+        if !(1..=max).contains(&self.connections_max) {
+            return Err(Error::OutOfLimits {
+                what: "connections_max",
+                value: u64::from(self.connections_max),
+                min: 1,
+                max: u64::from(max),
+            });
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn check_ring(ring_bytes: usize) -> Result<()> {
+    if ring_bytes_valid(ring_bytes) {
+        return Ok(());
+    }
+    Err(Error::OutOfLimits {
+        what: "ring_bytes (a power of two)",
+        value: ring_bytes as u64,
+        min: RING_BYTES_MIN as u64,
+        max: RING_BYTES_MAX as u64,
+    })
+}
+
+pub(crate) fn check_data(data: &[u8]) -> Result<()> {
+    if data.len() <= REQUEST_DATA_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Error::OutOfLimits {
+        what: "length of the data of a connection request",
+        value: data.len() as u64,
+        min: 0,
+        max: REQUEST_DATA_BYTES_MAX as u64,
+    })
+}
+
+pub(crate) fn check_message_max(message_bytes_max: usize) -> Result<()> {
+    let max = 1 << 31;
+    if (1..=max).contains(&message_bytes_max) {
+        return Ok(());
+    }
+    Err(Error::OutOfLimits {
+        what: "message_bytes_max",
+        value: message_bytes_max as u64,
+        min: 1,
+        max: max as u64,
+    })
+}
+
+/// Who may connect. By default the listener's own user only.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    users: Vec<u32>,
+    groups: Vec<u32>,
+    anyone: bool,
+}
+
+impl Policy {
+    /// The listener's own user only.
+    #[must_use]
+    pub fn same_user() -> Policy {
+        Policy::default()
+    }
+
+    /// Everybody who can see the name: any user in this network namespace.
+    #[must_use]
+    pub fn anyone() -> Policy {
+        Policy {
+            anyone: true,
+            ..Policy::default()
+        }
+    }
+
+    /// Allows a user as well.
+    #[must_use]
+    pub fn and_user(mut self, uid: u32) -> Policy {
+        self.users.push(uid);
+        self
+    }
+
+    /// Allows the members of a group as well.
+    #[must_use]
+    pub fn and_group(mut self, gid: u32) -> Policy {
+        self.groups.push(gid);
+        self
+    }
+
+    /// Whether someone with these credentials and supplementary groups may connect to a
+    /// listener of user `own_uid`.
+    #[must_use]
+    pub fn allows(&self, own_uid: u32, who: &Credentials, groups: &[u32]) -> bool {
+        self.anyone
+            || who.uid == own_uid
+            || self.users.contains(&who.uid)
+            || self.groups.contains(&who.gid)
+            || groups.iter().any(|gid| self.groups.contains(gid))
+    }
+}
+
+/// Settings of a listener.
+#[derive(Clone, Debug, Default)]
+pub struct ListenOptions {
+    /// Who may connect.
+    pub policy: Policy,
+}
+
+/// Settings of one connection, on the connecting side.
+#[derive(Clone, Debug)]
+pub struct ConnectOptions {
+    /// How long to try, waiting for the name to appear if `wait_for_name`.
+    pub timeout: Duration,
+    /// Whether to wait for a name that nobody listens under yet.
+    pub wait_for_name: bool,
+    /// The user whose name it is and who must hold it; `None`: our own.
+    pub owner: Option<u32>,
+    /// Handed to the listener with the request, at most [`REQUEST_DATA_BYTES_MAX`].
+    pub data: Vec<u8>,
+    /// Bytes of our receive ring; `None`: as the node's.
+    pub ring_bytes: Option<usize>,
+}
+
+impl Default for ConnectOptions {
+    fn default() -> ConnectOptions {
+        ConnectOptions {
+            timeout: Duration::from_secs(5),
+            wait_for_name: true,
+            owner: None,
+            data: Vec::new(),
+            ring_bytes: None,
+        }
+    }
+}
+
+/// The socket name under which `name` of user `owner` is listened to.
+pub(crate) fn socket_name(owner: u32, name: &str) -> Result<Vec<u8>> {
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || name.bytes().any(|b| b == 0) {
+        return Err(Error::BadName {
+            name: name.to_owned(),
+            max: NAME_BYTES_MAX,
+        });
+    }
+    Ok(format!("barewire/1/{owner}/{name}").into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_allow_whom_they_name() {
+        let who = |uid, gid| Credentials { pid: 1, uid, gid };
+        assert!(Policy::same_user().allows(5, &who(5, 9), &[]));
+        assert!(!Policy::same_user().allows(5, &who(6, 9), &[]));
+        assert!(
+            !Policy::same_user().allows(5, &who(0, 0), &[]),
+            "root neither"
+        );
+        assert!(Policy::anyone().allows(5, &who(6, 9), &[]));
+        let some = Policy::same_user().and_user(7).and_group(100);
+        assert!(some.allows(5, &who(7, 9), &[]));
+        assert!(some.allows(5, &who(6, 100), &[]));
+        assert!(some.allows(5, &who(6, 9), &[4, 100]));
+        assert!(!some.allows(5, &who(6, 9), &[4]));
+    }
+
+    #[test]
+    fn names_are_checked() {
+        assert!(socket_name(0, "").is_err());
+        assert!(socket_name(0, "a\0b").is_err());
+        assert!(socket_name(0, &"x".repeat(NAME_BYTES_MAX + 1)).is_err());
+        let longest = socket_name(u32::MAX, &"x".repeat(NAME_BYTES_MAX)).unwrap();
+        assert!(longest.len() <= 107, "fits an abstract socket address");
+    }
+}

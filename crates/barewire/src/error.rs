@@ -1,0 +1,230 @@
+//! What can go wrong, whose fault it is, and what to do about it.
+
+use barewire_fabric::Violation;
+use barewire_fabric::aperture::AccessError;
+use barewire_shm::watch::ArmError;
+use barewire_sys::{BadDescriptor, SysError};
+
+pub use barewire_sys::process::Credentials;
+
+/// The result of a call in this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Whose fault an error is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The caller asked for something that can not be done; the call can be mended.
+    Caller,
+    /// The peer left, died, refused or broke the protocol.
+    Peer,
+    /// The machine: a limit, memory, a missing kernel feature.
+    Environment,
+}
+
+/// How a peer broke the protocol. The connection (or, for a breach on the control
+/// channel, the whole link) has been closed for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Misconduct {
+    /// In the ring or the control line of one connection.
+    #[error("{0}")]
+    Ring(#[from] Violation),
+    /// On the control channel of the link.
+    #[error("{0}")]
+    Control(&'static str),
+    /// By a descriptor it passed.
+    #[error("passed an unusable descriptor: {0}")]
+    Descriptor(#[from] BadDescriptor),
+}
+
+/// An error of the network.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A name is empty, too long, or has a zero byte.
+    #[error("`{name}` is no name: 1 to {max} bytes, none of them zero")]
+    BadName {
+        /// The name.
+        name: String,
+        /// Longest name allowed, in bytes.
+        max: usize,
+    },
+    /// Somebody listens under the name already.
+    #[error("the name `{name}` is taken by {holder}; stop that process or choose another name")]
+    NameTaken {
+        /// The name.
+        name: String,
+        /// Who holds it, as far as it can be told.
+        holder: String,
+    },
+    /// Nobody listens under the name.
+    #[error(
+        "nobody listens as `{name}` for user {owner}; start the listener (in the same network \
+         namespace), or let the connection wait for the name"
+    )]
+    NoSuchName {
+        /// The name.
+        name: String,
+        /// The user whose name it would be.
+        owner: u32,
+    },
+    /// The process that holds the name belongs to somebody else than was expected.
+    #[error(
+        "the name `{name}` is held by process {pid} of user {found}, expected user {expected}: \
+         not connecting to it"
+    )]
+    WrongOwner {
+        /// The name.
+        name: String,
+        /// Process that holds it.
+        pid: i32,
+        /// Its user.
+        found: u32,
+        /// The user expected.
+        expected: u32,
+    },
+    /// The other side refused the connection.
+    #[error("connection refused: {reason}")]
+    Refused {
+        /// Its reason.
+        reason: String,
+    },
+    /// The time allowed has passed.
+    #[error("timed out")]
+    Timeout,
+    /// A value is outside what is allowed.
+    #[error("{what} is {value}, allowed are {min} to {max}")]
+    OutOfLimits {
+        /// Which value.
+        what: &'static str,
+        /// What was asked for.
+        value: u64,
+        /// Least allowed.
+        min: u64,
+        /// Most allowed.
+        max: u64,
+    },
+    /// Something there may only be so many of.
+    #[error("no more than {limit} {what}; release some, or raise the limit in the configuration")]
+    LimitReached {
+        /// What of.
+        what: &'static str,
+        /// How many.
+        limit: u64,
+    },
+    /// A message is longer than the receiver takes.
+    #[error("message of {len_bytes} bytes; the receiver takes at most {max_bytes}")]
+    TooLong {
+        /// Its length.
+        len_bytes: u64,
+        /// The receiver's limit.
+        max_bytes: u64,
+    },
+    /// The buffer is too small for the message, which stays in the queue.
+    #[error("the message has {needed_bytes} bytes and the buffer only {buffer_bytes}")]
+    BufferTooSmall {
+        /// Length of the message.
+        needed_bytes: usize,
+        /// Length of the buffer.
+        buffer_bytes: usize,
+    },
+    /// The peer has finished sending, and everything it sent has been received.
+    #[error("the peer has finished sending")]
+    Finished,
+    /// The peer has stopped receiving: what is sent now would never be read.
+    #[error("the peer has stopped receiving")]
+    PeerDeaf,
+    /// The peer closed the connection or its node in an orderly way.
+    #[error("the peer has gone")]
+    PeerGone,
+    /// The peer's process died (or turned into another program).
+    #[error("the peer, process {pid}, has died")]
+    PeerDied {
+        /// Its process id, 0 if it can not be seen from here.
+        pid: i32,
+    },
+    /// The peer broke the protocol; the connection is closed.
+    #[error("the peer broke the protocol: {0}")]
+    PeerMisbehaved(Misconduct),
+    /// This side closed its half already, or a long message was given up half-sent.
+    #[error("this side of the connection is closed")]
+    Closed,
+    /// The process was forked: the child can not use its parent's connections.
+    #[error("made before fork(): a child process needs a node of its own")]
+    Forked,
+    /// An access to an aperture was refused.
+    #[error("{0}")]
+    Access(#[from] AccessError),
+    /// A tripwire could not be set.
+    #[error("{0}")]
+    Arm(#[from] ArmError),
+    /// The system refused something.
+    #[error("{0}")]
+    System(#[from] SysError),
+}
+
+impl Error {
+    /// Whose fault it is.
+    #[must_use]
+    pub fn fault(&self) -> Fault {
+        match self {
+            Error::BadName { .. }
+            | Error::NameTaken { .. }
+            | Error::OutOfLimits { .. }
+            | Error::LimitReached { .. }
+            | Error::TooLong { .. }
+            | Error::BufferTooSmall { .. }
+            | Error::Closed
+            | Error::Forked
+            | Error::Arm(_)
+            | Error::Access(
+                AccessError::OutOfRange { .. }
+                | AccessError::Misaligned { .. }
+                | AccessError::ReadOnly,
+            ) => Fault::Caller,
+            Error::NoSuchName { .. }
+            | Error::WrongOwner { .. }
+            | Error::Refused { .. }
+            | Error::Timeout
+            | Error::Finished
+            | Error::PeerDeaf
+            | Error::PeerGone
+            | Error::PeerDied { .. }
+            | Error::PeerMisbehaved(_)
+            | Error::Access(_) => Fault::Peer,
+            Error::System(_) => Fault::Environment,
+        }
+    }
+}
+
+impl From<Violation> for Error {
+    fn from(violation: Violation) -> Error {
+        Error::PeerMisbehaved(Misconduct::Ring(violation))
+    }
+}
+
+impl From<BadDescriptor> for Error {
+    fn from(bad: BadDescriptor) -> Error {
+        Error::PeerMisbehaved(Misconduct::Descriptor(bad))
+    }
+}
+
+impl From<Error> for std::io::Error {
+    fn from(error: Error) -> std::io::Error {
+        use std::io::ErrorKind;
+        let kind = match &error {
+            Error::NoSuchName { .. } | Error::Refused { .. } => ErrorKind::ConnectionRefused,
+            Error::NameTaken { .. } => ErrorKind::AddrInUse,
+            Error::WrongOwner { .. } => ErrorKind::PermissionDenied,
+            Error::Timeout => ErrorKind::TimedOut,
+            Error::PeerDeaf => ErrorKind::BrokenPipe,
+            Error::PeerDied { .. } | Error::PeerGone | Error::PeerMisbehaved(_) => {
+                ErrorKind::ConnectionReset
+            }
+            Error::Finished => ErrorKind::UnexpectedEof,
+            Error::Closed => ErrorKind::NotConnected,
+            _ if error.fault() == Fault::Caller => ErrorKind::InvalidInput,
+            _ => ErrorKind::Other,
+        };
+        std::io::Error::new(kind, error)
+    }
+}

@@ -1,0 +1,328 @@
+//! What the message and the stream view of a connection have in common, for each half.
+
+use std::sync::Arc;
+
+use barewire_fabric::ring::{RingReceiver, RingSender};
+use barewire_fabric::{MessageReceiver, Violation};
+use barewire_shm::Window;
+use barewire_shm::counters::{Counter, QueueCounter, SlotCounters};
+
+use crate::config::OUT_OF_BAND_BYTES_MAX;
+use crate::connection::{ConnectionShared, DEAF, FINISHED};
+use crate::control::Message;
+use crate::error::{Error, Result};
+use crate::shared::{Shared, Step};
+
+type Out = RingSender<Window, Window>;
+type In = RingReceiver<Window, Window>;
+
+/// The sending half, but for how bytes become frames.
+pub(crate) struct TxSide {
+    pub node: Arc<Shared>,
+    pub common: Arc<ConnectionShared>,
+    counters: Option<SlotCounters>,
+    messages: u64,
+    bytes: u64,
+    full: u64,
+    bells: u64,
+    closed: bool,
+    failed: Option<Error>,
+}
+
+impl TxSide {
+    pub fn new(
+        node: Arc<Shared>,
+        common: Arc<ConnectionShared>,
+        counters: Option<SlotCounters>,
+    ) -> TxSide {
+        TxSide {
+            node,
+            common,
+            counters,
+            messages: 0,
+            bytes: 0,
+            full: 0,
+            bells: 0,
+            closed: false,
+            failed: None,
+        }
+    }
+
+    /// Why the connection is down, if so.
+    #[inline]
+    pub fn check(&self) -> Result<()> {
+        self.common.link.check()
+    }
+
+    /// Why nothing can be sent, if so.
+    #[inline]
+    pub fn check_sending(&self, ring: &Out) -> Result<()> {
+        self.check()?;
+        if self.closed || ring.peer_deaf() {
+            return Err(self.why_not());
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn why_not(&self) -> Error {
+        match &self.failed {
+            Some(error) => error.clone(),
+            None if self.closed => Error::Closed,
+            None => Error::PeerDeaf,
+        }
+    }
+
+    /// Counts what was published and rings the receiver if it wants.
+    #[inline]
+    pub fn sent(&mut self, ring: &Out, messages: u64, bytes: usize) {
+        self.bell(ring);
+        self.messages += messages;
+        self.bytes += bytes as u64;
+        if let Some(counters) = &self.counters {
+            counters.store(Counter::MessagesOut, self.messages);
+            counters.store(Counter::BytesOut, self.bytes);
+        }
+    }
+
+    #[inline]
+    pub fn bell(&mut self, ring: &Out) {
+        if ring.must_ring(&*self.common.link) {
+            self.common.link.ring(self.common.far_source);
+            self.bells += 1;
+            if let Some(counters) = &self.counters {
+                counters.store(Counter::Bells, self.bells);
+            }
+        }
+    }
+
+    #[cold]
+    pub fn was_full(&mut self) {
+        self.full += 1;
+        if let Some(counters) = &self.counters {
+            counters.store(Counter::Full, self.full);
+        }
+    }
+
+    /// The peer broke the protocol on this connection: ends it.
+    #[cold]
+    pub fn violated(&mut self, violation: Violation) -> Error {
+        self.node.counters.add(QueueCounter::Violations, 1);
+        let error = Error::from(violation);
+        self.failed = Some(error.clone());
+        self.closed = true;
+        self.common.say(FINISHED | DEAF);
+        error
+    }
+
+    /// Nothing more will be sent.
+    pub fn close(&mut self) {
+        self.closed = true;
+        self.common.say(FINISHED);
+    }
+
+    /// Sleep is near: has the receiver ring when it returns credit. The attempt to send
+    /// has to be made again after this.
+    #[cold]
+    pub fn arm(&mut self, ring: &mut Out, next_bytes: usize) {
+        self.was_full();
+        // What it finds, impossible credit included, the attempt finds too.
+        let _ = ring.arm(&*self.common.link, next_bytes);
+    }
+
+    pub fn stop_waiting(&self, ring: &mut Out) {
+        ring.disarm();
+    }
+
+    pub fn send_out_of_band(&self, data: &[u8]) -> Result<bool> {
+        self.check()?;
+        if data.len() > OUT_OF_BAND_BYTES_MAX {
+            return Err(Error::OutOfLimits {
+                what: "length of an out-of-band message",
+                value: data.len() as u64,
+                min: 0,
+                max: OUT_OF_BAND_BYTES_MAX as u64,
+            });
+        }
+        let mut state = self.node.state();
+        let Some((link, connection)) = state.route(self.common.number) else {
+            return Err(Error::PeerGone);
+        };
+        if state.peers[link].congested() {
+            return Ok(false);
+        }
+        let message = Message::OutOfBand { connection, data };
+        state.send(&self.node, link, &message, &[]);
+        Ok(true)
+    }
+}
+
+impl Drop for TxSide {
+    fn drop(&mut self) {
+        if self.node.check_fork().is_ok() {
+            self.common.say(FINISHED);
+            drop_half(&self.node, &self.common, self.counters.as_ref());
+        }
+    }
+}
+
+impl core::fmt::Debug for TxSide {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("TxSide")
+            .field("connection", &self.common.number)
+            .field("messages", &self.messages)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The receiving half, but for how frames become bytes.
+pub(crate) struct RxSide {
+    pub node: Arc<Shared>,
+    pub common: Arc<ConnectionShared>,
+    counters: Option<SlotCounters>,
+    messages: u64,
+    bytes: u64,
+    failed: Option<Error>,
+}
+
+impl RxSide {
+    pub fn new(
+        node: Arc<Shared>,
+        common: Arc<ConnectionShared>,
+        counters: Option<SlotCounters>,
+    ) -> RxSide {
+        RxSide {
+            node,
+            common,
+            counters,
+            messages: 0,
+            bytes: 0,
+            failed: None,
+        }
+    }
+
+    /// The ring was found empty. `true` if it is to be tried again; an error if nothing
+    /// will come any more.
+    #[inline]
+    pub fn nothing(&mut self, queue: &mut MessageReceiver<Window, Window>) -> Result<bool> {
+        if let Some(ended) = self.ended(queue.ring()) {
+            // What was published before the end is visible now, if it was not before.
+            if queue.maybe_ready() {
+                return Ok(true);
+            }
+            let cut_off = queue.cut_off() && ended == Error::Finished;
+            return Err(if cut_off { Error::PeerGone } else { ended });
+        }
+        self.common.set_taking(false);
+        Ok(false)
+    }
+
+    /// Why nothing will be published any more, if so.
+    #[inline]
+    pub fn ended(&self, ring: &In) -> Option<Error> {
+        if ring.peer_finished() {
+            return Some(Error::Finished);
+        }
+        self.common
+            .link
+            .check()
+            .err()
+            .or_else(|| self.failed.clone())
+    }
+
+    /// The breach of the protocol that ended this half, if one did.
+    #[inline]
+    pub fn check_failed(&self) -> Result<()> {
+        match &self.failed {
+            None => Ok(()),
+            Some(error) => Err(error.clone()),
+        }
+    }
+
+    /// Whether the link is down.
+    pub fn is_down(&self) -> bool {
+        !self.common.link.is_up() || self.failed.is_some()
+    }
+
+    /// Credit was told to the sender: rings it if it waits for the room.
+    #[inline]
+    pub fn credit_told(&self, ring: &In) {
+        if ring.must_ring(&*self.common.link) {
+            self.common.link.ring(self.common.far_source);
+        }
+    }
+
+    /// Counts what was taken; `told` says whether that told credit.
+    #[inline]
+    pub fn received(&mut self, ring: &In, told: bool, bytes: usize) {
+        if told {
+            self.credit_told(ring);
+        }
+        self.common.set_taking(true);
+        self.messages += 1;
+        self.bytes += bytes as u64;
+        if let Some(counters) = &self.counters {
+            counters.store(Counter::MessagesIn, self.messages);
+            counters.store(Counter::BytesIn, self.bytes);
+        }
+    }
+
+    /// The peer broke the protocol on this connection: ends it. The error stays, because
+    /// the ring is not advanced.
+    #[cold]
+    pub fn violated(&mut self, violation: Violation) -> Error {
+        if let Some(error) = &self.failed {
+            return error.clone();
+        }
+        self.node.counters.add(QueueCounter::Violations, 1);
+        let error = Error::from(violation);
+        self.failed = Some(error.clone());
+        self.common.say(FINISHED | DEAF);
+        error
+    }
+
+    /// One step of waiting for something to come.
+    pub fn step(&mut self, ring: &mut In, step: Step) {
+        match step {
+            Step::Spin if self.common.is_armed() => {
+                ring.disarm();
+                self.common.set_armed(false);
+                if self.common.list() {
+                    self.node.note_disarmed(&self.common);
+                }
+            }
+            Step::Arm if !self.common.is_armed() => {
+                self.common.set_armed(true);
+                ring.arm(&*self.common.link);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Drop for RxSide {
+    fn drop(&mut self) {
+        if self.node.check_fork().is_ok() {
+            self.common.say(DEAF);
+            drop_half(&self.node, &self.common, self.counters.as_ref());
+        }
+    }
+}
+
+impl core::fmt::Debug for RxSide {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("RxSide")
+            .field("connection", &self.common.number)
+            .field("messages", &self.messages)
+            .finish_non_exhaustive()
+    }
+}
+
+fn drop_half(node: &Shared, common: &ConnectionShared, counters: Option<&SlotCounters>) {
+    if common.half_gone() {
+        if let Some(counters) = counters {
+            counters.close();
+        }
+        node.state().drop_handle(node, common.number);
+    }
+}

@@ -1,0 +1,33 @@
+//! A user-level network: programs on one Linux host talk through shared memory, without
+//! the kernel on the data path.
+#![forbid(unsafe_code)]
+
+mod aperture;
+mod arena;
+mod bulk;
+pub mod config;
+mod connection;
+mod control;
+mod error;
+mod event;
+mod exports;
+mod half;
+mod link;
+mod node;
+mod peer;
+mod shared;
+mod state;
+mod stream;
+mod tripwire;
+mod wait;
+
+pub use aperture::{Aperture, ApertureConfig, RemoteAperture};
+pub use barewire_fabric::Violation;
+pub use barewire_fabric::aperture::{AccessError, Action, Memory, Mode, Rights};
+pub use config::{ConnectOptions, ListenOptions, NodeConfig, Policy, Spin};
+pub use connection::{Connection, Message, Receiver, Reservation, Sender, SharedSender};
+pub use error::{Credentials, Error, Fault, Misconduct, Result};
+pub use event::{ConnectionId, Event};
+pub use node::{Listener, Node, Request};
+pub use stream::{Stream, StreamReader, StreamWriter};
+pub use tripwire::Tripwire;

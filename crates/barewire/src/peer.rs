@@ -1,0 +1,1010 @@
+//! The control channel to one peer: greeting, opening and closing connections, death.
+//!
+//! Whatever a peer says is checked before it is used. A breach closes the link and names
+//! what was wrong; it touches no other link.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use barewire_fabric::doorbell::{PAGE_BYTES, SOURCES_MAX};
+use barewire_fabric::frame::{region_bytes, ring_bytes_valid};
+use barewire_shm::counters::QueueCounter;
+use barewire_shm::{Region, Window};
+use barewire_sys::memory::{Access, Memfd, PeerAccess};
+use barewire_sys::process::Credentials;
+use barewire_sys::socket::{Received, Sent, Socket};
+use barewire_sys::wake::{EventFd, Interest};
+
+use crate::aperture::Granted;
+use crate::arena::{Arena, SEGMENTS_MAX};
+use crate::config::{ConnectOptions, Policy, check_data, check_ring, socket_name};
+use crate::control::{FLAG_MEMBARRIER, MESSAGE_BYTES_MAX, Message, RegionRef, RejectCode, VERSION};
+use crate::error::{Error, Misconduct, Result};
+use crate::event::{ConnectionId, Event};
+use crate::link::{Link, Status};
+use crate::shared::Shared;
+use crate::state::{Far, Pending, Phase, Source, State, Token};
+
+/// Control messages read from one socket before the others get a turn.
+const MESSAGES_PER_TURN: usize = 256;
+/// Messages that may wait for a peer that does not read.
+const OUTBOX_MAX: usize = 300_000;
+/// Peers that may have connected and not yet said who they are.
+const GREETING_MAX: usize = 256;
+/// Largest segment of a peer's arena.
+const PEER_SEGMENT_BYTES_MAX: u64 = 1 << 30;
+
+type Checked<T = ()> = Result<T, Misconduct>;
+
+enum Stage {
+    /// Neither hello has been exchanged in full.
+    Greeting,
+    Up(Arc<Link>),
+    /// What was received before may still be taken.
+    Down(Option<Arc<Link>>),
+}
+
+/// What a node keeps of one peer.
+pub(crate) struct Peer {
+    pub generation: u32,
+    socket: Option<Arc<Socket>>,
+    credentials: Credentials,
+    pidfd: Option<OwnedFd>,
+    stage: Stage,
+    initiator: bool,
+    /// The bit by which the peer announces control messages.
+    source: u32,
+    /// The bit by which we do.
+    far_source: u32,
+    pub arena: Arena,
+    segments: Vec<Region>,
+    outbox: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
+    /// Connections that refer to this peer.
+    pub connections: u32,
+    /// Connections that wait for the greeting to be over.
+    waiting: Vec<u32>,
+    node_id: Option<[u64; 2]>,
+    name: Option<(u32, String)>,
+    /// Who may connect, if we are the listener.
+    policy: Policy,
+    /// Apertures of the peer's that we hold, by its numbers.
+    pub granted: Granted,
+}
+
+impl Peer {
+    pub fn credentials(&self) -> Credentials {
+        self.credentials
+    }
+
+    pub fn link(&self) -> Option<Arc<Link>> {
+        match &self.stage {
+            Stage::Up(link) => Some(Arc::clone(link)),
+            Stage::Down(link) => link.clone(),
+            Stage::Greeting => None,
+        }
+    }
+
+    pub fn uid(&self) -> Option<u32> {
+        Some(self.credentials.uid)
+    }
+
+    /// Whether messages wait because the peer does not read them.
+    pub fn congested(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+
+    pub fn say_goodbye(&self) {
+        if let Some(socket) = &self.socket {
+            // If it does not get through, the peer learns of it by the hang-up.
+            let _ = socket.send(&Message::Bye.encode(), &[]);
+        }
+        if let Stage::Up(link) = &self.stage {
+            link.close(Status::Left, None);
+        }
+    }
+}
+
+impl State {
+    fn add_peer(
+        &mut self,
+        shared: &Shared,
+        socket: Socket,
+        credentials: Credentials,
+        initiator: bool,
+    ) -> Result<usize> {
+        self.peer_generation = self.peer_generation.wrapping_add(1);
+        let generation = self.peer_generation;
+        let index = self.peers.vacant_key();
+        let token = Token::Socket(index, generation).pack();
+        shared.epoll.add(&socket, token, Interest::READ)?;
+        let pidfd = socket.peer_pidfd();
+        if let Some(pidfd) = &pidfd {
+            let token = Token::Death(index, generation).pack();
+            shared.epoll.add(pidfd, token, Interest::READ)?;
+        }
+        let source = self.add_source(Source::Link(index))?;
+        self.peers.insert(Peer {
+            generation,
+            socket: Some(Arc::new(socket)),
+            credentials,
+            pidfd,
+            stage: Stage::Greeting,
+            initiator,
+            source,
+            far_source: 0,
+            arena: Arena::default(),
+            segments: Vec::new(),
+            outbox: VecDeque::new(),
+            connections: 0,
+            waiting: Vec::new(),
+            node_id: None,
+            name: None,
+            policy: Policy::default(),
+            granted: Granted::default(),
+        });
+        shared.counters.add(QueueCounter::Links, 1);
+        Ok(index)
+    }
+
+    /// Takes what waits at a listening socket.
+    pub fn accept_sockets(&mut self, shared: &Shared, listener: usize) {
+        for _ in 0..MESSAGES_PER_TURN {
+            let Some(entry) = self.listeners.get(listener) else {
+                return;
+            };
+            // Out of descriptors, say: it stays pending, and is tried again.
+            let Ok(Some(socket)) = entry.socket.accept() else {
+                return;
+            };
+            let policy = entry.policy.clone();
+            let Ok(credentials) = socket.peer_credentials() else {
+                continue;
+            };
+            if !admits(&policy, shared, &socket, &credentials) {
+                let refusal = Message::Reject {
+                    connection: 0,
+                    code: RejectCode::Policy,
+                    reason: "not allowed by the listener's policy",
+                };
+                let _ = socket.send(&refusal.encode(), &[]);
+                continue;
+            }
+            self.limit_greeters(shared);
+            if let Ok(index) = self.add_peer(shared, socket, credentials, false) {
+                self.peers[index].policy = policy;
+            }
+        }
+    }
+
+    /// Makes room when too many have connected without saying hello: the oldest goes.
+    fn limit_greeters(&mut self, shared: &Shared) {
+        let greeting = |p: &Peer| matches!(p.stage, Stage::Greeting) && !p.initiator;
+        let greeters = self.peers.iter().filter(|(_, p)| greeting(p));
+        if greeters.clone().count() < GREETING_MAX {
+            return;
+        }
+        let oldest = greeters.min_by_key(|(_, p)| p.generation).map(|(i, _)| i);
+        if let Some(index) = oldest {
+            self.close_peer(shared, index, Status::Left, None);
+        }
+    }
+
+    fn say_hello(&mut self, shared: &Shared, index: usize) -> Result<()> {
+        let (uid, source) = {
+            let peer = &self.peers[index];
+            (peer.credentials.uid, peer.source)
+        };
+        let page = self
+            .domain_descriptor(uid)?
+            .try_clone_to_owned()
+            .map_err(|_| descriptors_exhausted())?;
+        let flags = if shared.membarrier {
+            FLAG_MEMBARRIER
+        } else {
+            0
+        };
+        let hello = Message::Hello {
+            version: VERSION,
+            node_id: shared.node_id,
+            flags,
+            source,
+        };
+        // A foreign user gets no eventfd of ours to fill up; it wakes us by the socket,
+        // as we wake it.
+        if uid == shared.own.uid {
+            let fds = [page.as_fd(), shared.eventfd.as_fd()];
+            self.send(shared, index, &hello, &fds);
+        } else {
+            self.send(shared, index, &hello, &[page.as_fd()]);
+        }
+        Ok(())
+    }
+
+    /// Sends a control message, now or when the peer has read others.
+    pub fn send(
+        &mut self,
+        shared: &Shared,
+        index: usize,
+        message: &Message<'_>,
+        fds: &[BorrowedFd<'_>],
+    ) {
+        let Some(peer) = self.peers.get_mut(index) else {
+            return;
+        };
+        let Some(socket) = peer.socket.clone() else {
+            return;
+        };
+        let bytes = message.encode();
+        if peer.outbox.is_empty() {
+            match socket.send(&bytes, fds) {
+                Ok(Sent::Done) => {
+                    if let Stage::Up(link) = &peer.stage {
+                        link.ring(peer.far_source);
+                    }
+                    return;
+                }
+                Ok(Sent::WouldBlock) => {}
+                // The hang-up will be seen when the socket is read.
+                Err(_) => return,
+            }
+        }
+        if peer.outbox.len() >= OUTBOX_MAX {
+            let reason = Misconduct::Control("does not read its control channel");
+            self.close_peer(shared, index, Status::Misbehaved, Some(reason));
+            return;
+        }
+        let owned: Option<Vec<OwnedFd>> =
+            fds.iter().map(|fd| fd.try_clone_to_owned().ok()).collect();
+        // Without descriptors to keep, the message can not wait; the peer would misread
+        // everything after it, so the link ends here.
+        let Some(owned) = owned else {
+            self.close_peer(shared, index, Status::Left, None);
+            return;
+        };
+        peer.outbox.push_back((bytes, owned));
+        if peer.outbox.len() == 1 {
+            let token = Token::Socket(index, peer.generation).pack();
+            let _ = shared.epoll.modify(&*socket, token, Interest::READ_WRITE);
+        }
+    }
+
+    /// Sends what waited for the peer to read.
+    pub fn flush(&mut self, shared: &Shared, index: usize) {
+        let Some(peer) = self.peers.get_mut(index) else {
+            return;
+        };
+        let Some(socket) = peer.socket.clone() else {
+            return;
+        };
+        while let Some((bytes, fds)) = peer.outbox.front() {
+            let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
+            match socket.send(bytes, &fds) {
+                Ok(Sent::Done) => drop(peer.outbox.pop_front()),
+                Ok(Sent::WouldBlock) => break,
+                Err(_) => return,
+            }
+        }
+        if let Stage::Up(link) = &peer.stage {
+            link.ring(peer.far_source);
+        }
+        if peer.outbox.is_empty() {
+            let token = Token::Socket(index, peer.generation).pack();
+            let _ = shared.epoll.modify(&*socket, token, Interest::READ);
+        }
+    }
+
+    pub fn announce_segments(&mut self, shared: &Shared, index: usize) -> Result<()> {
+        while let Some((number, len_bytes, fd)) = self.peers[index].arena.unannounced() {
+            let fd = fd
+                .try_clone_to_owned()
+                .map_err(|_| descriptors_exhausted())?;
+            let message = Message::Segment { number, len_bytes };
+            self.send(shared, index, &message, &[fd.as_fd()]);
+        }
+        Ok(())
+    }
+
+    /// Reads what a peer has sent.
+    pub fn read_socket(&mut self, shared: &Shared, index: usize) {
+        for _ in 0..MESSAGES_PER_TURN {
+            let Some(socket) = self.peers.get(index).and_then(|p| p.socket.clone()) else {
+                return;
+            };
+            let mut buffer = [0; MESSAGE_BYTES_MAX];
+            let mut fds = Vec::new();
+            let read = match socket.recv(&mut buffer, &mut fds) {
+                Ok(Received::Message(len)) => &buffer[..len],
+                Ok(Received::WouldBlock) => return,
+                Ok(Received::Hangup) | Err(_) => {
+                    self.peer_died(shared, index);
+                    return;
+                }
+                Ok(Received::Truncated) => {
+                    let reason = Misconduct::Control("message too long or too many descriptors");
+                    self.misbehaved(shared, index, reason);
+                    return;
+                }
+            };
+            let handled = match Message::parse(read) {
+                Some(message) => self.handle(shared, index, message, fds),
+                None => Err(Misconduct::Control("not a message")),
+            };
+            if let Err(reason) = handled {
+                self.misbehaved(shared, index, reason);
+                return;
+            }
+        }
+        // More may be left; it is announced again by epoll, or found here.
+        self.pending_read(index);
+    }
+
+    fn pending_read(&mut self, index: usize) {
+        if let Some(peer) = self.peers.get(index) {
+            let source = peer.source;
+            if let Some(domain) = self.own_ring() {
+                barewire_fabric::doorbell::ring(domain, source);
+            }
+        }
+    }
+
+    fn misbehaved(&mut self, shared: &Shared, index: usize, reason: Misconduct) {
+        shared.counters.add(QueueCounter::Violations, 1);
+        self.close_peer(shared, index, Status::Misbehaved, Some(reason));
+    }
+
+    /// The peer's process is gone. What it sent before is read first.
+    pub fn peer_died(&mut self, shared: &Shared, index: usize) {
+        let socket = self.peers.get(index).and_then(|p| p.socket.clone());
+        let mut died = true;
+        if let Some(socket) = socket {
+            let mut buffer = [0; MESSAGE_BYTES_MAX];
+            let mut fds = Vec::new();
+            while let Ok(Received::Message(len)) = socket.recv(&mut buffer, &mut fds) {
+                let fds = core::mem::take(&mut fds);
+                let Some(message) = Message::parse(&buffer[..len]) else {
+                    break;
+                };
+                died &= message != Message::Bye;
+                if self.handle(shared, index, message, fds).is_err() {
+                    break;
+                }
+            }
+        }
+        if died && self.peers.get(index).is_some_and(|p| p.socket.is_some()) {
+            shared.counters.add(QueueCounter::Deaths, 1);
+        }
+        self.close_peer(shared, index, Status::Died, None);
+    }
+
+    /// Ends a link: nothing is sent or received on it any more. What lies in the rings
+    /// can still be taken.
+    pub fn close_peer(
+        &mut self,
+        shared: &Shared,
+        index: usize,
+        status: Status,
+        misconduct: Option<Misconduct>,
+    ) {
+        let Some(peer) = self.peers.get_mut(index) else {
+            return;
+        };
+        let Some(socket) = peer.socket.take() else {
+            return;
+        };
+        shared.counters.sub(QueueCounter::Links, 1);
+        let _ = shared.epoll.remove(&*socket);
+        if let Some(pidfd) = peer.pidfd.take() {
+            let _ = shared.epoll.remove(&pidfd);
+        }
+        peer.outbox.clear();
+        peer.waiting.clear();
+        let link = peer.link();
+        peer.stage = Stage::Down(link.clone());
+        let (uid, node_id, name) = (peer.credentials.uid, peer.node_id, peer.name.take());
+        let pid = peer.credentials.pid;
+        let error = if let Some(link) = link {
+            if status == Status::Left {
+                let _ = socket.send(&Message::Bye.encode(), &[]);
+            }
+            link.close(status, misconduct);
+            link.reason()
+        } else {
+            match (status, misconduct) {
+                (_, Some(misconduct)) => Error::PeerMisbehaved(misconduct),
+                (Status::Died, None) => Error::PeerDied { pid },
+                _ => Error::PeerGone,
+            }
+        };
+        let granted = core::mem::take(&mut self.peers[index].granted);
+        granted.owner_gone();
+        if node_id.is_some_and(|id| self.by_node_id.get(&id) == Some(&index)) {
+            self.by_node_id.retain(|_, at| *at != index);
+        }
+        if name.is_some_and(|name| self.by_name.get(&name) == Some(&index)) {
+            self.by_name.retain(|_, at| *at != index);
+        }
+        self.sweep(uid);
+        self.exports.forget_link(index);
+        self.end_connections(shared, index, &error);
+        let source = self.peers.get(index).map(|p| p.source);
+        if let Some(source) = source {
+            self.free_source(source);
+        }
+        // The slot is kept until the last connection that refers to it is gone.
+        self.forget_peer_if_done(index);
+    }
+
+    fn end_connections(&mut self, shared: &Shared, index: usize, error: &Error) {
+        let numbers: Vec<u32> = self
+            .connections
+            .iter()
+            .filter(|(_, c)| c.link == index)
+            .map(|(number, _)| number as u32)
+            .collect();
+        for number in numbers {
+            let entry = &mut self.connections[number as usize];
+            entry.peer_detached = true;
+            match entry.phase {
+                Phase::Opening => self.opening_failed(number, error.clone()),
+                Phase::Requested | Phase::Abandoned => entry.handle_gone = true,
+                Phase::Open => {
+                    self.push_ready(number);
+                    self.report_closed(number);
+                }
+            }
+            self.free_if_done(shared, number);
+        }
+    }
+
+    fn opening_failed(&mut self, number: u32, error: Error) {
+        let entry = &mut self.connections[number as usize];
+        entry.failure = Some(error);
+        entry.peer_detached = true;
+        entry.far = None;
+        if entry.announce {
+            let serial = entry.serial;
+            self.pending
+                .push_back(Pending::Connected { number, serial });
+        }
+    }
+
+    pub fn forget_peer_if_done(&mut self, index: usize) {
+        let done = |p: &Peer| p.connections == 0 && p.socket.is_none();
+        if self.peers.get(index).is_some_and(done) {
+            self.peers.remove(index);
+        }
+    }
+
+    fn handle(
+        &mut self,
+        shared: &Shared,
+        index: usize,
+        message: Message<'_>,
+        fds: Vec<OwnedFd>,
+    ) -> Checked {
+        let peer = self.peers.get(index).ok_or(Misconduct::Control("closed"))?;
+        let greeting = matches!(peer.stage, Stage::Greeting);
+        match message {
+            Message::Hello { .. } if greeting => self.hello(shared, index, &message, fds),
+            Message::Reject { code, reason, .. } if greeting => {
+                self.refused_at_once(shared, index, code, reason);
+                Ok(())
+            }
+            Message::Bye => {
+                self.close_peer(shared, index, Status::Left, None);
+                Ok(())
+            }
+            _ if greeting => Err(Misconduct::Control("spoke before saying hello")),
+            Message::Hello { .. } => Err(Misconduct::Control("said hello twice")),
+            Message::Segment { number, len_bytes } => self.segment(index, number, len_bytes, fds),
+            Message::Open {
+                connection,
+                region,
+                source,
+                message_bytes_max,
+                name,
+                data,
+            } => {
+                let (far_window, ring_bytes) = self.peer_region(index, &region)?;
+                let far = Far {
+                    number: connection,
+                    window: far_window,
+                    ring_bytes,
+                    source: checked_source(source)?,
+                    message_bytes_max,
+                };
+                self.opened(shared, index, far, name, data);
+                Ok(())
+            }
+            Message::Accept { .. } => self.accepted(shared, index, &message),
+            Message::Reject {
+                connection,
+                code,
+                reason,
+            } => self.rejected(shared, index, connection, code, reason),
+            Message::Detach { connection } => self.detached(shared, index, connection),
+            Message::Abandon { connection } => {
+                self.abandoned(shared, index, connection);
+                Ok(())
+            }
+            Message::Grant { .. } => match shared.me.upgrade() {
+                Some(node) => self.granted(&node, index, &message, fds),
+                None => Ok(()),
+            },
+            Message::Release { aperture } => {
+                self.exports.released(aperture, index);
+                Ok(())
+            }
+            Message::Revoke { aperture } => {
+                self.peers[index].granted.revoked(aperture);
+                Ok(())
+            }
+            Message::OutOfBand { connection, data } => self.out_of_band(index, connection, data),
+            Message::Wake => Ok(()),
+        }
+    }
+
+    fn hello(
+        &mut self,
+        shared: &Shared,
+        index: usize,
+        message: &Message<'_>,
+        fds: Vec<OwnedFd>,
+    ) -> Checked {
+        let &Message::Hello {
+            version,
+            node_id,
+            flags,
+            source,
+        } = message
+        else {
+            return Err(Misconduct::Control("not a hello"));
+        };
+        if version != VERSION {
+            let reason = format!("protocol version {VERSION} here, {version} there");
+            self.send_reject(shared, index, 0, RejectCode::Version, &reason);
+            self.refused_at_once(shared, index, RejectCode::Version, &reason);
+            return Ok(());
+        }
+        let far_source = checked_source(source)?;
+        let same_user = self.peers[index].credentials.uid == shared.own.uid;
+        let (page, waker) = checked_wake_up(fds, same_user)?;
+        let initiator = self.peers[index].initiator;
+        if !initiator && self.say_hello(shared, index).is_err() {
+            self.close_peer(shared, index, Status::Left, None);
+            return Ok(());
+        }
+        let peer = &mut self.peers[index];
+        let Some(socket) = peer.socket.clone() else {
+            return Ok(());
+        };
+        peer.far_source = far_source;
+        peer.node_id = Some(node_id);
+        // Our light fence may be free only if their heavy one reaches us.
+        let asymmetric = shared.membarrier && flags & FLAG_MEMBARRIER != 0;
+        let counters = shared.counters.clone();
+        let credentials = peer.credentials;
+        let link = Link::new(socket, credentials, page, waker, asymmetric, counters);
+        peer.stage = Stage::Up(Arc::new(link));
+        if node_id != shared.node_id {
+            let known = *self.by_node_id.entry(node_id).or_insert(index);
+            if initiator && known != index && self.is_up(known) {
+                self.join(shared, index, known);
+                return Ok(());
+            }
+        }
+        for number in core::mem::take(&mut self.peers[index].waiting) {
+            self.open(shared, number);
+        }
+        Ok(())
+    }
+
+    fn is_up(&self, index: usize) -> bool {
+        let up = |p: &Peer| matches!(p.stage, Stage::Up(_));
+        self.peers.get(index).is_some_and(up)
+    }
+
+    /// The peer turns out to be one that we have a link with: that one is used.
+    fn join(&mut self, shared: &Shared, new: usize, known: usize) {
+        let waiting = core::mem::take(&mut self.peers[new].waiting);
+        if let Some(name) = self.peers[new].name.take() {
+            self.by_name.insert(name.clone(), known);
+            self.peers[known].name = Some(name);
+        }
+        for number in &waiting {
+            self.connections[*number as usize].link = known;
+            self.peers[new].connections -= 1;
+            self.peers[known].connections += 1;
+        }
+        self.close_peer(shared, new, Status::Left, None);
+        for number in waiting {
+            self.open(shared, number);
+        }
+    }
+
+    fn refused_at_once(&mut self, shared: &Shared, index: usize, code: RejectCode, reason: &str) {
+        for number in core::mem::take(&mut self.peers[index].waiting) {
+            let error = self.refusal(number, code, reason);
+            self.opening_failed(number, error);
+        }
+        self.close_peer(shared, index, Status::Left, None);
+    }
+
+    fn refusal(&self, number: u32, code: RejectCode, reason: &str) -> Error {
+        let entry = &self.connections[number as usize];
+        match code {
+            RejectCode::NoSuchName => Error::NoSuchName {
+                name: entry.name.clone(),
+                owner: self.peers.get(entry.link).map_or(0, |p| p.credentials.uid),
+            },
+            _ => Error::Refused {
+                reason: reason.to_owned(),
+            },
+        }
+    }
+
+    fn segment(&mut self, index: usize, number: u32, len_bytes: u64, fds: Vec<OwnedFd>) -> Checked {
+        let peer = &mut self.peers[index];
+        if number as usize != peer.segments.len() || number >= SEGMENTS_MAX {
+            return Err(Misconduct::Control("segment out of order, or too many"));
+        }
+        if len_bytes > PEER_SEGMENT_BYTES_MAX {
+            return Err(Misconduct::Control("segment too large"));
+        }
+        let [fd] = fixed(fds)?;
+        let memfd = Memfd::from_peer(fd, len_bytes as usize, PeerAccess::ReadWrite)?;
+        let region = memfd
+            .map(Access::ReadWrite)
+            .map_err(|_| Misconduct::Control("segment that can not be mapped here"))?;
+        peer.segments.push(region);
+        Ok(())
+    }
+
+    /// Checks where the peer wants us to store.
+    fn peer_region(&self, index: usize, region: &RegionRef) -> Checked<(Window, usize)> {
+        let ring_bytes = region.ring_bytes as usize;
+        let offset = usize::try_from(region.offset).unwrap_or(usize::MAX);
+        if !ring_bytes_valid(ring_bytes) || offset % 64 != 0 {
+            return Err(Misconduct::Control("region of impossible size or offset"));
+        }
+        let segment = self.peers[index].segments.get(region.segment as usize);
+        segment
+            .and_then(|s| s.window(offset, region_bytes(ring_bytes)))
+            .map(|window| (window, ring_bytes))
+            .ok_or(Misconduct::Control("region outside its segment"))
+    }
+
+    fn opened(&mut self, shared: &Shared, index: usize, far: Far, name: &str, data: &[u8]) {
+        let connection = far.number;
+        let refuse = |state: &mut State, code, reason: &str| {
+            state.send_reject(shared, index, connection, code, reason);
+        };
+        let found = self.listeners.iter().find(|(_, l)| l.name == name);
+        let Some((listener, entry)) = found else {
+            return refuse(
+                self,
+                RejectCode::NoSuchName,
+                "nobody listens under this name",
+            );
+        };
+        // A link made through one listener reaches the others; each has its own policy.
+        let peer = &self.peers[index];
+        let socket = peer.socket.as_ref();
+        if !socket.is_some_and(|s| admits(&entry.policy, shared, s, &peer.credentials)) {
+            return refuse(
+                self,
+                RejectCode::Policy,
+                "not allowed by the listener's policy",
+            );
+        }
+        if entry.waiting >= shared.config.backlog_max {
+            return refuse(
+                self,
+                RejectCode::Busy,
+                "too many requests wait to be accepted",
+            );
+        }
+        match self.add_connection(shared, index, Phase::Requested, name) {
+            Ok(number) => {
+                self.listeners[listener].waiting += 1;
+                let entry = &mut self.connections[number as usize];
+                entry.data = data.to_vec();
+                entry.listener = Some(listener);
+                entry.far = Some(far);
+                let serial = entry.serial;
+                self.pending.push_back(Pending::Request { number, serial });
+            }
+            Err(error) => refuse(self, RejectCode::Busy, &error.to_string()),
+        }
+    }
+
+    /// Our connection with this number, if it is one with this peer.
+    fn ours(&self, index: usize, number: u32) -> Checked<Phase> {
+        self.connections
+            .get(number as usize)
+            .filter(|entry| entry.link == index)
+            .map(|entry| entry.phase)
+            .ok_or(Misconduct::Control(
+                "speaks of a connection that is not its own",
+            ))
+    }
+
+    fn accepted(&mut self, shared: &Shared, index: usize, message: &Message<'_>) -> Checked {
+        let &Message::Accept {
+            connection,
+            own,
+            region,
+            source,
+            message_bytes_max,
+        } = message
+        else {
+            return Err(Misconduct::Control("not an accept"));
+        };
+        let phase = self.ours(index, connection)?;
+        let (window, ring_bytes) = self.peer_region(index, &region)?;
+        let source = checked_source(source)?;
+        let entry = &mut self.connections[connection as usize];
+        if entry.far.is_some() {
+            return Err(Misconduct::Control("accepts twice"));
+        }
+        let far = Far {
+            number: own,
+            window,
+            ring_bytes,
+            source,
+            message_bytes_max,
+        };
+        match phase {
+            Phase::Opening => {
+                entry.far = Some(far);
+                entry.phase = Phase::Open;
+                if entry.announce {
+                    let (number, serial) = (connection, entry.serial);
+                    self.pending
+                        .push_back(Pending::Connected { number, serial });
+                }
+                Ok(())
+            }
+            Phase::Abandoned => {
+                entry.far = Some(far);
+                self.drop_handle(shared, connection);
+                Ok(())
+            }
+            Phase::Requested | Phase::Open => Err(Misconduct::Control("accepts out of turn")),
+        }
+    }
+
+    fn rejected(
+        &mut self,
+        shared: &Shared,
+        index: usize,
+        connection: u32,
+        code: RejectCode,
+        reason: &str,
+    ) -> Checked {
+        match self.ours(index, connection)? {
+            Phase::Opening => {
+                if code == RejectCode::NoSuchName {
+                    if let Some(name) = self.peers[index].name.take() {
+                        self.by_name.remove(&name);
+                    }
+                }
+                let error = self.refusal(connection, code, reason);
+                self.opening_failed(connection, error);
+            }
+            Phase::Abandoned => {
+                self.connections[connection as usize].peer_detached = true;
+                self.drop_handle(shared, connection);
+            }
+            Phase::Requested | Phase::Open => {
+                return Err(Misconduct::Control("rejects out of turn"));
+            }
+        }
+        Ok(())
+    }
+
+    fn detached(&mut self, shared: &Shared, index: usize, connection: u32) -> Checked {
+        let phase = self.ours(index, connection)?;
+        let entry = &mut self.connections[connection as usize];
+        if phase != Phase::Open || entry.peer_detached {
+            return Err(Misconduct::Control("detaches out of turn"));
+        }
+        entry.peer_detached = true;
+        self.push_ready(connection);
+        self.report_closed(connection);
+        self.free_if_done(shared, connection);
+        Ok(())
+    }
+
+    /// The opener does not wait for our answer any longer.
+    fn abandoned(&mut self, shared: &Shared, index: usize, connection: u32) {
+        let request = self.connections.iter().find(|(_, entry)| {
+            let theirs = entry.far.as_ref().is_some_and(|f| f.number == connection);
+            entry.link == index && entry.phase == Phase::Requested && theirs
+        });
+        // If we have answered meanwhile, the opener takes our answer back by itself.
+        if let Some((number, _)) = request {
+            let entry = &mut self.connections[number];
+            entry.handle_gone = true;
+            entry.peer_detached = true;
+            self.free_if_done(shared, number as u32);
+            self.send_reject(
+                shared,
+                index,
+                connection,
+                RejectCode::Application,
+                "abandoned",
+            );
+        }
+    }
+
+    fn out_of_band(&mut self, index: usize, connection: u32, data: &[u8]) -> Checked {
+        self.ours(index, connection)?;
+        self.pending.push_back(Pending::Plain(Event::OutOfBand {
+            connection: ConnectionId(connection),
+            data: data.to_vec(),
+        }));
+        Ok(())
+    }
+
+    /// Begins a connection; the answer comes later. Returns its number.
+    pub fn start_connect(
+        &mut self,
+        shared: &Shared,
+        name: &str,
+        options: &ConnectOptions,
+        announce: bool,
+    ) -> Result<u32> {
+        let owner = options.owner.unwrap_or(shared.own.uid);
+        let ring_bytes = options.ring_bytes.unwrap_or(shared.config.ring_bytes);
+        check_ring(ring_bytes)?;
+        check_data(&options.data)?;
+        let socket_name = socket_name(owner, name)?;
+        let key = (owner, name.to_owned());
+        let link = match self.by_name.get(&key) {
+            Some(link) => *link,
+            None => self.reach(shared, &socket_name, owner, name)?,
+        };
+        let number = self.add_connection(shared, link, Phase::Opening, name)?;
+        let entry = &mut self.connections[number as usize];
+        entry.data.clone_from(&options.data);
+        entry.announce = announce;
+        entry.wanted_ring_bytes = ring_bytes;
+        if self.is_up(link) {
+            self.open(shared, number);
+        } else {
+            self.peers[link].waiting.push(number);
+        }
+        Ok(number)
+    }
+
+    /// Makes first contact with whoever listens under a name.
+    fn reach(
+        &mut self,
+        shared: &Shared,
+        socket_name: &[u8],
+        owner: u32,
+        name: &str,
+    ) -> Result<usize> {
+        let socket = Socket::connect(socket_name).map_err(|error| match error {
+            barewire_sys::SysError::NoListener { .. } => Error::NoSuchName {
+                name: name.to_owned(),
+                owner,
+            },
+            other => other.into(),
+        })?;
+        let credentials = socket.peer_credentials()?;
+        if credentials.uid != owner {
+            return Err(Error::WrongOwner {
+                name: name.to_owned(),
+                pid: credentials.pid,
+                found: credentials.uid,
+                expected: owner,
+            });
+        }
+        let index = self.add_peer(shared, socket, credentials, true)?;
+        let key = (owner, name.to_owned());
+        self.peers[index].name = Some(key.clone());
+        self.by_name.insert(key, index);
+        if let Err(error) = self.say_hello(shared, index) {
+            self.close_peer(shared, index, Status::Left, None);
+            return Err(error);
+        }
+        Ok(index)
+    }
+
+    /// Sends the request for a connection, now that the link is up.
+    fn open(&mut self, shared: &Shared, number: u32) {
+        let Some(entry) = self.connections.get_mut(number as usize) else {
+            return;
+        };
+        if entry.phase != Phase::Opening {
+            // Given up before it was even asked for.
+            entry.handle_gone = true;
+            entry.peer_detached = true;
+            return self.free_if_done(shared, number);
+        }
+        let (link, source, ring_bytes) = (entry.link, entry.source, entry.wanted_ring_bytes);
+        let region = match self.give_region(shared, number, ring_bytes) {
+            Ok(region) => region,
+            Err(error) => return self.opening_failed(number, error),
+        };
+        let entry = &self.connections[number as usize];
+        let (name, data) = (entry.name.clone(), entry.data.clone());
+        let message = Message::Open {
+            connection: number,
+            region,
+            source,
+            message_bytes_max: shared.config.message_bytes_max as u64,
+            name: &name,
+            data: &data,
+        };
+        self.send(shared, link, &message, &[]);
+    }
+
+    /// Gives up a connection that has not been answered.
+    pub fn abandon(&mut self, shared: &Shared, number: u32) {
+        let Some(entry) = self.connections.get_mut(number as usize) else {
+            return;
+        };
+        let link = entry.link;
+        if entry.failure.is_some() || entry.peer_detached || entry.phase == Phase::Open {
+            return self.drop_handle(shared, number);
+        }
+        entry.phase = Phase::Abandoned;
+        if self.is_up(link) {
+            let message = Message::Abandon { connection: number };
+            self.send(shared, link, &message, &[]);
+        }
+    }
+}
+
+fn admits(policy: &Policy, shared: &Shared, socket: &Socket, who: &Credentials) -> bool {
+    let groups = socket.peer_groups().unwrap_or_default();
+    policy.allows(shared.own.uid, who, &groups)
+}
+
+fn checked_source(source: u32) -> Checked<u32> {
+    if source < SOURCES_MAX {
+        Ok(source)
+    } else {
+        Err(Misconduct::Control("doorbell bit beyond the page"))
+    }
+}
+
+/// Exactly as many descriptors as the message has.
+pub(crate) fn fixed<const N: usize>(fds: Vec<OwnedFd>) -> Checked<[OwnedFd; N]> {
+    fds.try_into()
+        .map_err(|_| Misconduct::Control("wrong number of descriptors"))
+}
+
+/// The peer's doorbell page and, from our own user, its eventfd.
+fn checked_wake_up(fds: Vec<OwnedFd>, same_user: bool) -> Checked<(Window, Option<EventFd>)> {
+    let (page, waker) = if same_user {
+        let [page, waker] = fixed(fds)?;
+        (page, Some(waker))
+    } else {
+        let [page] = fixed(fds)?;
+        (page, None)
+    };
+    let memfd = Memfd::from_peer(page, PAGE_BYTES, PeerAccess::ReadWrite)?;
+    let region = memfd
+        .map(Access::ReadWrite)
+        .map_err(|_| Misconduct::Control("doorbell page that can not be mapped here"))?;
+    let waker = match waker.map(EventFd::from_peer) {
+        None => None,
+        Some(Ok(waker)) => Some(waker),
+        // Without /proc nothing can be told; then the socket wakes.
+        Some(Err(barewire_sys::BadDescriptor::CannotVerify)) => None,
+        Some(Err(bad)) => return Err(bad.into()),
+    };
+    Ok((region.whole(), waker))
+}
+
+fn descriptors_exhausted() -> Error {
+    Error::System(barewire_sys::SysError::TooManyDescriptors {
+        what: "duplicating a descriptor for a peer",
+        errno: barewire_sys::Errno(24),
+    })
+}

@@ -1,0 +1,478 @@
+//! What all handles of a node share, and how they wait.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use barewire_fabric::doorbell;
+use barewire_fabric::ring::publish_armed;
+use barewire_shm::Window;
+use barewire_shm::counters::{CounterPage, Identity, QueueCounter, page_bytes};
+use barewire_sys::clock::monotonic_ns;
+use barewire_sys::discover::COUNTER_PAGE_NAME;
+use barewire_sys::memory::{Access, Memfd, arm_fork_guard, fork_generation};
+use barewire_sys::process::{Credentials, own_credentials, random_bytes};
+use barewire_sys::wake::{Epoll, EpollEvent, EventFd, Interest, heavy_fence, register_expedited};
+
+use crate::bulk::Job;
+use crate::config::NodeConfig;
+use crate::connection::ConnectionShared;
+use crate::error::{Error, Result};
+use crate::event::Event;
+use crate::state::{State, TOKEN_EVENTFD};
+use crate::wait::{Deadline, Spinner};
+
+/// While polling, sockets are looked at this often: peers ring for control messages, so
+/// only deaths and first contacts wait for it.
+const LOOK_INTERVAL_NS: u64 = 1_000_000;
+/// Polls between two looks at the clock.
+const POLLS_PER_CLOCK: u32 = 64;
+
+/// What a waiter is asked to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Spinning begins: the peer need not ring.
+    Spin,
+    /// See whether what is waited for is there.
+    Poll,
+    /// Sleep is near: have the peer ring, then see.
+    Arm,
+}
+
+/// Who sleeps in the kernel for this node: one thread; others wait for it.
+#[derive(Default)]
+struct Gate {
+    led: bool,
+    generation: u64,
+}
+
+pub(crate) struct Shared {
+    pub config: NodeConfig,
+    pub node_id: [u64; 2],
+    pub own: Credentials,
+    pub epoll: Epoll,
+    pub eventfd: EventFd,
+    /// The doorbell page of our own user's peers, and of ourselves.
+    pub own_page: Window,
+    pub counters: CounterPage,
+    /// Kept open: `barewire ls` finds the page by it.
+    _counters_memfd: Memfd,
+    pub membarrier: bool,
+    state: Mutex<State>,
+    gate: Mutex<Gate>,
+    gate_opened: Condvar,
+    /// Something other than the own page has to be looked at.
+    attention: AtomicBool,
+    /// Connections that polled directly and have to be armed before anything sleeps.
+    disarmed: Mutex<Vec<Arc<ConnectionShared>>>,
+    disarmed_count: AtomicUsize,
+    /// The owner waits on our descriptor in a loop of its own.
+    descriptor_used: AtomicBool,
+    asleep_for_descriptor: AtomicBool,
+    polls: AtomicU32,
+    last_look_ns: AtomicU64,
+    spinner: Spinner,
+    fork_generation: u32,
+    /// A tripwire with the action Wake fired.
+    woken: AtomicBool,
+    pub bulk_under_way: AtomicU32,
+    pub bulk_queue: Mutex<Option<Sender<Job>>>,
+    pub me: Weak<Shared>,
+}
+
+impl Shared {
+    pub fn new(config: NodeConfig) -> Result<Arc<Shared>> {
+        config.check()?;
+        arm_fork_guard();
+        let own = own_credentials();
+        let mut id = [0; 16];
+        random_bytes(&mut id)?;
+        let [low, high] = [0, 8].map(|at| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&id[at..at + 8]);
+            u64::from_le_bytes(word)
+        });
+        let node_id = [low, high];
+        let slots = config.connections_max;
+        let counters_memfd = Memfd::create_sealed(COUNTER_PAGE_NAME, page_bytes(slots))?;
+        let identity = Identity {
+            pid: own.pid as u32,
+            uid: own.uid,
+            started_ns: monotonic_ns(),
+            node_id,
+        };
+        let region = counters_memfd.map(Access::ReadWrite)?;
+        let counters = CounterPage::create(&region, slots, identity).ok_or(Error::Closed)?;
+        let epoll = Epoll::new()?;
+        let eventfd = EventFd::new()?;
+        epoll.add(&eventfd, TOKEN_EVENTFD, Interest::READ_EDGE)?;
+        let mut state = State::new();
+        let own_page = state.domain_page(own.uid)?.clone();
+        let membarrier = register_expedited();
+        let spinner = Spinner::new(config.spin);
+        Ok(Arc::new_cyclic(|me| Shared {
+            spinner,
+            config,
+            node_id,
+            own,
+            epoll,
+            eventfd,
+            own_page,
+            counters,
+            _counters_memfd: counters_memfd,
+            membarrier,
+            state: Mutex::new(state),
+            gate: Mutex::default(),
+            gate_opened: Condvar::new(),
+            attention: AtomicBool::new(false),
+            disarmed: Mutex::default(),
+            disarmed_count: AtomicUsize::new(0),
+            descriptor_used: AtomicBool::new(false),
+            asleep_for_descriptor: AtomicBool::new(false),
+            polls: AtomicU32::new(0),
+            last_look_ns: AtomicU64::new(0),
+            fork_generation: fork_generation(),
+            woken: AtomicBool::new(false),
+            bulk_under_way: AtomicU32::new(0),
+            bulk_queue: Mutex::default(),
+            me: me.clone(),
+        }))
+    }
+
+    /// The node's state. A panic of another thread while it held the lock does not make
+    /// the state unusable: every change leaves it consistent before anything can panic.
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn gate(&self) -> MutexGuard<'_, Gate> {
+        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Refuses to work in a child that inherited us.
+    pub fn check_fork(&self) -> Result<()> {
+        if fork_generation() == self.fork_generation {
+            Ok(())
+        } else {
+            Err(Error::Forked)
+        }
+    }
+
+    /// Says that something is to be found in the state, and wakes whoever sleeps.
+    pub fn attract_attention(&self, source: u32) {
+        // Release pairs with the Acquire in `quiet`.
+        self.attention.store(true, Ordering::Release);
+        self.ring_own(source);
+    }
+
+    /// Rings our own doorbell.
+    pub fn ring_own(&self, source: u32) {
+        if doorbell::ring(&self.own_page, source) % 2 == 1 {
+            // Failing means that the counter is full: then it wakes all the same.
+            let _ = self.eventfd.signal();
+        }
+    }
+
+    /// Ends a wait without an event.
+    pub fn note_woken(&self) {
+        // Relaxed: read by the thread that collected the tripwire.
+        self.woken.store(true, Ordering::Relaxed);
+    }
+
+    /// Looks at the sockets and handles what is there.
+    pub fn look(&self, timeout: Option<Duration>) -> Result<usize> {
+        let mut events: Vec<EpollEvent> = Vec::with_capacity(64);
+        self.epoll.wait(&mut events, timeout)?;
+        // Relaxed: a hint about when we last looked.
+        self.last_look_ns.store(monotonic_ns(), Ordering::Relaxed);
+        let mut state = self.state();
+        for event in &events {
+            state.socket_event(self, event);
+        }
+        if !state.settled() {
+            // Release pairs with the Acquire in `quiet`.
+            self.attention.store(true, Ordering::Release);
+        }
+        Ok(events.len())
+    }
+
+    /// Looks at the sockets if that has not been done for a while.
+    fn look_now_and_then(&self, now_ns: u64) -> Result<()> {
+        // Relaxed: a hint about when we last looked.
+        if now_ns.wrapping_sub(self.last_look_ns.load(Ordering::Relaxed)) > LOOK_INTERVAL_NS {
+            self.look(Some(Duration::ZERO))?;
+        }
+        Ok(())
+    }
+
+    /// Whether a poll would certainly find nothing (bar what only sockets know).
+    #[inline]
+    fn quiet(&self) -> bool {
+        // Acquire pairs with the Release of whoever attracts attention. Relaxed: the
+        // count is only ever changed by handles of this node, whose owner then polls.
+        !doorbell::pending(&self.own_page)
+            && !self.attention.load(Ordering::Acquire)
+            && self.disarmed_count.load(Ordering::Relaxed) == 0
+    }
+
+    /// Remembers a connection whose receiver has told its peer not to ring.
+    pub fn note_disarmed(&self, connection: &Arc<ConnectionShared>) {
+        let mut disarmed = self.disarmed.lock().unwrap_or_else(PoisonError::into_inner);
+        disarmed.push(Arc::clone(connection));
+        // Relaxed: see `quiet`.
+        self.disarmed_count.store(disarmed.len(), Ordering::Relaxed);
+    }
+
+    /// Has all connections ring again; each is then ready for a try.
+    fn rearm(&self) {
+        // Relaxed: see `quiet`.
+        if self.disarmed_count.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let connections = {
+            let mut disarmed = self.disarmed.lock().unwrap_or_else(PoisonError::into_inner);
+            // Relaxed: see `quiet`.
+            self.disarmed_count.store(0, Ordering::Relaxed);
+            core::mem::take(&mut *disarmed)
+        };
+        for connection in &connections {
+            publish_armed(&connection.outgoing);
+            connection.set_armed(true);
+        }
+        heavy_fence();
+        let mut state = self.state();
+        for connection in &connections {
+            state.push_ready(connection.number);
+        }
+    }
+
+    /// Hands out events that are there, at most `max`, and returns how many.
+    pub fn poll(&self, out: &mut Vec<Event>, max: usize) -> Result<usize> {
+        self.check_fork()?;
+        // Relaxed: only the owner's thread polls for a descriptor.
+        if self.asleep_for_descriptor.swap(false, Ordering::Relaxed) {
+            self.state().announce_awake();
+            self.look(Some(Duration::ZERO))?;
+        }
+        // Relaxed: a count that only spaces out looks at the clock.
+        let polls = self.polls.load(Ordering::Relaxed).wrapping_add(1);
+        self.polls.store(polls, Ordering::Relaxed);
+        if polls % POLLS_PER_CLOCK == 0 {
+            self.look_now_and_then(monotonic_ns())?;
+        }
+        let found = self.collect(out, max);
+        // Relaxed: set by the owner before it first waits.
+        if found == 0 && self.descriptor_used.load(Ordering::Relaxed) {
+            return self.fall_asleep_for_descriptor(out, max);
+        }
+        Ok(found)
+    }
+
+    fn arc(&self) -> Option<Arc<Shared>> {
+        self.me.upgrade()
+    }
+
+    fn collect(&self, out: &mut Vec<Event>, max: usize) -> usize {
+        if self.quiet() {
+            return 0;
+        }
+        self.rearm();
+        let before = out.len();
+        let mut state = self.state();
+        if let Some(node) = self.arc() {
+            state.collect(&node, out, max);
+        }
+        // Release pairs with the Acquire in `quiet`.
+        self.attention.store(!state.settled(), Ordering::Release);
+        let found = out.len() - before;
+        if found > 0 {
+            self.counters.add(QueueCounter::Events, found as u64);
+        }
+        found
+    }
+
+    /// Our descriptor becomes readable with the next event, unless there is one already.
+    fn fall_asleep_for_descriptor(&self, out: &mut Vec<Event>, max: usize) -> Result<usize> {
+        self.look(Some(Duration::ZERO))?;
+        self.state().announce_sleep();
+        let found = self.collect(out, max);
+        if found > 0 {
+            self.state().announce_awake();
+        } else {
+            // Relaxed: read by the owner's next poll.
+            self.asleep_for_descriptor.store(true, Ordering::Relaxed);
+        }
+        Ok(found)
+    }
+
+    /// The descriptor for the owner's own event loop.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        // Relaxed: read by the owner's next poll.
+        self.descriptor_used.store(true, Ordering::Relaxed);
+        self.epoll.as_fd()
+    }
+
+    /// Waits until `step` finds something: spins, then sleeps. `None` at the deadline.
+    pub fn wait_until<T>(
+        &self,
+        deadline: Deadline,
+        spin: bool,
+        mut step: impl FnMut(Step) -> Option<T>,
+    ) -> Result<Option<T>> {
+        if let Some(found) = step(Step::Poll) {
+            return Ok(Some(found));
+        }
+        self.check_fork()?;
+        let started_ns = monotonic_ns();
+        if spin && self.spinner.budget_ns() > 0 {
+            let found = self.spin(deadline, started_ns, &mut step)?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        loop {
+            let generation = self.gate().generation;
+            if let Some(found) = step(Step::Arm) {
+                return Ok(Some(found));
+            }
+            let now_ns = monotonic_ns();
+            if deadline.passed(now_ns) {
+                return Ok(None);
+            }
+            let mut found = None;
+            if self.lead(generation, deadline.left(now_ns)) {
+                let slept = self.sleep(deadline.left(now_ns), &mut step);
+                self.step_down();
+                found = slept?;
+            }
+            if found.is_none() {
+                found = step(Step::Poll);
+            }
+            if found.is_some() {
+                self.spinner.in_vain(monotonic_ns() - started_ns);
+                return Ok(found);
+            }
+            self.counters.add(QueueCounter::SpuriousWakes, 1);
+        }
+    }
+
+    fn spin<T>(
+        &self,
+        deadline: Deadline,
+        started_ns: u64,
+        step: &mut impl FnMut(Step) -> Option<T>,
+    ) -> Result<Option<T>> {
+        let mut found = step(Step::Spin);
+        let budget_ns = self.spinner.budget_ns();
+        while found.is_none() {
+            for _ in 0..32 {
+                core::hint::spin_loop();
+                found = step(Step::Poll);
+                if found.is_some() {
+                    break;
+                }
+            }
+            if found.is_some() {
+                break;
+            }
+            let now_ns = monotonic_ns();
+            if now_ns - started_ns >= budget_ns || deadline.passed(now_ns) {
+                return Ok(None);
+            }
+            self.look_now_and_then(now_ns)?;
+        }
+        self.spinner.rewarded();
+        Ok(found)
+    }
+
+    /// Becomes the one thread that sleeps in the kernel (`true`), or waits until that one
+    /// has woken (`false`).
+    fn lead(&self, generation: u64, timeout: Option<Duration>) -> bool {
+        let mut gate = self.gate();
+        if !gate.led {
+            gate.led = true;
+            return true;
+        }
+        if gate.generation == generation {
+            let wait = timeout.unwrap_or(Duration::from_secs(3600));
+            drop(self.gate_opened.wait_timeout(gate, wait));
+        }
+        false
+    }
+
+    fn step_down(&self) {
+        let mut gate = self.gate();
+        gate.led = false;
+        gate.generation += 1;
+        drop(gate);
+        self.gate_opened.notify_all();
+    }
+
+    fn sleep<T>(
+        &self,
+        timeout: Option<Duration>,
+        step: &mut impl FnMut(Step) -> Option<T>,
+    ) -> Result<Option<T>> {
+        self.state().announce_sleep();
+        // From here on whoever rings wakes us; what came before is seen now.
+        let found = step(Step::Poll);
+        let looked = if found.is_none() {
+            self.counters.add(QueueCounter::Sleeps, 1);
+            self.look(timeout)
+        } else {
+            Ok(0)
+        };
+        self.state().announce_awake();
+        looked?;
+        Ok(found)
+    }
+
+    /// Waits for events, and hands out at most `max`.
+    pub fn wait(
+        &self,
+        out: &mut Vec<Event>,
+        max: usize,
+        timeout: Option<Duration>,
+    ) -> Result<usize> {
+        let mut failed = None;
+        let deadline = Deadline::after(timeout);
+        let found = self.wait_until(deadline, true, |step| {
+            if step == Step::Arm {
+                self.rearm();
+            }
+            match self.poll_once(out, max) {
+                // Relaxed: set by the thread that collected the tripwire.
+                Ok(0) => self.woken.swap(false, Ordering::Relaxed).then_some(0),
+                Ok(found) => Some(found),
+                Err(error) => {
+                    failed = Some(error);
+                    Some(0)
+                }
+            }
+        })?;
+        failed.map_or(Ok(found.unwrap_or(0)), Err)
+    }
+
+    /// As `poll`, without falling asleep for the descriptor.
+    fn poll_once(&self, out: &mut Vec<Event>, max: usize) -> Result<usize> {
+        // Relaxed: only the owner's thread polls for a descriptor.
+        if self.asleep_for_descriptor.swap(false, Ordering::Relaxed) {
+            self.state().announce_awake();
+            self.look(Some(Duration::ZERO))?;
+        }
+        Ok(self.collect(out, max))
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if fork_generation() == self.fork_generation {
+            self.state
+                .get_mut()
+                .unwrap_or_else(PoisonError::into_inner)
+                .say_goodbye();
+        }
+    }
+}

@@ -1,0 +1,726 @@
+//! A node's tables: links, connections, listeners, sources, events; under one lock.
+//!
+//! Everything here is off the data path. What a peer says on a control channel is handled
+//! in [`crate::peer`]; this file holds the tables and what the owner does to them.
+
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use barewire_fabric::doorbell::{self, Drain, PAGE_BYTES, SOURCES_MAX};
+use barewire_shm::Window;
+use barewire_shm::counters::QueueCounter;
+use barewire_sys::memory::{Access, Memfd};
+use barewire_sys::socket::Listener;
+use barewire_sys::wake::EpollEvent;
+use slab::Slab;
+
+use crate::aperture::RemoteAperture;
+use crate::config::Policy;
+use crate::connection::{Connection, ConnectionShared};
+use crate::control::{Message, RegionRef, RejectCode};
+use crate::error::{Error, Result};
+use crate::event::{ConnectionId, Event};
+use crate::exports::Exports;
+use crate::node::Request;
+use crate::peer::Peer;
+use crate::shared::Shared;
+use crate::tripwire::TripwireShared;
+
+/// Epoll token of the node's own eventfd.
+pub(crate) const TOKEN_EVENTFD: u64 = 0;
+
+/// What an epoll token stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Token {
+    Listener(usize),
+    Socket(usize, u32),
+    Death(usize, u32),
+}
+
+impl Token {
+    pub fn pack(self) -> u64 {
+        let (kind, index, generation) = match self {
+            Token::Listener(index) => (1, index, 0),
+            Token::Socket(index, generation) => (2, index, generation),
+            Token::Death(index, generation) => (3, index, generation),
+        };
+        kind | (index as u64 & 0x3fff_ffff) << 2 | u64::from(generation) << 32
+    }
+
+    fn unpack(token: u64) -> Option<Token> {
+        let index = (token as u32 >> 2) as usize;
+        let generation = (token >> 32) as u32;
+        match token & 3 {
+            1 => Some(Token::Listener(index)),
+            2 => Some(Token::Socket(index, generation)),
+            3 => Some(Token::Death(index, generation)),
+            _ => None,
+        }
+    }
+}
+
+/// The doorbell page of one trust domain.
+struct Domain {
+    uid: u32,
+    memfd: Memfd,
+    page: Window,
+    drain: Drain,
+}
+
+/// What a bit of the doorbell pages stands for.
+#[derive(Clone)]
+pub(crate) enum Source {
+    Free,
+    /// A link's control channel.
+    Link(usize),
+    Connection(u32),
+    Tripwire(Arc<TripwireShared>),
+    /// This node itself, to be looked at.
+    Own,
+}
+
+pub(crate) struct ListenerEntry {
+    pub name: String,
+    pub socket: Listener,
+    pub policy: Policy,
+    /// Requests not yet accepted.
+    pub waiting: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// We asked and wait for the answer.
+    Opening,
+    /// They asked and wait for our answer.
+    Requested,
+    Open,
+    /// We asked and no longer care for the answer.
+    Abandoned,
+}
+
+/// The peer's half of a connection, checked.
+#[derive(Clone)]
+pub(crate) struct Far {
+    pub number: u32,
+    pub window: Window,
+    pub ring_bytes: usize,
+    pub source: u32,
+    pub message_bytes_max: u64,
+}
+
+pub(crate) struct ConnectionEntry {
+    pub link: usize,
+    pub phase: Phase,
+    /// Distinguishes uses of the same number.
+    pub serial: u64,
+    pub name: String,
+    pub data: Vec<u8>,
+    pub listener: Option<usize>,
+    pub far: Option<Far>,
+    pub region: Option<(RegionRef, Window)>,
+    pub wanted_ring_bytes: usize,
+    pub source: u32,
+    /// Why opening failed.
+    pub failure: Option<Error>,
+    /// Whether the answer is to be reported as an event.
+    pub announce: bool,
+    /// The user's handle, once made.
+    pub shared: Option<Arc<ConnectionShared>>,
+    pub handle_gone: bool,
+    pub peer_detached: bool,
+    pub closed_reported: bool,
+}
+
+/// An event that has not been handed out.
+pub(crate) enum Pending {
+    Request { number: u32, serial: u64 },
+    Connected { number: u32, serial: u64 },
+    Ready(u32),
+    Closed { number: u32, serial: u64 },
+    Plain(Event),
+}
+
+pub(crate) struct State {
+    pub peers: Slab<Peer>,
+    pub peer_generation: u32,
+    pub by_node_id: HashMap<[u64; 2], usize>,
+    pub by_name: HashMap<(u32, String), usize>,
+    pub listeners: Slab<ListenerEntry>,
+    pub connections: Slab<ConnectionEntry>,
+    pub exports: Exports,
+    next_serial: u64,
+    sources: Vec<Source>,
+    free_sources: VecDeque<u32>,
+    domains: Vec<Domain>,
+    sleep_sequence: u64,
+    pub pending: VecDeque<Pending>,
+    /// Connections whose readiness was told and is perhaps to be told again.
+    told: Vec<u32>,
+    told_spare: Vec<u32>,
+}
+
+/// The source by which a node rings itself.
+pub(crate) const OWN_SOURCE: u32 = 0;
+
+impl State {
+    pub fn new() -> State {
+        State {
+            peers: Slab::new(),
+            peer_generation: 0,
+            by_node_id: HashMap::new(),
+            by_name: HashMap::new(),
+            listeners: Slab::new(),
+            connections: Slab::new(),
+            exports: Exports::default(),
+            next_serial: 1,
+            sources: vec![Source::Own],
+            free_sources: VecDeque::new(),
+            domains: Vec::new(),
+            sleep_sequence: 0,
+            pending: VecDeque::new(),
+            told: Vec::new(),
+            told_spare: Vec::new(),
+        }
+    }
+
+    fn domain(&mut self, uid: u32) -> Result<usize> {
+        if let Some(at) = self.domains.iter().position(|d| d.uid == uid) {
+            return Ok(at);
+        }
+        let memfd = Memfd::create_sealed("barewire-doorbell", PAGE_BYTES)?;
+        let page = memfd.map(Access::ReadWrite)?.whole();
+        doorbell::announce_awake(&page, self.sleep_sequence & !1);
+        if self.sleep_sequence % 2 == 1 {
+            // Somebody sleeps already; the page is not yet known to any peer.
+            doorbell::announce_sleep(&page, self.sleep_sequence);
+        }
+        self.domains.push(Domain {
+            uid,
+            memfd,
+            page,
+            drain: Drain::default(),
+        });
+        Ok(self.domains.len() - 1)
+    }
+
+    /// The doorbell page for peers of user `uid`.
+    pub fn domain_page(&mut self, uid: u32) -> Result<&Window> {
+        let at = self.domain(uid)?;
+        Ok(&self.domains[at].page)
+    }
+
+    /// The descriptor of that page, for a peer.
+    pub fn domain_descriptor(&mut self, uid: u32) -> Result<BorrowedFd<'_>> {
+        let at = self.domain(uid)?;
+        Ok(self.domains[at].memfd.as_fd())
+    }
+
+    /// From now on ringers wake us.
+    pub fn announce_sleep(&mut self) {
+        self.sleep_sequence += 1 + self.sleep_sequence % 2;
+        for domain in &self.domains {
+            doorbell::announce_sleep(&domain.page, self.sleep_sequence);
+        }
+    }
+
+    /// From now on they need not.
+    pub fn announce_awake(&mut self) {
+        self.sleep_sequence += self.sleep_sequence % 2;
+        for domain in &self.domains {
+            doorbell::announce_awake(&domain.page, self.sleep_sequence);
+        }
+    }
+
+    /// Finds bits that a dying peer left half-raised.
+    pub fn sweep(&self, uid: u32) {
+        if let Some(domain) = self.domains.iter().find(|d| d.uid == uid) {
+            doorbell::sweep(&domain.page);
+        }
+    }
+
+    pub fn add_source(&mut self, source: Source) -> Result<u32> {
+        // First in, first out: a bit is not used again at once, so that news for its last
+        // use rarely reaches the next.
+        if self.free_sources.len() > 64 || self.sources.len() >= SOURCES_MAX as usize {
+            if let Some(number) = self.free_sources.pop_front() {
+                self.sources[number as usize] = source;
+                return Ok(number);
+            }
+            return Err(Error::LimitReached {
+                what: "connections and tripwires on one node",
+                limit: u64::from(SOURCES_MAX),
+            });
+        }
+        self.sources.push(source);
+        Ok(self.sources.len() as u32 - 1)
+    }
+
+    pub fn set_source(&mut self, number: u32, source: Source) {
+        self.sources[number as usize] = source;
+    }
+
+    pub fn free_source(&mut self, number: u32) {
+        self.sources[number as usize] = Source::Free;
+        self.free_sources.push_back(number);
+    }
+
+    pub fn serial(&mut self) -> u64 {
+        self.next_serial += 1;
+        self.next_serial
+    }
+
+    /// The connection with this number, if it is still the same use of it.
+    pub fn connection(&mut self, number: u32, serial: u64) -> Option<&mut ConnectionEntry> {
+        let entry = self.connections.get_mut(number as usize)?;
+        (entry.serial == serial).then_some(entry)
+    }
+
+    /// The link of an open connection and its number at the peer.
+    pub fn route(&self, number: u32) -> Option<(usize, u32)> {
+        let entry = self.connections.get(number as usize)?;
+        Some((entry.link, entry.far.as_ref()?.number))
+    }
+
+    /// The page through which this node rings itself.
+    pub fn own_ring(&self) -> Option<&Window> {
+        self.domains.first().map(|d| &d.page)
+    }
+
+    /// Takes the first request out of the events.
+    pub fn take_request(&mut self, shared: &Arc<Shared>) -> Option<Request> {
+        loop {
+            let wanted = |p: &Pending| matches!(p, Pending::Request { .. });
+            let at = self.pending.iter().position(wanted)?;
+            let Some(Pending::Request { number, serial }) = self.pending.remove(at) else {
+                return None;
+            };
+            let request = self.request(shared, number, serial);
+            if request.is_some() {
+                return request;
+            }
+        }
+    }
+
+    /// Gives up a connection whose answer has not been reported.
+    pub fn cancel_connect(&mut self, shared: &Shared, number: u32) {
+        let Some(entry) = self.connections.get_mut(number as usize) else {
+            return;
+        };
+        if entry.announce && entry.shared.is_none() && !entry.handle_gone {
+            // The event that is perhaps under way finds another use of the number.
+            entry.announce = false;
+            entry.serial = 0;
+            self.abandon(shared, number);
+        }
+    }
+
+    /// Takes the first granted aperture out of the events.
+    pub fn take_granted(&mut self, number: u32) -> Option<(u64, RemoteAperture)> {
+        let wanted = |p: &Pending| {
+            matches!(p, Pending::Plain(Event::Granted { connection, .. })
+                if connection.0 == number)
+        };
+        let at = self.pending.iter().position(wanted)?;
+        match self.pending.remove(at) {
+            Some(Pending::Plain(Event::Granted {
+                cookie, aperture, ..
+            })) => Some((cookie, aperture)),
+            _ => None,
+        }
+    }
+
+    pub fn push_ready(&mut self, number: u32) {
+        self.pending.push_back(Pending::Ready(number));
+    }
+
+    /// Whether nothing has to be looked at but the own page.
+    pub fn settled(&self) -> bool {
+        self.pending.is_empty()
+            && self.told.is_empty()
+            && self.domains.len() == 1
+            && self.domains[0].drain.is_idle()
+    }
+
+    /// Hands out at most `max` events.
+    pub fn collect(&mut self, shared: &Arc<Shared>, out: &mut Vec<Event>, max: usize) {
+        let end = out.len() + max;
+        self.tell_again(out);
+        self.hand_out_pending(shared, out, end);
+        let mut at = 0;
+        while at < self.domains.len() && out.len() < end {
+            let domain = &mut self.domains[at];
+            let Some(number) = domain.drain.next_source(&domain.page) else {
+                at += 1;
+                continue;
+            };
+            let uid = domain.uid;
+            self.rung(shared, number, uid, out);
+        }
+        self.hand_out_pending(shared, out, end);
+    }
+
+    /// Repeats readiness where the receiver began to take and stopped.
+    fn tell_again(&mut self, out: &mut Vec<Event>) {
+        if self.told.is_empty() {
+            return;
+        }
+        let mut told = core::mem::replace(&mut self.told, core::mem::take(&mut self.told_spare));
+        for number in told.drain(..) {
+            let entry = self.connections.get(number as usize);
+            let unfinished = entry
+                .and_then(|e| e.shared.as_ref())
+                .is_some_and(|shared| shared.stopped_early());
+            if unfinished {
+                self.tell_ready(number, out);
+            }
+        }
+        self.told_spare = told;
+    }
+
+    fn tell_ready(&mut self, number: u32, out: &mut Vec<Event>) {
+        let Some(entry) = self.connections.get(number as usize) else {
+            return;
+        };
+        if entry.phase == Phase::Open && !entry.handle_gone && entry.shared.is_some() {
+            out.push(Event::Ready(ConnectionId(number)));
+            self.told.push(number);
+        }
+    }
+
+    /// A bit was found set: it may have been set by anybody of user `uid`, at any time.
+    #[inline]
+    fn rung(&mut self, shared: &Arc<Shared>, number: u32, uid: u32, out: &mut Vec<Event>) {
+        match self.sources.get(number as usize) {
+            Some(Source::Connection(connection)) => {
+                let connection = *connection;
+                if uid == shared.own.uid || self.connection_uid(connection) == Some(uid) {
+                    self.tell_ready(connection, out);
+                }
+            }
+            Some(Source::Tripwire(tripwire)) => {
+                let tripwire = Arc::clone(tripwire);
+                if uid == shared.own.uid || tripwire.may_be_rung_by(uid) {
+                    out.extend(tripwire.fired());
+                }
+            }
+            Some(Source::Link(link)) => {
+                let link = *link;
+                self.read_socket(shared, link);
+            }
+            Some(Source::Own | Source::Free) | None => {}
+        }
+    }
+
+    fn connection_uid(&self, number: u32) -> Option<u32> {
+        let entry = self.connections.get(number as usize)?;
+        self.peers.get(entry.link)?.uid()
+    }
+
+    fn hand_out_pending(&mut self, shared: &Arc<Shared>, out: &mut Vec<Event>, end: usize) {
+        while out.len() < end {
+            let Some(pending) = self.pending.pop_front() else {
+                return;
+            };
+            match pending {
+                Pending::Plain(event) => out.push(event),
+                Pending::Ready(number) => self.tell_ready(number, out),
+                Pending::Request { number, serial } => {
+                    out.extend(self.request(shared, number, serial).map(Event::Request));
+                }
+                Pending::Connected { number, serial } => {
+                    out.extend(self.connected(shared, number, serial));
+                }
+                Pending::Closed { number, serial } => out.extend(self.closed(number, serial)),
+            }
+        }
+    }
+
+    fn request(&mut self, shared: &Arc<Shared>, number: u32, serial: u64) -> Option<Request> {
+        let entry = self.connection(number, serial)?;
+        if entry.phase != Phase::Requested {
+            return None;
+        }
+        let (name, data) = (entry.name.clone(), core::mem::take(&mut entry.data));
+        let link = entry.link;
+        let peer = self.peers.get(link)?.credentials();
+        Some(Request::new(shared, number, serial, peer, name, data))
+    }
+
+    fn connected(&mut self, shared: &Arc<Shared>, number: u32, serial: u64) -> Option<Event> {
+        let entry = self.connection(number, serial)?;
+        let result = match entry.failure.take() {
+            Some(error) => Err(error),
+            None => self.make_handle(shared, number),
+        };
+        Some(match result {
+            Ok(connection) => Event::Connected(Box::new(connection)),
+            Err(error) => {
+                self.drop_handle(shared, number);
+                Event::ConnectFailed {
+                    connection: ConnectionId(number),
+                    error,
+                }
+            }
+        })
+    }
+
+    fn closed(&mut self, number: u32, serial: u64) -> Option<Event> {
+        let entry = self.connection(number, serial)?;
+        let shared = entry.shared.as_ref()?;
+        if entry.handle_gone {
+            return None;
+        }
+        Some(Event::Closed {
+            connection: ConnectionId(number),
+            reason: match shared.link.check() {
+                Err(error) => error,
+                Ok(()) => Error::PeerGone,
+            },
+        })
+    }
+
+    /// Reports the end of a connection, once.
+    pub fn report_closed(&mut self, number: u32) {
+        let Some(entry) = self.connections.get_mut(number as usize) else {
+            return;
+        };
+        if entry.phase == Phase::Open && !entry.closed_reported && entry.shared.is_some() {
+            entry.closed_reported = true;
+            let serial = entry.serial;
+            self.pending.push_back(Pending::Closed { number, serial });
+        }
+    }
+
+    /// Makes the user's handle of an open connection.
+    pub fn make_handle(&mut self, shared: &Arc<Shared>, number: u32) -> Result<Connection> {
+        let entry = &mut self.connections[number as usize];
+        let peer = self.peers.get(entry.link).ok_or(Error::PeerGone)?;
+        let link = peer.link().ok_or(Error::PeerGone)?;
+        let (Some(far), Some((_, window))) = (&entry.far, &entry.region) else {
+            return Err(Error::PeerGone);
+        };
+        let mut connection = Connection::new(shared, link, number, entry, far, window);
+        entry.shared = Some(connection.shared());
+        if connection.arm() {
+            self.push_ready(number);
+        }
+        // It may have ended before the handle was made.
+        if self.connections[number as usize].peer_detached {
+            self.report_closed(number);
+        }
+        Ok(connection)
+    }
+
+    /// The user's handle is gone, or was never made.
+    pub fn drop_handle(&mut self, shared: &Shared, number: u32) {
+        let Some(entry) = self.connections.get_mut(number as usize) else {
+            return;
+        };
+        entry.handle_gone = true;
+        let (link, far) = (entry.link, entry.far.as_ref().map(|far| far.number));
+        if let Some(far) = far {
+            self.send(shared, link, &Message::Detach { connection: far }, &[]);
+        }
+        self.free_if_done(shared, number);
+    }
+
+    /// Frees what a connection holds once neither side uses it.
+    pub fn free_if_done(&mut self, shared: &Shared, number: u32) {
+        let Some(entry) = self.connections.get(number as usize) else {
+            return;
+        };
+        if !(entry.handle_gone && entry.peer_detached) {
+            return;
+        }
+        let entry = self.connections.remove(number as usize);
+        if entry.phase == Phase::Requested {
+            self.request_answered(entry.listener);
+        }
+        self.free_source(entry.source);
+        shared.counters.sub(QueueCounter::Connections, 1);
+        if let Some(peer) = self.peers.get_mut(entry.link) {
+            peer.connections -= 1;
+            if let Some((region, window)) = entry.region {
+                drop(window);
+                peer.arena.free(region);
+            }
+        }
+        self.forget_peer_if_done(entry.link);
+    }
+
+    pub fn request_answered(&mut self, listener: Option<usize>) {
+        if let Some(listener) = listener.and_then(|l| self.listeners.get_mut(l)) {
+            listener.waiting = listener.waiting.saturating_sub(1);
+        }
+    }
+
+    /// Adds a connection to the tables.
+    pub fn add_connection(
+        &mut self,
+        shared: &Shared,
+        link: usize,
+        phase: Phase,
+        name: &str,
+    ) -> Result<u32> {
+        let limit = shared.config.connections_max;
+        if self.connections.len() >= limit as usize {
+            return Err(Error::LimitReached {
+                what: "connections",
+                limit: u64::from(limit),
+            });
+        }
+        let source = self.add_source(Source::Free)?;
+        let serial = self.serial();
+        let number = self.connections.insert(ConnectionEntry {
+            link,
+            phase,
+            serial,
+            name: name.to_owned(),
+            data: Vec::new(),
+            listener: None,
+            far: None,
+            region: None,
+            wanted_ring_bytes: shared.config.ring_bytes,
+            source,
+            failure: None,
+            announce: false,
+            shared: None,
+            handle_gone: false,
+            peer_detached: false,
+            closed_reported: false,
+        }) as u32;
+        self.set_source(source, Source::Connection(number));
+        self.peers[link].connections += 1;
+        shared.counters.add(QueueCounter::Connections, 1);
+        Ok(number)
+    }
+
+    /// Gives a connection its receive region, and announces new segments to the peer.
+    pub fn give_region(
+        &mut self,
+        shared: &Shared,
+        number: u32,
+        ring_bytes: usize,
+    ) -> Result<RegionRef> {
+        let link = self.connections[number as usize].link;
+        let allocated = self.peers[link].arena.allocate(ring_bytes)?;
+        self.announce_segments(shared, link)?;
+        let region = allocated.region;
+        self.connections[number as usize].region = Some((region, allocated.window));
+        Ok(region)
+    }
+
+    /// Accepts a request.
+    pub fn accept(
+        &mut self,
+        shared: &Arc<Shared>,
+        number: u32,
+        serial: u64,
+        ring_bytes: usize,
+    ) -> Result<Connection> {
+        let entry = self.connection(number, serial).ok_or(Error::PeerGone)?;
+        if entry.phase != Phase::Requested {
+            return Err(Error::PeerGone);
+        }
+        let (link, listener, source) = (entry.link, entry.listener, entry.source);
+        let Some(far) = entry.far.clone() else {
+            return Err(Error::PeerGone);
+        };
+        let region = self.give_region(shared, number, ring_bytes)?;
+        self.connections[number as usize].phase = Phase::Open;
+        self.request_answered(listener);
+        let message = Message::Accept {
+            connection: far.number,
+            own: number,
+            region,
+            source,
+            message_bytes_max: shared.config.message_bytes_max as u64,
+        };
+        self.send(shared, link, &message, &[]);
+        self.make_handle(shared, number)
+    }
+
+    /// Refuses a request.
+    pub fn reject(&mut self, shared: &Shared, number: u32, serial: u64, reason: &str) {
+        let Some(entry) = self.connection(number, serial) else {
+            return;
+        };
+        if entry.phase != Phase::Requested {
+            return;
+        }
+        let (link, far) = (entry.link, entry.far.take());
+        entry.handle_gone = true;
+        entry.peer_detached = true;
+        if let Some(far) = far {
+            self.send_reject(shared, link, far.number, RejectCode::Application, reason);
+        }
+        self.free_if_done(shared, number);
+    }
+
+    pub fn send_reject(
+        &mut self,
+        shared: &Shared,
+        link: usize,
+        connection: u32,
+        code: RejectCode,
+        reason: &str,
+    ) {
+        let message = Message::Reject {
+            connection,
+            code,
+            reason,
+        };
+        self.send(shared, link, &message, &[]);
+    }
+
+    /// One of our descriptors has something.
+    pub fn socket_event(&mut self, shared: &Shared, event: &EpollEvent) {
+        match Token::unpack(event.token) {
+            None => {}
+            Some(Token::Listener(index)) => self.accept_sockets(shared, index),
+            Some(Token::Socket(index, generation)) if self.is_peer(index, generation) => {
+                if event.writable {
+                    self.flush(shared, index);
+                }
+                self.read_socket(shared, index);
+            }
+            Some(Token::Death(index, generation)) if self.is_peer(index, generation) => {
+                self.peer_died(shared, index);
+            }
+            // Of a peer that is gone.
+            Some(Token::Socket(..) | Token::Death(..)) => {}
+        }
+    }
+
+    fn is_peer(&self, index: usize, generation: u32) -> bool {
+        self.peers
+            .get(index)
+            .is_some_and(|p| p.generation == generation)
+    }
+
+    /// The node goes away: tells all peers.
+    pub fn say_goodbye(&mut self) {
+        for (_, peer) in &self.peers {
+            peer.say_goodbye();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_round_trip() {
+        for token in [
+            Token::Listener(0),
+            Token::Listener(0x3fff_ffff),
+            Token::Socket(7, u32::MAX),
+            Token::Death(0x3fff_ffff, 3),
+        ] {
+            assert_eq!(Token::unpack(token.pack()), Some(token));
+        }
+        assert_eq!(Token::unpack(TOKEN_EVENTFD), None);
+    }
+}

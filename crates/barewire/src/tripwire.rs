@@ -1,0 +1,196 @@
+//! Tripwires: traps on a range of an aperture.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use barewire_fabric::aperture::{Action, Mode};
+use barewire_shm::watch::{ArmError, FLAG_COUNT, FLAG_ENQUEUE, FLAG_WAKE};
+
+use crate::aperture::{ApertureShared, RemoteShared, settle_watch};
+use crate::error::Result;
+use crate::event::Event;
+use crate::shared::Shared;
+use crate::state::Source;
+
+/// Where a tripwire lies.
+pub(crate) enum Place {
+    /// On our own aperture: peers' puts fire it.
+    Own(Arc<ApertureShared>),
+    /// On an imported one: our own puts fire it.
+    Imported(Arc<RemoteShared>),
+}
+
+impl Place {
+    fn arm(&self, offset: u64, len_bytes: u64, source: u32, flags: u32) -> Result<(u32, u64)> {
+        match self {
+            Place::Own(aperture) => {
+                let slot = aperture.watch().arm(offset, len_bytes, source, flags)?;
+                Ok((slot, aperture.counts.atomic_load(slot as usize * 8)))
+            }
+            Place::Imported(aperture) => {
+                let mut outbound = aperture.outbound();
+                aperture.make_outbound(&mut outbound)?;
+                let Some(outbound) = outbound.as_mut() else {
+                    return Err(ArmError::PlaceFull.into());
+                };
+                let slot = outbound.table.arm(offset, len_bytes, source, flags)?;
+                Ok((slot, outbound.counts.atomic_load(slot as usize * 8)))
+            }
+        }
+    }
+
+    fn disarm(&self, slot: u32) {
+        match self {
+            Place::Own(aperture) => {
+                aperture.watch().disarm(slot);
+            }
+            Place::Imported(aperture) => {
+                if let Some(outbound) = aperture.outbound().as_mut() {
+                    outbound.table.disarm(slot);
+                }
+            }
+        }
+    }
+
+    fn count(&self, slot: u32) -> u64 {
+        match self {
+            Place::Own(aperture) => aperture.counts.atomic_load(slot as usize * 8),
+            Place::Imported(aperture) => {
+                let outbound = aperture.outbound();
+                let counts = outbound.as_ref().map(|o| &o.counts);
+                counts.map_or(0, |c| c.atomic_load(slot as usize * 8))
+            }
+        }
+    }
+}
+
+pub(crate) struct TripwireShared {
+    node: Arc<Shared>,
+    place: Place,
+    mode: Mode,
+    action: Action,
+    source: u32,
+    slot: u32,
+    count_before: u64,
+    armed: AtomicBool,
+}
+
+impl TripwireShared {
+    /// Its bit was found set.
+    pub fn fired(&self) -> Option<Event> {
+        let armed = match self.mode {
+            // AcqRel pairs with itself: only one of firing and disarming takes it out.
+            Mode::OneShot => self.armed.swap(false, Ordering::AcqRel),
+            // Acquire pairs with the swap in `disarm`.
+            Mode::Sticky => self.armed.load(Ordering::Acquire),
+        };
+        if !armed {
+            return None;
+        }
+        if self.mode == Mode::OneShot {
+            self.place.disarm(self.slot);
+        }
+        match self.action {
+            Action::Enqueue { cookie } => Some(Event::Tripwire { cookie }),
+            Action::Count => None,
+            Action::Wake => {
+                self.node.note_woken();
+                None
+            }
+        }
+    }
+
+    /// Whether somebody of this user could have made it fire.
+    pub fn may_be_rung_by(&self, uid: u32) -> bool {
+        match &self.place {
+            Place::Own(aperture) => aperture.is_granted_to(uid),
+            Place::Imported(_) => false,
+        }
+    }
+
+    fn disarm(&self) {
+        // AcqRel pairs with itself: only one of firing and disarming takes it out.
+        if self.armed.swap(false, Ordering::AcqRel) {
+            self.place.disarm(self.slot);
+        }
+    }
+}
+
+/// A tripwire that has been set. Dropping it disarms it.
+pub struct Tripwire(Arc<TripwireShared>);
+
+impl Tripwire {
+    pub(crate) fn arm(
+        node: &Arc<Shared>,
+        place: Place,
+        offset: usize,
+        len_bytes: usize,
+        mode: Mode,
+        action: Action,
+    ) -> Result<Tripwire> {
+        let flags = match action {
+            Action::Enqueue { .. } => FLAG_ENQUEUE,
+            Action::Count => FLAG_COUNT,
+            Action::Wake => FLAG_WAKE,
+        };
+        let source = node.state().add_source(Source::Free)?;
+        let armed = place.arm(offset as u64, len_bytes as u64, source, flags);
+        let (slot, count_before) = match armed {
+            Ok(armed) => armed,
+            Err(error) => {
+                node.state().free_source(source);
+                return Err(error);
+            }
+        };
+        let shared = Arc::new(TripwireShared {
+            node: Arc::clone(node),
+            place,
+            mode,
+            action,
+            source,
+            slot,
+            count_before,
+            armed: AtomicBool::new(true),
+        });
+        let own = Source::Tripwire(Arc::clone(&shared));
+        node.state().set_source(source, own);
+        settle_watch();
+        Ok(Tripwire(shared))
+    }
+
+    /// Whether it is still set: not disarmed, and not a one-shot that has fired.
+    #[must_use]
+    pub fn is_armed(&self) -> bool {
+        // Acquire pairs with the swap in `fired` and `disarm`.
+        self.0.armed.load(Ordering::Acquire)
+    }
+
+    /// How many transfers it has counted (action [`Action::Count`]).
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        let count = self.0.place.count(self.0.slot);
+        count.wrapping_sub(self.0.count_before)
+    }
+
+    /// Takes it away. A transfer that is under way may still be reported.
+    pub fn disarm(&self) {
+        self.0.disarm();
+    }
+}
+
+impl Drop for Tripwire {
+    fn drop(&mut self) {
+        self.0.disarm();
+        self.0.node.state().free_source(self.0.source);
+    }
+}
+
+impl core::fmt::Debug for Tripwire {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Tripwire")
+            .field("mode", &self.0.mode)
+            .field("action", &self.0.action)
+            .field("armed", &self.is_armed())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,148 @@
+//! Waiting: spin, then sleep, and how long to spin.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use barewire_sys::clock::monotonic_ns;
+use barewire_sys::process::allowed_cpus;
+use barewire_sys::wake::wake_cost;
+
+use crate::config::Spin;
+
+/// Cap of the measured default: a machine that was busy while it was measured must not
+/// make us spin for ever.
+const MEASURED_MAX: Duration = Duration::from_micros(100);
+const MEASURED_MIN: Duration = Duration::from_micros(5);
+
+/// How long to spin, learnt from how it went.
+#[derive(Debug)]
+pub(crate) struct Spinner {
+    budget_ns: AtomicU64,
+    most_ns: u64,
+    adaptive: bool,
+}
+
+impl Spinner {
+    pub fn new(spin: Spin) -> Spinner {
+        let fixed = |ns| Spinner {
+            budget_ns: AtomicU64::new(ns),
+            most_ns: ns,
+            adaptive: false,
+        };
+        match spin {
+            Spin::Never => fixed(0),
+            Spin::Forever => fixed(u64::MAX),
+            Spin::For(time) => fixed(nanoseconds(time)),
+            // Spinning on the only processor keeps the peer from answering.
+            Spin::Adaptive { .. } if allowed_cpus().len() < 2 => fixed(0),
+            Spin::Adaptive { at_most } => {
+                let most = at_most.unwrap_or_else(|| wake_cost().clamp(MEASURED_MIN, MEASURED_MAX));
+                Spinner {
+                    adaptive: true,
+                    ..fixed(nanoseconds(most))
+                }
+            }
+        }
+    }
+
+    /// How long to spin this time.
+    #[inline]
+    pub fn budget_ns(&self) -> u64 {
+        // Relaxed: a hint; any recent value will do.
+        self.budget_ns.load(Ordering::Relaxed)
+    }
+
+    /// Spinning was rewarded.
+    pub fn rewarded(&self) {
+        if self.adaptive {
+            let budget = self.budget_ns();
+            if budget < self.most_ns {
+                self.set(budget + budget / 4 + 1000);
+            }
+        }
+    }
+
+    /// Spinning was in vain: the wait lasted `waited_ns` in all.
+    pub fn in_vain(&self, waited_ns: u64) {
+        if !self.adaptive {
+            return;
+        }
+        // A wait that the full budget would have covered says to spin longer; a long one
+        // says that spinning does not pay here.
+        if waited_ns <= self.most_ns.saturating_mul(2) {
+            self.set(self.budget_ns() * 2 + 1000);
+        } else {
+            self.set(self.budget_ns() / 2);
+        }
+    }
+
+    fn set(&self, budget_ns: u64) {
+        // Relaxed: a hint.
+        let bounded = budget_ns.min(self.most_ns);
+        self.budget_ns.store(bounded, Ordering::Relaxed);
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A point in time to wait until, or none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline(Option<u64>);
+
+impl Deadline {
+    pub fn after(timeout: Option<Duration>) -> Deadline {
+        let at = |t| monotonic_ns().saturating_add(nanoseconds(t));
+        Deadline(timeout.map(at))
+    }
+
+    pub fn passed(&self, now_ns: u64) -> bool {
+        self.0.is_some_and(|at| now_ns >= at)
+    }
+
+    /// What is left; `None`: for ever.
+    pub fn left(&self, now_ns: u64) -> Option<Duration> {
+        let left = |at: u64| Duration::from_nanos(at.saturating_sub(now_ns));
+        self.0.map(left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_budget_shrinks_when_it_does_not_pay_and_comes_back() {
+        let spinner = Spinner {
+            budget_ns: AtomicU64::new(20_000),
+            most_ns: 20_000,
+            adaptive: true,
+        };
+        for _ in 0..20 {
+            spinner.in_vain(1_000_000_000);
+        }
+        assert_eq!(spinner.budget_ns(), 0);
+        for _ in 0..20 {
+            spinner.in_vain(10_000);
+        }
+        assert_eq!(spinner.budget_ns(), 20_000);
+        spinner.rewarded();
+        assert_eq!(spinner.budget_ns(), 20_000);
+    }
+
+    #[test]
+    fn fixed_budgets_do_not_move() {
+        for (spin, ns) in [
+            (Spin::Never, 0),
+            (Spin::Forever, u64::MAX),
+            (Spin::For(Duration::from_micros(7)), 7000),
+        ] {
+            let spinner = Spinner::new(spin);
+            spinner.in_vain(1);
+            spinner.in_vain(u64::MAX);
+            spinner.rewarded();
+            assert_eq!(spinner.budget_ns(), ns);
+        }
+    }
+}

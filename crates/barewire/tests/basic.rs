@@ -1,0 +1,327 @@
+//! The network between threads of one process: each thread has a node of its own, and
+//! everything goes the way it goes between processes.
+
+use std::thread;
+use std::time::Duration;
+
+use barewire::{
+    Action, ApertureConfig, ConnectOptions, Connection, Error, Event, Memory, Mode, Node,
+    NodeConfig, Rights, Spin,
+};
+
+const SECOND: Option<Duration> = Some(Duration::from_secs(5));
+
+/// A name that no other test uses.
+fn name(of: &str) -> String {
+    format!("test-{}-{of}", std::process::id())
+}
+
+/// Two ends of a connection, each on a node of its own.
+fn pair(of: &str) -> ((Node, Connection), (Node, Connection)) {
+    let name = name(of);
+    let server = Node::new().unwrap();
+    let listener = server.listen(&name).unwrap();
+    let client = thread::spawn(move || {
+        let node = Node::new().unwrap();
+        let connection = node.connect(&name).unwrap();
+        (node, connection)
+    });
+    let request = server.next_request(SECOND).unwrap();
+    let connection = request.accept().unwrap();
+    drop(listener);
+    ((server, connection), client.join().unwrap())
+}
+
+#[test]
+fn messages_go_both_ways() {
+    let ((_a, mut a), (_b, mut b)) = pair("both-ways");
+    let mut buffer = [0; 64];
+    for i in 0..10_000_u64 {
+        a.send(&i.to_le_bytes()).unwrap();
+        assert_eq!(b.recv(&mut buffer).unwrap(), 8);
+        assert_eq!(buffer[..8], i.to_le_bytes());
+        b.send(&buffer[..(i % 57) as usize]).unwrap();
+        assert_eq!(a.recv(&mut buffer).unwrap(), (i % 57) as usize);
+    }
+}
+
+#[test]
+fn a_long_message_crosses_a_small_ring() {
+    let ((_a, mut a), (_b, mut b)) = pair("long");
+    let long: Vec<u8> = (0..1_000_000_u32).map(|i| (i % 251) as u8).collect();
+    let expected = long.clone();
+    let sender = thread::spawn(move || {
+        a.send(&long).unwrap();
+        a.send(b"after").unwrap();
+        a
+    });
+    let mut got = Vec::new();
+    assert!(b.receiver().recv_vec(&mut got, SECOND).unwrap());
+    assert_eq!(got, expected);
+    assert!(b.receiver().recv_vec(&mut got, SECOND).unwrap());
+    assert_eq!(got, b"after");
+    drop(sender.join().unwrap());
+    let end = b.receiver().recv_vec(&mut got, SECOND);
+    assert_eq!(end, Err(Error::Finished));
+}
+
+#[test]
+fn echo_through_the_event_queue_asleep() {
+    let config = NodeConfig {
+        spin: Spin::Never,
+        ..NodeConfig::default()
+    };
+    let name = name("events");
+    let server = Node::with_config(config.clone()).unwrap();
+    let _listener = server.listen(&name).unwrap();
+    let client = thread::spawn(move || {
+        let node = Node::with_config(config).unwrap();
+        let mut connection = node.connect(&name).unwrap();
+        let mut buffer = [0; 16];
+        for i in 0..500_u64 {
+            connection.send(&i.to_le_bytes()).unwrap();
+            assert_eq!(connection.recv(&mut buffer).unwrap(), 8);
+            assert_eq!(buffer[..8], i.to_le_bytes());
+        }
+    });
+    let mut connection = None;
+    let mut events = Vec::new();
+    let mut buffer = [0; 16];
+    'serving: loop {
+        assert!(server.wait(&mut events, 16, SECOND).unwrap() > 0);
+        for event in events.drain(..) {
+            match event {
+                Event::Request(request) => connection = Some(request.accept().unwrap()),
+                Event::Ready(id) => {
+                    let connection: &mut Connection = connection.as_mut().unwrap();
+                    assert_eq!(connection.id(), id);
+                    loop {
+                        match connection.try_recv(&mut buffer) {
+                            Ok(Some(len)) => connection.send(&buffer[..len]).unwrap(),
+                            Ok(None) => break,
+                            Err(Error::Finished) => break 'serving,
+                            Err(error) => panic!("{error}"),
+                        }
+                    }
+                }
+                Event::Closed { .. } => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    client.join().unwrap();
+}
+
+#[test]
+fn refusals_come_with_their_reason() {
+    let name = name("refusal");
+    let server = Node::new().unwrap();
+    let _listener = server.listen(&name).unwrap();
+    let client = {
+        let name = name.clone();
+        thread::spawn(move || {
+            let node = Node::new().unwrap();
+            let options = ConnectOptions {
+                data: b"let me in".to_vec(),
+                ..ConnectOptions::default()
+            };
+            let first = node.connect_with(&name, &options).unwrap_err();
+            let second = node.connect_with(&name, &options).unwrap_err();
+            (first, second)
+        })
+    };
+    let request = server.next_request(SECOND).unwrap();
+    assert_eq!(request.data(), b"let me in");
+    request.reject("no room");
+    drop(server.next_request(SECOND).unwrap());
+    let (first, second) = client.join().unwrap();
+    let refused = |reason: &str| Error::Refused {
+        reason: reason.into(),
+    };
+    assert_eq!(first, refused("no room"));
+    assert_eq!(second, refused("the listener did not accept"));
+}
+
+#[test]
+fn a_missing_name_is_named_and_a_late_one_awaited() {
+    let name = name("late");
+    let node = Node::new().unwrap();
+    let at_once = ConnectOptions {
+        wait_for_name: false,
+        ..ConnectOptions::default()
+    };
+    let error = node.connect_with(&name, &at_once).unwrap_err();
+    assert!(matches!(error, Error::NoSuchName { .. }), "{error}");
+    let server = {
+        let name = name.clone();
+        thread::spawn(move || {
+            thread::sleep(Duration::from_millis(50));
+            let node = Node::new().unwrap();
+            let _listener = node.listen(&name).unwrap();
+            let request = node.next_request(SECOND).unwrap();
+            request.accept().unwrap().send(b"hello").unwrap();
+        })
+    };
+    let mut connection = node.connect(&name).unwrap();
+    let mut buffer = [0; 8];
+    assert_eq!(connection.recv(&mut buffer).unwrap(), 5);
+    server.join().unwrap();
+}
+
+#[test]
+fn a_taken_name_says_who_has_it() {
+    let name = name("taken");
+    let first = Node::new().unwrap();
+    let _listener = first.listen(&name).unwrap();
+    let error = Node::new().unwrap().listen(&name).unwrap_err();
+    let Error::NameTaken { holder, .. } = error else {
+        panic!("{error}");
+    };
+    assert!(holder.contains(&std::process::id().to_string()), "{holder}");
+}
+
+#[test]
+fn apertures_and_tripwires() {
+    let ((a, to_b), (b, mut to_a)) = pair("aperture");
+    let aperture = a
+        .export(ApertureConfig::new(100_000, Rights::ReadWrite))
+        .unwrap();
+    to_b.grant(&aperture, 42).unwrap();
+    let (cookie, remote) = to_a.import(SECOND).unwrap();
+    assert_eq!(cookie, 42);
+    assert_eq!(remote.len_bytes(), 100_000);
+
+    let enqueue = |cookie| Action::Enqueue { cookie };
+    let once = aperture.tripwire(64, 8, Mode::OneShot, enqueue(7)).unwrap();
+    let count = aperture
+        .tripwire(0, 100_000, Mode::Sticky, Action::Count)
+        .unwrap();
+    let ours = remote.tripwire(64, 1, Mode::Sticky, enqueue(9)).unwrap();
+    remote.put(70, b"hi").unwrap();
+    remote.put(99_998, b"xy").unwrap();
+    let mut got = [0; 2];
+    aperture.get(70, &mut got).unwrap();
+    assert_eq!(&got, b"hi");
+    assert_eq!(count.count(), 2);
+    assert!(matches!(
+        a.next_event(SECOND).unwrap(),
+        Some(Event::Tripwire { cookie: 7 })
+    ));
+    assert!(!once.is_armed());
+    assert!(
+        b.next_event(Some(Duration::ZERO)).unwrap().is_none(),
+        "64 was not touched"
+    );
+    remote.store(64, 5).unwrap();
+    assert_eq!(aperture.load(64), Ok(5));
+    assert!(matches!(
+        b.next_event(SECOND).unwrap(),
+        Some(Event::Tripwire { cookie: 9 })
+    ));
+    ours.disarm();
+    assert_eq!(remote.add(64, 3), Ok(5));
+    assert_eq!(remote.compare_exchange(64, 8, 1), Ok(Ok(8)));
+    assert_eq!(remote.compare_exchange(64, 8, 2), Ok(Err(1)));
+    assert_eq!(count.count(), 5);
+
+    remote.bulk_put(1000, vec![3; 50_000], 11).unwrap();
+    match b.next_event(SECOND).unwrap() {
+        Some(Event::Completion { cookie: 11, result }) => assert_eq!(result.unwrap().len(), 50_000),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(aperture.load(1000), Ok(0x0303_0303_0303_0303));
+
+    aperture.revoke().unwrap();
+    assert!(remote.put(0, &[1]).is_err());
+    assert_eq!(aperture.load(0), Ok(0));
+    to_a.send(b"still there").unwrap();
+}
+
+#[test]
+fn out_of_band_messages_arrive_as_events() {
+    let ((a, _to_b), (_b, to_a)) = pair("oob");
+    assert!(to_a.send_out_of_band(b"urgent").unwrap());
+    match a.next_event(SECOND).unwrap() {
+        Some(Event::OutOfBand { data, .. }) => assert_eq!(data, b"urgent"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn streams() {
+    use std::io::{Read, Write};
+    let ((_a, a), (_b, b)) = pair("stream");
+    let (mut a, mut b) = (a.into_stream(), b.into_stream());
+    let data: Vec<u8> = (0..300_000_u32).map(|i| (i * 7) as u8).collect();
+    let expected = data.clone();
+    let writer = thread::spawn(move || {
+        for piece in data.chunks(777) {
+            a.write_all(piece).unwrap();
+        }
+        a.finish();
+        let mut answer = String::new();
+        a.read_to_string(&mut answer).unwrap();
+        answer
+    });
+    let mut got = Vec::new();
+    b.read_to_end(&mut got).unwrap();
+    assert!(got == expected);
+    b.write_all(b"thanks").unwrap();
+    drop(b);
+    assert_eq!(writer.join().unwrap(), "thanks");
+}
+
+#[test]
+fn many_connections_over_one_link() {
+    let name = name("many");
+    let server = Node::new().unwrap();
+    let _listener = server.listen(&name).unwrap();
+    const MANY: usize = 2000;
+    let client = thread::spawn(move || {
+        let node = Node::new().unwrap();
+        let mut connections = Vec::new();
+        for _ in 0..MANY {
+            connections.push(node.connect(&name).unwrap());
+        }
+        let mut buffer = [0; 8];
+        for (i, connection) in connections.iter_mut().enumerate() {
+            connection.send(&(i as u64).to_le_bytes()).unwrap();
+        }
+        for (i, connection) in connections.iter_mut().enumerate() {
+            assert_eq!(connection.recv(&mut buffer).unwrap(), 8);
+            assert_eq!(buffer, (i as u64).to_le_bytes());
+        }
+    });
+    let before = barewire_sys::process::open_fd_count().unwrap();
+    let mut connections: Vec<Option<Connection>> = Vec::new();
+    let mut events = Vec::new();
+    let mut answered = 0;
+    while answered < MANY {
+        assert!(server.wait(&mut events, 64, SECOND).unwrap() > 0);
+        for event in events.drain(..) {
+            match event {
+                Event::Request(request) => {
+                    let connection = request.accept().unwrap();
+                    let at = connection.id().index();
+                    connections.resize_with(connections.len().max(at + 1), || None);
+                    connections[at] = Some(connection);
+                }
+                Event::Ready(id) => {
+                    let connection = connections[id.index()].as_mut().unwrap();
+                    let mut buffer = [0; 8];
+                    while let Ok(Some(len)) = connection.try_recv(&mut buffer) {
+                        connection.send(&buffer[..len]).unwrap();
+                        answered += 1;
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    let after = barewire_sys::process::open_fd_count().unwrap();
+    assert!(
+        after < before + 40,
+        "{before} descriptors before, {after} after"
+    );
+    client.join().unwrap();
+}

@@ -1,0 +1,136 @@
+//! `barewire bench`: what this machine can do, what the kernel's transports make of it,
+//! and what barewire makes of it, measured side by side.
+//!
+//! The parts: `args` says what is asked for, `plan` turns it into cases and channels,
+//! `child` starts the server process and takes single samples between two `probe`s,
+//! `runner` interleaves them, `results` sorts them by `bands` and sets every figure
+//! beside its limit, the `report_*` modules and `html` write it down. The measuring
+//! `loops` are written once, over the traits in `transport`.
+
+pub mod args;
+pub mod bands;
+pub mod child;
+pub mod clock;
+pub mod control;
+pub mod environment;
+pub mod error;
+pub mod html;
+pub mod loops;
+pub mod patience;
+pub mod plan;
+pub mod probe;
+pub mod report_csv;
+pub mod report_json;
+pub mod report_table;
+pub mod results;
+pub mod rivals;
+pub mod runner;
+pub mod stats;
+pub mod svg;
+pub mod transport;
+pub mod wakers;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use args::BenchArgs;
+use child::{Placement, Session};
+use environment::Environment;
+use error::{Result, What};
+use plan::Plan;
+use report_json::Report;
+
+/// Runs the benchmark and writes its reports.
+pub fn run(args: &BenchArgs) -> Result<()> {
+    let options = &args.options;
+    let plan = Plan::new(args)?;
+    check_writable(
+        [&options.json, &options.csv, &options.html]
+            .into_iter()
+            .flatten(),
+    )?;
+    let placement = Placement::choose(&options.cpus, options.no_pin)?;
+    let mut environment = Environment::look(placement);
+    if !options.quiet && !matches!(placement, Placement::Pinned(..)) {
+        eprintln!("barewire: {}", environment.placement);
+    }
+    if !options.quiet && environment.build == "debug" {
+        eprintln!("barewire: this is a debug build; its figures mean little");
+    }
+    let limits = runner::Limits {
+        started: Instant::now(),
+        longest: Duration::from_secs(options.max_seconds.unwrap_or(if options.quick {
+            50
+        } else {
+            900
+        })),
+    };
+    let mut not_measured = Vec::new();
+    let mut session = Session::start(placement, plan.probe_ns)?;
+    let samples = plan.cases() as u64 * u64::from(plan.samples);
+    let bar = runner::progress(samples, options.quiet);
+    let mut books = runner::run(&plan, &mut session, limits, &bar, &mut not_measured)?;
+    let rivals = if options.rivals {
+        bar.set_message("rivals");
+        rivals::measure(
+            args,
+            &plan,
+            placement,
+            &mut session,
+            &mut books,
+            &mut not_measured,
+        )?
+    } else {
+        Vec::new()
+    };
+    drop(session);
+    bar.finish_and_clear();
+    for (_, book) in &books {
+        environment.samples_dropped += book.dropped();
+        environment.samples_kept += book.kept();
+    }
+    let rows = results::rows(&books, rivals, options.all_bands);
+    environment.seconds = limits.started.elapsed().as_secs_f64();
+    environment.not_measured = not_measured;
+    let report = Report {
+        environment,
+        results: rows,
+    };
+    write_reports(args, &report)
+}
+
+fn write_reports(args: &BenchArgs, report: &Report) -> Result<()> {
+    let options = &args.options;
+    if let Some(path) = &options.json {
+        write(path, &report.to_json()?)?;
+    }
+    if let Some(path) = &options.csv {
+        write(path, &report_csv::csv(&report.results))?;
+    }
+    if let Some(path) = &options.html {
+        write(path, &html::page(report))?;
+    }
+    if !options.quiet {
+        use std::io::Write;
+        let text = report_table::table(report);
+        // A reader that closed the pipe has seen enough.
+        let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    }
+    Ok(())
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).what(&format!("writing {}", path.display()))
+}
+
+/// Finds out now, not after minutes of measuring, that a report can not be written.
+fn check_writable<'a>(paths: impl Iterator<Item = &'a std::path::PathBuf>) -> Result<()> {
+    for path in paths {
+        std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)
+            .what(&format!("writing {}", path.display()))?;
+    }
+    Ok(())
+}

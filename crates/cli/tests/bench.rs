@@ -1,0 +1,261 @@
+//! `barewire bench` as a user runs it: tiny runs of every test, the reports they write,
+//! mistakes in the arguments, and the death of the server process.
+
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// Runs spin on two processors; more than one at a time would only wait for each other.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn bench(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_barewire"))
+        .arg("bench")
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .expect("barewire starts")
+}
+
+/// A file of this test run alone, in a directory that cargo keeps for us.
+fn file(name: &str) -> PathBuf {
+    let name = format!("{}-{name}", std::process::id());
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+const TINY: [&str; 6] = ["--duration-ms", "2", "--samples", "2", "--probe-ms", "1"];
+
+/// Runs, checks the form of the JSON, and gives it.
+fn run(name: &str, arguments: &[&str]) -> Value {
+    let _alone = alone();
+    let json = file(&format!("{name}.json"));
+    let json_path = json.to_str().unwrap();
+    let arguments = [arguments, &TINY, &["--quiet", "--json", json_path]].concat();
+    let output = bench(&arguments);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "");
+    let value: Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    std::fs::remove_file(&json).unwrap();
+    for field in ["processor", "kernel", "placement", "rust_version", "date"] {
+        assert!(value["environment"][field].is_string(), "{field}");
+    }
+    for row in value["results"].as_array().unwrap() {
+        assert!(row["median"].as_f64().unwrap() > 0.0, "{row}");
+        assert!(row["min"].as_f64() <= row["max"].as_f64(), "{row}");
+        assert!(row["samples"].as_u64().unwrap() > 0, "{row}");
+        assert!(row["band_ns"].as_f64().unwrap() > 0.0, "{row}");
+        for field in ["p99", "p999", "ratio_to_limit"] {
+            assert!(row[field].is_number() || row[field].is_null(), "{row}");
+        }
+    }
+    value
+}
+
+/// Every transport has a row, or the run says why not (a noisy machine may drop all
+/// samples of a case; that is no failure).
+fn expect(value: &Value, test: &str, transports: &[&str]) {
+    let rows = value["results"].as_array().unwrap();
+    let missing = value["environment"]["not_measured"].to_string();
+    for transport in transports {
+        let found = rows
+            .iter()
+            .any(|row| row["test"] == test && row["transport"] == *transport);
+        let excused = missing.contains(&format!("{test} {transport}"));
+        assert!(found || excused, "{test} over {transport}: {value:#}");
+    }
+}
+
+#[test]
+fn round_trips_over_the_kernel() {
+    let arguments = ["rtt", "--transport", "tcp,unix,pipe", "--size", "8,4096"];
+    let value = run("rtt", &arguments);
+    expect(&value, "rtt", &["limit", "tcp", "unix", "pipe"]);
+}
+
+#[test]
+fn streams_over_the_kernel() {
+    let arguments = [
+        "stream",
+        "--transport",
+        "tcp,unix,pipe",
+        "--size",
+        "64,65536",
+    ];
+    let value = run("stream", &arguments);
+    expect(&value, "stream", &["limit", "tcp", "unix", "pipe"]);
+}
+
+#[test]
+fn transactions_over_the_kernel() {
+    let arguments = [
+        "transactions",
+        "--transport",
+        "tcp,unix,pipe",
+        "--connections",
+        "1,50",
+        "--waiting",
+        "both",
+    ];
+    let value = run("transactions", &arguments);
+    expect(&value, "transactions", &["limit", "tcp", "unix", "pipe"]);
+}
+
+#[test]
+fn wake_ups_over_the_kernel() {
+    let value = run("wake", &["wake", "--transport", "tcp,unix,pipe"]);
+    expect(&value, "wake", &["limit", "tcp", "unix", "pipe"]);
+}
+
+#[test]
+fn all_reports_are_written() {
+    let _alone = alone();
+    let (csv, html) = (file("r.csv"), file("r.html"));
+    let arguments = [
+        "rtt",
+        "--transport",
+        "pipe",
+        "--size",
+        "64",
+        "--no-pin",
+        "--csv",
+    ];
+    let files = [csv.to_str().unwrap(), "--html", html.to_str().unwrap()];
+    let output = bench(&[&arguments[..], &files, &TINY].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("not pinned"));
+    let table = text(&output.stdout);
+    assert!(
+        table.contains("Round trip") && table.contains("Bands"),
+        "{table}"
+    );
+    assert!(
+        std::fs::read_to_string(&csv)
+            .unwrap()
+            .starts_with("test,transport,")
+    );
+    let page = std::fs::read_to_string(&html).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
+    std::fs::remove_file(csv).unwrap();
+    std::fs::remove_file(html).unwrap();
+}
+
+#[test]
+fn mistakes_are_explained() {
+    for (arguments, words) in [
+        (&["rtt", "--size", "3"][..], "from 8 to"),
+        (&["rtt", "--transport", "pigeon"], "possible values"),
+        (&["swim"], "possible values"),
+        (&["rtt", "--cpus", "0,0"], "different processors"),
+        (&["rtt", "--cpus", "0"], "two processors"),
+        (&["rtt", "--cpus", "0,99999"], "99999"),
+        (&["transactions", "--connections", "0"], "from 1 to"),
+        (&["rtt", "--duration-ms", "0"], "1..=10000"),
+        (
+            &["rtt", "--json", "/nowhere/at/all.json"],
+            "/nowhere/at/all.json",
+        ),
+        (
+            &[
+                "transactions",
+                "--transport",
+                "limit",
+                "--waiting",
+                "blocking",
+            ],
+            "nothing to measure",
+        ),
+    ] {
+        let output = bench(arguments);
+        assert!(!output.status.success(), "{arguments:?}");
+        let said = text(&output.stderr);
+        assert!(said.contains(words), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn the_help_explains_limits_and_bands() {
+    let said = text(&bench(&["--help"]).stdout);
+    for word in ["limit", "band", "Examples", "--quick", "docs/bench.md"] {
+        assert!(said.contains(word), "{word}");
+    }
+}
+
+#[test]
+fn the_server_is_not_started_by_hand() {
+    let output = Command::new(env!("CARGO_BIN_EXE_barewire"))
+        .arg("bench-server")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    assert!(text(&output.stderr).contains("not by hand"));
+}
+
+/// The child of a process, found by the fourth field of /proc/PID/stat.
+fn child_of(parent: u32) -> Option<i32> {
+    for entry in std::fs::read_dir("/proc").ok()?.flatten() {
+        let Ok(pid) = entry.file_name().to_string_lossy().parse::<i32>() else {
+            continue;
+        };
+        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else {
+            continue;
+        };
+        let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+        if after_name.split(' ').nth(1) == Some(&parent.to_string()) {
+            return Some(pid);
+        }
+    }
+    None
+}
+
+#[test]
+fn the_death_of_the_server_is_reported() {
+    let _alone = alone();
+    for waiting in ["polling", "blocking"] {
+        let parent = Command::new(env!("CARGO_BIN_EXE_barewire"))
+            .args(["bench", "rtt", "--transport", "limit", "--size", "8"])
+            .args([
+                "--duration-ms",
+                "5000",
+                "--samples",
+                "20",
+                "--waiting",
+                waiting,
+            ])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let started = Instant::now();
+        let child = loop {
+            if let Some(child) = child_of(parent.id()) {
+                break child;
+            }
+            assert!(started.elapsed() < Duration::from_secs(10), "no server");
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        // Well into the first sample.
+        std::thread::sleep(Duration::from_millis(400));
+        let kill = barewire_sys::process::Signal::Kill;
+        barewire_sys::process::send_signal(child, kill).unwrap();
+        let output = parent.wait_with_output().unwrap();
+        assert!(!output.status.success());
+        let said = text(&output.stderr);
+        assert!(said.contains("died"), "{waiting}: {said}");
+        assert!(
+            started.elapsed() < Duration::from_secs(15),
+            "{waiting}: too late"
+        );
+    }
+}

@@ -1,0 +1,286 @@
+//! The doorbell page: in which peers raise a bit for each source that has news.
+//!
+//! ```text
+//! word 0        TOP      bit m: some word of mid[m] may be non-zero       (set by peers)
+//! word 1        SLEEP    odd: the owner sleeps; counts up               (stored by owner)
+//! word 2        mid[0]   bit l: leaf[l] may be non-zero                   (set by peers)
+//! words 3..7    leaf[0..5]   one bit per source                           (set by peers)
+//! words 8..70   mid[1..64]
+//! words 71..    leaf[5..4096]
+//! ```
+//!
+//! The words of the first 320 sources lie in the first cache line, so that ringing for
+//! one of them moves a single line. Peers set bits with `or`, from the leaf upwards; the
+//! owner takes them with `swap`, from the top downwards. It is the only structure in which
+//! both sides write the same words. Each source has one bit, so however often it is rung
+//! it is pending at most once: the page can not overflow. Draining costs O(pending).
+//!
+//! A ringer that stops half-way holds up its own bit only: every ringer climbs to the top
+//! by itself and trusts nobody else's half-done climb. The bit of one that died half-way
+//! is found by [`sweep`].
+//!
+//! Source: own design (`docs/decisions/0001`).
+
+/// The words of a doorbell page, wherever they lie.
+///
+/// Contract: `or` and `take` are read-modify-writes with acquire and release semantics;
+/// `load` acquires, `store` releases. [`SharedWords::settle`] orders everything before it,
+/// if that ended in an `or` or a `take`, before every later load (on x86-64 the locked
+/// instruction has done that already); [`SharedWords::fence`] does so after a plain store.
+pub trait SharedWords {
+    /// Loads word `index`.
+    fn load(&self, index: usize) -> u64;
+    /// Stores word `index`.
+    fn store(&self, index: usize, value: u64);
+    /// Sets bits of word `index`; returns what it was.
+    fn or(&self, index: usize, bits: u64) -> u64;
+    /// Sets word `index` to zero; returns what it was.
+    fn take(&self, index: usize) -> u64;
+    /// Orders a preceding read-modify-write before later loads.
+    fn settle(&self);
+    /// Orders everything before it, stores too, before later loads.
+    fn fence(&self);
+}
+
+/// Sources per page.
+pub const SOURCES_MAX: u32 = 64 * 64 * 64;
+/// Words per page.
+pub const PAGE_WORDS: usize = 2 + 64 + 64 * 64;
+/// Bytes per page, rounded up to whole 4 KiB.
+pub const PAGE_BYTES: usize = (PAGE_WORDS * 8).next_multiple_of(4096);
+
+const TOP: usize = 0;
+const SLEEP: usize = 1;
+const LEAVES_IN_FIRST_LINE: usize = 5;
+
+#[inline]
+fn mid_index(mid: usize) -> usize {
+    if mid == 0 { 2 } else { 7 + mid }
+}
+
+#[inline]
+fn leaf_index(leaf: usize) -> usize {
+    if leaf < LEAVES_IN_FIRST_LINE {
+        3 + leaf
+    } else {
+        66 + leaf
+    }
+}
+
+const _: () = assert!(66 + 4095 < PAGE_WORDS && 7 + 63 < 66 + LEAVES_IN_FIRST_LINE);
+
+/// Raises the bit of `source` and returns the owner's sleep word: if it is odd, the owner
+/// may sleep and has to be woken, unless this process has already woken that very sleep.
+///
+/// # Panics
+/// If `source` is not below [`SOURCES_MAX`]: check what a peer told you first.
+#[inline]
+pub fn ring<W: SharedWords>(words: &W, source: u32) -> u64 {
+    assert!(source < SOURCES_MAX);
+    let leaf = (source >> 6) as usize;
+    let mid = leaf >> 6;
+    words.or(leaf_index(leaf), 1 << (source & 63));
+    words.settle();
+    // A level whose bit is set already will be taken later, and then ours is seen.
+    let bit = 1 << (leaf & 63);
+    if words.load(mid_index(mid)) & bit == 0 {
+        words.or(mid_index(mid), bit);
+        words.settle();
+    }
+    let bit = 1 << mid;
+    if words.load(TOP) & bit == 0 {
+        words.or(TOP, bit);
+        words.settle();
+    }
+    words.load(SLEEP)
+}
+
+/// Whether anything may be pending (a single load).
+#[inline]
+pub fn pending<W: SharedWords>(words: &W) -> bool {
+    words.load(TOP) != 0
+}
+
+/// Owner: announces sleep number `sequence` (odd). Returns `false` if something is
+/// pending: then do not sleep, and announce being awake.
+pub fn announce_sleep<W: SharedWords>(words: &W, sequence: u64) -> bool {
+    debug_assert!(sequence % 2 == 1);
+    words.store(SLEEP, sequence);
+    words.fence();
+    !pending(words)
+}
+
+/// Owner: announces being awake, with an even `sequence`.
+#[inline]
+pub fn announce_awake<W: SharedWords>(words: &W, sequence: u64) {
+    debug_assert!(sequence % 2 == 0);
+    words.store(SLEEP, sequence);
+}
+
+/// Owner: lifts every set leaf bit up to the top again. To be called when a peer has died,
+/// which may have happened between its setting a leaf bit and the bits above.
+pub fn sweep<W: SharedWords>(words: &W) {
+    for leaf in 0..64 * 64 {
+        if words.load(leaf_index(leaf)) != 0 {
+            words.or(mid_index(leaf >> 6), 1 << (leaf & 63));
+            words.or(TOP, 1 << (leaf >> 6));
+        }
+    }
+}
+
+/// Owner: what has been taken from the page and not yet been handed out.
+#[derive(Debug, Default)]
+pub struct Drain {
+    top: u64,
+    mid: u64,
+    mid_number: usize,
+    leaf: u64,
+    leaf_number: usize,
+}
+
+impl Drain {
+    /// Whether something was taken that has not been handed out.
+    #[inline]
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.top | self.mid | self.leaf == 0
+    }
+
+    /// The next pending source; `None` when everything taken has been handed out and the
+    /// page shows nothing more.
+    #[inline]
+    pub fn next_source<W: SharedWords>(&mut self, words: &W) -> Option<u32> {
+        loop {
+            if self.leaf != 0 {
+                let bit = self.leaf.trailing_zeros();
+                self.leaf &= self.leaf - 1;
+                return Some((self.leaf_number as u32) << 6 | bit);
+            }
+            if self.mid != 0 {
+                let bit = self.mid.trailing_zeros() as usize;
+                self.mid &= self.mid - 1;
+                self.leaf_number = self.mid_number << 6 | bit;
+                self.leaf = words.take(leaf_index(self.leaf_number));
+                continue;
+            }
+            if self.top == 0 {
+                if words.load(TOP) == 0 {
+                    return None;
+                }
+                self.top = words.take(TOP);
+                continue;
+            }
+            self.mid_number = self.top.trailing_zeros() as usize;
+            self.top &= self.top - 1;
+            self.mid = words.take(mid_index(self.mid_number));
+        }
+    }
+
+    /// The sources that follow in the leaf word in hand, as (number of bit 0, bits): what
+    /// the next calls will hand out, for prefetching.
+    #[inline]
+    #[must_use]
+    pub fn upcoming(&self) -> (u32, u64) {
+        ((self.leaf_number as u32) << 6, self.leaf)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::sync::atomic::{AtomicU64, Ordering, fence};
+    use std::collections::BTreeSet;
+    use std::vec::Vec;
+
+    struct Page(Vec<AtomicU64>);
+
+    impl Page {
+        fn new() -> Page {
+            Page((0..PAGE_WORDS).map(|_| AtomicU64::new(0)).collect())
+        }
+    }
+
+    impl SharedWords for Page {
+        fn load(&self, index: usize) -> u64 {
+            self.0[index].load(Ordering::SeqCst)
+        }
+        fn store(&self, index: usize, value: u64) {
+            self.0[index].store(value, Ordering::SeqCst);
+        }
+        fn or(&self, index: usize, bits: u64) -> u64 {
+            self.0[index].fetch_or(bits, Ordering::SeqCst)
+        }
+        fn take(&self, index: usize) -> u64 {
+            self.0[index].swap(0, Ordering::SeqCst)
+        }
+        fn settle(&self) {
+            fence(Ordering::SeqCst);
+        }
+        fn fence(&self) {
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn every_source_has_a_place_of_its_own() {
+        let mut seen = BTreeSet::from([TOP, SLEEP]);
+        for mid in 0..64 {
+            assert!(seen.insert(mid_index(mid)));
+        }
+        for leaf in 0..4096 {
+            assert!(seen.insert(leaf_index(leaf)));
+        }
+        assert_eq!(seen.len(), PAGE_WORDS);
+        assert_eq!(seen.last(), Some(&(PAGE_WORDS - 1)));
+    }
+
+    #[test]
+    fn what_was_rung_is_drained_once() {
+        let page = Page::new();
+        let mut rng = barewire_units::Rng::from_seed(7);
+        let mut drain = Drain::default();
+        for _ in 0..200 {
+            let mut rung = BTreeSet::new();
+            for _ in 0..rng.below(300) {
+                let source = rng.below(u64::from(SOURCES_MAX)) as u32;
+                ring(&page, source);
+                rung.insert(source);
+            }
+            let mut drained = BTreeSet::new();
+            while let Some(source) = drain.next_source(&page) {
+                assert!(drained.insert(source), "source {source} twice");
+            }
+            assert_eq!(rung, drained);
+            assert!(drain.is_idle() && !pending(&page));
+        }
+    }
+
+    #[test]
+    fn a_half_done_climb_is_swept_up() {
+        let page = Page::new();
+        page.or(leaf_index(4000), 1 << 9);
+        let mut drain = Drain::default();
+        assert_eq!(drain.next_source(&page), None);
+        sweep(&page);
+        assert_eq!(drain.next_source(&page), Some(4000 << 6 | 9));
+    }
+
+    #[test]
+    fn one_half_done_climb_does_not_hide_another() {
+        let page = Page::new();
+        page.or(leaf_index(3), 1); // stopped here
+        ring(&page, 3 << 6 | 5);
+        let mut drain = Drain::default();
+        assert_eq!(drain.next_source(&page), Some(3 << 6));
+        assert_eq!(drain.next_source(&page), Some(3 << 6 | 5));
+    }
+
+    #[test]
+    fn sleep_is_refused_while_something_is_pending() {
+        let page = Page::new();
+        assert!(announce_sleep(&page, 1));
+        assert_eq!(ring(&page, 0), 1);
+        announce_awake(&page, 2);
+        assert!(!announce_sleep(&page, 3));
+    }
+}

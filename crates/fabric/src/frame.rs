@@ -1,0 +1,168 @@
+//! The frame header and the layout of a connection's region.
+//!
+//! ```text
+//! region (one direction; owned and loaded by the receiver, stored to by the sender)
+//! | offset | size | what                                                            |
+//! |      0 |    8 | CREDIT  lines of the opposite ring that the storing side consumed|
+//! |      8 |    8 | ARMED   1: ring my doorbell when you publish into my ring       |
+//! |     16 |    8 | STARVED 1: ring my doorbell when you return credit              |
+//! |     24 |    8 | STATE   bit 0 FINISHED no frame after those published           |
+//! |        |      |         bit 1 DEAF     nothing will be read any more            |
+//! |     32 |   32 | zero                                                            |
+//! |     64 |  64n | the ring: n lines, n a power of two                             |
+//!
+//! frame (begins on a line)
+//! | bits 63..32 payload length in bytes | 31..8 position in lines, low 24 bits | 7..0 kind |
+//! followed by the payload and, up to the next line, by anything.
+//!
+//! packed frame (kind 3): messages one after another, each
+//! | 8 bytes: length | payload, padded to a multiple of 8 |
+//! ```
+//!
+//! All words in the byte order of the host: both sides are on it. A header of zero means
+//! that nothing has been published there yet. Source: own design (`docs/decisions/0002`).
+
+use crate::violation::Violation;
+
+/// Bytes of a cache line, the unit of the ring.
+pub const LINE_BYTES: usize = 64;
+/// Bytes of a frame header.
+pub const HEADER_BYTES: usize = 8;
+/// Bytes of the control line in front of the ring.
+pub const CONTROL_BYTES: usize = 64;
+/// Smallest ring.
+pub const RING_BYTES_MIN: usize = 1024;
+/// Largest ring.
+pub const RING_BYTES_MAX: usize = 1 << 28;
+
+/// Offset of the CREDIT word.
+pub const CREDIT: usize = 0;
+/// Offset of the ARMED word.
+pub const ARMED: usize = 8;
+/// Offset of the STARVED word.
+pub const STARVED: usize = 16;
+/// Offset of the STATE word.
+pub const STATE: usize = 24;
+
+/// STATE bit: the sender published its last frame.
+pub const STATE_FINISHED: u64 = 1;
+/// STATE bit: the receiver will read no more.
+pub const STATE_DEAF: u64 = 2;
+
+/// What a frame holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// A whole message, or the last fragment of one.
+    Whole = 1,
+    /// A fragment with more to come.
+    More = 2,
+    /// Several messages, each with its length.
+    Packed = 3,
+    /// Nothing: go on at the beginning of the ring.
+    Skip = 4,
+}
+
+impl Kind {
+    /// The kind with this number.
+    #[inline]
+    fn parse(number: u8) -> Option<Kind> {
+        match number {
+            1 => Some(Kind::Whole),
+            2 => Some(Kind::More),
+            3 => Some(Kind::Packed),
+            4 => Some(Kind::Skip),
+            _ => None,
+        }
+    }
+}
+
+const _: () = {
+    assert!(CONTROL_BYTES == LINE_BYTES);
+    assert!(STATE + 8 <= CONTROL_BYTES);
+    assert!(RING_BYTES_MIN.is_power_of_two() && RING_BYTES_MIN / LINE_BYTES >= 16);
+    // A skip frame states its length in bytes, in 32 bits.
+    assert!(RING_BYTES_MAX.is_power_of_two() && RING_BYTES_MAX < u32::MAX as usize);
+    // The position in a header distinguishes laps only if a lap is shorter than it.
+    assert!(RING_BYTES_MAX / LINE_BYTES <= 1 << 22);
+};
+
+/// Lines taken by a frame with `payload_bytes`.
+#[inline]
+#[must_use]
+pub fn lines_for(payload_bytes: usize) -> u64 {
+    (payload_bytes + HEADER_BYTES).div_ceil(LINE_BYTES) as u64
+}
+
+/// Builds the header of a frame at `position` (in lines).
+#[inline]
+#[must_use]
+pub fn pack(kind: Kind, payload_bytes: usize, position: u64) -> u64 {
+    ((payload_bytes as u64) << 32) | ((position & 0xff_ffff) << 8) | kind as u64
+}
+
+/// Takes apart the header found at `position`; the length is not yet checked against
+/// anything.
+///
+/// # Errors
+/// [`Violation::FrameKind`], [`Violation::FramePosition`].
+#[inline]
+pub fn unpack(header: u64, position: u64) -> Result<(Kind, usize), Violation> {
+    let found = (header >> 8) as u32 & 0xff_ffff;
+    let expected = position as u32 & 0xff_ffff;
+    if found != expected {
+        return Err(Violation::FramePosition { found, expected });
+    }
+    match Kind::parse(header as u8) {
+        Some(kind) => Ok((kind, (header >> 32) as usize)),
+        None => Err(Violation::FrameKind { kind: header as u8 }),
+    }
+}
+
+/// Whether a ring of this many bytes is allowed: a power of two within the limits.
+#[must_use]
+pub fn ring_bytes_valid(ring_bytes: usize) -> bool {
+    ring_bytes.is_power_of_two() && (RING_BYTES_MIN..=RING_BYTES_MAX).contains(&ring_bytes)
+}
+
+/// Bytes of a region with a ring of `ring_bytes`.
+#[must_use]
+pub fn region_bytes(ring_bytes: usize) -> usize {
+    CONTROL_BYTES + ring_bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_round_trip_and_are_never_zero() {
+        for kind in [Kind::Whole, Kind::More, Kind::Packed, Kind::Skip] {
+            for len in [0, 1, 56, 1016, RING_BYTES_MAX] {
+                for position in [0, 1, 0xff_ffff, 0x100_0000, u64::MAX] {
+                    let header = pack(kind, len, position);
+                    assert_ne!(header, 0);
+                    assert_eq!(unpack(header, position), Ok((kind, len)));
+                    assert!(unpack(header, position.wrapping_add(1)).is_err());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_kinds_are_named() {
+        for kind in (0_u8..=255).filter(|k| !(1..=4).contains(k)) {
+            let found = unpack(u64::from(kind), 0);
+            assert_eq!(found, Err(Violation::FrameKind { kind }));
+        }
+    }
+
+    #[test]
+    fn a_frame_takes_whole_lines() {
+        assert_eq!(lines_for(0), 1);
+        assert_eq!(lines_for(56), 1);
+        assert_eq!(lines_for(57), 2);
+        assert_eq!(lines_for(120), 2);
+        assert_eq!(lines_for(121), 3);
+    }
+}

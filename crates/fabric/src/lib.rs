@@ -1,0 +1,34 @@
+//! What a fabric must offer, and the queues that run over any of them.
+//!
+//! A *fabric* carries stores from one place to another: shared memory between two
+//! processes, remote memory access over a network, a simulated card. This crate states
+//! what it must promise ([`window`], [`aperture`]) and holds the protocols built on it:
+//! the frame ring ([`ring`]), messages ([`queue`]) and byte streams ([`stream`]).
+//! They know neither clock nor operating system, so the code that moves a live message
+//! is the code that runs on a modelled card.
+//!
+//! The one rule of all of it: **stores go remote, loads stay local**. Each side owns the
+//! memory it reads from; whoever has something to tell it stores it there. There is one
+//! writer per word, so nothing needs a lock, and a hostile peer can spoil only what it
+//! was going to send anyway.
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(any(test, barewire_loom))]
+extern crate std;
+
+extern crate alloc;
+
+pub mod aperture;
+pub mod doorbell;
+pub mod frame;
+pub mod queue;
+pub mod ring;
+pub mod stream;
+pub mod violation;
+pub mod window;
+
+pub use queue::{MessageReceiver, MessageSender, SendProgress};
+pub use ring::{RingReceiver, RingSender};
+pub use stream::{StreamReceiver, StreamSender};
+pub use violation::Violation;

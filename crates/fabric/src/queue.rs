@@ -1,0 +1,392 @@
+//! Messages over a frame ring: boundaries kept, any size up to a limit.
+//!
+//! A message that fits a frame is one frame. A longer one is a run of `More` frames and
+//! a `Whole` one. Small ones sent together share a `Packed` frame.
+
+use alloc::vec::Vec;
+
+use crate::frame::Kind;
+use crate::ring::{Frame, RingReceiver, RingSender, Slot};
+use crate::violation::Violation;
+use crate::window::{Incoming, Outgoing};
+
+/// Bytes of a packed message's length word.
+const PACKED_HEADER_BYTES: usize = 8;
+
+/// Bytes that a message takes in a packed frame.
+#[inline]
+fn packed_bytes(len_bytes: usize) -> usize {
+    PACKED_HEADER_BYTES + len_bytes.next_multiple_of(8)
+}
+
+/// How much of a long message has been put into the ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SendProgress {
+    /// Bytes published so far.
+    pub sent_bytes: usize,
+}
+
+/// The sending end of a message queue.
+#[derive(Debug)]
+pub struct MessageSender<O, I> {
+    ring: RingSender<O, I>,
+}
+
+impl<O: Outgoing, I: Incoming> MessageSender<O, I> {
+    /// Sends messages over `ring`.
+    pub fn new(ring: RingSender<O, I>) -> Self {
+        MessageSender { ring }
+    }
+
+    /// The ring underneath.
+    #[inline]
+    pub fn ring(&mut self) -> &mut RingSender<O, I> {
+        &mut self.ring
+    }
+
+    /// The ring underneath, to go on with in another way.
+    pub fn into_ring(self) -> RingSender<O, I> {
+        self.ring
+    }
+
+    /// Sends a message that fits one frame; `false` while the ring is too full.
+    ///
+    /// # Errors
+    /// The peer's violation, if its credit is impossible.
+    ///
+    /// # Panics
+    /// If the message is longer than a frame.
+    #[inline]
+    pub fn send_frame(&mut self, message: &[u8]) -> Result<bool, Violation> {
+        let Some(slot) = self.ring.reserve(message.len())? else {
+            return Ok(false);
+        };
+        self.ring.fill(&slot, 0, message);
+        self.ring.publish(slot, Kind::Whole, message.len());
+        Ok(true)
+    }
+
+    /// Puts as much of a message of any length into the ring as fits now, going on from
+    /// `progress`. `true` when the whole of it is in. Until then no other message may be
+    /// sent.
+    ///
+    /// # Errors
+    /// The peer's violation, if its credit is impossible.
+    pub fn send_part(
+        &mut self,
+        message: &[u8],
+        progress: &mut SendProgress,
+    ) -> Result<bool, Violation> {
+        let max = self.ring.frame_bytes_max();
+        loop {
+            let rest = &message[progress.sent_bytes..];
+            let len = rest.len().min(max);
+            let last = len == rest.len();
+            let Some(slot) = self.ring.reserve(len)? else {
+                return Ok(false);
+            };
+            self.ring.fill(&slot, 0, &rest[..len]);
+            let kind = if last { Kind::Whole } else { Kind::More };
+            self.ring.publish(slot, kind, len);
+            progress.sent_bytes += len;
+            if last {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Sends as many of `messages` as fit now, several to a frame where they are small,
+    /// and returns how many were sent. A message longer than a frame ends the run: send
+    /// it with [`MessageSender::send_part`].
+    ///
+    /// # Errors
+    /// The peer's violation, if its credit is impossible.
+    pub fn send_batch<M: AsRef<[u8]>>(&mut self, messages: &[M]) -> Result<usize, Violation> {
+        let mut sent = 0;
+        while sent < messages.len() {
+            let first = messages[sent].as_ref();
+            if first.len() > self.ring.frame_bytes_max() {
+                break;
+            }
+            let (count, bytes) = self.fitting(&messages[sent..]);
+            if count < 2 {
+                if !self.send_frame(first)? {
+                    break;
+                }
+                sent += 1;
+                continue;
+            }
+            let Some(slot) = self.ring.reserve(bytes)? else {
+                // Too full for a whole frame of them: what fits one by one goes.
+                if !self.send_frame(first)? {
+                    break;
+                }
+                sent += 1;
+                continue;
+            };
+            self.fill_packed(&slot, &messages[sent..sent + count]);
+            self.ring.publish(slot, Kind::Packed, bytes);
+            sent += count;
+        }
+        Ok(sent)
+    }
+
+    /// How many of the messages share the next frame, and its payload bytes. Frames are
+    /// kept to a sixteenth of the ring, so that the reader starts early.
+    #[inline]
+    fn fitting<M: AsRef<[u8]>>(&self, messages: &[M]) -> (usize, usize) {
+        let budget = (self.ring.ring_bytes() / 16).max(256) - 8;
+        let mut bytes = 0;
+        let mut count = 0;
+        for message in messages {
+            let more = packed_bytes(message.as_ref().len());
+            if bytes + more > budget {
+                break;
+            }
+            bytes += more;
+            count += 1;
+        }
+        (count, bytes)
+    }
+
+    #[inline]
+    fn fill_packed<M: AsRef<[u8]>>(&self, slot: &Slot, messages: &[M]) {
+        let mut at = 0;
+        for message in messages {
+            let message = message.as_ref();
+            self.ring.fill_u64(slot, at, message.len() as u64);
+            self.ring.fill(slot, at + PACKED_HEADER_BYTES, message);
+            at += packed_bytes(message.len());
+        }
+    }
+}
+
+/// Where a received message lies in the window, until it is released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Located {
+    /// Offset in the window.
+    pub offset: usize,
+    /// Bytes.
+    pub len_bytes: usize,
+}
+
+/// What [`MessageReceiver::next_message`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing complete yet.
+    Nothing,
+    /// A message that lies in the window in one piece.
+    InPlace(Located),
+    /// A message that came in fragments and has been put together in the receiver's
+    /// buffer ([`MessageReceiver::assembled`]).
+    Assembled,
+}
+
+/// The receiving end of a message queue.
+#[derive(Debug)]
+pub struct MessageReceiver<I, O> {
+    ring: RingReceiver<I, O>,
+    message_bytes_max: usize,
+    /// The packed frame being taken apart, and the offset of its next message.
+    packed: Option<(Frame, usize)>,
+    /// Fragments of a message so far; empty if none is under way.
+    partial: Vec<u8>,
+    in_fragments: bool,
+    /// `partial` holds a whole message that has not been given back yet.
+    assembled: bool,
+    /// Credit was told since the last call of [`MessageReceiver::take_told`].
+    told: bool,
+}
+
+impl<I: Incoming, O: Outgoing> MessageReceiver<I, O> {
+    /// Receives messages of at most `message_bytes_max` from `ring`.
+    pub fn new(ring: RingReceiver<I, O>, message_bytes_max: usize) -> Self {
+        MessageReceiver {
+            ring,
+            message_bytes_max,
+            packed: None,
+            partial: Vec::new(),
+            in_fragments: false,
+            assembled: false,
+            told: false,
+        }
+    }
+
+    /// The ring underneath.
+    #[inline]
+    pub fn ring(&mut self) -> &mut RingReceiver<I, O> {
+        &mut self.ring
+    }
+
+    /// The ring underneath, to go on with in another way; what was received of a message
+    /// that is not complete is lost.
+    pub fn into_ring(self) -> RingReceiver<I, O> {
+        self.ring
+    }
+
+    /// Whether a message may be waiting (a cheap look; it may still be incomplete).
+    #[inline]
+    pub fn maybe_ready(&self) -> bool {
+        self.packed.is_some() || self.assembled || !self.ring.is_empty()
+    }
+
+    /// Whether a message has begun but not ended: at end of stream, it was cut off.
+    pub fn cut_off(&self) -> bool {
+        self.in_fragments
+    }
+
+    /// Credit was told to the sender since this was last asked.
+    #[inline]
+    pub fn take_told(&mut self) -> bool {
+        core::mem::take(&mut self.told)
+    }
+
+    /// Finds the next message. It stays the next until [`MessageReceiver::done`].
+    ///
+    /// # Errors
+    /// What the peer did wrong; the error stays.
+    #[inline]
+    pub fn next_message(&mut self) -> Result<Next, Violation> {
+        if self.packed.is_some() {
+            return self.next_packed();
+        }
+        if self.assembled {
+            return Ok(Next::Assembled);
+        }
+        loop {
+            let Some(frame) = self.ring.peek()? else {
+                return Ok(Next::Nothing);
+            };
+            if !self.in_fragments && frame.kind == Kind::Whole {
+                if frame.len_bytes > self.message_bytes_max {
+                    return Err(self.too_long());
+                }
+                return Ok(Next::InPlace(Located {
+                    offset: frame.offset,
+                    len_bytes: frame.len_bytes,
+                }));
+            }
+            match frame.kind {
+                Kind::Packed if self.in_fragments => {
+                    return Err(Violation::Interleaved {
+                        kind: Kind::Packed as u8,
+                    });
+                }
+                Kind::Packed => {
+                    if frame.len_bytes == 0 {
+                        self.told |= self.ring.release(&frame);
+                        continue;
+                    }
+                    self.packed = Some((frame, 0));
+                    return self.next_packed();
+                }
+                _ => {
+                    self.append(&frame)?;
+                    if frame.kind == Kind::Whole {
+                        self.in_fragments = false;
+                        self.assembled = true;
+                        return Ok(Next::Assembled);
+                    }
+                }
+            }
+        }
+    }
+
+    fn too_long(&self) -> Violation {
+        Violation::MessageLength {
+            max: self.message_bytes_max as u64,
+        }
+    }
+
+    fn append(&mut self, frame: &Frame) -> Result<(), Violation> {
+        if !self.in_fragments {
+            self.partial.clear();
+            self.in_fragments = true;
+        }
+        let before = self.partial.len();
+        if frame.len_bytes > self.message_bytes_max - before {
+            return Err(self.too_long());
+        }
+        self.partial.resize(before + frame.len_bytes, 0);
+        let incoming = self.ring.incoming();
+        incoming.read(frame.offset, &mut self.partial[before..]);
+        self.told |= self.ring.release(frame);
+        Ok(())
+    }
+
+    #[inline]
+    fn next_packed(&mut self) -> Result<Next, Violation> {
+        let Some((frame, at)) = self.packed else {
+            return Ok(Next::Nothing);
+        };
+        let left = frame.len_bytes - at;
+        let violation = |found| Violation::PackedLength {
+            found,
+            left: left as u64,
+        };
+        if left < PACKED_HEADER_BYTES {
+            return Err(violation(0));
+        }
+        // Read once, then checked: the peer may change it any time.
+        let found = self.ring.incoming().read_u64(frame.offset + at);
+        if found > (left - PACKED_HEADER_BYTES) as u64 {
+            return Err(violation(found));
+        }
+        if found > self.message_bytes_max as u64 {
+            return Err(self.too_long());
+        }
+        let len_bytes = found as usize;
+        Ok(Next::InPlace(Located {
+            offset: frame.offset + at + PACKED_HEADER_BYTES,
+            len_bytes,
+        }))
+    }
+
+    /// The message that [`Next::Assembled`] announced.
+    #[inline]
+    pub fn assembled(&self) -> &[u8] {
+        &self.partial
+    }
+
+    /// Takes the assembled message out of the buffer, and gives it back at once.
+    pub fn take_assembled(&mut self) -> Vec<u8> {
+        self.assembled = false;
+        core::mem::take(&mut self.partial)
+    }
+
+    /// Copies out a message that lies in place.
+    #[inline]
+    pub fn copy_out(&self, located: &Located, into: &mut [u8]) {
+        self.ring.incoming().read(located.offset, into);
+    }
+
+    /// Gives back what [`MessageReceiver::next_message`] returned last.
+    #[inline]
+    pub fn done(&mut self, next: &Next) {
+        match next {
+            Next::Nothing => {}
+            Next::Assembled => self.assembled = false,
+            Next::InPlace(located) => self.done_in_place(located),
+        }
+    }
+
+    #[inline]
+    fn done_in_place(&mut self, located: &Located) {
+        let Some((frame, at)) = self.packed else {
+            let frame = Frame {
+                kind: Kind::Whole,
+                len_bytes: located.len_bytes,
+                offset: located.offset,
+            };
+            self.told |= self.ring.release(&frame);
+            return;
+        };
+        let at = at + packed_bytes(located.len_bytes);
+        if at < frame.len_bytes {
+            self.packed = Some((frame, at));
+        } else {
+            self.packed = None;
+            self.told |= self.ring.release(&frame);
+        }
+    }
+}

@@ -1,0 +1,412 @@
+//! The frame ring: one writer, one reader, one direction.
+//!
+//! The writer holds two windows: *out* into the peer's region (ring and control line) and
+//! *in*, its own region, of which it reads only the control line (credit, arming, state
+//! that the peer stored). The reader holds the same two the other way round. The reader
+//! writes nothing into the ring.
+//!
+//! Invariants:
+//! 1. The header word at the writer's position is zero until the writer publishes there.
+//!    So before publishing a frame, the writer clears the header position behind it; the
+//!    reader therefore never takes old or crafted payload for a header.
+//! 2. The writer never fills the ring to the last line, so that position is always free.
+//! 3. Positions count lines from the beginning of the connection and never wrap.
+//!
+//! In the common case of one-line frames the position after the next is cleared right
+//! after publishing, off the critical path, so that a message is a single line transfer.
+
+use crate::frame::{
+    ARMED, CONTROL_BYTES, CREDIT, HEADER_BYTES, Kind, LINE_BYTES, STARVED, STATE, STATE_DEAF,
+    STATE_FINISHED, lines_for, pack, ring_bytes_valid, unpack,
+};
+use crate::violation::Violation;
+use crate::window::{Fences, Incoming, Outgoing};
+
+/// Most payload bytes of one frame in a ring of `ring_bytes`: a quarter of the ring.
+#[must_use]
+pub fn frame_bytes_max(ring_bytes: usize) -> usize {
+    ring_bytes / 4 - HEADER_BYTES
+}
+
+/// A place for one frame, got from [`RingSender::reserve`].
+#[derive(Clone, Copy, Debug)]
+pub struct Slot {
+    /// Offset of the payload in the window.
+    pub offset: usize,
+    lines: u64,
+}
+
+/// The writing end of a ring.
+#[derive(Debug)]
+pub struct RingSender<O, I> {
+    out: O,
+    inn: I,
+    lines: u64,
+    /// Position of the next frame.
+    head: u64,
+    /// Position up to which the reader said it is done.
+    credit: u64,
+    /// A position beyond `head` whose header word is known to be zero.
+    cleared: u64,
+    frame_bytes_max: usize,
+    starved: bool,
+}
+
+impl<O: Outgoing, I: Incoming> RingSender<O, I> {
+    /// A sender at the beginning of a fresh, zeroed ring.
+    ///
+    /// # Panics
+    /// If `out` is not a region with a ring of `ring_bytes`, or `inn` lacks a control line.
+    pub fn new(out: O, inn: I, ring_bytes: usize) -> Self {
+        assert!(ring_bytes_valid(ring_bytes), "ring of {ring_bytes} bytes");
+        assert!(out.len_bytes() >= CONTROL_BYTES + ring_bytes && inn.len_bytes() >= CONTROL_BYTES);
+        RingSender {
+            out,
+            inn,
+            lines: (ring_bytes / LINE_BYTES) as u64,
+            head: 0,
+            credit: 0,
+            cleared: 0,
+            frame_bytes_max: frame_bytes_max(ring_bytes),
+            starved: false,
+        }
+    }
+
+    /// Most payload bytes of one frame.
+    #[inline]
+    pub fn frame_bytes_max(&self) -> usize {
+        self.frame_bytes_max
+    }
+
+    /// Bytes of the ring.
+    #[inline]
+    pub fn ring_bytes(&self) -> usize {
+        self.lines as usize * LINE_BYTES
+    }
+
+    /// Longest message that can be in the ring as a whole, in bytes: two frames. (Another
+    /// quarter may be skipped at the wrap, and less than a quarter may be free without our
+    /// having been told.)
+    #[inline]
+    pub fn whole_message_bytes_max(&self) -> usize {
+        2 * self.frame_bytes_max
+    }
+
+    /// Whether a message of at most that length, in fragments, has room now.
+    ///
+    /// # Errors
+    /// As [`RingSender::reserve`].
+    pub fn has_room_for_message(&mut self, len_bytes: usize) -> Result<bool, Violation> {
+        let frame_lines = self.lines / 4;
+        let frames = (len_bytes / self.frame_bytes_max) as u64 + 1;
+        self.has_room((frames + 1) * frame_lines)
+    }
+
+    /// Lines published so far.
+    #[inline]
+    pub fn head_lines(&self) -> u64 {
+        self.head
+    }
+
+    #[inline]
+    fn offset(&self, position: u64) -> usize {
+        CONTROL_BYTES + (position & (self.lines - 1)) as usize * LINE_BYTES
+    }
+
+    /// Takes a place for a frame of `payload_bytes`; `None` while the ring is too full.
+    /// The place is to be filled and published before the next call.
+    ///
+    /// # Errors
+    /// [`Violation::Credit`] if the peer's progress report is impossible.
+    ///
+    /// # Panics
+    /// If `payload_bytes` is more than [`RingSender::frame_bytes_max`].
+    #[inline]
+    pub fn reserve(&mut self, payload_bytes: usize) -> Result<Option<Slot>, Violation> {
+        assert!(payload_bytes <= self.frame_bytes_max);
+        let lines = lines_for(payload_bytes);
+        let to_end = self.lines - (self.head & (self.lines - 1));
+        let skip = if lines > to_end { to_end } else { 0 };
+        // One line more than the frame: the position behind it must be free to clear.
+        if !self.has_room(lines + skip + 1)? {
+            return Ok(None);
+        }
+        if skip > 0 {
+            self.publish_header(Kind::Skip, skip as usize * LINE_BYTES - HEADER_BYTES, skip);
+        }
+        Ok(Some(Slot {
+            offset: self.offset(self.head) + HEADER_BYTES,
+            lines,
+        }))
+    }
+
+    #[inline]
+    fn has_room(&mut self, lines: u64) -> Result<bool, Violation> {
+        if self.head + lines - self.credit <= self.lines {
+            return Ok(true);
+        }
+        self.refresh_credit()?;
+        Ok(self.head + lines - self.credit <= self.lines)
+    }
+
+    #[inline]
+    fn refresh_credit(&mut self) -> Result<(), Violation> {
+        let found = self.inn.observe_u64(CREDIT);
+        if found < self.credit || found > self.head {
+            return Err(Violation::Credit {
+                found,
+                low: self.credit,
+                high: self.head,
+            });
+        }
+        self.credit = found;
+        Ok(())
+    }
+
+    /// Fills part of a reserved place.
+    #[inline]
+    pub fn fill(&self, slot: &Slot, at: usize, bytes: &[u8]) {
+        debug_assert!(at + bytes.len() + HEADER_BYTES <= slot.lines as usize * LINE_BYTES);
+        self.out.write(slot.offset + at, bytes);
+    }
+
+    /// Fills a word of a reserved place, `at` a multiple of 8.
+    #[inline]
+    pub fn fill_u64(&self, slot: &Slot, at: usize, value: u64) {
+        self.out.write_u64(slot.offset + at, value);
+    }
+
+    /// Publishes a reserved place with `payload_bytes`, at most what was reserved.
+    #[inline]
+    pub fn publish(&mut self, slot: Slot, kind: Kind, payload_bytes: usize) {
+        let lines = lines_for(payload_bytes);
+        debug_assert!(lines <= slot.lines);
+        self.publish_header(kind, payload_bytes, lines);
+    }
+
+    #[inline]
+    fn publish_header(&mut self, kind: Kind, payload_bytes: usize, lines: u64) {
+        let next = self.head + lines;
+        if self.cleared != next {
+            self.out.write_u64(self.offset(next), 0);
+        }
+        let header = pack(kind, payload_bytes, self.head);
+        self.out.publish_u64(self.offset(self.head), header);
+        self.head = next;
+        // Clear one line further now, while nobody waits, if the reader is done with it.
+        self.cleared = next;
+        if next + 1 - self.credit < self.lines {
+            self.out.write_u64(self.offset(next + 1), 0);
+            self.cleared = next + 1;
+        }
+    }
+
+    /// To be asked after publishing: does the receiver want its doorbell rung?
+    #[inline]
+    pub fn must_ring<F: Fences>(&self, fences: &F) -> bool {
+        fences.light();
+        self.inn.read_u64(ARMED) != 0
+    }
+
+    /// Asks the receiver to ring our doorbell when it returns credit. `true` if there
+    /// is room for a frame of `payload_bytes` after all, so that there is nothing to wait for.
+    ///
+    /// # Errors
+    /// As [`RingSender::reserve`].
+    pub fn arm<F: Fences>(&mut self, fences: &F, payload_bytes: usize) -> Result<bool, Violation> {
+        self.out.write_u64(STARVED, 1);
+        self.starved = true;
+        fences.heavy();
+        // As reserve() will ask: the frame, the skip before it, the line behind it.
+        let lines = lines_for(payload_bytes);
+        let to_end = self.lines - (self.head & (self.lines - 1));
+        let skip = if lines > to_end { to_end } else { 0 };
+        self.has_room(lines + skip + 1)
+    }
+
+    /// Takes back [`RingSender::arm`].
+    #[inline]
+    pub fn disarm(&mut self) {
+        if self.starved {
+            self.out.write_u64(STARVED, 0);
+            self.starved = false;
+        }
+    }
+
+    /// The peer said that it will read no more.
+    #[inline]
+    pub fn peer_deaf(&self) -> bool {
+        self.inn.observe_u64(STATE) & STATE_DEAF != 0
+    }
+}
+
+/// A frame at the reader's position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// What it holds; never [`Kind::Skip`].
+    pub kind: Kind,
+    /// Payload bytes.
+    pub len_bytes: usize,
+    /// Offset of the payload in the window.
+    pub offset: usize,
+}
+
+/// The reading end of a ring.
+#[derive(Debug)]
+pub struct RingReceiver<I, O> {
+    inn: I,
+    out: O,
+    lines: u64,
+    /// Position of the next frame to read.
+    tail: u64,
+    /// Position last told to the writer.
+    told: u64,
+    frame_bytes_max: usize,
+}
+
+impl<I: Incoming, O: Outgoing> RingReceiver<I, O> {
+    /// A receiver at the beginning of a fresh ring.
+    ///
+    /// # Panics
+    /// As [`RingSender::new`], with the windows exchanged.
+    pub fn new(inn: I, out: O, ring_bytes: usize) -> Self {
+        assert!(ring_bytes_valid(ring_bytes), "ring of {ring_bytes} bytes");
+        assert!(inn.len_bytes() >= CONTROL_BYTES + ring_bytes && out.len_bytes() >= CONTROL_BYTES);
+        RingReceiver {
+            inn,
+            out,
+            lines: (ring_bytes / LINE_BYTES) as u64,
+            tail: 0,
+            told: 0,
+            frame_bytes_max: frame_bytes_max(ring_bytes),
+        }
+    }
+
+    /// The window that frames are read from.
+    #[inline]
+    pub fn incoming(&self) -> &I {
+        &self.inn
+    }
+
+    /// Lines read and released so far.
+    #[inline]
+    pub fn tail_lines(&self) -> u64 {
+        self.tail
+    }
+
+    #[inline]
+    fn offset(&self, position: u64) -> usize {
+        CONTROL_BYTES + (position & (self.lines - 1)) as usize * LINE_BYTES
+    }
+
+    /// Whether nothing is published at the reader's position.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.inn.observe_u64(self.offset(self.tail)) == 0
+    }
+
+    /// The frame at the reader's position, checked; it stays there until
+    /// [`RingReceiver::release`].
+    ///
+    /// # Errors
+    /// What is wrong with the header. The position does not move: the error stays.
+    #[inline]
+    pub fn peek(&mut self) -> Result<Option<Frame>, Violation> {
+        let mut header = self.inn.observe_u64(self.offset(self.tail));
+        if header == 0 {
+            return Ok(None);
+        }
+        let (mut kind, mut len_bytes) = unpack(header, self.tail)?;
+        if kind == Kind::Skip {
+            self.take_skip(len_bytes)?;
+            header = self.inn.observe_u64(self.offset(self.tail));
+            if header == 0 {
+                return Ok(None);
+            }
+            (kind, len_bytes) = unpack(header, self.tail)?;
+        }
+        let to_end = (self.lines - (self.tail & (self.lines - 1))) as usize * LINE_BYTES;
+        let max = self.frame_bytes_max.min(to_end - HEADER_BYTES);
+        // A second skip in a row cannot come from an honest writer either.
+        if len_bytes > max || kind == Kind::Skip {
+            return Err(Violation::FrameLength {
+                found: len_bytes as u64,
+                max: max as u64,
+            });
+        }
+        Ok(Some(Frame {
+            kind,
+            len_bytes,
+            offset: self.offset(self.tail) + HEADER_BYTES,
+        }))
+    }
+
+    #[inline]
+    fn take_skip(&mut self, len_bytes: usize) -> Result<(), Violation> {
+        let to_end = self.lines - (self.tail & (self.lines - 1));
+        let max = to_end as usize * LINE_BYTES - HEADER_BYTES;
+        // A skip reaches exactly to the end, and never from the beginning.
+        if len_bytes != max || to_end == self.lines {
+            return Err(Violation::FrameLength {
+                found: len_bytes as u64,
+                max: max as u64,
+            });
+        }
+        self.tail += to_end;
+        Ok(())
+    }
+
+    /// Gives the frame at the reader's position back to the writer. Returns whether
+    /// credit was told to it (then [`RingReceiver::must_ring`] is to be asked).
+    #[inline]
+    pub fn release(&mut self, frame: &Frame) -> bool {
+        self.tail += lines_for(frame.len_bytes);
+        if self.tail - self.told < self.lines / 4 {
+            return false;
+        }
+        self.told = self.tail;
+        self.out.publish_u64(CREDIT, self.tail);
+        true
+    }
+
+    /// To be asked after credit was told: does the writer want its doorbell rung?
+    #[inline]
+    pub fn must_ring<F: Fences>(&self, fences: &F) -> bool {
+        fences.light();
+        self.inn.read_u64(STARVED) != 0
+    }
+
+    /// Asks the writer to ring our doorbell when it publishes. `true` if something is
+    /// there already, so that there is nothing to wait for.
+    pub fn arm<F: Fences>(&mut self, fences: &F) -> bool {
+        self.out.write_u64(ARMED, 1);
+        fences.heavy();
+        !self.is_empty() || self.peer_finished()
+    }
+
+    /// Says that we poll: the writer need not ring.
+    #[inline]
+    pub fn disarm(&mut self) {
+        self.out.write_u64(ARMED, 0);
+    }
+
+    /// The writer said that it published its last frame. Frames may still be unread:
+    /// ask [`RingReceiver::is_empty`] afterwards.
+    #[inline]
+    pub fn peer_finished(&self) -> bool {
+        self.inn.observe_u64(STATE) & STATE_FINISHED != 0
+    }
+}
+
+/// Asks the writer to ring, for a caller that holds only the window. To be followed by a
+/// heavy fence and another look at the ring, as in [`RingReceiver::arm`].
+pub fn publish_armed<O: Outgoing>(out: &O) {
+    out.write_u64(ARMED, 1);
+}
+
+/// Stores the state of our side where the peer reads it: [`STATE_FINISHED`] after the
+/// last frame, [`STATE_DEAF`] when nothing will be read any more. Both halves of a
+/// connection share the word, so the caller passes all bits set so far.
+pub fn publish_state<O: Outgoing>(out: &O, bits: u64) {
+    out.publish_u64(STATE, bits);
+}

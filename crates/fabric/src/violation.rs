@@ -1,0 +1,67 @@
+//! What a peer did that no correct peer does.
+
+/// A breach of the protocol by the peer. The connection on which it was seen cannot be
+/// used further; nothing of ours was read or written outside its bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Violation {
+    /// A frame header carries a kind that does not exist.
+    #[error("frame of unknown kind {kind}")]
+    FrameKind {
+        /// The kind found.
+        kind: u8,
+    },
+    /// A frame header carries another position than the one it stands at.
+    #[error("frame header for position {found}, expected {expected} (modulo 2^24)")]
+    FramePosition {
+        /// Low 24 bits of the position in the header.
+        found: u32,
+        /// Low 24 bits of the position of the header.
+        expected: u32,
+    },
+    /// A frame is longer than a frame of this ring may be.
+    #[error("frame of {found} bytes where at most {max} are allowed")]
+    FrameLength {
+        /// Payload bytes in the header.
+        found: u64,
+        /// Most payload bytes allowed there.
+        max: u64,
+    },
+    /// A progress report goes backwards or beyond what was sent.
+    #[error("progress report {found} outside {low}..={high}")]
+    Credit {
+        /// The report.
+        found: u64,
+        /// The last report.
+        low: u64,
+        /// Lines sent so far.
+        high: u64,
+    },
+    /// A message in a shared frame runs past the end of the frame.
+    #[error("message of {found} bytes in a shared frame with {left} bytes left")]
+    PackedLength {
+        /// Length of the message.
+        found: u64,
+        /// Bytes left in the frame.
+        left: u64,
+    },
+    /// A message is longer than the limit agreed for the connection.
+    #[error("message longer than the limit of {max} bytes")]
+    MessageLength {
+        /// The limit.
+        max: u64,
+    },
+    /// A whole message or a packed frame arrived inside a fragmented message.
+    #[error("frame of kind {kind} inside a fragmented message")]
+    Interleaved {
+        /// The kind found.
+        kind: u8,
+    },
+    /// A state word has bits that do not exist, or took back what it had said.
+    #[error("state word {found:#x} after {before:#x}")]
+    State {
+        /// The word found.
+        found: u64,
+        /// The word before.
+        before: u64,
+    },
+}

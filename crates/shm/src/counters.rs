@@ -1,0 +1,386 @@
+//! The counters page: what a node is doing, for anyone allowed to look, at any time.
+//!
+//! The node writes with plain stores; `barewire ls` and `barewire stat` map the same
+//! memory read-only and disturb nobody.
+//!
+//! ```text
+//! header, 4096 bytes; words of 8 bytes
+//! |  0 magic "BWCOUNT1" | 1 version | 2 pid | 3 uid | 4 start, ns since boot | 5 slots |
+//! |  6 highest slot in use + 1 | 7..8 node id | 9..15 zero                             |
+//! | 16.. event queue counters, in the order of `QueueCounter`                          |
+//!
+//! slot, 128 bytes; words of 8 bytes
+//! | 0 state: 0 free, 1 open, 2 closing | 1 connection number | 2 peer pid | 3 peer uid |
+//! | 4 ring bytes out (31..0), in (63..32) | 5..10 counters, order of `Counter`         |
+//! | 11 zero | 12..15 name, UTF-8, zero padded                                          |
+//! ```
+//! Byte order of the host. Source: own design.
+
+use core::sync::atomic::Ordering;
+
+use crate::region::{Region, Window};
+
+/// "BWCOUNT1", read as a little-endian word.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"BWCOUNT1");
+/// Version of the layout.
+pub const VERSION: u64 = 1;
+/// Bytes of the header.
+pub const HEADER_BYTES: usize = 4096;
+/// Bytes of a slot.
+pub const SLOT_BYTES: usize = 128;
+/// Longest name kept in a slot; longer ones are cut.
+pub const NAME_BYTES: usize = 32;
+
+/// Counters of the event queue, in their order in the header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueCounter {
+    /// Events handed out.
+    Events,
+    /// Times the node went to sleep.
+    Sleeps,
+    /// Times it woke and found nothing.
+    SpuriousWakes,
+    /// Waits that were satisfied while spinning.
+    SpinHits,
+    /// Wake-ups that this node sent to others.
+    WakesSent,
+    /// Links now open.
+    Links,
+    /// Connections now open.
+    Connections,
+    /// Links closed because the peer broke the protocol.
+    Violations,
+    /// Peers that died.
+    Deaths,
+}
+
+/// Number of [`QueueCounter`]s, with their names.
+pub const QUEUE_COUNTERS: [(QueueCounter, &str); 9] = [
+    (QueueCounter::Events, "events"),
+    (QueueCounter::Sleeps, "sleeps"),
+    (QueueCounter::SpuriousWakes, "spurious_wakes"),
+    (QueueCounter::SpinHits, "spin_hits"),
+    (QueueCounter::WakesSent, "wakes_sent"),
+    (QueueCounter::Links, "links"),
+    (QueueCounter::Connections, "connections"),
+    (QueueCounter::Violations, "violations"),
+    (QueueCounter::Deaths, "deaths"),
+];
+
+/// Counters of a connection, in their order in a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counter {
+    /// Messages sent (writes, for a stream).
+    MessagesOut,
+    /// Bytes sent.
+    BytesOut,
+    /// Messages received (reads, for a stream).
+    MessagesIn,
+    /// Bytes received.
+    BytesIn,
+    /// Times sending found the ring full.
+    Full,
+    /// Doorbells rung.
+    Bells,
+}
+
+/// Number of [`Counter`]s.
+pub const COUNTERS: usize = 6;
+
+const FIRST_QUEUE_COUNTER: usize = 16;
+const FIRST_COUNTER: usize = 5;
+const _: () = assert!((FIRST_QUEUE_COUNTER + QUEUE_COUNTERS.len()) * 8 <= HEADER_BYTES);
+const _: () =
+    assert!((FIRST_COUNTER + COUNTERS) * 8 <= 12 * 8 && 12 * 8 + NAME_BYTES == SLOT_BYTES);
+
+/// Bytes of a page with this many slots.
+#[must_use]
+pub fn page_bytes(slots: u32) -> usize {
+    HEADER_BYTES + slots as usize * SLOT_BYTES
+}
+
+/// Who a node is, for the header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Process.
+    pub pid: u32,
+    /// User.
+    pub uid: u32,
+    /// CLOCK_MONOTONIC when the node was made, in nanoseconds.
+    pub started_ns: u64,
+    /// Random number of the node.
+    pub node_id: [u64; 2],
+}
+
+/// The node's end of the page.
+#[derive(Clone, Debug)]
+pub struct CounterPage {
+    window: Window,
+    slots: u32,
+}
+
+impl CounterPage {
+    /// Initialises a zeroed region of [`page_bytes`]`(slots)`; `None` if it is too small.
+    #[must_use]
+    pub fn create(region: &Region, slots: u32, identity: Identity) -> Option<CounterPage> {
+        let window = region.window(0, page_bytes(slots))?;
+        let page = CounterPage { window, slots };
+        page.set(1, VERSION);
+        page.set(2, u64::from(identity.pid));
+        page.set(3, u64::from(identity.uid));
+        page.set(4, identity.started_ns);
+        page.set(5, u64::from(slots));
+        page.set(7, identity.node_id[0]);
+        page.set(8, identity.node_id[1]);
+        // Release pairs with the Acquire load of the magic in `CounterView::open`.
+        page.window.word_mut(0).store(MAGIC, Ordering::Release);
+        Some(page)
+    }
+
+    #[inline]
+    fn set(&self, word: usize, value: u64) {
+        // Relaxed: a counter; readers tolerate any mixture of old and new.
+        self.window
+            .word_mut(word * 8)
+            .store(value, Ordering::Relaxed);
+    }
+
+    /// Adds to a counter of the event queue. Callable from any thread.
+    #[inline]
+    pub fn add(&self, counter: QueueCounter, by: u64) {
+        let word = self
+            .window
+            .word_mut((FIRST_QUEUE_COUNTER + counter as usize) * 8);
+        // Relaxed: a counter; nothing is ordered by it.
+        word.fetch_add(by, Ordering::Relaxed);
+    }
+
+    /// Takes from a counter of the event queue that counts what is open now.
+    pub fn sub(&self, counter: QueueCounter, by: u64) {
+        let word = self
+            .window
+            .word_mut((FIRST_QUEUE_COUNTER + counter as usize) * 8);
+        // Relaxed: a counter; nothing is ordered by it.
+        word.fetch_sub(by, Ordering::Relaxed);
+    }
+
+    /// Opens slot `number` for a connection; `None` if the page has no such slot (the
+    /// connection then goes uncounted).
+    #[must_use]
+    pub fn open_slot(&self, number: u32, about: &SlotInfo<'_>) -> Option<SlotCounters> {
+        if number >= self.slots {
+            return None;
+        }
+        let offset = HEADER_BYTES + number as usize * SLOT_BYTES;
+        let slot = SlotCounters {
+            window: self.window.sub(offset, SLOT_BYTES)?,
+        };
+        for word in 1..SLOT_BYTES / 8 {
+            slot.set(word, 0);
+        }
+        slot.set(1, u64::from(about.connection));
+        slot.set(2, u64::from(about.peer_pid));
+        slot.set(3, u64::from(about.peer_uid));
+        let sizes = u64::from(about.ring_bytes_in) << 32 | u64::from(about.ring_bytes_out);
+        slot.set(4, sizes);
+        let mut name = [0_u8; NAME_BYTES];
+        let len = about.name.len().min(NAME_BYTES);
+        name[..len].copy_from_slice(&about.name.as_bytes()[..len]);
+        slot.window.write_bytes(12 * 8, &name);
+        // Release pairs with the Acquire load of the state in `CounterView::slot`.
+        slot.window.word_mut(0).store(1, Ordering::Release);
+        // Relaxed: the highest slot is a hint for readers.
+        let word = self.window.word_mut(6 * 8);
+        word.fetch_max(u64::from(number) + 1, Ordering::Relaxed);
+        Some(slot)
+    }
+}
+
+/// What a slot is opened with.
+#[derive(Clone, Copy, Debug)]
+pub struct SlotInfo<'a> {
+    /// Number of the connection.
+    pub connection: u32,
+    /// The peer's process, 0 if unknown.
+    pub peer_pid: u32,
+    /// The peer's user.
+    pub peer_uid: u32,
+    /// Bytes of the ring we store into.
+    pub ring_bytes_out: u32,
+    /// Bytes of the ring we read from.
+    pub ring_bytes_in: u32,
+    /// Name connected to.
+    pub name: &'a str,
+}
+
+/// The writable counters of one connection.
+#[derive(Clone, Debug)]
+pub struct SlotCounters {
+    window: Window,
+}
+
+impl SlotCounters {
+    #[inline]
+    fn set(&self, word: usize, value: u64) {
+        // Relaxed: a counter; readers tolerate any mixture of old and new.
+        self.window
+            .word_mut(word * 8)
+            .store(value, Ordering::Relaxed);
+    }
+
+    /// Stores the value of a counter (its single writer keeps the sum).
+    #[inline]
+    pub fn store(&self, counter: Counter, value: u64) {
+        self.set(FIRST_COUNTER + counter as usize, value);
+    }
+
+    /// Frees the slot.
+    pub fn close(&self) {
+        self.set(0, 0);
+    }
+}
+
+/// A counters page seen from outside.
+#[derive(Clone, Debug)]
+pub struct CounterView {
+    window: Window,
+    slots: u32,
+}
+
+/// A copy of one slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlotCopy {
+    /// Number of the connection.
+    pub connection: u32,
+    /// The peer's process, 0 if unknown.
+    pub peer_pid: u32,
+    /// The peer's user.
+    pub peer_uid: u32,
+    /// Bytes of the ring stored into.
+    pub ring_bytes_out: u32,
+    /// Bytes of the ring read from.
+    pub ring_bytes_in: u32,
+    /// In the order of [`Counter`].
+    pub counters: [u64; COUNTERS],
+    /// Name connected to, perhaps cut.
+    pub name: String,
+}
+
+impl CounterView {
+    /// Opens a page that another process made; `None` if it is none of this version.
+    #[must_use]
+    pub fn open(region: &Region) -> Option<CounterView> {
+        let header = region.window(0, HEADER_BYTES)?;
+        // Acquire pairs with the Release store of the magic in `CounterPage::create`.
+        if header.word(0).load(Ordering::Acquire) != MAGIC {
+            return None;
+        }
+        // Relaxed: ordered by the load of the magic.
+        let read = |word: usize| header.word(word * 8).load(Ordering::Relaxed);
+        let slots = u32::try_from(read(5)).ok()?;
+        if read(1) != VERSION {
+            return None;
+        }
+        let window = region.window(0, page_bytes(slots))?;
+        Some(CounterView { window, slots })
+    }
+
+    #[inline]
+    fn read(&self, word: usize) -> u64 {
+        // Relaxed: a counter; any recent value will do.
+        self.window.word(word * 8).load(Ordering::Relaxed)
+    }
+
+    /// Who the node is.
+    #[must_use]
+    pub fn identity(&self) -> Identity {
+        Identity {
+            pid: self.read(2) as u32,
+            uid: self.read(3) as u32,
+            started_ns: self.read(4),
+            node_id: [self.read(7), self.read(8)],
+        }
+    }
+
+    /// A counter of the event queue.
+    #[must_use]
+    pub fn queue_counter(&self, counter: QueueCounter) -> u64 {
+        self.read(FIRST_QUEUE_COUNTER + counter as usize)
+    }
+
+    /// Slots to look at: beyond them none has ever been used.
+    #[must_use]
+    pub fn slots_used(&self) -> u32 {
+        (self.read(6) as u32).min(self.slots)
+    }
+
+    /// A copy of slot `number`, if a connection is open there.
+    #[must_use]
+    pub fn slot(&self, number: u32) -> Option<SlotCopy> {
+        if number >= self.slots {
+            return None;
+        }
+        let offset = HEADER_BYTES + number as usize * SLOT_BYTES;
+        let slot = self.window.sub(offset, SLOT_BYTES)?;
+        // Acquire pairs with the Release store of the state in `open_slot`.
+        if slot.word(0).load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        // Relaxed: counters; any recent value will do.
+        let read = |word: usize| slot.word(word * 8).load(Ordering::Relaxed);
+        let mut name = [0; NAME_BYTES];
+        slot.read_bytes(12 * 8, &mut name);
+        let len = name.iter().position(|b| *b == 0).unwrap_or(NAME_BYTES);
+        Some(SlotCopy {
+            connection: read(1) as u32,
+            peer_pid: read(2) as u32,
+            peer_uid: read(3) as u32,
+            ring_bytes_out: read(4) as u32,
+            ring_bytes_in: (read(4) >> 32) as u32,
+            counters: core::array::from_fn(|i| read(FIRST_COUNTER + i)),
+            name: String::from_utf8_lossy(&name[..len]).into_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let region = Region::private(page_bytes(4));
+        assert!(CounterView::open(&region).is_none());
+        let identity = Identity {
+            pid: 7,
+            uid: 8,
+            started_ns: 9,
+            node_id: [1, 2],
+        };
+        let page = CounterPage::create(&region, 4, identity).unwrap();
+        let view = CounterView::open(&region).unwrap();
+        assert_eq!(view.identity(), identity);
+        assert_eq!(view.slots_used(), 0);
+        let about = SlotInfo {
+            connection: 3,
+            peer_pid: 11,
+            peer_uid: 12,
+            ring_bytes_out: 4096,
+            ring_bytes_in: 8192,
+            name: "a name that is longer than thirty-two bytes",
+        };
+        assert!(page.open_slot(4, &about).is_none());
+        let slot = page.open_slot(2, &about).unwrap();
+        slot.store(Counter::BytesIn, 77);
+        page.add(QueueCounter::Events, 5);
+        let copy = view.slot(2).unwrap();
+        assert_eq!((copy.connection, copy.peer_pid, copy.peer_uid), (3, 11, 12));
+        assert_eq!((copy.ring_bytes_out, copy.ring_bytes_in), (4096, 8192));
+        assert_eq!(copy.counters[Counter::BytesIn as usize], 77);
+        assert_eq!(copy.name, "a name that is longer than thirt");
+        assert_eq!(view.queue_counter(QueueCounter::Events), 5);
+        assert_eq!(view.slots_used(), 3);
+        slot.close();
+        assert!(view.slot(2).is_none());
+    }
+}

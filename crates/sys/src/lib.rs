@@ -1,0 +1,19 @@
+//! Every system call Barewire makes, behind a safe API.
+//!
+//! The other crates forbid `unsafe`; what they need from Linux (sealed shared
+//! memory, descriptors passed over Unix sockets, wake-ups, fences, processes,
+//! clocks) is here. Nothing in this crate panics on what a peer or a user can
+//! cause: such things come back as [`SysError`] or [`BadDescriptor`].
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("Barewire runs on Linux only: it is built on memfd, eventfd and abstract sockets");
+
+pub mod clock;
+pub mod discover;
+mod error;
+pub mod memory;
+pub mod process;
+pub mod socket;
+pub mod wake;
+
+pub use error::{BadDescriptor, Errno, Result, SysError};

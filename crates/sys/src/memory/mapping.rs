@@ -1,0 +1,132 @@
+//! One mapping in this process's address space, unmapped when dropped.
+
+use std::ffi::c_void;
+use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use barewire_shm::Region;
+use rustix::io::Errno as Raw;
+use rustix::mm::{MapFlags, ProtFlags};
+
+use super::Access;
+use crate::error::{Result, SysError, on};
+
+/// A page-aligned mapping of `len_bytes` bytes, owned by this value.
+#[derive(Debug)]
+pub(super) struct Mapping {
+    base: NonNull<c_void>,
+    len_bytes: usize,
+}
+
+// SAFETY: a `Mapping` is an address range it alone unmaps; it hands out the
+// address but never touches the memory, so any thread may hold or drop it.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; a shared `Mapping` gives out nothing but its address.
+unsafe impl Sync for Mapping {}
+
+pub(super) fn prot(access: Access) -> ProtFlags {
+    match access {
+        Access::Read => ProtFlags::READ,
+        Access::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
+    }
+}
+
+impl Mapping {
+    /// Maps `len_bytes` bytes (not zero) of a file, shared.
+    pub(super) fn shared(
+        fd: BorrowedFd<'_>,
+        len_bytes: usize,
+        access: Access,
+    ) -> Result<Arc<Mapping>> {
+        let null = std::ptr::null_mut();
+        // SAFETY: the kernel chooses a free range, so no existing object is touched.
+        let base =
+            unsafe { rustix::mm::mmap(null, len_bytes, prot(access), MapFlags::SHARED, fd, 0) };
+        Mapping::new("map shared memory (mmap)", base, len_bytes).map(Arc::new)
+    }
+
+    /// Maps `len_bytes` bytes (not zero) of zeroed memory of this process alone.
+    pub(super) fn anonymous(len_bytes: usize) -> Result<Mapping> {
+        let null = std::ptr::null_mut();
+        let prot = prot(Access::ReadWrite);
+        // SAFETY: the kernel chooses a free range, so no existing object is touched.
+        let base = unsafe { rustix::mm::mmap_anonymous(null, len_bytes, prot, MapFlags::PRIVATE) };
+        Mapping::new("map private memory (mmap)", base, len_bytes)
+    }
+
+    fn new(
+        what: &'static str,
+        base: rustix::io::Result<*mut c_void>,
+        len_bytes: usize,
+    ) -> Result<Mapping> {
+        let base = base.map_err(on(what))?;
+        let base = NonNull::new(base).ok_or(SysError::new(what, Raw::NOMEM))?;
+        Ok(Mapping { base, len_bytes })
+    }
+
+    pub(super) fn base(&self) -> NonNull<u8> {
+        self.base.cast()
+    }
+
+    /// Gives up the ownership: the range is not unmapped any more.
+    pub(super) fn leak(self) -> NonNull<u8> {
+        let base = self.base();
+        std::mem::forget(self);
+        base
+    }
+
+    /// Moves this mapping over `target`, in place of what is mapped there. To
+    /// other threads it happens at once. Fails without having changed
+    /// anything that anyone uses.
+    pub(super) fn move_over(self, target: &Mapping, access: Access) -> Result<()> {
+        const WHAT: &str = "cut a mapping off from its peers (mremap)";
+        let (from, len) = (self.base.as_ptr(), self.len_bytes);
+        if len != target.len_bytes {
+            return Err(SysError::InvalidArgument {
+                what: WHAT,
+                reason: "the lengths differ",
+            });
+        }
+        // SAFETY: `from` for `len` bytes is the mapping owned by `self`, to
+        // which nobody else has a pointer.
+        unsafe { rustix::mm::mprotect(from, len, mprotect_flags(access)) }.map_err(on(WHAT))?;
+        let flags = rustix::mm::MremapFlags::MAYMOVE;
+        // SAFETY: `from` is owned by `self`; the target range is kept mapped
+        // by `target`, and stays mapped, with the same length and access.
+        // Both are accessed through raw pointers and atomics only, for which
+        // other values turning up there is nothing new: it is shared memory.
+        let moved =
+            unsafe { rustix::mm::mremap_fixed(from, len, len, flags, target.base.as_ptr()) };
+        moved.map_err(on(WHAT))?;
+        // The range that `self` owned is gone; unmapping it could hit another.
+        std::mem::forget(self);
+        Ok(())
+    }
+}
+
+fn mprotect_flags(access: Access) -> rustix::mm::MprotectFlags {
+    use rustix::mm::MprotectFlags;
+    match access {
+        Access::Read => MprotectFlags::READ,
+        Access::ReadWrite => MprotectFlags::READ | MprotectFlags::WRITE,
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range is owned by `self`; every `Region` into it holds
+        // an `Arc` of this value, so with the last one no pointer is left.
+        // Should it fail, the range just stays mapped.
+        let _ = unsafe { rustix::mm::munmap(self.base.as_ptr(), self.len_bytes) };
+    }
+}
+
+/// Wraps a mapping so that other crates can use it; it is kept while used.
+pub(super) fn region(mapping: Arc<Mapping>, len_bytes: usize, access: Access) -> Region {
+    let base = mapping.base();
+    let len = len_bytes.min(mapping.len_bytes);
+    // SAFETY: `base` is page-aligned and mapped for `len` bytes with `access`
+    // until the owner handed over here, the mapping itself, is dropped.
+    unsafe { Region::new(base, len, access == Access::ReadWrite, mapping) }
+}

@@ -1,0 +1,259 @@
+//! This process and its children: identity, limits, processors, signals.
+
+mod child;
+
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::io::Errno as Raw;
+use rustix::process::{Pid, Resource, Rlimit};
+use rustix::thread::CpuSet;
+
+use crate::error::{Result, SysError, on};
+
+pub use child::{ForkedChild, SpawnOpts, fork_child, spawn_with};
+
+/// Who a process is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Credentials {
+    /// Process id; 0 for one that cannot be seen from this pid namespace.
+    pub pid: i32,
+    /// Effective user id.
+    pub uid: u32,
+    /// Effective group id.
+    pub gid: u32,
+}
+
+/// A signal to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// End it at once.
+    Kill,
+    /// Ask it to end.
+    Term,
+    /// Halt it.
+    Stop,
+    /// Let it go on.
+    Cont,
+}
+
+impl Signal {
+    fn raw(self) -> rustix::process::Signal {
+        use rustix::process::Signal as S;
+        match self {
+            Signal::Kill => S::KILL,
+            Signal::Term => S::TERM,
+            Signal::Stop => S::STOP,
+            Signal::Cont => S::CONT,
+        }
+    }
+}
+
+/// Who this process is; the effective user and group, as peers see them.
+pub fn own_credentials() -> Credentials {
+    Credentials {
+        pid: getpid(),
+        uid: rustix::process::geteuid().as_raw(),
+        gid: rustix::process::getegid().as_raw(),
+    }
+}
+
+/// The id of this process. A system call.
+pub fn getpid() -> i32 {
+    rustix::process::getpid().as_raw_nonzero().get()
+}
+
+/// Fills `buf` with random bytes fit for secrets.
+///
+/// # Errors
+/// `Unsupported` before Linux 3.17, or in a sandbox without getrandom.
+pub fn random_bytes(buf: &mut [u8]) -> Result<()> {
+    let mut filled = 0;
+    while filled < buf.len() {
+        let flags = rustix::rand::GetRandomFlags::empty();
+        match rustix::rand::getrandom(&mut buf[filled..], flags) {
+            Ok(count) => filled += count,
+            Err(Raw::INTR) => {}
+            Err(errno) => {
+                let (what, needs) = ("get random bytes (getrandom)", "Linux 3.17 or newer");
+                return Err(SysError::Unsupported {
+                    what,
+                    needs,
+                    errno: errno.into(),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Ties the calling thread, and what it starts from now on, to one processor.
+///
+/// # Errors
+/// `InvalidArgument` if there is no such processor or it is not allowed here.
+pub fn pin_to_cpu(cpu: usize) -> Result<()> {
+    const WHAT: &str = "pin a thread to a processor (sched_setaffinity)";
+    let wrong = SysError::InvalidArgument {
+        what: WHAT,
+        reason: "no such processor here, or not allowed (see `taskset -p` and cpuset cgroups)",
+    };
+    let Some(set) = one_cpu(cpu) else {
+        return Err(wrong);
+    };
+    rustix::thread::sched_setaffinity(None, &set).map_err(|errno| match errno {
+        Raw::INVAL => wrong,
+        _ => SysError::new(WHAT, errno),
+    })
+}
+
+fn one_cpu(cpu: usize) -> Option<CpuSet> {
+    let mut set = CpuSet::new();
+    (cpu < CpuSet::MAX_CPU).then(|| set.set(cpu))?;
+    Some(set)
+}
+
+/// The numbers of the processors the calling thread may run on, ascending.
+pub fn allowed_cpus() -> Vec<usize> {
+    match rustix::thread::sched_getaffinity(None) {
+        Ok(set) => (0..CpuSet::MAX_CPU)
+            .filter(|&cpu| set.is_set(cpu))
+            .collect(),
+        // More processors than the set holds.
+        Err(_) => (0..std::thread::available_parallelism().map_or(1, usize::from)).collect(),
+    }
+}
+
+/// Processor time that all threads of this process have used, in user and
+/// system mode together.
+pub fn cpu_time_self() -> Duration {
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(used.tv_sec as u64, used.tv_nsec as u32)
+}
+
+/// Sends a signal to one process; for tests.
+///
+/// # Errors
+/// `NoSuchProcess`, `PermissionDenied`.
+pub fn send_signal(pid: i32, signal: Signal) -> Result<()> {
+    const WHAT: &str = "send a signal";
+    let target = positive(pid).ok_or(SysError::NoSuchProcess { what: WHAT, pid })?;
+    rustix::process::kill_process(target, signal.raw()).map_err(|errno| match errno {
+        Raw::SRCH => SysError::NoSuchProcess { what: WHAT, pid },
+        _ => SysError::new(WHAT, errno),
+    })
+}
+
+/// Lets this process have as many descriptors as it may (soft limit up to the
+/// hard one); gives the limit in force afterwards, `u64::MAX` for none.
+pub fn raise_nofile_limit() -> u64 {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let wanted = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    let now = match rustix::process::setrlimit(Resource::Nofile, wanted) {
+        Ok(()) => limit.maximum,
+        Err(_) => limit.current,
+    };
+    now.unwrap_or(u64::MAX)
+}
+
+/// The path of the program this process runs.
+///
+/// # Errors
+/// /proc is not mounted or not readable here.
+pub fn exe_path() -> Result<PathBuf> {
+    std::env::current_exe().map_err(|error| {
+        let errno = crate::Errno(error.raw_os_error().unwrap_or(libc::ENOENT));
+        SysError::new("find the running program (/proc/self/exe)", errno)
+    })
+}
+
+/// Has the kernel kill this process when the thread that started it ends.
+/// Changing the user afterwards undoes it. If the parent is gone already,
+/// nothing happens: compare the parent's pid after the call.
+///
+/// # Errors
+/// Only in a sandbox without prctl.
+pub fn set_parent_death_signal_kill() -> Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+        .map_err(on("set the parent death signal (prctl)"))
+}
+
+/// Becomes another user and group for good, in all threads, without any
+/// supplementary groups; for tests.
+///
+/// # Errors
+/// `PermissionDenied` without root. After an error the process may be part of
+/// the way: end it.
+pub fn drop_privileges(uid: u32, gid: u32) -> Result<()> {
+    change_user(uid, gid).map_err(|error| {
+        let errno = crate::Errno(error.raw_os_error().unwrap_or(libc::EPERM));
+        SysError::new("become another user", errno)
+    })
+}
+
+/// Makes no allocation: runs between fork and exec too.
+fn change_user(uid: u32, gid: u32) -> std::io::Result<()> {
+    let check = |result: i32| match result {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    };
+    // SAFETY: a group list of length zero is not read.
+    check(unsafe { libc::setgroups(0, std::ptr::null()) })?;
+    // SAFETY: takes numbers only.
+    check(unsafe { libc::setresgid(gid, gid, gid) })?;
+    // SAFETY: takes numbers only.
+    check(unsafe { libc::setresuid(uid, uid, uid) })
+}
+
+/// A descriptor of a process, which becomes readable when that ends; closed
+/// on exec.
+///
+/// # Errors
+/// `NoSuchProcess`; `Unsupported` before Linux 5.3.
+pub fn pidfd_open(pid: i32) -> Result<OwnedFd> {
+    const WHAT: &str = "watch a process (pidfd_open)";
+    let target = positive(pid).ok_or(SysError::NoSuchProcess { what: WHAT, pid })?;
+    let flags = rustix::process::PidfdFlags::empty();
+    rustix::process::pidfd_open(target, flags).map_err(|errno| match errno {
+        Raw::SRCH => SysError::NoSuchProcess { what: WHAT, pid },
+        Raw::NOSYS => {
+            let needs = "Linux 5.3 or newer";
+            SysError::Unsupported {
+                what: WHAT,
+                needs,
+                errno: errno.into(),
+            }
+        }
+        _ => SysError::new(WHAT, errno),
+    })
+}
+
+/// Negative ids mean groups of processes to the kernel, and 0 this one's.
+fn positive(pid: i32) -> Option<Pid> {
+    (pid > 0).then(|| Pid::from_raw(pid)).flatten()
+}
+
+/// How many descriptors this process has open; for tests and diagnostics.
+///
+/// # Errors
+/// /proc is not mounted or not readable here.
+pub fn open_fd_count() -> Result<usize> {
+    const WHAT: &str = "count open descriptors (/proc/self/fd)";
+    let flags =
+        rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
+    let dir =
+        rustix::fs::open("/proc/self/fd", flags, rustix::fs::Mode::empty()).map_err(on(WHAT))?;
+    let mut space = [const { MaybeUninit::uninit() }; 4096];
+    let mut entries = rustix::fs::RawDir::new(dir, &mut space);
+    let mut count = 0usize;
+    while let Some(entry) = entries.next() {
+        let entry = entry.map_err(on(WHAT))?;
+        count += usize::from(!entry.file_name().to_bytes().starts_with(b"."));
+    }
+    // Without the one that reads the directory.
+    Ok(count.saturating_sub(1))
+}

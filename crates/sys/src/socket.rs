@@ -1,0 +1,259 @@
+//! Unix sockets that keep message boundaries (SOCK_SEQPACKET), under abstract
+//! names, which carry descriptors and say who is at the other end. None of
+//! these calls ever blocks.
+
+mod peer;
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno as Raw;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
+
+use crate::error::{Result, SysError, on};
+pub use crate::process::Credentials;
+
+/// How many descriptors one message carries at most.
+pub const MOST_FDS: usize = 16;
+
+/// A socket on which others connect.
+#[derive(Debug)]
+pub struct Listener {
+    fd: OwnedFd,
+}
+
+impl Listener {
+    /// Listens under an abstract name of 1 to 107 bytes, in this network
+    /// namespace. `backlog`: how many connections may wait to be accepted.
+    ///
+    /// # Errors
+    /// `AddressInUse` if the name is taken; no descriptors left; a bad name.
+    pub fn bind(name: &[u8], backlog: i32) -> Result<Listener> {
+        const WHAT: &str = "listen on an abstract socket name";
+        let address = abstract_address(WHAT, name)?;
+        let fd = new_socket().map_err(on(WHAT))?;
+        rustix::net::bind(&fd, &address).map_err(|errno| match errno {
+            Raw::ADDRINUSE => SysError::AddressInUse { name: shown(name) },
+            _ => SysError::new(WHAT, errno),
+        })?;
+        rustix::net::listen(&fd, backlog).map_err(on(WHAT))?;
+        Ok(Listener { fd })
+    }
+
+    /// The next connection, or `None` if none waits.
+    ///
+    /// # Errors
+    /// `TooManyDescriptors`: the connection stays waiting, so the listener
+    /// stays readable; wait a little before trying again.
+    pub fn accept(&self) -> Result<Option<Socket>> {
+        loop {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            match rustix::net::accept_with(&self.fd, flags) {
+                Ok(fd) => return Ok(Some(Socket { fd })),
+                Err(Raw::AGAIN) => return Ok(None),
+                Err(Raw::INTR | Raw::CONNABORTED) => {}
+                Err(errno) => return Err(SysError::new("accept a connection", errno)),
+            }
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// What became of a message to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// All of it is on its way.
+    Done,
+    /// Nothing was sent: there is no room now.
+    WouldBlock,
+}
+
+/// What was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// A message of so many bytes.
+    Message(usize),
+    /// Nothing is there now.
+    WouldBlock,
+    /// The other end has closed (or sent an empty message, which is no
+    /// message here).
+    Hangup,
+    /// A message came that was too long or had too many descriptors, or
+    /// descriptors for which this process has no numbers left. It is gone,
+    /// and all its descriptors are closed.
+    Truncated,
+}
+
+/// One end of a connection.
+#[derive(Debug)]
+pub struct Socket {
+    fd: OwnedFd,
+}
+
+impl Socket {
+    /// Connects to the listener of this abstract name.
+    ///
+    /// # Errors
+    /// `NoListener` if nobody listens; `Busy` if too many connections wait
+    /// already; a bad name; no descriptors left.
+    pub fn connect(name: &[u8]) -> Result<Socket> {
+        const WHAT: &str = "connect to an abstract socket name";
+        let address = abstract_address(WHAT, name)?;
+        let fd = new_socket().map_err(on(WHAT))?;
+        loop {
+            match rustix::net::connect(&fd, &address) {
+                Ok(()) => return Ok(Socket { fd }),
+                Err(Raw::INTR) => {}
+                Err(Raw::CONNREFUSED) => return Err(SysError::NoListener { name: shown(name) }),
+                Err(Raw::AGAIN) => return Err(SysError::Busy { name: shown(name) }),
+                Err(errno) => return Err(SysError::new(WHAT, errno)),
+            }
+        }
+    }
+
+    /// Two sockets connected to each other.
+    ///
+    /// # Errors
+    /// No descriptors left.
+    pub fn pair() -> Result<(Socket, Socket)> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (a, b) =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+                .map_err(on("make a pair of sockets"))?;
+        Ok((Socket { fd: a }, Socket { fd: b }))
+    }
+
+    /// Sends one message of at least one byte, with at most [`MOST_FDS`]
+    /// descriptors (the other end gets duplicates), whole or not at all.
+    ///
+    /// # Errors
+    /// `Hangup` if the other end is closed; `InvalidArgument` if the message
+    /// can never be sent; `TooManyDescriptors` if too many are in flight.
+    pub fn send(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<Sent> {
+        const WHAT: &str = "send on a socket";
+        let wrong = |reason| SysError::InvalidArgument { what: WHAT, reason };
+        if bytes.is_empty() {
+            return Err(wrong("an empty message looks like a hang-up"));
+        }
+        if fds.len() > MOST_FDS {
+            return Err(wrong("more than 16 descriptors"));
+        }
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
+            return Err(wrong("more than 16 descriptors"));
+        }
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        loop {
+            match rustix::net::sendmsg(&self.fd, &[IoSlice::new(bytes)], &mut control, flags) {
+                Ok(_) => return Ok(Sent::Done),
+                Err(Raw::AGAIN) => return Ok(Sent::WouldBlock),
+                Err(Raw::INTR) => {}
+                Err(Raw::PIPE | Raw::CONNRESET | Raw::CONNREFUSED | Raw::NOTCONN) => {
+                    return Err(SysError::Hangup { what: WHAT });
+                }
+                Err(Raw::MSGSIZE) => return Err(wrong("longer than the send buffer")),
+                Err(errno) => return Err(SysError::new(WHAT, errno)),
+            }
+        }
+    }
+
+    /// Receives one message into `buf` (at least one byte long) and appends
+    /// its descriptors, closed on exec, at most [`MOST_FDS`], to `fds`.
+    ///
+    /// # Errors
+    /// Only if the kernel lacks memory or the socket is broken.
+    pub fn recv(&self, buf: &mut [u8], fds: &mut Vec<OwnedFd>) -> Result<Received> {
+        // After a reset, which is told once, come the messages sent before it.
+        let mut was_reset = false;
+        loop {
+            match self.recv_once(buf, fds) {
+                Err(Raw::INTR) => {}
+                Err(Raw::AGAIN) => return Ok(Received::WouldBlock),
+                Err(Raw::CONNRESET) if was_reset => return Ok(Received::Hangup),
+                Err(Raw::CONNRESET) => was_reset = true,
+                Err(errno) => return Err(SysError::new("receive on a socket", errno)),
+                Ok(received) => return Ok(received),
+            }
+        }
+    }
+
+    fn recv_once(&self, buf: &mut [u8], fds: &mut Vec<OwnedFd>) -> rustix::io::Result<Received> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        let mut bufs = [IoSliceMut::new(buf)];
+        let got = rustix::net::recvmsg(&self.fd, &mut bufs, &mut control, flags)?;
+        let mut arrived = Vec::new();
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(rights) = message {
+                arrived.extend(rights);
+            }
+        }
+        let cut = got
+            .flags
+            .intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC);
+        // The buffer is aligned, which may leave room for one more.
+        if cut || arrived.len() > MOST_FDS {
+            return Ok(Received::Truncated);
+        }
+        if got.bytes == 0 {
+            return Ok(Received::Hangup);
+        }
+        fds.append(&mut arrived);
+        Ok(Received::Message(got.bytes))
+    }
+
+    /// Sets the room for messages under way, in both directions, in bytes.
+    /// The kernel doubles it for its own needs and caps it at
+    /// net.core.wmem_max and rmem_max.
+    ///
+    /// # Errors
+    /// Only if the socket is broken.
+    pub fn set_buffer_bytes(&self, bytes: usize) -> Result<()> {
+        const WHAT: &str = "size the buffers of a socket";
+        let bytes = bytes.min(i32::MAX as usize / 2);
+        rustix::net::sockopt::set_socket_send_buffer_size(&self.fd, bytes).map_err(on(WHAT))?;
+        rustix::net::sockopt::set_socket_recv_buffer_size(&self.fd, bytes).map_err(on(WHAT))
+    }
+
+    /// The descriptor alone.
+    pub fn into_fd(self) -> OwnedFd {
+        self.fd
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn new_socket() -> rustix::io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+}
+
+fn abstract_address(what: &'static str, name: &[u8]) -> Result<SocketAddrUnix> {
+    let wrong = || SysError::InvalidArgument {
+        what,
+        reason: "the name must be 1 to 107 bytes long",
+    };
+    if name.is_empty() {
+        return Err(wrong());
+    }
+    SocketAddrUnix::new_abstract_name(name).map_err(|_| wrong())
+}
+
+fn shown(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}

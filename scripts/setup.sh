@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# Makes sure that this machine can build and test the project.
+#
+# Needs: cargo and rustc of at least the workspace's rust-version, rustfmt,
+# clippy, and a C linker. Where one is missing, and we are root on a Debian or
+# Ubuntu, it is installed from the distribution's packages; otherwise we say
+# what to do. Never downloads a toolchain by itself. Quick when all is there.
+set -euo pipefail
+. "$(dirname "$0")/toolchain.sh"
+
+# What is missing, one word each: linker, rust, rustfmt, clippy.
+missing() {
+    command -v cc >/dev/null || echo linker
+    if [ -z "$CARGO_FOUND" ]; then
+        echo rust rustfmt clippy
+        return
+    fi
+    cargo fmt --version >/dev/null 2>&1 || echo rustfmt
+    cargo clippy --version >/dev/null 2>&1 || echo clippy
+}
+
+give_up() {
+    {
+        echo "setup: missing: $*"
+        [ -z "$CARGO_FOUND" ] || echo "setup: found: $CARGO_FOUND $(version_of "$CARGO_FOUND")"
+        echo "setup: needed: Rust >= $RUST_VERSION_MIN with rustfmt and clippy, and a C linker (cc)"
+        echo "setup: on Debian 13: apt-get install gcc cargo rustc rustfmt rust-clippy"
+        echo "setup: elsewhere: https://rustup.rs, then: rustup component add rustfmt clippy"
+    } >&2
+    exit 1
+}
+
+# available PACKAGE: prints the version that apt would install; fails if none.
+available() {
+    apt-cache policy "$1" 2>/dev/null | sed -n 's/^ *Candidate: \(.*\)/\1/p' | grep -v '(none)'
+}
+
+# first_available PACKAGE...: prints the first that apt knows; fails if none.
+first_available() {
+    local package
+    for package in "$@"; do
+        if available "$package" >/dev/null; then
+            echo "$package"
+            return
+        fi
+    done
+    return 1
+}
+
+# packages_for SUFFIX: prints the packages of one Rust, "" for the plain ones
+# and "-1.85" for versioned ones, whose helpers are named in several ways.
+packages_for() {
+    local version=${1#-}
+    first_available "cargo$1" && first_available "rustc$1" &&
+        first_available "rustfmt$1" ${version:+"rust-$version-rustfmt" "rust-$version-all"} &&
+        first_available "rust-clippy$1" "clippy$1" ${version:+"rust-$version-clippy" "rust-$version-all"}
+}
+
+# rust_packages: prints the packages of the Rust to install: the plain ones if
+# they are new enough, else the newest versioned ones that are.
+rust_packages() {
+    local version packages
+    if version=$(available rustc) && at_least "$version" "$RUST_VERSION_MIN" &&
+        packages=$(packages_for ""); then
+        echo "$packages"
+        return
+    fi
+    for version in $(apt-cache pkgnames rustc- 2>/dev/null |
+        sed -n 's/^rustc-\([0-9]\+\.[0-9]\+\)$/\1/p' | sort -rV); do
+        if at_least "$version" "$RUST_VERSION_MIN" && packages=$(packages_for "-$version"); then
+            echo "$packages"
+            return
+        fi
+    done
+    return 1
+}
+
+needed=$(missing | tr '\n' ' ')
+needed=${needed% }
+if [ -z "$needed" ]; then
+    echo "setup: $(cargo --version), $(cargo fmt --version), $(cargo clippy --version): nothing to do"
+    exit 0
+fi
+
+if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+    give_up "$needed"
+fi
+export DEBIAN_FRONTEND=noninteractive
+echo "setup: missing: $needed; asking apt"
+apt-get update -qq || echo "setup: apt-get update failed; going on with the lists there are" >&2
+
+wanted=()
+for part in $needed; do
+    case $part in
+    linker) wanted+=(gcc libc6-dev) ;;
+    rust | rustfmt | clippy)
+        # A toolchain of rustup's gets its parts from rustup: packages would
+        # bring another compiler.
+        case $CARGO_FOUND in "" | /usr/*) ;; *) give_up "$needed" ;; esac
+        packages=$(rust_packages) || give_up "$needed (apt has no Rust >= $RUST_VERSION_MIN with them)"
+        # shellcheck disable=SC2206 # one package a word
+        wanted+=($packages)
+        ;;
+    esac
+done
+mapfile -t wanted < <(printf '%s\n' "${wanted[@]}" | sort -u)
+echo "setup: installing: ${wanted[*]}"
+apt-get install -y -qq --no-install-recommends "${wanted[@]}" ca-certificates
+
+hash -r
+find_toolchain
+needed=$(missing | tr '\n' ' ')
+[ -z "$needed" ] || give_up "${needed% } (after installing ${wanted[*]})"
+echo "setup: $(cargo --version)"

@@ -1,0 +1,130 @@
+#!/usr/bin/env bash
+# Every check of the project, in order: `scripts/test.sh`, or only the steps
+# named: `scripts/test.sh tidy tests`. Goes on after a failure, so one run shows
+# all of them; exits 0 only if every step passed.
+#
+# Ends with what was skipped and why, then one line:
+#     N passed, N failed, N skipped
+# summed over the result lines of `cargo test`. A step that fails without a
+# failing test counts as one failure. A test that finds out at run time that it
+# can not run here appends "SKIPPED: name: reason" to the file that
+# BAREWIRE_SKIP_LOG names; it counts as skipped and not as passed.
+set -uo pipefail
+. "$(dirname "$0")/toolchain.sh"
+cd "$BAREWIRE_ROOT" || exit 1
+if [ -z "$CARGO_FOUND" ]; then
+    echo "no Rust >= $RUST_VERSION_MIN found; run scripts/setup.sh" >&2
+    exit 1
+fi
+
+# Model checking: what cargo is told, and the cfg that turns loom on.
+MODEL_ARGS=(test --release -p barewire-shm -p barewire-fabric --lib loom)
+MODEL_RUSTFLAGS="--cfg barewire_loom"
+
+target=${CARGO_TARGET_DIR:-$BAREWIRE_ROOT/target}
+logs=$target/test-logs
+mkdir -p "$logs" || exit 1
+export BAREWIRE_SKIP_LOG=$logs/skipped.txt
+: >"$BAREWIRE_SKIP_LOG"
+rm -f "$logs"/*.log
+
+locked=()
+if [ "${CI:-}" = true ]; then
+    export CARGO_TERM_COLOR=never CARGO_TERM_PROGRESS_WHEN=never
+    # Nothing may ask, and the versions are those that were committed.
+    exec </dev/null
+    [ ! -f Cargo.lock ] || locked=(--locked)
+fi
+
+passed=0 failed=0 ignored=0
+failed_steps=()
+only=("$@")
+known_steps=()
+
+# add_results LOG: adds the result lines of cargo test in LOG to the sums, and
+# sets `results` to how many tests they speak of, `failures` to how many failed.
+add_results() {
+    local sums
+    sums=$(sed -n 's/^test result: [a-zA-Z]*\. \([0-9]*\) passed; \([0-9]*\) failed; \([0-9]*\) ignored;.*/\1 \2 \3/p' "$1" |
+        awk '{ p += $1; f += $2; i += $3 } END { print p + 0, f + 0, i + 0 }')
+    local p f i
+    read -r p f i <<<"$sums"
+    passed=$((passed + p)) failed=$((failed + f)) ignored=$((ignored + i))
+    results=$((p + f)) failures=$f
+}
+
+# step NAME KIND COMMAND...: runs one step. KIND is `tests` if its output has
+# result lines, of which there must be some, else `check`.
+step() {
+    local name=$1 kind=$2 log=$logs/$1.log status started=$SECONDS results=0 failures=0
+    shift 2
+    known_steps+=("$name")
+    if [ ${#only[@]} -gt 0 ] && [[ " ${only[*]} " != *" $name "* ]]; then
+        return
+    fi
+    echo
+    echo "=== $name: $*"
+    "$@" 2>&1 | tee "$log"
+    status=${PIPESTATUS[0]}
+    if [ "$kind" = tests ]; then
+        add_results "$log"
+        if [ "$status" = 0 ] && [ "$results" = 0 ]; then
+            echo "$name: no test ran" >&2
+            status=1
+        fi
+    fi
+    if [ "$status" != 0 ]; then
+        failed_steps+=("$name")
+        [ "$failures" -gt 0 ] || failed=$((failed + 1))
+        echo "=== $name: FAILED after $((SECONDS - started)) s"
+    else
+        echo "=== $name: ok, $((SECONDS - started)) s"
+    fi
+}
+
+model_check() {
+    # Its own folder, so that the cfg does not throw away the other builds; no
+    # link-time optimization, which costs more here than it saves.
+    CARGO_TARGET_DIR=$target/model CARGO_PROFILE_RELEASE_LTO=off \
+        RUSTFLAGS="${RUSTFLAGS:-} $MODEL_RUSTFLAGS" \
+        cargo "${MODEL_ARGS[@]}" ${locked[@]+"${locked[@]}"}
+}
+
+build_docs() {
+    RUSTDOCFLAGS="${RUSTDOCFLAGS:-} -D warnings" \
+        cargo doc --workspace --no-deps ${locked[@]+"${locked[@]}"}
+}
+
+step format check cargo fmt --all --check
+step clippy check cargo clippy ${locked[@]+"${locked[@]}"} --workspace --all-targets -- -D warnings
+step tidy check cargo xtask tidy
+step tests tests cargo test ${locked[@]+"${locked[@]}"} --workspace --no-fail-fast
+step models tests model_check
+step docs check build_docs
+
+for name in ${only[@]+"${only[@]}"}; do
+    if [[ " ${known_steps[*]} " != *" $name "* ]]; then
+        echo "no step is called $name; there are: ${known_steps[*]}" >&2
+        failed_steps+=("$name") failed=$((failed + 1))
+    fi
+done
+
+# A test that skipped itself ended well, so cargo counted it as passed.
+self_skipped=$(sed -n 's/^SKIPPED: \([^:]*\).*/\1/p' "$BAREWIRE_SKIP_LOG" | sort -u | wc -l)
+passed=$((passed - self_skipped))
+[ "$passed" -ge 0 ] || passed=0
+skipped=$((ignored + self_skipped))
+
+echo
+echo "=== summary, $SECONDS s"
+if [ "$skipped" -gt 0 ]; then
+    echo "skipped:"
+    sort -u "$BAREWIRE_SKIP_LOG" | sed -n 's/^SKIPPED: /  /p'
+    sed -n 's/^test \(.*\) \.\.\. ignored, \(.*\)$/  \1: \2/p; s/^test \(.*\) \.\.\. ignored$/  \1: no reason given/p' \
+        "$logs"/*.log 2>/dev/null | sort -u
+fi
+if [ ${#failed_steps[@]} -gt 0 ]; then
+    echo "failed steps: ${failed_steps[*]}"
+fi
+echo "$passed passed, $failed failed, $skipped skipped"
+[ ${#failed_steps[@]} -eq 0 ] && [ "$failed" -eq 0 ]
