@@ -1,5 +1,6 @@
 //! Settings of nodes, listeners and connections, with their limits.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use barewire_fabric::frame::{RING_BYTES_MAX, RING_BYTES_MIN, ring_bytes_valid};
@@ -48,6 +49,9 @@ pub struct NodeConfig {
     pub bulk_max: u32,
     /// Connection requests of one listener that may wait to be accepted.
     pub backlog_max: u32,
+    /// Where to record everything sent and received, as a pcapng file that Wireshark
+    /// opens; `None`: nowhere. See [`Node::flush_capture`](crate::Node::flush_capture).
+    pub capture: Option<PathBuf>,
 }
 
 impl Default for NodeConfig {
@@ -60,6 +64,7 @@ impl Default for NodeConfig {
             granted_apertures_max: 1024,
             bulk_max: 64,
             backlog_max: 1024,
+            capture: None,
         }
     }
 }

@@ -322,6 +322,7 @@ impl Sender {
         }
         match self.queue.send_frame(message) {
             Ok(true) => {
+                self.side.tap([message]);
                 self.side.sent(self.queue.ring(), 1, message.len());
                 Ok(true)
             }
@@ -368,6 +369,7 @@ impl Sender {
         match self.queue.send_part(message, &mut progress) {
             Ok(whole) => {
                 debug_assert!(whole, "room was there");
+                self.side.tap([message]);
                 self.side.sent(self.queue.ring(), 1, message.len());
                 Ok(true)
             }
@@ -429,6 +431,7 @@ impl Sender {
         side.stop_waiting(self.queue.ring());
         match found? {
             Some(Ok(())) => {
+                side.tap([message]);
                 side.sent(self.queue.ring(), 1, message.len());
                 Ok(())
             }
@@ -457,6 +460,7 @@ impl Sender {
             Ok(sent) => sent,
             Err(violation) => return Err(self.side.violated(violation)),
         };
+        self.side.tap(messages[..sent].iter().map(AsRef::as_ref));
         if sent < messages.len()
             && self.queue.ring().frame_bytes_max() < messages[sent].as_ref().len()
         {
@@ -557,6 +561,12 @@ impl Reservation<'_> {
     /// If that is more than was reserved.
     pub fn commit(self, len_bytes: usize) {
         assert!(len_bytes <= self.len_bytes, "more than was reserved");
+        if self.sender.side.tapped() {
+            let mut bytes = vec![0; len_bytes];
+            let outgoing = &self.sender.side.common.outgoing;
+            outgoing.read_bytes(self.slot.offset, &mut bytes);
+            self.sender.side.tap([&bytes[..]]);
+        }
         let ring = self.sender.queue.ring();
         ring.publish(self.slot, Kind::Whole, len_bytes);
         self.sender.side.sent(ring, 1, len_bytes);
@@ -635,6 +645,7 @@ impl Receiver {
             }
             Next::Assembled => return Err(too_small(self.queue.assembled().len(), buffer.len())),
         };
+        self.side.tap(&buffer[..len]);
         self.done(&next, len);
         Ok(Some(len))
     }
@@ -749,10 +760,12 @@ impl Receiver {
                         self.scratch.resize(len, 0);
                     }
                     self.queue.copy_out(located, &mut self.scratch[..len]);
+                    self.side.tap(&self.scratch[..len]);
                     handle(&self.scratch[..len]);
                     len
                 }
                 _ => {
+                    self.side.tap(self.queue.assembled());
                     handle(self.queue.assembled());
                     self.queue.assembled().len()
                 }
@@ -834,6 +847,11 @@ impl Message<'_> {
     /// Gives its memory back to the sender: the message has been received.
     pub fn release(self) {
         let len = self.len_bytes();
+        if self.receiver.side.tapped() {
+            let mut bytes = Vec::new();
+            self.copy_to(&mut bytes);
+            self.receiver.side.tap(&bytes);
+        }
         self.receiver.done(&self.next, len);
     }
 }

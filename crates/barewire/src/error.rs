@@ -157,6 +157,14 @@ pub enum Error {
     /// A tripwire could not be set.
     #[error("{0}")]
     Arm(#[from] ArmError),
+    /// The capture file can not be written.
+    #[error("capture file {path}: {reason}")]
+    Capture {
+        /// Its path.
+        path: String,
+        /// Why.
+        reason: String,
+    },
     /// The system refused something.
     #[error("{0}")]
     System(#[from] SysError),
@@ -191,7 +199,7 @@ impl Error {
             | Error::PeerDied { .. }
             | Error::PeerMisbehaved(_)
             | Error::Access(_) => Fault::Peer,
-            Error::System(_) => Fault::Environment,
+            Error::System(_) | Error::Capture { .. } => Fault::Environment,
         }
     }
 }

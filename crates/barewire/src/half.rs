@@ -7,6 +7,7 @@ use barewire_fabric::{MessageReceiver, Violation};
 use barewire_shm::Window;
 use barewire_shm::counters::{Counter, QueueCounter, SlotCounters};
 
+use crate::capture::Tap;
 use crate::config::OUT_OF_BAND_BYTES_MAX;
 use crate::connection::{ConnectionShared, DEAF, FINISHED};
 use crate::control::Message;
@@ -27,6 +28,7 @@ pub(crate) struct TxSide {
     bells: u64,
     closed: bool,
     failed: Option<Error>,
+    tap: Option<Arc<Tap>>,
 }
 
 impl TxSide {
@@ -36,6 +38,7 @@ impl TxSide {
         counters: Option<SlotCounters>,
     ) -> TxSide {
         TxSide {
+            tap: node.tap.clone(),
             node,
             common,
             counters,
@@ -83,6 +86,22 @@ impl TxSide {
             counters.store(Counter::MessagesOut, self.messages);
             counters.store(Counter::BytesOut, self.bytes);
         }
+    }
+
+    /// Records what was sent, if there is a tap.
+    #[inline]
+    pub fn tap<'a>(&self, messages: impl IntoIterator<Item = &'a [u8]>) {
+        if let Some(tap) = &self.tap {
+            for message in messages {
+                tap.sent(self.common.link.peer.pid as u32, message);
+            }
+        }
+    }
+
+    /// Whether there is a tap.
+    #[inline]
+    pub fn tapped(&self) -> bool {
+        self.tap.is_some()
     }
 
     #[inline]
@@ -183,6 +202,7 @@ pub(crate) struct RxSide {
     messages: u64,
     bytes: u64,
     failed: Option<Error>,
+    tap: Option<Arc<Tap>>,
 }
 
 impl RxSide {
@@ -192,6 +212,7 @@ impl RxSide {
         counters: Option<SlotCounters>,
     ) -> RxSide {
         RxSide {
+            tap: node.tap.clone(),
             node,
             common,
             counters,
@@ -237,6 +258,20 @@ impl RxSide {
             None => Ok(()),
             Some(error) => Err(error.clone()),
         }
+    }
+
+    /// Records what was received, if there is a tap.
+    #[inline]
+    pub fn tap(&self, bytes: &[u8]) {
+        if let Some(tap) = &self.tap {
+            tap.received(self.common.link.peer.pid as u32, bytes);
+        }
+    }
+
+    /// Whether there is a tap.
+    #[inline]
+    pub fn tapped(&self) -> bool {
+        self.tap.is_some()
     }
 
     /// Whether the link is down.

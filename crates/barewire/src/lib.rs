@@ -5,6 +5,7 @@
 mod aperture;
 mod arena;
 mod bulk;
+mod capture;
 pub mod config;
 mod connection;
 mod control;

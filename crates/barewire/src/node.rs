@@ -242,6 +242,22 @@ impl Node {
         Ok(events.pop())
     }
 
+    /// Writes out what the capture tap ([`NodeConfig::capture`]) has recorded. That is
+    /// also done when the node goes away.
+    ///
+    /// # Errors
+    /// [`Error::Capture`] if the file could not be written, now or earlier: it ends there.
+    /// The network does not stop for it.
+    pub fn flush_capture(&self) -> Result<()> {
+        match (&self.shared.tap, &self.shared.config.capture) {
+            (Some(tap), Some(path)) if !tap.flush() => Err(Error::Capture {
+                path: path.display().to_string(),
+                reason: "writing failed; the disk may be full".to_owned(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// Waits for the next request to connect to any of our names, for programs without
     /// an event loop. Other events stay where they are.
     ///

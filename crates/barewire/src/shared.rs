@@ -17,6 +17,7 @@ use barewire_sys::process::{Credentials, own_credentials, random_bytes};
 use barewire_sys::wake::{Epoll, EpollEvent, EventFd, Interest, heavy_fence, register_expedited};
 
 use crate::bulk::Job;
+use crate::capture::Tap;
 use crate::config::NodeConfig;
 use crate::connection::ConnectionShared;
 use crate::error::{Error, Result};
@@ -79,6 +80,7 @@ pub(crate) struct Shared {
     woken: AtomicBool,
     pub bulk_under_way: AtomicU32,
     pub bulk_queue: Mutex<Option<Sender<Job>>>,
+    pub tap: Option<Arc<Tap>>,
     pub me: Weak<Shared>,
 }
 
@@ -110,6 +112,10 @@ impl Shared {
         epoll.add(&eventfd, TOKEN_EVENTFD, Interest::READ_EDGE)?;
         let mut state = State::new();
         let own_page = state.domain_page(own.uid)?.clone();
+        let tap = match &config.capture {
+            Some(path) => Some(Arc::new(Tap::create(path, own.pid as u32)?)),
+            None => None,
+        };
         let membarrier = register_expedited();
         let spinner = Spinner::new(config.spin);
         Ok(Arc::new_cyclic(|me| Shared {
@@ -137,6 +143,7 @@ impl Shared {
             woken: AtomicBool::new(false),
             bulk_under_way: AtomicU32::new(0),
             bulk_queue: Mutex::default(),
+            tap,
             me: me.clone(),
         }))
     }
@@ -469,6 +476,9 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         if fork_generation() == self.fork_generation {
+            if let Some(tap) = &self.tap {
+                tap.flush();
+            }
             self.state
                 .get_mut()
                 .unwrap_or_else(PoisonError::into_inner)

@@ -114,6 +114,7 @@ impl StreamReader {
             match self.stream.read(into) {
                 Ok(0) => {}
                 Ok(len) => {
+                    self.side.tap(&into[..len]);
                     let told = self.stream.take_told();
                     self.side.received(self.stream.ring(), told, len);
                     return Ok(Some(len));
@@ -189,6 +190,7 @@ impl StreamWriter {
                 Ok(0)
             }
             Ok(written) => {
+                self.side.tap([&bytes[..written]]);
                 self.side.sent(self.stream.ring(), 1, written);
                 Ok(written)
             }
@@ -226,6 +228,7 @@ impl StreamWriter {
         match found {
             None => Ok(0),
             Some(Ok(written)) => {
+                side.tap([&bytes[..written]]);
                 side.sent(stream.ring(), 1, written);
                 Ok(written)
             }
