@@ -18,7 +18,7 @@ if [ -z "$CARGO_FOUND" ]; then
 fi
 
 # Model checking: what cargo is told, and the cfg that turns loom on.
-MODEL_ARGS=(test --release -p barewire-shm -p barewire-fabric --lib loom)
+MODEL_ARGS=(test --release -p barewire-fabric --test loom)
 MODEL_RUSTFLAGS="--cfg barewire_loom"
 
 target=${CARGO_TARGET_DIR:-$BAREWIRE_ROOT/target}

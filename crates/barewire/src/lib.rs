@@ -32,3 +32,8 @@ pub use event::{ConnectionId, Event};
 pub use node::{Listener, Node, Request};
 pub use stream::{Stream, StreamReader, StreamWriter};
 pub use tripwire::Tripwire;
+
+/// The code in the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}
