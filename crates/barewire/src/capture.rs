@@ -65,7 +65,9 @@ impl Tap {
     }
 
     fn record(&self, from: u32, to: u32, bytes: &[u8]) {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
         let time_ns = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
         let block = packet(time_ns, from, to, bytes);
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);

@@ -81,7 +81,7 @@ impl Transport for Connection {
         self.id().index() as u64
     }
     fn message_bytes_max(&self) -> usize {
-        usize::try_from(self.sender_ref().message_bytes_max()).unwrap_or(usize::MAX)
+        usize::try_from(self.sender.message_bytes_max()).unwrap_or(usize::MAX)
     }
     fn try_send(&mut self, message: &[u8]) -> Result<bool> {
         Connection::try_send(self, message)

@@ -106,7 +106,7 @@ impl ConnectionShared {
 /// sender for many.
 #[derive(Debug)]
 pub struct Connection {
-    sender: Sender,
+    pub(crate) sender: Sender,
     receiver: Receiver,
 }
 
@@ -193,8 +193,9 @@ impl Connection {
         (self.sender, self.receiver)
     }
 
-    /// The same connection as a byte stream, with message boundaries ignored. A message
-    /// that has not been received completely is lost.
+    /// The same connection as a byte stream, with message boundaries ignored; to be done on
+    /// both sides, before the first message. One that has not been received completely is
+    /// lost.
     #[must_use]
     pub fn into_stream(self) -> Stream {
         Stream::new(self.sender, self.receiver)
@@ -467,8 +468,12 @@ impl Sender {
             // One that needs several frames: alone, if it fits.
             let bytes = messages[..sent].iter().map(|m| m.as_ref().len()).sum();
             self.side.sent(self.queue.ring(), sent as u64, bytes);
-            let one = self.try_send_long(messages[sent].as_ref())?;
-            return Ok(sent + usize::from(one));
+            return match self.try_send_long(messages[sent].as_ref()) {
+                Ok(one) => Ok(sent + usize::from(one)),
+                // Those before it have gone; the next call tells.
+                Err(_) if sent > 0 => Ok(sent),
+                Err(error) => Err(error),
+            };
         }
         if sent > 0 {
             let bytes = messages[..sent].iter().map(|m| m.as_ref().len()).sum();
@@ -702,8 +707,14 @@ impl Receiver {
         if let Some(len) = self.try_recv(buffer)? {
             return Ok(Some(len));
         }
-        self.wait(timeout)?;
-        self.try_recv(buffer)
+        let deadline = Deadline::after(timeout);
+        // Once is not enough: what came may be a part of a long message.
+        while self.wait(deadline.left(barewire_sys::clock::monotonic_ns()))? {
+            if let Some(len) = self.try_recv(buffer)? {
+                return Ok(Some(len));
+            }
+        }
+        Ok(None)
     }
 
     /// Waits until something can be received, or an error will be returned instead.

@@ -6,6 +6,7 @@ use barewire_fabric::ring::{RingReceiver, RingSender};
 use barewire_fabric::{MessageReceiver, Violation};
 use barewire_shm::Window;
 use barewire_shm::counters::{Counter, QueueCounter, SlotCounters};
+use barewire_sys::clock::monotonic_ns;
 
 use crate::capture::Tap;
 use crate::config::OUT_OF_BAND_BYTES_MAX;
@@ -13,6 +14,9 @@ use crate::connection::{ConnectionShared, DEAF, FINISHED};
 use crate::control::Message;
 use crate::error::{Error, Result};
 use crate::shared::{Shared, Step};
+
+/// Fruitless attempts between two looks at the clock, and perhaps at the sockets.
+const IDLE_POLLS_PER_LOOK: u32 = 256;
 
 type Out = RingSender<Window, Window>;
 type In = RingReceiver<Window, Window>;
@@ -118,6 +122,10 @@ impl TxSide {
     #[cold]
     pub fn was_full(&mut self) {
         self.full += 1;
+        if self.full % u64::from(IDLE_POLLS_PER_LOOK) == 0 {
+            // Failing to look is reported by whoever waits.
+            let _ = self.node.look_now_and_then(monotonic_ns());
+        }
         if let Some(counters) = &self.counters {
             counters.store(Counter::Full, self.full);
         }
@@ -201,6 +209,8 @@ pub(crate) struct RxSide {
     counters: Option<SlotCounters>,
     messages: u64,
     bytes: u64,
+    /// Times in a row that nothing was there.
+    idle: u32,
     failed: Option<Error>,
     tap: Option<Arc<Tap>>,
 }
@@ -218,6 +228,7 @@ impl RxSide {
             counters,
             messages: 0,
             bytes: 0,
+            idle: 0,
             failed: None,
         }
     }
@@ -234,8 +245,20 @@ impl RxSide {
             let cut_off = queue.cut_off() && ended == Error::Finished;
             return Err(if cut_off { Error::PeerGone } else { ended });
         }
-        self.common.set_taking(false);
+        self.idle()?;
         Ok(false)
+    }
+
+    /// Nothing was there. Who polls without the node's event queue has to learn of the
+    /// peer's death all the same.
+    #[inline]
+    pub fn idle(&mut self) -> Result<()> {
+        self.common.set_taking(false);
+        self.idle = self.idle.wrapping_add(1);
+        if self.idle % IDLE_POLLS_PER_LOOK == 0 {
+            self.node.look_now_and_then(monotonic_ns())?;
+        }
+        Ok(())
     }
 
     /// Why nothing will be published any more, if so.

@@ -7,6 +7,7 @@ mod arena;
 mod bulk;
 mod capture;
 pub mod config;
+mod conform;
 mod connection;
 mod control;
 mod error;

@@ -3,7 +3,7 @@
 //! Whatever a peer says is checked before it is used. A breach closes the link and names
 //! what was wrong; it touches no other link.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -27,7 +27,9 @@ use crate::shared::Shared;
 use crate::state::{Far, Pending, Phase, Source, State, Token};
 
 /// Control messages read from one socket before the others get a turn.
-const MESSAGES_PER_TURN: usize = 256;
+const MESSAGES_PER_TURN: usize = 64;
+/// Out-of-band messages of one peer that wait for our owner to take them.
+const OUT_OF_BAND_MAX: u32 = 64;
 /// Messages that may wait for a peer that does not read.
 const OUTBOX_MAX: usize = 300_000;
 /// Peers that may have connected and not yet said who they are.
@@ -60,8 +62,14 @@ pub(crate) struct Peer {
     pub arena: Arena,
     segments: Vec<Region>,
     outbox: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
-    /// Connections that refer to this peer.
-    pub connections: u32,
+    /// Our numbers of the connections with this peer.
+    pub connections: HashSet<u32>,
+    /// Its connections that wait for our answer: its numbers and ours.
+    pub requests: HashMap<u32, u32>,
+    /// Out-of-band messages that the owner has not taken.
+    out_of_band: u32,
+    /// Not read from until the owner has taken some.
+    paused: bool,
     /// Connections that wait for the greeting to be over.
     waiting: Vec<u32>,
     node_id: Option<[u64; 2]>,
@@ -136,7 +144,10 @@ impl State {
             arena: Arena::default(),
             segments: Vec::new(),
             outbox: VecDeque::new(),
-            connections: 0,
+            connections: HashSet::new(),
+            requests: HashMap::new(),
+            out_of_band: 0,
+            paused: false,
             waiting: Vec::new(),
             node_id: None,
             name: None,
@@ -153,9 +164,10 @@ impl State {
             let Some(entry) = self.listeners.get(listener) else {
                 return;
             };
-            // Out of descriptors, say: it stays pending, and is tried again.
-            let Ok(Some(socket)) = entry.socket.accept() else {
-                return;
+            let socket = match entry.socket.accept() {
+                Ok(Some(socket)) => socket,
+                Ok(None) => return,
+                Err(_) => return self.turn_one_away(listener),
             };
             let policy = entry.policy.clone();
             let Ok(credentials) = socket.peer_credentials() else {
@@ -175,6 +187,16 @@ impl State {
                 self.peers[index].policy = policy;
             }
         }
+    }
+
+    /// No descriptor is left for whoever waits at a listening socket, and it would be
+    /// reported again and again. One kept in reserve lets us take it and hang up.
+    fn turn_one_away(&mut self, listener: usize) {
+        self.spare = None;
+        if let Some(entry) = self.listeners.get(listener) {
+            drop(entry.socket.accept());
+        }
+        self.spare = EventFd::new().ok();
     }
 
     /// Makes room when too many have connected without saying hello: the oldest goes.
@@ -264,8 +286,38 @@ impl State {
         };
         peer.outbox.push_back((bytes, owned));
         if peer.outbox.len() == 1 {
-            let token = Token::Socket(index, peer.generation).pack();
-            let _ = shared.epoll.modify(&*socket, token, Interest::READ_WRITE);
+            self.set_interest(shared, index);
+        }
+    }
+
+    /// Has epoll report what we can handle now.
+    fn set_interest(&self, shared: &Shared, index: usize) {
+        let peer = &self.peers[index];
+        let Some(socket) = &peer.socket else {
+            return;
+        };
+        let interest = Interest {
+            readable: !peer.paused,
+            writable: !peer.outbox.is_empty(),
+            edge: false,
+        };
+        let token = Token::Socket(index, peer.generation).pack();
+        // It can only fail for a descriptor that is not in the set.
+        let _ = shared.epoll.modify(&**socket, token, interest);
+    }
+
+    /// The owner has taken an out-of-band message.
+    pub fn out_of_band_handed_out(&mut self, shared: &Shared, connection: u32) {
+        let link = self.connections.get(connection as usize).map(|c| c.link);
+        let Some(index) = link.filter(|l| self.peers.contains(*l)) else {
+            return;
+        };
+        let peer = &mut self.peers[index];
+        peer.out_of_band = peer.out_of_band.saturating_sub(1);
+        if peer.paused && peer.out_of_band < OUT_OF_BAND_MAX / 2 {
+            peer.paused = false;
+            self.set_interest(shared, index);
+            self.pending_read(index);
         }
     }
 
@@ -289,8 +341,7 @@ impl State {
             link.ring(peer.far_source);
         }
         if peer.outbox.is_empty() {
-            let token = Token::Socket(index, peer.generation).pack();
-            let _ = shared.epoll.modify(&*socket, token, Interest::READ);
+            self.set_interest(shared, index);
         }
     }
 
@@ -308,7 +359,8 @@ impl State {
     /// Reads what a peer has sent.
     pub fn read_socket(&mut self, shared: &Shared, index: usize) {
         for _ in 0..MESSAGES_PER_TURN {
-            let Some(socket) = self.peers.get(index).and_then(|p| p.socket.clone()) else {
+            let peer = self.peers.get(index).filter(|p| !p.paused);
+            let Some(socket) = peer.and_then(|p| p.socket.clone()) else {
                 return;
             };
             let mut buffer = [0; MESSAGE_BYTES_MAX];
@@ -436,12 +488,7 @@ impl State {
     }
 
     fn end_connections(&mut self, shared: &Shared, index: usize, error: &Error) {
-        let numbers: Vec<u32> = self
-            .connections
-            .iter()
-            .filter(|(_, c)| c.link == index)
-            .map(|(number, _)| number as u32)
-            .collect();
+        let numbers: Vec<u32> = self.peers[index].connections.iter().copied().collect();
         for number in numbers {
             let entry = &mut self.connections[number as usize];
             entry.peer_detached = true;
@@ -470,7 +517,7 @@ impl State {
     }
 
     pub fn forget_peer_if_done(&mut self, index: usize) {
-        let done = |p: &Peer| p.connections == 0 && p.socket.is_none();
+        let done = |p: &Peer| p.connections.is_empty() && p.socket.is_none();
         if self.peers.get(index).is_some_and(done) {
             self.peers.remove(index);
         }
@@ -540,7 +587,9 @@ impl State {
                 self.peers[index].granted.revoked(aperture);
                 Ok(())
             }
-            Message::OutOfBand { connection, data } => self.out_of_band(index, connection, data),
+            Message::OutOfBand { connection, data } => {
+                self.out_of_band(shared, index, connection, data)
+            }
             Message::Wake => Ok(()),
         }
     }
@@ -614,8 +663,8 @@ impl State {
         }
         for number in &waiting {
             self.connections[*number as usize].link = known;
-            self.peers[new].connections -= 1;
-            self.peers[known].connections += 1;
+            self.peers[new].connections.remove(number);
+            self.peers[known].connections.insert(*number);
         }
         self.close_peer(shared, new, Status::Left, None);
         for number in waiting {
@@ -708,6 +757,7 @@ impl State {
         match self.add_connection(shared, index, Phase::Requested, name) {
             Ok(number) => {
                 self.listeners[listener].waiting += 1;
+                self.peers[index].requests.insert(connection, number);
                 let entry = &mut self.connections[number as usize];
                 entry.data = data.to_vec();
                 entry.listener = Some(listener);
@@ -819,16 +869,13 @@ impl State {
 
     /// The opener does not wait for our answer any longer.
     fn abandoned(&mut self, shared: &Shared, index: usize, connection: u32) {
-        let request = self.connections.iter().find(|(_, entry)| {
-            let theirs = entry.far.as_ref().is_some_and(|f| f.number == connection);
-            entry.link == index && entry.phase == Phase::Requested && theirs
-        });
+        let requests = &mut self.peers[index].requests;
         // If we have answered meanwhile, the opener takes our answer back by itself.
-        if let Some((number, _)) = request {
-            let entry = &mut self.connections[number];
+        if let Some(number) = requests.remove(&connection) {
+            let entry = &mut self.connections[number as usize];
             entry.handle_gone = true;
             entry.peer_detached = true;
-            self.free_if_done(shared, number as u32);
+            self.free_if_done(shared, number);
             self.send_reject(
                 shared,
                 index,
@@ -839,8 +886,21 @@ impl State {
         }
     }
 
-    fn out_of_band(&mut self, index: usize, connection: u32, data: &[u8]) -> Checked {
+    fn out_of_band(
+        &mut self,
+        shared: &Shared,
+        index: usize,
+        connection: u32,
+        data: &[u8],
+    ) -> Checked {
         self.ours(index, connection)?;
+        let peer = &mut self.peers[index];
+        peer.out_of_band += 1;
+        if peer.out_of_band >= OUT_OF_BAND_MAX {
+            // The rest waits in the socket, and then at the sender.
+            peer.paused = true;
+            self.set_interest(shared, index);
+        }
         self.pending.push_back(Pending::Plain(Event::OutOfBand {
             connection: ConnectionId(connection),
             data: data.to_vec(),

@@ -206,7 +206,7 @@ impl Shared {
     }
 
     /// Looks at the sockets if that has not been done for a while.
-    fn look_now_and_then(&self, now_ns: u64) -> Result<()> {
+    pub fn look_now_and_then(&self, now_ns: u64) -> Result<()> {
         // Relaxed: a hint about when we last looked.
         if now_ns.wrapping_sub(self.last_look_ns.load(Ordering::Relaxed)) > LOOK_INTERVAL_NS {
             self.look(Some(Duration::ZERO))?;
@@ -275,6 +275,12 @@ impl Shared {
             return self.fall_asleep_for_descriptor(out, max);
         }
         Ok(found)
+    }
+
+    /// Whether the last poll left bits behind for the next.
+    fn is_noisy(&self) -> bool {
+        // Acquire pairs with the Release in `collect`.
+        self.attention.load(Ordering::Acquire) && !self.state().drained()
     }
 
     fn arc(&self) -> Option<Arc<Shared>> {
@@ -451,7 +457,10 @@ impl Shared {
             }
             match self.poll_once(out, max) {
                 // Relaxed: set by the thread that collected the tripwire.
-                Ok(0) => self.woken.swap(false, Ordering::Relaxed).then_some(0),
+                Ok(0) if self.woken.swap(false, Ordering::Relaxed) => Some(0),
+                // Much noise and no event: the caller gets a turn, and sleep must wait.
+                Ok(0) if self.is_noisy() => Some(0),
+                Ok(0) => None,
                 Ok(found) => Some(found),
                 Err(error) => {
                     failed = Some(error);

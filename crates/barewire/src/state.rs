@@ -12,7 +12,7 @@ use barewire_shm::Window;
 use barewire_shm::counters::QueueCounter;
 use barewire_sys::memory::{Access, Memfd};
 use barewire_sys::socket::Listener;
-use barewire_sys::wake::EpollEvent;
+use barewire_sys::wake::{EpollEvent, EventFd};
 use slab::Slab;
 
 use crate::aperture::RemoteAperture;
@@ -155,10 +155,15 @@ pub(crate) struct State {
     domains: Vec<Domain>,
     sleep_sequence: u64,
     pub pending: VecDeque<Pending>,
+    /// A descriptor in reserve.
+    pub spare: Option<EventFd>,
     /// Connections whose readiness was told and is perhaps to be told again.
     told: Vec<u32>,
     told_spare: Vec<u32>,
 }
+
+/// Bits looked at in one poll: whoever raises bits without end gets no further.
+const SOURCES_PER_TURN: u32 = 8192;
 
 /// The source by which a node rings itself.
 pub(crate) const OWN_SOURCE: u32 = 0;
@@ -179,6 +184,7 @@ impl State {
             domains: Vec::new(),
             sleep_sequence: 0,
             pending: VecDeque::new(),
+            spare: EventFd::new().ok(),
             told: Vec::new(),
             told_spare: Vec::new(),
         }
@@ -336,10 +342,12 @@ impl State {
 
     /// Whether nothing has to be looked at but the own page.
     pub fn settled(&self) -> bool {
-        self.pending.is_empty()
-            && self.told.is_empty()
-            && self.domains.len() == 1
-            && self.domains[0].drain.is_idle()
+        self.pending.is_empty() && self.told.is_empty() && self.domains.len() == 1 && self.drained()
+    }
+
+    /// Whether every bit that was taken from a page has been looked at.
+    pub fn drained(&self) -> bool {
+        self.domains.iter().all(|d| d.drain.is_idle())
     }
 
     /// Hands out at most `max` events.
@@ -347,8 +355,9 @@ impl State {
         let end = out.len() + max;
         self.tell_again(out);
         self.hand_out_pending(shared, out, end);
-        let mut at = 0;
-        while at < self.domains.len() && out.len() < end {
+        let (mut at, mut turn) = (0, SOURCES_PER_TURN);
+        while at < self.domains.len() && out.len() < end && turn > 0 {
+            turn -= 1;
             let domain = &mut self.domains[at];
             let Some(number) = domain.drain.next_source(&domain.page) else {
                 at += 1;
@@ -423,7 +432,12 @@ impl State {
                 return;
             };
             match pending {
-                Pending::Plain(event) => out.push(event),
+                Pending::Plain(event) => {
+                    if let Event::OutOfBand { connection, .. } = &event {
+                        self.out_of_band_handed_out(shared, connection.0);
+                    }
+                    out.push(event);
+                }
                 Pending::Ready(number) => self.tell_ready(number, out),
                 Pending::Request { number, serial } => {
                     out.extend(self.request(shared, number, serial).map(Event::Request));
@@ -540,7 +554,7 @@ impl State {
         self.free_source(entry.source);
         shared.counters.sub(QueueCounter::Connections, 1);
         if let Some(peer) = self.peers.get_mut(entry.link) {
-            peer.connections -= 1;
+            peer.connections.remove(&number);
             if let Some((region, window)) = entry.region {
                 drop(window);
                 peer.arena.free(region);
@@ -591,7 +605,7 @@ impl State {
             closed_reported: false,
         }) as u32;
         self.set_source(source, Source::Connection(number));
-        self.peers[link].connections += 1;
+        self.peers[link].connections.insert(number);
         shared.counters.add(QueueCounter::Connections, 1);
         Ok(number)
     }
@@ -629,6 +643,7 @@ impl State {
         };
         let region = self.give_region(shared, number, ring_bytes)?;
         self.connections[number as usize].phase = Phase::Open;
+        self.peers[link].requests.remove(&far.number);
         self.request_answered(listener);
         let message = Message::Accept {
             connection: far.number,
@@ -653,6 +668,7 @@ impl State {
         entry.handle_gone = true;
         entry.peer_detached = true;
         if let Some(far) = far {
+            self.peers[link].requests.remove(&far.number);
             self.send_reject(shared, link, far.number, RejectCode::Application, reason);
         }
         self.free_if_done(shared, number);
@@ -683,7 +699,12 @@ impl State {
                 if event.writable {
                     self.flush(shared, index);
                 }
-                self.read_socket(shared, index);
+                if event.hangup {
+                    // Nothing more can come: what is left is read, however much it is.
+                    self.peer_died(shared, index);
+                } else {
+                    self.read_socket(shared, index);
+                }
             }
             Some(Token::Death(index, generation)) if self.is_peer(index, generation) => {
                 self.peer_died(shared, index);

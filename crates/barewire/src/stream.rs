@@ -123,7 +123,7 @@ impl StreamReader {
             }
             match self.side.ended(self.stream.ring()) {
                 None => {
-                    self.side.common.set_taking(false);
+                    self.side.idle()?;
                     return Ok(None);
                 }
                 // What was written before the end is visible now.
@@ -147,14 +147,21 @@ impl StreamReader {
         if let Some(len) = self.try_read(into)? {
             return Ok(Some(len));
         }
+        let deadline = Deadline::after(timeout);
         let node = Arc::clone(&self.side.node);
-        let (side, stream) = (&mut self.side, &mut self.stream);
-        node.wait_until(Deadline::after(timeout), true, |step| {
-            side.step(stream.ring(), step);
-            let ready = stream.maybe_ready() || stream.ring().peer_finished() || side.is_down();
-            ready.then_some(())
-        })?;
-        self.try_read(into)
+        loop {
+            let (side, stream) = (&mut self.side, &mut self.stream);
+            let found = node.wait_until(deadline, true, |step| {
+                side.step(stream.ring(), step);
+                let ready = stream.maybe_ready() || stream.ring().peer_finished() || side.is_down();
+                ready.then_some(())
+            })?;
+            // Once is not enough: what came may be a frame without bytes.
+            let read = self.try_read(into)?;
+            if found.is_none() || read.is_some() {
+                return Ok(read);
+            }
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The capture tap, read back by a program that we did not write.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -19,16 +19,19 @@ fn skipped(test: &str, reason: &str) {
     let line = format!("SKIPPED: {test}: {reason}\n");
     eprint!("{line}");
     if let Some(path) = std::env::var_os("BAREWIRE_SKIP_LOG") {
-        let log = std::fs::OpenOptions::new().create(true).append(true).open(path);
+        let log = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path);
         log.and_then(|mut f| f.write_all(line.as_bytes())).unwrap();
     }
 }
 
 /// Sends and receives a few messages of all kinds on a node with a tap.
-fn record(path: &PathBuf) {
+fn record(path: &Path) {
     let name = format!("test-{}-capture", std::process::id());
     let config = NodeConfig {
-        capture: Some(path.clone()),
+        capture: Some(path.to_owned()),
         ..NodeConfig::default()
     };
     let server = Node::with_config(config).unwrap();
@@ -59,14 +62,32 @@ fn record(path: &PathBuf) {
 fn tshark_reads_what_was_recorded() {
     let path = file("tshark");
     record(&path);
-    let fields = ["-T", "fields", "-e", "exported_pdu.prot_name", "-e", "data.data"];
-    let output = Command::new("tshark").arg("-r").arg(&path).args(fields).output();
+    let fields = [
+        "-T",
+        "fields",
+        "-e",
+        "exported_pdu.prot_name",
+        "-e",
+        "data.data",
+    ];
+    let output = Command::new("tshark")
+        .arg("-r")
+        .arg(&path)
+        .args(fields)
+        .output();
     let Ok(output) = output else {
         return skipped("tshark_reads_what_was_recorded", "tshark is not installed");
     };
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let text = String::from_utf8(output.stdout).unwrap();
-    let data: Vec<&str> = text.lines().map(|l| l.rsplit('\t').next().unwrap()).collect();
+    let data: Vec<&str> = text
+        .lines()
+        .map(|l| l.rsplit('\t').next().unwrap())
+        .collect();
     let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
     let sent: [&[u8]; 5] = [b"question", b"answer", b"one", b"two", b"in place"];
     assert_eq!(data, sent.map(hex), "{text}");
@@ -81,5 +102,8 @@ fn a_file_that_can_not_be_made_is_an_error_with_its_path() {
     };
     let error = Node::with_config(config).unwrap_err();
     assert!(matches!(error, Error::Capture { .. }));
-    assert!(error.to_string().contains("/nonexistent/directory"), "{error}");
+    assert!(
+        error.to_string().contains("/nonexistent/directory"),
+        "{error}"
+    );
 }

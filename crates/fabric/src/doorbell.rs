@@ -90,8 +90,10 @@ pub fn ring<W: SharedWords>(words: &W, source: u32) -> u64 {
     let bit = 1 << mid;
     if words.load(TOP) & bit == 0 {
         words.or(TOP, bit);
-        words.settle();
     }
+    // Also after a climb that found the bits set: whoever set them may not have come to
+    // look at the sleep word, and never will.
+    words.settle();
     words.load(SLEEP)
 }
 
@@ -150,6 +152,9 @@ impl Drain {
     /// page shows nothing more.
     #[inline]
     pub fn next_source<W: SharedWords>(&mut self, words: &W) -> Option<u32> {
+        // The top is taken once per call, so that a ringer which sets upper bits without
+        // lower ones can not hold the owner here.
+        let mut taken = false;
         loop {
             if self.leaf != 0 {
                 let bit = self.leaf.trailing_zeros();
@@ -164,9 +169,10 @@ impl Drain {
                 continue;
             }
             if self.top == 0 {
-                if words.load(TOP) == 0 {
+                if taken || words.load(TOP) == 0 {
                     return None;
                 }
+                taken = true;
                 self.top = words.take(TOP);
                 continue;
             }

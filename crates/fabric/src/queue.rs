@@ -273,10 +273,6 @@ impl<I: Incoming, O: Outgoing> MessageReceiver<I, O> {
                     });
                 }
                 Kind::Packed => {
-                    if frame.len_bytes == 0 {
-                        self.told |= self.ring.release(&frame);
-                        continue;
-                    }
                     self.packed = Some((frame, 0));
                     return self.next_packed();
                 }
@@ -304,6 +300,13 @@ impl<I: Incoming, O: Outgoing> MessageReceiver<I, O> {
             self.in_fragments = true;
         }
         let before = self.partial.len();
+        // All but the last are full: nobody can keep us busy with crumbs.
+        if frame.kind == Kind::More && frame.len_bytes != self.ring.frame_bytes_max() {
+            return Err(Violation::FrameLength {
+                found: frame.len_bytes as u64,
+                max: self.ring.frame_bytes_max() as u64,
+            });
+        }
         if frame.len_bytes > self.message_bytes_max - before {
             return Err(self.too_long());
         }

@@ -134,6 +134,11 @@ impl<O: Outgoing, I: Incoming> RingSender<O, I> {
         if skip > 0 {
             self.publish_header(Kind::Skip, skip as usize * LINE_BYTES - HEADER_BYTES, skip);
         }
+        if lines > 1 {
+            // What is filled in may cover the line that is clear now, and then be published
+            // shorter or not at all.
+            self.cleared = self.head;
+        }
         Ok(Some(Slot {
             offset: self.offset(self.head) + HEADER_BYTES,
             lines,
@@ -208,8 +213,9 @@ impl<O: Outgoing, I: Incoming> RingSender<O, I> {
         self.inn.read_u64(ARMED) != 0
     }
 
-    /// Asks the receiver to ring our doorbell when it returns credit. `true` if there
-    /// is room for a frame of `payload_bytes` after all, so that there is nothing to wait for.
+    /// Asks the receiver to ring our doorbell when it returns credit. `true` if there is
+    /// nothing to wait for: there is room for a frame of `payload_bytes` after all, or the
+    /// peer will read no more.
     ///
     /// # Errors
     /// As [`RingSender::reserve`].
@@ -221,7 +227,7 @@ impl<O: Outgoing, I: Incoming> RingSender<O, I> {
         let lines = lines_for(payload_bytes);
         let to_end = self.lines - (self.head & (self.lines - 1));
         let skip = if lines > to_end { to_end } else { 0 };
-        self.has_room(lines + skip + 1)
+        Ok(self.has_room(lines + skip + 1)? || self.peer_deaf())
     }
 
     /// Takes back [`RingSender::arm`].
@@ -282,6 +288,12 @@ impl<I: Incoming, O: Outgoing> RingReceiver<I, O> {
         }
     }
 
+    /// Most payload bytes of one frame.
+    #[inline]
+    pub fn frame_bytes_max(&self) -> usize {
+        self.frame_bytes_max
+    }
+
     /// The window that frames are read from.
     #[inline]
     pub fn incoming(&self) -> &I {
@@ -327,8 +339,15 @@ impl<I: Incoming, O: Outgoing> RingReceiver<I, O> {
         }
         let to_end = (self.lines - (self.tail & (self.lines - 1))) as usize * LINE_BYTES;
         let max = self.frame_bytes_max.min(to_end - HEADER_BYTES);
-        // A second skip in a row cannot come from an honest writer either.
-        if len_bytes > max || kind == Kind::Skip {
+        // A second skip in a row cannot come from an honest writer either; asked again,
+        // `take_skip` finds the same.
+        if kind == Kind::Skip {
+            return self.take_skip(len_bytes).map(|()| None);
+        }
+        if len_bytes == 0 && kind != Kind::Whole {
+            return Err(Violation::FrameEmpty { kind: kind as u8 });
+        }
+        if len_bytes > max {
             return Err(Violation::FrameLength {
                 found: len_bytes as u64,
                 max: max as u64,

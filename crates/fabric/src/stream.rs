@@ -36,8 +36,12 @@ impl<O: Outgoing, I: Incoming> StreamSender<O, I> {
         let mut written = 0;
         while written < bytes.len() {
             let len = (bytes.len() - written).min(piece);
-            let Some(slot) = self.ring.reserve(len)? else {
-                break;
+            let slot = match self.ring.reserve(len) {
+                Ok(Some(slot)) => slot,
+                Ok(None) => break,
+                // What was written before is reported first; the error comes again.
+                Err(_) if written > 0 => break,
+                Err(violation) => return Err(violation),
             };
             self.ring.fill(&slot, 0, &bytes[written..written + len]);
             self.ring.publish(slot, Kind::Whole, len);
@@ -93,15 +97,19 @@ impl<I: Incoming, O: Outgoing> StreamReceiver<I, O> {
         while done < into.len() {
             let (frame, at) = match self.current {
                 Some(current) => current,
-                None => match self.ring.peek()? {
-                    Some(frame) => (frame, 0),
-                    None => break,
+                None => match self.ring.peek() {
+                    Ok(Some(frame)) => (frame, 0),
+                    Ok(None) => break,
+                    // What was read before goes first; the error comes again.
+                    Err(_) if done > 0 => break,
+                    Err(violation) => return Err(violation),
                 },
             };
-            if frame.kind == Kind::Packed {
-                return Err(Violation::Interleaved {
-                    kind: Kind::Packed as u8,
-                });
+            if let Err(violation) = check_piece(&frame) {
+                if done > 0 {
+                    break;
+                }
+                return Err(violation);
             }
             let len = (frame.len_bytes - at).min(into.len() - done);
             let incoming = self.ring.incoming();
@@ -116,4 +124,17 @@ impl<I: Incoming, O: Outgoing> StreamReceiver<I, O> {
         }
         Ok(done)
     }
+}
+
+/// A stream consists of pieces of at least one byte.
+#[inline]
+fn check_piece(frame: &Frame) -> Result<(), Violation> {
+    let kind = frame.kind as u8;
+    if frame.kind == Kind::Packed {
+        return Err(Violation::Interleaved { kind });
+    }
+    if frame.len_bytes == 0 {
+        return Err(Violation::FrameEmpty { kind });
+    }
+    Ok(())
 }

@@ -26,6 +26,13 @@ pub enum Violation {
         /// Most payload bytes allowed there.
         max: u64,
     },
+    /// A frame that must hold something holds nothing: it would cost its reader time and
+    /// its writer nothing.
+    #[error("empty frame of kind {kind}")]
+    FrameEmpty {
+        /// The kind found.
+        kind: u8,
+    },
     /// A progress report goes backwards or beyond what was sent.
     #[error("progress report {found} outside {low}..={high}")]
     Credit {

@@ -11,13 +11,15 @@ use std::time::{Duration, Instant};
 
 use barewire_fabric::doorbell::{Drain, SharedWords};
 use barewire_fabric::frame::{CONTROL_BYTES, Kind, LINE_BYTES, pack, region_bytes};
+use barewire_fabric::ring::frame_bytes_max;
 use barewire_fabric::window::Incoming;
 use barewire_fabric::{MessageReceiver, RingReceiver, StreamReceiver, Violation};
 use barewire_units::Rng;
+use drive::Tally;
 use memory::Region;
 
 /// Spoiled words in a run of the test.
-const MUTATIONS: u64 = 2_000_000;
+const MUTATIONS: u64 = 4_000_000;
 
 #[test]
 fn random_memory_is_refused_or_read() {
@@ -26,19 +28,22 @@ fn random_memory_is_refused_or_read() {
     println!("BAREWIRE_SEED={seed}");
     let root = Rng::from_seed(seed);
     let begin = Instant::now();
-    let (mut mutations, mut runs) = (0, 0);
+    let (mut sum, mut runs) = (Tally::default(), 0);
     let mut data = vec![0; 4096];
-    while mutations < MUTATIONS {
+    while sum.spoiled < MUTATIONS {
         let mut rng = root.fork_nth("hostile", runs);
         let len = rng.in_range(2..=4096) as usize;
         rng.fill_bytes(&mut data[..len]);
-        mutations += drive::drive_counted(&data[..len]);
+        sum.add(&drive::drive_counted(&data[..len]));
         runs += 1;
     }
-    println!(
-        "{mutations} mutations in {runs} runs, {:?}",
-        begin.elapsed()
-    );
+    let spent = begin.elapsed();
+    println!("{} mutations in {runs} runs, {spent:?}", sum.spoiled);
+    println!("{} accepted, {:?}", sum.accepted, sum.violations);
+    assert!(sum.accepted > 10_000);
+    for (kind, count) in Tally::KINDS.iter().zip(sum.violations) {
+        assert!(count > 100, "{kind} was hardly ever found");
+    }
     assert!(begin.elapsed() < Duration::from_secs(120));
 }
 
@@ -137,8 +142,20 @@ fn empty_pieces_do_not_hold_the_reader() {
 
 #[test]
 fn fragments_without_end_meet_the_limit() {
-    let mut receiver = MessageReceiver::new(Feeding::receiver(Kind::More, 100), 1000);
+    let full = frame_bytes_max(RING_BYTES);
+    let mut receiver = MessageReceiver::new(Feeding::receiver(Kind::More, full), 1000);
     let violation = Err(Violation::MessageLength { max: 1000 });
+    assert_eq!(receiver.next_message(), violation);
+}
+
+/// All fragments but the last are full frames; anything less would keep us busy longer.
+#[test]
+fn crumbs_are_no_fragments() {
+    let mut receiver = MessageReceiver::new(Feeding::receiver(Kind::More, 100), 1000);
+    let violation = Err(Violation::FrameLength {
+        found: 100,
+        max: frame_bytes_max(RING_BYTES) as u64,
+    });
     assert_eq!(receiver.next_message(), violation);
 }
 

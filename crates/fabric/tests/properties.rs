@@ -274,11 +274,11 @@ fn soak() {
     let seed = seed();
     println!("BAREWIRE_SEED={seed}");
     let root = Rng::from_seed(seed);
-    for number in 0..14 {
+    for number in 0..28 {
         let mut rng = root.fork_nth("soak", number);
         let ring_bytes = 1024 << (number % 7);
         let mut run = Run::fresh(ring_bytes);
-        for _ in 0..2_000 {
+        for _ in 0..4_000 {
             run.step(random_op(&mut rng, ring_bytes as u64)).unwrap();
         }
         run.finish().unwrap();

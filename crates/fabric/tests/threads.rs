@@ -29,7 +29,7 @@ fn size(rng: &mut Rng, ring_bytes: usize) -> usize {
     rng.index(bound)
 }
 
-/// Sends `count` messages; calls `wait` whenever the ring is full.
+/// Sends `count` messages; calls `published` whenever something may have been published.
 fn send_all(
     mut sender: MessageSender<Region, Region>,
     count: u64,
@@ -103,7 +103,7 @@ fn take_all(
 
 #[test]
 fn messages_between_two_threads() {
-    for (ring_bytes, count) in [(1024, 60_000), (4096, 60_000), (65536, 30_000)] {
+    for (ring_bytes, count) in [(1024, 150_000), (4096, 150_000), (65536, 50_000)] {
         let (sender, receiver) = Region::ends(ring_bytes);
         let sender = MessageSender::new(sender);
         let mut receiver = MessageReceiver::new(receiver, 1 << 20);
@@ -126,12 +126,12 @@ fn messages_between_two_threads() {
 
 #[test]
 fn bytes_between_two_threads() {
-    const TOTAL: usize = 8 << 20;
+    const TOTAL: usize = 4 << 20;
     for ring_bytes in [1024, 65536] {
         let (sender, receiver) = Region::ends(ring_bytes);
         let mut sender = StreamSender::new(sender);
         let mut receiver = StreamReceiver::new(receiver);
-        let source = Arc::new(content(1, TOTAL / 8, 0));
+        let source = Arc::new(content(1, TOTAL, 0));
         let expected = source.clone();
         let thread = thread::spawn(move || {
             let mut rng = Rng::from_seed(4);
@@ -202,7 +202,7 @@ impl SharedWords for Page {
 /// sleep that outlasts all patience.
 #[test]
 fn a_sleeper_is_woken_for_every_message() {
-    const COUNT: u64 = 40_000;
+    const COUNT: u64 = 150_000;
     const SOURCE: u32 = 4099;
     let (sender, receiver) = Region::ends(4096);
     let sender = MessageSender::new(sender);

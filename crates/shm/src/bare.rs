@@ -2,7 +2,7 @@
 //! compared with. One cache line to and fro; a copy in and a copy out; a ring of fixed
 //! slots with nothing but a sequence word. No protocol, no checks of a peer, no waiting.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::region::{Region, Window};
 
@@ -30,6 +30,21 @@ impl Line {
     pub fn load(&self) -> u64 {
         // Acquire pairs with the Release of `store`.
         self.0.word(0).load(Ordering::Acquire)
+    }
+
+    /// The first half of the word, for a futex. A line used in this way is used in no
+    /// other.
+    ///
+    /// # Panics
+    /// If the line is read-only.
+    #[inline]
+    #[must_use]
+    pub fn futex_word(&self) -> &AtomicU32 {
+        let word = self.0.word_mut(0);
+        // SAFETY: four bytes of an eight-byte atomic in writable shared memory, aligned,
+        // which live as long as self; by its contract this line is accessed in no other
+        // size, and shared words are only ever accessed as atomics.
+        unsafe { AtomicU32::from_ptr(word.as_ptr().cast()) }
     }
 }
 

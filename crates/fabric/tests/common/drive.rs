@@ -27,8 +27,8 @@ pub fn drive(data: &[u8]) {
     drive_counted(data);
 }
 
-/// As [`drive`]; returns how many words of memory were spoiled on the way.
-pub fn drive_counted(data: &[u8]) -> u64 {
+/// As [`drive`]; returns what happened on the way.
+pub fn drive_counted(data: &[u8]) -> Tally {
     let mut script = Script { data, at: 0 };
     let first = script.byte();
     let ring_bytes = RING_BYTES_MIN << (first & 3);
@@ -36,7 +36,7 @@ pub fn drive_counted(data: &[u8]) -> u64 {
         there: Region::new(ring_bytes),
         back: Region::new(ring_bytes),
         lines: (ring_bytes / LINE_BYTES) as u64,
-        spoiled: 0,
+        tally: Tally::default(),
     };
     let limit = usize::from(script.byte()) * 16;
     match first >> 3 & 3 {
@@ -44,7 +44,48 @@ pub fn drive_counted(data: &[u8]) -> u64 {
         2 => receive_bytes(&mut script, &mut peer, ring_bytes),
         _ => send(&mut script, &mut peer, ring_bytes),
     }
-    peer.spoiled
+    peer.tally
+}
+
+/// What happened in a run.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// Words of memory spoiled.
+    pub spoiled: u64,
+    /// Messages or pieces of a stream received, or calls of a sender that went well.
+    pub accepted: u64,
+    /// Violations, in the order of [`Tally::KINDS`].
+    pub violations: [u64; 7],
+}
+
+impl Tally {
+    /// The violations that can be found here, by the beginning of their names.
+    pub const KINDS: [&str; 7] = [
+        "FrameKind",
+        "FramePosition",
+        "FrameLength",
+        "Credit",
+        "PackedLength",
+        "MessageLength",
+        "Interleaved",
+    ];
+
+    /// Adds another run's.
+    pub fn add(&mut self, other: &Tally) {
+        self.spoiled += other.spoiled;
+        self.accepted += other.accepted;
+        for (sum, more) in self.violations.iter_mut().zip(other.violations) {
+            *sum += more;
+        }
+    }
+
+    fn count(&mut self, violation: Violation) {
+        let name = format!("{violation:?}");
+        let index = Tally::KINDS.iter().position(|kind| name.starts_with(kind));
+        if let Some(index) = index {
+            self.violations[index] += 1;
+        }
+    }
 }
 
 /// The bytes of a run; zeroes when they are used up.
@@ -93,13 +134,13 @@ struct Peer {
     /// The other direction.
     back: Region,
     lines: u64,
-    spoiled: u64,
+    tally: Tally,
 }
 
 impl Peer {
     fn spoil(&mut self, index: usize, value: u64) {
         self.there.spoil(index, value);
-        self.spoiled += 1;
+        self.tally.spoiled += 1;
     }
 
     fn line(&self, position: u64) -> usize {
@@ -202,11 +243,13 @@ fn receive_messages(script: &mut Script, peer: &mut Peer, ring_bytes: usize, lim
             Ok(next) => next,
             Err(violation) => {
                 let tail = receiver.ring().tail_lines();
+                peer.tally.count(violation);
                 check_error(violation, receiver.next_message());
                 assert_eq!(receiver.ring().tail_lines(), tail);
                 continue;
             }
         };
+        peer.tally.accepted += u64::from(next != Next::Nothing);
         match &next {
             Next::Nothing => {}
             Next::Assembled => assert!(receiver.assembled().len() <= limit),
@@ -239,7 +282,9 @@ fn receive_bytes(script: &mut Script, peer: &mut Peer, ring_bytes: usize) {
         peer.check_accesses();
         let found = receiver.read(&mut buffer[..len]);
         peer.check_accesses();
+        peer.tally.accepted += u64::from(found.is_ok_and(|got| got > 0));
         if let Err(violation) = found {
+            peer.tally.count(violation);
             let tail = receiver.ring().tail_lines();
             check_error(violation, receiver.read(&mut buffer[..len]));
             assert_eq!(receiver.ring().tail_lines(), tail);
@@ -285,7 +330,7 @@ fn send(script: &mut Script, peer: &mut Peer, ring_bytes: usize) {
             }
             op => {
                 let len = script.length(ring_bytes) as usize % (max + 1);
-                let mut call = |sender: &mut MessageSender<Region, Region>| match op {
+                let call = |sender: &mut MessageSender<Region, Region>| match op {
                     8..=11 => sender.send_frame(&message[..len]).map(|_| ()),
                     12 | 13 => {
                         let batch = [&message[..len / 8], &message[..7], &message[..len]];
@@ -299,7 +344,9 @@ fn send(script: &mut Script, peer: &mut Peer, ring_bytes: usize) {
                 peer.check_accesses();
                 let done = call(&mut sender);
                 peer.check_accesses();
+                peer.tally.accepted += u64::from(done.is_ok());
                 if let Err(violation) = done {
+                    peer.tally.count(violation);
                     assert!(matches!(violation, Violation::Credit { .. }));
                     // A part that went in before the error does not come again.
                     let head = sender.ring().head_lines();
