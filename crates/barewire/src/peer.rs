@@ -8,7 +8,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use barewire_fabric::doorbell::{PAGE_BYTES, SOURCES_MAX};
-use barewire_fabric::frame::{region_bytes, ring_bytes_valid};
 use barewire_shm::counters::QueueCounter;
 use barewire_shm::{Region, Window};
 use barewire_sys::memory::{Access, Memfd, PeerAccess};
@@ -18,8 +17,8 @@ use barewire_sys::wake::{EventFd, Interest};
 
 use crate::aperture::Granted;
 use crate::arena::{Arena, SEGMENTS_MAX};
-use crate::config::{ConnectOptions, Policy, check_data, check_ring, socket_name};
-use crate::control::{FLAG_MEMBARRIER, MESSAGE_BYTES_MAX, Message, RegionRef, RejectCode, VERSION};
+use crate::config::Policy;
+use crate::control::{FLAG_MEMBARRIER, MESSAGE_BYTES_MAX, Message, RejectCode, VERSION};
 use crate::error::{Error, Misconduct, Result};
 use crate::event::{ConnectionId, Event};
 use crate::link::{Link, Status};
@@ -37,7 +36,7 @@ const GREETING_MAX: usize = 256;
 /// Largest segment of a peer's arena.
 const PEER_SEGMENT_BYTES_MAX: u64 = 1 << 30;
 
-type Checked<T = ()> = Result<T, Misconduct>;
+pub(crate) type Checked<T = ()> = Result<T, Misconduct>;
 
 enum Stage {
     /// Neither hello has been exchanged in full.
@@ -50,7 +49,7 @@ enum Stage {
 /// What a node keeps of one peer.
 pub(crate) struct Peer {
     pub generation: u32,
-    socket: Option<Arc<Socket>>,
+    pub socket: Option<Arc<Socket>>,
     credentials: Credentials,
     pidfd: Option<OwnedFd>,
     stage: Stage,
@@ -60,7 +59,7 @@ pub(crate) struct Peer {
     /// The bit by which we do.
     far_source: u32,
     pub arena: Arena,
-    segments: Vec<Region>,
+    pub segments: Vec<Region>,
     outbox: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
     /// Our numbers of the connections with this peer.
     pub connections: HashSet<u32>,
@@ -71,9 +70,9 @@ pub(crate) struct Peer {
     /// Not read from until the owner has taken some.
     paused: bool,
     /// Connections that wait for the greeting to be over.
-    waiting: Vec<u32>,
+    pub waiting: Vec<u32>,
     node_id: Option<[u64; 2]>,
-    name: Option<(u32, String)>,
+    pub name: Option<(u32, String)>,
     /// Who may connect, if we are the listener.
     policy: Policy,
     /// Apertures of the peer's that we hold, by its numbers.
@@ -114,7 +113,7 @@ impl Peer {
 }
 
 impl State {
-    fn add_peer(
+    pub(crate) fn add_peer(
         &mut self,
         shared: &Shared,
         socket: Socket,
@@ -212,7 +211,7 @@ impl State {
         }
     }
 
-    fn say_hello(&mut self, shared: &Shared, index: usize) -> Result<()> {
+    pub(crate) fn say_hello(&mut self, shared: &Shared, index: usize) -> Result<()> {
         let (uid, source) = {
             let peer = &self.peers[index];
             (peer.credentials.uid, peer.source)
@@ -504,18 +503,6 @@ impl State {
         }
     }
 
-    fn opening_failed(&mut self, number: u32, error: Error) {
-        let entry = &mut self.connections[number as usize];
-        entry.failure = Some(error);
-        entry.peer_detached = true;
-        entry.far = None;
-        if entry.announce {
-            let serial = entry.serial;
-            self.pending
-                .push_back(Pending::Connected { number, serial });
-        }
-    }
-
     pub fn forget_peer_if_done(&mut self, index: usize) {
         let done = |p: &Peer| p.connections.is_empty() && p.socket.is_none();
         if self.peers.get(index).is_some_and(done) {
@@ -649,7 +636,7 @@ impl State {
         Ok(())
     }
 
-    fn is_up(&self, index: usize) -> bool {
+    pub(crate) fn is_up(&self, index: usize) -> bool {
         let up = |p: &Peer| matches!(p.stage, Stage::Up(_));
         self.peers.get(index).is_some_and(up)
     }
@@ -680,19 +667,6 @@ impl State {
         self.close_peer(shared, index, Status::Left, None);
     }
 
-    fn refusal(&self, number: u32, code: RejectCode, reason: &str) -> Error {
-        let entry = &self.connections[number as usize];
-        match code {
-            RejectCode::NoSuchName => Error::NoSuchName {
-                name: entry.name.clone(),
-                owner: self.peers.get(entry.link).map_or(0, |p| p.credentials.uid),
-            },
-            _ => Error::Refused {
-                reason: reason.to_owned(),
-            },
-        }
-    }
-
     fn segment(&mut self, index: usize, number: u32, len_bytes: u64, fds: Vec<OwnedFd>) -> Checked {
         let peer = &mut self.peers[index];
         if number as usize != peer.segments.len() || number >= SEGMENTS_MAX {
@@ -708,182 +682,6 @@ impl State {
             .map_err(|_| Misconduct::Control("segment that can not be mapped here"))?;
         peer.segments.push(region);
         Ok(())
-    }
-
-    /// Checks where the peer wants us to store.
-    fn peer_region(&self, index: usize, region: &RegionRef) -> Checked<(Window, usize)> {
-        let ring_bytes = region.ring_bytes as usize;
-        let offset = usize::try_from(region.offset).unwrap_or(usize::MAX);
-        if !ring_bytes_valid(ring_bytes) || offset % 64 != 0 {
-            return Err(Misconduct::Control("region of impossible size or offset"));
-        }
-        let segment = self.peers[index].segments.get(region.segment as usize);
-        segment
-            .and_then(|s| s.window(offset, region_bytes(ring_bytes)))
-            .map(|window| (window, ring_bytes))
-            .ok_or(Misconduct::Control("region outside its segment"))
-    }
-
-    fn opened(&mut self, shared: &Shared, index: usize, far: Far, name: &str, data: &[u8]) {
-        let connection = far.number;
-        let refuse = |state: &mut State, code, reason: &str| {
-            state.send_reject(shared, index, connection, code, reason);
-        };
-        let found = self.listeners.iter().find(|(_, l)| l.name == name);
-        let Some((listener, entry)) = found else {
-            return refuse(
-                self,
-                RejectCode::NoSuchName,
-                "nobody listens under this name",
-            );
-        };
-        // A link made through one listener reaches the others; each has its own policy.
-        let peer = &self.peers[index];
-        let socket = peer.socket.as_ref();
-        if !socket.is_some_and(|s| admits(&entry.policy, shared, s, &peer.credentials)) {
-            return refuse(
-                self,
-                RejectCode::Policy,
-                "not allowed by the listener's policy",
-            );
-        }
-        if entry.waiting >= shared.config.backlog_max {
-            return refuse(
-                self,
-                RejectCode::Busy,
-                "too many requests wait to be accepted",
-            );
-        }
-        match self.add_connection(shared, index, Phase::Requested, name) {
-            Ok(number) => {
-                self.listeners[listener].waiting += 1;
-                self.peers[index].requests.insert(connection, number);
-                let entry = &mut self.connections[number as usize];
-                entry.data = data.to_vec();
-                entry.listener = Some(listener);
-                entry.far = Some(far);
-                let serial = entry.serial;
-                self.pending.push_back(Pending::Request { number, serial });
-            }
-            Err(error) => refuse(self, RejectCode::Busy, &error.to_string()),
-        }
-    }
-
-    /// Our connection with this number, if it is one with this peer.
-    fn ours(&self, index: usize, number: u32) -> Checked<Phase> {
-        self.connections
-            .get(number as usize)
-            .filter(|entry| entry.link == index)
-            .map(|entry| entry.phase)
-            .ok_or(Misconduct::Control(
-                "speaks of a connection that is not its own",
-            ))
-    }
-
-    fn accepted(&mut self, shared: &Shared, index: usize, message: &Message<'_>) -> Checked {
-        let &Message::Accept {
-            connection,
-            own,
-            region,
-            source,
-            message_bytes_max,
-        } = message
-        else {
-            return Err(Misconduct::Control("not an accept"));
-        };
-        let phase = self.ours(index, connection)?;
-        let (window, ring_bytes) = self.peer_region(index, &region)?;
-        let source = checked_source(source)?;
-        let entry = &mut self.connections[connection as usize];
-        if entry.far.is_some() {
-            return Err(Misconduct::Control("accepts twice"));
-        }
-        let far = Far {
-            number: own,
-            window,
-            ring_bytes,
-            source,
-            message_bytes_max,
-        };
-        match phase {
-            Phase::Opening => {
-                entry.far = Some(far);
-                entry.phase = Phase::Open;
-                if entry.announce {
-                    let (number, serial) = (connection, entry.serial);
-                    self.pending
-                        .push_back(Pending::Connected { number, serial });
-                }
-                Ok(())
-            }
-            Phase::Abandoned => {
-                entry.far = Some(far);
-                self.drop_handle(shared, connection);
-                Ok(())
-            }
-            Phase::Requested | Phase::Open => Err(Misconduct::Control("accepts out of turn")),
-        }
-    }
-
-    fn rejected(
-        &mut self,
-        shared: &Shared,
-        index: usize,
-        connection: u32,
-        code: RejectCode,
-        reason: &str,
-    ) -> Checked {
-        match self.ours(index, connection)? {
-            Phase::Opening => {
-                if code == RejectCode::NoSuchName {
-                    if let Some(name) = self.peers[index].name.take() {
-                        self.by_name.remove(&name);
-                    }
-                }
-                let error = self.refusal(connection, code, reason);
-                self.opening_failed(connection, error);
-            }
-            Phase::Abandoned => {
-                self.connections[connection as usize].peer_detached = true;
-                self.drop_handle(shared, connection);
-            }
-            Phase::Requested | Phase::Open => {
-                return Err(Misconduct::Control("rejects out of turn"));
-            }
-        }
-        Ok(())
-    }
-
-    fn detached(&mut self, shared: &Shared, index: usize, connection: u32) -> Checked {
-        let phase = self.ours(index, connection)?;
-        let entry = &mut self.connections[connection as usize];
-        if phase != Phase::Open || entry.peer_detached {
-            return Err(Misconduct::Control("detaches out of turn"));
-        }
-        entry.peer_detached = true;
-        self.push_ready(connection);
-        self.report_closed(connection);
-        self.free_if_done(shared, connection);
-        Ok(())
-    }
-
-    /// The opener does not wait for our answer any longer.
-    fn abandoned(&mut self, shared: &Shared, index: usize, connection: u32) {
-        let requests = &mut self.peers[index].requests;
-        // If we have answered meanwhile, the opener takes our answer back by itself.
-        if let Some(number) = requests.remove(&connection) {
-            let entry = &mut self.connections[number as usize];
-            entry.handle_gone = true;
-            entry.peer_detached = true;
-            self.free_if_done(shared, number);
-            self.send_reject(
-                shared,
-                index,
-                connection,
-                RejectCode::Application,
-                "abandoned",
-            );
-        }
     }
 
     fn out_of_band(
@@ -907,125 +705,14 @@ impl State {
         }));
         Ok(())
     }
-
-    /// Begins a connection; the answer comes later. Returns its number.
-    pub fn start_connect(
-        &mut self,
-        shared: &Shared,
-        name: &str,
-        options: &ConnectOptions,
-        announce: bool,
-    ) -> Result<u32> {
-        let owner = options.owner.unwrap_or(shared.own.uid);
-        let ring_bytes = options.ring_bytes.unwrap_or(shared.config.ring_bytes);
-        check_ring(ring_bytes)?;
-        check_data(&options.data)?;
-        let socket_name = socket_name(owner, name)?;
-        let key = (owner, name.to_owned());
-        let link = match self.by_name.get(&key) {
-            Some(link) => *link,
-            None => self.reach(shared, &socket_name, owner, name)?,
-        };
-        let number = self.add_connection(shared, link, Phase::Opening, name)?;
-        let entry = &mut self.connections[number as usize];
-        entry.data.clone_from(&options.data);
-        entry.announce = announce;
-        entry.wanted_ring_bytes = ring_bytes;
-        if self.is_up(link) {
-            self.open(shared, number);
-        } else {
-            self.peers[link].waiting.push(number);
-        }
-        Ok(number)
-    }
-
-    /// Makes first contact with whoever listens under a name.
-    fn reach(
-        &mut self,
-        shared: &Shared,
-        socket_name: &[u8],
-        owner: u32,
-        name: &str,
-    ) -> Result<usize> {
-        let socket = Socket::connect(socket_name).map_err(|error| match error {
-            barewire_sys::SysError::NoListener { .. } => Error::NoSuchName {
-                name: name.to_owned(),
-                owner,
-            },
-            other => other.into(),
-        })?;
-        let credentials = socket.peer_credentials()?;
-        if credentials.uid != owner {
-            return Err(Error::WrongOwner {
-                name: name.to_owned(),
-                pid: credentials.pid,
-                found: credentials.uid,
-                expected: owner,
-            });
-        }
-        let index = self.add_peer(shared, socket, credentials, true)?;
-        let key = (owner, name.to_owned());
-        self.peers[index].name = Some(key.clone());
-        self.by_name.insert(key, index);
-        if let Err(error) = self.say_hello(shared, index) {
-            self.close_peer(shared, index, Status::Left, None);
-            return Err(error);
-        }
-        Ok(index)
-    }
-
-    /// Sends the request for a connection, now that the link is up.
-    fn open(&mut self, shared: &Shared, number: u32) {
-        let Some(entry) = self.connections.get_mut(number as usize) else {
-            return;
-        };
-        if entry.phase != Phase::Opening {
-            // Given up before it was even asked for.
-            entry.handle_gone = true;
-            entry.peer_detached = true;
-            return self.free_if_done(shared, number);
-        }
-        let (link, source, ring_bytes) = (entry.link, entry.source, entry.wanted_ring_bytes);
-        let region = match self.give_region(shared, number, ring_bytes) {
-            Ok(region) => region,
-            Err(error) => return self.opening_failed(number, error),
-        };
-        let entry = &self.connections[number as usize];
-        let (name, data) = (entry.name.clone(), entry.data.clone());
-        let message = Message::Open {
-            connection: number,
-            region,
-            source,
-            message_bytes_max: shared.config.message_bytes_max as u64,
-            name: &name,
-            data: &data,
-        };
-        self.send(shared, link, &message, &[]);
-    }
-
-    /// Gives up a connection that has not been answered.
-    pub fn abandon(&mut self, shared: &Shared, number: u32) {
-        let Some(entry) = self.connections.get_mut(number as usize) else {
-            return;
-        };
-        let link = entry.link;
-        if entry.failure.is_some() || entry.peer_detached || entry.phase == Phase::Open {
-            return self.drop_handle(shared, number);
-        }
-        entry.phase = Phase::Abandoned;
-        if self.is_up(link) {
-            let message = Message::Abandon { connection: number };
-            self.send(shared, link, &message, &[]);
-        }
-    }
 }
 
-fn admits(policy: &Policy, shared: &Shared, socket: &Socket, who: &Credentials) -> bool {
+pub(crate) fn admits(policy: &Policy, shared: &Shared, socket: &Socket, who: &Credentials) -> bool {
     let groups = socket.peer_groups().unwrap_or_default();
     policy.allows(shared.own.uid, who, &groups)
 }
 
-fn checked_source(source: u32) -> Checked<u32> {
+pub(crate) fn checked_source(source: u32) -> Checked<u32> {
     if source < SOURCES_MAX {
         Ok(source)
     } else {

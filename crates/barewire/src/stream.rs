@@ -7,10 +7,11 @@ use std::time::Duration;
 use barewire_fabric::{StreamReceiver, StreamSender};
 use barewire_shm::Window;
 
-use crate::connection::{Receiver, Sender};
 use crate::error::{Credentials, Error, Result};
 use crate::event::ConnectionId;
 use crate::half::{RxSide, TxSide};
+use crate::receiver::Receiver;
+use crate::sender::Sender;
 use crate::shared::Step;
 use crate::wait::Deadline;
 
