@@ -714,7 +714,7 @@ impl State {
         let at = (index, peer.generation);
         let remote = import(shared, link, at, aperture, config, fds)?;
         peer.granted.0.insert(aperture, Arc::clone(&remote.flags));
-        self.pending.push_back(Pending::Plain(Event::Granted {
+        self.push(Pending::Plain(Event::Granted {
             connection: ConnectionId(connection),
             cookie,
             aperture: RemoteAperture(remote),

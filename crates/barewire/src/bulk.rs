@@ -108,7 +108,7 @@ fn copy_all(node: &Weak<Shared>, jobs: &Receiver<Job>) {
         };
         // Relaxed: a count.
         node.bulk_under_way.fetch_sub(1, Ordering::Relaxed);
-        node.state().pending.push_back(Pending::Plain(event));
-        node.attract_attention(OWN_SOURCE);
+        node.state().push(Pending::Plain(event));
+        node.ring_own(OWN_SOURCE);
     }
 }

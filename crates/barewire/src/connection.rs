@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use barewire_fabric::frame::{STATE_DEAF, STATE_FINISHED};
-use barewire_fabric::ring::{RingReceiver, RingSender, publish_state};
+use barewire_fabric::ring::{RingReceiver, RingSender, publish_armed, publish_state};
 use barewire_fabric::{MessageReceiver, MessageSender};
 use barewire_shm::Window;
 use barewire_shm::counters::{SlotCounters, SlotInfo};
@@ -78,8 +78,18 @@ impl ConnectionShared {
     pub fn set_armed(&self, armed: bool) {
         // Relaxed: only says what we have stored ourselves.
         self.armed.store(armed, Ordering::Relaxed);
-        if armed {
-            self.listed.store(false, Ordering::Relaxed);
+    }
+
+    /// Has the peer ring again, for the node, which has taken us from its list. A heavy
+    /// fence and another look at the ring must follow.
+    pub fn rearm(&self) {
+        // Relaxed: the list has a lock of its own.
+        self.listed.store(false, Ordering::Relaxed);
+        // Acquire pairs with `half_gone`: of a closed connection the peer's memory may
+        // already serve another.
+        if self.halves.load(Ordering::Acquire) > 0 {
+            publish_armed(&self.outgoing);
+            self.set_armed(true);
         }
     }
 
@@ -87,6 +97,12 @@ impl ConnectionShared {
     pub fn list(&self) -> bool {
         // Relaxed: the list has a lock of its own.
         !self.listed.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether no handle is left.
+    pub fn is_gone(&self) -> bool {
+        // Relaxed: a hint; what is gone stays gone.
+        self.halves.load(Ordering::Relaxed) == 0
     }
 
     /// One half is gone; returns whether both are.

@@ -184,7 +184,7 @@ impl State {
                 entry.listener = Some(listener);
                 entry.far = Some(far);
                 let serial = entry.serial;
-                self.pending.push_back(Pending::Request { number, serial });
+                self.push(Pending::Request { number, serial });
             }
             Err(error) => refuse(self, RejectCode::Busy, &error.to_string()),
         }
@@ -237,8 +237,7 @@ impl State {
                 entry.phase = Phase::Open;
                 if entry.announce {
                     let (number, serial) = (connection, entry.serial);
-                    self.pending
-                        .push_back(Pending::Connected { number, serial });
+                    self.push(Pending::Connected { number, serial });
                 }
                 Ok(())
             }
@@ -319,8 +318,7 @@ impl State {
         entry.far = None;
         if entry.announce {
             let serial = entry.serial;
-            self.pending
-                .push_back(Pending::Connected { number, serial });
+            self.push(Pending::Connected { number, serial });
         }
     }
 

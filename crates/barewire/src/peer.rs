@@ -377,6 +377,7 @@ impl State {
                     return;
                 }
             };
+            self.news = true;
             let handled = match Message::parse(read) {
                 Some(message) => self.handle(shared, index, message, fds),
                 None => Err(Misconduct::Control("not a message")),
@@ -443,6 +444,7 @@ impl State {
         let Some(socket) = peer.socket.take() else {
             return;
         };
+        self.news = true;
         shared.counters.sub(QueueCounter::Links, 1);
         let _ = shared.epoll.remove(&*socket);
         if let Some(pidfd) = peer.pidfd.take() {
@@ -699,7 +701,7 @@ impl State {
             peer.paused = true;
             self.set_interest(shared, index);
         }
-        self.pending.push_back(Pending::Plain(Event::OutOfBand {
+        self.push(Pending::Plain(Event::OutOfBand {
             connection: ConnectionId(connection),
             data: data.to_vec(),
         }));

@@ -7,7 +7,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use barewire_fabric::doorbell;
-use barewire_fabric::ring::publish_armed;
 use barewire_shm::Window;
 use barewire_shm::counters::{CounterPage, Identity, QueueCounter, page_bytes};
 use barewire_sys::clock::monotonic_ns;
@@ -65,7 +64,7 @@ pub(crate) struct Shared {
     gate: Mutex<Gate>,
     gate_opened: Condvar,
     /// Something other than the own page has to be looked at.
-    attention: AtomicBool,
+    attention: Arc<AtomicBool>,
     /// Connections that polled directly and have to be armed before anything sleeps.
     disarmed: Mutex<Vec<Arc<ConnectionShared>>>,
     disarmed_count: AtomicUsize,
@@ -110,7 +109,8 @@ impl Shared {
         let epoll = Epoll::new()?;
         let eventfd = EventFd::new()?;
         epoll.add(&eventfd, TOKEN_EVENTFD, Interest::READ_EDGE)?;
-        let mut state = State::new();
+        let attention = Arc::new(AtomicBool::new(false));
+        let mut state = State::new(Arc::clone(&attention));
         let own_page = state.domain_page(own.uid)?.clone();
         let tap = match &config.capture {
             Some(path) => Some(Arc::new(Tap::create(path, own.pid as u32)?)),
@@ -132,7 +132,7 @@ impl Shared {
             state: Mutex::new(state),
             gate: Mutex::default(),
             gate_opened: Condvar::new(),
-            attention: AtomicBool::new(false),
+            attention,
             disarmed: Mutex::default(),
             disarmed_count: AtomicUsize::new(0),
             descriptor_used: AtomicBool::new(false),
@@ -167,13 +167,6 @@ impl Shared {
         }
     }
 
-    /// Says that something is to be found in the state, and wakes whoever sleeps.
-    pub fn attract_attention(&self, source: u32) {
-        // Release pairs with the Acquire in `quiet`.
-        self.attention.store(true, Ordering::Release);
-        self.ring_own(source);
-    }
-
     /// Rings our own doorbell.
     pub fn ring_own(&self, source: u32) {
         if doorbell::ring(&self.own_page, source) % 2 == 1 {
@@ -198,6 +191,7 @@ impl Shared {
         for event in &events {
             state.socket_event(self, event);
         }
+        state.news = false;
         if !state.settled() {
             // Release pairs with the Acquire in `quiet`.
             self.attention.store(true, Ordering::Release);
@@ -205,11 +199,39 @@ impl Shared {
         Ok(events.len())
     }
 
+    /// Looks at the sockets without waiting. What it finds may be what the thread that
+    /// sleeps in the kernel waits for: that one is woken.
+    fn glance(&self) -> Result<()> {
+        if self.look(Some(Duration::ZERO))? > 0 {
+            self.wake_leader();
+        }
+        Ok(())
+    }
+
+    fn wake_leader(&self) {
+        if self.gate().led {
+            // Failing means that the counter is full: then it wakes all the same.
+            let _ = self.eventfd.signal();
+        }
+    }
+
     /// Looks at the sockets if that has not been done for a while.
     pub fn look_now_and_then(&self, now_ns: u64) -> Result<()> {
         // Relaxed: a hint about when we last looked.
         if now_ns.wrapping_sub(self.last_look_ns.load(Ordering::Relaxed)) > LOOK_INTERVAL_NS {
-            self.look(Some(Duration::ZERO))?;
+            self.glance()?;
+        }
+        Ok(())
+    }
+
+    /// Looks at the sockets now and then, to be called with every poll.
+    #[inline]
+    fn count_poll(&self) -> Result<()> {
+        // Relaxed: a count that only spaces out looks at the clock.
+        let polls = self.polls.load(Ordering::Relaxed).wrapping_add(1);
+        self.polls.store(polls, Ordering::Relaxed);
+        if polls % POLLS_PER_CLOCK == 0 {
+            self.look_now_and_then(monotonic_ns())?;
         }
         Ok(())
     }
@@ -227,9 +249,18 @@ impl Shared {
     /// Remembers a connection whose receiver has told its peer not to ring.
     pub fn note_disarmed(&self, connection: &Arc<ConnectionShared>) {
         let mut disarmed = self.disarmed.lock().unwrap_or_else(PoisonError::into_inner);
+        // An owner that never polls would else keep all that it ever had.
+        if disarmed.len() == disarmed.capacity() {
+            disarmed.retain(|c| !c.is_gone());
+        }
         disarmed.push(Arc::clone(connection));
         // Relaxed: see `quiet`.
         self.disarmed_count.store(disarmed.len(), Ordering::Relaxed);
+        drop(disarmed);
+        // Relaxed: set by the owner's thread, which is this one or will poll.
+        if self.asleep_for_descriptor.load(Ordering::Relaxed) {
+            let _ = self.eventfd.signal();
+        }
     }
 
     /// Has all connections ring again; each is then ready for a try.
@@ -245,8 +276,7 @@ impl Shared {
             core::mem::take(&mut *disarmed)
         };
         for connection in &connections {
-            publish_armed(&connection.outgoing);
-            connection.set_armed(true);
+            connection.rearm();
         }
         heavy_fence();
         let mut state = self.state();
@@ -258,17 +288,8 @@ impl Shared {
     /// Hands out events that are there, at most `max`, and returns how many.
     pub fn poll(&self, out: &mut Vec<Event>, max: usize) -> Result<usize> {
         self.check_fork()?;
-        // Relaxed: only the owner's thread polls for a descriptor.
-        if self.asleep_for_descriptor.swap(false, Ordering::Relaxed) {
-            self.state().announce_awake();
-            self.look(Some(Duration::ZERO))?;
-        }
-        // Relaxed: a count that only spaces out looks at the clock.
-        let polls = self.polls.load(Ordering::Relaxed).wrapping_add(1);
-        self.polls.store(polls, Ordering::Relaxed);
-        if polls % POLLS_PER_CLOCK == 0 {
-            self.look_now_and_then(monotonic_ns())?;
-        }
+        self.wake_from_descriptor()?;
+        self.count_poll()?;
         let found = self.collect(out, max);
         // Relaxed: set by the owner before it first waits.
         if found == 0 && self.descriptor_used.load(Ordering::Relaxed) {
@@ -299,6 +320,11 @@ impl Shared {
         }
         // Release pairs with the Acquire in `quiet`.
         self.attention.store(!state.settled(), Ordering::Release);
+        let news = core::mem::take(&mut state.news);
+        drop(state);
+        if news {
+            self.wake_leader();
+        }
         let found = out.len() - before;
         if found > 0 {
             self.counters.add(QueueCounter::Events, found as u64);
@@ -308,16 +334,42 @@ impl Shared {
 
     /// Our descriptor becomes readable with the next event, unless there is one already.
     fn fall_asleep_for_descriptor(&self, out: &mut Vec<Event>, max: usize) -> Result<usize> {
-        self.look(Some(Duration::ZERO))?;
-        self.state().announce_sleep();
+        self.glance()?;
+        {
+            let mut state = self.state();
+            // Relaxed: changed under the lock of the state only.
+            if self.asleep_for_descriptor.swap(true, Ordering::Relaxed) {
+                state.renumber_sleep();
+            } else {
+                state.announce_sleep();
+            }
+        }
         let found = self.collect(out, max);
         if found > 0 {
-            self.state().announce_awake();
-        } else {
-            // Relaxed: read by the owner's next poll.
-            self.asleep_for_descriptor.store(true, Ordering::Relaxed);
+            self.stop_sleep_for_descriptor();
         }
         Ok(found)
+    }
+
+    /// Takes back the announcement that was made for the descriptor; whether there was one.
+    fn stop_sleep_for_descriptor(&self) -> bool {
+        // Relaxed: changed under the lock of the state only.
+        if !self.asleep_for_descriptor.load(Ordering::Relaxed) {
+            return false;
+        }
+        let mut state = self.state();
+        let asleep = self.asleep_for_descriptor.swap(false, Ordering::Relaxed);
+        if asleep {
+            state.announce_awake();
+        }
+        asleep
+    }
+
+    fn wake_from_descriptor(&self) -> Result<()> {
+        if self.stop_sleep_for_descriptor() {
+            self.glance()?;
+        }
+        Ok(())
     }
 
     /// The descriptor for the owner's own event loop.
@@ -354,11 +406,13 @@ impl Shared {
             if deadline.passed(now_ns) {
                 return Ok(None);
             }
-            let mut found = None;
-            if self.lead(generation, deadline.left(now_ns)) {
+            let mut found;
+            if self.lead() {
                 let slept = self.sleep(deadline.left(now_ns), &mut step);
                 self.step_down();
                 found = slept?;
+            } else {
+                found = self.follow(generation, deadline.left(now_ns), &mut step);
             }
             if found.is_none() {
                 found = step(Step::Poll);
@@ -400,19 +454,30 @@ impl Shared {
         Ok(found)
     }
 
-    /// Becomes the one thread that sleeps in the kernel (`true`), or waits until that one
-    /// has woken (`false`).
-    fn lead(&self, generation: u64, timeout: Option<Duration>) -> bool {
-        let mut gate = self.gate();
-        if !gate.led {
-            gate.led = true;
-            return true;
+    /// Becomes the one thread that sleeps in the kernel, unless there is one.
+    fn lead(&self) -> bool {
+        !core::mem::replace(&mut self.gate().led, true)
+    }
+
+    /// Waits until the thread that sleeps in the kernel has woken.
+    fn follow<T>(
+        &self,
+        generation: u64,
+        timeout: Option<Duration>,
+        step: &mut impl FnMut(Step) -> Option<T>,
+    ) -> Option<T> {
+        // Whoever rang after our last look may have found nobody asleep yet.
+        self.state().announce_sleep();
+        let found = step(Step::Poll);
+        if found.is_none() {
+            let gate = self.gate();
+            if gate.led && gate.generation == generation {
+                let wait = timeout.unwrap_or(Duration::from_secs(3600));
+                drop(self.gate_opened.wait_timeout(gate, wait));
+            }
         }
-        if gate.generation == generation {
-            let wait = timeout.unwrap_or(Duration::from_secs(3600));
-            drop(self.gate_opened.wait_timeout(gate, wait));
-        }
-        false
+        self.state().announce_awake();
+        found
     }
 
     fn step_down(&self) {
@@ -437,7 +502,15 @@ impl Shared {
         } else {
             Ok(0)
         };
-        self.state().announce_awake();
+        let mut state = self.state();
+        state.announce_awake();
+        // What woke us may have been meant for the owner's event loop.
+        // Relaxed: changed under the lock of the state only.
+        let pass_on = self.asleep_for_descriptor.load(Ordering::Relaxed) && state.has_work();
+        drop(state);
+        if pass_on {
+            let _ = self.eventfd.signal();
+        }
         looked?;
         Ok(found)
     }
@@ -449,6 +522,8 @@ impl Shared {
         max: usize,
         timeout: Option<Duration>,
     ) -> Result<usize> {
+        // Where there is always an event, nobody ever sleeps, and sockets wait.
+        self.count_poll()?;
         let mut failed = None;
         let deadline = Deadline::after(timeout);
         let found = self.wait_until(deadline, true, |step| {
@@ -473,11 +548,7 @@ impl Shared {
 
     /// As `poll`, without falling asleep for the descriptor.
     fn poll_once(&self, out: &mut Vec<Event>, max: usize) -> Result<usize> {
-        // Relaxed: only the owner's thread polls for a descriptor.
-        if self.asleep_for_descriptor.swap(false, Ordering::Relaxed) {
-            self.state().announce_awake();
-            self.look(Some(Duration::ZERO))?;
-        }
+        self.wake_from_descriptor()?;
         Ok(self.collect(out, max))
     }
 }

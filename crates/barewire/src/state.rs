@@ -6,6 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use barewire_fabric::doorbell::{self, Drain, PAGE_BYTES, SOURCES_MAX};
 use barewire_shm::Window;
@@ -154,7 +155,13 @@ pub(crate) struct State {
     free_sources: VecDeque<u32>,
     domains: Vec<Domain>,
     sleep_sequence: u64,
-    pub pending: VecDeque<Pending>,
+    /// Who has announced sleep and not yet being awake: threads, and the descriptor.
+    sleepers: u32,
+    /// A peer's word has been handled, for which some thread may be waiting.
+    pub news: bool,
+    /// Events that have not been handed out. Whoever adds one attracts attention.
+    pending: VecDeque<Pending>,
+    attention: Arc<AtomicBool>,
     /// A descriptor in reserve.
     pub spare: Option<EventFd>,
     /// Connections whose readiness was told and is perhaps to be told again.
@@ -169,7 +176,8 @@ const SOURCES_PER_TURN: u32 = 8192;
 pub(crate) const OWN_SOURCE: u32 = 0;
 
 impl State {
-    pub fn new() -> State {
+    /// `attention` is set whenever something other than a bit of the own page has come up.
+    pub fn new(attention: Arc<AtomicBool>) -> State {
         State {
             peers: Slab::new(),
             peer_generation: 0,
@@ -183,7 +191,10 @@ impl State {
             free_sources: VecDeque::new(),
             domains: Vec::new(),
             sleep_sequence: 0,
+            sleepers: 0,
+            news: false,
             pending: VecDeque::new(),
+            attention,
             spare: EventFd::new().ok(),
             told: Vec::new(),
             told_spare: Vec::new(),
@@ -201,6 +212,8 @@ impl State {
             // Somebody sleeps already; the page is not yet known to any peer.
             doorbell::announce_sleep(&page, self.sleep_sequence);
         }
+        // Release pairs with the Acquire in `Shared::quiet`.
+        self.attention.store(true, Ordering::Release);
         self.domains.push(Domain {
             uid,
             memfd,
@@ -224,14 +237,24 @@ impl State {
 
     /// From now on ringers wake us.
     pub fn announce_sleep(&mut self) {
+        self.sleepers += 1;
+        self.renumber_sleep();
+    }
+
+    /// Those who sleep are to be woken again: the last wake-up was taken by another.
+    pub fn renumber_sleep(&mut self) {
         self.sleep_sequence += 1 + self.sleep_sequence % 2;
         for domain in &self.domains {
             doorbell::announce_sleep(&domain.page, self.sleep_sequence);
         }
     }
 
-    /// From now on they need not.
+    /// From now on they need not, unless others still sleep.
     pub fn announce_awake(&mut self) {
+        self.sleepers -= 1;
+        if self.sleepers > 0 {
+            return self.renumber_sleep();
+        }
         self.sleep_sequence += self.sleep_sequence % 2;
         for domain in &self.domains {
             doorbell::announce_awake(&domain.page, self.sleep_sequence);
@@ -336,8 +359,16 @@ impl State {
         }
     }
 
+    /// Adds an event, to be found by the next poll. A sleeper is not woken: for that, ring
+    /// [`OWN_SOURCE`].
+    pub fn push(&mut self, pending: Pending) {
+        self.pending.push_back(pending);
+        // Release pairs with the Acquire in `Shared::quiet`.
+        self.attention.store(true, Ordering::Release);
+    }
+
     pub fn push_ready(&mut self, number: u32) {
-        self.pending.push_back(Pending::Ready(number));
+        self.push(Pending::Ready(number));
     }
 
     /// Whether nothing has to be looked at but the own page.
@@ -348,6 +379,14 @@ impl State {
     /// Whether every bit that was taken from a page has been looked at.
     pub fn drained(&self) -> bool {
         self.domains.iter().all(|d| d.drain.is_idle())
+    }
+
+    /// Whether a poll would find something to look at.
+    pub fn has_work(&self) -> bool {
+        !self.pending.is_empty()
+            || !self.told.is_empty()
+            || !self.drained()
+            || self.domains.iter().any(|d| doorbell::pending(&d.page))
     }
 
     /// Hands out at most `max` events.
@@ -502,7 +541,7 @@ impl State {
         if entry.phase == Phase::Open && !entry.closed_reported && entry.shared.is_some() {
             entry.closed_reported = true;
             let serial = entry.serial;
-            self.pending.push_back(Pending::Closed { number, serial });
+            self.push(Pending::Closed { number, serial });
         }
     }
 
@@ -518,6 +557,7 @@ impl State {
         entry.shared = Some(connection.shared());
         if connection.arm() {
             self.push_ready(number);
+            shared.ring_own(OWN_SOURCE);
         }
         // It may have ended before the handle was made.
         if self.connections[number as usize].peer_detached {

@@ -325,3 +325,45 @@ fn many_connections_over_one_link() {
     );
     client.join().unwrap();
 }
+
+/// What arrives between the answer to a request and the making of the handle is announced
+/// like everything else.
+#[test]
+fn the_first_message_is_announced_however_early_it_comes() {
+    let name = name("early");
+    let server = Node::new().unwrap();
+    let _listener = server.listen(&name).unwrap();
+    const ROUNDS: u64 = 500;
+    let client = thread::spawn(move || {
+        let node = Node::new().unwrap();
+        for i in 0..ROUNDS {
+            let mut connection = node.connect(&name).unwrap();
+            connection.send(&i.to_le_bytes()).unwrap();
+            assert_eq!(connection.recv(&mut [0; 8]).unwrap(), 8);
+        }
+    });
+    let mut events = Vec::new();
+    let mut connection: Option<Connection> = None;
+    let mut answered = 0;
+    while answered < ROUNDS {
+        let started = std::time::Instant::now();
+        server.wait(&mut events, 16, SECOND).unwrap();
+        assert!(started.elapsed() < Duration::from_secs(4), "round {answered}");
+        for event in events.drain(..) {
+            match event {
+                Event::Request(request) => connection = Some(request.accept().unwrap()),
+                Event::Ready(id) => {
+                    let current = connection.as_mut().filter(|c| c.id() == id);
+                    let Some(current) = current else { continue };
+                    if let Ok(Some(len)) = current.try_recv(&mut [0; 8]) {
+                        assert_eq!(len, 8);
+                        current.send(&[0; 8]).unwrap();
+                        answered += 1;
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    client.join().unwrap();
+}
