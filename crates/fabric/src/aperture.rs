@@ -185,7 +185,8 @@ pub enum Notice {
 /// Contract:
 /// - It can not overflow: between two reports each tripwire and each connection is in it
 ///   at most once, however often it fired. A report may come without a cause.
-/// - Nothing is lost: what fires after a report is reported again.
+/// - Nothing is lost: what fires after a report is reported again. Reports come in any
+///   order, but when one is seen, everything that the same side fired before is there.
 /// - A firing with [`Action::Wake`] ends a wait, or the next one, and reports nothing.
 pub trait EventSource {
     /// Why it could not be looked at.

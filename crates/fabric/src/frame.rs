@@ -19,8 +19,8 @@
 //! | 8 bytes: length | payload, padded to a multiple of 8 |
 //! ```
 //!
-//! All words in the byte order of the host: both sides are on it. A header of zero means
-//! that nothing has been published there yet. Source: own design (`docs/decisions/0002`).
+//! All words in the byte order of the host: both sides are on it. A header of zero, or of
+//! the lap before, means that nothing has been published there yet. Source: own design (`docs/decisions/0002`).
 
 use crate::violation::Violation;
 
@@ -83,7 +83,7 @@ const _: () = {
     assert!(RING_BYTES_MIN.is_power_of_two() && RING_BYTES_MIN / LINE_BYTES >= 16);
     // A skip frame states its length in bytes, in 32 bits.
     assert!(RING_BYTES_MAX.is_power_of_two() && RING_BYTES_MAX < u32::MAX as usize);
-    // The position in a header distinguishes laps only if a lap is shorter than it.
+    // The position in a header tells a lap from the one before.
     assert!(RING_BYTES_MAX / LINE_BYTES <= 1 << 22);
 };
 
@@ -117,6 +117,14 @@ pub fn unpack(header: u64, position: u64) -> Result<(Kind, usize), Violation> {
         Some(kind) => Ok((kind, (header >> 32) as usize)),
         None => Err(Violation::FrameKind { kind: header as u8 }),
     }
+}
+
+/// Whether a header found at `position` is the one that stood there a lap of `lines` ago:
+/// then nothing new has been published.
+#[inline]
+#[must_use]
+pub fn is_of_last_lap(header: u64, position: u64, lines: u64) -> bool {
+    (header >> 8) & 0xff_ffff == position.wrapping_sub(lines) & 0xff_ffff
 }
 
 /// Whether a ring of this many bytes is allowed: a power of two within the limits.

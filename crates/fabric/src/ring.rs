@@ -6,18 +6,22 @@
 //! writes nothing into the ring.
 //!
 //! Invariants:
-//! 1. The header word at the writer's position is zero until the writer publishes there.
-//!    So before publishing a frame, the writer clears the header position behind it; the
-//!    reader therefore never takes old or crafted payload for a header.
+//! 1. The header word at the writer's position is, until the writer publishes there,
+//!    either zero or the header of exactly one lap ago. A header carries its position, so
+//!    the reader takes neither for a frame. Where the lap before left anything else there
+//!    (payload, skipped lines, an earlier connection), the writer clears the word before
+//!    it publishes the frame in front of it; it remembers where that is.
 //! 2. The writer never fills the ring to the last line, so that position is always free.
 //! 3. Positions count lines from the beginning of the connection and never wrap.
 //!
-//! In the common case of one-line frames the position after the next is cleared right
-//! after publishing, off the critical path, so that a message is a single line transfer.
+//! In the common case of one-line frames nothing is ever cleared, and a message is a
+//! single line transfer.
+
+use alloc::vec::Vec;
 
 use crate::frame::{
     ARMED, CONTROL_BYTES, CREDIT, HEADER_BYTES, Kind, LINE_BYTES, STARVED, STATE, STATE_DEAF,
-    STATE_FINISHED, lines_for, pack, ring_bytes_valid, unpack,
+    STATE_FINISHED, is_of_last_lap, lines_for, pack, ring_bytes_valid, unpack,
 };
 use crate::violation::Violation;
 use crate::window::{Fences, Incoming, Outgoing};
@@ -46,8 +50,8 @@ pub struct RingSender<O, I> {
     head: u64,
     /// Position up to which the reader said it is done.
     credit: u64,
-    /// A position beyond `head` whose header word is known to be zero.
-    cleared: u64,
+    /// A bit per line: its first word is neither zero nor the header of the lap before.
+    stale: Vec<u64>,
     frame_bytes_max: usize,
     starved: bool,
 }
@@ -66,7 +70,7 @@ impl<O: Outgoing, I: Incoming> RingSender<O, I> {
             lines: (ring_bytes / LINE_BYTES) as u64,
             head: 0,
             credit: 0,
-            cleared: 0,
+            stale: all_stale(ring_bytes / LINE_BYTES),
             frame_bytes_max: frame_bytes_max(ring_bytes),
             starved: false,
         }
@@ -132,12 +136,12 @@ impl<O: Outgoing, I: Incoming> RingSender<O, I> {
             return Ok(None);
         }
         if skip > 0 {
+            self.mark_stale(skip);
             self.publish_header(Kind::Skip, skip as usize * LINE_BYTES - HEADER_BYTES, skip);
         }
         if lines > 1 {
-            // What is filled in may cover the line that is clear now, and then be published
-            // shorter or not at all.
-            self.cleared = self.head;
+            // Even if the frame is then published shorter or not at all.
+            self.mark_stale(lines);
         }
         Ok(Some(Slot {
             offset: self.offset(self.head) + HEADER_BYTES,
@@ -192,17 +196,23 @@ impl<O: Outgoing, I: Incoming> RingSender<O, I> {
     #[inline]
     fn publish_header(&mut self, kind: Kind, payload_bytes: usize, lines: u64) {
         let next = self.head + lines;
-        if self.cleared != next {
+        let line = (next & (self.lines - 1)) as usize;
+        let bit = 1 << (line % 64);
+        if self.stale[line / 64] & bit != 0 {
             self.out.write_u64(self.offset(next), 0);
+            self.stale[line / 64] &= !bit;
         }
         let header = pack(kind, payload_bytes, self.head);
         self.out.publish_u64(self.offset(self.head), header);
         self.head = next;
-        // Clear one line further now, while nobody waits, if the reader is done with it.
-        self.cleared = next;
-        if next + 1 - self.credit < self.lines {
-            self.out.write_u64(self.offset(next + 1), 0);
-            self.cleared = next + 1;
+    }
+
+    /// Notes that the lines behind the one at `head`, up to `lines` in all, do not hold
+    /// headers of this lap.
+    fn mark_stale(&mut self, lines: u64) {
+        for position in self.head + 1..self.head + lines {
+            let line = (position & (self.lines - 1)) as usize;
+            self.stale[line / 64] |= 1 << (line % 64);
         }
     }
 
@@ -314,7 +324,8 @@ impl<I: Incoming, O: Outgoing> RingReceiver<I, O> {
     /// Whether nothing is published at the reader's position.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.inn.observe_u64(self.offset(self.tail)) == 0
+        let header = self.inn.observe_u64(self.offset(self.tail));
+        header == 0 || is_of_last_lap(header, self.tail, self.lines)
     }
 
     /// The frame at the reader's position, checked; it stays there until
@@ -324,18 +335,15 @@ impl<I: Incoming, O: Outgoing> RingReceiver<I, O> {
     /// What is wrong with the header. The position does not move: the error stays.
     #[inline]
     pub fn peek(&mut self) -> Result<Option<Frame>, Violation> {
-        let mut header = self.inn.observe_u64(self.offset(self.tail));
-        if header == 0 {
+        let Some((mut kind, mut len_bytes)) = self.look()? else {
             return Ok(None);
-        }
-        let (mut kind, mut len_bytes) = unpack(header, self.tail)?;
+        };
         if kind == Kind::Skip {
             self.take_skip(len_bytes)?;
-            header = self.inn.observe_u64(self.offset(self.tail));
-            if header == 0 {
-                return Ok(None);
+            match self.look()? {
+                Some(found) => (kind, len_bytes) = found,
+                None => return Ok(None),
             }
-            (kind, len_bytes) = unpack(header, self.tail)?;
         }
         let to_end = (self.lines - (self.tail & (self.lines - 1))) as usize * LINE_BYTES;
         let max = self.frame_bytes_max.min(to_end - HEADER_BYTES);
@@ -358,6 +366,17 @@ impl<I: Incoming, O: Outgoing> RingReceiver<I, O> {
             len_bytes,
             offset: self.offset(self.tail) + HEADER_BYTES,
         }))
+    }
+
+    /// Kind and length in the header at the reader's position, if one is published.
+    #[inline]
+    fn look(&self) -> Result<Option<(Kind, usize)>, Violation> {
+        let header = self.inn.observe_u64(self.offset(self.tail));
+        match unpack(header, self.tail) {
+            Ok(found) => Ok(Some(found)),
+            Err(_) if header == 0 || is_of_last_lap(header, self.tail, self.lines) => Ok(None),
+            Err(violation) => Err(violation),
+        }
     }
 
     #[inline]
@@ -415,6 +434,14 @@ impl<I: Incoming, O: Outgoing> RingReceiver<I, O> {
     pub fn peer_finished(&self) -> bool {
         self.inn.observe_u64(STATE) & STATE_FINISHED != 0
     }
+}
+
+/// At the beginning every line may hold anything, but for the first, which the owner of the
+/// memory has zeroed.
+fn all_stale(lines: usize) -> Vec<u64> {
+    let mut stale = alloc::vec![u64::MAX; lines.div_ceil(64)];
+    stale[0] &= !1;
+    stale
 }
 
 /// Asks the writer to ring, for a caller that holds only the window. To be followed by a
