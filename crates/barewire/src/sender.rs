@@ -223,7 +223,7 @@ impl Sender {
     ///
     /// # Errors
     /// As [`Sender::try_send`]; the length must fit one frame, a quarter of the ring less
-    /// eight bytes.
+    /// one line of 64 bytes.
     pub fn reserve(&mut self, len_bytes: usize) -> Result<Option<Reservation<'_>>> {
         self.side.check_sending(self.queue.ring())?;
         let max = self.queue.ring().frame_bytes_max();

@@ -1,9 +1,13 @@
 //! The `barewire` command: one program with a sub-command for each thing it can do.
 //!
-//! `bench` measures; each sub-command lives in its own module.
+//! `bench` measures; `ls` and `stat` look at running nodes; each sub-command lives in its
+//! own module.
 #![forbid(unsafe_code)]
 
 mod bench;
+mod ls;
+mod nodes;
+mod stat;
 
 use std::process::ExitCode;
 
@@ -21,15 +25,21 @@ struct Arguments {
 enum Command {
     /// Measure this machine's limits, the kernel's transports and barewire, side by side
     Bench(Box<bench::args::BenchArgs>),
+    /// List the nodes on this host
+    Ls(ls::LsArgs),
+    /// Show the counters of a process: its event queues and every connection
+    Stat(stat::StatArgs),
     /// The server process of the benchmark; started by `bench`, of no use by hand
     #[command(name = "bench-server", hide = true)]
     BenchServer,
 }
 
 fn main() -> ExitCode {
-    let outcome = match Arguments::parse().command {
-        Command::Bench(args) => bench::run(&args),
-        Command::BenchServer => bench::child::serve(),
+    let outcome: Result<(), Box<dyn std::error::Error>> = match Arguments::parse().command {
+        Command::Bench(args) => bench::run(&args).map_err(Into::into),
+        Command::Ls(args) => ls::run(&args).map_err(Into::into),
+        Command::Stat(args) => stat::run(&args).map_err(Into::into),
+        Command::BenchServer => bench::child::serve().map_err(Into::into),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -259,3 +259,51 @@ fn the_death_of_the_server_is_reported() {
         );
     }
 }
+
+#[test]
+fn barewire_in_all_its_ways() {
+    let with = |name, test, size: &str| {
+        let arguments = [test, "--transport", "barewire", "--size", size];
+        let value = run(name, &arguments);
+        expect(&value, test, &["limit", "barewire"]);
+        value
+    };
+    let variants = |value: &Value| {
+        let rows = value["results"].as_array().unwrap();
+        let own = rows.iter().filter(|row| row["transport"] == "barewire");
+        let mut names: Vec<String> = own.map(|row| row["variant"].to_string()).collect();
+        names.sort();
+        names.dedup();
+        names.join(" ")
+    };
+    let value = with("own-rtt", "rtt", "8,64,4096,65536");
+    assert_eq!(variants(&value), r#""event-queue" "message" "tripwire""#);
+    let value = with("own-stream", "stream", "8,512,100000");
+    assert_eq!(
+        variants(&value),
+        r#""batch" "message" "stream" "stream-8k""#
+    );
+    let halves = value["half_peaks"].as_array().unwrap();
+    assert!(halves.iter().all(|half| half["size_bytes"].is_number()));
+    let value = run("own-wake", &["wake", "--transport", "barewire"]);
+    expect(&value, "wake", &["limit", "barewire"]);
+}
+
+#[test]
+fn transactions_over_barewire() {
+    for (name, outstanding) in [("own-few", "1"), ("own-most", "64")] {
+        let arguments = [
+            "transactions",
+            "--transport",
+            "barewire",
+            "--connections",
+            "1,300",
+            "--outstanding",
+            outstanding,
+            "--waiting",
+            "both",
+        ];
+        let value = run(name, &arguments);
+        expect(&value, "transactions", &["limit", "barewire"]);
+    }
+}

@@ -4,13 +4,14 @@
 //! word 0        TOP      bit m: some word of mid[m] may be non-zero       (set by peers)
 //! word 1        SLEEP    odd: the owner sleeps; counts up               (stored by owner)
 //! word 2        mid[0]   bit l: leaf[l] may be non-zero                   (set by peers)
-//! words 3..7    leaf[0..5]   one bit per source                           (set by peers)
+//! words 3..7    leaf[0..5]   one bit per source, looked at directly       (set by peers)
 //! words 8..70   mid[1..64]
 //! words 71..    leaf[5..4096]
 //! ```
 //!
-//! The words of the first 320 sources lie in the first cache line, so that ringing for
-//! one of them moves a single line. Peers set bits with `or`, from the leaf upwards; the
+//! The words of the first 320 sources lie in the first cache line, and the owner looks at
+//! them whenever it looks at TOP: ringing for one of them is a single read-modify-write of
+//! a single line. For the others the climb is leaf, mid, TOP. Peers set bits with `or`, from the leaf upwards; the
 //! owner takes them with `swap`, from the top downwards. It is the only structure in which
 //! both sides write the same words. Each source has one bit, so however often it is rung
 //! it is pending at most once: the page can not overflow. Draining costs O(pending).
@@ -81,6 +82,9 @@ pub fn ring<W: SharedWords>(words: &W, source: u32) -> u64 {
     let mid = leaf >> 6;
     words.or(leaf_index(leaf), 1 << (source & 63));
     words.settle();
+    if leaf < LEAVES_IN_FIRST_LINE {
+        return words.load(SLEEP);
+    }
     // A level whose bit is set already will be taken later, and then ours is seen.
     let bit = 1 << (leaf & 63);
     if words.load(mid_index(mid)) & bit == 0 {
@@ -97,10 +101,11 @@ pub fn ring<W: SharedWords>(words: &W, source: u32) -> u64 {
     words.load(SLEEP)
 }
 
-/// Whether anything may be pending (a single load).
+/// Whether anything may be pending: six loads from one line.
 #[inline]
 pub fn pending<W: SharedWords>(words: &W) -> bool {
-    words.load(TOP) != 0
+    let direct = (0..LEAVES_IN_FIRST_LINE).fold(0, |bits, l| bits | words.load(leaf_index(l)));
+    direct | words.load(TOP) != 0
 }
 
 /// Owner: announces sleep number `sequence` (odd). Returns `false` if something is
@@ -122,7 +127,7 @@ pub fn announce_awake<W: SharedWords>(words: &W, sequence: u64) {
 /// Owner: lifts every set leaf bit up to the top again. To be called when a peer has died,
 /// which may have happened between its setting a leaf bit and the bits above.
 pub fn sweep<W: SharedWords>(words: &W) {
-    for leaf in 0..64 * 64 {
+    for leaf in LEAVES_IN_FIRST_LINE..64 * 64 {
         if words.load(leaf_index(leaf)) != 0 {
             words.or(mid_index(leaf >> 6), 1 << (leaf & 63));
             words.or(TOP, 1 << (leaf >> 6));
@@ -138,6 +143,8 @@ pub struct Drain {
     mid_number: usize,
     leaf: u64,
     leaf_number: usize,
+    /// Where the round of the first line goes on: a direct leaf, or TOP behind them.
+    round: usize,
 }
 
 impl Drain {
@@ -148,13 +155,14 @@ impl Drain {
         self.top | self.mid | self.leaf == 0
     }
 
-    /// The next pending source; `None` when everything taken has been handed out and the
-    /// page shows nothing more.
+    /// The next pending source; `None` when everything taken has been handed out and one
+    /// look at each word of the first line showed nothing more. Each of them gets its turn,
+    /// so that no source waits for ever behind a busy one.
     #[inline]
     pub fn next_source<W: SharedWords>(&mut self, words: &W) -> Option<u32> {
-        // The top is taken once per call, so that a ringer which sets upper bits without
-        // lower ones can not hold the owner here.
-        let mut taken = false;
+        // One round per call: a ringer which sets upper bits without lower ones can not
+        // hold the owner here.
+        let mut looks = LEAVES_IN_FIRST_LINE + 1;
         loop {
             if self.leaf != 0 {
                 let bit = self.leaf.trailing_zeros();
@@ -168,17 +176,36 @@ impl Drain {
                 self.leaf = words.take(leaf_index(self.leaf_number));
                 continue;
             }
-            if self.top == 0 {
-                if taken || words.load(TOP) == 0 {
-                    return None;
-                }
-                taken = true;
-                self.top = words.take(TOP);
+            if self.top != 0 {
+                self.mid_number = self.top.trailing_zeros() as usize;
+                self.top &= self.top - 1;
+                self.mid = words.take(mid_index(self.mid_number));
                 continue;
             }
-            self.mid_number = self.top.trailing_zeros() as usize;
-            self.top &= self.top - 1;
-            self.mid = words.take(mid_index(self.mid_number));
+            if looks == 0 {
+                return None;
+            }
+            looks -= 1;
+            self.look(words);
+        }
+    }
+
+    /// Looks at the next word of the first line and takes it if it shows something.
+    #[inline]
+    fn look<W: SharedWords>(&mut self, words: &W) {
+        let here = self.round;
+        self.round = if here == LEAVES_IN_FIRST_LINE {
+            0
+        } else {
+            here + 1
+        };
+        if here == LEAVES_IN_FIRST_LINE {
+            if words.load(TOP) != 0 {
+                self.top = words.take(TOP);
+            }
+        } else if words.load(leaf_index(here)) != 0 {
+            self.leaf_number = here;
+            self.leaf = words.take(leaf_index(here));
         }
     }
 
@@ -274,11 +301,28 @@ mod tests {
     #[test]
     fn one_half_done_climb_does_not_hide_another() {
         let page = Page::new();
-        page.or(leaf_index(3), 1); // stopped here
-        ring(&page, 3 << 6 | 5);
+        page.or(leaf_index(9), 1); // stopped here
+        ring(&page, 9 << 6 | 5);
         let mut drain = Drain::default();
-        assert_eq!(drain.next_source(&page), Some(3 << 6));
-        assert_eq!(drain.next_source(&page), Some(3 << 6 | 5));
+        assert_eq!(drain.next_source(&page), Some(9 << 6));
+        assert_eq!(drain.next_source(&page), Some(9 << 6 | 5));
+    }
+
+    #[test]
+    fn a_busy_source_hides_no_other() {
+        let page = Page::new();
+        let others = [70, 319, 320, 5000, SOURCES_MAX - 1];
+        others.iter().for_each(|source| drop(ring(&page, *source)));
+        let mut drain = Drain::default();
+        let mut seen = BTreeSet::new();
+        for _ in 0..20 {
+            ring(&page, 0);
+            seen.extend(drain.next_source(&page));
+        }
+        assert!(
+            others.iter().all(|source| seen.contains(source)),
+            "{seen:?}"
+        );
     }
 
     #[test]

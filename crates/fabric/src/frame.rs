@@ -12,8 +12,9 @@
 //! |     64 |  64n | the ring: n lines, n a power of two                             |
 //!
 //! frame (begins on a line)
-//! | bits 63..32 payload length in bytes | 31..8 position in lines, low 24 bits | 7..0 kind |
-//! followed by the payload and, up to the next line, by anything.
+//! | bits 63..32 payload length in bytes | 31..8 position in lines, low 24 bits |
+//! | 7 payload begins on the next line, not behind the header | 6..0 kind |
+//! then the payload and, up to the next line, anything.
 //!
 //! packed frame (kind 3): messages one after another, each
 //! | 8 bytes: length | payload, padded to a multiple of 8 |
@@ -87,34 +88,57 @@ const _: () = {
     assert!(RING_BYTES_MAX / LINE_BYTES <= 1 << 22);
 };
 
-/// Lines taken by a frame with `payload_bytes`.
+/// From this length on the payload begins on a line of its own, whatever its length: an
+/// aligned copy is worth more than the line.
+const ALIGNED_FROM_BYTES: usize = 1024;
+
+/// Where the payload of a frame with `payload_bytes` begins: behind the header, or on the
+/// next line where that costs no line or the payload is long.
 #[inline]
 #[must_use]
-pub fn lines_for(payload_bytes: usize) -> u64 {
-    (payload_bytes + HEADER_BYTES).div_ceil(LINE_BYTES) as u64
+pub fn payload_offset(payload_bytes: usize) -> usize {
+    let whole_lines = payload_bytes % LINE_BYTES == 0 && payload_bytes > 0;
+    if whole_lines || payload_bytes >= ALIGNED_FROM_BYTES {
+        LINE_BYTES
+    } else {
+        HEADER_BYTES
+    }
+}
+
+/// Lines taken by a frame whose payload begins at `offset`.
+#[inline]
+#[must_use]
+pub fn lines_for(offset: usize, payload_bytes: usize) -> u64 {
+    (payload_bytes + offset).div_ceil(LINE_BYTES) as u64
 }
 
 /// Builds the header of a frame at `position` (in lines).
 #[inline]
 #[must_use]
-pub fn pack(kind: Kind, payload_bytes: usize, position: u64) -> u64 {
-    ((payload_bytes as u64) << 32) | ((position & 0xff_ffff) << 8) | kind as u64
+pub fn pack(kind: Kind, offset: usize, payload_bytes: usize, position: u64) -> u64 {
+    let aligned = u64::from(offset == LINE_BYTES) << 7;
+    ((payload_bytes as u64) << 32) | ((position & 0xff_ffff) << 8) | aligned | kind as u64
 }
 
-/// Takes apart the header found at `position`; the length is not yet checked against
-/// anything.
+/// Takes apart the header found at `position`: kind, offset of the payload in the frame,
+/// length of the payload. The length is not yet checked against anything.
 ///
 /// # Errors
 /// [`Violation::FrameKind`], [`Violation::FramePosition`].
 #[inline]
-pub fn unpack(header: u64, position: u64) -> Result<(Kind, usize), Violation> {
+pub fn unpack(header: u64, position: u64) -> Result<(Kind, usize, usize), Violation> {
     let found = (header >> 8) as u32 & 0xff_ffff;
     let expected = position as u32 & 0xff_ffff;
     if found != expected {
         return Err(Violation::FramePosition { found, expected });
     }
-    match Kind::parse(header as u8) {
-        Some(kind) => Ok((kind, (header >> 32) as usize)),
+    let offset = if header & 0x80 == 0 {
+        HEADER_BYTES
+    } else {
+        LINE_BYTES
+    };
+    match Kind::parse(header as u8 & 0x7f) {
+        Some(kind) => Ok((kind, offset, (header >> 32) as usize)),
         None => Err(Violation::FrameKind { kind: header as u8 }),
     }
 }
@@ -148,10 +172,12 @@ mod tests {
         for kind in [Kind::Whole, Kind::More, Kind::Packed, Kind::Skip] {
             for len in [0, 1, 56, 1016, RING_BYTES_MAX] {
                 for position in [0, 1, 0xff_ffff, 0x100_0000, u64::MAX] {
-                    let header = pack(kind, len, position);
-                    assert_ne!(header, 0);
-                    assert_eq!(unpack(header, position), Ok((kind, len)));
-                    assert!(unpack(header, position.wrapping_add(1)).is_err());
+                    for offset in [HEADER_BYTES, LINE_BYTES] {
+                        let header = pack(kind, offset, len, position);
+                        assert_ne!(header, 0);
+                        assert_eq!(unpack(header, position), Ok((kind, offset, len)));
+                        assert!(unpack(header, position.wrapping_add(1)).is_err());
+                    }
                 }
             }
         }
@@ -159,7 +185,7 @@ mod tests {
 
     #[test]
     fn unknown_kinds_are_named() {
-        for kind in (0_u8..=255).filter(|k| !(1..=4).contains(k)) {
+        for kind in (0_u8..=255).filter(|k| !(1..=4).contains(&(k & 0x7f))) {
             let found = unpack(u64::from(kind), 0);
             assert_eq!(found, Err(Violation::FrameKind { kind }));
         }
@@ -167,10 +193,20 @@ mod tests {
 
     #[test]
     fn a_frame_takes_whole_lines() {
-        assert_eq!(lines_for(0), 1);
-        assert_eq!(lines_for(56), 1);
-        assert_eq!(lines_for(57), 2);
-        assert_eq!(lines_for(120), 2);
-        assert_eq!(lines_for(121), 3);
+        let lines = |len| lines_for(payload_offset(len), len);
+        assert_eq!([0, 56, 57, 64, 120, 121].map(lines), [1, 1, 2, 2, 2, 3]);
+        assert_eq!(
+            [128, 129, 1000, 1024, 1025, 4096].map(lines),
+            [3, 3, 16, 17, 18, 65]
+        );
+    }
+
+    #[test]
+    fn whole_lines_are_aligned_at_no_cost() {
+        for lines in 1..200 {
+            let len = lines * LINE_BYTES;
+            assert_eq!(payload_offset(len), LINE_BYTES);
+            assert_eq!(lines_for(LINE_BYTES, len), lines_for(HEADER_BYTES, len));
+        }
     }
 }

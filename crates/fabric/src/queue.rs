@@ -135,7 +135,7 @@ impl<O: Outgoing, I: Incoming> MessageSender<O, I> {
     /// kept to a sixteenth of the ring, so that the reader starts early.
     #[inline]
     fn fitting<M: AsRef<[u8]>>(&self, messages: &[M]) -> (usize, usize) {
-        let budget = (self.ring.ring_bytes() / 16).max(256) - 8;
+        let budget = (self.ring.ring_bytes() / 16).max(256) - 64;
         let mut bytes = 0;
         let mut count = 0;
         for message in messages {
@@ -194,6 +194,8 @@ pub struct MessageReceiver<I, O> {
     in_fragments: bool,
     /// `partial` holds a whole message that has not been given back yet.
     assembled: bool,
+    /// The frame in which the message announced last lies in one piece.
+    whole: Option<Frame>,
     /// Credit was told since the last call of [`MessageReceiver::take_told`].
     told: bool,
 }
@@ -208,6 +210,7 @@ impl<I: Incoming, O: Outgoing> MessageReceiver<I, O> {
             partial: Vec::new(),
             in_fragments: false,
             assembled: false,
+            whole: None,
             told: false,
         }
     }
@@ -261,6 +264,7 @@ impl<I: Incoming, O: Outgoing> MessageReceiver<I, O> {
                 if frame.len_bytes > self.message_bytes_max {
                     return Err(self.too_long());
                 }
+                self.whole = Some(frame);
                 return Ok(Next::InPlace(Located {
                     offset: frame.offset,
                     len_bytes: frame.len_bytes,
@@ -376,12 +380,9 @@ impl<I: Incoming, O: Outgoing> MessageReceiver<I, O> {
     #[inline]
     fn done_in_place(&mut self, located: &Located) {
         let Some((frame, at)) = self.packed else {
-            let frame = Frame {
-                kind: Kind::Whole,
-                len_bytes: located.len_bytes,
-                offset: located.offset,
-            };
-            self.told |= self.ring.release(&frame);
+            if let Some(frame) = self.whole.take() {
+                self.told |= self.ring.release(&frame);
+            }
             return;
         };
         let at = at + packed_bytes(located.len_bytes);

@@ -21,15 +21,16 @@ use alloc::vec::Vec;
 
 use crate::frame::{
     ARMED, CONTROL_BYTES, CREDIT, HEADER_BYTES, Kind, LINE_BYTES, STARVED, STATE, STATE_DEAF,
-    STATE_FINISHED, is_of_last_lap, lines_for, pack, ring_bytes_valid, unpack,
+    STATE_FINISHED, is_of_last_lap, lines_for, pack, payload_offset, ring_bytes_valid, unpack,
 };
 use crate::violation::Violation;
 use crate::window::{Fences, Incoming, Outgoing};
 
-/// Most payload bytes of one frame in a ring of `ring_bytes`: a quarter of the ring.
+/// Most payload bytes of one frame in a ring of `ring_bytes`: a quarter of the ring, with
+/// the line of the header.
 #[must_use]
 pub fn frame_bytes_max(ring_bytes: usize) -> usize {
-    ring_bytes / 4 - HEADER_BYTES
+    ring_bytes / 4 - LINE_BYTES
 }
 
 /// A place for one frame, got from [`RingSender::reserve`].
@@ -37,6 +38,8 @@ pub fn frame_bytes_max(ring_bytes: usize) -> usize {
 pub struct Slot {
     /// Offset of the payload in the window.
     pub offset: usize,
+    /// Offset of the payload in the frame.
+    begin: usize,
     lines: u64,
 }
 
@@ -128,7 +131,8 @@ impl<O: Outgoing, I: Incoming> RingSender<O, I> {
     #[inline]
     pub fn reserve(&mut self, payload_bytes: usize) -> Result<Option<Slot>, Violation> {
         assert!(payload_bytes <= self.frame_bytes_max);
-        let lines = lines_for(payload_bytes);
+        let begin = payload_offset(payload_bytes);
+        let lines = lines_for(begin, payload_bytes);
         let to_end = self.lines - (self.head & (self.lines - 1));
         let skip = if lines > to_end { to_end } else { 0 };
         // One line more than the frame: the position behind it must be free to clear.
@@ -137,14 +141,16 @@ impl<O: Outgoing, I: Incoming> RingSender<O, I> {
         }
         if skip > 0 {
             self.mark_stale(skip);
-            self.publish_header(Kind::Skip, skip as usize * LINE_BYTES - HEADER_BYTES, skip);
+            let bytes = skip as usize * LINE_BYTES - HEADER_BYTES;
+            self.publish_header(Kind::Skip, HEADER_BYTES, bytes, skip);
         }
         if lines > 1 {
             // Even if the frame is then published shorter or not at all.
             self.mark_stale(lines);
         }
         Ok(Some(Slot {
-            offset: self.offset(self.head) + HEADER_BYTES,
+            offset: self.offset(self.head) + begin,
+            begin,
             lines,
         }))
     }
@@ -175,7 +181,7 @@ impl<O: Outgoing, I: Incoming> RingSender<O, I> {
     /// Fills part of a reserved place.
     #[inline]
     pub fn fill(&self, slot: &Slot, at: usize, bytes: &[u8]) {
-        debug_assert!(at + bytes.len() + HEADER_BYTES <= slot.lines as usize * LINE_BYTES);
+        debug_assert!(at + bytes.len() + slot.begin <= slot.lines as usize * LINE_BYTES);
         self.out.write(slot.offset + at, bytes);
     }
 
@@ -188,13 +194,13 @@ impl<O: Outgoing, I: Incoming> RingSender<O, I> {
     /// Publishes a reserved place with `payload_bytes`, at most what was reserved.
     #[inline]
     pub fn publish(&mut self, slot: Slot, kind: Kind, payload_bytes: usize) {
-        let lines = lines_for(payload_bytes);
+        let lines = lines_for(slot.begin, payload_bytes);
         debug_assert!(lines <= slot.lines);
-        self.publish_header(kind, payload_bytes, lines);
+        self.publish_header(kind, slot.begin, payload_bytes, lines);
     }
 
     #[inline]
-    fn publish_header(&mut self, kind: Kind, payload_bytes: usize, lines: u64) {
+    fn publish_header(&mut self, kind: Kind, begin: usize, payload_bytes: usize, lines: u64) {
         let next = self.head + lines;
         let line = (next & (self.lines - 1)) as usize;
         let bit = 1 << (line % 64);
@@ -202,7 +208,7 @@ impl<O: Outgoing, I: Incoming> RingSender<O, I> {
             self.out.write_u64(self.offset(next), 0);
             self.stale[line / 64] &= !bit;
         }
-        let header = pack(kind, payload_bytes, self.head);
+        let header = pack(kind, begin, payload_bytes, self.head);
         self.out.publish_u64(self.offset(self.head), header);
         self.head = next;
     }
@@ -234,7 +240,7 @@ impl<O: Outgoing, I: Incoming> RingSender<O, I> {
         self.starved = true;
         fences.heavy();
         // As reserve() will ask: the frame, the skip before it, the line behind it.
-        let lines = lines_for(payload_bytes);
+        let lines = lines_for(payload_offset(payload_bytes), payload_bytes);
         let to_end = self.lines - (self.head & (self.lines - 1));
         let skip = if lines > to_end { to_end } else { 0 };
         Ok(self.has_room(lines + skip + 1)? || self.peer_deaf())
@@ -265,6 +271,8 @@ pub struct Frame {
     pub len_bytes: usize,
     /// Offset of the payload in the window.
     pub offset: usize,
+    /// Lines that it takes.
+    lines: u64,
 }
 
 /// The reading end of a ring.
@@ -335,18 +343,19 @@ impl<I: Incoming, O: Outgoing> RingReceiver<I, O> {
     /// What is wrong with the header. The position does not move: the error stays.
     #[inline]
     pub fn peek(&mut self) -> Result<Option<Frame>, Violation> {
-        let Some((mut kind, mut len_bytes)) = self.look()? else {
+        let Some((mut kind, mut begin, mut len_bytes)) = self.look()? else {
             return Ok(None);
         };
         if kind == Kind::Skip {
             self.take_skip(len_bytes)?;
             match self.look()? {
-                Some(found) => (kind, len_bytes) = found,
+                Some(found) => (kind, begin, len_bytes) = found,
                 None => return Ok(None),
             }
         }
         let to_end = (self.lines - (self.tail & (self.lines - 1))) as usize * LINE_BYTES;
-        let max = self.frame_bytes_max.min(to_end - HEADER_BYTES);
+        // In the last line of the ring there is no next line for a payload to begin on.
+        let max = self.frame_bytes_max.min(to_end.saturating_sub(begin));
         // A second skip in a row cannot come from an honest writer either; asked again,
         // `take_skip` finds the same.
         if kind == Kind::Skip {
@@ -355,7 +364,7 @@ impl<I: Incoming, O: Outgoing> RingReceiver<I, O> {
         if len_bytes == 0 && kind != Kind::Whole {
             return Err(Violation::FrameEmpty { kind: kind as u8 });
         }
-        if len_bytes > max {
+        if len_bytes > max || begin >= to_end {
             return Err(Violation::FrameLength {
                 found: len_bytes as u64,
                 max: max as u64,
@@ -364,13 +373,14 @@ impl<I: Incoming, O: Outgoing> RingReceiver<I, O> {
         Ok(Some(Frame {
             kind,
             len_bytes,
-            offset: self.offset(self.tail) + HEADER_BYTES,
+            offset: self.offset(self.tail) + begin,
+            lines: lines_for(begin, len_bytes),
         }))
     }
 
-    /// Kind and length in the header at the reader's position, if one is published.
+    /// Kind, offset and length in the header at the reader's position, if one is published.
     #[inline]
-    fn look(&self) -> Result<Option<(Kind, usize)>, Violation> {
+    fn look(&self) -> Result<Option<(Kind, usize, usize)>, Violation> {
         let header = self.inn.observe_u64(self.offset(self.tail));
         match unpack(header, self.tail) {
             Ok(found) => Ok(Some(found)),
@@ -398,7 +408,7 @@ impl<I: Incoming, O: Outgoing> RingReceiver<I, O> {
     /// credit was told to it (then [`RingReceiver::must_ring`] is to be asked).
     #[inline]
     pub fn release(&mut self, frame: &Frame) -> bool {
-        self.tail += lines_for(frame.len_bytes);
+        self.tail += frame.lines;
         if self.tail - self.told < self.lines / 4 {
             return false;
         }

@@ -7,7 +7,7 @@ use crate::window::{Incoming, Outgoing};
 
 /// Most bytes of one frame of a stream: large enough to be cheap, small enough that the
 /// reader copies one piece while the writer copies the next.
-const PIECE_BYTES: usize = 16 * 1024 - 8;
+const PIECE_BYTES: usize = 16 * 1024 - 64;
 
 /// The writing end of a byte stream.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use barewire_fabric::doorbell::{Drain, SharedWords};
-use barewire_fabric::frame::{CONTROL_BYTES, Kind, LINE_BYTES, pack, region_bytes};
+use barewire_fabric::frame::{CONTROL_BYTES, HEADER_BYTES, Kind, LINE_BYTES, pack, region_bytes};
 use barewire_fabric::ring::frame_bytes_max;
 use barewire_fabric::window::Incoming;
 use barewire_fabric::{MessageReceiver, RingReceiver, StreamReceiver, Violation};
@@ -115,7 +115,7 @@ impl Incoming for Feeding {
         let before = self.position.get();
         let position = before + (line + LINES - before % LINES) % LINES;
         self.position.set(position);
-        pack(self.kind, self.len_bytes, position)
+        pack(self.kind, HEADER_BYTES, self.len_bytes, position)
     }
 }
 
@@ -165,12 +165,15 @@ fn a_second_skip_is_an_error_that_stays() {
     let there = Region::new(RING_BYTES);
     let mut ring = RingReceiver::new(there.clone(), Region::new(RING_BYTES), RING_BYTES);
     for position in 0..LINES - 1 {
-        there.spoil(8 + position as usize * 8, pack(Kind::Whole, 8, position));
+        there.spoil(
+            8 + position as usize * 8,
+            pack(Kind::Whole, HEADER_BYTES, 8, position),
+        );
         let frame = ring.peek().unwrap().unwrap();
         ring.release(&frame);
     }
-    there.spoil(8 + 15 * 8, pack(Kind::Skip, 56, LINES - 1));
-    there.spoil(8, pack(Kind::Skip, 1016, LINES));
+    there.spoil(8 + 15 * 8, pack(Kind::Skip, HEADER_BYTES, 56, LINES - 1));
+    there.spoil(8, pack(Kind::Skip, HEADER_BYTES, 1016, LINES));
     let first = ring.peek();
     assert!(first.is_err());
     assert_eq!(ring.peek(), first);

@@ -43,8 +43,8 @@ of this machine: the same exchange with bare loads and stores and no protocol at
 
 On shared virtual machines the processors move between physical cores, and how far apart
 they are decides more than the transport does. Each sample is therefore bracketed by two
-short probes (one cache line to and fro). Samples whose probes disagree are dropped and
-counted; the others are kept apart by band (A: below 135 ns, B: to 270, C: to 600, D:
+short probes (one cache line to and fro). Samples whose probes disagree, or during which
+other programs ran on the processors, are dropped and counted; the others are kept apart by band (A: below 135 ns, B: to 270, C: to 600, D:
 above), and a figure is compared only with the limit of its own band.
 
 Latencies are round trips in nanoseconds; the median is over samples, p99 and p99.9 are
@@ -84,7 +84,7 @@ pub struct Options {
     #[arg(
         long,
         value_delimiter = ',',
-        value_parser = ["message", "batch", "stream", "event-queue", "tripwire"],
+        value_parser = ["message", "batch", "stream", "stream-8k", "event-queue", "tripwire"],
         help_heading = "What"
     )]
     pub variant: Vec<String>,

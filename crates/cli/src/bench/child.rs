@@ -17,8 +17,8 @@ use rustix::event::{PollFd, PollFlags};
 use super::clock::Clock;
 use super::control::{Command, Control, Reply, Served};
 use super::error::{Error, Result, What};
-use super::patience::set_shared_processor;
-use super::plan::{ChannelSpec, Work};
+use super::patience::{set_shared_processor, shared_processor};
+use super::plan::{ChannelSpec, Waiting, Work};
 use super::probe::Probe;
 use super::stats::Scratch;
 use super::transport::limit::{share, take_share};
@@ -174,7 +174,12 @@ pub struct Sample {
     pub stretches_ps: Option<Vec<u64>>,
     /// Processor time as a percentage of the sample: client, server.
     pub cpu_percent: (f64, f64),
+    /// Another program had one of the processors for a while, though both ends spun.
+    pub disturbed: bool,
 }
+
+/// Two ends that spin use so much of their processors, if they have them to themselves.
+const UNDISTURBED_PERCENT: f64 = 90.0;
 
 impl Session {
     /// Starts the server and takes up the places.
@@ -299,14 +304,19 @@ impl Session {
             Measured::Server => served.elapsed_ns / served.operations.max(1) as f64,
         };
         let stretches_ps = matches!(measured, Measured::Server).then_some(served.stretches_ps);
+        let cpu_percent = (
+            percent(cpu.as_nanos() as f64, wall.as_nanos() as f64),
+            percent(served.cpu_ns as f64, served.wall_ns as f64),
+        );
+        let least = cpu_percent.0.min(cpu_percent.1);
         Ok(Sample {
             per_operation_ns,
             probes_ns: (before, after),
             stretches_ps,
-            cpu_percent: (
-                percent(cpu.as_nanos() as f64, wall.as_nanos() as f64),
-                percent(served.cpu_ns as f64, served.wall_ns as f64),
-            ),
+            cpu_percent,
+            disturbed: work.waiting == Waiting::Polling
+                && !shared_processor()
+                && least < UNDISTURBED_PERCENT,
         })
     }
 
@@ -361,6 +371,8 @@ pub fn serve() -> Result<()> {
         ));
     }
     let control = Control::inherited()?;
+    // It was started by way of /proc/self/exe; `ps` and `barewire ls` shall say more.
+    let _ = rustix::thread::set_name(c"bench-server");
     match serve_commands(&control) {
         Ok(()) => Ok(()),
         Err(error) => {

@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use super::glance::{class_of_row, glance};
+use super::half_peak::HalfPeak;
 use super::report_json::Report;
-use super::report_table::{bytes, cells, columns, figure, prefixed, ratio, sections, time};
+use super::report_table::{bytes, cells, columns, prefixed, sections, time};
 use super::results::Row;
 use super::svg::{Plot, Series, escape};
 
@@ -22,7 +24,8 @@ half as long again as the bare machine (smaller is better), for rates 0.5 means 
 <p><b>Bands.</b> On shared virtual machines the two processors move between physical cores, \
 and how far apart they happen to be decides more than anything else. Before and after each \
 sample, one cache line goes to and fro between the two processes for a few milliseconds. \
-Where these two probes disagree the sample is dropped; the others are kept apart by band: \
+Where these two probes disagree the sample is dropped, and so is one during which other \
+programs ran on the processors of two spinning ends; the others are kept apart by band: \
 A below 135&nbsp;ns, B below 270, C below 600, D above. A figure is compared only with the \
 limit measured in its own band; compare two figures only if their bands are the same.</p>\
 <p><b>Figures.</b> The median is that of the samples; min and max are the smallest and largest \
@@ -54,8 +57,9 @@ pub fn page(report: &Report) -> String {
     if environment.build == "debug" {
         out.push_str("<p class=\"warn\">A debug build: these figures mean little.</p>");
     }
-    summary(&mut out, &report.results);
+    glance(&mut out, &report.results);
     plots(&mut out, &report.results);
+    half_peaks(&mut out, &report.half_peaks);
     out.push_str("<h2>How to read this</h2>");
     out.push_str(EXPLANATION);
     out.push_str("<h2>All figures</h2>");
@@ -67,95 +71,6 @@ pub fn page(report: &Report) -> String {
     out
 }
 
-/// What is asked first, of each transport's best way.
-const QUESTIONS: [(&str, &str, u64, u64); 8] = [
-    ("Round trip, 8 B", "rtt", 8, 1),
-    ("Round trip, 4 KiB", "rtt", 4096, 1),
-    ("Messages of 64 B", "stream", 64, 1),
-    ("Stream, 64 KiB", "stream", 65_536, 1),
-    ("Transactions, 1 connection", "transactions", 64, 1),
-    ("100 connections", "transactions", 64, 100),
-    ("10 000 connections", "transactions", 64, 10_000),
-    ("Wake-up and back", "wake", 8, 1),
-];
-
-fn summary(out: &mut String, rows: &[Row]) {
-    let mut transports: Vec<&str> = Vec::new();
-    for row in rows {
-        if !transports.contains(&row.transport.as_str()) {
-            transports.push(&row.transport);
-        }
-    }
-    let best = |transport: &str, (_, test, size, connections): (&str, &str, u64, u64)| {
-        rows.iter()
-            .filter(|row| {
-                row.transport == transport
-                    && (row.test == test && row.size_bytes == size)
-                    && row.connections == connections
-                    && row.variant != "ping-pong"
-                    && (row.test == "wake" || row.waiting == "polling")
-            })
-            .reduce(|a, b| {
-                if (b.median < a.median) != a.is_rate() {
-                    b
-                } else {
-                    a
-                }
-            })
-    };
-    let questions: Vec<_> = QUESTIONS
-        .into_iter()
-        .filter(|&question| transports.iter().any(|t| best(t, question).is_some()))
-        .collect();
-    if questions.is_empty() {
-        return;
-    }
-    out.push_str(
-        "<h2>At a glance</h2><p class=\"soft small\">Medians; below each, its ratio to the \
-         limit of its own band.</p><div class=\"wide\"><table class=\"glance\"><tr><th></th>",
-    );
-    for (name, ..) in &questions {
-        let _ = write!(out, "<th>{name}</th>");
-    }
-    out.push_str("</tr>");
-    for transport in transports {
-        let _ = write!(
-            out,
-            "<tr class=\"first {}\"><td>{transport}</td>",
-            class_of_row(transport)
-        );
-        for &question in &questions {
-            let cell = best(transport, question).map_or_else(
-                || "-".to_owned(),
-                |row| {
-                    let value = match row.test.as_str() {
-                        "stream" if row.size_bytes == 64 => {
-                            format!("{}/s", prefixed(row.messages_per_second.unwrap_or(0.0)))
-                        }
-                        _ => figure(row, row.median),
-                    };
-                    let ratio = row.ratio_to_limit.map_or_else(|| "-".into(), ratio);
-                    format!(
-                        "{value}<br><span class=\"soft small\">{ratio} ({})</span>",
-                        row.band
-                    )
-                },
-            );
-            let _ = write!(out, "<td>{cell}</td>");
-        }
-        out.push_str("</tr>");
-    }
-    out.push_str("</table></div>");
-}
-
-fn class_of_row(transport: &str) -> &'static str {
-    match transport {
-        "limit" => "limit",
-        "barewire" => "own",
-        _ => "other",
-    }
-}
-
 fn class_of_line(who: &str) -> &'static str {
     match who {
         "limit" => "limit",
@@ -165,8 +80,9 @@ fn class_of_line(who: &str) -> &'static str {
         "pipe" => "c3",
         "barewire batch" | "barewire event-queue" => "c4",
         "barewire stream" | "barewire tripwire" => "c5",
+        "barewire stream-8k" => "c6",
         "ucx tag-lat" => "c8",
-        _ if who.starts_with("ucx") => "c6",
+        _ if who.starts_with("ucx") => "c9",
         _ => "c7",
     }
 }
@@ -382,6 +298,31 @@ fn table(out: &mut String, title: &str, rows: &[&Row]) {
     out.push_str("</table></div>");
 }
 
+/// From which size on each way reaches half of its best rate.
+fn half_peaks(out: &mut String, half_peaks: &[HalfPeak]) {
+    if half_peaks.is_empty() {
+        return;
+    }
+    out.push_str(
+        "<h3>Half of the best rate</h3><p class=\"soft small\">The message size from which on \
+         each transport streams at half of its own best rate or more: the smaller, the less a \
+         message costs beside its bytes.</p><div class=\"wide\"><table class=\"narrow\">\
+         <tr><th>transport</th><th>from</th><th>best rate</th><th>band</th></tr>",
+    );
+    for half in half_peaks {
+        let _ = write!(
+            out,
+            "<tr class=\"first {}\"><td>{}</td><td>{}</td><td>{}B/s</td><td>{}</td></tr>",
+            class_of_row(&half.transport),
+            escape(&half.who()),
+            escape(&half.size()),
+            prefixed(half.peak),
+            half.band
+        );
+    }
+    out.push_str("</table></div>");
+}
+
 fn about(out: &mut String, report: &Report) {
     let environment = &report.environment;
     out.push_str("<h2>Environment</h2><dl>");
@@ -391,7 +332,7 @@ fn about(out: &mut String, report: &Report) {
         "physical (as far as it says)"
     };
     let samples = format!(
-        "{} kept, {} dropped because the machine changed under them",
+        "{} kept, {} dropped because the machine changed under them or ran other programs",
         environment.samples_kept, environment.samples_dropped
     );
     let built = format!("{}, {} build", environment.rust_version, environment.build);

@@ -14,6 +14,8 @@ pub mod clock;
 pub mod control;
 pub mod environment;
 pub mod error;
+pub mod glance;
+pub mod half_peak;
 pub mod html;
 pub mod loops;
 pub mod patience;
@@ -89,12 +91,14 @@ pub fn run(args: &BenchArgs) -> Result<()> {
         environment.samples_dropped += book.dropped();
         environment.samples_kept += book.kept();
     }
+    let half_peaks = half_peak::half_peaks(&results::rows(&books, Vec::new(), true));
     let rows = results::rows(&books, rivals, options.all_bands);
     environment.seconds = limits.started.elapsed().as_secs_f64();
     environment.not_measured = not_measured;
     let report = Report {
         environment,
         results: rows,
+        half_peaks,
     };
     write_reports(args, &report)
 }

@@ -17,6 +17,12 @@ pub fn set_shared_processor(shared: bool) {
     SHARED_PROCESSOR.store(shared, Ordering::Relaxed);
 }
 
+/// Whether both processes run on one processor.
+pub fn shared_processor() -> bool {
+    // Relaxed: see `set_shared_processor`.
+    SHARED_PROCESSOR.load(Ordering::Relaxed)
+}
+
 /// Counts the turns of a spinning wait; gives up after a long time without progress.
 #[derive(Debug)]
 pub struct Patience {
@@ -29,8 +35,7 @@ pub struct Patience {
 impl Patience {
     /// A patience for waits named `what` in the error message.
     pub fn new(what: &'static str) -> Patience {
-        // Relaxed: see `set_shared_processor`.
-        let shared = SHARED_PROCESSOR.load(Ordering::Relaxed);
+        let shared = shared_processor();
         Patience {
             what,
             turns: 0,

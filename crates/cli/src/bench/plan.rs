@@ -116,6 +116,8 @@ pub enum Variant {
     Batch,
     /// Barewire: a byte stream.
     Stream,
+    /// Barewire: a byte stream over rings of 8 KiB.
+    Stream8k,
     /// Barewire: messages announced in the event queue.
     EventQueue,
     /// Barewire: a put into an aperture that fires a tripwire.
@@ -137,6 +139,7 @@ impl Variant {
             Variant::Message => "message",
             Variant::Batch => "batch",
             Variant::Stream => "stream",
+            Variant::Stream8k => "stream-8k",
             Variant::EventQueue => "event-queue",
             Variant::Tripwire => "tripwire",
         }
@@ -174,6 +177,11 @@ pub struct ChannelSpec {
     pub size: usize,
     /// How many connections, where one server has many.
     pub many: Option<u32>,
+    /// Bytes of a ring, where that is chosen (barewire); else 0.
+    pub ring_bytes: usize,
+    /// How both ends will wait, where a channel is made for that (barewire); elsewhere
+    /// it is changed from sample to sample, and this is [`Waiting::Polling`].
+    pub waiting: Waiting,
 }
 
 impl ChannelSpec {
@@ -259,7 +267,7 @@ const SIZES: [usize; 12] = [
     8, 56, 64, 128, 256, 512, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576,
 ];
 const QUICK_RTT: [usize; 6] = [8, 56, 64, 512, 4096, 65_536];
-const QUICK_STREAM: [usize; 6] = [8, 64, 512, 4096, 65_536, 1_048_576];
+const QUICK_STREAM: [usize; 7] = [8, 64, 128, 512, 4096, 65_536, 1_048_576];
 const CONNECTIONS: [u32; 5] = [1, 10, 100, 1000, 10_000];
 
 /// From so many connections on, only one transport's are open at a time: together they
@@ -380,11 +388,14 @@ impl Builder<'_> {
         if !self.wants(transport) || !asked_for {
             return;
         }
+        let own = transport == Transport::Barewire;
         let spec = ChannelSpec {
             transport,
             variant,
             size: if laid_out { work.size } else { 0 },
             many: None,
+            ring_bytes: if own { ring_bytes(variant, &work) } else { 0 },
+            waiting: waiting_of(transport, &work),
         };
         add(&mut self.light, spec, work);
     }
@@ -449,6 +460,7 @@ impl Builder<'_> {
                 self.one(Transport::Barewire, Variant::Batch, false, work);
             }
             self.one(Transport::Barewire, Variant::Stream, false, work);
+            self.one(Transport::Barewire, Variant::Stream8k, false, work);
             self.kernel(work);
         }
         Ok(())
@@ -522,11 +534,40 @@ impl Builder<'_> {
 }
 
 fn many_spec((transport, variant): (Transport, Variant), work: &Work) -> ChannelSpec {
+    let own = transport == Transport::Barewire;
     ChannelSpec {
         transport,
         variant,
         size: work.size,
         many: Some(work.connections),
+        ring_bytes: if own { ring_bytes(variant, work) } else { 0 },
+        waiting: waiting_of(transport, work),
+    }
+}
+
+/// Barewire's rings: the default where messages are small and few under way, else 64 KiB;
+/// for transactions never less than both ends can have under way, or both could wait for
+/// room.
+fn ring_bytes(variant: Variant, work: &Work) -> usize {
+    const DEFAULT: usize = 4096;
+    const LARGE: usize = 64 * 1024;
+    match work.test {
+        _ if variant == Variant::Stream8k => 8 * 1024,
+        Test::Stream => LARGE,
+        Test::Transactions => {
+            let under_way = work.outstanding as usize * 2 * REQUEST_BYTES;
+            (2 * under_way).next_power_of_two().max(DEFAULT)
+        }
+        Test::Rtt | Test::Wake if work.size <= 512 => DEFAULT,
+        Test::Rtt | Test::Wake => LARGE,
+    }
+}
+
+/// Barewire's way of waiting is a setting of its nodes.
+fn waiting_of(transport: Transport, work: &Work) -> Waiting {
+    match transport {
+        Transport::Barewire => work.waiting,
+        _ => Waiting::Polling,
     }
 }
 

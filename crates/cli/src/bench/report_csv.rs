@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::results::Row;
 
 /// The columns, in order.
-const COLUMNS: [&str; 22] = [
+const COLUMNS: [&str; 23] = [
     "test",
     "transport",
     "variant",
@@ -21,6 +21,7 @@ const COLUMNS: [&str; 22] = [
     "max",
     "samples",
     "samples_dropped",
+    "disturbed",
     "band",
     "band_ns",
     "limit",

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::environment::Environment;
 use super::error::{Error, Result};
+use super::half_peak::HalfPeak;
 use super::results::Row;
 
 /// Everything that a run found.
@@ -13,6 +14,8 @@ pub struct Report {
     pub environment: Environment,
     /// What came out.
     pub results: Vec<Row>,
+    /// From which size on each transport reaches half of its best rate.
+    pub half_peaks: Vec<HalfPeak>,
 }
 
 impl Report {
@@ -60,6 +63,14 @@ pub mod tests {
         Report {
             environment,
             results: rows(&books, Vec::new(), false),
+            half_peaks: vec![HalfPeak {
+                transport: "pipe".into(),
+                variant: String::new(),
+                band: "A".into(),
+                peak: 1e10,
+                size_bytes: 128.4,
+                reached: true,
+            }],
         }
     }
 
@@ -70,7 +81,7 @@ pub mod tests {
         assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
         let top: Vec<&String> = value.as_object().unwrap().keys().collect();
-        assert_eq!(top, ["environment", "results"]);
+        assert_eq!(top, ["environment", "half_peaks", "results"]);
         for row in value["results"].as_array().unwrap() {
             for field in [
                 "test",

@@ -148,7 +148,11 @@ pub fn cells(row: &Row) -> [String; 12] {
             percent(row.cpu_client_percent),
             percent(row.cpu_server_percent)
         ),
-        format!("{}{dropped}", row.samples),
+        format!(
+            "{}{dropped}{}",
+            row.samples,
+            if row.disturbed { " disturbed" } else { "" }
+        ),
     ]
 }
 
@@ -183,6 +187,9 @@ pub fn table(report: &Report) -> String {
             }
             let _ = writeln!(text, "{}", out.trim_end());
         }
+        if title == super::report_table::title("stream", "") {
+            half_peaks(&mut text, report);
+        }
         text.push('\n');
     }
     let environment = &report.environment;
@@ -193,7 +200,8 @@ pub fn table(report: &Report) -> String {
     );
     let _ = writeln!(
         text,
-        "{} samples kept, {} dropped because the machine changed under them; {:.0} s",
+        "{} samples kept, {} dropped because the machine changed under them or ran \
+         other programs; {:.0} s",
         environment.samples_kept, environment.samples_dropped, environment.seconds
     );
     let _ = writeln!(
@@ -201,10 +209,34 @@ pub fn table(report: &Report) -> String {
         "Bands (one cache line there and back): A < 135 ns, B < 270, C < 600, D above. \
          Compare only within a band."
     );
+    if report.results.iter().any(|row| row.disturbed) {
+        let _ = writeln!(
+            text,
+            "Disturbed: other programs ran on these processors during all samples."
+        );
+    }
     for what in &environment.not_measured {
         let _ = writeln!(text, "Not measured: {what}");
     }
     text
+}
+
+/// From which size on each way reaches half of its best rate.
+fn half_peaks(text: &mut String, report: &Report) {
+    if report.half_peaks.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "\n  Half of its best rate from this size on:");
+    for half in &report.half_peaks {
+        let peak = prefixed(half.peak);
+        let _ = writeln!(
+            text,
+            "    {:<20} {:>9}  of {peak}B/s, band {}",
+            half.who(),
+            half.size(),
+            half.band
+        );
+    }
 }
 
 #[cfg(test)]

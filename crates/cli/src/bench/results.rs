@@ -54,8 +54,11 @@ pub struct Row {
     pub cpu_client_percent: Option<f64>,
     /// Processor time of the server process.
     pub cpu_server_percent: Option<f64>,
-    /// Samples dropped because their probes disagreed.
+    /// Samples dropped: their probes disagreed, or other programs ran on the processors.
     pub samples_dropped: u64,
+    /// Other programs ran on the processors during all samples; these are the figures
+    /// all the same.
+    pub disturbed: bool,
 }
 
 impl Row {
@@ -88,6 +91,8 @@ struct BandBook {
 #[derive(Debug, Default)]
 pub struct CaseBook {
     bands: BTreeMap<Band, Box<BandBook>>,
+    /// Samples in which other programs took a processor away: used if there are no others.
+    disturbed: BTreeMap<Band, Box<BandBook>>,
     dropped: u64,
 }
 
@@ -98,13 +103,17 @@ impl CaseBook {
         let (before, after) = sample.probes_ns;
         match judge(before, after) {
             Verdict::Keep(band, probe) if sound => {
-                let book = self.bands.entry(band).or_default();
+                let bands = match sample.disturbed {
+                    true => &mut self.disturbed,
+                    false => &mut self.bands,
+                };
+                let book = bands.entry(band).or_default();
                 book.per_operation_ns.push(sample.per_operation_ns);
                 book.probes_ns.push(probe);
                 book.cpu_client.push(sample.cpu_percent.0);
                 book.cpu_server.push(sample.cpu_percent.1);
                 record(&mut book.times);
-                true
+                !sample.disturbed
             }
             _ => {
                 self.dropped += 1;
@@ -116,17 +125,30 @@ impl CaseBook {
     /// Adds the samples of the same case from elsewhere.
     pub fn absorb(&mut self, other: CaseBook) {
         self.dropped += other.dropped;
-        for (band, more) in other.bands {
-            let book = self.bands.entry(band).or_default();
-            book.per_operation_ns.extend(more.per_operation_ns);
-            book.probes_ns.extend(more.probes_ns);
-            book.cpu_client.extend(more.cpu_client);
-            book.cpu_server.extend(more.cpu_server);
-            book.times.absorb(&more.times);
+        for (mine, others) in [
+            (&mut self.bands, other.bands),
+            (&mut self.disturbed, other.disturbed),
+        ] {
+            for (band, more) in others {
+                let book = mine.entry(band).or_default();
+                book.per_operation_ns.extend(more.per_operation_ns);
+                book.probes_ns.extend(more.probes_ns);
+                book.cpu_client.extend(more.cpu_client);
+                book.cpu_server.extend(more.cpu_server);
+                book.times.absorb(&more.times);
+            }
         }
     }
 
-    /// How many samples the best covered band has.
+    /// The samples that count.
+    fn counted(&self) -> &BTreeMap<Band, Box<BandBook>> {
+        match self.bands.is_empty() {
+            true => &self.disturbed,
+            false => &self.bands,
+        }
+    }
+
+    /// How many undisturbed samples the best covered band has.
     pub fn best_coverage(&self) -> usize {
         self.bands
             .values()
@@ -137,13 +159,12 @@ impl CaseBook {
 
     /// How many samples were kept.
     pub fn kept(&self) -> u64 {
-        let kept = |book: &BandBook| book.per_operation_ns.len() as u64;
-        self.bands.values().map(|book| kept(book)).sum()
+        count(self.counted())
     }
 
     /// How many samples were dropped.
     pub fn dropped(&self) -> u64 {
-        self.dropped
+        self.dropped + count(&self.bands) + count(&self.disturbed) - self.kept()
     }
 
     /// A row for each band that has samples.
@@ -153,7 +174,7 @@ impl CaseBook {
     }
 
     fn row(&self, case: &Case, band: Band) -> Option<Row> {
-        let book = self.bands.get(&band)?;
+        let book = self.counted().get(&band)?;
         let test = case.work.test;
         let bytes = case.work.size as f64;
         let figure = |ns: f64| {
@@ -194,9 +215,15 @@ impl CaseBook {
             }),
             cpu_client_percent: mean(&book.cpu_client).map(rounded),
             cpu_server_percent: mean(&book.cpu_server).map(rounded),
-            samples_dropped: self.dropped,
+            samples_dropped: self.dropped(),
+            disturbed: self.bands.is_empty(),
         })
     }
+}
+
+fn count(bands: &BTreeMap<Band, Box<BandBook>>) -> u64 {
+    let samples = |book: &BandBook| book.per_operation_ns.len() as u64;
+    bands.values().map(|book| samples(book)).sum()
 }
 
 /// Every case with its samples.
@@ -327,6 +354,7 @@ pub mod tests {
             probes_ns: (before, after),
             stretches_ps: None,
             cpu_percent: (100.0, 50.0),
+            disturbed: false,
         }
     }
 
@@ -403,6 +431,24 @@ pub mod tests {
         assert!(book.enter(&sample(1.0, 100.0, 101.0), |_| {}));
         assert_eq!(book.dropped(), 2);
         assert_eq!(book.best_coverage(), 1);
+    }
+
+    #[test]
+    fn disturbed_samples_count_only_where_there_are_no_others() {
+        let disturbed = |ns| Sample {
+            disturbed: true,
+            ..sample(ns, 100.0, 100.0)
+        };
+        let case = case(Test::Rtt, Transport::Tcp, Variant::Plain);
+        let mut book = CaseBook::default();
+        assert!(!book.enter(&disturbed(9.0), |_| {}));
+        let rows = book.rows(&case);
+        assert_eq!((rows[0].median, rows[0].disturbed), (9.0, true));
+        assert_eq!((book.kept(), book.dropped()), (1, 0));
+        assert!(book.enter(&sample(1.0, 100.0, 100.0), |_| {}));
+        let rows = book.rows(&case);
+        assert_eq!((rows[0].median, rows[0].disturbed), (1.0, false));
+        assert_eq!((book.kept(), book.dropped()), (1, 1));
     }
 
     #[test]

@@ -104,11 +104,11 @@ fn fabric_field(output: &str) -> Option<f64> {
     (value > 0.0).then_some(value)
 }
 
-/// The numbers of the limit's channels that are open beside a rival start here.
+/// The numbers of the channels that are open beside a rival start here.
 const FIRST_CHANNEL: usize = 1_000_000;
 
-/// The limit's cases of a size, with books for the samples taken between runs of a rival:
-/// without them the rival might have no limit in its own band.
+/// The cases of the limit and of barewire of a size, with books for the samples taken
+/// between runs of a rival: without them there might be nothing to compare in its own band.
 struct Beside<'a>(Books<'a>);
 
 impl<'a> Beside<'a> {
@@ -116,7 +116,7 @@ impl<'a> Beside<'a> {
         let mut books: Books<'a> = Vec::new();
         for phase in &plan.phases {
             for case in &phase.cases {
-                let fits = case.transport == Transport::Limit
+                let fits = matches!(case.transport, Transport::Limit | Transport::Barewire)
                     && (case.work.test == test && case.work.size == size)
                     && case.work.waiting == Waiting::Polling
                     && case.variant != Variant::PingPong;
@@ -203,6 +203,7 @@ pub fn measure<'a>(
                             probes_ns: (before, after),
                             stretches_ps: None,
                             cpu_percent: (100.0, 100.0),
+                            disturbed: false,
                         };
                         book.enter(&sample, |_| {});
                     }

@@ -9,7 +9,6 @@ use super::child::Session;
 use super::error::Result;
 use super::plan::{Case, ChannelSpec, Phase, Plan, Transport};
 use super::results::{Books, CaseBook};
-use super::transport;
 
 /// Fewer samples than this in the best covered band, and more are taken.
 const TOO_FEW: usize = 3;
@@ -69,7 +68,7 @@ pub fn run<'a>(
         }
     }
     for (case, book) in &books {
-        if book.best_coverage() == 0 {
+        if book.kept() == 0 {
             not_measured.push(format!(
                 "{case}: the probes disagreed around all {} samples",
                 book.dropped()
@@ -101,15 +100,9 @@ impl<'a> PhaseRun<'a, '_> {
     fn open(&mut self, not_measured: &mut Vec<String>) -> Result<Vec<bool>> {
         let mut usable = Vec::with_capacity(self.phase.channels.len());
         for (id, spec) in self.phase.channels.iter().enumerate() {
-            let unavailable = transport::unavailable(spec);
-            let about = match &unavailable {
-                Some(_) if spec.transport == Transport::Barewire => "barewire".to_owned(),
-                Some(_) => format!("{} {}", spec.transport.name(), spec.variant.name()),
-                None => name(spec),
-            };
-            let obstacle = unavailable.or_else(|| self.too_many_descriptors(spec));
+            let obstacle = self.too_many_descriptors(spec);
             if let Some(why) = &obstacle {
-                let about = format!("{}: {why}", about.trim_end());
+                let about = format!("{}: {why}", name(spec));
                 if !not_measured.contains(&about) {
                     not_measured.push(about);
                 }

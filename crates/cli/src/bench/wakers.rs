@@ -1,7 +1,7 @@
 //! The kernel's two ways to wake a process, bare: both sides sleep in turn.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use barewire_shm::bare::Line;
@@ -81,12 +81,6 @@ impl Channel for EventPair {
     }
 }
 
-/// The word of a line on which a futex can sleep: `None` as long as `barewire_shm` offers
-/// no 32-bit words.
-pub fn futex_word(_line: &Line) -> Option<&AtomicU32> {
-    None
-}
-
 /// A futex each way, a line for each.
 #[derive(Debug)]
 pub struct FutexPair {
@@ -116,10 +110,6 @@ impl FutexPair {
     }
 }
 
-fn no_word() -> Error {
-    Error::Transport("no futex word in shared memory".into())
-}
-
 impl Channel for FutexPair {
     const BYTES_PER_LOOK: usize = 0;
 
@@ -129,7 +119,7 @@ impl Channel for FutexPair {
 
     #[inline(always)]
     fn send(&mut self, message: &[u8]) -> Result<()> {
-        let word = futex_word(&self.out).ok_or_else(no_word)?;
+        let word = self.out.futex_word();
         self.sent = self.sent.wrapping_add(2);
         let mark = u32::from(message[message.len() - 1] == LAST);
         // Release pairs with the Acquire of `recv_exact` in the other process.
@@ -140,7 +130,7 @@ impl Channel for FutexPair {
 
     #[inline(always)]
     fn recv_exact(&mut self, message: &mut [u8]) -> Result<()> {
-        let word = futex_word(&self.into).ok_or_else(no_word)?;
+        let word = self.into.futex_word();
         self.received = self.received.wrapping_add(2);
         loop {
             // Acquire pairs with the Release of `send` in the other process.

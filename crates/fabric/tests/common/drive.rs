@@ -12,7 +12,8 @@
 use std::mem::discriminant;
 
 use barewire_fabric::frame::{
-    CONTROL_BYTES, CREDIT, Kind, LINE_BYTES, RING_BYTES_MIN, STATE, STATE_DEAF, lines_for, pack,
+    CONTROL_BYTES, CREDIT, HEADER_BYTES, Kind, LINE_BYTES, RING_BYTES_MIN, STATE, STATE_DEAF,
+    lines_for, pack,
 };
 use barewire_fabric::queue::Next;
 use barewire_fabric::{
@@ -161,7 +162,10 @@ impl Peer {
             1 | 2 => {
                 let kind = kinds[usize::from(script.byte() & 3)];
                 let len = script.length(ring_bytes) & 0xffff_ffff;
-                self.spoil(self.line(tail), pack(kind, len as usize, tail));
+                self.spoil(
+                    self.line(tail),
+                    pack(kind, HEADER_BYTES, len as usize, tail),
+                );
             }
             3 => {
                 let value = script.word() & 0xffff_ffff_0000_0000 | tail << 8 & 0xffff_ff00;
@@ -171,7 +175,10 @@ impl Peer {
             4 => {
                 let off = u64::from(script.byte()).wrapping_sub(128);
                 let position = tail.wrapping_add(off.wrapping_mul(self.lines / 2));
-                self.spoil(self.line(tail), pack(Kind::Whole, 8, position));
+                self.spoil(
+                    self.line(tail),
+                    pack(Kind::Whole, HEADER_BYTES, 8, position),
+                );
             }
             5 => {
                 let word = 1 + usize::from(script.byte() & 31);
@@ -182,10 +189,13 @@ impl Peer {
             6 => {
                 let left = self.lines - tail % self.lines;
                 let len = left as usize * LINE_BYTES - 8;
-                self.spoil(self.line(tail), pack(Kind::Skip, len, tail));
+                self.spoil(self.line(tail), pack(Kind::Skip, HEADER_BYTES, len, tail));
                 let kind = kinds[usize::from(script.byte() & 3)];
                 let len = script.length(ring_bytes) as usize & 0xffff;
-                self.spoil(self.line(tail + left), pack(kind, len, tail + left));
+                self.spoil(
+                    self.line(tail + left),
+                    pack(kind, HEADER_BYTES, len, tail + left),
+                );
             }
             7 => {
                 // Many frames that are nearly right, small ones and empty ones above all.
@@ -193,8 +203,8 @@ impl Peer {
                 for _ in 0..script.byte() & 31 {
                     let kind = kinds[usize::from(script.byte() & 3) % 3];
                     let len = usize::from(script.byte() & 63) * usize::from(script.byte() & 3);
-                    self.spoil(self.line(position), pack(kind, len, position));
-                    position += lines_for(len);
+                    self.spoil(self.line(position), pack(kind, HEADER_BYTES, len, position));
+                    position += lines_for(HEADER_BYTES, len);
                 }
             }
             _ => self.spoil(self.line(tail), 0),

@@ -155,7 +155,7 @@ impl Fences for FullFences {
 /// where they are too short to differ. Every ninth is all zero, every tenth full of words
 /// that look like headers for lines near `line`.
 pub fn content(number: u64, len: usize, line: u64) -> Vec<u8> {
-    use barewire_fabric::frame::{Kind, pack};
+    use barewire_fabric::frame::{HEADER_BYTES, Kind, pack};
     if number % 9 == 8 {
         return vec![0; len];
     }
@@ -166,7 +166,7 @@ pub fn content(number: u64, len: usize, line: u64) -> Vec<u8> {
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(number | 1);
         let word = match number % 10 {
-            9 => pack(Kind::Whole, 8, line + index as u64 / 8),
+            9 => pack(Kind::Whole, HEADER_BYTES, 8, line + index as u64 / 8),
             _ => state ^ (state >> 29),
         };
         chunk.copy_from_slice(&word.to_ne_bytes()[..chunk.len()]);

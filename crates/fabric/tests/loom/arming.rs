@@ -85,7 +85,7 @@ impl Arming {
     fn sender_waits(self) {
         let (mut sender, mut receiver, there, _) = wired();
         for _ in 0..3 {
-            assert_eq!(sender.send_frame(&[0; 248]), Ok(true));
+            assert_eq!(sender.send_frame(&[0; 192]), Ok(true));
         }
         let thread = thread::spawn(move || {
             let mut bells = 0;
@@ -98,19 +98,19 @@ impl Arming {
             }
             bells
         });
-        let mut waits = !sender.send_frame(&[0; 248]).unwrap();
+        let mut waits = !sender.send_frame(&[0; 192]).unwrap();
         if waits {
             waits = if self.stores_first {
-                !(sender.ring().arm(&self.barrier, 248).unwrap() && self.looks_again)
+                !(sender.ring().arm(&self.barrier, 192).unwrap() && self.looks_again)
             } else {
                 self.barrier.heavy();
-                let room = sender.ring().reserve(248).unwrap().is_some();
+                let room = sender.ring().reserve(192).unwrap().is_some();
                 there.write_u64(STARVED, 1);
                 !room
             };
             if !waits {
                 sender.ring().disarm();
-                assert_eq!(sender.send_frame(&[0; 248]), Ok(true));
+                assert_eq!(sender.send_frame(&[0; 192]), Ok(true));
             }
         }
         let bells = thread.join().unwrap();
@@ -224,13 +224,13 @@ fn the_end_is_rung_and_comes_last() {
 fn deaf(barrier: Barrier) {
     let (mut sender, mut receiver, _, back) = wired();
     for _ in 0..3 {
-        assert_eq!(sender.send_frame(&[0; 248]), Ok(true));
+        assert_eq!(sender.send_frame(&[0; 192]), Ok(true));
     }
     let thread = thread::spawn(move || {
         publish_state(&back, STATE_DEAF);
         receiver.ring().must_ring(&barrier)
     });
-    let goes_on = sender.ring().arm(&barrier, 248).unwrap();
+    let goes_on = sender.ring().arm(&barrier, 192).unwrap();
     let bell = thread.join().unwrap();
     assert!(goes_on || bell, "waits for a peer that went deaf");
 }
@@ -346,9 +346,9 @@ fn a_bit_makes_its_message_visible() {
             let message = message(&mut sender, 9, 8);
             assert_eq!(sender.send_frame(&message), Ok(true));
             assert!(sender.ring().must_ring(&Barrier::WHOLE));
-            ring(&*shared, 70);
+            ring(&*shared, 325);
         });
-        if Drain::default().next_source(&*page) == Some(70) {
+        if Drain::default().next_source(&*page) == Some(325) {
             assert!(there.read_u64(64) != 0);
             assert!(receive(&mut receiver, false).unwrap().is_some());
         }

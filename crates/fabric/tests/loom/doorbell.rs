@@ -8,7 +8,7 @@ use barewire_fabric::doorbell::{
 };
 use loom::thread;
 
-use crate::window::{LEAF_0, MID_0, Page, SLEEP, Stopping, TOP};
+use crate::window::{MID_0, Page, SLEEP, Stopping, TOP};
 use crate::{check, check_caught, check_within, fails};
 
 /// How a ringer rings: the real thing or a wrong version of it.
@@ -24,13 +24,11 @@ fn right_sleep(page: &Page, sequence: u64) -> bool {
     announce_sleep(page, sequence)
 }
 
-/// The words of a source of `mid[0]`, leaf 0 or 1, or of `mid[1]`, leaf 64.
+/// The words of a source of `mid[0]`, leaf 5 or 6, or of `mid[1]`, leaf 64.
 fn path(source: u32) -> (usize, u64, usize, u64, u64) {
     let leaf = (source >> 6) as usize;
-    let (leaf_word, mid_word) = match leaf {
-        0 | 1 => (LEAF_0 + leaf, MID_0),
-        _ => (66 + leaf, 8),
-    };
+    let leaf_word = 66 + leaf;
+    let mid_word = if leaf < 64 { MID_0 } else { 8 };
     let leaf_bit = 1 << (source & 63);
     (
         leaf_word,
@@ -130,7 +128,7 @@ impl Script {
         sleeping: right_sleep,
         settles: true,
         fences: true,
-        ringers: &[(5, ALL)],
+        ringers: &[(325, ALL)],
         last: ALL,
         rounds: 2,
     };
@@ -196,27 +194,42 @@ impl Script {
 
 #[test]
 fn one_ringer_is_heard() {
-    check(|| Script::ringers(&[(5, ALL)]).run());
+    check(|| Script::ringers(&[(325, ALL)]).run());
 }
 
 #[test]
 fn two_ringers_of_one_leaf_are_heard() {
-    check_within(BOUND, || Script::ringers(&[(5, ALL), (6, ALL)]).run());
+    check_within(BOUND, || Script::ringers(&[(325, ALL), (326, ALL)]).run());
 }
 
 #[test]
 fn two_ringers_of_one_bit_are_heard() {
-    check_within(BOUND, || Script::ringers(&[(5, ALL), (5, ALL)]).run());
+    check_within(BOUND, || Script::ringers(&[(325, ALL), (325, ALL)]).run());
+}
+
+/// Source 5 lies in a leaf that the owner looks at directly.
+#[test]
+fn direct_sources_are_heard() {
+    check(|| Script::ringers(&[(5, ALL)]).run());
+    check_within(BOUND, || Script::ringers(&[(5, ALL), (6, ALL)]).run());
+    check_within(BOUND, || Script::ringers(&[(5, ALL), (325, ALL)]).run());
+    check_within(BOUND, || Script::ringers(&[(325, ALL), (5, ALL)]).run());
+}
+
+#[test]
+fn a_stopped_direct_ringer_hides_nobody() {
+    beside_a_stopped_one(&[(5, ALL), (6, ALL)]);
+    beside_a_stopped_one(&[(325, ALL), (5, ALL)]);
 }
 
 #[test]
 fn two_ringers_of_two_leaves_are_heard() {
-    check_within(BOUND, || Script::ringers(&[(5, ALL), (64, ALL)]).run());
+    check_within(BOUND, || Script::ringers(&[(325, ALL), (384, ALL)]).run());
 }
 
 #[test]
 fn two_ringers_of_two_mids_are_heard() {
-    check_within(BOUND, || Script::ringers(&[(5, ALL), (4096, ALL)]).run());
+    check_within(BOUND, || Script::ringers(&[(325, ALL), (4096, ALL)]).run());
 }
 
 /// A ringer that stops at any access, next to one that does not.
@@ -234,17 +247,17 @@ fn beside_a_stopped_one(other: &'static [(u32, u32)]) {
 
 #[test]
 fn a_stopped_ringer_of_the_same_leaf_hides_nobody() {
-    beside_a_stopped_one(&[(5, ALL), (6, ALL)]);
+    beside_a_stopped_one(&[(325, ALL), (326, ALL)]);
 }
 
 #[test]
 fn a_stopped_ringer_of_another_leaf_hides_nobody() {
-    beside_a_stopped_one(&[(5, ALL), (64, ALL)]);
+    beside_a_stopped_one(&[(325, ALL), (384, ALL)]);
 }
 
 #[test]
 fn a_stopped_ringer_of_another_mid_hides_nobody() {
-    beside_a_stopped_one(&[(5, ALL), (4096, ALL)]);
+    beside_a_stopped_one(&[(325, ALL), (4096, ALL)]);
 }
 
 /// A ringer that stops anywhere, while the owner drains: when it is known to be dead and
@@ -260,10 +273,10 @@ fn a_dead_ringers_bit_is_swept_up() {
                     page: &shared,
                     left: Cell::new(accesses),
                 };
-                ring(&words, 5);
+                ring(&words, 325);
             });
             let shared = page.clone();
-            let other = thread::spawn(move || ring(&*shared, 6));
+            let other = thread::spawn(move || ring(&*shared, 326));
             let mut drain = Drain::default();
             let mut drained = Vec::new();
             while let Some(source) = drain.next_source(&*page) {
@@ -275,12 +288,12 @@ fn a_dead_ringers_bit_is_swept_up() {
             while let Some(source) = drain.next_source(&*page) {
                 drained.push(source);
             }
-            assert_eq!(accesses > 0, drained.contains(&5));
+            assert_eq!(accesses > 0, drained.contains(&325));
             other.join().unwrap();
             while let Some(source) = drain.next_source(&*page) {
                 drained.push(source);
             }
-            assert!(drained.contains(&6));
+            assert!(drained.contains(&326));
         });
     }
 }
@@ -303,7 +316,7 @@ fn trusting_anothers_climb_is_caught() {
             let script = Script {
                 ringing,
                 last: *last,
-                ..Script::ringers(&[(5, ALL), (6, ALL)])
+                ..Script::ringers(&[(325, ALL), (326, ALL)])
             };
             fails(move || script.run())
         });

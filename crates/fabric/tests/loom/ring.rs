@@ -1,7 +1,9 @@
 //! The ring and the message queue: what arrives is what was sent, whole and in order,
 //! whatever one side does while the other works, and wherever one of them stops.
 
-use barewire_fabric::frame::{HEADER_BYTES, Kind, LINE_BYTES, RING_BYTES_MIN, lines_for, pack};
+use barewire_fabric::frame::{
+    HEADER_BYTES, Kind, LINE_BYTES, RING_BYTES_MIN, lines_for, pack, payload_offset,
+};
 use barewire_fabric::queue::Next;
 use barewire_fabric::{
     MessageReceiver, MessageSender, RingReceiver, RingSender, SendProgress, Violation,
@@ -39,10 +41,14 @@ pub fn message(sender: &mut Sender, tag: u64, len: usize) -> Vec<u8> {
     let mut words = vec![0_u64; len / 8];
     let head = sender.ring().head_lines();
     let to_end = LINES - head % LINES;
-    let skip = if lines_for(len) > to_end { to_end } else { 0 };
-    for line in 1..lines_for(len) {
-        let word = (line as usize * LINE_BYTES - HEADER_BYTES) / 8;
-        words[word] = pack(Kind::Whole, 8, head + skip + line + LINES);
+    let skip = if lines_for(payload_offset(len), len) > to_end {
+        to_end
+    } else {
+        0
+    };
+    for line in 1..lines_for(payload_offset(len), len) {
+        let word = (line as usize * LINE_BYTES - payload_offset(len)) / 8;
+        words[word] = pack(Kind::Whole, HEADER_BYTES, 8, head + skip + line + LINES);
     }
     words[0] = tag;
     if let Some(last) = words.last_mut() {
@@ -78,7 +84,7 @@ pub fn receive(receiver: &mut Receiver, early: bool) -> Result<Option<Vec<u8>>, 
 pub fn advance(sender: &mut Sender, receiver: &mut Receiver, head: u64) {
     while sender.ring().head_lines() < head {
         let left = head - sender.ring().head_lines();
-        let len = if left >= 4 { 4 * LINE_BYTES - 8 } else { 8 };
+        let len = if left >= 4 { 3 * LINE_BYTES } else { 8 };
         let message = message(sender, 77, len);
         assert_eq!(sender.send_frame(&message), Ok(true));
         assert_eq!(receive(receiver, false), Ok(Some(message)));
@@ -118,7 +124,7 @@ impl Script {
     /// then two of them.
     const FULL: Script = Script {
         start: 16,
-        before: &[248, 248, 248, 120, 8],
+        before: &[192, 192, 192, 120, 8],
         sizes: &[8, 72, 8],
         looks: 3,
         ..Script::WRAP
@@ -261,8 +267,8 @@ fn credit_guards_the_payload(there: &Window, reader_out: &Window, writer_in: &Wi
     let mut sender = RingSender::new(there.clone(), writer_in.clone(), RING_BYTES_MIN);
     let mut receiver = RingReceiver::new(there.clone(), reader_out.clone(), RING_BYTES_MIN);
     for _ in 0..3 {
-        let slot = sender.reserve(248).unwrap().unwrap();
-        sender.publish(slot, Kind::Whole, 248);
+        let slot = sender.reserve(192).unwrap().unwrap();
+        sender.publish(slot, Kind::Whole, 192);
     }
     let (out, inn) = (reader_out.clone(), writer_in.clone());
     let thread = thread::spawn(move || {
@@ -270,9 +276,9 @@ fn credit_guards_the_payload(there: &Window, reader_out: &Window, writer_in: &Wi
         out.write_u64(UNUSED, 1);
         assert!(receiver.release(&frame));
     });
-    if let Some(slot) = sender.reserve(248).unwrap() {
+    if let Some(slot) = sender.reserve(192).unwrap() {
         assert_eq!(inn.read_u64(UNUSED), 1, "lines reused while they are read");
-        sender.publish(slot, Kind::Whole, 248);
+        sender.publish(slot, Kind::Whole, 192);
     }
     thread.join().unwrap();
 }
@@ -413,7 +419,7 @@ fn stalled_reader(reads: usize) {
     let thread = thread::spawn(move || {
         let mut sent = Vec::new();
         for tag in 1..10 {
-            let message = message(&mut sender, tag, 248);
+            let message = message(&mut sender, tag, 192);
             match sender.send_frame(&message).expect("honest credit") {
                 true => sent.push(message),
                 false => break,

@@ -232,15 +232,15 @@ pub const MID_0: usize = 2;
 pub const LEAF_0: usize = 3;
 
 impl Page {
-    /// A page of which the first words (top, sleep, `mid[0]`, leaves 0 and 1) and the path
-    /// to source 4096 (`mid[1]`, `leaf[64]`) exist.
+    /// A page of which the first words (top, sleep, `mid[0]`, the direct leaf 0), leaves 5
+    /// and 6 and the path to source 4096 (`mid[1]`, `leaf[64]`) exist.
     pub fn new() -> Page {
         Page::with(true, true)
     }
 
     /// The same; `settle` and `fence` may do nothing.
     pub fn with(settles: bool, fences: bool) -> Page {
-        let words = [TOP, SLEEP, MID_0, LEAF_0, LEAF_0 + 1, 8, 66 + 64];
+        let words = [TOP, SLEEP, MID_0, LEAF_0, 66 + 5, 66 + 6, 8, 66 + 64];
         Page {
             words: words.map(|index| (index, AtomicU64::new(0))).into(),
             settles,

@@ -19,7 +19,7 @@ use crate::bench::error::{Error, Result};
 use crate::bench::loops::{self, LAST, REQUEST_BYTES};
 use crate::bench::patience::Patience;
 use crate::bench::plan::{ChannelSpec, Test, Variant, Waiting, Work};
-use crate::bench::wakers::{EventPair, FutexPair, futex_word};
+use crate::bench::wakers::{EventPair, FutexPair};
 
 /// Which end of a channel this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -324,8 +324,8 @@ impl ManyServer for Rings {
     }
 }
 
-/// Both ends of a limit are alike; this gives each its loops.
-struct End<C>(C);
+/// Both ends of a channel are alike; this gives each its loops.
+pub struct End<C>(pub C);
 
 impl<C: Channel> ClientEnd for End<C> {
     fn measure(&mut self, work: &Work, context: &mut Context) -> Result<Measured> {
@@ -375,16 +375,6 @@ fn region_bytes(spec: &ChannelSpec) -> usize {
         }
         _ => 4096,
     }
-}
-
-/// Why a limit can not be measured.
-pub fn unavailable(spec: &ChannelSpec) -> Option<String> {
-    let has_word = || {
-        let line = Line::new(&Region::private(64), 0);
-        line.is_some_and(|line| futex_word(&line).is_some())
-    };
-    (spec.variant == Variant::Futex && !has_word())
-        .then(|| "there are no 32-bit words in shared memory yet".to_owned())
 }
 
 /// Makes the shared memory and opens the client's end.

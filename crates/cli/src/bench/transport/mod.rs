@@ -123,12 +123,3 @@ pub fn open_server(spec: &ChannelSpec, control: &Control) -> Result<Box<dyn Serv
         Transport::Barewire => barewire::open_server(spec, control),
     }
 }
-
-/// Why a transport can not be measured here; `None` if it can.
-pub fn unavailable(spec: &ChannelSpec) -> Option<String> {
-    match spec.transport {
-        Transport::Barewire => barewire::unavailable(),
-        Transport::Limit => limit::unavailable(spec),
-        _ => None,
-    }
-}

@@ -1,0 +1,285 @@
+//! `barewire stat`: the counters of one process's nodes, once or as rates.
+
+use std::time::{Duration, Instant};
+
+use barewire_shm::counters::{Counter, SlotCopy};
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use crate::bench::report_table::{bytes, prefixed};
+use crate::nodes::{self, NodeView, Result, age, in_columns, print};
+
+/// Show the counters of a process: its event queues and every connection
+#[derive(Clone, Debug, Args)]
+pub struct StatArgs {
+    /// The process
+    pub pid: i32,
+    /// As JSON: one object; with --watch, one per line
+    #[arg(long)]
+    pub json: bool,
+    /// Show rates per second, again and again, until the process ends
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub watch: Option<Duration>,
+    /// With --watch, stop after so many times
+    #[arg(long, value_name = "N", requires = "watch")]
+    pub count: Option<u64>,
+    /// Show only so many connections, the busiest first [default with --watch: 20]
+    #[arg(long, value_name = "N")]
+    pub top: Option<usize>,
+}
+
+fn seconds(text: &str) -> std::result::Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.01..=86_400.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("a number of seconds from 0.01 to 86400".to_owned()),
+    }
+}
+
+/// The counters of a connection, with their names.
+const COUNTERS: [(Counter, &str); 6] = [
+    (Counter::MessagesOut, "messages_out"),
+    (Counter::BytesOut, "bytes_out"),
+    (Counter::MessagesIn, "messages_in"),
+    (Counter::BytesIn, "bytes_in"),
+    (Counter::Full, "full"),
+    (Counter::Bells, "bells"),
+];
+
+/// One node at one time.
+struct Snapshot {
+    id: String,
+    age: Duration,
+    queue: Vec<(&'static str, u64)>,
+    connections: Vec<SlotCopy>,
+    at: Instant,
+}
+
+impl Snapshot {
+    fn take(node: &NodeView) -> Snapshot {
+        Snapshot {
+            id: node.id(),
+            age: node.age(),
+            queue: node.queue(),
+            connections: node.connections(),
+            at: Instant::now(),
+        }
+    }
+
+    /// What a connection has counted since an earlier snapshot; all of it if it is new.
+    fn since(&self, earlier: Option<&Snapshot>, connection: &SlotCopy) -> [u64; 6] {
+        let before = earlier.and_then(|earlier| {
+            let old = &earlier.connections;
+            let key = |old: &SlotCopy| old.connection;
+            let at = old.binary_search_by_key(&connection.connection, key).ok()?;
+            // Its number may have been given to another since.
+            let same = (old[at].peer_pid, &old[at].name) == (connection.peer_pid, &connection.name);
+            same.then_some(&old[at])
+        });
+        let before = before.map_or([0; 6], |old| old.counters);
+        std::array::from_fn(|i| connection.counters[i].saturating_sub(before[i]))
+    }
+}
+
+/// Shows them.
+pub fn run(args: &StatArgs) -> Result<()> {
+    let nodes = nodes::of_process(args.pid)?;
+    let Some(pause) = args.watch else {
+        let now: Vec<Snapshot> = nodes.iter().map(Snapshot::take).collect();
+        let most = args.top.unwrap_or(usize::MAX);
+        return print(&match args.json {
+            true => pretty(&object(&nodes[0], &now, &[], most))?,
+            false => text(&nodes[0], &now, &[], most),
+        });
+    };
+    let most = args.top.unwrap_or(20);
+    let mut before: Vec<Snapshot> = nodes.iter().map(Snapshot::take).collect();
+    let mut shown = 0;
+    while args.count.is_none_or(|count| shown < count) {
+        std::thread::sleep(pause);
+        // Nodes come and go; the process may be gone.
+        let nodes = match nodes::of_process(args.pid) {
+            Ok(nodes) => nodes,
+            Err(_) if shown > 0 => {
+                eprintln!("barewire: process {} has ended, or its nodes", args.pid);
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        let now: Vec<Snapshot> = nodes.iter().map(Snapshot::take).collect();
+        print(&match args.json {
+            true => object(&nodes[0], &now, &before, most).to_string() + "\n",
+            false => text(&nodes[0], &now, &before, most) + "\n",
+        })?;
+        before = now;
+        shown += 1;
+    }
+    Ok(())
+}
+
+fn pretty(value: &Value) -> Result<String> {
+    let text = serde_json::to_string_pretty(value).map_err(std::io::Error::from)?;
+    Ok(text + "\n")
+}
+
+/// The connections to show: the busiest, if not all.
+fn chosen<'a>(
+    now: &'a Snapshot,
+    earlier: Option<&Snapshot>,
+    most: usize,
+) -> Vec<(&'a SlotCopy, [u64; 6])> {
+    let mut connections: Vec<_> = now
+        .connections
+        .iter()
+        .map(|connection| (connection, now.since(earlier, connection)))
+        .collect();
+    if connections.len() > most {
+        let messages = |counted: &[u64; 6]| {
+            counted[Counter::MessagesOut as usize] + counted[Counter::MessagesIn as usize]
+        };
+        connections.sort_by_key(|(_, counted)| std::cmp::Reverse(messages(counted)));
+        connections.truncate(most);
+    }
+    connections
+}
+
+/// An earlier snapshot of the same node, and the seconds since.
+fn earlier<'a>(now: &Snapshot, before: &'a [Snapshot]) -> Option<(&'a Snapshot, f64)> {
+    let old = before.iter().find(|old| old.id == now.id)?;
+    Some((old, (now.at - old.at).as_secs_f64().max(1e-6)))
+}
+
+fn object(node: &NodeView, now: &[Snapshot], before: &[Snapshot], most: usize) -> Value {
+    let nodes: Vec<Value> = now
+        .iter()
+        .map(|snapshot| {
+            let old = earlier(snapshot, before);
+            let connections: Vec<Value> = chosen(snapshot, old.map(|(old, _)| old), most)
+                .into_iter()
+                .map(|(connection, counted)| {
+                    connection_object(connection, &counted, old.map(|(_, seconds)| seconds))
+                })
+                .collect();
+            let queue: Map<String, Value> = snapshot
+                .queue
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), json!(value)))
+                .collect();
+            let mut object = json!({
+                "node": snapshot.id,
+                "age_seconds": snapshot.age.as_secs_f64(),
+                "queue": queue,
+                "connections": connections,
+            });
+            if let Some((_, seconds)) = old {
+                object["interval_seconds"] = json!(seconds);
+            }
+            object
+        })
+        .collect();
+    json!({
+        "pid": node.found.pid,
+        "comm": node.found.comm,
+        "uid": node.found.uid,
+        "nodes": nodes,
+    })
+}
+
+fn connection_object(connection: &SlotCopy, counted: &[u64; 6], seconds: Option<f64>) -> Value {
+    let mut object = json!({
+        "number": connection.connection,
+        "name": connection.name,
+        "peer_pid": connection.peer_pid,
+        "peer_uid": connection.peer_uid,
+        "ring_bytes_out": connection.ring_bytes_out,
+        "ring_bytes_in": connection.ring_bytes_in,
+    });
+    for (counter, name) in COUNTERS {
+        object[name] = json!(connection.counters[counter as usize]);
+        if let Some(seconds) = seconds {
+            let rate = counted[counter as usize] as f64 / seconds;
+            object[format!("{name}_per_second")] = json!(rate);
+        }
+    }
+    object
+}
+
+fn text(node: &NodeView, now: &[Snapshot], before: &[Snapshot], most: usize) -> String {
+    let found = &node.found;
+    let mut out = format!(
+        "process {} ({}), user {}\n",
+        found.pid, found.comm, found.uid
+    );
+    for snapshot in now {
+        let old = earlier(snapshot, before);
+        let per = if old.is_some() { ", per second" } else { "" };
+        out += &format!(
+            "\nnode {:.8}, {} old{per}\n",
+            snapshot.id,
+            age(snapshot.age)
+        );
+        let queue: Vec<String> = snapshot
+            .queue
+            .iter()
+            .map(|(name, value)| {
+                let name = name.replace('_', " ");
+                // What is open now is no rate.
+                match old.filter(|_| name != "links" && name != "connections") {
+                    None => format!("{name} {value}"),
+                    Some((old, seconds)) => {
+                        let key = name.replace(' ', "_");
+                        let then = old.queue.iter().find(|(known, _)| *known == key);
+                        let then = then.map_or(0, |(_, value)| *value);
+                        let rate = value.saturating_sub(then) as f64 / seconds;
+                        format!("{name} {}", prefixed(rate))
+                    }
+                }
+            })
+            .collect();
+        out += &format!("  {}\n", queue.join(", "));
+        out += &connections_table(snapshot, old, most);
+    }
+    out
+}
+
+fn connections_table(now: &Snapshot, old: Option<(&Snapshot, f64)>, most: usize) -> String {
+    if now.connections.is_empty() {
+        return "  no connections\n".to_owned();
+    }
+    let heading = [
+        "number",
+        "name",
+        "peer",
+        "user",
+        "ring out",
+        "ring in",
+        "messages out",
+        "bytes out",
+        "messages in",
+        "bytes in",
+        "full",
+        "bells",
+    ];
+    let mut lines = vec![heading.map(str::to_owned).to_vec()];
+    let connections = chosen(now, old.map(|(old, _)| old), most);
+    let hidden = now.connections.len() - connections.len();
+    for (connection, counted) in connections {
+        let mut line = vec![
+            connection.connection.to_string(),
+            connection.name.clone(),
+            connection.peer_pid.to_string(),
+            connection.peer_uid.to_string(),
+            bytes(connection.ring_bytes_out.into()),
+            bytes(connection.ring_bytes_in.into()),
+        ];
+        line.extend(counted.iter().map(|&value| match old {
+            None => value.to_string(),
+            Some((_, seconds)) => prefixed(value as f64 / seconds),
+        }));
+        lines.push(line);
+    }
+    let mut out = in_columns(&lines, &[1], "  ");
+    if hidden > 0 {
+        out += &format!("  and {hidden} more connections\n");
+    }
+    out
+}
