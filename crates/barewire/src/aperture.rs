@@ -17,7 +17,6 @@ use crate::bulk::Job;
 use crate::connection::ConnectionShared;
 use crate::control::Message;
 use crate::error::{Error, Misconduct, Result};
-use crate::event::{ConnectionId, Event};
 use crate::link::Link;
 use crate::peer::fixed;
 use crate::shared::Shared;
@@ -149,6 +148,7 @@ impl ApertureShared {
 
     /// Cuts the peers off: what they store from now on is not seen, and they are told.
     fn withdraw(&self) -> Result<()> {
+        self.node.check_fork()?;
         let mut withdrawn = self
             .withdrawn
             .lock()
@@ -252,6 +252,10 @@ impl Aperture {
         cookie: u64,
     ) -> Result<()> {
         let aperture = &self.0;
+        // Its tripwires ring at its own node, whose links the peer knows.
+        if !Arc::ptr_eq(node, &aperture.node) {
+            return Err(Error::OtherNode);
+        }
         let withdrawn = aperture
             .withdrawn
             .lock()
@@ -264,7 +268,9 @@ impl Aperture {
             .granted_to
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        granted.push(uid);
+        if !granted.contains(&uid) {
+            granted.push(uid);
+        }
         drop(granted);
         let mut state = node.state();
         let (link, far) = state.route(connection.number).ok_or(Error::PeerGone)?;
@@ -572,7 +578,7 @@ impl RemoteAperture {
     }
 
     /// Copies `data` into the aperture at `offset` in the background. The end is reported
-    /// by [`Event::Completion`] with this cookie, which gives the buffer back.
+    /// by [`Event::Completion`](crate::Event::Completion) with this cookie, which gives the buffer back.
     ///
     /// # Errors
     /// [`Error::LimitReached`] if too many transfers are under way; [`Error::Access`] if
@@ -586,7 +592,7 @@ impl RemoteAperture {
     }
 
     /// Copies `len_bytes` at `offset` out of the aperture in the background. The end is
-    /// reported by [`Event::Completion`] with this cookie and the bytes.
+    /// reported by [`Event::Completion`](crate::Event::Completion) with this cookie and the bytes.
     ///
     /// # Errors
     /// As [`RemoteAperture::bulk_put`].
@@ -685,12 +691,9 @@ impl State {
         else {
             return Err(Misconduct::Control("not a grant"));
         };
-        let ours = self.connections.get(connection as usize);
-        if ours.is_none_or(|entry| entry.link != index) {
-            return Err(Misconduct::Control(
-                "grants on a connection that is not its own",
-            ));
-        }
+        let Some(serial) = self.standing(index, connection)? else {
+            return Ok(());
+        };
         let peer = &mut self.peers[index];
         let max = shared.config.granted_apertures_max as usize;
         if peer.granted.0.len() >= max {
@@ -714,11 +717,12 @@ impl State {
         let at = (index, peer.generation);
         let remote = import(shared, link, at, aperture, config, fds)?;
         peer.granted.0.insert(aperture, Arc::clone(&remote.flags));
-        self.push(Pending::Plain(Event::Granted {
-            connection: ConnectionId(connection),
+        self.push(Pending::Granted {
+            number: connection,
+            serial,
             cookie,
             aperture: RemoteAperture(remote),
-        }));
+        });
         Ok(())
     }
 }

@@ -45,6 +45,9 @@ pub struct NodeConfig {
     pub connections_max: u32,
     /// Most apertures that one peer may have granted to this node at a time.
     pub granted_apertures_max: u32,
+    /// Most links, that is nodes, that all processes of one other user may have with this
+    /// node at a time. For its own user there is no limit.
+    pub foreign_links_max: u32,
     /// Bulk transfers that may be outstanding.
     pub bulk_max: u32,
     /// Connection requests of one listener that may wait to be accepted.
@@ -62,6 +65,7 @@ impl Default for NodeConfig {
             message_bytes_max: 16 << 20,
             connections_max: 131_072,
             granted_apertures_max: 1024,
+            foreign_links_max: 128,
             bulk_max: 64,
             backlog_max: 1024,
             capture: None,

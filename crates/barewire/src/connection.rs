@@ -1,5 +1,7 @@
 //! Connections: messages both ways, with everything for blocking and non-blocking use.
 
+use std::cell::Cell;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -46,6 +48,10 @@ pub(crate) struct ConnectionShared {
 impl ConnectionShared {
     /// Tells the peer something that stays true: it is to be rung for it.
     pub fn say(&self, bits: u64) {
+        // A forked child has no say.
+        if self.link.check_fork().is_err() {
+            return;
+        }
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         if *said | bits != *said {
             *said |= bits;
@@ -125,6 +131,7 @@ impl ConnectionShared {
 pub struct Connection {
     pub(crate) sender: Sender,
     receiver: Receiver,
+    _not_sync: PhantomData<Cell<()>>,
 }
 
 impl Connection {
@@ -170,6 +177,7 @@ impl Connection {
                 RxSide::new(Arc::clone(node), common, counters),
                 MessageReceiver::new(inn, node.config.message_bytes_max),
             ),
+            _not_sync: PhantomData,
         }
     }
 
@@ -284,7 +292,9 @@ impl Connection {
     /// with this cookie. The rights are those of the aperture.
     ///
     /// # Errors
-    /// [`Error::Access`] if the aperture has been revoked; why the connection is down.
+    /// [`Error::Access`] if the aperture has been revoked; [`Error::OtherNode`] if it is
+    /// none of this connection's node; [`Error::LimitReached`] if the peer has it already;
+    /// why the connection is down.
     pub fn grant(&self, aperture: &Aperture, cookie: u64) -> Result<()> {
         self.sender.side.check()?;
         aperture.grant(&self.sender.side.node, &self.sender.side.common, cookie)

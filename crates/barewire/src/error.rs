@@ -151,6 +151,9 @@ pub enum Error {
     /// The process was forked: the child can not use its parent's connections.
     #[error("made before fork(): a child process needs a node of its own")]
     Forked,
+    /// An aperture of one node was to be granted on a connection of another.
+    #[error("the aperture and the connection belong to different nodes of this process")]
+    OtherNode,
     /// An access to an aperture was refused.
     #[error("{0}")]
     Access(#[from] AccessError),
@@ -183,6 +186,7 @@ impl Error {
             | Error::BufferTooSmall { .. }
             | Error::Closed
             | Error::Forked
+            | Error::OtherNode
             | Error::Arm(_)
             | Error::Access(
                 AccessError::OutOfRange { .. }

@@ -242,6 +242,8 @@ impl RxSide {
             if queue.maybe_ready() {
                 return Ok(true);
             }
+            // An end is told once as well, and not in every poll.
+            self.common.set_taking(false);
             let cut_off = queue.cut_off() && ended == Error::Finished;
             return Err(if cut_off { Error::PeerGone } else { ended });
         }
@@ -274,11 +276,12 @@ impl RxSide {
             .or_else(|| self.failed.clone())
     }
 
-    /// The breach of the protocol that ended this half, if one did.
+    /// The breach of the protocol that ended this half, if one did; in a forked child,
+    /// that what is there is not for it.
     #[inline]
     pub fn check_failed(&self) -> Result<()> {
         match &self.failed {
-            None => Ok(()),
+            None => self.common.link.check_fork(),
             Some(error) => Err(error.clone()),
         }
     }
@@ -335,6 +338,7 @@ impl RxSide {
         self.node.counters.add(QueueCounter::Violations, 1);
         let error = Error::from(violation);
         self.failed = Some(error.clone());
+        self.common.set_taking(false);
         self.common.say(FINISHED | DEAF);
         error
     }

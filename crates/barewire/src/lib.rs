@@ -1,5 +1,604 @@
 //! A user-level network: programs on one Linux host talk through shared memory, without
 //! the kernel on the data path.
+//!
+//! Each side owns the memory it reads from. Whoever has something to tell it stores it
+//! there: *stores go remote, loads stay local*. A message is a few stores by the sender and
+//! a few loads by the receiver. The kernel is asked for memory and for names, and to wake
+//! who sleeps.
+//!
+//! This page is a guided tour. All code in it is compiled and run.
+//!
+//! 1. [When to use it, and when not](#when-to-use-it-and-when-not)
+//! 2. [First program](#first-program)
+//! 3. [Messages](#messages)
+//! 4. [Byte streams](#byte-streams)
+//! 5. [The event queue: many connections](#the-event-queue-many-connections)
+//! 6. [Waiting in your own loop](#waiting-in-your-own-loop)
+//! 7. [Apertures and tripwires](#apertures-and-tripwires)
+//! 8. [A remote counter](#a-remote-counter)
+//! 9. [Bulk transfers](#bulk-transfers)
+//! 10. [Out of band](#out-of-band)
+//! 11. [Errors, and whose fault they are](#errors-and-whose-fault-they-are)
+//! 12. [Threads](#threads)
+//! 13. [Life and death](#life-and-death)
+//! 14. [Limits and memory](#limits-and-memory)
+//! 15. [Security](#security)
+//!
+//! # When to use it, and when not
+//!
+//! Use it between processes of one host that exchange many messages, or that wait for each
+//! other: a broker and its workers, a cache and its clients, a trading gateway, stages of a
+//! pipeline. It replaces Unix sockets and TCP over loopback.
+//!
+//! Do not use it
+//!
+//! - between hosts: a name is known on one host, in one network namespace;
+//! - within one process: a channel is simpler (it works all the same, and this page does so);
+//! - if messages are rare: then nothing is gained over a Unix socket;
+//! - if something must outlive the processes: nothing does. When the last of them ends, the
+//!   memory is gone, and no file is left behind.
+//!
+//! # First program
+//!
+//! A [`Node`] is a place on the network: an event queue, the names it listens to, and its
+//! links to other nodes. A process has one, or one per thread. Here are two threads; two
+//! processes are the same program cut in two (`examples/echo.rs`).
+//!
+//! ```
+//! use barewire::{Error, Node};
+//! use std::thread;
+//!
+//! # fn main() -> barewire::Result<()> {
+//! let name = format!("tour-echo-{}", std::process::id());
+//!
+//! let server = {
+//!     let node = Node::new()?;
+//!     let listener = node.listen(&name)?;
+//!     thread::spawn(move || -> barewire::Result<()> {
+//!         let mut connection = node.next_request(None)?.accept()?;
+//!         drop(listener); // gives the name up; connections stay
+//!         let mut buffer = [0; 256];
+//!         loop {
+//!             match connection.recv(&mut buffer) {
+//!                 Ok(len) => connection.send(&buffer[..len])?,
+//!                 Err(Error::Finished) => return Ok(()),
+//!                 Err(error) => return Err(error),
+//!             }
+//!         }
+//!     })
+//! };
+//!
+//! let node = Node::new()?;
+//! let mut connection = node.connect(&name)?;
+//! connection.send(b"hello")?;
+//! let mut buffer = [0; 256];
+//! let len = connection.recv(&mut buffer)?;
+//! assert_eq!(&buffer[..len], b"hello");
+//! drop(connection); // closes it: the server receives Error::Finished
+//! # server.join().unwrap()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Node::connect`] waits up to five seconds, also for the name to appear, so the two sides
+//! may be started in any order. A name belongs to a user: yours can not be taken by somebody
+//! else ([Security](#security)).
+//!
+//! # Messages
+//!
+//! A message arrives whole, once, and in the order sent. It may have any length up to the
+//! *receiver's* limit, [`NodeConfig::message_bytes_max`] (16 MiB unless you say otherwise).
+//! One that is longer than a quarter of the receiver's ring travels in pieces and is put
+//! together again.
+//!
+//! | you want | call |
+//! |---|---|
+//! | to wait | [`Connection::send`], [`Connection::recv`] |
+//! | not to wait | [`Connection::try_send`], [`Connection::try_recv`] |
+//! | to wait for a while | [`Sender::send_timeout`], [`Receiver::recv_timeout`] |
+//! | any length, without knowing it | [`Receiver::recv_vec`] |
+//! | many small ones at once | [`Sender::send_batch`], [`Receiver::recv_batch`] |
+//! | no copy of your own | [`Sender::reserve`], [`Receiver::peek`] |
+//!
+//! When the receiver's memory is full, `try_send` returns `false` and `send` waits: the
+//! receiver returns *credit* as it takes messages. Nothing is ever thrown away.
+//!
+//! ```
+//! # use barewire::{Connection, Node};
+//! # use std::{thread, time::Duration};
+//! # fn pair(name: &str) -> barewire::Result<[(Node, Connection); 2]> {
+//! #     let name = format!("tour-{name}-{}", std::process::id());
+//! #     let (server, client) = (Node::new()?, Node::new()?);
+//! #     let _listener = server.listen(&name)?;
+//! #     let opening = thread::spawn(move || client.connect(&name).map(|c| (client, c)));
+//! #     let accepted = server.next_request(None)?.accept()?;
+//! #     Ok([(server, accepted), opening.join().unwrap()?])
+//! # }
+//! # fn main() -> barewire::Result<()> {
+//! # let [(_a, mut alice), (_b, mut bob)] = pair("messages")?;
+//! // Several messages, one doorbell.
+//! let sent = alice.sender().send_batch(&["one", "two", "three"])?;
+//! assert_eq!(sent, 3); // fewer if there is no room for all
+//!
+//! let mut got = Vec::new();
+//! bob.receiver().recv_batch(16, |message| got.push(message.to_vec()))?;
+//! assert_eq!(got, [b"one".to_vec(), b"two".to_vec(), b"three".to_vec()]);
+//!
+//! // Built where the receiver reads it: no copy on the way out.
+//! if let Some(mut room) = alice.sender().reserve(100)? {
+//!     room.write(0, b"in ");
+//!     room.write(3, b"place");
+//!     room.commit(8);
+//! }
+//! // Looked at before it is taken: it stays the next until it is released.
+//! let message = bob.receiver().peek()?.expect("a message");
+//! let mut bytes = [0; 5];
+//! message.read(3, &mut bytes);
+//! assert_eq!(&bytes, b"place");
+//! message.release();
+//!
+//! // Any length, into a vector.
+//! let long = vec![7; 100_000];
+//! let sender = thread::spawn(move || alice.send(&long).map(|()| alice));
+//! let mut message = Vec::new();
+//! assert!(bob.receiver().recv_vec(&mut message, Some(Duration::from_secs(5)))?);
+//! assert_eq!(message.len(), 100_000);
+//! # drop(sender.join().unwrap()?);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A [`Message`] that is looked at in place can be copied from, but not borrowed: a hostile
+//! sender may change it at any time.
+//!
+//! # Byte streams
+//!
+//! [`Connection::into_stream`] turns a connection into a [`Stream`], which is
+//! [`std::io::Read`] and [`std::io::Write`]. Do it on both sides before anything is sent. A
+//! write is visible at once; there is nothing to flush. Reading gives 0 bytes at the end.
+//!
+//! ```
+//! # use barewire::{Connection, Node};
+//! # use std::thread;
+//! # fn pair(name: &str) -> barewire::Result<[(Node, Connection); 2]> {
+//! #     let name = format!("tour-{name}-{}", std::process::id());
+//! #     let (server, client) = (Node::new()?, Node::new()?);
+//! #     let _listener = server.listen(&name)?;
+//! #     let opening = thread::spawn(move || client.connect(&name).map(|c| (client, c)));
+//! #     let accepted = server.next_request(None)?.accept()?;
+//! #     Ok([(server, accepted), opening.join().unwrap()?])
+//! # }
+//! use std::io::{Read, Write};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let [(_a, alice), (_b, bob)] = pair("streams")?;
+//! let mut stream = bob.into_stream();
+//! let server = thread::spawn(move || -> std::io::Result<usize> {
+//!     let mut request = String::new();
+//!     stream.read_to_string(&mut request)?; // to the end of what alice writes
+//!     stream.write_all(request.to_uppercase().as_bytes())?;
+//!     Ok(request.len())
+//! });
+//!
+//! let mut stream = alice.into_stream();
+//! stream.write_all(b"quite a lot of text")?;
+//! stream.finish(); // nothing more from here; reading goes on
+//! let mut answer = String::new();
+//! stream.read_to_string(&mut answer)?;
+//! assert_eq!(answer, "QUITE A LOT OF TEXT");
+//! # assert_eq!(server.join().unwrap()?, 19);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A bulk stream wants a larger ring than the default of 4 KiB: 64 KiB and more, with
+//! [`NodeConfig::ring_bytes`], [`ConnectOptions::ring_bytes`] or
+//! [`Request::accept_with_ring`]. Each side chooses the ring that *it* receives from.
+//!
+//! # The event queue: many connections
+//!
+//! One thread serves thousands of connections by waiting for [`Event`]s.
+//!
+//! ```
+//! use barewire::{Connection, Event, Node};
+//! use std::thread;
+//!
+//! # fn main() -> barewire::Result<()> {
+//! # const CLIENTS: usize = 20;
+//! let name = format!("tour-many-{}", std::process::id());
+//! let node = Node::new()?;
+//! let _listener = node.listen(&name)?;
+//! # let clients = thread::spawn(move || -> barewire::Result<()> {
+//! #     let node = Node::new()?;
+//! #     let mut all = Vec::new();
+//! #     for _ in 0..CLIENTS {
+//! #         all.push(node.connect(&name)?);
+//! #     }
+//! #     for connection in &mut all {
+//! #         connection.send(b"ping")?;
+//! #         assert_eq!(connection.recv(&mut [0; 16])?, 4);
+//! #     }
+//! #     Ok(())
+//! # });
+//!
+//! // The number of a connection is small and used again: it indexes a table.
+//! let mut connections: Vec<Option<Connection>> = Vec::new();
+//! let mut events = Vec::new();
+//! let mut buffer = [0; 4096];
+//! # let mut ended = 0;
+//! loop {
+//!     node.wait(&mut events, 64, None)?; // spins a little, then sleeps
+//!     for event in events.drain(..) {
+//!         match event {
+//!             Event::Request(request) => {
+//!                 // Look at request.peer(), request.name() and request.data() here.
+//!                 let connection = request.accept()?;
+//!                 let at = connection.id().index();
+//!                 connections.resize_with(connections.len().max(at + 1), || None);
+//!                 connections[at] = Some(connection);
+//!             }
+//!             Event::Ready(id) => {
+//!                 let Some(connection) = &mut connections[id.index()] else {
+//!                     continue;
+//!                 };
+//!                 // One message per turn keeps it fair: of the rest we are told again.
+//!                 match connection.try_recv(&mut buffer) {
+//!                     Ok(Some(len)) => {
+//!                         // If it does not read its answers, it does not get them.
+//!                         let _ = connection.try_send(&buffer[..len])?;
+//!                     }
+//!                     Ok(None) => {}
+//!                     // The end, whatever the reason: everything has been received.
+//!                     Err(_) => {
+//!                         connections[id.index()] = None;
+//! #                         ended += 1;
+//!                     }
+//!                 }
+//!             }
+//!             _ => {}
+//!         }
+//!     }
+//! #     if ended == CLIENTS { break }
+//! }
+//! # clients.join().unwrap()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Event::Ready`] says: try. It comes when something arrives where nothing was, again if
+//! you stop before [`try_recv`](Receiver::try_recv) says that nothing is left, and at the
+//! end, so `Closed` needs no handling where `Ready` has it. The queue can not overflow: each
+//! connection and each *tripwire* is in it at most once. That is the *doorbell*: a bit per
+//! source, which peers set and the owner takes.
+//!
+//! Room to send is not told: after a `try_send` that returned `false`, try again when
+//! something has come back from that peer, or leave the sending half
+//! ([`Connection::split`]) to a thread that may wait.
+//!
+//! # Waiting in your own loop
+//!
+//! A [`Node`] has a descriptor ([`AsFd`](std::os::fd::AsFd)) for `select`, `poll`, `epoll`
+//! and what is built on them. There is one rule: poll until nothing is there, then wait. It
+//! is the [`Node::poll`] that returned 0 that makes the descriptor readable with the next
+//! event.
+//!
+//! ```
+//! use barewire::{Event, Node};
+//! use rustix::event::{PollFd, PollFlags, poll};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let name = format!("tour-loop-{}", std::process::id());
+//! let node = Node::new()?;
+//! let _listener = node.listen(&name)?;
+//! # let client = std::thread::spawn(move || Node::new()?.connect(&name).map(drop));
+//! let mut events = Vec::new();
+//! 'outer: loop {
+//!     while node.poll(&mut events, 64)? > 0 {
+//!         for event in events.drain(..) {
+//!             if let Event::Request(request) = event {
+//!                 request.accept()?;
+//!                 break 'outer;
+//!             }
+//!         }
+//!     }
+//!     let mut fds = [PollFd::new(&node, PollFlags::IN) /* and others */];
+//!     poll(&mut fds, None)?;
+//! }
+//! # client.join().unwrap()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! With tokio, the node goes into an `AsyncFd` (`examples/tokio.rs`, and with a timer beside
+//! it `examples/own_loop.rs`). In such a loop use the calls that do not wait.
+//!
+//! # Apertures and tripwires
+//!
+//! An *aperture* is memory of one process that a peer may store into or load from, with
+//! stated [`Rights`]. The owner exports it and grants it on a connection; the peer imports
+//! it. Both use it through [`Memory`]: [`put`](Memory::put) and [`get`](Memory::get) at any
+//! offset, and atomic words at multiples of 8. The owner runs no code for it.
+//!
+//! A *tripwire* is a trap on a range of an aperture. When a transfer touches the range, its
+//! [`Action`] happens: an event in the queue, a count, or a wake-up. The owner sets them on
+//! what peers do, and an importer on what it does itself; the two know nothing of each other.
+//!
+//! ```
+//! # use barewire::{Connection, Node};
+//! # use std::{thread, time::Duration};
+//! # fn pair(name: &str) -> barewire::Result<[(Node, Connection); 2]> {
+//! #     let name = format!("tour-{name}-{}", std::process::id());
+//! #     let (server, client) = (Node::new()?, Node::new()?);
+//! #     let _listener = server.listen(&name)?;
+//! #     let opening = thread::spawn(move || client.connect(&name).map(|c| (client, c)));
+//! #     let accepted = server.next_request(None)?.accept()?;
+//! #     Ok([(server, accepted), opening.join().unwrap()?])
+//! # }
+//! use barewire::{AccessError, Action, ApertureConfig, Event, Memory, Mode, Rights};
+//!
+//! # fn main() -> barewire::Result<()> {
+//! # let [(alice, to_bob), (_bob, to_alice)] = pair("apertures")?;
+//! // Alice exports a page and sets a trap on its second line.
+//! let page = alice.export(ApertureConfig::new(4096, Rights::ReadWrite))?;
+//! to_bob.grant(&page, 42)?; // 42: what Bob gets to know it by
+//! let enqueue = Action::Enqueue { cookie: 7 };
+//! let trap = page.tripwire(64, 64, Mode::OneShot, enqueue)?;
+//!
+//! // Bob stores into it.
+//! let (number, far) = to_alice.import(Some(Duration::from_secs(5)))?;
+//! assert_eq!((number, far.len_bytes()), (42, 4096));
+//! far.put(0, b"nobody looks here")?;
+//! far.put(100, b"but here")?;
+//!
+//! // Alice is told.
+//! let event = alice.next_event(Some(Duration::from_secs(5)))?;
+//! assert!(matches!(event, Some(Event::Tripwire { cookie: 7 })));
+//! let mut text = [0; 8];
+//! page.get(100, &mut text)?;
+//! assert_eq!(&text, b"but here");
+//! assert!(!trap.is_armed()); // a one-shot
+//!
+//! // And takes it away again. Her contents stay; Bob's stores no longer reach them.
+//! page.revoke()?;
+//! assert_eq!(far.put(0, b"too late"), Err(AccessError::Revoked));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The bytes of a put are there when its tripwire is told. Between two puts nothing is
+//! promised: to say that something is complete, [`store`](Memory::store) a word after it.
+//! Whoever sees the word sees what was put before.
+//!
+//! # A remote counter
+//!
+//! Words of an aperture are atomic for all who hold it, the owner too: additions and
+//! exchanges from many processes, as in memory of one's own. `examples/remote_counter.rs`
+//! does this with four processes.
+//!
+//! ```
+//! # use barewire::{Connection, Node};
+//! # use std::{thread, time::Duration};
+//! # fn pair(name: &str) -> barewire::Result<[(Node, Connection); 2]> {
+//! #     let name = format!("tour-{name}-{}", std::process::id());
+//! #     let (server, client) = (Node::new()?, Node::new()?);
+//! #     let _listener = server.listen(&name)?;
+//! #     let opening = thread::spawn(move || client.connect(&name).map(|c| (client, c)));
+//! #     let accepted = server.next_request(None)?.accept()?;
+//! #     Ok([(server, accepted), opening.join().unwrap()?])
+//! # }
+//! use barewire::{Action, ApertureConfig, Memory, Mode, Rights};
+//!
+//! # fn main() -> barewire::Result<()> {
+//! # let [(owner, to_peer), (_peer, to_owner)] = pair("counter")?;
+//! let counter = owner.export(ApertureConfig::new(8, Rights::ReadWrite))?;
+//! to_peer.grant(&counter, 0)?;
+//! let touched = counter.tripwire(0, 8, Mode::Sticky, Action::Count)?;
+//!
+//! let (_, far) = to_owner.import(Some(Duration::from_secs(5)))?;
+//! thread::scope(|scope| {
+//!     scope.spawn(|| (0..1000).try_for_each(|_| far.add(0, 1).map(drop)));
+//!     scope.spawn(|| (0..1000).try_for_each(|_| counter.add(0, 1).map(drop)));
+//! });
+//! assert_eq!(counter.load(0)?, 2000);
+//! assert_eq!(touched.count(), 1000); // the owner's own do not count
+//!
+//! // A lock that whoever holds 1 has: taken if it was 0.
+//! assert_eq!(far.compare_exchange(0, 2000, 1)?, Ok(2000));
+//! assert_eq!(far.compare_exchange(0, 2000, 1)?, Err(1));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Bulk transfers
+//!
+//! [`RemoteAperture::bulk_put`] and [`RemoteAperture::bulk_get`] copy in a thread of the
+//! node, so that yours goes on. They take and give back the buffer, and end with an
+//! [`Event::Completion`]. They pay from some hundred KiB on.
+//!
+//! ```
+//! # use barewire::{Connection, Node};
+//! # use std::{thread, time::Duration};
+//! # fn pair(name: &str) -> barewire::Result<[(Node, Connection); 2]> {
+//! #     let name = format!("tour-{name}-{}", std::process::id());
+//! #     let (server, client) = (Node::new()?, Node::new()?);
+//! #     let _listener = server.listen(&name)?;
+//! #     let opening = thread::spawn(move || client.connect(&name).map(|c| (client, c)));
+//! #     let accepted = server.next_request(None)?.accept()?;
+//! #     Ok([(server, accepted), opening.join().unwrap()?])
+//! # }
+//! use barewire::{ApertureConfig, Event, Memory, Rights};
+//!
+//! # fn main() -> barewire::Result<()> {
+//! # let [(alice, to_bob), (bob, to_alice)] = pair("bulk")?;
+//! let store = alice.export(ApertureConfig::new(1 << 20, Rights::ReadWrite))?;
+//! to_bob.grant(&store, 0)?;
+//! let (_, far) = to_alice.import(Some(Duration::from_secs(5)))?;
+//!
+//! far.bulk_put(0, vec![3; 1 << 20], 99)?;
+//! let buffer = loop {
+//!     match bob.next_event(Some(Duration::from_secs(5)))? {
+//!         Some(Event::Completion { cookie: 99, result }) => break result?,
+//!         Some(_) => {} // readiness of the new connection, for instance
+//!         None => panic!("not within five seconds"),
+//!     }
+//! };
+//! assert_eq!(buffer.len(), 1 << 20); // to be used again
+//! assert_eq!(store.load(0)?, 0x0303_0303_0303_0303);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Out of band
+//!
+//! [`Connection::send_out_of_band`] overtakes what is queued: a short message (4 KiB) that
+//! arrives as an [`Event::OutOfBand`], through the kernel, even when the ring is full. It is
+//! for «stop» and «are you there», not for data.
+//!
+//! ```
+//! # use barewire::{Connection, Event, Node};
+//! # use std::{thread, time::Duration};
+//! # fn pair(name: &str) -> barewire::Result<[(Node, Connection); 2]> {
+//! #     let name = format!("tour-{name}-{}", std::process::id());
+//! #     let (server, client) = (Node::new()?, Node::new()?);
+//! #     let _listener = server.listen(&name)?;
+//! #     let opening = thread::spawn(move || client.connect(&name).map(|c| (client, c)));
+//! #     let accepted = server.next_request(None)?.accept()?;
+//! #     Ok([(server, accepted), opening.join().unwrap()?])
+//! # }
+//! # fn main() -> barewire::Result<()> {
+//! # let [(_a, mut alice), (bob, _to_alice)] = pair("oob")?;
+//! while alice.try_send(b"work")? {} // until it is full
+//! assert!(alice.send_out_of_band(b"stop")?);
+//! loop {
+//!     match bob.next_event(Some(Duration::from_secs(5)))? {
+//!         Some(Event::OutOfBand { data, .. }) => break assert_eq!(data, b"stop"),
+//!         Some(_) => {}
+//!         None => panic!("not within five seconds"),
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Errors, and whose fault they are
+//!
+//! Every call returns an [`Error`] that says what was wrong and, where it can, what to do.
+//! [`Error::fault`] says whose fault it is: the caller's (mend the call), the peer's (let the
+//! connection go), or the machine's (a limit, memory, the kernel).
+//!
+//! ```
+//! use barewire::{ConnectOptions, Error, Fault, Node};
+//!
+//! # fn main() -> barewire::Result<()> {
+//! let node = Node::new()?;
+//! let options = ConnectOptions { wait_for_name: false, ..ConnectOptions::default() };
+//! let error = node.connect_with("tour-nobody-has-this", &options).unwrap_err();
+//! assert!(matches!(error, Error::NoSuchName { .. }));
+//! assert_eq!(error.fault(), Fault::Peer);
+//!
+//! let error = node.listen("").unwrap_err();
+//! assert!(matches!(error, Error::BadName { .. }));
+//! assert_eq!(error.fault(), Fault::Caller);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | error while receiving | means |
+//! |---|---|
+//! | [`Error::Finished`] | the peer has finished, and everything it sent has been received |
+//! | [`Error::PeerGone`] | its node has gone in an orderly way |
+//! | [`Error::PeerDied`] | its process died, or turned into another program |
+//! | [`Error::PeerMisbehaved`] | it broke the protocol, and how; the connection is closed |
+//!
+//! What the peer sent before one of these is received first. A peer that breaks the protocol
+//! loses its own connections with you, and nothing else. A panic is a bug: in this crate, or
+//! of a caller who left the bounds that a call states.
+//!
+//! # Threads
+//!
+//! ```
+//! use barewire::{Aperture, Connection, Node, Receiver, RemoteAperture, Sender, SharedSender, Stream};
+//!
+//! fn is_send<T: Send>() {}
+//! fn is_sync<T: Sync>() {}
+//! is_send::<Connection>();
+//! is_send::<Stream>();
+//! is_send::<Sender>();
+//! is_send::<Receiver>();
+//! is_sync::<Node>();
+//! is_sync::<SharedSender>();
+//! is_sync::<Aperture>();
+//! is_sync::<RemoteAperture>();
+//! ```
+//!
+//! - A [`Connection`] or [`Stream`] may move to another thread than its node's, but one
+//!   thread at a time uses it. `split` gives halves for two threads.
+//! - [`Sender::share`] gives a sender for many threads: many producers, one receiver.
+//! - A [`Node`] is cheap to clone. Several threads may wait on it; each event goes to one.
+//! - Apertures may be used by all threads at once.
+//! - One thread per node, with its own connections, scales best: nodes share nothing.
+//! - After `fork` the child can use nothing that its parent made: [`Error::Forked`]. It makes
+//!   a node of its own. The parent notices nothing.
+//!
+//! # Life and death
+//!
+//! - Dropping a [`Connection`] closes it. What was sent before stays receivable.
+//! - [`Connection::finish`] closes one direction: for «that was the question».
+//! - A [`Node`] lives until its last handle, connection, listener and aperture is dropped.
+//! - When a process dies, however it dies, its peers are told at once: `Ready`, then
+//!   [`Event::Closed`] with [`Error::PeerDied`]. What it had sent can still be received,
+//!   because it lies in the receiver's memory; [`AccessError::PeerGone`] is what its
+//!   apertures say from then on. Everything it held is given back.
+//! - Nothing has to be cleaned up after a crash. There are no files, no daemon, no locks: a
+//!   name is free again when its holder is gone.
+//! - A program that waits spins first, for as long as a sleep and a wake-up would cost here,
+//!   then sleeps and uses no processor. [`NodeConfig::spin`] changes that ([`Spin`]).
+//!
+//! # Limits and memory
+//!
+//! | what | default | most |
+//! |---|---|---|
+//! | receive ring of a connection, a power of two | 4 KiB | 256 MiB |
+//! | message | 16 MiB | 2 GiB |
+//! | message with `try_send` | half the ring | |
+//! | name | | 80 bytes |
+//! | data with a request; out-of-band message | | 4 KiB |
+//! | connections of a node | 131 072 | 200 000 |
+//! | connections and tripwires of a node | | 262 144 |
+//! | aperture | | 64 GiB |
+//! | tripwires of an aperture, by its owner | 1024 | 1 048 576 |
+//! | tripwires of an importer on one aperture | | 1024 |
+//! | apertures that one peer has granted us | 1024 | |
+//! | bulk transfers under way | 64 | |
+//!
+//! The memory of a connection is its ring and one line, at each end; pages are taken as they
+//! are used. A message that came in pieces is put together in memory of its own. All
+//! connections between two nodes share one link: one socket, a few mappings, a handful of
+//! descriptors. What is exceeded is refused with [`Error::LimitReached`] or
+//! [`Error::OutOfLimits`].
+//!
+//! # Security
+//!
+//! The boundary is the *trust domain*, a user id. Within one, the network defends against
+//! accidents; between two, against malice. By default only processes of your own user may
+//! connect. [`Policy`] lets others in; [`Connection::peer`] says who is at the other end, as
+//! the kernel knows it, not as the peer claims.
+//!
+//! ```
+//! use barewire::{ListenOptions, Node, Policy};
+//!
+//! # fn main() -> barewire::Result<()> {
+//! let node = Node::new()?;
+//! let options = ListenOptions { policy: Policy::same_user().and_user(1000).and_group(100) };
+//! let _listener = node.listen_with(&format!("tour-open-{}", std::process::id()), options)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Whoever connects to another user's name states that user ([`ConnectOptions::owner`]); if
+//! somebody else holds the name, that is [`Error::WrongOwner`], before a byte is shared.
+//! `docs/security.md` in the repository says, mechanism by mechanism, what a peer can do and
+//! what it can not.
 #![forbid(unsafe_code)]
 
 mod aperture;
@@ -13,6 +612,9 @@ mod control;
 mod error;
 mod event;
 mod exports;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 mod half;
 mod link;
 mod node;

@@ -103,6 +103,12 @@ impl Link {
         if self.status.load(Ordering::Acquire) != Status::Up as u32 {
             return Err(self.reason());
         }
+        self.check_fork()
+    }
+
+    /// Refuses to work in a child that inherited us.
+    #[inline]
+    pub fn check_fork(&self) -> Result<(), Error> {
         if fork_generation() != self.fork_generation {
             return Err(Error::Forked);
         }

@@ -193,6 +193,9 @@ impl Node {
 
     /// Gives up what [`Node::start_connect`] began and no event has reported yet.
     pub fn cancel_connect(&self, connection: ConnectionId) {
+        if self.shared.check_fork().is_err() {
+            return;
+        }
         self.shared
             .state()
             .cancel_connect(&self.shared, connection.0);
@@ -410,6 +413,7 @@ impl Request {
     /// [`Error::OutOfLimits`]; as [`Request::accept`].
     pub fn accept_with_ring(mut self, ring_bytes: usize) -> Result<Connection> {
         check_ring(ring_bytes)?;
+        self.shared.check_fork()?;
         let mut state = self.shared.state();
         let connection = state.accept(&self.shared, self.number, self.serial, ring_bytes)?;
         drop(state);

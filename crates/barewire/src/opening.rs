@@ -201,6 +201,20 @@ impl State {
             ))
     }
 
+    /// The serial of our connection with this number, if it stands; `None` if we have let
+    /// go of it, which the peer need not know yet.
+    pub(crate) fn standing(&self, index: usize, number: u32) -> Checked<Option<u64>> {
+        let phase = self.ours(index, number)?;
+        let entry = &self.connections[number as usize];
+        match phase {
+            Phase::Open if !entry.handle_gone => Ok(Some(entry.serial)),
+            Phase::Open | Phase::Abandoned => Ok(None),
+            Phase::Opening | Phase::Requested => Err(Misconduct::Control(
+                "speaks on a connection that does not stand",
+            )),
+        }
+    }
+
     pub(crate) fn accepted(
         &mut self,
         shared: &Shared,
@@ -243,6 +257,8 @@ impl State {
             }
             Phase::Abandoned => {
                 entry.far = Some(far);
+                // As if it had been opened and closed: the peer closes its end as usual.
+                entry.phase = Phase::Open;
                 self.drop_handle(shared, connection);
                 Ok(())
             }
@@ -261,9 +277,9 @@ impl State {
         match self.ours(index, connection)? {
             Phase::Opening => {
                 if code == RejectCode::NoSuchName {
-                    if let Some(name) = self.peers[index].name.take() {
-                        self.by_name.remove(&name);
-                    }
+                    let uid = self.peers[index].credentials().uid;
+                    let name = self.connections[connection as usize].name.clone();
+                    self.by_name.remove(&(uid, name));
                 }
                 let error = self.refusal(connection, code, reason);
                 self.opening_failed(connection, error);
@@ -297,7 +313,11 @@ impl State {
         let requests = &mut self.peers[index].requests;
         // If we have answered meanwhile, the opener takes our answer back by itself.
         if let Some(number) = requests.remove(&connection) {
-            let entry = &mut self.connections[number as usize];
+            let entry = self.connections.get_mut(number as usize);
+            let Some(entry) = entry.filter(|e| e.link == index && e.phase == Phase::Requested)
+            else {
+                return;
+            };
             entry.handle_gone = true;
             entry.peer_detached = true;
             self.free_if_done(shared, number);
@@ -313,6 +333,10 @@ impl State {
 
     pub(crate) fn opening_failed(&mut self, number: u32, error: Error) {
         let entry = &mut self.connections[number as usize];
+        // The first reason stays.
+        if entry.failure.is_some() {
+            return;
+        }
         entry.failure = Some(error);
         entry.peer_detached = true;
         entry.far = None;

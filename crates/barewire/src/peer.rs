@@ -10,6 +10,7 @@ use std::sync::Arc;
 use barewire_fabric::doorbell::{PAGE_BYTES, SOURCES_MAX};
 use barewire_shm::counters::QueueCounter;
 use barewire_shm::{Region, Window};
+use barewire_sys::SysError;
 use barewire_sys::memory::{Access, Memfd, PeerAccess};
 use barewire_sys::process::Credentials;
 use barewire_sys::socket::{Received, Sent, Socket};
@@ -20,7 +21,6 @@ use crate::arena::{Arena, SEGMENTS_MAX};
 use crate::config::Policy;
 use crate::control::{FLAG_MEMBARRIER, MESSAGE_BYTES_MAX, Message, RejectCode, VERSION};
 use crate::error::{Error, Misconduct, Result};
-use crate::event::{ConnectionId, Event};
 use crate::link::{Link, Status};
 use crate::shared::Shared;
 use crate::state::{Far, Pending, Phase, Source, State, Token};
@@ -33,6 +33,11 @@ const OUT_OF_BAND_MAX: u32 = 64;
 const OUTBOX_MAX: usize = 300_000;
 /// Peers that may have connected and not yet said who they are.
 const GREETING_MAX: usize = 256;
+/// As [`OUTBOX_MAX`], for a peer of another user.
+const OUTBOX_FOREIGN_MAX: usize = 16_384;
+/// Messages read from a socket whose other end has hung up: more than a socket holds. They
+/// would not end if it only looked so.
+const LAST_WORDS_MAX: usize = 4096;
 /// Largest segment of a peer's arena.
 const PEER_SEGMENT_BYTES_MAX: u64 = 1 << 30;
 
@@ -69,6 +74,8 @@ pub(crate) struct Peer {
     out_of_band: u32,
     /// Not read from until the owner has taken some.
     paused: bool,
+    /// Its link is about to be closed: see [`State::doom`].
+    doomed: bool,
     /// Connections that wait for the greeting to be over.
     pub waiting: Vec<u32>,
     node_id: Option<[u64; 2]>,
@@ -94,6 +101,16 @@ impl Peer {
 
     pub fn uid(&self) -> Option<u32> {
         Some(self.credentials.uid)
+    }
+
+    /// Whether the link has not been closed.
+    pub fn has_socket(&self) -> bool {
+        self.socket.is_some()
+    }
+
+    /// Whether it has connected to us and not said hello yet.
+    fn is_greeter(&self) -> bool {
+        matches!(self.stage, Stage::Greeting) && !self.initiator && self.socket.is_some()
     }
 
     /// Whether messages wait because the peer does not read them.
@@ -147,6 +164,7 @@ impl State {
             requests: HashMap::new(),
             out_of_band: 0,
             paused: false,
+            doomed: false,
             waiting: Vec::new(),
             node_id: None,
             name: None,
@@ -182,6 +200,15 @@ impl State {
                 continue;
             }
             self.limit_greeters(shared);
+            if !self.has_room_for(shared, &credentials) {
+                let refusal = Message::Reject {
+                    connection: 0,
+                    code: RejectCode::Busy,
+                    reason: "too many links with this user",
+                };
+                let _ = socket.send(&refusal.encode(), &[]);
+                continue;
+            }
             if let Ok(index) = self.add_peer(shared, socket, credentials, false) {
                 self.peers[index].policy = policy;
             }
@@ -198,17 +225,40 @@ impl State {
         self.spare = EventFd::new().ok();
     }
 
-    /// Makes room when too many have connected without saying hello: the oldest goes.
+    /// Whether this user may have one more link. If one of them has not been greeted yet,
+    /// that one makes room.
+    fn has_room_for(&mut self, shared: &Shared, who: &Credentials) -> bool {
+        if who.uid == shared.own.uid {
+            return true;
+        }
+        let theirs = |p: &Peer| p.socket.is_some() && p.credentials.uid == who.uid;
+        let links = self.peers.iter().filter(|(_, p)| theirs(p)).count();
+        links < shared.config.foreign_links_max as usize || self.drop_greeter(shared, who.uid)
+    }
+
+    /// Makes room when too many have connected without saying hello: the oldest goes, of
+    /// the user who has most of them, so that nobody can drive the others out.
     fn limit_greeters(&mut self, shared: &Shared) {
-        let greeting = |p: &Peer| matches!(p.stage, Stage::Greeting) && !p.initiator;
-        let greeters = self.peers.iter().filter(|(_, p)| greeting(p));
-        if greeters.clone().count() < GREETING_MAX {
+        let mut users: HashMap<u32, usize> = HashMap::new();
+        for (_, peer) in self.peers.iter().filter(|(_, p)| p.is_greeter()) {
+            *users.entry(peer.credentials.uid).or_default() += 1;
+        }
+        if users.values().sum::<usize>() < GREETING_MAX {
             return;
         }
+        if let Some((uid, _)) = users.into_iter().max_by_key(|(_, count)| *count) {
+            self.drop_greeter(shared, uid);
+        }
+    }
+
+    fn drop_greeter(&mut self, shared: &Shared, uid: u32) -> bool {
+        let theirs = |p: &Peer| p.is_greeter() && p.credentials.uid == uid;
+        let greeters = self.peers.iter().filter(|(_, p)| theirs(p));
         let oldest = greeters.min_by_key(|(_, p)| p.generation).map(|(i, _)| i);
         if let Some(index) = oldest {
             self.close_peer(shared, index, Status::Left, None);
         }
+        oldest.is_some()
     }
 
     pub(crate) fn say_hello(&mut self, shared: &Shared, index: usize) -> Result<()> {
@@ -250,7 +300,7 @@ impl State {
         message: &Message<'_>,
         fds: &[BorrowedFd<'_>],
     ) {
-        let Some(peer) = self.peers.get_mut(index) else {
+        let Some(peer) = self.peers.get_mut(index).filter(|p| !p.doomed) else {
             return;
         };
         let Some(socket) = peer.socket.clone() else {
@@ -266,26 +316,51 @@ impl State {
                     return;
                 }
                 Ok(Sent::WouldBlock) => {}
-                // The hang-up will be seen when the socket is read.
-                Err(_) => return,
+                // It will be seen when the socket is read.
+                Err(SysError::Hangup { .. }) => return,
+                // The peer would misread everything after what it does not get.
+                Err(_) => return self.doom(index, None),
             }
         }
-        if peer.outbox.len() >= OUTBOX_MAX {
+        let own = peer.credentials.uid == shared.own.uid;
+        let max = if own { OUTBOX_MAX } else { OUTBOX_FOREIGN_MAX };
+        if peer.outbox.len() >= max {
             let reason = Misconduct::Control("does not read its control channel");
-            self.close_peer(shared, index, Status::Misbehaved, Some(reason));
-            return;
+            return self.doom(index, Some(reason));
         }
         let owned: Option<Vec<OwnedFd>> =
             fds.iter().map(|fd| fd.try_clone_to_owned().ok()).collect();
         // Without descriptors to keep, the message can not wait; the peer would misread
         // everything after it, so the link ends here.
         let Some(owned) = owned else {
-            self.close_peer(shared, index, Status::Left, None);
-            return;
+            return self.doom(index, None);
         };
         peer.outbox.push_back((bytes, owned));
         if peer.outbox.len() == 1 {
             self.set_interest(shared, index);
+        }
+    }
+
+    /// Has a link closed as soon as whoever is at work on it has finished. Nothing is sent
+    /// on it any more.
+    fn doom(&mut self, index: usize, reason: Option<Misconduct>) {
+        if let Some(peer) = self.peers.get_mut(index) {
+            peer.doomed = true;
+            self.doomed.push((index, peer.generation, reason));
+            self.attract();
+        }
+    }
+
+    /// Closes the links that were to be closed.
+    pub fn close_doomed(&mut self, shared: &Shared) {
+        while let Some((index, generation, reason)) = self.doomed.pop() {
+            let same = |p: &Peer| p.generation == generation;
+            if self.peers.get(index).is_some_and(same) {
+                match reason {
+                    Some(reason) => self.misbehaved(shared, index, reason),
+                    None => self.close_peer(shared, index, Status::Left, None),
+                }
+            }
         }
     }
 
@@ -305,13 +380,12 @@ impl State {
         let _ = shared.epoll.modify(&**socket, token, interest);
     }
 
-    /// The owner has taken an out-of-band message.
-    pub fn out_of_band_handed_out(&mut self, shared: &Shared, connection: u32) {
-        let link = self.connections.get(connection as usize).map(|c| c.link);
-        let Some(index) = link.filter(|l| self.peers.contains(*l)) else {
+    /// The owner has taken an out-of-band message of the peer at this index.
+    pub fn out_of_band_handed_out(&mut self, shared: &Shared, index: usize, generation: u32) {
+        let peer = self.peers.get_mut(index);
+        let Some(peer) = peer.filter(|p| p.generation == generation) else {
             return;
         };
-        let peer = &mut self.peers[index];
         peer.out_of_band = peer.out_of_band.saturating_sub(1);
         if peer.paused && peer.out_of_band < OUT_OF_BAND_MAX / 2 {
             peer.paused = false;
@@ -333,7 +407,8 @@ impl State {
             match socket.send(bytes, &fds) {
                 Ok(Sent::Done) => drop(peer.outbox.pop_front()),
                 Ok(Sent::WouldBlock) => break,
-                Err(_) => return,
+                Err(SysError::Hangup { .. }) => return,
+                Err(_) => return self.doom(index, None),
             }
         }
         if let Stage::Up(link) = &peer.stage {
@@ -358,7 +433,7 @@ impl State {
     /// Reads what a peer has sent.
     pub fn read_socket(&mut self, shared: &Shared, index: usize) {
         for _ in 0..MESSAGES_PER_TURN {
-            let peer = self.peers.get(index).filter(|p| !p.paused);
+            let peer = self.peers.get(index).filter(|p| !p.paused && !p.doomed);
             let Some(socket) = peer.and_then(|p| p.socket.clone()) else {
                 return;
             };
@@ -412,7 +487,14 @@ impl State {
         if let Some(socket) = socket {
             let mut buffer = [0; MESSAGE_BYTES_MAX];
             let mut fds = Vec::new();
-            while let Ok(Received::Message(len)) = socket.recv(&mut buffer, &mut fds) {
+            for _ in 0..LAST_WORDS_MAX {
+                let up = |p: &Peer| p.socket.is_some() && !p.doomed;
+                if !self.peers.get(index).is_some_and(up) {
+                    break;
+                }
+                let Ok(Received::Message(len)) = socket.recv(&mut buffer, &mut fds) else {
+                    break;
+                };
                 let fds = core::mem::take(&mut fds);
                 let Some(message) = Message::parse(&buffer[..len]) else {
                     break;
@@ -461,6 +543,8 @@ impl State {
                 let _ = socket.send(&Message::Bye.encode(), &[]);
             }
             link.close(status, misconduct);
+            // Handles of its connections keep the socket open; the peer is to know now.
+            socket.shutdown();
             link.reason()
         } else {
             match (status, misconduct) {
@@ -478,6 +562,7 @@ impl State {
             self.by_name.retain(|_, at| *at != index);
         }
         self.sweep(uid);
+        self.forget_user(shared.own.uid, uid);
         self.exports.forget_link(index);
         self.end_connections(shared, index, &error);
         let source = self.peers.get(index).map(|p| p.source);
@@ -627,7 +712,9 @@ impl State {
         peer.stage = Stage::Up(Arc::new(link));
         if node_id != shared.node_id {
             let known = *self.by_node_id.entry(node_id).or_insert(index);
-            if initiator && known != index && self.is_up(known) {
+            // Ids are said, not proved: only the kernel's word makes it the same process.
+            let same = self.peers.get(known).map(|p| p.credentials) == Some(credentials);
+            if initiator && known != index && same && self.is_up(known) {
                 self.join(shared, index, known);
                 return Ok(());
             }
@@ -693,18 +780,24 @@ impl State {
         connection: u32,
         data: &[u8],
     ) -> Checked {
-        self.ours(index, connection)?;
+        let Some(serial) = self.standing(index, connection)? else {
+            return Ok(());
+        };
         let peer = &mut self.peers[index];
+        let generation = peer.generation;
         peer.out_of_band += 1;
         if peer.out_of_band >= OUT_OF_BAND_MAX {
             // The rest waits in the socket, and then at the sender.
             peer.paused = true;
             self.set_interest(shared, index);
         }
-        self.push(Pending::Plain(Event::OutOfBand {
-            connection: ConnectionId(connection),
-            data: data.to_vec(),
-        }));
+        let data = data.to_vec();
+        self.push(Pending::OutOfBand {
+            link: (index, generation),
+            number: connection,
+            serial,
+            data,
+        });
         Ok(())
     }
 }

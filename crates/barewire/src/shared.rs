@@ -29,6 +29,8 @@ use crate::wait::{Deadline, Spinner};
 const LOOK_INTERVAL_NS: u64 = 1_000_000;
 /// Polls between two looks at the clock.
 const POLLS_PER_CLOCK: u32 = 64;
+/// How long a wake-up is left to the owner's event loop before others take it.
+const OWNER_COMES: Duration = Duration::from_millis(1);
 
 /// What a waiter is asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,6 +193,7 @@ impl Shared {
         for event in &events {
             state.socket_event(self, event);
         }
+        state.close_doomed(self);
         state.news = false;
         if !state.settled() {
             // Release pairs with the Acquire in `quiet`.
@@ -200,12 +203,29 @@ impl Shared {
     }
 
     /// Looks at the sockets without waiting. What it finds may be what the thread that
-    /// sleeps in the kernel waits for: that one is woken.
+    /// sleeps in the kernel waits for, or the owner's event loop: these are woken.
     fn glance(&self) -> Result<()> {
+        // That thread looks, and must not have what wakes it taken away.
+        if self.gate().led {
+            return Ok(());
+        }
         if self.look(Some(Duration::ZERO))? > 0 {
+            let mut state = self.state();
+            state.renumber_sleep_if_asleep();
+            self.pass_on(&state);
+            drop(state);
             self.wake_leader();
         }
         Ok(())
+    }
+
+    /// What woke us may have been meant for the owner's event loop.
+    fn pass_on(&self, state: &State) {
+        // Relaxed: changed under the lock of the state only.
+        if self.asleep_for_descriptor.load(Ordering::Relaxed) && state.has_work() {
+            // Failing means that the counter is full: then it wakes all the same.
+            let _ = self.eventfd.signal();
+        }
     }
 
     fn wake_leader(&self) {
@@ -321,7 +341,10 @@ impl Shared {
         // Release pairs with the Acquire in `quiet`.
         self.attention.store(!state.settled(), Ordering::Release);
         let news = core::mem::take(&mut state.news);
+        let stale = core::mem::take(&mut state.stale);
         drop(state);
+        // Each gives itself back, for which it takes the lock.
+        drop(stale);
         if news {
             self.wake_leader();
         }
@@ -362,7 +385,24 @@ impl Shared {
         if asleep {
             state.announce_awake();
         }
+        drop(state);
+        if asleep && self.gate().led {
+            self.gate_opened.notify_all();
+        }
         asleep
+    }
+
+    /// If the owner's event loop has been woken and has not come yet, waits a little for
+    /// it: to sleep now would take away what it is woken by. Returns how long to sleep.
+    fn wait_for_owner(&self, timeout: Option<Duration>) -> Option<Duration> {
+        // Relaxed: changed under the lock of the state only.
+        let asleep = self.asleep_for_descriptor.load(Ordering::Relaxed);
+        if !asleep || !self.state().has_work() {
+            return timeout;
+        }
+        let wait = timeout.map_or(OWNER_COMES, |t| t.min(OWNER_COMES));
+        drop(self.gate_opened.wait_timeout(self.gate(), wait));
+        Some(Duration::ZERO)
     }
 
     fn wake_from_descriptor(&self) -> Result<()> {
@@ -386,10 +426,10 @@ impl Shared {
         spin: bool,
         mut step: impl FnMut(Step) -> Option<T>,
     ) -> Result<Option<T>> {
+        self.check_fork()?;
         if let Some(found) = step(Step::Poll) {
             return Ok(Some(found));
         }
-        self.check_fork()?;
         let started_ns = monotonic_ns();
         if spin && self.spinner.budget_ns() > 0 {
             let found = self.spin(deadline, started_ns, &mut step)?;
@@ -498,19 +538,14 @@ impl Shared {
         let found = step(Step::Poll);
         let looked = if found.is_none() {
             self.counters.add(QueueCounter::Sleeps, 1);
-            self.look(timeout)
+            self.look(self.wait_for_owner(timeout))
         } else {
             Ok(0)
         };
         let mut state = self.state();
         state.announce_awake();
-        // What woke us may have been meant for the owner's event loop.
-        // Relaxed: changed under the lock of the state only.
-        let pass_on = self.asleep_for_descriptor.load(Ordering::Relaxed) && state.has_work();
+        self.pass_on(&state);
         drop(state);
-        if pass_on {
-            let _ = self.eventfd.signal();
-        }
         looked?;
         Ok(found)
     }

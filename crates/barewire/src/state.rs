@@ -20,7 +20,7 @@ use crate::aperture::RemoteAperture;
 use crate::config::Policy;
 use crate::connection::{Connection, ConnectionShared};
 use crate::control::{Message, RegionRef, RejectCode};
-use crate::error::{Error, Result};
+use crate::error::{Error, Misconduct, Result};
 use crate::event::{ConnectionId, Event};
 use crate::exports::Exports;
 use crate::node::Request;
@@ -131,6 +131,8 @@ pub(crate) struct ConnectionEntry {
     pub handle_gone: bool,
     pub peer_detached: bool,
     pub closed_reported: bool,
+    /// In the list of those whose readiness was told.
+    pub told: bool,
 }
 
 /// An event that has not been handed out.
@@ -139,6 +141,18 @@ pub(crate) enum Pending {
     Connected { number: u32, serial: u64 },
     Ready(u32),
     Closed { number: u32, serial: u64 },
+    OutOfBand {
+        link: (usize, u32),
+        number: u32,
+        serial: u64,
+        data: Vec<u8>,
+    },
+    Granted {
+        number: u32,
+        serial: u64,
+        cookie: u64,
+        aperture: RemoteAperture,
+    },
     Plain(Event),
 }
 
@@ -162,15 +176,22 @@ pub(crate) struct State {
     /// Events that have not been handed out. Whoever adds one attracts attention.
     pending: VecDeque<Pending>,
     attention: Arc<AtomicBool>,
+    /// Links to be closed: index, generation, and what their peers did.
+    pub doomed: Vec<(usize, u32, Option<Misconduct>)>,
+    /// Apertures that came too late, to be dropped without our lock.
+    pub stale: Vec<RemoteAperture>,
     /// A descriptor in reserve.
     pub spare: Option<EventFd>,
     /// Connections whose readiness was told and is perhaps to be told again.
-    told: Vec<u32>,
-    told_spare: Vec<u32>,
+    told: VecDeque<u32>,
+    /// Whether those go before new arrivals this time; they take turns.
+    told_first: bool,
 }
 
 /// Bits looked at in one poll: whoever raises bits without end gets no further.
 const SOURCES_PER_TURN: u32 = 8192;
+/// What reading from a link counts for among them.
+const LINK_COST: u32 = 1024;
 
 /// The source by which a node rings itself.
 pub(crate) const OWN_SOURCE: u32 = 0;
@@ -195,9 +216,11 @@ impl State {
             news: false,
             pending: VecDeque::new(),
             attention,
+            doomed: Vec::new(),
+            stale: Vec::new(),
             spare: EventFd::new().ok(),
-            told: Vec::new(),
-            told_spare: Vec::new(),
+            told: VecDeque::new(),
+            told_first: false,
         }
     }
 
@@ -241,6 +264,13 @@ impl State {
         self.renumber_sleep();
     }
 
+    /// As [`State::renumber_sleep`], if anybody sleeps.
+    pub fn renumber_sleep_if_asleep(&mut self) {
+        if self.sleepers > 0 {
+            self.renumber_sleep();
+        }
+    }
+
     /// Those who sleep are to be woken again: the last wake-up was taken by another.
     pub fn renumber_sleep(&mut self) {
         self.sleep_sequence += 1 + self.sleep_sequence % 2;
@@ -258,6 +288,14 @@ impl State {
         self.sleep_sequence += self.sleep_sequence % 2;
         for domain in &self.domains {
             doorbell::announce_awake(&domain.page, self.sleep_sequence);
+        }
+    }
+
+    /// Gives up the doorbell page of another user's peers when the last has gone.
+    pub fn forget_user(&mut self, own: u32, uid: u32) {
+        let linked = |p: &Peer| p.uid() == Some(uid) && p.has_socket();
+        if uid != own && !self.peers.iter().any(|(_, p)| linked(p)) {
+            self.domains.retain(|d| d.uid != uid);
         }
     }
 
@@ -346,15 +384,13 @@ impl State {
 
     /// Takes the first granted aperture out of the events.
     pub fn take_granted(&mut self, number: u32) -> Option<(u64, RemoteAperture)> {
-        let wanted = |p: &Pending| {
-            matches!(p, Pending::Plain(Event::Granted { connection, .. })
-                if connection.0 == number)
-        };
+        let serial = self.connections.get(number as usize)?.serial;
+        let wanted = |p: &Pending| matches!(p, Pending::Granted { serial: s, .. } if *s == serial);
         let at = self.pending.iter().position(wanted)?;
         match self.pending.remove(at) {
-            Some(Pending::Plain(Event::Granted {
+            Some(Pending::Granted {
                 cookie, aperture, ..
-            })) => Some((cookie, aperture)),
+            }) => Some((cookie, aperture)),
             _ => None,
         }
     }
@@ -362,9 +398,37 @@ impl State {
     /// Adds an event, to be found by the next poll. A sleeper is not woken: for that, ring
     /// [`OWN_SOURCE`].
     pub fn push(&mut self, pending: Pending) {
+        // An owner that never polls would else keep the news of all it ever had.
+        if self.pending.len() == self.pending.capacity() {
+            self.drop_stale();
+        }
         self.pending.push_back(pending);
+        self.attract();
+    }
+
+    /// Has the next poll look here.
+    pub fn attract(&self) {
         // Release pairs with the Acquire in `Shared::quiet`.
         self.attention.store(true, Ordering::Release);
+    }
+
+    /// Drops the news of connections that are no more.
+    fn drop_stale(&mut self) {
+        let connections = &self.connections;
+        let is_live = |number: u32, serial: u64| {
+            let entry = connections.get(number as usize);
+            entry.is_some_and(|e| e.serial == serial && !e.handle_gone)
+        };
+        self.pending.retain(|pending| match *pending {
+            Pending::Ready(number) => {
+                let entry = connections.get(number as usize);
+                entry.is_some_and(|e| !e.handle_gone)
+            }
+            Pending::Request { number, serial }
+            | Pending::Connected { number, serial }
+            | Pending::Closed { number, serial } => is_live(number, serial),
+            Pending::OutOfBand { .. } | Pending::Granted { .. } | Pending::Plain(_) => true,
+        });
     }
 
     pub fn push_ready(&mut self, number: u32) {
@@ -392,7 +456,11 @@ impl State {
     /// Hands out at most `max` events.
     pub fn collect(&mut self, shared: &Arc<Shared>, out: &mut Vec<Event>, max: usize) {
         let end = out.len() + max;
-        self.tell_again(out);
+        let told = self.told.len();
+        self.told_first = !self.told_first;
+        if self.told_first {
+            self.tell_again(told, out, end);
+        }
         self.hand_out_pending(shared, out, end);
         let (mut at, mut turn) = (0, SOURCES_PER_TURN);
         while at < self.domains.len() && out.len() < end && turn > 0 {
@@ -403,36 +471,47 @@ impl State {
                 continue;
             };
             let uid = domain.uid;
+            if matches!(self.sources.get(number as usize), Some(Source::Link(_))) {
+                turn = turn.saturating_sub(LINK_COST);
+            }
             self.rung(shared, number, uid, out);
         }
+        self.close_doomed(shared);
         self.hand_out_pending(shared, out, end);
+        if !self.told_first {
+            self.tell_again(told, out, end);
+        }
     }
 
-    /// Repeats readiness where the receiver began to take and stopped.
-    fn tell_again(&mut self, out: &mut Vec<Event>) {
-        if self.told.is_empty() {
-            return;
-        }
-        let mut told = core::mem::replace(&mut self.told, core::mem::take(&mut self.told_spare));
-        for number in told.drain(..) {
-            let entry = self.connections.get(number as usize);
-            let unfinished = entry
-                .and_then(|e| e.shared.as_ref())
-                .is_some_and(|shared| shared.stopped_early());
-            if unfinished {
+    /// Repeats readiness where the receiver began to take and stopped, for the first
+    /// `count` that were told, in turn.
+    fn tell_again(&mut self, count: usize, out: &mut Vec<Event>, end: usize) {
+        for _ in 0..count {
+            if out.len() >= end {
+                return;
+            }
+            let Some(number) = self.told.pop_front() else {
+                return;
+            };
+            let Some(entry) = self.connections.get_mut(number as usize) else {
+                continue;
+            };
+            entry.told = false;
+            if entry.shared.as_ref().is_some_and(|s| s.stopped_early()) {
                 self.tell_ready(number, out);
             }
         }
-        self.told_spare = told;
     }
 
     fn tell_ready(&mut self, number: u32, out: &mut Vec<Event>) {
-        let Some(entry) = self.connections.get(number as usize) else {
+        let Some(entry) = self.connections.get_mut(number as usize) else {
             return;
         };
         if entry.phase == Phase::Open && !entry.handle_gone && entry.shared.is_some() {
             out.push(Event::Ready(ConnectionId(number)));
-            self.told.push(number);
+            if !core::mem::replace(&mut entry.told, true) {
+                self.told.push_back(number);
+            }
         }
     }
 
@@ -471,11 +550,35 @@ impl State {
                 return;
             };
             match pending {
-                Pending::Plain(event) => {
-                    if let Event::OutOfBand { connection, .. } = &event {
-                        self.out_of_band_handed_out(shared, connection.0);
+                Pending::Plain(event) => out.push(event),
+                Pending::OutOfBand {
+                    link: (index, generation),
+                    number,
+                    serial,
+                    data,
+                } => {
+                    self.out_of_band_handed_out(shared, index, generation);
+                    let connection = ConnectionId(number);
+                    // The number may be another connection's by now.
+                    if self.connection(number, serial).is_some() {
+                        out.push(Event::OutOfBand { connection, data });
                     }
-                    out.push(event);
+                }
+                Pending::Granted {
+                    number,
+                    serial,
+                    cookie,
+                    aperture,
+                } => {
+                    if self.connection(number, serial).is_some() {
+                        out.push(Event::Granted {
+                            connection: ConnectionId(number),
+                            cookie,
+                            aperture,
+                        });
+                    } else {
+                        self.stale.push(aperture);
+                    }
                 }
                 Pending::Ready(number) => self.tell_ready(number, out),
                 Pending::Request { number, serial } => {
@@ -643,6 +746,7 @@ impl State {
             handle_gone: false,
             peer_detached: false,
             closed_reported: false,
+            told: false,
         }) as u32;
         self.set_source(source, Source::Connection(number));
         self.peers[link].connections.insert(number);

@@ -129,8 +129,13 @@ impl StreamReader {
                 }
                 // What was written before the end is visible now.
                 Some(_) if self.stream.maybe_ready() => {}
-                Some(Error::Finished) => return Ok(Some(0)),
-                Some(error) => return Err(error),
+                Some(error) => {
+                    self.side.common.set_taking(false);
+                    return match error {
+                        Error::Finished => Ok(Some(0)),
+                        error => Err(error),
+                    };
+                }
             }
         }
     }

@@ -100,6 +100,20 @@ impl TripwireShared {
         }
     }
 
+    fn counted(&self) -> u64 {
+        let count = self.place.count(self.slot).wrapping_sub(self.count_before);
+        match self.mode {
+            // Nobody is rung for a count, so nobody takes the tripwire out.
+            Mode::OneShot => count.min(1),
+            Mode::Sticky => count,
+        }
+    }
+
+    /// Whether it is a one-shot that has done its counting.
+    fn has_counted(&self) -> bool {
+        self.mode == Mode::OneShot && self.action == Action::Count && self.counted() > 0
+    }
+
     /// Whether somebody of this user could have made it fire.
     pub fn may_be_rung_by(&self, uid: u32) -> bool {
         match &self.place {
@@ -109,6 +123,10 @@ impl TripwireShared {
     }
 
     fn disarm(&self) {
+        // A forked child shares the table with its parent, whose tripwire it is.
+        if self.node.check_fork().is_err() {
+            return;
+        }
         // AcqRel pairs with itself: only one of firing and disarming takes it out.
         if self.armed.swap(false, Ordering::AcqRel) {
             self.place.disarm(self.slot);
@@ -128,6 +146,7 @@ impl Tripwire {
         mode: Mode,
         action: Action,
     ) -> Result<Tripwire> {
+        node.check_fork()?;
         let flags = match action {
             Action::Enqueue { .. } => FLAG_ENQUEUE,
             Action::Count => FLAG_COUNT,
@@ -162,14 +181,14 @@ impl Tripwire {
     #[must_use]
     pub fn is_armed(&self) -> bool {
         // Acquire pairs with the swap in `fired` and `disarm`.
-        self.0.armed.load(Ordering::Acquire)
+        self.0.armed.load(Ordering::Acquire) && !self.0.has_counted()
     }
 
-    /// How many transfers it has counted (action [`Action::Count`]).
+    /// How many transfers it has counted (action [`Action::Count`]); a one-shot counts
+    /// one at most.
     #[must_use]
     pub fn count(&self) -> u64 {
-        let count = self.0.place.count(self.0.slot);
-        count.wrapping_sub(self.0.count_before)
+        self.0.counted()
     }
 
     /// Takes it away. A transfer that is under way may still be reported.

@@ -213,6 +213,13 @@ impl Socket {
         Ok(Received::Message(got.bytes))
     }
 
+    /// Ends the connection for both sides, whoever else has the descriptor. What has been
+    /// sent can still be received.
+    pub fn shutdown(&self) {
+        // It can only fail where there is no connection.
+        let _ = rustix::net::shutdown(&self.fd, rustix::net::Shutdown::Both);
+    }
+
     /// Sets the room for messages under way, in both directions, in bytes.
     /// The kernel doubles it for its own needs and caps it at
     /// net.core.wmem_max and rmem_max.

@@ -1,0 +1,6 @@
+//! The fabrics that stand, as the suites see them, and broken ones that they must reject.
+
+pub mod broken;
+pub mod network;
+pub mod private;
+pub mod shared;

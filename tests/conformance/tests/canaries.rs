@@ -1,0 +1,69 @@
+//! Fabrics with a flaw: a suite that does not reject them checks nothing.
+
+use barewire_conformance::fabrics::broken;
+use barewire_conformance::fabrics::private::Private;
+use barewire_conformance::{
+    doorbell, events, memory, must_fail, queue, transport, tripwire, window,
+};
+
+/// One test per flaw, with the suite and the case that must see it.
+macro_rules! canaries {
+    ($($test:ident: $flaw:ident, $suite:ident::$cases:ident, $case:literal;)*) => {
+        $(#[test] fn $test() {
+            type Flawed = Private<{ broken::$flaw }>;
+            must_fail::<Flawed>(&$suite::$cases::<Flawed>(), $case);
+        })*
+    };
+}
+
+canaries! {
+    unordered: UNORDERED, window::cases, "a_published_word_shows_what_was_stored_before";
+    torn: TORN, window::cases, "words_are_whole";
+    unbounded: UNBOUNDED, window::cases, "stores_outside_panic";
+    late: LATE, window::cases, "stores_become_visible";
+    late_for_the_fence: LATE, window::cases, "one_side_sees_the_others_store";
+    unordered_queue: UNORDERED, queue::cases, "messages_of_any_size_arrive_in_order";
+    no_credit: NO_CREDIT, queue::cases, "a_full_ring_refuses_and_credit_reopens_it";
+    loses_bits: LOSES_BITS, doorbell::cases, "bits_set_at_once_all_stay";
+    late_sleep: LATE_SLEEP, doorbell::cases, "a_ringer_sees_the_sleep_or_the_sleeper_the_ring";
+    loses_sums: LOSES_SUMS, memory::cases, "additions_from_both_sides_all_count";
+    ignores_rights: IGNORES_RIGHTS, memory::cases, "read_only_means_read_only";
+    ignores_revocation: IGNORES_REVOCATION, memory::cases, "revocation_cuts_off";
+    cuts_puts: CUTS_PUTS, memory::cases, "accesses_outside_are_refused";
+    coarse: COARSE, tripwire::cases, "a_location_fires_and_its_neighbours_do_not";
+    repeats: REPEATS, tripwire::cases, "a_one_shot_fires_once";
+    repeats_the_count: REPEATS, tripwire::cases, "a_one_shot_counts_one";
+    undead: UNDEAD, tripwire::cases, "disarmed_means_silent";
+    early: EARLY, tripwire::cases, "bytes_are_there_when_it_is_told";
+    not_coalesced: NOT_COALESCED, events::cases, "however_often_it_fires_it_is_told_once";
+    forgets: FORGETS, events::cases, "no_one_is_forgotten";
+    does_not_wake: DOES_NOT_WAKE, events::cases, "a_sleeper_is_woken_by_an_event";
+    does_not_wake_in_turns: DOES_NOT_WAKE, events::cases, "no_wake_up_is_lost";
+    swaps: SWAPS, transport::cases, "messages_of_any_size_arrive_in_order";
+    merges: MERGES, transport::cases, "messages_of_any_size_arrive_in_order";
+    loses_the_last: LOSES_THE_LAST, transport::cases, "everything_sent_arrives_before_the_end";
+    silent: SILENT, transport::cases, "readiness_is_told";
+    loses_bytes: LOSES_BYTES, transport::stream_cases, "bytes_arrive_in_order";
+}
+
+#[test]
+#[should_panic(expected = "no case `nothing`")]
+fn a_case_that_is_not_there_is_told() {
+    must_fail::<Private<{ broken::SOUND }>>(
+        &window::cases::<Private<{ broken::SOUND }>>(),
+        "nothing",
+    );
+}
+
+#[test]
+#[should_panic(expected = "does not see what is wrong")]
+fn a_sound_fabric_is_no_canary() {
+    type Sound = Private<{ broken::SOUND }>;
+    must_fail::<Sound>(&window::cases::<Sound>(), "lengths_are_as_asked");
+}
+
+#[test]
+#[should_panic(expected = "checks nothing")]
+fn an_empty_suite_is_none() {
+    let _ = barewire_conformance::failures(&[]);
+}

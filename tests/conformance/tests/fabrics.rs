@@ -1,0 +1,50 @@
+//! Every suite over every fabric that stands.
+
+use barewire_conformance::fabrics::broken::SOUND;
+use barewire_conformance::fabrics::network::Network;
+use barewire_conformance::fabrics::private::Private;
+use barewire_conformance::fabrics::shared::Shared;
+use barewire_conformance::{check, doorbell, events, memory, queue, transport, tripwire, window};
+
+/// A module of tests for a fabric: one per suite that it has to pass.
+macro_rules! passes {
+    ($name:ident: $fabric:ty { $($test:ident: $suite:ident::$cases:ident),* $(,)? }) => {
+        mod $name {
+            use super::*;
+            $(#[test] fn $test() { check::<$fabric>(&$suite::$cases::<$fabric>()); })*
+        }
+    };
+}
+
+passes!(private: Private<SOUND> {
+    windows: window::cases,
+    queues: queue::cases,
+    doorbells: doorbell::cases,
+    memory_of_apertures: memory::cases,
+    tripwires: tripwire::cases,
+    event_queues: events::cases,
+    connections: transport::cases,
+    streams: transport::stream_cases,
+});
+
+passes!(shared_memory: Shared {
+    windows: window::cases,
+    queues: queue::cases,
+    doorbells: doorbell::cases,
+});
+
+passes!(network_spinning: Network<true> {
+    memory_of_apertures: memory::cases,
+    tripwires: tripwire::cases,
+    event_queues: events::cases,
+    connections: transport::cases,
+    streams: transport::stream_cases,
+});
+
+passes!(network_sleeping: Network<false> {
+    memory_of_apertures: memory::cases,
+    tripwires: tripwire::cases,
+    event_queues: events::cases,
+    connections: transport::cases,
+    streams: transport::stream_cases,
+});

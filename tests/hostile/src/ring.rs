@@ -1,0 +1,292 @@
+//! Spoiling a ring, a control line, a doorbell page, and memory at large.
+
+use barewire_fabric::doorbell::SOURCES_MAX;
+use barewire_fabric::frame::{
+    CONTROL_BYTES, Kind, LINE_BYTES, lines_for, pack, payload_offset, unpack,
+};
+use barewire_shm::Window;
+use barewire_units::Rng;
+
+use crate::link::{Conn, Link};
+
+/// A word of the kind that breaks things.
+pub fn adversarial(rng: &mut Rng) -> u64 {
+    match rng.below(12) {
+        0 => 0,
+        1 => 1,
+        2 => u64::MAX,
+        3 => u64::MAX - rng.below(64),
+        4 => 1 << rng.below(64),
+        5 => (1_u64 << rng.below(64)).wrapping_sub(1),
+        6 => 1 << 63,
+        7 => u64::from(u32::MAX) - rng.below(3),
+        8 => rng.below(8192),
+        9 => rng.below(128),
+        10 => rng.next_u64() & 0xffff_ffff,
+        _ => rng.next_u64(),
+    }
+}
+
+/// A length, often at an edge of a ring of so many bytes.
+fn length(rng: &mut Rng, ring_bytes: usize) -> usize {
+    let quarter = ring_bytes / 4;
+    match rng.below(14) {
+        0 => 0,
+        1 => quarter - 64,
+        2 => quarter - 63,
+        3 => quarter - 8,
+        4 => ring_bytes - 8,
+        5 => ring_bytes,
+        6 => u32::MAX as usize,
+        7 => u32::MAX as usize - 7,
+        8 => rng.index(8),
+        _ => rng.index(quarter - 63),
+    }
+}
+
+impl Conn {
+    fn lines(&self) -> u64 {
+        ((self.out.len_bytes() - CONTROL_BYTES) / LINE_BYTES) as u64
+    }
+
+    fn line(&self, position: u64) -> usize {
+        CONTROL_BYTES + (position % self.lines()) as usize * LINE_BYTES
+    }
+
+    /// Whether there is room for a frame of any length, if the victim's word is taken.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        let credit = self.inn.atomic_load(0);
+        self.head + self.lines() / 2 <= credit.wrapping_add(self.lines())
+    }
+
+    /// Reads what the victim has published and gives credit, as an honest receiver does.
+    pub fn take(&mut self) {
+        let lines = ((self.inn.len_bytes() - CONTROL_BYTES) / LINE_BYTES) as u64;
+        for _ in 0..lines {
+            let at = CONTROL_BYTES + (self.tail % lines) as usize * LINE_BYTES;
+            let header = self.inn.atomic_load(at);
+            match unpack(header, self.tail) {
+                Ok((_, offset, len)) if (len as u64) < lines * 64 => {
+                    self.tail += lines_for(offset, len);
+                }
+                _ => break,
+            }
+        }
+        self.out.atomic_store(0, self.tail);
+    }
+
+    /// Publishes a frame as an honest sender does, and follows it.
+    pub fn publish(&mut self, kind: Kind, payload: &[u8]) {
+        let offset = payload_offset(payload.len());
+        let lines = lines_for(offset, payload.len());
+        let to_end = self.lines() - self.head % self.lines();
+        if lines > to_end {
+            let len = to_end as usize * LINE_BYTES - 8;
+            self.out.atomic_store(self.line(self.head + to_end), 0);
+            let header = pack(Kind::Skip, 8, len, self.head);
+            self.out.atomic_store(self.line(self.head), header);
+            self.head += to_end;
+        }
+        self.out
+            .write_bytes(self.line(self.head) + offset, payload);
+        self.out.atomic_store(self.line(self.head + lines), 0);
+        let header = pack(kind, offset, payload.len(), self.head);
+        self.out.atomic_store(self.line(self.head), header);
+        self.head += lines;
+    }
+
+    /// Whether the victim has said that it is done with us.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        self.inn.atomic_load(24) != 0
+    }
+
+    /// A message that goes on and on, for as long as there is room.
+    pub fn go_on(&mut self) -> u64 {
+        let mut count = 0;
+        while self.has_room() && count < 64 {
+            self.publish(Kind::More, &[0x5a; 900]);
+            count += 2;
+        }
+        count
+    }
+
+    /// One act of spoiling; returns how many words it stored.
+    pub fn spoil(&mut self, rng: &mut Rng) -> u64 {
+        let ring_bytes = self.out.len_bytes() - CONTROL_BYTES;
+        let kinds = [Kind::Whole, Kind::More, Kind::Packed, Kind::Skip];
+        let kind = kinds[rng.index(4)];
+        let mut bytes = [0x5a; 1016];
+        let begin = [8, 64][rng.index(2)];
+        match rng.below(16) {
+            // As it should be, so that the other side goes on.
+            0..=2 => {
+                let mut count = 0;
+                self.take();
+                for _ in 0..rng.below(8) {
+                    let len = rng.index(961);
+                    if !self.has_room() {
+                        break;
+                    }
+                    self.publish(Kind::Whole, &bytes[..len]);
+                    count += 3;
+                }
+                return count;
+            }
+            // A packed frame with lengths of any kind.
+            3 | 4 if self.has_room() => {
+                let len = rng.index(121) * 8;
+                let mut at = 0;
+                while at + 8 <= len {
+                    let left = (len - at - 8) as u64;
+                    let inner = match rng.below(4) {
+                        0 => adversarial(rng),
+                        1 => left,
+                        _ => rng.below(left + 1),
+                    };
+                    bytes[at..at + 8].copy_from_slice(&inner.to_le_bytes());
+                    at += 8 + (inner as usize).min(len).next_multiple_of(8);
+                }
+                self.publish(Kind::Packed, &bytes[..len]);
+                return 8;
+            }
+            // Fragments, some without end, some empty.
+            5 | 6 => {
+                let count = if self.has_room() { rng.below(3) } else { rng.below(2) * 20 };
+                for _ in 0..count {
+                    let len = if rng.below(2) == 0 { 0 } else { rng.index(961) };
+                    self.publish(Kind::More, &bytes[..len]);
+                }
+                return count * 2 + 1;
+            }
+            // A header with everything right but one thing.
+            7 => {
+                let header = pack(kind, begin, length(rng, ring_bytes), self.head);
+                self.out.atomic_store(self.line(self.head), header);
+            }
+            8 => {
+                let position = self.head.wrapping_add(adversarial(rng));
+                let header = pack(kind, begin, rng.index(100), position);
+                self.out.atomic_store(self.line(self.head), header);
+            }
+            9 => {
+                let header = pack(kind, begin, rng.index(100), self.head) & !0xff | rng.below(256);
+                self.out.atomic_store(self.line(self.head), header);
+            }
+            // A header that changes while it is read.
+            10 => {
+                let at = self.line(self.head);
+                for _ in 0..64 {
+                    let len = length(rng, ring_bytes);
+                    self.out.atomic_store(at, pack(kind, begin, len, self.head));
+                }
+                return 64;
+            }
+            // The control line: credit, arming, state.
+            11 => self.out.atomic_store(0, adversarial(rng)),
+            12 => {
+                let credit = self.out.atomic_load(0);
+                let credit = credit.wrapping_add(rng.below(70)).wrapping_sub(4);
+                self.out.atomic_store(0, credit);
+            }
+            13 => {
+                let word = 8 * (1 + rng.index(7));
+                self.out.atomic_store(word, adversarial(rng));
+            }
+            // Anything anywhere.
+            14 => {
+                for _ in 0..32 {
+                    let word = rng.index(self.out.len_bytes() / 8);
+                    self.out.atomic_store(word * 8, adversarial(rng));
+                }
+                return 32;
+            }
+            // Our own memory, where the victim keeps what only it should.
+            _ => {
+                for _ in 0..16 {
+                    let word = rng.index(self.inn.len_bytes() / 8);
+                    self.inn.atomic_store(word * 8, adversarial(rng));
+                }
+                return 16;
+            }
+        }
+        1
+    }
+}
+
+/// Any words anywhere in a window; returns how many.
+pub fn scribble(window: &Window, rng: &mut Rng, count: u64) -> u64 {
+    let words = window.len_bytes() / 8;
+    for _ in 0..count {
+        window.atomic_store(rng.index(words) * 8, adversarial(rng));
+    }
+    count
+}
+
+fn set(window: &Window, word: usize, bits: u64) {
+    let mut found = window.atomic_load(word * 8);
+    while let Err(now) = window.atomic_compare_exchange(word * 8, found, found | bits) {
+        found = now;
+    }
+}
+
+/// Storms a doorbell page; returns how many words were changed. In our own user's page,
+/// which it shares with honest peers, bits are only set, and the sleep word is left alone:
+/// within one user the network defends against accidents.
+pub fn storm(link: &mut Link, rng: &mut Rng) -> u64 {
+    let Some(page) = link.far_page.as_ref().map(|m| m.window.clone()) else {
+        return 0;
+    };
+    let words = 2 + 64 + 4096;
+    let gentle = link.same_user();
+    let mut count = 0;
+    match rng.below(6) {
+        0 => {
+            for _ in 0..64 {
+                link.ring(rng.below(u64::from(SOURCES_MAX)) as u32);
+            }
+            count += 64;
+        }
+        // Upper levels without lower ones.
+        1 => {
+            for _ in 0..200 {
+                set(&page, 0, rng.next_u64());
+            }
+            count += 200;
+        }
+        2 => {
+            for word in (2..3).chain(8..71) {
+                set(&page, word, adversarial(rng));
+                set(&page, 0, u64::MAX);
+            }
+            count += 128;
+        }
+        // Lower levels without upper ones.
+        3 => {
+            for _ in 0..200 {
+                let word = 2 + rng.index(words - 2);
+                set(&page, word, adversarial(rng));
+            }
+            count += 200;
+        }
+        // Everything.
+        4 => {
+            for word in (2..words).chain([0]) {
+                set(&page, word, u64::MAX);
+            }
+            count += words as u64;
+        }
+        _ if gentle => {}
+        _ => {
+            count += scribble(&page, rng, 200);
+            for _ in 0..16 {
+                page.atomic_store(8, adversarial(rng));
+                page.atomic_store(0, adversarial(rng));
+            }
+            count += 32;
+        }
+    }
+    link.ring(link.far_source);
+    count
+}
