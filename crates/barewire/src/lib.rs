@@ -569,6 +569,7 @@
 //! | tripwires of an aperture, by its owner | 1024 | 1 048 576 |
 //! | tripwires of an importer on one aperture | | 1024 |
 //! | apertures that one peer has granted us | 1024 | |
+//! | nodes of another user linked to a node | 128 | |
 //! | bulk transfers under way | 64 | |
 //!
 //! The memory of a connection is its ring and one line, at each end; pages are taken as they
@@ -609,12 +610,14 @@ pub mod config;
 mod conform;
 mod connection;
 mod control;
+mod delivery;
 mod error;
 mod event;
 mod exports;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
+mod greeting;
 mod half;
 mod link;
 mod node;

@@ -7,8 +7,9 @@ use barewire_sys::socket::Socket;
 use crate::config::{ConnectOptions, check_data, check_ring, socket_name};
 use crate::control::{Message, RegionRef, RejectCode};
 use crate::error::{Error, Misconduct, Result};
+use crate::greeting::admits;
 use crate::link::Status;
-use crate::peer::{Checked, admits, checked_source};
+use crate::peer::{Checked, checked_source};
 use crate::shared::Shared;
 use crate::state::{Far, Pending, Phase, State};
 

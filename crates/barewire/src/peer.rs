@@ -7,32 +7,30 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use barewire_fabric::doorbell::{PAGE_BYTES, SOURCES_MAX};
+use barewire_fabric::doorbell::SOURCES_MAX;
+use barewire_shm::Region;
 use barewire_shm::counters::QueueCounter;
-use barewire_shm::{Region, Window};
 use barewire_sys::SysError;
 use barewire_sys::memory::{Access, Memfd, PeerAccess};
 use barewire_sys::process::Credentials;
 use barewire_sys::socket::{Received, Sent, Socket};
-use barewire_sys::wake::{EventFd, Interest};
+use barewire_sys::wake::Interest;
 
 use crate::aperture::Granted;
 use crate::arena::{Arena, SEGMENTS_MAX};
 use crate::config::Policy;
-use crate::control::{FLAG_MEMBARRIER, MESSAGE_BYTES_MAX, Message, RejectCode, VERSION};
+use crate::control::{MESSAGE_BYTES_MAX, Message};
 use crate::error::{Error, Misconduct, Result};
 use crate::link::{Link, Status};
 use crate::shared::Shared;
 use crate::state::{Far, Pending, Phase, Source, State, Token};
 
 /// Control messages read from one socket before the others get a turn.
-const MESSAGES_PER_TURN: usize = 64;
+pub(crate) const MESSAGES_PER_TURN: usize = 64;
 /// Out-of-band messages of one peer that wait for our owner to take them.
 const OUT_OF_BAND_MAX: u32 = 64;
 /// Messages that may wait for a peer that does not read.
 const OUTBOX_MAX: usize = 300_000;
-/// Peers that may have connected and not yet said who they are.
-const GREETING_MAX: usize = 256;
 /// As [`OUTBOX_MAX`], for a peer of another user.
 const OUTBOX_FOREIGN_MAX: usize = 16_384;
 /// Messages read from a socket whose other end has hung up: more than a socket holds. They
@@ -43,7 +41,8 @@ const PEER_SEGMENT_BYTES_MAX: u64 = 1 << 30;
 
 pub(crate) type Checked<T = ()> = Result<T, Misconduct>;
 
-enum Stage {
+/// How far a peer is.
+pub(crate) enum Stage {
     /// Neither hello has been exchanged in full.
     Greeting,
     Up(Arc<Link>),
@@ -55,14 +54,14 @@ enum Stage {
 pub(crate) struct Peer {
     pub generation: u32,
     pub socket: Option<Arc<Socket>>,
-    credentials: Credentials,
-    pidfd: Option<OwnedFd>,
-    stage: Stage,
-    initiator: bool,
+    pub credentials: Credentials,
+    pub pidfd: Option<OwnedFd>,
+    pub stage: Stage,
+    pub initiator: bool,
     /// The bit by which the peer announces control messages.
-    source: u32,
+    pub source: u32,
     /// The bit by which we do.
-    far_source: u32,
+    pub far_source: u32,
     pub arena: Arena,
     pub segments: Vec<Region>,
     outbox: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
@@ -78,10 +77,10 @@ pub(crate) struct Peer {
     doomed: bool,
     /// Connections that wait for the greeting to be over.
     pub waiting: Vec<u32>,
-    node_id: Option<[u64; 2]>,
+    pub node_id: Option<[u64; 2]>,
     pub name: Option<(u32, String)>,
     /// Who may connect, if we are the listener.
-    policy: Policy,
+    pub policy: Policy,
     /// Apertures of the peer's that we hold, by its numbers.
     pub granted: Granted,
 }
@@ -109,7 +108,7 @@ impl Peer {
     }
 
     /// Whether it has connected to us and not said hello yet.
-    fn is_greeter(&self) -> bool {
+    pub fn is_greeter(&self) -> bool {
         matches!(self.stage, Stage::Greeting) && !self.initiator && self.socket.is_some()
     }
 
@@ -173,123 +172,6 @@ impl State {
         });
         shared.counters.add(QueueCounter::Links, 1);
         Ok(index)
-    }
-
-    /// Takes what waits at a listening socket.
-    pub fn accept_sockets(&mut self, shared: &Shared, listener: usize) {
-        for _ in 0..MESSAGES_PER_TURN {
-            let Some(entry) = self.listeners.get(listener) else {
-                return;
-            };
-            let socket = match entry.socket.accept() {
-                Ok(Some(socket)) => socket,
-                Ok(None) => return,
-                Err(_) => return self.turn_one_away(listener),
-            };
-            let policy = entry.policy.clone();
-            let Ok(credentials) = socket.peer_credentials() else {
-                continue;
-            };
-            if !admits(&policy, shared, &socket, &credentials) {
-                let refusal = Message::Reject {
-                    connection: 0,
-                    code: RejectCode::Policy,
-                    reason: "not allowed by the listener's policy",
-                };
-                let _ = socket.send(&refusal.encode(), &[]);
-                continue;
-            }
-            self.limit_greeters(shared);
-            if !self.has_room_for(shared, &credentials) {
-                let refusal = Message::Reject {
-                    connection: 0,
-                    code: RejectCode::Busy,
-                    reason: "too many links with this user",
-                };
-                let _ = socket.send(&refusal.encode(), &[]);
-                continue;
-            }
-            if let Ok(index) = self.add_peer(shared, socket, credentials, false) {
-                self.peers[index].policy = policy;
-            }
-        }
-    }
-
-    /// No descriptor is left for whoever waits at a listening socket, and it would be
-    /// reported again and again. One kept in reserve lets us take it and hang up.
-    fn turn_one_away(&mut self, listener: usize) {
-        self.spare = None;
-        if let Some(entry) = self.listeners.get(listener) {
-            drop(entry.socket.accept());
-        }
-        self.spare = EventFd::new().ok();
-    }
-
-    /// Whether this user may have one more link. If one of them has not been greeted yet,
-    /// that one makes room.
-    fn has_room_for(&mut self, shared: &Shared, who: &Credentials) -> bool {
-        if who.uid == shared.own.uid {
-            return true;
-        }
-        let theirs = |p: &Peer| p.socket.is_some() && p.credentials.uid == who.uid;
-        let links = self.peers.iter().filter(|(_, p)| theirs(p)).count();
-        links < shared.config.foreign_links_max as usize || self.drop_greeter(shared, who.uid)
-    }
-
-    /// Makes room when too many have connected without saying hello: the oldest goes, of
-    /// the user who has most of them, so that nobody can drive the others out.
-    fn limit_greeters(&mut self, shared: &Shared) {
-        let mut users: HashMap<u32, usize> = HashMap::new();
-        for (_, peer) in self.peers.iter().filter(|(_, p)| p.is_greeter()) {
-            *users.entry(peer.credentials.uid).or_default() += 1;
-        }
-        if users.values().sum::<usize>() < GREETING_MAX {
-            return;
-        }
-        if let Some((uid, _)) = users.into_iter().max_by_key(|(_, count)| *count) {
-            self.drop_greeter(shared, uid);
-        }
-    }
-
-    fn drop_greeter(&mut self, shared: &Shared, uid: u32) -> bool {
-        let theirs = |p: &Peer| p.is_greeter() && p.credentials.uid == uid;
-        let greeters = self.peers.iter().filter(|(_, p)| theirs(p));
-        let oldest = greeters.min_by_key(|(_, p)| p.generation).map(|(i, _)| i);
-        if let Some(index) = oldest {
-            self.close_peer(shared, index, Status::Left, None);
-        }
-        oldest.is_some()
-    }
-
-    pub(crate) fn say_hello(&mut self, shared: &Shared, index: usize) -> Result<()> {
-        let (uid, source) = {
-            let peer = &self.peers[index];
-            (peer.credentials.uid, peer.source)
-        };
-        let page = self
-            .domain_descriptor(uid)?
-            .try_clone_to_owned()
-            .map_err(|_| descriptors_exhausted())?;
-        let flags = if shared.membarrier {
-            FLAG_MEMBARRIER
-        } else {
-            0
-        };
-        let hello = Message::Hello {
-            version: VERSION,
-            node_id: shared.node_id,
-            flags,
-            source,
-        };
-        // A foreign user gets no eventfd of ours to fill up; it wakes us by the socket,
-        // as we wake it.
-        if uid == shared.own.uid {
-            let fds = [page.as_fd(), shared.eventfd.as_fd()];
-            self.send(shared, index, &hello, &fds);
-        } else {
-            self.send(shared, index, &hello, &[page.as_fd()]);
-        }
-        Ok(())
     }
 
     /// Sends a control message, now or when the peer has read others.
@@ -668,92 +550,9 @@ impl State {
         }
     }
 
-    fn hello(
-        &mut self,
-        shared: &Shared,
-        index: usize,
-        message: &Message<'_>,
-        fds: Vec<OwnedFd>,
-    ) -> Checked {
-        let &Message::Hello {
-            version,
-            node_id,
-            flags,
-            source,
-        } = message
-        else {
-            return Err(Misconduct::Control("not a hello"));
-        };
-        if version != VERSION {
-            let reason = format!("protocol version {VERSION} here, {version} there");
-            self.send_reject(shared, index, 0, RejectCode::Version, &reason);
-            self.refused_at_once(shared, index, RejectCode::Version, &reason);
-            return Ok(());
-        }
-        let far_source = checked_source(source)?;
-        let same_user = self.peers[index].credentials.uid == shared.own.uid;
-        let (page, waker) = checked_wake_up(fds, same_user)?;
-        let initiator = self.peers[index].initiator;
-        if !initiator && self.say_hello(shared, index).is_err() {
-            self.close_peer(shared, index, Status::Left, None);
-            return Ok(());
-        }
-        let peer = &mut self.peers[index];
-        let Some(socket) = peer.socket.clone() else {
-            return Ok(());
-        };
-        peer.far_source = far_source;
-        peer.node_id = Some(node_id);
-        // Our light fence may be free only if their heavy one reaches us.
-        let asymmetric = shared.membarrier && flags & FLAG_MEMBARRIER != 0;
-        let counters = shared.counters.clone();
-        let credentials = peer.credentials;
-        let link = Link::new(socket, credentials, page, waker, asymmetric, counters);
-        peer.stage = Stage::Up(Arc::new(link));
-        if node_id != shared.node_id {
-            let known = *self.by_node_id.entry(node_id).or_insert(index);
-            // Ids are said, not proved: only the kernel's word makes it the same process.
-            let same = self.peers.get(known).map(|p| p.credentials) == Some(credentials);
-            if initiator && known != index && same && self.is_up(known) {
-                self.join(shared, index, known);
-                return Ok(());
-            }
-        }
-        for number in core::mem::take(&mut self.peers[index].waiting) {
-            self.open(shared, number);
-        }
-        Ok(())
-    }
-
     pub(crate) fn is_up(&self, index: usize) -> bool {
         let up = |p: &Peer| matches!(p.stage, Stage::Up(_));
         self.peers.get(index).is_some_and(up)
-    }
-
-    /// The peer turns out to be one that we have a link with: that one is used.
-    fn join(&mut self, shared: &Shared, new: usize, known: usize) {
-        let waiting = core::mem::take(&mut self.peers[new].waiting);
-        if let Some(name) = self.peers[new].name.take() {
-            self.by_name.insert(name.clone(), known);
-            self.peers[known].name = Some(name);
-        }
-        for number in &waiting {
-            self.connections[*number as usize].link = known;
-            self.peers[new].connections.remove(number);
-            self.peers[known].connections.insert(*number);
-        }
-        self.close_peer(shared, new, Status::Left, None);
-        for number in waiting {
-            self.open(shared, number);
-        }
-    }
-
-    fn refused_at_once(&mut self, shared: &Shared, index: usize, code: RejectCode, reason: &str) {
-        for number in core::mem::take(&mut self.peers[index].waiting) {
-            let error = self.refusal(number, code, reason);
-            self.opening_failed(number, error);
-        }
-        self.close_peer(shared, index, Status::Left, None);
     }
 
     fn segment(&mut self, index: usize, number: u32, len_bytes: u64, fds: Vec<OwnedFd>) -> Checked {
@@ -802,11 +601,6 @@ impl State {
     }
 }
 
-pub(crate) fn admits(policy: &Policy, shared: &Shared, socket: &Socket, who: &Credentials) -> bool {
-    let groups = socket.peer_groups().unwrap_or_default();
-    policy.allows(shared.own.uid, who, &groups)
-}
-
 pub(crate) fn checked_source(source: u32) -> Checked<u32> {
     if source < SOURCES_MAX {
         Ok(source)
@@ -821,30 +615,7 @@ pub(crate) fn fixed<const N: usize>(fds: Vec<OwnedFd>) -> Checked<[OwnedFd; N]> 
         .map_err(|_| Misconduct::Control("wrong number of descriptors"))
 }
 
-/// The peer's doorbell page and, from our own user, its eventfd.
-fn checked_wake_up(fds: Vec<OwnedFd>, same_user: bool) -> Checked<(Window, Option<EventFd>)> {
-    let (page, waker) = if same_user {
-        let [page, waker] = fixed(fds)?;
-        (page, Some(waker))
-    } else {
-        let [page] = fixed(fds)?;
-        (page, None)
-    };
-    let memfd = Memfd::from_peer(page, PAGE_BYTES, PeerAccess::ReadWrite)?;
-    let region = memfd
-        .map(Access::ReadWrite)
-        .map_err(|_| Misconduct::Control("doorbell page that can not be mapped here"))?;
-    let waker = match waker.map(EventFd::from_peer) {
-        None => None,
-        Some(Ok(waker)) => Some(waker),
-        // Without /proc nothing can be told; then the socket wakes.
-        Some(Err(barewire_sys::BadDescriptor::CannotVerify)) => None,
-        Some(Err(bad)) => return Err(bad.into()),
-    };
-    Ok((region.whole(), waker))
-}
-
-fn descriptors_exhausted() -> Error {
+pub(crate) fn descriptors_exhausted() -> Error {
     Error::System(barewire_sys::SysError::TooManyDescriptors {
         what: "duplicating a descriptor for a peer",
         errno: barewire_sys::Errno(24),

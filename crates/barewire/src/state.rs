@@ -21,9 +21,8 @@ use crate::config::Policy;
 use crate::connection::{Connection, ConnectionShared};
 use crate::control::{Message, RegionRef, RejectCode};
 use crate::error::{Error, Misconduct, Result};
-use crate::event::{ConnectionId, Event};
+use crate::event::Event;
 use crate::exports::Exports;
-use crate::node::Request;
 use crate::peer::Peer;
 use crate::shared::Shared;
 use crate::tripwire::TripwireShared;
@@ -62,11 +61,11 @@ impl Token {
 }
 
 /// The doorbell page of one trust domain.
-struct Domain {
-    uid: u32,
+pub(crate) struct Domain {
+    pub uid: u32,
     memfd: Memfd,
-    page: Window,
-    drain: Drain,
+    pub page: Window,
+    pub drain: Drain,
 }
 
 /// What a bit of the doorbell pages stands for.
@@ -137,10 +136,19 @@ pub(crate) struct ConnectionEntry {
 
 /// An event that has not been handed out.
 pub(crate) enum Pending {
-    Request { number: u32, serial: u64 },
-    Connected { number: u32, serial: u64 },
+    Request {
+        number: u32,
+        serial: u64,
+    },
+    Connected {
+        number: u32,
+        serial: u64,
+    },
     Ready(u32),
-    Closed { number: u32, serial: u64 },
+    Closed {
+        number: u32,
+        serial: u64,
+    },
     OutOfBand {
         link: (usize, u32),
         number: u32,
@@ -165,16 +173,16 @@ pub(crate) struct State {
     pub connections: Slab<ConnectionEntry>,
     pub exports: Exports,
     next_serial: u64,
-    sources: Vec<Source>,
+    pub sources: Vec<Source>,
     free_sources: VecDeque<u32>,
-    domains: Vec<Domain>,
+    pub domains: Vec<Domain>,
     sleep_sequence: u64,
     /// Who has announced sleep and not yet being awake: threads, and the descriptor.
     sleepers: u32,
     /// A peer's word has been handled, for which some thread may be waiting.
     pub news: bool,
     /// Events that have not been handed out. Whoever adds one attracts attention.
-    pending: VecDeque<Pending>,
+    pub pending: VecDeque<Pending>,
     attention: Arc<AtomicBool>,
     /// Links to be closed: index, generation, and what their peers did.
     pub doomed: Vec<(usize, u32, Option<Misconduct>)>,
@@ -183,15 +191,10 @@ pub(crate) struct State {
     /// A descriptor in reserve.
     pub spare: Option<EventFd>,
     /// Connections whose readiness was told and is perhaps to be told again.
-    told: VecDeque<u32>,
+    pub told: VecDeque<u32>,
     /// Whether those go before new arrivals this time; they take turns.
-    told_first: bool,
+    pub told_first: bool,
 }
-
-/// Bits looked at in one poll: whoever raises bits without end gets no further.
-const SOURCES_PER_TURN: u32 = 8192;
-/// What reading from a link counts for among them.
-const LINK_COST: u32 = 1024;
 
 /// The source by which a node rings itself.
 pub(crate) const OWN_SOURCE: u32 = 0;
@@ -354,21 +357,6 @@ impl State {
         self.domains.first().map(|d| &d.page)
     }
 
-    /// Takes the first request out of the events.
-    pub fn take_request(&mut self, shared: &Arc<Shared>) -> Option<Request> {
-        loop {
-            let wanted = |p: &Pending| matches!(p, Pending::Request { .. });
-            let at = self.pending.iter().position(wanted)?;
-            let Some(Pending::Request { number, serial }) = self.pending.remove(at) else {
-                return None;
-            };
-            let request = self.request(shared, number, serial);
-            if request.is_some() {
-                return request;
-            }
-        }
-    }
-
     /// Gives up a connection whose answer has not been reported.
     pub fn cancel_connect(&mut self, shared: &Shared, number: u32) {
         let Some(entry) = self.connections.get_mut(number as usize) else {
@@ -379,19 +367,6 @@ impl State {
             entry.announce = false;
             entry.serial = 0;
             self.abandon(shared, number);
-        }
-    }
-
-    /// Takes the first granted aperture out of the events.
-    pub fn take_granted(&mut self, number: u32) -> Option<(u64, RemoteAperture)> {
-        let serial = self.connections.get(number as usize)?.serial;
-        let wanted = |p: &Pending| matches!(p, Pending::Granted { serial: s, .. } if *s == serial);
-        let at = self.pending.iter().position(wanted)?;
-        match self.pending.remove(at) {
-            Some(Pending::Granted {
-                cookie, aperture, ..
-            }) => Some((cookie, aperture)),
-            _ => None,
         }
     }
 
@@ -410,25 +385,6 @@ impl State {
     pub fn attract(&self) {
         // Release pairs with the Acquire in `Shared::quiet`.
         self.attention.store(true, Ordering::Release);
-    }
-
-    /// Drops the news of connections that are no more.
-    fn drop_stale(&mut self) {
-        let connections = &self.connections;
-        let is_live = |number: u32, serial: u64| {
-            let entry = connections.get(number as usize);
-            entry.is_some_and(|e| e.serial == serial && !e.handle_gone)
-        };
-        self.pending.retain(|pending| match *pending {
-            Pending::Ready(number) => {
-                let entry = connections.get(number as usize);
-                entry.is_some_and(|e| !e.handle_gone)
-            }
-            Pending::Request { number, serial }
-            | Pending::Connected { number, serial }
-            | Pending::Closed { number, serial } => is_live(number, serial),
-            Pending::OutOfBand { .. } | Pending::Granted { .. } | Pending::Plain(_) => true,
-        });
     }
 
     pub fn push_ready(&mut self, number: u32) {
@@ -451,189 +407,6 @@ impl State {
             || !self.told.is_empty()
             || !self.drained()
             || self.domains.iter().any(|d| doorbell::pending(&d.page))
-    }
-
-    /// Hands out at most `max` events.
-    pub fn collect(&mut self, shared: &Arc<Shared>, out: &mut Vec<Event>, max: usize) {
-        let end = out.len() + max;
-        let told = self.told.len();
-        self.told_first = !self.told_first;
-        if self.told_first {
-            self.tell_again(told, out, end);
-        }
-        self.hand_out_pending(shared, out, end);
-        let (mut at, mut turn) = (0, SOURCES_PER_TURN);
-        while at < self.domains.len() && out.len() < end && turn > 0 {
-            turn -= 1;
-            let domain = &mut self.domains[at];
-            let Some(number) = domain.drain.next_source(&domain.page) else {
-                at += 1;
-                continue;
-            };
-            let uid = domain.uid;
-            if matches!(self.sources.get(number as usize), Some(Source::Link(_))) {
-                turn = turn.saturating_sub(LINK_COST);
-            }
-            self.rung(shared, number, uid, out);
-        }
-        self.close_doomed(shared);
-        self.hand_out_pending(shared, out, end);
-        if !self.told_first {
-            self.tell_again(told, out, end);
-        }
-    }
-
-    /// Repeats readiness where the receiver began to take and stopped, for the first
-    /// `count` that were told, in turn.
-    fn tell_again(&mut self, count: usize, out: &mut Vec<Event>, end: usize) {
-        for _ in 0..count {
-            if out.len() >= end {
-                return;
-            }
-            let Some(number) = self.told.pop_front() else {
-                return;
-            };
-            let Some(entry) = self.connections.get_mut(number as usize) else {
-                continue;
-            };
-            entry.told = false;
-            if entry.shared.as_ref().is_some_and(|s| s.stopped_early()) {
-                self.tell_ready(number, out);
-            }
-        }
-    }
-
-    fn tell_ready(&mut self, number: u32, out: &mut Vec<Event>) {
-        let Some(entry) = self.connections.get_mut(number as usize) else {
-            return;
-        };
-        if entry.phase == Phase::Open && !entry.handle_gone && entry.shared.is_some() {
-            out.push(Event::Ready(ConnectionId(number)));
-            if !core::mem::replace(&mut entry.told, true) {
-                self.told.push_back(number);
-            }
-        }
-    }
-
-    /// A bit was found set: it may have been set by anybody of user `uid`, at any time.
-    #[inline]
-    fn rung(&mut self, shared: &Arc<Shared>, number: u32, uid: u32, out: &mut Vec<Event>) {
-        match self.sources.get(number as usize) {
-            Some(Source::Connection(connection)) => {
-                let connection = *connection;
-                if uid == shared.own.uid || self.connection_uid(connection) == Some(uid) {
-                    self.tell_ready(connection, out);
-                }
-            }
-            Some(Source::Tripwire(tripwire)) => {
-                let tripwire = Arc::clone(tripwire);
-                if uid == shared.own.uid || tripwire.may_be_rung_by(uid) {
-                    out.extend(tripwire.fired());
-                }
-            }
-            Some(Source::Link(link)) => {
-                let link = *link;
-                self.read_socket(shared, link);
-            }
-            Some(Source::Own | Source::Free) | None => {}
-        }
-    }
-
-    fn connection_uid(&self, number: u32) -> Option<u32> {
-        let entry = self.connections.get(number as usize)?;
-        self.peers.get(entry.link)?.uid()
-    }
-
-    fn hand_out_pending(&mut self, shared: &Arc<Shared>, out: &mut Vec<Event>, end: usize) {
-        while out.len() < end {
-            let Some(pending) = self.pending.pop_front() else {
-                return;
-            };
-            match pending {
-                Pending::Plain(event) => out.push(event),
-                Pending::OutOfBand {
-                    link: (index, generation),
-                    number,
-                    serial,
-                    data,
-                } => {
-                    self.out_of_band_handed_out(shared, index, generation);
-                    let connection = ConnectionId(number);
-                    // The number may be another connection's by now.
-                    if self.connection(number, serial).is_some() {
-                        out.push(Event::OutOfBand { connection, data });
-                    }
-                }
-                Pending::Granted {
-                    number,
-                    serial,
-                    cookie,
-                    aperture,
-                } => {
-                    if self.connection(number, serial).is_some() {
-                        out.push(Event::Granted {
-                            connection: ConnectionId(number),
-                            cookie,
-                            aperture,
-                        });
-                    } else {
-                        self.stale.push(aperture);
-                    }
-                }
-                Pending::Ready(number) => self.tell_ready(number, out),
-                Pending::Request { number, serial } => {
-                    out.extend(self.request(shared, number, serial).map(Event::Request));
-                }
-                Pending::Connected { number, serial } => {
-                    out.extend(self.connected(shared, number, serial));
-                }
-                Pending::Closed { number, serial } => out.extend(self.closed(number, serial)),
-            }
-        }
-    }
-
-    fn request(&mut self, shared: &Arc<Shared>, number: u32, serial: u64) -> Option<Request> {
-        let entry = self.connection(number, serial)?;
-        if entry.phase != Phase::Requested {
-            return None;
-        }
-        let (name, data) = (entry.name.clone(), core::mem::take(&mut entry.data));
-        let link = entry.link;
-        let peer = self.peers.get(link)?.credentials();
-        Some(Request::new(shared, number, serial, peer, name, data))
-    }
-
-    fn connected(&mut self, shared: &Arc<Shared>, number: u32, serial: u64) -> Option<Event> {
-        let entry = self.connection(number, serial)?;
-        let result = match entry.failure.take() {
-            Some(error) => Err(error),
-            None => self.make_handle(shared, number),
-        };
-        Some(match result {
-            Ok(connection) => Event::Connected(Box::new(connection)),
-            Err(error) => {
-                self.drop_handle(shared, number);
-                Event::ConnectFailed {
-                    connection: ConnectionId(number),
-                    error,
-                }
-            }
-        })
-    }
-
-    fn closed(&mut self, number: u32, serial: u64) -> Option<Event> {
-        let entry = self.connection(number, serial)?;
-        let shared = entry.shared.as_ref()?;
-        if entry.handle_gone {
-            return None;
-        }
-        Some(Event::Closed {
-            connection: ConnectionId(number),
-            reason: match shared.link.check() {
-                Err(error) => error,
-                Ok(()) => Error::PeerGone,
-            },
-        })
     }
 
     /// Reports the end of a connection, once.

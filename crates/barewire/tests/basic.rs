@@ -348,7 +348,10 @@ fn the_first_message_is_announced_however_early_it_comes() {
     while answered < ROUNDS {
         let started = std::time::Instant::now();
         server.wait(&mut events, 16, SECOND).unwrap();
-        assert!(started.elapsed() < Duration::from_secs(4), "round {answered}");
+        assert!(
+            started.elapsed() < Duration::from_secs(4),
+            "round {answered}"
+        );
         for event in events.drain(..) {
             match event {
                 Event::Request(request) => connection = Some(request.accept().unwrap()),

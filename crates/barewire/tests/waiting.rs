@@ -1,5 +1,6 @@
 //! Waiting: the node's descriptor in other event loops, many threads on one node, the spin
 //! modes; no wake-up is lost, few are in vain, and who waits idle uses no processor time.
+// tidy: long file: every way to wait, one after another
 
 #![forbid(unsafe_code)]
 

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use barewire_sys::discover::{COUNTER_PAGE_NAME, find_counter_pages, open_counter_page};
@@ -15,7 +14,7 @@ fn counter_pages_are_found_and_read() {
     let (memfd, region) = Memfd::create_owner_writable(COUNTER_PAGE_NAME, 4096).unwrap();
     let _same = memfd.try_clone().unwrap();
     let fd = memfd.as_fd().as_raw_fd();
-    region.whole().word_mut(8).store(77, Relaxed);
+    region.whole().atomic_store(8, 77);
     let own: Vec<_> = find_counter_pages()
         .into_iter()
         .filter(|f| f.fd_number == fd)
@@ -27,7 +26,7 @@ fn counter_pages_are_found_and_read() {
     let page = open_counter_page(found.pid, found.fd_number).unwrap();
     assert!(!page.writable());
     assert_eq!(page.len_bytes(), 4096);
-    assert_eq!(page.whole().word(8).load(Relaxed), 77);
+    assert_eq!(page.whole().atomic_load(8), 77);
 
     let child = fork_child(|| {
         std::thread::sleep(Duration::from_secs(60));
@@ -39,7 +38,7 @@ fn counter_pages_are_found_and_read() {
         .filter(|f| f.pid == child.pid);
     assert!(in_child.clone().any(|f| f.fd_number == fd));
     let page = open_counter_page(child.pid, fd).unwrap();
-    assert_eq!(page.whole().word(8).load(Relaxed), 77);
+    assert_eq!(page.whole().atomic_load(8), 77);
     child.kill().unwrap();
     child.wait().unwrap();
     let gone = open_counter_page(child.pid, fd);

@@ -3,7 +3,6 @@
 use std::ffi::c_void;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::Ordering::Relaxed;
 
 use barewire_sys::memory::{
     Access, Memfd, PeerAccess, SealSet, arm_fork_guard, fork_generation, forked,
@@ -36,12 +35,12 @@ fn sealed_memory_is_accepted_and_shared() {
         theirs.map(Access::Read).unwrap(),
     );
     assert!(a.writable() && !b.writable());
-    a.whole().word_mut(LEN - 8).store(7, Relaxed);
-    assert_eq!(b.whole().word(LEN - 8).load(Relaxed), 7);
-    assert_eq!(b.whole().word(0).load(Relaxed), 0);
+    a.whole().atomic_store(LEN - 8, 7);
+    assert_eq!(b.whole().atomic_load(LEN - 8), 7);
+    assert_eq!(b.whole().atomic_load(0), 0);
 
     memfd.pwrite_zeros(0, LEN).unwrap();
-    assert_eq!(b.whole().word(LEN - 8).load(Relaxed), 0);
+    assert_eq!(b.whole().atomic_load(LEN - 8), 0);
     let beyond = memfd.pwrite_zeros(8, LEN);
     assert!(
         matches!(beyond, Err(SysError::InvalidArgument { .. })),
@@ -49,16 +48,8 @@ fn sealed_memory_is_accepted_and_shared() {
     );
     let again = memfd.try_clone().unwrap();
     drop((memfd, theirs));
-    a.whole().word_mut(0).store(9, Relaxed);
-    assert_eq!(
-        again
-            .map(Access::Read)
-            .unwrap()
-            .whole()
-            .word(0)
-            .load(Relaxed),
-        9
-    );
+    a.whole().atomic_store(0, 9);
+    assert_eq!(again.map(Access::Read).unwrap().whole().atomic_load(0), 9);
     assert!(Memfd::from_peer(again.into_fd(), LEN, PeerAccess::ReadOnly).is_ok());
 }
 
@@ -204,8 +195,8 @@ fn only_the_owner_can_write_to_owner_writable_memory() {
 
     let theirs = Memfd::from_peer(dup(&memfd), LEN, PeerAccess::ReadOnly).unwrap();
     let view = theirs.map(Access::Read).unwrap();
-    region.whole().word_mut(16).store(5, Relaxed);
-    assert_eq!(view.whole().word(16).load(Relaxed), 5);
+    region.whole().atomic_store(16, 5);
+    assert_eq!(view.whole().atomic_load(16), 5);
     let flags = rustix::mm::MprotectFlags::READ | rustix::mm::MprotectFlags::WRITE;
     // SAFETY: changes nothing, as it must fail; the range is mapped.
     let upgraded = unsafe { rustix::mm::mprotect(view.base().as_ptr().cast(), LEN, flags) };
@@ -227,14 +218,14 @@ fn a_detached_region_keeps_what_the_peer_had_written() {
     let peer = memfd.map(Access::ReadWrite).unwrap();
     let ours = memfd.map_detachable(Access::ReadWrite).unwrap();
     let clone = ours.region.clone();
-    peer.whole().word_mut(64).store(1, Relaxed);
+    peer.whole().atomic_store(64, 1);
     ours.detach().unwrap();
-    peer.whole().word_mut(64).store(2, Relaxed);
+    peer.whole().atomic_store(64, 2);
     ours.detach().unwrap();
     drop(ours);
-    assert_eq!(clone.whole().word(64).load(Relaxed), 1);
-    clone.whole().word_mut(72).store(3, Relaxed);
-    assert_eq!(peer.whole().word(72).load(Relaxed), 0);
+    assert_eq!(clone.whole().atomic_load(64), 1);
+    clone.whole().atomic_store(72, 3);
+    assert_eq!(peer.whole().atomic_load(72), 0);
 }
 
 #[test]

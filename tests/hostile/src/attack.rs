@@ -159,9 +159,7 @@ impl Attacker<'_> {
 
     fn scribble_arena(&mut self, link: &Link) -> u64 {
         let arena = link.arena.iter();
-        arena
-            .map(|m| scribble(&m.window, &mut self.rng, 100))
-            .sum()
+        arena.map(|m| scribble(&m.window, &mut self.rng, 100)).sum()
     }
 
     fn doorbells(&mut self) {
@@ -308,7 +306,10 @@ impl Attacker<'_> {
             }
             4 => memory(some_bytes, SealSet::NONE),
             5 => memory(some_bytes, SealSet::SHRINK),
-            6 => memory(some_bytes, SealSet::SHRINK | SealSet::GROW | SealSet::FUTURE_WRITE),
+            6 => memory(
+                some_bytes,
+                SealSet::SHRINK | SealSet::GROW | SealSet::FUTURE_WRITE,
+            ),
             7 => {
                 // Filled to the brim and made blocking, to hold up whoever writes to it.
                 let full = EventFd::new().ok()?.into_fd();
@@ -317,9 +318,28 @@ impl Attacker<'_> {
                 let _ = rustix::fs::fcntl_setfl(&full, flags);
                 Some(full)
             }
-            8 => link.far_page.as_ref()?.memfd.try_clone().ok().map(Memfd::into_fd),
-            9 => link.arena.first()?.memfd.try_clone().ok().map(Memfd::into_fd),
-            10 => link.apertures.first()?.1.memfd.try_clone().ok().map(Memfd::into_fd),
+            8 => link
+                .far_page
+                .as_ref()?
+                .memfd
+                .try_clone()
+                .ok()
+                .map(Memfd::into_fd),
+            9 => link
+                .arena
+                .first()?
+                .memfd
+                .try_clone()
+                .ok()
+                .map(Memfd::into_fd),
+            10 => link
+                .apertures
+                .first()?
+                .1
+                .memfd
+                .try_clone()
+                .ok()
+                .map(Memfd::into_fd),
             _ => memory(some_bytes, size),
         }
     }

@@ -17,7 +17,8 @@ use crate::wire::{self, Heard, Region};
 /// Bytes of the rings in the attacker's own memory.
 pub const OWN_RING_BYTES: usize = 4096;
 const OWN_REGIONS: u32 = 250;
-const OWN_SEGMENT_BYTES: usize = (OWN_REGIONS as usize * (64 + OWN_RING_BYTES)).div_ceil(4096) * 4096;
+const OWN_SEGMENT_BYTES: usize =
+    (OWN_REGIONS as usize * (64 + OWN_RING_BYTES)).div_ceil(4096) * 4096;
 
 /// Memory with its descriptor.
 pub struct Memory {
@@ -233,7 +234,10 @@ impl Link {
         };
         let region = Self::own_region(number);
         let (_, offset, ring_bytes) = region;
-        let window = self.segment.window.sub(offset as usize, 64 + ring_bytes as usize);
+        let window = self
+            .segment
+            .window
+            .sub(offset as usize, 64 + ring_bytes as usize);
         if let Some(window) = window {
             window.write_bytes(0, &[0; 192]);
         }

@@ -88,8 +88,7 @@ impl Conn {
             self.out.atomic_store(self.line(self.head), header);
             self.head += to_end;
         }
-        self.out
-            .write_bytes(self.line(self.head) + offset, payload);
+        self.out.write_bytes(self.line(self.head) + offset, payload);
         self.out.atomic_store(self.line(self.head + lines), 0);
         let header = pack(kind, offset, payload.len(), self.head);
         self.out.atomic_store(self.line(self.head), header);
@@ -106,7 +105,7 @@ impl Conn {
     pub fn go_on(&mut self) -> u64 {
         let mut count = 0;
         while self.has_room() && count < 64 {
-            self.publish(Kind::More, &[0x5a; 900]);
+            self.publish(Kind::More, &[0x5a; 960]);
             count += 2;
         }
         count
@@ -153,9 +152,14 @@ impl Conn {
             }
             // Fragments, some without end, some empty.
             5 | 6 => {
-                let count = if self.has_room() { rng.below(3) } else { rng.below(2) * 20 };
+                let count = if self.has_room() {
+                    rng.below(3)
+                } else {
+                    rng.below(2) * 20
+                };
                 for _ in 0..count {
-                    let len = if rng.below(2) == 0 { 0 } else { rng.index(961) };
+                    // All but the last have to be full.
+                    let len = [0, 960, 960, 960, rng.index(961)][rng.index(5)];
                     self.publish(Kind::More, &bytes[..len]);
                 }
                 return count * 2 + 1;

@@ -268,7 +268,15 @@ impl Service {
         self.count("granted");
         let len = aperture.len_bytes();
         let mut into = vec![0; len.min(5000)];
-        for at in [0, 8, 64, 4096, 4089, len / 2 & !7, len.saturating_sub(8) & !7] {
+        for at in [
+            0,
+            8,
+            64,
+            4096,
+            4089,
+            (len / 2) & !7,
+            len.saturating_sub(8) & !7,
+        ] {
             let results = [
                 aperture.put(at, &into[..into.len().min(8)]),
                 aperture.put(at, &into),

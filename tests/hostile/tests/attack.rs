@@ -185,7 +185,10 @@ fn client(
             .receiver()
             .recv_timeout(&mut buffer, Some(PATIENCE));
         let got = got.unwrap().expect("an answer in time");
-        assert!(buffer[..got] == message[..len], "client {number} got another answer");
+        assert!(
+            buffer[..got] == message[..len],
+            "client {number} got another answer"
+        );
         let took = begun.elapsed().as_nanos() as u64;
         latencies.lock().unwrap().push(took);
         rounds.fetch_add(1, Ordering::Relaxed);
@@ -236,7 +239,11 @@ impl Attack {
             if now != rounds {
                 (rounds, moved) = (now, Instant::now());
             }
-            assert!(moved.elapsed() < PATIENCE, "{}: the victim hangs", self.what);
+            assert!(
+                moved.elapsed() < PATIENCE,
+                "{}: the victim hangs",
+                self.what
+            );
             std::thread::sleep(Duration::from_millis(2));
         }
         let mut line = String::new();
@@ -265,7 +272,10 @@ fn number(variable: &str, default: u64) -> u64 {
 fn skip(test: &str, reason: &str) {
     println!("SKIPPED: {test}: {reason}");
     if let Ok(log) = std::env::var("BAREWIRE_SKIP_LOG") {
-        let file = std::fs::OpenOptions::new().append(true).create(true).open(log);
+        let file = std::fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(log);
         if let Ok(mut file) = file {
             let _ = writeln!(file, "SKIPPED: {test}: {reason}");
         }

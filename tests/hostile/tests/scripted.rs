@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use barewire::{Connection, ConnectOptions, Error, Event, ListenOptions, Node, Policy};
+use barewire::{ConnectOptions, Connection, Error, Event, ListenOptions, Node, Policy};
 use barewire_hostile::link::Link;
 use barewire_hostile::wire;
 use barewire_sys::process::{SpawnOpts, own_credentials, spawn_with};
@@ -206,8 +206,12 @@ fn giving_up_crosses_with_being_accepted() {
     let full = format!("barewire/1/{uid}/{name}");
     let listener = barewire_sys::socket::Listener::bind(full.as_bytes(), 4).unwrap();
     let node = Node::new().unwrap();
-    let first = node.start_connect(&name, &ConnectOptions::default()).unwrap();
-    let _second = node.start_connect(&name, &ConnectOptions::default()).unwrap();
+    let first = node
+        .start_connect(&name, &ConnectOptions::default())
+        .unwrap();
+    let _second = node
+        .start_connect(&name, &ConnectOptions::default())
+        .unwrap();
     let socket = listener.accept().unwrap().unwrap();
     let mut link = Link::over(socket, &name, uid);
     link.say_hello();
@@ -219,10 +223,16 @@ fn giving_up_crosses_with_being_accepted() {
     }
     let numbers: Vec<u32> = link.calls.iter().map(|call| call.0).collect();
     node.cancel_connect(first);
-    link.send(&wire::accept(numbers[0], 1, Link::own_region(1), 1, 100), &[]);
+    link.send(
+        &wire::accept(numbers[0], 1, Link::own_region(1), 1, 100),
+        &[],
+    );
     // Its last handle goes at once, too.
     link.send(&wire::numbered(wire::DETACH, numbers[0]), &[]);
-    link.send(&wire::accept(numbers[1], 2, Link::own_region(2), 2, 100), &[]);
+    link.send(
+        &wire::accept(numbers[1], 2, Link::own_region(2), 2, 100),
+        &[],
+    );
     let until = Instant::now() + Duration::from_millis(200);
     let mut connected = Vec::new();
     run(
@@ -276,7 +286,8 @@ fn a_refusal_by_policy_is_told() {
     let full = format!("barewire/1/{uid}/{name}");
     let listener = barewire_sys::socket::Listener::bind(full.as_bytes(), 4).unwrap();
     let node = Node::new().unwrap();
-    node.start_connect(&name, &ConnectOptions::default()).unwrap();
+    node.start_connect(&name, &ConnectOptions::default())
+        .unwrap();
     let socket = listener.accept().unwrap().unwrap();
     socket.send(&wire::reject(0, 2, b"not you"), &[]).unwrap();
     let event = node.next_event(SECOND).unwrap().unwrap();
@@ -299,7 +310,10 @@ fn answers_do_not_pile_up_for_ever() {
         for number in 0..400_000 {
             link.send(&wire::open(20, region, 1, 100, b"nobody", b""), &[]);
             if number % 100 == 0 {
-                link.send(&wire::open(number, region, 1, 100, asked.as_bytes(), b""), &[]);
+                link.send(
+                    &wire::open(number, region, 1, 100, asked.as_bytes(), b""),
+                    &[],
+                );
             }
             if !link.up {
                 return number;
@@ -353,7 +367,10 @@ fn a_message_ends_at_the_limit() {
             Ok(None) => {}
             Ok(Some(len)) => panic!("a message of {len} bytes"),
             Err(error) => {
-                assert!(error.to_string().contains("longer than the limit"), "{error}");
+                assert!(
+                    error.to_string().contains("longer than the limit"),
+                    "{error}"
+                );
                 assert!(link.conns[0].is_refused());
                 return;
             }
