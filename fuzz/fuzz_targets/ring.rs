@@ -4,6 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 
+#[allow(dead_code, reason = "the tests use the rest of it")]
 #[path = "../../crates/fabric/tests/common/drive.rs"]
 mod drive;
 #[path = "../../crates/fabric/tests/common/memory.rs"]

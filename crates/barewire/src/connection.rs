@@ -40,6 +40,8 @@ pub(crate) struct ConnectionShared {
     taking: AtomicBool,
     /// The peer has been asked to ring.
     armed: AtomicBool,
+    /// Held while that changes: the node and the receiver may be in different threads.
+    arming: Mutex<()>,
     /// On the node's list of those that have not.
     listed: AtomicBool,
     halves: AtomicU8,
@@ -81,9 +83,13 @@ impl ConnectionShared {
         self.armed.load(Ordering::Relaxed)
     }
 
-    pub fn set_armed(&self, armed: bool) {
+    /// Arms or disarms by `change`, and remembers which.
+    pub fn set_armed(&self, armed: bool, change: impl FnOnce()) {
+        let changing = self.arming.lock().unwrap_or_else(PoisonError::into_inner);
+        change();
         // Relaxed: only says what we have stored ourselves.
         self.armed.store(armed, Ordering::Relaxed);
+        drop(changing);
     }
 
     /// Has the peer ring again, for the node, which has taken us from its list. A heavy
@@ -94,8 +100,7 @@ impl ConnectionShared {
         // Acquire pairs with `half_gone`: of a closed connection the peer's memory may
         // already serve another.
         if self.halves.load(Ordering::Acquire) > 0 {
-            publish_armed(&self.outgoing);
-            self.set_armed(true);
+            self.set_armed(true, || publish_armed(&self.outgoing));
         }
     }
 
@@ -162,6 +167,7 @@ impl Connection {
             said: Mutex::new(0),
             taking: AtomicBool::new(false),
             armed: AtomicBool::new(false),
+            arming: Mutex::new(()),
             listed: AtomicBool::new(false),
             halves: AtomicU8::new(2),
         });
@@ -188,8 +194,10 @@ impl Connection {
     /// Has the peer ring; `true` if something is there already.
     pub(crate) fn arm(&mut self) -> bool {
         let common = &self.sender.side.common;
-        common.set_armed(true);
-        self.receiver.queue.ring().arm(&*common.link)
+        let mut ready = false;
+        let ring = self.receiver.queue.ring();
+        common.set_armed(true, || ready = ring.arm(&*common.link));
+        ready
     }
 
     /// Its number on this node, as events name it.

@@ -347,15 +347,17 @@ impl RxSide {
     pub fn step(&mut self, ring: &mut In, step: Step) {
         match step {
             Step::Spin if self.common.is_armed() => {
-                ring.disarm();
-                self.common.set_armed(false);
+                self.common.set_armed(false, || ring.disarm());
                 if self.common.list() {
                     self.node.note_disarmed(&self.common);
                 }
             }
             Step::Arm if !self.common.is_armed() => {
-                self.common.set_armed(true);
-                ring.arm(&*self.common.link);
+                // Whether something is there already is looked at after this step.
+                let link = &*self.common.link;
+                self.common.set_armed(true, || {
+                    ring.arm(link);
+                });
             }
             _ => {}
         }

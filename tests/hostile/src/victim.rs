@@ -191,11 +191,9 @@ impl Service {
             Event::Granted { aperture, .. } => self.use_aperture(aperture),
             Event::OutOfBand { .. } => self.count("out of band"),
             Event::Tripwire { .. } => self.count("tripwires"),
-            Event::Completion { result, .. } => {
-                if let Err(error) = result {
-                    self.count(format!("bulk {}", name_of(&error)));
-                }
-            }
+            Event::Completion {
+                result: Err(error), ..
+            } => self.count(format!("bulk {}", name_of(&error))),
             _ => {}
         }
     }

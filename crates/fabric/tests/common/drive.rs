@@ -244,6 +244,7 @@ fn receive_messages(script: &mut Script, peer: &mut Peer, ring_bytes: usize, lim
             receiver.maybe_ready();
             receiver.ring().must_ring(&FullFences);
             receiver.take_told();
+            peer.check_accesses();
             continue;
         }
         peer.check_accesses();
@@ -337,6 +338,7 @@ fn send(script: &mut Script, peer: &mut Peer, ring_bytes: usize) {
                     check_error(violation, sender.ring().arm(&FullFences, len));
                 }
                 sender.ring().disarm();
+                peer.check_accesses();
             }
             op => {
                 let len = script.length(ring_bytes) as usize % (max + 1);

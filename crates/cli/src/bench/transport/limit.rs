@@ -2,7 +2,8 @@
 //! kernel's own ways to wake a process, with no protocol around them.
 //!
 //! - `ping-pong`: one cache line, stored by each side in turn.
-//! - `exchange`: a message copied into shared memory, a flag, the message copied out.
+//! - `exchange`: a message copied into shared memory, a flag, the message copied out;
+//!   64 places in turn.
 //! - `ring-10k`, `ring-64k`, `ring-1m`: a ring of fixed slots with a sequence word in each; larger
 //!   messages go in pieces of a slot.
 //! - `eventfd`, `futex`: both sides sleep and wake each other.
@@ -138,29 +139,61 @@ impl Channel for PingPong {
     }
 }
 
-/// A message copied in and copied out, one place for it per direction. Up to 56 bytes
-/// lie in the line of the flag.
+/// A message copied in and copied out, [`EXCHANGE_PLACES`] places for it per direction,
+/// used in turn as any queue has to. Up to 56 bytes lie in the line of the flag.
 #[derive(Debug)]
 pub struct Exchange {
-    out: (Line, Buffer),
-    into: (Line, Buffer),
+    out: Places,
+    into: Places,
     sent: u64,
     received: u64,
     patience: Patience,
 }
 
+/// Places of an exchange; fewer for messages so long that they would fill a cache.
+const EXCHANGE_PLACES: usize = 64;
+/// Most bytes of all places of one direction.
+const EXCHANGE_BYTES_MAX: usize = 8 << 20;
+
+/// The places of one direction.
+#[derive(Debug)]
+struct Places(Vec<(Line, Buffer)>);
+
+impl Places {
+    fn new(region: &Region, begin: usize, size: usize) -> Option<Places> {
+        let stride = Exchange::stride(size);
+        let places = (0..Exchange::places(size)).map(|number| {
+            let offset = begin + number * stride;
+            let line = Line::new(region, offset)?;
+            Some((line, Buffer::new(region, offset + 8, size)?))
+        });
+        places.collect::<Option<Vec<_>>>().map(Places)
+    }
+
+    #[inline(always)]
+    fn at(&self, number: u64) -> &(Line, Buffer) {
+        &self.0[number as usize % self.0.len()]
+    }
+}
+
 impl Exchange {
+    fn stride(size: usize) -> usize {
+        (8 + size).next_multiple_of(64)
+    }
+
+    fn places(size: usize) -> usize {
+        EXCHANGE_PLACES
+            .min(EXCHANGE_BYTES_MAX / Exchange::stride(size))
+            .max(1)
+    }
+
     fn half(size: usize) -> usize {
-        (8 + size).next_multiple_of(4096)
+        (Exchange::stride(size) * Exchange::places(size)).next_multiple_of(4096)
     }
 
     fn new(region: &Region, size: usize, side: Side) -> Result<Exchange> {
-        let place = |offset: usize| -> Option<(Line, Buffer)> {
-            let line = Line::new(region, offset)?;
-            Some((line, Buffer::new(region, offset + 8, size)?))
-        };
-        let there = place(0).ok_or_else(too_small)?;
-        let back = place(Exchange::half(size)).ok_or_else(too_small)?;
+        let there = Places::new(region, 0, size).ok_or_else(too_small)?;
+        let back = Places::new(region, Exchange::half(size), size).ok_or_else(too_small)?;
         let (out, into) = match side {
             Side::Client => (there, back),
             Side::Server => (back, there),
@@ -185,19 +218,21 @@ impl Channel for Exchange {
     #[inline(always)]
     fn send(&mut self, message: &[u8]) -> Result<()> {
         self.sent += 1;
-        self.out.1.copy_in(message);
-        self.out.0.store(self.sent);
+        let (line, buffer) = self.out.at(self.sent);
+        buffer.copy_in(message);
+        line.store(self.sent);
         Ok(())
     }
 
     #[inline(always)]
     fn recv_exact(&mut self, message: &mut [u8]) -> Result<()> {
         self.received += 1;
-        while self.into.0.load() != self.received {
+        let (line, buffer) = self.into.at(self.received);
+        while line.load() != self.received {
             self.patience.turn()?;
         }
         self.patience.reset();
-        self.into.1.copy_out(message);
+        buffer.copy_out(message);
         Ok(())
     }
 }
