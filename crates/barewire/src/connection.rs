@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use barewire_fabric::frame::{STATE_DEAF, STATE_FINISHED};
-use barewire_fabric::ring::{RingReceiver, RingSender, publish_armed, publish_state};
+use barewire_fabric::ring::{RingReceiver, RingSender, publish_armed, publish_starved, publish_state};
 use barewire_fabric::{MessageReceiver, MessageSender};
 use barewire_shm::Window;
 use barewire_shm::counters::{SlotCounters, SlotInfo};
@@ -40,6 +40,10 @@ pub(crate) struct ConnectionShared {
     taking: AtomicBool,
     /// The peer has been asked to ring.
     armed: AtomicBool,
+    /// An attempt to send found no room, and nobody is asked to ring for it yet.
+    wants_room: AtomicBool,
+    /// The peer has been asked to ring when there is room.
+    starved: AtomicBool,
     /// Held while that changes: the node and the receiver may be in different threads.
     arming: Mutex<()>,
     /// On the node's list of those that have not.
@@ -101,6 +105,30 @@ impl ConnectionShared {
         // already serve another.
         if self.halves.load(Ordering::Acquire) > 0 {
             self.set_armed(true, || publish_armed(&self.outgoing));
+            // Relaxed: the fence that follows orders it.
+            if self.wants_room.swap(false, Ordering::Relaxed) {
+                publish_starved(&self.outgoing, true);
+                self.starved.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// An attempt to send found no room. Returns whether the node has to be told, to have
+    /// the peer ring before anything sleeps.
+    pub fn want_room(&self) -> bool {
+        // Relaxed: the node's list has a lock of its own.
+        !self.starved.load(Ordering::Relaxed)
+            && !self.wants_room.swap(true, Ordering::Relaxed)
+            && self.list()
+    }
+
+    /// There was room: the peer need not ring for it.
+    #[inline]
+    pub fn had_room(&self) {
+        // Relaxed: set by the node's thread; seen late, it costs a bell.
+        if self.starved.load(Ordering::Relaxed) {
+            self.starved.store(false, Ordering::Relaxed);
+            publish_starved(&self.outgoing, false);
         }
     }
 
@@ -167,6 +195,8 @@ impl Connection {
             said: Mutex::new(0),
             taking: AtomicBool::new(false),
             armed: AtomicBool::new(false),
+            wants_room: AtomicBool::new(false),
+            starved: AtomicBool::new(false),
             arming: Mutex::new(()),
             listed: AtomicBool::new(false),
             halves: AtomicU8::new(2),

@@ -84,6 +84,7 @@ impl TxSide {
     #[inline]
     pub fn sent(&mut self, ring: &Out, messages: u64, bytes: usize) {
         self.bell(ring);
+        self.common.had_room();
         self.messages += messages;
         self.bytes += bytes as u64;
         if let Some(counters) = &self.counters {
@@ -119,8 +120,16 @@ impl TxSide {
         }
     }
 
+    /// There was no room for what was to be sent: readiness will be announced when there is.
     #[cold]
     pub fn was_full(&mut self) {
+        self.count_full();
+        if self.common.want_room() {
+            self.node.note_disarmed(&self.common);
+        }
+    }
+
+    fn count_full(&mut self) {
         self.full += 1;
         if self.full % u64::from(IDLE_POLLS_PER_LOOK) == 0 {
             // Failing to look is reported by whoever waits.
@@ -152,7 +161,7 @@ impl TxSide {
     /// has to be made again after this.
     #[cold]
     pub fn arm(&mut self, ring: &mut Out, next_bytes: usize) {
-        self.was_full();
+        self.count_full();
         // What it finds, impossible credit included, the attempt finds too.
         let _ = ring.arm(&*self.common.link, next_bytes);
     }

@@ -212,7 +212,8 @@ impl Sender {
         if sent > 0 {
             let bytes = messages[..sent].iter().map(|m| m.as_ref().len()).sum();
             self.side.sent(self.queue.ring(), sent as u64, bytes);
-        } else {
+        }
+        if sent < messages.len() {
             self.side.was_full();
         }
         Ok(sent)

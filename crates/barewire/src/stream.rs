@@ -198,13 +198,14 @@ impl StreamWriter {
     pub fn try_write(&mut self, bytes: &[u8]) -> Result<usize> {
         self.side.check_sending(self.stream.ring())?;
         match self.stream.write(bytes) {
-            Ok(0) if !bytes.is_empty() => {
-                self.side.was_full();
-                Ok(0)
-            }
             Ok(written) => {
-                self.side.tap([&bytes[..written]]);
-                self.side.sent(self.stream.ring(), 1, written);
+                if written > 0 {
+                    self.side.tap([&bytes[..written]]);
+                    self.side.sent(self.stream.ring(), 1, written);
+                }
+                if written < bytes.len() {
+                    self.side.was_full();
+                }
                 Ok(written)
             }
             Err(violation) => Err(self.side.violated(violation)),

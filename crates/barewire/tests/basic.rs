@@ -370,3 +370,33 @@ fn the_first_message_is_announced_however_early_it_comes() {
     }
     client.join().unwrap();
 }
+
+/// A producer in an event loop is told when there is room again.
+#[test]
+fn room_is_announced_to_whoever_found_none() {
+    let ((a, mut to_b), (b, mut to_a)) = pair("room");
+    const COUNT: u64 = 20_000;
+    let consumer = thread::spawn(move || {
+        let _b = b;
+        let mut buffer = [0; 64];
+        for i in 0..COUNT {
+            if i % 1000 == 0 {
+                thread::sleep(Duration::from_millis(3));
+            }
+            assert_eq!(to_a.recv(&mut buffer).unwrap(), 56);
+            assert_eq!(buffer[..8], i.to_le_bytes());
+        }
+    });
+    let (mut events, mut message, mut sent) = (Vec::new(), [0; 56], 0_u64);
+    while sent < COUNT {
+        message[..8].copy_from_slice(&sent.to_le_bytes());
+        if to_b.try_send(&message).unwrap() {
+            sent += 1;
+            continue;
+        }
+        let found = a.wait(&mut events, 16, SECOND).unwrap();
+        assert!(found > 0, "no room announced after {sent}");
+        events.clear();
+    }
+    consumer.join().unwrap();
+}

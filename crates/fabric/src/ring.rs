@@ -460,6 +460,13 @@ pub fn publish_armed<O: Outgoing>(out: &O) {
     out.write_u64(ARMED, 1);
 }
 
+/// Asks the reader to ring when it returns credit, or takes that back, for a caller that
+/// holds only the window. To be followed by a heavy fence and another attempt to send, as
+/// in [`RingSender::arm`].
+pub fn publish_starved<O: Outgoing>(out: &O, starved: bool) {
+    out.write_u64(STARVED, u64::from(starved));
+}
+
 /// Stores the state of our side where the peer reads it: [`STATE_FINISHED`] after the
 /// last frame, [`STATE_DEAF`] when nothing will be read any more. Both halves of a
 /// connection share the word, so the caller passes all bits set so far.

@@ -8,5 +8,6 @@
 pub mod attack;
 pub mod link;
 pub mod ring;
+pub mod users;
 pub mod victim;
 pub mod wire;

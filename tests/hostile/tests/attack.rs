@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use barewire::{ConnectOptions, Node};
 use barewire_hostile::attack::KINDS;
+use barewire_hostile::users;
 use barewire_sys::process::{SpawnOpts, own_credentials, spawn_with};
 use barewire_units::Rng;
 
@@ -269,19 +270,6 @@ fn number(variable: &str, default: u64) -> u64 {
     }
 }
 
-fn skip(test: &str, reason: &str) {
-    println!("SKIPPED: {test}: {reason}");
-    if let Ok(log) = std::env::var("BAREWIRE_SKIP_LOG") {
-        let file = std::fs::OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(log);
-        if let Ok(mut file) = file {
-            let _ = writeln!(file, "SKIPPED: {test}: {reason}");
-        }
-    }
-}
-
 /// How the mutations are shared out.
 fn shares(total: u64) -> Vec<(&'static str, u64)> {
     let weight = |kind: &str| match kind {
@@ -388,8 +376,8 @@ fn a_service_survives_attackers_of_its_own_user() {
 
 #[test]
 fn a_service_survives_attackers_of_other_users() {
-    if own_credentials().uid != 0 {
-        return skip("a_service_survives_attackers_of_other_users", "needs root");
+    if let Some(reason) = users::why_not(PROGRAM) {
+        return users::skip("a_service_survives_attackers_of_other_users", reason);
     }
-    attack(&[Some(60_001), Some(60_002)]);
+    attack(&[Some(users::OTHER), Some(users::OTHER + 1)]);
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use barewire::{ConnectOptions, Connection, Error, Event, ListenOptions, Node, Policy};
 use barewire_hostile::link::Link;
+use barewire_hostile::users;
 use barewire_hostile::wire;
 use barewire_sys::process::{SpawnOpts, own_credentials, spawn_with};
 
@@ -136,9 +137,8 @@ fn the_last_words_of_a_peer_end() {
 #[test]
 fn a_node_id_can_not_be_taken() {
     let uid = own_credentials().uid;
-    if uid != 0 {
-        println!("SKIPPED: a_node_id_can_not_be_taken: needs root");
-        return;
+    if let Some(reason) = users::why_not(PROGRAM) {
+        return users::skip("a_node_id_can_not_be_taken", reason);
     }
     let (served, called) = (name("model"), name("caller"));
     let stop = AtomicBool::new(false);
@@ -166,7 +166,7 @@ fn a_node_id_can_not_be_taken() {
         command.args(["imitate", &served, &called, &uid.to_string()]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let opts = SpawnOpts {
-            uid_gid: Some((60_001, 60_001)),
+            uid_gid: Some((users::OTHER, users::OTHER)),
             ..SpawnOpts::default()
         };
         let mut imitator = spawn_with(&mut command, opts).unwrap();
