@@ -271,9 +271,8 @@
 //! connection and each *tripwire* is in it at most once. That is the *doorbell*: a bit per
 //! source, which peers set and the owner takes.
 //!
-//! Room to send is not told: after a `try_send` that returned `false`, try again when
-//! something has come back from that peer, or leave the sending half
-//! ([`Connection::split`]) to a thread that may wait.
+//! Room to send is told in the same way: after a `try_send` that returned `false`,
+//! [`Event::Ready`] comes when it is worth another try.
 //!
 //! # Waiting in your own loop
 //!

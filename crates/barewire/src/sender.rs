@@ -40,7 +40,8 @@ impl Sender {
         self.message_bytes_max
     }
 
-    /// Sends a message if there is room for the whole of it now; `false` if not.
+    /// Sends a message if there is room for the whole of it now; `false` if not. Then
+    /// [`Event::Ready`](crate::Event::Ready) tells when to try again.
     ///
     /// # Errors
     /// [`Error::TooLong`]; [`Error::OutOfLimits`] if the message can never fit the ring in
