@@ -8,7 +8,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use barewire_fabric::frame::{STATE_DEAF, STATE_FINISHED};
-use barewire_fabric::ring::{RingReceiver, RingSender, publish_armed, publish_starved, publish_state};
+use barewire_fabric::ring::{
+    RingReceiver, RingSender, publish_armed, publish_starved, publish_state,
+};
 use barewire_fabric::{MessageReceiver, MessageSender};
 use barewire_shm::Window;
 use barewire_shm::counters::{SlotCounters, SlotInfo};
