@@ -491,6 +491,7 @@ impl Shared {
             self.look_now_and_then(now_ns)?;
         }
         self.spinner.rewarded();
+        self.counters.add(QueueCounter::SpinHits, 1);
         Ok(found)
     }
 

@@ -40,7 +40,8 @@ pub enum QueueCounter {
     Sleeps,
     /// Times it woke and found nothing.
     SpuriousWakes,
-    /// Waits that were satisfied while spinning.
+    /// Waits that were satisfied while spinning (not counting those that a first glimpse at
+    /// the ring satisfied).
     SpinHits,
     /// Wake-ups that this node sent to others.
     WakesSent,
