@@ -306,7 +306,7 @@ impl Shared {
     }
 
     /// Hands out events that are there, at most `max`, and returns how many.
-    pub fn poll(&self, out: &mut Vec<Event>, max: usize) -> Result<usize> {
+    pub fn poll(self: &Arc<Self>, out: &mut Vec<Event>, max: usize) -> Result<usize> {
         self.check_fork()?;
         self.wake_from_descriptor()?;
         self.count_poll()?;
@@ -324,19 +324,17 @@ impl Shared {
         self.attention.load(Ordering::Acquire) && !self.state().drained()
     }
 
-    fn arc(&self) -> Option<Arc<Shared>> {
-        self.me.upgrade()
-    }
-
-    fn collect(&self, out: &mut Vec<Event>, max: usize) -> usize {
+    fn collect(self: &Arc<Self>, out: &mut Vec<Event>, max: usize) -> usize {
         if self.quiet() {
             return 0;
         }
         self.rearm();
         let before = out.len();
         let mut state = self.state();
-        if let Some(node) = self.arc() {
-            state.collect(&node, out, max);
+        state.collect(self, out, max);
+        let found = out.len() - before;
+        if found > 0 {
+            self.counters.add_alone(QueueCounter::Events, found as u64);
         }
         // Release pairs with the Acquire in `quiet`.
         self.attention.store(!state.settled(), Ordering::Release);
@@ -348,15 +346,15 @@ impl Shared {
         if news {
             self.wake_leader();
         }
-        let found = out.len() - before;
-        if found > 0 {
-            self.counters.add(QueueCounter::Events, found as u64);
-        }
         found
     }
 
     /// Our descriptor becomes readable with the next event, unless there is one already.
-    fn fall_asleep_for_descriptor(&self, out: &mut Vec<Event>, max: usize) -> Result<usize> {
+    fn fall_asleep_for_descriptor(
+        self: &Arc<Self>,
+        out: &mut Vec<Event>,
+        max: usize,
+    ) -> Result<usize> {
         self.glance()?;
         {
             let mut state = self.state();
@@ -553,7 +551,7 @@ impl Shared {
 
     /// Waits for events, and hands out at most `max`.
     pub fn wait(
-        &self,
+        self: &Arc<Self>,
         out: &mut Vec<Event>,
         max: usize,
         timeout: Option<Duration>,
@@ -583,7 +581,7 @@ impl Shared {
     }
 
     /// As `poll`, without falling asleep for the descriptor.
-    fn poll_once(&self, out: &mut Vec<Event>, max: usize) -> Result<usize> {
+    fn poll_once(self: &Arc<Self>, out: &mut Vec<Event>, max: usize) -> Result<usize> {
         self.wake_from_descriptor()?;
         Ok(self.collect(out, max))
     }
