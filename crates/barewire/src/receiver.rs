@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::half::RxSide;
 use crate::wait::Deadline;
 
-/// Looks at the ring before anything slower is done: about as long as a round trip takes.
+/// Looks at the ring before anything slower is done.
 const GLIMPSES: u32 = 64;
 
 /// The receiving half of a connection.

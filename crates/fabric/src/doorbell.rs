@@ -208,14 +208,6 @@ impl Drain {
             self.leaf = words.take(leaf_index(here));
         }
     }
-
-    /// The sources that follow in the leaf word in hand, as (number of bit 0, bits): what
-    /// the next calls will hand out, for prefetching.
-    #[inline]
-    #[must_use]
-    pub fn upcoming(&self) -> (u32, u64) {
-        ((self.leaf_number as u32) << 6, self.leaf)
-    }
 }
 
 #[cfg(test)]

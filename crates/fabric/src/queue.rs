@@ -355,12 +355,6 @@ impl<I: Incoming, O: Outgoing> MessageReceiver<I, O> {
         &self.partial
     }
 
-    /// Takes the assembled message out of the buffer, and gives it back at once.
-    pub fn take_assembled(&mut self) -> Vec<u8> {
-        self.assembled = false;
-        core::mem::take(&mut self.partial)
-    }
-
     /// Copies out a message that lies in place.
     #[inline]
     pub fn copy_out(&self, located: &Located, into: &mut [u8]) {

@@ -63,12 +63,4 @@ pub enum Violation {
         /// The kind found.
         kind: u8,
     },
-    /// A state word has bits that do not exist, or took back what it had said.
-    #[error("state word {found:#x} after {before:#x}")]
-    State {
-        /// The word found.
-        found: u64,
-        /// The word before.
-        before: u64,
-    },
 }
