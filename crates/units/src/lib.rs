@@ -13,6 +13,7 @@
 //! | [`ByteSize`] | bytes | 2⁶⁴ − 1 |
 //! | [`Rate`] | bits per second, never zero | 2⁶⁴ − 1 |
 //! | [`Rng`] | xoshiro256\*\* | period 2²⁵⁶ − 1 |
+//! | [`Machine`] | a state machine as a table, by [`transitions!`] | |
 //!
 //! Arithmetic is checked in every build profile: the operators panic where the
 //! result does not fit, the `checked_` methods return `None`. No float is ever
@@ -31,12 +32,14 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+mod machine;
 mod parse;
 mod rate;
 mod rng;
 mod size;
 mod time;
 
+pub use machine::{Graph, Machine};
 pub use parse::ParseError;
 pub use rate::Rate;
 pub use rng::Rng;

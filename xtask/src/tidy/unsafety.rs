@@ -1,5 +1,7 @@
-//! Unsafe has an address: only the crates named here may hold any. Every other
-//! crate forbids it at its root, and none of its sources says the word.
+//! Unsafe has an address: only the crates and files named here may hold any.
+//! Every other crate forbids it at its root, and none of its sources says the
+//! word. A crate with one such file denies it at its root, and forbids it when
+//! the feature that brings the file is off.
 
 use super::Outcome;
 use super::lex::find_word;
@@ -18,12 +20,33 @@ const MAY_HOLD: &[&str] = &[
     "crates/sockets",
 ];
 
-/// Whether the file at `path` belongs to a crate that may hold `unsafe`.
+/// Single files of other crates that may hold `unsafe`: vector code.
+const FILES_MAY_HOLD: &[&str] = &["crates/wire/src/checksum/simd.rs"];
+
+/// What the root of a crate says that may hold none.
+const FORBIDS: &[&str] = &["#![forbid(unsafe_code)]"];
+/// What the root of a crate says that has one of [`FILES_MAY_HOLD`].
+const FORBIDS_WITHOUT_SIMD: &[&str] = &[
+    "#![cfg_attr(not(feature=\"simd\"),forbid(unsafe_code))]",
+    "#![cfg_attr(feature=\"simd\",deny(unsafe_code))]",
+];
+
+fn lies_in(path: &str, dir: &str) -> bool {
+    path.strip_prefix(dir)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Whether the file or folder at `path` may hold `unsafe`.
 pub(crate) fn may_hold(path: &str) -> bool {
-    MAY_HOLD.iter().any(|dir| {
-        path.strip_prefix(dir)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    })
+    MAY_HOLD.iter().any(|dir| lies_in(path, dir)) || FILES_MAY_HOLD.contains(&path)
+}
+
+/// The lines that the root of the crate in `dir` must have.
+fn demands(dir: &str) -> &'static [&'static str] {
+    match FILES_MAY_HOLD.iter().any(|file| lies_in(file, dir)) {
+        true => FORBIDS_WITHOUT_SIMD,
+        false => FORBIDS,
+    }
 }
 
 /// That the root of every other library and program forbids it.
@@ -35,16 +58,12 @@ pub(crate) fn check_roots(workspace: &Workspace, tree: &Tree) -> Outcome {
         }
         for root in &krate.roots {
             outcome.checked += 1;
-            let forbids = tree.sources().any(|source| {
-                source.path == root
-                    && source.lexed.lines.iter().any(|line| {
-                        line.code
-                            .replace(' ', "")
-                            .contains("#![forbid(unsafe_code)]")
-                    })
-            });
-            if !forbids {
-                outcome.find(root, "needs `#![forbid(unsafe_code)]`");
+            for &demand in demands(&krate.dir) {
+                // The lexer empties strings, and a feature's name is one.
+                let mut lines = tree.text(root).unwrap_or_default().lines();
+                if !lines.any(|line| line.replace(' ', "") == demand) {
+                    outcome.find(root, format!("needs `{demand}`"));
+                }
             }
         }
     }
@@ -61,7 +80,7 @@ pub(crate) fn check_sources(tree: &Tree) -> Outcome {
             if find_word(&line.code, "unsafe").is_some() {
                 outcome.find(
                     source.place(i),
-                    "unsafe code: only shm, sys and the ABI crates may hold it",
+                    "unsafe code: only shm, sys, the ABI crates and the files named in tidy may hold it",
                 );
             }
         }
@@ -101,6 +120,30 @@ mod tests {
         assert_eq!(outcome.checked, 2);
         assert_eq!(outcome.findings.len(), 1);
         assert_eq!(outcome.findings[0].place, "crates/bad/src/lib.rs");
+    }
+
+    #[test]
+    fn canary_root_of_a_crate_with_one_unsafe_file() {
+        let workspace = Workspace {
+            crates: vec![Crate {
+                dir: "crates/wire".into(),
+                roots: vec!["crates/wire/src/lib.rs".into()],
+                ..Crate::default()
+            }],
+            ..Workspace::default()
+        };
+        let forbid = "#![cfg_attr(not(feature = \"simd\"), forbid(unsafe_code))]\n";
+        let deny = "#![cfg_attr(feature = \"simd\", deny(unsafe_code))]\n";
+        let findings = |text: &str| {
+            let tree = Tree::of(&[("crates/wire/src/lib.rs", text)]);
+            check_roots(&workspace, &tree).findings.len()
+        };
+        assert_eq!(findings(&format!("{forbid}{deny}")), 0);
+        assert_eq!(findings(forbid), 1);
+        assert_eq!(findings(&format!("// {forbid}{deny}")), 1);
+        assert!(may_hold("crates/wire/src/checksum/simd.rs"));
+        assert!(!may_hold("crates/wire/src/checksum/simd_too.rs"));
+        assert!(!may_hold("crates/wire/src/checksum.rs"));
     }
 
     #[test]

@@ -1,0 +1,26 @@
+//! Typed views over the bytes of classic networks: exact to the bit, without
+//! allocation, and without trust in what they are given.
+//!
+//! Every format comes as a pair. A *view* (`Cell<T>`, `Frame<T>`, generic over
+//! `AsRef<[u8]>`) reads and, where the buffer is mutable, writes fields in place;
+//! `new_checked` proves only that no accessor can panic. A *representation*
+//! (`Repr`) is the small set of values that we understand: `parse` takes it from a
+//! view and checks everything that the format demands, `buffer_len` says how many
+//! bytes it needs, `emit` writes it. What is wrong is said by [`Error`]: format,
+//! field, bits, reason. Every format also shows itself as a [`tree`] of fields.
+//!
+//! Bits are numbered from the most significant bit of the first byte, which is
+//! also the first on the line; words are big-endian unless a table says otherwise.
+#![no_std]
+#![cfg_attr(not(feature = "simd"), forbid(unsafe_code))]
+#![cfg_attr(feature = "simd", deny(unsafe_code))]
+
+#[cfg(test)]
+extern crate std;
+
+pub mod cbn;
+mod error;
+pub mod line;
+pub mod tree;
+
+pub use error::{Error, Fault, need};
