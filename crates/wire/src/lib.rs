@@ -18,9 +18,13 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod aal34;
+pub mod aal5;
+pub mod atm;
 pub mod cbn;
 mod error;
 pub mod line;
+pub mod sonet;
 pub mod tree;
 
 pub use error::{Error, Fault, need};

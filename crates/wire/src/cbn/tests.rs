@@ -14,7 +14,7 @@ use crate::{Error, Fault};
 /// Covered bits and CRC bits: the code word.
 const CODE_BITS: std::ops::Range<usize> = 4..FRAME_BITS;
 
-/// The test frame of FACTS section 7: a cell in slot 0, everything else zero.
+/// The test frame of docs/sources/vectors.md: a cell in slot 0, everything else zero.
 fn test_frame() -> Frame<[u8; FRAME_BYTES]> {
     let mut frame = Frame::new_unchecked([0; FRAME_BYTES]);
     frame.set_full(0, true);
@@ -133,7 +133,7 @@ fn flags_have_their_bits() {
     }
 }
 
-/// Row 15 of FACTS section 6: Fig 4 counts the SAR bits as data, the text as header.
+/// Figure 4 counts the SAR bits as data, the text as header.
 #[test]
 fn both_views_of_the_cell_are_the_same_bits() {
     let frame = test_frame();

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// The vector of FACTS section 7.
+/// The vector of docs/sources/vectors.md.
 const NIBBLES: &str = "1111001001 1010010101 0101001011 0111001111 \
                        1001010011 1011010111 1101011011 1110011101";
 const LEVELS: &str = "1010001110110001100110011100100101110101000110001011011001010110\
