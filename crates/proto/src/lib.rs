@@ -12,4 +12,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod interworking;
 pub mod msdl;
+pub mod msnl;
+pub mod token;

@@ -21,9 +21,14 @@ extern crate std;
 pub mod aal34;
 pub mod aal5;
 pub mod atm;
+pub mod atmarp;
 pub mod cbn;
+pub mod checksum;
 mod error;
+pub mod jetstream;
 pub mod line;
+pub mod llc;
+pub mod msnl;
 pub mod sonet;
 pub mod tree;
 
