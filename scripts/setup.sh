@@ -5,6 +5,10 @@
 # clippy, and a C linker. Where one is missing, and we are root on a Debian or
 # Ubuntu, it is installed from the distribution's packages; otherwise we say
 # what to do. Never downloads a toolchain by itself. Quick when all is there.
+#
+# Wants: tshark, the outside judge of our captures. It is installed in the same
+# way, but a machine without it will do: the tests that need it are skipped, and
+# counted as such.
 set -euo pipefail
 . "$(dirname "$0")/toolchain.sh"
 
@@ -75,19 +79,49 @@ rust_packages() {
     return 1
 }
 
+can_install() {
+    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null
+}
+
+# update_lists: has apt look what there is, once.
+update_lists() {
+    [ -z "${LISTS_UPDATED:-}" ] || return 0
+    LISTS_UPDATED=yes
+    apt-get update -qq || echo "setup: apt-get update failed; going on with the lists there are" >&2
+}
+
+# install_packages PACKAGE...: installs without a question: debconf takes its defaults.
+# For wireshark-common, whether others than root may capture, that is no.
+install_packages() {
+    echo "setup: installing: $*"
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" </dev/null
+}
+
+# want_tshark: installs it where that is possible; where not, says so.
+want_tshark() {
+    if command -v tshark >/dev/null; then
+        return
+    fi
+    if can_install && update_lists && install_packages tshark; then
+        return
+    fi
+    {
+        echo "setup: tshark is missing: the tests in which it judges our captures will be skipped"
+        echo "setup: on Debian: apt-get install tshark"
+    } >&2
+}
+
 needed=$(missing | tr '\n' ' ')
 needed=${needed% }
 if [ -z "$needed" ]; then
+    want_tshark
     echo "setup: $(cargo --version), $(cargo fmt --version), $(cargo clippy --version): nothing to do"
     exit 0
 fi
 
-if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-    give_up "$needed"
-fi
-export DEBIAN_FRONTEND=noninteractive
+can_install || give_up "$needed"
 echo "setup: missing: $needed; asking apt"
-apt-get update -qq || echo "setup: apt-get update failed; going on with the lists there are" >&2
+update_lists
 
 wanted=()
 for part in $needed; do
@@ -104,11 +138,11 @@ for part in $needed; do
     esac
 done
 mapfile -t wanted < <(printf '%s\n' "${wanted[@]}" | sort -u)
-echo "setup: installing: ${wanted[*]}"
-apt-get install -y -qq --no-install-recommends "${wanted[@]}" ca-certificates
+install_packages "${wanted[@]}" ca-certificates
 
 hash -r
 find_toolchain
 needed=$(missing | tr '\n' ' ')
 [ -z "$needed" ] || give_up "${needed% } (after installing ${wanted[*]})"
+want_tshark
 echo "setup: $(cargo --version)"

@@ -2,45 +2,62 @@
 //!
 //! Traffic that bypasses the kernel is invisible to tcpdump; who bypasses it owes a
 //! replacement. Each message (or stream write) is one packet of link type
-//! `WIRESHARK_UPPER_PDU` (252): tags that name the two processes as ports, then the bytes.
-//!
-//! ```text
-//! Section Header Block    0x0a0d0d0a, length 28, 0x1a2b3c4d, 1, 0, -1, length
-//! Interface Description   1, length 32, link type 252, 0, snap length 0,
-//!                         option if_tsresol (9) = 9 (nanoseconds), end of options, length
-//! Enhanced Packet Block   6, length, interface 0, time high, time low, captured, original,
-//!                         tags and bytes padded to 4, length
-//! tags (big-endian: u16 tag, u16 length, value padded to 4)
-//!                         12 dissector "data", 33 protocol "Barewire", 20/21 address
-//!                         127.0.0.1, 24 port type 2 (TCP), 25 source, 26 destination, 0 end
-//! ```
-//! Source: pcapng (draft-ietf-opsawg-pcapng, sections 4.1 to 4.3); tags: Wireshark's
-//! `epan/exported_pdu.h`. Blocks are in the byte order of the host.
+//! `WIRESHARK_UPPER_PDU` ([`barewire_wire::capture`] has the layout): tags that name
+//! Wireshark's dissector `data`, the protocol `Barewire`, and the two processes as ports
+//! of 127.0.0.1, then the bytes.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use barewire_wire::capture::exported::{self, Endpoint, TagsRepr};
+use barewire_wire::capture::{ByteOrder, LinkType, Output, Pcapng, Port};
+
 use crate::error::{Error, Result};
 
-const LINKTYPE_WIRESHARK_UPPER_PDU: u16 = 252;
-/// Longest part of a message that is captured.
-const SNAP_BYTES: usize = 256 << 10;
+/// Room for the tags of a message.
+const TAGS_BYTES_MAX: usize = 64;
 
 /// A pcapng file being written.
 pub(crate) struct Tap {
     /// `None` once writing has failed: a full disk must not stop the network.
-    file: Mutex<Option<BufWriter<File>>>,
+    file: Mutex<Option<Capture>>,
     own_pid: u32,
+}
+
+struct Capture {
+    file: Pcapng<Buffered>,
+    port: Port,
+}
+
+struct Buffered(BufWriter<File>);
+
+impl Output for Buffered {
+    type Error = io::Error;
+
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all(bytes)
+    }
+}
+
+impl Capture {
+    fn begin(file: File) -> io::Result<Capture> {
+        let mut file = Pcapng::new(Buffered(BufWriter::new(file)), ByteOrder::NATIVE)?;
+        let port = file.interface(LinkType::UPPER_PDU, 0, "")?;
+        Ok(Capture { file, port })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.output().0.flush()
+    }
 }
 
 impl Tap {
     pub fn create(path: &Path, own_pid: u32) -> Result<Tap> {
         let file = File::create(path).and_then(|file| {
-            let mut file = BufWriter::new(file);
-            file.write_all(&headers())?;
+            let mut file = Capture::begin(file)?;
             file.flush()?;
             Ok(file)
         });
@@ -69,9 +86,14 @@ impl Tap {
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         let time_ns = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
-        let block = packet(time_ns, from, to, bytes);
+        let mut room = [0; TAGS_BYTES_MAX];
+        let tags = tags(from, to).emit(&mut room).unwrap_or_default();
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        if file.as_mut().is_some_and(|f| f.write_all(&block).is_err()) {
+        let written = file.as_mut().map(|capture| {
+            let port = capture.port;
+            capture.file.packet(port, time_ns, &[tags, bytes], "")
+        });
+        if let Some(Err(_)) = written {
             *file = None;
         }
     }
@@ -84,92 +106,34 @@ impl Tap {
     }
 }
 
-fn headers() -> Vec<u8> {
-    let mut out = Vec::new();
-    let words = |out: &mut Vec<u8>, words: &[u32]| {
-        out.extend(words.iter().flat_map(|w| w.to_ne_bytes()));
+fn tags(from: u32, to: u32) -> TagsRepr<'static> {
+    let end = |pid| Endpoint {
+        address: [127, 0, 0, 1],
+        port: pid,
     };
-    words(&mut out, &[0x0a0d_0d0a, 28, 0x1a2b_3c4d]);
-    out.extend(1_u16.to_ne_bytes());
-    out.extend(0_u16.to_ne_bytes());
-    words(&mut out, &[u32::MAX, u32::MAX, 28]);
-    words(&mut out, &[1, 32]);
-    out.extend(LINKTYPE_WIRESHARK_UPPER_PDU.to_ne_bytes());
-    out.extend(0_u16.to_ne_bytes());
-    words(&mut out, &[0]);
-    out.extend(9_u16.to_ne_bytes());
-    out.extend(1_u16.to_ne_bytes());
-    out.extend([9, 0, 0, 0]);
-    words(&mut out, &[0, 32]);
-    out
-}
-
-fn tags(from: u32, to: u32) -> Vec<u8> {
-    let mut out = Vec::new();
-    let mut tag = |number: u16, value: &[u8]| {
-        let padded = value.len().next_multiple_of(4);
-        out.extend(number.to_be_bytes());
-        out.extend((padded as u16).to_be_bytes());
-        out.extend(value);
-        out.resize(out.len() + padded - value.len(), 0);
-    };
-    tag(12, b"data");
-    tag(33, b"Barewire");
-    tag(20, &[127, 0, 0, 1]);
-    tag(21, &[127, 0, 0, 1]);
-    tag(24, &2_u32.to_be_bytes());
-    tag(25, &from.to_be_bytes());
-    tag(26, &to.to_be_bytes());
-    tag(0, &[]);
-    out
-}
-
-fn packet(time_ns: u64, from: u32, to: u32, bytes: &[u8]) -> Vec<u8> {
-    let tags = tags(from, to);
-    let kept = &bytes[..bytes.len().min(SNAP_BYTES)];
-    let captured = tags.len() + kept.len();
-    let original = tags.len() + bytes.len();
-    let length = 32 + captured.next_multiple_of(4);
-    let head = [
-        6,
-        length as u32,
-        0,
-        (time_ns >> 32) as u32,
-        time_ns as u32,
-        captured as u32,
-        u32::try_from(original).unwrap_or(u32::MAX),
-    ];
-    let mut out = Vec::with_capacity(length);
-    out.extend(head.iter().flat_map(|w| w.to_ne_bytes()));
-    out.extend(tags);
-    out.extend(kept);
-    out.resize(length - 4, 0);
-    out.extend((length as u32).to_ne_bytes());
-    out
+    TagsRepr {
+        dissector: exported::DATA,
+        protocol: "Barewire",
+        ends: Some((end(from), end(to))),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use barewire_wire::capture::{Content, PACKET_BYTES_MAX, Reader};
+
     use super::*;
 
     #[test]
-    fn blocks_state_their_length_at_both_ends() {
-        let headers = headers();
-        assert_eq!(headers.len(), 60);
-        for len in [0, 1, 2, 3, 4, 1000] {
-            let block = packet(1, 2, 3, &vec![7; len]);
-            let length = (block.len() as u32).to_ne_bytes();
-            assert_eq!(block.len() % 4, 0);
-            assert_eq!(block[4..8], length);
-            assert_eq!(block[block.len() - 4..], length);
-        }
+    fn the_tags_have_room() {
+        assert_eq!(tags(1, 2).buffer_len(), TAGS_BYTES_MAX);
     }
 
     #[test]
     fn a_full_disk_ends_the_capture_quietly_and_is_reported_when_asked() {
         let full = File::options().write(true).open("/dev/full").unwrap();
         let tap = Tap {
-            file: Mutex::new(Some(BufWriter::new(full))),
+            file: Mutex::new(Some(Capture::begin(full).unwrap())),
             own_pid: 1,
         };
         for _ in 0..100 {
@@ -179,9 +143,21 @@ mod tests {
     }
 
     #[test]
-    fn a_long_message_is_cut_and_says_so() {
-        let block = packet(1, 2, 3, &vec![7; SNAP_BYTES + 10]);
-        let word = |at: usize| u32::from_ne_bytes(block[at..at + 4].try_into().unwrap());
-        assert_eq!(word(24) - word(20), 10);
+    fn a_long_message_is_cut_to_what_wireshark_takes_and_says_so() {
+        let path = std::env::temp_dir().join(format!("barewire-tap-{}", std::process::id()));
+        let tap = Tap::create(&path, 1).unwrap();
+        tap.sent(2, b"short");
+        tap.received(2, &vec![7; PACKET_BYTES_MAX + 10]);
+        assert!(tap.flush());
+        let file = std::fs::read(&path).unwrap();
+        std::fs::remove_file(path).unwrap();
+        let packets: Vec<_> = Reader::new(&file).map(|p| p.unwrap()).collect();
+        let opened = packets.iter().map(|p| p.open().unwrap());
+        let opened: Vec<_> = opened.collect();
+        assert_eq!(opened[0], Content::Exported(tags(1, 2), b"short"));
+        assert!(matches!(opened[1], Content::Exported(t, _) if t == tags(2, 1)));
+        assert_eq!(packets[1].data.len(), PACKET_BYTES_MAX);
+        let original = PACKET_BYTES_MAX + 10 + TAGS_BYTES_MAX;
+        assert_eq!(packets[1].original_bytes as usize, original);
     }
 }

@@ -15,4 +15,5 @@ extern crate std;
 pub mod interworking;
 pub mod msdl;
 pub mod msnl;
+pub mod sar;
 pub mod token;

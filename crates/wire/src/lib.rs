@@ -22,6 +22,7 @@ pub mod aal34;
 pub mod aal5;
 pub mod atm;
 pub mod atmarp;
+pub mod capture;
 pub mod cbn;
 pub mod checksum;
 mod error;

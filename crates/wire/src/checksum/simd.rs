@@ -61,11 +61,15 @@ fn has_avx512() -> bool {
     is_x86_feature_detected!("avx512bw")
 }
 
+/// # Safety
+/// The processor has AVX2.
 #[target_feature(enable = "avx2")]
 unsafe fn sum_avx2(bytes: &[u8]) -> u64 {
     portable::sum(bytes)
 }
 
+/// # Safety
+/// The processor has AVX2.
 #[target_feature(enable = "avx2")]
 unsafe fn copy_and_sum_avx2(to: &mut [u8], from: &[u8]) -> u64 {
     portable::copy_and_sum(to, from)

@@ -1,0 +1,47 @@
+//! Until when each open message may stay open.
+
+use alloc::collections::BTreeSet;
+
+use barewire_units::{Duration, Instant};
+
+/// Deadlines of things with the names `T`. A time-out of [`Duration::MAX`] never comes.
+pub(super) struct Deadlines<T> {
+    timeout: Duration,
+    pending: BTreeSet<(Instant, T)>,
+}
+
+impl<T: Copy + Ord> Deadlines<T> {
+    pub(super) const fn new(timeout: Duration) -> Self {
+        Self {
+            timeout,
+            pending: BTreeSet::new(),
+        }
+    }
+
+    pub(super) const fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// Starts the clock of `name`; the instant belongs to [`Deadlines::stop`].
+    pub(super) fn start(&mut self, now: Instant, name: T) -> Instant {
+        let deadline = now.saturating_add(self.timeout);
+        if deadline != Instant::MAX {
+            self.pending.insert((deadline, name));
+        }
+        deadline
+    }
+
+    pub(super) fn stop(&mut self, deadline: Instant, name: T) {
+        self.pending.remove(&(deadline, name));
+    }
+
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.pending.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// One whose time has come. It stays until it is stopped.
+    pub(super) fn due(&self, now: Instant) -> Option<T> {
+        let (deadline, name) = self.pending.first()?;
+        (*deadline <= now).then_some(*name)
+    }
+}
