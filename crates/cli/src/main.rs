@@ -1,13 +1,14 @@
 //! The `barewire` command: one program with a sub-command for each thing it can do.
 //!
-//! `bench` measures; `ls` and `stat` look at running nodes; each sub-command lives in its
-//! own module.
+//! `bench` measures; `ls` and `stat` look at running nodes; `wire` looks at formats; each
+//! sub-command lives in its own module.
 #![forbid(unsafe_code)]
 
 mod bench;
 mod ls;
 mod nodes;
 mod stat;
+mod wire;
 
 use std::process::ExitCode;
 
@@ -29,20 +30,24 @@ enum Command {
     Ls(ls::LsArgs),
     /// Show the counters of a process: its event queues and every connection
     Stat(stat::StatArgs),
+    /// Look at the formats of the classic networks: ATM, AAL5, AAL3/4, CBN, Jetstream, ...
+    Wire(Box<wire::WireArgs>),
     /// The server process of the benchmark; started by `bench`, of no use by hand
     #[command(name = "bench-server", hide = true)]
     BenchServer,
 }
 
 fn main() -> ExitCode {
-    let outcome: Result<(), Box<dyn std::error::Error>> = match Arguments::parse().command {
-        Command::Bench(args) => bench::run(&args).map_err(Into::into),
-        Command::Ls(args) => ls::run(&args).map_err(Into::into),
-        Command::Stat(args) => stat::run(&args).map_err(Into::into),
-        Command::BenchServer => bench::child::serve().map_err(Into::into),
+    let done = |()| ExitCode::SUCCESS;
+    let outcome: Result<ExitCode, Box<dyn std::error::Error>> = match Arguments::parse().command {
+        Command::Bench(args) => bench::run(&args).map(done).map_err(Into::into),
+        Command::Ls(args) => ls::run(&args).map(done).map_err(Into::into),
+        Command::Stat(args) => stat::run(&args).map(done).map_err(Into::into),
+        Command::Wire(args) => wire::run(&args).map_err(Into::into),
+        Command::BenchServer => bench::child::serve().map(done).map_err(Into::into),
     };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("barewire: {error}");
             ExitCode::FAILURE

@@ -15,5 +15,6 @@ extern crate std;
 pub mod interworking;
 pub mod msdl;
 pub mod msnl;
+pub mod ring;
 pub mod sar;
 pub mod token;

@@ -1,0 +1,265 @@
+//! `barewire wire check`: what a capture says about the health of each circuit.
+//!
+//! Every packet goes down the layers that its link type names: cells through the HEC
+//! receiver and the reassembler, PDUs and frames through their check codes. Errors are
+//! counted under the name of the field at fault, for the circuit that they belong to; what
+//! no circuit can be blamed for belongs to the link.
+
+mod cells;
+mod msdl;
+mod tally;
+
+use std::collections::BTreeSet;
+
+use barewire_wire::aal5::{Pdu, PduRepr};
+use barewire_wire::atm::{HEADER_BYTES, HeaderRepr, Interface, Vc};
+use barewire_wire::capture::{Content, LinkType, Packet, Reader, erf, exported};
+use barewire_wire::cbn::{self, FrameRepr, SLOTS};
+use barewire_wire::jetstream::{self, AddrType};
+use barewire_wire::{Error, checksum, llc, msnl};
+use clap::Args;
+
+use self::cells::Cells;
+use self::msdl::Blocks;
+use self::tally::{Circuit, Tally};
+use super::content::WORD_BYTES;
+use super::encode::vc;
+use super::kind::{Kind, ipv4_header_bytes};
+use super::show::Tree;
+use super::{Result, Verdict, WireError, input, store};
+use crate::nodes::print;
+
+/// Count the errors of a capture per circuit
+#[derive(Clone, Debug, Args)]
+pub struct CheckArgs {
+    /// A pcap or pcapng file, or `-` for standard input
+    #[arg(value_name = "FILE")]
+    pub file: String,
+    /// Circuits that carry AAL3/4, VPI/VCI; others carry AAL5, unless the capture says so
+    #[arg(long, value_name = "VPI/VCI", value_parser = vc)]
+    pub aal34: Vec<Vc>,
+    /// List all errors, not only the first 20
+    #[arg(long)]
+    pub all: bool,
+    /// As JSON: one object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Checks and prints; the verdict says whether there were errors.
+pub fn run(args: &CheckArgs) -> Result<Verdict> {
+    let file = input::read_file(&args.file)?;
+    if !input::is_capture(&file) {
+        return Err(WireError::NoCapture(args.file.clone()));
+    }
+    let mut check = Check {
+        tally: Tally::default(),
+        cells: Cells::new(args.aal34.iter().copied().collect::<BTreeSet<_>>()),
+        blocks: Blocks::default(),
+        frame_before: Vec::new(),
+    };
+    for packet in Reader::new(&file) {
+        match packet {
+            Ok(packet) => check.packet(&packet),
+            Err(error) => check.tally.fault(Circuit::Link, "file", &error),
+        }
+    }
+    check.cells.finish(&mut check.tally);
+    check.blocks.finish(&mut check.tally);
+    let text = match args.json {
+        true => format!("{:#}\n", check.tally.json()),
+        false => check.tally.text(args.all),
+    };
+    print(&text)?;
+    Ok(Verdict::of(check.tally.error_count()))
+}
+
+struct Check {
+    tally: Tally,
+    cells: Cells,
+    blocks: Blocks,
+    /// The last SONET frame.
+    frame_before: Vec<u8>,
+}
+
+impl Check {
+    fn packet(&mut self, packet: &Packet<'_>) {
+        self.tally.next_packet();
+        if packet.is_cut() {
+            let text = format!(
+                "cut to {} of {} bytes",
+                packet.data.len(),
+                packet.original_bytes
+            );
+            self.tally.error(Circuit::Link, "cut", 1, &text);
+            return;
+        }
+        let content = match packet.open() {
+            Ok(content) => content,
+            Err(error) => return self.tally.fault(Circuit::Link, error.field, &error),
+        };
+        let begin = |bytes: &[u8]| packet.offset_bytes + packet.data.len() - bytes.len();
+        match content {
+            Content::SunAtm(header, bytes) => {
+                let vc = Vc {
+                    vpi: header.vpi.into(),
+                    vci: header.vci,
+                };
+                self.pdu(Circuit::Atm(vc), bytes, begin(bytes));
+            }
+            Content::Erf(record, bytes) => self.erf(record.kind, bytes, begin(bytes)),
+            Content::Exported(tags, bytes) => self.exported(tags.dissector, bytes, begin(bytes)),
+            Content::Plain(link_type, bytes) => self.plain(link_type, bytes, begin(bytes)),
+        }
+    }
+
+    /// A whole AAL5 PDU that begins at byte `at` of the file.
+    fn pdu(&mut self, circuit: Circuit, bytes: &[u8], at: usize) {
+        let parsed = Pdu::new_checked(bytes).and_then(|pdu| PduRepr::parse(&pdu));
+        self.tally.count(circuit, "PDUs", 1);
+        match parsed {
+            Ok(repr) if repr.is_abort() => self.tally.count(circuit, "aborts", 1),
+            Ok(repr) => self
+                .tally
+                .count(circuit, "bytes", repr.payload_bytes.into()),
+            Err(error) => self.fault(circuit, error, at),
+        }
+    }
+
+    /// Something is wrong in what begins at byte `at` of the file.
+    fn fault(&mut self, circuit: Circuit, error: Error, at: usize) {
+        self.tally
+            .fault(circuit, error.field, &error.shifted(at * 8));
+    }
+
+    fn erf(&mut self, kind: erf::Kind, bytes: &[u8], at: usize) {
+        if kind == erf::Kind::RawLink {
+            return self.sonet(bytes, at);
+        }
+        let Some((word, rest)) = bytes.split_first_chunk::<WORD_BYTES>() else {
+            let text = format!("an ERF record with {} bytes of payload", bytes.len());
+            return self.tally.error(Circuit::Link, "record", 1, &text);
+        };
+        let header = HeaderRepr::from_word(u32::from_be_bytes(*word), Interface::Uni);
+        match kind {
+            erf::Kind::Aal5 => self.pdu(Circuit::Atm(header.vc), rest, at + WORD_BYTES),
+            erf::Kind::Cell => {
+                let cell = store::cell(header, Interface::Uni, rest);
+                self.cells.cell(&cell, at, false, &mut self.tally);
+            }
+            _ => self
+                .tally
+                .count(Circuit::Link, "packets not looked into", 1),
+        }
+    }
+
+    fn exported(&mut self, dissector: &str, bytes: &[u8], at: usize) {
+        match dissector {
+            exported::CELL => self.cells.cell(bytes, at, false, &mut self.tally),
+            exported::AAL34 => self.cells.cell(bytes, at, true, &mut self.tally),
+            exported::AAL5 => self.headed_pdu(bytes, at),
+            exported::MSNL => self.message(bytes, at),
+            exported::CBN => self.frame(bytes, at),
+            exported::MSDL => self.blocks.cell(bytes, at, &mut self.tally),
+            exported::JETSTREAM => self.jetstream(bytes, at),
+            _ => self
+                .tally
+                .count(Circuit::Link, "packets not looked into", 1),
+        }
+    }
+
+    /// An AAL5 PDU behind the header of a cell.
+    fn headed_pdu(&mut self, bytes: &[u8], at: usize) {
+        let Some((header, pdu)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
+            let text = format!("{} bytes at byte {at}, no cell header", bytes.len());
+            return self.tally.error(Circuit::Link, "short cell", 1, &text);
+        };
+        match HeaderRepr::from_bytes(header, Interface::Uni) {
+            Ok(header) => self.pdu(Circuit::Atm(header.vc), pdu, at + HEADER_BYTES),
+            Err(error) => self.fault(Circuit::Link, error, at),
+        }
+    }
+
+    fn message(&mut self, bytes: &[u8], at: usize) {
+        self.tally.count(Circuit::Link, "MSNL messages", 1);
+        let parsed = msnl::Message::new_checked(bytes);
+        let parsed = parsed.and_then(|message| msnl::MessageRepr::parse(&message));
+        if let Err(error) = parsed {
+            self.fault(Circuit::Link, error, at);
+        }
+    }
+
+    /// A SONET frame: what its own tree finds wrong. B1 and B2 cover the frame before.
+    fn sonet(&mut self, bytes: &[u8], at: usize) {
+        self.tally.count(Circuit::Link, "SONET frames", 1);
+        let both = [&self.frame_before[..], bytes].concat();
+        let mut tree = Tree::default();
+        let first_bit = at.saturating_sub(self.frame_before.len()) * 8;
+        Kind::Sonet.describe(&both, first_bit, &mut tree);
+        for error in tree.faults().filter(|error| error.first_bit >= at * 8) {
+            self.tally.fault(Circuit::Link, error.field, error);
+        }
+        bytes.clone_into(&mut self.frame_before);
+    }
+
+    fn plain(&mut self, link_type: LinkType, bytes: &[u8], at: usize) {
+        match link_type {
+            LinkType::ATM_RFC1483 => {
+                self.tally.count(Circuit::Link, "LLC packets", 1);
+                let parsed = llc::Packet::new_checked(bytes);
+                if let Err(error) = parsed.and_then(|packet| llc::HeaderRepr::parse(&packet)) {
+                    self.fault(Circuit::Link, error, at);
+                }
+            }
+            store::RAW_IP => {
+                self.tally.count(Circuit::Link, "IP packets", 1);
+                let header = ipv4_header_bytes(bytes).map(|length| &bytes[..length]);
+                if header.is_some_and(|header| !checksum::sum(header).is_valid()) {
+                    let text = format!("IPv4 header at byte {at}: the checksum is wrong");
+                    self.tally.error(Circuit::Link, "ip checksum", 1, &text);
+                }
+            }
+            _ => self
+                .tally
+                .count(Circuit::Link, "packets not looked into", 1),
+        }
+    }
+
+    /// A frame of the backbone: its cells count only if its CRC is right.
+    fn frame(&mut self, bytes: &[u8], at: usize) {
+        self.tally.count(Circuit::Link, "frames", 1);
+        let frame = match cbn::Frame::new_checked(bytes) {
+            Ok(frame) => frame,
+            Err(error) => return self.fault(Circuit::Link, error, at),
+        };
+        if let Err(error) = FrameRepr::parse(&frame) {
+            return self.fault(Circuit::Link, error, at);
+        }
+        for slot in (0..SLOTS).filter(|&slot| frame.full(slot) && !frame.slot_type(slot)) {
+            let cell_at = at + 2 + slot * cbn::CELL_BYTES;
+            self.blocks.cell(frame.slot(slot), cell_at, &mut self.tally);
+        }
+    }
+
+    fn jetstream(&mut self, bytes: &[u8], at: usize) {
+        self.tally.count(Circuit::Link, "frames", 1);
+        let parsed = jetstream::Frame::new_checked(bytes)
+            .and_then(|frame| Ok((jetstream::FrameRepr::parse(&frame)?, frame)));
+        let (repr, frame) = match parsed {
+            Ok(parsed) => parsed,
+            Err(error) => return self.fault(Circuit::Link, error, at),
+        };
+        let jetstream::Kind::Data { cell_header, .. } = repr.kind else {
+            return self.tally.count(Circuit::Link, "control frames", 1);
+        };
+        let circuit = match repr.header.addr_type {
+            AddrType::Rid => Circuit::Rid(repr.header.dst_rid),
+            _ => Circuit::Atm(cell_header.vc),
+        };
+        if repr.header.crc_present {
+            self.pdu(circuit, frame.pdu(), at + jetstream::OVERHEAD_BYTES);
+        } else {
+            self.tally.count(circuit, "PDUs", 1);
+        }
+    }
+}

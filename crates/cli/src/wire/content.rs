@@ -1,0 +1,179 @@
+//! What a packet of a capture carries, by its link type, down through the layers.
+
+use std::ops::Range;
+
+use barewire_wire::atm::{HeaderRepr, Interface};
+use barewire_wire::capture::{Content, LinkType, Packet, erf, exported, sunatm};
+use barewire_wire::tree::{Sink, Value};
+use barewire_wire::{aal5, atm};
+
+use super::kind::Kind;
+
+/// Bytes of a cell header without its HEC, as ERF records have it.
+pub const WORD_BYTES: usize = 4;
+
+/// Shows a packet with all that is in it; positions are those of the file. With `kind` the
+/// content is taken for that, whatever the link type says.
+pub fn describe(number: usize, packet: &Packet<'_>, kind: Option<Kind>, sink: &mut dyn Sink) {
+    let at = packet.offset_bytes * 8;
+    let bits = at..at + packet.data.len() * 8;
+    sink.open(&format!("packet {number}: {packet}"), bits);
+    for comment in packet.comments() {
+        sink.field("comment", at..at, Value::Code(0, comment));
+    }
+    let pseudo_header = match packet.link_type {
+        LinkType::SUNATM => Some(sunatm::describe as fn(&[u8], usize, &mut dyn Sink)),
+        LinkType::ERF => Some(erf::describe as _),
+        LinkType::UPPER_PDU => Some(exported::describe as _),
+        _ => None,
+    };
+    if let Some(describe) = pseudo_header {
+        describe(packet.data, at, sink);
+    }
+    // A pseudo-header that is wrong has said so.
+    if let Ok(content) = packet.open() {
+        let inner = inner_bytes(&content);
+        let first_bit = at + (packet.data.len() - inner.len()) * 8;
+        match kind {
+            Some(kind) => kind.describe(inner, first_bit, sink),
+            None => describe_content(&content, inner, first_bit, sink),
+        }
+    }
+    sink.close();
+}
+
+/// What stands behind the pseudo-header.
+fn inner_bytes<'a>(content: &Content<'a>) -> &'a [u8] {
+    match *content {
+        Content::SunAtm(_, bytes)
+        | Content::Erf(_, bytes)
+        | Content::Exported(_, bytes)
+        | Content::Plain(_, bytes) => bytes,
+    }
+}
+
+fn describe_content(content: &Content<'_>, bytes: &[u8], first_bit: usize, sink: &mut dyn Sink) {
+    match content {
+        Content::SunAtm(header, _) => {
+            Kind::Aal5.describe(bytes, first_bit, sink);
+            if header.traffic == sunatm::Traffic::Llc {
+                describe_llc(bytes, first_bit, sink);
+            }
+        }
+        Content::Erf(record, _) => describe_erf(record.kind, bytes, first_bit, sink),
+        Content::Exported(tags, _) => describe_exported(tags.dissector, bytes, first_bit, sink),
+        Content::Plain(link_type, _) => {
+            let bits = first_bit..first_bit + bytes.len() * 8;
+            match kind_of(*link_type) {
+                Some(kind) => kind.describe(bytes, first_bit, sink),
+                None => sink.field("data", bits, Value::Bytes(bytes)),
+            }
+        }
+    }
+}
+
+/// Shows what a good AAL5 PDU carries as LLC.
+fn describe_llc(pdu: &[u8], first_bit: usize, sink: &mut dyn Sink) {
+    let Ok(pdu) = aal5::Pdu::new_checked(pdu) else {
+        return;
+    };
+    if aal5::PduRepr::parse(&pdu).is_ok() {
+        Kind::Llc.describe(pdu.payload(), first_bit, sink);
+    }
+}
+
+/// The format of a link type without a pseudo-header.
+fn kind_of(link_type: LinkType) -> Option<Kind> {
+    match link_type {
+        LinkType::ATM_RFC1483 => Some(Kind::Llc),
+        super::store::RAW_IP => Some(Kind::IpChecksum),
+        _ => None,
+    }
+}
+
+/// The format that one of our dissectors takes.
+pub fn kind_of_dissector(name: &str) -> Option<Kind> {
+    match name {
+        exported::CBN => Some(Kind::Cbn),
+        exported::MSDL => Some(Kind::Msdl),
+        exported::MSNL => Some(Kind::Msnl),
+        exported::JETSTREAM => Some(Kind::Jetstream),
+        exported::CELL | exported::AAL34 => Some(Kind::Atm),
+        _ => None,
+    }
+}
+
+fn describe_exported(dissector: &str, bytes: &[u8], first_bit: usize, sink: &mut dyn Sink) {
+    if let Some(kind) = kind_of_dissector(dissector) {
+        kind.describe(bytes, first_bit, sink);
+    }
+    let payload = bytes.get(atm::HEADER_BYTES..).unwrap_or_default();
+    let behind = first_bit + atm::HEADER_BYTES * 8;
+    match dissector {
+        exported::AAL34 if !payload.is_empty() => Kind::Aal34.describe(payload, behind, sink),
+        exported::AAL5 => {
+            describe_header(bytes, first_bit, sink);
+            Kind::Aal5.describe(payload, behind, sink);
+        }
+        _ => {}
+    }
+}
+
+/// Shows a cell header in front of something that is no cell.
+fn describe_header(bytes: &[u8], first_bit: usize, sink: &mut dyn Sink) {
+    let Some(header) = bytes.first_chunk::<{ atm::HEADER_BYTES }>() else {
+        return;
+    };
+    let [a, b, c, d, hec] = *header;
+    describe_word([a, b, c, d], first_bit, sink);
+    sink.field(
+        "HEC",
+        first_bit + 32..first_bit + 40,
+        Value::Hex(hec.into()),
+    );
+    if let Err(error) = HeaderRepr::from_bytes(header, Interface::Uni) {
+        sink.wrong(error.shifted(first_bit));
+    }
+}
+
+fn describe_erf(kind: erf::Kind, bytes: &[u8], first_bit: usize, sink: &mut dyn Sink) {
+    if kind == erf::Kind::RawLink {
+        return Kind::Sonet.describe(bytes, first_bit, sink);
+    }
+    let Some((word, rest)) = bytes.split_first_chunk::<WORD_BYTES>() else {
+        return;
+    };
+    let behind = first_bit + WORD_BYTES * 8;
+    match kind {
+        erf::Kind::Cell => {
+            let header = describe_word(*word, first_bit, sink);
+            if header.kind().is_oam() {
+                atm::oam::describe(rest, behind, sink);
+            } else {
+                let bits = behind..behind + rest.len() * 8;
+                sink.field("payload", bits, Value::Bytes(rest));
+            }
+        }
+        erf::Kind::Aal5 => {
+            describe_word(*word, first_bit, sink);
+            aal5::describe(rest, behind, sink);
+        }
+        _ => {}
+    }
+}
+
+/// Shows a cell header that has no HEC.
+fn describe_word(word: [u8; WORD_BYTES], at: usize, sink: &mut dyn Sink) -> HeaderRepr {
+    let header = HeaderRepr::from_word(u32::from_be_bytes(word), Interface::Uni);
+    let bits = |bits: Range<usize>| at + bits.start..at + bits.end;
+    let payload_type = header.payload_type;
+    sink.open("cell header", bits(0..32));
+    sink.field("GFC", bits(0..4), Value::Uint(header.gfc.into()));
+    sink.field("VPI", bits(4..12), Value::Uint(header.vc.vpi.into()));
+    sink.field("VCI", bits(12..28), Value::Uint(header.vc.vci.into()));
+    let code = Value::Code(payload_type.get().into(), payload_type.name());
+    sink.field("PT", bits(28..31), code);
+    sink.field("CLP", bits(31..32), Value::Flag(header.loss_priority));
+    sink.close();
+    header
+}

@@ -1,0 +1,184 @@
+//! `barewire wire encode`: builds a cell, a PDU or a frame, with check codes that are right,
+//! and then breaks what it is told to break.
+
+mod aal;
+mod atm;
+mod backbone;
+mod internet;
+mod jetstream;
+mod signalling;
+mod sonet;
+
+pub use self::atm::vc;
+
+use clap::{Args, Subcommand};
+
+use super::input::parse_hex;
+use super::kind::Kind;
+use super::show::{Node, Tree, hex};
+use super::store::{self, Store};
+use super::{Result, Verdict, WireError};
+use crate::nodes::print;
+
+/// Build a cell, a PDU or a frame
+#[derive(Clone, Debug, Args)]
+pub struct EncodeArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum What {
+    /// An ATM cell
+    Atm(atm::CellArgs),
+    /// The payload of an OAM cell
+    Oam(atm::OamArgs),
+    /// An AAL5 PDU, or its cells
+    Aal5(aal::Aal5Args),
+    /// A SAR PDU of AAL3/4
+    Aal34(aal::SarArgs),
+    /// A CPCS PDU of AAL3/4, or its cells
+    Aal34Cpcs(aal::CpcsArgs),
+    /// A frame of the Cambridge Backbone
+    Cbn(backbone::FrameArgs),
+    /// A cell of the Cambridge Backbone
+    CbnCell(backbone::CellArgs),
+    /// The cells of an MSDL block
+    Msdl(backbone::MsdlArgs),
+    /// An MSNL signalling message
+    Msnl(signalling::MessageArgs),
+    /// A Jetstream frame: data, token or RING_UP
+    Jetstream(jetstream::FrameArgs),
+    /// SONET frames that carry ATM cells
+    Sonet(sonet::FrameArgs),
+    /// An LLC/SNAP header and what follows it
+    Llc(internet::LlcArgs),
+    /// An ATMARP or InATMARP packet
+    Atmarp(internet::ArpArgs),
+    /// An IPv4 header with its checksum, or any bytes with theirs behind them
+    IpChecksum(internet::ChecksumArgs),
+}
+
+/// What all of them take.
+#[derive(Clone, Debug, Args)]
+struct Common {
+    // By its full name, so that clap does not take it for a list of options.
+    /// What it carries
+    #[arg(long = "hex", value_name = "BYTES", value_parser = parse_hex, default_value = "")]
+    payload: std::vec::Vec<u8>,
+    /// Flip the last bit of this field, or the bit with this number, after the check codes
+    /// were computed; `N:FIELD` in the Nth unit of several
+    #[arg(long = "break", value_name = "FIELD")]
+    breaks: Vec<String>,
+    /// Write a capture too, which Wireshark opens
+    #[arg(long, value_name = "FILE")]
+    pcapng: Option<String>,
+}
+
+impl Common {
+    /// The payload, if it fits.
+    fn payload(&self, room_bytes: usize, place: &'static str) -> Result<&[u8]> {
+        let have_bytes = self.payload.len();
+        if have_bytes <= room_bytes {
+            return Ok(&self.payload);
+        }
+        Err(WireError::TooLong {
+            have_bytes,
+            room_bytes,
+            place,
+        })
+    }
+}
+
+/// What was built: one or several units of one format.
+struct Encoded {
+    kind: Kind,
+    units: Vec<Vec<u8>>,
+    store: Store,
+}
+
+impl Encoded {
+    fn one(kind: Kind, unit: Vec<u8>, store: Store) -> Self {
+        let units = vec![unit];
+        Self { kind, units, store }
+    }
+}
+
+/// Encodes and prints: one line of hex for each unit.
+pub fn run(args: &EncodeArgs) -> Result<Verdict> {
+    let (common, mut encoded) = match &args.what {
+        What::Atm(args) => (&args.common, args.encode()?),
+        What::Oam(args) => (&args.common, args.encode()?),
+        What::Aal5(args) => (&args.common, args.encode()?),
+        What::Aal34(args) => (&args.common, args.encode()?),
+        What::Aal34Cpcs(args) => (&args.common, args.encode()?),
+        What::Cbn(args) => (&args.common, args.encode()?),
+        What::CbnCell(args) => (&args.common, args.encode()?),
+        What::Msdl(args) => (&args.common, args.encode()?),
+        What::Msnl(args) => (&args.common, args.encode()?),
+        What::Sonet(args) => (&args.common, args.encode()?),
+        What::Jetstream(args) => (&args.common, args.encode()?),
+        What::Llc(args) => (&args.common, args.encode()?),
+        What::Atmarp(args) => (&args.common, args.encode()?),
+        What::IpChecksum(args) => (&args.common, args.encode()?),
+    };
+    for field in &common.breaks {
+        plant(&mut encoded, field)?;
+    }
+    if let Some(path) = &common.pcapng {
+        store::write(path, encoded.store, &encoded.units)?;
+    }
+    let lines: Vec<String> = encoded.units.iter().map(|unit| hex(unit) + "\n").collect();
+    print(&lines.concat())?;
+    Ok(Verdict::Sound)
+}
+
+/// Flips one bit of what was built.
+fn plant(encoded: &mut Encoded, what: &str) -> Result<()> {
+    let numbered = what.split_once(':');
+    let numbered = numbered.and_then(|(number, field)| Some((number.parse().ok()?, field)));
+    let (number, field): (usize, &str) = numbered.unwrap_or((1, what));
+    let count = encoded.units.len();
+    let Some(unit) = number
+        .checked_sub(1)
+        .and_then(|at| encoded.units.get_mut(at))
+    else {
+        let text = format!("--break {what}: there are {count} units, counted from 1");
+        return Err(WireError::Unfit(text));
+    };
+    let bit = place_of(encoded.kind, unit, field)?;
+    unit[bit / 8] ^= 0x80 >> (bit % 8);
+    Ok(())
+}
+
+/// The bit to flip: a number, or the last bit of a field.
+fn place_of(kind: Kind, unit: &[u8], field: &str) -> Result<usize> {
+    let mut tree = Tree::default();
+    kind.describe(unit, 0, &mut tree);
+    let fields: Vec<_> = tree.fields().filter(|node| !node.bits.is_empty()).collect();
+    let named = |node: &&&Node| node.name.eq_ignore_ascii_case(field);
+    let bit = match field.parse::<usize>() {
+        Ok(bit) => Some(bit),
+        Err(_) => fields.iter().find(named).map(|node| node.bits.end - 1),
+    };
+    bit.filter(|bit| bit / 8 < unit.len()).ok_or_else(|| {
+        let mut names: Vec<&str> = fields.iter().map(|node| &node.name[..]).collect();
+        names.sort_unstable();
+        names.dedup();
+        let bits = format!("bits 0 to {}", (unit.len() * 8).saturating_sub(1));
+        WireError::NoField(field.to_owned(), format!("{}, {bits}", names.join(", ")))
+    })
+}
+
+/// A number of at most `BITS` bits, decimal or `0x`.
+fn field<const BITS: u32>(text: &str) -> std::result::Result<u32, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    let largest = u32::MAX >> (32 - BITS);
+    match parsed {
+        Ok(number) if number <= largest => Ok(number),
+        _ => Err(format!("a number from 0 to {largest} ({BITS} bits)")),
+    }
+}
