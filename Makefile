@@ -1,6 +1,6 @@
 # The project's entry points. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test bench docs lint fuzz clean
+.PHONY: help setup demo test bench bench-wire docs lint fuzz clean
 
 CARGO := scripts/cargo.sh
 # Where cargo builds, and where our own results go.
@@ -8,7 +8,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 BENCH := $(CARGO) run --quiet --release -p barewire-cli --bin barewire -- bench all
 
 help: ## list what there is to make
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## check the toolchain; as root on Debian or Ubuntu install what is missing
 	@scripts/setup.sh
@@ -27,6 +27,9 @@ bench: setup ## the full measurements, as json, csv and a page
 	$(BENCH) --json $(TARGET)/bench/results.json --csv $(TARGET)/bench/results.csv --html $(TARGET)/bench/index.html
 	@echo
 	@echo "The page: $(abspath $(TARGET))/bench/index.html"
+
+bench-wire: setup ## speeds of the formats and cores, beside memcpy
+	$(CARGO) run --quiet --release -p barewire-benches
 
 docs: setup ## the reference of every crate
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps

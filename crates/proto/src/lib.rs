@@ -17,4 +17,5 @@ pub mod msdl;
 pub mod msnl;
 pub mod ring;
 pub mod sar;
+pub mod shaping;
 pub mod token;

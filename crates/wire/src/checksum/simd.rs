@@ -2,7 +2,7 @@
 //!
 //! | processor | loop |
 //! |---|---|
-//! | AVX-512 F and BW | written out, 256 bytes a turn, the last turn under masks |
+//! | AVX-512 F and BW | written out, 256 bytes a turn, stores on whole cache lines |
 //! | AVX2 | the portable one, compiled for AVX2 |
 //! | any | the portable one |
 //!
@@ -21,16 +21,21 @@ use std::is_x86_feature_detected;
 
 use super::portable;
 
-/// Below this the choice costs more than it gives.
-const VECTOR_BYTES_MIN: usize = 64;
+/// Bytes of a vector of the loop that is written out, and of a turn of it.
+const VECTOR_BYTES: usize = 64;
+const TURN_BYTES: usize = 4 * VECTOR_BYTES;
+/// Below this there is no whole turn, and the choice costs more than it gives.
+const VECTOR_BYTES_MIN: usize = TURN_BYTES;
 
 /// As [`portable::sum`].
 pub(super) fn sum(bytes: &[u8]) -> u64 {
     if bytes.len() < VECTOR_BYTES_MIN {
         portable::sum(bytes)
     } else if has_avx512() {
-        // SAFETY: the instructions are there; they read `bytes.len()` bytes.
-        unsafe { sum_avx512(bytes.as_ptr(), bytes.len()) }
+        let even_bytes = bytes.len() & !1;
+        // SAFETY: the instructions are there; there is a turn, in as many bytes as are read.
+        let sum = unsafe { sum_avx512(bytes.as_ptr(), even_bytes) };
+        sum + portable::sum(&bytes[even_bytes..])
     } else if is_x86_feature_detected!("avx2") {
         // SAFETY: the instructions are there, which is all that it asks for.
         unsafe { sum_avx2(bytes) }
@@ -45,9 +50,11 @@ pub(super) fn copy_and_sum(to: &mut [u8], from: &[u8]) -> u64 {
     if len < VECTOR_BYTES_MIN {
         portable::copy_and_sum(to, from)
     } else if has_avx512() {
-        // SAFETY: the instructions are there. Both slices hold `len` bytes, and a mutable
-        // slice overlaps no other.
-        unsafe { copy_and_sum_avx512(to.as_mut_ptr(), from.as_ptr(), len) }
+        let even_bytes = len & !1;
+        // SAFETY: the instructions are there. Both slices hold that many bytes, a turn at
+        // least, and a mutable slice overlaps no other.
+        let sum = unsafe { copy_and_sum_avx512(to.as_mut_ptr(), from.as_ptr(), even_bytes) };
+        sum + portable::copy_and_sum(&mut to[even_bytes..len], &from[even_bytes..len])
     } else if is_x86_feature_detected!("avx2") {
         // SAFETY: the instructions are there, which is all that it asks for.
         unsafe { copy_and_sum_avx2(to, from) }
@@ -75,23 +82,41 @@ unsafe fn copy_and_sum_avx2(to: &mut [u8], from: &[u8]) -> u64 {
     portable::copy_and_sum(to, from)
 }
 
-/// The loop over `len` bytes from the address `from`: turns of four vectors, then a last one
-/// under the masks `k1` to `k4`, whose other lanes are neither touched nor counted. The rest is
-/// not looped over: the mispredicted end of a loop costs as much as copying a kilobyte. What is
-/// given as `store` and `store_masked` runs between load and sum.
+/// The loop over `len` bytes from the address `from`:
+///
+/// 1. one vector, of which only the first `head` bytes are gone past;
+/// 2. turns of four vectors, then single vectors;
+/// 3. one vector that ends where the bytes end, the first `back` bytes of which were done before.
+///
+/// The vectors of 1 and 3 are stored whole, so some bytes are stored twice, as they are; they
+/// are left out of the sum once by the mask `k1`. (Masked stores take many times as long.) As
+/// `head` and `len` are even, no vector splits a word. What is given as `store` runs between load and sum.
 ///
 /// zmm0..3 data; zmm4, zmm5 sums of words; zmm6, zmm7 sums of their high halves.
 macro_rules! sum_loop {
-    ($from:expr, $len:expr, [$($store:literal)*], [$($store_masked:literal)*], $($operand:tt)*) => {{
-        let len: usize = $len;
+    ($from:expr, $len:expr, $head:expr, [$($step_head:literal)*], [$($store:literal)*], [$($store_one:literal)*], [$($step_back:literal)* ; $($store_last:literal)*], $($operand:tt)*) => {{
+        let head: usize = $head;
+        let len: usize = $len - head;
         let total: u64;
         asm!(
             "vpxor xmm4, xmm4, xmm4",
             "vpxor xmm5, xmm5, xmm5",
             "vpxor xmm6, xmm6, xmm6",
             "vpxor xmm7, xmm7, xmm7",
+            "test {head:e}, {head:e}",
+            "jz 6f",
+            "vmovdqu64 zmm0, [{from}]",
+            $($store_last,)*
+            // Lane n of 64 counts where head > n.
+            "vpbroadcastb zmm8, {head:e}",
+            "vpcmpub k1, zmm8, [{lanes}], 6",
+            "vmovdqu8 zmm4 {{k1}} {{z}}, zmm0",
+            "vpsrlq zmm6, zmm4, 32",
+            "add {from}, {head}",
+            $($step_head,)*
+            "6:",
             "test {turns}, {turns}",
-            "jz 3f",
+            "jz 7f",
             ".p2align 5",
             "2:",
             "vmovdqu64 zmm0, [{from}]",
@@ -114,33 +139,33 @@ macro_rules! sum_loop {
             "add {from}, 256",
             "dec {turns}",
             "jnz 2b",
-            "3:",
-            "test {rest:e}, {rest:e}",
+            "7:",
+            "test {vectors:e}, {vectors:e}",
             "jz 4f",
-            // Lane n of 256 is on where n < rest.
-            "vpbroadcastb zmm0, {rest:e}",
-            "vpcmpub k1, zmm0, [{lanes}], 6",
-            "vpcmpub k2, zmm0, [{lanes} + 64], 6",
-            "vpcmpub k3, zmm0, [{lanes} + 128], 6",
-            "vpcmpub k4, zmm0, [{lanes} + 192], 6",
-            "vmovdqu8 zmm0 {{k1}} {{z}}, [{from}]",
-            "vmovdqu8 zmm1 {{k2}} {{z}}, [{from} + 64]",
-            "vmovdqu8 zmm2 {{k3}} {{z}}, [{from} + 128]",
-            "vmovdqu8 zmm3 {{k4}} {{z}}, [{from} + 192]",
-            $($store_masked,)*
+            "3:",
+            "vmovdqu64 zmm0, [{from}]",
+            $($store_one,)*
             "vpaddq zmm4, zmm4, zmm0",
-            "vpaddq zmm5, zmm5, zmm1",
-            "vpaddq zmm4, zmm4, zmm2",
-            "vpaddq zmm5, zmm5, zmm3",
             "vpsrlq zmm0, zmm0, 32",
-            "vpsrlq zmm1, zmm1, 32",
-            "vpsrlq zmm2, zmm2, 32",
-            "vpsrlq zmm3, zmm3, 32",
             "vpaddq zmm6, zmm6, zmm0",
-            "vpaddq zmm7, zmm7, zmm1",
-            "vpaddq zmm6, zmm6, zmm2",
-            "vpaddq zmm7, zmm7, zmm3",
+            "add {from}, 64",
+            "dec {vectors:e}",
+            "jnz 3b",
             "4:",
+            "test {back:e}, {back:e}",
+            "jz 5f",
+            "sub {from}, {back}",
+            $($step_back,)*
+            "vmovdqu64 zmm0, [{from}]",
+            $($store_last,)*
+            // Lane n of 64 counts where back <= n.
+            "vpbroadcastb zmm8, {back:e}",
+            "vpcmpub k1, zmm8, [{lanes}], 2",
+            "vmovdqu8 zmm0 {{k1}} {{z}}, zmm0",
+            "vpaddq zmm4, zmm4, zmm0",
+            "vpsrlq zmm0, zmm0, 32",
+            "vpaddq zmm6, zmm6, zmm0",
+            "5:",
             // Low halves: words minus high halves; then both together.
             "vpaddq zmm4, zmm4, zmm5",
             "vpaddq zmm6, zmm6, zmm7",
@@ -157,31 +182,34 @@ macro_rules! sum_loop {
             "vmovq {total}, xmm4",
             "vzeroupper",
             from = inout(reg) $from => _,
-            turns = inout(reg) len / 256 => _,
-            rest = in(reg) len % 256,
+            turns = inout(reg) len / TURN_BYTES => _,
+            head = in(reg) head,
+            vectors = inout(reg) len % TURN_BYTES / VECTOR_BYTES => _,
+            back = in(reg) len.wrapping_neg() % VECTOR_BYTES,
             lanes = in(reg) LANES.0.as_ptr(),
             total = lateout(reg) total,
             $($operand)*
             out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
             out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
-            // Not used, but `vzeroupper` spoils them where the caller is compiled for AVX.
+            // Of these only zmm8 is used, but `vzeroupper` spoils them all where the caller is
+            // compiled for AVX.
             out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
             out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
-            out("k1") _, out("k2") _, out("k3") _, out("k4") _,
+            out("k1") _,
             options(nostack),
         );
         total
     }};
 }
 
-/// The numbers of the lanes of four vectors of bytes, aligned as they are.
+/// The numbers of the lanes of a vector of bytes, aligned as it is.
 #[repr(align(64))]
-struct Lanes([u8; 256]);
+struct Lanes([u8; VECTOR_BYTES]);
 
 static LANES: Lanes = {
-    let mut lanes = [0; 256];
+    let mut lanes = [0; VECTOR_BYTES];
     let mut lane = 0;
-    while lane < 256 {
+    while lane < VECTOR_BYTES {
         lanes[lane] = lane as u8;
         lane += 1;
     }
@@ -189,33 +217,39 @@ static LANES: Lanes = {
 };
 
 /// # Safety
-/// The processor has AVX-512 F and BW; `len` bytes at `from` are readable; `len` is at most
-/// [`super::RUN_BYTES_MAX`].
+/// The processor has AVX-512 F and BW; `len` bytes at `from` are readable; `len` is even, at
+/// least [`TURN_BYTES`] and at most [`super::RUN_BYTES_MAX`].
 unsafe fn sum_avx512(from: *const u8, len: usize) -> u64 {
-    // SAFETY: turns of 256 bytes, vectors of 64 and a masked rest make `len` bytes exactly,
-    // and a masked load does not touch, nor fault on, the bytes that are masked off.
-    unsafe { sum_loop!(from, len, [], [],) }
+    // SAFETY: the turns lie within `len` bytes, and the last one, which ends with them, begins
+    // within them because there is a whole turn.
+    unsafe { sum_loop!(from, len, 0, [], [], [], [;],) }
 }
 
 /// # Safety
 /// As [`sum_avx512`]; `len` bytes at `to` are writable and overlap neither `from` nor any
 /// other reference.
 unsafe fn copy_and_sum_avx512(to: *mut u8, from: *const u8, len: usize) -> u64 {
-    // SAFETY: as in `sum_avx512`; the stores go to the same offsets, the last ones under the
-    // same masks.
+    // Stores that straddle two cache lines take twice as long; loads hardly do.
+    let head = match to.addr() % 2 {
+        0 => to.addr().wrapping_neg() % VECTOR_BYTES,
+        _ => 0,
+    };
+    // SAFETY: as in `sum_avx512`; the stores go to the same offsets as the loads.
     unsafe {
         sum_loop!(
             from,
             len,
+            head,
+            ["add {to}, {head}"],
             ["vmovdqu64 [{to}], zmm0"
              "vmovdqu64 [{to} + 64], zmm1"
              "vmovdqu64 [{to} + 128], zmm2"
              "vmovdqu64 [{to} + 192], zmm3"
              "add {to}, 256"],
-            ["vmovdqu8 [{to}] {{k1}}, zmm0"
-             "vmovdqu8 [{to} + 64] {{k2}}, zmm1"
-             "vmovdqu8 [{to} + 128] {{k3}}, zmm2"
-             "vmovdqu8 [{to} + 192] {{k4}}, zmm3"],
+            ["vmovdqu64 [{to}], zmm0"
+             "add {to}, 64"],
+            ["sub {to}, {back}";
+             "vmovdqu64 [{to}], zmm0"],
             to = inout(reg) to => _,
         )
     }
@@ -240,17 +274,6 @@ mod tests {
                 |to, from| {
                     // SAFETY: just detected.
                     unsafe { copy_and_sum_avx2(to, from) }
-                },
-            ));
-        }
-        if has_avx512() {
-            loops.push((
-                // SAFETY: just detected; the length is the slice's.
-                |bytes| unsafe { sum_avx512(bytes.as_ptr(), bytes.len()) },
-                |to, from| {
-                    assert_eq!(to.len(), from.len());
-                    // SAFETY: just detected; both slices hold that many bytes.
-                    unsafe { copy_and_sum_avx512(to.as_mut_ptr(), from.as_ptr(), from.len()) }
                 },
             ));
         }
