@@ -16,7 +16,11 @@ fuzz_target!(|data: &[u8]| {
     config.pdu_bytes_max = 300;
     config.buffer_bytes_max = BUFFER_BYTES;
     let mut unit = Unit::new(config);
-    let adaptations = [Adaptation::Cells, Adaptation::Aal5, Adaptation::Aal34 { mid: 3 }];
+    let adaptations = [
+        Adaptation::Cells,
+        Adaptation::Aal5,
+        Adaptation::Aal34 { mid: 3 },
+    ];
     for (vci, adaptation) in (0..).zip(adaptations) {
         let vc = Vc { vpi: 0, vci };
         unit.connect(vc, (1, vci), adaptation).expect("free");

@@ -15,7 +15,11 @@ fuzz_target!(|data: &[u8]| {
     let Some((&setup, inputs)) = data.split_first() else {
         return;
     };
-    let role = if setup & 1 == 0 { Role::Host } else { Role::Master };
+    let role = if setup & 1 == 0 {
+        Role::Host
+    } else {
+        Role::Master
+    };
     let mut config = Config::jetstream(role);
     config.full_duplex = setup & 2 != 0;
     config.synchronous = Duration::from_us(u64::from(setup));
@@ -48,7 +52,14 @@ fn disturb(station: &mut Station, now: Instant, what: u8, rest: &[u8]) {
                 _ => Class::Asynchronous,
             };
             let frame_bytes = usize::from(u16::from_be_bytes([rest[1], rest[2]])) * 2;
-            let _ = station.offer(now, Offer { id: 0, class, frame_bytes });
+            let _ = station.offer(
+                now,
+                Offer {
+                    id: 0,
+                    class,
+                    frame_bytes,
+                },
+            );
         }
         5 => drop(station.handle_frame(now, FrameRepr::token(rest[0]))),
         6 => drop(station.handle_frame(now, FrameRepr::ring_up(rest[0]))),

@@ -1,28 +1,14 @@
 //! SAR-PDUs and CPCS-PDUs of AAL3/4 full of anything: what parses can be emitted again.
 #![no_main]
 
-use core::ops::Range;
-
+use barewire_fuzz::faults;
 use barewire_wire::aal34::{CpcsPdu, CpcsRepr, SarPdu, SarRepr, describe, describe_cpcs};
-use barewire_wire::tree::{Sink, Value};
 use libfuzzer_sys::fuzz_target;
 
-struct Count(usize);
-
-impl Sink for Count {
-    fn open(&mut self, _name: &str, _bits: Range<usize>) {}
-    fn close(&mut self) {}
-    fn field(&mut self, _name: &str, _bits: Range<usize>, _value: Value<'_>) {}
-    fn wrong(&mut self, _error: barewire_wire::Error) {
-        self.0 += 1;
-    }
-}
-
 fn segment(bytes: &[u8]) {
-    let mut wrong = Count(0);
-    describe(bytes, 0, &mut wrong);
+    let wrong = faults(|sink| describe(bytes, 0, sink));
     let parsed = SarPdu::new_checked(bytes).and_then(|pdu| SarRepr::parse(&pdu));
-    assert_eq!(parsed.is_ok(), wrong.0 == 0);
+    assert_eq!(parsed.is_ok(), wrong == 0);
     if let Ok(repr) = parsed {
         let mut copy = bytes.to_vec();
         let mut view = SarPdu::new_unchecked(&mut copy[..]);
@@ -32,10 +18,9 @@ fn segment(bytes: &[u8]) {
 }
 
 fn message(bytes: &[u8]) {
-    let mut wrong = Count(0);
-    describe_cpcs(bytes, 0, &mut wrong);
+    let wrong = faults(|sink| describe_cpcs(bytes, 0, sink));
     let parsed = CpcsPdu::new_checked(bytes).and_then(|pdu| CpcsRepr::parse(&pdu));
-    assert_eq!(parsed.is_ok(), wrong.0 == 0);
+    assert_eq!(parsed.is_ok(), wrong == 0);
     if let Ok(repr) = parsed {
         assert_eq!(repr.buffer_len(), bytes.len());
         let mut copy = bytes.to_vec();

@@ -1,32 +1,18 @@
 //! A CPCS-PDU of AAL5 full of anything: what parses can be emitted again.
 #![no_main]
 
-use core::ops::Range;
-
+use barewire_fuzz::faults;
 use barewire_wire::aal5::{Pdu, PduRepr, describe, pdu_bytes};
-use barewire_wire::tree::{Sink, Value};
 use libfuzzer_sys::fuzz_target;
 
-struct Count(usize);
-
-impl Sink for Count {
-    fn open(&mut self, _name: &str, _bits: Range<usize>) {}
-    fn close(&mut self) {}
-    fn field(&mut self, _name: &str, _bits: Range<usize>, _value: Value<'_>) {}
-    fn wrong(&mut self, _error: barewire_wire::Error) {
-        self.0 += 1;
-    }
-}
-
 fn check(bytes: &[u8]) {
-    let mut wrong = Count(0);
-    describe(bytes, 0, &mut wrong);
+    let wrong = faults(|sink| describe(bytes, 0, sink));
     let Ok(pdu) = Pdu::new_checked(bytes) else {
-        assert!(wrong.0 > 0);
+        assert!(wrong > 0);
         return;
     };
     let parsed = PduRepr::parse(&pdu);
-    assert_eq!(parsed.is_ok(), wrong.0 == 0);
+    assert_eq!(parsed.is_ok(), wrong == 0);
     let Ok(repr) = parsed else {
         return;
     };

@@ -1,24 +1,14 @@
 //! Cells: described, parsed, corrected, and found in a stream that begins anywhere.
 #![no_main]
 
-use barewire_wire::Error;
+use barewire_fuzz::faults;
 use barewire_wire::atm::delineation::{Delineator, Limits, Payloads};
 use barewire_wire::atm::{Cell, HeaderRepr, Interface, describe, describe_nni, hec, oam};
-use barewire_wire::tree::{Sink, Value};
 use libfuzzer_sys::fuzz_target;
 
-struct Nowhere;
-
-impl Sink for Nowhere {
-    fn open(&mut self, _: &str, _: core::ops::Range<usize>) {}
-    fn close(&mut self) {}
-    fn field(&mut self, _: &str, _: core::ops::Range<usize>, _: Value<'_>) {}
-    fn wrong(&mut self, _: Error) {}
-}
-
 fuzz_target!(|data: &[u8]| {
-    describe(data, 0, &mut Nowhere);
-    describe_nni(data, 0, &mut Nowhere);
+    faults(|sink| describe(data, 0, sink));
+    faults(|sink| describe_nni(data, 0, sink));
     if let Ok(mut cell) = Cell::new_checked(data.to_vec()) {
         let mut header = cell.header_bytes();
         let outcome = hec::Receiver::new().receive(&mut header);

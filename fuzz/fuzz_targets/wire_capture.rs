@@ -2,35 +2,12 @@
 //! we wrote, read back.
 #![no_main]
 
+use barewire_fuzz::faults;
 use barewire_wire::capture::{
     self, Buffer, ByteOrder, LinkType, PACKET_BYTES_MAX, Pcap, Pcapng, Reader, Resolution, erf,
     exported, sunatm,
 };
-use barewire_wire::tree::{Sink, Value};
-use barewire_wire::Error;
 use libfuzzer_sys::fuzz_target;
-use std::ops::Range;
-
-/// Checks that groups close as often as they open.
-#[derive(Default)]
-struct Depth(usize);
-
-impl Sink for Depth {
-    fn open(&mut self, _: &str, _: Range<usize>) {
-        self.0 += 1;
-    }
-
-    fn close(&mut self) {
-        self.0 -= 1;
-    }
-
-    fn field(&mut self, _: &str, bits: Range<usize>, _: Value<'_>) {
-        assert!(self.0 > 0 && bits.start <= bits.end);
-    }
-
-    fn wrong(&mut self, _: Error) {}
-}
-
 fn read(file: &[u8]) {
     let mut is_over = false;
     for packet in Reader::new(file) {
@@ -39,7 +16,10 @@ fn read(file: &[u8]) {
             is_over = true;
             continue;
         };
-        assert_eq!(&file[packet.offset_bytes..][..packet.data.len()], packet.data);
+        assert_eq!(
+            &file[packet.offset_bytes..][..packet.data.len()],
+            packet.data
+        );
         assert!(packet.comments().count() <= file.len());
         let _ = packet.open();
     }
@@ -49,9 +29,7 @@ fn read(file: &[u8]) {
         erf::describe,
         exported::describe,
     ] {
-        let mut depth = Depth::default();
-        describe(file, 0, &mut depth);
-        assert_eq!(depth.0, 0);
+        faults(|sink| describe(file, 0, sink));
     }
 }
 

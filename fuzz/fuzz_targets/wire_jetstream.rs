@@ -2,35 +2,19 @@
 //! is refused is described, and nothing panics.
 #![no_main]
 
-use core::ops::Range;
-
-use barewire_wire::Error;
+use barewire_fuzz::faults;
 use barewire_wire::jetstream::{Frame, FrameRepr, describe, fifo::ElasticFifo, link};
-use barewire_wire::tree::{Sink, Value};
 use libfuzzer_sys::fuzz_target;
 
-#[derive(Default)]
-struct Wrong(bool);
-
-impl Sink for Wrong {
-    fn open(&mut self, _: &str, _: Range<usize>) {}
-    fn close(&mut self) {}
-    fn field(&mut self, _: &str, _: Range<usize>, _: Value<'_>) {}
-    fn wrong(&mut self, _: Error) {
-        self.0 = true;
-    }
-}
-
 fuzz_target!(|data: &[u8]| {
-    let mut wrong = Wrong::default();
-    describe(data, 0, &mut wrong);
+    let wrong = faults(|sink| describe(data, 0, sink));
     match Frame::new_checked(data).and_then(|frame| FrameRepr::parse(&frame)) {
         Ok(repr) => {
             let mut bytes = data.to_vec();
             repr.emit(&mut Frame::new_unchecked(&mut bytes));
             assert_eq!((repr.buffer_len(), &bytes[..]), (data.len(), data));
         }
-        Err(_) => assert!(wrong.0),
+        Err(_) => assert!(wrong > 0),
     }
     let mut fifo = ElasticFifo::new();
     for word in data.chunks_exact(4) {

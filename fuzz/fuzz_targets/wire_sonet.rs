@@ -1,23 +1,13 @@
 //! SONET: frames described and taken apart, good ones with anything done to them in between.
 #![no_main]
 
-use barewire_wire::Error;
+use barewire_fuzz::faults;
 use barewire_wire::atm::delineation::Limits;
 use barewire_wire::sonet::{Deframer, Framer, PointerChange, STS3C_FRAME_BYTES, describe};
-use barewire_wire::tree::{Sink, Value};
 use libfuzzer_sys::fuzz_target;
 
-struct Nowhere;
-
-impl Sink for Nowhere {
-    fn open(&mut self, _: &str, _: core::ops::Range<usize>) {}
-    fn close(&mut self) {}
-    fn field(&mut self, _: &str, _: core::ops::Range<usize>, _: Value<'_>) {}
-    fn wrong(&mut self, _: Error) {}
-}
-
 fuzz_target!(|data: &[u8]| {
-    describe(data, 0, &mut Nowhere);
+    faults(|sink| describe(data, 0, sink));
     let mut framer = Framer::<STS3C_FRAME_BYTES>::new();
     let mut deframer = Deframer::<STS3C_FRAME_BYTES>::new(Limits::default());
     let mut frame = [0; STS3C_FRAME_BYTES];
