@@ -1,6 +1,6 @@
 # The project's entry points. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test bench bench-wire docs lint fuzz clean
+.PHONY: help setup demo test bench bench-wire bench-lab docs lint fuzz clean
 
 CARGO := scripts/cargo.sh
 # Where cargo builds, and where our own results go.
@@ -29,7 +29,10 @@ bench: setup ## the full measurements, as json, csv and a page
 	@echo "The page: $(abspath $(TARGET))/bench/index.html"
 
 bench-wire: setup ## speeds of the formats and cores, beside memcpy
-	$(CARGO) run --quiet --release -p barewire-benches
+	$(CARGO) run --quiet --release -p barewire-benches -- wire
+
+bench-lab: setup ## events per second of the event kernel, beside SimPy and nexosim
+	@scripts/bench-lab.sh
 
 docs: setup ## the reference of every crate
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps

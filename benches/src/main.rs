@@ -1,5 +1,6 @@
-//! Speeds of the formats and protocol cores on one core, beside a plain `memcpy` of the
-//! same bytes in the same run: `make bench-wire`.
+//! Speeds of one core: `make bench-wire` measures formats and protocol cores beside a
+//! plain `memcpy` of the same bytes, `make bench-lab` the event kernel beside other
+//! simulators.
 //!
 //! Exits with 1 only if it cannot run. A missed target is shown and counted, not an
 //! error: figures depend on the machine.
@@ -8,16 +9,32 @@
 mod cells;
 mod checks;
 mod harness;
+mod lab;
 mod lines;
 
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use harness::Effort;
 
-/// Measure the formats and protocol cores.
+/// Measure on one core.
 #[derive(Debug, Parser)]
+#[command(arg_required_else_help = true)]
 struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Formats and protocol cores, beside memcpy
+    Wire(WireArgs),
+    /// The event kernel, beside the simulators whose programs are named
+    Lab(lab::LabArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct WireArgs {
     /// Only the groups whose name contains this
     filter: Option<String>,
     /// Rounds; each gives one sample of every case
@@ -32,7 +49,14 @@ struct Arguments {
 type Group = fn(Effort) -> usize;
 
 fn main() {
-    let arguments = Arguments::parse();
+    let missed = match Arguments::parse().what {
+        What::Wire(arguments) => wire(&arguments),
+        What::Lab(arguments) => lab::run(&arguments),
+    };
+    println!("\ntargets missed: {missed}");
+}
+
+fn wire(arguments: &WireArgs) -> usize {
     let effort = Effort {
         rounds: arguments.rounds.max(1),
         sample: Duration::from_micros(arguments.sample_us.max(1)),
@@ -43,11 +67,10 @@ fn main() {
         ("hec", cells::hec),
         ("aal5", cells::aal5),
         ("aal34", cells::aal34),
-        ("cells", cells::scrambler),
+        ("scrambler", cells::scrambler),
         ("4b5b", lines::line_code),
     ];
-    let wanted = arguments.filter.unwrap_or_default();
-    let chosen = groups.iter().filter(|(name, _)| name.contains(&wanted));
-    let missed: usize = chosen.map(|(_, group)| group(effort)).sum();
-    println!("\ntargets missed: {missed}");
+    let wanted = arguments.filter.as_deref().unwrap_or_default();
+    let chosen = groups.iter().filter(|(name, _)| name.contains(wanted));
+    chosen.map(|(_, group)| group(effort)).sum()
 }

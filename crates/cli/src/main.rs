@@ -1,10 +1,11 @@
 //! The `barewire` command: one program with a sub-command for each thing it can do.
 //!
-//! `bench` measures; `ls` and `stat` look at running nodes; `wire` looks at formats; each
-//! sub-command lives in its own module.
+//! `bench` measures; `ls` and `stat` look at running nodes; `wire` looks at formats; `lab`
+//! runs the laboratory; each sub-command lives in its own module.
 #![forbid(unsafe_code)]
 
 mod bench;
+mod lab;
 mod ls;
 mod nodes;
 mod stat;
@@ -26,6 +27,9 @@ struct Arguments {
 enum Command {
     /// Measure this machine's limits, the kernel's transports and barewire, side by side
     Bench(Box<bench::args::BenchArgs>),
+    /// The laboratory: published systems, simulated, beside their published figures
+    #[command(subcommand)]
+    Lab(lab::LabCommand),
     /// List the nodes on this host
     Ls(ls::LsArgs),
     /// Show the counters of a process: its event queues and every connection
@@ -41,6 +45,7 @@ fn main() -> ExitCode {
     let done = |()| ExitCode::SUCCESS;
     let outcome: Result<ExitCode, Box<dyn std::error::Error>> = match Arguments::parse().command {
         Command::Bench(args) => bench::run(&args).map(done).map_err(Into::into),
+        Command::Lab(command) => lab::run(&command).map(done).map_err(Into::into),
         Command::Ls(args) => ls::run(&args).map(done).map_err(Into::into),
         Command::Stat(args) => stat::run(&args).map(done).map_err(Into::into),
         Command::Wire(args) => wire::run(&args).map_err(Into::into),

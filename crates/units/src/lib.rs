@@ -36,6 +36,8 @@ mod machine;
 mod parse;
 mod rate;
 mod rng;
+#[cfg(feature = "serde")]
+mod serde;
 mod size;
 mod time;
 

@@ -1,0 +1,42 @@
+//! The Cambridge Backbone Network: ring, V1S station, MSDL driver, workstation.
+//!
+//! | part | what it is |
+//! |---|---|
+//! | [`Line`] | the times that follow from the line rate and the size of a cell |
+//! | [`Ring`] | the slots that go round, and when they pass a station |
+//! | [`Ram`] | the buffer memory of a station, which ring and processor share |
+//! | [`Station`] | the V1S interface: FIFOs, interrupt conditions, false traffic |
+//! | [`Node`] | a workstation: program, driver, processor and station |
+//!
+//! Everything is counted in cells and words. What a slot holds is a whole cell, and the
+//! blocks are cut and put together by [`barewire_proto::msdl`] itself. The ring's medium
+//! access is its rules on whole slots, without bits, damage or monitor.
+//!
+//! Source: cbn91. What it leaves open, and we choose, is marked OPEN at its place.
+
+mod driver;
+mod line;
+mod node;
+mod ram;
+mod ring;
+mod station;
+#[cfg(test)]
+mod tests;
+
+pub use driver::{Copier, Costs, Stage};
+pub use line::Line;
+pub use node::{Mark, Node, NodeConfig, Program, Wake};
+pub use ram::Ram;
+pub use ring::{Ring, Slot, Slots};
+pub use station::{Duplex, Generator, Passage, Station, StationConfig, StationStats};
+
+use barewire_wire::cbn::Msdl;
+
+/// A cell: the fields of its first word, and its body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// The first word.
+    pub msdl: Msdl,
+    /// What follows it.
+    pub body: Vec<u8>,
+}

@@ -1,0 +1,108 @@
+//! The MSDL driver: what each of its operations costs.
+//!
+//! To send a block: the call and the driver's preparation ([`Costs::send_before`]); for each
+//! cell its header ([`Costs::transmit_cell`]) and the copy of its words; what is left and the
+//! return ([`Costs::send_after`]). To receive one: the interrupt ([`Costs::interrupt`]); for
+//! each cell the copy of its words and [`Costs::cell`]; then the program is woken and its call
+//! returns ([`Costs::wake`]).
+//!
+//! A word takes the processor and its bus [`Costs::word`], then [`Costs::access_cycles`]
+//! cycles of the memory to get through to it, the last of which is the memory's own and waits
+//! for it. So a faster line makes the copy faster. An interrupt that comes while the handler
+//! runs is acknowledged in a register of the station: [`Costs::word`], without the memory.
+//!
+//! | stage | taken away |
+//! |---|---|
+//! | 0 | nothing: FIFO to driver's buffer to association's buffer, an up-call for each cell |
+//! | 1 | the second copy |
+//! | 2 | the up-call |
+//! | 3 | code, by rewriting |
+//!
+//! Source: cbn91, section on the implementation; the costs are parameters.
+
+use barewire_units::Duration;
+
+/// How far the receive side has been improved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// The original: two copies and an up-call.
+    Original,
+    /// Copied once, into the association's buffer.
+    DirectCopy,
+    /// Reassembled in the interrupt handler.
+    InHandler,
+    /// Tighter code.
+    TightCode,
+}
+
+impl Stage {
+    /// Stages 0 to 3.
+    pub const ALL: [Self; 4] = [
+        Self::Original,
+        Self::DirectCopy,
+        Self::InHandler,
+        Self::TightCode,
+    ];
+}
+
+/// Who copies cells out of the receive FIFO.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Copier {
+    /// The processor, word by word.
+    Processor,
+    /// An engine that takes this long for a cell, waits included, while the processor works
+    /// on the cell before.
+    Engine(Duration),
+}
+
+/// What the operations of one processor and driver cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Costs {
+    /// A send call, to where the first cell is begun.
+    pub send_before: Duration,
+    /// A cell of a block to send, but for its copy.
+    pub transmit_cell: Duration,
+    /// From the last cell of a block to the return of the send call, and round the program.
+    pub send_after: Duration,
+    /// From an interrupt to where the handler looks at the FIFO.
+    pub interrupt: Duration,
+    /// A cell received at stage 3, but for its copy.
+    pub receive_cell: Duration,
+    /// From the end of the handler to the return of the receive call.
+    pub wake: Duration,
+    /// A word to or from a FIFO, but for the memory.
+    pub word: Duration,
+    /// Memory cycles to get through to the memory, in thousandths; at least 1000.
+    pub access_milli_cycles: u64,
+    /// What stage 1 takes away.
+    pub second_copy: Duration,
+    /// What stage 2 takes away.
+    pub up_call: Duration,
+    /// What stage 3 takes away.
+    pub loose_code: Duration,
+}
+
+impl Costs {
+    /// Work on a cell received, but for the copy out of the FIFO.
+    #[must_use]
+    pub fn cell(&self, stage: Stage) -> Duration {
+        let left = |cost, removed_by| {
+            if stage < removed_by {
+                cost
+            } else {
+                Duration::ZERO
+            }
+        };
+        self.receive_cell
+            + left(self.second_copy, Stage::DirectCopy)
+            + left(self.up_call, Stage::InHandler)
+            + left(self.loose_code, Stage::TightCode)
+    }
+
+    /// A word until it wants the memory: all but the last of the cycles of `cycle`.
+    #[must_use]
+    pub fn to_memory(&self, cycle: Duration) -> Duration {
+        let synchronise_ps = cycle.as_ps() * self.access_milli_cycles.saturating_sub(1000) / 1000;
+        self.word + Duration::from_ps(synchronise_ps)
+    }
+}

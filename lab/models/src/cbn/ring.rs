@@ -1,0 +1,71 @@
+//! The ring: frames at equal distances that go round, with one slot for each channel.
+//!
+//! A station is known by its position: the way from the ring's origin, as a time. Frame `f`
+//! passes it at `position + f x spacing`, and again every rotation. What happens then is the
+//! station's ([`super::Station::handle_frame`]): it empties its own slots, and may fill one.
+//!
+//! OPEN in the source: the way between two stations, and where the frames are at the start.
+
+use barewire_units::{Duration, Instant};
+use barewire_wire::cbn::SLOTS;
+
+use super::Cell;
+
+/// A slot of a frame.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Slot {
+    /// Whoever waits may fill it.
+    #[default]
+    Empty,
+    /// A cell is under way.
+    Full {
+        /// The station that sent it and will empty the slot.
+        sender: u16,
+        /// What it sent.
+        cell: Cell,
+    },
+}
+
+/// The slots of a frame; the index is the channel.
+pub type Slots = [Slot; SLOTS];
+
+/// A ring.
+#[derive(Clone, Debug)]
+pub struct Ring {
+    rotation: Duration,
+    frames: Vec<Slots>,
+}
+
+impl Ring {
+    /// A ring of empty frames; `None` without a frame.
+    #[must_use]
+    pub fn new(rotation: Duration, frames: usize) -> Option<Self> {
+        let frames = vec![Slots::default(); frames];
+        (!frames.is_empty()).then_some(Self { rotation, frames })
+    }
+
+    /// Time for one way round.
+    #[must_use]
+    pub const fn rotation(&self) -> Duration {
+        self.rotation
+    }
+
+    /// Frames on the ring.
+    #[must_use]
+    pub fn frames(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// When `frame` first passes a station at `position`.
+    #[must_use]
+    pub fn first_passage(&self, position: Duration, frame: usize) -> Instant {
+        let spacing_ps = self.rotation.as_ps() / self.frames.len() as u64;
+        Instant::ORIGIN + position + Duration::from_ps(spacing_ps * frame as u64)
+    }
+
+    /// The slots of `frame`, modulo their number.
+    pub fn slots_mut(&mut self, frame: usize) -> &mut Slots {
+        let frames = self.frames.len();
+        &mut self.frames[frame % frames]
+    }
+}

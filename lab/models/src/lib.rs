@@ -1,0 +1,12 @@
+//! Models of the devices, hosts and networks that the laboratory studies.
+//!
+//! A model is a struct that is told what happens (`handle(now, …)`), says what it
+//! does (`poll`), and when it next wants to be asked (`next_deadline`). It does not
+//! know the simulator, so a unit test or a fuzzer drives it too. Every constant of a
+//! model is a parameter, and every parameter has a source; what belongs to one
+//! published system stands in that system's parameter file (`lab/testbed/parameters`).
+#![forbid(unsafe_code)]
+
+pub mod cbn;
+pub mod host;
+pub mod penn;

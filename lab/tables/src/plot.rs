@@ -1,0 +1,398 @@
+//! Plots of a table as inline SVG, in colours that the page defines: paper against model,
+//! and the error of each row beside its tolerance.
+
+use std::fmt::Write;
+
+use crate::text::figures;
+use crate::{Kind, Line};
+
+const WIDTH: f64 = 520.0;
+const HEIGHT: f64 = 320.0;
+const LEFT: f64 = 64.0;
+const RIGHT: f64 = 16.0;
+const TOP: f64 = 14.0;
+const BOTTOM: f64 = 46.0;
+/// The most marks that an axis can have without running together.
+const MARKS_MAX: usize = 8;
+
+/// Text that is safe inside the page.
+pub(crate) fn escape(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+}
+
+/// From values to places on the paper.
+#[derive(Clone, Copy)]
+struct Axis {
+    low: f64,
+    high: f64,
+    from: f64,
+    to: f64,
+    logarithmic: bool,
+}
+
+impl Axis {
+    fn place(&self, value: f64) -> f64 {
+        let scale = |value: f64| if self.logarithmic { value.ln() } else { value };
+        let share = (scale(value) - scale(self.low)) / (scale(self.high) - scale(self.low));
+        self.from + share * (self.to - self.from)
+    }
+
+    fn along_x(low: f64, high: f64, logarithmic: bool) -> Axis {
+        Axis {
+            low,
+            high,
+            from: LEFT,
+            to: WIDTH - RIGHT,
+            logarithmic,
+        }
+    }
+
+    fn along_y(low: f64, high: f64, logarithmic: bool) -> Axis {
+        Axis {
+            low,
+            high,
+            from: HEIGHT - BOTTOM,
+            to: TOP,
+            logarithmic,
+        }
+    }
+}
+
+/// The marks 1, 2, 5, 10 around positive values, or powers of ten where those are too
+/// many. The first and the last are the ends of the axis.
+fn logarithmic_marks(low: f64, high: f64) -> Vec<f64> {
+    for steps in [&[1.0, 2.0, 5.0][..], &[1.0]] {
+        let decade = |value: f64| value.log10().floor() as i32;
+        let all: Vec<f64> = (decade(low)..=decade(high) + 1)
+            .flat_map(|power| steps.iter().map(move |step| step * 10_f64.powi(power)))
+            .collect();
+        let first = all.iter().rposition(|mark| *mark <= low).unwrap_or(0);
+        let last = all.iter().position(|mark| *mark >= high);
+        let last = last.unwrap_or(all.len() - 1).max(first + 1);
+        let marks = &all[first..=last.min(all.len() - 1)];
+        if marks.len() <= MARKS_MAX {
+            return marks.to_vec();
+        }
+        if steps.len() == 1 {
+            let every = marks.len().div_ceil(MARKS_MAX);
+            let mut thinned: Vec<f64> = marks.iter().step_by(every).copied().collect();
+            if (marks.len() - 1) % every != 0 {
+                thinned.extend(marks.last());
+            }
+            return thinned;
+        }
+    }
+    Vec::new()
+}
+
+/// Round marks from `-reach` to `reach` or a little more.
+fn marks_around_zero(reach: f64) -> Vec<f64> {
+    let decade = 10_f64.powf((reach / 2.0).log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0]
+        .map(|step| step * decade)
+        .into_iter()
+        .find(|step| reach / step <= 3.0)
+        .unwrap_or(reach);
+    let steps = (reach / step).ceil() as i32;
+    (-steps..=steps).map(|n| f64::from(n) * step).collect()
+}
+
+/// The class of a line in the page's colours; the mark has its own shape too.
+fn class(line: &Line) -> &'static str {
+    match (line.verdict.is_failure(), line.kind) {
+        (true, _) => "bad",
+        (_, Some(Kind::Calibrated)) => "calibrated",
+        (_, Some(Kind::Misprint)) => "misprint",
+        _ => "predicted",
+    }
+}
+
+/// A dot for what is predicted, a square for what was fitted, a cross for a misprint.
+fn mark(class: &str, kind: Option<Kind>, x: f64, y: f64, title: &str) -> String {
+    let title = if title.is_empty() {
+        String::new()
+    } else {
+        format!("<title>{}</title>", escape(title))
+    };
+    match kind {
+        Some(Kind::Calibrated) => format!(
+            "<rect class=\"mark open {class}\" x=\"{:.1}\" y=\"{:.1}\" width=\"8\" \
+             height=\"8\">{title}</rect>",
+            x - 4.0,
+            y - 4.0
+        ),
+        Some(Kind::Misprint) => format!(
+            "<path class=\"mark open {class}\" d=\"M{:.1} {:.1}l8 8m0 -8l-8 8\">{title}</path>",
+            x - 4.0,
+            y - 4.0
+        ),
+        _ => format!(
+            "<circle class=\"mark {class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\">{title}</circle>"
+        ),
+    }
+}
+
+/// What the marks mean, in the page's own text; only those that `lines` have.
+pub(crate) fn legend(lines: &[&Line]) -> String {
+    let mut out = String::from("<ul class=\"legend\">");
+    for (class_name, kind, words) in [
+        ("predicted", Kind::Predicted, "predicted"),
+        (
+            "calibrated",
+            Kind::Calibrated,
+            "calibrated: a parameter was fitted on it",
+        ),
+        ("misprint", Kind::Misprint, "known misprint, not judged"),
+        ("bad", Kind::Predicted, "outside its tolerance"),
+    ] {
+        let present = |line: &&&Line| line.error_pct.is_some() && class(line) == class_name;
+        if lines.iter().any(|line| present(&line)) {
+            let key = mark(class_name, Some(kind), 6.0, 6.0, "");
+            let _ = write!(
+                out,
+                "<li><svg class=\"key\" viewBox=\"0 0 12 12\" aria-hidden=\"true\">{key}</svg>\
+                 {words}</li>"
+            );
+        }
+    }
+    out + "</ul>"
+}
+
+fn describe(line: &Line) -> String {
+    let [row, quantity, unit, paper, model, error, ..] = crate::text::cells(line);
+    format!("{row}, {quantity}: paper {paper}, model {model} {unit}, {error}")
+}
+
+fn open(title: &str) -> String {
+    format!(
+        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">",
+        escape(title)
+    )
+}
+
+fn grid_y(out: &mut String, y: Axis, marks: &[f64], text: impl Fn(f64) -> String) {
+    for &value in marks {
+        let at = y.place(value);
+        let _ = write!(
+            out,
+            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
+             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+            WIDTH - RIGHT,
+            LEFT - 8.0,
+            at + 4.0,
+            escape(&text(value))
+        );
+    }
+}
+
+fn labels(out: &mut String, along_x: &str, along_y: &str) {
+    let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
+    let _ = write!(
+        out,
+        "<path class=\"axis\" d=\"M{LEFT} {TOP}V{bottom}H{right}\"/>\
+         <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\
+         <text transform=\"translate(14 {:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
+        f64::midpoint(LEFT, right),
+        HEIGHT - 8.0,
+        escape(along_x),
+        f64::midpoint(TOP, bottom),
+        escape(along_y)
+    );
+}
+
+/// The unit of all lines, if they have one in common.
+fn common_unit(lines: &[&Line]) -> String {
+    match lines.split_first() {
+        Some((first, rest)) if rest.iter().all(|line| line.unit == first.unit) => {
+            format!(", {}", first.unit)
+        }
+        _ => ", each in its unit".to_owned(),
+    }
+}
+
+/// Paper along x, model along y, both logarithmic, and the line where they agree.
+/// `None` if no row has both values above zero.
+pub(crate) fn paper_against_model(title: &str, lines: &[&Line]) -> Option<String> {
+    let sound = |value: &f64| value.is_finite() && *value > 0.0;
+    let points: Vec<(&Line, f64, f64)> = lines
+        .iter()
+        .filter_map(|line| {
+            let paper = line.published.filter(sound)?;
+            Some((*line, paper, line.model.filter(sound)?))
+        })
+        .collect();
+    let values = || points.iter().flat_map(|&(_, paper, model)| [paper, model]);
+    let low = values().reduce(f64::min)?;
+    let high = values().reduce(f64::max)?;
+    let marks = logarithmic_marks(low, high);
+    let (low, high) = (*marks.first()?, *marks.last()?);
+    let (x, y) = (
+        Axis::along_x(low, high, true),
+        Axis::along_y(low, high, true),
+    );
+    let mut out = open(&format!("{title}: paper against model"));
+    grid_y(&mut out, y, &marks, figures);
+    for &value in &marks {
+        let at = x.place(value);
+        let _ = write!(
+            out,
+            "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{:.1}\"/>\
+             <text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+            HEIGHT - BOTTOM,
+            HEIGHT - BOTTOM + 17.0,
+            figures(value)
+        );
+    }
+    let unit = common_unit(lines);
+    labels(&mut out, &format!("paper{unit}"), &format!("model{unit}"));
+    let _ = write!(
+        out,
+        "<path class=\"equal\" d=\"M{:.1} {:.1}L{:.1} {:.1}\"/>",
+        x.place(low),
+        y.place(low),
+        x.place(high),
+        y.place(high)
+    );
+    for (line, paper, model) in points {
+        let (at_x, at_y) = (x.place(paper), y.place(model));
+        out += &mark(class(line), line.kind, at_x, at_y, &describe(line));
+    }
+    Some(out + "</svg>")
+}
+
+/// The error of each row, in the order of the table, over the band that is allowed.
+/// `None` if no row has an error.
+pub(crate) fn errors(title: &str, lines: &[&Line]) -> Option<String> {
+    let points: Vec<(&Line, f64, f64)> = lines
+        .iter()
+        .filter_map(|line| {
+            let error = line.error_pct.filter(|error| error.is_finite())?;
+            Some((*line, error, line.tolerance_pct?))
+        })
+        .collect();
+    let reach = points
+        .iter()
+        .map(|(_, error, tolerance)| error.abs().max(*tolerance))
+        .reduce(f64::max)?
+        .max(0.1);
+    // A little more, so that the edge of the band is seen.
+    let marks = marks_around_zero(1.1 * reach);
+    let y = Axis::along_y(*marks.first()?, *marks.last()?, false);
+    let x = Axis::along_x(0.0, points.len() as f64, false);
+    let mut out = open(&format!("{title}: error of each row"));
+    for (index, (line, _, tolerance)) in points.iter().enumerate() {
+        if line.kind == Some(Kind::Misprint) {
+            continue;
+        }
+        let (from, top) = (x.place(index as f64), y.place(*tolerance));
+        let _ = write!(
+            out,
+            "<rect class=\"allowed\" x=\"{from:.1}\" y=\"{top:.1}\" width=\"{:.1}\" \
+             height=\"{:.1}\"/>",
+            x.place(index as f64 + 1.0) - from,
+            y.place(-tolerance) - top
+        );
+    }
+    grid_y(&mut out, y, &marks, |value| format!("{} %", figures(value)));
+    labels(
+        &mut out,
+        "rows, in the order of the table",
+        "model / paper - 1",
+    );
+    let zero = y.place(0.0);
+    let right = WIDTH - RIGHT;
+    let _ = write!(
+        out,
+        "<path class=\"equal\" d=\"M{LEFT} {zero:.1}H{right}\"/>"
+    );
+    for (index, (line, error, _)) in points.iter().enumerate() {
+        let (at_x, at_y) = (x.place(index as f64 + 0.5), y.place(*error));
+        out += &mark(class(line), line.kind, at_x, at_y, &describe(line));
+    }
+    Some(out + "</svg>")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::html::tests::check_well_formed;
+    use crate::sample;
+
+    #[test]
+    fn every_row_has_its_mark_in_both_plots() {
+        let run = sample::run(&[]);
+        let lines: Vec<&Line> = run.lines.iter().collect();
+        for svg in [
+            paper_against_model("a <b>", &lines).unwrap(),
+            errors("a <b>", &lines).unwrap(),
+        ] {
+            check_well_formed(&svg, &[]);
+            assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+            assert_eq!(svg.matches("class=\"mark predicted\"").count(), 2);
+            assert_eq!(svg.matches("class=\"mark open calibrated\"").count(), 1);
+            assert_eq!(svg.matches("class=\"mark open misprint\"").count(), 1);
+            assert!(svg.contains("20 cells, time: paper 240, model 300 us, +25.00 %"));
+            assert!(svg.contains("a &lt;b&gt;"));
+        }
+        let legend = legend(&lines);
+        check_well_formed(&legend, &[]);
+        assert_eq!(legend.matches("<li>").count(), 3);
+    }
+
+    #[test]
+    fn nothing_to_draw_is_no_plot() {
+        let mut line = sample::run(&[]).lines.remove(0);
+        line.model = None;
+        line.error_pct = None;
+        assert!(paper_against_model("t", &[&line]).is_none());
+        assert!(errors("t", &[&line]).is_none());
+        line.model = Some(f64::NAN);
+        line.error_pct = Some(f64::NAN);
+        assert!(paper_against_model("t", &[&line]).is_none());
+        assert!(errors("t", &[&line]).is_none());
+    }
+
+    #[test]
+    fn one_exact_value_is_enough() {
+        let mut line = sample::run(&[]).lines.remove(3);
+        line.tolerance_pct = Some(0.0);
+        for value in [25.6, 10.0, 1e-7] {
+            line.published = Some(value);
+            line.model = Some(value);
+            for svg in [paper_against_model("t", &[&line]), errors("t", &[&line])] {
+                let svg = svg.unwrap();
+                assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+            }
+        }
+    }
+
+    #[test]
+    fn axes_mark_few_round_values_around_all() {
+        assert_eq!(
+            logarithmic_marks(562.0, 3394.0),
+            [500.0, 1000.0, 2000.0, 5000.0]
+        );
+        assert_eq!(logarithmic_marks(10.0, 10.0), [10.0, 20.0]);
+        assert_eq!(logarithmic_marks(1.2, 460_000.0).len(), 7);
+        for (low, high) in [(1e-9, 1e9), (0.3, 0.30001), (3.0, 90_000.0)] {
+            let marks = logarithmic_marks(low, high);
+            assert!(marks.len() <= MARKS_MAX + 1, "{marks:?}");
+            assert!(marks[0] <= low * 1.000_001 && *marks.last().unwrap() >= high);
+            assert!(marks.windows(2).all(|pair| pair[0] < pair[1]), "{marks:?}");
+        }
+        assert_eq!(
+            marks_around_zero(3.0),
+            [-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0]
+        );
+        for reach in [0.1, 0.7, 4.0, 15.9, 99.0, 1234.0] {
+            let marks = marks_around_zero(reach);
+            assert!(
+                marks.len() <= 7 && *marks.last().unwrap() >= reach,
+                "{marks:?}"
+            );
+        }
+    }
+}

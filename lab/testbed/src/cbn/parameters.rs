@@ -1,0 +1,159 @@
+//! The parameters: `parameters/cbn.toml`, and what the models are made of.
+
+use barewire_models::cbn::{Costs, Line};
+use barewire_proto::msdl::BodySize;
+use barewire_units::{ByteSize, Duration, Rate};
+use serde::Deserialize;
+
+use crate::SystemError;
+
+/// Longest time that a parameter may be.
+const LONGEST: Duration = Duration::from_s(1);
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Parameters {
+    pub ring: Ring,
+    pub station: Station,
+    pub driver: Driver,
+    pub future: Future,
+    pub runs: Runs,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Ring {
+    pub rotation: Duration,
+    pub line_rate: Rate,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Station {
+    pub fifo_cells: usize,
+    pub access_milli_cycles: u64,
+    pub word: Duration,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Driver {
+    pub transmit_cell: Duration,
+    pub send_before: Duration,
+    pub send_after: Duration,
+    pub interrupt: Duration,
+    pub wake: Duration,
+    pub receive_cell: Duration,
+    pub second_copy: Duration,
+    pub up_call: Duration,
+    pub loose_code: Duration,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Future {
+    pub line_rate: Rate,
+    pub engine_cell: Duration,
+    pub cell_work: Duration,
+    pub long_body: ByteSize,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Runs {
+    pub blocks: usize,
+    pub loaders: u16,
+    pub load_time: Duration,
+}
+
+impl Parameters {
+    pub(super) fn parse(text: &str) -> Result<Self, SystemError> {
+        let parameters: Self = toml::from_str(text)?;
+        parameters.check().map_err(SystemError::Contradiction)?;
+        Ok(parameters)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.check_times()?;
+        let rotation = self.ring.rotation;
+        for line in [self.line(), self.long_line()?, self.fast_line()] {
+            let frames = line.frames(rotation);
+            if frames == 0 || u16::try_from(frames).is_err() {
+                let frame = line.frame_time();
+                return Err(format!(
+                    "a ring of {rotation} holds {frames} frames of {frame}, not 1 to 65535"
+                ));
+            }
+        }
+        if self.runs.blocks < 2 {
+            return Err("the first block is not measured, so blocks must be 2 at least".into());
+        }
+        if self.runs.loaders == 0 {
+            return Err("without loaders nobody loads the ring".into());
+        }
+        if !(1000..=1_000_000).contains(&self.station.access_milli_cycles) {
+            return Err("an access takes 1 to 1000 memory cycles, its own included".into());
+        }
+        Ok(())
+    }
+
+    /// Nothing takes so long that a sum of times could overflow.
+    fn check_times(&self) -> Result<(), String> {
+        let driver = &self.driver;
+        for (key, time) in [
+            ("rotation", self.ring.rotation),
+            ("word", self.station.word),
+            ("transmit_cell", driver.transmit_cell),
+            ("send_before", driver.send_before),
+            ("send_after", driver.send_after),
+            ("interrupt", driver.interrupt),
+            ("wake", driver.wake),
+            ("receive_cell", driver.receive_cell),
+            ("second_copy", driver.second_copy),
+            ("up_call", driver.up_call),
+            ("loose_code", driver.loose_code),
+            ("engine_cell", self.future.engine_cell),
+            ("cell_work", self.future.cell_work),
+            ("load_time", self.runs.load_time),
+        ] {
+            if time > LONGEST {
+                return Err(format!("{key} is {time}, more than {LONGEST}"));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn line(&self) -> Line {
+        Line::new(self.ring.line_rate, BodySize::BACKBONE)
+    }
+
+    /// The line with the longer cells of the forecast.
+    pub(super) fn long_line(&self) -> Result<Line, String> {
+        let size = self.future.long_body;
+        let body = size.as_usize().and_then(BodySize::new);
+        let body = body.ok_or_else(|| format!("no cell has a body of {size}"))?;
+        Ok(Line::new(self.ring.line_rate, body))
+    }
+
+    /// The line of the design's rate.
+    pub(super) fn fast_line(&self) -> Line {
+        Line::new(self.future.line_rate, BodySize::BACKBONE)
+    }
+
+    pub(super) fn costs(&self) -> Costs {
+        let (station, driver) = (&self.station, &self.driver);
+        Costs {
+            send_before: driver.send_before,
+            transmit_cell: driver.transmit_cell,
+            send_after: driver.send_after,
+            interrupt: driver.interrupt,
+            receive_cell: driver.receive_cell,
+            wake: driver.wake,
+            word: station.word,
+            access_milli_cycles: station.access_milli_cycles,
+            second_copy: driver.second_copy,
+            up_call: driver.up_call,
+            loose_code: driver.loose_code,
+        }
+    }
+}

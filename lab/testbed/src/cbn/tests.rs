@@ -1,0 +1,151 @@
+//! Reproduction: every published value beside the model's, and that a run can be repeated.
+
+use std::collections::BTreeMap;
+
+use barewire_models::cbn::Stage;
+use serde::Deserialize;
+
+use super::{Run, System, measure_all};
+use crate::cbn::parameters::Parameters;
+use crate::{System as _, SystemError};
+
+const SEED: u64 = 1991;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Expected {
+    row: Vec<Row>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    table: String,
+    row: String,
+    quantity: String,
+    unit: String,
+    published: f64,
+    tolerance_pct: f64,
+    kind: String,
+    source: String,
+    #[serde(default)]
+    note: String,
+}
+
+fn expected() -> Vec<Row> {
+    let text = include_str!("../../../tables/expected/cbn.toml");
+    let expected: Expected = toml::from_str(text).expect("the expected file");
+    expected.row
+}
+
+/// A row as the report has it, and whether it is as it should be.
+fn compare(row: &Row, model: f64) -> (String, bool) {
+    let error_pct = (model / row.published - 1.0) * 100.0;
+    let near = error_pct.abs() <= row.tolerance_pct;
+    // A misprint that the model meets would be none.
+    let misprint = row.kind == "misprint";
+    let line = format!(
+        "{:8} {:25} {:24} {:8.2} {model:8.2} {:7} {error_pct:+6.2} % {:10} {}",
+        row.table, row.row, row.quantity, row.published, row.unit, row.kind, row.note
+    );
+    (line, near != misprint)
+}
+
+#[test]
+fn the_published_values() {
+    let findings = System.run(System.parameters(), SEED).expect("a run");
+    let mut found = BTreeMap::new();
+    for finding in findings {
+        let key = (
+            finding.table.to_owned(),
+            finding.row,
+            finding.quantity.to_owned(),
+        );
+        let before = found.insert(key, (finding.value, finding.unit));
+        assert!(before.is_none(), "found twice");
+    }
+    let mut wrong = Vec::new();
+    for row in expected() {
+        assert!(!row.source.is_empty());
+        assert!(["calibrated", "predicted", "misprint"].contains(&row.kind.as_str()));
+        let key = (row.table.clone(), row.row.clone(), row.quantity.clone());
+        let (model, unit) = found
+            .remove(&key)
+            .unwrap_or_else(|| panic!("{key:?} not found"));
+        assert_eq!(unit, row.unit, "{key:?}");
+        let (line, good) = compare(&row, model);
+        println!("{line}");
+        if !good {
+            wrong.push(line);
+        }
+    }
+    assert!(found.is_empty(), "nothing is published of {found:?}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_run_can_be_repeated() {
+    let first = measure_all(System.parameters(), SEED).expect("a run");
+    let second = measure_all(System.parameters(), SEED).expect("a run");
+    assert_eq!(first, second);
+    let parameters = Parameters::parse(System.parameters()).expect("parameters");
+    let hash = |seed| {
+        let run = Run::new(&parameters).cells(10);
+        run.ping(seed).expect("a run").trace_hash
+    };
+    assert_eq!(hash(SEED), hash(SEED));
+    assert_ne!(hash(SEED), hash(SEED + 1));
+}
+
+/// The ground for timing Table 2 as a block on its way: see the head of the system.
+#[test]
+fn table_2_is_half_of_table_3() {
+    let rows = expected();
+    let published = |table: &str, name: String| {
+        let row = rows
+            .iter()
+            .find(|row| row.table == table && row.row == name);
+        row.expect("the row").published
+    };
+    for cells in [1, 2, 10, 20, 30, 44] {
+        let transfer_us =
+            f64::from(cells) * 256.0 / published("table-2", format!("stage 3, {cells} cells"));
+        let round_trip_us = published("table-3", format!("each, {cells} cells"));
+        let ratio = 2.0 * transfer_us / round_trip_us;
+        assert!((ratio - 1.0).abs() < 0.01, "{cells} cells: {ratio}");
+    }
+}
+
+#[track_caller]
+fn refuse(old: &str, new: &str, reason: &str) {
+    let good = System.parameters();
+    assert!(good.contains(old), "{old}");
+    let error = System.run(&good.replace(old, new), SEED).expect_err(new);
+    assert!(error.to_string().contains(reason), "{error}");
+}
+
+#[test]
+fn bad_parameters_are_refused() {
+    refuse("fifo_cells", "fifo_slots", "fifo_slots");
+    refuse("\"22.7 us\"", "\"22.7 parsecs\"", "rotation");
+    refuse("\"22.7 us\"", "\"2.5 us\"", "holds 0 frames");
+    refuse("\"48 B\"", "\"1 B\"", "no cell has a body");
+    refuse("blocks = 9", "blocks = 1", "2 at least");
+    refuse("loaders = 60", "loaders = 0", "nobody loads");
+    refuse("= 2520", "= 900", "memory cycles");
+    refuse("\"64.6 us\"", "\"64.6 s\"", "wake is");
+    refuse("\"22.7 us\"", "\"0.9 s\"", "not 1 to 65535");
+}
+
+#[test]
+fn a_lost_block_is_no_result() {
+    let good = System.parameters();
+    let small = good.replace("fifo_cells = 256", "fifo_cells = 20");
+    let parameters = Parameters::parse(&small).expect("parameters");
+    let run = Run::new(&parameters).cells(250).stage(Stage::Original);
+    let lost = run.ping(SEED).map(|observed| observed.round_trip_us());
+    assert!(
+        matches!(lost, Err(SystemError::Contradiction(_))),
+        "{lost:?}"
+    );
+}

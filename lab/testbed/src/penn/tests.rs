@@ -1,0 +1,197 @@
+//! The reproduction test of the Penn interface, and what its worlds promise.
+
+use serde::Deserialize;
+
+use super::*;
+use crate::System as _;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Expected {
+    row: Vec<Row>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    table: String,
+    row: String,
+    quantity: String,
+    unit: String,
+    published: f64,
+    tolerance_pct: f64,
+    kind: String,
+    #[expect(dead_code, reason = "for people")]
+    source: String,
+    #[expect(dead_code, reason = "for people")]
+    note: Option<String>,
+}
+
+fn expected() -> Vec<Row> {
+    let text = include_str!("../../../tables/expected/penn.toml");
+    let expected: Expected = toml::from_str(text).expect("a good file");
+    expected.row
+}
+
+/// The published table against the model.
+#[test]
+fn the_paper_is_reproduced() {
+    let findings = System.run(System.parameters(), 1).expect("good parameters");
+    let expected = expected();
+    assert_eq!(findings.len(), expected.len());
+    let mut worst: f64 = 0.0;
+    let mut wrong = 0;
+    println!("{:38} {:>9} {:>9} {:>7}", "row", "paper", "model", "error");
+    for (found, row) in findings.iter().zip(&expected) {
+        let key = (found.table, found.row.as_str(), found.quantity, found.unit);
+        let wanted = (
+            row.table.as_str(),
+            row.row.as_str(),
+            row.quantity.as_str(),
+            row.unit.as_str(),
+        );
+        assert_eq!(key, wanted);
+        let error = (found.value / row.published - 1.0) * 100.0;
+        wrong += usize::from(error.abs() > row.tolerance_pct);
+        worst = worst.max(error.abs());
+        println!(
+            "{:38} {:9.4} {:9.4} {error:+6.2} % {}",
+            format!("{}, {}, {}", found.row, found.quantity, found.unit),
+            row.published,
+            found.value,
+            row.kind
+        );
+    }
+    println!("largest error {worst:.2} %");
+    assert_eq!(wrong, 0, "rows beyond their tolerance");
+}
+
+/// Table I with an eighth of the volume, for what does not depend on it.
+fn small() -> Parameters {
+    let text = System.parameters().replace("\"8 MiB\"", "\"1 MiB\"");
+    Parameters::parse(&text).expect("good parameters")
+}
+
+#[test]
+fn the_same_run_gives_the_same_events() {
+    let first = reproduce(&small());
+    assert_eq!(first, reproduce(&small()));
+    let mut other = small();
+    other.bus.reload = Duration::from_ns(2_001);
+    assert_ne!(first.1, reproduce(&other).1);
+}
+
+#[test]
+fn every_byte_arrives() {
+    let parameters = small();
+    for path in [Path::Copied, Path::Block, Path::Trust, Path::FaultOnWrite] {
+        for count in [1_000, 65_536, 100_000] {
+            let program = Program::new(count, 10, None);
+            let run = run(&parameters, path, program);
+            let blocks = count.div_ceil(parameters.driver.buffer.as_bytes());
+            assert_eq!(run.stored_bytes, 10 * count, "{path:?}");
+            assert_eq!((run.driver.calls, run.driver.blocks), (10, 10 * blocks));
+        }
+    }
+}
+
+/// A write longer than a buffer overlaps its own parts, so it is not slower.
+#[test]
+fn a_split_write_keeps_the_rate_of_whole_buffers() {
+    let parameters = small();
+    let whole = benchmark(&parameters, Path::Copied, ByteSize::from_kib(64));
+    let split = benchmark(&parameters, Path::Copied, ByteSize::from_kib(256));
+    assert!(split.elapsed < whole.elapsed);
+    assert!(split.elapsed.as_ps() * 100 > whole.elapsed.as_ps() * 95);
+}
+
+/// The other cache of the time, fitted on the same rows (which changes only the time of
+/// a line): the curve bends in the same places, and misses a row by 5 %.
+#[test]
+fn a_smaller_cache_predicts_table_one_less_well() {
+    let mut parameters = Parameters::parse(System.parameters()).expect("good parameters");
+    parameters.cache.size = ByteSize::from_kib(32);
+    parameters.cache.line = ByteSize::from_bytes(64);
+    parameters.host.line_transfer = Duration::from_ns(970);
+    let mut findings = Vec::new();
+    table_one(&parameters, &mut findings, &mut Vec::new());
+    let worst = findings
+        .iter()
+        .zip(&expected())
+        .fold(0.0_f64, |worst, (found, row)| {
+            worst.max((found.value / row.published - 1.0).abs())
+        });
+    assert!((0.045..0.055).contains(&worst), "{worst}");
+}
+
+/// Without the flush, which only modified lines need, a program that has not stored into
+/// its block streams it as fast as the line; one that has pays for each line.
+#[test]
+fn modified_lines_are_what_a_start_waits_for() {
+    let points = policies(System.parameters(), 1, &[0]).expect("good parameters");
+    let trust = points.iter().find(|point| point.path == Path::Trust);
+    let filled_mbps = trust.expect("a point of the study").rate_mbps;
+    let parameters = Parameters::parse(System.parameters()).expect("good parameters");
+    let clean = benchmark(&parameters, Path::Trust, parameters.driver.buffer);
+    assert!(filled_mbps < 0.85 * rate_mbps(&parameters, &clean));
+}
+
+/// Cell managers add up until the list manager is busy all the time.
+#[test]
+fn cell_managers_in_parallel() {
+    let mut parameters = small();
+    let mbps: Vec<_> = (1..=6)
+        .map(|managers| {
+            parameters.reassembler.managers = managers;
+            (flood(&parameters, FLOOD_CELLS).0.bps() / 1e6).round()
+        })
+        .collect();
+    assert_eq!(mbps, [163.0, 326.0, 489.0, 652.0, 707.0, 707.0]);
+}
+
+#[test]
+fn policies_differ_by_how_often_the_program_meets_its_block() {
+    let points = policies(System.parameters(), 7, &[0, 50, 100]).expect("good parameters");
+    for point in &points {
+        println!("{point:?}");
+    }
+    let at = |path, same| {
+        let found = points
+            .iter()
+            .find(|p| (p.path, p.same_per_cent) == (path, same));
+        *found.expect("a point of the study")
+    };
+    let (none, half, all) = (
+        at(Path::FaultOnWrite, 0),
+        at(Path::FaultOnWrite, 50),
+        at(Path::FaultOnWrite, 100),
+    );
+    // Well-behaved: as fast as trust, and no fault. Else: down to no better than block.
+    assert_eq!(
+        (none.rate_mbps, none.faults_per_cent),
+        (at(Path::Trust, 0).rate_mbps, 0.0)
+    );
+    assert!(none.rate_mbps > half.rate_mbps && half.rate_mbps > all.rate_mbps);
+    assert!(all.rate_mbps < at(Path::Block, 100).rate_mbps && all.faults_per_cent > 95.0);
+    // Trust keeps its speed and loses blocks; the two safe ones never do.
+    assert_eq!(
+        (at(Path::Trust, 0).torn_per_cent, all.torn_per_cent),
+        (0.0, 0.0)
+    );
+    assert!(at(Path::Trust, 100).torn_per_cent > 95.0);
+}
+
+#[test]
+fn parameters_are_checked() {
+    let with = |from: &str, to: &str| {
+        let text = System.parameters().replacen(from, to, 1);
+        assert_ne!(text, System.parameters(), "{from}");
+        System.run(&text, 1).expect_err(from).to_string()
+    };
+    assert!(with("\"48 B\"", "\"49 B\"").contains("segmenter.payload"));
+    assert!(with("\"2 KiB\"", "\"100 B\"").contains("segmenter.fifo"));
+    assert!(with("buffer = \"64 KiB\"", "buffer = \"255 B\"").contains("driver.buffer"));
+    assert!(with("ways = 4", "ways = 600").contains("cache"));
+    assert!(with("\"1 KiB\", ", "\"9 MiB\", ").contains("benchmark.counts"));
+    assert!(with("reload =", "relaod =").contains("relaod"));
+}
