@@ -166,6 +166,17 @@ impl TrailerRepr {
     }
 }
 
+impl fmt::Display for TrailerRepr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { uu, cpi, .. } = self;
+        let (length, crc32) = (self.length, self.crc32);
+        write!(
+            f,
+            "AAL5 trailer uu={uu:#04x} cpi={cpi:#04x} length={length} crc32={crc32:#010x}"
+        )
+    }
+}
+
 /// A view of a whole CPCS-PDU: payload, pad and trailer.
 #[derive(Clone, Copy, Debug)]
 pub struct Pdu<T> {

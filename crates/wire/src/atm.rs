@@ -34,7 +34,7 @@ pub mod scrambler;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use describe::{describe, describe_nni};
+pub use describe::{describe, describe_header, describe_nni};
 
 /// The word for this format in errors.
 const FORMAT: &str = "atm";

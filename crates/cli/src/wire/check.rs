@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use barewire_wire::aal5::{Pdu, PduRepr};
 use barewire_wire::atm::{HEADER_BYTES, HeaderRepr, Interface, Vc};
-use barewire_wire::capture::{Content, LinkType, Packet, Reader, erf, exported};
+use barewire_wire::capture::{Content, LinkType, Packet, Reader, erf, exported, sunatm};
 use barewire_wire::cbn::{self, FrameRepr, SLOTS};
 use barewire_wire::jetstream::{self, AddrType};
 use barewire_wire::{Error, checksum, llc, msnl};
@@ -100,16 +100,30 @@ impl Check {
         };
         let begin = |bytes: &[u8]| packet.offset_bytes + packet.data.len() - bytes.len();
         match content {
-            Content::SunAtm(header, bytes) => {
-                let vc = Vc {
-                    vpi: header.vpi.into(),
-                    vci: header.vci,
-                };
-                self.pdu(Circuit::Atm(vc), bytes, begin(bytes));
-            }
+            Content::SunAtm(header, bytes) => self.payload(header, bytes, begin(bytes)),
             Content::Erf(record, bytes) => self.erf(record.kind, bytes, begin(bytes)),
             Content::Exported(tags, bytes) => self.exported(tags.dissector, bytes, begin(bytes)),
             Content::Plain(link_type, bytes) => self.plain(link_type, bytes, begin(bytes)),
+        }
+    }
+
+    /// The payload of an AAL5 PDU, without the trailer that could say what is wrong with it.
+    fn payload(&mut self, header: sunatm::HeaderRepr, bytes: &[u8], at: usize) {
+        let circuit = Circuit::Atm(Vc {
+            vpi: header.vpi.into(),
+            vci: header.vci,
+        });
+        self.tally.count(circuit, "PDUs", 1);
+        self.tally.count(circuit, "bytes", bytes.len() as u64);
+        if header.traffic == sunatm::Traffic::Llc {
+            self.llc(circuit, bytes, at);
+        }
+    }
+
+    fn llc(&mut self, circuit: Circuit, bytes: &[u8], at: usize) {
+        let parsed = llc::Packet::new_checked(bytes);
+        if let Err(error) = parsed.and_then(|packet| llc::HeaderRepr::parse(&packet)) {
+            self.fault(circuit, error, at);
         }
     }
 
@@ -144,8 +158,9 @@ impl Check {
         match kind {
             erf::Kind::Aal5 => self.pdu(Circuit::Atm(header.vc), rest, at + WORD_BYTES),
             erf::Kind::Cell => {
-                let cell = store::cell(header, Interface::Uni, rest);
-                self.cells.cell(&cell, at, false, &mut self.tally);
+                let payload_at = at + WORD_BYTES;
+                self.cells
+                    .bare_cell(header, rest, payload_at, &mut self.tally);
             }
             _ => self
                 .tally
@@ -206,23 +221,29 @@ impl Check {
         match link_type {
             LinkType::ATM_RFC1483 => {
                 self.tally.count(Circuit::Link, "LLC packets", 1);
-                let parsed = llc::Packet::new_checked(bytes);
-                if let Err(error) = parsed.and_then(|packet| llc::HeaderRepr::parse(&packet)) {
-                    self.fault(Circuit::Link, error, at);
-                }
+                self.llc(Circuit::Link, bytes, at);
             }
             store::RAW_IP => {
                 self.tally.count(Circuit::Link, "IP packets", 1);
-                let header = ipv4_header_bytes(bytes).map(|length| &bytes[..length]);
-                if header.is_some_and(|header| !checksum::sum(header).is_valid()) {
-                    let text = format!("IPv4 header at byte {at}: the checksum is wrong");
-                    self.tally.error(Circuit::Link, "ip checksum", 1, &text);
-                }
+                self.ipv4(bytes, at);
             }
             _ => self
                 .tally
                 .count(Circuit::Link, "packets not looked into", 1),
         }
+    }
+
+    /// An IP packet: if it is one of IPv4, its header must be whole and its checksum right.
+    fn ipv4(&mut self, bytes: &[u8], at: usize) {
+        let is_ipv4 = bytes.first().is_none_or(|first| first >> 4 == 4);
+        let (what, wrong) = match ipv4_header_bytes(bytes) {
+            Some(length) if checksum::sum(&bytes[..length]).is_valid() => return,
+            Some(_) => ("ip checksum", "the checksum is wrong"),
+            None if is_ipv4 => ("ip header", "it is not whole, or its length is wrong"),
+            None => return,
+        };
+        let text = format!("IPv4 header at byte {at}: {wrong}");
+        self.tally.error(Circuit::Link, what, 1, &text);
     }
 
     /// A frame of the backbone: its cells count only if its CRC is right.

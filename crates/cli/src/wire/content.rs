@@ -1,11 +1,9 @@
 //! What a packet of a capture carries, by its link type, down through the layers.
 
-use std::ops::Range;
-
 use barewire_wire::atm::{HeaderRepr, Interface};
 use barewire_wire::capture::{Content, LinkType, Packet, erf, exported, sunatm};
 use barewire_wire::tree::{Sink, Value};
-use barewire_wire::{aal5, atm};
+use barewire_wire::{Error, Fault, aal5, atm, need};
 
 use super::kind::Kind;
 
@@ -54,10 +52,10 @@ fn inner_bytes<'a>(content: &Content<'a>) -> &'a [u8] {
 
 fn describe_content(content: &Content<'_>, bytes: &[u8], first_bit: usize, sink: &mut dyn Sink) {
     match content {
+        // The pseudo-header has shown the payload: there is no trailer to check it by.
         Content::SunAtm(header, _) => {
-            Kind::Aal5.describe(bytes, first_bit, sink);
             if header.traffic == sunatm::Traffic::Llc {
-                describe_llc(bytes, first_bit, sink);
+                Kind::Llc.describe(bytes, first_bit, sink);
             }
         }
         Content::Erf(record, _) => describe_erf(record.kind, bytes, first_bit, sink),
@@ -69,16 +67,6 @@ fn describe_content(content: &Content<'_>, bytes: &[u8], first_bit: usize, sink:
                 None => sink.field("data", bits, Value::Bytes(bytes)),
             }
         }
-    }
-}
-
-/// Shows what a good AAL5 PDU carries as LLC.
-fn describe_llc(pdu: &[u8], first_bit: usize, sink: &mut dyn Sink) {
-    let Ok(pdu) = aal5::Pdu::new_checked(pdu) else {
-        return;
-    };
-    if aal5::PduRepr::parse(&pdu).is_ok() {
-        Kind::Llc.describe(pdu.payload(), first_bit, sink);
     }
 }
 
@@ -112,27 +100,11 @@ fn describe_exported(dissector: &str, bytes: &[u8], first_bit: usize, sink: &mut
     match dissector {
         exported::AAL34 if !payload.is_empty() => Kind::Aal34.describe(payload, behind, sink),
         exported::AAL5 => {
-            describe_header(bytes, first_bit, sink);
+            let header = &bytes[..bytes.len().min(atm::HEADER_BYTES)];
+            describe_header(header, first_bit, sink);
             Kind::Aal5.describe(payload, behind, sink);
         }
         _ => {}
-    }
-}
-
-/// Shows a cell header in front of something that is no cell.
-fn describe_header(bytes: &[u8], first_bit: usize, sink: &mut dyn Sink) {
-    let Some(header) = bytes.first_chunk::<{ atm::HEADER_BYTES }>() else {
-        return;
-    };
-    let [a, b, c, d, hec] = *header;
-    describe_word([a, b, c, d], first_bit, sink);
-    sink.field(
-        "HEC",
-        first_bit + 32..first_bit + 40,
-        Value::Hex(hec.into()),
-    );
-    if let Err(error) = HeaderRepr::from_bytes(header, Interface::Uni) {
-        sink.wrong(error.shifted(first_bit));
     }
 }
 
@@ -140,40 +112,54 @@ fn describe_erf(kind: erf::Kind, bytes: &[u8], first_bit: usize, sink: &mut dyn 
     if kind == erf::Kind::RawLink {
         return Kind::Sonet.describe(bytes, first_bit, sink);
     }
-    let Some((word, rest)) = bytes.split_first_chunk::<WORD_BYTES>() else {
+    if !matches!(kind, erf::Kind::Cell | erf::Kind::Aal5) {
         return;
-    };
+    }
+    if let Err(error) = need("atm", "header", bytes, WORD_BYTES) {
+        return sink.wrong(error.shifted(first_bit));
+    }
+    let (word, rest) = bytes.split_at(WORD_BYTES);
     let behind = first_bit + WORD_BYTES * 8;
     match kind {
         erf::Kind::Cell => {
-            let header = describe_word(*word, first_bit, sink);
+            let header = describe_header(word, first_bit, sink);
             if header.kind().is_oam() {
                 atm::oam::describe(rest, behind, sink);
             } else {
                 let bits = behind..behind + rest.len() * 8;
                 sink.field("payload", bits, Value::Bytes(rest));
+                if let Err(error) = check_payload(rest) {
+                    sink.wrong(error.shifted(behind));
+                }
             }
         }
         erf::Kind::Aal5 => {
-            describe_word(*word, first_bit, sink);
+            describe_header(word, first_bit, sink);
             aal5::describe(rest, behind, sink);
         }
         _ => {}
     }
 }
 
-/// Shows a cell header that has no HEC.
-fn describe_word(word: [u8; WORD_BYTES], at: usize, sink: &mut dyn Sink) -> HeaderRepr {
-    let header = HeaderRepr::from_word(u32::from_be_bytes(word), Interface::Uni);
-    let bits = |bits: Range<usize>| at + bits.start..at + bits.end;
-    let payload_type = header.payload_type;
-    sink.open("cell header", bits(0..32));
-    sink.field("GFC", bits(0..4), Value::Uint(header.gfc.into()));
-    sink.field("VPI", bits(4..12), Value::Uint(header.vc.vpi.into()));
-    sink.field("VCI", bits(12..28), Value::Uint(header.vc.vci.into()));
-    let code = Value::Code(payload_type.get().into(), payload_type.name());
-    sink.field("PT", bits(28..31), code);
-    sink.field("CLP", bits(31..32), Value::Flag(header.loss_priority));
+/// Checks that what stands behind a cell header is as long as a cell's payload.
+pub fn check_payload(payload: &[u8]) -> Result<(), Error> {
+    let (allowed_bytes, have_bytes) = (atm::PAYLOAD_BYTES, payload.len());
+    need("atm", "payload", payload, allowed_bytes)?;
+    if have_bytes == allowed_bytes {
+        return Ok(());
+    }
+    let fault = Fault::Long {
+        allowed_bytes,
+        have_bytes,
+    };
+    let bits = allowed_bytes * 8..have_bytes * 8;
+    Err(Error::new("atm", "payload", bits, fault))
+}
+
+/// Shows a cell header, with or without HEC, in front of something that is no cell.
+fn describe_header(part: &[u8], at: usize, sink: &mut dyn Sink) -> HeaderRepr {
+    sink.open("cell header", at..at + part.len() * 8);
+    let header = atm::describe_header(Interface::Uni, part, at, sink);
     sink.close();
     header
 }

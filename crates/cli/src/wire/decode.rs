@@ -38,6 +38,9 @@ pub struct DecodeArgs {
 pub fn run(args: &DecodeArgs) -> Result<Verdict> {
     let mut tree = Tree::default();
     match (input::read(&args.input, args.raw)?, args.kind) {
+        (Input::Bytes(_), _) if args.packet.is_some() => {
+            return Err(WireError::NoCapture(args.input.clone()));
+        }
         (Input::Bytes(bytes), Some(kind)) => kind.describe(&bytes, 0, &mut tree),
         (Input::Bytes(_), None) => return Err(WireError::NoKind),
         (Input::Capture(file), Some(Kind::Capture)) => {

@@ -40,13 +40,18 @@ pub fn read(argument: &str, is_raw: bool) -> Result<Input> {
     if is_capture(&bytes) {
         return Ok(Input::Capture(bytes));
     }
-    let is_text = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
-    if !bytes.iter().all(is_text) || bytes.is_empty() {
+    let Some(text) = text(&bytes) else {
         return Ok(Input::Bytes(bytes));
-    }
-    let text = String::from_utf8_lossy(&bytes);
-    let parsed = parse_hex(&text).map_err(|reason| WireError::Hex(argument.to_owned(), reason))?;
+    };
+    let parsed = parse_hex(text).map_err(|reason| WireError::Hex(argument.to_owned(), reason))?;
     Ok(Input::Bytes(parsed))
+}
+
+/// The bytes as text, if people could have written them: a comment may be in any language.
+fn text(bytes: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let is_written = |char: char| char.is_whitespace() || !char.is_control();
+    (!text.is_empty() && text.chars().all(is_written)).then_some(text)
 }
 
 /// Whether a file begins like a capture.

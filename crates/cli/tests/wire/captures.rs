@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use barewire_wire::capture::{Buffer, ByteOrder, Pcapng, Reader};
+use barewire_wire::capture::{Buffer, ByteOrder, LinkType, Pcapng, Reader, erf};
 use serde_json::Value;
 
 use super::{Scratch, barewire, encoded, faulty, numbered, sound, text};
@@ -143,6 +143,88 @@ fn other_captures_are_accepted_too() {
     let capture = captured("parity", &["sonet", "--frames", "3", "--break", "2:B1"]);
     // B1 covers B1 of the frame before, too.
     assert_errors(&capture, &[], &[("link", "B1", 2)]);
+}
+
+/// A capture with one packet.
+fn with_packet(name: &str, link_type: LinkType, packet: &[u8]) -> Scratch {
+    let mut room = vec![0; packet.len() + 1024];
+    let mut buffer = Buffer::new(&mut room);
+    let mut written = Pcapng::new(&mut buffer, ByteOrder::Little).unwrap();
+    let port = written.interface(link_type, 0, "").unwrap();
+    written.packet(port, 0, &[packet], "").unwrap();
+    Scratch::with(name, buffer.written())
+}
+
+#[test]
+fn a_payload_of_sunatm_has_no_trailer_that_could_be_wrong() {
+    let mut packet = [
+        &[0x02, 3, 0, 100, 0xaa, 0xaa, 3, 0, 0, 0, 8, 0],
+        &[1; 20][..],
+    ]
+    .concat();
+    let capture = with_packet("sun", LinkType::SUNATM, &packet);
+    assert_errors(&capture, &[], &[]);
+    sound(&["decode", capture.path()]);
+    packet[4] = 0xab;
+    let capture = with_packet("sun-bad", LinkType::SUNATM, &packet);
+    assert_errors(&capture, &[], &[("VC 3/100", "dsap", 1)]);
+}
+
+#[test]
+fn an_ipv4_header_must_be_whole() {
+    for (packet, errors) in [
+        (&[0x45, 0, 0][..], &[("link", "ip header", 1)][..]),
+        (&[0x41; 40], &[("link", "ip header", 1)]),
+        (&[0x45; 20], &[("link", "ip checksum", 1)]),
+        (&[0x60; 40], &[]),
+    ] {
+        let capture = with_packet("ip", LinkType(101), packet);
+        assert_errors(&capture, &[], errors);
+    }
+}
+
+/// A record with a cell of circuit 0/42 that has no HEC.
+fn erf_cell(payload: &[u8]) -> Vec<u8> {
+    let payload_bytes = payload.len() as u16 + 4;
+    let record = erf::RecordRepr {
+        time_ns: 0,
+        kind: erf::Kind::Cell,
+        interface: 0,
+        payload_bytes,
+        wire_bytes: payload_bytes,
+    };
+    [&record.to_bytes()[..], &[0, 0, 2, 0xa0], payload].concat()
+}
+
+#[test]
+fn a_cell_without_hec_is_wrong_where_it_is_wrong() {
+    let mut payload = [0; 48];
+    payload[0] = 0x80;
+    let capture = with_packet("erf", LinkType::ERF, &erf_cell(&payload));
+    let (errors, report) = checked(&capture, &["--aal34", "0/42"]);
+    assert_eq!(errors, [("VC 0/42".to_owned(), "crc10".to_owned(), 1)]);
+    let file = std::fs::read(capture.path()).unwrap();
+    let packet = Reader::new(&file).next().unwrap().unwrap();
+    let crc_at = packet.offset_bytes + packet.data.len() - 2;
+    let what = report["errors"][0]["what"].as_str().unwrap();
+    assert!(what.contains(&format!("at byte {crc_at} bit 6 ")), "{what}");
+}
+
+#[test]
+fn a_cell_without_hec_has_48_bytes_of_payload() {
+    let mut cut = erf_cell(&[]);
+    cut[11] -= 1;
+    let capture = with_packet("erf-header", LinkType::ERF, &cut);
+    assert_errors(&capture, &[], &[("link", "record", 1)]);
+    let shown = barewire(&["decode", capture.path()]);
+    assert_eq!(shown.status.code(), Some(1), "{}", text(&shown.stdout));
+    for payload_bytes in [0, 47, 49] {
+        let packet = erf_cell(&vec![0x5a; payload_bytes]);
+        let capture = with_packet("erf-length", LinkType::ERF, &packet);
+        assert_errors(&capture, &[], &[("VC 0/42", "payload", 1)]);
+        let shown = barewire(&["decode", capture.path()]);
+        assert_eq!(shown.status.code(), Some(1), "{}", text(&shown.stdout));
+    }
 }
 
 /// The same packets without those whose numbers are given, counted from 1.
@@ -357,7 +439,10 @@ fn wireshark_shows_our_formats_by_our_script() {
                 &["aal34", "--hex", "0001000000010000"],
                 &["[CRC-10 correct: True]"],
             ),
-            (&["aal34", "--break", "crc10"], &["[CRC-10 correct: False]"]),
+            (
+                &["aal34", "--st", "eom", "--break", "crc10"],
+                &["[CRC-10 correct: False]"],
+            ),
             (&["msdl", "--hex", "0102"], &["Valid bytes: 2"]),
             (&["msnl"], &["[Checksum correct: True]"]),
             (

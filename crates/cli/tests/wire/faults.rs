@@ -159,8 +159,29 @@ fn short_and_long_bytes_are_told() {
             assert!(!is_sound, "{kind} of {hex:?}: {tree:#}");
         }
     }
-    let frame = encoded(&["cbn"]);
-    assert!(!decoded("cbn", &format!("{}00", frame.trim())).0);
+    for kind in ["atm", "oam", "aal5", "cbn", "cbn-cell", "msnl", "sonet"] {
+        let longer = format!("{}00", encoded(&[kind]).trim());
+        assert!(!decoded(kind, &longer).0, "{kind}");
+    }
+}
+
+/// The rate is told by all framing bytes, not by one that may be the broken one.
+#[test]
+fn a_broken_framing_byte_is_the_only_thing_wrong_with_a_frame() {
+    for rate in [&["sonet", "--sts12c"][..], &["sonet"]] {
+        for bit in ["0", "24", "47"] {
+            let broken = ["--frames", "1", "--break", bit];
+            let (_, tree) = decoded("sonet", &encoded(&[rate, &broken].concat()));
+            assert_eq!(faulty(&tree).len(), 1, "{rate:?} {bit} {tree:#}");
+        }
+    }
+}
+
+#[test]
+fn hex_with_a_comment_in_any_language_is_hex() {
+    let hex = Scratch::with("comment", "45 # café\n01".as_bytes());
+    let shown = text(&barewire(&["decode", hex.path(), "--as", "ip-checksum"]).stdout);
+    assert!(shown.contains("0x4501"), "{shown}");
 }
 
 #[test]
@@ -195,14 +216,26 @@ fn bad_input_is_refused_with_its_place() {
     assert!(refused(&["encode", "atm", "--vc", "256/1"]).contains("VPI 256"));
     assert!(refused(&["encode", "sonet", "--hex", "00"]).contains("53 bytes each"));
     assert!(refused(&["encode", "jetstream", "--bare", "--hex", "00"]).contains("words of 4"));
+    let message = refused(&["encode", "aal34", "--st", "bom", "--hex", "01"]);
+    assert!(
+        message.contains("li") && message.contains("44"),
+        "{message}"
+    );
     let capture = Scratch::new("nni");
     let message = refused(&["encode", "atm", "--nni", "--pcapng", capture.path()]);
     assert!(message.contains("no link type"), "{message}");
+    let message = refused(&["decode", "45", "--as", "llc", "--packet", "1"]);
+    assert!(message.contains("no pcap or pcapng file"), "{message}");
+    for ignored in [["--token", "--vc", "1/2"], ["--ring-up=3", "--src", "5"]] {
+        let output = barewire(&[&["encode", "jetstream"], &ignored[..]].concat());
+        assert_eq!(output.status.code(), Some(2), "{ignored:?}");
+    }
     for wrong in [
         ["atm", "--vc", "1"],
         ["atm", "--pt", "8"],
         ["cbn", "--full", "10102"],
         ["atm", "--hex", "0"],
+        ["atmarp", "--sender-atm", "e164:12ab"],
     ] {
         let output = barewire(&[&["encode"], &wrong[..]].concat());
         assert_eq!(output.status.code(), Some(2), "{wrong:?}");

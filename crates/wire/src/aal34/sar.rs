@@ -18,7 +18,7 @@ pub const SEQUENCE_MODULUS: u8 = 16;
 /// What stands in LI where an EOM aborts its message.
 pub const ABORT_LENGTH: u8 = 63;
 
-const FORMAT: &str = "aal34-sar";
+const FORMAT: &str = "aal34";
 const LENGTH_BITS: Range<usize> = 368..374;
 const CRC_BITS: Range<usize> = 374..384;
 /// Shortest EOM: the trailer of the CPCS-PDU.

@@ -170,6 +170,10 @@ fn it_shows_itself() {
         payload_bytes: 40,
     };
     assert_eq!(repr.to_string(), "AAL5 40 bytes uu=0x11 cpi=0x22");
+    let bytes = pdu(b"A", 0, 0);
+    let trailer = TrailerRepr::parse(&Pdu::new_unchecked(&bytes[..]).trailer());
+    let shown = "AAL5 trailer uu=0x00 cpi=0x00 length=1 crc32=0xa5b7bf2f";
+    assert_eq!(trailer.to_string(), shown);
     let mut tree = Shown::default();
     describe(&pdu(b"A", 0, 0), 0, &mut tree);
     let expected = [

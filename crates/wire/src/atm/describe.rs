@@ -32,16 +32,9 @@ fn describe_cells(interface: Interface, bytes: &[u8], first_bit: usize, sink: &m
 
 fn describe_cell(interface: Interface, cell: &[u8], at: usize, sink: &mut dyn Sink) {
     sink.open("cell", at..at + cell.len() * 8);
-    let (header_part, payload) = cell.split_at(cell.len().min(HEADER_BYTES));
-    let mut header = [0; HEADER_BYTES];
-    header[..header_part.len()].copy_from_slice(header_part);
-    let [b0, b1, b2, b3, _] = header;
-    let repr = HeaderRepr::from_word(u32::from_be_bytes([b0, b1, b2, b3]), interface);
-    sink.open("header", at..at + header_part.len() * 8);
-    describe_header(repr, interface, header_part, at, sink);
-    if header_part.len() == HEADER_BYTES {
-        describe_hec(&header, at, sink);
-    }
+    let (header, payload) = cell.split_at(cell.len().min(HEADER_BYTES));
+    sink.open("header", at..at + header.len() * 8);
+    let repr = describe_header(interface, header, at, sink);
     sink.close();
     if !payload.is_empty() {
         describe_payload(repr.kind(), payload, at + HEADER_BYTES * 8, sink);
@@ -52,8 +45,27 @@ fn describe_cell(interface: Interface, cell: &[u8], at: usize, sink: &mut dyn Si
     sink.close();
 }
 
-/// Shows the fields that end within the part of the header that is there.
-fn describe_header(
+/// Shows the fields of a header that end within `part` of it, into the group that is open: of
+/// four bytes all but the HEC. Fields that are not there are zero in what it gives.
+pub fn describe_header(
+    interface: Interface,
+    part: &[u8],
+    at: usize,
+    sink: &mut dyn Sink,
+) -> HeaderRepr {
+    let part = &part[..part.len().min(HEADER_BYTES)];
+    let mut header = [0; HEADER_BYTES];
+    header[..part.len()].copy_from_slice(part);
+    let [b0, b1, b2, b3, _] = header;
+    let repr = HeaderRepr::from_word(u32::from_be_bytes([b0, b1, b2, b3]), interface);
+    describe_fields(repr, interface, part, at, sink);
+    if part.len() == HEADER_BYTES {
+        describe_hec(&header, at, sink);
+    }
+    repr
+}
+
+fn describe_fields(
     repr: HeaderRepr,
     interface: Interface,
     part: &[u8],

@@ -262,7 +262,6 @@ impl fmt::Display for OamRepr {
 /// Shows an OAM payload.
 pub fn describe(bytes: &[u8], first_bit: usize, sink: &mut dyn Sink) {
     let at = first_bit;
-    let bytes = &bytes[..bytes.len().min(PAYLOAD_BYTES)];
     sink.open("OAM", at..at + bytes.len() * 8);
     if let Some(&first) = bytes.first() {
         let (oam_type, function) = (OamType::new(first >> 4), first & 0xf);
@@ -277,6 +276,14 @@ pub fn describe(bytes: &[u8], first_bit: usize, sink: &mut dyn Sink) {
     match Payload::new_checked(bytes) {
         Err(error) => sink.wrong(error.shifted(at)),
         Ok(payload) => describe_end(&payload, at, sink),
+    }
+    if bytes.len() > PAYLOAD_BYTES {
+        let fault = Fault::Long {
+            allowed_bytes: PAYLOAD_BYTES,
+            have_bytes: bytes.len(),
+        };
+        let bits = at + PAYLOAD_BYTES * 8..at + bytes.len() * 8;
+        sink.wrong(Error::new(FORMAT, "payload", bits, fault));
     }
     sink.close();
 }

@@ -86,8 +86,12 @@ fn describe_control(frame: &Frame<&[u8]>, first_bit: usize, sink: &mut dyn Sink)
 
 fn describe_data(frame: &Frame<&[u8]>, first_bit: usize, sink: &mut dyn Sink) {
     let pdu = frame.pdu();
-    describe_cell_header(frame, first_bit + HEADER_BYTES * 8, sink);
-    let payload_type = cell_header(frame).payload_type;
+    let cell_header_bit = first_bit + HEADER_BYTES * 8;
+    sink.open("B-ISDN header", cell_header_bit..cell_header_bit + 40);
+    let header = frame.cell_header();
+    let header = atm::describe_header(Interface::Uni, &header, cell_header_bit, sink);
+    sink.close();
+    let payload_type = header.payload_type;
     wrong_if(check_user_bit(payload_type, pdu.len()), first_bit, sink);
     wrong_if(check_pdu_bytes(pdu.len()), first_bit, sink);
     let pdu_first_bit = first_bit + OVERHEAD_BYTES * 8;
@@ -99,27 +103,4 @@ fn describe_data(frame: &Frame<&[u8]>, first_bit: usize, sink: &mut dyn Sink) {
     let name = if is_cell { "cell payload" } else { "PDU" };
     let bits = pdu_first_bit..pdu_first_bit + pdu.len() * 8;
     sink.field(name, bits, Value::Bytes(pdu));
-}
-
-/// The B-ISDN header as it stands, HEC unchecked.
-fn cell_header(frame: &Frame<&[u8]>) -> atm::HeaderRepr {
-    let [a, b, c, d, _] = frame.cell_header();
-    atm::HeaderRepr::from_word(u32::from_be_bytes([a, b, c, d]), Interface::Uni)
-}
-
-fn describe_cell_header(frame: &Frame<&[u8]>, first_bit: usize, sink: &mut dyn Sink) {
-    let bytes = frame.cell_header();
-    let header = cell_header(frame);
-    let bits = |from: usize, to: usize| first_bit + from..first_bit + to;
-    sink.open("B-ISDN header", bits(0, 40));
-    sink.field("GFC", bits(0, 4), Value::Uint(header.gfc.into()));
-    sink.field("VPI", bits(4, 12), Value::Uint(header.vc.vpi.into()));
-    sink.field("VCI", bits(12, 28), Value::Uint(header.vc.vci.into()));
-    let payload_type = Value::Uint(header.payload_type.get().into());
-    sink.field("PT", bits(28, 31), payload_type);
-    sink.field("CLP", bits(31, 32), Value::Flag(header.loss_priority));
-    sink.field("HEC", bits(32, 40), Value::Hex(bytes[4].into()));
-    let checked = atm::HeaderRepr::from_bytes(&bytes, Interface::Uni);
-    wrong_if(checked.map(drop), first_bit, sink);
-    sink.close();
 }

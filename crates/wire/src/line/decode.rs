@@ -70,7 +70,10 @@ impl Decoder {
     /// Bytes of data that are complete after `line_bytes` more bytes of line.
     #[must_use]
     pub const fn data_bytes(&self, line_bytes: usize) -> usize {
-        (self.pending_bits as usize + line_bytes * 8) / 10
+        line_bytes
+            .saturating_mul(8)
+            .saturating_add(self.pending_bits as usize)
+            / 10
     }
 
     /// Reads `line`, and says how many bytes of `data` it gave. A block that is no data goes

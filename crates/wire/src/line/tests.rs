@@ -154,6 +154,7 @@ fn full_buffers_are_refused_whole() {
     let mut decoder = Decoder::new();
     assert!(decoder.data(&[0; 10], &mut [0; 7], |_| ()).is_err());
     assert_eq!(decoder, Decoder::new());
+    assert_eq!(decoder.data_bytes(usize::MAX), usize::MAX / 10);
 }
 
 proptest! {

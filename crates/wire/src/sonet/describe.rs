@@ -18,11 +18,7 @@ const PATH_NAMES: [&str; ROWS] = ["J1", "B3", "C2", "G1", "F2", "H4", "Z3", "Z4"
 /// section, line and path. B1 and B2 are checked from the second frame on. The path overhead
 /// is looked for where the pointer of the same frame puts it, as if it had not just moved.
 pub fn describe(bytes: &[u8], first_bit: usize, sink: &mut dyn Sink) {
-    // In an STS-3c frame the fourth byte is A2.
-    let rate = match bytes.get(3) {
-        Some(&A1) => Rate::Sts12c,
-        _ => Rate::Sts3c,
-    };
+    let rate = rate_of(bytes);
     let mut before = None;
     let mut rest = bytes;
     let mut at = first_bit;
@@ -38,6 +34,16 @@ pub fn describe(bytes: &[u8], first_bit: usize, sink: &mut dyn Sink) {
             return;
         }
         (rest, at) = (after, at + line.len() * 8);
+    }
+}
+
+/// An STS-3c frame begins with three A1, an STS-12c frame with twelve. It is the more likely
+/// one, so that a wrong bit or two do not matter.
+fn rate_of(bytes: &[u8]) -> Rate {
+    let places = bytes.iter().take(Rate::Sts12c.sts1s());
+    match places.filter(|&&byte| byte == A1).count() {
+        8.. => Rate::Sts12c,
+        _ => Rate::Sts3c,
     }
 }
 

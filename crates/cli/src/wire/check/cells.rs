@@ -10,6 +10,7 @@ use barewire_wire::atm::oam::{OamRepr, Payload};
 use barewire_wire::atm::{CELL_BYTES, Cell, HEADER_BYTES, HeaderRepr, Interface, Kind, Vc};
 
 use super::tally::{Circuit, Tally};
+use crate::wire::content::check_payload;
 
 /// Circuits, and messages open at once, that are followed.
 const PLACES: usize = 1 << 16;
@@ -53,16 +54,45 @@ impl Cells {
             let text = format!("{} bytes at byte {at}, where a cell has 53", bytes.len());
             tally.error(Circuit::Link, "long cell", 1, &text);
         }
-        let Some(header) = self.header(&mut cell, at, tally) else {
-            return;
-        };
+        if let Some(header) = self.header(&mut cell, at, tally) {
+            self.follow(header, &cell, at + HEADER_BYTES, is_aal34, tally);
+        }
+    }
+
+    /// A cell without HEC, whose payload begins at byte `payload_at` of the file.
+    pub fn bare_cell(
+        &mut self,
+        header: HeaderRepr,
+        payload: &[u8],
+        payload_at: usize,
+        tally: &mut Tally,
+    ) {
+        if let Err(error) = check_payload(payload) {
+            let error = error.shifted(payload_at * 8);
+            return tally.fault(Circuit::Atm(header.vc), "payload", &error);
+        }
+        let mut cell = Cell::new_unchecked([0; CELL_BYTES]);
+        header.emit(&mut cell, Interface::Uni);
+        cell.payload_mut().copy_from_slice(payload);
+        self.follow(header, &cell.into_inner(), payload_at, false, tally);
+    }
+
+    /// A cell with this header; its payload begins at byte `payload_at` of the file.
+    fn follow(
+        &mut self,
+        header: HeaderRepr,
+        cell: &[u8; CELL_BYTES],
+        payload_at: usize,
+        is_aal34: bool,
+        tally: &mut Tally,
+    ) {
         let circuit = Circuit::Atm(header.vc);
         match header.kind() {
             Kind::Idle | Kind::Physical | Kind::Unassigned => {
                 tally.count(Circuit::Link, "idle cells", 1);
             }
-            kind if kind.is_oam() => oam(circuit, &cell, at, tally),
-            Kind::User => self.user(header.vc, &cell, at, is_aal34, tally),
+            kind if kind.is_oam() => oam(circuit, cell, payload_at, tally),
+            Kind::User => self.user(header.vc, cell, payload_at, is_aal34, tally),
             _ => tally.count(circuit, "other cells", 1),
         }
     }
@@ -96,7 +126,7 @@ impl Cells {
         &mut self,
         vc: Vc,
         cell: &[u8; CELL_BYTES],
-        at: usize,
+        payload_at: usize,
         is_aal34: bool,
         tally: &mut Tally,
     ) {
@@ -117,14 +147,14 @@ impl Cells {
         if aal == Aal::Aal34 {
             let pdu = SarPdu::new_unchecked(&cell[HEADER_BYTES..]);
             if let Err(error) = SarRepr::parse(&pdu) {
-                let error = error.shifted((at + HEADER_BYTES) * 8);
+                let error = error.shifted(payload_at * 8);
                 return tally.fault(circuit, error.field, &error);
             }
         }
         let orphans = self.pool.stats().cells_orphaned;
         self.pool.handle_cell(Instant::ORIGIN, cell);
         if self.pool.stats().cells_orphaned > orphans {
-            let text = format!("cell at byte {at}: it belongs to no message");
+            let text = format!("payload at byte {payload_at}: it belongs to no message");
             tally.error(circuit, "orphans", 1, &text);
         }
         self.drain(tally);
@@ -174,11 +204,11 @@ fn note(report: Report, tally: &mut Tally) {
     tally.error(circuit, what, number, &text);
 }
 
-fn oam(circuit: Circuit, cell: &[u8; CELL_BYTES], at: usize, tally: &mut Tally) {
+fn oam(circuit: Circuit, cell: &[u8; CELL_BYTES], payload_at: usize, tally: &mut Tally) {
     tally.count(circuit, "OAM cells", 1);
     let payload = Payload::new_unchecked(&cell[HEADER_BYTES..]);
     if let Err(error) = OamRepr::parse(&payload) {
-        let error = error.shifted((at + HEADER_BYTES) * 8);
+        let error = error.shifted(payload_at * 8);
         tally.fault(circuit, error.field, &error);
     }
 }

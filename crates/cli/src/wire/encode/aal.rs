@@ -8,9 +8,9 @@ use clap::{Args, ValueEnum};
 
 use super::atm::{fits, vc};
 use super::{Common, Encoded, field};
-use crate::wire::Result;
 use crate::wire::kind::Kind;
 use crate::wire::store::{self, Store};
+use crate::wire::{Result, WireError};
 
 /// Options of `encode aal5`.
 #[derive(Clone, Debug, Args)]
@@ -148,6 +148,10 @@ impl SarArgs {
         if let Some(length) = self.li {
             pdu.set_length(length as u8);
             pdu.fill_crc10();
+        } else if let Err(error) = SarRepr::parse(&pdu) {
+            return Err(WireError::Unfit(format!(
+                "{error}; --li says so on purpose"
+            )));
         }
         let store = Store::InCell(
             exported::AAL34,

@@ -117,7 +117,10 @@ enum Number {
 
 fn number(text: &str) -> std::result::Result<Number, String> {
     let number = match text.strip_prefix("e164:") {
-        Some(digits) => Number::E164(digits.as_bytes().to_vec()),
+        Some(digits) if digits.bytes().all(|digit| digit.is_ascii_digit()) => {
+            Number::E164(digits.as_bytes().to_vec())
+        }
+        Some(_) => return Err("an E.164 number has digits only".to_owned()),
         None => Number::Nsap(parse_hex(text)?),
     };
     match number.address() {

@@ -19,10 +19,11 @@ pub struct FrameArgs {
     #[command(flatten)]
     pub(super) common: Common,
     /// A token
-    #[arg(long, conflicts_with_all = ["ring_up", "dst"])]
+    #[arg(long, conflicts_with_all = ["ring_up", "dst", "vc", "bare"])]
     token: bool,
-    /// A RING_UP frame that has passed so many nodes
-    #[arg(long, value_name = "HOPS", value_parser = field::<8>, conflicts_with = "dst")]
+    /// A RING_UP frame of the master that has passed so many nodes
+    #[arg(long, value_name = "HOPS", value_parser = field::<8>,
+        conflicts_with_all = ["src", "dst", "vc", "bare"])]
     ring_up: Option<u32>,
     /// The sender
     #[arg(long, value_name = "RID", value_parser = field::<4>, default_value = "1")]
