@@ -20,6 +20,19 @@
 //! and the CPCS-PDU on the ring has none. That is why the CPCS-PDU is not taken apart
 //! either: only segment order, sequence and lengths are checked.
 //!
+//! **States.** What is under way from ATM, on a VC of AAL5 or a MID of AAL3/4:
+//!
+//! | AAL5 | cell | last cell | no room | rest too long |
+//! |---|---|---|---|---|
+//! | none | gathering | none, frame | dropping; none at the last cell | |
+//! | gathering | gathering | none, frame | dropping; none at the last cell | none |
+//! | dropping | dropping | none | | none |
+//!
+//! | AAL3/4 | BOM | COM | EOM | SSM | abort, wrong SN, no room, rest too long |
+//! |---|---|---|---|---|---|
+//! | none | gathering | error | error | none, frame | none |
+//! | gathering | gathering, error | gathering | none, frame | none, frame and error | none |
+//!
 //! **Buffers.** A frame goes out with its last cell. PDUs under way are bounded in length each and
 //! in sum; a PDU that has no room is dropped to its end. One whose cells stop coming
 //! is dropped after at least [`Config::idle_max`] and at most twice that.

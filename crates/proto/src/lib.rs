@@ -12,6 +12,8 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod deadlines;
+
 pub mod interworking;
 pub mod msdl;
 pub mod msnl;

@@ -34,7 +34,6 @@
 //! not checked, pass; AAL5 passes what collides under CRC-32.
 //! Source: penn91; itu-i363-3 and itu-i363-5, receiver procedures.
 
-mod deadlines;
 pub mod penn;
 mod pool;
 pub mod segment;

@@ -14,7 +14,8 @@ const EXPLANATION: &str = "\
 <p>Each value was measured in a simulation of the whole system, as its authors measured the \
 real one. <b>Calibrated</b> values are those on which a parameter was fitted; they show that \
 the fit was possible, and no more. Everything else is a <b>prediction</b> from the same \
-parameters. <b>Misprints</b> are published values that cannot be right; their error is shown \
+parameters: no parameter was fitted on it, though the model was made by people who had read the \
+table (docs/decisions/0004-reproduction.md says how blind each was). <b>Misprints</b> are published values that cannot be right; their error is shown \
 and not judged. The error is model&nbsp;/&nbsp;paper&nbsp;&minus;&nbsp;1; the shaded band is \
 what is allowed.</p>";
 

@@ -119,8 +119,17 @@ impl Gatherer {
             let partial = self.take(key);
             timed_out += u64::from(partial.is_some_and(|partial| !partial.dropped));
         }
-        self.sweep_at = (!self.partials.is_empty()).then(|| now.saturating_add(idle_max));
+        self.sweep_at = None;
+        if !self.partials.is_empty() {
+            self.sweep_later(now);
+        }
         timed_out
+    }
+
+    /// Sets the next sweep: never where time ends before.
+    fn sweep_later(&mut self, now: Instant) {
+        let at = now.saturating_add(self.config.idle_max);
+        self.sweep_at = (at < Instant::MAX).then_some(at);
     }
 
     /// A frame that is one cell: the constant header and the cell with the ring's VC.
@@ -326,7 +335,7 @@ impl Gatherer {
         self.buffered_bytes += partial.pdu_bytes();
         self.partials.insert(key, partial);
         if self.sweep_at.is_none() {
-            self.sweep_at = Some(now.saturating_add(self.config.idle_max));
+            self.sweep_later(now);
         }
     }
 }

@@ -500,6 +500,14 @@ fn pdus_that_stop_are_dropped_in_time() {
 }
 
 #[test]
+fn the_end_of_time_is_no_deadline() {
+    let (mut unit, ring_vc) = unit(Adaptation::Aal5);
+    let c = cells(&mut unit, &frame(ring_vc, &aal5_pdu(&payload(100, 1))));
+    unit.handle_cell(Instant::MAX, &c[0]).expect("good");
+    assert_eq!(unit.next_deadline(), None);
+}
+
+#[test]
 fn connections_are_unique() {
     let (mut unit, ring_vc) = unit(Adaptation::Aal5);
     let other = Vc { vci: 101, ..ATM };

@@ -10,6 +10,7 @@ use barewire_wire::cbn::Msdl;
 use thiserror::Error;
 
 use super::BodySize;
+use crate::deadlines::Deadlines;
 
 /// How far a block has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,7 +190,7 @@ pub struct Config {
     pub blocks_max: usize,
     /// Blocks under way at once in one circuit.
     pub interleave: Interleave,
-    /// Longest time between two cells of a block.
+    /// Longest time between two cells of a block; [`Duration::MAX`] for ever.
     pub time_out: Duration,
 }
 
@@ -267,6 +268,7 @@ pub struct Reassembler {
     config: Config,
     associations: BTreeSet<u16>,
     entries: BTreeMap<Key, Entry>,
+    deadlines: Deadlines<Key>,
     /// Entries that are filling.
     filling: usize,
     events: VecDeque<Event>,
@@ -281,6 +283,7 @@ impl Reassembler {
             config,
             associations: BTreeSet::new(),
             entries: BTreeMap::new(),
+            deadlines: Deadlines::new(config.time_out),
             filling: 0,
             events: VecDeque::new(),
             stats: Stats::default(),
@@ -329,7 +332,7 @@ impl Reassembler {
     /// When the next block times out, if none of its cells comes before.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.entries.values().map(Entry::deadline).min()
+        self.deadlines.next()
     }
 
     /// The next thing to tell.
@@ -339,12 +342,7 @@ impl Reassembler {
 
     /// Time has passed: blocks whose deadline has come fail.
     pub fn handle_timeout(&mut self, now: Instant) {
-        let late = self
-            .entries
-            .iter()
-            .filter(|(_, entry)| entry.deadline() <= now);
-        let late: Vec<Key> = late.map(|(&key, _)| key).collect();
-        for key in late {
+        while let Some(key) = self.deadlines.due(now) {
             if let Some((bytes, expected)) = self.take_filling(key) {
                 self.fail(key, BlockError::TimeOut { expected }, bytes.len());
             }
@@ -363,9 +361,8 @@ impl Reassembler {
             }
             return;
         }
-        let deadline = now.saturating_add(self.config.time_out);
         if self.config.interleave == Interleave::Never {
-            self.break_others(deadline, key);
+            self.break_others(now, key);
         }
         let state = self.state(msdl.vci, msdl.rid);
         let mut under_way = self.take_filling(key);
@@ -378,7 +375,7 @@ impl Reassembler {
         let next = state.on(cause(msdl, checked.is_ok())).unwrap_or(state);
         let bytes = under_way.map_or_else(Vec::new, |(bytes, _)| bytes);
         match checked {
-            Ok(valid) => self.append(key, bytes, valid, msdl.sequence, deadline),
+            Ok(valid) => self.append(now, key, bytes, valid, msdl.sequence),
             Err(error) => {
                 self.stats.cells_dropped += 1;
                 // What is spoilt has failed already.
@@ -386,7 +383,7 @@ impl Reassembler {
                     self.fail(key, error, bytes.len());
                 }
                 if next == State::Spoilt {
-                    self.entries.insert(key, Entry::Spoilt { deadline });
+                    self.spoil(now, key);
                 }
             }
         }
@@ -395,14 +392,7 @@ impl Reassembler {
 
     /// Adds what is valid of cell `sequence` to its block, and hands that out if it was the
     /// last one.
-    fn append(
-        &mut self,
-        key: Key,
-        mut bytes: Vec<u8>,
-        valid: &[u8],
-        sequence: u8,
-        deadline: Instant,
-    ) {
+    fn append(&mut self, now: Instant, key: Key, mut bytes: Vec<u8>, valid: &[u8], sequence: u8) {
         bytes.extend_from_slice(valid);
         if sequence == 1 {
             self.hand_out(key, bytes);
@@ -413,7 +403,7 @@ impl Reassembler {
             bytes,
             // Checked: not 0.
             expected: sequence - 1,
-            deadline,
+            deadline: self.deadlines.start(now, key),
         };
         self.entries.insert(key, entry);
     }
@@ -459,7 +449,7 @@ impl Reassembler {
     }
 
     /// A cell came where blocks may not be interleaved: those of other RIDs fail.
-    fn break_others(&mut self, deadline: Instant, (vci, rid): Key) {
+    fn break_others(&mut self, now: Instant, (vci, rid): Key) {
         for key in self.keys(vci) {
             let other = key.1 != rid && self.state(vci, key.1) == State::Filling;
             if !other {
@@ -468,9 +458,15 @@ impl Reassembler {
             if let Some((bytes, expected)) = self.take_filling(key) {
                 let found = rid;
                 self.fail(key, BlockError::RidChange { expected, found }, bytes.len());
-                self.entries.insert(key, Entry::Spoilt { deadline });
+                self.spoil(now, key);
             }
         }
+    }
+
+    /// What is left of a block will be dropped.
+    fn spoil(&mut self, now: Instant, key: Key) {
+        let deadline = self.deadlines.start(now, key);
+        self.entries.insert(key, Entry::Spoilt { deadline });
     }
 
     /// Everything under way in a circuit.
@@ -482,14 +478,16 @@ impl Reassembler {
     /// Forgets what there is of a block, and gives its bytes and the sequence expected if it
     /// was filling.
     fn take_filling(&mut self, key: Key) -> Option<(Vec<u8>, u8)> {
-        match self.entries.remove(&key) {
-            Some(Entry::Filling {
+        let entry = self.entries.remove(&key)?;
+        self.deadlines.stop(entry.deadline(), key);
+        match entry {
+            Entry::Filling {
                 bytes, expected, ..
-            }) => {
+            } => {
                 self.filling -= 1;
                 Some((bytes, expected))
             }
-            _ => None,
+            Entry::Spoilt { .. } => None,
         }
     }
 

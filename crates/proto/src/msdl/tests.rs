@@ -341,6 +341,35 @@ fn time_out() {
 }
 
 #[test]
+fn who_is_due_first_fails_first() {
+    let mut receiver = receiver(Config::default());
+    let block = block(1, 96);
+    let later = START + Duration::from_us(1);
+    for (rid, now) in [(9, START), (5, later)] {
+        let (msdl, body) = &cells(rid, &block)[0];
+        receiver.handle_cell(now, *msdl, body);
+    }
+    receiver.handle_timeout(later + Config::default().time_out);
+    let error = BlockError::TimeOut { expected: 2 };
+    let lost = [failed(9, error, 32), failed(5, error, 32)];
+    assert_eq!(drain(&mut receiver), lost);
+}
+
+#[test]
+fn a_time_out_of_for_ever_never_comes() {
+    let config = Config {
+        time_out: Duration::MAX,
+        ..Config::default()
+    };
+    let mut receiver = receiver(config);
+    let (msdl, body) = &cells(5, &block(1, 96))[0];
+    receiver.handle_cell(START, *msdl, body);
+    assert_eq!(receiver.next_deadline(), None);
+    receiver.handle_timeout(Instant::MAX);
+    assert_eq!(receiver.state(VCI, 5), State::Filling);
+}
+
+#[test]
 fn closed_from_one_side() {
     let block = block(1, 160);
     let mut receiver = receiver(Config::default());

@@ -529,17 +529,17 @@ proptest! {
             let now = Instant::from_ps(at);
             match what {
                 0 => {
- let _ = a.connect(now, message.source, 1);
-}
+                    let _ = a.connect(now, message.source, 1);
+                }
                 1 => {
- let _ = a.accept(now, call);
-}
+                    let _ = a.accept(now, call);
+                }
                 2 => {
- let _ = a.reject(now, call, Reason::Normal);
-}
+                    let _ = a.reject(now, call, Reason::Normal);
+                }
                 3 => {
- let _ = a.close(now, call, Reason::Normal);
-}
+                    let _ = a.close(now, call, Reason::Normal);
+                }
                 4 => a.handle_timeout(now),
                 5 => drop(drain(&mut a)),
                 _ => a.handle_message(now, &message),

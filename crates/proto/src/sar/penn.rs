@@ -39,7 +39,8 @@ pub use segmenter::{
     Generator, Segmenter, SegmenterError, SegmenterEvent, SegmenterState, SegmenterStats,
 };
 
-use super::deadlines::Deadlines;
+use crate::deadlines::Deadlines;
+
 use super::{Aal, Loss, OpenError, Phase, Reassembler, Report, Stats, Step, Stream, unwrap_pdu};
 
 /// Circuits that the CAM of the prototype holds.

@@ -16,7 +16,8 @@ use barewire_wire::atm::{
     CELL_BYTES, Cell, HEADER_BYTES, HeaderRepr, Interface, PAYLOAD_BYTES, Vc,
 };
 
-use super::deadlines::Deadlines;
+use crate::deadlines::Deadlines;
+
 use super::slab::Slab;
 use super::{
     Aal, Delivered, Loss, OpenError, Phase, Reassembler, Report, Stats, Step, Stream, unwrap_pdu,

@@ -14,20 +14,27 @@
 //! capacity, and the sum of those to its destination at most the capacity of
 //! that, where one is set. A change of a reservation does not compete with what
 //! it replaces. The total is looked at first. A reservation counts from the
-//! moment that it is accepted, confirmed or not.
+//! moment that it is accepted, confirmed or not. The number of flows is bounded
+//! too, so that reservations of a bit a second cannot use up the memory.
 //!
 //! Source: kek00 (admission control as a part of quality of service); the
 //! lifetime is that of RFC 2205 §3.7: (K + 0.5) · 1.5 · R.
 
 use alloc::collections::BTreeMap;
+use alloc::collections::btree_map::Entry;
 use core::fmt;
 
 use barewire_units::{Duration, Instant, Rate, transitions};
+
+use crate::deadlines::Deadlines;
 
 /// How often RSVP refreshes: R. Source: RFC 2205 §3.7.
 pub const REFRESH_PERIOD: Duration = Duration::from_s(30);
 /// How long a reservation lives without a refresh: (3 + 0.5) · 1.5 · R.
 pub const LIFETIME_DEFAULT: Duration = Duration::from_ms(157_500);
+
+/// Flows that may have a reservation unless another number is set (ours).
+pub const FLOWS_MAX_DEFAULT: usize = 65_536;
 
 /// Who reserves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,18 +64,29 @@ impl fmt::Display for Constraint {
 
 /// Why a reservation was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("flow {} asks for {asked}, {left_bps} bit/s of {capacity} are left {constraint}", flow.0)]
-pub struct Rejected {
-    /// Who asked.
-    pub flow: Flow,
-    /// For what.
-    pub asked: Rate,
-    /// What is left, in bit/s.
-    pub left_bps: u64,
-    /// Of what.
-    pub capacity: Rate,
-    /// Which capacity that is.
-    pub constraint: Constraint,
+pub enum Rejected {
+    /// The rate is not left.
+    #[error("flow {} asks for {asked}, {left_bps} bit/s of {capacity} are left {constraint}", flow.0)]
+    Rate {
+        /// Who asked.
+        flow: Flow,
+        /// For what.
+        asked: Rate,
+        /// What is left, in bit/s.
+        left_bps: u64,
+        /// Of what.
+        capacity: Rate,
+        /// Which capacity that is.
+        constraint: Constraint,
+    },
+    /// As many flows have a reservation as may.
+    #[error("flow {} asks, and {flows_max} flows have a reservation already", flow.0)]
+    Flows {
+        /// Who asked.
+        flow: Flow,
+        /// How many may have one.
+        flows_max: usize,
+    },
 }
 
 /// The flow has no reservation: it never had, tore it down, or let it expire.
@@ -131,40 +149,49 @@ pub struct Stats {
 #[derive(Clone, Debug)]
 pub struct Admission {
     capacity: Rate,
-    lifetime: Duration,
-    destinations: BTreeMap<Destination, Rate>,
+    flows_max: usize,
+    capacities: BTreeMap<Destination, Rate>,
     reservations: BTreeMap<Flow, Reservation>,
+    deadlines: Deadlines<Flow>,
+    /// What is reserved, in all and to each destination that has any.
+    reserved_bps: u64,
+    reserved_to_bps: BTreeMap<Destination, u64>,
     stats: Stats,
 }
 
 impl Admission {
-    /// All of `capacity` is left.
+    /// All of `capacity` is left, for at most [`FLOWS_MAX_DEFAULT`] flows. A
+    /// lifetime of [`Duration::MAX`] never ends.
     #[must_use]
-    pub const fn new(capacity: Rate, lifetime: Duration) -> Self {
+    pub fn new(capacity: Rate, lifetime: Duration) -> Self {
         Self {
             capacity,
-            lifetime,
-            destinations: BTreeMap::new(),
+            flows_max: FLOWS_MAX_DEFAULT,
+            capacities: BTreeMap::new(),
             reservations: BTreeMap::new(),
-            stats: Stats {
-                accepted: 0,
-                rejected: 0,
-                torn_down: 0,
-                expired: 0,
-            },
+            deadlines: Deadlines::new(lifetime),
+            reserved_bps: 0,
+            reserved_to_bps: BTreeMap::new(),
+            stats: Stats::default(),
         }
+    }
+
+    /// Lets `flows_max` flows have a reservation; those accepted already stay.
+    pub fn set_flows_max(&mut self, flows_max: usize) {
+        self.flows_max = flows_max;
     }
 
     /// Sets the capacity of one destination; what is accepted stays accepted.
     pub fn set_destination(&mut self, destination: Destination, capacity: Rate) {
-        self.destinations.insert(destination, capacity);
+        self.capacities.insert(destination, capacity);
     }
 
     /// Asks for `rate` to `destination`, or for a change to that.
     ///
     /// # Errors
     ///
-    /// The first capacity that it does not fit into; nothing changes then.
+    /// The number of flows, or the first capacity that it does not fit into; nothing
+    /// changes then.
     pub fn reserve(
         &mut self,
         now: Instant,
@@ -177,7 +204,7 @@ impl Admission {
             self.stats.rejected += 1;
             return Err(rejected);
         }
-        let state = match self.reservations.get(&flow) {
+        let state = match self.remove(flow) {
             Some(old) if (old.destination, old.rate) == (destination, rate) => old.state,
             Some(old) => old.state.on(Event::Change).unwrap_or(old.state),
             None => State::Reserved,
@@ -186,9 +213,12 @@ impl Admission {
             destination,
             rate,
             state,
-            expires_at: now.saturating_add(self.lifetime),
+            expires_at: self.deadlines.start(now, flow),
         };
         self.reservations.insert(flow, reservation);
+        // `check` found room for both.
+        self.reserved_bps += rate.as_bps();
+        *self.reserved_to_bps.entry(destination).or_default() += rate.as_bps();
         self.stats.accepted += 1;
         Ok(())
     }
@@ -221,22 +251,23 @@ impl Admission {
     /// There is none.
     pub fn teardown(&mut self, now: Instant, flow: Flow) -> Result<(), NoReservation> {
         self.expire(now);
-        self.reservations.remove(&flow).ok_or(NoReservation(flow))?;
+        self.remove(flow).ok_or(NoReservation(flow))?;
         self.stats.torn_down += 1;
         Ok(())
     }
 
     /// Ends the reservations whose time is over; each other call does so first.
     pub fn expire(&mut self, now: Instant) {
-        let before = self.reservations.len();
-        self.reservations.retain(|_, kept| kept.expires_at > now);
-        self.stats.expired += (before - self.reservations.len()) as u64;
+        while let Some(flow) = self.deadlines.due(now) {
+            self.remove(flow);
+            self.stats.expired += 1;
+        }
     }
 
     /// When the next reservation ends.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.reservations.values().map(|kept| kept.expires_at).min()
+        self.deadlines.next()
     }
 
     /// The reservation of `flow`.
@@ -247,14 +278,15 @@ impl Admission {
 
     /// What is reserved in all, in bit/s.
     #[must_use]
-    pub fn reserved_bps(&self) -> u64 {
-        self.sum_bps(|_, _| true)
+    pub const fn reserved_bps(&self) -> u64 {
+        self.reserved_bps
     }
 
     /// What is reserved to `destination`, in bit/s.
     #[must_use]
     pub fn reserved_to_bps(&self, destination: Destination) -> u64 {
-        self.sum_bps(|_, to| to == destination)
+        let reserved = self.reserved_to_bps.get(&destination);
+        reserved.copied().unwrap_or(0)
     }
 
     /// Counters.
@@ -269,8 +301,24 @@ impl Admission {
             .reservations
             .get_mut(&flow)
             .ok_or(NoReservation(flow))?;
-        reservation.expires_at = now.saturating_add(self.lifetime);
+        self.deadlines.stop(reservation.expires_at, flow);
+        reservation.expires_at = self.deadlines.start(now, flow);
         Ok(reservation)
+    }
+
+    /// Takes a reservation out, with its share of the sums.
+    fn remove(&mut self, flow: Flow) -> Option<Reservation> {
+        let removed = self.reservations.remove(&flow)?;
+        let rate_bps = removed.rate.as_bps();
+        self.deadlines.stop(removed.expires_at, flow);
+        self.reserved_bps -= rate_bps;
+        if let Entry::Occupied(mut reserved) = self.reserved_to_bps.entry(removed.destination) {
+            *reserved.get_mut() -= rate_bps;
+            if *reserved.get() == 0 {
+                reserved.remove();
+            }
+        }
+        Some(removed)
     }
 
     fn check(&self, flow: Flow, destination: Destination, rate: Rate) -> Result<(), Rejected> {
@@ -279,7 +327,7 @@ impl Admission {
             if rate.as_bps() <= left_bps {
                 return Ok(());
             }
-            Err(Rejected {
+            Err(Rejected::Rate {
                 flow,
                 asked: rate,
                 left_bps,
@@ -287,22 +335,21 @@ impl Admission {
                 constraint,
             })
         };
-        let used = self.sum_bps(|other, _| other != flow);
-        fits(self.capacity, used, Constraint::Total)?;
-        let Some(&capacity) = self.destinations.get(&destination) else {
+        let old = self.reservations.get(&flow);
+        if old.is_none() && self.reservations.len() >= self.flows_max {
+            let flows_max = self.flows_max;
+            return Err(Rejected::Flows { flow, flows_max });
+        }
+        let replaced_bps = old.map_or(0, |old| old.rate.as_bps());
+        let used_bps = self.reserved_bps - replaced_bps;
+        fits(self.capacity, used_bps, Constraint::Total)?;
+        let Some(&capacity) = self.capacities.get(&destination) else {
             return Ok(());
         };
-        let used = self.sum_bps(|other, to| other != flow && to == destination);
-        fits(capacity, used, Constraint::Destination(destination))
-    }
-
-    fn sum_bps(&self, counts: impl Fn(Flow, Destination) -> bool) -> u64 {
-        self.reservations
-            .iter()
-            .filter(|(flow, kept)| counts(**flow, kept.destination))
-            .map(|(_, kept)| kept.rate.as_bps())
-            // The sum is at most the capacity, so it fits.
-            .fold(0, u64::saturating_add)
+        let stays = old.is_some_and(|old| old.destination == destination);
+        let replaced_bps = if stays { replaced_bps } else { 0 };
+        let used_bps = self.reserved_to_bps(destination) - replaced_bps;
+        fits(capacity, used_bps, Constraint::Destination(destination))
     }
 }
 

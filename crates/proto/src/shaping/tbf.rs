@@ -106,6 +106,8 @@ pub struct Tbf {
     state: State,
     /// When the timer fires; `None` is never.
     fires_at: Option<Instant>,
+    /// The latest time that it was told.
+    now: Instant,
     overlimits: u64,
 }
 
@@ -121,6 +123,7 @@ impl Tbf {
             queue: Fifo::new(Limit::Bytes(config.limit)),
             state: State::Open,
             fires_at: None,
+            now: Instant::ORIGIN,
             overlimits: 0,
         }
     }
@@ -152,7 +155,8 @@ impl Tbf {
 }
 
 impl Qdisc for Tbf {
-    fn enqueue(&mut self, _now: Instant, packet: Packet) -> Result<(), Dropped> {
+    fn enqueue(&mut self, now: Instant, packet: Packet) -> Result<(), Dropped> {
+        self.now = self.now.max(now);
         let depth_bytes = self.config.packet_max().as_bytes();
         let len_bytes = packet.len_bytes;
         if u64::from(len_bytes) > depth_bytes {
@@ -166,6 +170,8 @@ impl Qdisc for Tbf {
     }
 
     fn dequeue(&mut self, now: Instant) -> Option<Packet> {
+        self.now = self.now.max(now);
+        let now = self.now;
         if self.fires_at.is_some_and(|at| at <= now) {
             self.step(Event::TimerFires);
         }

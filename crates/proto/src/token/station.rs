@@ -395,7 +395,9 @@ impl Station {
     fn expect_token(&mut self) {
         let ttrt = self.config.budget.ttrt;
         let due = self.token_seen.saturating_add(ttrt.saturating_add(ttrt));
-        self.timer = self.is_master().then_some(due);
+        // At the end of time there is no later: it would be lost again and again.
+        let waits = self.is_master() && due < Instant::MAX;
+        self.timer = waits.then_some(due);
     }
 
     fn enter_holding(&mut self) {

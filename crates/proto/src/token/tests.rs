@@ -580,6 +580,22 @@ fn a_second_token_goes_when_it_meets_a_holder() {
     ring.assert_theorem();
 }
 
+/// At the end of time every timer is due; a master must not replace tokens for ever.
+#[test]
+fn the_end_of_time_comes_to_rest() {
+    let end = Instant::MAX;
+    let mut master = Station::new(Config::jetstream(Role::Master), Instant::ORIGIN).expect("good");
+    master.handle_fill(end, Fill::Fw0);
+    master.handle_fill(end, Fill::Fw1);
+    let _ = master.handle_frame(end, FrameRepr::ring_up(1));
+    assert_eq!(master.state(), State::Waiting);
+    for _ in 0..4 {
+        master.handle_timer(end);
+    }
+    assert_eq!(master.next_deadline(), None);
+    assert_eq!(master.stats().tokens_replaced, 0);
+}
+
 #[test]
 fn configurations_and_offers_are_checked() {
     let mut config = Config::jetstream(Role::Host);

@@ -3,7 +3,6 @@
 use barewire_units::{Duration, Graph, Instant, Rate};
 use proptest::prelude::*;
 use std::string::ToString;
-use std::vec;
 
 use super::*;
 
@@ -105,6 +104,7 @@ proptest! {
         steps in proptest::collection::vec((0..5_u8, 0..6_u64, 0..3_u64, 1..700_u64, 0..200_u64), 0..80)
     ) {
         let mut admission = gigabit();
+        admission.set_flows_max(5);
         let mut now = T0;
         for (action, flow, to, rate, seconds) in steps {
             let (flow, to) = (Flow(flow), Destination(to));
@@ -115,10 +115,19 @@ proptest! {
                 2 => drop(admission.refresh(now, flow)),
                 _ => {
                     let outcome = admission.reserve(now, flow, to, mbps(rate));
-                    if let Err(rejected) = outcome {
-                        prop_assert!(rejected.asked.as_bps() > rejected.left_bps);
-                    } else {
-                        prop_assert_eq!(admission.reservation(flow).unwrap().rate, mbps(rate));
+                    match outcome {
+                        Err(Rejected::Rate { asked, left_bps, .. }) => {
+                            prop_assert!(asked.as_bps() > left_bps);
+                        }
+                        Err(Rejected::Flows { flows_max, .. }) => {
+                            let kept = (0..6).filter_map(|flow| admission.reservation(Flow(flow)));
+                            prop_assert!(admission.reservation(flow).is_none());
+                            prop_assert_eq!(kept.count(), flows_max);
+                        }
+                        Ok(()) => {
+                            let kept = admission.reservation(flow).unwrap();
+                            prop_assert_eq!(kept.rate, mbps(rate));
+                        }
                     }
                 }
             }
@@ -126,6 +135,8 @@ proptest! {
             prop_assert!(admission.reserved_to_bps(A) <= 500_000_000);
             let to_all: u64 = (0..3).map(|to| admission.reserved_to_bps(Destination(to))).sum();
             prop_assert_eq!(to_all, admission.reserved_bps());
+            let kept = (0..6).filter_map(|flow| admission.reservation(Flow(flow)));
+            prop_assert_eq!(kept.map(|kept| kept.rate.as_bps()).sum::<u64>(), to_all);
             prop_assert!(admission.next_deadline().is_none_or(|at| at > now));
         }
         let stats = admission.stats();
@@ -134,11 +145,33 @@ proptest! {
 }
 
 #[test]
-fn extremes_do_not_overflow() {
-    let mut admission = Admission::new(Rate::from_bps(u64::MAX), Duration::MAX);
-    for flow in 0..3 {
-        let outcome = admission.reserve(Instant::MAX, Flow(flow), A, Rate::from_bps(u64::MAX));
-        // A reservation made at the end of time is over at once.
-        assert_eq!(outcome, Ok(()), "{:?}", vec![flow]);
+fn as_many_flows_as_may() {
+    let mut admission = gigabit();
+    admission.set_flows_max(2);
+    for flow in 0..2 {
+        admission.reserve(T0, Flow(flow), B, mbps(1)).unwrap();
     }
+    let third = admission.reserve(T0, Flow(2), B, mbps(1)).unwrap_err();
+    assert_eq!(
+        third.to_string(),
+        "flow 2 asks, and 2 flows have a reservation already"
+    );
+    // A change needs no place.
+    assert_eq!(admission.reserve(T0, Flow(1), A, mbps(5)), Ok(()));
+    admission.teardown(T0, Flow(0)).unwrap();
+    assert_eq!(admission.reserve(T0, Flow(2), B, mbps(1)), Ok(()));
+}
+
+#[test]
+fn extremes_do_not_overflow() {
+    let all = Rate::from_bps(u64::MAX);
+    let mut admission = Admission::new(all, Duration::MAX);
+    admission.reserve(Instant::MAX, Flow(0), A, all).unwrap();
+    assert!(admission.reserve(Instant::MAX, Flow(1), A, all).is_err());
+    // A lifetime without end.
+    assert_eq!(admission.next_deadline(), None);
+    admission.reserve(Instant::MAX, Flow(0), B, all).unwrap();
+    assert_eq!(admission.reserved_to_bps(A), 0);
+    admission.teardown(Instant::MAX, Flow(0)).unwrap();
+    assert_eq!(admission.reserved_bps(), 0);
 }

@@ -170,6 +170,15 @@ fn an_isolated_class_does_not_lend() {
     let both = shares(&isolated, &[1, 2]);
     assert_mbps(both[1], 40.0);
     assert_mbps(both[2], 60.0);
+    // What it sends within its rate does not use up what its parent lends to others.
+    let family = [
+        "1: rate 60Mbit bounded",
+        "1:1 rate 40Mbit isolated bounded",
+        "1:1 rate 5Mbit",
+    ];
+    let both = shares(&family, &[2, 3]);
+    assert_mbps(both[2], 40.0);
+    assert_mbps(both[3], 20.0);
 }
 
 #[test]

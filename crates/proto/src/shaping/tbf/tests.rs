@@ -128,6 +128,19 @@ fn what_can_never_go_or_not_wait_is_given_back() {
 }
 
 #[test]
+fn time_does_not_run_backwards() {
+    let mut tbf = Tbf::new(config(Rate::from_bps(8_000), 1_000), Timer::EXACT);
+    let at = |s| Instant::ORIGIN + Duration::from_s(s);
+    for (enqueue_at, dequeue_at, sent) in [(0, 0, true), (0, 1, true), (2, 1, true), (1, 0, false)]
+    {
+        tbf.enqueue(at(enqueue_at), packet(0, 1_000, 0))
+            .expect("room");
+        assert_eq!(tbf.dequeue(at(dequeue_at)).is_some(), sent);
+    }
+    assert_eq!(tbf.next_deadline(), Some(at(3)));
+}
+
+#[test]
 fn a_latency_is_a_limit() {
     let (rate, burst) = (Rate::from_mbps(8), ByteSize::from_bytes(5_000));
     let limit = |peak| Config::limit_for(Duration::from_ms(10), rate, burst, peak).as_bytes();

@@ -65,17 +65,20 @@ pub(super) struct Words<'a> {
 impl<'a> Words<'a> {
     pub(super) fn new(line: usize, text: &'a str) -> Self {
         let text = text.split('#').next().unwrap_or("").trim_end();
-        let column_of = |byte: usize| text[..byte].chars().count() + 1;
         let start = |word: &str| word.as_ptr() as usize - text.as_ptr() as usize;
-        let words = text.split_whitespace().map(|word| Word {
-            text: word,
-            column: column_of(start(word)),
+        // Each character is counted once, however many words there are.
+        let (mut byte, mut column) = (0, 1);
+        let words = text.split_whitespace().map(|word| {
+            column += text[byte..start(word)].chars().count();
+            byte = start(word);
+            Word { text: word, column }
         });
+        let words = words.collect();
         Self {
             line,
-            words: words.collect(),
+            words,
             at: 0,
-            end_column: column_of(text.len()),
+            end_column: text.chars().count() + 1,
         }
     }
 

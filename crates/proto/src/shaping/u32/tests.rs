@@ -126,6 +126,15 @@ fn a_link_finds_the_next_header() {
         "ip prio 1 u32 match ip protocol 6 ff link 1: offset at 0 mask 0f00 shift 6 eat",
     ];
     assert_flows(&eaten, &tcp(3), Some(1));
+    // Who eats twice goes on from where the first one stopped.
+    let twice = [
+        rules[0],
+        "ip prio 1 handle 2: u32 divisor 1",
+        "ip prio 1 u32 ht 2:: match u16 80 ffff at 2 flowid 1:1",
+        "ip prio 1 u32 ht 1:: match u32 0 0 at 0 link 2: offset plus 12 eat",
+        "ip prio 1 u32 match u32 0 0 at 0 link 1: offset plus 8 eat",
+    ];
+    assert_flows(&twice, &tcp(0), Some(1));
     let fixed = "ip prio 1 u32 match u16 80 ffff at 22 flowid 1:1";
     assert_flows(&[fixed], &tcp(3), None);
 }

@@ -1,10 +1,11 @@
-//! Until when each open message may stay open.
+//! Until when each of many open things may stay open.
 
 use alloc::collections::BTreeSet;
 
 use barewire_units::{Duration, Instant};
 
 /// Deadlines of things with the names `T`. A time-out of [`Duration::MAX`] never comes.
+#[derive(Clone, Debug)]
 pub(super) struct Deadlines<T> {
     timeout: Duration,
     pending: BTreeSet<(Instant, T)>,
