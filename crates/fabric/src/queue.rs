@@ -306,9 +306,9 @@ impl<I: Incoming, O: Outgoing> MessageReceiver<I, O> {
         let before = self.partial.len();
         // All but the last are full: nobody can keep us busy with crumbs.
         if frame.kind == Kind::More && frame.len_bytes != self.ring.frame_bytes_max() {
-            return Err(Violation::FrameLength {
+            return Err(Violation::FragmentLength {
                 found: frame.len_bytes as u64,
-                max: self.ring.frame_bytes_max() as u64,
+                needed: self.ring.frame_bytes_max() as u64,
             });
         }
         if frame.len_bytes > self.message_bytes_max - before {

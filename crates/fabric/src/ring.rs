@@ -412,12 +412,12 @@ impl<I: Incoming, O: Outgoing> RingReceiver<I, O> {
     #[inline]
     fn take_skip(&mut self, len_bytes: usize) -> Result<(), Violation> {
         let to_end = self.lines - (self.tail & (self.lines - 1));
-        let max = to_end as usize * LINE_BYTES - HEADER_BYTES;
+        let needed = to_end as usize * LINE_BYTES - HEADER_BYTES;
         // A skip reaches exactly to the end, and never from the beginning.
-        if len_bytes != max || to_end == self.lines {
-            return Err(Violation::FrameLength {
+        if len_bytes != needed || to_end == self.lines {
+            return Err(Violation::SkipLength {
                 found: len_bytes as u64,
-                max: max as u64,
+                needed: needed as u64,
             });
         }
         self.tail += to_end;

@@ -26,6 +26,23 @@ pub enum Violation {
         /// Most payload bytes allowed there.
         max: u64,
     },
+    /// A fragment that others follow is not a full frame: crumbs would cost their reader
+    /// time and their writer nothing.
+    #[error("fragment of {found} bytes where {needed} are needed: others follow it")]
+    FragmentLength {
+        /// Payload bytes in the header.
+        found: u64,
+        /// Payload bytes of a full frame.
+        needed: u64,
+    },
+    /// A skip does not reach to the end of the ring, or begins at its beginning.
+    #[error("skip of {found} bytes where {needed} reach to the end of the ring")]
+    SkipLength {
+        /// Payload bytes in the header.
+        found: u64,
+        /// Payload bytes to the end of the ring.
+        needed: u64,
+    },
     /// A frame that must hold something holds nothing: it would cost its reader time and
     /// its writer nothing.
     #[error("empty frame of kind {kind}")]

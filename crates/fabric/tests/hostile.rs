@@ -152,9 +152,9 @@ fn fragments_without_end_meet_the_limit() {
 #[test]
 fn crumbs_are_no_fragments() {
     let mut receiver = MessageReceiver::new(Feeding::receiver(Kind::More, 100), 1000);
-    let violation = Err(Violation::FrameLength {
+    let violation = Err(Violation::FragmentLength {
         found: 100,
-        max: frame_bytes_max(RING_BYTES) as u64,
+        needed: frame_bytes_max(RING_BYTES) as u64,
     });
     assert_eq!(receiver.next_message(), violation);
 }

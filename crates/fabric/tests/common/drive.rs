@@ -56,15 +56,17 @@ pub struct Tally {
     /// Messages or pieces of a stream received, or calls of a sender that went well.
     pub accepted: u64,
     /// Violations, in the order of [`Tally::KINDS`].
-    pub violations: [u64; 7],
+    pub violations: [u64; 9],
 }
 
 impl Tally {
     /// The violations that can be found here, by the beginning of their names.
-    pub const KINDS: [&str; 7] = [
+    pub const KINDS: [&str; 9] = [
         "FrameKind",
         "FramePosition",
         "FrameLength",
+        "FragmentLength",
+        "SkipLength",
         "Credit",
         "PackedLength",
         "MessageLength",
