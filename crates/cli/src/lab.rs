@@ -5,7 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use barewire_tables::{Change, Expected, ExpectedError, Report, ReproduceError, Run, reproduce};
+use barewire_tables::{
+    Change, Expected, ExpectedError, Over, Report, ReproduceError, Run, SweepError, reproduce,
+    sweep,
+};
 use barewire_testbed::{System, systems};
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -22,6 +25,9 @@ pub enum LabCommand {
     /// Run systems and set what they give beside what was published
     #[command(long_about = LONG, after_help = AFTER)]
     Reproduce(Box<ReproduceArgs>),
+    /// Run a system as one of its parameters takes several values
+    #[command(after_help = AFTER_SWEEP)]
+    Sweep(SweepArgs),
 }
 
 /// Show the parameters of a system, each with its source
@@ -48,6 +54,32 @@ Examples:
   barewire lab reproduce                                  every system
   barewire lab reproduce cbn --html cbn.html              one, as a page to look at
   barewire lab reproduce cbn --set KEY=VALUE --seed 7     with a parameter of your own";
+
+const AFTER_SWEEP: &str = "\
+Example, the Cambridge Backbone at other line rates:
+  barewire lab sweep cbn --over 'ring.line_rate=512 Mbit/s,1000 Mbit/s,1500 Mbit/s' --only table-1";
+
+/// Run a system as one of its parameters takes several values
+#[derive(Clone, Debug, Args)]
+pub struct SweepArgs {
+    /// The system; `barewire lab list` names them
+    pub system: String,
+    /// The parameter and its values, with their units; keys are as for `--set`
+    #[arg(long, value_name = "KEY=VALUE,VALUE,...")]
+    pub over: Over,
+    /// Replace another parameter
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<Change>,
+    /// Only the quantities whose table, row or name contains this
+    #[arg(long, value_name = "TEXT")]
+    pub only: Option<String>,
+    /// The seed of everything random
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Write the values as a table of comma-separated values
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+}
 
 /// Run systems and set what they give beside what was published
 #[derive(Clone, Debug, Args)]
@@ -95,6 +127,9 @@ pub enum LabError {
         /// Why.
         source: ReproduceError,
     },
+    /// A sweep that cannot be run.
+    #[error(transparent)]
+    Sweep(#[from] SweepError),
     /// A system whose published values cannot be used.
     #[error(transparent)]
     Expected(#[from] ExpectedError),
@@ -122,6 +157,7 @@ pub fn run(command: &LabCommand) -> Result<()> {
         LabCommand::List => list(),
         LabCommand::Show(args) => Ok(print(system(&args.system)?.parameters())?),
         LabCommand::Reproduce(args) => reproduce_all(args),
+        LabCommand::Sweep(args) => sweep_over(args),
     }
 }
 
@@ -180,6 +216,18 @@ fn reproduce_all(args: &ReproduceArgs) -> Result<()> {
             Err(LabError::Disagrees(failures, values))
         }
     }
+}
+
+fn sweep_over(args: &SweepArgs) -> Result<()> {
+    let system = system(&args.system)?;
+    let mut swept = sweep(system, args.over.clone(), &args.set, args.seed)?;
+    if let Some(text) = &args.only {
+        swept.keep(text);
+    }
+    if let Some(path) = &args.csv {
+        write(path, Ok(swept.to_csv()))?;
+    }
+    Ok(print(&swept.to_text())?)
 }
 
 fn run_each(wanted: &[&'static dyn System], args: &ReproduceArgs) -> Result<Vec<Run>> {

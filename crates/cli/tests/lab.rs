@@ -193,3 +193,51 @@ fn the_same_seed_gives_the_same_values() {
     assert!(first.contains("penn: "), "{first}");
     assert_eq!(first, run());
 }
+
+#[test]
+fn every_published_value_is_reproduced() {
+    let output = lab(&["reproduce", "all"]);
+    let report = text(&output.stdout);
+    assert!(
+        output.status.success(),
+        "{}\n{report}",
+        text(&output.stderr)
+    );
+    for system in systems() {
+        let sentence = report.lines().find(|line| {
+            line.starts_with(&format!("{}: ", system.name()))
+                && line.contains("outside 0, missing 0")
+        });
+        assert!(sentence.is_some(), "{} is missing: {report}", system.name());
+    }
+}
+
+#[test]
+fn a_sweep_has_a_column_for_each_value() {
+    let folder = Folder::new("sweep");
+    let csv = folder.path("s.csv");
+    let over = "ring.line_rate=512 Mbit/s,1000 Mbit/s";
+    let output = lab(&[
+        "sweep",
+        "cbn",
+        "--over",
+        over,
+        "--only",
+        "table-1, 250 cells",
+        "--csv",
+        &csv,
+    ]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let shown = text(&output.stdout);
+    assert!(shown.starts_with("ring.line_rate of cbn"), "{shown}");
+    assert_eq!(shown.lines().count(), 2, "{shown}");
+    let rates: Vec<f64> = folder
+        .read("s.csv")
+        .lines()
+        .skip(1)
+        .map(|line| line.rsplit(',').next().unwrap().parse().unwrap())
+        .collect();
+    assert!(rates.len() == 2 && rates[1] > rates[0], "{rates:?}");
+    let message = refusal(&["sweep", "cbn", "--over", "ring.line_rate=512 Mbit/s,fast"]);
+    assert!(message.contains("ring.line_rate=fast"), "{message}");
+}

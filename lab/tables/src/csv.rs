@@ -27,7 +27,7 @@ pub(crate) fn csv<'a>(lines: impl Iterator<Item = &'a Line>) -> String {
     text
 }
 
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {

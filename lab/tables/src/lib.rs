@@ -4,7 +4,7 @@
 //! `expected/SYSTEM.toml` holds what was published, with tolerance and source
 //! ([`Expected`]). [`reproduce`] runs a system of `barewire-testbed` and joins what it
 //! found with those rows; a [`Report`] of such runs is written as text, CSV, JSON or one
-//! page of HTML. A report has no date and no duration in it: the same parameters and
+//! page of HTML. [`sweep`] runs a system as one parameter takes several values. A report has no date and no duration in it: the same parameters and
 //! seed give the same bytes.
 #![forbid(unsafe_code)]
 
@@ -17,8 +17,10 @@ mod plot;
 mod report;
 #[cfg(test)]
 mod sample;
+mod sweep;
 mod text;
 
 pub use expected::{Expected, ExpectedError, Kind, Row};
 pub use join::{Line, Verdict, join};
 pub use report::{Change, Report, ReproduceError, Run, Tally, reproduce};
+pub use sweep::{Over, Sweep, SweepError, sweep};
