@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use barewire_tables::{
-    Change, Expected, ExpectedError, Over, Report, ReproduceError, Run, SweepError, reproduce,
-    sweep,
+    Change, Expected, ExpectedError, Over, Report, ReproduceError, Run, SweepError, put, reproduce,
+    study_text, sweep,
 };
 use barewire_testbed::{System, systems};
 use clap::{Args, Subcommand};
@@ -28,6 +28,8 @@ pub enum LabCommand {
     /// Run a system as one of its parameters takes several values
     #[command(after_help = AFTER_SWEEP)]
     Sweep(SweepArgs),
+    /// Put a question that the paper left open to the model
+    Study(StudyArgs),
 }
 
 /// Show the parameters of a system, each with its source
@@ -54,6 +56,22 @@ Examples:
   barewire lab reproduce                                  every system
   barewire lab reproduce cbn --html cbn.html              one, as a page to look at
   barewire lab reproduce cbn --set KEY=VALUE --seed 7     with a parameter of your own";
+
+/// Put a question that the paper left open to the model
+#[derive(Clone, Debug, Args)]
+pub struct StudyArgs {
+    /// The system; without it, all studies are listed
+    pub system: Option<String>,
+    /// The study; without it, those of the system are listed
+    #[arg(requires = "system")]
+    pub study: Option<String>,
+    /// Replace a parameter
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<Change>,
+    /// The seed of everything random
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
 
 const AFTER_SWEEP: &str = "\
 Example, the Cambridge Backbone at other line rates:
@@ -116,6 +134,16 @@ pub enum LabError {
         /// What there is.
         known: String,
     },
+    /// No such study.
+    #[error("{system} has no study `{name}`; expected one of: {known}")]
+    UnknownStudy {
+        /// The system.
+        system: &'static str,
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
     /// Parameters belong to one system.
     #[error("--set changes the parameters of one system: name it")]
     SetOfMany,
@@ -158,6 +186,7 @@ pub fn run(command: &LabCommand) -> Result<()> {
         LabCommand::Show(args) => Ok(print(system(&args.system)?.parameters())?),
         LabCommand::Reproduce(args) => reproduce_all(args),
         LabCommand::Sweep(args) => sweep_over(args),
+        LabCommand::Study(args) => study(args),
     }
 }
 
@@ -216,6 +245,41 @@ fn reproduce_all(args: &ReproduceArgs) -> Result<()> {
             Err(LabError::Disagrees(failures, values))
         }
     }
+}
+
+fn study(args: &StudyArgs) -> Result<()> {
+    let (Some(name), Some(study)) = (&args.system, &args.study) else {
+        return list_studies(args.system.as_deref());
+    };
+    let system = system(name)?;
+    let mut known = system.studies().iter();
+    let Some(study) = known.find(|known| known.name == study) else {
+        let known: Vec<&str> = system.studies().iter().map(|study| study.name).collect();
+        return Err(LabError::UnknownStudy {
+            system: system.name(),
+            name: study.clone(),
+            known: known.join(", "),
+        });
+    };
+    let findings = put(system, study, &args.set, args.seed).map_err(|source| LabError::Run {
+        system: system.name(),
+        source,
+    })?;
+    let text = format!("{}\n\n{}", study.question, study_text(&findings));
+    Ok(print(&text)?)
+}
+
+fn list_studies(only: Option<&str>) -> Result<()> {
+    let of = only.map(system).transpose()?;
+    let mut lines = vec![["system", "study", "question"].map(str::to_owned).to_vec()];
+    let wanted = |name: &str| of.is_none_or(|of| of.name() == name);
+    for system in systems().iter().filter(|system| wanted(system.name())) {
+        for study in system.studies() {
+            let cells = [system.name(), study.name, study.question];
+            lines.push(cells.map(str::to_owned).to_vec());
+        }
+    }
+    Ok(print(&in_columns(&lines, &[0, 1, 2], ""))?)
 }
 
 fn sweep_over(args: &SweepArgs) -> Result<()> {

@@ -241,3 +241,18 @@ fn a_sweep_has_a_column_for_each_value() {
     let message = refusal(&["sweep", "cbn", "--over", "ring.line_rate=512 Mbit/s,fast"]);
     assert!(message.contains("ring.line_rate=fast"), "{message}");
 }
+
+#[test]
+fn every_study_is_listed_and_runs() {
+    let listed = text(&lab(&["study"]).stdout);
+    for system in systems() {
+        for study in system.studies() {
+            assert!(listed.contains(study.name), "{listed}");
+            let output = lab(&["study", system.name(), study.name]);
+            assert!(output.status.success(), "{}", text(&output.stderr));
+            assert!(text(&output.stdout).starts_with(study.question));
+        }
+    }
+    let message = refusal(&["study", "penn", "nosuch"]);
+    assert!(message.contains("zero-copy"), "{message}");
+}

@@ -17,10 +17,12 @@ mod plot;
 mod report;
 #[cfg(test)]
 mod sample;
+mod study;
 mod sweep;
 mod text;
 
 pub use expected::{Expected, ExpectedError, Kind, Row};
 pub use join::{Line, Verdict, join};
 pub use report::{Change, Report, ReproduceError, Run, Tally, reproduce};
+pub use study::{put, study_text};
 pub use sweep::{Over, Sweep, SweepError, sweep};

@@ -195,7 +195,7 @@ impl SweptLine {
 }
 
 /// Rows in columns: the first two to the left, numbers to the right.
-fn in_columns(grid: &[Vec<String>]) -> String {
+pub(crate) fn in_columns(grid: &[Vec<String>]) -> String {
     let columns = grid.first().map_or(0, Vec::len);
     let width = |column: usize| {
         let cells = grid.iter().map(|row| row[column].chars().count());

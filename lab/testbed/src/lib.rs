@@ -38,6 +38,18 @@ pub enum SystemError {
     Contradiction(String),
 }
 
+/// A question that a paper left open, put to its model.
+#[derive(Clone, Copy)]
+pub struct Study {
+    /// Its short name: `zero-copy`.
+    pub name: &'static str,
+    /// What is asked.
+    pub question: &'static str,
+    /// Answers it, with parameters and a seed as [`System::run`] takes them. The rows of
+    /// a table are the points of the study.
+    pub run: fn(&str, u64) -> Result<Vec<Finding>, SystemError>,
+}
+
 /// A published system.
 pub trait System: Sync {
     /// Its short name: `cbn`.
@@ -53,6 +65,11 @@ pub trait System: Sync {
     ///
     /// Parameters that cannot be used.
     fn run(&self, parameters: &str, seed: u64) -> Result<Vec<Finding>, SystemError>;
+
+    /// The open questions that its model answers.
+    fn studies(&self) -> &'static [Study] {
+        &[]
+    }
 }
 
 /// Every system there is.

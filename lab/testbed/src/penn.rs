@@ -42,7 +42,7 @@ const FLOOD_CELLS: u64 = 1_000;
 /// The Penn ATM host interface.
 pub struct System;
 
-impl super::System for System {
+impl crate::System for System {
     fn name(&self) -> &'static str {
         "penn"
     }
@@ -54,6 +54,10 @@ impl super::System for System {
     /// Nothing in the paper's experiments is random, so the seed changes nothing.
     fn run(&self, parameters: &str, _seed: u64) -> Result<Vec<Finding>, SystemError> {
         Ok(reproduce(&Parameters::parse(parameters)?).0)
+    }
+
+    fn studies(&self) -> &'static [crate::Study] {
+        &[study::ZERO_COPY]
     }
 }
 

@@ -11,7 +11,20 @@ use barewire_units::Rng;
 use super::parameters::Parameters;
 use super::program::{Fills, Program};
 use super::{rate_mbps, world};
-use crate::{SystemError, replicate};
+use crate::{Finding, Study, SystemError, replicate};
+
+/// The study as the laboratory knows it.
+pub(super) const ZERO_COPY: Study = Study {
+    name: "zero-copy",
+    question: "streaming from the user's pages: what do the three policies give, as a function of how \
+        often the program writes to a block that may still stream?",
+    run: |parameters, seed| {
+        let points = policies(parameters, seed, &FREQUENCIES_PER_CENT)?;
+        Ok(points.iter().flat_map(PolicyPoint::findings).collect())
+    },
+};
+/// How often the program of the study meets its block, per cent.
+const FREQUENCIES_PER_CENT: [u64; 7] = [0, 10, 25, 50, 75, 90, 100];
 
 /// One point of the study.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,6 +39,29 @@ pub struct PolicyPoint {
     pub faults_per_cent: f64,
     /// Blocks that were spoilt while they streamed, of 100 writes.
     pub torn_per_cent: f64,
+}
+
+impl PolicyPoint {
+    fn findings(&self) -> [Finding; 3] {
+        let table = match self.path {
+            Path::Copied => "two buffers",
+            Path::Block => "block",
+            Path::Trust => "trust",
+            Path::FaultOnWrite => "fault-on-write",
+        };
+        let finding = |quantity, unit, value| Finding {
+            table,
+            row: format!("{} % of the fills", self.same_per_cent),
+            quantity,
+            unit,
+            value,
+        };
+        [
+            finding("rate", "Mbit/s", self.rate_mbps),
+            finding("waits", "of 100 writes", self.faults_per_cent),
+            finding("spoilt blocks", "of 100 writes", self.torn_per_cent),
+        ]
+    }
 }
 
 /// Runs each driver at each frequency, in blocks of a buffer's size.
