@@ -55,7 +55,11 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             eprintln!("barewire: {error}");
-            ExitCode::FAILURE
+            // Of `wire`, 1 says that what it looked at is faulty.
+            match error.is::<wire::WireError>() {
+                true => ExitCode::from(2),
+                false => ExitCode::FAILURE,
+            }
         }
     }
 }

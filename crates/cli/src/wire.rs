@@ -21,6 +21,9 @@ use clap::{Args, Subcommand};
 use crate::nodes::LookError;
 
 /// Look at the formats of the classic networks
+///
+/// The exit status is 0 if all is well, 1 if what was looked at is faulty, and 2 if the work
+/// could not be done: a file that can not be read, arguments that make no sense.
 #[derive(Clone, Debug, Args)]
 pub struct WireArgs {
     #[command(subcommand)]
@@ -31,13 +34,17 @@ pub struct WireArgs {
 enum WireCommand {
     /// Show the fields of bytes as a tree, with bit positions, and what is wrong with them
     ///
-    /// The exit status is 1 if anything is wrong.
+    /// The exit status is 1 if anything is wrong with them, and 2 if they could not be read
+    /// or made out.
     Decode(decode::DecodeArgs),
     /// Build a cell, a PDU or a frame with its check codes, as hex and as a capture
+    ///
+    /// The exit status is 2 if it could not be built, or its payload not be read.
     Encode(encode::EncodeArgs),
     /// Count the errors of a capture per circuit
     ///
-    /// The exit status is 1 if there are any.
+    /// The exit status is 1 if there are any, and 2 if the file could not be read or is no
+    /// capture.
     Check(check::CheckArgs),
 }
 
@@ -81,6 +88,9 @@ pub enum WireError {
     /// Numbers that do not go together.
     #[error("{0}")]
     Unfit(String),
+    /// What a format does not take.
+    #[error(transparent)]
+    Format(barewire_wire::Error),
     /// Standard output.
     #[error(transparent)]
     Print(#[from] LookError),

@@ -50,7 +50,7 @@ fn sound(arguments: &[&str]) -> String {
 #[track_caller]
 fn refused(arguments: &[&str]) -> String {
     let output = barewire(arguments);
-    assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}");
     assert_eq!(text(&output.stdout), "", "{arguments:?}");
     text(&output.stderr)
 }

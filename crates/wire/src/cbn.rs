@@ -39,7 +39,7 @@ mod tests;
 
 pub use cell::{Cell, Msdl};
 pub use check::crc12;
-pub use describe::{describe, describe_cell, describe_msdl};
+pub use describe::{describe, describe_cell, describe_cfr, describe_msdl};
 pub use frame::{Frame, FrameRepr, SlotFlags};
 
 /// Bits of a frame, without the pad.

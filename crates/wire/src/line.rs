@@ -27,6 +27,7 @@
 mod bits;
 mod code;
 mod decode;
+mod describe;
 mod elastic;
 mod encode;
 mod receive;
@@ -36,6 +37,7 @@ mod tests;
 pub use bits::Bits;
 pub use code::Symbol;
 pub use decode::{CodeFault, Decoder};
+pub use describe::describe;
 pub use elastic::{Clock, Elastic, Overflow, Underflow};
 pub use encode::Encoder;
 pub use receive::{CODE_ERRORS_MAX, Cause, Event, Receiver, State};

@@ -19,7 +19,6 @@
 //!
 //! H1 H2     | 4 NDF: 0110, new pointer 1001 | 2 SS | 10 pointer 0..782, bits I D I D I D I D I D |
 //! K2        | 5 … | 3: 110 line RDI, 111 AIS |
-//! G1        | 4 path REI, 0..8 | 1 path RDI | 3 … |
 //! ```
 //!
 //! | code | over | stands in |
@@ -30,7 +29,7 @@
 //!
 //! The frame scrambler (1 + x⁶ + x⁷) is [`scrambler`]; it leaves the first 3n bytes alone. The
 //! pointer counts in n bytes from behind H3; how it moves is in [`mod@pointer`], how a receiver finds
-//! frames with [`Framing`].
+//! frames with [`Framing`]; the bytes of the path overhead are in [`PathOverhead`].
 //!
 //! Source: itu-g707 (frames, pointers, BIP, scrambler), itu-i432 (ATM in the SPE).
 
@@ -43,6 +42,7 @@ mod deframer;
 mod describe;
 mod framer;
 mod path;
+mod path_overhead;
 pub mod pointer;
 pub mod scrambler;
 #[cfg(test)]
@@ -53,6 +53,7 @@ pub use deframer::{LOSS_OF_FRAME_FRAMES, LOST_AFTER_FRAMES};
 pub use describe::describe;
 pub use framer::{Framer, POINTER_REST_FRAMES, PointerChange};
 pub use path::PathStats;
+pub use path_overhead::{PATH_OVERHEAD_BYTES, PathOverhead, PathOverheadRepr, path_status};
 use pointer::{Justification, POINTER_VALUES, PointerWord};
 
 const FORMAT: &str = "sonet";

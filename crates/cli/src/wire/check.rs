@@ -3,20 +3,22 @@
 //! Every packet goes down the layers that its link type names: cells through the HEC
 //! receiver and the reassembler, PDUs and frames through their check codes. Errors are
 //! counted under the name of the field at fault, for the circuit that they belong to; what
-//! no circuit can be blamed for belongs to the link.
+//! no circuit can be blamed for belongs to the link. Each interface of the capture has a
+//! receiver, a reassembler and a SONET frame before of its own.
 
 mod cells;
 mod msdl;
 mod tally;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use barewire_wire::aal5::{Pdu, PduRepr};
 use barewire_wire::atm::{HEADER_BYTES, HeaderRepr, Interface, Vc};
 use barewire_wire::capture::{Content, LinkType, Packet, Reader, erf, exported, sunatm};
 use barewire_wire::cbn::{self, FrameRepr, SLOTS};
 use barewire_wire::jetstream::{self, AddrType};
-use barewire_wire::{Error, checksum, llc, msnl};
+use barewire_wire::llc::EtherType;
+use barewire_wire::{Error, atmarp, llc, msnl, sonet};
 use clap::Args;
 
 use self::cells::Cells;
@@ -24,7 +26,7 @@ use self::msdl::Blocks;
 use self::tally::{Circuit, Tally};
 use super::content::WORD_BYTES;
 use super::encode::vc;
-use super::kind::{Kind, ipv4_header_bytes};
+use super::kind::{Kind, check_ip, check_ipv4};
 use super::show::Tree;
 use super::{Result, Verdict, WireError, input, store};
 use crate::nodes::print;
@@ -52,37 +54,94 @@ pub fn run(args: &CheckArgs) -> Result<Verdict> {
     if !input::is_capture(&file) {
         return Err(WireError::NoCapture(args.file.clone()));
     }
-    let mut check = Check {
-        tally: Tally::default(),
-        cells: Cells::new(args.aal34.iter().copied().collect::<BTreeSet<_>>()),
-        blocks: Blocks::default(),
-        frame_before: Vec::new(),
-    };
+    let tally = &mut Tally::default();
+    let aal34: BTreeSet<Vc> = args.aal34.iter().copied().collect();
+    let mut ports = BTreeMap::new();
     for packet in Reader::new(&file) {
         match packet {
-            Ok(packet) => check.packet(&packet),
-            Err(error) => check.tally.fault(Circuit::Link, "file", &error),
+            Ok(packet) => {
+                let new = || Port::new(aal34.clone());
+                let port = ports.entry(port_of(&packet)).or_insert_with(new);
+                Check { tally, port }.packet(&packet);
+            }
+            Err(error) => tally.fault(Circuit::Link, "file", &error),
         }
     }
-    check.cells.finish(&mut check.tally);
-    check.blocks.finish(&mut check.tally);
+    for port in ports.values_mut() {
+        port.cells.finish(tally);
+        port.blocks.finish(tally);
+    }
     let text = match args.json {
-        true => format!("{:#}\n", check.tally.json()),
-        false => check.tally.text(args.all),
+        true => format!("{:#}\n", tally.json()),
+        false => tally.text(args.all),
     };
     print(&text)?;
-    Ok(Verdict::of(check.tally.error_count()))
+    Ok(Verdict::of(tally.error_count()))
 }
 
-struct Check {
-    tally: Tally,
+/// What is known of an interface from its packets so far.
+struct Port {
     cells: Cells,
     blocks: Blocks,
-    /// The last SONET frame.
+    /// The last SONET frame, if it was a whole one.
     frame_before: Vec<u8>,
 }
 
-impl Check {
+impl Port {
+    fn new(aal34: BTreeSet<Vc>) -> Self {
+        Self {
+            cells: Cells::new(aal34),
+            blocks: Blocks::default(),
+            frame_before: Vec::new(),
+        }
+    }
+}
+
+/// The interface of a packet: that of the capture, and that of its record.
+fn port_of(packet: &Packet<'_>) -> (u32, u8) {
+    let record = match packet.link_type {
+        LinkType::ERF => erf::Record::new_checked(packet.data).ok(),
+        _ => None,
+    };
+    let within = record.map_or(0, |record| record.interface());
+    (packet.interface, within)
+}
+
+/// The circuit that the pseudo-header of a packet names, whatever else is wrong with it.
+fn circuit_of(packet: &Packet<'_>) -> Circuit {
+    let vc = match packet.link_type {
+        LinkType::SUNATM => sunatm_vc(packet.data),
+        LinkType::ERF => erf_vc(packet.data),
+        _ => None,
+    };
+    vc.map_or(Circuit::Link, Circuit::Atm)
+}
+
+fn sunatm_vc(data: &[u8]) -> Option<Vc> {
+    let header = sunatm::Header::new_checked(data).ok()?;
+    Some(Vc {
+        vpi: header.vpi().into(),
+        vci: header.vci(),
+    })
+}
+
+fn erf_vc(data: &[u8]) -> Option<Vc> {
+    let record = erf::Record::new_checked(data).ok()?;
+    if !matches!(record.kind(), erf::Kind::Cell | erf::Kind::Aal5) {
+        return None;
+    }
+    let payload = data.get(record.payload_range())?;
+    let word = payload.first_chunk::<WORD_BYTES>()?;
+    Some(HeaderRepr::from_word(u32::from_be_bytes(*word), Interface::Uni).vc)
+}
+
+/// One packet and what it is looked at with.
+struct Check<'a> {
+    tally: &'a mut Tally,
+    port: &'a mut Port,
+}
+
+impl Check<'_> {
     fn packet(&mut self, packet: &Packet<'_>) {
         self.tally.next_packet();
         if packet.is_cut() {
@@ -91,12 +150,12 @@ impl Check {
                 packet.data.len(),
                 packet.original_bytes
             );
-            self.tally.error(Circuit::Link, "cut", 1, &text);
+            self.tally.error(circuit_of(packet), "cut", 1, &text);
             return;
         }
         let content = match packet.open() {
             Ok(content) => content,
-            Err(error) => return self.tally.fault(Circuit::Link, error.field, &error),
+            Err(error) => return self.tally.fault(circuit_of(packet), error.field, &error),
         };
         let begin = |bytes: &[u8]| packet.offset_bytes + packet.data.len() - bytes.len();
         match content {
@@ -121,8 +180,7 @@ impl Check {
     }
 
     fn llc(&mut self, circuit: Circuit, bytes: &[u8], at: usize) {
-        let parsed = llc::Packet::new_checked(bytes);
-        if let Err(error) = parsed.and_then(|packet| llc::HeaderRepr::parse(&packet)) {
+        if let Err(error) = check_llc(bytes) {
             self.fault(circuit, error, at);
         }
     }
@@ -159,8 +217,9 @@ impl Check {
             erf::Kind::Aal5 => self.pdu(Circuit::Atm(header.vc), rest, at + WORD_BYTES),
             erf::Kind::Cell => {
                 let payload_at = at + WORD_BYTES;
-                self.cells
-                    .bare_cell(header, rest, payload_at, &mut self.tally);
+                self.port
+                    .cells
+                    .bare_cell(header, rest, payload_at, self.tally);
             }
             _ => self
                 .tally
@@ -170,12 +229,12 @@ impl Check {
 
     fn exported(&mut self, dissector: &str, bytes: &[u8], at: usize) {
         match dissector {
-            exported::CELL => self.cells.cell(bytes, at, false, &mut self.tally),
-            exported::AAL34 => self.cells.cell(bytes, at, true, &mut self.tally),
+            exported::CELL => self.port.cells.cell(bytes, at, false, self.tally),
+            exported::AAL34 => self.port.cells.cell(bytes, at, true, self.tally),
             exported::AAL5 => self.headed_pdu(bytes, at),
             exported::MSNL => self.message(bytes, at),
             exported::CBN => self.frame(bytes, at),
-            exported::MSDL => self.blocks.cell(bytes, at, &mut self.tally),
+            exported::MSDL => self.port.blocks.cell(bytes, at, self.tally),
             exported::JETSTREAM => self.jetstream(bytes, at),
             _ => self
                 .tally
@@ -204,17 +263,25 @@ impl Check {
         }
     }
 
-    /// A SONET frame: what its own tree finds wrong. B1 and B2 cover the frame before.
+    /// A SONET frame: what its own tree finds wrong. B1 and B2 cover the frame before, if it
+    /// was a whole one of the same rate.
     fn sonet(&mut self, bytes: &[u8], at: usize) {
         self.tally.count(Circuit::Link, "SONET frames", 1);
-        let both = [&self.frame_before[..], bytes].concat();
+        let is_whole = sonet::Rate::of_frame_bytes(bytes.len()).is_some();
+        let mut both = std::mem::take(&mut self.port.frame_before);
+        if both.len() != bytes.len() {
+            both.clear();
+        }
+        let first_bit = at.saturating_sub(both.len()) * 8;
+        both.extend_from_slice(bytes);
         let mut tree = Tree::default();
-        let first_bit = at.saturating_sub(self.frame_before.len()) * 8;
         Kind::Sonet.describe(&both, first_bit, &mut tree);
         for error in tree.faults().filter(|error| error.first_bit >= at * 8) {
             self.tally.fault(Circuit::Link, error.field, error);
         }
-        bytes.clone_into(&mut self.frame_before);
+        if is_whole {
+            self.port.frame_before = bytes.to_vec();
+        }
     }
 
     fn plain(&mut self, link_type: LinkType, bytes: &[u8], at: usize) {
@@ -225,25 +292,14 @@ impl Check {
             }
             store::RAW_IP => {
                 self.tally.count(Circuit::Link, "IP packets", 1);
-                self.ipv4(bytes, at);
+                if let Err(error) = check_ip(bytes) {
+                    self.fault(Circuit::Link, error, at);
+                }
             }
             _ => self
                 .tally
                 .count(Circuit::Link, "packets not looked into", 1),
         }
-    }
-
-    /// An IP packet: if it is one of IPv4, its header must be whole and its checksum right.
-    fn ipv4(&mut self, bytes: &[u8], at: usize) {
-        let is_ipv4 = bytes.first().is_none_or(|first| first >> 4 == 4);
-        let (what, wrong) = match ipv4_header_bytes(bytes) {
-            Some(length) if checksum::sum(&bytes[..length]).is_valid() => return,
-            Some(_) => ("ip checksum", "the checksum is wrong"),
-            None if is_ipv4 => ("ip header", "it is not whole, or its length is wrong"),
-            None => return,
-        };
-        let text = format!("IPv4 header at byte {at}: {wrong}");
-        self.tally.error(Circuit::Link, what, 1, &text);
     }
 
     /// A frame of the backbone: its cells count only if its CRC is right.
@@ -258,7 +314,7 @@ impl Check {
         }
         for slot in (0..SLOTS).filter(|&slot| frame.full(slot) && !frame.slot_type(slot)) {
             let cell_at = at + 2 + slot * cbn::CELL_BYTES;
-            self.blocks.cell(frame.slot(slot), cell_at, &mut self.tally);
+            self.port.blocks.cell(frame.slot(slot), cell_at, self.tally);
         }
     }
 
@@ -283,4 +339,22 @@ impl Check {
             self.tally.count(circuit, "PDUs", 1);
         }
     }
+}
+
+/// Checks an LLC header, and the header of what it announces if that has a check of its own.
+fn check_llc(bytes: &[u8]) -> std::result::Result<(), Error> {
+    let packet = llc::Packet::new_checked(bytes)?;
+    let header = llc::HeaderRepr::parse(&packet)?;
+    let payload = packet.payload();
+    let checked = match header {
+        llc::HeaderRepr::Routed(EtherType::Ipv4) => check_ipv4(payload),
+        llc::HeaderRepr::Routed(EtherType::Arp) => check_atmarp(payload),
+        _ => Ok(()),
+    };
+    checked.map_err(|error| error.shifted(packet.header_bytes() * 8))
+}
+
+fn check_atmarp(bytes: &[u8]) -> std::result::Result<(), Error> {
+    let packet = atmarp::Packet::new_checked(bytes)?;
+    atmarp::PacketRepr::parse(&packet).map(drop)
 }

@@ -13,7 +13,7 @@ pub use self::atm::vc;
 
 use clap::{Args, Subcommand};
 
-use super::input::parse_hex;
+use super::input::Source;
 use super::kind::Kind;
 use super::show::{Node, Tree, hex};
 use super::store::{self, Store};
@@ -41,6 +41,8 @@ enum What {
     Aal34Cpcs(aal::CpcsArgs),
     /// A frame of the Cambridge Backbone
     Cbn(backbone::FrameArgs),
+    /// The levels that frames of the Cambridge Backbone leave on a line
+    Line(backbone::LineArgs),
     /// A cell of the Cambridge Backbone
     CbnCell(backbone::CellArgs),
     /// The cells of an MSDL block
@@ -62,10 +64,13 @@ enum What {
 /// What all of them take.
 #[derive(Clone, Debug, Args)]
 struct Common {
-    // By its full name, so that clap does not take it for a list of options.
-    /// What it carries
-    #[arg(long = "hex", value_name = "BYTES", value_parser = parse_hex, default_value = "")]
-    payload: std::vec::Vec<u8>,
+    /// What it carries: hex, `@FILE` for a file of hex or of raw bytes, `-` for the same on
+    /// standard input
+    #[arg(long, value_name = "BYTES|@FILE|-", value_parser = Source::parse, default_value = "")]
+    hex: Source,
+    /// The file of --hex is raw bytes, whatever it looks like
+    #[arg(long)]
+    raw: bool,
     /// Flip the last bit of this field, or the bit with this number, after the check codes
     /// were computed; `N:FIELD` in the Nth unit of several
     #[arg(long = "break", value_name = "FIELD")]
@@ -76,11 +81,17 @@ struct Common {
 }
 
 impl Common {
-    /// The payload, if it fits.
-    fn payload(&self, room_bytes: usize, place: &'static str) -> Result<&[u8]> {
-        let have_bytes = self.payload.len();
+    /// The payload, however long.
+    fn any_payload(&self) -> Result<Vec<u8>> {
+        self.hex.read(self.raw)
+    }
+
+    /// The payload, if it fits. Standard input can be read but once.
+    fn payload(&self, room_bytes: usize, place: &'static str) -> Result<Vec<u8>> {
+        let payload = self.any_payload()?;
+        let have_bytes = payload.len();
         if have_bytes <= room_bytes {
-            return Ok(&self.payload);
+            return Ok(payload);
         }
         Err(WireError::TooLong {
             have_bytes,
@@ -113,6 +124,7 @@ pub fn run(args: &EncodeArgs) -> Result<Verdict> {
         What::Aal34(args) => (&args.common, args.encode()?),
         What::Aal34Cpcs(args) => (&args.common, args.encode()?),
         What::Cbn(args) => (&args.common, args.encode()?),
+        What::Line(args) => (&args.common, args.encode()?),
         What::CbnCell(args) => (&args.common, args.encode()?),
         What::Msdl(args) => (&args.common, args.encode()?),
         What::Msnl(args) => (&args.common, args.encode()?),

@@ -1,4 +1,5 @@
-//! What is to be looked at: bytes given as hex, in a file of either kind, or a capture.
+//! What is to be looked at or encoded: bytes given as hex, in a file of either kind, or a
+//! capture.
 
 use std::io::Read;
 use std::path::Path;
@@ -40,11 +41,44 @@ pub fn read(argument: &str, is_raw: bool) -> Result<Input> {
     if is_capture(&bytes) {
         return Ok(Input::Capture(bytes));
     }
+    Ok(Input::Bytes(raw_or_hex(argument, bytes)?))
+}
+
+/// What a file holds: the bytes of its hex if it is text, else its own.
+fn raw_or_hex(name: &str, bytes: Vec<u8>) -> Result<Vec<u8>> {
     let Some(text) = text(&bytes) else {
-        return Ok(Input::Bytes(bytes));
+        return Ok(bytes);
     };
-    let parsed = parse_hex(text).map_err(|reason| WireError::Hex(argument.to_owned(), reason))?;
-    Ok(Input::Bytes(parsed))
+    parse_hex(text).map_err(|reason| WireError::Hex(name.to_owned(), reason))
+}
+
+/// Bytes to be encoded: hex, or where more of it stands.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// The bytes themselves.
+    Given(Vec<u8>),
+    /// In the file of this name, or for `-` on standard input.
+    In(String),
+}
+
+impl Source {
+    /// Hex, `-`, or `@` and the name of a file.
+    pub fn parse(argument: &str) -> std::result::Result<Self, String> {
+        match argument.strip_prefix('@') {
+            Some(name) => Ok(Self::In(name.to_owned())),
+            None if argument == "-" => Ok(Self::In(argument.to_owned())),
+            None => parse_hex(argument).map(Self::Given),
+        }
+    }
+
+    /// The bytes. A file that is text must be hex, unless `is_raw`.
+    pub fn read(&self, is_raw: bool) -> Result<Vec<u8>> {
+        match self {
+            Self::Given(bytes) => Ok(bytes.clone()),
+            Self::In(name) if is_raw => read_file(name),
+            Self::In(name) => raw_or_hex(name, read_file(name)?),
+        }
+    }
 }
 
 /// The bytes as text, if people could have written them: a comment may be in any language.

@@ -1,9 +1,10 @@
 //! The formats by the names that the command line knows them by.
 
+use barewire_wire::llc::{EtherType, VcMux};
 use barewire_wire::tree::{Sink, Value};
-use barewire_wire::{Error, Fault};
+use barewire_wire::{Error, Fault, need};
 use barewire_wire::{
-    aal5, aal34, atm, atmarp, capture, cbn, checksum, jetstream, llc, msnl, sonet,
+    aal5, aal34, atm, atmarp, capture, cbn, checksum, jetstream, line, llc, msnl, sonet,
 };
 use clap::ValueEnum;
 
@@ -28,6 +29,10 @@ pub enum Kind {
     CbnCell,
     /// A cell of the Cambridge Backbone as MSDL reads it
     Msdl,
+    /// A cell of the Cambridge Fast Ring, 34 bytes
+    Cfr,
+    /// Levels of a line of the Cambridge Backbone: 4B5B and NRZI, first level in the top bit
+    Line,
     /// An MSNL signalling message, 32 bytes
     Msnl,
     /// A Jetstream frame
@@ -36,6 +41,12 @@ pub enum Kind {
     Sonet,
     /// LLC/SNAP and what it carries (RFC 2684)
     Llc,
+    /// An IP packet on a circuit of its own, without LLC (RFC 2684)
+    MuxIp,
+    /// An Ethernet frame without check sequence on a circuit of its own
+    MuxEth,
+    /// An Ethernet frame with check sequence on a circuit of its own
+    MuxEthFcs,
     /// ATMARP and InATMARP (RFC 2225)
     Atmarp,
     /// The Internet checksum of bytes; of an IPv4 header, checked
@@ -57,10 +68,15 @@ impl Kind {
             Self::Cbn => cbn::describe,
             Self::CbnCell => cbn::describe_cell,
             Self::Msdl => cbn::describe_msdl,
+            Self::Cfr => cbn::describe_cfr,
+            Self::Line => line::describe,
             Self::Msnl => msnl::describe,
             Self::Sonet => sonet::describe,
             Self::Jetstream => jetstream::describe,
             Self::Llc => llc::describe,
+            Self::MuxIp => describe_mux_ip,
+            Self::MuxEth => describe_mux_eth,
+            Self::MuxEthFcs => describe_mux_eth_fcs,
             Self::Atmarp => atmarp::describe,
             Self::IpChecksum => describe_checksum,
             Self::Capture => capture::describe,
@@ -69,7 +85,27 @@ impl Kind {
     }
 }
 
+fn describe_mux_ip(bytes: &[u8], first_bit: usize, sink: &mut dyn Sink) {
+    let mux = VcMux::Routed(EtherType::Ipv4);
+    llc::describe_vc_mux(mux, bytes, first_bit, sink);
+    if let Err(error) = check_ip(bytes) {
+        sink.wrong(error.shifted(first_bit));
+    }
+}
+
+fn describe_mux_eth(bytes: &[u8], first_bit: usize, sink: &mut dyn Sink) {
+    let mux = VcMux::BridgedEthernet { fcs: false };
+    llc::describe_vc_mux(mux, bytes, first_bit, sink);
+}
+
+fn describe_mux_eth_fcs(bytes: &[u8], first_bit: usize, sink: &mut dyn Sink) {
+    let mux = VcMux::BridgedEthernet { fcs: true };
+    llc::describe_vc_mux(mux, bytes, first_bit, sink);
+}
+
 const FORMAT: &str = "ip-checksum";
+/// Bytes of an IPv4 header without options.
+const IPV4_HEADER_BYTES: usize = 20;
 /// Where the checksum of an IPv4 header stands.
 pub const CHECKSUM_BYTE: usize = 10;
 
@@ -77,8 +113,43 @@ pub const CHECKSUM_BYTE: usize = 10;
 pub fn ipv4_header_bytes(bytes: &[u8]) -> Option<usize> {
     let first = *bytes.first()?;
     let header_bytes = usize::from(first & 0x0f) * 4;
-    let fits = first >> 4 == 4 && (20..=bytes.len()).contains(&header_bytes);
+    let fits = first >> 4 == 4 && (IPV4_HEADER_BYTES..=bytes.len()).contains(&header_bytes);
     fits.then_some(header_bytes)
+}
+
+/// Checks an IP packet of either version. Of IPv6 there is no check code to look at.
+pub fn check_ip(packet: &[u8]) -> Result<(), Error> {
+    match packet.first() {
+        Some(first) if first >> 4 == 6 => Ok(()),
+        _ => check_ipv4(packet),
+    }
+}
+
+/// Checks an IPv4 packet: its header must be whole and its checksum right.
+pub fn check_ipv4(packet: &[u8]) -> Result<(), Error> {
+    const FORMAT: &str = "ipv4";
+    let Some(&first) = packet.first() else {
+        return need(FORMAT, "ip header", packet, IPV4_HEADER_BYTES);
+    };
+    let header_bytes = usize::from(first & 0x0f) * 4;
+    if first >> 4 != 4 || header_bytes < IPV4_HEADER_BYTES {
+        let allowed = "version 4 and a length of 5 to 15 words";
+        let found = first.into();
+        let fault = Fault::Value { found, allowed };
+        return Err(Error::new(FORMAT, "ip header", 0..8, fault));
+    }
+    need(FORMAT, "ip header", packet, header_bytes)?;
+    let header = &packet[..header_bytes];
+    if checksum::sum(header).is_valid() {
+        return Ok(());
+    }
+    let found = u16::from_be_bytes([header[CHECKSUM_BYTE], header[CHECKSUM_BYTE + 1]]);
+    let fault = Fault::Check {
+        computed: expected_checksum(header).into(),
+        found: found.into(),
+    };
+    let bits = CHECKSUM_BYTE * 8..CHECKSUM_BYTE * 8 + 16;
+    Err(Error::new(FORMAT, "ip checksum", bits, fault))
 }
 
 /// Shows the sum of `bytes`, or of the IPv4 header that they begin with; its checksum field

@@ -104,7 +104,12 @@ const CAPTURES: [(&[&str], &str, &str, &str); 14] = [
         "link",
         "complement",
     ),
-    (&["llc", "--hex", "45"], "dsap", "link", "dsap"),
+    (
+        &["llc", "--ethertype", "0x86dd", "--hex", "60"],
+        "dsap",
+        "link",
+        "dsap",
+    ),
 ];
 
 #[test]
@@ -155,13 +160,146 @@ fn with_packet(name: &str, link_type: LinkType, packet: &[u8]) -> Scratch {
     Scratch::with(name, buffer.written())
 }
 
+/// An IPv4 header with its checksum.
+fn ip_header() -> Vec<u8> {
+    vec![
+        0x45, 0, 0, 0x30, 0x44, 0x22, 0x40, 0, 0x80, 6, 0x44, 0x2e, 0x8c, 0x7c, 0x19, 0xac, 0xae,
+        0x24, 0x1e, 0x2b,
+    ]
+}
+
+/// A SunATM packet of circuit 3/100: LLC/SNAP with this `EtherType`, and what it carries.
+fn sun_llc(ethertype: u16, payload: &[u8]) -> Vec<u8> {
+    let [high, low] = ethertype.to_be_bytes();
+    let header = [0x02, 3, 0, 100, 0xaa, 0xaa, 3, 0, 0, 0, high, low];
+    [&header[..], payload].concat()
+}
+
+#[test]
+fn what_llc_announces_is_checked_too() {
+    let mut header = ip_header();
+    header[8] ^= 1;
+    let arp = encoded(&["atmarp", "--sender-ip", "10.0.0.1"]);
+    let mut arp: Vec<u8> = (0..arp.trim().len() / 2)
+        .map(|at| u8::from_str_radix(&arp[at * 2..at * 2 + 2], 16).unwrap())
+        .collect();
+    let capture = with_packet("arp", LinkType::SUNATM, &sun_llc(0x0806, &arp));
+    assert_errors(&capture, &[], &[]);
+    arp[1] ^= 1;
+    for (ethertype, payload, name) in [
+        (0x0800, &header[..], "ip checksum"),
+        (0x0800, &header[..19], "ip header"),
+        (0x0800, &[0x60; 40], "ip header"),
+        (0x0806, &arp, "hrd"),
+    ] {
+        let packet = sun_llc(ethertype, payload);
+        let capture = with_packet("llc-content", LinkType::SUNATM, &packet);
+        assert_errors(&capture, &[], &[("VC 3/100", name, 1)]);
+        let capture = with_packet("llc-content", LinkType::ATM_RFC1483, &packet[4..]);
+        assert_errors(&capture, &[], &[("link", name, 1)]);
+    }
+}
+
+/// A capture whose packets are cut after `snap_bytes`.
+fn cut_off(name: &str, link_type: LinkType, packet: &[u8], snap_bytes: u32) -> Scratch {
+    let mut room = vec![0; packet.len() + 1024];
+    let mut buffer = Buffer::new(&mut room);
+    let mut written = Pcapng::new(&mut buffer, ByteOrder::Little).unwrap();
+    let port = written.interface(link_type, snap_bytes, "").unwrap();
+    written.packet(port, 0, &[packet], "").unwrap();
+    Scratch::with(name, buffer.written())
+}
+
+#[test]
+fn a_cut_packet_belongs_to_the_circuit_that_its_pseudo_header_names() {
+    let sun = sun_llc(0x0800, &ip_header());
+    let capture = cut_off("cut-sun", LinkType::SUNATM, &sun, 20);
+    assert_errors(&capture, &[], &[("VC 3/100", "cut", 1)]);
+    let erf = erf_cell(&[0x5a; 48]);
+    let capture = cut_off("cut-erf", LinkType::ERF, &erf, 30);
+    assert_errors(&capture, &[], &[("VC 0/42", "cut", 1)]);
+    let capture = cut_off("cut-early", LinkType::ERF, &erf, 18);
+    assert_errors(&capture, &[], &[("link", "cut", 1)]);
+}
+
+#[test]
+fn a_cell_of_a_wrong_length_belongs_to_its_circuit() {
+    let whole = captured("length", &["atm", "--vc", "1/50", "--pt", "1"]);
+    let file = std::fs::read(whole.path()).unwrap();
+    let packet = Reader::new(&file).next().unwrap().unwrap();
+    let short = &packet.data[..packet.data.len() - 1];
+    let capture = with_packet("short", packet.link_type, short);
+    assert_errors(&capture, &[], &[("VC 1/50", "short cell", 1)]);
+}
+
+/// Packets of captures in turn, those of each on an interface of its own.
+fn in_turn(name: &str, captures: [&Scratch; 2]) -> Scratch {
+    let files = captures.map(|capture| std::fs::read(capture.path()).unwrap());
+    let packets = |file| Reader::new(file).map(Result::unwrap).collect::<Vec<_>>();
+    let [first, second] = [packets(&files[0]), packets(&files[1])];
+    assert_eq!(first.len(), second.len());
+    let mut room = vec![0; files[0].len() + files[1].len() + 1024];
+    let mut buffer = Buffer::new(&mut room);
+    let mut written = Pcapng::new(&mut buffer, ByteOrder::Little).unwrap();
+    let ports = [&first, &second].map(|of| written.interface(of[0].link_type, 0, "").unwrap());
+    for pair in first.iter().zip(&second) {
+        written.packet(ports[0], 0, &[pair.0.data], "").unwrap();
+        written.packet(ports[1], 0, &[pair.1.data], "").unwrap();
+    }
+    Scratch::with(name, buffer.written())
+}
+
+#[test]
+fn interfaces_do_not_mix() {
+    let cells = |text: &str| captured(text, &["aal5", "--cells", "--hex", &numbered(400)]);
+    let both = in_turn("cells-in-turn", [&cells("one"), &cells("other")]);
+    assert_errors(&both, &[], &[]);
+    let cell = encoded(&["atm", "--hex", "01"]);
+    let sonet =
+        |text: &str, cells: &str| captured(text, &["sonet", "--frames", "3", "--hex", cells]);
+    let both = in_turn(
+        "frames-in-turn",
+        [&sonet("idle", ""), &sonet("cells", &cell)],
+    );
+    assert_errors(&both, &[], &[]);
+    let msdl = |text: &str| captured(text, &["msdl", "--hex", &numbered(400)]);
+    let both = in_turn("blocks-in-turn", [&msdl("one-block"), &msdl("other-block")]);
+    assert_errors(&both, &[], &[]);
+}
+
+/// A record with a whole SONET frame or what is left of one.
+fn erf_frame(frame: &[u8]) -> Vec<u8> {
+    let payload_bytes = frame.len() as u16;
+    let record = erf::RecordRepr {
+        time_ns: 0,
+        kind: erf::Kind::RawLink,
+        interface: 0,
+        payload_bytes,
+        wire_bytes: payload_bytes,
+    };
+    [&record.to_bytes()[..], frame].concat()
+}
+
+#[test]
+fn a_frame_of_a_wrong_length_is_no_frame_before() {
+    let whole = captured("frames", &["sonet", "--frames", "3"]);
+    let file = std::fs::read(whole.path()).unwrap();
+    let mut room = vec![0; file.len() + 1024];
+    let mut buffer = Buffer::new(&mut room);
+    let mut written = Pcapng::new(&mut buffer, ByteOrder::Little).unwrap();
+    let port = written.interface(LinkType::ERF, 0, "").unwrap();
+    for (number, packet) in Reader::new(&file).map(Result::unwrap).enumerate() {
+        let frame = &packet.data[erf::HEADER_BYTES..];
+        let frame = if number == 1 { &frame[..2000] } else { frame };
+        written.packet(port, 0, &[&erf_frame(frame)], "").unwrap();
+    }
+    let capture = Scratch::with("short-frame", buffer.written());
+    assert_errors(&capture, &[], &[("link", "frame", 1)]);
+}
+
 #[test]
 fn a_payload_of_sunatm_has_no_trailer_that_could_be_wrong() {
-    let mut packet = [
-        &[0x02, 3, 0, 100, 0xaa, 0xaa, 3, 0, 0, 0, 8, 0],
-        &[1; 20][..],
-    ]
-    .concat();
+    let mut packet = sun_llc(0x0800, &ip_header());
     let capture = with_packet("sun", LinkType::SUNATM, &packet);
     assert_errors(&capture, &[], &[]);
     sound(&["decode", capture.path()]);
@@ -177,6 +315,7 @@ fn an_ipv4_header_must_be_whole() {
         (&[0x41; 40], &[("link", "ip header", 1)]),
         (&[0x45; 20], &[("link", "ip checksum", 1)]),
         (&[0x60; 40], &[]),
+        (&[0x10; 40], &[("link", "ip header", 1)]),
     ] {
         let capture = with_packet("ip", LinkType(101), packet);
         assert_errors(&capture, &[], errors);

@@ -153,6 +153,11 @@ fn short_and_long_bytes_are_told() {
         "sonet",
         "llc",
         "atmarp",
+        "line",
+        "cfr",
+        "mux-ip",
+        "mux-eth",
+        "mux-eth-fcs",
     ] {
         for hex in ["", "01", "0102030405"] {
             let (is_sound, tree) = decoded(kind, hex);
@@ -239,5 +244,56 @@ fn bad_input_is_refused_with_its_place() {
     ] {
         let output = barewire(&[&["encode"], &wrong[..]].concat());
         assert_eq!(output.status.code(), Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
+fn a_message_has_no_options_of_another() {
+    for (say, option) in [
+        ("reject", "--vci"),
+        ("close", "--channel"),
+        ("accept", "--service"),
+        ("connect", "--reason"),
+        ("probe", "--reason"),
+    ] {
+        let message = refused(&["encode", "msnl", "--say", say, option, "1"]);
+        assert!(
+            message.contains(option) && message.contains(say),
+            "{message}"
+        );
+    }
+    for (say, option) in [
+        ("connect", "--vci=0x50"),
+        ("connect", "--service=2"),
+        ("accept", "--channel=2"),
+        ("reject", "--reason=2"),
+    ] {
+        let hex = encoded(&["msnl", "--say", say, option]);
+        assert!(decoded("msnl", &hex).0, "{say} {option}");
+    }
+}
+
+/// 1 is for what is wrong with the bytes, 2 for what kept us from looking at them.
+#[test]
+fn the_exit_status_tells_faulty_bytes_from_bytes_that_could_not_be_read() {
+    let code = |arguments: &[&str]| barewire(arguments).status.code();
+    let cell = encoded(&["atm"]);
+    let broken = encoded(&["atm", "--break", "hec"]);
+    assert_eq!(code(&["decode", cell.trim(), "--as", "atm"]), Some(0));
+    assert_eq!(code(&["decode", broken.trim(), "--as", "atm"]), Some(1));
+    let directory = std::env::temp_dir();
+    let directory = directory.to_str().unwrap();
+    for unreadable in [
+        &["decode", directory, "--as", "atm"][..],
+        &["decode", "/nowhere/at/all", "--as", "atm"],
+        &["check", directory],
+        &["encode", "atm", "--hex", "@/nowhere/at/all"],
+        &["encode", "atm", "--pcapng", "/nowhere/at/all"],
+    ] {
+        assert_eq!(code(unreadable), Some(2), "{unreadable:?}");
+    }
+    for command in ["decode", "encode", "check"] {
+        let help = text(&barewire(&[command, "--help"]).stdout);
+        assert!(help.contains("exit status") && help.contains('2'), "{help}");
     }
 }

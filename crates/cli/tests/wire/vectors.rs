@@ -269,3 +269,95 @@ fn bytes_come_in_many_ways() {
         "the HEC is not right"
     );
 }
+
+#[test]
+fn a_payload_comes_in_many_ways() {
+    let payload: Vec<u8> = (0..60_000_u32).map(|at| (at * 7 / 8) as u8).collect();
+    let hex: String = payload.iter().map(|byte| format!("{byte:02x}")).collect();
+    let short = encoded(&["aal5", "--hex", &hex[..2000]]);
+    let encode = |arguments: &[&str], input: &[u8]| {
+        let output = barewire_on(&[&["encode", "aal5"], arguments].concat(), input);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let whole = encode(&["--hex", "-"], &payload);
+    assert!(whole.starts_with(&hex[..119_000]));
+    assert_eq!(encode(&["--hex", "-"], hex.as_bytes()), whole);
+    assert_eq!(encode(&["--hex", "-"], &payload[..1000]), short);
+    for bytes in [&payload, hex.as_bytes()] {
+        let file = super::Scratch::with("payload", bytes);
+        let at_file = format!("@{}", file.path());
+        assert_eq!(encode(&["--hex", &at_file], &[]), whole);
+    }
+    // Text is hex, unless it is said to be what it looks like.
+    let as_hex = encode(&["--hex", "-"], b"6162");
+    assert_eq!(as_hex, encoded(&["aal5", "--hex", "6162"]));
+    let as_text = encode(&["--hex", "-", "--raw"], b"6162");
+    assert_eq!(as_text, encoded(&["aal5", "--hex", "36313632"]));
+    let prose = barewire_on(&["encode", "aal5", "--hex", "-"], b"words");
+    assert_eq!(prose.status.code(), Some(2));
+    assert!(text(&prose.stderr).contains("--raw"));
+    let help = sound(&["encode", "aal5", "--help"]);
+    assert!(
+        help.contains("@FILE") && help.contains("standard input"),
+        "{help}"
+    );
+}
+
+#[test]
+fn a_long_stream_of_cells_goes_into_frames() {
+    let cells = encoded(&["aal5", "--cells", "--hex", &numbered(9000)]);
+    let output = barewire_on(&["encode", "sonet", "--hex", "-"], cells.as_bytes());
+    let frames = text(&output.stdout);
+    // 188 cells, 44.15 in a frame.
+    assert_eq!(frames.lines().count(), 5, "{}", text(&output.stderr));
+    assert!(decoded("sonet", &frames).0);
+}
+
+#[test]
+fn a_line_shows_the_frames_on_it() {
+    let frame = encoded(&["cbn", "--hex", "123405a9"]);
+    let twice = frame.repeat(2);
+    let line = encoded(&["line", "--hex", &twice, "--before", "3", "--after", "1"]);
+    // 2 * (3 + 297) + 1 blocks, filled up to 608, of 5 bits.
+    assert_eq!(line.trim().len(), 608 * 5 / 4);
+    let (is_sound, tree) = decoded("line", &line);
+    assert!(is_sound, "{tree:#}");
+    let vcis = super::nodes(&tree)
+        .into_iter()
+        .filter(|node| node["name"] == "VCI" && node["value"] == 0x1234);
+    let places: Vec<u64> = vcis.filter_map(|vci| vci["first_bit"].as_u64()).collect();
+    // Behind three gap symbols, syn and the three blocks of flags.
+    assert_eq!(places, [35, 35 + 1500]);
+    assert_eq!(field(&tree, "gap symbols")["value"], 3);
+    let level = encoded(&["line", "--hex", &frame, "--break", "1000"]);
+    let (is_sound, tree) = decoded("line", &level);
+    assert!(!is_sound, "{tree:#}");
+    for wrong in ["", "00"] {
+        let message = super::refused(&["encode", "line", "--hex", wrong]);
+        assert!(message.contains("149 bytes each"), "{message}");
+    }
+}
+
+#[test]
+fn circuits_for_one_protocol_and_fast_ring_cells_are_shown() {
+    let header = "4500003044224000800600008c7c19acae241e2b";
+    let filled = encoded(&["ip-checksum", "--hex", header]);
+    assert!(decoded("mux-ip", &filled).0);
+    let (_, tree) = decoded("mux-ip", header);
+    assert_eq!(super::faulty(&tree), ["ip checksum"]);
+    assert_eq!(super::faulty(&decoded("mux-ip", "4500").1), ["ip header"]);
+    let ethernet = format!("0000{}0800{}", numbered(12), "00".repeat(50));
+    assert!(decoded("mux-eth", &ethernet).0);
+    let (_, tree) = decoded("mux-eth-fcs", &ethernet);
+    assert_eq!(super::faulty(&tree), ["fcs"]);
+    let (_, tree) = decoded("mux-eth", &ethernet.replacen("0000", "0001", 1));
+    assert_eq!(super::faulty(&tree), ["pad"]);
+    let cell = format!("1234{}", numbered(32));
+    let (is_sound, tree) = decoded("cfr", &cell);
+    assert!(
+        is_sound && field(&tree, "address")["value"] == 0x1234,
+        "{tree:#}"
+    );
+    assert!(!decoded("cfr", &cell[2..]).0);
+}

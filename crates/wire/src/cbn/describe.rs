@@ -1,9 +1,11 @@
-//! Frame and cell as trees of fields. Bit tables in [the parent module](super).
+//! Frame and cell as trees of fields, and the cell of the Fast Ring. Bit tables in [the parent
+//! module](super) and in [`cfr`].
 //!
 //! Source: cbn91, Fig 4 and Fig 5, section on the ring.
 
 use core::ops::Range;
 
+use super::cfr::{self, CfrCell};
 use super::frame::{CRC_BITS, HEADER_BITS, PAD_BITS};
 use super::{BODY_BYTES, CELL_BYTES, Cell, FRAME_BYTES, Frame, SLOTS, SlotFlags};
 use crate::tree::{Sink, Value};
@@ -186,5 +188,25 @@ pub fn describe_msdl(bytes: &[u8], first_bit: usize, sink: &mut dyn Sink) {
         walk.check(msdl.valid_bytes(cell.body()).map(drop));
     }
     walk.length(check_length("msdl", bytes, CELL_BYTES));
+    walk.sink.close();
+}
+
+/// Shows a cell of the Fast Ring.
+pub fn describe_cfr(bytes: &[u8], first_bit: usize, sink: &mut dyn Sink) {
+    let whole: [u8; cfr::CELL_BYTES] = padded(bytes);
+    let cell = CfrCell::new_unchecked(&whole);
+    sink.open("CFR cell", first_bit..first_bit + bytes.len() * 8);
+    let mut walk = Walk {
+        sink,
+        first_bit,
+        have_bits: bytes.len() * 8,
+    };
+    walk.field("address", 0..16, Value::Hex(u64::from(cell.vci())));
+    let data = bytes.get(cfr::ADDRESS_BYTES..).unwrap_or_default();
+    let data = &data[..data.len().min(cfr::DATA_BYTES)];
+    if !data.is_empty() {
+        walk.field("data", 16..16 + data.len() * 8, Value::Bytes(data));
+    }
+    walk.length(check_length("cfr", bytes, cfr::CELL_BYTES));
     walk.sink.close();
 }

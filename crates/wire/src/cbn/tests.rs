@@ -336,3 +336,32 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_fast_ring_cell_is_shown_with_its_length() {
+    let shown =
+        |bytes: &[u8]| crate::atm::tests::Collector::of(|sink| describe_cfr(bytes, 8, sink));
+    let mut bytes = [0x5a; 35];
+    bytes[..2].copy_from_slice(&[0x12, 0x34]);
+    let seen = shown(&bytes[..34]);
+    assert_eq!(seen.errors, []);
+    assert!(
+        seen.lines
+            .iter()
+            .any(|line| line == "8..24 address Hex(4660)")
+    );
+    assert!(
+        seen.lines
+            .iter()
+            .any(|line| line.starts_with("24..280 data "))
+    );
+    let place = |bytes: &[u8]| {
+        let [error] = shown(bytes).errors[..] else {
+            panic!("one error");
+        };
+        (error.field, error.first_bit, error.bit_count)
+    };
+    assert_eq!(place(&bytes), ("end", 280, 8));
+    assert_eq!(place(&bytes[..5]), ("end", 48, 29 * 8));
+    assert_eq!(place(&[]), ("end", 8, 34 * 8));
+}

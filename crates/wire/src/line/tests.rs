@@ -2,6 +2,7 @@
 
 mod elastic;
 mod receive;
+mod shown;
 
 use std::vec;
 use std::vec::Vec;

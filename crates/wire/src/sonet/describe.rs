@@ -2,17 +2,14 @@
 
 use core::ops::Range;
 
-use super::path::C2;
-use super::{A1, B1_ROW, B2_ROW, FORMAT, Frame, J0_NO_TRACE, LABEL_ATM, POINTER_ROW, ROWS, Rate};
-use super::{S1_ROW, STS1S_MAX, check_concatenation, check_framing};
+use super::path_overhead::NAMES;
+use super::{A1, B1_ROW, B2_ROW, FORMAT, Frame, J0_NO_TRACE, POINTER_ROW, PathOverhead, ROWS};
+use super::{PATH_OVERHEAD_BYTES, Rate, S1_ROW, STS1S_MAX, check_concatenation, check_framing};
 use crate::tree::{Sink, Value};
 use crate::{Error, Fault};
 
 /// The largest frame.
 const BUFFER_BYTES: usize = super::STS12C_FRAME_BYTES;
-
-/// Names of the path overhead bytes, row by row.
-const PATH_NAMES: [&str; ROWS] = ["J1", "B3", "C2", "G1", "F2", "H4", "Z3", "Z4", "Z5"];
 
 /// Shows the frames in `bytes`, as on the line, one after another: overhead of
 /// section, line and path. B1 and B2 are checked from the second frame on. The path overhead
@@ -198,22 +195,19 @@ impl Shown<'_> {
         let rate = self.frame.rate;
         self.sink
             .open("path overhead", self.bits(0, 0, rate.frame_bytes()));
-        for (spe_row, name) in PATH_NAMES.into_iter().enumerate() {
-            let at = rate.at_offset(usize::from(pointer) + 87 * spe_row);
-            let byte = self.frame.buffer[at];
-            let bits = self.at + at * 8..self.at + at * 8 + 8;
-            self.sink.field(name, bits.clone(), Value::Hex(byte.into()));
-            self.path_byte(spe_row, byte, bits);
+        let places: [usize; PATH_OVERHEAD_BYTES] =
+            core::array::from_fn(|row| rate.at_offset(usize::from(pointer) + 87 * row));
+        let overhead = PathOverhead::new_unchecked(places.map(|at| self.frame.buffer[at]));
+        for (row, name) in NAMES.into_iter().enumerate() {
+            let bit = self.at + places[row] * 8;
+            let value = Value::Hex(overhead.byte(row).into());
+            self.sink.field(name, bit..bit + 8, value);
+        }
+        if let Err(error) = overhead.check_label() {
+            // Its bits are counted as if the rows stood one behind another.
+            let first_bit = self.at + places[error.first_bit / 8] * 8;
+            self.sink.wrong(Error { first_bit, ..error });
         }
         self.sink.close();
-    }
-
-    fn path_byte(&mut self, spe_row: usize, byte: u8, bits: Range<usize>) {
-        if spe_row == C2 && byte != LABEL_ATM {
-            let found = byte.into();
-            let allowed = "13 (ATM)";
-            let fault = Fault::Value { found, allowed };
-            self.sink.wrong(Error::new(FORMAT, "C2", bits, fault));
-        }
     }
 }

@@ -1,9 +1,10 @@
 //! The framer: cells in, frames out.
 
-use super::path::{B3, B3_ERRORS_MAX, C2, G1, G1_RDI, J1, Part, Position};
+use super::path::{Part, Position};
+use super::path_overhead::{B3_ERRORS_MAX, G1, J1};
 use super::pointer::{Justification, POINTER_NEXT_FRAME, POINTER_VALUES, PointerWord, moved};
-use super::{Frame, J0_NO_TRACE, K2_LINE_RDI, LABEL_ATM, OverheadRepr, POINTER_ROW, ROWS, Rate};
-use super::{Report, STS1S_MAX, bip8};
+use super::{Frame, J0_NO_TRACE, K2_LINE_RDI, OverheadRepr, POINTER_ROW, PathOverheadRepr, ROWS};
+use super::{Rate, Report, STS1S_MAX, bip8, path_status};
 use crate::atm::scrambler::Scrambler;
 use crate::atm::{CELL_BYTES, Cell, IDLE_CELL};
 
@@ -31,9 +32,9 @@ pub struct Framer<const FRAME_BYTES: usize> {
     position: Position,
     b1: u8,
     b2: [u8; STS1S_MAX],
-    /// BIP-8 of the SPE that is being sent, and of the one before.
+    /// Path overhead of the SPE that is being sent, and its BIP-8 so far.
+    path: PathOverheadRepr,
     bip: u8,
-    bip_before: u8,
     /// The cell that is being sent, scrambled.
     cell: [u8; CELL_BYTES],
     sent_bytes: usize,
@@ -62,8 +63,8 @@ impl<const FRAME_BYTES: usize> Framer<FRAME_BYTES> {
             position: Position::at_frame(Self::RATE, POINTER_NEXT_FRAME),
             b1: 0,
             b2: [0; STS1S_MAX],
+            path: PathOverheadRepr::ATM,
             bip: 0,
-            bip_before: 0,
             cell: IDLE_CELL,
             sent_bytes: CELL_BYTES,
             scrambler: Scrambler::new(),
@@ -175,20 +176,14 @@ impl<const FRAME_BYTES: usize> Framer<FRAME_BYTES> {
 
     fn path_overhead(&mut self, row: usize) -> u8 {
         match row {
-            J1 => {
-                self.bip_before = self.bip;
-                self.bip = 0;
-                0
-            }
-            B3 => self.bip_before,
-            C2 => LABEL_ATM,
+            J1 => self.path.b3 = core::mem::take(&mut self.bip),
             G1 => {
                 let errors = take_up_to(&mut self.report.b3_errors, B3_ERRORS_MAX.into());
-                let defect = if self.report.path_defect { G1_RDI } else { 0 };
-                errors << 4 | defect
+                self.path.g1 = path_status(errors, self.report.path_defect);
             }
-            _ => 0,
+            _ => {}
         }
+        self.path.to_bytes()[row]
     }
 
     fn fill_payload(

@@ -4,23 +4,12 @@
 //! where in it an SPE begins. A position in the SPE therefore runs on from frame to frame, and
 //! only a pointer that jumps sets it anew. Sender and receiver step through it alike.
 
+use super::path_overhead::{B3, G1, J1};
 use super::pointer::{self, Action, Justification, POINTER_VALUES};
-use super::{Frame, LABEL_ATM, ROWS, Rate, bip8};
+use super::{Frame, LABEL_ATM, PATH_OVERHEAD_BYTES, PathOverhead, PathOverheadRepr};
+use super::{ROWS, Rate, bip8};
 use crate::atm::delineation::{self, Delineator, Limits, Payloads};
 use crate::atm::{CELL_BYTES, IDLE_CELL};
-
-/// Row of J1: the trace of the path. It is where an SPE begins.
-pub(super) const J1: usize = 0;
-/// Row of B3.
-pub(super) const B3: usize = 1;
-/// Row of C2, the signal label.
-pub(super) const C2: usize = 2;
-/// Row of G1, the status of the other end.
-pub(super) const G1: usize = 3;
-/// The RDI bit of G1.
-pub(super) const G1_RDI: u8 = 0x08;
-/// Most B3 errors that there can be in an SPE.
-pub(super) const B3_ERRORS_MAX: u8 = 8;
 
 /// What a run of bytes of the SPE is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +83,10 @@ pub struct PathStats {
     pub cells: delineation::Stats,
 }
 
+/// A path overhead that says nothing of note.
+const NO_NEWS: PathOverhead<[u8; PATH_OVERHEAD_BYTES]> =
+    PathOverhead::new_unchecked(PathOverheadRepr::ATM.to_bytes());
+
 /// The receiving end of the path.
 #[derive(Clone, Debug)]
 pub(super) struct Receiver {
@@ -103,8 +96,8 @@ pub(super) struct Receiver {
     bip: Option<u8>,
     /// That of the whole SPE before, which B3 must equal.
     bip_before: Option<u8>,
-    label: Option<u8>,
-    far_defect: bool,
+    /// What came last in each row; that of [`NO_NEWS`] before something came.
+    overhead: PathOverhead<[u8; PATH_OVERHEAD_BYTES]>,
     cells: Delineator,
     stats: PathStats,
 }
@@ -116,8 +109,7 @@ impl Receiver {
             position: None,
             bip: None,
             bip_before: None,
-            label: None,
-            far_defect: false,
+            overhead: NO_NEWS,
             cells: Delineator::new(limits, Payloads::Scrambled),
             stats: PathStats::default(),
         }
@@ -138,13 +130,13 @@ impl Receiver {
     }
 
     /// Whether the last G1 reported a defect.
-    pub(super) const fn far_defect(&self) -> bool {
-        self.far_defect
+    pub(super) fn far_defect(&self) -> bool {
+        self.overhead.far_defect()
     }
 
     /// Whether the last C2 was there and did not say ATM.
     pub(super) fn label_mismatch(&self) -> bool {
-        self.label.is_some_and(|label| label != LABEL_ATM)
+        self.overhead.c2() != LABEL_ATM
     }
 
     /// Forgets where the SPE is: frames were lost.
@@ -157,8 +149,7 @@ impl Receiver {
         self.position = None;
         self.bip = None;
         self.bip_before = None;
-        self.label = None;
-        self.far_defect = false;
+        self.overhead = NO_NEWS;
         self.cells.restart();
     }
 
@@ -230,20 +221,14 @@ impl Receiver {
     }
 
     fn receive_overhead(&mut self, row: usize, byte: u8) {
+        self.overhead.set_byte(row, byte);
         match row {
             J1 => self.bip_before = self.bip.replace(0),
             B3 => {
                 let wrong = self.bip_before.map_or(0, |bip| (bip ^ byte).count_ones());
                 self.stats.b3_errors += u64::from(wrong);
             }
-            C2 => self.label = Some(byte),
-            G1 => {
-                self.far_defect = byte & G1_RDI != 0;
-                let reported = byte >> 4;
-                if reported <= B3_ERRORS_MAX {
-                    self.stats.far_b3_errors += u64::from(reported);
-                }
-            }
+            G1 => self.stats.far_b3_errors += u64::from(self.overhead.far_b3_errors()),
             _ => {}
         }
     }

@@ -48,11 +48,11 @@ impl Cells {
     pub fn cell(&mut self, bytes: &[u8], at: usize, is_aal34: bool, tally: &mut Tally) {
         let Some(mut cell) = bytes.first_chunk::<CELL_BYTES>().copied() else {
             let error = Cell::new_checked(bytes).expect_err("it is too short");
-            return tally.fault(Circuit::Link, "short cell", &error.shifted(at * 8));
+            return tally.fault(circuit_of(bytes), "short cell", &error.shifted(at * 8));
         };
         if bytes.len() > CELL_BYTES {
             let text = format!("{} bytes at byte {at}, where a cell has 53", bytes.len());
-            tally.error(Circuit::Link, "long cell", 1, &text);
+            tally.error(circuit_of(bytes), "long cell", 1, &text);
         }
         if let Some(header) = self.header(&mut cell, at, tally) {
             self.follow(header, &cell, at + HEADER_BYTES, is_aal34, tally);
@@ -175,6 +175,13 @@ impl Cells {
         }
         self.drain(tally);
     }
+}
+
+/// The circuit of bytes that begin like a cell, if the HEC vouches for it.
+fn circuit_of(bytes: &[u8]) -> Circuit {
+    let header = bytes.first_chunk::<HEADER_BYTES>();
+    let header = header.and_then(|header| HeaderRepr::from_bytes(header, Interface::Uni).ok());
+    header.map_or(Circuit::Link, |header| Circuit::Atm(header.vc))
 }
 
 /// A message came, or did not.

@@ -40,7 +40,7 @@ impl Aal5Args {
             .common
             .payload(aal5::PAYLOAD_BYTES_MAX, "an AAL5 PDU")?;
         fits(self.vc, Interface::Uni)?;
-        let pdu = pdu(payload, self.uu as u8, self.cpi as u8, self.length);
+        let pdu = pdu(&payload, self.uu as u8, self.cpi as u8, self.length);
         if self.cells {
             let units = cells(self.vc, &pdu);
             let store = Store::Exported(exported::CELL);
@@ -144,7 +144,7 @@ impl SarArgs {
             mid: self.mid as u16,
             payload_bytes: segment.len() as u8,
         };
-        let mut pdu = SarPdu::new_unchecked(sar(repr, segment));
+        let mut pdu = SarPdu::new_unchecked(sar(repr, &segment));
         if let Some(length) = self.li {
             pdu.set_length(length as u8);
             pdu.fill_crc10();
@@ -204,7 +204,7 @@ impl CpcsArgs {
             repr.buffer_allocation = basize as u16;
         }
         let mut pdu = CpcsPdu::new_unchecked(vec![0; repr.buffer_len()]);
-        pdu.body_mut()[..payload.len()].copy_from_slice(payload);
+        pdu.body_mut()[..payload.len()].copy_from_slice(&payload);
         repr.emit(&mut pdu);
         let pdu = pdu.into_inner();
         if !self.cells {

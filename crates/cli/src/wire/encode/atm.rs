@@ -64,7 +64,7 @@ impl CellArgs {
             false => (Kind::Atm, Interface::Uni, Store::Exported(exported::CELL)),
         };
         fits(self.vc, interface)?;
-        let cell = store::cell(header, interface, payload);
+        let cell = store::cell(header, interface, &payload);
         Ok(Encoded::one(kind, cell, store))
     }
 }
@@ -102,7 +102,7 @@ impl OamArgs {
         let room = oam::FUNCTION_SPECIFIC_BYTES;
         let given = self.common.payload(room, "the function-specific field")?;
         let mut function_specific = [oam::UNUSED_BYTE; oam::FUNCTION_SPECIFIC_BYTES];
-        function_specific[..given.len()].copy_from_slice(given);
+        function_specific[..given.len()].copy_from_slice(&given);
         let repr = OamRepr {
             oam_type: OamType::new(self.oam_type as u8),
             function: self.function as u8,

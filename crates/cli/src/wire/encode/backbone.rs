@@ -1,13 +1,15 @@
-//! Encoding frames and cells of the Cambridge Backbone, and MSDL blocks.
+//! Encoding frames and cells of the Cambridge Backbone, its line, and MSDL blocks.
 
 use barewire_wire::capture::exported;
-use barewire_wire::cbn::{BODY_BYTES, CELL_BYTES, Cell, Frame, FrameRepr, Msdl, SLOTS, SlotFlags};
+use barewire_wire::cbn::{BODY_BYTES, CELL_BYTES, Cell, FRAME_BYTES, Frame, FrameRepr, Msdl};
+use barewire_wire::cbn::{SLOTS, SlotFlags};
+use barewire_wire::line::{Encoder, FRAME_BLOCKS};
 use clap::Args;
 
 use super::{Common, Encoded, field};
-use crate::wire::Result;
 use crate::wire::kind::Kind;
 use crate::wire::store::Store;
+use crate::wire::{Result, WireError};
 
 /// Four bits, one for each slot, slot 0 first.
 fn slot_bits(text: &str) -> std::result::Result<[bool; SLOTS], String> {
@@ -68,6 +70,52 @@ impl FrameArgs {
     }
 }
 
+/// Options of `encode line`; `--hex` holds the frames, 149 bytes each.
+#[derive(Clone, Debug, Args)]
+pub struct LineArgs {
+    #[command(flatten)]
+    pub(super) common: Common,
+    /// Gap symbols in front of each frame
+    #[arg(long, value_name = "BLOCKS", value_parser = field::<16>, default_value = "8")]
+    before: u32,
+    /// Gap symbols behind the last frame, at least: the line ends with a whole byte
+    #[arg(long, value_name = "BLOCKS", value_parser = field::<16>, default_value = "8")]
+    after: u32,
+}
+
+impl LineArgs {
+    pub(super) fn encode(&self) -> Result<Encoded> {
+        let frames = self.common.any_payload()?;
+        if frames.is_empty() || frames.len() % FRAME_BYTES != 0 {
+            let text = format!(
+                "{} bytes in --hex; frames have 149 bytes each",
+                frames.len()
+            );
+            return Err(WireError::Unfit(text));
+        }
+        let line = self.levels(&frames).map_err(WireError::Format)?;
+        let store = Store::Nowhere("the levels of a line");
+        Ok(Encoded::one(Kind::Line, line, store))
+    }
+
+    fn levels(&self, frames: &[u8]) -> std::result::Result<Vec<u8>, barewire_wire::Error> {
+        let frames = frames.chunks(FRAME_BYTES);
+        let (before, after) = (self.before as usize, self.after as usize);
+        // Eight blocks are five bytes.
+        let blocks = frames.len() * (before + FRAME_BLOCKS) + after;
+        let blocks_to_byte = blocks.next_multiple_of(8) - blocks;
+        let mut encoder = Encoder::new();
+        let mut line = vec![0; encoder.line_bytes(blocks + blocks_to_byte)];
+        let mut at = 0;
+        for frame in frames {
+            at += encoder.gap(before, &mut line[at..])?;
+            at += encoder.frame(&Frame::new_checked(frame)?, &mut line[at..])?;
+        }
+        encoder.gap(after + blocks_to_byte, &mut line[at..])?;
+        Ok(line)
+    }
+}
+
 /// Options of `encode cbn-cell`.
 #[derive(Clone, Debug, Args)]
 pub struct CellArgs {
@@ -84,7 +132,7 @@ pub struct CellArgs {
 impl CellArgs {
     pub(super) fn encode(&self) -> Result<Encoded> {
         let body = self.common.payload(BODY_BYTES, "a cell of the backbone")?;
-        let cell = cell(self.vci << 16 | self.sar, body);
+        let cell = cell(self.vci << 16 | self.sar, &body);
         Ok(Encoded::one(
             Kind::CbnCell,
             cell,

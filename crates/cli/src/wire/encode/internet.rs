@@ -27,7 +27,7 @@ pub struct ChecksumArgs {
 
 impl ChecksumArgs {
     pub(super) fn encode(&self) -> Result<Encoded> {
-        let mut bytes = self.common.payload.clone();
+        let mut bytes = self.common.any_payload()?;
         let Some(header_bytes) = ipv4_header_bytes(&bytes) else {
             return append_checksum(bytes);
         };
@@ -75,9 +75,7 @@ impl LlcArgs {
     pub(super) fn encode(&self) -> Result<Encoded> {
         let header = match (self.bridged, self.iso) {
             (true, _) => llc::HeaderRepr::BridgedEthernet { fcs: false },
-            (_, true) => llc::HeaderRepr::Iso {
-                nlpid: self.common.payload.first().copied().unwrap_or(0),
-            },
+            (_, true) => llc::HeaderRepr::Iso { nlpid: 0 },
             _ => llc::HeaderRepr::Routed((self.ethertype as u16).into()),
         };
         let header_bytes = header.buffer_len();
@@ -86,7 +84,7 @@ impl LlcArgs {
             .common
             .payload(room, "an AAL5 PDU behind its LLC header")?;
         let mut bytes = vec![0; header_bytes];
-        bytes.extend_from_slice(payload);
+        bytes.extend(payload);
         header.emit(&mut llc::Packet::new_unchecked(&mut bytes));
         let store = Store::Plain(LinkType::ATM_RFC1483, &[]);
         Ok(Encoded::one(Kind::Llc, bytes, store))

@@ -85,19 +85,19 @@ impl FrameArgs {
     fn pdu(&self) -> Result<Vec<u8>> {
         fits(self.vc, Interface::Uni)?;
         if self.token || self.ring_up.is_some() {
-            return Ok(self.common.payload(0, "a control frame")?.to_vec());
+            return self.common.payload(0, "a control frame");
         }
         if !self.bare {
             let payload = self
                 .common
                 .payload(aal5::PAYLOAD_BYTES_MAX, "an AAL5 PDU")?;
-            return Ok(aal::pdu(payload, 0, 0, None));
+            return Ok(aal::pdu(&payload, 0, 0, None));
         }
         let pdu = self.common.payload(PDU_BYTES_MAX, "a Jetstream frame")?;
         if pdu.is_empty() || pdu.len() % PDU_WORD_BYTES != 0 {
             let text = format!("a PDU of {} bytes; it must be whole words of 4", pdu.len());
             return Err(WireError::Unfit(text));
         }
-        Ok(pdu.to_vec())
+        Ok(pdu)
     }
 }

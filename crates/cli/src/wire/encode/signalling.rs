@@ -5,9 +5,9 @@ use barewire_wire::msnl::{Body, Message, MessageRepr, Port, Reason};
 use clap::{Args, ValueEnum};
 
 use super::{Common, Encoded, field};
-use crate::wire::Result;
 use crate::wire::kind::Kind;
 use crate::wire::store::Store;
+use crate::wire::{Result, WireError};
 
 /// What a message says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -48,23 +48,25 @@ pub struct MessageArgs {
     /// The call, as the destination numbers it
     #[arg(long, value_parser = field::<32>, default_value = "0")]
     destination_reference: u32,
-    /// Connect, accept: the circuit on which the source receives
-    #[arg(long, value_parser = field::<16>, default_value = "0x42")]
-    vci: u32,
-    /// Connect, accept: the channel that the source listens to
-    #[arg(long, value_parser = field::<2>, default_value = "0")]
-    channel: u32,
-    /// Connect: the service that is called
-    #[arg(long, value_parser = field::<32>, default_value = "1")]
-    service: u32,
+    /// Connect, accept: the circuit on which the source receives [default: 0x42]
+    #[arg(long, value_parser = field::<16>)]
+    vci: Option<u32>,
+    /// Connect, accept: the channel that the source listens to [default: 0]
+    #[arg(long, value_parser = field::<2>)]
+    channel: Option<u32>,
+    /// Connect: the service that is called [default: 1]
+    #[arg(long, value_parser = field::<32>)]
+    service: Option<u32>,
     /// Reject, close: why; 0 normal, 1 no service, 2 no resources, 3 restarted, 4 timed out
-    #[arg(long, value_parser = field::<8>, default_value = "0")]
-    reason: u32,
+    /// [default: 0]
+    #[arg(long, value_parser = field::<8>)]
+    reason: Option<u32>,
 }
 
 impl MessageArgs {
     pub(super) fn encode(&self) -> Result<Encoded> {
         self.common.payload(0, "an MSNL message")?;
+        self.check_options()?;
         let repr = MessageRepr {
             source: self.source as u16,
             destination: self.destination as u16,
@@ -78,13 +80,36 @@ impl MessageArgs {
         Ok(Encoded::one(Kind::Msnl, message.into_inner(), store))
     }
 
+    /// Refuses an option that this message has no field for.
+    fn check_options(&self) -> Result<()> {
+        let has_port = matches!(self.say, Say::Connect | Say::Accept);
+        let has_reason = matches!(self.say, Say::Reject | Say::Close);
+        for (option, is_given, is_used) in [
+            ("--vci", self.vci.is_some(), has_port),
+            ("--channel", self.channel.is_some(), has_port),
+            (
+                "--service",
+                self.service.is_some(),
+                self.say == Say::Connect,
+            ),
+            ("--reason", self.reason.is_some(), has_reason),
+        ] {
+            if is_given && !is_used {
+                let say = format!("{:?}", self.say).to_lowercase();
+                let text = format!("{option}: a {say} message has no such field");
+                return Err(WireError::Unfit(text));
+            }
+        }
+        Ok(())
+    }
+
     fn body(&self) -> Body {
-        let reason = Reason::from(self.reason as u8);
+        let reason = Reason::from(self.reason.unwrap_or(0) as u8);
         let receive_at = Port {
-            vci: self.vci as u16,
-            channel: self.channel as u8,
+            vci: self.vci.unwrap_or(0x42) as u16,
+            channel: self.channel.unwrap_or(0) as u8,
         };
-        let service = self.service.into();
+        let service = self.service.unwrap_or(1).into();
         match self.say {
             Say::Connect => Body::Connect {
                 receive_at,

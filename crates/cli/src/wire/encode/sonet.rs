@@ -25,7 +25,7 @@ pub struct FrameArgs {
 
 impl FrameArgs {
     pub(super) fn encode(&self) -> Result<Encoded> {
-        let given = &self.common.payload;
+        let given = self.common.any_payload()?;
         let cells = given.chunks_exact(CELL_BYTES);
         if !cells.remainder().is_empty() {
             let text = format!("{} bytes in --hex; cells have 53 bytes each", given.len());

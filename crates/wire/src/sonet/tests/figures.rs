@@ -134,3 +134,58 @@ fn overhead_reads_back() {
         assert_eq!(error.first_bit, (rate.frame_bytes() - 1) * 8);
     }
 }
+
+#[test]
+fn path_overhead_reads_back() {
+    let repr = PathOverheadRepr {
+        j1: 1,
+        b3: 2,
+        g1: path_status(5, true),
+        f2: 4,
+        h4: 5,
+        z3: 6,
+        z4: 7,
+        z5: 8,
+        ..PathOverheadRepr::ATM
+    };
+    let bytes = std::vec![0xff; repr.buffer_len()];
+    let mut overhead = PathOverhead::new_checked(bytes).unwrap();
+    repr.emit(&mut overhead);
+    assert_eq!(PathOverheadRepr::parse(&overhead), Ok(repr));
+    assert_eq!((overhead.far_b3_errors(), overhead.far_defect()), (5, true));
+    let shown = repr.to_string();
+    assert_eq!(shown, "SONET path label 0x13, REI 5, path RDI");
+    assert_eq!(overhead.into_inner(), [1, 2, 0x13, 0x58, 4, 5, 6, 7, 8]);
+    let error = PathOverhead::new_checked([0; 8]).unwrap_err();
+    assert_eq!((error.field, error.first_bit), ("path overhead", 64));
+}
+
+#[test]
+fn a_path_that_is_not_for_cells_is_refused_and_noise_in_g1_counts_as_nothing() {
+    let mut overhead = PathOverhead::new_unchecked(PathOverheadRepr::ATM.to_bytes());
+    overhead.set_byte(3, 0x90);
+    assert_eq!(
+        (overhead.far_b3_errors(), overhead.far_defect()),
+        (0, false)
+    );
+    assert_eq!(path_status(200, false), 0x80);
+    overhead.set_byte(2, 0x01);
+    let error = PathOverheadRepr::parse(&overhead).unwrap_err();
+    assert_eq!(
+        (error.field, error.first_bit, error.bit_count),
+        ("C2", 16, 8)
+    );
+}
+
+proptest! {
+    #[test]
+    fn any_path_overhead_for_cells_reads_back(mut bytes: [u8; PATH_OVERHEAD_BYTES]) {
+        prop_assert_eq!(
+            PathOverheadRepr::parse(&PathOverhead::new_unchecked(bytes)).is_ok(),
+            bytes[2] == LABEL_ATM
+        );
+        bytes[2] = LABEL_ATM;
+        let repr = PathOverheadRepr::parse(&PathOverhead::new_unchecked(bytes)).unwrap();
+        prop_assert_eq!(repr.to_bytes(), bytes);
+    }
+}
