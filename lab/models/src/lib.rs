@@ -7,6 +7,9 @@
 //! published system stands in that system's parameter file (`lab/testbed/parameters`).
 #![forbid(unsafe_code)]
 
+pub mod afterburner;
 pub mod cbn;
 pub mod host;
+pub mod jetstream;
+pub mod kek;
 pub mod penn;

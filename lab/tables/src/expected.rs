@@ -23,6 +23,16 @@ const FILES: &[(&str, &str, &str)] = &[
         include_str!("../expected/cbn.toml"),
     ),
     (
+        "jetstream",
+        "Jetstream and Afterburner",
+        include_str!("../expected/jetstream.toml"),
+    ),
+    (
+        "kek",
+        "KEK event builder",
+        include_str!("../expected/kek.toml"),
+    ),
+    (
         "penn",
         "Penn ATM host interface",
         include_str!("../expected/penn.toml"),

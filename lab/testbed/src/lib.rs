@@ -7,6 +7,8 @@
 #![forbid(unsafe_code)]
 
 pub mod cbn;
+pub mod jetstream;
+pub mod kek;
 pub mod penn;
 mod replicate;
 
@@ -75,5 +77,10 @@ pub trait System: Sync {
 /// Every system there is.
 #[must_use]
 pub fn systems() -> &'static [&'static dyn System] {
-    &[&cbn::System, &penn::System]
+    &[
+        &cbn::System,
+        &jetstream::System,
+        &kek::System,
+        &penn::System,
+    ]
 }

@@ -1,0 +1,214 @@
+//! The parameter file of Jetstream and Afterburner, and the models' configurations.
+
+use barewire_models::afterburner::Costs;
+use barewire_models::jetstream::{CardConfig, Division, SwitchConfig, fibre_delay};
+use barewire_proto::token::{Budget, Config, Role};
+use barewire_units::{ByteSize, Duration, Rate};
+use barewire_wire::jetstream::FRAME_BYTES_MAX;
+use serde::Deserialize;
+
+use crate::SystemError;
+
+/// The file as text, with the source of every value.
+pub const TEXT: &str = include_str!("../../parameters/jetstream.toml");
+
+/// The file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameters {
+    pub ring: Ring,
+    pub switch: Switch,
+    pub card: Card,
+    pub host: Host,
+    pub benchmark: Benchmark,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ring {
+    pub rate: Rate,
+    pub hosts: usize,
+    pub length_m: u64,
+    pub fibre_per_metre: Duration,
+    pub latency_budget: Duration,
+    pub latency: Duration,
+    pub ttrt: Duration,
+    pub overrun_budget: Duration,
+    pub response: Duration,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Switch {
+    pub ports: usize,
+    pub channel: Rate,
+    pub nominal: Rate,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Card {
+    pub blocks: u16,
+    pub block: ByteSize,
+    pub link: Rate,
+    pub headers: ByteSize,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Host {
+    pub system_call: Duration,
+    pub context_switch: Duration,
+    pub interrupt: Duration,
+    pub segment_output: Duration,
+    pub segment_input: Duration,
+    pub acknowledgement_output: Duration,
+    pub acknowledgement_input: Duration,
+    pub unit: ByteSize,
+    pub store: Duration,
+    pub move_in: Duration,
+    pub purge: Duration,
+    pub copy: Duration,
+    pub sum: Duration,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Benchmark {
+    pub segment: ByteSize,
+    pub short_segment: ByteSize,
+    pub socket_buffer: ByteSize,
+    pub step: ByteSize,
+    pub mean_from: ByteSize,
+    pub mean_to: ByteSize,
+    pub mean_stride: usize,
+    pub duration: Duration,
+}
+
+impl Ring {
+    /// Stations, the master included.
+    pub fn stations(&self) -> usize {
+        self.hosts + 1
+    }
+
+    /// Fibre from one station to the next.
+    pub fn hop(&self) -> Duration {
+        fibre_delay(self.fibre_per_metre, self.length_m) / self.stations() as u64
+    }
+
+    /// The plan of the ring with the latency that the paper reckons for a station.
+    pub fn budget(&self) -> Budget {
+        Budget {
+            ttrt: self.ttrt,
+            rate: self.rate,
+            ring_latency: (self.hop() + self.latency_budget) * self.stations() as u64,
+            frame_bytes_max: FRAME_BYTES_MAX,
+        }
+    }
+
+    /// All stations, each with `synchronous`, on a ring with this plan.
+    pub fn cards(&self, budget: Budget, synchronous: Duration) -> Vec<CardConfig> {
+        let card = |index| {
+            let role = if index == 0 { Role::Master } else { Role::Host };
+            let station = Config {
+                budget,
+                synchronous,
+                response: self.response,
+                link_timeout: budget.ring_latency * 5,
+                numbering_timeout: budget.ring_latency * 5,
+                ..Config::jetstream(role)
+            };
+            CardConfig {
+                station,
+                latency: self.latency_budget,
+            }
+        };
+        (0..self.stations()).map(card).collect()
+    }
+}
+
+impl Parameters {
+    /// Reads a file and checks that its values go together.
+    pub fn parse(text: &str) -> Result<Self, SystemError> {
+        let parameters: Self = toml::from_str(text)?;
+        match parameters.contradiction() {
+            Some(why) => Err(SystemError::Contradiction(why)),
+            None => Ok(parameters),
+        }
+    }
+
+    fn contradiction(&self) -> Option<String> {
+        let ring = &self.ring;
+        let budget = ring.budget();
+        let benchmark = &self.benchmark;
+        let segment = benchmark.segment.max(benchmark.short_segment);
+        let used = budget.ring_latency.saturating_add(ring.overrun_budget);
+        if !(2..=15).contains(&ring.hosts) {
+            Some(format!(
+                "ring.hosts: {} hosts, but 2 to 15 can share a ring here",
+                ring.hosts
+            ))
+        } else if ring.latency_budget < ring.latency {
+            Some("ring.latency: a card is slower than latency_budget allows".into())
+        } else if ring.hop().is_zero() {
+            Some("ring.length_m, ring.fibre_per_metre: no fibre at all".into())
+        } else if budget.overrun() > ring.overrun_budget || used >= ring.ttrt {
+            Some(format!(
+                "ring.ttrt: {} with {used} for T_prop and T_overrun leaves no T_synch, \
+                 or the longest frame takes longer than ring.overrun_budget",
+                ring.ttrt
+            ))
+        } else if self.switch.ports < 2 {
+            Some("switch.ports: two are needed for one frame to wait for another".into())
+        } else if segment > self.card.block || benchmark.short_segment.as_bytes() == 0 {
+            Some(format!("card.block: no room for a segment of {segment}"))
+        } else if benchmark.socket_buffer.as_bytes() < 3 * segment.as_bytes() {
+            Some(format!(
+                "benchmark.socket_buffer: fewer than three segments of {segment}"
+            ))
+        } else if self.card.blocks < 4 {
+            Some("card.blocks: fewer than four in each direction".into())
+        } else if self.host.unit.as_bytes() == 0 {
+            Some("host.unit: nothing to copy".into())
+        } else if benchmark.step.as_bytes() == 0
+            || benchmark.mean_stride == 0
+            || benchmark.mean_from.as_bytes() == 0
+            || benchmark.mean_from > benchmark.mean_to
+        {
+            Some("benchmark: no message sizes to take the mean of".into())
+        } else if benchmark.duration.is_zero() {
+            Some("benchmark.duration: no time at all".into())
+        } else {
+            None
+        }
+    }
+
+    pub fn switch(&self, division: Division, channel: Rate) -> SwitchConfig {
+        SwitchConfig {
+            ports: self.switch.ports,
+            channel,
+            division,
+            suspend: false,
+            cut_through: false,
+        }
+    }
+
+    pub fn costs(&self) -> Costs {
+        let host = &self.host;
+        Costs {
+            system_call: host.system_call,
+            context_switch: host.context_switch,
+            interrupt: host.interrupt,
+            segment_output: host.segment_output,
+            segment_input: host.segment_input,
+            acknowledgement_output: host.acknowledgement_output,
+            acknowledgement_input: host.acknowledgement_input,
+            unit_bytes: host.unit.as_bytes(),
+            store: host.store,
+            move_in: host.move_in,
+            purge: host.purge,
+            copy: host.copy,
+            sum: host.sum,
+        }
+    }
+}

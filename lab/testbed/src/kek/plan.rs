@@ -1,0 +1,136 @@
+//! What is connected to what, and who sends to whom how fast.
+
+use std::fmt::Write as _;
+
+use barewire_units::{ByteSize, Duration, Rate};
+use serde::Deserialize;
+
+use super::parameters::Parameters;
+
+/// The PCs of Table 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Host {
+    Pc500,
+    Pc733,
+    Pc800,
+}
+
+impl Host {
+    pub const ALL: [Self; 3] = [Self::Pc500, Self::Pc733, Self::Pc800];
+}
+
+/// Of the slot that the card is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Width {
+    Bits32,
+    Bits64,
+}
+
+impl Width {
+    pub const fn bytes(self) -> u64 {
+        match self {
+            Self::Bits32 => 4,
+            Self::Bits64 => 8,
+        }
+    }
+}
+
+/// The two times of the driver for coalesced interrupts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tuning {
+    pub send: Duration,
+    pub receive: Duration,
+}
+
+impl Tuning {
+    pub const fn us(send: u64, receive: u64) -> Self {
+        Self {
+            send: Duration::from_us(send),
+            receive: Duration::from_us(receive),
+        }
+    }
+
+    /// Published, Table 2: the best for frames of `mtu`.
+    pub const fn best(mtu: u64) -> Self {
+        match mtu {
+            1_500 => Self::us(996, 1000),
+            _ => Self::us(200, 300),
+        }
+    }
+}
+
+/// A run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub hosts: Vec<(Host, Width)>,
+    /// From host to host, by number.
+    pub streams: Vec<(u8, u8)>,
+    pub mtu: u64,
+    pub tuning: Tuning,
+    pub buffer: ByteSize,
+    /// The rate of each stream's token bucket, if there is one.
+    pub shaped: Option<Rate>,
+    /// The depth of the buckets, if it is not to follow the rate.
+    pub bucket: Option<ByteSize>,
+    /// Whether a switch is between the hosts, or one link.
+    pub switched: bool,
+}
+
+impl Plan {
+    /// Two equal PCs, one link, one stream.
+    pub fn pair(parameters: &Parameters, host: Host, width: Width, mtu: u64) -> Self {
+        Self {
+            hosts: vec![(host, width); 2],
+            streams: vec![(0, 1)],
+            mtu,
+            tuning: Tuning::best(mtu),
+            buffer: parameters.tcp.buffer,
+            shaped: None,
+            bucket: None,
+            switched: false,
+        }
+    }
+
+    /// Four PC500 at the switch, with jumbo frames.
+    pub fn builder(parameters: &Parameters, streams: &[(u8, u8)], shaped: Option<Rate>) -> Self {
+        Self {
+            hosts: vec![(Host::Pc500, Width::Bits32); 4],
+            streams: streams.to_vec(),
+            shaped,
+            switched: true,
+            ..Self::pair(parameters, Host::Pc500, Width::Bits32, super::JUMBO)
+        }
+    }
+
+    /// The commands for the output queue of `host`: Fig 4, a class and a token bucket for
+    /// each destination.
+    pub fn commands(&self, parameters: &Parameters, host: u8) -> Option<String> {
+        let rate = self.shaped?;
+        let shaping = &parameters.shaping;
+        let link_bps = shaping.bandwidth.as_bps();
+        let (limit, allot) = (shaping.limit.as_bytes(), self.mtu + 14);
+        let deep = rate.bytes_in(shaping.bucket).as_bytes() + allot;
+        let bucket = self.bucket.map_or(deep, ByteSize::as_bytes);
+        let mut text = format!(
+            "tc qdisc add dev eth0 root handle 1: cbq bandwidth {link_bps}bit avpkt 1000 cell 8\n"
+        );
+        let mut any = false;
+        for &(_, to) in self.streams.iter().filter(|&&(from, _)| from == host) {
+            any = true;
+            let class = to + 1;
+            let rate_bps = rate.as_bps();
+            // Writing to a string does not fail.
+            let _ = write!(
+                text,
+                "tc class add dev eth0 parent 1:0 classid 1:{class} cbq bandwidth {link_bps}bit \
+                 rate {link_bps}bit allot {allot} weight 100Mbit prio 8 maxburst 20 avpkt 1000\n\
+                 tc qdisc add dev eth0 parent 1:{class} handle {class}0: tbf rate {rate_bps}bit \
+                 buffer {bucket} limit {limit}\n\
+                 tc filter add dev eth0 parent 1:0 protocol ip prio 100 u32 match ip dst \
+                 10.0.0.{to} flowid 1:{class}\n"
+            );
+        }
+        any.then_some(text)
+    }
+}

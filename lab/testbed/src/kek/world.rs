@@ -1,0 +1,294 @@
+//! PCs and a switch, or two PCs and a link, driven by the event kernel.
+//!
+//! | event | node | what happens |
+//! |---|---|---|
+//! | `Start` | PC | its programs begin |
+//! | `Pc` | PC | an operation, a tick, a step of the card |
+//! | `Arrive` | PC | a whole frame has come in |
+//! | `Enter` | switch | a whole frame has come in |
+//! | `Cross` | switch | a frame has crossed the backplane |
+//! | `Leave` | switch | a frame has left on the link of a port |
+
+use barewire_des::{Class, Event, Node, Simulator, World};
+use barewire_models::kek::{
+    Body, Frame, Happening, Passing, Pc, PcConfig, PcStats, Receiver, Sender, SenderStats, Switch,
+};
+use barewire_proto::shaping::{Timer, Tree};
+use barewire_units::{ByteSize, Duration, Instant, Rate, Rng};
+use core::num::NonZeroU32;
+
+use super::parameters::Parameters;
+use super::plan::Plan;
+use crate::SystemError;
+
+const SWITCH: Node = Node(100);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KekEvent {
+    Start(u8),
+    Pc(u8, Happening),
+    Arrive(Frame),
+    Enter(Frame),
+    Cross,
+    Leave(u8),
+}
+
+impl Event for KekEvent {
+    fn digest(&self) -> u64 {
+        match *self {
+            Self::Start(pc) => u64::from(pc),
+            Self::Pc(pc, what) => 1 << 8 | (what as u64) << 16 | u64::from(pc),
+            Self::Arrive(frame) => 2 << 8 | digest(&frame) << 16,
+            Self::Enter(frame) => 3 << 8 | digest(&frame) << 16,
+            Self::Cross => 4 << 8,
+            Self::Leave(port) => 5 << 8 | u64::from(port),
+        }
+    }
+}
+
+fn digest(frame: &Frame) -> u64 {
+    let number = match frame.body {
+        Body::Data { seq, .. } => seq << 1,
+        Body::Ack { ack, .. } => ack << 1 | 1,
+    };
+    number << 4 | u64::from(frame.flow)
+}
+
+/// What a run has found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    /// Mbit/s that the program of each stream has read.
+    pub mbps: Vec<f64>,
+    /// What each PC has counted while it was measured, processor time among it.
+    pub pcs: Vec<PcStats>,
+    /// What each stream's sender has counted.
+    pub senders: Vec<SenderStats>,
+    /// Frames that the switch has lost.
+    pub switch_lost: u64,
+    /// The most that an output of the switch has held.
+    pub switch_highest_bytes: u64,
+    /// Time of the measurement.
+    pub time: Duration,
+    /// The hash of all events.
+    pub hash: u64,
+}
+
+impl Run {
+    /// Percent of a PC's time in which its processor worked.
+    pub fn busy_per_cent(&self, pc: usize) -> f64 {
+        self.per_cent(self.pcs[pc].busy)
+    }
+
+    /// Percent of a PC's time that its processor spent in the queueing discipline.
+    pub fn shaping_per_cent(&self, pc: usize) -> f64 {
+        self.per_cent(self.pcs[pc].shaping)
+    }
+
+    fn per_cent(&self, part: Duration) -> f64 {
+        part.as_ps() as f64 * 100.0 / self.time.as_ps() as f64
+    }
+
+    pub fn least_mbps(&self) -> f64 {
+        self.mbps.iter().copied().fold(f64::INFINITY, f64::min)
+    }
+
+    pub fn most_mbps(&self) -> f64 {
+        self.mbps.iter().copied().fold(0.0, f64::max)
+    }
+}
+
+struct Builder {
+    pcs: Vec<Pc>,
+    switch: Option<Switch>,
+    rate: Rate,
+    delay: Duration,
+}
+
+/// Runs `plan`.
+pub fn run(parameters: &Parameters, plan: &Plan, seed: u64) -> Result<Run, SystemError> {
+    let mut sim = Simulator::new();
+    let mut world = Builder::new(parameters, plan, seed, &mut sim)?;
+    let runs = &parameters.runs;
+    let (warm_up, time) = if plan.switched {
+        (runs.switched_warm_up, runs.switched_time)
+    } else {
+        (runs.warm_up, runs.time)
+    };
+    sim.run_until(Instant::ORIGIN + warm_up, &mut world);
+    let read_before = world.read_bytes(plan);
+    let before: Vec<_> = world.pcs.iter().map(Pc::stats).collect();
+    sim.run_until(Instant::ORIGIN + warm_up + time, &mut world);
+    let read = world.read_bytes(plan);
+    let seconds = time.as_ps() as f64 * 1e-12;
+    let rates = read.iter().zip(&read_before);
+    Ok(Run {
+        mbps: rates
+            .map(|(after, before)| (after - before) as f64 * 8e-6 / seconds)
+            .collect(),
+        pcs: world
+            .pcs
+            .iter()
+            .zip(&before)
+            .map(|(pc, before)| since(pc.stats(), *before))
+            .collect(),
+        senders: world.sender_stats(plan),
+        switch_lost: world.switch.as_ref().map_or(0, Switch::lost),
+        switch_highest_bytes: world.switch.as_ref().map_or(0, Switch::highest_bytes),
+        time,
+        hash: sim.trace_hash(),
+    })
+}
+
+fn since(after: PcStats, before: PcStats) -> PcStats {
+    PcStats {
+        busy: after.busy - before.busy,
+        shaping: after.shaping - before.shaping,
+        interrupts: after.interrupts - before.interrupts,
+        looks: after.looks - before.looks,
+        refused: after.refused - before.refused,
+        dropped: after.dropped - before.dropped,
+        overruns: after.overruns - before.overruns,
+    }
+}
+
+impl Builder {
+    fn new(
+        parameters: &Parameters,
+        plan: &Plan,
+        seed: u64,
+        sim: &mut Simulator<KekEvent>,
+    ) -> Result<Self, SystemError> {
+        let random = Rng::from_seed(seed);
+        let tick = parameters.tick();
+        let timer = NonZeroU32::new(parameters.kernel.tick_hz).map_or(Timer::EXACT, Timer::hz);
+        let mut pcs = Vec::new();
+        for (number, &(host, width)) in (0..).zip(&plan.hosts) {
+            let phase = random
+                .fork_nth("phase", u64::from(number))
+                .below(tick.as_ps());
+            let phase = Duration::from_ps(phase);
+            let config = PcConfig {
+                number,
+                costs: parameters.costs(host),
+                pci: parameters.bus(width),
+                nic: parameters.nic(plan.mtu, plan.tuning),
+                phase,
+                message_bytes: parameters.tcp.message.as_bytes(),
+                segment_bytes: parameters.sender(plan.mtu, plan.buffer).segment_bytes,
+                woken_by_traffic: parameters.kernel.woken_by_traffic,
+            };
+            let commands = plan.commands(parameters, number);
+            let tree = commands.map(|text| Tree::parse(&text, timer)).transpose();
+            let tree = tree.map_err(|error| SystemError::Contradiction(error.to_string()))?;
+            pcs.push(Pc::new(config, tree));
+            let node = Node(u16::from(number));
+            let first = Instant::ORIGIN + (tick - phase);
+            let event = KekEvent::Pc(number, Happening::Tick);
+            sim.every(first, tick, Class::NORMAL, node, event);
+            sim.at(
+                Instant::ORIGIN,
+                Class::NORMAL,
+                node,
+                KekEvent::Start(number),
+            );
+        }
+        for (flow, &(from, to)) in (0..).zip(&plan.streams) {
+            let sender = parameters.sender(plan.mtu, plan.buffer);
+            let receiver = parameters.receiver(plan.buffer);
+            let edge = receiver.buffer_bytes;
+            pcs[usize::from(from)].add_sender(flow, to, Sender::new(sender, edge));
+            pcs[usize::from(to)].add_receiver(flow, from, Receiver::new(receiver));
+        }
+        Ok(Self {
+            pcs,
+            switch: plan.switched.then(|| Switch::new(parameters.switch())),
+            rate: parameters.card.rate,
+            delay: parameters.link.delay,
+        })
+    }
+
+    fn read_bytes(&self, plan: &Plan) -> Vec<u64> {
+        let at = |(flow, &(_, to)): (u8, &(u8, u8))| {
+            let receiver = self.pcs[usize::from(to)].receiver(flow);
+            receiver.map_or(0, Receiver::read_bytes)
+        };
+        (0..).zip(&plan.streams).map(at).collect()
+    }
+
+    fn sender_stats(&self, plan: &Plan) -> Vec<SenderStats> {
+        let at = |(flow, &(from, _)): (u8, &(u8, u8))| {
+            let sender = self.pcs[usize::from(from)].sender(flow);
+            sender.map(Sender::stats).unwrap_or_default()
+        };
+        (0..).zip(&plan.streams).map(at).collect()
+    }
+
+    fn handle_pc(&mut self, number: u8, event: KekEvent, sim: &mut Simulator<KekEvent>) {
+        let now = sim.now();
+        let pc = &mut self.pcs[usize::from(number)];
+        let mut left = None;
+        match event {
+            KekEvent::Pc(_, what) => left = pc.handle(now, what),
+            KekEvent::Arrive(frame) => pc.handle_frame(now, frame),
+            _ => pc.start(now),
+        }
+        while let Some((at, what)) = pc.poll() {
+            let node = Node(u16::from(number));
+            sim.at(at, Class::NORMAL, node, KekEvent::Pc(number, what));
+        }
+        let Some(frame) = left else {
+            return;
+        };
+        if self.switch.is_some() {
+            sim.after(self.delay, Class::NORMAL, SWITCH, KekEvent::Enter(frame));
+        } else {
+            self.deliver(frame, sim);
+        }
+    }
+
+    fn deliver(&self, frame: Frame, sim: &mut Simulator<KekEvent>) {
+        let node = Node(u16::from(frame.to));
+        sim.after(self.delay, Class::NORMAL, node, KekEvent::Arrive(frame));
+    }
+
+    fn handle_switch(&mut self, event: KekEvent, sim: &mut Simulator<KekEvent>) {
+        let Some(switch) = &mut self.switch else {
+            return;
+        };
+        let mut left = None;
+        match event {
+            KekEvent::Enter(frame) => switch.handle_frame(frame),
+            KekEvent::Leave(port) => left = switch.handle_output(port),
+            _ => switch.handle_backplane(),
+        }
+        while let Some(passing) = switch.poll() {
+            let (time, event) = match passing {
+                Passing::Backplane(time) => (time, KekEvent::Cross),
+                Passing::Output(port, frame) => {
+                    let size = ByteSize::from_bytes(frame.wire_bytes());
+                    (self.rate.time_to_send(size), KekEvent::Leave(port))
+                }
+            };
+            sim.after(time, Class::NORMAL, SWITCH, event);
+        }
+        if let Some(frame) = left {
+            self.deliver(frame, sim);
+        }
+    }
+}
+
+impl World for Builder {
+    type Event = KekEvent;
+
+    fn handle(&mut self, event: KekEvent, sim: &mut Simulator<KekEvent>) {
+        match event {
+            KekEvent::Start(number) | KekEvent::Pc(number, _) => {
+                self.handle_pc(number, event, sim);
+            }
+            KekEvent::Arrive(frame) => self.handle_pc(frame.to, event, sim),
+            KekEvent::Enter(_) | KekEvent::Cross | KekEvent::Leave(_) => {
+                self.handle_switch(event, sim);
+            }
+        }
+    }
+}
