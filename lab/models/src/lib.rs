@@ -9,6 +9,7 @@
 
 pub mod afterburner;
 pub mod cbn;
+pub mod clan;
 pub mod host;
 pub mod jetstream;
 pub mod kek;

@@ -23,6 +23,11 @@ const FILES: &[(&str, &str, &str)] = &[
         include_str!("../expected/cbn.toml"),
     ),
     (
+        "clan",
+        "Collapsed LAN",
+        include_str!("../expected/clan.toml"),
+    ),
+    (
         "jetstream",
         "Jetstream and Afterburner",
         include_str!("../expected/jetstream.toml"),

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cbn;
+pub mod clan;
 pub mod jetstream;
 pub mod kek;
 pub mod penn;
@@ -79,6 +80,7 @@ pub trait System: Sync {
 pub fn systems() -> &'static [&'static dyn System] {
     &[
         &cbn::System,
+        &clan::System,
         &jetstream::System,
         &kek::System,
         &penn::System,

@@ -1,6 +1,7 @@
 //! Every suite over every fabric that stands.
 
 use barewire_conformance::fabrics::broken::SOUND;
+use barewire_conformance::fabrics::card::Card;
 use barewire_conformance::fabrics::network::Network;
 use barewire_conformance::fabrics::private::Private;
 use barewire_conformance::fabrics::shared::Shared;
@@ -47,4 +48,10 @@ passes!(network_sleeping: Network<false> {
     event_queues: events::cases,
     connections: transport::cases,
     streams: transport::stream_cases,
+});
+
+passes!(simulated_card: Card {
+    windows: window::cases,
+    queues: queue::cases,
+    doorbells: doorbell::cases,
 });

@@ -1,6 +1,7 @@
 //! The fabrics that stand, as the suites see them, and broken ones that they must reject.
 
 pub mod broken;
+pub mod card;
 pub mod network;
 pub mod private;
 pub mod shared;

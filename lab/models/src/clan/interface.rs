@@ -1,0 +1,394 @@
+//! A host's way to the link: write buffer, I/O bus, card.
+//!
+//! ```text
+//! processor ─► write buffer ─► bus ─► packets ─► link
+//! memory    ◄───────────────── bus ◄─ packets ◄─ link    (tripwires are looked up here)
+//! memory    ─► DMA ──────────► bus ─► packets ─► link
+//! ```
+//!
+//! - The processor posts stores into entries of the write buffer and goes on; it waits
+//!   when no entry is free. An ordered store waits until all before it are on the card.
+//! - The bus does one burst at a time, in turn: a store, a packet coming in, a piece of a
+//!   DMA transfer. Who is master of a burst decides what it costs beside its words.
+//! - A burst that begins where the last packet in the card ends becomes part of it, as
+//!   long as that packet waits for the link. So a copy by the processor, which comes in
+//!   small bursts, does not drown the link in headers.
+//!
+//! Source: clan02; 32 B entries as in the 21164's write buffer.
+
+use std::collections::VecDeque;
+
+use barewire_fabric::aperture::Action;
+use barewire_units::{ByteSize, Duration, Rate};
+
+use super::memory::{Memory, Store};
+use super::tripwire::Cam;
+
+/// What an interface is made of.
+#[derive(Clone, Debug)]
+pub struct InterfaceConfig {
+    /// Bytes of an entry of the write buffer: the longest burst of stores.
+    pub entry_bytes: usize,
+    /// Entries of the write buffer.
+    pub entries: usize,
+    /// Bytes that the bus moves in a clock.
+    pub bus_word_bytes: usize,
+    /// Its clock.
+    pub bus_clock: Duration,
+    /// What a burst of the processor costs beside its words.
+    pub processor_burst: Duration,
+    /// What a burst of the card costs beside its words.
+    pub card_burst: Duration,
+    /// Most payload of a packet.
+    pub payload_bytes_max: usize,
+    /// What a packet has on the link beside its payload.
+    pub packet_overhead: ByteSize,
+    /// The link.
+    pub link: Rate,
+    /// Bytes that wait for the link before bursts have to wait.
+    pub fifo_bytes: usize,
+    /// Entries of the associative memory.
+    pub cam_entries: usize,
+}
+
+/// Bytes on their way to a region of a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// The host.
+    pub to: u8,
+    /// The region there.
+    pub region: usize,
+    /// Offset in the region.
+    pub offset: usize,
+    /// The payload.
+    pub bytes: Vec<u8>,
+}
+
+/// A transfer that the card makes by itself, from memory to a peer's region.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// The host that it goes to.
+    pub to: u8,
+    /// The region there.
+    pub region: usize,
+    /// Offset in the region.
+    pub offset: usize,
+    /// What is transferred.
+    pub bytes: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum Burst {
+    Store(Store),
+    Arrival(Packet),
+    Piece(Packet),
+}
+
+/// What came of a burst.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// Bytes that are now in memory.
+    pub delivered_bytes: usize,
+    /// What tripwires do about it.
+    pub fired: Vec<Action>,
+}
+
+/// The interface of one host.
+#[derive(Debug)]
+pub struct Interface {
+    config: InterfaceConfig,
+    memory: Memory,
+    cam: Cam,
+    /// What the processor is about to post.
+    posting: VecDeque<Store>,
+    buffer: VecDeque<Store>,
+    arrivals: VecDeque<Packet>,
+    transfers: VecDeque<Transfer>,
+    bus: Option<Burst>,
+    /// Who was on the bus last: 0 store, 1 arrival, 2 transfer.
+    last: usize,
+    waiting: VecDeque<Packet>,
+    waiting_bytes: usize,
+    link_busy: bool,
+}
+
+impl Interface {
+    /// An interface to `memory` with nothing to do.
+    #[must_use]
+    pub fn new(config: InterfaceConfig, memory: Memory) -> Self {
+        Interface {
+            cam: Cam::new(config.cam_entries),
+            config,
+            memory,
+            posting: VecDeque::new(),
+            buffer: VecDeque::new(),
+            arrivals: VecDeque::new(),
+            transfers: VecDeque::new(),
+            bus: None,
+            last: 0,
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            link_busy: false,
+        }
+    }
+
+    /// The tripwires.
+    pub fn cam(&mut self) -> &mut Cam {
+        &mut self.cam
+    }
+
+    /// Takes what the program has stored. Whether the processor has to wait then.
+    pub fn post(&mut self) -> bool {
+        while let Some(store) = self.memory.take_issued() {
+            self.posting.push_back(store);
+        }
+        self.fill_buffer();
+        self.processor_waits()
+    }
+
+    /// Whether the processor waits for the write buffer.
+    #[must_use]
+    pub fn processor_waits(&self) -> bool {
+        !self.posting.is_empty()
+    }
+
+    /// Begins a transfer by the card.
+    pub fn start_transfer(&mut self, transfer: Transfer) {
+        self.transfers.push_back(transfer);
+    }
+
+    /// A packet has come in from the link.
+    pub fn handle_packet(&mut self, packet: Packet) {
+        self.arrivals.push_back(packet);
+    }
+
+    /// Nothing is on its way through this interface.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.posting.is_empty()
+            && self.buffer.is_empty()
+            && self.arrivals.is_empty()
+            && self.transfers.is_empty()
+            && self.bus.is_none()
+            && self.waiting.is_empty()
+            && !self.link_busy
+    }
+
+    fn fill_buffer(&mut self) {
+        while let Some(store) = self.posting.front_mut() {
+            let storing = matches!(self.bus, Some(Burst::Store(_)));
+            let drained = self.buffer.is_empty() && !storing;
+            if self.buffer.len() >= self.config.entries || store.ordered && !drained {
+                return;
+            }
+            self.buffer
+                .push_back(store.split_entry(self.config.entry_bytes));
+            if store.bytes.is_empty() {
+                self.posting.pop_front();
+            }
+        }
+    }
+
+    /// Begins the next burst if the bus is free, and says how long it takes; then
+    /// [`Interface::handle_burst_end`].
+    pub fn poll_bus(&mut self) -> Option<Duration> {
+        if self.bus.is_some() {
+            return None;
+        }
+        let turn = self.last;
+        for turn in (turn + 1..=turn + 3).map(|turn| turn % 3) {
+            if let Some(burst) = self.take_burst(turn) {
+                let (bytes, begin) = match &burst {
+                    Burst::Store(store) => (store.bytes.len(), self.config.processor_burst),
+                    Burst::Arrival(packet) | Burst::Piece(packet) => {
+                        (packet.bytes.len(), self.config.card_burst)
+                    }
+                };
+                let words = bytes.div_ceil(self.config.bus_word_bytes.max(1)) as u64;
+                self.last = turn;
+                self.bus = Some(burst);
+                self.fill_buffer();
+                return Some(begin + self.config.bus_clock * words);
+            }
+        }
+        None
+    }
+
+    fn take_burst(&mut self, turn: usize) -> Option<Burst> {
+        let room = self.waiting_bytes < self.config.fifo_bytes;
+        match turn {
+            0 if room => self.buffer.pop_front().map(Burst::Store),
+            1 => self.arrivals.pop_front().map(Burst::Arrival),
+            2 if room => self.take_piece().map(Burst::Piece),
+            _ => None,
+        }
+    }
+
+    fn take_piece(&mut self) -> Option<Packet> {
+        let transfer = self.transfers.front_mut()?;
+        let len = transfer
+            .bytes
+            .len()
+            .min(self.config.payload_bytes_max.max(1));
+        let rest = transfer.bytes.split_off(len);
+        let piece = Packet {
+            to: transfer.to,
+            region: transfer.region,
+            offset: transfer.offset,
+            bytes: std::mem::replace(&mut transfer.bytes, rest),
+        };
+        transfer.offset += len;
+        if transfer.bytes.is_empty() {
+            self.transfers.pop_front();
+        }
+        Some(piece)
+    }
+
+    /// The burst is over.
+    pub fn handle_burst_end(&mut self) -> Done {
+        let mut done = Done::default();
+        match self.bus.take() {
+            None => {}
+            Some(Burst::Arrival(packet)) => {
+                let Packet {
+                    region,
+                    offset,
+                    bytes,
+                    ..
+                } = packet;
+                if self.memory.deliver(region, offset, &bytes) {
+                    done.delivered_bytes = bytes.len();
+                    done.fired = self.cam.touch(region, offset, bytes.len());
+                }
+            }
+            Some(Burst::Piece(packet)) => self.send(packet),
+            Some(Burst::Store(store)) => self.send(Packet {
+                to: store.to,
+                region: store.region,
+                offset: store.offset,
+                bytes: store.bytes,
+            }),
+        }
+        self.fill_buffer();
+        done
+    }
+
+    fn send(&mut self, packet: Packet) {
+        self.waiting_bytes += packet.bytes.len();
+        let max = self.config.payload_bytes_max;
+        match self.waiting.back_mut() {
+            Some(last)
+                if (last.to, last.region) == (packet.to, packet.region)
+                    && last.offset + last.bytes.len() == packet.offset
+                    && last.bytes.len() + packet.bytes.len() <= max =>
+            {
+                last.bytes.extend_from_slice(&packet.bytes);
+            }
+            _ => self.waiting.push_back(packet),
+        }
+    }
+
+    /// Begins to send the next packet if the link is free, and says how long it takes;
+    /// then [`Interface::handle_link_free`].
+    pub fn poll_link(&mut self) -> Option<(Packet, Duration)> {
+        if self.link_busy {
+            return None;
+        }
+        let packet = self.waiting.pop_front()?;
+        self.waiting_bytes -= packet.bytes.len();
+        self.link_busy = true;
+        let payload = ByteSize::from(packet.bytes.len());
+        let bytes = payload.as_bytes() + self.config.packet_overhead.as_bytes();
+        let time = self.config.link.time_to_send(ByteSize::from_bytes(bytes));
+        Some((packet, time))
+    }
+
+    /// The tail of the packet has left.
+    pub fn handle_link_free(&mut self) {
+        self.link_busy = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use barewire_fabric::window::Outgoing;
+
+    use super::*;
+
+    fn interface() -> (Interface, Memory) {
+        let memory = Memory::default();
+        memory.add_region(4096);
+        let config = InterfaceConfig {
+            entry_bytes: 32,
+            entries: 2,
+            bus_word_bytes: 8,
+            bus_clock: Duration::from_ns(30),
+            processor_burst: Duration::from_ns(100),
+            card_burst: Duration::from_ns(60),
+            payload_bytes_max: 256,
+            packet_overhead: ByteSize::from_bytes(12),
+            link: Rate::from_gbps(1),
+            fifo_bytes: 1024,
+            cam_entries: 1,
+        };
+        (Interface::new(config, memory.clone()), memory)
+    }
+
+    #[test]
+    fn the_processor_waits_for_entries_and_at_a_barrier() {
+        let (mut interface, memory) = interface();
+        let out = memory.stores(1, 0, 4096);
+        out.write(0, &[1; 64]);
+        assert!(!interface.post());
+        out.publish_u64(64, 1);
+        assert!(interface.post(), "two entries before it");
+        assert_eq!(interface.poll_bus(), Some(Duration::from_ns(220)));
+        interface.handle_burst_end();
+        assert!(interface.processor_waits());
+        assert_eq!(interface.poll_bus(), Some(Duration::from_ns(220)));
+        assert!(interface.processor_waits(), "the second is on the bus");
+        interface.handle_burst_end();
+        assert!(!interface.processor_waits());
+        assert_eq!(interface.poll_bus(), Some(Duration::from_ns(130)));
+    }
+
+    #[test]
+    fn bursts_in_a_row_share_a_packet_while_the_link_is_busy() {
+        let (mut interface, memory) = interface();
+        memory.stores(1, 0, 4096).write(0, &[1; 160]);
+        interface.post();
+        let mut lens = Vec::new();
+        while interface.poll_bus().is_some() {
+            interface.handle_burst_end();
+            lens.extend(interface.poll_link().map(|(packet, _)| packet.bytes.len()));
+        }
+        interface.handle_link_free();
+        let (packet, time) = interface.poll_link().expect("the rest");
+        assert_eq!((lens, packet.bytes.len()), (vec![32], 128));
+        assert_eq!(time, Duration::from_ns(140 * 8));
+    }
+
+    #[test]
+    fn an_arrival_is_in_memory_when_its_tripwire_fires() {
+        use barewire_fabric::aperture::Mode;
+        use barewire_fabric::window::Incoming;
+        let (mut interface, memory) = interface();
+        let armed = interface
+            .cam()
+            .arm(0, (8, 8), Mode::Sticky, Action::Enqueue { cookie: 5 });
+        assert!(armed.is_ok());
+        let packet = Packet {
+            to: 0,
+            region: 0,
+            offset: 0,
+            bytes: vec![7; 16],
+        };
+        interface.handle_packet(packet);
+        assert_eq!(interface.poll_bus(), Some(Duration::from_ns(120)));
+        assert_eq!(memory.loads(0).read_u64(8), 0);
+        let done = interface.handle_burst_end();
+        assert_eq!(done.fired, [Action::Enqueue { cookie: 5 }]);
+        assert_eq!(memory.loads(0).read_u64(8), u64::from_ne_bytes([7; 8]));
+        assert!(interface.is_idle());
+    }
+}

@@ -1,0 +1,499 @@
+//! What runs on the hosts: each program is a sequence of operations, and looks at its
+//! memory, through the queues of the live network, when one of them is over.
+
+use std::collections::VecDeque;
+
+use barewire_des::dist::exponential_time;
+use barewire_des::stats::Tally;
+use barewire_fabric::doorbell::{self, Drain};
+use barewire_fabric::frame::{lines_for, payload_offset};
+use barewire_fabric::queue::Next;
+use barewire_fabric::window::{Incoming, Outgoing};
+use barewire_fabric::{StreamReceiver, StreamSender};
+use barewire_models::clan::{Loads, Stores, Transfer, Words};
+use barewire_units::{Duration, Instant, Rng};
+
+use super::world::End;
+
+/// What a program does next.
+pub enum Step {
+    /// The processor works so long.
+    Run(Duration),
+    /// Nothing until the card interrupts.
+    Sleep,
+    /// The card transfers; the program is over.
+    Transfer(Transfer),
+    /// The program is over.
+    Rest,
+    /// The program is over, and with it the run.
+    End,
+}
+
+/// What operations cost the processor.
+#[derive(Clone, Copy, Debug)]
+pub struct Costs {
+    /// One look at memory that has not changed.
+    pub poll: Duration,
+    /// Send a message, beside its stores.
+    pub send: Duration,
+    /// Receive a message, beside its lines.
+    pub receive: Duration,
+    /// Load a line that the card has stored.
+    pub line: Duration,
+    /// Take an event from the queue and call back.
+    pub dispatch: Duration,
+    /// How long an idle server polls before it sleeps.
+    pub poll_window: Duration,
+}
+
+impl Costs {
+    fn receive(&self, payload_bytes: usize) -> Duration {
+        let lines = lines_for(payload_offset(payload_bytes), payload_bytes);
+        self.receive + self.line * lines
+    }
+}
+
+/// A program.
+pub enum Role {
+    /// None.
+    Idle,
+    /// A single word, back and forth.
+    Word(Word),
+    /// One transfer by the card.
+    Transfer(Option<Transfer>),
+    /// Sends requests.
+    Client(Client),
+    /// Answers them.
+    Server(Server),
+    /// Writes into a byte queue.
+    Writer(Writer),
+    /// Reads from it.
+    Reader(Reader),
+}
+
+impl Role {
+    /// The operation before is over.
+    pub fn step(&mut self, now: Instant) -> Step {
+        match self {
+            Self::Idle => Step::Rest,
+            Self::Word(word) => word.step(now),
+            Self::Transfer(transfer) => transfer.take().map_or(Step::Rest, Step::Transfer),
+            Self::Client(client) => client.step(now),
+            Self::Server(server) => server.step(now),
+            Self::Writer(writer) => writer.step(),
+            Self::Reader(reader) => reader.step(now),
+        }
+    }
+}
+
+/// Stores a word and waits for it to come back, or the other way round.
+pub struct Word {
+    pub costs: Costs,
+    pub out: Stores,
+    pub inn: Loads,
+    pub begins: bool,
+    /// The word that is to be seen next.
+    pub next: u64,
+    pub rounds: u64,
+    pub sent: Instant,
+    pub round_trip: Tally,
+}
+
+impl Word {
+    fn step(&mut self, now: Instant) -> Step {
+        if self.begins && self.next == 0 {
+            self.store(1, now);
+        } else if self.inn.observe_u64(0) == self.next {
+            if self.begins {
+                self.round_trip.add(us(now - self.sent));
+            }
+            if self.begins && self.next == self.rounds {
+                return Step::End;
+            }
+            let answer = if self.begins {
+                self.next + 1
+            } else {
+                self.next
+            };
+            self.store(answer, now);
+        }
+        Step::Run(self.costs.poll)
+    }
+
+    fn store(&mut self, value: u64, now: Instant) {
+        self.out.publish_u64(0, value);
+        self.sent = now;
+        self.next = if self.begins { value } else { value + 1 };
+    }
+}
+
+/// When a client has a request to send.
+pub enum Load {
+    /// So long after the answer on the same connection.
+    Closed(Duration),
+    /// At random, whatever has been answered.
+    Open {
+        mean: Duration,
+        next: Instant,
+        rng: Rng,
+        /// Requests that have not been sent.
+        backlog: VecDeque<Instant>,
+    },
+}
+
+/// A connection of a client.
+pub struct Line {
+    end: End,
+    /// When the requests that have no answer were made.
+    asked: VecDeque<Instant>,
+    /// When the next may be, under a closed load.
+    due: Instant,
+}
+
+#[derive(Clone, Copy)]
+enum ClientPhase {
+    Choosing,
+    Looking(usize),
+    Receiving(usize),
+    Sending(usize),
+}
+
+/// Sends requests over its connections and polls for the answers.
+pub struct Client {
+    costs: Costs,
+    message: Vec<u8>,
+    lines: Vec<Line>,
+    load: Load,
+    phase: ClientPhase,
+    turn: usize,
+    /// Answers to leave out, and to count before the run ends.
+    warm_up: u64,
+    answers_max: Option<u64>,
+    pub answers: u64,
+    pub round_trip: Tally,
+}
+
+impl Client {
+    pub fn new(costs: Costs, message_bytes: usize, ends: Vec<End>, load: Load) -> Self {
+        let line = |end| Line {
+            end,
+            asked: VecDeque::new(),
+            due: Instant::ORIGIN,
+        };
+        Client {
+            costs,
+            message: vec![0x5a; message_bytes],
+            lines: ends.into_iter().map(line).collect(),
+            load,
+            phase: ClientPhase::Choosing,
+            turn: 0,
+            warm_up: 0,
+            answers_max: None,
+            answers: 0,
+            round_trip: Tally::default(),
+        }
+    }
+
+    /// Measures `answers` answers after `warm_up`, and ends the run.
+    pub fn until(mut self, warm_up: u64, answers: u64) -> Self {
+        (self.warm_up, self.answers_max) = (warm_up, Some(warm_up + answers));
+        self
+    }
+
+    fn step(&mut self, now: Instant) -> Step {
+        match self.phase {
+            ClientPhase::Looking(line) if self.lines[line].end.rx.maybe_ready() => {
+                self.phase = ClientPhase::Receiving(line);
+                return Step::Run(self.costs.receive(self.message.len()));
+            }
+            ClientPhase::Looking(_) | ClientPhase::Choosing => {}
+            ClientPhase::Receiving(line) => self.receive(line, now),
+            ClientPhase::Sending(line) => self.send(line, now),
+        }
+        if self.answers_max.is_some_and(|max| self.answers >= max) {
+            return Step::End;
+        }
+        self.choose(now)
+    }
+
+    fn receive(&mut self, line: usize, now: Instant) {
+        let line = &mut self.lines[line];
+        let next = line.end.rx.next_message().expect("an honest peer");
+        let Next::InPlace(located) = next else {
+            return;
+        };
+        line.end.rx.copy_out(&located, &mut self.message);
+        line.end.rx.done(&next);
+        if let Load::Closed(gap) = self.load {
+            line.due = now + gap;
+        }
+        if let Some(asked) = line.asked.pop_front() {
+            self.answers += 1;
+            if self.answers > self.warm_up {
+                self.round_trip.add(us(now - asked));
+            }
+        }
+    }
+
+    fn send(&mut self, line: usize, now: Instant) {
+        let line = &mut self.lines[line];
+        let sent = line.end.tx.send_frame(&self.message);
+        if !sent.expect("an honest peer") {
+            return;
+        }
+        let asked = match &mut self.load {
+            Load::Closed(_) => line
+                .due
+                .max(now.checked_sub(self.costs.send).unwrap_or(now)),
+            Load::Open { backlog, .. } => backlog.pop_front().unwrap_or(now),
+        };
+        line.asked.push_back(asked);
+    }
+
+    /// Looks at each connection in turn, and sends between two looks.
+    fn choose(&mut self, now: Instant) -> Step {
+        let looked = matches!(self.phase, ClientPhase::Looking(_));
+        if let Some(line) = self.ready_to_send(now, looked) {
+            self.phase = ClientPhase::Sending(line);
+            return Step::Run(self.costs.send);
+        }
+        self.turn += 1;
+        self.phase = ClientPhase::Looking(self.turn % self.lines.len());
+        Step::Run(self.costs.poll)
+    }
+
+    fn ready_to_send(&mut self, now: Instant, looked: bool) -> Option<usize> {
+        match &mut self.load {
+            Load::Closed(_) => self
+                .lines
+                .iter()
+                .position(|line| line.asked.is_empty() && line.due <= now),
+            Load::Open {
+                mean,
+                next,
+                rng,
+                backlog,
+            } => {
+                while *next <= now {
+                    backlog.push_back(*next);
+                    *next += exponential_time(rng, *mean);
+                }
+                (looked && !backlog.is_empty()).then_some(self.turn % self.lines.len())
+            }
+        }
+    }
+}
+
+/// Where a server hears of requests.
+pub enum Ears {
+    /// It polls its only connection.
+    Ring,
+    /// From the event queue, which it polls and then sleeps on.
+    Events {
+        words: Words,
+        drain: Drain,
+        sleep: u64,
+    },
+}
+
+#[derive(Clone, Copy)]
+enum ServerPhase {
+    Looking,
+    Dispatching(usize),
+    Receiving(usize),
+    Sending(usize),
+}
+
+/// Answers requests.
+pub struct Server {
+    costs: Costs,
+    message: Vec<u8>,
+    ends: Vec<End>,
+    ears: Ears,
+    phase: ServerPhase,
+    idle_since: Instant,
+    pub answered: u64,
+    pub sleeps: u64,
+}
+
+impl Server {
+    pub fn new(costs: Costs, message_bytes: usize, ends: Vec<End>, ears: Ears) -> Self {
+        Server {
+            costs,
+            message: vec![0; message_bytes],
+            ends,
+            ears,
+            phase: ServerPhase::Looking,
+            idle_since: Instant::ORIGIN,
+            answered: 0,
+            sleeps: 0,
+        }
+    }
+
+    fn step(&mut self, now: Instant) -> Step {
+        match self.phase {
+            ServerPhase::Looking => self.look(now),
+            ServerPhase::Dispatching(end) => self.receive_or_look(end, now),
+            ServerPhase::Receiving(end) => self.receive(end, now),
+            ServerPhase::Sending(end) => {
+                let sent = self.ends[end].tx.send_frame(&self.message);
+                if !sent.expect("an honest peer") {
+                    return Step::Run(self.costs.poll);
+                }
+                self.answered += 1;
+                self.idle_since = now;
+                self.receive_or_look(end, now)
+            }
+        }
+    }
+
+    fn look(&mut self, now: Instant) -> Step {
+        let Ears::Events {
+            words,
+            drain,
+            sleep,
+        } = &mut self.ears
+        else {
+            return self.receive_or_look(0, now);
+        };
+        if *sleep % 2 == 1 {
+            *sleep += 1;
+            doorbell::announce_awake(words, *sleep);
+            self.idle_since = now;
+        }
+        if let Some(source) = drain.next_source(words) {
+            self.phase = ServerPhase::Dispatching(source as usize);
+            return Step::Run(self.costs.dispatch);
+        }
+        if now - self.idle_since >= self.costs.poll_window {
+            *sleep += 1;
+            if doorbell::announce_sleep(words, *sleep) {
+                self.sleeps += 1;
+                return Step::Sleep;
+            }
+        }
+        Step::Run(self.costs.poll)
+    }
+
+    fn receive_or_look(&mut self, end: usize, now: Instant) -> Step {
+        if self.ends[end].rx.maybe_ready() {
+            self.phase = ServerPhase::Receiving(end);
+            return Step::Run(self.costs.receive(self.message.len()));
+        }
+        let polls = matches!(self.ears, Ears::Ring);
+        self.phase = ServerPhase::Looking;
+        if polls {
+            return Step::Run(self.costs.poll);
+        }
+        self.look(now)
+    }
+
+    fn receive(&mut self, end: usize, now: Instant) -> Step {
+        let rx = &mut self.ends[end].rx;
+        let next = rx.next_message().expect("an honest peer");
+        let Next::InPlace(located) = next else {
+            self.phase = ServerPhase::Looking;
+            return self.look(now);
+        };
+        rx.copy_out(&located, &mut self.message);
+        rx.done(&next);
+        self.idle_since = now;
+        self.phase = ServerPhase::Sending(end);
+        Step::Run(self.costs.send)
+    }
+}
+
+/// Writes transfer after transfer into a byte queue.
+pub struct Writer {
+    costs: Costs,
+    tx: StreamSender<Stores, Loads>,
+    transfer: Vec<u8>,
+    written: usize,
+}
+
+impl Writer {
+    pub fn new(costs: Costs, tx: StreamSender<Stores, Loads>, transfer_bytes: usize) -> Self {
+        Writer {
+            costs,
+            tx,
+            transfer: vec![0x77; transfer_bytes],
+            written: 0,
+        }
+    }
+
+    fn step(&mut self) -> Step {
+        let rest = &self.transfer[self.written..];
+        self.written += self.tx.write(rest).expect("an honest peer");
+        if self.written < self.transfer.len() {
+            return Step::Run(self.costs.poll);
+        }
+        self.written = 0;
+        Step::Run(self.costs.send)
+    }
+}
+
+/// Reads transfers from a byte queue.
+pub struct Reader {
+    costs: Costs,
+    rx: StreamReceiver<Loads, Stores>,
+    transfer: Vec<u8>,
+    read: usize,
+    /// Bytes to leave out, and to read after that.
+    warm_up: usize,
+    measured: usize,
+    total: usize,
+    from: Option<(Instant, usize)>,
+    /// What was read when the run ended, and how long it took.
+    pub found: Option<(usize, Duration)>,
+}
+
+impl Reader {
+    pub fn new(
+        costs: Costs,
+        rx: StreamReceiver<Loads, Stores>,
+        transfer_bytes: usize,
+        (warm_up, measured): (usize, usize),
+    ) -> Self {
+        Reader {
+            costs,
+            rx,
+            transfer: vec![0; transfer_bytes],
+            read: 0,
+            warm_up,
+            measured,
+            total: 0,
+            from: None,
+            found: None,
+        }
+    }
+
+    fn step(&mut self, now: Instant) -> Step {
+        if let (Some((from, before)), true) = (self.from, self.read == 0) {
+            if self.total - before >= self.measured {
+                self.found = Some((self.total - before, now - from));
+                return Step::End;
+            }
+        }
+        if self.read == 0 && self.from.is_none() && self.total >= self.warm_up {
+            self.from = Some((now, self.total));
+        }
+        let into = &mut self.transfer[self.read..];
+        let read = self.rx.read(into).expect("an honest peer");
+        if read == 0 {
+            return Step::Run(self.costs.poll);
+        }
+        assert!(into[..read].iter().all(|byte| *byte == 0x77), "other bytes");
+        self.read += read;
+        self.total += read;
+        let lines = self.costs.line * read.div_ceil(64) as u64;
+        if self.read < self.transfer.len() {
+            return Step::Run(lines);
+        }
+        self.read = 0;
+        Step::Run(self.costs.receive + lines)
+    }
+}
+
+pub fn us(time: Duration) -> f64 {
+    time.as_ps() as f64 / 1e6
+}

@@ -1,0 +1,315 @@
+//! Hosts with their cards, joined by the two switches, as a world of events.
+//!
+//! | event | node | what happens |
+//! |---|---|---|
+//! | `Cpu` | host | an operation of the host's program is over |
+//! | `Bus` | host | a burst is over |
+//! | `Link` | host | the tail of a packet has left the card |
+//! | `Head` | switch | the head of a packet is there |
+//! | `Arrived` | host | the whole of a packet is in the card |
+//!
+//! Programs are [`Role`]s. What a program stores through its windows leaves the processor
+//! before its next operation begins, so a full write buffer and a barrier cost it time.
+
+use barewire_des::{Class, Event, Node, Simulator, World};
+use barewire_fabric::aperture::{Action, Mode};
+use barewire_fabric::doorbell;
+use barewire_fabric::frame::region_bytes;
+use barewire_fabric::{MessageReceiver, MessageSender, RingReceiver, RingSender};
+use barewire_models::clan::{Cluster, Hop, Interface, Loads, Memory, Packet, Stores, Words};
+use barewire_units::{Duration, Instant};
+
+use super::parameters::Parameters;
+use super::program::{Role, Step};
+
+/// Sends over the card: the live network's queue.
+pub type Sender = RingSender<Stores, Loads>;
+/// Receives over the card.
+pub type Receiver = RingReceiver<Loads, Stores>;
+/// One end of a connection that carries messages.
+pub struct End {
+    /// Sends to the peer.
+    pub tx: MessageSender<Stores, Loads>,
+    /// Receives from it.
+    pub rx: MessageReceiver<Loads, Stores>,
+}
+
+impl End {
+    /// Messages of at most `message_bytes_max` over a connection.
+    pub fn new((tx, rx): (Sender, Receiver), message_bytes_max: usize) -> Self {
+        End {
+            tx: MessageSender::new(tx),
+            rx: MessageReceiver::new(rx, message_bytes_max),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClanEvent {
+    Cpu(u8),
+    Bus(u8),
+    Link(u8),
+    Head { packet: u32, switch: u8 },
+    Arrived { packet: u32 },
+}
+
+impl Event for ClanEvent {
+    fn digest(&self) -> u64 {
+        match *self {
+            Self::Cpu(host) => u64::from(host),
+            Self::Bus(host) => 1 << 8 | u64::from(host),
+            Self::Link(host) => 2 << 8 | u64::from(host),
+            Self::Head { packet, switch } => u64::from(packet) << 16 | 3 << 8 | u64::from(switch),
+            Self::Arrived { packet } => u64::from(packet) << 16 | 4 << 8,
+        }
+    }
+}
+
+/// A host.
+pub struct Host {
+    pub memory: Memory,
+    pub words: Words,
+    interface: Interface,
+    role: Role,
+    /// The processor waits for the write buffer before an operation that takes so long.
+    held: Option<Step>,
+    sleeping: bool,
+    /// Bytes that arrived, the first and the last time they did.
+    pub arrived_bytes: usize,
+    pub arrived: Option<(Instant, Instant)>,
+}
+
+/// A packet between two cards.
+struct Flight {
+    packet: Packet,
+    /// On a line.
+    time: Duration,
+}
+
+/// The network.
+pub struct Cabinet {
+    pub hosts: Vec<Host>,
+    cluster: Cluster,
+    flights: Vec<Option<Flight>>,
+    free: Vec<u32>,
+    card_latency: Duration,
+    wake: Duration,
+}
+
+impl Cabinet {
+    /// Idle hosts, at most as many as the switches have ports for.
+    pub fn new(parameters: &Parameters, hosts: usize) -> Self {
+        let host = |_| {
+            let memory = Memory::default();
+            Host {
+                interface: Interface::new(parameters.interface(), memory.clone()),
+                memory,
+                words: Words::default(),
+                role: Role::Idle,
+                held: None,
+                sleeping: false,
+                arrived_bytes: 0,
+                arrived: None,
+            }
+        };
+        Cabinet {
+            hosts: (0..hosts.min(Cluster::HOSTS_MAX)).map(host).collect(),
+            cluster: Cluster::new(parameters.switch.latency),
+            flights: Vec::new(),
+            free: Vec::new(),
+            card_latency: parameters.card.latency,
+            wake: parameters.host.wake,
+        }
+    }
+
+    /// A connection between two hosts, with a ring of `ring_bytes` at each; and the
+    /// regions that it has at each.
+    pub fn connect(
+        &mut self,
+        hosts: [u8; 2],
+        ring_bytes: usize,
+    ) -> ([(Sender, Receiver); 2], [usize; 2]) {
+        let len_bytes = region_bytes(ring_bytes);
+        let regions = hosts.map(|host| self.hosts[host as usize].memory.add_region(len_bytes));
+        let end = |own: usize| {
+            let memory = &self.hosts[hosts[own] as usize].memory;
+            let out = memory.stores(hosts[1 - own], regions[1 - own], len_bytes);
+            let inn = memory.loads(regions[own]);
+            (
+                RingSender::new(out.clone(), inn.clone(), ring_bytes),
+                RingReceiver::new(inn, out, ring_bytes),
+            )
+        };
+        ([end(0), end(1)], regions)
+    }
+
+    /// Sets a tripwire on the ring in a region: what arrives there puts `source` into the
+    /// host's event queue. `false` if the card has no entry left.
+    pub fn watch(&mut self, host: u8, region: usize, ring_bytes: usize, source: u32) -> bool {
+        let range = (region_bytes(0), ring_bytes);
+        let action = Action::Enqueue {
+            cookie: u64::from(source),
+        };
+        let cam = self.hosts[host as usize].interface.cam();
+        cam.arm(region, range, Mode::Sticky, action).is_ok()
+    }
+
+    /// Gives a host its program, which begins at once.
+    pub fn start(&mut self, sim: &mut Simulator<ClanEvent>, host: u8, role: Role) {
+        self.hosts[host as usize].role = role;
+        cpu_after(sim, host, Duration::ZERO);
+    }
+
+    /// The program of a host.
+    pub fn role(&self, host: u8) -> &Role {
+        &self.hosts[host as usize].role
+    }
+
+    /// Posts what was stored outside of an event, and lets it go its way.
+    pub fn flush(&mut self, sim: &mut Simulator<ClanEvent>) {
+        for host in 0..self.hosts.len() {
+            self.hosts[host].interface.post();
+            self.keep_going(host as u8, sim);
+        }
+    }
+
+    /// Whether a host's processor waits for its write buffer.
+    pub fn processor_waits(&self, host: u8) -> bool {
+        self.hosts[host as usize].interface.processor_waits()
+    }
+
+    /// Nothing is on its way.
+    pub fn is_idle(&self) -> bool {
+        self.free.len() == self.flights.len()
+            && self.hosts.iter().all(|host| host.interface.is_idle())
+    }
+
+    fn cpu(&mut self, host: u8, sim: &mut Simulator<ClanEvent>) {
+        let it = &mut self.hosts[host as usize];
+        it.sleeping = false;
+        let step = it.role.step(sim.now());
+        let waits = it.interface.post();
+        if waits {
+            it.held = Some(step);
+        } else {
+            self.go_on(host, step, sim);
+        }
+    }
+
+    fn go_on(&mut self, host: u8, step: Step, sim: &mut Simulator<ClanEvent>) {
+        let it = &mut self.hosts[host as usize];
+        match step {
+            Step::Run(time) => cpu_after(sim, host, time),
+            Step::Sleep => it.sleeping = true,
+            Step::Transfer(transfer) => it.interface.start_transfer(transfer),
+            Step::Rest => {}
+            Step::End => sim.stop(),
+        }
+    }
+
+    fn bus(&mut self, host: u8, sim: &mut Simulator<ClanEvent>) {
+        let it = &mut self.hosts[host as usize];
+        let done = it.interface.handle_burst_end();
+        if done.delivered_bytes > 0 {
+            it.arrived_bytes += done.delivered_bytes;
+            let first = it.arrived.map_or(sim.now(), |(first, _)| first);
+            it.arrived = Some((first, sim.now()));
+        }
+        for action in done.fired {
+            // The card rings as a peer of the live network would.
+            if let Action::Enqueue { cookie } = action {
+                let sleep = doorbell::ring(&it.words, cookie as u32);
+                if sleep % 2 == 1 && it.sleeping {
+                    it.sleeping = false;
+                    cpu_after(sim, host, self.wake);
+                }
+            }
+        }
+        if !it.interface.processor_waits() {
+            if let Some(step) = it.held.take() {
+                self.go_on(host, step, sim);
+            }
+        }
+    }
+
+    fn keep_going(&mut self, host: u8, sim: &mut Simulator<ClanEvent>) {
+        let node = Node(u16::from(host));
+        let it = &mut self.hosts[host as usize];
+        if let Some(time) = it.interface.poll_bus() {
+            sim.after(time, Class::NORMAL, node, ClanEvent::Bus(host));
+        }
+        if let Some((packet, time)) = it.interface.poll_link() {
+            sim.after(time, Class::NORMAL, node, ClanEvent::Link(host));
+            let packet = self.take_off(Flight { packet, time });
+            let switch = Cluster::switch_of(host);
+            let head = ClanEvent::Head { packet, switch };
+            sim.after(self.card_latency, Class::NORMAL, node, head);
+        }
+    }
+
+    fn take_off(&mut self, flight: Flight) -> u32 {
+        match self.free.pop() {
+            Some(packet) => {
+                self.flights[packet as usize] = Some(flight);
+                packet
+            }
+            None => {
+                self.flights.push(Some(flight));
+                self.flights.len() as u32 - 1
+            }
+        }
+    }
+
+    fn head(&mut self, packet: u32, switch: u8, sim: &mut Simulator<ClanEvent>) {
+        let Some(flight) = &self.flights[packet as usize] else {
+            return;
+        };
+        let (to, time) = (flight.packet.to, flight.time);
+        let (hop, leaves) = self.cluster.handle_head(sim.now(), switch, to, time);
+        let (at, event) = match hop {
+            Hop::Switch(switch) => (leaves, ClanEvent::Head { packet, switch }),
+            Hop::Host(_) => {
+                let whole = leaves + time + self.card_latency;
+                (whole, ClanEvent::Arrived { packet })
+            }
+        };
+        sim.at(at, Class::NORMAL, Node(u16::from(to)), event);
+    }
+
+    fn arrived(&mut self, packet: u32, sim: &mut Simulator<ClanEvent>) {
+        if let Some(flight) = self.flights[packet as usize].take() {
+            self.free.push(packet);
+            let to = flight.packet.to;
+            self.hosts[to as usize]
+                .interface
+                .handle_packet(flight.packet);
+            self.keep_going(to, sim);
+        }
+    }
+}
+
+fn cpu_after(sim: &mut Simulator<ClanEvent>, host: u8, time: Duration) {
+    sim.after(
+        time,
+        Class::NORMAL,
+        Node(u16::from(host)),
+        ClanEvent::Cpu(host),
+    );
+}
+
+impl World for Cabinet {
+    type Event = ClanEvent;
+
+    fn handle(&mut self, event: ClanEvent, sim: &mut Simulator<ClanEvent>) {
+        match event {
+            ClanEvent::Cpu(host) => self.cpu(host, sim),
+            ClanEvent::Bus(host) => self.bus(host, sim),
+            ClanEvent::Link(host) => self.hosts[host as usize].interface.handle_link_free(),
+            ClanEvent::Head { packet, switch } => self.head(packet, switch, sim),
+            ClanEvent::Arrived { packet } => self.arrived(packet, sim),
+        }
+        if let ClanEvent::Cpu(host) | ClanEvent::Bus(host) | ClanEvent::Link(host) = event {
+            self.keep_going(host, sim);
+        }
+    }
+}
