@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::hint::black_box;
 
 use barewire_units::Rng;
-use barewire_wire::aal5::Crc32;
+use barewire_wire::aal5;
 use barewire_wire::checksum;
 
 use crate::harness::{Case, Effort, Target, measure};
@@ -42,13 +42,9 @@ fn crc32_of(len: usize, effort: Effort) -> usize {
     let cases = vec![
         memcpy(bytes, &to),
         Case::new(
-            "wire::aal5::Crc32",
+            "wire::aal5::crc32",
             &[Target::RatioTo("crc-fast", 0.8)],
-            move || {
-                let mut crc = Crc32::new();
-                crc.update(black_box(bytes));
-                crc.finish()
-            },
+            move || aal5::crc32(black_box(bytes)),
         ),
         Case::new("crc-fast", &[], move || {
             crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Bzip2, black_box(bytes))

@@ -26,7 +26,7 @@ mod tests;
 use core::fmt;
 use core::ops::Range;
 
-pub use crc32::{Crc32, GOOD, RESIDUE};
+pub use crc32::{Crc32, GOOD, RESIDUE, crc32};
 
 use crate::atm::PAYLOAD_BYTES as CELL_PAYLOAD_BYTES;
 use crate::tree::{Sink, Value};
@@ -231,9 +231,7 @@ impl<T: AsRef<[u8]>> Pdu<T> {
     /// The check code that the bytes before it give.
     pub fn compute_crc32(&self) -> u32 {
         let bytes = self.buffer.as_ref();
-        let mut crc = Crc32::new();
-        crc.update(&bytes[..bytes.len() - CRC_BYTES]);
-        crc.finish()
+        crc32(&bytes[..bytes.len() - CRC_BYTES])
     }
 }
 

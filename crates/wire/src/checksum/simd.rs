@@ -117,7 +117,7 @@ macro_rules! sum_loop {
             "6:",
             "test {turns}, {turns}",
             "jz 7f",
-            ".p2align 5",
+            ".p2align 6",
             "2:",
             "vmovdqu64 zmm0, [{from}]",
             "vmovdqu64 zmm1, [{from} + 64]",
@@ -142,6 +142,7 @@ macro_rules! sum_loop {
             "7:",
             "test {vectors:e}, {vectors:e}",
             "jz 4f",
+            ".p2align 5",
             "3:",
             "vmovdqu64 zmm0, [{from}]",
             $($store_one,)*
