@@ -4,11 +4,11 @@
 use barewire_fuzz::faults;
 use barewire_wire::cbn::cfr::{CfrCell, CfrRepr};
 use barewire_wire::cbn::{Cell, Frame, FrameRepr, Msdl};
-use barewire_wire::cbn::{describe, describe_cell, describe_msdl};
+use barewire_wire::cbn::{describe, describe_cell, describe_cfr, describe_msdl};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    for describe in [describe, describe_cell, describe_msdl] {
+    for describe in [describe, describe_cell, describe_cfr, describe_msdl] {
         faults(|sink| describe(data, 0, sink));
     }
     let mut bytes = data.to_vec();

@@ -1,10 +1,12 @@
 //! Any bytes as levels of a line, as data for one, and as blocks through an elastic buffer.
 #![no_main]
 
-use barewire_wire::line::{Bits, Decoder, Elastic, Encoder, Receiver};
+use barewire_fuzz::faults;
+use barewire_wire::line::{Bits, Decoder, Elastic, Encoder, Receiver, describe};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
+    faults(|sink| describe(data, 0, sink));
     let mut receiver = Receiver::new();
     let first = usize::from(data.first().copied().unwrap_or(0));
     let mut levels = Bits::in_range(data, first..usize::MAX);

@@ -3,11 +3,18 @@
 
 use barewire_fuzz::faults;
 use barewire_wire::atm::delineation::Limits;
-use barewire_wire::sonet::{Deframer, Framer, PointerChange, STS3C_FRAME_BYTES, describe};
+use barewire_wire::sonet::{
+    Deframer, Framer, PathOverhead, PathOverheadRepr, PointerChange, STS3C_FRAME_BYTES, describe,
+};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
     faults(|sink| describe(data, 0, sink));
+    if let Ok(overhead) = PathOverhead::new_checked(data) {
+        if let Ok(repr) = PathOverheadRepr::parse(&overhead) {
+            assert_eq!(repr.to_bytes(), data[..repr.buffer_len()]);
+        }
+    }
     let mut framer = Framer::<STS3C_FRAME_BYTES>::new();
     let mut deframer = Deframer::<STS3C_FRAME_BYTES>::new(Limits::default());
     let mut frame = [0; STS3C_FRAME_BYTES];

@@ -1,7 +1,7 @@
 //! When the card interrupts: some time after the first frame that was not told of, or
 //! when there are enough of them.
 //!
-//! Source: kek00, Table 2; the rule is that of the Linux driver (FACTS, section 7).
+//! Source: kek00, Table 2; the rule is that of the Linux AceNIC driver, as its comments describe it.
 
 use barewire_units::{Duration, Instant};
 
