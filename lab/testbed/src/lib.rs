@@ -8,6 +8,8 @@
 
 pub mod cbn;
 pub mod clan;
+#[cfg(test)]
+mod expected;
 pub mod jetstream;
 pub mod kek;
 pub mod penn;

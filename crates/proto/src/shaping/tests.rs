@@ -75,6 +75,15 @@ pub(super) fn saturate(to: &[u8], len_bytes: u32) -> impl FnMut(&mut dyn Qdisc, 
     }
 }
 
+/// That a rate is the expected one within 2 %.
+#[track_caller]
+pub(super) fn assert_mbps(found: f64, expected: f64) {
+    assert!(
+        (found - expected).abs() <= 0.02 * expected,
+        "{found} Mbit/s, not {expected}"
+    );
+}
+
 #[test]
 fn a_timer_rounds_up_to_its_ticks() {
     let hz = |hz| Timer::hz(NonZeroU32::new(hz).unwrap());

@@ -3,39 +3,16 @@
 use std::collections::BTreeMap;
 
 use barewire_models::cbn::Stage;
-use serde::Deserialize;
 
 use super::{Run, System, measure_all};
 use crate::cbn::parameters::Parameters;
+use crate::expected::{Row, rows};
 use crate::{System as _, SystemError};
 
 const SEED: u64 = 1991;
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Expected {
-    row: Vec<Row>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Row {
-    table: String,
-    row: String,
-    quantity: String,
-    unit: String,
-    published: f64,
-    tolerance_pct: f64,
-    kind: String,
-    source: String,
-    #[serde(default)]
-    note: String,
-}
-
 fn expected() -> Vec<Row> {
-    let text = include_str!("../../../tables/expected/cbn.toml");
-    let expected: Expected = toml::from_str(text).expect("the expected file");
-    expected.row
+    rows(include_str!("../../../tables/expected/cbn.toml"))
 }
 
 /// A row as the report has it, and whether it is as it should be.

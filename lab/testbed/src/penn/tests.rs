@@ -1,36 +1,11 @@
 //! The reproduction test of the Penn interface, and what its worlds promise.
 
-use serde::Deserialize;
-
 use super::*;
 use crate::System as _;
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Expected {
-    row: Vec<Row>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Row {
-    table: String,
-    row: String,
-    quantity: String,
-    unit: String,
-    published: f64,
-    tolerance_pct: f64,
-    kind: String,
-    #[expect(dead_code, reason = "for people")]
-    source: String,
-    #[expect(dead_code, reason = "for people")]
-    note: Option<String>,
-}
+use crate::expected::{Row, rows};
 
 fn expected() -> Vec<Row> {
-    let text = include_str!("../../../tables/expected/penn.toml");
-    let expected: Expected = toml::from_str(text).expect("a good file");
-    expected.row
+    rows(include_str!("../../../tables/expected/penn.toml"))
 }
 
 /// The published table against the model.

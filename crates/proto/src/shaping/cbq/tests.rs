@@ -5,7 +5,7 @@ use std::string::{String, ToString};
 
 use barewire_units::{ByteSize, Duration, Graph, Instant, Rate};
 
-use super::super::tests::{drive, saturate, settled_mbps};
+use super::super::tests::{assert_mbps, drive, saturate, settled_mbps};
 use super::super::{Packet, Timer, Tree};
 use super::estimator::{Event, Parameters, State};
 
@@ -96,14 +96,6 @@ fn sent(classes: &[&str], sending: &[u8], time: Duration) -> Vec<(Instant, Packe
 fn shares(classes: &[&str], sending: &[u8]) -> [f64; 8] {
     let time = Duration::from_ms(600);
     settled_mbps(&sent(classes, sending, time), time)
-}
-
-#[track_caller]
-fn assert_mbps(found: f64, expected: f64) {
-    assert!(
-        (found - expected).abs() <= 0.02 * expected,
-        "{found} Mbit/s, not {expected}"
-    );
 }
 
 #[test]

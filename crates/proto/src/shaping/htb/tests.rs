@@ -6,7 +6,7 @@ use std::string::String;
 use barewire_units::{Duration, Instant, Rate};
 use proptest::prelude::*;
 
-use super::super::tests::{drive, packet, saturate, settled_mbps};
+use super::super::tests::{assert_mbps, drive, packet, saturate, settled_mbps};
 use super::super::{Qdisc, Timer, Tree};
 
 /// Rates reached in Mbit/s by destination; `classes` go to destinations 1, 2, 3 ...
@@ -26,14 +26,6 @@ fn shares(classes: &[&str], sending: &[u8]) -> [f64; 8] {
     let link = Some(Rate::from_mbps(100));
     let sent = drive(&mut tree, link, time, saturate(sending, 1_000));
     settled_mbps(&sent, time)
-}
-
-#[track_caller]
-fn assert_mbps(found: f64, expected: f64) {
-    assert!(
-        (found - expected).abs() <= 0.02 * expected,
-        "{found} Mbit/s, not {expected}"
-    );
 }
 
 #[test]
