@@ -10,11 +10,15 @@ pub mod cbn;
 pub mod clan;
 #[cfg(test)]
 mod expected;
+mod experiment;
 pub mod jetstream;
 pub mod kek;
 pub mod penn;
 mod replicate;
 
+pub use experiment::{
+    Cell, Column, Experiment, LinkCapture, LinkPacket, Outcome, Progress, Setting, Table,
+};
 pub use replicate::replicate;
 
 /// One value that an experiment found.
@@ -38,6 +42,9 @@ pub enum SystemError {
     /// A parameter is missing, unknown, or no value of its kind. The text names line and key.
     #[error("parameters: {0}")]
     Parameters(#[from] toml::de::Error),
+    /// An input is missing, unknown, or no value of its kind. The text names line and key.
+    #[error("inputs: {0}")]
+    Inputs(#[source] toml::de::Error),
     /// Parameters that contradict each other.
     #[error("parameters: {0}")]
     Contradiction(String),
@@ -70,6 +77,12 @@ pub trait System: Sync {
     ///
     /// Parameters that cannot be used.
     fn run(&self, parameters: &str, seed: u64) -> Result<Vec<Finding>, SystemError>;
+
+    /// What a plan can ask of its model: measurements with inputs of one's own, and the
+    /// questions that its paper left open.
+    fn experiments(&self) -> &'static [Experiment] {
+        &[]
+    }
 
     /// The open questions that its model answers.
     fn studies(&self) -> &'static [Study] {
