@@ -7,6 +7,7 @@
 //! | [`Ram`] | the buffer memory of a station, which ring and processor share |
 //! | [`Station`] | the V1S interface: FIFOs, interrupt conditions, false traffic |
 //! | [`Node`] | a workstation: program, driver, processor and station |
+//! | [`Program`] | what runs on it: streams, pings, echoes, TCP |
 //!
 //! Everything is counted in cells and words. What a slot holds is a whole cell, and the
 //! blocks are cut and put together by [`barewire_proto::msdl`] itself. The ring's medium
@@ -17,18 +18,22 @@
 mod driver;
 mod line;
 mod node;
+mod program;
 mod ram;
 mod ring;
 mod station;
+mod tcp;
 #[cfg(test)]
 mod tests;
 
 pub use driver::{Copier, Costs, Stage};
 pub use line::Line;
-pub use node::{Mark, Node, NodeConfig, Program, Wake};
+pub use node::{Due, Mark, Node, NodeConfig, Processors};
+pub use program::Program;
 pub use ram::Ram;
 pub use ring::{Ring, Slot, Slots};
-pub use station::{Duplex, Generator, Passage, Station, StationConfig, StationStats};
+pub use station::{CircuitStats, Duplex, Generator, Passage, Station, StationConfig, StationStats};
+pub use tcp::{HEADER_BYTES as TCP_HEADER_BYTES, TcpConfig, TcpStats};
 
 use barewire_wire::cbn::Msdl;
 

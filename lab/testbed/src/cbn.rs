@@ -12,8 +12,11 @@
 //! receive FIFO could not take either, since nothing holds a sender back.
 //!
 //! Every run is the whole path: program, driver, word copy, FIFO, ring, FIFO, interrupt,
-//! word copy, reassembly, program. Parameters: `parameters/cbn.toml`.
+//! word copy, reassembly, program. Parameters: `parameters/cbn.toml`. What a plan can ask
+//! beside the paper's tables is in `experiments`.
 
+mod capture;
+mod experiments;
 mod parameters;
 mod runs;
 mod scalars;
@@ -28,7 +31,7 @@ use barewire_wire::cbn::BODY_BYTES;
 use parameters::Parameters;
 use runs::Run;
 
-use crate::{Finding, SystemError, replicate};
+use crate::{Experiment, Finding, SystemError, replicate};
 
 /// Cells of a block in each row of Tables 1 and 2; Table 3 has the first eight.
 const CELLS: [usize; 11] = [1, 2, 5, 10, 20, 30, 40, 44, 63, 125, 250];
@@ -54,9 +57,13 @@ impl super::System for System {
     fn run(&self, parameters: &str, seed: u64) -> Result<Vec<Finding>, SystemError> {
         Ok(measure_all(parameters, seed)?.findings)
     }
+
+    fn experiments(&self) -> &'static [Experiment] {
+        &experiments::ALL
+    }
 }
 
-/// What experiments found, and the hash over the events of all their runs.
+/// What the paper's experiments found, and the hash over the events of all their runs.
 #[derive(Debug, Default, PartialEq)]
 struct Results {
     findings: Vec<Finding>,
@@ -76,10 +83,8 @@ impl Results {
 
 fn measure_all(parameters: &str, seed: u64) -> Result<Results, SystemError> {
     let parameters = Parameters::parse(parameters)?;
-    let experiments = experiments();
-    let results = replicate(experiments.len(), |index| {
-        experiments[index].measure(&parameters, seed)
-    });
+    let rows = rows();
+    let results = replicate(rows.len(), |index| rows[index].measure(&parameters, seed));
     let mut all = Results::default();
     for result in results {
         let Results {
@@ -92,7 +97,7 @@ fn measure_all(parameters: &str, seed: u64) -> Result<Results, SystemError> {
     Ok(all)
 }
 
-enum Experiment {
+enum Row {
     /// A row of Table 1.
     Transmit {
         cells: usize,
@@ -110,21 +115,21 @@ enum Experiment {
     Scalars,
 }
 
-fn experiments() -> Vec<Experiment> {
+fn rows() -> Vec<Row> {
     // The longest first, so that no processor is left alone with it at the end.
-    let mut all = vec![Experiment::Scalars];
-    all.extend(CELLS.map(|cells| Experiment::Transmit { cells }));
+    let mut all = vec![Row::Scalars];
+    all.extend(CELLS.map(|cells| Row::Transmit { cells }));
     for stage in 0..Stage::ALL.len() {
-        all.extend(CELLS.map(|cells| Experiment::Transfer { stage, cells }));
+        all.extend(CELLS.map(|cells| Row::Transfer { stage, cells }));
     }
     for condition in 0..CONDITIONS.len() {
         let rows = CELLS.into_iter().take(TABLE_3_ROWS);
-        all.extend(rows.map(|cells| Experiment::Ping { condition, cells }));
+        all.extend(rows.map(|cells| Row::Ping { condition, cells }));
     }
     all
 }
 
-impl Experiment {
+impl Row {
     fn measure(&self, parameters: &Parameters, seed: u64) -> Result<Results, SystemError> {
         let run = Run::new(parameters);
         let (observed, finding) = match *self {

@@ -6,7 +6,7 @@
 //! each cell the copy of its words and [`Costs::cell`]; then the program is woken and its call
 //! returns ([`Costs::wake`]).
 //!
-//! A word takes the processor and its bus [`Costs::word`], then [`Costs::access_cycles`]
+//! A word takes the processor and its bus [`Costs::word`], then [`Costs::access_milli_cycles`]
 //! cycles of the memory to get through to it, the last of which is the memory's own and waits
 //! for it. So a faster line makes the copy faster. An interrupt that comes while the handler
 //! runs is acknowledged in a register of the station: [`Costs::word`], without the memory.

@@ -1,29 +1,47 @@
-//! A workstation: one processor that runs the program and the MSDL driver, and its station.
+//! A workstation: its processor or processors, the MSDL driver, a program, and the station.
 //!
-//! The processor has two levels. The program's level sends a block and waits for one:
+//! Three activities share the processor, the first that has something to do before the others
+//! whenever an operation ends:
 //! ```text
-//! Waiting --> Before --> (Header --> (Bus --> Memory) x words) x cells --> After --> Waiting
-//! Waiting --> Wake, when a block has been received --> Waiting or Before
-//! ```
-//! The handler's level comes first whenever an operation ends:
-//! ```text
-//! Off --> Entry, on an interrupt --> look
-//! look: the interrupt is set again --> Acknowledge --> look
-//!       a cell waits --> (Bus --> Memory) x words or Engine --> Work --> look
-//!       else Off; or Spin until the next cell, where it would not interrupt
+//! handler  Off --> Entry, on an interrupt --> look
+//!          look: the interrupt is set again --> Acknowledge --> look
+//!                a cell waits --> (Bus --> Memory) x words or Engine --> Work --> look
+//!                else Off; or Spin until the next cell, where it would not interrupt
+//! sender   Off --> (Header --> Full, while there is no room --> (Bus --> Memory) x words
+//!                   or Engine) x cells --> Off
+//! program  Idle --> Before --> Sending, until the sender is done --> After --> Idle
+//!          Idle --> Wake, when a block has been received --> Idle
+//!          Idle --> Work --> Idle
 //! ```
 //! A handler spins only where the condition is the start of a block, and a block is under
-//! way: no other cell of it would call again. The processor's busy time leaves that out.
+//! way: no other cell of it would call again. It gives up when the block times out. The
+//! processor's busy time leaves spinning out.
 //!
-//! Whoever drives a node calls [`Node::handle_processor`] at the time that the last call gave.
+//! Since the handler comes first, cells that come faster than it can take them stop the
+//! program for as long as they come.
+//!
+//! With two processors ([`Processors::Two`]) the first has the program and the second,
+//! which does nothing else, sender and handler. It is not interrupted but looks, at the price
+//! of a word. A send call returns when the block is handed over; one more waits behind the block
+//! that is being sent, and the program behind that.
+//!
+//! Whoever drives a node asks [`Node::poll`] after each call for when to call again.
+
+mod handler;
+mod sender;
 
 use std::collections::VecDeque;
 
-use barewire_proto::msdl::{Config, Event, Fragments, InterruptOn, Reassembler};
+use barewire_proto::msdl::{self, Config, Fragments, InterruptOn, Reassembler};
 use barewire_units::{Duration, Instant, Rng};
+use barewire_wire::cbn::RIDS;
 
-use super::{Cell, Copier, Costs, Passage, Slots, Stage, Station, StationConfig};
+use super::program::{Program, Runs, Step};
+use super::{Cell, Copier, Costs, Passage, Slots, Stage, Station, StationConfig, TcpStats};
 use crate::host::Processor;
+
+use handler::Handling;
+use sender::Sending;
 
 /// What a node is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,37 +52,35 @@ pub struct NodeConfig {
     pub costs: Costs,
     /// Its receive driver.
     pub stage: Stage,
+    /// Its processors.
+    pub processors: Processors,
     /// Who copies what it receives.
     pub copier: Copier,
+    /// Who copies what it sends. An engine each way, if both are engines.
+    pub transmit_copier: Copier,
+    /// Looks at each cell whether the transmit FIFO has room, and waits until it has. The
+    /// driver that was measured does not: it takes sending to be always possible.
+    pub waits_for_room: bool,
     /// The circuit that it sends on.
     pub send_vci: u16,
     /// The channel that the other end receives from.
     pub send_channel: usize,
-    /// The circuit that it receives on.
-    pub receive_vci: u16,
-    /// The cells of it that interrupt.
+    /// The circuit that its program receives on, if any.
+    pub receive_vci: Option<u16>,
+    /// The cells that interrupt.
     pub interrupt_on: InterruptOn,
 }
 
-/// What runs on a node.
+/// The processors of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Program {
-    /// Sends blocks, one call after the other.
-    Transmit {
-        /// Blocks to send.
-        blocks: usize,
-        /// Their size.
-        block_bytes: usize,
+pub enum Processors {
+    /// One for everything.
+    One,
+    /// One for the program, one for the protocol.
+    Two {
+        /// What the program's pays for a block to pass from one to the other, either way.
+        hand_over: Duration,
     },
-    /// Sends a block, waits for it to come back, and begins again.
-    Ping {
-        /// Blocks to send.
-        blocks: usize,
-        /// Their size.
-        block_bytes: usize,
-    },
-    /// Sends back what it receives.
-    Echo,
 }
 
 /// Something worth the time it happened at.
@@ -86,68 +102,79 @@ pub enum Mark {
     Handled,
     /// The receive call has returned with a block.
     Received {
-        /// It is the block that a [`Program::Ping`] sent; no other program knows better.
+        /// It is the block that a [`Program::Ping`] sent last, or a segment of TCP; other
+        /// programs know no better.
         intact: bool,
     },
 }
 
-/// When to call [`Node::handle_processor`], if at all.
-pub type Wake = Option<Instant>;
+/// What to call, when it is time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// [`Node::handle_processor`] with this processor.
+    Processor(usize),
+    /// [`Node::handle_engine`].
+    Engine,
+    /// [`Node::handle_timer`].
+    Timer,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sending {
-    Waiting,
+enum Doing {
+    Idle,
     Before,
-    Header,
-    Bus,
-    Memory,
+    Sending,
     After,
     Wake,
+    Work(Duration),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Handling {
-    Off,
-    Entry,
-    Acknowledge,
-    Bus,
-    Memory,
-    Engine,
-    Work,
-    Spin,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Level {
+enum Activity {
     Program,
+    Sender,
     Handler,
 }
+
+/// Blocks that may be handed over to a second processor and not sent.
+const HANDED_OVER_MAX: usize = 2;
 
 /// A workstation.
 pub struct Node {
     config: NodeConfig,
     station: Station,
-    processor: Processor,
-    program: Program,
-    rng: Rng,
-    /// Level of the operation under way.
-    running: Option<Level>,
+    processors: [Processor; 2],
+    /// The operation under way on each.
+    running: [Option<Activity>; 2],
+    due: VecDeque<(Instant, Due)>,
+    /// The deadline that [`Node::poll`] was last told of.
+    timer: Option<Instant>,
+
+    program: Box<dyn Runs>,
+    started: bool,
+    doing: Doing,
+    calling: Option<Fragments<Vec<u8>>>,
+    next_rid: u8,
 
     sending: Sending,
-    blocks_left: usize,
-    block: Vec<u8>,
-    fragments: Option<Fragments<Vec<u8>>>,
+    outgoing: VecDeque<Fragments<Vec<u8>>>,
     sending_cell: Option<Cell>,
     sending_words: u64,
+    transmit_engine_free_at: Instant,
+    /// Cells that the engine is copying to the station.
+    in_engine: VecDeque<Cell>,
 
     handling: Handling,
     receiving_words: u64,
     /// When the engine has copied the cell at the head, if it has begun.
     engine_done: Option<Instant>,
     received_cell: Option<Cell>,
+    /// Circuit and RID of the last cell handled.
+    last_handled: Option<(u16, u8)>,
     reassembler: Reassembler,
     /// Blocks that the program has not taken yet.
     delivered: VecDeque<Vec<u8>>,
+    program_bytes: u64,
 
     marks: Vec<(Instant, Mark)>,
 }
@@ -156,36 +183,51 @@ impl Node {
     /// A node that runs `program`; `rng` fills its blocks.
     #[must_use]
     pub fn new(config: NodeConfig, program: Program, rng: Rng) -> Self {
-        let mut station = Station::new(config.station);
-        station.listen(config.receive_vci, config.interrupt_on);
         let body = config.station.line.body();
-        let mut reassembler = Reassembler::new(Config {
+        let reassembler = Reassembler::new(Config {
             body,
             block_bytes_max: body.block_bytes_max(),
             ..Config::default()
         });
-        reassembler.open(config.receive_vci);
-        Self {
+        let mut node = Self {
             config,
-            station,
-            processor: Processor::new(),
-            program,
-            rng,
-            running: None,
-            sending: Sending::Waiting,
-            blocks_left: 0,
-            block: Vec::new(),
-            fragments: None,
+            station: Station::new(config.station),
+            processors: [Processor::new(), Processor::new()],
+            running: [None; 2],
+            due: VecDeque::new(),
+            timer: None,
+            program: program.begin(rng),
+            started: false,
+            doing: Doing::Idle,
+            calling: None,
+            next_rid: 0,
+            sending: Sending::Off,
+            outgoing: VecDeque::new(),
             sending_cell: None,
             sending_words: 0,
+            transmit_engine_free_at: Instant::ORIGIN,
+            in_engine: VecDeque::new(),
             handling: Handling::Off,
             receiving_words: 0,
             engine_done: None,
             received_cell: None,
+            last_handled: None,
             reassembler,
             delivered: VecDeque::new(),
+            program_bytes: 0,
             marks: Vec::new(),
+        };
+        if let Some(vci) = config.receive_vci {
+            node.open(vci);
         }
+        node
+    }
+
+    /// Receives `vci` as well. The driver takes its cells as any other and throws the blocks
+    /// away, since no program asks for them.
+    pub fn open(&mut self, vci: u16) {
+        self.station.listen(vci, self.config.interrupt_on);
+        self.reassembler.open(vci);
     }
 
     /// Its station.
@@ -199,10 +241,13 @@ impl Node {
         &mut self.station
     }
 
-    /// Its processor.
+    /// Its processors: the program's, and the protocol's where that is another.
     #[must_use]
-    pub const fn processor(&self) -> &Processor {
-        &self.processor
+    pub fn processors(&self) -> &[Processor] {
+        match self.config.processors {
+            Processors::One => &self.processors[..1],
+            Processors::Two { .. } => &self.processors,
+        }
     }
 
     /// What has happened, in order.
@@ -211,21 +256,40 @@ impl Node {
         &self.marks
     }
 
-    /// Whether the program has sent its blocks, and a [`Program::Ping`] has them back.
+    /// What its driver has put together.
+    #[must_use]
+    pub const fn msdl_stats(&self) -> msdl::Stats {
+        self.reassembler.stats()
+    }
+
+    /// Bytes of the blocks put together for its program.
+    #[must_use]
+    pub const fn program_bytes(&self) -> u64 {
+        self.program_bytes
+    }
+
+    /// What its program's TCP has counted; zeros if that has none.
+    #[must_use]
+    pub fn tcp_stats(&self) -> TcpStats {
+        self.program.tcp_stats()
+    }
+
+    /// Whether the program has sent its blocks, and a [`Program::Ping`] has them back or has
+    /// given them up.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        self.program != Program::Echo && self.blocks_left == 0
+        self.started && self.program.is_done()
+    }
+
+    /// The next call that the node wants, and when.
+    pub fn poll(&mut self) -> Option<(Instant, Due)> {
+        self.due.pop_front()
     }
 
     /// The program begins.
-    pub fn start(&mut self, now: Instant) -> Wake {
-        if let Program::Transmit { blocks, .. } | Program::Ping { blocks, .. } = self.program {
-            self.blocks_left = blocks;
-            if blocks > 0 {
-                self.send_new_block(now);
-            }
-        }
-        self.go_on(now)
+    pub fn start(&mut self, now: Instant) {
+        self.started = true;
+        self.go_on(now);
     }
 
     /// A frame begins to pass the station.
@@ -234,239 +298,188 @@ impl Node {
     }
 
     /// The last word of a cell is in the receive FIFO.
-    pub fn handle_arrival(&mut self, now: Instant) -> Wake {
+    pub fn handle_arrival(&mut self, now: Instant) {
         self.station.handle_arrival();
-        if let (Copier::Engine(time), Handling::Work) = (self.config.copier, self.handling) {
-            self.engine_done.get_or_insert(now + time);
-        }
+        self.prepare_engine(now);
         if self.handling == Handling::Spin {
             self.look(now);
         }
-        if self.running.is_some() {
-            return None;
-        }
-        self.go_on(now)
+        self.go_on(now);
     }
 
-    /// The operation under way is done.
-    pub fn handle_processor(&mut self, now: Instant) -> Wake {
-        match self.running.take() {
-            Some(Level::Program) => self.program_goes_on(now),
-            Some(Level::Handler) => self.handler_goes_on(now),
+    /// The operation under way on `processor` is done.
+    pub fn handle_processor(&mut self, now: Instant, processor: usize) {
+        match self.running.get_mut(processor).and_then(Option::take) {
+            Some(Activity::Program) => self.program_goes_on(now),
+            Some(Activity::Sender) => self.sender_goes_on(now),
+            Some(Activity::Handler) => self.handler_goes_on(now),
             None => {}
         }
-        self.go_on(now)
+        self.go_on(now);
     }
 
-    /// Begins the next operation, the handler's first.
-    fn go_on(&mut self, now: Instant) -> Wake {
-        if self.handling == Handling::Off && self.station.interrupt() {
-            self.station.acknowledge();
-            self.handling = Handling::Entry;
+    /// The engine has copied a cell to a transmit FIFO.
+    pub fn handle_engine(&mut self, now: Instant) {
+        if let Some(cell) = self.in_engine.pop_front() {
+            self.cell_written(now, cell);
         }
-        if self.sending == Sending::Waiting && !self.delivered.is_empty() {
-            self.sending = Sending::Wake;
+    }
+
+    /// A deadline has come.
+    pub fn handle_timer(&mut self, now: Instant) {
+        self.reassembler.handle_timeout(now);
+        self.take_blocks();
+        if self.handling == Handling::Spin {
+            self.look(now);
         }
-        let (level, cost) = if self.handling == Handling::Off {
-            (Level::Program, self.program_cost(now)?)
-        } else {
-            (Level::Handler, self.handler_cost(now)?)
-        };
-        self.running = Some(level);
-        Some(self.processor.begin(now, cost))
+        self.go_on(now);
     }
 
-    fn program_cost(&mut self, now: Instant) -> Option<Duration> {
-        let costs = &self.config.costs;
-        Some(match self.sending {
-            Sending::Waiting => return None,
-            Sending::Before => costs.send_before,
-            Sending::Header => costs.transmit_cell,
-            Sending::Bus => costs.to_memory(self.config.station.line.word_time()),
-            Sending::Memory => self.station.transmit_ram().access(now, 1) - now,
-            Sending::After => costs.send_after,
-            Sending::Wake => costs.wake,
-        })
+    /// Begins the next operation of each processor that has none.
+    fn go_on(&mut self, now: Instant) {
+        self.decide(now);
+        for processor in 0..self.processors().len() {
+            if self.running[processor].is_some() {
+                continue;
+            }
+            if let Some((activity, cost)) = self.next_operation(now, processor) {
+                self.running[processor] = Some(activity);
+                let done = self.processors[processor].begin(now, cost);
+                self.due.push_back((done, Due::Processor(processor)));
+            }
+        }
+        self.set_timer();
     }
 
-    fn handler_cost(&mut self, now: Instant) -> Option<Duration> {
+    fn next_operation(&mut self, now: Instant, processor: usize) -> Option<(Activity, Duration)> {
+        let one = self.config.processors == Processors::One;
+        let protocol = one || processor == 1;
+        if protocol {
+            self.look_for_cells();
+            if self.handling != Handling::Off {
+                // While it spins nothing else runs.
+                return Some((Activity::Handler, self.handler_cost(now)?));
+            }
+            if let Some(cost) = self.sender_cost(now) {
+                return Some((Activity::Sender, cost));
+            }
+        }
+        let program = one || processor == 0;
+        let cost = self.program_cost().filter(|_| program)?;
+        Some((Activity::Program, cost))
+    }
+
+    fn set_timer(&mut self) {
+        let spins = self.handling == Handling::Spin;
+        let time_out = self.reassembler.next_deadline().filter(|_| spins);
+        let deadline = self.program.next_deadline().into_iter().chain(time_out);
+        let deadline = deadline.min();
+        if deadline != self.timer {
+            self.timer = deadline;
+            self.due.extend(deadline.map(|at| (at, Due::Timer)));
+        }
+    }
+
+    /// What a program that has nothing to do does next.
+    fn decide(&mut self, now: Instant) {
+        if self.doing != Doing::Idle || !self.started {
+            return;
+        }
+        if self.wakes() {
+            return;
+        }
+        match self.program.next(now) {
+            Step::Send(block) => self.call(now, block),
+            Step::Work(time) => self.doing = Doing::Work(time),
+            Step::Wait => {
+                // What it has just done may have made room for a block.
+                self.wakes();
+            }
+        }
+    }
+
+    /// Lets a receive call return, if there is a block and the program takes it.
+    fn wakes(&mut self) -> bool {
+        let wakes = !self.delivered.is_empty() && self.program.takes_blocks();
+        if wakes {
+            self.doing = Doing::Wake;
+        }
+        wakes
+    }
+
+    fn call(&mut self, now: Instant, block: Vec<u8>) {
+        let body = self.config.station.line.body();
+        let (vci, rid) = (self.config.send_vci, self.next_rid);
+        self.next_rid = (rid + 1) % RIDS as u8;
+        // A block that is too long has no cells, and is never received.
+        self.calling = Fragments::new(body, vci, rid, block).ok();
+        self.doing = Doing::Before;
+        self.marks.push((now, Mark::Call));
+    }
+
+    /// What a block costs to pass to another processor.
+    fn hand_over(&self) -> Duration {
+        match self.config.processors {
+            Processors::One => Duration::ZERO,
+            Processors::Two { hand_over } => hand_over,
+        }
+    }
+
+    fn program_cost(&self) -> Option<Duration> {
         let costs = &self.config.costs;
-        Some(match self.handling {
-            Handling::Off | Handling::Spin => return None,
-            Handling::Entry => costs.interrupt,
-            Handling::Acknowledge => costs.word,
-            Handling::Bus => costs.to_memory(self.config.station.line.word_time()),
-            Handling::Memory => self.station.receive_ram().access(now, 1) - now,
-            Handling::Engine => match self.engine_done {
-                Some(done) => done.saturating_duration_since(now),
-                None => Duration::ZERO,
-            },
-            Handling::Work => costs.cell(self.config.stage),
+        Some(match self.doing {
+            Doing::Idle | Doing::Sending => return None,
+            Doing::Before => costs.send_before + self.hand_over(),
+            Doing::After => costs.send_after,
+            Doing::Wake => costs.wake + self.hand_over(),
+            Doing::Work(time) => time,
         })
     }
 
     fn program_goes_on(&mut self, now: Instant) {
-        match self.sending {
-            Sending::Waiting => {}
-            Sending::Before => self.sending = Sending::Header,
-            Sending::Header => self.begin_cell(now),
-            Sending::Bus => self.sending = Sending::Memory,
-            Sending::Memory => self.word_written(now),
-            Sending::After => self.block_sent(now),
-            Sending::Wake => self.block_received(now),
+        match self.doing {
+            Doing::Idle | Doing::Sending => {}
+            Doing::Before => {
+                self.doing = Doing::Sending;
+                self.pass_block();
+            }
+            Doing::After => {
+                self.marks.push((now, Mark::Returned));
+                self.doing = Doing::Idle;
+                self.program.handle_sent();
+            }
+            Doing::Wake => self.block_received(now),
+            Doing::Work(_) => self.doing = Doing::Idle,
         }
     }
 
-    fn send_new_block(&mut self, now: Instant) {
-        let block_bytes = match self.program {
-            Program::Transmit { block_bytes, .. } | Program::Ping { block_bytes, .. } => {
-                block_bytes
-            }
-            Program::Echo => 0,
-        };
-        self.block = vec![0; block_bytes];
-        self.rng.fill_bytes(&mut self.block);
-        self.send_block(now);
-    }
-
-    fn send_block(&mut self, now: Instant) {
-        let body = self.config.station.line.body();
-        let block = self.block.clone();
-        // A block that is too long has no cells, and is never received.
-        self.fragments = Fragments::new(body, self.config.send_vci, 0, block).ok();
-        self.sending = Sending::Before;
-        self.marks.push((now, Mark::Call));
-    }
-
-    fn begin_cell(&mut self, now: Instant) {
-        let mut body = vec![0; self.config.station.line.body().bytes()];
-        let fragments = self.fragments.as_mut();
-        let msdl = fragments.and_then(|fragments| fragments.next_into(&mut body));
-        self.sending_cell = msdl.map(|msdl| Cell { msdl, body });
-        self.sending_words = self.config.station.line.cell_words();
-        self.sending = Sending::Bus;
-        self.marks.push((now, Mark::CopyBegun));
-    }
-
-    fn word_written(&mut self, now: Instant) {
-        self.sending = Sending::Bus;
-        self.sending_words -= 1;
-        if self.sending_words > 0 {
+    /// Gives the block of the call to the sender, if there is room, and goes on where the sender
+    /// has a processor of its own.
+    fn pass_block(&mut self) {
+        if self.doing != Doing::Sending || self.outgoing.len() >= HANDED_OVER_MAX {
             return;
         }
-        self.marks.push((now, Mark::CopyDone));
-        if let Some(cell) = self.sending_cell.take() {
-            self.station.handle_written(self.config.send_channel, cell);
+        let block = self.calling.take();
+        if block.is_none() || self.config.processors != Processors::One {
+            self.doing = Doing::After;
         }
-        let more = self.fragments.as_ref().is_some_and(|f| f.cells_left() > 0);
-        self.sending = if more {
-            Sending::Header
-        } else {
-            Sending::After
-        };
+        self.outgoing.extend(block);
     }
 
-    fn block_sent(&mut self, now: Instant) {
-        self.marks.push((now, Mark::Returned));
-        self.sending = Sending::Waiting;
-        if let Program::Transmit { .. } = self.program {
-            self.blocks_left -= 1;
-            if self.blocks_left > 0 {
-                self.send_new_block(now);
-            }
+    /// The sender is done with a block.
+    fn block_sent(&mut self) {
+        if self.config.processors == Processors::One {
+            self.doing = Doing::After;
+        } else {
+            self.pass_block();
         }
     }
 
     fn block_received(&mut self, now: Instant) {
-        self.sending = Sending::Waiting;
-        let Some(block) = self.delivered.pop_front() else {
-            return;
-        };
-        let intact = block == self.block || !matches!(self.program, Program::Ping { .. });
-        self.marks.push((now, Mark::Received { intact }));
-        match self.program {
-            Program::Transmit { .. } => {}
-            Program::Echo => {
-                self.block = block;
-                self.send_block(now);
-            }
-            Program::Ping { .. } => {
-                self.blocks_left = self.blocks_left.saturating_sub(1);
-                if self.blocks_left > 0 {
-                    self.send_new_block(now);
-                }
-            }
-        }
-    }
-
-    fn handler_goes_on(&mut self, now: Instant) {
-        match self.handling {
-            Handling::Off | Handling::Spin => {}
-            Handling::Entry | Handling::Acknowledge => self.look(now),
-            Handling::Bus => self.handling = Handling::Memory,
-            Handling::Memory => {
-                self.receiving_words -= 1;
-                if self.receiving_words > 0 {
-                    self.handling = Handling::Bus;
-                } else {
-                    self.take_cell(now);
-                }
-            }
-            Handling::Engine => {
-                self.take_cell(now);
-                let next = (self.station.waiting() > 0).then_some(self.config.copier);
-                self.engine_done = match next {
-                    Some(Copier::Engine(time)) => Some(now + time),
-                    _ => None,
-                };
-            }
-            Handling::Work => {
-                self.reassemble(now);
-                self.look(now);
-            }
-        }
-    }
-
-    /// What the handler does next: see the head of the file.
-    fn look(&mut self, now: Instant) {
-        let spins = self.config.interrupt_on == InterruptOn::StartOfBlock
-            && self.reassembler.next_deadline().is_some();
-        if self.station.interrupt() {
-            self.station.acknowledge();
-            self.handling = Handling::Acknowledge;
-            return;
-        }
-        self.handling = match self.config.copier {
-            _ if self.station.waiting() == 0 && spins => Handling::Spin,
-            _ if self.station.waiting() == 0 => Handling::Off,
-            Copier::Processor => {
-                self.receiving_words = self.config.station.line.cell_words();
-                self.marks.push((now, Mark::ReadBegun));
-                Handling::Bus
-            }
-            Copier::Engine(time) => {
-                self.engine_done.get_or_insert(now + time);
-                Handling::Engine
-            }
-        };
-    }
-
-    fn take_cell(&mut self, now: Instant) {
-        self.marks.push((now, Mark::ReadDone));
-        self.received_cell = self.station.handle_read();
-        self.handling = Handling::Work;
-    }
-
-    fn reassemble(&mut self, now: Instant) {
-        let Some(Cell { msdl, body }) = self.received_cell.take() else {
-            return;
-        };
-        self.reassembler.handle_cell(now, msdl, &body);
-        self.marks.push((now, Mark::Handled));
-        while let Some(event) = self.reassembler.poll_event() {
-            if let Event::Block { bytes, .. } = event {
-                self.delivered.push_back(bytes);
-            }
+        self.doing = Doing::Idle;
+        if let Some(block) = self.delivered.pop_front() {
+            let intact = self.program.handle_block(now, block);
+            self.marks.push((now, Mark::Received { intact }));
         }
     }
 }

@@ -7,7 +7,7 @@
 //! | release | own slots are emptied; they leave empty, for the next station that waits (OPEN) |
 //! | receive | a cell on the receive channel whose VCI is known goes into the receive FIFO; where that is full it is lost, and counted |
 //! | transmit | of the FIFOs that have a cell and find an empty slot, the one next in turn fills it; a half-duplex station does not while it receives (OPEN: receiving first) |
-//! | false traffic | each generator fills an empty slot of its channel, not oftener than told, and without the memory |
+//! | false traffic | each generator whose cell is due fills an empty slot of its channel, without the memory |
 //!
 //! A cell received is in the FIFO when its last word is: [`Passage::received`] says when, and
 //! [`Station::handle_arrival`] is to be called then. A cell that meets the interrupt
@@ -20,7 +20,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use barewire_proto::msdl::InterruptOn;
-use barewire_units::{Duration, Instant};
+use barewire_units::{Duration, Instant, Rng};
 use barewire_wire::cbn::SLOTS;
 
 use super::{Cell, Line, Ram, Slot, Slots};
@@ -49,25 +49,74 @@ pub struct StationConfig {
     pub line: Line,
 }
 
-/// A source of false traffic, which loads one channel of the ring and nothing else.
+/// A source of false traffic, which loads one channel of the ring and nothing else. Cells
+/// that find no slot in time are sent as soon as they do: what is offered stays offered.
+/// OPEN in the source: how the generators time their cells.
 #[derive(Clone, Debug)]
 pub struct Generator {
     /// What it sends.
     pub cell: Cell,
-    /// Shortest time from one cell to the next.
+    /// Mean time from one cell to the next; zero fills every slot.
     pub interval: Duration,
+    /// Draws the times, exponentially distributed; without it they are all equal.
+    random: Option<Rng>,
     next_at: Instant,
 }
 
 impl Generator {
-    /// A generator that begins at once.
+    /// A generator that begins at once and sends at equal intervals.
     #[must_use]
     pub const fn new(cell: Cell, interval: Duration) -> Self {
         Self {
             cell,
             interval,
+            random: None,
             next_at: Instant::ORIGIN,
         }
+    }
+
+    /// A generator that sends at random, `interval` apart on average.
+    #[must_use]
+    pub fn random(cell: Cell, interval: Duration, mut rng: Rng) -> Self {
+        Self {
+            cell,
+            interval,
+            next_at: Instant::ORIGIN.saturating_add(exponential(&mut rng, interval)),
+            random: Some(rng),
+        }
+    }
+
+    fn sent(&mut self) {
+        let gap = match &mut self.random {
+            Some(rng) => exponential(rng, self.interval),
+            None => self.interval,
+        };
+        self.next_at = self.next_at.saturating_add(gap);
+    }
+}
+
+/// An exponentially distributed time, from comparisons alone and so the same everywhere: of
+/// falling runs of random numbers, those of odd length begin with one that is so
+/// distributed below 1; each run before it adds 1 (von Neumann, 1951).
+fn exponential(rng: &mut Rng, mean: Duration) -> Duration {
+    let mut whole = 0;
+    loop {
+        let first = rng.next_u64();
+        let (mut least, mut length) = (first, 1);
+        loop {
+            let next = rng.next_u64();
+            if next >= least {
+                break;
+            }
+            least = next;
+            length += 1;
+        }
+        if length % 2 == 1 {
+            let part_ps = (u128::from(mean.as_ps()) * u128::from(first)) >> 64;
+            let whole_ps = mean.as_ps().saturating_mul(whole);
+            return Duration::from_ps(whole_ps.saturating_add(part_ps as u64));
+        }
+        whole += 1;
     }
 }
 
@@ -97,11 +146,26 @@ pub struct StationStats {
     pub transmit_overflows: u64,
 }
 
+/// What a station has counted of a circuit that it receives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CircuitStats {
+    /// Cells received, the last words of which may still be coming.
+    pub received: u64,
+    /// Cells lost because the receive FIFO was full.
+    pub overflows: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Circuit {
+    condition: InterruptOn,
+    stats: CircuitStats,
+}
+
 /// A station.
 #[derive(Clone, Debug)]
 pub struct Station {
     config: StationConfig,
-    conditions: BTreeMap<u16, InterruptOn>,
+    circuits: BTreeMap<u16, Circuit>,
     transmit: [VecDeque<Cell>; SLOTS],
     /// The FIFO whose turn it is.
     turn: usize,
@@ -122,7 +186,7 @@ impl Station {
     pub fn new(config: StationConfig) -> Self {
         let ram = Ram::new(config.line.word_time());
         Self {
-            conditions: BTreeMap::new(),
+            circuits: BTreeMap::new(),
             transmit: Default::default(),
             turn: 0,
             receive: VecDeque::new(),
@@ -142,9 +206,29 @@ impl Station {
         self.stats
     }
 
+    /// What it has counted of the circuit `vci`; nothing of one that it does not know.
+    #[must_use]
+    pub fn circuit(&self, vci: u16) -> CircuitStats {
+        let circuit = self.circuits.get(&vci);
+        circuit.map_or_else(CircuitStats::default, |circuit| circuit.stats)
+    }
+
+    /// Cells in the transmit FIFOs.
+    #[must_use]
+    pub fn queued(&self) -> usize {
+        self.transmit.iter().map(VecDeque::len).sum()
+    }
+
+    /// Whether the transmit FIFO of `channel` takes a cell, with `coming` on their way to it.
+    #[must_use]
+    pub fn has_room(&self, channel: usize, coming: usize) -> bool {
+        self.transmit[channel % SLOTS].len() + coming < self.config.fifo_cells
+    }
+
     /// Receives cells of `vci` from now on, and interrupts where `condition` says.
     pub fn listen(&mut self, vci: u16, condition: InterruptOn) {
-        self.conditions.insert(vci, condition);
+        let stats = CircuitStats::default();
+        self.circuits.insert(vci, Circuit { condition, stats });
     }
 
     /// Sends false traffic on `channel` from now on, or none.
@@ -209,13 +293,13 @@ impl Station {
         let Slot::Full { cell, .. } = &slots[self.config.receive_channel % SLOTS] else {
             return None;
         };
-        if !self.conditions.contains_key(&cell.msdl.vci) {
-            return None;
-        }
+        let circuit = self.circuits.get_mut(&cell.msdl.vci)?;
         if self.receive.len() + self.arriving.len() >= self.config.fifo_cells {
             self.stats.receive_overflows += 1;
+            circuit.stats.overflows += 1;
             return None;
         }
+        circuit.stats.received += 1;
         self.arriving.push_back(cell.clone());
         let words = self.config.line.cell_words();
         Some(self.receive_ram().access(now, words))
@@ -247,7 +331,7 @@ impl Station {
             if generator.next_at > now || !may_fill(slots, channel) {
                 continue;
             }
-            generator.next_at = now.saturating_add(generator.interval);
+            generator.sent();
             self.stats.false_transmitted += 1;
             slots[channel] = Slot::Full {
                 sender: self.config.number,
@@ -262,8 +346,8 @@ impl Station {
             return;
         };
         self.stats.received += 1;
-        let condition = self.conditions.get(&cell.msdl.vci);
-        self.interrupt |= condition.is_some_and(|condition| condition.matches(cell.msdl));
+        let circuit = self.circuits.get(&cell.msdl.vci);
+        self.interrupt |= circuit.is_some_and(|circuit| circuit.condition.matches(cell.msdl));
         self.receive.push_back(cell);
     }
 

@@ -1,6 +1,6 @@
 //! The parameters: `parameters/cbn.toml`, and what the models are made of.
 
-use barewire_models::cbn::{Costs, Line};
+use barewire_models::cbn::{Costs, Line, TcpConfig};
 use barewire_proto::msdl::BodySize;
 use barewire_units::{ByteSize, Duration, Rate};
 use serde::Deserialize;
@@ -10,6 +10,11 @@ use crate::SystemError;
 /// Longest time that a parameter may be.
 const LONGEST: Duration = Duration::from_s(1);
 
+/// Shortest period of a timer.
+const SHORTEST_TICK: Duration = Duration::from_ms(1);
+/// Shortest time that a block may take a program.
+const SHORTEST_BLOCK: Duration = Duration::from_ns(100);
+
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Parameters {
@@ -17,6 +22,7 @@ pub(super) struct Parameters {
     pub station: Station,
     pub driver: Driver,
     pub future: Future,
+    pub tcp: Tcp,
     pub runs: Runs,
 }
 
@@ -24,6 +30,7 @@ pub(super) struct Parameters {
 #[serde(deny_unknown_fields)]
 pub(super) struct Ring {
     pub rotation: Duration,
+    pub fibre_km: Duration,
     pub line_rate: Rate,
 }
 
@@ -56,6 +63,16 @@ pub(super) struct Future {
     pub engine_cell: Duration,
     pub cell_work: Duration,
     pub long_body: ByteSize,
+    pub hand_over: Duration,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Tcp {
+    pub segment: Duration,
+    pub byte: Duration,
+    pub tick: Duration,
+    pub time_out: Duration,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -94,6 +111,18 @@ impl Parameters {
         if !(1000..=1_000_000).contains(&self.station.access_milli_cycles) {
             return Err("an access takes 1 to 1000 memory cycles, its own included".into());
         }
+        if self.tcp.tick < SHORTEST_TICK {
+            let tick = self.tcp.tick;
+            return Err(format!("tick is {tick}, less than {SHORTEST_TICK}"));
+        }
+        let driver = &self.driver;
+        let block = driver.send_before + driver.transmit_cell + driver.send_after;
+        if block < SHORTEST_BLOCK {
+            return Err(format!(
+                "send_before, transmit_cell and send_after are {block} together, less than \
+                 {SHORTEST_BLOCK}: a program could send without end in no time"
+            ));
+        }
         Ok(())
     }
 
@@ -102,6 +131,7 @@ impl Parameters {
         let driver = &self.driver;
         for (key, time) in [
             ("rotation", self.ring.rotation),
+            ("fibre_km", self.ring.fibre_km),
             ("word", self.station.word),
             ("transmit_cell", driver.transmit_cell),
             ("send_before", driver.send_before),
@@ -114,6 +144,10 @@ impl Parameters {
             ("loose_code", driver.loose_code),
             ("engine_cell", self.future.engine_cell),
             ("cell_work", self.future.cell_work),
+            ("hand_over", self.future.hand_over),
+            ("segment", self.tcp.segment),
+            ("byte", self.tcp.byte),
+            ("tick", self.tcp.tick),
             ("load_time", self.runs.load_time),
         ] {
             if time > LONGEST {
@@ -154,6 +188,20 @@ impl Parameters {
             second_copy: driver.second_copy,
             up_call: driver.up_call,
             loose_code: driver.loose_code,
+        }
+    }
+
+    /// A connection that carries `bytes`.
+    pub(super) fn tcp(&self, bytes: u64, segment_bytes: u64, window_bytes: u64) -> TcpConfig {
+        TcpConfig {
+            bytes,
+            segment_bytes,
+            window_bytes,
+            tick: self.tcp.tick,
+            time_out: self.tcp.time_out,
+            ack_delay: Duration::ZERO,
+            segment: self.tcp.segment,
+            byte: self.tcp.byte,
         }
     }
 }

@@ -1,21 +1,27 @@
-//! One run: two nodes opposite each other on a ring, and what node 0 saw.
+//! One run: two nodes opposite each other on a ring, others that load it, and what was seen.
 
 use barewire_des::Simulator;
 use barewire_models::cbn::{
-    Copier, Costs, Duplex, Line, Mark, Node, NodeConfig, Program, Ring, Stage, StationConfig,
+    Cell, CircuitStats, Copier, Costs, Duplex, Generator, Line, Mark, Node, NodeConfig, Processors,
+    Program, Ring, Stage, StationConfig, StationStats, TcpStats,
 };
-use barewire_proto::msdl::InterruptOn;
+use barewire_proto::msdl::{self, InterruptOn};
 use barewire_units::{Duration, Instant, Rng};
+use barewire_wire::cbn::{Msdl, SLOTS};
 
 use super::parameters::Parameters;
-use super::world::Backbone;
-use crate::SystemError;
+use super::world::{Backbone, Occurrence};
+use crate::{LinkCapture, SystemError};
 
 /// A run that goes on for longer than this has come to a standstill: the longest block
 /// takes 11 ms each way.
-const END: Duration = Duration::from_ms(500);
+pub(super) const END: Duration = Duration::from_ms(500);
 /// The circuit of node 0's blocks; those that come back have the next one.
 const VCI: u16 = 0x0100;
+/// The circuit of false traffic that node 1 takes for its own.
+const LOAD_VCI: u16 = 0x0200;
+/// A circuit that nobody listens to.
+pub(super) const FALSE_VCI: u16 = 0xffff;
 
 /// What a run is made of.
 #[derive(Clone, Debug)]
@@ -25,10 +31,46 @@ pub(super) struct Run {
     pub costs: Costs,
     pub stage: Stage,
     pub copier: Copier,
+    pub transmit_copier: Copier,
+    pub processors: Processors,
+    pub duplex: Duplex,
+    pub waits_for_room: bool,
     pub interrupt_on: InterruptOn,
-    cells: usize,
-    blocks: usize,
-    fifo_cells: usize,
+    pub cells: usize,
+    pub blocks: usize,
+    pub fifo_cells: usize,
+    /// Stations on the ring; all but two load it, if there is a load.
+    pub stations: u16,
+    pub load: Load,
+    /// The cell that is lost behind node 0.
+    pub lose_cell: Option<u64>,
+    pub packets_per_link: usize,
+}
+
+/// False traffic.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Load {
+    /// Cells offered, of those that the ring could carry: 1 fills every slot.
+    pub share: f64,
+    pub towards: Towards,
+}
+
+/// Where false traffic goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Towards {
+    /// Past all stations, on all channels.
+    Nobody,
+    /// To node 1, on its channel: its driver has to take the cells.
+    Node1,
+}
+
+/// When a run ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Until {
+    /// When node 0 is done, or after this time in any case.
+    Done(Duration),
+    /// After this time. What is counted is counted in the second half.
+    Time(Duration),
 }
 
 impl Run {
@@ -40,10 +82,21 @@ impl Run {
             costs: parameters.costs(),
             stage: Stage::TightCode,
             copier: Copier::Processor,
+            transmit_copier: Copier::Processor,
+            processors: Processors::One,
+            duplex: Duplex::Half,
+            waits_for_room: false,
             interrupt_on: InterruptOn::EveryCell,
             cells: 1,
             blocks: parameters.runs.blocks,
             fifo_cells: parameters.station.fifo_cells,
+            stations: 2,
+            load: Load {
+                share: 0.0,
+                towards: Towards::Nobody,
+            },
+            lose_cell: None,
+            packets_per_link: 0,
         }
     }
 
@@ -70,17 +123,70 @@ impl Run {
                 number,
                 receive_channel: usize::from(number),
                 fifo_cells: self.fifo_cells,
-                duplex: Duplex::Half,
+                duplex: self.duplex,
                 line: self.line,
             },
             costs: self.costs,
             stage: self.stage,
+            processors: self.processors,
             copier: self.copier,
+            transmit_copier: self.transmit_copier,
+            waits_for_room: self.waits_for_room,
             send_vci: VCI + number,
             send_channel: usize::from(other),
-            receive_vci: VCI + other,
+            receive_vci: Some(VCI + other),
             interrupt_on: self.interrupt_on,
         }
+    }
+
+    /// A node that does nothing but send false traffic, with cells `interval` apart on each
+    /// channel of `channels`. Its program has no circuit: a loader that answered blocks of
+    /// others would be a second echo, since a ring carries every cell past every station.
+    pub(super) fn loader(
+        &self,
+        number: u16,
+        vci: u16,
+        channels: std::ops::Range<usize>,
+        generator: impl Fn(Cell, usize) -> Generator,
+    ) -> Node {
+        let mut config = self.node(0);
+        config.station.number = number;
+        config.receive_vci = None;
+        let mut node = Node::new(config, Program::Echo, Rng::from_seed(0));
+        let msdl = Msdl {
+            vci,
+            sequence: 1,
+            rid: 0,
+            part: false,
+            start: true,
+        };
+        for channel in channels {
+            let body = vec![0; self.line.body().bytes()];
+            let generator = generator(Cell { msdl, body }, channel);
+            node.station_mut().set_generator(channel, Some(generator));
+        }
+        node
+    }
+
+    /// The stations beside the two: they load the ring, or only stand on it.
+    fn others(&self, frames: usize, rng: &Rng) -> Vec<Node> {
+        let (vci, channels) = match self.load.towards {
+            _ if self.load.share <= 0.0 => (FALSE_VCI, 0..0),
+            Towards::Nobody => (FALSE_VCI, 0..SLOTS),
+            Towards::Node1 => (LOAD_VCI, 1..2),
+        };
+        let loaders = self.stations.saturating_sub(2);
+        let generators = f64::from(loaders) * channels.len() as f64;
+        let slots = (frames * SLOTS) as f64;
+        let interval_ps = self.rotation.as_ps() as f64 * generators / (self.load.share * slots);
+        let interval = Duration::from_ps(interval_ps.max(1.0) as u64);
+        let loader = |number: u16| {
+            self.loader(number, vci, channels.clone(), |cell, channel| {
+                let index = u64::from(number) << 2 | channel as u64;
+                Generator::random(cell, interval, rng.fork_nth("loader", index))
+            })
+        };
+        (2..2 + loaders).map(loader).collect()
     }
 
     pub(super) fn ring(&self) -> Result<Ring, SystemError> {
@@ -91,48 +197,113 @@ impl Run {
 
     /// Node 0 sends its blocks to a station that knows none of its circuits.
     pub(super) fn transmit(&self, seed: u64) -> Result<Observed, SystemError> {
+        let observed = self.transmit_blocks(seed, self.blocks, self.limit())?;
+        self.refuse_standstill(observed)
+    }
+
+    /// The same for a time instead of some blocks.
+    pub(super) fn transmit_for(&self, seed: u64, time: Duration) -> Result<Observed, SystemError> {
+        self.transmit_blocks(seed, usize::MAX, Until::Time(time))
+    }
+
+    fn transmit_blocks(
+        &self,
+        seed: u64,
+        blocks: usize,
+        until: Until,
+    ) -> Result<Observed, SystemError> {
+        let program = Program::Transmit {
+            blocks,
+            block_bytes: self.block_bytes(),
+        };
         let mut receiver = self.node(1);
-        receiver.receive_vci = VCI - 1;
-        let (blocks, block_bytes) = (self.blocks, self.block_bytes());
-        self.run(
-            seed,
-            Program::Transmit {
-                blocks,
-                block_bytes,
-            },
-            receiver,
-        )
+        receiver.receive_vci = None;
+        self.observe(seed, [program, Program::Echo], receiver, until)
     }
 
     /// Node 0 sends its blocks, and has each back before the next.
     pub(super) fn ping(&self, seed: u64) -> Result<Observed, SystemError> {
-        let (blocks, block_bytes) = (self.blocks, self.block_bytes());
         let program = Program::Ping {
-            blocks,
-            block_bytes,
+            blocks: self.blocks,
+            block_bytes: self.block_bytes(),
+            patience: None,
         };
-        self.run(seed, program, self.node(1))
+        let observed = self.run(seed, [program, Program::Echo], self.limit())?;
+        self.refuse_standstill(observed)
     }
 
-    fn block_bytes(&self) -> usize {
+    fn limit(&self) -> Until {
+        let round = Duration::from_ms(25) + self.rotation * 20;
+        Until::Done(END.max(round * self.blocks as u64))
+    }
+
+    pub(super) fn block_bytes(&self) -> usize {
         self.cells * self.line.body().bytes()
     }
 
-    fn run(
+    fn refuse_standstill(&self, observed: Observed) -> Result<Observed, SystemError> {
+        if observed.done {
+            return Ok(observed);
+        }
+        let lost = observed.sides[1].station.receive_overflows;
+        let at = observed.sides[0].station.transmit_overflows;
+        Err(SystemError::Contradiction(format!(
+            "blocks of {} cells do not arrive: the receiver has lost {lost} cells, the sender {at}",
+            self.cells
+        )))
+    }
+
+    /// Runs `programs` on the two nodes.
+    pub(super) fn run(
         &self,
         seed: u64,
-        program: Program,
+        programs: [Program; 2],
+        until: Until,
+    ) -> Result<Observed, SystemError> {
+        self.observe(seed, programs, self.node(1), until)
+    }
+
+    fn observe(
+        &self,
+        seed: u64,
+        programs: [Program; 2],
         receiver: NodeConfig,
+        until: Until,
     ) -> Result<Observed, SystemError> {
         let rng = Rng::from_seed(seed);
-        let start_ps = rng.fork("start").below(self.rotation.as_ps());
-        let nodes = vec![
-            Node::new(self.node(0), program, rng.fork("blocks")),
-            Node::new(receiver, Program::Echo, rng.fork("none")),
+        let start = Instant::from_ps(rng.fork("start").below(self.rotation.as_ps()));
+        let ring = self.ring()?;
+        let mut nodes = vec![
+            Node::new(self.node(0), programs[0], rng.fork("blocks")),
+            Node::new(receiver, programs[1], rng.fork("none")),
         ];
+        nodes[1].open(LOAD_VCI);
+        nodes.extend(self.others(ring.frames(), &rng));
         let mut sim = Simulator::new();
-        let mut world = Backbone::new(self.ring()?, nodes, Instant::from_ps(start_ps), &mut sim);
-        sim.run_until(Instant::ORIGIN + END, &mut world);
+        let mut world = Backbone::new(ring, nodes, start, &mut sim);
+        world.lose_cell(self.lose_cell);
+        world.record(self.packets_per_link);
+        Ok(self.watch(world, sim, start, until))
+    }
+
+    fn watch(
+        &self,
+        mut world: Backbone,
+        mut sim: Simulator<Occurrence>,
+        start: Instant,
+        until: Until,
+    ) -> Observed {
+        let (time, begin) = match until {
+            Until::Done(time) => (time, start),
+            Until::Time(time) => (time, start + Duration::from_ps(time.as_ps() / 2)),
+        };
+        let mut before = Seen::default();
+        if begin > start {
+            sim.run_until(begin, &mut world);
+            before = Seen::of(&world);
+        }
+        sim.run_until(start + time, &mut world);
+        let seen = Seen::of(&world);
         let observed = Observed {
             rotation: world
                 .first_released
@@ -140,49 +311,164 @@ impl Run {
                 .map(|(released, sent)| released - sent),
             cells: self.cells,
             trace_hash: sim.trace_hash(),
+            start,
+            begin,
+            end: sim.now(),
+            done: world.nodes[0].is_done(),
+            slots: (self.line.frames(self.rotation) * SLOTS) as u64,
+            turn: self.rotation,
+            seen: seen.since(&before),
+            sides: [0, 1].map(|number| Side::of(&world.nodes[number], VCI + 1 - number as u16)),
+            links: world.links,
+            lost_on_ring: world.lost_cells,
             receiver: world.nodes[1].marks().to_vec(),
             sender: world.nodes[0].marks().to_vec(),
         };
-        let lost = Mark::Received { intact: false };
-        if !world.nodes[0].is_done() || observed.sender.iter().any(|&(_, mark)| mark == lost) {
-            let stats = world.nodes[1].station().stats();
-            return Err(SystemError::Contradiction(format!(
-                "blocks of {} cells do not arrive: the receiver has lost {} cells",
-                self.cells, stats.receive_overflows
-            )));
-        }
-        Ok(observed)
+        debug_assert!(observed.cells_are_conserved(), "{:?}", observed.sides);
+        observed
     }
 }
 
-/// What a run showed. The first block is left out of every mean: it fills the pipes.
+/// What is counted while it is measured, of nodes 0 and 1.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Seen {
+    /// Bytes of blocks received whole by the program's circuit or another.
+    block_bytes: [u64; 2],
+    /// Cells of false traffic sent, by all.
+    false_cells: u64,
+}
+
+impl Seen {
+    fn of(world: &Backbone) -> Self {
+        let two = [0, 1].map(|number| &world.nodes[number]);
+        let sent = world.nodes.iter().map(|node| node.station().stats());
+        Self {
+            block_bytes: two.map(|node| node.program_bytes()),
+            false_cells: sent.map(|stats| stats.false_transmitted).sum(),
+        }
+    }
+
+    fn since(self, before: &Self) -> Self {
+        Self {
+            block_bytes: [0, 1].map(|side| self.block_bytes[side] - before.block_bytes[side]),
+            false_cells: self.false_cells - before.false_cells,
+        }
+    }
+}
+
+/// What a node had counted in the end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Side {
+    pub station: StationStats,
+    /// The program's circuit.
+    pub circuit: CircuitStats,
+    /// Cells in the transmit FIFOs.
+    queued: u64,
+    /// Of all circuits.
+    pub msdl: msdl::Stats,
+    pub tcp: TcpStats,
+}
+
+impl Side {
+    fn of(node: &Node, vci: u16) -> Self {
+        Self {
+            station: node.station().stats(),
+            circuit: node.station().circuit(vci),
+            queued: node.station().queued() as u64,
+            msdl: node.msdl_stats(),
+            tcp: node.tcp_stats(),
+        }
+    }
+}
+
+/// What a run showed.
 pub(super) struct Observed {
     /// From the first slot filled to the first slot back.
     pub rotation: Option<Duration>,
     cells: usize,
     pub trace_hash: u64,
-    sender: Vec<(Instant, Mark)>,
+    /// When the programs began, when counting began, and the end.
+    pub start: Instant,
+    begin: Instant,
+    end: Instant,
+    /// Node 0 has done what it was to do.
+    pub done: bool,
+    slots: u64,
+    turn: Duration,
+    seen: Seen,
+    pub sides: [Side; 2],
+    lost_on_ring: u64,
+    pub links: Vec<LinkCapture>,
+    pub sender: Vec<(Instant, Mark)>,
     receiver: Vec<(Instant, Mark)>,
 }
 
 impl Observed {
-    /// Mean time from one send call to the return of the next.
-    pub(super) fn period_us(&self) -> f64 {
-        let returned = times(&self.sender, Mark::Returned);
-        mean_us(returned.windows(2).map(|pair| pair[1] - pair[0]))
+    /// The bytes in blocks that node `side` received whole, by the time that was counted.
+    pub(super) fn received_mbps(&self, side: usize) -> f64 {
+        let counted = self.end - self.begin;
+        (self.seen.block_bytes[side] * 8) as f64 / us(counted)
     }
 
-    /// Mean time from a send call until the block has been received back.
+    /// Slots filled with false traffic, of all that passed.
+    pub(super) fn false_share(&self) -> f64 {
+        let turns = us(self.end - self.begin) / us(self.turn);
+        self.seen.false_cells as f64 / (turns * self.slots as f64)
+    }
+
+    /// Times from one send call to the return of the next, in the time that was counted. The
+    /// first block has none: it fills the pipes.
+    pub(super) fn periods(&self) -> Vec<Duration> {
+        let mut returned = times(&self.sender, Mark::Returned);
+        returned.retain(|&time| time >= self.begin);
+        returned.windows(2).map(|pair| pair[1] - pair[0]).collect()
+    }
+
+    /// Mean of those times.
+    pub(super) fn period_us(&self) -> f64 {
+        mean_us(self.periods().into_iter())
+    }
+
+    /// Times from a send call until the block has been received back. Blocks that were given
+    /// up have none.
+    pub(super) fn round_trips(&self) -> Vec<Duration> {
+        let mut called = None;
+        let mut trips = Vec::new();
+        for &(time, mark) in &self.sender {
+            match mark {
+                Mark::Call => called = Some(time),
+                Mark::Received { intact: true } => {
+                    trips.extend(called.take().map(|from| time - from));
+                }
+                _ => {}
+            }
+        }
+        trips
+    }
+
+    /// Mean of those times, without the first.
     pub(super) fn round_trip_us(&self) -> f64 {
-        let called = times(&self.sender, Mark::Call);
-        let received = times(&self.sender, Mark::Received { intact: true });
-        mean_us(
-            called
-                .iter()
-                .zip(&received)
-                .skip(1)
-                .map(|(&from, &to)| to - from),
-        )
+        mean_us(self.round_trips().into_iter().skip(1))
+    }
+
+    /// Every cell that was written is in a FIFO, on the ring, received, or lost at a known place.
+    fn cells_are_conserved(&self) -> bool {
+        let one_way = |marks: &[_], from: &Side, to: &Side, lost: u64| {
+            let written = times(marks, Mark::CopyDone).len() as u64;
+            let sent = from.station.transmitted;
+            let come = to.circuit.received + to.circuit.overflows;
+            let on_ring = (sent - lost).checked_sub(come);
+            written == sent + from.station.transmit_overflows + from.queued
+                // A receiver that does not know the circuit counts none of its cells.
+                && on_ring.is_some_and(|cells| cells <= self.slots || come == 0)
+        };
+        let [zero, one] = &self.sides;
+        one_way(&self.sender, zero, one, self.lost_on_ring) && one_way(&self.receiver, one, zero, 0)
+    }
+
+    /// Send calls of node 0.
+    pub(super) fn calls(&self) -> usize {
+        times(&self.sender, Mark::Call).len()
     }
 
     /// Mean time of the copy of a cell out of the receive FIFO.
@@ -219,5 +505,9 @@ fn mean_us(times: impl Iterator<Item = Duration>) -> f64 {
     let (sum, count) = times.fold((Duration::ZERO, 0_u32), |(sum, count), time| {
         (sum + time, count + 1)
     });
-    sum.as_ps() as f64 / 1e6 / f64::from(count.max(1))
+    us(sum) / f64::from(count.max(1))
+}
+
+pub(super) fn us(time: Duration) -> f64 {
+    time.as_ps() as f64 / 1e6
 }

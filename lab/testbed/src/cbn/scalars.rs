@@ -1,21 +1,19 @@
 //! The single figures of the paper: rotation, capacity, memory, copy, limits, forecasts.
 
 use barewire_des::{Class, Event, Node as Entity, Simulator, World};
-use barewire_models::cbn::{Cell, Copier, Generator, Line, Node, Program, Ram};
+use barewire_models::cbn::{Copier, Generator, Line, Ram};
 use barewire_proto::msdl::InterruptOn;
-use barewire_units::{Duration, Instant, Rng};
-use barewire_wire::cbn::{Msdl, SLOTS};
+use barewire_units::{Duration, Instant};
+use barewire_wire::cbn::SLOTS;
 
 use super::Results;
 use super::parameters::Parameters;
-use super::runs::{Observed, Run};
+use super::runs::{FALSE_VCI, Observed, Run, us};
 use super::world::Backbone;
 use crate::{Finding, SystemError};
 
 /// Cells of the longest block of the tables.
 const LONG_CELLS: usize = 250;
-/// A circuit that nobody listens to.
-const FALSE_VCI: u16 = 0xffff;
 /// For how long the memory is driven.
 const RAM_TIME: Duration = Duration::from_ms(1);
 
@@ -113,8 +111,9 @@ impl Scalars {
         channels: usize,
     ) -> Result<f64, SystemError> {
         let loaders = 0..parameters.runs.loaders;
+        let all_slots = |cell, _| Generator::new(cell, Duration::ZERO);
         let nodes = loaders
-            .map(|number| loader(run, number, channels))
+            .map(|number| run.loader(number, FALSE_VCI, 0..channels, all_slots))
             .collect();
         let mut sim = Simulator::new();
         let mut world = Backbone::new(run.ring()?, nodes, Instant::ORIGIN, &mut sim);
@@ -147,31 +146,6 @@ impl Scalars {
         let least = world.words.into_iter().min().unwrap_or(0);
         (least * 32) as f64 / us(RAM_TIME)
     }
-}
-
-fn us(time: Duration) -> f64 {
-    time.as_ps() as f64 / 1e6
-}
-
-/// A node that does nothing but load the first `channels`.
-fn loader(run: &Run, number: u16, channels: usize) -> Node {
-    let mut config = run.node(0);
-    config.station.number = number;
-    let mut node = Node::new(config, Program::Echo, Rng::from_seed(u64::from(number)));
-    let msdl = Msdl {
-        vci: FALSE_VCI,
-        sequence: 1,
-        rid: 0,
-        part: false,
-        start: true,
-    };
-    let body = vec![0; run.line.body().bytes()];
-    let generator = Generator::new(Cell { msdl, body }, Duration::ZERO);
-    for channel in 0..channels {
-        let generator = Some(generator.clone());
-        node.station_mut().set_generator(channel, generator);
-    }
-    node
 }
 
 /// Streams of words that all want the memory of a station all the time.

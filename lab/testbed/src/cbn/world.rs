@@ -1,8 +1,14 @@
 //! Nodes on a ring, driven by the event kernel.
+//!
+//! Node 0 is at the ring's origin, node 1 opposite, and the others take the places between.
 
 use barewire_des::{Class, Event, Node as Entity, Simulator, World};
-use barewire_models::cbn::{Node, Ring, Wake};
+use barewire_models::cbn::{Due, Node, Ring, Slot, Slots};
 use barewire_units::{Duration, Instant};
+use barewire_wire::capture::LinkType;
+
+use super::capture;
+use crate::LinkCapture;
 
 /// Something that happens at a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,8 +19,8 @@ pub(super) enum Happening {
     Frame(u16),
     /// The last word of a cell is in the receive FIFO.
     Arrival,
-    /// An operation of the processor is done.
-    Processor,
+    /// What the node asked for.
+    Due(Due),
 }
 
 /// A happening and its node.
@@ -29,8 +35,10 @@ impl Event for Occurrence {
         let what = match self.what {
             Happening::Start => 0,
             Happening::Arrival => 1,
-            Happening::Processor => 2,
-            Happening::Frame(frame) => 3 + u64::from(frame),
+            Happening::Due(Due::Engine) => 2,
+            Happening::Due(Due::Timer) => 3,
+            Happening::Due(Due::Processor(processor)) => 4 + processor as u64 % 2,
+            Happening::Frame(frame) => 6 + u64::from(frame),
         };
         what << 16 | u64::from(self.node)
     }
@@ -43,10 +51,27 @@ pub(super) struct Backbone {
     /// When node 0 filled its first slot, and when it had a slot back for the first time.
     pub first_sent: Option<Instant>,
     pub first_released: Option<Instant>,
+    /// The cell of node 0 that is lost on the ring, by number.
+    lose_cell: Option<u64>,
+    /// Cells that were.
+    pub lost_cells: u64,
+    /// What leaves each station; empty if nothing is to be recorded.
+    pub links: Vec<LinkCapture>,
+}
+
+/// Where a node is on the ring, of `places` at equal distances.
+fn place(number: usize, places: usize) -> usize {
+    let opposite = places / 2;
+    match number {
+        0 => 0,
+        1 => opposite,
+        other if other - 1 < opposite => other - 1,
+        other => other,
+    }
 }
 
 impl Backbone {
-    /// Puts `nodes` on `ring` at equal distances; their programs begin at `start`.
+    /// Puts `nodes` on `ring`; their programs begin at `start`.
     pub(super) fn new(
         ring: Ring,
         nodes: Vec<Node>,
@@ -55,7 +80,8 @@ impl Backbone {
     ) -> Self {
         for number in 0..nodes.len() {
             let node = number as u16;
-            let way_ps = ring.rotation().as_ps() / nodes.len() as u64 * number as u64;
+            let place = place(number, nodes.len()) as u64;
+            let way_ps = ring.rotation().as_ps() / nodes.len() as u64 * place;
             for frame in 0..ring.frames() {
                 let first = ring.first_passage(Duration::from_ps(way_ps), frame);
                 let what = Happening::Frame(frame as u16);
@@ -80,22 +106,67 @@ impl Backbone {
             nodes,
             first_sent: None,
             first_released: None,
+            lose_cell: None,
+            lost_cells: 0,
+            links: Vec::new(),
+        }
+    }
+
+    /// Loses the cell `number`, from 0, of those that node 0 sends, right behind it.
+    pub(super) fn lose_cell(&mut self, number: Option<u64>) {
+        self.lose_cell = number;
+    }
+
+    /// Records the first `packets` frames that leave each station with a cell in them.
+    pub(super) fn record(&mut self, packets: usize) {
+        let link = |number| {
+            LinkCapture::new(
+                format!("ring, behind station {number}"),
+                LinkType::UPPER_PDU,
+                packets,
+            )
+        };
+        if packets > 0 {
+            self.links = (0..self.nodes.len()).map(link).collect();
         }
     }
 
     fn handle_frame(&mut self, node: u16, frame: u16, sim: &mut Simulator<Occurrence>) {
         let now = sim.now();
         let slots = self.ring.slots_mut(usize::from(frame));
-        let passage = self.nodes[usize::from(node)].handle_frame(now, slots);
+        let at = &mut self.nodes[usize::from(node)];
+        let passage = at.handle_frame(now, slots);
+        if let Some(link) = self.links.get_mut(usize::from(node)) {
+            if slots.iter().any(|slot| *slot != Slot::Empty) {
+                link.record(now, || capture::frame(slots));
+            }
+        }
         if let Some(time) = passage.received {
             let what = Happening::Arrival;
             sim.at(time, Class::NORMAL, Entity(node), Occurrence { node, what });
         }
-        if node == 0 && passage.transmitted {
-            self.first_sent.get_or_insert(now);
+        if node != 0 {
+            return;
         }
-        if node == 0 && passage.released > 0 {
+        if passage.transmitted {
+            self.first_sent.get_or_insert(now);
+            let number = at.station().stats().transmitted - 1;
+            if self.lose_cell == Some(number) {
+                lose(slots);
+                self.lost_cells += 1;
+            }
+        }
+        if passage.released > 0 {
             self.first_released.get_or_insert(now);
+        }
+    }
+}
+
+/// Loses the cells of node 0. It sends one in a frame.
+fn lose(slots: &mut Slots) {
+    for slot in slots {
+        if matches!(slot, Slot::Full { sender: 0, .. }) {
+            *slot = Slot::Empty;
         }
     }
 }
@@ -106,21 +177,23 @@ impl World for Backbone {
     fn handle(&mut self, Occurrence { node, what }: Occurrence, sim: &mut Simulator<Occurrence>) {
         let now = sim.now();
         let at = &mut self.nodes[usize::from(node)];
-        let wake: Wake = match what {
-            Happening::Start => at.start(now),
-            Happening::Arrival => at.handle_arrival(now),
-            Happening::Processor => at.handle_processor(now),
+        match what {
             Happening::Frame(frame) => {
                 self.handle_frame(node, frame, sim);
                 return;
             }
-        };
-        if node == 0 && what == Happening::Processor && at.is_done() {
-            sim.stop();
+            Happening::Start => at.start(now),
+            Happening::Arrival => at.handle_arrival(now),
+            Happening::Due(Due::Processor(processor)) => at.handle_processor(now, processor),
+            Happening::Due(Due::Engine) => at.handle_engine(now),
+            Happening::Due(Due::Timer) => at.handle_timer(now),
         }
-        if let Some(time) = wake {
-            let what = Happening::Processor;
+        while let Some((time, due)) = at.poll() {
+            let what = Happening::Due(due);
             sim.at(time, Class::NORMAL, Entity(node), Occurrence { node, what });
+        }
+        if node == 0 && at.is_done() {
+            sim.stop();
         }
     }
 }

@@ -1,0 +1,196 @@
+//! What runs on a workstation: programs that send and receive blocks.
+//!
+//! A program is asked what it does next whenever it has nothing to do ([`Runs::next`]), and
+//! told what came of it. What its calls cost is the node's.
+
+use barewire_units::{Duration, Instant, Rng};
+
+use super::tcp::{TcpConfig, TcpReceiver, TcpSender, TcpStats};
+
+/// What runs on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// Sends blocks, one call after the other; between them it takes what has come.
+    Transmit {
+        /// Blocks to send.
+        blocks: usize,
+        /// Their size.
+        block_bytes: usize,
+    },
+    /// Sends a block, waits for it to come back, and begins again.
+    Ping {
+        /// Blocks to send.
+        blocks: usize,
+        /// Their size.
+        block_bytes: usize,
+        /// After how long it gives a block up; `None` for never.
+        patience: Option<Duration>,
+    },
+    /// Sends back what it receives.
+    Echo,
+    /// Sends a stream by TCP.
+    TcpSend(TcpConfig),
+    /// Receives it.
+    TcpReceive(TcpConfig),
+}
+
+/// What a program does next.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// Calls to send a block.
+    Send(Vec<u8>),
+    /// Works by itself.
+    Work(Duration),
+    /// Waits for a block or for its deadline.
+    Wait,
+}
+
+/// A program that runs.
+pub(super) trait Runs: Send {
+    /// It has nothing to do; what now? The same again as long as the answer is to wait.
+    fn next(&mut self, now: Instant) -> Step;
+
+    /// Its send call has returned.
+    fn handle_sent(&mut self) {}
+
+    /// Whether it would take a block now.
+    fn takes_blocks(&self) -> bool {
+        true
+    }
+
+    /// Its receive call has returned; whether the block is what it should be.
+    fn handle_block(&mut self, _now: Instant, _block: Vec<u8>) -> bool {
+        true
+    }
+
+    /// When it wants to be asked again, if nothing comes before.
+    fn next_deadline(&self) -> Option<Instant> {
+        None
+    }
+
+    /// It has done what it was to do.
+    fn is_done(&self) -> bool {
+        false
+    }
+
+    /// What its TCP has counted.
+    fn tcp_stats(&self) -> TcpStats {
+        TcpStats::default()
+    }
+}
+
+impl Program {
+    /// Lets it run; `rng` fills its blocks.
+    pub(super) fn begin(self, rng: Rng) -> Box<dyn Runs> {
+        match self {
+            Self::Transmit {
+                blocks,
+                block_bytes,
+            } => Box::new(Transmit {
+                left: blocks,
+                block_bytes,
+                rng,
+            }),
+            Self::Ping {
+                blocks,
+                block_bytes,
+                patience,
+            } => Box::new(Ping {
+                left: blocks,
+                patience: patience.unwrap_or(Duration::MAX),
+                block: vec![0; block_bytes],
+                give_up_at: None,
+                rng,
+            }),
+            Self::Echo => Box::new(Echo { reply: None }),
+            Self::TcpSend(config) => Box::new(TcpSender::new(config)),
+            Self::TcpReceive(config) => Box::new(TcpReceiver::new(config)),
+        }
+    }
+}
+
+struct Transmit {
+    left: usize,
+    block_bytes: usize,
+    rng: Rng,
+}
+
+impl Runs for Transmit {
+    fn next(&mut self, _now: Instant) -> Step {
+        if self.left == 0 {
+            return Step::Wait;
+        }
+        let mut block = vec![0; self.block_bytes];
+        self.rng.fill_bytes(&mut block);
+        Step::Send(block)
+    }
+
+    fn handle_sent(&mut self) {
+        self.left -= 1;
+    }
+
+    fn is_done(&self) -> bool {
+        self.left == 0
+    }
+}
+
+struct Ping {
+    /// Blocks that are not back yet, the one under way included.
+    left: usize,
+    patience: Duration,
+    block: Vec<u8>,
+    /// A block is under way.
+    give_up_at: Option<Instant>,
+    rng: Rng,
+}
+
+impl Runs for Ping {
+    fn next(&mut self, now: Instant) -> Step {
+        if self.give_up_at.is_some_and(|at| at <= now) {
+            self.give_up_at = None;
+            self.left -= 1;
+        }
+        if self.left == 0 || self.give_up_at.is_some() {
+            return Step::Wait;
+        }
+        self.give_up_at = Some(now.saturating_add(self.patience));
+        self.rng.fill_bytes(&mut self.block);
+        Step::Send(self.block.clone())
+    }
+
+    fn handle_block(&mut self, _now: Instant, block: Vec<u8>) -> bool {
+        let intact = self.give_up_at.is_some() && block == self.block;
+        if intact {
+            self.give_up_at = None;
+            self.left -= 1;
+        }
+        intact
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.give_up_at.filter(|&at| at != Instant::MAX)
+    }
+
+    fn is_done(&self) -> bool {
+        self.left == 0
+    }
+}
+
+struct Echo {
+    reply: Option<Vec<u8>>,
+}
+
+impl Runs for Echo {
+    fn next(&mut self, _now: Instant) -> Step {
+        self.reply.take().map_or(Step::Wait, Step::Send)
+    }
+
+    fn takes_blocks(&self) -> bool {
+        self.reply.is_none()
+    }
+
+    fn handle_block(&mut self, _now: Instant, block: Vec<u8>) -> bool {
+        self.reply = Some(block);
+        true
+    }
+}

@@ -1,0 +1,166 @@
+//! `duplex`: both stations send streams at once.
+//!
+//! The memory of a V1S is single-ported: ring and processor share it, in both directions, and
+//! in the time of a frame the station sends or receives. A full-duplex station has a memory for each
+//! direction. What that is worth depends on who else is the limit, so the hosts are made
+//! faster step by step. Drivers wait for room in the transmit FIFO here: a host that is faster
+//! than its station would else lose most of what it writes.
+
+use barewire_models::cbn::{Costs, Duplex, Program};
+use barewire_units::Duration;
+use serde::Deserialize;
+
+use super::inputs::{
+    Condition, Length, TIME_MAX, all_within, check_cells, check_points, check_time, refuse_empty,
+    run_on,
+};
+use super::{run_all, take};
+use crate::cbn::parameters::Parameters;
+use crate::cbn::runs::{Observed, Run, Until};
+use crate::{Experiment, Outcome, Setting, SystemError, Table};
+
+/// Streams both ways.
+pub(super) const DUPLEX: Experiment = Experiment {
+    name: "duplex",
+    question: "What do two streams in opposite directions cost each other, and how much of it is \
+               the single-ported memory?",
+    inputs: include_str!("../../../plans/cbn-duplex.toml"),
+    check: |setting| points(setting).map(drop),
+    run,
+};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Inputs {
+    cells: usize,
+    times_faster: Vec<u64>,
+    conditions: Vec<Condition>,
+    length: Length,
+    time: Duration,
+}
+
+struct Point {
+    condition: Condition,
+    times_faster: u64,
+    run: Run,
+    time: Duration,
+}
+
+fn points(setting: &Setting<'_>) -> Result<Vec<Point>, SystemError> {
+    let parameters = Parameters::parse(setting.parameters)?;
+    let inputs: Inputs = setting.read_inputs()?;
+    check_cells("cells", &[inputs.cells])?;
+    all_within("times_faster", inputs.times_faster.iter().copied(), 1, 1000)?;
+    refuse_empty("conditions", inputs.conditions.len())?;
+    check_points(
+        inputs
+            .times_faster
+            .len()
+            .saturating_mul(inputs.conditions.len()),
+    )?;
+    check_time("time", inputs.time, TIME_MAX)?;
+    let mut ring = run_on(&parameters, &inputs.length, 2)?.cells(inputs.cells);
+    ring.waits_for_room = true;
+    let mut points = Vec::new();
+    for &condition in &inputs.conditions {
+        for &times_faster in &inputs.times_faster {
+            let mut run = ring.clone().interrupt_on(condition.interrupt_on());
+            run.costs = faster(&run.costs, times_faster);
+            if points.is_empty() {
+                run.packets_per_link = setting.packets_per_link;
+            }
+            points.push(Point {
+                condition,
+                times_faster,
+                run,
+                time: inputs.time,
+            });
+        }
+    }
+    Ok(points)
+}
+
+/// The costs of a host so many times as fast. The cycles that an access takes to get through
+/// to the memory are the host's too, but for the memory's own.
+fn faster(costs: &Costs, times: u64) -> Costs {
+    let less = |cost: Duration| Duration::from_ps(cost.as_ps().div_ceil(times));
+    Costs {
+        send_before: less(costs.send_before),
+        transmit_cell: less(costs.transmit_cell),
+        send_after: less(costs.send_after),
+        interrupt: less(costs.interrupt),
+        receive_cell: less(costs.receive_cell),
+        wake: less(costs.wake),
+        word: less(costs.word),
+        access_milli_cycles: 1000 + (costs.access_milli_cycles - 1000) / times,
+        second_copy: less(costs.second_copy),
+        up_call: less(costs.up_call),
+        loose_code: less(costs.loose_code),
+    }
+}
+
+fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
+    let columns = [
+        ("host, times faster", ""),
+        ("one way alone", "Mbit/s"),
+        ("each way, half-duplex", "Mbit/s"),
+        ("each way, full-duplex", "Mbit/s"),
+        ("the memory costs", "%"),
+        ("cells lost", ""),
+    ];
+    let points = points(setting)?;
+    let results = run_all(setting, &points, |point| {
+        let both = streams(&point.run, setting.seed, point.time, usize::MAX)?;
+        // Only both ways are recorded.
+        let mut run = point.run.clone();
+        run.packets_per_link = 0;
+        let one = streams(&run, setting.seed, point.time, 0)?;
+        run.duplex = Duplex::Full;
+        let full = streams(&run, setting.seed, point.time, usize::MAX)?;
+        Ok([both, one, full])
+    })?;
+    let mut outcome = Outcome::default();
+    for (point, mut results) in points.iter().zip(results) {
+        let name = format!("two streams, interrupt on {}", point.condition.name());
+        if outcome.tables.last().is_none_or(|table| table.name != name) {
+            outcome.tables.push(Table::new(name, &columns));
+        }
+        let [both, one, full] = &results;
+        let (half_mbps, full_mbps) = (each_way(both), each_way(full));
+        if let Some(table) = outcome.tables.last_mut() {
+            table.push([
+                point.times_faster.into(),
+                one.received_mbps(1).into(),
+                half_mbps.into(),
+                full_mbps.into(),
+                (100.0 * (1.0 - half_mbps / full_mbps)).into(),
+                results.iter().map(lost).sum::<u64>().into(),
+            ]);
+        }
+        for observed in &mut results {
+            take(&mut outcome, observed);
+        }
+    }
+    Ok(outcome)
+}
+
+/// Node 0 sends all the time, node 1 so many blocks.
+fn streams(run: &Run, seed: u64, time: Duration, back: usize) -> Result<Observed, SystemError> {
+    let block_bytes = run.block_bytes();
+    let programs = [usize::MAX, back].map(|blocks| Program::Transmit {
+        blocks,
+        block_bytes,
+    });
+    run.run(seed, programs, Until::Time(time))
+}
+
+fn each_way(observed: &Observed) -> f64 {
+    (observed.received_mbps(0) + observed.received_mbps(1)) / 2.0
+}
+
+fn lost(observed: &Observed) -> u64 {
+    let stations = observed.sides.iter().map(|side| side.station);
+    stations
+        .map(|stats| stats.transmit_overflows + stats.receive_overflows)
+        .sum()
+}

@@ -1,0 +1,180 @@
+//! `future`: what the paper forecast, each alone and together, on the sizes of Tables 1 and 3.
+//!
+//! | change | what it is |
+//! |---|---|
+//! | engine | copies a cell in 4 µs while the processor works on the next or the last, one each way |
+//! | two processors | one for the program, one for the protocol ([`Processors::Two`]) |
+//! | 1 GHz | the line of the design, and with it the station's memory; the rotation stays |
+//!
+//! Drivers wait for room in the transmit FIFO: with both the first two, a host is faster than its
+//! share of the ring.
+
+use barewire_models::cbn::{Copier, Processors};
+use barewire_units::Duration;
+use barewire_wire::cbn::BODY_BYTES;
+use serde::Deserialize;
+
+use super::inputs::{
+    Condition, TIME_MAX, check_cells, check_points, check_time, refuse_empty, within,
+};
+use super::{mean_and_p99, run_all, take};
+use crate::cbn::parameters::Parameters;
+use crate::cbn::runs::Run;
+use crate::{Cell, Experiment, Outcome, Setting, SystemError, Table};
+
+/// The forecasts.
+pub(super) const FUTURE: Experiment = Experiment {
+    name: "future",
+    question: "What do the cell engine, a second processor and the 1 GHz line give, alone and \
+               together?",
+    inputs: include_str!("../../../plans/cbn-future.toml"),
+    check: |setting| plan(setting).map(drop),
+    run,
+};
+
+/// Engine, two processors, 1 GHz, for each column.
+const CHANGES: [(&str, [bool; 3]); 8] = [
+    ("as measured", [false, false, false]),
+    ("engine", [true, false, false]),
+    ("two processors", [false, true, false]),
+    ("1 GHz", [false, false, true]),
+    ("engine, two processors", [true, true, false]),
+    ("engine, 1 GHz", [true, false, true]),
+    ("two processors, 1 GHz", [false, true, true]),
+    ("all three", [true, true, true]),
+];
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Inputs {
+    transmit_cells: Vec<usize>,
+    ping_cells: Vec<usize>,
+    conditions: Vec<Condition>,
+    pings: usize,
+    time: Duration,
+}
+
+#[derive(Clone, Copy)]
+enum Measured {
+    /// The rate in the second half of a time: a FIFO may take half of it to fill.
+    Rate(Duration),
+    RoundTrip,
+}
+
+struct Point {
+    run: Run,
+    measured: Measured,
+}
+
+struct Plan {
+    /// Name, unit of the values and sizes of each table.
+    tables: Vec<(String, &'static str, Vec<usize>)>,
+    /// Size by size and change by change, table by table.
+    points: Vec<Point>,
+}
+
+fn plan(setting: &Setting<'_>) -> Result<Plan, SystemError> {
+    let parameters = Parameters::parse(setting.parameters)?;
+    let inputs: Inputs = setting.read_inputs()?;
+    check_cells("transmit_cells", &inputs.transmit_cells)?;
+    check_cells("ping_cells", &inputs.ping_cells)?;
+    refuse_empty("conditions", inputs.conditions.len())?;
+    within("pings", inputs.pings as u64, 2, 10_000)?;
+    check_time("time", inputs.time, TIME_MAX)?;
+    let pings = inputs
+        .ping_cells
+        .len()
+        .saturating_mul(inputs.conditions.len());
+    let rows = inputs.transmit_cells.len().saturating_add(pings);
+    check_points(rows.saturating_mul(CHANGES.len()))?;
+    let mut plan = Plan {
+        tables: Vec::new(),
+        points: Vec::new(),
+    };
+    let base = Run::new(&parameters);
+    let sent = (
+        "transmit rate, Mbit/s".to_owned(),
+        "Mbit/s",
+        inputs.transmit_cells,
+    );
+    plan.add(&base, &parameters, sent, Measured::Rate(inputs.time));
+    for condition in inputs.conditions {
+        let mut run = base.clone().interrupt_on(condition.interrupt_on());
+        run.blocks = inputs.pings;
+        let name = format!("ping round trip, us, interrupt on {}", condition.name());
+        let trips = (name, "us", inputs.ping_cells.clone());
+        plan.add(&run, &parameters, trips, Measured::RoundTrip);
+    }
+    plan.points[0].run.packets_per_link = setting.packets_per_link;
+    Ok(plan)
+}
+
+impl Plan {
+    fn add(
+        &mut self,
+        base: &Run,
+        parameters: &Parameters,
+        table: (String, &'static str, Vec<usize>),
+        measured: Measured,
+    ) {
+        for &cells in &table.2 {
+            for (_, change) in CHANGES {
+                let run = changed(base, parameters, change).cells(cells);
+                self.points.push(Point { run, measured });
+            }
+        }
+        self.tables.push(table);
+    }
+}
+
+fn changed(base: &Run, parameters: &Parameters, change: [bool; 3]) -> Run {
+    let [engine, two, fast] = change;
+    let mut run = base.clone();
+    run.waits_for_room = true;
+    if engine {
+        run.copier = Copier::Engine(parameters.future.engine_cell);
+        run.transmit_copier = run.copier;
+    }
+    if two {
+        let hand_over = parameters.future.hand_over;
+        run.processors = Processors::Two { hand_over };
+    }
+    if fast {
+        run.line = parameters.fast_line();
+    }
+    run
+}
+
+fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
+    let Plan { tables, points } = plan(setting)?;
+    let results = run_all(setting, &points, |point| match point.measured {
+        Measured::Rate(time) => {
+            let observed = point.run.transmit_for(setting.seed, time)?;
+            let bits = (point.run.cells * BODY_BYTES * 8) as f64;
+            let period_us = mean_and_p99(&observed.periods()).0;
+            Ok((observed, period_us.map(|us| bits / us)))
+        }
+        Measured::RoundTrip => {
+            let observed = point.run.ping(setting.seed)?;
+            let trip_us = mean_and_p99(&observed.round_trips().split_off(1)).0;
+            Ok((observed, trip_us))
+        }
+    })?;
+    let mut outcome = Outcome::default();
+    let mut results = results.into_iter();
+    for (name, unit, sizes) in tables {
+        let mut columns = vec![("block", "cells")];
+        columns.extend(CHANGES.map(|(change, _)| (change, unit)));
+        let mut table = Table::new(name, &columns);
+        for cells in sizes {
+            let mut row: Vec<Cell> = vec![cells.into()];
+            for (mut observed, value) in results.by_ref().take(CHANGES.len()) {
+                take(&mut outcome, &mut observed);
+                row.push(value.into());
+            }
+            table.rows.push(row);
+        }
+        outcome.tables.push(table);
+    }
+    Ok(outcome)
+}

@@ -1,0 +1,207 @@
+//! What several experiments' inputs have in common, and what is refused.
+
+use barewire_models::cbn::Stage;
+use barewire_proto::msdl::{BLOCK_CELLS_MAX, InterruptOn};
+use barewire_units::Duration;
+use serde::Deserialize;
+
+use crate::SystemError;
+use crate::cbn::parameters::Parameters;
+use crate::cbn::runs::Run;
+
+/// Most points of an experiment.
+const POINTS_MAX: usize = 1000;
+/// Most frames that pass stations in a rotation: each is an event of its own.
+const PASSAGES_MAX: usize = 1_000_000;
+/// Most stations.
+const STATIONS_MAX: u16 = 1000;
+/// Longest time of a run.
+pub(super) const TIME_MAX: Duration = Duration::from_s(10);
+
+/// The cells that interrupt.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Condition {
+    First,
+    Last,
+    Both,
+    Each,
+}
+
+impl Condition {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::Last => "last",
+            Self::Both => "both",
+            Self::Each => "each",
+        }
+    }
+
+    pub(super) const fn interrupt_on(self) -> InterruptOn {
+        match self {
+            Self::First => InterruptOn::StartOfBlock,
+            Self::Last => InterruptOn::EndOfBlock,
+            Self::Both => InterruptOn::StartAndEnd,
+            Self::Each => InterruptOn::EveryCell,
+        }
+    }
+}
+
+/// What becomes of a cell that finds the transmit FIFO full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum FullFifo {
+    Lose,
+    Wait,
+}
+
+/// The length of a ring.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) enum Length {
+    /// That of the ring that was measured.
+    Measured,
+    /// Of fibre.
+    Km(f64),
+}
+
+impl TryFrom<String> for Length {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let text = text.trim();
+        if text == "measured" {
+            return Ok(Self::Measured);
+        }
+        let number = |suffix, km| {
+            let number = text.strip_suffix(suffix)?.trim_end().parse::<f64>().ok()?;
+            Some(number * km)
+        };
+        let km = number("km", 1.0).or_else(|| number("m", 1e-3));
+        match km {
+            Some(km) if km.is_finite() && km > 0.0 => Ok(Self::Km(km)),
+            _ => Err(format!(
+                "{text:?} is no length: expected \"measured\", \"10 km\" or \"800 m\""
+            )),
+        }
+    }
+}
+
+impl Length {
+    fn rotation(&self, parameters: &Parameters) -> Duration {
+        match self {
+            Self::Measured => parameters.ring.rotation,
+            Self::Km(km) => {
+                let ps = parameters.ring.fibre_km.as_ps() as f64 * km;
+                Duration::from_ps((ps + 0.5) as u64)
+            }
+        }
+    }
+
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::Measured => "measured".to_owned(),
+            Self::Km(km) => format!("{km} km"),
+        }
+    }
+}
+
+/// A run on a ring of `length` with so many stations.
+pub(super) fn run_on(
+    parameters: &Parameters,
+    length: &Length,
+    stations: u16,
+) -> Result<Run, SystemError> {
+    let mut run = Run::new(parameters);
+    run.rotation = length.rotation(parameters);
+    run.stations = stations;
+    within("stations", u64::from(stations), 2, u64::from(STATIONS_MAX))?;
+    let frames = run.line.frames(run.rotation);
+    let passages = frames.saturating_mul(usize::from(stations));
+    if frames == 0 || u16::try_from(frames).is_err() || passages > PASSAGES_MAX {
+        return Err(refusal(format!(
+            "a ring of {} holds {frames} frames for {stations} stations: expected one frame at \
+             least, and at most 65535 of them and {PASSAGES_MAX} in all",
+            length.name()
+        )));
+    }
+    Ok(run)
+}
+
+pub(super) fn refusal(text: String) -> SystemError {
+    SystemError::Contradiction(text)
+}
+
+/// Refuses a number outside `least..=most`.
+pub(super) fn within(key: &str, found: u64, least: u64, most: u64) -> Result<(), SystemError> {
+    if (least..=most).contains(&found) {
+        return Ok(());
+    }
+    Err(refusal(format!(
+        "{key} is {found}: expected {least} to {most}"
+    )))
+}
+
+/// Refuses a list that is empty or has a number outside of `least..=most`.
+pub(super) fn all_within(
+    key: &str,
+    found: impl IntoIterator<Item = u64>,
+    least: u64,
+    most: u64,
+) -> Result<(), SystemError> {
+    let mut count = 0;
+    for number in found {
+        within(key, number, least, most)?;
+        count += 1;
+    }
+    refuse_empty(key, count)
+}
+
+/// Refuses an empty list.
+pub(super) fn refuse_empty(key: &str, len: usize) -> Result<(), SystemError> {
+    if len > 0 {
+        return Ok(());
+    }
+    Err(refusal(format!(
+        "{key} is empty: expected a value at least"
+    )))
+}
+
+/// Refuses blocks of no cells or too many.
+pub(super) fn check_cells(key: &str, cells: &[usize]) -> Result<(), SystemError> {
+    let cells = cells.iter().map(|&cells| cells as u64);
+    all_within(key, cells, 1, BLOCK_CELLS_MAX as u64)
+}
+
+/// Refuses a time that is none or too long.
+pub(super) fn check_time(key: &str, time: Duration, most: Duration) -> Result<(), SystemError> {
+    if !time.is_zero() && time <= most {
+        return Ok(());
+    }
+    Err(refusal(format!("{key} is {time}: expected up to {most}")))
+}
+
+/// Refuses shares of the ring that are none.
+pub(super) fn check_shares(key: &str, shares: &[f64]) -> Result<(), SystemError> {
+    match shares.iter().find(|share| !(0.0..=10.0).contains(*share)) {
+        Some(share) => Err(refusal(format!("{key} has {share}: expected 0 to 10"))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses more points than anybody would wait for.
+pub(super) fn check_points(points: usize) -> Result<(), SystemError> {
+    if points <= POINTS_MAX {
+        return Ok(());
+    }
+    Err(refusal(format!(
+        "the inputs ask for {points} points: expected at most {POINTS_MAX}"
+    )))
+}
+
+/// The stage of that number.
+pub(super) fn stage(number: usize) -> Result<Stage, SystemError> {
+    let stage = Stage::ALL.get(number).copied();
+    stage.ok_or_else(|| refusal(format!("stage {number}: expected 0 to 3")))
+}

@@ -1,0 +1,238 @@
+//! `load`: pings and streams on a ring that is loaded with false traffic.
+//!
+//! Two stations opposite each other are measured; all others send false traffic, at random
+//! and with as much as they offer, queueing what does not find a slot. It passes by all
+//! stations, on every channel, or it goes to the station that answers, whose driver takes it
+//! like any cell and throws it away.
+//!
+//! A point is two runs of the same time: pings, each given up when patience is over, and a
+//! stream of blocks in one direction, which nothing holds back. Cells of the stream are lost
+//! before the ring, in the sender's transmit FIFO, or behind it, at the receive FIFO.
+
+use barewire_models::cbn::{Copier, Duplex, Processors, Program};
+use barewire_units::Duration;
+use serde::Deserialize;
+
+use super::inputs::{
+    Condition, FullFifo, Length, TIME_MAX, all_within, check_cells, check_points, check_shares,
+    check_time, run_on, stage,
+};
+use super::{mean_and_p99, run_all, take};
+use crate::cbn::parameters::Parameters;
+use crate::cbn::runs::{Load, Observed, Run, Towards, Until};
+use crate::{Cell, Experiment, Outcome, Setting, SystemError, Table};
+
+/// The ring under load.
+pub(super) const LOAD: Experiment = Experiment {
+    name: "load",
+    question: "What do round trip and throughput become on a ring loaded with false traffic?",
+    inputs: include_str!("../../../plans/cbn-load.toml"),
+    check: |setting| plan(setting).map(drop),
+    run,
+};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Inputs {
+    cells: usize,
+    stage: usize,
+    condition: Condition,
+    length: Length,
+    stations: Vec<u16>,
+    passing: Vec<f64>,
+    addressed: Vec<f64>,
+    changes_at: f64,
+    full_fifo: FullFifo,
+    patience: Duration,
+    time: Duration,
+}
+
+struct Point {
+    table: usize,
+    name: Cell,
+    run: Run,
+}
+
+struct Plan {
+    tables: Vec<Table>,
+    points: Vec<Point>,
+    patience: Duration,
+    time: Duration,
+}
+
+const MEASURED: [(&str, &str); 10] = [
+    ("load carried", "of the ring"),
+    ("ping", "us"),
+    ("ping, p99", "us"),
+    ("pings sent", ""),
+    ("pings not back", ""),
+    ("stream", "Mbit/s"),
+    ("stream cells sent", ""),
+    ("lost before the ring", ""),
+    ("lost behind it", ""),
+    ("blocks spoilt", ""),
+];
+
+fn table(name: String, varied: (&str, &str)) -> Table {
+    let mut columns = vec![varied];
+    columns.extend(MEASURED);
+    Table::new(name, &columns)
+}
+
+fn plan(setting: &Setting<'_>) -> Result<Plan, SystemError> {
+    let parameters = Parameters::parse(setting.parameters)?;
+    let inputs: Inputs = setting.read_inputs()?;
+    check_cells("cells", &[inputs.cells])?;
+    check_shares("passing", &inputs.passing)?;
+    check_shares("addressed", &inputs.addressed)?;
+    check_shares("changes_at", &[inputs.changes_at])?;
+    check_time("patience", inputs.patience, TIME_MAX)?;
+    check_time("time", inputs.time, TIME_MAX)?;
+    let stations = inputs.stations.iter().map(|&stations| u64::from(stations));
+    all_within("stations", stations, 3, u64::from(u16::MAX))?;
+    let each = inputs.passing.len() + inputs.addressed.len();
+    check_points(each.saturating_mul(inputs.stations.len()).saturating_add(6))?;
+
+    let mut plan = Plan {
+        tables: Vec::new(),
+        points: Vec::new(),
+        patience: inputs.patience,
+        time: inputs.time,
+    };
+    let kinds = [
+        (Towards::Nobody, "passing by", &inputs.passing),
+        (
+            Towards::Node1,
+            "to the station that answers",
+            &inputs.addressed,
+        ),
+    ];
+    for (towards, name, shares) in kinds {
+        for &stations in &inputs.stations {
+            let mut run = run_on(&parameters, &inputs.length, stations)?;
+            run = run.cells(inputs.cells).stage(stage(inputs.stage)?);
+            run = run.interrupt_on(inputs.condition.interrupt_on());
+            run.waits_for_room = inputs.full_fifo == FullFifo::Wait;
+            let title = format!("{name}, from {} stations", stations - 2);
+            plan.tables
+                .push(table(title, ("load offered", "of the ring")));
+            for &share in shares {
+                let mut run = run.clone();
+                run.load = Load { share, towards };
+                plan.push(setting, share.into(), run);
+            }
+        }
+    }
+    plan.push_changes(setting, &parameters, &inputs)?;
+    Ok(plan)
+}
+
+impl Plan {
+    fn push(&mut self, setting: &Setting<'_>, name: Cell, mut run: Run) {
+        if self.points.is_empty() {
+            run.packets_per_link = setting.packets_per_link;
+        }
+        let table = self.tables.len() - 1;
+        self.points.push(Point { table, name, run });
+    }
+
+    /// The addressed load once more, with one part of the station changed at a time.
+    fn push_changes(
+        &mut self,
+        setting: &Setting<'_>,
+        parameters: &Parameters,
+        inputs: &Inputs,
+    ) -> Result<(), SystemError> {
+        let stations = inputs.stations.iter().copied().max().unwrap_or(3);
+        let mut run = run_on(parameters, &inputs.length, stations)?;
+        run = run.cells(inputs.cells).stage(stage(inputs.stage)?);
+        run = run.interrupt_on(inputs.condition.interrupt_on());
+        run.waits_for_room = inputs.full_fifo == FullFifo::Wait;
+        run.load = Load {
+            share: inputs.changes_at,
+            towards: Towards::Node1,
+        };
+        let title = format!(
+            "{} of the ring to the station that answers, from {} stations",
+            inputs.changes_at,
+            stations - 2
+        );
+        self.tables.push(table(title, ("changed", "")));
+        self.push(setting, "nothing".into(), run.clone());
+        let mut full = run.clone();
+        full.duplex = Duplex::Full;
+        self.push(setting, "a memory each way".into(), full);
+        let mut engine = run.clone();
+        engine.copier = Copier::Engine(parameters.future.engine_cell);
+        self.push(setting, "engine copies what comes".into(), engine);
+        let hand_over = parameters.future.hand_over;
+        run.processors = Processors::Two { hand_over };
+        self.push(setting, "a processor for the protocol".into(), run);
+        Ok(())
+    }
+}
+
+fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
+    let Plan {
+        mut tables,
+        points,
+        patience,
+        time,
+    } = plan(setting)?;
+    let results = run_all(setting, &points, |point| {
+        let block_bytes = point.run.block_bytes();
+        let blocks = usize::MAX;
+        let ping = Program::Ping {
+            blocks,
+            block_bytes,
+            patience: Some(patience),
+        };
+        let stream = Program::Transmit {
+            blocks,
+            block_bytes,
+        };
+        let until = Until::Time(time);
+        let pings = point.run.run(setting.seed, [ping, Program::Echo], until)?;
+        // Only the pings are recorded.
+        let mut quiet = point.run.clone();
+        quiet.packets_per_link = 0;
+        // A receiver that answers nothing: it is the other end of a transmission.
+        let sink = Program::Transmit {
+            blocks: 0,
+            block_bytes,
+        };
+        let stream = quiet.run(setting.seed, [stream, sink], until)?;
+        Ok([pings, stream])
+    })?;
+    let mut outcome = Outcome::default();
+    for (point, [mut pings, mut stream]) in points.iter().zip(results) {
+        let mut row = vec![point.name.clone()];
+        row.extend(measured(&pings, &stream));
+        tables[point.table].rows.push(row);
+        take(&mut outcome, &mut pings);
+        take(&mut outcome, &mut stream);
+    }
+    outcome.tables = tables;
+    Ok(outcome)
+}
+
+/// The columns of [`MEASURED`].
+fn measured(pings: &Observed, stream: &Observed) -> [Cell; MEASURED.len()] {
+    let trips = pings.round_trips();
+    let (mean, p99) = mean_and_p99(&trips);
+    // The last one may still be under way.
+    let not_back = pings.calls().saturating_sub(trips.len() + 1);
+    let [sender, receiver] = &stream.sides;
+    [
+        pings.false_share().into(),
+        mean.into(),
+        p99.into(),
+        pings.calls().into(),
+        not_back.into(),
+        stream.received_mbps(1).into(),
+        sender.station.transmitted.into(),
+        sender.station.transmit_overflows.into(),
+        receiver.circuit.overflows.into(),
+        receiver.msdl.blocks_failed.into(),
+    ]
+}
