@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use barewire_fabric::doorbell;
+use barewire_fabric::wait::{Act, Wait};
 use barewire_shm::Window;
 use barewire_shm::counters::{CounterPage, Identity, QueueCounter, page_bytes};
 use barewire_sys::clock::monotonic_ns;
@@ -428,69 +429,60 @@ impl Shared {
         if let Some(found) = step(Step::Poll) {
             return Ok(Some(found));
         }
-        let started_ns = monotonic_ns();
-        if spin && self.spinner.budget_ns() > 0 {
-            let found = self.spin(deadline, started_ns, &mut step)?;
-            if found.is_some() {
-                return Ok(found);
-            }
-        }
-        loop {
-            let generation = self.gate().generation;
-            if let Some(found) = step(Step::Arm) {
+        let mut now_ns = monotonic_ns();
+        let budget_ns = if spin { self.spinner.budget_ns() } else { 0 };
+        let mut wait = Wait::begin(now_ns, budget_ns, deadline.at_ns());
+        if budget_ns > 0 {
+            if let Some(found) = step(Step::Spin) {
+                self.note_spin_hit();
                 return Ok(Some(found));
             }
-            let now_ns = monotonic_ns();
-            if deadline.passed(now_ns) {
-                return Ok(None);
-            }
-            let mut found;
-            if self.lead() {
-                let slept = self.sleep(deadline.left(now_ns), &mut step);
-                self.step_down();
-                found = slept?;
-            } else {
-                found = self.follow(generation, deadline.left(now_ns), &mut step);
-            }
-            if found.is_none() {
-                found = step(Step::Poll);
+        }
+        let mut generation = 0;
+        loop {
+            let act = wait.nothing_found(now_ns);
+            let found = match act {
+                Act::Look => look_a_while(&mut step),
+                Act::Arm => {
+                    generation = self.gate().generation;
+                    step(Step::Arm)
+                }
+                Act::Sleep => self.sleep_or_follow(generation, deadline.left(now_ns), &mut step)?,
+                Act::GiveUp => return Ok(None),
+            };
+            now_ns = monotonic_ns();
+            match act {
+                Act::Look if found.is_some() => self.note_spin_hit(),
+                Act::Look => self.look_now_and_then(now_ns)?,
+                Act::Sleep if found.is_some() => self.spinner.in_vain(wait.waited(now_ns)),
+                Act::Sleep => self.counters.add(QueueCounter::SpuriousWakes, 1),
+                Act::Arm | Act::GiveUp => {}
             }
             if found.is_some() {
-                self.spinner.in_vain(monotonic_ns() - started_ns);
                 return Ok(found);
             }
-            self.counters.add(QueueCounter::SpuriousWakes, 1);
         }
     }
 
-    fn spin<T>(
-        &self,
-        deadline: Deadline,
-        started_ns: u64,
-        step: &mut impl FnMut(Step) -> Option<T>,
-    ) -> Result<Option<T>> {
-        let mut found = step(Step::Spin);
-        let budget_ns = self.spinner.budget_ns();
-        while found.is_none() {
-            for _ in 0..32 {
-                core::hint::spin_loop();
-                found = step(Step::Poll);
-                if found.is_some() {
-                    break;
-                }
-            }
-            if found.is_some() {
-                break;
-            }
-            let now_ns = monotonic_ns();
-            if now_ns - started_ns >= budget_ns || deadline.passed(now_ns) {
-                return Ok(None);
-            }
-            self.look_now_and_then(now_ns)?;
-        }
+    fn note_spin_hit(&self) {
         self.spinner.rewarded();
         self.counters.add(QueueCounter::SpinHits, 1);
-        Ok(found)
+    }
+
+    fn sleep_or_follow<T>(
+        &self,
+        generation: u64,
+        timeout: Option<Duration>,
+        step: &mut impl FnMut(Step) -> Option<T>,
+    ) -> Result<Option<T>> {
+        let found = if self.lead() {
+            let slept = self.sleep(timeout, step);
+            self.step_down();
+            slept?
+        } else {
+            self.follow(generation, timeout, step)
+        };
+        Ok(found.or_else(|| step(Step::Poll)))
     }
 
     /// Becomes the one thread that sleeps in the kernel, unless there is one.
@@ -585,6 +577,19 @@ impl Shared {
         self.wake_from_descriptor()?;
         Ok(self.collect(out, max))
     }
+}
+
+/// Looks a few times, which costs less than the clock.
+#[inline]
+fn look_a_while<T>(step: &mut impl FnMut(Step) -> Option<T>) -> Option<T> {
+    for _ in 0..32 {
+        core::hint::spin_loop();
+        let found = step(Step::Poll);
+        if found.is_some() {
+            return found;
+        }
+    }
+    None
 }
 
 impl Drop for Shared {

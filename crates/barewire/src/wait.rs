@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use barewire_fabric::wait::Budget;
 use barewire_sys::clock::monotonic_ns;
 use barewire_sys::process::allowed_cpus;
 use barewire_sys::wake::wake_cost;
@@ -13,6 +14,8 @@ use crate::config::Spin;
 /// make us spin for ever.
 const MEASURED_MAX: Duration = Duration::from_micros(100);
 const MEASURED_MIN: Duration = Duration::from_micros(5);
+/// What a budget grows by at least.
+const STEP_NS: u64 = 1000;
 
 /// How long to spin, learnt from how it went.
 #[derive(Debug)]
@@ -52,34 +55,31 @@ impl Spinner {
         self.budget_ns.load(Ordering::Relaxed)
     }
 
+    fn rule(&self) -> Budget {
+        Budget {
+            most: self.most_ns,
+            step: STEP_NS,
+        }
+    }
+
     /// Spinning was rewarded.
     pub fn rewarded(&self) {
-        if self.adaptive {
-            let budget = self.budget_ns();
-            if budget < self.most_ns {
-                self.set(budget + budget / 4 + 1000);
-            }
+        let budget = self.budget_ns();
+        if self.adaptive && budget < self.most_ns {
+            self.set(self.rule().rewarded(budget));
         }
     }
 
     /// Spinning was in vain: the wait lasted `waited_ns` in all.
     pub fn in_vain(&self, waited_ns: u64) {
-        if !self.adaptive {
-            return;
-        }
-        // A wait that the full budget would have covered says to spin longer; a long one
-        // says that spinning does not pay here.
-        if waited_ns <= self.most_ns.saturating_mul(2) {
-            self.set(self.budget_ns() * 2 + 1000);
-        } else {
-            self.set(self.budget_ns() / 2);
+        if self.adaptive {
+            self.set(self.rule().in_vain(self.budget_ns(), waited_ns));
         }
     }
 
     fn set(&self, budget_ns: u64) {
         // Relaxed: a hint.
-        let bounded = budget_ns.min(self.most_ns);
-        self.budget_ns.store(bounded, Ordering::Relaxed);
+        self.budget_ns.store(budget_ns, Ordering::Relaxed);
     }
 }
 
@@ -97,8 +97,8 @@ impl Deadline {
         Deadline(timeout.map(at))
     }
 
-    pub fn passed(&self, now_ns: u64) -> bool {
-        self.0.is_some_and(|at| now_ns >= at)
+    pub fn at_ns(&self) -> Option<u64> {
+        self.0
     }
 
     /// What is left; `None`: for ever.

@@ -3,7 +3,8 @@
 //! A *fabric* carries stores from one place to another: shared memory between two
 //! processes, remote memory access over a network, a simulated card. This crate states
 //! what it must promise ([`window`], [`aperture`]) and holds the protocols built on it:
-//! the frame ring ([`ring`]), messages ([`queue`]) and byte streams ([`stream`]).
+//! the frame ring ([`ring`]), messages ([`queue`]), byte streams ([`stream`]), the event queue's
+//! page ([`doorbell`]) and how to wait for it ([`wait`]).
 //! They know neither clock nor operating system, so the code that moves a live message
 //! is the code that runs on a modelled card.
 //!
@@ -20,12 +21,14 @@ extern crate std;
 extern crate alloc;
 
 pub mod aperture;
+pub mod carrier;
 pub mod doorbell;
 pub mod frame;
 pub mod queue;
 pub mod ring;
 pub mod stream;
 pub mod violation;
+pub mod wait;
 pub mod window;
 
 pub use queue::{MessageReceiver, MessageSender, SendProgress};

@@ -9,20 +9,26 @@
 //! | tripwires | an associative memory; a packet that touches an entry fires it | [`Cam`] |
 //! | event queue | a doorbell page of `barewire-fabric`, which the card rings | [`Words`] |
 //! | switches | cut-through, five ports each, two of them joined | [`Cluster`] |
+//! | endpoints' state | what of it the processor's cache holds | [`StateCache`] |
 //! | rivals | what a message costs over a socket or a VIA card | [`Rival`] |
+//! | VIA | a message that finds no receive descriptor | [`ViaReceiver`], [`Credits`] |
 //!
 //! A store goes to the peer in order and is seen there after bus, link and bus; a load is
 //! local. The queues that run over the windows are those of the live network.
 //! Source: clan02; what it leaves open is marked in the parameter file.
 
+mod cache;
 mod interface;
 mod memory;
 mod rival;
 mod switch;
 mod tripwire;
+mod via;
 
-pub use interface::{Done, Interface, InterfaceConfig, Packet, Transfer};
-pub use memory::{Loads, Memory, Store, Stores, Words};
+pub use cache::StateCache;
+pub use interface::{Answer, Cargo, Done, Interface, InterfaceConfig, Packet, Transfer};
+pub use memory::{Loads, Memory, Operation, Store, Stores, Words};
 pub use rival::{Rival, RivalConfig, Task};
 pub use switch::{Cluster, Hop};
-pub use tripwire::{Cam, CamError, EntryId};
+pub use tripwire::{Cam, CamError, EntryId, Place};
+pub use via::{Credits, Fate, Reliability, ViaReceiver};

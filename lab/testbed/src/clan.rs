@@ -14,19 +14,23 @@
 //! the card's tripwires ring. Parameters: `parameters/clan.toml`.
 
 pub mod bench;
+mod descriptors;
+mod experiments;
+mod many;
 mod parameters;
 mod program;
 mod rivals;
 mod runs;
 #[cfg(test)]
 mod tests;
+mod windowed;
 mod world;
 
 use barewire_units::{Duration, Rng};
 
 use crate::{Finding, SystemError, replicate};
 use parameters::Parameters;
-use runs::{Run, Served, Service, Until};
+use runs::{Run, Served, Service, Streaming, Until};
 
 /// Client hosts that saturate the server.
 const CLIENTS: usize = 7;
@@ -35,7 +39,7 @@ const CONNECTIONS: usize = 4;
 /// How long a saturated server is measured, and before that not.
 const SATURATED: Until = Until::Times(Duration::from_us(300), Duration::from_ms(2));
 /// Between requests, longer than the server polls; not a multiple of a poll.
-const GAP_US: f64 = 40.0;
+const GAP: Duration = Duration::from_us(40);
 /// Messages that a round trip is measured over.
 const ROUNDS: u64 = 200;
 /// Requests a second offered over UDP: around its peak.
@@ -56,6 +60,10 @@ impl super::System for System {
 
     fn run(&self, parameters: &str, seed: u64) -> Result<Vec<Finding>, SystemError> {
         Ok(measure_all(parameters, seed)?.0)
+    }
+
+    fn experiments(&self) -> &'static [crate::Experiment] {
+        &experiments::ALL
     }
 }
 
@@ -89,23 +97,23 @@ const EXPERIMENTS: [Experiment; 13] = [
         Ok(rival_round_trip(p.via))
     }),
     ("queue", "32 KB transfers", "rate", "Mbit/s", |p, _| {
-        Ok(runs::stream(p, 32 * 1024, 256 * 1024))
+        Ok(stream(p, 32 * 1024, 256 * 1024))
     }),
     ("queue", "128 B transfers", "rate", "Mbit/s", |p, _| {
-        Ok(runs::stream(p, 128, 32 * 1024))
+        Ok(stream(p, 128, 32 * 1024))
     }),
     (
         "server",
         "requests far apart",
         "round trip",
         "us",
-        |p, seed| one_client(p, GAP_US, seed),
+        |p, _| one_client(p, GAP),
     ),
-    ("server", "back to back", "round trip", "us", |p, seed| {
-        one_client(p, 0.0, seed)
+    ("server", "back to back", "round trip", "us", |p, _| {
+        one_client(p, Duration::ZERO)
     }),
-    ("server", "CLAN", "requests", "1/s", |p, seed| {
-        saturated(p, seed).map(|served| Run {
+    ("server", "CLAN", "requests", "1/s", |p, _| {
+        saturated(p).map(|served| Run {
             value: served.rate,
             hash: served.hash,
         })
@@ -141,6 +149,12 @@ fn measure_all(parameters: &str, seed: u64) -> Result<(Vec<Finding>, u64), Syste
     Ok((findings, hash))
 }
 
+fn stream(parameters: &Parameters, transfer_bytes: usize, measured: usize) -> Run {
+    Streaming::new(parameters, transfer_bytes, measured)
+        .run(parameters)
+        .0
+}
+
 fn rival_round_trip(host: parameters::RivalHost) -> Run {
     let run = rivals::ping(host, ROUNDS);
     Run {
@@ -165,22 +179,21 @@ fn udp_peak(parameters: &Parameters, seed: u64) -> Result<Run, SystemError> {
     };
     for (nth, rate) in UDP_OFFERED.into_iter().enumerate() {
         let rng = Rng::from_seed(seed).fork_nth("udp", nth as u64);
-        let run = rivals::offered(parameters.gige_udp, rate, UDP_TIME, rng);
+        let run = rivals::offered(parameters.gige_udp, (rate, u64::MAX), UDP_TIME, rng);
         peak.value = peak.value.max(run.rate);
         peak.hash = peak.hash.rotate_left(7) ^ run.hash;
     }
     Ok(peak)
 }
 
-fn one_client(parameters: &Parameters, gap_us: f64, seed: u64) -> Result<Run, SystemError> {
+fn one_client(parameters: &Parameters, gap: Duration) -> Result<Run, SystemError> {
     let service = Service {
         clients: 1,
         connections: 1,
-        load: runs::closed,
-        amount: gap_us,
+        gap,
         end: Until::Answers(ROUNDS),
     };
-    let served = runs::serve(parameters, &service, seed)?;
+    let served = runs::serve(parameters, &service)?;
     Ok(Run {
         value: served.round_trip_us,
         hash: served.hash,
@@ -188,85 +201,12 @@ fn one_client(parameters: &Parameters, gap_us: f64, seed: u64) -> Result<Run, Sy
 }
 
 /// As many requests as the server answers.
-fn saturated(parameters: &Parameters, seed: u64) -> Result<Served, SystemError> {
+fn saturated(parameters: &Parameters) -> Result<Served, SystemError> {
     let service = Service {
         clients: CLIENTS,
         connections: CONNECTIONS,
-        load: runs::closed,
-        amount: 0.0,
+        gap: Duration::ZERO,
         end: SATURATED,
     };
-    runs::serve(parameters, &service, seed)
-}
-
-/// Requests at random, `rate` a second from all clients together.
-fn offer(parameters: &Parameters, rate: f64, seed: u64) -> Result<Served, SystemError> {
-    let service = Service {
-        clients: CLIENTS,
-        connections: CONNECTIONS,
-        load: runs::open,
-        amount: rate / CLIENTS as f64,
-        end: SATURATED,
-    };
-    runs::serve(parameters, &service, seed)
-}
-
-/// A point of the curve of answers against offered requests.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ServerPoint {
-    /// Requests offered a second.
-    pub offered: f64,
-    /// CLAN: answers a second.
-    pub clan: f64,
-    /// CLAN: mean round trip, us, of those answered in time.
-    pub clan_round_trip_us: f64,
-    /// CLAN: how often the server slept.
-    pub sleeps: u64,
-    /// UDP: answers a second.
-    pub udp: f64,
-    /// UDP: requests without an answer, of a hundred that are offered.
-    pub udp_unanswered_per_cent: f64,
-}
-
-/// The servers against the load that is offered, at random, up to and beyond what they
-/// can do. The source shows this curve and does not print its points.
-///
-/// # Errors
-///
-/// Parameters that cannot be used.
-pub fn sweep(
-    parameters: &str,
-    seed: u64,
-    offered: &[f64],
-) -> Result<Vec<ServerPoint>, SystemError> {
-    let parameters = Parameters::parse(parameters)?;
-    let points = replicate(offered.len(), |index| {
-        let rate = offered[index];
-        let clan = offer(&parameters, rate, seed)?;
-        let rng = Rng::from_seed(seed).fork_nth("sweep", index as u64);
-        let udp = rivals::offered(parameters.gige_udp, rate, UDP_TIME / 8, rng);
-        Ok(ServerPoint {
-            offered: rate,
-            clan: clan.rate,
-            clan_round_trip_us: clan.round_trip_us,
-            sleeps: clan.sleeps,
-            udp: udp.rate,
-            udp_unanswered_per_cent: (100.0 * (1.0 - udp.rate / rate)).max(0.0),
-        })
-    });
-    points.into_iter().collect()
-}
-
-/// Mbit/s through the Queue for each size of transfer: the curve whose two published
-/// points are in the expected file.
-///
-/// # Errors
-///
-/// Parameters that cannot be used.
-pub fn queue_curve(parameters: &str, sizes_bytes: &[usize]) -> Result<Vec<f64>, SystemError> {
-    let parameters = Parameters::parse(parameters)?;
-    Ok(replicate(sizes_bytes.len(), |index| {
-        let size = sizes_bytes[index].max(1);
-        runs::stream(&parameters, size, (size * 8).max(32 * 1024)).value
-    }))
+    runs::serve(parameters, &service)
 }

@@ -70,6 +70,8 @@ fn however_often_it_fires_it_is_told_once<F: Apertures>() {
         good(far.memory.put(0, &[1; 800]));
     }
     good(far.memory.store(4096, 1));
+    // What is on its way fires later, and is told again then: a load behind it all ends that.
+    eventually::<F>("the mark's word", || far.memory.load(4096) == Ok(1));
     // Everything has fired before the mark, so what is there now is all there is.
     let mut notices = Vec::new();
     eventually::<F>("the mark", || {

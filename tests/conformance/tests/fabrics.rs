@@ -54,4 +54,9 @@ passes!(simulated_card: Card {
     windows: window::cases,
     queues: queue::cases,
     doorbells: doorbell::cases,
+    memory_of_apertures: memory::cases,
+    tripwires: tripwire::cases,
+    event_queues: events::cases,
+    connections: transport::cases,
+    streams: transport::stream_cases,
 });

@@ -21,8 +21,8 @@ use std::collections::VecDeque;
 use barewire_fabric::aperture::Action;
 use barewire_units::{ByteSize, Duration, Rate};
 
-use super::memory::{Memory, Store};
-use super::tripwire::Cam;
+use super::memory::{Memory, Operation, Store};
+use super::tripwire::{Cam, Place};
 
 /// What an interface is made of.
 #[derive(Clone, Debug)]
@@ -51,6 +51,42 @@ pub struct InterfaceConfig {
     pub cam_entries: usize,
 }
 
+/// What a packet is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cargo {
+    /// Its payload is to be stored.
+    Store {
+        /// Bytes of the same transfer in packets before it.
+        before: usize,
+        /// And in packets behind it: tripwires fire with the last.
+        after: usize,
+    },
+    /// Its payload is the operands of an operation.
+    Ask {
+        /// The host that is to be answered.
+        from: u8,
+        /// The answer's number.
+        tag: u32,
+        /// What is to be done.
+        operation: Operation,
+    },
+    /// Its payload is what was there.
+    Answer {
+        /// The number of the question.
+        tag: u32,
+        /// Whether it was done.
+        accepted: bool,
+    },
+}
+
+impl Cargo {
+    /// A transfer of a single packet.
+    pub const WHOLE: Self = Self::Store {
+        before: 0,
+        after: 0,
+    };
+}
+
 /// Bytes on their way to a region of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
@@ -60,8 +96,51 @@ pub struct Packet {
     pub region: usize,
     /// Offset in the region.
     pub offset: usize,
+    /// What it is for.
+    pub cargo: Cargo,
     /// The payload.
     pub bytes: Vec<u8>,
+}
+
+impl Packet {
+    /// Bytes of the header in [`Packet::encode`].
+    pub const HEADER_BYTES: usize = 24;
+
+    /// As bytes, for captures. The source prints no format, so this one is ours:
+    ///
+    /// ```text
+    /// | to 1 | from 1 | kind 1: 0 store, 1 load, 2 add, 3 exchange, 4 answer, 5 refusal | 0 1 |
+    /// | region 4 | offset 8 | before, or tag 4 | after, or 0 4 | payload |
+    /// ```
+    ///
+    /// Numbers are big-endian. What the link's overhead holds beside that is not there.
+    #[must_use]
+    pub fn encode(&self, from: u8) -> Vec<u8> {
+        let (kind, first, second) = match self.cargo {
+            Cargo::Store { before, after } => (0, before as u32, after as u32),
+            Cargo::Ask { tag, operation, .. } => match operation {
+                Operation::Load(_) => (1, tag, 0),
+                Operation::Add(_) => (2, tag, 0),
+                Operation::Exchange(..) => (3, tag, 0),
+            },
+            Cargo::Answer { tag, accepted } => (if accepted { 4 } else { 5 }, tag, 0),
+        };
+        let mut bytes = vec![self.to, from, kind, 0];
+        bytes.extend((self.region as u32).to_be_bytes());
+        bytes.extend((self.offset as u64).to_be_bytes());
+        bytes.extend(first.to_be_bytes());
+        bytes.extend(second.to_be_bytes());
+        bytes.extend(&self.bytes);
+        bytes
+    }
+
+    /// Bytes that it moves over the bus of the host that it has come to.
+    fn arrival_bytes(&self) -> usize {
+        match self.cargo {
+            Cargo::Ask { operation, .. } => operation.bus_bytes(),
+            Cargo::Store { .. } | Cargo::Answer { .. } => self.bytes.len(),
+        }
+    }
 }
 
 /// A transfer that the card makes by itself, from memory to a peer's region.
@@ -84,6 +163,9 @@ enum Burst {
     Piece(Packet),
 }
 
+/// An operation's number, and what was there; `None` if it was refused.
+pub type Answer = (u32, Option<Vec<u8>>);
+
 /// What came of a burst.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Done {
@@ -91,6 +173,8 @@ pub struct Done {
     pub delivered_bytes: usize,
     /// What tripwires do about it.
     pub fired: Vec<Action>,
+    /// The answer to an operation.
+    pub answer: Option<Answer>,
 }
 
 /// The interface of one host.
@@ -103,8 +187,13 @@ pub struct Interface {
     posting: VecDeque<Store>,
     buffer: VecDeque<Store>,
     arrivals: VecDeque<Packet>,
-    transfers: VecDeque<Transfer>,
+    transfers: VecDeque<(Transfer, usize)>,
+    questions: VecDeque<Packet>,
     bus: Option<Burst>,
+    /// Time that the bus and the link have been busy.
+    busy: [Duration; 2],
+    /// Packets that were not for where they came to.
+    refused: u64,
     /// Who was on the bus last: 0 store, 1 arrival, 2 transfer.
     last: usize,
     waiting: VecDeque<Packet>,
@@ -124,7 +213,10 @@ impl Interface {
             buffer: VecDeque::new(),
             arrivals: VecDeque::new(),
             transfers: VecDeque::new(),
+            questions: VecDeque::new(),
             bus: None,
+            busy: [Duration::ZERO; 2],
+            refused: 0,
             last: 0,
             waiting: VecDeque::new(),
             waiting_bytes: 0,
@@ -154,7 +246,35 @@ impl Interface {
 
     /// Begins a transfer by the card.
     pub fn start_transfer(&mut self, transfer: Transfer) {
-        self.transfers.push_back(transfer);
+        self.transfers.push_back((transfer, 0));
+    }
+
+    /// Begins an operation at a peer; the answer comes with a [`Done`].
+    pub fn ask(&mut self, question: Packet) {
+        self.questions.push_back(question);
+    }
+
+    /// All stores that were posted are on the card, and all that it is to transfer.
+    #[must_use]
+    pub fn has_taken_all(&self) -> bool {
+        let outgoing = matches!(self.bus, Some(Burst::Store(_) | Burst::Piece(_)));
+        self.posting.is_empty()
+            && self.buffer.is_empty()
+            && self.transfers.is_empty()
+            && self.questions.is_empty()
+            && !outgoing
+    }
+
+    /// How long bus and link have been busy.
+    #[must_use]
+    pub const fn busy(&self) -> [Duration; 2] {
+        self.busy
+    }
+
+    /// Packets that were for no place, or for one that is not the peer's to use.
+    #[must_use]
+    pub const fn refused(&self) -> u64 {
+        self.refused
     }
 
     /// A packet has come in from the link.
@@ -169,6 +289,7 @@ impl Interface {
             && self.buffer.is_empty()
             && self.arrivals.is_empty()
             && self.transfers.is_empty()
+            && self.questions.is_empty()
             && self.bus.is_none()
             && self.waiting.is_empty()
             && !self.link_busy
@@ -200,15 +321,16 @@ impl Interface {
             if let Some(burst) = self.take_burst(turn) {
                 let (bytes, begin) = match &burst {
                     Burst::Store(store) => (store.bytes.len(), self.config.processor_burst),
-                    Burst::Arrival(packet) | Burst::Piece(packet) => {
-                        (packet.bytes.len(), self.config.card_burst)
-                    }
+                    Burst::Arrival(packet) => (packet.arrival_bytes(), self.config.card_burst),
+                    Burst::Piece(packet) => (packet.bytes.len(), self.config.card_burst),
                 };
                 let words = bytes.div_ceil(self.config.bus_word_bytes.max(1)) as u64;
                 self.last = turn;
                 self.bus = Some(burst);
                 self.fill_buffer();
-                return Some(begin + self.config.bus_clock * words);
+                let time = begin + self.config.bus_clock * words;
+                self.busy[0] += time;
+                return Some(time);
             }
         }
         None
@@ -225,19 +347,25 @@ impl Interface {
     }
 
     fn take_piece(&mut self) -> Option<Packet> {
-        let transfer = self.transfers.front_mut()?;
-        let len = transfer
-            .bytes
-            .len()
-            .min(self.config.payload_bytes_max.max(1));
+        if let Some(question) = self.questions.pop_front() {
+            return Some(question);
+        }
+        let (transfer, before) = self.transfers.front_mut()?;
+        let max = self.config.payload_bytes_max.max(1);
+        let len = transfer.bytes.len().min(max);
         let rest = transfer.bytes.split_off(len);
         let piece = Packet {
             to: transfer.to,
             region: transfer.region,
             offset: transfer.offset,
+            cargo: Cargo::Store {
+                before: *before,
+                after: rest.len(),
+            },
             bytes: std::mem::replace(&mut transfer.bytes, rest),
         };
         transfer.offset += len;
+        *before += len;
         if transfer.bytes.is_empty() {
             self.transfers.pop_front();
         }
@@ -246,39 +374,87 @@ impl Interface {
 
     /// The burst is over.
     pub fn handle_burst_end(&mut self) -> Done {
-        let mut done = Done::default();
-        match self.bus.take() {
-            None => {}
-            Some(Burst::Arrival(packet)) => {
-                let Packet {
-                    region,
-                    offset,
-                    bytes,
-                    ..
-                } = packet;
-                if self.memory.deliver(region, offset, &bytes) {
-                    done.delivered_bytes = bytes.len();
-                    done.fired = self.cam.touch(region, offset, bytes.len());
-                }
-            }
+        let done = match self.bus.take() {
+            None => Done::default(),
+            Some(Burst::Arrival(packet)) => self.arrived(packet),
             Some(Burst::Piece(packet)) => self.send(packet),
             Some(Burst::Store(store)) => self.send(Packet {
                 to: store.to,
                 region: store.region,
                 offset: store.offset,
+                cargo: Cargo::WHOLE,
                 bytes: store.bytes,
             }),
-        }
+        };
         self.fill_buffer();
         done
     }
 
-    fn send(&mut self, packet: Packet) {
+    fn arrived(&mut self, packet: Packet) -> Done {
+        let mut done = Done::default();
+        let (region, offset) = (packet.region, packet.offset);
+        let place = Place::Own(region);
+        match packet.cargo {
+            Cargo::Store { before, after } => {
+                if !self.memory.deliver(region, offset, &packet.bytes) {
+                    self.refused += 1;
+                    return done;
+                }
+                done.delivered_bytes = packet.bytes.len();
+                if after == 0 {
+                    let len_bytes = before + packet.bytes.len();
+                    let begin = offset.saturating_sub(before);
+                    done.fired = self.cam.touch(place, begin, len_bytes);
+                }
+            }
+            Cargo::Ask {
+                from,
+                tag,
+                operation,
+            } => {
+                let found = self.memory.operate(region, offset, operation);
+                let accepted = found.is_some();
+                self.refused += u64::from(!accepted);
+                let (bytes, replaced) = found.unwrap_or_default();
+                if replaced {
+                    done.fired = self.cam.touch(place, offset, bytes.len());
+                }
+                self.enqueue(Packet {
+                    to: from,
+                    cargo: Cargo::Answer { tag, accepted },
+                    bytes,
+                    ..packet
+                });
+            }
+            Cargo::Answer { tag, accepted } => {
+                done.answer = Some((tag, accepted.then_some(packet.bytes)));
+            }
+        }
+        done
+    }
+
+    /// Sends what the host wants to send; tripwires on what it does to others fire.
+    fn send(&mut self, packet: Packet) -> Done {
+        let mut done = Done::default();
+        let place = Place::Peer {
+            host: packet.to,
+            region: packet.region,
+        };
+        if let Cargo::Store { before, after: 0 } = packet.cargo {
+            let begin = packet.offset.saturating_sub(before);
+            done.fired = self.cam.touch(place, begin, before + packet.bytes.len());
+        }
+        self.enqueue(packet);
+        done
+    }
+
+    fn enqueue(&mut self, packet: Packet) {
         self.waiting_bytes += packet.bytes.len();
         let max = self.config.payload_bytes_max;
         match self.waiting.back_mut() {
             Some(last)
                 if (last.to, last.region) == (packet.to, packet.region)
+                    && (last.cargo, packet.cargo) == (Cargo::WHOLE, Cargo::WHOLE)
                     && last.offset + last.bytes.len() == packet.offset
                     && last.bytes.len() + packet.bytes.len() <= max =>
             {
@@ -300,6 +476,7 @@ impl Interface {
         let payload = ByteSize::from(packet.bytes.len());
         let bytes = payload.as_bytes() + self.config.packet_overhead.as_bytes();
         let time = self.config.link.time_to_send(ByteSize::from_bytes(bytes));
+        self.busy[1] += time;
         Some((packet, time))
     }
 
@@ -373,14 +550,18 @@ mod tests {
         use barewire_fabric::aperture::Mode;
         use barewire_fabric::window::Incoming;
         let (mut interface, memory) = interface();
-        let armed = interface
-            .cam()
-            .arm(0, (8, 8), Mode::Sticky, Action::Enqueue { cookie: 5 });
+        let armed = interface.cam().arm(
+            Place::Own(0),
+            (8, 8),
+            Mode::Sticky,
+            Action::Enqueue { cookie: 5 },
+        );
         assert!(armed.is_ok());
         let packet = Packet {
             to: 0,
             region: 0,
             offset: 0,
+            cargo: Cargo::WHOLE,
             bytes: vec![7; 16],
         };
         interface.handle_packet(packet);
@@ -390,5 +571,89 @@ mod tests {
         assert_eq!(done.fired, [Action::Enqueue { cookie: 5 }]);
         assert_eq!(memory.loads(0).read_u64(8), u64::from_ne_bytes([7; 8]));
         assert!(interface.is_idle());
+    }
+
+    /// Carries packets from one interface to another until nothing is left.
+    fn carry(near: &mut Interface, far: &mut Interface) -> (Done, Vec<Packet>) {
+        let (mut all, mut carried) = (Done::default(), Vec::new());
+        loop {
+            while near.poll_bus().is_some() {
+                let done = near.handle_burst_end();
+                all.fired.extend(done.fired);
+            }
+            let Some((packet, _)) = near.poll_link() else {
+                return (all, carried);
+            };
+            near.handle_link_free();
+            carried.push(packet.clone());
+            far.handle_packet(packet);
+        }
+    }
+
+    #[test]
+    fn a_transfer_of_several_packets_fires_once_at_either_end() {
+        use barewire_fabric::aperture::Mode;
+        let ((mut near, _), (mut far, memory)) = (interface(), interface());
+        let out = Place::Peer { host: 1, region: 0 };
+        let enqueue = |cookie| Action::Enqueue { cookie };
+        let range = (10, 300);
+        assert!(near.cam().arm(out, range, Mode::Sticky, enqueue(1)).is_ok());
+        let own = Place::Own(0);
+        assert!(far.cam().arm(own, range, Mode::Sticky, enqueue(2)).is_ok());
+        near.start_transfer(Transfer {
+            to: 1,
+            region: 0,
+            offset: 0,
+            bytes: vec![3; 700],
+        });
+        assert!(!near.has_taken_all());
+        let (done, packets) = carry(&mut near, &mut far);
+        assert_eq!((done.fired, packets.len()), (vec![enqueue(1)], 3));
+        let mut fired = Vec::new();
+        while far.poll_bus().is_some() {
+            fired.push(far.handle_burst_end().fired);
+        }
+        assert_eq!(fired, [vec![], vec![], vec![enqueue(2)]], "with the last");
+        assert_eq!(memory.used_bytes().1, 700);
+        let header = &packets[2].encode(0)[..Packet::HEADER_BYTES];
+        let expected = [
+            &[1, 0, 0, 0][..],
+            &[0; 4],
+            &512_u64.to_be_bytes(),
+            &512_u32.to_be_bytes(),
+            &[0; 4],
+        ];
+        assert_eq!(header, expected.concat());
+    }
+
+    #[test]
+    fn an_operation_is_answered_or_refused() {
+        let ((mut near, _), (mut far, memory)) = (interface(), interface());
+        let ask = |offset, operation: Operation| Packet {
+            to: 1,
+            region: 0,
+            offset,
+            cargo: Cargo::Ask {
+                from: 0,
+                tag: 9,
+                operation,
+            },
+            bytes: operation.operands(),
+        };
+        let mut answered = |question: Packet| {
+            near.ask(question);
+            carry(&mut near, &mut far);
+            carry(&mut far, &mut near);
+            assert!(near.poll_bus().is_some());
+            near.handle_burst_end().answer.expect("an answer")
+        };
+        let zero = Some(vec![0; 8]);
+        assert_eq!(answered(ask(8, Operation::Add(5))), (9, zero));
+        let five = Some(5_u64.to_ne_bytes().to_vec());
+        assert_eq!(answered(ask(8, Operation::Load(8))), (9, five));
+        assert_eq!(answered(ask(4090, Operation::Load(8))), (9, None));
+        memory.close_region(0);
+        assert_eq!(answered(ask(8, Operation::Load(8))), (9, None));
+        assert_eq!(far.refused(), 2);
     }
 }

@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use barewire_fabric::aperture::Rights;
 use barewire_fabric::doorbell::{PAGE_WORDS, SharedWords};
 use barewire_fabric::window::{Incoming, Outgoing};
 
@@ -42,10 +43,76 @@ impl Store {
     }
 }
 
+/// A region, as the card's table of apertures has it.
+#[derive(Debug)]
+struct Region {
+    bytes: Vec<u8>,
+    rights: Rights,
+    /// Peers may use it.
+    open: bool,
+    /// Up to where peers have stored.
+    touched: usize,
+}
+
+impl Region {
+    fn may(&self, stores: bool) -> bool {
+        self.open && (self.rights == Rights::ReadWrite || !stores)
+    }
+}
+
 #[derive(Debug, Default)]
 struct Inner {
-    regions: Vec<Vec<u8>>,
+    regions: Vec<Region>,
     issued: VecDeque<Store>,
+}
+
+/// What a card asks of the card at the other end, which answers with what was there.
+///
+/// OPEN: the source has stores and loads only. The two changes are ours: a peer's card does
+/// them while it holds its host's bus, so nothing comes between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Load so many bytes.
+    Load(usize),
+    /// Add to a word.
+    Add(u64),
+    /// Replace a word if it is the first by the second.
+    Exchange(u64, u64),
+}
+
+impl Operation {
+    /// Bytes that it moves over the bus of the host whose memory it is.
+    #[must_use]
+    pub const fn bus_bytes(self) -> usize {
+        match self {
+            Self::Load(len_bytes) => len_bytes,
+            Self::Add(_) | Self::Exchange(..) => 16,
+        }
+    }
+
+    /// Its operands, as a packet carries them.
+    #[must_use]
+    pub fn operands(self) -> Vec<u8> {
+        match self {
+            Self::Load(len_bytes) => (len_bytes as u64).to_be_bytes().to_vec(),
+            Self::Add(value) => value.to_be_bytes().to_vec(),
+            Self::Exchange(current, new) => [current.to_be_bytes(), new.to_be_bytes()].concat(),
+        }
+    }
+
+    fn changes(self) -> bool {
+        !matches!(self, Self::Load(_))
+    }
+
+    /// What becomes of a word.
+    fn applied(self, word: u64) -> u64 {
+        match self {
+            Self::Load(_) => word,
+            Self::Add(value) => word.wrapping_add(value),
+            Self::Exchange(current, new) if word == current => new,
+            Self::Exchange(..) => word,
+        }
+    }
 }
 
 /// The memory of a host, as programs and card share it.
@@ -58,11 +125,39 @@ impl Memory {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new region of zeros, by its number.
+    /// A new region of zeros, by its number, that peers may load from and store into.
     pub fn add_region(&self, len_bytes: usize) -> usize {
+        self.add_region_for(len_bytes, Rights::ReadWrite)
+    }
+
+    /// A new region of zeros, by its number.
+    pub fn add_region_for(&self, len_bytes: usize, rights: Rights) -> usize {
         let mut inner = self.inner();
-        inner.regions.push(vec![0; len_bytes]);
+        inner.regions.push(Region {
+            bytes: vec![0; len_bytes],
+            rights,
+            open: true,
+            touched: 0,
+        });
         inner.regions.len() - 1
+    }
+
+    /// From now on the card refuses what peers want of a region.
+    pub fn close_region(&self, region: usize) {
+        if let Some(region) = self.inner().regions.get_mut(region) {
+            region.open = false;
+        }
+    }
+
+    /// Bytes of all regions, which may not be paged out; and of them, up to where peers have
+    /// stored in each.
+    #[must_use]
+    pub fn used_bytes(&self) -> (u64, u64) {
+        let inner = self.inner();
+        inner.regions.iter().fold((0, 0), |(all, touched), region| {
+            let len = region.bytes.len() as u64;
+            (all + len, touched + region.touched as u64)
+        })
     }
 
     /// The loading window over an own region.
@@ -71,10 +166,17 @@ impl Memory {
     /// If there is no such region.
     #[must_use]
     pub fn loads(&self, region: usize) -> Loads {
-        let len_bytes = self.inner().regions[region].len();
+        let len_bytes = self.inner().regions[region].bytes.len();
+        self.loads_at(region, 0, len_bytes)
+    }
+
+    /// The loading window over `len_bytes` of an own region, from `base` on.
+    #[must_use]
+    pub fn loads_at(&self, region: usize, base: usize, len_bytes: usize) -> Loads {
         Loads {
             memory: self.clone(),
             region,
+            base,
             len_bytes,
         }
     }
@@ -82,10 +184,17 @@ impl Memory {
     /// The storing window into a region of `len_bytes` of host `to`.
     #[must_use]
     pub fn stores(&self, to: u8, region: usize, len_bytes: usize) -> Stores {
+        self.stores_at(to, region, 0, len_bytes)
+    }
+
+    /// The storing window into `len_bytes` of a region of host `to`, from `base` on.
+    #[must_use]
+    pub fn stores_at(&self, to: u8, region: usize, base: usize, len_bytes: usize) -> Stores {
         Stores {
             memory: self.clone(),
             to,
             region,
+            base,
             len_bytes,
         }
     }
@@ -95,20 +204,71 @@ impl Memory {
         self.inner().issued.pop_front()
     }
 
-    /// Puts bytes that have arrived into a region; `false` if they do not lie in one.
+    /// Puts bytes that have arrived into a region; `false` if they do not lie in one, or it is
+    /// not for peers to store into.
     pub fn deliver(&self, region: usize, offset: usize, bytes: &[u8]) -> bool {
         let mut inner = self.inner();
-        let end = offset.checked_add(bytes.len());
-        let place = inner
-            .regions
-            .get_mut(region)
-            .and_then(|region| region.get_mut(offset..end?));
-        match place {
-            Some(place) => place.copy_from_slice(bytes),
-            None => return false,
-        }
+        let Some(region) = inner.regions.get_mut(region).filter(|r| r.may(true)) else {
+            return false;
+        };
+        let end = offset.saturating_add(bytes.len());
+        let Some(place) = region.bytes.get_mut(offset..end) else {
+            return false;
+        };
+        place.copy_from_slice(bytes);
+        region.touched = region.touched.max(end);
         true
     }
+
+    /// Does what a peer's card asks for: what was there, and whether it is something else
+    /// now; `None` if it is refused.
+    pub fn operate(
+        &self,
+        region: usize,
+        offset: usize,
+        operation: Operation,
+    ) -> Option<(Vec<u8>, bool)> {
+        let mut inner = self.inner();
+        let region = inner.regions.get_mut(region)?;
+        region.may(operation.changes()).then_some(())?;
+        operate_on(&mut region.bytes, offset, operation)
+    }
+
+    /// As [`Memory::operate`], by the host itself, whom no table refuses.
+    pub fn operate_locally(
+        &self,
+        region: usize,
+        offset: usize,
+        operation: Operation,
+    ) -> Option<(Vec<u8>, bool)> {
+        let mut inner = self.inner();
+        operate_on(&mut inner.regions.get_mut(region)?.bytes, offset, operation)
+    }
+
+    /// Stores into an own region.
+    ///
+    /// # Panics
+    /// If there is no such place.
+    pub fn store_locally(&self, region: usize, offset: usize, bytes: &[u8]) {
+        let place = &mut self.inner().regions[region].bytes[offset..offset + bytes.len()];
+        place.copy_from_slice(bytes);
+    }
+}
+
+fn operate_on(bytes: &mut [u8], offset: usize, operation: Operation) -> Option<(Vec<u8>, bool)> {
+    let len_bytes = match operation {
+        Operation::Load(len_bytes) => len_bytes,
+        Operation::Add(_) | Operation::Exchange(..) => 8,
+    };
+    let place = bytes.get_mut(offset..offset.checked_add(len_bytes)?)?;
+    let was = place.to_vec();
+    let mut replaced = false;
+    if let (true, Ok(word)) = (operation.changes(), <[u8; 8]>::try_from(&was[..])) {
+        let word = u64::from_ne_bytes(word);
+        place.copy_from_slice(&operation.applied(word).to_ne_bytes());
+        replaced = !matches!(operation, Operation::Exchange(current, _) if current != word);
+    }
+    Some((was, replaced))
 }
 
 /// The storing window: through the card into a peer's region.
@@ -117,6 +277,7 @@ pub struct Stores {
     memory: Memory,
     to: u8,
     region: usize,
+    base: usize,
     len_bytes: usize,
 }
 
@@ -135,7 +296,7 @@ impl Stores {
         self.memory.inner().issued.push_back(Store {
             to: self.to,
             region: self.region,
-            offset,
+            offset: self.base + offset,
             bytes: bytes.to_vec(),
             ordered,
         });
@@ -171,6 +332,7 @@ impl Outgoing for Stores {
 pub struct Loads {
     memory: Memory,
     region: usize,
+    base: usize,
     len_bytes: usize,
 }
 
@@ -181,8 +343,10 @@ impl Incoming for Loads {
 
     fn read(&self, offset: usize, into: &mut [u8]) {
         let end = offset.checked_add(into.len());
-        let end = end.unwrap_or_else(|| panic!("a load at {offset} outside"));
-        into.copy_from_slice(&self.memory.inner().regions[self.region][offset..end]);
+        let inside = end.filter(|end| *end <= self.len_bytes);
+        let end = self.base + inside.unwrap_or_else(|| panic!("a load at {offset} outside"));
+        let region = &self.memory.inner().regions[self.region];
+        into.copy_from_slice(&region.bytes[self.base + offset..end]);
     }
 
     fn read_u64(&self, offset: usize) -> u64 {
@@ -199,20 +363,39 @@ impl Incoming for Loads {
 
 /// The doorbell page of a host: the words of its event queue.
 #[derive(Clone, Debug)]
-pub struct Words(Arc<Mutex<Vec<u64>>>);
+pub struct Words(Arc<Mutex<Page>>);
+
+#[derive(Debug)]
+struct Page {
+    words: Vec<u64>,
+    taken: u64,
+}
 
 impl Default for Words {
     fn default() -> Self {
-        Words(Arc::new(Mutex::new(vec![0; PAGE_WORDS])))
+        Words(Arc::new(Mutex::new(Page {
+            words: vec![0; PAGE_WORDS],
+            taken: 0,
+        })))
     }
 }
 
 impl Words {
+    fn page(&self) -> MutexGuard<'_, Page> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn change(&self, index: usize, change: impl FnOnce(&mut u64)) -> u64 {
-        let mut words = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = words[index];
-        change(&mut words[index]);
+        let word = &mut self.page().words[index];
+        let before = *word;
+        change(word);
         before
+    }
+
+    /// Words that the owner has taken: each is a line that the card has stored.
+    #[must_use]
+    pub fn taken(&self) -> u64 {
+        self.page().taken
     }
 }
 
@@ -231,6 +414,7 @@ impl SharedWords for Words {
     }
 
     fn take(&self, index: usize) -> u64 {
+        self.page().taken += 1;
         self.change(index, |word| *word = 0)
     }
 
@@ -257,6 +441,48 @@ mod tests {
         }
         assert_eq!((inn.observe_u64(8), inn.read_u64(0)), (7, 0x02_0100_0000));
         assert!(!far.deliver(region, 63, &[0; 2]) && !far.deliver(1, 0, &[0]));
+        assert_eq!(far.used_bytes(), (64, 16));
+    }
+
+    #[test]
+    fn a_peer_may_do_what_the_table_says() {
+        let memory = Memory::default();
+        let region = memory.add_region_for(16, Rights::Read);
+        memory.store_locally(region, 8, &7_u64.to_ne_bytes());
+        let word = |value: u64| Some((value.to_ne_bytes().to_vec(), false));
+        assert_eq!(memory.operate(region, 8, Operation::Load(8)), word(7));
+        assert_eq!(memory.operate(region, 8, Operation::Add(1)), None);
+        assert!(!memory.deliver(region, 0, &[1]));
+        assert_eq!(
+            memory.operate(region, 9, Operation::Load(8)),
+            None,
+            "outside"
+        );
+        let add = Operation::Add(u64::MAX);
+        let was = |value: u64| Some((value.to_ne_bytes().to_vec(), true));
+        assert_eq!(memory.operate_locally(region, 8, add), was(7));
+        let missed = Operation::Exchange(7, 1);
+        assert_eq!(memory.operate_locally(region, 8, missed), word(6));
+        let met = Operation::Exchange(6, 1);
+        assert_eq!(memory.operate_locally(region, 8, met), was(6));
+        memory.close_region(region);
+        assert_eq!(memory.operate(region, 8, Operation::Load(8)), None);
+        assert_eq!(memory.loads(region).read_u64(8), 1);
+    }
+
+    #[test]
+    fn windows_over_a_part_stay_in_it() {
+        let (near, far) = (Memory::default(), Memory::default());
+        let region = far.add_region(64);
+        near.stores_at(1, region, 32, 16).write(8, &[5; 8]);
+        let store = near.take_issued().expect("it was made");
+        assert!(far.deliver(store.region, store.offset, &store.bytes));
+        assert_eq!(
+            far.loads_at(region, 32, 16).read_u64(8),
+            u64::from_ne_bytes([5; 8])
+        );
+        let outside = std::panic::catch_unwind(|| far.loads_at(region, 32, 16).read_u64(16));
+        assert!(outside.is_err());
     }
 
     #[test]

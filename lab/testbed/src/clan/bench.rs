@@ -1,6 +1,13 @@
 //! Two hosts with cards whose clock goes on with every access: for a caller that knows
 //! nothing of the event kernel, the conformance suites above all.
 //!
+//! | of `barewire-fabric` | here |
+//! |---|---|
+//! | `window::{Outgoing, Incoming, Fences}` | [`windows`] |
+//! | `aperture::{Memory, TripwireSet, Trap}` | [`aperture`] |
+//! | `aperture::EventSource` | [`CardQueue`] |
+//! | `aperture::{Transport, ByteStream}` | [`connection`], [`stream`] |
+//!
 //! A store goes on as it would on the host: the processor is held while the write buffer
 //! is full or drains, then the program goes on. A load takes 50 ns. The light fence
 //! costs nothing; the heavy one waits until nothing is on its way in either direction, as
@@ -10,19 +17,38 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use barewire_des::Simulator;
 use barewire_fabric::window::{Fences, Incoming, Outgoing};
-use barewire_models::clan::{Loads, Stores};
+use barewire_models::clan::{Cargo, Loads, Memory, Operation, Packet, Stores, Transfer};
 use barewire_units::Duration;
 
 use super::parameters::{Parameters, TEXT};
 use super::world::{Cabinet, ClanEvent};
 use crate::SystemError;
 
+mod connection;
+mod events;
+mod memory;
+
+pub use connection::{CardConnection, CardStream, Down, connection, stream};
+pub use events::CardQueue;
+use events::Desk;
+pub use memory::{ApertureEnd, CardTrap, Exported, Imported, NoTripwire, aperture};
+
 /// What an access takes on the clock of the two hosts.
 const ACCESS: Duration = Duration::from_ns(50);
+/// What a wait looks ahead by when it has found nothing.
+const AHEAD: Duration = Duration::from_ns(500);
+
+/// Makes the limit of a wait: what it returns is asked each time that nothing was found
+/// and nothing is on its way, lets others go on, and says whether to wait further. Whoever
+/// drives the hosts decides in which time that is: the model has no clock of the world.
+pub type Patience = fn(std::time::Duration) -> Box<dyn FnMut() -> bool>;
 
 struct Inner {
     cabinet: Cabinet,
     sim: Simulator<ClanEvent>,
+    desks: [Desk; 2],
+    /// The number of the last operation asked for.
+    tag: u32,
 }
 
 impl Inner {
@@ -37,6 +63,69 @@ impl Inner {
         self.cabinet.flush(&mut self.sim);
         while !self.cabinet.is_idle() && self.sim.step(&mut self.cabinet) {}
     }
+
+    /// Lets time pass; `false` if nothing is on its way.
+    fn ahead(&mut self) -> bool {
+        let under_way = !self.cabinet.is_idle();
+        let end = self.sim.now() + AHEAD;
+        self.sim.run_until(end, &mut self.cabinet);
+        under_way
+    }
+
+    /// Waits until a host's card has taken all that the host has given it.
+    fn settle(&mut self, host: u8) {
+        self.cabinet.flush(&mut self.sim);
+        while !self.cabinet.hosts[host as usize].interface.has_taken_all()
+            && self.sim.step(&mut self.cabinet)
+        {}
+    }
+
+    /// Has the card transfer bytes, behind all that was stored before.
+    fn transfer(&mut self, host: u8, transfer: Transfer) {
+        self.settle(host);
+        let interface = &mut self.cabinet.hosts[host as usize].interface;
+        interface.start_transfer(transfer);
+        self.settle(host);
+        self.go_on(host);
+    }
+
+    /// Has the peer's card do something, behind all that was stored before; `None` if it
+    /// refuses.
+    fn operate(&mut self, host: u8, target: Target, operation: Operation) -> Option<Vec<u8>> {
+        self.settle(host);
+        self.tag = self.tag.wrapping_add(1);
+        let tag = self.tag;
+        let interface = &mut self.cabinet.hosts[host as usize].interface;
+        interface.ask(Packet {
+            to: target.host,
+            region: target.region,
+            offset: target.offset,
+            cargo: Cargo::Ask {
+                from: host,
+                tag,
+                operation,
+            },
+            bytes: operation.operands(),
+        });
+        self.cabinet.flush(&mut self.sim);
+        loop {
+            let answers = &mut self.cabinet.hosts[host as usize].answers;
+            if let Some(at) = answers.iter().position(|(number, _)| *number == tag) {
+                return answers.swap_remove(at).1;
+            }
+            if !self.sim.step(&mut self.cabinet) {
+                return None;
+            }
+        }
+    }
+}
+
+/// A place in a peer's memory.
+#[derive(Clone, Copy)]
+struct Target {
+    host: u8,
+    region: usize,
+    offset: usize,
 }
 
 /// The clock of the two hosts, as one of them sees it.
@@ -54,15 +143,36 @@ impl Clock {
     fn go_on(&self) {
         self.lock().go_on(self.host);
     }
+
+    fn memory(&self) -> Memory {
+        self.lock().cabinet.hosts[self.host as usize].memory.clone()
+    }
+
+    /// Windows into the other host's region and over the own one.
+    fn windows(&self, regions: [usize; 2], len_bytes: usize) -> (BenchStores, BenchLoads) {
+        let (own, peer) = (self.host as usize, 1 - self.host);
+        let memory = self.memory();
+        let stores = BenchStores {
+            stores: memory.stores(peer, regions[peer as usize], len_bytes),
+            clock: self.clone(),
+        };
+        let loads = BenchLoads {
+            loads: memory.loads(regions[own]),
+            clock: self.clone(),
+        };
+        (stores, loads)
+    }
 }
 
 /// The storing window of a host.
+#[derive(Clone)]
 pub struct BenchStores {
     stores: Stores,
     clock: Clock,
 }
 
 /// The loading window of a host.
+#[derive(Clone)]
 pub struct BenchLoads {
     loads: Loads,
     clock: Clock,
@@ -79,31 +189,27 @@ pub struct BenchFences(Clock);
 pub fn windows(
     len_bytes: usize,
 ) -> Result<[(BenchStores, BenchLoads, BenchFences); 2], SystemError> {
-    let parameters = Parameters::parse(TEXT)?;
-    let cabinet = Cabinet::new(&parameters, 2);
-    let memories = [0, 1].map(|host: usize| cabinet.hosts[host].memory.clone());
-    let regions = [0, 1].map(|host: usize| memories[host].add_region(len_bytes));
-    let sim = Simulator::new();
-    let inner = Arc::new(Mutex::new(Inner { cabinet, sim }));
-    Ok([0, 1].map(|host: usize| {
-        let peer = 1 - host;
-        let clock = Clock {
-            inner: inner.clone(),
-            host: host as u8,
-        };
-        let stores = memories[host].stores(peer as u8, regions[peer], len_bytes);
-        let loads = memories[host].loads(regions[host]);
-        (
-            BenchStores {
-                stores,
-                clock: clock.clone(),
-            },
-            BenchLoads {
-                loads,
-                clock: clock.clone(),
-            },
-            BenchFences(clock),
-        )
+    let clocks = clocks(TEXT)?;
+    let regions = clocks
+        .each_ref()
+        .map(|it| it.memory().add_region(len_bytes));
+    Ok(clocks.map(|clock| {
+        let (stores, loads) = clock.windows(regions, len_bytes);
+        (stores, loads, BenchFences(clock))
+    }))
+}
+
+/// Two hosts with nothing to do.
+fn clocks(parameters: &str) -> Result<[Clock; 2], SystemError> {
+    let inner = Arc::new(Mutex::new(Inner {
+        cabinet: Cabinet::new(&Parameters::parse(parameters)?, 2),
+        sim: Simulator::new(),
+        desks: [Desk::default(), Desk::default()],
+        tag: 0,
+    }));
+    Ok([0, 1].map(|host| Clock {
+        inner: inner.clone(),
+        host,
     }))
 }
 

@@ -3,17 +3,21 @@
 
 use std::collections::VecDeque;
 
-use barewire_des::dist::exponential_time;
-use barewire_des::stats::Tally;
-use barewire_fabric::doorbell::{self, Drain};
+use barewire_des::stats::{Histogram, Tally};
 use barewire_fabric::frame::{lines_for, payload_offset};
 use barewire_fabric::queue::Next;
 use barewire_fabric::window::{Incoming, Outgoing};
 use barewire_fabric::{StreamReceiver, StreamSender};
-use barewire_models::clan::{Loads, Stores, Transfer, Words};
-use barewire_units::{Duration, Instant, Rng};
+use barewire_models::clan::{Loads, Stores, Transfer};
+use barewire_units::{Duration, Instant};
 
 use super::world::End;
+
+mod caller;
+mod server;
+
+pub use caller::{Caller, Demand, Picker};
+pub use server::{Ears, Endpoints, Events, Server};
 
 /// What a program does next.
 pub enum Step {
@@ -63,6 +67,8 @@ pub enum Role {
     Transfer(Option<Transfer>),
     /// Sends requests.
     Client(Client),
+    /// Calls some of many endpoints.
+    Caller(Caller),
     /// Answers them.
     Server(Server),
     /// Writes into a byte queue.
@@ -79,6 +85,7 @@ impl Role {
             Self::Word(word) => word.step(now),
             Self::Transfer(transfer) => transfer.take().map_or(Step::Rest, Step::Transfer),
             Self::Client(client) => client.step(now),
+            Self::Caller(caller) => caller.step(now),
             Self::Server(server) => server.step(now),
             Self::Writer(writer) => writer.step(),
             Self::Reader(reader) => reader.step(now),
@@ -127,26 +134,12 @@ impl Word {
     }
 }
 
-/// When a client has a request to send.
-pub enum Load {
-    /// So long after the answer on the same connection.
-    Closed(Duration),
-    /// At random, whatever has been answered.
-    Open {
-        mean: Duration,
-        next: Instant,
-        rng: Rng,
-        /// Requests that have not been sent.
-        backlog: VecDeque<Instant>,
-    },
-}
-
 /// A connection of a client.
 pub struct Line {
     end: End,
     /// When the requests that have no answer were made.
     asked: VecDeque<Instant>,
-    /// When the next may be, under a closed load.
+    /// When the next may be.
     due: Instant,
 }
 
@@ -163,7 +156,8 @@ pub struct Client {
     costs: Costs,
     message: Vec<u8>,
     lines: Vec<Line>,
-    load: Load,
+    /// From an answer to the next request on the same connection.
+    gap: Duration,
     phase: ClientPhase,
     turn: usize,
     /// Answers to leave out, and to count before the run ends.
@@ -171,10 +165,12 @@ pub struct Client {
     answers_max: Option<u64>,
     pub answers: u64,
     pub round_trip: Tally,
+    /// In picoseconds.
+    pub round_trips: Histogram,
 }
 
 impl Client {
-    pub fn new(costs: Costs, message_bytes: usize, ends: Vec<End>, load: Load) -> Self {
+    pub fn new(costs: Costs, message_bytes: usize, ends: Vec<End>, gap: Duration) -> Self {
         let line = |end| Line {
             end,
             asked: VecDeque::new(),
@@ -184,13 +180,14 @@ impl Client {
             costs,
             message: vec![0x5a; message_bytes],
             lines: ends.into_iter().map(line).collect(),
-            load,
+            gap,
             phase: ClientPhase::Choosing,
             turn: 0,
             warm_up: 0,
             answers_max: None,
             answers: 0,
             round_trip: Tally::default(),
+            round_trips: Histogram::default(),
         }
     }
 
@@ -224,13 +221,12 @@ impl Client {
         };
         line.end.rx.copy_out(&located, &mut self.message);
         line.end.rx.done(&next);
-        if let Load::Closed(gap) = self.load {
-            line.due = now + gap;
-        }
+        line.due = now + self.gap;
         if let Some(asked) = line.asked.pop_front() {
             self.answers += 1;
             if self.answers > self.warm_up {
                 self.round_trip.add(us(now - asked));
+                self.round_trips.add((now - asked).as_ps());
             }
         }
     }
@@ -241,165 +237,21 @@ impl Client {
         if !sent.expect("an honest peer") {
             return;
         }
-        let asked = match &mut self.load {
-            Load::Closed(_) => line
-                .due
-                .max(now.checked_sub(self.costs.send).unwrap_or(now)),
-            Load::Open { backlog, .. } => backlog.pop_front().unwrap_or(now),
-        };
+        let begun = now.checked_sub(self.costs.send).unwrap_or(now);
+        let asked = line.due.max(begun);
         line.asked.push_back(asked);
     }
 
     /// Looks at each connection in turn, and sends between two looks.
     fn choose(&mut self, now: Instant) -> Step {
-        let looked = matches!(self.phase, ClientPhase::Looking(_));
-        if let Some(line) = self.ready_to_send(now, looked) {
+        let due = |line: &Line| line.asked.is_empty() && line.due <= now;
+        if let Some(line) = self.lines.iter().position(due) {
             self.phase = ClientPhase::Sending(line);
             return Step::Run(self.costs.send);
         }
         self.turn += 1;
         self.phase = ClientPhase::Looking(self.turn % self.lines.len());
         Step::Run(self.costs.poll)
-    }
-
-    fn ready_to_send(&mut self, now: Instant, looked: bool) -> Option<usize> {
-        match &mut self.load {
-            Load::Closed(_) => self
-                .lines
-                .iter()
-                .position(|line| line.asked.is_empty() && line.due <= now),
-            Load::Open {
-                mean,
-                next,
-                rng,
-                backlog,
-            } => {
-                while *next <= now {
-                    backlog.push_back(*next);
-                    *next += exponential_time(rng, *mean);
-                }
-                (looked && !backlog.is_empty()).then_some(self.turn % self.lines.len())
-            }
-        }
-    }
-}
-
-/// Where a server hears of requests.
-pub enum Ears {
-    /// It polls its only connection.
-    Ring,
-    /// From the event queue, which it polls and then sleeps on.
-    Events {
-        words: Words,
-        drain: Drain,
-        sleep: u64,
-    },
-}
-
-#[derive(Clone, Copy)]
-enum ServerPhase {
-    Looking,
-    Dispatching(usize),
-    Receiving(usize),
-    Sending(usize),
-}
-
-/// Answers requests.
-pub struct Server {
-    costs: Costs,
-    message: Vec<u8>,
-    ends: Vec<End>,
-    ears: Ears,
-    phase: ServerPhase,
-    idle_since: Instant,
-    pub answered: u64,
-    pub sleeps: u64,
-}
-
-impl Server {
-    pub fn new(costs: Costs, message_bytes: usize, ends: Vec<End>, ears: Ears) -> Self {
-        Server {
-            costs,
-            message: vec![0; message_bytes],
-            ends,
-            ears,
-            phase: ServerPhase::Looking,
-            idle_since: Instant::ORIGIN,
-            answered: 0,
-            sleeps: 0,
-        }
-    }
-
-    fn step(&mut self, now: Instant) -> Step {
-        match self.phase {
-            ServerPhase::Looking => self.look(now),
-            ServerPhase::Dispatching(end) => self.receive_or_look(end, now),
-            ServerPhase::Receiving(end) => self.receive(end, now),
-            ServerPhase::Sending(end) => {
-                let sent = self.ends[end].tx.send_frame(&self.message);
-                if !sent.expect("an honest peer") {
-                    return Step::Run(self.costs.poll);
-                }
-                self.answered += 1;
-                self.idle_since = now;
-                self.receive_or_look(end, now)
-            }
-        }
-    }
-
-    fn look(&mut self, now: Instant) -> Step {
-        let Ears::Events {
-            words,
-            drain,
-            sleep,
-        } = &mut self.ears
-        else {
-            return self.receive_or_look(0, now);
-        };
-        if *sleep % 2 == 1 {
-            *sleep += 1;
-            doorbell::announce_awake(words, *sleep);
-            self.idle_since = now;
-        }
-        if let Some(source) = drain.next_source(words) {
-            self.phase = ServerPhase::Dispatching(source as usize);
-            return Step::Run(self.costs.dispatch);
-        }
-        if now - self.idle_since >= self.costs.poll_window {
-            *sleep += 1;
-            if doorbell::announce_sleep(words, *sleep) {
-                self.sleeps += 1;
-                return Step::Sleep;
-            }
-        }
-        Step::Run(self.costs.poll)
-    }
-
-    fn receive_or_look(&mut self, end: usize, now: Instant) -> Step {
-        if self.ends[end].rx.maybe_ready() {
-            self.phase = ServerPhase::Receiving(end);
-            return Step::Run(self.costs.receive(self.message.len()));
-        }
-        let polls = matches!(self.ears, Ears::Ring);
-        self.phase = ServerPhase::Looking;
-        if polls {
-            return Step::Run(self.costs.poll);
-        }
-        self.look(now)
-    }
-
-    fn receive(&mut self, end: usize, now: Instant) -> Step {
-        let rx = &mut self.ends[end].rx;
-        let next = rx.next_message().expect("an honest peer");
-        let Next::InPlace(located) = next else {
-            self.phase = ServerPhase::Looking;
-            return self.look(now);
-        };
-        rx.copy_out(&located, &mut self.message);
-        rx.done(&next);
-        self.idle_since = now;
-        self.phase = ServerPhase::Sending(end);
-        Step::Run(self.costs.send)
     }
 }
 
@@ -441,7 +293,7 @@ pub struct Reader {
     /// Bytes to leave out, and to read after that.
     warm_up: usize,
     measured: usize,
-    total: usize,
+    pub total: usize,
     from: Option<(Instant, usize)>,
     /// What was read when the run ended, and how long it took.
     pub found: Option<(usize, Duration)>,

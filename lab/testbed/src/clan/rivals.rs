@@ -1,7 +1,9 @@
 //! The rivals' hosts, loaded with requests as events.
 
+use std::collections::VecDeque;
+
 use barewire_des::dist::exponential_time;
-use barewire_des::stats::Tally;
+use barewire_des::stats::{Histogram, Tally};
 use barewire_des::{Class, Event, Node, Simulator, World};
 use barewire_models::clan::{Rival, Task};
 use barewire_units::{Duration, Instant, Rng};
@@ -35,8 +37,16 @@ enum Asker {
     Client(Rival),
     /// So many clients, of whom each asks again when it is answered and who cost nothing.
     Crowd,
-    /// Requests at random, from clients who cost nothing.
-    Random { mean: Duration, rng: Rng },
+    /// Requests at random, from clients who cost nothing; of which at most `limit` are under
+    /// way, the others wait.
+    Random {
+        mean: Duration,
+        rng: Rng,
+        limit: u64,
+        waiting: VecDeque<u64>,
+        /// When each was made.
+        made: Vec<Instant>,
+    },
 }
 
 struct Pair {
@@ -50,18 +60,36 @@ struct Pair {
     answers_max: u64,
     answers: u64,
     from: Option<Instant>,
+    /// Requests made, and sent.
+    made: u64,
+    sent: u64,
     round_trip: Tally,
+    /// In picoseconds.
+    round_trips: Histogram,
 }
 
 /// What a run of a rival found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RivalRun {
-    /// Mean round trip, us; of a single client.
+    /// Mean round trip, us; not of a crowd.
     pub round_trip_us: f64,
+    /// What 99 of 100 do not exceed, us.
+    pub round_trip_99_us: f64,
+    /// Requests that were made and have no answer.
+    pub unanswered: u64,
+    /// Requests that were made.
+    pub made: u64,
     /// Answers a second.
     pub rate: f64,
     /// The hash of all events.
     pub hash: u64,
+}
+
+impl RivalRun {
+    /// Of a hundred requests.
+    pub fn unanswered_per_cent(&self) -> f64 {
+        100.0 * self.unanswered as f64 / self.made as f64
+    }
 }
 
 /// One client, one request at a time.
@@ -75,10 +103,17 @@ pub fn crowd(host: RivalHost, clients: u64, answers: u64) -> RivalRun {
     run(host, Asker::Crowd, clients, End::Answers(answers))
 }
 
-/// Requests at random, `rate` a second, for so long; the first tenth is left out.
-pub fn offered(host: RivalHost, rate: f64, time: Duration, rng: Rng) -> RivalRun {
-    let mean = Duration::from_ps((1e12 / rate) as u64);
-    run(host, Asker::Random { mean, rng }, 1, End::Time(time))
+/// Requests at random, `rate` a second, for so long, of which at most `limit` are under way;
+/// the first tenth is left out.
+pub fn offered(host: RivalHost, (rate, limit): (f64, u64), time: Duration, rng: Rng) -> RivalRun {
+    let asker = Asker::Random {
+        mean: Duration::from_ps((1e12 / rate) as u64),
+        rng,
+        limit,
+        waiting: VecDeque::new(),
+        made: Vec::new(),
+    };
+    run(host, asker, 1, End::Time(time))
 }
 
 /// When a run ends.
@@ -104,7 +139,10 @@ fn run(host: RivalHost, asker: Asker, clients: u64, end: End) -> RivalRun {
         answers_max: answers.saturating_add(warm_up),
         answers: 0,
         from: None,
+        made: 0,
+        sent: 0,
         round_trip: Tally::default(),
+        round_trips: Histogram::default(),
     };
     let mut sim = Simulator::new();
     for tag in 0..clients {
@@ -132,6 +170,9 @@ fn run(host: RivalHost, asker: Asker, clients: u64, end: End) -> RivalRun {
     let counted = pair.answers.saturating_sub(before) as f64;
     RivalRun {
         round_trip_us: pair.round_trip.mean(),
+        round_trip_99_us: pair.round_trips.per_mille(990) as f64 / 1e6,
+        unanswered: pair.made - pair.answers,
+        made: pair.made,
         rate: counted / (us(sim.now() - from) / 1e6),
         hash: sim.trace_hash(),
     }
@@ -156,12 +197,31 @@ impl World for Pair {
 impl Pair {
     fn ask(&mut self, tag: u64, sim: &mut Simulator<RivalEvent>) {
         self.asked = sim.now();
-        let frame = RivalEvent::Frame { host: 1, tag };
-        sim.after(self.host.one_way, Class::NORMAL, Node(1), frame);
-        if let Asker::Random { mean, rng } = &mut self.asker {
+        self.made += 1;
+        let under_way = self.sent - self.answers;
+        if let Asker::Random {
+            mean,
+            rng,
+            limit,
+            waiting,
+            made,
+        } = &mut self.asker
+        {
+            made.push(sim.now());
             let gap = exponential_time(rng, *mean);
             sim.after(gap, Class::NORMAL, Node(0), RivalEvent::Ask(tag + 1));
+            if under_way >= *limit {
+                waiting.push_back(tag);
+                return;
+            }
         }
+        self.send(tag, sim);
+    }
+
+    fn send(&mut self, tag: u64, sim: &mut Simulator<RivalEvent>) {
+        self.sent += 1;
+        let frame = RivalEvent::Frame { host: 1, tag };
+        sim.after(self.host.one_way, Class::NORMAL, Node(1), frame);
     }
 
     fn serve(&mut self, sim: &mut Simulator<RivalEvent>) {
@@ -180,7 +240,16 @@ impl Pair {
                 self.count(sim);
                 sim.after(Duration::ZERO, Class::NORMAL, Node(0), RivalEvent::Ask(tag));
             }
-            Asker::Random { .. } => self.count(sim),
+            Asker::Random { waiting, made, .. } => {
+                let time = sim.now() - made[tag as usize];
+                let next = waiting.pop_front();
+                self.round_trip.add(us(time));
+                self.round_trips.add(time.as_ps());
+                self.count(sim);
+                if let Some(next) = next {
+                    self.send(next, sim);
+                }
+            }
         }
     }
 
@@ -190,7 +259,9 @@ impl Pair {
             return;
         };
         if let Some(Task::Answer(tag)) = client.poll(sim.now()) {
-            self.round_trip.add(us(sim.now() - self.asked));
+            let time = sim.now() - self.asked;
+            self.round_trip.add(us(time));
+            self.round_trips.add(time.as_ps());
             self.count(sim);
             sim.after(Duration::ZERO, Class::NORMAL, Node(0), RivalEvent::Ask(tag));
         }

@@ -2,15 +2,14 @@
 
 use barewire_des::Simulator;
 use barewire_des::stats::Tally;
-use barewire_fabric::doorbell::Drain;
 use barewire_fabric::{StreamReceiver, StreamSender};
 use barewire_models::clan::{Cluster, Transfer};
-use barewire_units::{Duration, Instant, Rng};
+use barewire_units::{Duration, Instant};
 
 use super::parameters::Parameters;
-use super::program::{Client, Ears, Load, Reader, Role, Server, Word, Writer, us};
+use super::program::{Client, Ears, Endpoints, Events, Reader, Role, Server, Word, Writer, us};
 use super::world::{Cabinet, ClanEvent, End};
-use crate::SystemError;
+use crate::{LinkCapture, SystemError};
 
 /// What a run found, and the hash of its events.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -76,46 +75,187 @@ pub fn transfer(parameters: &Parameters, len_bytes: usize) -> Run {
     }
 }
 
-/// Mbit/s through a byte queue, written and read in transfers of `transfer_bytes`.
-pub fn stream(parameters: &Parameters, transfer_bytes: usize, measured: usize) -> Run {
-    let (mut cabinet, mut sim) = network(parameters, 2);
-    let ([(tx, _), (_, rx)], _) = cabinet.connect([0, 1], parameters.ring_bytes());
+/// Mbit/s through a byte queue with a ring of `ring_bytes`, written and read in transfers
+/// of `transfer_bytes`.
+pub struct Streaming {
+    pub ring_bytes: usize,
+    pub transfer_bytes: usize,
+    /// Bytes that are measured, after a quarter as many.
+    pub measured: usize,
+    /// Packets to record of each link.
+    pub packets: usize,
+}
+
+impl Streaming {
+    /// As the parameters say.
+    pub fn new(parameters: &Parameters, transfer_bytes: usize, measured: usize) -> Self {
+        Streaming {
+            ring_bytes: parameters.ring_bytes(),
+            transfer_bytes,
+            measured,
+            packets: 0,
+        }
+    }
+
+    pub fn run(&self, parameters: &Parameters) -> (Run, Streamed) {
+        let (mut cabinet, mut sim) = network(parameters, 2);
+        cabinet.record(self.packets);
+        let ([(tx, _), (_, rx)], _) = cabinet.connect([0, 1], self.ring_bytes);
+        let costs = parameters.costs();
+        let writer = Writer::new(costs, StreamSender::new(tx), self.transfer_bytes);
+        let rx = StreamReceiver::new(rx);
+        let window = (self.measured / 4, self.measured);
+        let reader = Reader::new(costs, rx, self.transfer_bytes, window);
+        cabinet.start(&mut sim, 1, Role::Reader(reader));
+        cabinet.start(&mut sim, 0, Role::Writer(writer));
+        sim.run(&mut cabinet);
+        let found = match cabinet.role(1) {
+            Role::Reader(reader) => reader.found,
+            _ => None,
+        };
+        let value = found.map_or(f64::NAN, |(bytes, time)| bytes as f64 * 8.0 / us(time));
+        let run = Run {
+            value,
+            hash: sim.trace_hash(),
+        };
+        let streamed = Streamed {
+            memory_bytes: cabinet.hosts[1].memory.used_bytes(),
+            captures: cabinet.take_captures(),
+        };
+        (run, streamed)
+    }
+}
+
+/// What a stream used.
+pub struct Streamed {
+    /// The reader's memory that the writer may store into, and what it has touched of it.
+    pub memory_bytes: (u64, u64),
+    pub captures: Vec<LinkCapture>,
+}
+
+/// Streams at the same time, each between two hosts of its own; the bytes that each reader
+/// read in the second of two times.
+pub fn streams(
+    parameters: &Parameters,
+    pairs: &[[u8; 2]],
+    transfer_bytes: usize,
+    (warm_up, time): (Duration, Duration),
+    packets: usize,
+) -> (Vec<usize>, u64, Vec<LinkCapture>) {
+    let (mut cabinet, mut sim) = network(parameters, Cluster::HOSTS_MAX);
+    cabinet.record(packets);
     let costs = parameters.costs();
-    let writer = Writer::new(costs, StreamSender::new(tx), transfer_bytes);
-    let rx = StreamReceiver::new(rx);
-    let window = (measured / 4, measured);
-    let reader = Reader::new(costs, rx, transfer_bytes, window);
-    cabinet.start(&mut sim, 1, Role::Reader(reader));
-    cabinet.start(&mut sim, 0, Role::Writer(writer));
-    sim.run(&mut cabinet);
-    let found = match cabinet.role(1) {
-        Role::Reader(reader) => reader.found,
-        _ => None,
+    for [from, to] in pairs {
+        let ([(tx, _), (_, rx)], _) = cabinet.connect([*from, *to], parameters.ring_bytes());
+        let writer = Writer::new(costs, StreamSender::new(tx), transfer_bytes);
+        let never = (usize::MAX, usize::MAX);
+        let reader = Reader::new(costs, StreamReceiver::new(rx), transfer_bytes, never);
+        cabinet.start(&mut sim, *to, Role::Reader(reader));
+        cabinet.start(&mut sim, *from, Role::Writer(writer));
+    }
+    let read = |cabinet: &Cabinet| -> Vec<usize> {
+        let total = |[_, to]: &[u8; 2]| match cabinet.role(*to) {
+            Role::Reader(reader) => reader.total,
+            _ => 0,
+        };
+        pairs.iter().map(total).collect()
     };
-    let value = found.map_or(f64::NAN, |(bytes, time)| bytes as f64 * 8.0 / us(time));
-    Run {
-        value,
-        hash: sim.trace_hash(),
+    sim.run_until(Instant::ORIGIN + warm_up, &mut cabinet);
+    let before = read(&cabinet);
+    sim.run_until(Instant::ORIGIN + warm_up + time, &mut cabinet);
+    let after = read(&cabinet);
+    let found = after.iter().zip(&before).map(|(a, b)| a - b).collect();
+    (found, sim.trace_hash(), cabinet.take_captures())
+}
+
+/// Requests from one client to one server, one at a time.
+pub struct Ping {
+    /// The client's and the server's.
+    pub hosts: [u8; 2],
+    pub message_bytes: usize,
+    pub rounds: u64,
+    /// Between an answer and the next request.
+    pub gap: Duration,
+    /// The server waits at its event queue, not at the ring.
+    pub events: bool,
+    /// Packets to record of each link.
+    pub packets: usize,
+}
+
+/// What it found.
+pub struct Pinged {
+    pub mean_us: f64,
+    pub p99_us: f64,
+    pub sleeps: u64,
+    pub hash: u64,
+    pub captures: Vec<LinkCapture>,
+}
+
+impl Ping {
+    pub fn run(&self, parameters: &Parameters) -> Pinged {
+        let [client_host, server_host] = self.hosts;
+        let hosts = 1 + usize::from(client_host.max(server_host));
+        let (mut cabinet, mut sim) = network(parameters, hosts);
+        cabinet.record(self.packets);
+        let costs = parameters.costs();
+        let ring_bytes = parameters.ring_bytes();
+        let (ends, regions) = cabinet.connect(self.hosts, ring_bytes);
+        let [near, far] = ends.map(|end| End::new(end, self.message_bytes));
+        let ears = if self.events {
+            cabinet.watch(server_host, regions[1], ring_bytes, 0);
+            let words = cabinet.hosts[server_host as usize].words.clone();
+            let mut events = Events::new(words, &costs);
+            events.groups.push(0..1);
+            Ears::Events(events)
+        } else {
+            Ears::Ring
+        };
+        let far = endpoints(parameters, vec![far]);
+        let server = Server::new(costs, self.message_bytes, far, ears);
+        let client = Client::new(costs, self.message_bytes, vec![near], self.gap);
+        let client = client.until(10, self.rounds);
+        cabinet.start(&mut sim, server_host, Role::Server(server));
+        cabinet.start(&mut sim, client_host, Role::Client(client));
+        sim.run(&mut cabinet);
+        let p99_us = match cabinet.role(client_host) {
+            Role::Client(client) => client.round_trips.per_mille(990) as f64 / 1e6,
+            _ => f64::NAN,
+        };
+        let sleeps = match cabinet.role(server_host) {
+            Role::Server(server) => server.sleeps,
+            _ => 0,
+        };
+        Pinged {
+            mean_us: answers(&cabinet, client_host).1.mean(),
+            p99_us,
+            sleeps,
+            hash: sim.trace_hash(),
+            captures: cabinet.take_captures(),
+        }
     }
 }
 
 /// Round trip of a request, us: both poll a single connection.
 pub fn ping(parameters: &Parameters, rounds: u64) -> Run {
-    let (mut cabinet, mut sim) = network(parameters, 2);
-    let message_bytes = parameters.message_bytes();
-    let costs = parameters.costs();
-    let (ends, _) = cabinet.connect([0, 1], parameters.ring_bytes());
-    let [near, far] = ends.map(|end| End::new(end, message_bytes));
-    let server = Server::new(costs, message_bytes, vec![far], Ears::Ring);
-    let load = Load::Closed(Duration::ZERO);
-    let client = Client::new(costs, message_bytes, vec![near], load).until(10, rounds);
-    cabinet.start(&mut sim, 1, Role::Server(server));
-    cabinet.start(&mut sim, 0, Role::Client(client));
-    sim.run(&mut cabinet);
+    let ping = Ping {
+        hosts: [0, 1],
+        message_bytes: parameters.message_bytes(),
+        rounds,
+        gap: Duration::ZERO,
+        events: false,
+        packets: 0,
+    };
+    let found = ping.run(parameters);
     Run {
-        value: answers(&cabinet, 0).1.mean(),
-        hash: sim.trace_hash(),
+        value: found.mean_us,
+        hash: found.hash,
     }
+}
+
+/// Endpoints of a server whose cache is as the parameters say.
+pub fn endpoints(parameters: &Parameters, ends: Vec<End>) -> Endpoints {
+    let (cached, state) = parameters.endpoint_state();
+    Endpoints::new(ends, cached, state)
 }
 
 fn answers(cabinet: &Cabinet, host: u8) -> (u64, Tally) {
@@ -131,10 +271,8 @@ pub struct Service {
     pub clients: usize,
     /// Connections of each.
     pub connections: usize,
-    /// A load for each client.
-    pub load: fn(f64, Rng) -> Load,
-    /// What it is told: a rate a second, or a gap in microseconds.
-    pub amount: f64,
+    /// From an answer to the next request on the same connection.
+    pub gap: Duration,
     /// A single client ends the run after so many answers; else so long.
     pub end: Until,
 }
@@ -146,21 +284,6 @@ pub enum Until {
     Answers(u64),
     /// After a warm-up and a time to measure.
     Times(Duration, Duration),
-}
-
-/// Each request so many microseconds after the answer before it.
-pub fn closed(gap_us: f64, _: Rng) -> Load {
-    Load::Closed(Duration::from_ps((gap_us * 1e6) as u64))
-}
-
-/// Requests at random, `rate` a second.
-pub fn open(rate: f64, rng: Rng) -> Load {
-    Load::Open {
-        mean: Duration::from_ps((1e12 / rate) as u64),
-        next: Instant::ORIGIN,
-        rng,
-        backlog: std::collections::VecDeque::new(),
-    }
 }
 
 /// What a service did.
@@ -181,12 +304,11 @@ pub struct Served {
 /// # Errors
 ///
 /// More connections than the card has tripwires for.
-pub fn serve(parameters: &Parameters, service: &Service, seed: u64) -> Result<Served, SystemError> {
+pub fn serve(parameters: &Parameters, service: &Service) -> Result<Served, SystemError> {
     let clients = service.clients.clamp(1, Cluster::HOSTS_MAX - 1);
     let (mut cabinet, mut sim) = network(parameters, 1 + clients);
     let (costs, message_bytes) = (parameters.costs(), parameters.message_bytes());
     let mut far_ends = Vec::new();
-    let root = Rng::from_seed(seed);
     for client in 1..=clients {
         let mut near_ends = Vec::new();
         for _ in 0..service.connections {
@@ -204,20 +326,16 @@ pub fn serve(parameters: &Parameters, service: &Service, seed: u64) -> Result<Se
             far_ends.push(far);
             near_ends.push(near);
         }
-        let rng = root.fork_nth("client", client as u64);
-        let load = (service.load)(service.amount, rng);
-        let mut program = Client::new(costs, message_bytes, near_ends, load);
+        let mut program = Client::new(costs, message_bytes, near_ends, service.gap);
         if let Until::Answers(answers) = service.end {
             program = program.until(answers / 10, answers);
         }
         cabinet.start(&mut sim, client as u8, Role::Client(program));
     }
-    let ears = Ears::Events {
-        words: cabinet.hosts[0].words.clone(),
-        drain: Drain::default(),
-        sleep: 0,
-    };
-    let server = Server::new(costs, message_bytes, far_ends, ears);
+    let mut events = Events::new(cabinet.hosts[0].words.clone(), &costs);
+    events.groups = (0..far_ends.len()).map(|end| end..end + 1).collect();
+    let far_ends = endpoints(parameters, far_ends);
+    let server = Server::new(costs, message_bytes, far_ends, Ears::Events(events));
     cabinet.start(&mut sim, 0, Role::Server(server));
     let rate = measure(&mut cabinet, &mut sim, service.end);
     let mut round_trip = 0.0;

@@ -52,45 +52,6 @@ fn the_same_run_gives_the_same_events() {
     assert_ne!(first.1, other.1, "the loads at random have another seed");
 }
 
-/// Up to the limit everything is answered, beyond it the server keeps its rate; UDP does
-/// less the more it is asked.
-#[test]
-fn the_server_keeps_its_rate_under_overload_and_udp_does_not() {
-    let offered = [5_000.0, 200_000.0, 400_000.0, 600_000.0, 1_200_000.0];
-    let points = sweep(System.parameters(), 7, &offered).expect("good parameters");
-    for point in &points[1..3] {
-        assert!((point.clan / point.offered - 1.0).abs() < 0.1, "{point:?}");
-        assert!(point.clan_round_trip_us < 20.0, "{point:?}");
-    }
-    assert!(points[0].sleeps > 0 && points[4].sleeps == 0);
-    let limit = saturated(&parameters(), 7).expect("good parameters").rate;
-    for point in &points[3..] {
-        assert!(point.clan > 0.97 * limit, "{point:?}: below {limit}");
-        assert!(point.clan < 1.10 * limit, "{point:?}: above {limit}");
-    }
-    assert!(points[0].udp_unanswered_per_cent < 10.0);
-    let rates = [40_000.0, 60_000.0, 80_000.0];
-    let udp = sweep(System.parameters(), 7, &rates).expect("good parameters");
-    assert!(udp.windows(2).all(|pair| pair[1].udp < 0.8 * pair[0].udp));
-    assert!(udp[0].udp_unanswered_per_cent > 10.0, "{udp:?}");
-    assert!(udp[2].udp_unanswered_per_cent > 70.0, "{udp:?}");
-    // Every moment goes into frames that nobody will answer.
-    assert_eq!(points[4].udp, 0.0);
-}
-
-/// The derived curve, B(s) = R s / (s + s½) with 883 Mbit/s and 128.5 B, is what the two
-/// printed points give; the mechanism gives nearly the same without its form.
-#[test]
-fn the_queue_s_curve_rises_as_the_two_points_say() {
-    let sizes = [64, 128, 256, 512, 1024, 4096, 32 * 1024];
-    let curve = queue_curve(System.parameters(), &sizes).expect("good parameters");
-    assert!(curve.windows(2).all(|pair| pair[0] < pair[1]), "{curve:?}");
-    for (size, found) in sizes.into_iter().zip(&curve) {
-        let derived = 883.0 * size as f64 / (size as f64 + 128.5);
-        assert!((found / derived - 1.0).abs() < 0.1, "{size} B: {found}");
-    }
-}
-
 /// More requests at a time: from 1 / 7.9 us up to the server's limit, and not beyond.
 #[test]
 fn more_clients_reach_the_limit_and_stay_there() {
@@ -98,11 +59,10 @@ fn more_clients_reach_the_limit_and_stay_there() {
         let service = Service {
             clients,
             connections,
-            load: runs::closed,
-            amount: 0.0,
+            gap: Duration::ZERO,
             end: SATURATED,
         };
-        let served = runs::serve(&parameters(), &service, 1);
+        let served = runs::serve(&parameters(), &service);
         served.expect("good parameters").rate
     };
     let one = rate(1, 1);
@@ -114,17 +74,16 @@ fn more_clients_reach_the_limit_and_stay_there() {
 
 #[test]
 fn a_server_sleeps_only_when_nothing_comes_for_longer_than_it_polls() {
-    let served = |gap_us: f64| {
+    let served = |gap_us: u64| {
         let service = Service {
             clients: 1,
             connections: 1,
-            load: runs::closed,
-            amount: gap_us,
+            gap: Duration::from_us(gap_us),
             end: Until::Answers(50),
         };
-        runs::serve(&parameters(), &service, 1).expect("good parameters")
+        runs::serve(&parameters(), &service).expect("good parameters")
     };
-    let (busy, near, far) = (served(0.0), served(8.0), served(40.0));
+    let (busy, near, far) = (served(0), served(8), served(40));
     assert_eq!((busy.sleeps, near.sleeps), (0, 0));
     assert!(far.sleeps >= 50);
     assert!(far.round_trip_us - near.round_trip_us > 8.0);

@@ -16,11 +16,16 @@ use barewire_fabric::aperture::{Action, Mode};
 use barewire_fabric::doorbell;
 use barewire_fabric::frame::region_bytes;
 use barewire_fabric::{MessageReceiver, MessageSender, RingReceiver, RingSender};
-use barewire_models::clan::{Cluster, Hop, Interface, Loads, Memory, Packet, Stores, Words};
+use barewire_models::clan::{
+    Answer, Cluster, Hop, Interface, Loads, Memory, Packet, Place, Stores, Words,
+};
 use barewire_units::{Duration, Instant};
+use barewire_wire::capture::LinkType;
+use barewire_wire::capture::exported::{self, TagsRepr};
 
 use super::parameters::Parameters;
 use super::program::{Role, Step};
+use crate::LinkCapture;
 
 /// Sends over the card: the live network's queue.
 pub type Sender = RingSender<Stores, Loads>;
@@ -69,14 +74,27 @@ impl Event for ClanEvent {
 pub struct Host {
     pub memory: Memory,
     pub words: Words,
-    interface: Interface,
+    pub interface: Interface,
     role: Role,
     /// The processor waits for the write buffer before an operation that takes so long.
     held: Option<Step>,
     sleeping: bool,
+    /// A tripwire has fired that only wakes.
+    pub woken: bool,
+    /// Answers of peers' cards that the program has not taken.
+    pub answers: Vec<Answer>,
     /// Bytes that arrived, the first and the last time they did.
     pub arrived_bytes: usize,
     pub arrived: Option<(Instant, Instant)>,
+}
+
+/// Where an end of a connection has its ring.
+#[derive(Clone, Copy)]
+pub struct Seat {
+    pub host: u8,
+    pub region: usize,
+    /// Where in the region.
+    pub base: usize,
 }
 
 /// A packet between two cards.
@@ -94,6 +112,21 @@ pub struct Cabinet {
     free: Vec<u32>,
     card_latency: Duration,
     wake: Duration,
+    /// What each host's card has sent.
+    captures: Vec<LinkCapture>,
+}
+
+/// A packet in the form of [`Packet::encode`], as Wireshark takes bytes without structure.
+fn exported(packet: &[u8]) -> Vec<u8> {
+    let tags = TagsRepr {
+        protocol: "CLAN",
+        ..TagsRepr::new(exported::DATA)
+    };
+    let mut bytes = vec![0; tags.buffer_len()];
+    let emitted = tags.emit(&mut bytes);
+    debug_assert!(emitted.is_ok(), "it is as long as it says");
+    bytes.extend_from_slice(packet);
+    bytes
 }
 
 impl Cabinet {
@@ -108,6 +141,8 @@ impl Cabinet {
                 role: Role::Idle,
                 held: None,
                 sleeping: false,
+                woken: false,
+                answers: Vec::new(),
                 arrived_bytes: 0,
                 arrived: None,
             }
@@ -119,7 +154,21 @@ impl Cabinet {
             free: Vec::new(),
             card_latency: parameters.card.latency,
             wake: parameters.host.wake,
+            captures: Vec::new(),
         }
+    }
+
+    /// Records what each card sends, at most so many packets of each.
+    pub fn record(&mut self, packets: usize) {
+        let link = |host| format!("host {host}, to its switch");
+        self.captures = (0..self.hosts.len())
+            .map(|host| LinkCapture::new(link(host), LinkType::UPPER_PDU, packets))
+            .collect();
+    }
+
+    /// What was recorded.
+    pub fn take_captures(&mut self) -> Vec<LinkCapture> {
+        std::mem::take(&mut self.captures)
     }
 
     /// A connection between two hosts, with a ring of `ring_bytes` at each; and the
@@ -130,28 +179,50 @@ impl Cabinet {
         ring_bytes: usize,
     ) -> ([(Sender, Receiver); 2], [usize; 2]) {
         let len_bytes = region_bytes(ring_bytes);
-        let regions = hosts.map(|host| self.hosts[host as usize].memory.add_region(len_bytes));
-        let end = |own: usize| {
-            let memory = &self.hosts[hosts[own] as usize].memory;
-            let out = memory.stores(hosts[1 - own], regions[1 - own], len_bytes);
-            let inn = memory.loads(regions[own]);
+        let seats = hosts.map(|host| Seat {
+            host,
+            region: self.hosts[host as usize].memory.add_region(len_bytes),
+            base: 0,
+        });
+        let ends = self.join(seats, ring_bytes);
+        (ends, seats.map(|seat| seat.region))
+    }
+
+    /// A connection with rings of `ring_bytes` at these places.
+    pub fn join(&self, seats: [Seat; 2], ring_bytes: usize) -> [(Sender, Receiver); 2] {
+        let len_bytes = region_bytes(ring_bytes);
+        let end = |own: Seat, peer: Seat| {
+            let memory = &self.hosts[own.host as usize].memory;
+            let out = memory.stores_at(peer.host, peer.region, peer.base, len_bytes);
+            let inn = memory.loads_at(own.region, own.base, len_bytes);
             (
                 RingSender::new(out.clone(), inn.clone(), ring_bytes),
                 RingReceiver::new(inn, out, ring_bytes),
             )
         };
-        ([end(0), end(1)], regions)
+        [end(seats[0], seats[1]), end(seats[1], seats[0])]
     }
 
     /// Sets a tripwire on the ring in a region: what arrives there puts `source` into the
     /// host's event queue. `false` if the card has no entry left.
     pub fn watch(&mut self, host: u8, region: usize, ring_bytes: usize, source: u32) -> bool {
-        let range = (region_bytes(0), ring_bytes);
+        self.watch_range(host, region, (region_bytes(0), ring_bytes), source)
+    }
+
+    /// As [`Cabinet::watch`], on any range of a region.
+    pub fn watch_range(
+        &mut self,
+        host: u8,
+        region: usize,
+        range: (usize, usize),
+        source: u32,
+    ) -> bool {
         let action = Action::Enqueue {
             cookie: u64::from(source),
         };
         let cam = self.hosts[host as usize].interface.cam();
-        cam.arm(region, range, Mode::Sticky, action).is_ok()
+        cam.arm(Place::Own(region), range, Mode::Sticky, action)
+            .is_ok()
     }
 
     /// Gives a host its program, which begins at once.
@@ -215,19 +286,32 @@ impl Cabinet {
             let first = it.arrived.map_or(sim.now(), |(first, _)| first);
             it.arrived = Some((first, sim.now()));
         }
-        for action in done.fired {
-            // The card rings as a peer of the live network would.
-            if let Action::Enqueue { cookie } = action {
-                let sleep = doorbell::ring(&it.words, cookie as u32);
-                if sleep % 2 == 1 && it.sleeping {
-                    it.sleeping = false;
-                    cpu_after(sim, host, self.wake);
-                }
-            }
-        }
+        it.answers.extend(done.answer);
+        self.fire(host, done.fired, sim);
+        let it = &mut self.hosts[host as usize];
         if !it.interface.processor_waits() {
             if let Some(step) = it.held.take() {
                 self.go_on(host, step, sim);
+            }
+        }
+    }
+
+    /// Does what a host's tripwires say.
+    pub fn fire(&mut self, host: u8, actions: Vec<Action>, sim: &mut Simulator<ClanEvent>) {
+        let it = &mut self.hosts[host as usize];
+        for action in actions {
+            let wakes = match action {
+                // The card rings as a peer of the live network would.
+                Action::Enqueue { cookie } => doorbell::ring(&it.words, cookie as u32) % 2 == 1,
+                Action::Wake => {
+                    it.woken = true;
+                    true
+                }
+                Action::Count => false,
+            };
+            if wakes && it.sleeping {
+                it.sleeping = false;
+                cpu_after(sim, host, self.wake);
             }
         }
     }
@@ -240,6 +324,9 @@ impl Cabinet {
         }
         if let Some((packet, time)) = it.interface.poll_link() {
             sim.after(time, Class::NORMAL, node, ClanEvent::Link(host));
+            if let Some(capture) = self.captures.get_mut(usize::from(host)) {
+                capture.record(sim.now(), || exported(&packet.encode(host)));
+            }
             let packet = self.take_off(Flight { packet, time });
             let switch = Cluster::switch_of(host);
             let head = ClanEvent::Head { packet, switch };

@@ -1,0 +1,254 @@
+//! The carrier: a byte stream between two processes that goes either through a ring in
+//! shared memory or through a kernel connection, and changes between the two, in each
+//! direction by itself, at any moment and without losing, doubling or reordering a byte.
+//!
+//! The kernel's connection (the *line*) exists first and stays. A direction's stream is cut
+//! into *epochs*: in even ones the bytes go over the line, in odd ones through the ring. The
+//! sender closes an epoch by writing down the stream's position and counting EPOCH up; the
+//! receiver goes on to the next epoch when it has read to that position.
+//!
+//! ```text
+//! SENDER    line -> ring   ring empty, receiver awake:   BOUND = position, EPOCH + 1
+//!           ring -> line   ring full, step back, ...:    BOUND, TOKENS_AT = .., EPOCH + 1;
+//!                          no byte on the line before `may_use_line`
+//!           ring write     copy; HEAD; fence; ARMED taken -> TOKENS + 1, one byte on the line
+//! RECEIVER  line epoch     IN_LINE = 1; fence; EPOCH unchanged -> read any, else to BOUND
+//!           ring epoch     read to HEAD; empty -> take the tokens that were announced
+//!           before a sleep ARMED = its epoch; fence; look again
+//! ```
+//!
+//! A *token* is a byte on the line that is not of the stream: it makes the kernel say
+//! "readable" to whoever waits there, in whatever way. The sender sends one only if the
+//! receiver armed in this very ring epoch, so whoever reads the line for data has finished
+//! with it: a token is never taken for data. Why a byte read from the line is of the epoch
+//! that the reader thinks: the sender counts EPOCH up, fences and looks at IN_LINE, the
+//! receiver sets IN_LINE, fences and looks at EPOCH; one of them sees the other.
+//!
+//! | direction, word | written by | what it is |
+//! |---|---|---|
+//! | 0 HEAD | sender | bytes ever put into the ring |
+//! | 1 EPOCH | sender | epochs closed |
+//! | 2 TOKENS | sender | tokens ever announced |
+//! | 3 IN_RING | sender | 1 while it puts bytes into the ring |
+//! | 8..12 BOUND | sender | stream position at the end of epoch `e`, at `e mod 4` |
+//! | 12..16 TOKENS_AT | sender | tokens announced by the end of epoch `e` |
+//! | 16 TAIL | receiver | bytes ever taken from the ring |
+//! | 17 REACHED | receiver | the epoch that it reads |
+//! | 18 IN_LINE | receiver | 1 while it may be reading the line |
+//! | 24 ARMED | both | 1 + the epoch in which the receiver sleeps; 0: awake |
+//!
+//! Direction 0 lies at word 0, direction 1 at word 32; words 64 to 71 are the side's own
+//! ([`UP`], [`LEAVING`], [`WANT_LINE`], by side); the rings follow at byte 4096.
+//!
+//! A receiver can end the ring by itself ([`Receiver::end_ring`]): it stores WANT_LINE, lets
+//! every processor pass a barrier, and waits for IN_RING to be 0. A sender stores IN_RING and
+//! then looks at WANT_LINE. So from then on nothing is put into the ring, and a receiver that
+//! has read it all may give the line to someone who knows nothing of all this.
+//!
+//! The other side is not trusted: what it wrote is read once and checked ([`Broken`]). It
+//! can spoil its own connection only. Source: own design (`docs/decisions/0005`).
+
+mod receiver;
+mod sender;
+
+pub use receiver::{Next, Receiver};
+pub use sender::Sender;
+
+/// Memory that two processes share, and may both write at any time.
+///
+/// Contract: `load` acquires, `store` releases, `swap_if` is a compare-and-swap that does
+/// both; `fence` orders everything before it before everything after it. Copies are of
+/// bytes that may change meanwhile. Offsets are always within [`CONTROL_BYTES`] and two rings.
+pub trait SharedMemory {
+    /// Loads word `index`.
+    fn load(&self, index: usize) -> u64;
+    /// Stores word `index`.
+    fn store(&self, index: usize, value: u64);
+    /// Stores `new` in word `index` if it is `old`; says whether it was.
+    fn swap_if(&self, index: usize, old: u64, new: u64) -> bool;
+    /// A full fence.
+    fn fence(&self);
+    /// The light half of an asymmetric fence, for whoever is in a hurry.
+    fn light_fence(&self);
+    /// The heavy half: when it returns, every thread that has memory in common with this one
+    /// has passed a full fence. `false` if the system has no such thing.
+    fn heavy_fence(&self) -> bool;
+    /// Copies `bytes` to byte `offset`.
+    fn copy_in(&self, offset: usize, bytes: &[u8]);
+    /// Copies from byte `offset` into `bytes`.
+    fn copy_out(&self, offset: usize, bytes: &mut [u8]);
+}
+
+/// Bytes in front of the first ring.
+pub const CONTROL_BYTES: usize = 4096;
+const HEAD: usize = 0;
+const EPOCH: usize = 1;
+const TOKENS: usize = 2;
+const IN_RING: usize = 3;
+const BOUND: usize = 8;
+const TOKENS_AT: usize = 12;
+const TAIL: usize = 16;
+const REACHED: usize = 17;
+const IN_LINE: usize = 18;
+const ARMED: usize = 24;
+const DIRECTION_WORDS: usize = 32;
+/// Word, by side: 1 when that side follows this protocol.
+pub const UP: usize = 64;
+/// Word, by side: 1 when that side has closed, shut down or lost its end of the line.
+pub const LEAVING: usize = 66;
+/// Word, by side: 1 when that side asks the other to use the line from now on.
+pub const WANT_LINE: usize = 68;
+
+/// One direction of a carrier, and where it lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Direction {
+    /// 0 from side 0 to side 1; 1 back.
+    number: u32,
+    /// A power of two.
+    ring_bytes: u32,
+}
+
+impl Direction {
+    /// The direction that `side` sends in, with a ring of `ring_bytes` (a power of two).
+    ///
+    /// # Panics
+    /// If `side` is neither 0 nor 1, or the ring no power of two of at least 64 bytes.
+    #[must_use]
+    pub const fn from_side(side: u32, ring_bytes: u32) -> Self {
+        assert!(side < 2 && ring_bytes.is_power_of_two() && ring_bytes >= 64);
+        Self {
+            number: side,
+            ring_bytes,
+        }
+    }
+
+    /// The direction back.
+    #[must_use]
+    pub const fn reversed(self) -> Self {
+        Self {
+            number: 1 - self.number,
+            ring_bytes: self.ring_bytes,
+        }
+    }
+
+    /// The side that sends in it.
+    #[must_use]
+    pub const fn sender_side(self) -> usize {
+        self.number as usize
+    }
+
+    /// Bytes that its ring takes.
+    #[must_use]
+    pub const fn ring_bytes(self) -> u64 {
+        self.ring_bytes as u64
+    }
+
+    /// Whether its receiver may find something, as far as can be seen from outside of it: what
+    /// it has taken and reached it says itself.
+    #[must_use]
+    pub fn has_news(self, memory: &impl SharedMemory) -> bool {
+        memory.load(self.word(HEAD)) != memory.load(self.word(TAIL))
+            || memory.load(self.word(EPOCH)) != memory.load(self.word(REACHED))
+    }
+
+    /// Whether its sender puts bytes into the ring at this time.
+    #[must_use]
+    pub fn is_in_ring(self, memory: &impl SharedMemory) -> bool {
+        lane(memory.load(self.word(EPOCH))) == Lane::Ring
+    }
+
+    /// Bytes ever put into its ring, as its sender says.
+    #[must_use]
+    pub fn head(self, memory: &impl SharedMemory) -> u64 {
+        memory.load(self.word(HEAD))
+    }
+
+    const fn word(self, word: usize) -> usize {
+        self.number as usize * DIRECTION_WORDS + word
+    }
+
+    const fn at_epoch(self, word: usize, epoch: u64) -> usize {
+        self.word(word) + (epoch % KEPT_EPOCHS) as usize
+    }
+
+    /// Where byte `position` of the ring lies, and how many follow it without a wrap.
+    const fn place(self, position: u64) -> (usize, usize) {
+        let size = self.ring_bytes as usize;
+        let at = position as usize & (size - 1);
+        (CONTROL_BYTES + self.number as usize * size + at, size - at)
+    }
+}
+
+/// Bytes of shared memory that a carrier with rings of `ring_bytes` takes.
+#[must_use]
+pub const fn memory_bytes(ring_bytes: u32) -> usize {
+    CONTROL_BYTES + 2 * ring_bytes as usize
+}
+
+/// Ends of epochs that are kept: the receiver is never so far behind.
+const KEPT_EPOCHS: u64 = 4;
+
+/// What of a stream goes where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// Through the kernel's connection.
+    Line,
+    /// Through the ring.
+    Ring,
+}
+
+const fn lane(epoch: u64) -> Lane {
+    if epoch % 2 == 0 {
+        Lane::Line
+    } else {
+        Lane::Ring
+    }
+}
+
+/// The other side wrote what no sound one writes. The connection cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// More bytes in the ring than it holds.
+    Head {
+        /// Bytes that would be in the ring.
+        used_bytes: u64,
+    },
+    /// Bytes were taken from the ring that had not been put there, or put back.
+    Tail {
+        /// Bytes taken, as the receiver says.
+        taken: u64,
+        /// Bytes put.
+        put: u64,
+    },
+    /// An epoch before the last one seen, or too far from the receiver's.
+    Epoch {
+        /// What was found.
+        found: u64,
+        /// The own one.
+        own: u64,
+    },
+    /// An epoch of the ring that ends where no byte of it can be.
+    Bound {
+        /// Bytes that the epoch would have yet.
+        left_bytes: u64,
+    },
+    /// Fewer tokens than have been taken.
+    Tokens,
+}
+
+impl core::fmt::Display for Broken {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Head { used_bytes } => write!(f, "{used_bytes} bytes in the ring"),
+            Self::Tail { taken, put } => write!(f, "{taken} bytes taken of {put}"),
+            Self::Epoch { found, own } => write!(f, "epoch {found} beside epoch {own}"),
+            Self::Bound { left_bytes } => {
+                write!(f, "an epoch of the ring with {left_bytes} bytes to come")
+            }
+            Self::Tokens => f.write_str("fewer tokens than were taken"),
+        }
+    }
+}
+
+impl core::error::Error for Broken {}

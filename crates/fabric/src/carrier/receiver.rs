@@ -1,0 +1,250 @@
+//! The receiving end of one direction. See [`super`] for the protocol.
+
+use super::{
+    ARMED, BOUND, Broken, Direction, EPOCH, HEAD, IN_LINE, IN_RING, KEPT_EPOCHS, Lane, REACHED,
+    SharedMemory, TAIL, TOKENS, TOKENS_AT, WANT_LINE, lane,
+};
+
+/// What a receiver has to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// So many bytes can be taken from the ring.
+    Ring(u64),
+    /// Read at most so many bytes of the stream from the line, without waiting, and then
+    /// call [`Receiver::read_line`], also if there were none.
+    Line(u64),
+    /// Read at most so many tokens from the line, without waiting, throw them away, and
+    /// then call [`Receiver::took_tokens`].
+    Tokens(u64),
+    /// There is nothing, unless the line has ended.
+    Empty,
+}
+
+/// The receiving end's own state. Whoever uses it has it alone; it may lie in memory that
+/// the receiver's own processes share, but never where the sender can write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Receiver {
+    direction: Direction,
+    epoch: u64,
+    tail: u64,
+    position: u64,
+    tokens_taken: u64,
+    /// What was stored in ARMED; 0 if awake.
+    armed: u64,
+}
+
+impl Receiver {
+    /// A receiver that has read `position` bytes of the stream, all from the line.
+    #[must_use]
+    pub const fn new(direction: Direction, position: u64) -> Self {
+        Self {
+            direction,
+            epoch: 0,
+            tail: 0,
+            position,
+            tokens_taken: 0,
+            armed: 0,
+        }
+    }
+
+    /// Where the next byte of the stream comes from, as far as is known.
+    #[must_use]
+    pub const fn lane(&self) -> Lane {
+        lane(self.epoch)
+    }
+
+    /// Whether something may have come since [`Receiver::next`] said that nothing had: two
+    /// loads from one line, for whoever waits and looks again and again. In an epoch of
+    /// the line it says whether that ended; what came over the line the kernel knows.
+    #[must_use]
+    pub fn has_news(&self, memory: &impl SharedMemory) -> bool {
+        memory.load(self.direction.word(HEAD)) != self.tail
+            || memory.load(self.direction.word(EPOCH)) != self.epoch
+    }
+
+    /// What to do next.
+    ///
+    /// # Errors
+    /// A sender that breaks the protocol.
+    pub fn next(&mut self, memory: &impl SharedMemory) -> Result<Next, Broken> {
+        // Each round but the last goes to a new epoch, of which there are at most
+        // KEPT_EPOCHS to come; a sender that goes on meanwhile gets its turn next time.
+        for _ in 0..=KEPT_EPOCHS {
+            let next = match self.lane() {
+                Lane::Ring => self.next_of_ring(memory)?,
+                Lane::Line => self.next_of_line(memory)?,
+            };
+            if let Some(next) = next {
+                return Ok(next);
+            }
+            self.epoch += 1;
+            memory.store(self.direction.word(REACHED), self.epoch);
+        }
+        Ok(Next::Empty)
+    }
+
+    /// `None` at the end of the epoch.
+    fn next_of_ring(&mut self, memory: &impl SharedMemory) -> Result<Option<Next>, Broken> {
+        // HEAD first: if EPOCH is unchanged after it, all bytes up to it are of this epoch.
+        let head = memory.load(self.direction.word(HEAD));
+        let used_bytes = head.wrapping_sub(self.tail);
+        if used_bytes > self.direction.ring_bytes() {
+            return Err(Broken::Head { used_bytes });
+        }
+        if !self.is_closed(memory)? {
+            if used_bytes > 0 {
+                return Ok(Some(Next::Ring(used_bytes)));
+            }
+            let announced = memory.load(self.direction.word(TOKENS));
+            return self
+                .tokens_until(announced)
+                .map(|tokens| tokens.or(Some(Next::Empty)));
+        }
+        let left_bytes = self.left_of_epoch(memory);
+        if left_bytes > self.direction.ring_bytes() {
+            return Err(Broken::Bound { left_bytes });
+        }
+        if left_bytes > 0 {
+            // HEAD as it is after EPOCH: the whole epoch is there.
+            let head = memory.load(self.direction.word(HEAD));
+            let used_bytes = head.wrapping_sub(self.tail);
+            if used_bytes < left_bytes || used_bytes > self.direction.ring_bytes() {
+                return Err(Broken::Head { used_bytes });
+            }
+            return Ok(Some(Next::Ring(left_bytes)));
+        }
+        let at_end = memory.load(self.direction.at_epoch(TOKENS_AT, self.epoch));
+        self.tokens_until(at_end)
+    }
+
+    fn next_of_line(&mut self, memory: &impl SharedMemory) -> Result<Option<Next>, Broken> {
+        memory.store(self.direction.word(IN_LINE), 1);
+        // Partner: the fence in Sender::may_use_line.
+        memory.fence();
+        let closed = self.is_closed(memory);
+        let left_bytes = match closed {
+            Ok(false) => return Ok(Some(Next::Line(u64::MAX))),
+            Ok(true) => self.left_of_epoch(memory),
+            Err(broken) => {
+                memory.store(self.direction.word(IN_LINE), 0);
+                return Err(broken);
+            }
+        };
+        if left_bytes > 0 {
+            return Ok(Some(Next::Line(left_bytes)));
+        }
+        memory.store(self.direction.word(IN_LINE), 0);
+        Ok(None)
+    }
+
+    fn is_closed(&self, memory: &impl SharedMemory) -> Result<bool, Broken> {
+        let found = memory.load(self.direction.word(EPOCH));
+        if found < self.epoch || found - self.epoch > KEPT_EPOCHS {
+            let own = self.epoch;
+            return Err(Broken::Epoch { found, own });
+        }
+        Ok(found > self.epoch)
+    }
+
+    /// Bytes of the own epoch, which is closed, that have not been read. An epoch of the
+    /// line may have been read beyond its end, over an empty epoch of the ring.
+    fn left_of_epoch(&self, memory: &impl SharedMemory) -> u64 {
+        let bound = memory.load(self.direction.at_epoch(BOUND, self.epoch));
+        bound.saturating_sub(self.position)
+    }
+
+    fn tokens_until(&self, announced: u64) -> Result<Option<Next>, Broken> {
+        match announced.checked_sub(self.tokens_taken) {
+            None => Err(Broken::Tokens),
+            Some(0) => Ok(None),
+            Some(tokens) => Ok(Some(Next::Tokens(tokens))),
+        }
+    }
+
+    /// Asks for the line, and returns whether the sender puts nothing into the ring any more
+    /// that [`Receiver::next`] does not tell of. `false`: it is in the middle of that; ask again.
+    #[must_use]
+    pub fn end_ring(&mut self, memory: &impl SharedMemory) -> bool {
+        let own_side = 1 - self.direction.sender_side();
+        memory.store(WANT_LINE + own_side, 1);
+        // Partner: the light fence in Sender::enter_ring.
+        memory.heavy_fence() && memory.load(self.direction.word(IN_RING)) == 0
+    }
+
+    /// Bytes of the line, or tokens, that lie behind the bytes in the ring: how many of those
+    /// on the line are tokens. `None` while the epoch of the ring goes on.
+    #[must_use]
+    pub fn tokens_behind_ring(&self, memory: &impl SharedMemory) -> Option<u64> {
+        if self.lane() == Lane::Line || memory.load(self.direction.word(EPOCH)) == self.epoch {
+            return None;
+        }
+        let at_end = memory.load(self.direction.at_epoch(TOKENS_AT, self.epoch));
+        Some(at_end.saturating_sub(self.tokens_taken))
+    }
+
+    /// Copies bytes from the ring, which has as many, and `already` more before them. They
+    /// stay there until [`Receiver::took`].
+    pub fn copy(&self, memory: &impl SharedMemory, already: u64, bytes: &mut [u8]) {
+        let (at, straight) = self.direction.place(self.tail + already);
+        let straight = straight.min(bytes.len());
+        let (first, rest) = bytes.split_at_mut(straight);
+        memory.copy_out(at, first);
+        if !rest.is_empty() {
+            memory.copy_out(self.direction.place(0).0, rest);
+        }
+    }
+
+    /// The first `bytes` of the ring are done with.
+    pub fn took(&mut self, memory: &impl SharedMemory, bytes: u64) {
+        self.tail += bytes;
+        self.position += bytes;
+        memory.store(self.direction.word(TAIL), self.tail);
+    }
+
+    /// After [`Next::Line`]: so many bytes were read.
+    pub fn read_line(&mut self, memory: &impl SharedMemory, bytes: u64) {
+        self.position += bytes;
+        memory.store(self.direction.word(IN_LINE), 0);
+    }
+
+    /// After [`Next::Tokens`]: so many were read.
+    pub const fn took_tokens(&mut self, tokens: u64) {
+        self.tokens_taken += tokens;
+    }
+
+    /// Tells the sender that we are about to wait on the line. Returns `false` if
+    /// something has come meanwhile: then do not wait. Good for one wait.
+    #[must_use]
+    pub fn arm(&mut self, memory: &impl SharedMemory) -> bool {
+        self.armed = self.epoch + 1;
+        memory.store(self.direction.word(ARMED), self.armed);
+        // Partner: the fences in Sender::publish and Sender::try_ring.
+        memory.fence();
+        if self.has_news(memory) {
+            self.disarm(memory);
+            return false;
+        }
+        true
+    }
+
+    /// Awake again. A token may be on its way all the same.
+    pub fn disarm(&mut self, memory: &impl SharedMemory) {
+        if self.armed != 0 {
+            memory.swap_if(self.direction.word(ARMED), self.armed, 0);
+            self.armed = 0;
+        }
+    }
+
+    /// Whether [`Receiver::arm`] was called and [`Receiver::disarm`] was not since.
+    #[must_use]
+    pub const fn is_armed(&self) -> bool {
+        self.armed != 0
+    }
+
+    /// Bytes of the stream read so far.
+    #[must_use]
+    pub const fn position(&self) -> u64 {
+        self.position
+    }
+}

@@ -1,0 +1,231 @@
+//! The sending end of one direction. See [`super`] for the protocol.
+
+use super::{
+    ARMED, BOUND, Broken, Direction, EPOCH, HEAD, IN_LINE, IN_RING, KEPT_EPOCHS, Lane, REACHED,
+    SharedMemory, TAIL, TOKENS, TOKENS_AT, UP, WANT_LINE, lane,
+};
+
+/// The sending end's own state. Whoever uses it has it alone; it may lie in memory that
+/// the sender's own processes share, but never where the receiver can write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Sender {
+    direction: Direction,
+    epoch: u64,
+    head: u64,
+    tail_seen: u64,
+    position: u64,
+    tokens: u64,
+}
+
+impl Sender {
+    /// A sender whose stream has had `position` bytes, all over the line.
+    #[must_use]
+    pub const fn new(direction: Direction, position: u64) -> Self {
+        Self {
+            direction,
+            epoch: 0,
+            head: 0,
+            tail_seen: 0,
+            position,
+            tokens: 0,
+        }
+    }
+
+    /// Where the next byte of the stream goes.
+    #[must_use]
+    pub const fn lane(&self) -> Lane {
+        lane(self.epoch)
+    }
+
+    /// Bytes that the ring takes now.
+    ///
+    /// # Errors
+    /// A receiver that says it took what was not there.
+    pub fn room(&mut self, memory: &impl SharedMemory) -> Result<u64, Broken> {
+        let tail = memory.load(self.direction.word(TAIL));
+        if tail < self.tail_seen || tail > self.head {
+            return Err(Broken::Tail {
+                taken: tail,
+                put: self.head,
+            });
+        }
+        self.tail_seen = tail;
+        Ok(self.direction.ring_bytes() - (self.head - tail))
+    }
+
+    /// Bytes that the ring takes for certain, without a look at what the receiver did since.
+    #[must_use]
+    pub const fn room_known(&self) -> u64 {
+        self.direction.ring_bytes() - (self.head - self.tail_seen)
+    }
+
+    /// Bytes of the ring that the receiver had not taken when last looked at.
+    #[must_use]
+    pub const fn in_ring(&self) -> u64 {
+        self.head - self.tail_seen
+    }
+
+    /// Copies `bytes` behind what is in the ring. They are not there for the receiver
+    /// before [`Sender::publish`]. There must be room, and the lane be the ring.
+    pub fn put(&mut self, memory: &impl SharedMemory, bytes: &[u8]) {
+        debug_assert!(self.lane() == Lane::Ring && bytes.len() as u64 <= self.room_known());
+        let (at, straight) = self.direction.place(self.head);
+        let (first, rest) = bytes.split_at(bytes.len().min(straight));
+        memory.copy_in(at, first);
+        if !rest.is_empty() {
+            memory.copy_in(self.direction.place(0).0, rest);
+        }
+        self.head += bytes.len() as u64;
+        self.position += bytes.len() as u64;
+    }
+
+    /// Before [`Sender::put`]: whether the ring may be used. If not, leave it.
+    #[must_use]
+    pub fn enter_ring(&self, memory: &impl SharedMemory) -> bool {
+        let in_ring = self.direction.word(IN_RING);
+        memory.store(in_ring, 1);
+        // Partner: the heavy fence in Receiver::end_ring.
+        memory.light_fence();
+        let wanted = self.line_wanted(memory);
+        if wanted {
+            memory.store(in_ring, 0);
+        }
+        !wanted
+    }
+
+    /// Shows the receiver what was put. Returns whether it sleeps: then send a token, one
+    /// byte on the line, and call [`Sender::token_failed`] if the line does not take it.
+    #[must_use]
+    pub fn publish(&mut self, memory: &impl SharedMemory) -> bool {
+        memory.store(self.direction.word(HEAD), self.head);
+        memory.store(self.direction.word(IN_RING), 0);
+        // Partner: the fence in Receiver::arm.
+        memory.fence();
+        let armed = self.direction.word(ARMED);
+        if memory.load(armed) != self.epoch + 1 || !memory.swap_if(armed, self.epoch + 1, 0) {
+            return false;
+        }
+        self.tokens += 1;
+        memory.store(self.direction.word(TOKENS), self.tokens);
+        true
+    }
+
+    /// Takes back a token that was announced and not sent; the receiver stays armed.
+    pub fn token_failed(&mut self, memory: &impl SharedMemory) {
+        self.tokens -= 1;
+        memory.store(self.direction.word(TOKENS), self.tokens);
+        memory.swap_if(self.direction.word(ARMED), 0, self.epoch + 1);
+    }
+
+    /// Goes from the line to the ring, if that can be now: the other side is up and does
+    /// not ask for the line, is awake, has read all of the ring, and follows.
+    ///
+    /// # Errors
+    /// A receiver in an epoch that has not begun.
+    pub fn try_ring(&mut self, memory: &impl SharedMemory) -> Result<bool, Broken> {
+        debug_assert!(self.lane() == Lane::Line);
+        let other = 1 - self.direction.sender_side();
+        let armed = self.direction.word(ARMED);
+        if memory.load(armed) != 0
+            || memory.load(UP + other) == 0
+            || memory.load(WANT_LINE + other) != 0
+            || memory.load(WANT_LINE + 1 - other) != 0
+        {
+            return Ok(false);
+        }
+        let behind = self.epoch - self.reached(memory)?;
+        if self.room(memory)? != self.direction.ring_bytes() || behind + 2 > KEPT_EPOCHS {
+            return Ok(false);
+        }
+        self.close_epoch(memory);
+        // Partner: the fence in Receiver::arm. If it armed without having seen the new
+        // epoch, no token may wake it, since it reads the line for data. So an empty epoch
+        // of the ring, and on with the line, which wakes it.
+        memory.fence();
+        if memory.load(armed) != 0 {
+            self.close_epoch(memory);
+        }
+        Ok(self.lane() == Lane::Ring)
+    }
+
+    /// Goes from the ring to the line. No byte may go there before [`Sender::may_use_line`].
+    pub fn leave_ring(&mut self, memory: &impl SharedMemory) {
+        debug_assert!(self.lane() == Lane::Ring);
+        self.close_epoch(memory);
+    }
+
+    fn close_epoch(&mut self, memory: &impl SharedMemory) {
+        let bound = self.direction.at_epoch(BOUND, self.epoch);
+        memory.store(bound, self.position);
+        let tokens = self.direction.at_epoch(TOKENS_AT, self.epoch);
+        memory.store(tokens, self.tokens);
+        self.epoch += 1;
+        memory.store(self.direction.word(EPOCH), self.epoch);
+    }
+
+    /// Whether bytes of this epoch of the line can be told from those of the one before.
+    /// If not, ask again: the receiver is in the middle of a read that does not wait.
+    ///
+    /// # Errors
+    /// A receiver in an epoch that has not begun.
+    pub fn may_use_line(&self, memory: &impl SharedMemory) -> Result<bool, Broken> {
+        debug_assert!(self.lane() == Lane::Line);
+        // Partner: the fence in Receiver::next.
+        memory.fence();
+        let in_line = memory.load(self.direction.word(IN_LINE)) != 0;
+        Ok(!in_line || self.reached(memory)? == self.epoch)
+    }
+
+    fn reached(&self, memory: &impl SharedMemory) -> Result<u64, Broken> {
+        let reached = memory.load(self.direction.word(REACHED));
+        if reached > self.epoch || self.epoch - reached > KEPT_EPOCHS {
+            return Err(Broken::Epoch {
+                found: reached,
+                own: self.epoch,
+            });
+        }
+        Ok(reached)
+    }
+
+    /// Whether the receiver waits on the line, or is about to.
+    #[must_use]
+    pub fn receiver_sleeps(&self, memory: &impl SharedMemory) -> bool {
+        memory.load(self.direction.word(ARMED)) != 0
+    }
+
+    /// The side that sends: 0 or 1.
+    #[must_use]
+    pub const fn side(&self) -> usize {
+        self.direction.sender_side()
+    }
+
+    /// Bytes that the ring takes when it is empty.
+    #[must_use]
+    pub const fn ring_bytes(&self) -> u64 {
+        self.direction.ring_bytes()
+    }
+
+    /// Whether the other side asks for the line.
+    #[must_use]
+    pub fn line_wanted(&self, memory: &impl SharedMemory) -> bool {
+        memory.load(WANT_LINE + 1 - self.direction.sender_side()) != 0
+    }
+
+    /// `bytes` more of the stream went over the line.
+    pub const fn sent_on_line(&mut self, bytes: u64) {
+        self.position += bytes;
+    }
+
+    /// Bytes of the stream so far.
+    #[must_use]
+    pub const fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Epochs closed so far: half as many changes each way.
+    #[must_use]
+    pub const fn epoch(&self) -> u64 {
+        self.epoch
+    }
+}

@@ -1,0 +1,121 @@
+//! The program's buffers, and the kernel's calls with the rest of them.
+
+use core::ffi::c_int;
+
+use libc::{iovec, ssize_t};
+
+use crate::real;
+
+/// The program's buffers, as in `readv`.
+pub type Parts<'a> = &'a [iovec];
+
+/// Bytes of all buffers.
+pub fn total(parts: Parts<'_>) -> usize {
+    parts
+        .iter()
+        .fold(0, |sum: usize, part| sum.saturating_add(part.iov_len))
+}
+
+/// The bytes of a buffer from `skip` on, cut to `limit`.
+///
+/// # Safety
+/// The buffer is the program's, and as large as it says.
+pub unsafe fn slice<'a>(part: &iovec, skip: usize, limit: usize) -> &'a [u8] {
+    let len = (part.iov_len - skip).min(limit);
+    // SAFETY: as promised.
+    unsafe { core::slice::from_raw_parts(part.iov_base.cast::<u8>().add(skip), len) }
+}
+
+/// As [`slice`], to write to.
+///
+/// # Safety
+/// As for [`slice`].
+pub unsafe fn slice_mut<'a>(part: &iovec, skip: usize, limit: usize) -> &'a mut [u8] {
+    let len = (part.iov_len - skip).min(limit);
+    // SAFETY: as promised.
+    unsafe { core::slice::from_raw_parts_mut(part.iov_base.cast::<u8>().add(skip), len) }
+}
+
+/// Calls `visit` with each stretch of the buffers from byte `skip` on, up to `limit` bytes.
+pub fn for_each_stretch(
+    parts: Parts<'_>,
+    mut skip: usize,
+    mut limit: usize,
+    mut visit: impl FnMut(&iovec, usize, usize),
+) {
+    for part in parts {
+        if limit == 0 {
+            return;
+        }
+        if skip >= part.iov_len {
+            skip -= part.iov_len;
+            continue;
+        }
+        let len = (part.iov_len - skip).min(limit);
+        visit(part, skip, len);
+        limit -= len;
+        skip = 0;
+    }
+}
+
+/// Buffers that one call of the kernel's takes when the first of them are done with.
+const PARTS_MAX: usize = 64;
+
+/// `sendmsg` of the kernel's from byte `sent` of the buffers on.
+pub fn kernel_send(fd: c_int, parts: Parts<'_>, sent: usize, flags: c_int) -> ssize_t {
+    let mut rest = [libc::iovec {
+        iov_base: core::ptr::null_mut(),
+        iov_len: 0,
+    }; PARTS_MAX];
+    let mut count = 0;
+    let mut whole = parts;
+    if sent > 0 {
+        for_each_stretch(parts, sent, usize::MAX, |part, skip, len| {
+            if let Some(place) = rest.get_mut(count) {
+                // SAFETY: within the program's buffer.
+                place.iov_base = unsafe { part.iov_base.cast::<u8>().add(skip) }.cast();
+                place.iov_len = len;
+                count += 1;
+            }
+        });
+        whole = &rest[..count];
+    }
+    // SAFETY: zeros are a message without address and control; the buffers are the program's.
+    unsafe {
+        let mut message: libc::msghdr = core::mem::zeroed();
+        message.msg_iov = whole.as_ptr().cast_mut();
+        message.msg_iovlen = whole.len() as _;
+        real::sendmsg(fd, &raw const message, flags)
+    }
+}
+
+/// `recvmsg` of the kernel's, which does not wait, into `limit` bytes from byte `got` on.
+pub fn kernel_receive(
+    fd: c_int,
+    parts: Parts<'_>,
+    got: usize,
+    limit: usize,
+    flags: c_int,
+) -> ssize_t {
+    let mut rest = [libc::iovec {
+        iov_base: core::ptr::null_mut(),
+        iov_len: 0,
+    }; PARTS_MAX];
+    let mut count = 0;
+    for_each_stretch(parts, got, limit, |part, skip, len| {
+        if let Some(place) = rest.get_mut(count) {
+            // SAFETY: within the program's buffer.
+            place.iov_base = unsafe { part.iov_base.cast::<u8>().add(skip) }.cast();
+            place.iov_len = len;
+            count += 1;
+        }
+    });
+    let flags = (flags | libc::MSG_DONTWAIT) & !libc::MSG_WAITALL;
+    // SAFETY: as in kernel_send.
+    unsafe {
+        let mut message: libc::msghdr = core::mem::zeroed();
+        message.msg_iov = rest.as_mut_ptr();
+        message.msg_iovlen = count as _;
+        real::recvmsg(fd, &raw mut message, flags)
+    }
+}

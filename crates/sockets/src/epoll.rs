@@ -1,0 +1,558 @@
+//! Epoll sets: which sockets of ours are in them, so that a wait can look at the rings.
+//!
+//! The kernel's set stays as the program made it, and is always asked as well. Of each
+//! registration of a socket that is, or may come, on board we keep the descriptor, the
+//! events and the program's data. A registration is *active* while its socket is awake: a
+//! wait looks at the rings of the active ones only. Before the wait sleeps it arms them, and
+//! then the kernel tells of them, by a token.
+//!
+//! All of it is the process's own; a child has a copy.
+
+use core::ffi::c_int;
+use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+use libc::epoll_event;
+
+use crate::lock::{Held, Lock};
+use crate::memory;
+use crate::record::{self, DESCRIPTORS_MAX, RECORDS_MAX, Record, State};
+
+/// Sets of one process.
+const SETS_MAX: usize = 4096;
+/// Registrations of one process.
+const REGISTRATIONS_MAX: usize = 1 << 17;
+/// A power of two, twice as many.
+const BUCKETS: usize = REGISTRATIONS_MAX * 2;
+/// Registrations of a set that are looked at in each wait; others are told of by the kernel.
+pub const ACTIVE_MAX: usize = 256;
+
+/// A bucket whose registration is gone; the search goes on behind it.
+const GONE: u32 = u32::MAX;
+
+/// A socket in a set.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Registration {
+    /// The program's data.
+    pub data: u64,
+    /// Bytes ever in the ring when the program was last told of it: for edges.
+    pub head_told: u64,
+    /// The descriptor it was registered with.
+    pub fd: c_int,
+    /// The events, as the program asked for them.
+    pub events: u32,
+    /// Number of the record plus 1; 0 if this place is free.
+    record: u32,
+    generation: u32,
+    set: u32,
+    /// The next registration of the same record, plus 1.
+    next: u32,
+    active: bool,
+    /// Another registration of the set has the same data: whose event it is cannot be told.
+    ambiguous: bool,
+    /// One-shot, and told: nothing until the program asks again.
+    pub silent: bool,
+}
+
+impl Registration {
+    /// The socket, if it is still the one that was registered.
+    pub fn socket(&self) -> Option<&'static Record> {
+        let record = record::find(self.fd)?;
+        let same = record.number() + 1 == self.record
+            && record.generation.load(Ordering::Relaxed) == self.generation;
+        same.then_some(record)
+    }
+}
+
+/// A set.
+#[repr(C)]
+pub struct Set {
+    used: AtomicU32,
+    active: [u32; ACTIVE_MAX],
+    active_count: u32,
+    /// Registrations of this set.
+    count: u32,
+}
+
+/// All tables. Reached under [`LOCK`] only.
+struct Tables {
+    /// Number of the set of each descriptor, plus 1.
+    set_of: &'static mut [u32],
+    sets: &'static mut [Set],
+    registrations: &'static mut [Registration],
+    used: usize,
+    free: u32,
+    /// First registration of each record, plus 1.
+    of_record: &'static mut [u32],
+    /// By set and data: number of the registration, plus 1.
+    buckets: &'static mut [u32],
+    gone: usize,
+}
+
+static LOCK: Lock = Lock::new();
+static TABLES: AtomicPtr<Tables> = AtomicPtr::new(core::ptr::null_mut());
+/// Registrations there are, of all sets: without any, a wait is the kernel's alone.
+static REGISTERED: AtomicU32 = AtomicU32::new(0);
+
+fn reserve<T>(count: usize) -> Option<&'static mut [T]> {
+    let at = memory::reserve_private(count * size_of::<T>())?;
+    // SAFETY: fresh zeroed memory for `count` of them, never unmapped; zeros are valid for
+    // every type that it is called with below.
+    Some(unsafe { core::slice::from_raw_parts_mut(at.cast::<T>(), count) })
+}
+
+/// Reserves the tables.
+pub fn set_up() -> bool {
+    let Some(tables) = make() else { return false };
+    let Some(place) = memory::reserve_private(size_of::<Tables>()) else {
+        return false;
+    };
+    let place = place.cast::<Tables>();
+    // SAFETY: fresh memory, large enough and aligned to a page.
+    unsafe { place.write(tables) };
+    // Release: partner: the acquire in tables.
+    TABLES.store(place, Ordering::Release);
+    true
+}
+
+fn make() -> Option<Tables> {
+    Some(Tables {
+        set_of: reserve(DESCRIPTORS_MAX as usize)?,
+        sets: reserve(SETS_MAX)?,
+        registrations: reserve(REGISTRATIONS_MAX)?,
+        used: 0,
+        free: 0,
+        of_record: reserve(RECORDS_MAX as usize)?,
+        buckets: reserve(BUCKETS)?,
+        gone: 0,
+    })
+}
+
+/// The tables, with their lock.
+struct Locked {
+    tables: &'static mut Tables,
+    _held: Held<'static>,
+}
+
+fn tables() -> Option<Locked> {
+    // Acquire: partner: the release in set_up.
+    let tables = TABLES.load(Ordering::Acquire);
+    if tables.is_null() {
+        return None;
+    }
+    let held = LOCK.hold()?;
+    // SAFETY: the lock makes it exclusive.
+    let tables = unsafe { &mut *tables };
+    Some(Locked {
+        tables,
+        _held: held,
+    })
+}
+
+/// A child has one thread, and nobody else holds the lock.
+pub fn after_fork() {
+    LOCK.reset();
+}
+
+fn bucket(set: u32, data: u64) -> usize {
+    let mixed = (data ^ (u64::from(set) << 48)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 40) as usize & (BUCKETS - 1)
+}
+
+impl Tables {
+    fn set_number(&self, set_fd: c_int) -> Option<u32> {
+        let number = *self.set_of.get(usize::try_from(set_fd).ok()?)?;
+        number.checked_sub(1)
+    }
+
+    /// The number of the set, which is new if nobody has registered anything in it.
+    fn set_for(&mut self, set_fd: c_int) -> Option<u32> {
+        if let Some(number) = self.set_number(set_fd) {
+            return Some(number);
+        }
+        let place = usize::try_from(set_fd).ok()?;
+        // Relaxed: under the lock.
+        let free = |set: &Set| set.used.load(Ordering::Relaxed) == 0;
+        let number = self.sets.iter().position(free)?;
+        self.sets[number].used.store(1, Ordering::Relaxed);
+        self.sets[number].active_count = 0;
+        self.sets[number].count = 0;
+        *self.set_of.get_mut(place)? = number as u32 + 1;
+        Some(number as u32)
+    }
+
+    fn find(&self, set: u32, data: u64) -> Option<usize> {
+        let mut at = bucket(set, data);
+        loop {
+            match self.buckets[at] {
+                0 => return None,
+                GONE => {}
+                number => {
+                    let found = number as usize - 1;
+                    let registration = &self.registrations[found];
+                    if registration.set == set && registration.data == data {
+                        return Some(found);
+                    }
+                }
+            }
+            at = (at + 1) & (BUCKETS - 1);
+        }
+    }
+
+    fn enter(&mut self, index: usize) {
+        let (set, data) = (
+            self.registrations[index].set,
+            self.registrations[index].data,
+        );
+        if let Some(other) = self.find(set, data) {
+            self.registrations[other].ambiguous = true;
+            self.registrations[index].ambiguous = true;
+        }
+        let mut at = bucket(set, data);
+        while self.buckets[at] != 0 && self.buckets[at] != GONE {
+            at = (at + 1) & (BUCKETS - 1);
+        }
+        if self.buckets[at] == GONE {
+            self.gone -= 1;
+        }
+        self.buckets[at] = index as u32 + 1;
+    }
+
+    fn leave(&mut self, index: usize) {
+        let (set, data) = (
+            self.registrations[index].set,
+            self.registrations[index].data,
+        );
+        let mut at = bucket(set, data);
+        while self.buckets[at] != 0 {
+            if self.buckets[at] == index as u32 + 1 {
+                self.buckets[at] = GONE;
+                self.gone += 1;
+                break;
+            }
+            at = (at + 1) & (BUCKETS - 1);
+        }
+        if self.gone > BUCKETS / 4 {
+            self.enter_all_again(index);
+        }
+    }
+
+    fn enter_all_again(&mut self, but: usize) {
+        self.buckets.fill(0);
+        self.gone = 0;
+        for index in 0..self.used {
+            if index != but && self.registrations[index].record != 0 {
+                self.enter(index);
+            }
+        }
+    }
+
+    fn registration_of(&self, set: u32, record: &Record, fd: c_int) -> Option<usize> {
+        let mut next = self.of_record[record.number() as usize];
+        while let Some(index) = next.checked_sub(1) {
+            let registration = &self.registrations[index as usize];
+            if registration.set == set && registration.fd == fd {
+                return Some(index as usize);
+            }
+            next = registration.next;
+        }
+        None
+    }
+
+    fn add(&mut self, set: u32, fd: c_int, record: &Record, event: epoll_event) {
+        let index = match self.free.checked_sub(1) {
+            Some(index) => {
+                self.free = self.registrations[index as usize].next;
+                index as usize
+            }
+            None if self.used < REGISTRATIONS_MAX => {
+                self.used += 1;
+                self.used - 1
+            }
+            // The kernel tells of it, once it is armed by a read that finds nothing.
+            None => return,
+        };
+        let first = &mut self.of_record[record.number() as usize];
+        self.registrations[index] = Registration {
+            data: event.u64,
+            head_told: 0,
+            fd,
+            events: event.events,
+            record: record.number() + 1,
+            generation: record.generation.load(Ordering::Relaxed),
+            set,
+            next: *first,
+            active: false,
+            ambiguous: false,
+            silent: false,
+        };
+        *first = index as u32 + 1;
+        self.enter(index);
+        self.sets[set as usize].count += 1;
+        REGISTERED.fetch_add(1, Ordering::Relaxed);
+        if record.state() == State::Up {
+            self.activate(index);
+        }
+    }
+
+    fn remove(&mut self, index: usize) {
+        let registration = self.registrations[index];
+        self.leave(index);
+        self.deactivate(index);
+        let mut link = &mut self.of_record[registration.record as usize - 1];
+        while let Some(at) = link.checked_sub(1) {
+            if at as usize == index {
+                *link = registration.next;
+                break;
+            }
+            link = &mut self.registrations[at as usize].next;
+        }
+        let set = &mut self.sets[registration.set as usize];
+        set.count = set.count.saturating_sub(1);
+        let place = &mut self.registrations[index];
+        place.record = 0;
+        place.next = self.free;
+        self.free = index as u32 + 1;
+        REGISTERED.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Returns `false` if the set looks at as many as it can.
+    fn activate(&mut self, index: usize) -> bool {
+        let registration = &mut self.registrations[index];
+        if registration.active {
+            return true;
+        }
+        let set = &mut self.sets[registration.set as usize];
+        let Some(place) = set.active.get_mut(set.active_count as usize) else {
+            return false;
+        };
+        *place = index as u32;
+        set.active_count += 1;
+        registration.active = true;
+        true
+    }
+
+    fn deactivate(&mut self, index: usize) {
+        let registration = &mut self.registrations[index];
+        if !registration.active {
+            return;
+        }
+        registration.active = false;
+        let set = &mut self.sets[registration.set as usize];
+        let count = set.active_count as usize;
+        if let Some(at) = set.active[..count]
+            .iter()
+            .position(|&it| it as usize == index)
+        {
+            set.active[at] = set.active[count - 1];
+            set.active_count -= 1;
+        }
+    }
+}
+
+/// After the kernel has done what `epoll_ctl` was asked for.
+pub fn changed(set_fd: c_int, operation: c_int, fd: c_int, event: Option<epoll_event>) {
+    let Some(record) = record::find(fd) else {
+        return;
+    };
+    if matches!(record.state(), State::Plain | State::Listening) {
+        return;
+    }
+    let Some(mut locked) = tables() else { return };
+    let tables = &mut locked.tables;
+    match (operation, event) {
+        (libc::EPOLL_CTL_ADD, Some(event)) => {
+            if let Some(set) = tables.set_for(set_fd) {
+                tables.add(set, fd, record, event);
+            }
+        }
+        (libc::EPOLL_CTL_MOD, Some(event)) => {
+            let Some(set) = tables.set_number(set_fd) else {
+                return;
+            };
+            let Some(index) = tables.registration_of(set, record, fd) else {
+                return;
+            };
+            tables.leave(index);
+            let registration = &mut tables.registrations[index];
+            registration.events = event.events;
+            registration.data = event.u64;
+            registration.head_told = 0;
+            registration.silent = false;
+            tables.enter(index);
+            if record.state() == State::Up {
+                tables.activate(index);
+            }
+        }
+        (libc::EPOLL_CTL_DEL, _) => {
+            let Some(set) = tables.set_number(set_fd) else {
+                return;
+            };
+            if let Some(index) = tables.registration_of(set, record, fd) {
+                tables.remove(index);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A socket is on board from now on: waits look at its ring.
+pub fn now_up(record: &Record) {
+    if REGISTERED.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    let Some(locked) = tables() else { return };
+    let mut next = locked.tables.of_record[record.number() as usize];
+    while let Some(index) = next.checked_sub(1) {
+        locked.tables.activate(index as usize);
+        next = locked.tables.registrations[index as usize].next;
+    }
+}
+
+/// The process has closed its last descriptor of a socket.
+pub fn socket_closed(record: &Record) {
+    if REGISTERED.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    let Some(locked) = tables() else { return };
+    while let Some(index) = locked.tables.of_record[record.number() as usize].checked_sub(1) {
+        locked.tables.remove(index as usize);
+    }
+}
+
+/// A descriptor is closed; it may be a set.
+pub fn set_closed(set_fd: c_int) {
+    if !is_known(set_fd) {
+        return;
+    }
+    let Some(mut locked) = tables() else { return };
+    let tables = &mut locked.tables;
+    let Some(number) = tables.set_number(set_fd) else {
+        return;
+    };
+    tables.set_of[set_fd.unsigned_abs() as usize] = 0;
+    // A duplicate keeps the set.
+    if tables.sets[number as usize]
+        .used
+        .fetch_sub(1, Ordering::Relaxed)
+        > 1
+    {
+        return;
+    }
+    for index in 0..tables.used {
+        let registration = &tables.registrations[index];
+        if registration.record != 0 && registration.set == number {
+            tables.remove(index);
+        }
+    }
+}
+
+/// A set has a further descriptor.
+pub fn set_duplicated(old: c_int, new: c_int) {
+    if !is_known(old) {
+        return;
+    }
+    let Some(mut locked) = tables() else { return };
+    let tables = &mut locked.tables;
+    let Some(number) = tables.set_number(old) else {
+        return;
+    };
+    if let Some(place) = tables.set_of.get_mut(new.unsigned_abs() as usize) {
+        *place = number + 1;
+        tables.sets[number as usize]
+            .used
+            .fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Whether a descriptor is a set with sockets of ours in it. Looks without the lock: whoever
+/// registers at the same time is not known to have done so before.
+pub fn is_known(set_fd: c_int) -> bool {
+    if REGISTERED.load(Ordering::Relaxed) == 0 || set_fd < 0 {
+        return false;
+    }
+    let tables = TABLES.load(Ordering::Acquire);
+    if tables.is_null() || set_fd.unsigned_abs() >= DESCRIPTORS_MAX {
+        return false;
+    }
+    // SAFETY: the table of sets is never unmapped; a word is read whole.
+    unsafe {
+        let table = (&raw const (*tables).set_of).read();
+        let word = table.as_ptr().add(set_fd.unsigned_abs() as usize);
+        core::ptr::read_volatile(word) != 0
+    }
+}
+
+/// Copies of the active registrations of a set.
+pub struct Active {
+    entries: [MaybeUninit<(u32, Registration)>; ACTIVE_MAX],
+    count: usize,
+}
+
+/// Fills `into` with the active registrations of a set.
+pub fn active(set_fd: c_int, into: &mut Active) {
+    into.count = 0;
+    let Some(locked) = tables() else { return };
+    let Some(number) = locked.tables.set_number(set_fd) else {
+        return;
+    };
+    let set = &locked.tables.sets[number as usize];
+    for &index in &set.active[..set.active_count as usize] {
+        let registration = locked.tables.registrations[index as usize];
+        into.entries[into.count].write((index, registration));
+        into.count += 1;
+    }
+}
+
+impl Active {
+    /// None.
+    pub const fn empty() -> Self {
+        Self {
+            entries: [const { MaybeUninit::uninit() }; ACTIVE_MAX],
+            count: 0,
+        }
+    }
+
+    /// The registrations, each with its index.
+    pub fn iter(&self) -> impl Iterator<Item = &(u32, Registration)> {
+        // SAFETY: the first `count` were written.
+        self.entries[..self.count]
+            .iter()
+            .map(|entry| unsafe { entry.assume_init_ref() })
+    }
+}
+
+/// The program is told of a socket in the ring.
+pub fn told(index: u32, head: u64) {
+    let Some(locked) = tables() else { return };
+    let registration = &mut locked.tables.registrations[index as usize];
+    registration.head_told = head;
+    if registration.events & libc::EPOLLONESHOT as u32 != 0 {
+        registration.silent = true;
+    }
+}
+
+/// A wait is about to sleep with these armed: from now on the kernel tells of them.
+pub fn rest(active: &Active) {
+    let Some(locked) = tables() else { return };
+    for &(index, _) in active.iter() {
+        locked.tables.deactivate(index as usize);
+    }
+}
+
+/// Which registration the kernel tells of, if that can be told; it is active from now on.
+pub fn woken(set_fd: c_int, data: u64) -> Option<(u32, Registration)> {
+    let mut locked = tables()?;
+    let tables = &mut locked.tables;
+    let set = tables.set_number(set_fd)?;
+    let index = tables.find(set, data)?;
+    if tables.registrations[index].ambiguous {
+        return None;
+    }
+    let registration = tables.registrations[index];
+    if registration.socket()?.state() == State::Up {
+        tables.activate(index);
+    }
+    Some((index as u32, registration))
+}

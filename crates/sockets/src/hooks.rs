@@ -1,0 +1,10 @@
+//! The C library's functions that a program calls, and that this library stands in front of.
+//!
+//! Each asks the table whether the descriptor is one of ours: a load or two. If not, the C
+//! library's function is called with what the program passed.
+
+mod io;
+mod jump;
+pub mod lifetime;
+pub mod socket;
+mod waits;

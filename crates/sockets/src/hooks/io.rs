@@ -1,0 +1,501 @@
+//! Functions that move bytes.
+
+use core::ffi::{c_int, c_uint, c_void};
+
+use libc::{
+    iovec, mmsghdr, msghdr, off_t, off64_t, size_t, sockaddr, socklen_t, ssize_t, timespec,
+};
+
+use crate::hooks::socket::settle_connecting;
+use crate::record::{self, Record, State, Why};
+use crate::{buffers, real, stream, upgrade};
+
+/// The record of a descriptor whose bytes this library moves.
+#[inline]
+fn ours(fd: c_int) -> Option<&'static Record> {
+    let record = record::find(fd)?;
+    match record.state() {
+        State::Candidate | State::Seeking | State::Up => Some(record),
+        State::Fresh => settle_connecting(fd, record).then_some(record),
+        State::Listening | State::Plain => None,
+    }
+}
+
+/// After bytes were moved: a socket that is not up may be a step nearer to it.
+#[inline]
+fn moved(fd: c_int, record: &'static Record, result: ssize_t) -> ssize_t {
+    if result > 0 && record.state() != State::Up {
+        let saved = real::errno();
+        upgrade::advance(fd, record, result.unsigned_abs() as u64);
+        real::set_errno(saved);
+    }
+    result
+}
+
+#[inline]
+fn take(fd: c_int, record: &'static Record, parts: &[iovec], flags: c_int) -> ssize_t {
+    moved(fd, record, stream::receive(fd, record, parts, flags))
+}
+
+#[inline]
+fn give(fd: c_int, record: &'static Record, parts: &[iovec], flags: c_int) -> ssize_t {
+    moved(fd, record, stream::send(fd, record, parts, flags))
+}
+
+const fn part(base: *const c_void, len: size_t) -> iovec {
+    iovec {
+        iov_base: base.cast_mut(),
+        iov_len: len,
+    }
+}
+
+/// Flags with which a receive is the kernel's.
+const KERNEL_FLAGS: c_int = libc::MSG_OOB | libc::MSG_ERRQUEUE;
+/// More buffers than this the kernel refuses.
+const PARTS_MAX: c_int = 1024;
+
+/// The program's list of buffers, if the kernel would take it.
+///
+/// # Safety
+/// `parts` points to `count` of them.
+unsafe fn list<'a>(parts: *const iovec, count: size_t) -> Option<&'a [iovec]> {
+    if parts.is_null() || count == 0 || count > PARTS_MAX as usize {
+        return None;
+    }
+    // SAFETY: as promised.
+    Some(unsafe { core::slice::from_raw_parts(parts, count) })
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn read(fd: c_int, into: *mut c_void, len: size_t) -> ssize_t {
+    match ours(fd) {
+        Some(record) if len > 0 => take(fd, record, &[part(into, len)], 0),
+        // SAFETY: the program's call.
+        _ => unsafe { real::read(fd, into, len) },
+    }
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn __read_chk(
+    fd: c_int,
+    into: *mut c_void,
+    len: size_t,
+    room: size_t,
+) -> ssize_t {
+    if len > room {
+        std::process::abort();
+    }
+    // SAFETY: the program's call.
+    unsafe { read(fd, into, len) }
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+    // SAFETY: the program's call, here and below.
+    match (ours(fd), unsafe { list(parts, count.max(0) as size_t) }) {
+        (Some(record), Some(parts)) => take(fd, record, parts, 0),
+        // SAFETY: the program's call.
+        _ => unsafe { real::readv(fd, parts, count) },
+    }
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn recv(
+    fd: c_int,
+    into: *mut c_void,
+    len: size_t,
+    flags: c_int,
+) -> ssize_t {
+    match ours(fd) {
+        Some(record) if flags & KERNEL_FLAGS == 0 => take(fd, record, &[part(into, len)], flags),
+        // SAFETY: the program's call.
+        _ => unsafe { real::recv(fd, into, len, flags) },
+    }
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn __recv_chk(
+    fd: c_int,
+    into: *mut c_void,
+    len: size_t,
+    room: size_t,
+    flags: c_int,
+) -> ssize_t {
+    if len > room {
+        std::process::abort();
+    }
+    // SAFETY: the program's call.
+    unsafe { recv(fd, into, len, flags) }
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn recvfrom(
+    fd: c_int,
+    into: *mut c_void,
+    len: size_t,
+    flags: c_int,
+    address: *mut sockaddr,
+    address_len: *mut socklen_t,
+) -> ssize_t {
+    match ours(fd) {
+        Some(record) if flags & KERNEL_FLAGS == 0 => {
+            let result = take(fd, record, &[part(into, len)], flags);
+            if result >= 0 && !address.is_null() && !address_len.is_null() {
+                // A TCP socket has no address to give with each byte.
+                // SAFETY: the program's own.
+                unsafe { *address_len = 0 };
+            }
+            result
+        }
+        // SAFETY: the program's call.
+        _ => unsafe { real::recvfrom(fd, into, len, flags, address, address_len) },
+    }
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn __recvfrom_chk(
+    fd: c_int,
+    into: *mut c_void,
+    len: size_t,
+    room: size_t,
+    flags: c_int,
+    address: *mut sockaddr,
+    address_len: *mut socklen_t,
+) -> ssize_t {
+    if len > room {
+        std::process::abort();
+    }
+    // SAFETY: the program's call.
+    unsafe { recvfrom(fd, into, len, flags, address, address_len) }
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+    let ours = ours(fd).filter(|_| flags & KERNEL_FLAGS == 0 && !message.is_null());
+    // SAFETY: the program's message, here and below.
+    let parts =
+        ours.and_then(|_| unsafe { list((*message).msg_iov, (*message).msg_iovlen as size_t) });
+    let (Some(record), Some(parts)) = (ours, parts) else {
+        // SAFETY: the program's call.
+        return unsafe { real::recvmsg(fd, message, flags) };
+    };
+    let result = take(fd, record, parts, flags);
+    if result >= 0 {
+        // SAFETY: the program's call.
+        unsafe {
+            (*message).msg_namelen = 0;
+            (*message).msg_controllen = 0;
+            (*message).msg_flags = flags & libc::MSG_CMSG_CLOEXEC;
+        }
+    }
+    result
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn recvmmsg(
+    fd: c_int,
+    messages: *mut mmsghdr,
+    count: c_uint,
+    flags: c_int,
+    timeout: *mut timespec,
+) -> c_int {
+    if ours(fd).is_none() || !timeout.is_null() {
+        // SAFETY: the program's call.
+        return unsafe { real::recvmmsg(fd, messages, count, flags, timeout) };
+    }
+    let mut done = 0;
+    while done < count {
+        let later = if done > 0 && flags & libc::MSG_WAITFORONE != 0 {
+            libc::MSG_DONTWAIT
+        } else {
+            0
+        };
+        // SAFETY: the program's `count` messages.
+        unsafe {
+            let message = messages.add(done as usize);
+            let flags = (flags & !libc::MSG_WAITFORONE) | later;
+            let result = recvmsg(fd, &raw mut (*message).msg_hdr, flags);
+            if result < 0 {
+                break;
+            }
+            (*message).msg_len = result.unsigned_abs() as c_uint;
+            done += 1;
+            if result == 0 {
+                break;
+            }
+        }
+    }
+    if done == 0 && count > 0 {
+        -1
+    } else {
+        done as c_int
+    }
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn write(fd: c_int, from: *const c_void, len: size_t) -> ssize_t {
+    match ours(fd) {
+        Some(record) if len > 0 => give(fd, record, &[part(from, len)], 0),
+        // SAFETY: the program's call.
+        _ => unsafe { real::write(fd, from, len) },
+    }
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+    // SAFETY: the program's call, here and below.
+    match (ours(fd), unsafe { list(parts, count.max(0) as size_t) }) {
+        (Some(record), Some(parts)) if buffers::total(parts) > 0 => give(fd, record, parts, 0),
+        // SAFETY: the program's call.
+        _ => unsafe { real::writev(fd, parts, count) },
+    }
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn send(
+    fd: c_int,
+    from: *const c_void,
+    len: size_t,
+    flags: c_int,
+) -> ssize_t {
+    match ours(fd) {
+        Some(record) if len > 0 => give(fd, record, &[part(from, len)], flags),
+        // SAFETY: the program's call.
+        _ => unsafe { real::send(fd, from, len, flags) },
+    }
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn sendto(
+    fd: c_int,
+    from: *const c_void,
+    len: size_t,
+    flags: c_int,
+    address: *const sockaddr,
+    address_len: socklen_t,
+) -> ssize_t {
+    match ours(fd) {
+        // An address is not looked at on a connected TCP socket.
+        Some(record) if len > 0 && flags & libc::MSG_FASTOPEN == 0 => {
+            give(fd, record, &[part(from, len)], flags)
+        }
+        // SAFETY: the program's call.
+        _ => unsafe { real::sendto(fd, from, len, flags, address, address_len) },
+    }
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+    // SAFETY: the program's message, here and below.
+    unsafe {
+        let Some(record) = ours(fd).filter(|_| !message.is_null()) else {
+            if !message.is_null() && (*message).msg_controllen > 0 {
+                crate::hooks::lifetime::before_giving(message);
+            }
+            return real::sendmsg(fd, message, flags);
+        };
+        let parts = list((*message).msg_iov, (*message).msg_iovlen as size_t);
+        match parts {
+            Some(parts) if buffers::total(parts) > 0 && (*message).msg_controllen == 0 => {
+                give(fd, record, parts, flags)
+            }
+            _ => {
+                stream::line_only(record, Why::Usage);
+                real::sendmsg(fd, message, flags)
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn sendmmsg(
+    fd: c_int,
+    messages: *mut mmsghdr,
+    count: c_uint,
+    flags: c_int,
+) -> c_int {
+    if record::find(fd).is_none() {
+        // SAFETY: the program's call.
+        return unsafe { real::sendmmsg(fd, messages, count, flags) };
+    }
+    let mut done = 0;
+    while done < count {
+        // SAFETY: the program's `count` messages.
+        unsafe {
+            let message = messages.add(done as usize);
+            let result = sendmsg(fd, &raw const (*message).msg_hdr, flags);
+            if result < 0 {
+                break;
+            }
+            (*message).msg_len = result.unsigned_abs() as c_uint;
+            done += 1;
+            let header = &(*message).msg_hdr;
+            let whole = list(header.msg_iov, header.msg_iovlen as size_t).map_or(0, buffers::total);
+            if result.unsigned_abs() < whole {
+                break;
+            }
+        }
+    }
+    if done == 0 && count > 0 {
+        -1
+    } else {
+        done as c_int
+    }
+}
+
+/// Bytes of a file that go through the ring; more than these the kernel sends better.
+const FILE_BYTES_MAX: usize = 64 << 10;
+/// Bytes read from a file at once.
+const FILE_CHUNK_BYTES: usize = 16 << 10;
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn sendfile64(
+    out: c_int,
+    file: c_int,
+    offset: *mut off64_t,
+    count: size_t,
+) -> ssize_t {
+    let small = count <= FILE_BYTES_MAX && !offset.is_null();
+    match ours(out) {
+        Some(record) if small && record.state() == State::Up => {
+            // SAFETY: the program's offset.
+            unsafe { send_small_file(out, record, file, offset, count) }
+        }
+        Some(record) => {
+            let result = stream::with_line(out, record, || {
+                // SAFETY: the program's call.
+                unsafe { real::sendfile64(out, file, offset, count) }
+            });
+            moved(out, record, result)
+        }
+        // SAFETY: the program's call.
+        None => unsafe { real::sendfile64(out, file, offset, count) },
+    }
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn sendfile(
+    out: c_int,
+    file: c_int,
+    offset: *mut off_t,
+    count: size_t,
+) -> ssize_t {
+    // SAFETY: on the targets that we know both offsets are 64 bits.
+    unsafe { sendfile64(out, file, offset.cast::<off64_t>(), count) }
+}
+
+/// # Safety
+/// `offset` is the program's.
+unsafe fn send_small_file(
+    out: c_int,
+    record: &'static Record,
+    file: c_int,
+    offset: *mut off64_t,
+    count: size_t,
+) -> ssize_t {
+    let mut chunk = [0_u8; FILE_CHUNK_BYTES];
+    let mut sent = 0;
+    while sent < count {
+        let len = chunk.len().min(count - sent);
+        // SAFETY: `chunk` has `len` bytes; the offset is the program's.
+        let read = unsafe { libc::pread64(file, chunk.as_mut_ptr().cast(), len, *offset) };
+        if read <= 0 {
+            return if sent > 0 { sent as ssize_t } else { read };
+        }
+        let bytes = read.unsigned_abs();
+        let given = give(out, record, &[part(chunk.as_ptr().cast(), bytes)], 0);
+        if given < 0 {
+            return if sent > 0 { sent as ssize_t } else { given };
+        }
+        // SAFETY: the program's offset.
+        unsafe { *offset += given as off64_t };
+        sent += given.unsigned_abs();
+        if given.unsigned_abs() < bytes {
+            break;
+        }
+    }
+    sent as ssize_t
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn splice(
+    from: c_int,
+    from_offset: *mut off64_t,
+    to: c_int,
+    to_offset: *mut off64_t,
+    len: size_t,
+    flags: c_uint,
+) -> ssize_t {
+    if let Some(record) = ours(from).filter(|record| record.state() == State::Up) {
+        let flags = if flags & libc::SPLICE_F_NONBLOCK == 0 {
+            0
+        } else {
+            libc::MSG_DONTWAIT
+        };
+        return stream::splice_by_hand(from, record, to, len, flags);
+    }
+    let call = || {
+        // SAFETY: the program's call.
+        unsafe { real::splice(from, from_offset, to, to_offset, len, flags) }
+    };
+    match ours(to) {
+        Some(record) => stream::with_line(to, record, call),
+        None => call(),
+    }
+}
+
+/// Aliases that some programs and libraries call.
+macro_rules! alias {
+    ($($alias:ident = $name:ident($($arg:ident: $type:ty),*) -> $result:ty;)*) => { $(
+        /// # Safety
+        /// As for the C library's.
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $alias($($arg: $type),*) -> $result {
+            // SAFETY: the program's call.
+            unsafe { $name($($arg),*) }
+        }
+    )* };
+}
+
+alias! {
+    __read = read(fd: c_int, into: *mut c_void, len: size_t) -> ssize_t;
+    __write = write(fd: c_int, from: *const c_void, len: size_t) -> ssize_t;
+    __send = send(fd: c_int, from: *const c_void, len: size_t, flags: c_int) -> ssize_t;
+    __recv = recv(fd: c_int, into: *mut c_void, len: size_t, flags: c_int) -> ssize_t;
+}

@@ -1,0 +1,65 @@
+//! Functions that begin another program: this process's or a child's.
+
+use core::ffi::{c_char, c_int, c_void};
+
+use libc::{FILE, pid_t};
+
+use crate::hooks::lifetime::before_another_program;
+use crate::real;
+
+type Strings = *const *const c_char;
+
+macro_rules! announced {
+    ($($name:ident($($arg:ident: $type:ty),*) -> $result:ty;)*) => { $(
+        /// # Safety
+        /// As for the C library's.
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name($($arg: $type),*) -> $result {
+            before_another_program();
+            // SAFETY: the program's call.
+            unsafe { real::$name($($arg),*) }
+        }
+    )* };
+}
+
+announced! {
+    execve(path: *const c_char, arguments: Strings, environment: Strings) -> c_int;
+    execv(path: *const c_char, arguments: Strings) -> c_int;
+    execvp(file: *const c_char, arguments: Strings) -> c_int;
+    execvpe(file: *const c_char, arguments: Strings, environment: Strings) -> c_int;
+    execveat(folder: c_int, path: *const c_char, arguments: Strings, environment: Strings, flags: c_int) -> c_int;
+    fexecve(fd: c_int, arguments: Strings, environment: Strings) -> c_int;
+    posix_spawn(child: *mut pid_t, path: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: Strings, environment: Strings) -> c_int;
+    posix_spawnp(child: *mut pid_t, file: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: Strings, environment: Strings) -> c_int;
+    system(command: *const c_char) -> c_int;
+    popen(command: *const c_char, mode: *const c_char) -> *mut FILE;
+}
+
+/// `execl` and its kin take any number of arguments, up to a null pointer. A function of
+/// Rust's cannot: these take as many as are likely, of which those behind the null pointer
+/// are not looked at.
+macro_rules! any_number {
+    ($($name:ident: |$path:ident, $arguments:ident, $after:ident| $call:expr;)*) => { $(
+        /// # Safety
+        /// As for the C library's.
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name($path: *const c_char, a0: usize, a1: usize, a2: usize, a3: usize, a4: usize, a5: usize, a6: usize, a7: usize, a8: usize, a9: usize, a10: usize, a11: usize, a12: usize, a13: usize, a14: usize, a15: usize, a16: usize, a17: usize, a18: usize, a19: usize, a20: usize, a21: usize, a22: usize, a23: usize, a24: usize, a25: usize, a26: usize, a27: usize, a28: usize, a29: usize, a30: usize, a31: usize, a32: usize, a33: usize, a34: usize, a35: usize, a36: usize, a37: usize, a38: usize, a39: usize, a40: usize, a41: usize, a42: usize, a43: usize, a44: usize, a45: usize, a46: usize, a47: usize) -> c_int {
+            let all = [a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, a21, a22, a23, a24, a25, a26, a27, a28, a29, a30, a31, a32, a33, a34, a35, a36, a37, a38, a39, a40, a41, a42, a43, a44, a45, a46, a47];
+            before_another_program();
+            let Some(end) = all.iter().position(|&argument| argument == 0) else {
+                real::set_errno(libc::E2BIG);
+                return -1;
+            };
+            let $arguments: Strings = all.as_ptr().cast();
+            let $after: usize = all.get(end + 1).copied().unwrap_or(0);
+            // SAFETY: the program's call; the arguments end with a null pointer.
+            unsafe { $call }
+        }
+    )* };
+}
+
+any_number! {
+    execl: |path, arguments, _after| real::execv(path, arguments);
+    execlp: |file, arguments, _after| real::execvp(file, arguments);
+    execle: |path, arguments, environment| real::execve(path, arguments, environment as Strings);
+}

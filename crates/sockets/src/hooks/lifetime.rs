@@ -1,0 +1,319 @@
+//! Functions that end descriptors, copy them, or hand them to others.
+
+use core::ffi::{c_char, c_int, c_uint};
+use core::sync::atomic::Ordering;
+
+use barewire_fabric::carrier::{LEAVING, Next, SharedMemory};
+use libc::msghdr;
+
+use crate::hooks::socket::{duplicated, stay_with_kernel};
+use crate::record::{self, Record, State, Why};
+use crate::{epoll, memory, process, real, report, stream, upgrade};
+
+/// How long a close waits for a call of another thread on the same socket.
+const CLOSE_WAIT_MS: u32 = 100;
+
+/// A descriptor is about to be closed.
+fn closing(fd: c_int) {
+    if record::find(fd).is_none() && !epoll::is_known(fd) {
+        return;
+    }
+    if process::is_borrower() {
+        return;
+    }
+    let saved = real::errno();
+    epoll::set_closed(fd);
+    if let Some(record) = record::detach(fd) {
+        release(fd, record);
+    }
+    real::set_errno(saved);
+}
+
+/// The process is done with a socket whose last descriptor is `fd`, which is still open.
+fn release(fd: c_int, record: &'static Record) {
+    epoll::socket_closed(record);
+    upgrade::end_seeking(record);
+    let last = record.processes.fetch_sub(1, Ordering::AcqRel) == 1;
+    if record.state() == State::Up {
+        leave(fd, record, last);
+        report::closed(record);
+        memory::unmap_carrier(record.number());
+    }
+    if last {
+        record::free(record);
+    }
+}
+
+/// Leaves the line as the kernel expects it: without tokens, which it would take for bytes
+/// that were not read. If bytes in the ring were not read, the other end is told so, as TCP does.
+fn leave(fd: c_int, record: &'static Record, last: bool) {
+    let _send = record.send_lock.hold_for(CLOSE_WAIT_MS);
+    let Some(held) = record.recv_lock.hold_for(CLOSE_WAIT_MS) else {
+        return;
+    };
+    let carrier = record.carrier();
+    let receiver = record.receiver(&held);
+    let unread = loop {
+        match receiver.next(&carrier) {
+            Ok(Next::Ring(_)) => break true,
+            Ok(Next::Tokens(count)) => {
+                if !stream::drop_tokens(fd, receiver, count) {
+                    break false;
+                }
+            }
+            Ok(Next::Line(_)) => {
+                receiver.read_line(&carrier, 0);
+                break false;
+            }
+            Ok(Next::Empty) | Err(_) => break false,
+        }
+    };
+    if !last {
+        return;
+    }
+    let side = record.side.load(Ordering::Relaxed) as usize;
+    carrier.store(LEAVING + side, 1);
+    if unread {
+        let reset = libc::linger {
+            l_onoff: 1,
+            l_linger: 0,
+        };
+        // SAFETY: the option has its size.
+        unsafe {
+            real::setsockopt(
+                fd,
+                libc::SOL_SOCKET,
+                libc::SO_LINGER,
+                (&raw const reset).cast(),
+                size_of::<libc::linger>() as libc::socklen_t,
+            );
+        }
+    }
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
+    closing(fd);
+    // SAFETY: the program's call.
+    unsafe { real::close(fd) }
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn __close(fd: c_int) -> c_int {
+    // SAFETY: the program's call.
+    unsafe { close(fd) }
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    if flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 {
+        close_all(first, last);
+    }
+    // SAFETY: the program's call.
+    unsafe { real::close_range(first, last, flags) }
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn closefrom(first: c_int) {
+    close_all(first.max(0).unsigned_abs(), c_uint::MAX);
+    // SAFETY: the program's call.
+    unsafe { real::closefrom(first) };
+}
+
+fn close_all(first: c_uint, last: c_uint) {
+    record::for_each_descriptor(first, last, |fd, _| closing(fd));
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
+    // SAFETY: the program's call.
+    let new = unsafe { real::dup(fd) };
+    if new >= 0 {
+        duplicated(fd, new);
+    }
+    new
+}
+
+/// Whether a descriptor is open.
+fn is_open(fd: c_int) -> bool {
+    // SAFETY: no pointers.
+    unsafe { real::fcntl(fd, libc::F_GETFD, 0) >= 0 }
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn dup2(old: c_int, new: c_int) -> c_int {
+    if old != new && is_open(old) {
+        closing(new);
+    }
+    // SAFETY: the program's call.
+    let result = unsafe { real::dup2(old, new) };
+    if result >= 0 && old != new {
+        duplicated(old, new);
+    }
+    result
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn __dup2(old: c_int, new: c_int) -> c_int {
+    // SAFETY: the program's call.
+    unsafe { dup2(old, new) }
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
+    if old != new && flags & !libc::O_CLOEXEC == 0 && is_open(old) {
+        closing(new);
+    }
+    // SAFETY: the program's call.
+    let result = unsafe { real::dup3(old, new, flags) };
+    if result >= 0 {
+        duplicated(old, new);
+    }
+    result
+}
+
+/// Streams of the C library read and write past our functions.
+///
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn fdopen(fd: c_int, mode: *const c_char) -> *mut libc::FILE {
+    if let Some(record) = record::find(fd) {
+        give_back(fd, record, Why::Usage);
+    }
+    // SAFETY: the program's call.
+    unsafe { real::fdopen(fd, mode) }
+}
+
+/// The socket goes to someone who knows nothing of the carrier: it is the kernel's from now
+/// on. If the ring has bytes that were not read, they are not for that someone.
+fn give_back(fd: c_int, record: &'static Record, why: Why) {
+    let saved = real::errno();
+    if record.state() == State::Up {
+        if !stream::let_go(fd, record, why) {
+            stream::line_only(record, why);
+        }
+    } else {
+        stay_with_kernel(record);
+        record.note_why(why);
+    }
+    real::set_errno(saved);
+}
+
+/// Descriptors in this message go to another process.
+///
+/// # Safety
+/// The message is the program's.
+pub unsafe fn before_giving(message: *const msghdr) {
+    // SAFETY: as promised; the control message is walked as the C library's macros do.
+    unsafe {
+        let mut header = libc::CMSG_FIRSTHDR(message);
+        while !header.is_null() {
+            if (*header).cmsg_level == libc::SOL_SOCKET && (*header).cmsg_type == libc::SCM_RIGHTS {
+                let bytes =
+                    ((*header).cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
+                for nth in 0..bytes / 4 {
+                    let fd = libc::CMSG_DATA(header)
+                        .cast::<c_int>()
+                        .add(nth)
+                        .read_unaligned();
+                    if let Some(record) = record::find(fd) {
+                        give_back(fd, record, Why::Given);
+                    }
+                }
+            }
+            header = libc::CMSG_NXTHDR(message, header);
+        }
+    }
+}
+
+/// Another program is about to begin, in this process or in a child: it has the descriptors
+/// that do not close by themselves, and may not be on board. A child made by vfork does this
+/// with its parent's tables, as it should: the sockets are the same.
+pub fn before_another_program() {
+    record::for_each_descriptor(0, c_uint::MAX, |fd, record| {
+        if record.state() == State::Listening || record.state() == State::Plain {
+            return;
+        }
+        // SAFETY: no pointers.
+        let flags = unsafe { real::fcntl(fd, libc::F_GETFD, 0) };
+        if flags >= 0 && flags & libc::FD_CLOEXEC == 0 {
+            give_back(fd, record, Why::Given);
+        }
+    });
+}
+
+/// This process has a child as from now: it has all our sockets, too.
+extern "C" fn before_fork() {
+    record::for_each_own(|record| {
+        // A listening socket is not read from; it may be in any number of processes.
+        record.processes.fetch_add(1, Ordering::AcqRel);
+    });
+}
+
+extern "C" fn after_fork_in_child() {
+    process::note_own_ids();
+    epoll::after_fork();
+    report::forget();
+}
+
+/// Registers what is to be done at a fork.
+pub fn set_up() {
+    // SAFETY: the C library's function of this name has this type.
+    unsafe extern "C" {
+        fn __register_atfork(
+            prepare: Option<extern "C" fn()>,
+            parent: Option<extern "C" fn()>,
+            child: Option<extern "C" fn()>,
+            library: *const core::ffi::c_void,
+        ) -> c_int;
+    }
+    // SAFETY: the functions live as long as the process: this library is never unloaded.
+    unsafe {
+        __register_atfork(
+            Some(before_fork),
+            None,
+            Some(after_fork_in_child),
+            core::ptr::null(),
+        );
+    }
+}
+
+/// The process ends: its sockets are in one process less.
+pub fn at_exit() {
+    if process::is_borrower() {
+        return;
+    }
+    report::write();
+    record::for_each_own(|record| {
+        record.processes.fetch_sub(1, Ordering::AcqRel);
+    });
+}
+
+/// Ends without the C library's exit handlers.
+///
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn _exit(status: c_int) -> ! {
+    at_exit();
+    // SAFETY: ends all threads.
+    unsafe { real::syscall(libc::SYS_exit_group, status as usize, 0, 0, 0, 0, 0) };
+    std::process::abort();
+}

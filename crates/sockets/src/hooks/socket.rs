@@ -1,0 +1,355 @@
+//! Functions that make sockets and ask or tell them something.
+
+use core::ffi::{c_int, c_ulong, c_void};
+use core::sync::atomic::Ordering;
+
+use barewire_fabric::carrier::{LEAVING, SharedMemory};
+use libc::{sockaddr, socklen_t};
+
+use crate::record::{CHECK_LINE, NONBLOCKING, OPENER, Record, State, WRITE_SHUT, Why};
+use crate::{epoll, kernel, process, real, record, stream, upgrade};
+
+/// Whether a socket is one of TCP.
+fn is_tcp(fd: c_int) -> bool {
+    let protocol = kernel::option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL);
+    protocol == Some(libc::IPPROTO_TCP)
+}
+
+/// Enters a socket into the table, with what the kernel knows of it.
+fn enter(fd: c_int, state: State) -> Option<&'static Record> {
+    let record = record::add(fd, state)?;
+    record::note_highest(fd);
+    // SAFETY: no pointers.
+    let flags = unsafe { real::fcntl(fd, libc::F_GETFL, 0) };
+    record.set(NONBLOCKING, flags >= 0 && flags & libc::O_NONBLOCK != 0);
+    Some(record)
+}
+
+/// Runs `work` and leaves `errno` as it was.
+fn quietly<T>(work: impl FnOnce() -> T) -> T {
+    let saved = real::errno();
+    let result = work();
+    real::set_errno(saved);
+    result
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn listen(fd: c_int, backlog: c_int) -> c_int {
+    quietly(|| adopt_listener(fd));
+    // SAFETY: the program's call.
+    unsafe { real::listen(fd, backlog) }
+}
+
+/// Marks a listening socket, once.
+fn adopt_listener(fd: c_int) -> Option<&'static Record> {
+    if let Some(record) = record::find(fd) {
+        if record.state() == State::Listening {
+            return Some(record);
+        }
+        record.set_state(State::Plain);
+    }
+    if !is_tcp(fd) {
+        return None;
+    }
+    let marked = upgrade::mark(fd, upgrade::LISTENER_MARK)
+        && kernel::set_option(fd, libc::IPPROTO_TCP, upgrade::TCP_SAVE_SYN, 1);
+    let state = if marked {
+        State::Listening
+    } else {
+        State::Plain
+    };
+    match record::find(fd) {
+        Some(record) => {
+            record.set_state(state);
+            Some(record)
+        }
+        None => enter(fd, state),
+    }
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn accept(
+    fd: c_int,
+    address: *mut sockaddr,
+    len: *mut socklen_t,
+) -> c_int {
+    // SAFETY: the program's call.
+    unsafe { accept4(fd, address, len, 0) }
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn accept4(
+    fd: c_int,
+    address: *mut sockaddr,
+    len: *mut socklen_t,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: the program's call.
+    let new = unsafe { real::accept4(fd, address, len, flags) };
+    if new >= 0 {
+        quietly(|| accepted(fd, new, flags));
+    }
+    new
+}
+
+fn accepted(listener: c_int, new: c_int, flags: c_int) {
+    // A socket that listened before this program began has no mark yet: from now on it has.
+    let listener = match record::find(listener) {
+        Some(listener) => Some(listener),
+        None => adopt_listener(listener),
+    };
+    if listener.is_none_or(|listener| listener.state() != State::Listening) {
+        return;
+    }
+    let on_board = upgrade::client_is_marked(new);
+    let Some(record) = record::add(new, State::Candidate) else {
+        return;
+    };
+    record::note_highest(new);
+    record.set(NONBLOCKING, flags & libc::SOCK_NONBLOCK != 0);
+    if !on_board {
+        record.make_plain(Why::NotOnBoard);
+    }
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
+    let record = quietly(|| {
+        // SAFETY: the program's address, of at least a family.
+        let family = if address.is_null() || (len as usize) < size_of::<libc::sa_family_t>() {
+            libc::AF_UNSPEC
+        } else {
+            // SAFETY: the program's call.
+            c_int::from(unsafe { (*address).sa_family })
+        };
+        let wanted = matches!(family, libc::AF_INET | libc::AF_INET6) && is_tcp(fd);
+        wanted.then(|| before_connect(fd)).flatten()
+    });
+    // SAFETY: the program's call.
+    let result = unsafe { real::connect(fd, address, len) };
+    if let (Some(record), 0) = (record, result) {
+        quietly(|| settle_connecting(fd, record));
+    }
+    result
+}
+
+/// Marks a socket that is about to connect.
+fn before_connect(fd: c_int) -> Option<&'static Record> {
+    if let Some(record) = record::find(fd) {
+        // A second call, for a connection in progress, or one that failed.
+        return (record.state() == State::Fresh).then_some(record);
+    }
+    if !upgrade::mark(fd, upgrade::CLIENT_MARK) {
+        return None;
+    }
+    enter(fd, State::Fresh)
+}
+
+/// Finds out whether a socket that was connecting has met a program on board. Returns whether
+/// its bytes are ours from now on.
+pub fn settle_connecting(fd: c_int, record: &'static Record) -> bool {
+    quietly(|| {
+        // In progress, it has no other end yet.
+        if kernel::tuple(fd).is_none() {
+            return false;
+        }
+        let on_board = upgrade::server_is_marked(fd);
+        if on_board {
+            record.set(OPENER, true);
+            record.set_state(State::Candidate);
+        } else {
+            record.make_plain(Why::NotOnBoard);
+        }
+        on_board
+    })
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
+    let up = record::find(fd).filter(|record| record.state() == State::Up);
+    let Some(record) = up else {
+        // SAFETY: no pointers.
+        return unsafe { real::shutdown(fd, how) };
+    };
+    // What this thread sends at this moment goes first.
+    let held = record.send_lock.hold();
+    let side = record.side.load(Ordering::Relaxed) as usize;
+    if how == libc::SHUT_WR || how == libc::SHUT_RDWR {
+        record.set(WRITE_SHUT, true);
+        record.carrier().store(LEAVING + side, 1);
+    }
+    if how == libc::SHUT_RD || how == libc::SHUT_RDWR {
+        record.set(CHECK_LINE, true);
+    }
+    drop(held);
+    // SAFETY: no pointers.
+    unsafe { real::shutdown(fd, how) }
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn getsockopt(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *mut c_void,
+    len: *mut socklen_t,
+) -> c_int {
+    // SAFETY: the program's call, here and below.
+    let result = unsafe { real::getsockopt(fd, level, name, value, len) };
+    let mark = result == 0 && level == libc::IPPROTO_TCP && name == libc::TCP_MAXSEG;
+    if mark && record::find(fd).is_some() {
+        // SAFETY: the program's call.
+        unsafe { upgrade::hide_mark(value, len) };
+    }
+    result
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn setsockopt(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *const c_void,
+    len: socklen_t,
+) -> c_int {
+    // SAFETY: the program's call.
+    let result = unsafe { real::setsockopt(fd, level, name, value, len) };
+    if result == 0 {
+        quietly(|| option_set(fd, level, name));
+    }
+    result
+}
+
+/// Options that only the kernel can carry.
+fn option_set(fd: c_int, level: c_int, name: c_int) {
+    let kernel_only = match level {
+        libc::SOL_SOCKET => name == libc::SO_RCVLOWAT,
+        // TLS in the kernel, repair, and a maximum segment size in place of our mark.
+        libc::IPPROTO_TCP => matches!(name, libc::TCP_ULP | libc::TCP_REPAIR | libc::TCP_MAXSEG),
+        _ => false,
+    };
+    if !kernel_only {
+        return;
+    }
+    match record::find(fd) {
+        Some(record) => stay_with_kernel(record),
+        None if name == libc::TCP_MAXSEG => {
+            if let Some(record) = enter(fd, State::Plain) {
+                record.note_why(Why::Usage);
+            }
+        }
+        None => {}
+    }
+}
+
+/// The socket is used in a way that only the kernel can serve.
+pub fn stay_with_kernel(record: &'static Record) {
+    match record.state() {
+        State::Up => stream::line_only(record, Why::Usage),
+        State::Listening => {}
+        _ => {
+            upgrade::end_seeking(record);
+            record.make_plain(Why::Usage);
+        }
+    }
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
+    // SAFETY: the program's call.
+    let result = unsafe { real::fcntl(fd, command, argument) };
+    after_fcntl(fd, command, argument, result);
+    result
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int {
+    // SAFETY: the program's call.
+    let result = unsafe { real::fcntl64(fd, command, argument) };
+    after_fcntl(fd, command, argument, result);
+    result
+}
+
+fn after_fcntl(fd: c_int, command: c_int, argument: usize, result: c_int) {
+    if result < 0 {
+        return;
+    }
+    match command {
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => quietly(|| duplicated(fd, result)),
+        libc::F_SETFL => {
+            let Some(record) = record::find(fd) else {
+                return;
+            };
+            record.set(NONBLOCKING, argument & libc::O_NONBLOCK as usize != 0);
+            if argument & libc::O_ASYNC as usize != 0 {
+                quietly(|| stay_with_kernel(record));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// `new` is a further descriptor of what `old` is one of.
+pub fn duplicated(old: c_int, new: c_int) {
+    if process::is_borrower() {
+        return;
+    }
+    if let Some(record) = record::find(old) {
+        record::note_highest(new);
+        record::attach(new, record);
+    }
+    epoll::set_duplicated(old, new);
+}
+
+/// The low 32 bits of a request are what the kernel reads.
+const REQUEST_BITS: c_ulong = 0xffff_ffff;
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int {
+    let Some(record) = record::find(fd) else {
+        // SAFETY: the program's call, here and below.
+        return unsafe { real::ioctl(fd, request, argument) };
+    };
+    let up = record.state() == State::Up;
+    let request_bits = request & REQUEST_BITS;
+    if up && request_bits == libc::FIONREAD as c_ulong && argument != 0 {
+        if let Some(bytes) = stream::readable_bytes(fd, record) {
+            // SAFETY: the program's number.
+            unsafe { (argument as *mut c_int).write_unaligned(bytes) };
+            return 0;
+        }
+    }
+    // SAFETY: the program's call.
+    let result = unsafe { real::ioctl(fd, request, argument) };
+    if result < 0 || argument == 0 {
+        return result;
+    }
+    // SAFETY: the kernel has just read or written a number there.
+    let number = || unsafe { (argument as *const c_int).read_unaligned() };
+    if request_bits == libc::FIONBIO as c_ulong {
+        record.set(NONBLOCKING, number() != 0);
+    } else if request_bits == libc::FIOASYNC as c_ulong && number() != 0 {
+        quietly(|| stay_with_kernel(record));
+    }
+    result
+}

@@ -1,0 +1,371 @@
+//! Functions that wait.
+
+use core::ffi::c_int;
+use core::sync::atomic::Ordering;
+
+use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
+
+use crate::wait::{self, Deadline, WAITS_ARE_SEEN};
+use crate::{epoll, real};
+
+/// The program waits in a way that looks at the rings.
+fn seen() {
+    // Relaxed: it stands for itself. Looked at first: the line stays shared.
+    if !WAITS_ARE_SEEN.load(Ordering::Relaxed) {
+        WAITS_ARE_SEEN.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The program's descriptors, if one of ours is among them.
+///
+/// # Safety
+/// `fds` points to `count` of them.
+unsafe fn ours<'a>(fds: *mut pollfd, count: nfds_t) -> Option<&'a mut [pollfd]> {
+    seen();
+    if fds.is_null() || count == 0 || count > 1 << 20 {
+        return None;
+    }
+    // SAFETY: as promised.
+    let fds = unsafe { core::slice::from_raw_parts_mut(fds, count as usize) };
+    wait::has_ours(fds).then_some(fds)
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn poll(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int) -> c_int {
+    // SAFETY: the program's call, here and below.
+    match unsafe { ours(fds, count) } {
+        Some(fds) => wait::poll(fds, Deadline::in_ms(timeout_ms), core::ptr::null()),
+        // SAFETY: the program's call.
+        None => unsafe { real::poll(fds, count, timeout_ms) },
+    }
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn ppoll(
+    fds: *mut pollfd,
+    count: nfds_t,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    // SAFETY: the program's call, here and below.
+    let deadline = unsafe { deadline_of(timeout) };
+    // SAFETY: the program's call.
+    match (unsafe { ours(fds, count) }, deadline) {
+        (Some(fds), Some(deadline)) => wait::poll(fds, deadline, mask),
+        // SAFETY: the program's call.
+        _ => unsafe { real::ppoll(fds, count, timeout, mask) },
+    }
+}
+
+/// # Safety
+/// `timeout` is null or the program's.
+unsafe fn deadline_of(timeout: *const timespec) -> Option<Deadline> {
+    // SAFETY: as promised.
+    Deadline::after(unsafe { timeout.as_ref() }.copied())
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn __poll_chk(
+    fds: *mut pollfd,
+    count: nfds_t,
+    timeout_ms: c_int,
+    room: usize,
+) -> c_int {
+    if (room / size_of::<pollfd>()) < count as usize {
+        std::process::abort();
+    }
+    // SAFETY: the program's call.
+    unsafe { poll(fds, count, timeout_ms) }
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn __ppoll_chk(
+    fds: *mut pollfd,
+    count: nfds_t,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+    room: usize,
+) -> c_int {
+    if (room / size_of::<pollfd>()) < count as usize {
+        std::process::abort();
+    }
+    // SAFETY: the program's call.
+    unsafe { ppoll(fds, count, timeout, mask) }
+}
+
+// ----------------------------------------------------------------------------------- select
+
+/// Descriptors that a `select` may have; a larger one is the kernel's.
+const SELECT_MAX: usize = libc::FD_SETSIZE;
+
+/// The three sets of a `select`; any may be null.
+#[derive(Clone, Copy)]
+struct Sets {
+    read: *mut fd_set,
+    write: *mut fd_set,
+    except: *mut fd_set,
+}
+
+const READ_EVENTS: i16 = libc::POLLIN | libc::POLLRDNORM | libc::POLLRDBAND;
+const WRITE_EVENTS: i16 = libc::POLLOUT | libc::POLLWRNORM | libc::POLLWRBAND;
+
+/// A `select` as a `poll`.
+struct AsPoll {
+    fds: [pollfd; SELECT_MAX],
+    count: usize,
+}
+
+impl Sets {
+    /// # Safety
+    /// The sets are the program's, for descriptors below `count`.
+    unsafe fn as_poll(self, count: c_int) -> AsPoll {
+        let none = pollfd {
+            fd: -1,
+            events: 0,
+            revents: 0,
+        };
+        let mut out = AsPoll {
+            fds: [none; SELECT_MAX],
+            count: 0,
+        };
+        for fd in 0..count {
+            // SAFETY: as promised.
+            let is_in = |set: *mut fd_set| !set.is_null() && unsafe { libc::FD_ISSET(fd, set) };
+            let events = if is_in(self.read) { READ_EVENTS } else { 0 }
+                | if is_in(self.write) { WRITE_EVENTS } else { 0 }
+                | if is_in(self.except) { libc::POLLPRI } else { 0 };
+            if events != 0 {
+                out.fds[out.count] = pollfd {
+                    fd,
+                    events,
+                    revents: 0,
+                };
+                out.count += 1;
+            }
+        }
+        out
+    }
+
+    /// Writes the answer into the sets; returns the number of bits.
+    ///
+    /// # Safety
+    /// As for [`Sets::as_poll`].
+    unsafe fn answer(self, fds: &[pollfd]) -> c_int {
+        let ends = libc::POLLHUP | libc::POLLERR;
+        let mut bits = 0;
+        for (set, asked, means) in [
+            (self.read, READ_EVENTS, READ_EVENTS | ends),
+            (self.write, WRITE_EVENTS, WRITE_EVENTS | libc::POLLERR),
+            (self.except, libc::POLLPRI, libc::POLLPRI),
+        ] {
+            for poll in fds.iter().filter(|poll| poll.events & asked != 0) {
+                // SAFETY: as promised; a set that was asked for is not null.
+                unsafe {
+                    if poll.revents & means == 0 {
+                        libc::FD_CLR(poll.fd, set);
+                    } else {
+                        bits += 1;
+                    }
+                }
+            }
+        }
+        bits
+    }
+}
+
+/// `None`: the kernel's alone.
+///
+/// # Safety
+/// The sets are the program's.
+unsafe fn select_ours(
+    count: c_int,
+    sets: Sets,
+    deadline: Option<Deadline>,
+    mask: *const sigset_t,
+) -> Option<c_int> {
+    seen();
+    let deadline = deadline?;
+    if count <= 0 || count as usize > SELECT_MAX {
+        return None;
+    }
+    // SAFETY: as promised.
+    let mut polls = unsafe { sets.as_poll(count) };
+    let fds = &mut polls.fds[..polls.count];
+    if !wait::has_ours(fds) {
+        return None;
+    }
+    let ready = wait::poll(fds, deadline, mask);
+    if ready < 0 {
+        return Some(ready);
+    }
+    if fds.iter().any(|poll| poll.revents & libc::POLLNVAL != 0) {
+        real::set_errno(libc::EBADF);
+        return Some(-1);
+    }
+    // SAFETY: as promised.
+    Some(unsafe { sets.answer(fds) })
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn select(
+    count: c_int,
+    read: *mut fd_set,
+    write: *mut fd_set,
+    except: *mut fd_set,
+    timeout: *mut timeval,
+) -> c_int {
+    let sets = Sets {
+        read,
+        write,
+        except,
+    };
+    // SAFETY: the program's call, here and below.
+    let time = unsafe { timeout.as_ref() }.map(|time| timespec {
+        tv_sec: time.tv_sec.saturating_add(time.tv_usec / 1_000_000),
+        tv_nsec: time.tv_usec % 1_000_000 * 1000,
+    });
+    let deadline = Deadline::after(time);
+    // SAFETY: the program's call.
+    let Some(result) = (unsafe { select_ours(count, sets, deadline, core::ptr::null()) }) else {
+        // SAFETY: the program's call.
+        return unsafe { real::select(count, read, write, except, timeout) };
+    };
+    // As Linux does: what is left of the time is told.
+    if let Some(left) = deadline.and_then(Deadline::left) {
+        // SAFETY: the program's call.
+        unsafe {
+            (*timeout).tv_sec = left.tv_sec;
+            (*timeout).tv_usec = left.tv_nsec / 1000;
+        }
+    }
+    result
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn pselect(
+    count: c_int,
+    read: *mut fd_set,
+    write: *mut fd_set,
+    except: *mut fd_set,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    let sets = Sets {
+        read,
+        write,
+        except,
+    };
+    // SAFETY: the program's call, here and below.
+    unsafe {
+        let deadline = deadline_of(timeout);
+        match select_ours(count, sets, deadline, mask) {
+            Some(result) => result,
+            None => real::pselect(count, read, write, except, timeout, mask),
+        }
+    }
+}
+
+// ------------------------------------------------------------------------------------ epoll
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn epoll_ctl(
+    set: c_int,
+    operation: c_int,
+    fd: c_int,
+    event: *mut epoll_event,
+) -> c_int {
+    // SAFETY: the program's call, here and below.
+    let result = unsafe { real::epoll_ctl(set, operation, fd, event) };
+    if result == 0 {
+        let saved = real::errno();
+        // SAFETY: the program's call.
+        epoll::changed(set, operation, fd, unsafe { event.as_ref() }.copied());
+        real::set_errno(saved);
+    }
+    result
+}
+
+/// The program's room for events, if the set has sockets of ours.
+///
+/// # Safety
+/// `events` points to room for `count` of them.
+unsafe fn room<'a>(
+    set: c_int,
+    events: *mut epoll_event,
+    count: c_int,
+) -> Option<&'a mut [epoll_event]> {
+    seen();
+    if count <= 0 || events.is_null() || !epoll::is_known(set) {
+        return None;
+    }
+    // SAFETY: as promised.
+    Some(unsafe { core::slice::from_raw_parts_mut(events, count.unsigned_abs() as usize) })
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn epoll_wait(
+    set: c_int,
+    events: *mut epoll_event,
+    count: c_int,
+    timeout_ms: c_int,
+) -> c_int {
+    // SAFETY: the program's call, here and below.
+    match unsafe { room(set, events, count) } {
+        Some(events) => wait::epoll(set, events, Deadline::in_ms(timeout_ms), core::ptr::null()),
+        // SAFETY: the program's call.
+        None => unsafe { real::epoll_wait(set, events, count, timeout_ms) },
+    }
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn epoll_pwait(
+    set: c_int,
+    events: *mut epoll_event,
+    count: c_int,
+    timeout_ms: c_int,
+    mask: *const sigset_t,
+) -> c_int {
+    // SAFETY: the program's call, here and below.
+    match unsafe { room(set, events, count) } {
+        Some(events) => wait::epoll(set, events, Deadline::in_ms(timeout_ms), mask),
+        // SAFETY: the program's call.
+        None => unsafe { real::epoll_pwait(set, events, count, timeout_ms, mask) },
+    }
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn epoll_pwait2(
+    set: c_int,
+    events: *mut epoll_event,
+    count: c_int,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    // SAFETY: the program's call, here and below.
+    unsafe {
+        match (room(set, events, count), deadline_of(timeout)) {
+            (Some(events), Some(deadline)) => wait::epoll(set, events, deadline, mask),
+            _ => real::epoll_pwait2(set, events, count, timeout, mask),
+        }
+    }
+}

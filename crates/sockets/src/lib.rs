@@ -1,0 +1,59 @@
+//! A library to be preloaded: it carries the TCP connections of a program that knows nothing
+//! of it through shared memory, to other such programs on this host.
+//!
+//! ```text
+//! program ── read, write, poll, epoll_wait ... ──► hooks ──► kernel, if it is not ours
+//!                                                    │
+//!                       stream  wait  epoll  ◄───────┘
+//!                          │
+//!            fabric::carrier: ring and line, epochs, tokens
+//!                          ▲
+//!                       upgrade: marks, meeting place, proof
+//! ```
+//!
+//! The kernel's connection stays underneath: it is where a connection begins, what tells of
+//! its end, what wakes who sleeps, and what the bytes go back to whenever that is better.
+//!
+//! Code here runs inside any program, at any time: it takes no memory from the program's
+//! allocator, does not unwind, leaves `errno` alone where the kernel would, and keeps no
+//! descriptor open.
+
+mod buffers;
+mod epoll;
+mod hooks;
+mod kernel;
+mod lock;
+mod memory;
+mod process;
+mod real;
+mod record;
+mod report;
+mod settings;
+mod spin;
+mod stream;
+mod upgrade;
+mod wait;
+
+/// Runs before the program's first line.
+extern "C" fn begin() {
+    if !settings::read() {
+        return;
+    }
+    process::note_own_ids();
+    // Where one of them fails, what was reserved is not used: nothing is on board.
+    if memory::set_up() && epoll::set_up() && record::set_up() {
+        hooks::lifetime::set_up();
+    }
+}
+
+/// Runs when the program exits.
+extern "C" fn end() {
+    hooks::lifetime::at_exit();
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEGIN: extern "C" fn() = begin;
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static END: extern "C" fn() = end;

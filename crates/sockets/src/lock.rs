@@ -1,0 +1,97 @@
+//! A lock in memory that a process shares with its children. Its holder may be killed:
+//! whoever waits for it looks, and takes over.
+//!
+//! What it guards is always whole: the last store of a change publishes it.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use crate::process;
+
+/// Holds the thread id of its holder; 0 if it is free.
+#[repr(transparent)]
+pub struct Lock(AtomicU32);
+
+/// The lock is held until this is dropped.
+pub struct Held<'a>(&'a Lock);
+
+/// Rounds of looking before the first yield.
+const SPINS: u32 = 200;
+/// Yields before the waits get longer, and the holder is looked for.
+const YIELDS: u32 = 200;
+
+impl Lock {
+    /// A free one.
+    pub const fn new() -> Self {
+        Self(AtomicU32::new(0))
+    }
+
+    /// Frees it, whoever has it. For a child, whose other threads are gone.
+    pub fn reset(&self) {
+        // Relaxed: nobody else is there.
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    /// Takes it if it is free, or its holder is gone. `None` if another has it, or this
+    /// very thread: then a signal handler has come in the middle.
+    pub fn try_hold(&self) -> Option<Held<'_>> {
+        let own = process::thread_id();
+        // Acquire: what the last holder did; partner: the release in drop.
+        let taken = self
+            .0
+            .compare_exchange(0, own, Ordering::Acquire, Ordering::Relaxed);
+        taken.is_ok().then_some(Held(self))
+    }
+
+    /// Waits for it. `None` if this very thread has it.
+    pub fn hold(&self) -> Option<Held<'_>> {
+        self.hold_for(u32::MAX)
+    }
+
+    /// Waits for it for at most so many milliseconds.
+    pub fn hold_for(&self, limit_ms: u32) -> Option<Held<'_>> {
+        for round in 0..SPINS + YIELDS {
+            if let Some(held) = self.try_hold() {
+                return Some(held);
+            }
+            // Relaxed: only compared with what we stored ourselves.
+            if self.0.load(Ordering::Relaxed) == process::thread_id() {
+                return None;
+            }
+            if round < SPINS {
+                core::hint::spin_loop();
+            } else {
+                process::give_way();
+            }
+        }
+        for _ in 0..limit_ms {
+            if let Some(held) = self.try_hold().or_else(|| self.take_over()) {
+                return Some(held);
+            }
+            process::sleep_us(1000);
+        }
+        None
+    }
+
+    /// Takes it from a thread that is no more.
+    fn take_over(&self) -> Option<Held<'_>> {
+        // Relaxed: the exchange below acquires.
+        let holder = self.0.load(Ordering::Relaxed);
+        if holder == 0 || process::thread_lives(holder) {
+            return None;
+        }
+        let own = process::thread_id();
+        // Acquire: partner as in try_hold; the holder died without a release, and all that
+        // it did is in memory since.
+        let taken = self
+            .0
+            .compare_exchange(holder, own, Ordering::Acquire, Ordering::Relaxed);
+        taken.is_ok().then_some(Held(self))
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        // Release: partner: the acquire in try_hold.
+        self.0.0.store(0, Ordering::Release);
+    }
+}

@@ -1,0 +1,170 @@
+//! Memory: what is reserved at start, and the carriers that are mapped there.
+
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, compiler_fence, fence};
+
+use barewire_fabric::carrier::{CONTROL_BYTES, SharedMemory, memory_bytes};
+
+use crate::kernel;
+use crate::record::RECORDS_MAX;
+
+/// Bytes of a ring.
+pub const RING_BYTES: u32 = 64 << 10;
+/// Bytes of a carrier.
+pub const CARRIER_BYTES: usize = memory_bytes(RING_BYTES);
+
+/// Where the place of record 0 begins; 0 if there are none.
+static PLACES: AtomicUsize = AtomicUsize::new(0);
+
+fn map(len: usize, protection: i32, flags: i32) -> Option<*mut c_void> {
+    let flags = flags | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a new mapping, anywhere.
+    let at = unsafe { libc::mmap(core::ptr::null_mut(), len, protection, flags, -1, 0) };
+    (at != libc::MAP_FAILED).then_some(at)
+}
+
+/// Zeroed memory that children made by fork share.
+pub fn reserve_shared(len: usize) -> Option<*mut c_void> {
+    map(len, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED)
+}
+
+/// Zeroed memory that children made by fork have a copy of.
+pub fn reserve_private(len: usize) -> Option<*mut c_void> {
+    map(len, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE)
+}
+
+/// Reserves the places of all carriers: addresses, no memory. A zero page can be read there.
+pub fn set_up() -> bool {
+    let Some(places) = map(
+        RECORDS_MAX as usize * CARRIER_BYTES,
+        libc::PROT_READ,
+        libc::MAP_PRIVATE,
+    ) else {
+        return false;
+    };
+    // Release: partner: the loads of carrier; there is nothing behind it yet.
+    PLACES.store(places as usize, Ordering::Release);
+    true
+}
+
+/// Maps a carrier's memory into the place of record `number`. It is sealed against
+/// shrinking, so all of it stays there.
+pub fn map_carrier(number: u32, fd: i32) -> bool {
+    let carrier = carrier(number);
+    // SAFETY: the place is ours, and whoever still looks there bears any words.
+    let at = unsafe {
+        libc::mmap(
+            carrier.base.cast(),
+            CARRIER_BYTES,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_FIXED,
+            fd,
+            0,
+        )
+    };
+    at != libc::MAP_FAILED
+}
+
+/// Puts zeros in the place of a carrier: its memory is given back, and late readers and
+/// writers do no harm.
+pub fn unmap_carrier(number: u32) {
+    let carrier = carrier(number);
+    // SAFETY: as above.
+    unsafe {
+        libc::mmap(
+            carrier.base.cast(),
+            CARRIER_BYTES,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        );
+    }
+}
+
+/// The place of record `number`.
+pub fn carrier(number: u32) -> Carrier {
+    let places = PLACES.load(Ordering::Acquire);
+    Carrier {
+        base: (places + number as usize * CARRIER_BYTES) as *mut u8,
+    }
+}
+
+/// A carrier's memory, mapped in the place of a record.
+#[derive(Clone, Copy)]
+pub struct Carrier {
+    base: *mut u8,
+}
+
+impl Carrier {
+    #[inline]
+    fn word(&self, index: usize) -> &AtomicU64 {
+        assert!(index < CONTROL_BYTES / 8);
+        // SAFETY: the place has CARRIER_BYTES that stay mapped, aligned to a page, and
+        // its control words are reached as atomics only.
+        unsafe { &*self.base.add(index * 8).cast::<AtomicU64>() }
+    }
+
+    #[inline]
+    fn bytes(&self, offset: usize, len: usize) -> *mut u8 {
+        assert!(offset <= CARRIER_BYTES && len <= CARRIER_BYTES - offset);
+        // SAFETY: within the place.
+        unsafe { self.base.add(offset) }
+    }
+}
+
+// Orderings: those that the contract of SharedMemory states; the partners are named where
+// the words are used, in `fabric::carrier`.
+impl SharedMemory for Carrier {
+    #[inline]
+    fn load(&self, index: usize) -> u64 {
+        self.word(index).load(Ordering::Acquire)
+    }
+
+    #[inline]
+    fn store(&self, index: usize, value: u64) {
+        self.word(index).store(value, Ordering::Release);
+    }
+
+    #[inline]
+    fn swap_if(&self, index: usize, old: u64, new: u64) -> bool {
+        self.word(index)
+            .compare_exchange(old, new, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    #[inline]
+    fn fence(&self) {
+        fence(Ordering::SeqCst);
+    }
+
+    #[inline]
+    fn light_fence(&self) {
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    fn heavy_fence(&self) -> bool {
+        kernel::barrier()
+    }
+
+    #[inline]
+    fn copy_in(&self, offset: usize, bytes: &[u8]) {
+        let to = self.bytes(offset, bytes.len());
+        // SAFETY: within the place, which does not overlap the program's memory; the empty
+        // block keeps the compiler from assuming what another process may have changed.
+        unsafe {
+            core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+            core::arch::asm!("/* {0} */", in(reg) to, options(nostack, preserves_flags));
+        }
+    }
+
+    #[inline]
+    fn copy_out(&self, offset: usize, bytes: &mut [u8]) {
+        let from = self.bytes(offset, bytes.len());
+        // SAFETY: as above.
+        unsafe {
+            core::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len());
+            core::arch::asm!("/* {0} */", in(reg) bytes.as_mut_ptr(), options(nostack, preserves_flags));
+        }
+    }
+}

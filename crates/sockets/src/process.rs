@@ -1,0 +1,88 @@
+//! This process and its threads: ids, time, giving way.
+
+use core::cell::Cell;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use crate::real;
+
+/// The process that the tables of this library belong to. A child made by vfork shares
+/// them, and has another id.
+static OWNER: AtomicU32 = AtomicU32::new(0);
+
+thread_local! {
+    static THREAD_ID: Cell<u32> = const { Cell::new(0) };
+}
+
+/// In the constructor, and in a child after fork.
+pub fn note_own_ids() {
+    // SAFETY: no arguments, cannot fail.
+    let id = unsafe { libc::getpid() };
+    // Relaxed, here and below: compared for equality only.
+    OWNER.store(id.unsigned_abs(), Ordering::Relaxed);
+    THREAD_ID.with(|cell| cell.set(0));
+}
+
+/// Whether the caller is a child made by vfork, which borrows our memory.
+pub fn is_borrower() -> bool {
+    // SAFETY: no arguments, cannot fail.
+    let id = unsafe { libc::getpid() };
+    OWNER.load(Ordering::Relaxed) != id.unsigned_abs()
+}
+
+/// The calling thread's id, never 0.
+pub fn thread_id() -> u32 {
+    THREAD_ID.with(|cell| {
+        if cell.get() == 0 {
+            // SAFETY: no arguments, cannot fail.
+            let id = unsafe { libc::gettid() };
+            cell.set(id.unsigned_abs().max(1));
+        }
+        cell.get()
+    })
+}
+
+/// Whether there is a thread of this id. One of another process counts.
+pub fn thread_lives(id: u32) -> bool {
+    // SAFETY: signal 0 is not sent; only whether it could be is told.
+    let result = unsafe { real::syscall(libc::SYS_tkill, id as usize, 0, 0, 0, 0, 0) };
+    result == 0 || real::errno() != libc::ESRCH
+}
+
+/// Lets another thread run, if one waits for this processor.
+pub fn give_way() {
+    // SAFETY: no arguments, cannot fail.
+    unsafe { libc::sched_yield() };
+}
+
+/// Sleeps, or less if a signal comes.
+pub fn sleep_us(us: u32) {
+    let time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: i64::from(us) * 1000,
+    };
+    // SAFETY: `time` is valid, and nothing is asked back.
+    unsafe { libc::nanosleep(&raw const time, core::ptr::null_mut()) };
+}
+
+/// Nanoseconds of the monotonic clock.
+pub fn now_ns() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is ours to write.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
+
+/// How many processors this process may use.
+pub fn processors() -> u32 {
+    // SAFETY: an all-zero set is a valid one, and is ours to write.
+    unsafe {
+        let mut set: libc::cpu_set_t = core::mem::zeroed();
+        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) != 0 {
+            return 1;
+        }
+        libc::CPU_COUNT(&set).unsigned_abs().max(1)
+    }
+}

@@ -1,0 +1,142 @@
+//! The functions of the C library that ours stand in front of: looked up once, by
+//! `dlsym(RTLD_NEXT)`, when they are first called. That may be before any constructor.
+
+use core::ffi::{c_char, c_int, c_long, c_uint, c_ulong, c_void};
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use libc::{
+    epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t, off64_t, pid_t, pollfd, sigset_t, size_t,
+    sockaddr, socklen_t, ssize_t, timespec, timeval,
+};
+
+/// A list of strings, ended by a null pointer.
+type Strings = *const *const c_char;
+
+/// The next definition of the symbol `name`, which ends with a zero.
+///
+/// A C library without it cannot have called it either: a null pointer is never called.
+fn look_up(cache: &AtomicPtr<c_void>, name: &'static [u8]) -> *mut c_void {
+    // Relaxed: the pointer is to code that is there from before we were loaded.
+    let found = cache.load(Ordering::Relaxed);
+    if !found.is_null() {
+        return found;
+    }
+    // SAFETY: `name` ends with a zero.
+    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr().cast::<c_char>()) };
+    cache.store(found, Ordering::Relaxed);
+    found
+}
+
+macro_rules! real {
+    ($($name:ident($($arg:ident: $type:ty),* $(,)?) -> $result:ty;)*) => { $(
+        /// The C library's function of this name.
+        ///
+        /// # Safety
+        /// As for the C library's.
+        #[inline]
+        pub unsafe fn $name($($arg: $type),*) -> $result {
+            static CACHE: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
+            let found = look_up(&CACHE, concat!(stringify!($name), "\0").as_bytes());
+            // SAFETY: the C library's function of this name has this type.
+            unsafe {
+                let call: unsafe extern "C-unwind" fn($($type),*) -> $result = core::mem::transmute(found);
+                call($($arg),*)
+            }
+        }
+    )* };
+}
+
+/// As `real!`, for functions that take more arguments than their fixed ones: the extra ones
+/// are passed as the C library reads them.
+macro_rules! real_variadic {
+    ($($name:ident($($arg:ident: $type:ty),*; $($extra:ident: $extra_type:ty),*) -> $result:ty;)*) => { $(
+        /// The C library's function of this name.
+        ///
+        /// # Safety
+        /// As for the C library's.
+        #[inline]
+        pub unsafe fn $name($($arg: $type,)* $($extra: $extra_type),*) -> $result {
+            static CACHE: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
+            let found = look_up(&CACHE, concat!(stringify!($name), "\0").as_bytes());
+            // SAFETY: the C library's function of this name has this type.
+            unsafe {
+                let call: unsafe extern "C-unwind" fn($($type,)* ...) -> $result = core::mem::transmute(found);
+                call($($arg,)* $($extra),*)
+            }
+        }
+    )* };
+}
+
+real! {
+    socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int;
+    connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int;
+    accept4(fd: c_int, address: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int;
+    listen(fd: c_int, backlog: c_int) -> c_int;
+    shutdown(fd: c_int, how: c_int) -> c_int;
+    close(fd: c_int) -> c_int;
+    close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int;
+    closefrom(first: c_int) -> ();
+    dup(fd: c_int) -> c_int;
+    dup2(old: c_int, new: c_int) -> c_int;
+    dup3(old: c_int, new: c_int, flags: c_int) -> c_int;
+    read(fd: c_int, into: *mut c_void, len: size_t) -> ssize_t;
+    write(fd: c_int, from: *const c_void, len: size_t) -> ssize_t;
+    readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t;
+    writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t;
+    recv(fd: c_int, into: *mut c_void, len: size_t, flags: c_int) -> ssize_t;
+    recvfrom(fd: c_int, into: *mut c_void, len: size_t, flags: c_int, address: *mut sockaddr, address_len: *mut socklen_t) -> ssize_t;
+    recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t;
+    recvmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec) -> c_int;
+    send(fd: c_int, from: *const c_void, len: size_t, flags: c_int) -> ssize_t;
+    sendto(fd: c_int, from: *const c_void, len: size_t, flags: c_int, address: *const sockaddr, address_len: socklen_t) -> ssize_t;
+    sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t;
+    sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int;
+    sendfile64(out: c_int, file: c_int, offset: *mut off64_t, count: size_t) -> ssize_t;
+    splice(from: c_int, from_offset: *mut off64_t, to: c_int, to_offset: *mut off64_t, len: size_t, flags: c_uint) -> ssize_t;
+    getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int;
+    setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int;
+    poll(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int) -> c_int;
+    ppoll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int;
+    select(count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *mut timeval) -> c_int;
+    pselect(count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *const timespec, mask: *const sigset_t) -> c_int;
+    epoll_ctl(set: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int;
+    epoll_wait(set: c_int, events: *mut epoll_event, count: c_int, timeout_ms: c_int) -> c_int;
+    epoll_pwait(set: c_int, events: *mut epoll_event, count: c_int, timeout_ms: c_int, mask: *const sigset_t) -> c_int;
+    epoll_pwait2(set: c_int, events: *mut epoll_event, count: c_int, timeout: *const timespec, mask: *const sigset_t) -> c_int;
+    fdopen(fd: c_int, mode: *const c_char) -> *mut libc::FILE;
+    execve(path: *const c_char, arguments: Strings, environment: Strings) -> c_int;
+    execv(path: *const c_char, arguments: Strings) -> c_int;
+    execvp(file: *const c_char, arguments: Strings) -> c_int;
+    execvpe(file: *const c_char, arguments: Strings, environment: Strings) -> c_int;
+    execveat(folder: c_int, path: *const c_char, arguments: Strings, environment: Strings, flags: c_int) -> c_int;
+    fexecve(fd: c_int, arguments: Strings, environment: Strings) -> c_int;
+    posix_spawn(child: *mut pid_t, path: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: Strings, environment: Strings) -> c_int;
+    posix_spawnp(child: *mut pid_t, file: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: Strings, environment: Strings) -> c_int;
+    system(command: *const c_char) -> c_int;
+    popen(command: *const c_char, mode: *const c_char) -> *mut libc::FILE;
+}
+
+real_variadic! {
+    fcntl(fd: c_int, command: c_int; argument: usize) -> c_int;
+    fcntl64(fd: c_int, command: c_int; argument: usize) -> c_int;
+    ioctl(fd: c_int, request: c_ulong; argument: usize) -> c_int;
+    syscall(number: c_long; a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long;
+}
+
+/// The calling thread's `errno`.
+pub fn errno() -> c_int {
+    // SAFETY: the C library gives a pointer to the thread's own.
+    unsafe { *libc::__errno_location() }
+}
+
+/// Sets it.
+pub fn set_errno(value: c_int) {
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = value };
+}
+
+/// What the C library's functions return after an error: -1, with `errno` set.
+pub fn fail(error: c_int) -> ssize_t {
+    set_errno(error);
+    -1
+}

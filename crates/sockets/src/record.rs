@@ -1,0 +1,417 @@
+//! What this library knows of each socket: the records, which a process shares with its
+//! children as the kernel shares the sockets, and the table of descriptors, which it does not.
+//!
+//! | memory | shared with children | what |
+//! |---|---|---|
+//! | records | yes, as the kernel's sockets are | [`Record`], by number |
+//! | descriptors | copied | number of the record of each descriptor |
+//! | places | copied; what is mapped there is shared | where the carrier of record `n` is mapped |
+//!
+//! All three are reserved at start and take memory only where they are used. A place stays
+//! readable when its carrier is gone (there are zeros then), so whoever looks at a carrier
+//! while another thread closes it sees nothing bad.
+
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use barewire_fabric::carrier::{Direction, Receiver, Sender};
+
+use crate::lock::{Held, Lock};
+use crate::memory::{self, Carrier};
+
+/// Sockets that one family of processes can have on board at a time.
+pub const RECORDS_MAX: u32 = 1 << 16;
+/// Descriptors above this are not looked at.
+pub const DESCRIPTORS_MAX: u32 = 1 << 20;
+
+/// What a record is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum State {
+    /// A stream socket that is not connected yet.
+    Fresh = 0,
+    /// A socket that listens, with our mark.
+    Listening = 1,
+    /// Connected to a program that may be on board too.
+    Candidate = 2,
+    /// It looks for its other end.
+    Seeking = 3,
+    /// It follows the carrier's protocol.
+    Up = 4,
+    /// The kernel's alone; [`Record::why`] says why.
+    Plain = 5,
+}
+
+impl State {
+    const fn from_u32(value: u32) -> Self {
+        match value {
+            0 => Self::Fresh,
+            1 => Self::Listening,
+            2 => Self::Candidate,
+            3 => Self::Seeking,
+            4 => Self::Up,
+            _ => Self::Plain,
+        }
+    }
+}
+
+/// Why a socket is the kernel's alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Why {
+    /// It is not.
+    None = 0,
+    /// The other end has no mark of ours.
+    NotOnBoard = 1,
+    /// The other end did not come to the meeting place in time.
+    NoMeeting = 2,
+    /// The other end could not prove who it is.
+    NotProven = 3,
+    /// Shared memory could not be had, or was not as agreed.
+    NoMemory = 4,
+    /// The other end broke the carrier's protocol.
+    Broken = 5,
+    /// The program uses it in a way that only the kernel can serve.
+    Usage = 6,
+    /// It was given to another program.
+    Given = 7,
+    /// It is of a kind that is not accelerated.
+    Kind = 8,
+}
+
+/// Bit of [`Record::flags`]: the descriptor does not wait.
+pub const NONBLOCKING: u32 = 1;
+/// Bit: this side goes over the line for good.
+pub const LINE_ONLY: u32 = 2;
+/// Bit: the next look must ask the kernel whether the line has ended.
+pub const CHECK_LINE: u32 = 4;
+/// Bit: writing was shut down.
+pub const WRITE_SHUT: u32 = 8;
+
+/// Bit: this end opened the connection.
+pub const OPENER: u32 = 16;
+
+/// Bit: [`Record::seeker`] is connected to whoever came to the meeting place.
+pub const MET: u32 = 32;
+
+/// A socket.
+#[repr(C, align(128))]
+pub struct Record {
+    state: AtomicU32,
+    why: AtomicU32,
+    flags: AtomicU32,
+    /// Processes that have it.
+    pub processes: AtomicU32,
+    /// Counts the uses of this record.
+    pub generation: AtomicU32,
+    /// Calls that moved bytes, before it was up.
+    pub calls: AtomicU32,
+    /// The socket that looks for the other end, or -1. Of the one process that has it.
+    pub seeker: AtomicI32,
+    /// Looks for the other end so far.
+    pub looks: AtomicU32,
+    /// Which side of its carrier it is: 0 or 1.
+    pub side: AtomicU32,
+    /// Threads that sleep until the kernel calls it readable.
+    pub sleepers: AtomicU32,
+    /// Bytes moved, before it was up.
+    pub bytes: AtomicU64,
+    /// When the kernel was last asked whether the line has ended.
+    pub line_checked_ns: AtomicU64,
+    /// An error of the line that the program has not been told of yet.
+    pub line_error: AtomicI32,
+    /// Bytes put into and taken from the ring.
+    pub ring_bytes_out: AtomicU64,
+    /// As above.
+    pub ring_bytes_in: AtomicU64,
+    /// Guards `sender`.
+    pub send_lock: Lock,
+    /// Guards `receiver`.
+    pub recv_lock: Lock,
+    sender: UnsafeCell<Sender>,
+    receiver: UnsafeCell<Receiver>,
+    next_free: AtomicU32,
+}
+
+// SAFETY: sender and receiver are reached under their locks only; all else is atomic.
+unsafe impl Sync for Record {}
+
+impl Record {
+    /// What it is at.
+    pub fn state(&self) -> State {
+        // Acquire: partner: the release in set_state; with Up come sender and receiver.
+        State::from_u32(self.state.load(Ordering::Acquire))
+    }
+
+    /// Changes what it is at.
+    pub fn set_state(&self, state: State) {
+        // Release: partner: the acquire in state.
+        self.state.store(state as u32, Ordering::Release);
+    }
+
+    /// It is the kernel's alone from now on.
+    pub fn make_plain(&self, why: Why) {
+        // Relaxed: for display only.
+        self.why.store(why as u32, Ordering::Relaxed);
+        self.set_state(State::Plain);
+    }
+
+    /// Notes why it is not accelerated, without a change of state.
+    pub fn note_why(&self, why: Why) {
+        // Relaxed: for display only.
+        self.why.store(why as u32, Ordering::Relaxed);
+    }
+
+    /// Whether a flag is set.
+    pub fn has(&self, flag: u32) -> bool {
+        // Relaxed: the flags stand for themselves.
+        self.flags.load(Ordering::Relaxed) & flag != 0
+    }
+
+    /// Sets or clears a flag.
+    pub fn set(&self, flag: u32, on: bool) {
+        // Relaxed: as above.
+        if on {
+            self.flags.fetch_or(flag, Ordering::Relaxed);
+        } else {
+            self.flags.fetch_and(!flag, Ordering::Relaxed);
+        }
+    }
+
+    /// The sending end. The lock proves that it is ours.
+    #[expect(
+        clippy::mut_from_ref,
+        reason = "the lock that is held makes it exclusive"
+    )]
+    pub fn sender<'a>(&'a self, _held: &'a Held<'_>) -> &'a mut Sender {
+        // SAFETY: whoever holds the send lock is alone; see Lock.
+        unsafe { &mut *self.sender.get() }
+    }
+
+    /// The receiving end. The lock proves that it is ours.
+    #[expect(
+        clippy::mut_from_ref,
+        reason = "the lock that is held makes it exclusive"
+    )]
+    pub fn receiver<'a>(&'a self, _held: &'a Held<'_>) -> &'a mut Receiver {
+        // SAFETY: whoever holds the receive lock is alone; see Lock.
+        unsafe { &mut *self.receiver.get() }
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u32 {
+        let first = RECORDS.load(Ordering::Relaxed);
+        // SAFETY: all records lie in one array.
+        let offset = unsafe { core::ptr::from_ref(self).offset_from(first) };
+        offset.unsigned_abs() as u32
+    }
+
+    /// Where its carrier is mapped, or would be.
+    pub fn carrier(&self) -> Carrier {
+        memory::carrier(self.number())
+    }
+
+    fn reset(&self, state: State) {
+        // Relaxed, all: nobody else has this record yet; the descriptor's entry publishes it.
+        for word in [
+            &self.why,
+            &self.flags,
+            &self.calls,
+            &self.looks,
+            &self.sleepers,
+        ] {
+            word.store(0, Ordering::Relaxed);
+        }
+        for word in [
+            &self.bytes,
+            &self.line_checked_ns,
+            &self.ring_bytes_out,
+            &self.ring_bytes_in,
+        ] {
+            word.store(0, Ordering::Relaxed);
+        }
+        self.seeker.store(-1, Ordering::Relaxed);
+        self.line_error.store(0, Ordering::Relaxed);
+        self.processes.store(1, Ordering::Relaxed);
+        self.generation.fetch_add(1, Ordering::Relaxed);
+        self.set_state(state);
+    }
+}
+
+/// The records; null if they could not be reserved: then nothing is on board.
+static RECORDS: AtomicPtr<Record> = AtomicPtr::new(core::ptr::null_mut());
+/// Number of the record of each descriptor, plus 1; 0 for none.
+static DESCRIPTORS: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
+/// Descriptors of this process for each record.
+static LOCAL_COUNTS: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
+/// In the shared memory behind the records: how many were ever used, and the free ones.
+static SHARED: AtomicPtr<Shared> = AtomicPtr::new(core::ptr::null_mut());
+
+#[repr(C)]
+struct Shared {
+    used: AtomicU32,
+    lock: Lock,
+    free: AtomicU32,
+}
+
+/// Reserves the memory. Without it, all goes to the kernel.
+pub fn set_up() -> bool {
+    let records = memory::reserve_shared(RECORDS_MAX as usize * size_of::<Record>() + 4096);
+    let descriptors = memory::reserve_private(DESCRIPTORS_MAX as usize * 4);
+    let counts = memory::reserve_private(RECORDS_MAX as usize * 4);
+    let (Some(records), Some(descriptors), Some(counts)) = (records, descriptors, counts) else {
+        return false;
+    };
+    let first = records.cast::<Record>();
+    // SAFETY: the mapping has 4096 bytes behind the records.
+    let shared = unsafe { first.add(RECORDS_MAX as usize) }.cast::<Shared>();
+    LOCAL_COUNTS.store(counts.cast(), Ordering::Relaxed);
+    SHARED.store(shared, Ordering::Relaxed);
+    RECORDS.store(first, Ordering::Relaxed);
+    // Release: partner: the acquire in find; whoever sees it sees the three above.
+    DESCRIPTORS.store(descriptors.cast(), Ordering::Release);
+    true
+}
+
+fn slot(fd: i32) -> Option<&'static AtomicU32> {
+    // Acquire: partner: the release in set_up.
+    let table = DESCRIPTORS.load(Ordering::Acquire);
+    if table.is_null() || fd.unsigned_abs() >= DESCRIPTORS_MAX || fd < 0 {
+        return None;
+    }
+    // SAFETY: the table has DESCRIPTORS_MAX words, and is never unmapped.
+    Some(unsafe { &*table.add(fd.unsigned_abs() as usize) })
+}
+
+fn by_number(number: u32) -> &'static Record {
+    debug_assert!(number < RECORDS_MAX);
+    // SAFETY: there are RECORDS_MAX records, never unmapped; zeros are a valid record.
+    unsafe { &*RECORDS.load(Ordering::Relaxed).add(number as usize) }
+}
+
+fn local_count(number: u32) -> &'static AtomicU32 {
+    // SAFETY: as for the records.
+    unsafe { &*LOCAL_COUNTS.load(Ordering::Relaxed).add(number as usize) }
+}
+
+/// The record of a descriptor.
+#[inline]
+pub fn find(fd: i32) -> Option<&'static Record> {
+    // Acquire: partner: the release in attach.
+    match slot(fd)?.load(Ordering::Acquire) {
+        0 => None,
+        number => Some(by_number(number - 1)),
+    }
+}
+
+/// A new record for a descriptor that has none.
+pub fn add(fd: i32, state: State) -> Option<&'static Record> {
+    slot(fd)?;
+    let record = by_number(allocate()?);
+    record.reset(state);
+    attach(fd, record);
+    Some(record)
+}
+
+/// A further descriptor of the same socket.
+pub fn attach(fd: i32, record: &'static Record) {
+    let Some(slot) = slot(fd) else { return };
+    let number = record.number();
+    local_count(number).fetch_add(1, Ordering::Relaxed);
+    // Release: partner: the acquire in find.
+    slot.store(number + 1, Ordering::Release);
+}
+
+/// The descriptor is about to be closed, or was. `Some` if it was the process's last of the
+/// socket: then the process is no longer counted.
+pub fn detach(fd: i32) -> Option<&'static Record> {
+    // AcqRel: as in find and attach; only one caller gets the number.
+    let number = slot(fd)?.swap(0, Ordering::AcqRel).checked_sub(1)?;
+    let last = local_count(number).fetch_sub(1, Ordering::Relaxed) == 1;
+    last.then(|| by_number(number))
+}
+
+/// No process has it any more.
+pub fn free(record: &'static Record) {
+    let Some(shared) = shared() else { return };
+    let Some(_held) = shared.lock.hold() else {
+        return;
+    };
+    record.set_state(State::Plain);
+    // Relaxed: under the lock.
+    let next = shared.free.load(Ordering::Relaxed);
+    record.next_free.store(next, Ordering::Relaxed);
+    shared.free.store(record.number() + 1, Ordering::Relaxed);
+}
+
+fn shared() -> Option<&'static Shared> {
+    let shared = SHARED.load(Ordering::Relaxed);
+    // SAFETY: behind the records, never unmapped; zeros are valid.
+    (!shared.is_null()).then(|| unsafe { &*shared })
+}
+
+fn allocate() -> Option<u32> {
+    let shared = shared()?;
+    let _held = shared.lock.hold()?;
+    // Relaxed, all: under the lock.
+    let free = shared.free.load(Ordering::Relaxed);
+    if let Some(number) = free.checked_sub(1) {
+        let next = by_number(number).next_free.load(Ordering::Relaxed);
+        shared.free.store(next, Ordering::Relaxed);
+        return Some(number);
+    }
+    let number = shared.used.load(Ordering::Relaxed);
+    if number >= RECORDS_MAX {
+        return None;
+    }
+    shared.used.store(number + 1, Ordering::Relaxed);
+    Some(number)
+}
+
+/// Calls `visit` for every record that this process has a descriptor of.
+pub fn for_each_own(mut visit: impl FnMut(&'static Record)) {
+    let Some(shared) = shared() else { return };
+    let used = shared.used.load(Ordering::Relaxed).min(RECORDS_MAX);
+    for number in 0..used {
+        if local_count(number).load(Ordering::Relaxed) > 0 {
+            visit(by_number(number));
+        }
+    }
+}
+
+/// Calls `visit` for every descriptor of `first..=last` that has a record.
+pub fn for_each_descriptor(first: u32, last: u32, mut visit: impl FnMut(i32, &'static Record)) {
+    // A table of as many pages as were touched would be quicker to walk; few programs
+    // close ranges more than once.
+    let last = last
+        .min(DESCRIPTORS_MAX - 1)
+        .min(HIGHEST.load(Ordering::Relaxed));
+    for fd in first..=last {
+        let fd = fd as i32;
+        if let Some(record) = find(fd) {
+            visit(fd, record);
+        }
+    }
+}
+
+/// The highest descriptor that ever had a record.
+static HIGHEST: AtomicU32 = AtomicU32::new(0);
+
+/// Notes that a descriptor has a record.
+pub fn note_highest(fd: i32) {
+    HIGHEST.fetch_max(fd.unsigned_abs(), Ordering::Relaxed);
+}
+
+/// Makes the two ends of a record that is about to be [`State::Up`].
+pub fn set_ends(
+    record: &Record,
+    send: &Held<'_>,
+    recv: &Held<'_>,
+    sender: Sender,
+    receiver: Receiver,
+) {
+    *record.sender(send) = sender;
+    *record.receiver(recv) = receiver;
+}
+
+const _: () = assert!(size_of::<Direction>() == 8 && size_of::<Record>() <= 384);

@@ -1,0 +1,32 @@
+//! Bytes out of and into a socket that follows the carrier's protocol.
+//!
+//! All of it holds the lock of its direction, but not while it sleeps. A blocking read
+//! sleeps in the kernel, in a `recv` that only peeks: so timeouts, signals, restarts,
+//! cancellation and the end of the connection are the kernel's own.
+
+mod leaving;
+mod ready;
+mod receiving;
+mod sending;
+
+use core::ffi::c_int;
+
+use barewire_fabric::carrier::Broken;
+use libc::ssize_t;
+
+pub use leaving::{let_go, line_only, splice_by_hand, with_line};
+pub use ready::{Readiness, readable_bytes, settle};
+pub use receiving::{drop_tokens, receive};
+pub use sending::send;
+
+use crate::real::{self, fail};
+use crate::record::{Record, Why};
+
+/// The other side broke the protocol: the connection ends, as if it had been reset.
+#[cold]
+fn give_up(fd: c_int, record: &Record, _broken: Broken) -> ssize_t {
+    record.note_why(Why::Broken);
+    // SAFETY: no pointers.
+    unsafe { real::shutdown(fd, libc::SHUT_RDWR) };
+    fail(libc::ECONNRESET)
+}

@@ -1,0 +1,137 @@
+//! Back to the line: for a call, for good, or for someone who knows nothing of the carrier.
+
+use core::ffi::c_int;
+
+use barewire_fabric::carrier::{Lane, Next, SharedMemory, WANT_LINE};
+use libc::{iovec, ssize_t};
+
+use super::receive;
+use super::receiving::{Tokens, take_tokens};
+use super::sending::line_is_clear;
+use crate::lock::Held;
+use crate::real::{self, fail};
+use crate::record::{LINE_ONLY, NONBLOCKING, Record, State, Why};
+use crate::{epoll, process, report};
+
+/// From now on this socket uses the line, and asks the other end to do so too.
+pub fn line_only(record: &Record, why: Why) {
+    record.note_why(why);
+    record.set(LINE_ONLY, true);
+    let Some(held) = record.send_lock.hold() else {
+        return;
+    };
+    let carrier = record.carrier();
+    let sender = record.sender(&held);
+    carrier.store(WANT_LINE + sender.side(), 1);
+    if sender.lane() == Lane::Ring {
+        sender.leave_ring(&carrier);
+        report::stepped_back();
+    }
+}
+
+/// How long a socket that is to be given away waits for the other end's call to return.
+const LET_GO_WAIT_ROUNDS: u32 = 2000;
+
+/// Makes the socket the kernel's alone, for someone who knows nothing of the carrier. Returns
+/// `false`, and changes nothing that can be seen, if bytes in the ring were not read.
+pub fn let_go(fd: c_int, record: &'static Record, why: Why) -> bool {
+    let (Some(send), Some(recv)) = (record.send_lock.hold(), record.recv_lock.hold()) else {
+        return false;
+    };
+    if record.state() != State::Up {
+        return true;
+    }
+    let carrier = record.carrier();
+    if record.sender(&send).lane() == Lane::Ring {
+        record.sender(&send).leave_ring(&carrier);
+        report::stepped_back();
+    }
+    let clear = line_is_clear(fd, record, true, &send) && ring_is_over(fd, record, &recv);
+    if clear {
+        record.make_plain(why);
+        report::closed(record);
+        drop(recv);
+        drop(send);
+        epoll::socket_closed(record);
+        crate::memory::unmap_carrier(record.number());
+    }
+    clear
+}
+
+fn ring_is_over(fd: c_int, record: &Record, held: &Held<'_>) -> bool {
+    let carrier = record.carrier();
+    let receiver = record.receiver(held);
+    for _ in 0..LET_GO_WAIT_ROUNDS {
+        if !receiver.end_ring(&carrier) {
+            process::sleep_us(50);
+            continue;
+        }
+        match receiver.next(&carrier) {
+            Ok(Next::Ring(_)) => return false,
+            Ok(Next::Line(limit)) => {
+                receiver.read_line(&carrier, 0);
+                // An end in sight: behind it comes a ring that was not read.
+                return limit == u64::MAX;
+            }
+            Ok(Next::Empty) | Err(_) => return true,
+            Ok(Next::Tokens(count)) => match take_tokens(fd, count) {
+                Tokens::Taken(tokens) => receiver.took_tokens(tokens),
+                Tokens::NotYet => process::sleep_us(50),
+                Tokens::End | Tokens::Failed(_) => return true,
+            },
+        }
+    }
+    false
+}
+
+/// Runs a call of the kernel's that sends on the line, and returns how many bytes it sent.
+pub fn with_line(fd: c_int, record: &Record, call: impl FnOnce() -> ssize_t) -> ssize_t {
+    let Some(held) = record.send_lock.hold() else {
+        return fail(libc::EAGAIN);
+    };
+    if record.state() != State::Up {
+        return call();
+    }
+    let sender = record.sender(&held);
+    if sender.lane() == Lane::Ring {
+        sender.leave_ring(&record.carrier());
+        report::stepped_back();
+    }
+    let waits = !record.has(NONBLOCKING);
+    if !line_is_clear(fd, record, waits, &held) {
+        return fail(libc::EAGAIN);
+    }
+    let result = call();
+    if result > 0 {
+        record
+            .sender(&held)
+            .sent_on_line(result.unsigned_abs() as u64);
+    }
+    result
+}
+
+/// Moves bytes to the pipe `to`, as `splice` does. By hand: the kernel cannot tell tokens
+/// from bytes, and does not see the ring.
+pub fn splice_by_hand(fd: c_int, record: &Record, to: c_int, len: usize, flags: c_int) -> ssize_t {
+    let mut chunk = [0_u8; SPLICE_BYTES];
+    let mut part = iovec {
+        iov_base: chunk.as_mut_ptr().cast(),
+        iov_len: chunk.len().min(len),
+    };
+    let peeked = receive(fd, record, &[part], flags | libc::MSG_PEEK);
+    if peeked <= 0 {
+        return peeked;
+    }
+    // SAFETY: `chunk` has as many bytes.
+    let written = unsafe { real::write(to, chunk.as_ptr().cast(), peeked.unsigned_abs()) };
+    if written > 0 {
+        // The same bytes again: only this call may read the socket meanwhile, as in any
+        // program that splices.
+        part.iov_len = written.unsigned_abs();
+        receive(fd, record, &[part], libc::MSG_DONTWAIT | libc::MSG_WAITALL);
+    }
+    written
+}
+
+/// Bytes spliced at once.
+const SPLICE_BYTES: usize = 16 << 10;

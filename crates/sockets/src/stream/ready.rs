@@ -1,0 +1,112 @@
+//! What can be read, for whoever waits or asks.
+
+use core::ffi::c_int;
+
+use barewire_fabric::carrier::Next;
+
+use super::receiving::{Tokens, take_tokens};
+use crate::real;
+use crate::record::{CHECK_LINE, Record, State};
+
+/// Bytes that can be read now.
+pub fn readable_bytes(fd: c_int, record: &Record) -> Option<c_int> {
+    let held = record.recv_lock.hold()?;
+    let carrier = record.carrier();
+    let receiver = record.receiver(&held);
+    loop {
+        match receiver.next(&carrier).ok()? {
+            Next::Ring(bytes) => {
+                let behind = receiver.tokens_behind_ring(&carrier).map_or(0, |tokens| {
+                    u64::from(unread_on_line(fd).unsigned_abs()).saturating_sub(tokens)
+                });
+                return c_int::try_from(bytes + behind).ok();
+            }
+            Next::Empty => return Some(0),
+            Next::Tokens(count) => match take_tokens(fd, count) {
+                Tokens::Taken(tokens) => receiver.took_tokens(tokens),
+                _ => return Some(0),
+            },
+            Next::Line(limit) => {
+                receiver.read_line(&carrier, 0);
+                return Some(unread_on_line(fd).min(c_int::try_from(limit).unwrap_or(c_int::MAX)));
+            }
+        }
+    }
+}
+
+fn unread_on_line(fd: c_int) -> c_int {
+    let mut bytes: c_int = 0;
+    // SAFETY: the kernel writes a number.
+    unsafe { real::ioctl(fd, libc::FIONREAD, &raw mut bytes as usize) };
+    bytes
+}
+
+/// What a waiting program may be told of a socket that the kernel calls readable.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Readiness {
+    /// There are bytes, an end or an error.
+    Ready,
+    /// There were tokens only.
+    Not,
+}
+
+/// Takes the tokens off the line, and says whether there is more. `kernel_says_so`: the
+/// kernel calls it readable.
+pub fn settle(fd: c_int, record: &Record, kernel_says_so: bool) -> Readiness {
+    let Some(held) = record.recv_lock.try_hold() else {
+        // Someone reads it at this moment: the program bears to find nothing.
+        return if kernel_says_so {
+            Readiness::Ready
+        } else {
+            Readiness::Not
+        };
+    };
+    if record.state() != State::Up {
+        return if kernel_says_so {
+            Readiness::Ready
+        } else {
+            Readiness::Not
+        };
+    }
+    let carrier = record.carrier();
+    let receiver = record.receiver(&held);
+    for _ in 0..8 {
+        match receiver.next(&carrier) {
+            Err(_) | Ok(Next::Ring(_)) => return Readiness::Ready,
+            Ok(Next::Line(_)) => {
+                receiver.read_line(&carrier, 0);
+                return if kernel_says_so {
+                    Readiness::Ready
+                } else {
+                    Readiness::Not
+                };
+            }
+            Ok(Next::Tokens(count)) => match take_tokens(fd, count) {
+                Tokens::Taken(tokens) => receiver.took_tokens(tokens),
+                Tokens::NotYet => return Readiness::Not,
+                Tokens::End | Tokens::Failed(_) => {
+                    record.set(CHECK_LINE, true);
+                    return Readiness::Ready;
+                }
+            },
+            Ok(Next::Empty) if !kernel_says_so => return Readiness::Not,
+            Ok(Next::Empty) => return really_ended(fd, record),
+        }
+    }
+    Readiness::Not
+}
+
+fn really_ended(fd: c_int, record: &Record) -> Readiness {
+    let mut poll = libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one descriptor.
+    let result = unsafe { real::poll(&raw mut poll, 1, 0) };
+    if result <= 0 {
+        return Readiness::Not;
+    }
+    record.set(CHECK_LINE, true);
+    Readiness::Ready
+}

@@ -1,0 +1,222 @@
+//! Sending. See [`super`].
+
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::Ordering;
+
+use barewire_fabric::carrier::{Broken, LEAVING, Lane, SharedMemory};
+use libc::ssize_t;
+
+use super::give_up;
+use crate::buffers::{Parts, for_each_stretch, kernel_send, slice, total};
+use crate::lock::Held;
+use crate::memory::Carrier;
+use crate::real::{self, errno, fail};
+use crate::record::{LINE_ONLY, NONBLOCKING, Record, State, WRITE_SHUT};
+use crate::{process, report};
+
+/// How long a sender waits for room in the ring while its receiver is awake.
+const ROOM_WAIT_NS: u64 = 200_000;
+
+/// Sends as `sendmsg` would. The socket is up, or may go up at any moment.
+pub fn send(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ssize_t {
+    let Some(held) = record.send_lock.hold() else {
+        // A signal handler in the middle of a send of this very thread.
+        return fail(libc::EAGAIN);
+    };
+    if record.state() != State::Up {
+        return kernel_send(fd, parts, 0, flags);
+    }
+    if record.has(WRITE_SHUT) {
+        return line_send_once(fd, record, parts, 0, flags, &held);
+    }
+    let waits = !record.has(NONBLOCKING) && flags & libc::MSG_DONTWAIT == 0;
+    let whole = total(parts);
+    let mut sent = 0;
+    loop {
+        let step = match lane_to_use(record, flags, &held) {
+            Ok(Lane::Ring) => ring_send(fd, record, parts, sent, waits, &held),
+            Ok(Lane::Line) if !line_is_clear(fd, record, waits, &held) => Ok(None),
+            Ok(Lane::Line) => {
+                // The kernel waits, if that is wanted, as it does for everyone.
+                let result = line_send_once(fd, record, parts, sent, flags, &held);
+                return match result {
+                    _ if sent == 0 => result,
+                    0.. => result + sent as ssize_t,
+                    _ => sent as ssize_t,
+                };
+            }
+            Err(broken) => Err(broken),
+        };
+        match step {
+            Ok(Some(bytes)) => sent += bytes,
+            Ok(None) if sent > 0 => return sent as ssize_t,
+            Ok(None) => return fail(libc::EAGAIN),
+            Err(broken) => return give_up(fd, record, broken),
+        }
+        if sent == whole || (!waits && sent > 0) {
+            return sent as ssize_t;
+        }
+    }
+}
+
+/// Flags that only the kernel can serve; the ring ignores the others.
+const LINE_FLAGS: c_int = libc::MSG_OOB | libc::MSG_ZEROCOPY | libc::MSG_FASTOPEN;
+
+fn lane_to_use(record: &Record, flags: c_int, held: &Held<'_>) -> Result<Lane, Broken> {
+    let carrier = record.carrier();
+    let sender = record.sender(held);
+    let line_only = record.has(LINE_ONLY) || flags & LINE_FLAGS != 0;
+    match sender.lane() {
+        Lane::Line if line_only || other_leaves(record, &carrier, held) => Ok(Lane::Line),
+        Lane::Line => {
+            let up = sender.try_ring(&carrier)?;
+            Ok(if up { Lane::Ring } else { Lane::Line })
+        }
+        Lane::Ring
+            if line_only
+                || sender.line_wanted(&carrier)
+                || other_leaves(record, &carrier, held) =>
+        {
+            sender.leave_ring(&carrier);
+            report::stepped_back();
+            Ok(Lane::Line)
+        }
+        Lane::Ring => Ok(Lane::Ring),
+    }
+}
+
+/// Whether the other end has closed: then the kernel says what becomes of what is sent.
+fn other_leaves(record: &Record, carrier: &Carrier, held: &Held<'_>) -> bool {
+    let other = 1 - record.sender(held).side();
+    carrier.load(LEAVING + other) != 0
+}
+
+/// Puts what fits into the ring; waits for some room if `waits` and the receiver goes on.
+/// Leaves the ring if there is none. `Some(0)`: go on with the line.
+fn ring_send(
+    fd: c_int,
+    record: &Record,
+    parts: Parts<'_>,
+    sent: usize,
+    waits: bool,
+    held: &Held<'_>,
+) -> Result<Option<usize>, Broken> {
+    let carrier = record.carrier();
+    let sender = record.sender(held);
+    let rest = total(parts) - sent;
+    if sender.room_known() < rest as u64
+        && sender.room(&carrier)? == 0
+        && !room_comes(record, waits, held)?
+    {
+        sender.leave_ring(&carrier);
+        report::stepped_back();
+        return Ok(Some(0));
+    }
+    if !sender.enter_ring(&carrier) {
+        sender.leave_ring(&carrier);
+        report::stepped_back();
+        return Ok(Some(0));
+    }
+    let len = rest.min(sender.room_known() as usize);
+    for_each_stretch(parts, sent, len, |part, skip, len| {
+        // SAFETY: the program's buffer.
+        sender.put(&carrier, unsafe { slice(part, skip, len) });
+    });
+    record
+        .ring_bytes_out
+        .fetch_add(len as u64, Ordering::Relaxed);
+    if sender.publish(&carrier) && !send_token(fd) {
+        sender.token_failed(&carrier);
+        sender.leave_ring(&carrier);
+    }
+    Ok(Some(len))
+}
+
+/// Whether there is room, after a while.
+fn room_comes(record: &Record, waits: bool, held: &Held<'_>) -> Result<bool, Broken> {
+    if !waits {
+        return Ok(false);
+    }
+    let carrier = record.carrier();
+    let sender = record.sender(held);
+    let mut until_ns = process::now_ns() + ROOM_WAIT_NS;
+    let mut before = sender.in_ring();
+    loop {
+        for _ in 0..32 {
+            core::hint::spin_loop();
+        }
+        let room = sender.room(&carrier)?;
+        // A few lines at a time would have both ends fight for them.
+        if room >= record.sender(held).ring_bytes() / 4 {
+            return Ok(true);
+        }
+        let now_ns = process::now_ns();
+        if sender.in_ring() != before {
+            before = sender.in_ring();
+            until_ns = now_ns + ROOM_WAIT_NS;
+        }
+        if now_ns > until_ns || sender.line_wanted(&carrier) || sender.receiver_sleeps(&carrier) {
+            return Ok(room > 0);
+        }
+        process::give_way();
+    }
+}
+
+fn send_token(fd: c_int) -> bool {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    let saved = errno();
+    // SAFETY: one byte, which lives.
+    let result = unsafe { real::send(fd, c"".as_ptr().cast::<c_void>(), 1, flags) };
+    let gone = result < 0 && errno() != libc::EAGAIN && errno() != libc::ENOBUFS;
+    real::set_errno(saved);
+    // If the line is gone, the receiver hears of that instead.
+    result == 1 || gone
+}
+
+/// Whether the line may be used: the receiver may be in the middle of a read that began
+/// before we left the ring.
+pub fn line_is_clear(fd: c_int, record: &Record, waits: bool, held: &Held<'_>) -> bool {
+    let carrier = record.carrier();
+    let sender = record.sender(held);
+    for round in 0_u32.. {
+        match sender.may_use_line(&carrier) {
+            Ok(true) => return true,
+            Ok(false) if round < 1000 => process::give_way(),
+            Ok(false) if line_ended(fd) => return true,
+            Ok(false) if waits || round < 1100 => process::sleep_us(100),
+            Ok(false) => return false,
+            // The next step says what is broken.
+            Err(_) => return true,
+        }
+    }
+    true
+}
+
+fn line_ended(fd: c_int) -> bool {
+    let mut poll = libc::pollfd {
+        fd,
+        events: libc::POLLRDHUP,
+        revents: 0,
+    };
+    // SAFETY: one descriptor.
+    let result = unsafe { real::poll(&raw mut poll, 1, 0) };
+    result > 0 && poll.revents & (libc::POLLHUP | libc::POLLERR | libc::POLLRDHUP) != 0
+}
+
+/// One `sendmsg` of the kernel's from byte `sent` of the buffers on.
+fn line_send_once(
+    fd: c_int,
+    record: &Record,
+    parts: Parts<'_>,
+    sent: usize,
+    flags: c_int,
+    held: &Held<'_>,
+) -> ssize_t {
+    let result = kernel_send(fd, parts, sent, flags);
+    if result > 0 {
+        record
+            .sender(held)
+            .sent_on_line(result.unsigned_abs() as u64);
+    }
+    result
+}

@@ -1,0 +1,326 @@
+//! How the two ends of a TCP connection find each other, prove who they are, and come to
+//! share a carrier.
+//!
+//! 1. **Marks.** A listening socket of ours advertises a maximum segment size of 32 730, a
+//!    connecting one 32 740. Each end sees the other's. A hint: it keeps programs that
+//!    never meet another on board from looking for one.
+//! 2. **Meeting place.** After some calls each end goes to the abstract Unix socket that is
+//!    named by the connection's two addresses, in an order that both know. The first binds
+//!    it and looks now and then for the second, who connects, leaves a greeting with the
+//!    carrier's memory there, and goes on at once. The name lives in the network namespace,
+//!    as the addresses do. Behind address translation the names differ, and nobody meets.
+//! 3. **Proof.** Each end asks the kernel (`sock_diag`) whose the other end of this very
+//!    TCP connection is, and compares with the credentials of who came to the meeting
+//!    place, and with the socket cookies in the greeting. No descriptor is sent before.
+//!
+//! A failure at any step leaves the connection with the kernel.
+//!
+//! Greeting, 40 bytes, native byte order; the memory's descriptor comes with it:
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 0..8 | `barewr1\0` |
+//! | 8..16 | the sender's socket cookie |
+//! | 16..24 | the cookie of the other end, as the sender sees it |
+//! | 24..28 | ring size in bytes |
+//! | 28..40 | 0 |
+
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::Ordering;
+
+use barewire_fabric::carrier::{Direction, Receiver, Sender, SharedMemory, UP};
+
+use crate::kernel::{self, Owned, Peer, Tuple};
+use crate::lock::Held;
+use crate::memory::{self, CARRIER_BYTES, RING_BYTES};
+use crate::record::{self, MET, OPENER, Record, State, Why};
+use crate::{epoll, process, report, settings};
+
+/// Maximum segment size that our listening sockets advertise.
+pub const LISTENER_MARK: c_int = 32_730;
+/// Maximum segment size that our connecting sockets advertise.
+pub const CLIENT_MARK: c_int = 32_740;
+/// What the timestamp option takes from a segment.
+const TIMESTAMPS_BYTES: c_int = 12;
+/// Looks for the other end before we give up. The pauses between them double.
+const LOOKS_MAX: u32 = 24;
+
+const MAGIC: [u8; 8] = *b"barewr1\0";
+const GREETING_BYTES: usize = 40;
+
+/// Marks a socket before it listens or connects.
+pub fn mark(fd: c_int, mark: c_int) -> bool {
+    kernel::set_option(fd, libc::IPPROTO_TCP, libc::TCP_MAXSEG, mark)
+}
+
+/// Whether the server that we are connected to has our mark.
+pub fn server_is_marked(fd: c_int) -> bool {
+    let size = kernel::option(fd, libc::IPPROTO_TCP, libc::TCP_MAXSEG).unwrap_or(0);
+    size == LISTENER_MARK || size == LISTENER_MARK - TIMESTAMPS_BYTES
+}
+
+/// Whether the client that we accepted has our mark: it is in the packet that it opened
+/// the connection with, which the listening socket was told to keep.
+pub fn client_is_marked(fd: c_int) -> bool {
+    let mut packet = [0_u8; 128];
+    let Some(len) = kernel::option_bytes(fd, libc::IPPROTO_TCP, TCP_SAVED_SYN, &mut packet) else {
+        return false;
+    };
+    kernel::segment_size(packet.get(..len).unwrap_or(&[])) == Some(CLIENT_MARK as u16)
+}
+
+/// Tells a listening socket to keep the opening packets. Not in `libc` for all targets.
+pub const TCP_SAVE_SYN: c_int = 27;
+const TCP_SAVED_SYN: c_int = 28;
+
+/// Called when bytes move on a socket that is not up. Goes a step towards it, now and then.
+#[inline]
+pub fn advance(fd: c_int, record: &'static Record, bytes: u64) {
+    let calls = record.calls.fetch_add(1, Ordering::Relaxed) + 1;
+    let moved = record.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+    match record.state() {
+        State::Candidate => {
+            let settings = settings::get();
+            if calls >= settings.calls_before || moved >= settings.bytes_before {
+                begin(fd, record);
+            }
+        }
+        State::Seeking => {
+            let looks = record.looks.load(Ordering::Relaxed);
+            // The pauses double: at the calls after 0, 1, 2, 4, 8 ... of them.
+            let calls = record.calls.load(Ordering::Relaxed);
+            if calls >= 1 << looks.min(20) {
+                look(fd, record);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Goes to the meeting place.
+#[cold]
+fn begin(fd: c_int, record: &'static Record) {
+    // A socket that another process has too cannot change lanes behind its back.
+    if record.processes.load(Ordering::Relaxed) != 1 {
+        record.note_why(Why::Given);
+        record.calls.store(0, Ordering::Relaxed);
+        record.bytes.store(0, Ordering::Relaxed);
+        return;
+    }
+    let Some(one_at_a_time) = record.recv_lock.try_hold() else {
+        return;
+    };
+    if record.state() != State::Candidate {
+        return;
+    }
+    let Some(tuple) = kernel::tuple(fd) else {
+        return record.make_plain(Why::Kind);
+    };
+    let name = tuple.meeting_place();
+    // Twice: the other end may come to the place between our two attempts.
+    for _ in 0..2 {
+        if let Some(socket) = kernel::connect_abstract(&name) {
+            drop(one_at_a_time);
+            return offer(fd, record, &tuple, &socket);
+        }
+        if let Some(socket) = kernel::listen_abstract(&name) {
+            record.seeker.store(socket.into_raw(), Ordering::Relaxed);
+            record.calls.store(0, Ordering::Relaxed);
+            record.looks.store(0, Ordering::Relaxed);
+            return record.set_state(State::Seeking);
+        }
+    }
+    record.make_plain(Why::NoMeeting);
+}
+
+/// The other end is at the meeting place: proves it, and leaves the carrier's memory there.
+fn offer(fd: c_int, record: &'static Record, tuple: &Tuple, socket: &Owned) {
+    let Some(peer) = proven_peer(tuple, socket) else {
+        return refuse(record, Why::NotProven);
+    };
+    let Some(memory) = kernel::sealed_memory(CARRIER_BYTES) else {
+        return refuse(record, Why::NoMemory);
+    };
+    let Some(cookie) = kernel::cookie(fd) else {
+        return refuse(record, Why::Kind);
+    };
+    if !memory::map_carrier(record.number(), memory.raw()) {
+        return refuse(record, Why::NoMemory);
+    }
+    let mut greeting = [0_u8; GREETING_BYTES];
+    greeting[..8].copy_from_slice(&MAGIC);
+    greeting[8..16].copy_from_slice(&cookie.to_ne_bytes());
+    greeting[16..24].copy_from_slice(&peer.cookie.to_ne_bytes());
+    greeting[24..28].copy_from_slice(&RING_BYTES.to_ne_bytes());
+    // Up first: the other end may use the carrier as soon as it has the memory.
+    if !go_up(fd, record, 0, State::Candidate) {
+        memory::unmap_carrier(record.number());
+        return;
+    }
+    if !kernel::send_with_descriptor(socket.raw(), &greeting, memory.raw()) {
+        // Up all the same: the other end never says that it is, so all goes over the line.
+        record.note_why(Why::NoMeeting);
+    }
+}
+
+/// Looks whether the other end has come.
+#[cold]
+fn look(fd: c_int, record: &'static Record) {
+    let looks = record.looks.fetch_add(1, Ordering::Relaxed);
+    let seeker = record.seeker.load(Ordering::Relaxed);
+    let come = if record.has(MET) {
+        record.set(MET, false);
+        let again = record.seeker.swap(-1, Ordering::Relaxed);
+        (again >= 0).then(|| Owned::from_raw(again))
+    } else {
+        kernel::accept_now(seeker)
+    };
+    let Some(socket) = come else {
+        if looks > LOOKS_MAX {
+            end_seeking(record);
+            refuse(record, Why::NoMeeting);
+        }
+        return;
+    };
+    let mut greeting = [0_u8; GREETING_BYTES];
+    let Some(memory) = kernel::receive_with_descriptor(socket.raw(), &mut greeting) else {
+        // It is not there yet: the next look goes on with whoever has come.
+        record.set(MET, true);
+        let listener = record.seeker.swap(socket.into_raw(), Ordering::Relaxed);
+        if listener >= 0 {
+            drop(Owned::from_raw(listener));
+        }
+        if looks > LOOKS_MAX {
+            end_seeking(record);
+            refuse(record, Why::NoMeeting);
+        }
+        return;
+    };
+    let taken = take_offer(fd, record, &socket, &greeting, &memory);
+    end_seeking(record);
+    if let Err(why) = taken {
+        refuse(record, why);
+    }
+}
+
+fn take_offer(
+    fd: c_int,
+    record: &'static Record,
+    socket: &Owned,
+    greeting: &[u8; GREETING_BYTES],
+    memory: &Owned,
+) -> Result<(), Why> {
+    let tuple = kernel::tuple(fd).ok_or(Why::Kind)?;
+    let peer = proven_peer(&tuple, socket).ok_or(Why::NotProven)?;
+    let cookie = kernel::cookie(fd).ok_or(Why::Kind)?;
+    let word = |at: usize| {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&greeting[at..at + 8]);
+        u64::from_ne_bytes(bytes)
+    };
+    if greeting[..8] != MAGIC || word(8) != peer.cookie || word(16) != cookie {
+        return Err(Why::NotProven);
+    }
+    if word(24) != u64::from(RING_BYTES) || !kernel::is_sealed(memory.raw(), CARRIER_BYTES) {
+        return Err(Why::NoMemory);
+    }
+    if !memory::map_carrier(record.number(), memory.raw()) {
+        return Err(Why::NoMemory);
+    }
+    if !go_up(fd, record, 1, State::Seeking) {
+        memory::unmap_carrier(record.number());
+    }
+    Ok(())
+}
+
+/// Who is at the other end of the TCP connection, if that is who is on `socket`.
+fn proven_peer(tuple: &Tuple, socket: &Owned) -> Option<Peer> {
+    let peer = kernel::other_end(tuple)?;
+    let user = kernel::peer_user(socket.raw())?;
+    // A socket that nobody has accepted yet has no inode; users that our user namespace
+    // does not know all look like the overflow user.
+    let known = peer.inode != 0 && user != kernel::OVERFLOW_USER;
+    (known && peer.user == user).then_some(peer)
+}
+
+/// From here on the socket follows the carrier's protocol. Not if someone is in the middle
+/// of a call, or has just closed it.
+fn go_up(fd: c_int, record: &'static Record, side: u32, from: State) -> bool {
+    let (Some(send), Some(recv)) = (record.send_lock.hold_for(1), record.recv_lock.hold_for(1))
+    else {
+        return false;
+    };
+    if record.state() != from || !kernel::take_part_in_barriers() {
+        return false;
+    }
+    let Some((sent, read)) = kernel::stream_positions(fd, record.has(OPENER)) else {
+        return false;
+    };
+    become_up(record, side, &send, &recv, sent, read);
+    drop(recv);
+    drop(send);
+    epoll::now_up(record);
+    report::upgraded();
+    true
+}
+
+fn become_up(
+    record: &'static Record,
+    side: u32,
+    send: &Held<'_>,
+    recv: &Held<'_>,
+    sent: u64,
+    read: u64,
+) {
+    let out = Direction::from_side(side, RING_BYTES);
+    record::set_ends(
+        record,
+        send,
+        recv,
+        Sender::new(out, sent),
+        Receiver::new(out.reversed(), read),
+    );
+    record.side.store(side, Ordering::Relaxed);
+    record
+        .line_checked_ns
+        .store(process::now_ns(), Ordering::Relaxed);
+    record.note_why(Why::None);
+    record.set_state(State::Up);
+    record.carrier().store(UP + side as usize, 1);
+}
+
+fn refuse(record: &'static Record, why: Why) {
+    report::refused();
+    record.make_plain(why);
+}
+
+/// Closes the socket at the meeting place.
+pub fn end_seeking(record: &Record) {
+    let seeker = record.seeker.swap(-1, Ordering::Relaxed);
+    if seeker >= 0 {
+        drop(Owned::from_raw(seeker));
+    }
+}
+
+/// Hides our mark from a program that asks for the maximum segment size.
+///
+/// # Safety
+/// As for `getsockopt`, after it succeeded.
+pub unsafe fn hide_mark(value: *mut c_void, len: *const u32) {
+    // SAFETY: the kernel has just written `len` bytes there.
+    unsafe {
+        if value.is_null() || len.is_null() || *len as usize != size_of::<c_int>() {
+            return;
+        }
+        let value = value.cast::<c_int>();
+        let found = value.read_unaligned();
+        for mark in [LISTENER_MARK, CLIENT_MARK] {
+            if found == mark || found == mark - TIMESTAMPS_BYTES {
+                value.write_unaligned(UNMARKED_BYTES + found - mark);
+            }
+        }
+    }
+}
+
+/// What the loopback's packets of 65 535 bytes leave for data when nobody asks for less.
+const UNMARKED_BYTES: c_int = 65_495;

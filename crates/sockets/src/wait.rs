@@ -1,0 +1,447 @@
+//! `poll`, `select` and `epoll_wait` with rings among what is waited for.
+//!
+//! Each wait first looks at the rings and asks the kernel, without waiting. With nothing
+//! ready it looks at the rings for a while; then it arms them and sleeps in the kernel,
+//! which wakes it for a token as for anything else. A socket that was called readable for
+//! nothing but a token is not reported.
+
+use core::ffi::c_int;
+use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use barewire_fabric::carrier::Direction;
+use libc::{epoll_event, pollfd, sigset_t, timespec};
+
+use crate::epoll::{self, Active, Registration};
+use crate::memory::RING_BYTES;
+use crate::record::{self, Record, State};
+use crate::spin::Spin;
+use crate::stream::{Readiness, settle};
+use crate::{process, real};
+
+/// Whether this program has ever waited by a call that we see.
+pub static WAITS_ARE_SEEN: AtomicBool = AtomicBool::new(false);
+
+const POLL_IN: i16 = libc::POLLIN | libc::POLLRDNORM;
+const EPOLL_IN: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
+/// With one of these the kernel means more than a token.
+const POLL_ENDS: i16 = libc::POLLHUP | libc::POLLERR | libc::POLLRDHUP | libc::POLLNVAL;
+const EPOLL_ENDS: u32 = (libc::EPOLLHUP | libc::EPOLLERR | libc::EPOLLRDHUP) as u32;
+
+/// When a wait is over.
+#[derive(Clone, Copy)]
+pub struct Deadline {
+    /// On the monotonic clock; `None`: never.
+    at_ns: Option<u64>,
+}
+
+impl Deadline {
+    /// In so many milliseconds; never if negative.
+    pub fn in_ms(ms: c_int) -> Self {
+        Self {
+            at_ns: u64::try_from(ms)
+                .ok()
+                .map(|ms| process::now_ns().saturating_add(ms * 1_000_000)),
+        }
+    }
+
+    /// After `time`; never if there is none. `None` for a time that is not one.
+    pub fn after(time: Option<timespec>) -> Option<Self> {
+        let Some(time) = time else {
+            return Some(Self { at_ns: None });
+        };
+        let s = u64::try_from(time.tv_sec).ok()?;
+        let ns = u64::try_from(time.tv_nsec)
+            .ok()
+            .filter(|ns| *ns < 1_000_000_000)?;
+        let after_ns = s.saturating_mul(1_000_000_000).saturating_add(ns);
+        Some(Self {
+            at_ns: Some(process::now_ns().saturating_add(after_ns)),
+        })
+    }
+
+    /// What is left of it.
+    pub fn left(self) -> Option<timespec> {
+        let left_ns = self.at_ns?.saturating_sub(process::now_ns());
+        Some(timespec {
+            tv_sec: i64::try_from(left_ns / 1_000_000_000).unwrap_or(i64::MAX),
+            tv_nsec: (left_ns % 1_000_000_000) as i64,
+        })
+    }
+
+    fn is_over(self) -> bool {
+        self.at_ns.is_some_and(|at_ns| process::now_ns() >= at_ns)
+    }
+}
+
+/// The socket of a descriptor, if it is up.
+pub fn up(fd: c_int) -> Option<&'static Record> {
+    record::find(fd).filter(|record| record.state() == State::Up)
+}
+
+fn has_news(record: &Record) -> bool {
+    incoming(record).has_news(&record.carrier())
+}
+
+/// Whether what is sent goes through the ring: then there is always room on the line.
+fn goes_through_ring(record: &Record) -> bool {
+    incoming(record).reversed().is_in_ring(&record.carrier())
+}
+
+/// The direction that we receive in.
+fn incoming(record: &Record) -> Direction {
+    let side = record.side.load(Ordering::Relaxed);
+    Direction::from_side(1 - side, RING_BYTES)
+}
+
+/// Sockets that this thread sleeps on.
+struct Sleepers {
+    records: [MaybeUninit<&'static Record>; SLEEPERS_MAX],
+    count: usize,
+}
+
+/// Sockets that one thread can sleep on as one that is counted. On those beyond, it is
+/// woken as well, unless another thread reads them at the same time.
+const SLEEPERS_MAX: usize = 1024;
+
+impl Sleepers {
+    const fn none() -> Self {
+        Self {
+            records: [const { MaybeUninit::uninit() }; SLEEPERS_MAX],
+            count: 0,
+        }
+    }
+
+    /// Says that this thread is about to sleep on a socket; not, if something has come.
+    fn add(&mut self, record: &'static Record) -> bool {
+        if let Some(place) = self.records.get_mut(self.count) {
+            place.write(record);
+            self.count += 1;
+            record.sleepers.fetch_add(1, Ordering::Relaxed);
+        }
+        record.recv_lock.hold().is_none_or(|held| {
+            record.state() != State::Up || record.receiver(&held).arm(&record.carrier())
+        })
+    }
+}
+
+impl Drop for Sleepers {
+    fn drop(&mut self) {
+        for record in &self.records[..self.count] {
+            // SAFETY: the first `count` were written.
+            let record = unsafe { record.assume_init() };
+            record.sleepers.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+// ------------------------------------------------------------------------------------- poll
+
+fn wants_in(poll: &pollfd) -> Option<&'static Record> {
+    if poll.fd < 0 || poll.events & POLL_IN == 0 {
+        return None;
+    }
+    up(poll.fd)
+}
+
+/// Whether one of ours is among them.
+pub fn has_ours(fds: &[pollfd]) -> bool {
+    fds.iter().any(|poll| wants_in(poll).is_some())
+}
+
+/// As `ppoll`.
+pub fn poll(fds: &mut [pollfd], deadline: Deadline, mask: *const sigset_t) -> c_int {
+    let mut spin = Spin::begin();
+    loop {
+        let ready = poll_now(fds);
+        if ready != 0 || deadline.is_over() {
+            return ready;
+        }
+        let looked = &*fds;
+        let news = || looked.iter().filter_map(wants_in).any(has_news);
+        if spin.until_or(news, || deadline.is_over() || kernel_has_any(looked)) {
+            continue;
+        }
+        let Some(slept) = sleep_in_poll(fds, deadline, mask) else {
+            continue;
+        };
+        if slept <= 0 {
+            return slept;
+        }
+        let ready = sift(fds);
+        if ready != 0 {
+            return ready;
+        }
+    }
+}
+
+/// Asks the kernel and looks at the rings.
+fn poll_now(fds: &mut [pollfd]) -> c_int {
+    // SAFETY: the slice has its length.
+    let result = unsafe { real::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, 0) };
+    if result < 0 {
+        return result;
+    }
+    sift(fds)
+}
+
+/// Adds what is in the rings to what the kernel said, and takes mere tokens away.
+fn sift(fds: &mut [pollfd]) -> c_int {
+    let mut ready = 0;
+    for poll in fds {
+        if let Some(record) = wants_in(poll) {
+            let said = poll.revents & POLL_IN != 0;
+            let is_ready =
+                (has_news(record) || said) && settle(poll.fd, record, said) == Readiness::Ready;
+            if is_ready {
+                poll.revents |= poll.events & POLL_IN;
+            } else if poll.revents & POLL_ENDS == 0 {
+                poll.revents &= !POLL_IN;
+            }
+        }
+        ready += c_int::from(poll.revents != 0);
+    }
+    ready
+}
+
+/// Whether the kernel calls anything ready; asks without a change of the program's answers.
+fn kernel_has_any(fds: &[pollfd]) -> bool {
+    const FEW: usize = 64;
+    if fds.len() > FEW {
+        return false;
+    }
+    let mut copy = [pollfd {
+        fd: -1,
+        events: 0,
+        revents: 0,
+    }; FEW];
+    copy[..fds.len()].copy_from_slice(fds);
+    // SAFETY: the copies are ours.
+    unsafe { real::poll(copy.as_mut_ptr(), fds.len() as libc::nfds_t, 0) > 0 }
+}
+
+/// `None` if something has come before it slept.
+fn sleep_in_poll(fds: &mut [pollfd], deadline: Deadline, mask: *const sigset_t) -> Option<c_int> {
+    let mut sleepers = Sleepers::none();
+    if !fds
+        .iter()
+        .filter_map(wants_in)
+        .all(|record| sleepers.add(record))
+    {
+        return None;
+    }
+    let left = deadline.left();
+    let left = left.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
+    // SAFETY: the slice has its length; time and mask live.
+    Some(unsafe { real::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, left, mask) })
+}
+
+// ------------------------------------------------------------------------------------ epoll
+
+/// As `epoll_pwait2`. `events` is the program's room for them.
+pub fn epoll(
+    set: c_int,
+    events: &mut [epoll_event],
+    deadline: Deadline,
+    mask: *const sigset_t,
+) -> c_int {
+    let mut active = Active::empty();
+    let mut spin = Spin::begin();
+    loop {
+        epoll::active(set, &mut active);
+        let told = kernel_epoll(
+            set,
+            events,
+            Some(timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            }),
+            mask,
+        );
+        if told < 0 {
+            return told;
+        }
+        let told = sift_epoll(set, &mut events[..told.unsigned_abs() as usize]);
+        let ready = add_rings(set, events, told, &active);
+        if ready > 0 || deadline.is_over() {
+            return ready as c_int;
+        }
+        let news = || {
+            active
+                .iter()
+                .any(|(_, registration)| ring_ready(registration).is_some())
+        };
+        if spin.until_or(news, || deadline.is_over() || set_is_ready(set)) {
+            continue;
+        }
+        let Some(slept) = sleep_in_epoll(set, events, deadline, mask, &active) else {
+            continue;
+        };
+        if slept < 0 {
+            return slept;
+        }
+        let told = sift_epoll(set, &mut events[..slept.unsigned_abs() as usize]);
+        if told > 0 {
+            return told as c_int;
+        }
+        if slept == 0 && deadline.is_over() {
+            return 0;
+        }
+    }
+}
+
+fn kernel_epoll(
+    set: c_int,
+    events: &mut [epoll_event],
+    wait: Option<timespec>,
+    mask: *const sigset_t,
+) -> c_int {
+    let wait = wait.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
+    let count = c_int::try_from(events.len()).unwrap_or(c_int::MAX);
+    // SAFETY: `events` has `count` places; time and mask live.
+    unsafe { real::epoll_pwait2(set, events.as_mut_ptr(), count, wait, mask) }
+}
+
+/// A set of epoll can be polled itself: whether the kernel has anything to tell of it.
+fn set_is_ready(set: c_int) -> bool {
+    let mut poll = pollfd {
+        fd: set,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one descriptor.
+    unsafe { real::poll(&raw mut poll, 1, 0) > 0 }
+}
+
+/// The head of its ring, if the program is to be told of it.
+fn ring_ready(registration: &Registration) -> Option<(&'static Record, u64)> {
+    if registration.events & EPOLL_IN == 0 || registration.silent {
+        return None;
+    }
+    let record = registration
+        .socket()
+        .filter(|record| record.state() == State::Up)?;
+    if !has_news(record) {
+        return None;
+    }
+    let head = incoming(record).head(&record.carrier());
+    let edge = registration.events & libc::EPOLLET as u32 != 0;
+    (!edge || head != registration.head_told).then_some((record, head))
+}
+
+/// Takes away what the kernel tells for mere tokens; returns how many events are left.
+fn sift_epoll(set: c_int, events: &mut [epoll_event]) -> usize {
+    let mut left = 0;
+    for at in 0..events.len() {
+        let mut event = events[at];
+        if event.events & EPOLL_IN != 0 && let_through(set, event) == Readiness::Not {
+            event.events &= !EPOLL_IN;
+        }
+        if event.events != 0 {
+            events[left] = event;
+            left += 1;
+        }
+    }
+    left
+}
+
+fn let_through(set: c_int, event: epoll_event) -> Readiness {
+    let Some((index, registration)) = epoll::woken(set, event.u64) else {
+        return Readiness::Ready;
+    };
+    let Some(record) = registration
+        .socket()
+        .filter(|record| record.state() == State::Up)
+    else {
+        return Readiness::Ready;
+    };
+    let head = incoming(record).head(&record.carrier());
+    let readiness = settle(registration.fd, record, true);
+    if readiness == Readiness::Ready {
+        epoll::told(index, head);
+    } else if event.events & EPOLL_ENDS != 0 {
+        return Readiness::Ready;
+    } else if registration.events & libc::EPOLLONESHOT as u32 != 0 {
+        // The kernel has told it for the one time: it must do so again.
+        listen_again(set, &registration);
+    }
+    readiness
+}
+
+fn listen_again(set: c_int, registration: &Registration) {
+    let mut event = epoll_event {
+        events: registration.events,
+        u64: registration.data,
+    };
+    // SAFETY: the event lives.
+    unsafe { real::epoll_ctl(set, libc::EPOLL_CTL_MOD, registration.fd, &raw mut event) };
+}
+
+/// Adds the sockets whose rings have something to the `told` events of the kernel's.
+fn add_rings(set: c_int, events: &mut [epoll_event], told: usize, active: &Active) -> usize {
+    let mut count = told;
+    for (index, registration) in active.iter() {
+        let Some((record, head)) = ring_ready(registration) else {
+            continue;
+        };
+        if settle(registration.fd, record, false) == Readiness::Not {
+            continue;
+        }
+        let mut bits = registration.events & EPOLL_IN;
+        if registration.events & libc::EPOLLET as u32 != 0 && goes_through_ring(record) {
+            // At an edge the kernel tells all that is so.
+            bits |= registration.events & libc::EPOLLOUT as u32;
+        }
+        let same = events[..told]
+            .iter()
+            .position(|event| event.u64 == registration.data);
+        match same {
+            Some(at) => events[at].events |= bits,
+            None if count < events.len() => {
+                events[count] = epoll_event {
+                    events: bits,
+                    u64: registration.data,
+                };
+                count += 1;
+            }
+            None => break,
+        }
+        epoll::told(*index, head);
+        if registration.events & libc::EPOLLONESHOT as u32 != 0 {
+            keep_silent(set, registration);
+        }
+    }
+    count
+}
+
+/// A one-shot socket was told of by us: the kernel must not tell of it, too.
+fn keep_silent(set: c_int, registration: &Registration) {
+    let mut event = epoll_event {
+        events: libc::EPOLLONESHOT as u32,
+        u64: registration.data,
+    };
+    // SAFETY: the event lives.
+    unsafe { real::epoll_ctl(set, libc::EPOLL_CTL_MOD, registration.fd, &raw mut event) };
+}
+
+/// `None` if something has come before it slept.
+fn sleep_in_epoll(
+    set: c_int,
+    events: &mut [epoll_event],
+    deadline: Deadline,
+    mask: *const sigset_t,
+    active: &Active,
+) -> Option<c_int> {
+    let mut sleepers = Sleepers::none();
+    let up = |record: &&'static Record| record.state() == State::Up;
+    let sockets = active
+        .iter()
+        .filter_map(|(_, registration)| registration.socket().filter(up));
+    for record in sockets {
+        if !sleepers.add(record) {
+            return None;
+        }
+    }
+    epoll::rest(active);
+    Some(kernel_epoll(set, events, deadline.left(), mask))
+}

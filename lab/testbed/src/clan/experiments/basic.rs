@@ -1,0 +1,420 @@
+//! Round trips, the Queue's curve, the server's curve, and the two switches.
+
+use barewire_fabric::ring::frame_bytes_max;
+use barewire_units::{ByteSize, Duration, Rng};
+use serde::Deserialize;
+
+use super::{
+    Answer, OFFERED_MAX, OFFERED_MIN, bytes, counts, measured, parameters, sizes, some, within,
+};
+use crate::clan::many::{self, Activity, Crowd, WhenFull};
+use crate::clan::parameters::{Parameters, RivalHost};
+use crate::clan::program::us;
+use crate::clan::rivals;
+use crate::clan::runs::{self, Ping, Streaming};
+use crate::{Experiment, Outcome, Setting, SystemError, Table, replicate};
+
+const MIB: usize = 1 << 20;
+
+// ---- ping ----
+
+pub const PING: Experiment = Experiment {
+    name: "ping",
+    question: "How long is a round trip, by size of message, to a server that polls or sleeps?",
+    inputs: include_str!("../../../plans/clan-ping.toml"),
+    check: |setting| PingInputs::read(setting).map(drop),
+    run: ping,
+};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Ears {
+    Ring,
+    Events,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PingInputs {
+    sizes: Vec<ByteSize>,
+    gap: Duration,
+    server: Ears,
+    rounds: u64,
+}
+
+impl PingInputs {
+    fn read(setting: &Setting<'_>) -> Result<(Self, Parameters), SystemError> {
+        let parameters = parameters(setting)?;
+        let inputs: Self = setting.read_inputs()?;
+        let frame = frame_bytes_max(parameters.ring_bytes());
+        sizes("sizes", &inputs.sizes, 1..=frame)?;
+        within("gap", inputs.gap, Duration::ZERO..=Duration::from_ms(1))?;
+        within("rounds", inputs.rounds, 1..=100_000)?;
+        Ok((inputs, parameters))
+    }
+}
+
+fn ping(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
+    let (inputs, parameters) = PingInputs::read(setting)?;
+    setting.progress.announce(inputs.sizes.len() as u64);
+    let found = replicate(inputs.sizes.len(), |index| {
+        let ping = Ping {
+            hosts: [0, 1],
+            message_bytes: bytes(inputs.sizes[index]),
+            rounds: inputs.rounds,
+            gap: inputs.gap,
+            events: matches!(inputs.server, Ears::Events),
+            packets: if index == 0 {
+                setting.packets_per_link
+            } else {
+                0
+            },
+        };
+        let found = ping.run(&parameters);
+        setting.progress.step();
+        found
+    });
+    let mut answer = Answer::default();
+    let mut table = Table::new(
+        "round trip against size",
+        &[
+            ("message", "B"),
+            ("round trip, mean", "us"),
+            ("round trip, 99 of 100", "us"),
+            ("sleeps", ""),
+        ],
+    );
+    for (size, found) in inputs.sizes.iter().zip(found) {
+        let size = size.as_bytes();
+        table.push([
+            size.into(),
+            found.mean_us.into(),
+            found.p99_us.into(),
+            found.sleeps.into(),
+        ]);
+        answer.add_run(found.hash, found.captures);
+    }
+    Ok(answer.with([table]))
+}
+
+// ---- queue ----
+
+pub const QUEUE: Experiment = Experiment {
+    name: "queue",
+    question: "What does the byte queue carry, by size of transfer?",
+    inputs: include_str!("../../../plans/clan-queue.toml"),
+    check: |setting| QueueInputs::read(setting).map(drop),
+    run: queue,
+};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct QueueInputs {
+    sizes: Vec<ByteSize>,
+    transfers: usize,
+}
+
+impl QueueInputs {
+    fn read(setting: &Setting<'_>) -> Result<(Self, Parameters), SystemError> {
+        let parameters = parameters(setting)?;
+        let inputs: Self = setting.read_inputs()?;
+        sizes("sizes", &inputs.sizes, 1..=MIB)?;
+        within("transfers", inputs.transfers, 1..=10_000)?;
+        Ok((inputs, parameters))
+    }
+}
+
+fn queue(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
+    let (inputs, parameters) = QueueInputs::read(setting)?;
+    setting.progress.announce(inputs.sizes.len() as u64);
+    let found = replicate(inputs.sizes.len(), |index| {
+        let size = bytes(inputs.sizes[index]);
+        let measured = (size * inputs.transfers).max(32 * 1024);
+        let mut streaming = Streaming::new(&parameters, size, measured);
+        streaming.packets = if index == 0 {
+            setting.packets_per_link
+        } else {
+            0
+        };
+        let found = streaming.run(&parameters);
+        setting.progress.step();
+        found
+    });
+    let mut answer = Answer::default();
+    let columns = [("transfer", "B"), ("rate", "Mbit/s")];
+    let mut table = Table::new("rate against transfer", &columns);
+    for (size, (run, streamed)) in inputs.sizes.iter().zip(found) {
+        table.push([size.as_bytes().into(), run.value.into()]);
+        answer.add_run(run.hash, streamed.captures);
+    }
+    Ok(answer.with([table]))
+}
+
+// ---- server ----
+
+pub const SERVER: Experiment = Experiment {
+    name: "server",
+    question: "What does a server answer, and how fast, up to overload and beyond, over CLAN, VIA, TCP and UDP?",
+    inputs: include_str!("../../../plans/clan-server.toml"),
+    check: |setting| ServerInputs::read(setting).map(drop),
+    run: server,
+};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ServerInputs {
+    clients: usize,
+    connections: usize,
+    offered: Vec<f64>,
+    in_flight: Vec<usize>,
+    time: Duration,
+}
+
+impl ServerInputs {
+    fn read(setting: &Setting<'_>) -> Result<(Self, Parameters), SystemError> {
+        let parameters = parameters(setting)?;
+        let inputs: Self = setting.read_inputs()?;
+        within("clients", inputs.clients, 1..=7)?;
+        within("connections", inputs.connections, 1..=1000)?;
+        let endpoints = inputs.clients * inputs.connections;
+        if endpoints > parameters.card.cam_entries {
+            return Err(SystemError::Contradiction(format!(
+                "clients, connections: {endpoints} together, and card.cam_entries is {}",
+                parameters.card.cam_entries
+            )));
+        }
+        some("offered", &inputs.offered)?;
+        for offered in &inputs.offered {
+            within("offered", *offered, OFFERED_MIN..=OFFERED_MAX)?;
+        }
+        counts("in_flight", &inputs.in_flight, 1..=1000 * inputs.clients)?;
+        measured(inputs.time, Duration::from_us(1), Duration::from_ms(1000))?;
+        Ok((inputs, parameters))
+    }
+
+    fn crowd(&self, parameters: &Parameters, load: many::Load) -> Crowd {
+        let endpoints = self.clients * self.connections;
+        Crowd {
+            clients: self.clients,
+            endpoints,
+            cam_entries: parameters.card.cam_entries,
+            when_full: WhenFull::Refuse,
+            activity: Activity::Uniform,
+            load,
+            time: self.time,
+        }
+    }
+}
+
+/// The rivals answer less: measured for longer, so that there is something to count.
+const RIVAL_TIMES: u64 = 8;
+
+fn server(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
+    let (inputs, parameters) = ServerInputs::read(setting)?;
+    let points = inputs.offered.len() + inputs.in_flight.len();
+    setting.progress.announce(points as u64);
+    let mut answer = Answer::default();
+    let offered = replicate(inputs.offered.len(), |index| {
+        let packets = if index == 0 {
+            setting.packets_per_link
+        } else {
+            0
+        };
+        let rate = inputs.offered[index];
+        let crowd = inputs.crowd(&parameters, many::Load::Rate(rate));
+        let clan = many::run(&parameters, &crowd, setting.seed, packets);
+        let limit = (inputs.clients * inputs.connections) as u64;
+        let rivals = [
+            (parameters.via, limit),
+            (parameters.gige_tcp, limit),
+            // Nothing holds its clients back.
+            (parameters.gige_udp, u64::MAX),
+        ];
+        let rng = Rng::from_seed(setting.seed).fork_nth("offered", index as u64);
+        let rivals = rivals.map(|(host, limit)| {
+            let (_, time) = many::Load::Rate(rate).times(inputs.time * RIVAL_TIMES);
+            rivals::offered(host, (rate, limit), time, rng.clone())
+        });
+        setting.progress.step();
+        (clan, rivals)
+    });
+    let mut curve = Table::new(
+        "answers against load",
+        &[
+            ("offered", "1/s"),
+            ("CLAN", "1/s"),
+            ("CLAN, round trip", "us"),
+            ("CLAN, 99 of 100", "us"),
+            ("CLAN, sleeps", ""),
+            ("VIA", "1/s"),
+            ("VIA, round trip", "us"),
+            ("VIA, 99 of 100", "us"),
+            ("TCP", "1/s"),
+            ("TCP, round trip", "us"),
+            ("TCP, 99 of 100", "us"),
+            ("UDP", "1/s"),
+            ("UDP, unanswered", "%"),
+        ],
+    );
+    for (rate, (clan, [via, tcp, udp])) in inputs.offered.iter().zip(offered) {
+        let some = |run: &rivals::RivalRun, value: f64| (run.rate > 0.0).then_some(value);
+        curve.push([
+            (*rate).into(),
+            clan.rate.into(),
+            clan.mean_us().into(),
+            clan.p99_us().into(),
+            clan.sleeps.into(),
+            via.rate.into(),
+            some(&via, via.round_trip_us).into(),
+            some(&via, via.round_trip_99_us).into(),
+            tcp.rate.into(),
+            some(&tcp, tcp.round_trip_us).into(),
+            some(&tcp, tcp.round_trip_99_us).into(),
+            udp.rate.into(),
+            udp.unanswered_per_cent().into(),
+        ]);
+        answer.add_run(clan.hash, clan.captures);
+        for run in [via, tcp, udp] {
+            answer.add_hash(run.hash);
+        }
+    }
+    let at_a_time = in_flight(setting, &inputs, &parameters, &mut answer);
+    Ok(answer.with([curve, at_a_time]))
+}
+
+fn in_flight(
+    setting: &Setting<'_>,
+    inputs: &ServerInputs,
+    parameters: &Parameters,
+    answer: &mut Answer,
+) -> Table {
+    let found = replicate(inputs.in_flight.len(), |index| {
+        let in_flight = inputs.in_flight[index];
+        // As evenly as they can be spread: with fewer than clients, some have none.
+        let clients = inputs.clients.min(in_flight);
+        let crowd = Crowd {
+            clients,
+            ..inputs.crowd(parameters, many::Load::Window(in_flight / clients))
+        };
+        let clan = many::run(parameters, &crowd, setting.seed, 0);
+        let crowd_of = |host: RivalHost| rivals::crowd(host, in_flight as u64, 2000);
+        let rivals = [parameters.via, parameters.gige_tcp].map(crowd_of);
+        setting.progress.step();
+        (clan, rivals)
+    });
+    let mut table = Table::new(
+        "answers against requests under way",
+        &[
+            ("under way", ""),
+            ("CLAN", "1/s"),
+            ("CLAN, round trip", "us"),
+            ("VIA", "1/s"),
+            ("TCP", "1/s"),
+        ],
+    );
+    for (in_flight, (clan, [via, tcp])) in inputs.in_flight.iter().zip(found) {
+        table.push([
+            (*in_flight).into(),
+            clan.rate.into(),
+            clan.mean_us().into(),
+            via.rate.into(),
+            tcp.rate.into(),
+        ]);
+        for hash in [clan.hash, via.hash, tcp.hash] {
+            answer.add_hash(hash);
+        }
+    }
+    table
+}
+
+// ---- cluster ----
+
+pub const CLUSTER: Experiment = Experiment {
+    name: "cluster",
+    question: "What do two joined switches carry within each and from one to the other?",
+    inputs: include_str!("../../../plans/clan-cluster.toml"),
+    check: |setting| ClusterInputs::read(setting).map(drop),
+    run: cluster,
+};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClusterInputs {
+    streams: Vec<usize>,
+    transfer: ByteSize,
+    time: Duration,
+}
+
+/// Pairs of hosts: within a switch, and across.
+const PATTERNS: [(&str, [[u8; 2]; 4]); 2] = [
+    ("within a switch", [[0, 1], [4, 5], [2, 3], [6, 7]]),
+    ("across", [[0, 4], [1, 5], [2, 6], [3, 7]]),
+];
+
+impl ClusterInputs {
+    fn read(setting: &Setting<'_>) -> Result<(Self, Parameters), SystemError> {
+        let parameters = parameters(setting)?;
+        let inputs: Self = setting.read_inputs()?;
+        counts("streams", &inputs.streams, 1..=4)?;
+        sizes("transfer", &[inputs.transfer], 1..=MIB)?;
+        measured(inputs.time, Duration::from_us(100), Duration::from_ms(1000))?;
+        Ok((inputs, parameters))
+    }
+}
+
+fn cluster(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
+    let (inputs, parameters) = ClusterInputs::read(setting)?;
+    let points = PATTERNS.len() * inputs.streams.len();
+    setting.progress.announce((points + PATTERNS.len()) as u64);
+    let mut answer = Answer::default();
+    let found = replicate(points, |index| {
+        let (_, pairs) = &PATTERNS[index / inputs.streams.len()];
+        let pairs = &pairs[..inputs.streams[index % inputs.streams.len()]];
+        let packets = if index == 0 {
+            setting.packets_per_link
+        } else {
+            0
+        };
+        let times = (inputs.time / 4, inputs.time);
+        let found = runs::streams(&parameters, pairs, bytes(inputs.transfer), times, packets);
+        setting.progress.step();
+        found
+    });
+    let mut rates = Table::new(
+        "rate against streams",
+        &[
+            ("streams", ""),
+            ("where", ""),
+            ("all together", "Mbit/s"),
+            ("slowest", "Mbit/s"),
+        ],
+    );
+    for (index, (read, hash, captures)) in found.into_iter().enumerate() {
+        let rate = |bytes: usize| bytes as f64 * 8.0 / us(inputs.time);
+        let slowest = read.iter().copied().min().unwrap_or(0);
+        rates.push([
+            inputs.streams[index % inputs.streams.len()].into(),
+            PATTERNS[index / inputs.streams.len()].0.into(),
+            rate(read.iter().sum()).into(),
+            rate(slowest).into(),
+        ]);
+        answer.add_run(hash, captures);
+    }
+    let columns = [("where", ""), ("round trip, mean", "us")];
+    let mut trips = Table::new("round trip through the switches", &columns);
+    for (name, pairs) in PATTERNS {
+        let ping = Ping {
+            hosts: pairs[0],
+            message_bytes: parameters.message_bytes(),
+            rounds: 200,
+            gap: Duration::ZERO,
+            events: false,
+            packets: 0,
+        };
+        let found = ping.run(&parameters);
+        setting.progress.step();
+        trips.push([name.into(), found.mean_us.into()]);
+        answer.add_hash(found.hash);
+    }
+    Ok(answer.with([rates, trips]))
+}

@@ -1,0 +1,248 @@
+//! Many endpoints on one server, and a card with fewer tripwires than that.
+
+use barewire_units::Duration;
+use serde::Deserialize;
+
+use super::{Answer, OFFERED_MAX, OFFERED_MIN, counts, measured, parameters, some, within};
+use crate::clan::many::{self, Activity, Crowd, Found, Load, WhenFull};
+use crate::clan::parameters::Parameters;
+use crate::{Experiment, Outcome, Setting, SystemError, Table, replicate};
+
+const ENDPOINTS_MAX: usize = 20_000;
+const CAM_MAX: usize = 65_536;
+
+pub const ENDPOINTS: Experiment = Experiment {
+    name: "endpoints",
+    question: "What do 2 to 10 000 endpoints on one server do to throughput and latency, and what limits?",
+    inputs: include_str!("../../../plans/clan-endpoints.toml"),
+    check: |setting| EndpointsInputs::read(setting).map(drop),
+    run: endpoints,
+};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EndpointsInputs {
+    endpoints: Vec<usize>,
+    clients: usize,
+    activity: Activity,
+    when_full: WhenFull,
+    window: usize,
+    offered: f64,
+    time: Duration,
+}
+
+/// What both experiments have.
+fn check_demand(
+    clients: usize,
+    window: usize,
+    offered: f64,
+    time: Duration,
+) -> Result<(), SystemError> {
+    within("clients", clients, 1..=7)?;
+    within("window", window, 1..=1000)?;
+    within("offered", offered, OFFERED_MIN..=OFFERED_MAX)?;
+    measured(time, Duration::from_us(1), Duration::from_ms(1000))
+}
+
+impl EndpointsInputs {
+    fn read(setting: &Setting<'_>) -> Result<(Self, Parameters), SystemError> {
+        let parameters = parameters(setting)?;
+        let inputs: Self = setting.read_inputs()?;
+        counts("endpoints", &inputs.endpoints, 1..=ENDPOINTS_MAX)?;
+        check_demand(inputs.clients, inputs.window, inputs.offered, inputs.time)?;
+        within("card.cam_entries", parameters.card.cam_entries, 1..=CAM_MAX)?;
+        Ok((inputs, parameters))
+    }
+}
+
+/// A server as busy as it can be, and one with the load that is offered.
+fn both(
+    setting: &Setting<'_>,
+    parameters: &Parameters,
+    crowd: &Crowd,
+    (window, offered): (usize, f64),
+    first: bool,
+) -> [Found; 2] {
+    let packets = if first { setting.packets_per_link } else { 0 };
+    let loads = [(Load::Window(window), packets), (Load::Rate(offered), 0)];
+    let found = loads.map(|(load, packets)| {
+        let crowd = Crowd { load, ..*crowd };
+        many::run(parameters, &crowd, setting.seed, packets)
+    });
+    setting.progress.step();
+    found
+}
+
+/// What keeps a server from more, as far as the run tells.
+fn limit(found: &Found, endpoints: usize) -> &'static str {
+    let [processor, bus, line] = found.busy;
+    if bus > 95.0 {
+        "bus"
+    } else if line > 95.0 {
+        "line"
+    } else if processor < 95.0 {
+        "clients"
+    } else if found.connected < endpoints {
+        "processor; endpoints refused"
+    } else if found.vain_looks > 2.5 {
+        "processor, looking for requests"
+    } else if found.misses > 0.1 {
+        "processor, with endpoints out of cache"
+    } else {
+        "processor"
+    }
+}
+
+const MIB: f64 = (1 << 20) as f64;
+
+fn endpoints(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
+    let (inputs, parameters) = EndpointsInputs::read(setting)?;
+    setting.progress.announce(inputs.endpoints.len() as u64);
+    let found = replicate(inputs.endpoints.len(), |index| {
+        let crowd = Crowd {
+            clients: inputs.clients,
+            endpoints: inputs.endpoints[index],
+            cam_entries: parameters.card.cam_entries,
+            when_full: inputs.when_full,
+            activity: inputs.activity,
+            load: Load::Window(inputs.window),
+            time: inputs.time,
+        };
+        let demand = (inputs.window, inputs.offered);
+        both(setting, &parameters, &crowd, demand, index == 0)
+    });
+    let mut answer = Answer::default();
+    let mut table = Table::new(
+        "server against endpoints",
+        &[
+            ("endpoints", ""),
+            ("connected", ""),
+            ("saturated", "1/s"),
+            ("round trip, mean", "us"),
+            ("round trip, 99 of 100", "us"),
+            ("tripwires", ""),
+            ("looks in vain, each", ""),
+            ("state from memory, each", ""),
+            ("processor", "%"),
+            ("bus", "%"),
+            ("pinned", "MiB"),
+            ("limit", ""),
+        ],
+    );
+    for (endpoints, [full, offered]) in inputs.endpoints.iter().zip(found) {
+        let pinned = full.pinned_bytes as f64 / MIB;
+        table.push([
+            (*endpoints).into(),
+            full.connected.into(),
+            full.rate.into(),
+            offered.mean_us().into(),
+            offered.p99_us().into(),
+            full.tripwires.into(),
+            full.vain_looks.into(),
+            full.misses.into(),
+            full.busy[0].into(),
+            full.busy[1].into(),
+            pinned.into(),
+            limit(&full, *endpoints).into(),
+        ]);
+        answer.add_run(full.hash, full.captures);
+        answer.add_hash(offered.hash);
+    }
+    Ok(answer.with([table]))
+}
+
+pub const CAM: Experiment = Experiment {
+    name: "cam",
+    question: "How many tripwires does the card need for how many endpoints, and what when it has fewer?",
+    inputs: include_str!("../../../plans/clan-cam.toml"),
+    check: |setting| CamInputs::read(setting).map(drop),
+    run: cam,
+};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CamInputs {
+    cam_entries: Vec<usize>,
+    endpoints: Vec<usize>,
+    when_full: Vec<WhenFull>,
+    clients: usize,
+    activity: Activity,
+    window: usize,
+    offered: f64,
+    time: Duration,
+}
+
+impl CamInputs {
+    fn read(setting: &Setting<'_>) -> Result<(Self, Parameters), SystemError> {
+        let parameters = parameters(setting)?;
+        let inputs: Self = setting.read_inputs()?;
+        counts("cam_entries", &inputs.cam_entries, 1..=CAM_MAX)?;
+        counts("endpoints", &inputs.endpoints, 1..=ENDPOINTS_MAX)?;
+        some("when_full", &inputs.when_full)?;
+        check_demand(inputs.clients, inputs.window, inputs.offered, inputs.time)?;
+        let points = inputs.cam_entries.len() * inputs.endpoints.len();
+        within(
+            "points of the experiment",
+            points * inputs.when_full.len(),
+            1..=10_000,
+        )?;
+        Ok((inputs, parameters))
+    }
+}
+
+fn cam(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
+    let (inputs, parameters) = CamInputs::read(setting)?;
+    let mut points = Vec::new();
+    for endpoints in &inputs.endpoints {
+        for when_full in &inputs.when_full {
+            let point = |cam: &usize| (*endpoints, *when_full, *cam);
+            points.extend(inputs.cam_entries.iter().map(point));
+        }
+    }
+    setting.progress.announce(points.len() as u64);
+    let found = replicate(points.len(), |index| {
+        let (endpoints, when_full, cam_entries) = points[index];
+        let crowd = Crowd {
+            clients: inputs.clients,
+            endpoints,
+            cam_entries,
+            when_full,
+            activity: inputs.activity,
+            load: Load::Window(inputs.window),
+            time: inputs.time,
+        };
+        let demand = (inputs.window, inputs.offered);
+        both(setting, &parameters, &crowd, demand, index == 0)
+    });
+    let mut answer = Answer::default();
+    let mut table = Table::new(
+        "server against tripwires",
+        &[
+            ("entries", ""),
+            ("endpoints", ""),
+            ("when full", ""),
+            ("connected", ""),
+            ("tripwires", ""),
+            ("saturated", "1/s"),
+            ("round trip, mean", "us"),
+            ("round trip, 99 of 100", "us"),
+            ("looks in vain, each", ""),
+        ],
+    );
+    for ((endpoints, when_full, cam_entries), [full, offered]) in points.into_iter().zip(found) {
+        table.push([
+            cam_entries.into(),
+            endpoints.into(),
+            when_full.name().into(),
+            full.connected.into(),
+            full.tripwires.into(),
+            full.rate.into(),
+            offered.mean_us().into(),
+            offered.p99_us().into(),
+            full.vain_looks.into(),
+        ]);
+        answer.add_run(full.hash, full.captures);
+        answer.add_hash(offered.hash);
+    }
+    Ok(answer.with([table]))
+}

@@ -1,0 +1,274 @@
+//! What memory an endpoint needs for a rate, and what becomes of messages for which VIA has
+//! no buffer.
+
+use barewire_fabric::frame::{region_bytes, ring_bytes_valid};
+use barewire_units::{ByteSize, Duration, Rate, Rng};
+use serde::Deserialize;
+
+use super::{Answer, bytes, counts, measured, parameters, sizes, some, within};
+use crate::clan::descriptors::{self, Level, Traffic};
+use crate::clan::parameters::Parameters;
+use crate::clan::runs::Streaming;
+use crate::clan::windowed::{self, Stream};
+use crate::{Experiment, Outcome, Setting, SystemError, Table, replicate};
+
+const KIB: f64 = 1024.0;
+const MIB: usize = 1 << 20;
+
+// ---- buffers ----
+
+pub const BUFFERS: Experiment = Experiment {
+    name: "buffers",
+    question: "How much memory does an endpoint need for a rate, against Gigabit sockets and VIA?",
+    inputs: include_str!("../../../plans/clan-buffers.toml"),
+    check: |setting| BuffersInputs::read(setting).map(drop),
+    run: buffers,
+};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BuffersInputs {
+    buffers: Vec<ByteSize>,
+    transfer: ByteSize,
+    rates: Vec<Rate>,
+    endpoints: Vec<usize>,
+    time: Duration,
+}
+
+impl BuffersInputs {
+    fn read(setting: &Setting<'_>) -> Result<(Self, Parameters), SystemError> {
+        let parameters = parameters(setting)?;
+        let inputs: Self = setting.read_inputs()?;
+        sizes("buffers", &inputs.buffers, 1..=16 * MIB)?;
+        sizes("transfer", &[inputs.transfer], 1..=MIB)?;
+        some("rates", &inputs.rates)?;
+        counts("endpoints", &inputs.endpoints, 1..=1_000_000)?;
+        measured(inputs.time, Duration::from_ms(1), Duration::from_ms(10_000))?;
+        Ok((inputs, parameters))
+    }
+}
+
+const SYSTEMS: [&str; 3] = ["CLAN's Queue", "Gigabit sockets", "VIA"];
+/// A descriptor of VIA.
+const DESCRIPTOR_BYTES: u64 = 64;
+
+/// A stream through a buffer.
+#[derive(Clone, Copy)]
+struct Point {
+    mbit_s: f64,
+    /// Memory of an endpoint that sends and receives.
+    endpoint_bytes: u64,
+    /// Most of the receiver's that was in use.
+    used_bytes: u64,
+    hash: u64,
+}
+
+/// CLAN keeps what it receives; what it sends it stores at once where it is to go.
+fn clan(parameters: &Parameters, inputs: &BuffersInputs, buffer: ByteSize) -> Option<Point> {
+    let ring_bytes = bytes(buffer);
+    if !ring_bytes_valid(ring_bytes) {
+        return None;
+    }
+    let transfer_bytes = bytes(inputs.transfer);
+    let measured = (8 * transfer_bytes).max(8 * ring_bytes);
+    let streaming = Streaming {
+        ring_bytes,
+        transfer_bytes,
+        measured,
+        packets: 0,
+    };
+    let (run, streamed) = streaming.run(parameters);
+    Some(Point {
+        mbit_s: run.value,
+        endpoint_bytes: region_bytes(ring_bytes) as u64,
+        used_bytes: streamed.memory_bytes.1,
+        hash: run.hash,
+    })
+}
+
+/// The others keep what they have sent, too, until the peer has it.
+fn rival(
+    stream: &Stream,
+    descriptor_bytes: u64,
+    inputs: &BuffersInputs,
+    buffer: ByteSize,
+) -> Option<Point> {
+    let found = windowed::run(stream, buffer, inputs.time)?;
+    let frames = buffer.as_bytes() / stream.frame.as_bytes();
+    Some(Point {
+        mbit_s: found.mbit_s,
+        endpoint_bytes: 2 * (buffer.as_bytes() + frames * descriptor_bytes),
+        used_bytes: found.most_bytes,
+        hash: found.hash,
+    })
+}
+
+fn buffers(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
+    let (inputs, parameters) = BuffersInputs::read(setting)?;
+    setting.progress.announce(inputs.buffers.len() as u64);
+    let found = replicate(inputs.buffers.len(), |index| {
+        let buffer = inputs.buffers[index];
+        let points = [
+            clan(&parameters, &inputs, buffer),
+            rival(&parameters.gige_stream, 0, &inputs, buffer),
+            rival(&parameters.via_stream, DESCRIPTOR_BYTES, &inputs, buffer),
+        ];
+        setting.progress.step();
+        points
+    });
+    let mut answer = Answer::default();
+    let mut rates = Table::new(
+        "rate against buffer",
+        &[
+            ("buffer", "KiB"),
+            (SYSTEMS[0], "Mbit/s"),
+            (SYSTEMS[1], "Mbit/s"),
+            (SYSTEMS[2], "Mbit/s"),
+        ],
+    );
+    for (buffer, points) in inputs.buffers.iter().zip(&found) {
+        let [clan, sockets, via] = points.map(|point| point.map(|it| it.mbit_s));
+        let buffer = buffer.as_bytes() as f64 / KIB;
+        rates.push([buffer.into(), clan.into(), sockets.into(), via.into()]);
+        for point in points.iter().flatten() {
+            answer.add_hash(point.hash);
+        }
+    }
+    let memory = memory(&inputs, &found);
+    Ok(answer.with([rates, memory]))
+}
+
+/// The least buffer for each rate, and what it comes to.
+fn memory(inputs: &BuffersInputs, found: &[[Option<Point>; 3]]) -> Table {
+    let mut table = Table::new(
+        "memory for a rate",
+        &[
+            ("wanted", "Mbit/s"),
+            ("system", ""),
+            ("endpoints", ""),
+            ("buffer", "KiB"),
+            ("rate", "Mbit/s"),
+            ("used of it", "KiB"),
+            ("an endpoint", "KiB"),
+            ("all endpoints", "MiB"),
+        ],
+    );
+    for wanted in &inputs.rates {
+        let wanted = wanted.as_bps() as f64 / 1e6;
+        for (system, name) in SYSTEMS.iter().enumerate() {
+            let points = inputs.buffers.iter().zip(found);
+            let enough = points
+                .filter_map(|(buffer, row)| row[system].map(|point| (*buffer, point)))
+                .filter(|(_, point)| point.mbit_s >= wanted)
+                .min_by_key(|(buffer, _)| *buffer);
+            for endpoints in &inputs.endpoints {
+                let kib = |bytes: u64| bytes as f64 / KIB;
+                let all = |it: Point| *endpoints as f64 * it.endpoint_bytes as f64 / MIB as f64;
+                table.push([
+                    wanted.into(),
+                    (*name).into(),
+                    (*endpoints).into(),
+                    enough.map(|(buffer, _)| kib(buffer.as_bytes())).into(),
+                    enough.map(|(_, point)| point.mbit_s).into(),
+                    enough.map(|(_, point)| kib(point.used_bytes)).into(),
+                    enough.map(|(_, point)| kib(point.endpoint_bytes)).into(),
+                    enough.map(|(_, point)| all(point)).into(),
+                ]);
+            }
+        }
+    }
+    table
+}
+
+// ---- via ----
+
+pub const VIA: Experiment = Experiment {
+    name: "via",
+    question: "What becomes of messages for which a VIA connection has no receive descriptor?",
+    inputs: include_str!("../../../plans/clan-via.toml"),
+    check: |setting| ViaInputs::read(setting).map(drop),
+    run: via,
+};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ViaInputs {
+    descriptors: Vec<usize>,
+    messages: u64,
+    burst: u64,
+    between: Duration,
+    program: Duration,
+}
+
+impl ViaInputs {
+    fn read(setting: &Setting<'_>) -> Result<(Self, Parameters), SystemError> {
+        let parameters = parameters(setting)?;
+        let inputs: Self = setting.read_inputs()?;
+        counts("descriptors", &inputs.descriptors, 1..=100_000)?;
+        within("messages", inputs.messages, 1..=1_000_000)?;
+        within("burst", inputs.burst, 1..=100_000)?;
+        let times = Duration::from_ns(1)..=Duration::from_ms(1);
+        within("between", inputs.between, times.clone())?;
+        within("program", inputs.program, times)?;
+        Ok((inputs, parameters))
+    }
+}
+
+fn via(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
+    let (inputs, parameters) = ViaInputs::read(setting)?;
+    let points = Level::ALL.len() * inputs.descriptors.len();
+    setting.progress.announce(points as u64);
+    let (host, stream) = (parameters.via, parameters.via_stream);
+    let found = replicate(points, |index| {
+        let nth = index % inputs.descriptors.len();
+        let traffic = Traffic {
+            level: Level::ALL[index / inputs.descriptors.len()].1,
+            descriptors: inputs.descriptors[nth],
+            messages: inputs.messages,
+            burst: inputs.burst,
+            between: inputs.between,
+            spacing: stream.send,
+            program: inputs.program,
+            one_way: host.one_way,
+        };
+        // The same bursts for each level.
+        let rng = Rng::from_seed(setting.seed).fork("bursts");
+        let found = descriptors::run(&traffic, rng);
+        setting.progress.step();
+        found
+    });
+    let mut answer = Answer::default();
+    let mut table = Table::new(
+        "messages against descriptors",
+        &[
+            ("descriptors", ""),
+            ("level", ""),
+            ("sent", ""),
+            ("received", ""),
+            ("dropped", ""),
+            ("lost with the connection", ""),
+            ("broke after", "us"),
+            ("delay, 99 of 100", "us"),
+            ("buffers", "KiB"),
+        ],
+    );
+    for (index, found) in found.into_iter().enumerate() {
+        let descriptors = inputs.descriptors[index % inputs.descriptors.len()];
+        let buffer = stream.frame.as_bytes() + DESCRIPTOR_BYTES;
+        let some = found.delays.count() > 0;
+        table.push([
+            descriptors.into(),
+            Level::ALL[index / inputs.descriptors.len()].0.into(),
+            found.made.into(),
+            found.received.into(),
+            found.dropped.into(),
+            found.lost.into(),
+            found.broke.map(crate::clan::program::us).into(),
+            some.then(|| found.delays.per_mille(990) as f64 / 1e6)
+                .into(),
+            (descriptors as f64 * buffer as f64 / KIB).into(),
+        ]);
+        answer.add_hash(found.hash);
+    }
+    Ok(answer.with([table]))
+}
