@@ -10,13 +10,14 @@
 //! | clocks | one cell on its way | the time in each stage |
 //! | list manager | cells as fast as they are taken, enough cell managers | cells stored |
 //!
-//! [`policies`] is the question the paper left open: what the three ways to keep a program
-//! off a block that streams from its own pages give, as a function of how often it would
-//! store there. Source: penn91, sections 4.1 and 4.2.
+//! What a plan can ask beside that, the questions that the paper left open among it, is in
+//! `experiments`. Source: penn91, sections 4.1 and 4.2.
 
+mod capture;
+mod experiments;
 mod parameters;
 mod program;
-mod study;
+mod reception;
 mod world;
 
 use barewire_models::penn::Path;
@@ -25,7 +26,6 @@ use barewire_units::{ByteSize, Duration, Rate};
 use crate::{Finding, SystemError, replicate};
 use parameters::Parameters;
 use program::Program;
-pub use study::{PolicyPoint, policies};
 use world::{Flow, Run, flood, run, seconds};
 
 /// SONET section, line and path: the whole of OC-3c.
@@ -56,8 +56,8 @@ impl crate::System for System {
         Ok(reproduce(&Parameters::parse(parameters)?).0)
     }
 
-    fn studies(&self) -> &'static [crate::Study] {
-        &[study::ZERO_COPY]
+    fn experiments(&self) -> &'static [crate::Experiment] {
+        &experiments::ALL
     }
 }
 

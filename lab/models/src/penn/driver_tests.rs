@@ -22,6 +22,7 @@ fn driver(path: Path) -> Driver {
         start: us(10),
         fault: us(30),
         page_bytes: 4 * KIB,
+        coherent: false,
     };
     let cache = CacheConfig {
         size_bytes: 8 * KIB,

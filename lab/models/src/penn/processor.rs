@@ -28,6 +28,9 @@ pub struct Costs {
     pub fault: Duration,
     /// Bytes of a page.
     pub page_bytes: u64,
+    /// Whether the interface finds modified lines in the cache; else they are written to
+    /// memory before it reads.
+    pub coherent: bool,
 }
 
 /// A processor with its data cache.
@@ -76,7 +79,11 @@ impl Processor {
     /// Brings `bytes` at `address` to memory, where the interface reads, and sets the
     /// transfer up: status, modified lines, translation words, start.
     pub fn map(&mut self, address: u64, bytes: u64) -> Duration {
-        let moved = self.cache.flush(address, bytes);
+        let moved = if self.costs.coherent {
+            Moved::default()
+        } else {
+            self.cache.flush(address, bytes)
+        };
         let pages = self.pages(address, bytes);
         let costs = &self.costs;
         costs.status_read
@@ -111,6 +118,7 @@ mod tests {
             start: us(50),
             fault: us(70),
             page_bytes: 4096,
+            coherent: false,
         };
         let cache = CacheConfig {
             size_bytes: 8192,
@@ -131,6 +139,16 @@ mod tests {
         assert_eq!(processor.map(0x10_000, 1024), us(1 + 16 + 3 + 50));
         assert_eq!(processor.copy(0, 0x10_000, 1024), us(20 + 16));
         assert_eq!(processor.store(0, 1024), us(10));
+    }
+
+    #[test]
+    fn a_coherent_bus_needs_no_flush() {
+        let mut processor = processor();
+        processor.costs.coherent = true;
+        let us = Duration::from_us;
+        assert_eq!(processor.copy(0, 0x10_000, 1024), us(20 + 32));
+        assert_eq!(processor.map(0x10_000, 1024), us(1 + 3 + 50));
+        assert_eq!(processor.copy(0, 0x10_000, 1024), us(20));
     }
 
     #[test]

@@ -25,6 +25,35 @@ pub struct Parameters {
     pub host: Host,
     pub driver: Driver,
     pub benchmark: Benchmark,
+    pub present: Present,
+}
+
+/// Which machine the interface is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Machine {
+    /// The paper's workstation.
+    Workstation,
+    /// A machine of today.
+    Present,
+}
+
+impl Machine {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Workstation => "workstation",
+            Self::Present => "present",
+        }
+    }
+}
+
+/// A machine of today.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Present {
+    pub cache: Cache,
+    pub host: Host,
+    pub bus: Bus,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -63,6 +92,10 @@ pub struct Reassembler {
     pub cam_cycles: u64,
     pub list_cycles: u64,
     pub managers: usize,
+    pub circuits: usize,
+    pub datagrams: usize,
+    pub buffer_cells: usize,
+    pub timeout: Duration,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -85,6 +118,7 @@ pub struct Host {
     pub page: ByteSize,
     pub store_per_kib: Duration,
     pub fault: Duration,
+    pub coherent: bool,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -104,10 +138,23 @@ impl Parameters {
     /// Reads a file and checks that its values go together.
     pub fn parse(text: &str) -> Result<Self, SystemError> {
         let parameters: Self = toml::from_str(text)?;
-        match parameters.contradiction() {
+        let present = parameters.on(Machine::Present);
+        let why = present.contradiction().map(|why| format!("present: {why}"));
+        match parameters.contradiction().or(why) {
             Some(why) => Err(SystemError::Contradiction(why)),
             None => Ok(parameters),
         }
+    }
+
+    /// The same interface in `machine`.
+    pub fn on(&self, machine: Machine) -> Self {
+        let mut parameters = self.clone();
+        if machine == Machine::Present {
+            parameters.cache = self.present.cache.clone();
+            parameters.host = self.present.host.clone();
+            parameters.bus = self.present.bus.clone();
+        }
+        parameters
     }
 
     fn contradiction(&self) -> Option<String> {
@@ -193,6 +240,7 @@ impl Parameters {
             translation_word: self.host.translation_word,
             start: self.host.start,
             fault: self.host.fault,
+            coherent: self.host.coherent,
             page_bytes: self.host.page.as_bytes(),
         }
     }

@@ -7,15 +7,19 @@
 //! | `Cell` | line | a cell begins to leave, and to come in at the other end |
 //! | `Idle` | line | the last cell of a block has left |
 
+use barewire_des::stats::{Histogram, Tally};
 use barewire_des::{Class, Event, Node, Simulator, World};
 use barewire_models::penn::{
-    Action, Driver, Passage, Path, Processor, Reassembler, Segmenter, Stats, Streaming,
+    Action, Driver, Passage, Path, Processor, Reassembler, Segment, Segmenter, State, Stats,
+    Streaming,
 };
 use barewire_units::{Duration, Instant};
 use barewire_wire::atm::CELL_BYTES;
 
+use super::capture;
 use super::parameters::Parameters;
 use super::program::{Next, Program};
+use crate::LinkCapture;
 
 const PROCESSOR: Node = Node(0);
 const BUS: Node = Node(1);
@@ -58,6 +62,11 @@ impl Flow {
         self.last = now;
     }
 
+    /// All that passed, the first one too.
+    pub fn number(&self) -> u64 {
+        self.count + u64::from(self.first.is_some())
+    }
+
     /// From the first to the last.
     pub fn time(&self) -> Duration {
         let first = self.first.unwrap_or(self.last);
@@ -79,11 +88,42 @@ pub fn seconds(time: Duration) -> f64 {
     time.as_ps() as f64 * 1e-12
 }
 
+/// What the processor did for the program's writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// The program's own: it filled blocks, or gathered records.
+    pub program: Duration,
+    /// System calls, with what a fault costs.
+    pub calls: Duration,
+    /// Copies into the driver's buffers.
+    pub copies: Duration,
+    /// Transfers set up: status, flush, translation words, start.
+    pub set_up: Duration,
+}
+
+impl Work {
+    fn add(&mut self, state: State, time: Duration) {
+        let part = match state {
+            State::Copying => &mut self.copies,
+            State::Mapping => &mut self.set_up,
+            _ => &mut self.calls,
+        };
+        *part += time;
+    }
+
+    /// All of it.
+    pub fn total(&self) -> Duration {
+        self.program + self.calls + self.copies + self.set_up
+    }
+}
+
 /// What a run has found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Run {
     /// From the first call to the return of the last, as the program's clock shows it.
     pub elapsed: Duration,
+    /// When the last cell had left.
+    pub drained: Duration,
     /// From the start of the first transfer to its first header.
     pub header: Duration,
     /// Bytes over the bus, burst by burst.
@@ -96,6 +136,12 @@ pub struct Run {
     pub passage: Option<Passage>,
     /// Bytes of the blocks that are in the other end's buffer.
     pub stored_bytes: u64,
+    /// Whole cells that came into the other end's buffer.
+    pub stored: Flow,
+    /// Cells for which the other end had no cell manager.
+    pub lost_cells: u64,
+    /// What the processor did.
+    pub work: Work,
     /// What the driver has counted.
     pub driver: Stats,
     /// The hash of all events.
@@ -113,11 +159,52 @@ struct Stations {
     segmenter: Segmenter,
     cell_pending: bool,
     reassembler: Reassembler,
+    latency: Times,
+    /// The line, if it is recorded.
+    capture: Option<LinkCapture>,
     found: Run,
+}
+
+/// How long something took, each time.
+#[derive(Default)]
+pub struct Times {
+    us: Tally,
+    ps: Histogram,
+}
+
+impl Times {
+    pub fn add(&mut self, time: Duration) {
+        self.us.add(seconds(time) * 1e6);
+        self.ps.add(time.as_ps());
+    }
+
+    /// Of all; none of nothing.
+    pub fn mean_us(&self) -> Option<f64> {
+        (self.us.count() > 0).then(|| self.us.mean())
+    }
+
+    /// What 99 of 100 do not exceed.
+    pub fn p99_us(&self) -> Option<f64> {
+        (self.us.count() > 0).then(|| self.ps.per_mille(990) as f64 * 1e-6)
+    }
+}
+
+/// A run, with what takes room.
+pub struct Observed {
+    pub run: Run,
+    /// Of cells from the line to the other end's buffer.
+    pub latency: Times,
+    /// What went over the line, if it was asked for.
+    pub capture: Option<LinkCapture>,
 }
 
 /// Runs `program` to its end and until the last cell is through.
 pub fn run(parameters: &Parameters, path: Path, program: Program) -> Run {
+    observe(parameters, path, program, 0).run
+}
+
+/// The same, with the first `packets` cells on the line.
+pub fn observe(parameters: &Parameters, path: Path, program: Program, packets: usize) -> Observed {
     let processor = Processor::new(parameters.costs(), parameters.cache());
     let buffer_bytes = parameters.driver.buffer.as_bytes();
     let mut stations = Stations {
@@ -129,14 +216,20 @@ pub fn run(parameters: &Parameters, path: Path, program: Program) -> Run {
         segmenter: Segmenter::new(parameters.segmenter()),
         cell_pending: false,
         reassembler: Reassembler::new(parameters.reassembler()),
+        latency: Times::default(),
+        capture: (packets > 0).then(|| capture::line(packets)),
         found: Run {
             elapsed: Duration::ZERO,
+            drained: Duration::ZERO,
             header: Duration::ZERO,
             bus: Flow::default(),
             cells: Flow::default(),
             payload: Flow::default(),
             passage: None,
             stored_bytes: 0,
+            stored: Flow::default(),
+            lost_cells: 0,
+            work: Work::default(),
             driver: Stats::default(),
             hash: 0,
         },
@@ -144,10 +237,15 @@ pub fn run(parameters: &Parameters, path: Path, program: Program) -> Run {
     let mut sim = Simulator::new();
     sim.at(Instant::ORIGIN, Class::NORMAL, PROCESSOR, PennEvent::Host);
     sim.run(&mut stations);
-    Run {
-        driver: stations.driver.stats(),
-        hash: sim.trace_hash(),
-        ..stations.found
+    Observed {
+        run: Run {
+            driver: stations.driver.stats(),
+            lost_cells: stations.reassembler.lost(),
+            hash: sim.trace_hash(),
+            ..stations.found
+        },
+        latency: stations.latency,
+        capture: stations.capture,
     }
 }
 
@@ -160,7 +258,10 @@ impl World for Stations {
             PennEvent::Host => self.driver.handle_done(),
             PennEvent::Burst => self.burst(sim),
             PennEvent::Cell => self.cell(sim),
-            PennEvent::Idle => self.driver.handle_idle(),
+            PennEvent::Idle => {
+                self.found.drained = sim.now().since_origin();
+                self.driver.handle_idle();
+            }
         }
         self.drive(sim);
         self.keep_streaming(sim);
@@ -175,6 +276,7 @@ impl Stations {
             Next::InDriver => {}
             Next::Run(time) => {
                 self.in_program = true;
+                self.found.work.program += time;
                 sim.after(time, Class::NORMAL, PROCESSOR, PennEvent::Host);
             }
             Next::Ended => self.found.elapsed = sim.now().since_origin(),
@@ -185,7 +287,10 @@ impl Stations {
     fn drive(&mut self, sim: &mut Simulator<PennEvent>) {
         while let Some(action) = self.driver.poll() {
             match action {
-                Action::Run(time) => sim.after(time, Class::NORMAL, PROCESSOR, PennEvent::Host),
+                Action::Run(time) => {
+                    self.found.work.add(self.driver.state(), time);
+                    sim.after(time, Class::NORMAL, PROCESSOR, PennEvent::Host);
+                }
                 Action::Start(bytes) => self.start(bytes, sim),
                 Action::Return => self.go_on(sim),
             }
@@ -213,15 +318,26 @@ impl Stations {
         let Some(segment) = self.segmenter.poll(sim.now()) else {
             return;
         };
-        self.found.cells.pass(sim.now(), CELL_BYTES as u64);
-        self.found.payload.pass(sim.now(), segment.bytes);
-        if let Some(passage) = self.reassembler.handle_cell(sim.now()) {
-            self.found.passage.get_or_insert(passage);
-            self.found.stored_bytes += segment.bytes;
-        }
+        self.leave(segment, sim.now());
         if segment.last {
             let free = self.segmenter.line_free();
             sim.at(free, Class::NORMAL, LINE, PennEvent::Idle);
+        }
+    }
+
+    /// A cell on the line, which is at the other end at once.
+    fn leave(&mut self, segment: Segment, now: Instant) {
+        self.found.cells.pass(now, CELL_BYTES as u64);
+        self.found.payload.pass(now, segment.bytes);
+        if let Some(capture) = &mut self.capture {
+            capture.record(now, || capture::model_cell(now));
+        }
+        if let Some(passage) = self.reassembler.handle_cell(now) {
+            self.found.passage.get_or_insert(passage);
+            self.found.stored_bytes += segment.bytes;
+            self.found.stored.pass(passage.stored, CELL_BYTES as u64);
+            self.latency
+                .add(passage.stored.saturating_duration_since(now));
         }
     }
 

@@ -1,0 +1,139 @@
+//! `pipeline`: segmenter and reassembler as clocked pipelines, with a host that is not in
+//! their way: one block, as long as one likes, streams from the user's pages.
+
+use barewire_models::penn::Path;
+use barewire_units::{ByteSize, Duration, Rate};
+use serde::Deserialize;
+
+use super::{BLOCK_MAX, all_within, combine, few_points, measure, within};
+use crate::penn::parameters::Parameters;
+use crate::penn::program::Program;
+use crate::penn::world::{Flow, Observed, observe};
+use crate::{Cell, Experiment, Outcome, Setting, SystemError, Table};
+
+pub const PIPELINE: Experiment = Experiment {
+    name: "pipeline",
+    question: "What do segmenter and reassembler carry, by line, bus, clock and cell managers?",
+    inputs: include_str!("../../../plans/penn-pipeline.toml"),
+    check: |setting| read(setting).map(drop),
+    run,
+};
+
+/// Slowest and fastest line.
+const RATES: std::ops::RangeInclusive<Rate> = Rate::from_mbps(1)..=Rate::from_gbps(1_000);
+/// Longest time of a cycle or a pause.
+const TIME_MAX: Duration = Duration::from_ms(1);
+/// Most cell managers.
+const MANAGERS_MAX: usize = 64;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Inputs {
+    lines: Vec<Rate>,
+    reloads: Vec<Duration>,
+    clocks: Vec<Duration>,
+    managers: Vec<usize>,
+    block: ByteSize,
+}
+
+fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
+    let inputs: Inputs = setting.read_inputs()?;
+    let mut parameters = Parameters::parse(setting.parameters)?;
+    all_within("lines", &inputs.lines, RATES)?;
+    all_within("reloads", &inputs.reloads, Duration::ZERO..=TIME_MAX)?;
+    all_within("clocks", &inputs.clocks, Duration::from_ps(1)..=TIME_MAX)?;
+    all_within("managers", &inputs.managers, 1..=MANAGERS_MAX)?;
+    within("block", inputs.block, ByteSize::from_bytes(1)..=BLOCK_MAX)?;
+    few_points(&[
+        inputs.lines.len(),
+        inputs.reloads.len(),
+        inputs.clocks.len(),
+        inputs.managers.len(),
+    ])?;
+    // One transfer, so that the host has nothing to do while it goes on.
+    parameters.driver.buffer = inputs.block;
+    Ok((parameters, inputs))
+}
+
+/// The combinations, in the order of rows.
+fn combinations(parameters: &Parameters, inputs: &Inputs) -> Vec<Parameters> {
+    let mut all = Vec::new();
+    for &line in &inputs.lines {
+        for &reload in &inputs.reloads {
+            for &clock in &inputs.clocks {
+                for &managers in &inputs.managers {
+                    let mut changed = parameters.clone();
+                    changed.line.rate = line;
+                    changed.bus.reload = reload;
+                    changed.clock.cycle = clock;
+                    changed.reassembler.managers = managers;
+                    all.push(changed);
+                }
+            }
+        }
+    }
+    all
+}
+
+fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
+    let (parameters, inputs) = read(setting)?;
+    let all = combinations(&parameters, &inputs);
+    let points = measure(setting, all.len(), |index| {
+        let packets = if index == 0 {
+            setting.packets_per_link
+        } else {
+            0
+        };
+        let program = Program::new(inputs.block.as_bytes(), 1, None);
+        observe(&all[index], Path::Trust, program, packets)
+    });
+    let columns = [
+        ("cell managers", ""),
+        ("clock", "ns"),
+        ("reload", "us"),
+        ("line", "Mbit/s"),
+        ("bus", "Mbit/s"),
+        ("cells sent", "Mbit/s"),
+        ("cells stored", "Mbit/s"),
+        ("cells", ""),
+        ("lost", "%"),
+        ("line to buffer", "us"),
+        ("line to buffer, p99", "us"),
+    ];
+    let mut table = Table::new("pipeline", &columns);
+    for (changed, point) in all.iter().zip(&points) {
+        let [bus, sent, stored] = [point.run.bus, point.run.cells, point.run.stored].map(mbps);
+        table.push([
+            changed.reassembler.managers.into(),
+            (changed.clock.cycle.as_ps() as f64 * 1e-3).into(),
+            super::us(changed.bus.reload).into(),
+            (changed.line.rate.as_bps() as f64 * 1e-6).into(),
+            bus,
+            sent,
+            stored,
+            point.run.cells.number().into(),
+            lost_per_cent(point).into(),
+            point.latency.mean_us().into(),
+            point.latency.p99_us().into(),
+        ]);
+    }
+    let trace_hash = combine(points.iter().map(|point| point.run.hash));
+    let links = points
+        .into_iter()
+        .filter_map(|point| point.capture)
+        .collect();
+    Ok(Outcome {
+        tables: vec![table],
+        links,
+        trace_hash,
+    })
+}
+
+/// Nothing of fewer than two.
+pub(super) fn mbps(flow: Flow) -> Cell {
+    (flow.bps() / 1e6).into()
+}
+
+pub(super) fn lost_per_cent(point: &Observed) -> f64 {
+    point.run.lost_cells as f64 * 100.0 / point.run.cells.number() as f64
+}

@@ -1,0 +1,186 @@
+//! `receive`: messages on many circuits, interleaved cell by cell, through the reassembler.
+//!
+//! The cells are real: the protocol core segments, loses and reassembles them. The model of
+//! the pipeline says when a cell is stored, or that no cell manager was free. A host that
+//! reads pays for each message a call, a transfer of a burst for each cell, and a copy; the
+//! paper measured none of it, so the costs are those of `write()`. The other "host" takes
+//! a message in no time and shows what the interface does alone.
+
+use barewire_proto::sar::Aal;
+use barewire_units::{ByteSize, Rng};
+use serde::Deserialize;
+
+use super::{all_within, combine, few_points, measure, not_empty, within};
+use crate::penn::parameters::Parameters;
+use crate::penn::reception::{Fate, Load, Reception, receive};
+use crate::{Experiment, Outcome, Setting, SystemError, Table};
+
+pub const RECEIVE: Experiment = Experiment {
+    name: "receive",
+    question: "Messages on many circuits at once, some cells lost: what does the reassembler \
+        deliver, and what does it drop?",
+    inputs: include_str!("../../../plans/penn-receive.toml"),
+    check: |setting| read(setting).map(drop),
+    run,
+};
+
+/// Circuits whose numbers are not reserved.
+const CIRCUITS_MAX: usize = 10_000;
+/// A message holds its own number.
+const MESSAGE_MIN: ByteSize = ByteSize::from_bytes(8);
+const MESSAGE_MAX: ByteSize = ByteSize::from_bytes(65_535);
+const VOLUME_MAX: ByteSize = ByteSize::from_mib(64);
+
+/// Who takes the messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Host {
+    NoLimit,
+    Workstation,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Adaptation {
+    Aal5,
+    Class4,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Inputs {
+    circuits: Vec<usize>,
+    losses_per_million: Vec<u64>,
+    hosts: Vec<Host>,
+    adaptation: Adaptation,
+    message: ByteSize,
+    messages: usize,
+    load_per_cent: u64,
+}
+
+fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
+    let inputs: Inputs = setting.read_inputs()?;
+    let parameters = Parameters::parse(setting.parameters)?;
+    all_within("circuits", &inputs.circuits, 1..=CIRCUITS_MAX)?;
+    all_within(
+        "losses_per_million",
+        &inputs.losses_per_million,
+        0..=1_000_000,
+    )?;
+    not_empty("hosts", &inputs.hosts)?;
+    within("message", inputs.message, MESSAGE_MIN..=MESSAGE_MAX)?;
+    within("messages", inputs.messages, 1..=1_000_000)?;
+    let volume = inputs
+        .message
+        .as_bytes()
+        .saturating_mul(inputs.messages as u64);
+    within(
+        "message, messages: all of them",
+        ByteSize::from_bytes(volume),
+        MESSAGE_MIN..=VOLUME_MAX,
+    )?;
+    within("load_per_cent", inputs.load_per_cent, 1..=100)?;
+    few_points(&[
+        inputs.circuits.len(),
+        inputs.losses_per_million.len(),
+        inputs.hosts.len(),
+    ])?;
+    Ok((parameters, inputs))
+}
+
+fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
+    let (parameters, inputs) = read(setting)?;
+    let root = Rng::from_seed(setting.seed);
+    let mut cases = Vec::new();
+    for &host in &inputs.hosts {
+        for &loss in &inputs.losses_per_million {
+            cases.extend(
+                inputs
+                    .circuits
+                    .iter()
+                    .map(|&circuits| (host, loss, circuits)),
+            );
+        }
+    }
+    let points = measure(setting, cases.len(), |index| {
+        let (host, losses_per_million, circuits) = cases[index];
+        let load = Load {
+            circuits,
+            aal: match inputs.adaptation {
+                Adaptation::Aal5 => Aal::Aal5,
+                Adaptation::Class4 => Aal::Aal34,
+            },
+            message_bytes: inputs.message.as_bytes() as usize,
+            messages: inputs.messages,
+            load_per_cent: inputs.load_per_cent,
+            losses_per_million,
+            host_counts: host == Host::Workstation,
+            packets: if index == 0 {
+                setting.packets_per_link
+            } else {
+                0
+            },
+        };
+        // The same draws for each host.
+        let rng = root.fork_nth("cells", (index % (cases.len() / inputs.hosts.len())) as u64);
+        receive(&parameters, &load, rng)
+    });
+    let mut tables = Vec::new();
+    let rows = inputs.circuits.len();
+    for (cases, points) in cases.chunks(rows).zip(points.chunks(rows)) {
+        tables.extend(cases.first().map(|&(host, loss, _)| {
+            let circuits = cases.iter().map(|&(_, _, circuits)| circuits);
+            table(host, loss, &mut circuits.zip(points))
+        }));
+    }
+    let trace_hash = combine(points.iter().map(|point| point.hash));
+    let links = points
+        .into_iter()
+        .filter_map(|point| point.capture)
+        .collect();
+    Ok(Outcome {
+        tables,
+        links,
+        trace_hash,
+    })
+}
+
+fn table(host: Host, loss: u64, rows: &mut dyn Iterator<Item = (usize, &Reception)>) -> Table {
+    let host = match host {
+        Host::NoLimit => "a host without limit",
+        Host::Workstation => "the workstation",
+    };
+    let columns = [
+        ("circuits", ""),
+        ("offered", "Mbit/s"),
+        ("delivered", "Mbit/s"),
+        ("messages", ""),
+        ("whole", ""),
+        ("no circuit", ""),
+        ("cell lost", ""),
+        ("no manager", ""),
+        ("no buffer", ""),
+        ("spoilt by others", ""),
+        ("time", "us"),
+        ("time, p99", "us"),
+    ];
+    let mut table = Table::new(format!("{host}, {loss} of a million cells lost"), &columns);
+    for (circuits, point) in rows {
+        let count = |fate| point.fates.iter().filter(|&&found| found == fate).count();
+        table.push([
+            circuits.into(),
+            point.offered_mbps().into(),
+            point.delivered_mbps().into(),
+            point.fates.len().into(),
+            count(Fate::Delivered).into(),
+            count(Fate::NoCircuit).into(),
+            count(Fate::CellLost).into(),
+            count(Fate::NoManager).into(),
+            count(Fate::NoBuffer).into(),
+            count(Fate::Spoilt).into(),
+            point.times.mean_us().into(),
+            point.times.p99_us().into(),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,293 @@
+//! `small-blocks`: where the time of a small block goes, and what would help.
+//!
+//! For each machine and driver: the cost of a block by its size; the size at which half of
+//! the rate of large blocks is reached, found by runs; and both with one thing changed:
+//! a free start, a free call, a bus that needs no flush, records gathered in the program.
+
+use barewire_units::{ByteSize, Duration};
+use serde::Deserialize;
+
+use super::{
+    Policy, all_within, check_writes, combine, few_points, measure, not_empty, us, us_each, write,
+};
+use crate::penn::parameters::{Machine, Parameters};
+use crate::penn::program::Program;
+use crate::penn::world::{self, observe};
+use crate::{Experiment, Outcome, Setting, SystemError, Table};
+
+pub const SMALL_BLOCKS: Experiment = Experiment {
+    name: "small-blocks",
+    question: "What does the interface give for small blocks, where does the time go, and what \
+        would batching or a cheaper start give?",
+    inputs: include_str!("../../../plans/penn-small-blocks.toml"),
+    check: |setting| read(setting).map(drop),
+    run,
+};
+
+/// Most records gathered into a block.
+const RECORDS_MAX: u64 = 65_536;
+/// Gathered blocks of a run, at least.
+const BLOCKS_MIN: u64 = 16;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Inputs {
+    machines: Vec<Machine>,
+    policies: Vec<Policy>,
+    blocks: Vec<ByteSize>,
+    large: ByteSize,
+    record: ByteSize,
+    gather: Vec<u64>,
+    writes: u64,
+}
+
+/// What is changed of a machine.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Change {
+    Nothing,
+    FreeStart,
+    FreeCall,
+    Coherent,
+    All,
+    Gather(u64),
+}
+
+impl Change {
+    fn name(self) -> String {
+        match self {
+            Self::Nothing => "nothing".into(),
+            Self::FreeStart => "a free start".into(),
+            Self::FreeCall => "a free call".into(),
+            Self::Coherent => "no flush".into(),
+            Self::All => "all three".into(),
+            Self::Gather(records) => format!("{records} gathered"),
+        }
+    }
+
+    fn apply(self, parameters: &Parameters) -> Parameters {
+        let mut changed = parameters.clone();
+        if matches!(self, Self::FreeStart | Self::All) {
+            changed.host.start = Duration::ZERO;
+            changed.host.status_read = Duration::ZERO;
+            changed.host.translation_word = Duration::ZERO;
+        }
+        if matches!(self, Self::FreeCall | Self::All) {
+            changed.host.system_call = Duration::ZERO;
+        }
+        changed.host.coherent |= matches!(self, Self::Coherent | Self::All);
+        changed
+    }
+
+    const fn records(self) -> u64 {
+        match self {
+            Self::Gather(records) => records,
+            _ => 1,
+        }
+    }
+}
+
+/// A machine with a driver and a change.
+struct Case {
+    machine: Machine,
+    policy: Policy,
+    change: Change,
+    parameters: Parameters,
+}
+
+impl Case {
+    /// Writes of the inputs' number or more: enough for some gathered blocks.
+    fn records(&self, inputs: &Inputs) -> u64 {
+        inputs.writes.max(BLOCKS_MIN * self.change.records())
+    }
+
+    /// Writes records of `bytes`, gathered as the change has it; until the last has left,
+    /// since a block that is still on its way counts for more where there are few.
+    fn write(&self, bytes: u64, inputs: &Inputs) -> Written {
+        let records = self.records(inputs);
+        let program = Program::gathering(bytes, records, self.change.records());
+        let run = world::run(&self.parameters, self.policy.path(), program);
+        Written {
+            each_us: us_each(run.drained, records),
+            mbps: (bytes * records) as f64 * 8.0 / us(run.drained),
+            hash: run.hash,
+        }
+    }
+}
+
+/// Records that were written.
+struct Written {
+    each_us: f64,
+    mbps: f64,
+    hash: u64,
+}
+
+/// What was found of a case.
+struct Found {
+    record: Written,
+    large_mbps: f64,
+    /// None if not even blocks as large as that reach half of it.
+    half: Option<u64>,
+    hash: u64,
+}
+
+fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
+    let inputs: Inputs = setting.read_inputs()?;
+    let parameters = Parameters::parse(setting.parameters)?;
+    not_empty("machines", &inputs.machines)?;
+    not_empty("policies", &inputs.policies)?;
+    check_writes("blocks", &inputs.blocks, inputs.writes)?;
+    check_writes("large", &[inputs.large], inputs.writes)?;
+    check_writes("record", &[inputs.record], inputs.writes)?;
+    if !inputs.gather.is_empty() {
+        all_within("gather", &inputs.gather, 2..=RECORDS_MAX)?;
+        let most = inputs.gather.iter().copied().max().unwrap_or(1);
+        // Half-performance is looked for in records up to the large block's size.
+        let gathered = inputs
+            .large
+            .max(inputs.record)
+            .as_bytes()
+            .saturating_mul(most);
+        check_writes("gather, blocks of", &[ByteSize::from_bytes(gathered)], 1)?;
+    }
+    few_points(&[
+        inputs.machines.len(),
+        inputs.policies.len(),
+        inputs.blocks.len().max(inputs.gather.len() + 5),
+    ])?;
+    Ok((parameters, inputs))
+}
+
+fn cases(parameters: &Parameters, inputs: &Inputs) -> Vec<Case> {
+    use Change::{All, Coherent, FreeCall, FreeStart, Nothing};
+    let gathered = inputs.gather.iter().map(|&records| Change::Gather(records));
+    let changes: Vec<_> = [Nothing, FreeStart, FreeCall, Coherent, All]
+        .into_iter()
+        .chain(gathered)
+        .collect();
+    let mut cases = Vec::new();
+    for &machine in &inputs.machines {
+        for &policy in &inputs.policies {
+            cases.extend(changes.iter().map(|&change| Case {
+                machine,
+                policy,
+                change,
+                parameters: change.apply(&parameters.on(machine)),
+            }));
+        }
+    }
+    cases
+}
+
+fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
+    let (parameters, inputs) = read(setting)?;
+    let cases = cases(&parameters, &inputs);
+    let plain: Vec<_> = cases
+        .iter()
+        .filter(|case| case.change == Change::Nothing)
+        .collect();
+    let blocks = &inputs.blocks;
+    let sizes = measure(setting, plain.len() * blocks.len(), |index| {
+        let packets = if index == 0 {
+            setting.packets_per_link
+        } else {
+            0
+        };
+        let block = blocks[index % blocks.len()].as_bytes();
+        let case = plain[index / blocks.len()];
+        let program = Program::new(block, inputs.writes, None);
+        observe(&case.parameters, case.policy.path(), program, packets)
+    });
+    let found = measure(setting, cases.len(), |index| find(&cases[index], &inputs));
+    let mut tables = Vec::new();
+    for (case, points) in plain.iter().zip(sizes.chunks(blocks.len())) {
+        let mut table = write::table(format!("{}, {}", case.machine.name(), case.policy.name()));
+        for (&block, point) in blocks.iter().zip(points) {
+            write::push(&mut table, block, inputs.writes, &point.run);
+        }
+        tables.push(table);
+    }
+    let per_case = cases.len() / plain.len();
+    for (cases, found) in cases.chunks(per_case).zip(found.chunks(per_case)) {
+        tables.push(changes(cases, found));
+    }
+    let hashes = sizes.iter().map(|point| point.run.hash);
+    let trace_hash = combine(hashes.chain(found.iter().map(|found| found.hash)));
+    let links = sizes
+        .into_iter()
+        .filter_map(|point| point.capture)
+        .collect();
+    Ok(Outcome {
+        tables,
+        links,
+        trace_hash,
+    })
+}
+
+/// What helps one machine with one driver.
+fn changes(cases: &[Case], found: &[Found]) -> Table {
+    let name = cases.first().map_or(String::new(), |case| {
+        format!(
+            "what would help, {}, {}",
+            case.machine.name(),
+            case.policy.name()
+        )
+    });
+    let columns = [
+        ("changed", ""),
+        ("each record", "us"),
+        ("rate", "Mbit/s"),
+        ("rate of large blocks", "Mbit/s"),
+        ("half of that at", "B"),
+    ];
+    let mut table = Table::new(name, &columns);
+    for (case, found) in cases.iter().zip(found) {
+        table.push([
+            case.change.name().into(),
+            found.record.each_us.into(),
+            found.record.mbps.into(),
+            found.large_mbps.into(),
+            found.half.into(),
+        ]);
+    }
+    table
+}
+
+fn find(case: &Case, inputs: &Inputs) -> Found {
+    let mut hashes = Vec::new();
+    let records = case.change.records();
+    // A program gathers so as to come near the rate of such blocks.
+    let plain = Case {
+        change: Change::Nothing,
+        parameters: case.parameters.clone(),
+        ..*case
+    };
+    let large = plain.write(inputs.large.as_bytes(), inputs);
+    hashes.push(large.hash);
+    let mut enough = |bytes| {
+        let written = case.write(bytes, inputs);
+        hashes.push(written.hash);
+        written.mbps * 2.0 >= large.mbps
+    };
+    let most = (inputs.large.as_bytes() / records).max(1);
+    let half = enough(most).then(|| {
+        // The least size from which half is reached; the rate grows with the size.
+        let (mut below, mut reached) = (0, most);
+        while reached - below > 1 {
+            let middle = below + (reached - below) / 2;
+            if enough(middle) {
+                reached = middle;
+            } else {
+                below = middle;
+            }
+        }
+        reached
+    });
+    let record = case.write(inputs.record.as_bytes(), inputs);
+    hashes.push(record.hash);
+    Found {
+        record,
+        large_mbps: large.mbps,
+        half,
+        hash: combine(hashes),
+    }
+}
