@@ -1,6 +1,8 @@
 //! `barewire lab`: the systems of the laboratory, their parameters, and their published
 //! tables beside what the models give.
 
+mod calibrate;
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -30,6 +32,8 @@ pub enum LabCommand {
     Sweep(SweepArgs),
     /// Put a question that the paper left open to the model
     Study(StudyArgs),
+    /// Measure this machine as a host for the workbench
+    Calibrate(calibrate::CalibrateArgs),
 }
 
 /// Show the parameters of a system, each with its source
@@ -169,6 +173,9 @@ pub enum LabError {
         /// What the system said.
         source: io::Error,
     },
+    /// A machine that cannot be measured.
+    #[error(transparent)]
+    Calibrate(#[from] calibrate::CalibrateError),
     /// Output that cannot be written.
     #[error(transparent)]
     Print(#[from] LookError),
@@ -187,6 +194,7 @@ pub fn run(command: &LabCommand) -> Result<()> {
         LabCommand::Reproduce(args) => reproduce_all(args),
         LabCommand::Sweep(args) => sweep_over(args),
         LabCommand::Study(args) => study(args),
+        LabCommand::Calibrate(args) => Ok(calibrate::calibrate(args)?),
     }
 }
 

@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | card memory | equal blocks; free and ready FIFOs, one pair for each direction | [`Blocks`] |
 //! | costs | what each operation of the processor takes, on either stack | [`Costs`], [`Stack`] |
+//! | loss | congestion window and retransmission | [`Recovery`] |
 //! | TCP | segments, cumulative acknowledgements, scaled window | [`Window`], [`Segment`], [`Acknowledgement`] |
 //! | sending host | program, socket layer, TCP output, driver | [`Sender`] |
 //! | receiving host | driver, TCP input, socket layer, block mover, program | [`Receiver`] |
@@ -20,6 +21,7 @@
 //! Source: jet93, sections 4 and 5.
 
 mod blocks;
+mod congestion;
 mod costs;
 mod receiver;
 mod sender;
@@ -28,6 +30,7 @@ mod tcp;
 mod tests;
 
 pub use blocks::{Block, Blocks};
+pub use congestion::Recovery;
 pub use costs::{Costs, Stack};
 pub use receiver::Receiver;
 pub use sender::{Sender, SenderConfig};

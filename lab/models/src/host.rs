@@ -3,7 +3,21 @@
 //! | part | what it is |
 //! |---|---|
 //! | [`Processor`] | does one operation at a time, and is busy until it is done |
+//! | [`Levels`] | a processor whose interrupt handler takes it from the program, operation or not |
+//! | [`Costs`] | what system calls, interrupts, switches and driver cost |
+//! | [`Memory`] | copies, at one rate within the cache and another beyond it |
+//! | [`Bus`] | bursts of a card, bursts of stores and single words of the processor, in turn |
+//! | [`Coalescer`] | when a card interrupts: after so many frames, or so much time |
 
+mod bus;
+mod costs;
+mod levels;
+mod memory;
 mod processor;
 
+pub use crate::kek::{Coalesce, Coalescer, Notice};
+pub use bus::{Bus, BusConfig};
+pub use costs::Costs;
+pub use levels::{Level, Levels};
+pub use memory::Memory;
 pub use processor::Processor;

@@ -14,3 +14,4 @@ pub mod host;
 pub mod jetstream;
 pub mod kek;
 pub mod penn;
+pub mod workbench;

@@ -42,6 +42,11 @@ const FILES: &[(&str, &str, &str)] = &[
         "Penn ATM host interface",
         include_str!("../expected/penn.toml"),
     ),
+    (
+        "workbench",
+        "Workbench: an own card on an own host",
+        include_str!("../expected/workbench.toml"),
+    ),
 ];
 
 /// How the model came to its value.

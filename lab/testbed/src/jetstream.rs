@@ -13,19 +13,27 @@
 //! | stream | netperf over the single-copy stack, by size of message and segment | bytes read in the time |
 //!
 //! The worst loads are directed ones: found by arithmetic, then run. [`sweep`] gives the rate
-//! of a stream against the size of its messages, on either stack. Source: jet93.
+//! of a stream against the size of its messages, on either stack. What a plan can ask besides
+//! stands in `experiments`. Source: jet93.
 
+mod cells;
+mod experiments;
+mod lan;
+mod load;
+mod net;
 mod parameters;
 mod ring;
 mod rotation;
+mod segment;
 mod stream;
+mod tcp;
 mod wait;
 
 use barewire_models::afterburner::Stack;
 use barewire_models::jetstream::Division;
 use barewire_units::{ByteSize, Duration, Rate, Rng};
 
-use crate::{Finding, SystemError, replicate};
+use crate::{Experiment, Finding, SystemError, replicate};
 use parameters::Parameters;
 use stream::{Outcome, Stream};
 
@@ -43,6 +51,10 @@ impl super::System for System {
 
     fn run(&self, parameters: &str, seed: u64) -> Result<Vec<Finding>, SystemError> {
         Ok(reproduce(&Parameters::parse(parameters)?, seed)?.findings)
+    }
+
+    fn experiments(&self) -> &'static [Experiment] {
+        &experiments::ALL
     }
 }
 
@@ -130,6 +142,7 @@ fn afterburner(parameters: &Parameters, found: &mut Reproduction) {
             segment_bytes: segments[index / sizes.len()],
             message_bytes: sizes[index % sizes.len()],
             scaled: true,
+            recovers: false,
         };
         stream::run(parameters, stream)
     });
@@ -186,6 +199,7 @@ fn copy_alone(parameters: &Parameters) -> Outcome {
         segment_bytes,
         message_bytes: segment_bytes,
         scaled: true,
+        recovers: false,
     };
     stream::run(&idle, stream)
 }
@@ -227,6 +241,7 @@ pub fn sweep(parameters: &str, message_bytes: &[u64]) -> Result<Vec<SweepPoint>,
                 segment_bytes,
                 message_bytes: *bytes,
                 scaled: true,
+                recovers: false,
             }));
         }
     }

@@ -15,6 +15,7 @@ pub mod jetstream;
 pub mod kek;
 pub mod penn;
 mod replicate;
+pub mod workbench;
 
 pub use experiment::{
     Cell, Column, Experiment, LinkCapture, LinkPacket, Outcome, Progress, Setting, Table,
@@ -84,6 +85,11 @@ pub trait System: Sync {
         &[]
     }
 
+    /// Parts of its parameters that plans can build on, each with its name: a machine, a card.
+    fn fragments(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
     /// The open questions that its model answers.
     fn studies(&self) -> &'static [Study] {
         &[]
@@ -99,5 +105,6 @@ pub fn systems() -> &'static [&'static dyn System] {
         &jetstream::System,
         &kek::System,
         &penn::System,
+        &workbench::System,
     ]
 }

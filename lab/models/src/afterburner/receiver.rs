@@ -11,10 +11,15 @@
 //! The upper comes first. An interrupt is taken for the first of the inputs that follow one
 //! another. A call ends when it has as much as it asked for, or all that there is;
 //! with nothing at all the program sleeps. The window is looked at when a call ends.
+//!
+//! A segment that is not the next stays in its block until those before it have come, and
+//! is acknowledged at once with what is missing: that is the duplicate by which its
+//! sender learns of a loss. So is one that has come before. A single segment is
+//! acknowledged when the timer strikes, if there is one.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
-use barewire_units::Duration;
+use barewire_units::{Duration, Instant};
 
 use super::{Acknowledgement, Block, Blocks, Costs, Segment, Stack, Window};
 
@@ -47,7 +52,12 @@ pub struct Receiver {
     held_bytes: u64,
     read_bytes: u64,
     program: Program,
-    due: bool,
+    /// Acknowledgements that are to be sent.
+    due: u64,
+    /// Segments behind one that is missing, by their numbers.
+    ahead: BTreeMap<u64, (Block, Segment)>,
+    delay: Option<Duration>,
+    timer: Option<Instant>,
     in_interrupt: bool,
     operation: Option<Operation>,
     acknowledgements: VecDeque<Acknowledgement>,
@@ -68,12 +78,43 @@ impl Receiver {
             held_bytes: 0,
             read_bytes: 0,
             program: Program::BetweenCalls,
-            due: false,
+            due: 0,
+            ahead: BTreeMap::new(),
+            delay: None,
+            timer: None,
             in_interrupt: false,
             operation: None,
             acknowledgements: VecDeque::new(),
             lost: 0,
         }
+    }
+
+    /// The same, with a timer for the acknowledgement of a single segment.
+    #[must_use]
+    pub fn with_delay(self, delay: Duration) -> Self {
+        Self {
+            delay: Some(delay),
+            ..self
+        }
+    }
+
+    /// When [`Receiver::handle_timer`] is due.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.timer
+    }
+
+    /// The deadline has come.
+    pub fn handle_timer(&mut self, now: Instant) {
+        if self.timer.take_if(|timer| *timer <= now).is_some() {
+            self.due = self.due.max(1);
+        }
+    }
+
+    /// Blocks of the card that hold nothing.
+    #[must_use]
+    pub fn free_blocks(&self) -> usize {
+        self.blocks.free()
     }
 
     /// Bytes that the program has read.
@@ -82,7 +123,7 @@ impl Receiver {
         self.read_bytes
     }
 
-    /// Segments for which there was no block, or that came out of order.
+    /// Segments for which there was no block, or that had come before.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost
@@ -131,11 +172,12 @@ impl Receiver {
     }
 
     /// The operation is over.
-    pub fn finish(&mut self) {
+    pub fn finish(&mut self, now: Instant) {
         match self.operation.take() {
-            Some(Operation::Input(block, segment)) => self.input(block, segment),
+            Some(Operation::Input(block, segment)) => self.input(now, block, segment),
             Some(Operation::Acknowledgement) => {
-                self.due = false;
+                self.due = self.due.saturating_sub(1);
+                self.timer = None;
                 let acknowledgement = self.window.acknowledge(self.held_bytes);
                 self.acknowledgements.push_back(acknowledgement);
             }
@@ -157,7 +199,7 @@ impl Receiver {
         if let Some((block, segment)) = self.blocks.pop_ready() {
             return Some(Operation::Input(block, segment));
         }
-        if self.due {
+        if self.due > 0 {
             return Some(Operation::Acknowledgement);
         }
         let front_bytes = self.socket.front().map(|(_, bytes)| *bytes);
@@ -173,15 +215,38 @@ impl Receiver {
         }
     }
 
-    fn input(&mut self, block: Block, segment: Segment) {
+    fn input(&mut self, now: Instant, block: Block, segment: Segment) {
+        if segment.sequence > self.window.next() {
+            if let Some((block, _)) = self.ahead.insert(segment.sequence, (block, segment)) {
+                self.blocks.release(block);
+                self.lost += 1;
+            }
+            self.due += 1;
+            return;
+        }
         if !self.window.handle_segment(segment) {
             self.lost += 1;
             self.blocks.release(block);
+            self.due += 1;
             return;
         }
+        let filled = !self.ahead.is_empty();
+        self.take_in(block, segment);
+        while let Some((block, segment)) = self.ahead.remove(&self.window.next()) {
+            self.window.handle_segment(segment);
+            self.take_in(block, segment);
+        }
+        if filled || self.window.is_due(self.held_bytes) {
+            self.due = self.due.max(1);
+        } else if let Some(delay) = self.delay {
+            self.timer.get_or_insert(now.saturating_add(delay));
+        }
+    }
+
+    /// The segment is in the socket's buffer.
+    fn take_in(&mut self, block: Block, segment: Segment) {
         self.socket.push_back((block, segment.bytes));
         self.held_bytes += segment.bytes;
-        self.due |= self.window.is_due(self.held_bytes);
     }
 
     fn copy(&mut self, bytes: u64) {
@@ -200,7 +265,9 @@ impl Receiver {
         let left = left - bytes;
         if left == 0 || self.socket.is_empty() {
             self.program = Program::BetweenCalls;
-            self.due |= self.window.is_due(self.held_bytes);
+            if self.window.is_due(self.held_bytes) {
+                self.due = self.due.max(1);
+            }
         } else {
             self.program = Program::InCall { left };
         }

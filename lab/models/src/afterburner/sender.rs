@@ -17,6 +17,7 @@ use std::collections::VecDeque;
 
 use barewire_units::{Duration, Instant};
 
+use super::congestion::{Congestion, Recovery};
 use super::{Acknowledgement, Block, Blocks, Costs, Segment, Stack};
 
 /// What a sender is told before it starts.
@@ -34,6 +35,8 @@ pub struct SenderConfig {
     pub message_bytes: u64,
     /// No call begins after this.
     pub until: Instant,
+    /// What it does about loss; `None` where nothing is lost.
+    pub recovery: Option<Recovery>,
 }
 
 /// A segment's worth of data in the card.
@@ -41,7 +44,10 @@ pub struct SenderConfig {
 struct Held {
     block: Block,
     segment: Segment,
+    /// It need not be sent again, as far as is known.
     sent: bool,
+    /// It was sent once, and so does not grow any more.
+    fixed: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +76,10 @@ pub struct Sender {
     asleep: bool,
     closed: bool,
     operation: Option<Operation>,
+    congestion: Option<Congestion>,
+    timer: Option<Instant>,
+    timeouts: u64,
+    sent_again: u64,
 }
 
 impl Sender {
@@ -89,7 +99,42 @@ impl Sender {
             asleep: false,
             closed: false,
             operation: None,
+            congestion: config
+                .recovery
+                .map(|recovery| Congestion::new(recovery, config.segment_bytes)),
+            timer: None,
+            timeouts: 0,
+            sent_again: 0,
         }
+    }
+
+    /// Segments that were sent again, and times that the timer struck.
+    #[must_use]
+    pub fn repairs(&self) -> (u64, u64) {
+        (self.sent_again, self.timeouts)
+    }
+
+    /// When [`Sender::handle_timer`] is due.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.timer
+    }
+
+    /// The deadline has come: what is on its way counts as lost.
+    pub fn handle_timer(&mut self, now: Instant) {
+        if self.timer.is_none_or(|timer| timer > now) {
+            return;
+        }
+        let flight_bytes = self.flight_bytes();
+        let Some(congestion) = &mut self.congestion else {
+            return;
+        };
+        congestion.timed_out(flight_bytes);
+        self.timer = Some(congestion.due(now));
+        self.timeouts += 1;
+        self.held.iter_mut().for_each(|held| held.sent = false);
+        let probe = self.acknowledged + self.config.segment_bytes;
+        self.edge = self.edge.max(probe);
     }
 
     /// Bytes that the program has written.
@@ -98,10 +143,15 @@ impl Sender {
         self.written
     }
 
-    /// Whether the program is over and all that it wrote is acknowledged or on its way.
+    /// Whether the program is over and all that it wrote is acknowledged or, where nothing is
+    /// lost, on its way.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.closed && self.operation.is_none() && self.held.iter().all(|held| held.sent)
+        let done = match self.congestion {
+            Some(_) => self.held.is_empty(),
+            None => self.held.iter().all(|held| held.sent),
+        };
+        self.closed && self.operation.is_none() && done
     }
 
     /// An acknowledgement has come.
@@ -143,10 +193,10 @@ impl Sender {
     }
 
     /// The operation is over.
-    pub fn finish(&mut self) {
+    pub fn finish(&mut self, now: Instant) {
         match self.operation.take() {
-            Some(Operation::Acknowledgement) => self.acknowledge(),
-            Some(Operation::Output) => self.output(),
+            Some(Operation::Acknowledgement) => self.acknowledge(now),
+            Some(Operation::Output) => self.output(now),
             Some(Operation::Call) => self.left_of_message = self.config.message_bytes,
             Some(Operation::Wake) => self.asleep = false,
             Some(Operation::Copy(bytes)) => self.copy(bytes),
@@ -186,7 +236,21 @@ impl Sender {
         let Segment { sequence, bytes } = held.segment;
         let idle = sequence == self.acknowledged;
         let whole = bytes == self.config.segment_bytes || idle || self.closed;
-        whole && sequence + bytes <= self.edge && self.blocks.free() > 0
+        let end = sequence + bytes;
+        whole && end <= self.edge.min(self.congestion_edge()) && self.blocks.free() > 0
+    }
+
+    /// Up to where the congestion window lets us send.
+    fn congestion_edge(&self) -> u64 {
+        self.congestion.map_or(u64::MAX, |congestion| {
+            self.acknowledged.saturating_add(congestion.window_bytes())
+        })
+    }
+
+    /// Bytes that are sent and not acknowledged.
+    fn flight_bytes(&self) -> u64 {
+        let sent = self.held.iter().filter(|held| held.sent);
+        sent.map(|held| held.segment.bytes).sum()
     }
 
     /// Bytes that the next copy could take. A block is kept back for headers.
@@ -204,7 +268,7 @@ impl Sender {
     }
 
     fn is_open(&self, held: &Held) -> bool {
-        !held.sent && held.segment.bytes < self.config.segment_bytes
+        !held.fixed && held.segment.bytes < self.config.segment_bytes
     }
 
     fn copy(&mut self, bytes: u64) {
@@ -222,20 +286,30 @@ impl Sender {
                     block,
                     segment: Segment { sequence, bytes },
                     sent: false,
+                    fixed: false,
                 });
             }
         }
     }
 
-    fn output(&mut self) {
+    fn output(&mut self, now: Instant) {
         let next = self.held.iter_mut().find(|held| !held.sent);
-        if let (Some(held), Some(headers)) = (next, self.blocks.take()) {
-            held.sent = true;
-            self.blocks.push_ready(headers, held.segment);
+        let (Some(held), Some(headers)) = (next, self.blocks.take()) else {
+            return;
+        };
+        let again = std::mem::replace(&mut held.fixed, true);
+        held.sent = true;
+        let segment = held.segment;
+        self.sent_again += u64::from(again);
+        self.blocks.push_ready(headers, segment);
+        if let Some(congestion) = &mut self.congestion {
+            congestion.sent(now, segment.sequence + segment.bytes, again);
+            let due = congestion.due(now);
+            self.timer.get_or_insert(due);
         }
     }
 
-    fn acknowledge(&mut self) {
+    fn acknowledge(&mut self, now: Instant) {
         let Some(acknowledgement) = self.acknowledgements.pop_front() else {
             return;
         };
@@ -243,12 +317,28 @@ impl Sender {
             sequence,
             window_bytes,
         } = acknowledgement;
+        let edge = sequence + window_bytes;
+        let duplicate = sequence == self.acknowledged && edge <= self.edge;
+        let new = sequence > self.acknowledged;
         self.acknowledged = self.acknowledged.max(sequence);
-        self.edge = self.edge.max(sequence + window_bytes);
+        self.edge = self.edge.max(edge);
         let covered = |held: &Held| held.segment.sequence + held.segment.bytes <= sequence;
         while self.held.front().is_some_and(covered) {
             if let Some(held) = self.held.pop_front() {
                 self.blocks.release(held.block);
+            }
+        }
+        let flight_bytes = self.flight_bytes();
+        let Some(congestion) = &mut self.congestion else {
+            return;
+        };
+        if new {
+            congestion.acknowledged(now, sequence);
+            let due = congestion.due(now);
+            self.timer = (!self.held.is_empty()).then_some(due);
+        } else if duplicate && flight_bytes > 0 && congestion.duplicate(flight_bytes) {
+            if let Some(first) = self.held.front_mut() {
+                first.sent = false;
             }
         }
     }

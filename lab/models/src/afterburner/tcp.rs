@@ -1,11 +1,13 @@
-//! TCP by the segment, for a stream that loses nothing.
+//! TCP by the segment: what the receiver says, and when.
 //!
 //! Cumulative acknowledgements, one for each two segments (rfc1122), and whenever the
 //! window can be opened by two segments or half the buffer. The window is sent in 16 bits,
-//! shifted (rfc1323). Neither congestion window nor retransmission: the link has
-//! two ends and loses nothing. The timer for a single acknowledgement never
-//! strikes while the stream runs, so it is left out: its sender must be able to have
-//! more than two segments on their way.
+//! shifted (rfc1323). Back to back nothing is lost and the timer for a single
+//! acknowledgement never strikes while the stream runs, so both are left out there: the
+//! sender must be able to have more than two segments on their way. What is missing
+//! altogether: opening and closing of a connection, urgent data, the timestamps of rfc1323 (one
+//! segment at a time is timed instead, as before them), and new segments cut from old
+//! ones when they are sent again.
 
 /// Segments for one acknowledgement.
 pub const SEGMENTS_PER_ACKNOWLEDGEMENT: u64 = 2;
@@ -64,6 +66,18 @@ impl Window {
     #[must_use]
     pub fn initial_bytes(&self) -> u64 {
         self.edge - self.next
+    }
+
+    /// How far the window is shifted in the header.
+    #[must_use]
+    pub fn shift(&self) -> u32 {
+        self.shift
+    }
+
+    /// Number of the byte that is expected next.
+    #[must_use]
+    pub fn next(&self) -> u64 {
+        self.next
     }
 
     /// A segment has come, in order; false if it is not the next.

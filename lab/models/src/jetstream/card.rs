@@ -3,6 +3,10 @@
 //! What comes in is heard by the MAC when the latency is over, and what the MAC passes on
 //! or begins is on the line at that same instant. So the latency counts once for each
 //! card that a frame passes, and once where it ends.
+//!
+//! A frame that breaks in the elastic buffer goes on as a broken one, which its receiver
+//! finds by its check; a token or RING_UP that breaks is no more. That the headers of a
+//! broken frame still lead it is ours: the buffer breaks the end of a long frame.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,8 +14,13 @@ use barewire_proto::token::{
     Action, Class, Config, ConfigError, Offer, OfferError, State, Station, Stats,
 };
 use barewire_units::{ByteSize, Duration, Instant};
+use barewire_wire::atm::Vc;
 use barewire_wire::jetstream::link::Fill;
 use barewire_wire::jetstream::{FrameRepr, Kind};
+
+use super::{Clocks, Elastic};
+
+const WORD_BYTES: u64 = 2;
 
 /// What a card is told before it starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +29,12 @@ pub struct CardConfig {
     pub station: Config,
     /// From receiver to transmitter.
     pub latency: Duration,
+    /// The clocks on both sides of the elastic buffer; without them it never breaks a frame.
+    pub clocks: Option<Clocks>,
+    /// Words of fill that it leaves behind each frame. The elastic buffers on the way lose one for
+    /// each frame, and as many as their clocks differ; without a gap a long run of
+    /// frames overruns them.
+    pub gap_words: usize,
 }
 
 /// A frame on its way.
@@ -29,6 +44,8 @@ pub struct Transit {
     pub repr: FrameRepr,
     /// The sender's name for a data frame; zero for any other.
     pub id: u64,
+    /// It was damaged on its way.
+    pub broken: bool,
 }
 
 /// What is on the line.
@@ -49,7 +66,7 @@ pub enum Output {
     Begins {
         /// The host's name for it.
         id: u64,
-        /// When its last bit is sent.
+        /// When its last bit is sent, and the gap behind it.
         ends: Instant,
     },
     /// It has copied a frame to its host, whose last bit came then.
@@ -58,6 +75,8 @@ pub enum Output {
         id: u64,
         /// When it was whole.
         whole: Instant,
+        /// Whether it is damaged.
+        broken: bool,
     },
     /// The MAC has taken the token.
     Token,
@@ -69,6 +88,8 @@ pub struct Card {
     station: Station,
     /// Heard, and not yet through the data path.
     path: VecDeque<(Instant, Signal)>,
+    elastic: Option<Elastic>,
+    slips: u64,
     /// Frames that the host has offered, with the headers that it wants.
     offered: BTreeMap<u64, FrameRepr>,
     fill: Fill,
@@ -85,6 +106,8 @@ impl Card {
             config,
             station: Station::new(config.station, now)?,
             path: VecDeque::new(),
+            elastic: config.clocks.map(Elastic::new),
+            slips: 0,
             offered: BTreeMap::new(),
             fill: Fill::Fw0,
             outputs: VecDeque::new(),
@@ -117,6 +140,17 @@ impl Card {
         self.station.stats()
     }
 
+    /// Frames and tokens that broke in its elastic buffer.
+    #[must_use]
+    pub fn slips(&self) -> u64 {
+        self.slips
+    }
+
+    /// Receives the frames of `vc` from now on; false outside the space of the ring.
+    pub fn receive(&mut self, vc: Vc) -> bool {
+        self.station.active_vcs().insert(vc)
+    }
+
     /// Frames that wait to be sent.
     #[must_use]
     pub fn waiting(&self) -> usize {
@@ -134,7 +168,8 @@ impl Card {
         class: Class,
         repr: FrameRepr,
     ) -> Result<(), OfferError> {
-        let frame_bytes = repr.buffer_len();
+        let gap_bytes = self.config.gap_words.saturating_mul(WORD_BYTES as usize);
+        let frame_bytes = repr.buffer_len().saturating_add(gap_bytes);
         let offer = Offer {
             id,
             class,
@@ -186,24 +221,34 @@ impl Card {
     }
 
     fn hear(&mut self, now: Instant, signal: Signal) {
-        let transit = match signal {
+        let mut transit = match signal {
             Signal::Fill(fill) => {
                 self.station.handle_fill(now, fill);
                 return self.act();
             }
             Signal::Frame(transit) => transit,
         };
+        let bytes = ByteSize::from(transit.repr.buffer_len());
+        let words = bytes.as_bytes() / WORD_BYTES;
+        let elastic = self.elastic.as_mut();
+        if elastic.is_some_and(|elastic| elastic.pass(now, words).is_err()) {
+            self.slips += 1;
+            transit.broken = true;
+            if !matches!(transit.repr.kind, Kind::Data { .. }) {
+                return;
+            }
+        }
         let tokens = self.station.stats().tokens;
         let verdict = self.station.handle_frame(now, transit.repr);
         if self.station.stats().tokens > tokens {
             self.outputs.push_back(Output::Token);
         }
         if verdict.copy {
-            let bytes = ByteSize::from(transit.repr.buffer_len());
             let rate = self.config.station.budget.rate;
             self.outputs.push_back(Output::Received {
                 id: transit.id,
                 whole: now.saturating_add(rate.time_to_send(bytes)),
+                broken: transit.broken,
             });
         }
         if let Some(repr) = verdict.forward {
@@ -222,7 +267,7 @@ impl Card {
                     self.repeat_fill();
                 }
                 Action::Frame(repr) => {
-                    let signal = Signal::Frame(Transit { repr, id: 0 });
+                    let signal = Signal::Frame(Transit::new(repr, 0));
                     self.outputs.push_back(Output::Line(signal));
                 }
                 Action::Send {
@@ -238,8 +283,18 @@ impl Card {
         };
         repr.header.src_rid = src_rid;
         self.outputs.push_back(Output::Begins { id, ends });
-        let signal = Signal::Frame(Transit { repr, id });
+        let signal = Signal::Frame(Transit::new(repr, id));
         self.outputs.push_back(Output::Line(signal));
+    }
+}
+
+impl Transit {
+    const fn new(repr: FrameRepr, id: u64) -> Self {
+        Self {
+            repr,
+            id,
+            broken: false,
+        }
     }
 }
 

@@ -63,6 +63,17 @@ pub struct Departure {
     pub ended: Instant,
 }
 
+/// A frame that begins to leave, and goes on to its end unless it is suspended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Beginning {
+    /// The caller's name for it.
+    pub id: u64,
+    /// Whether it can still be suspended.
+    pub suspendable: bool,
+    /// When its last bit will leave.
+    pub ends: Instant,
+}
+
 /// A frame that is on its way through, or was.
 #[derive(Clone, Copy, Debug)]
 struct Passing {
@@ -88,6 +99,7 @@ pub struct Switch {
     servers: Vec<Server>,
     /// Frames whose tail is awaited.
     arriving: Vec<Packet>,
+    begun: VecDeque<Beginning>,
     left: VecDeque<Departure>,
 }
 
@@ -103,8 +115,15 @@ impl Switch {
             config,
             servers: (0..servers).map(|_| Server::default()).collect(),
             arriving: Vec::new(),
+            begun: VecDeque::new(),
             left: VecDeque::new(),
         }
+    }
+
+    /// What it is made of.
+    #[must_use]
+    pub fn config(&self) -> SwitchConfig {
+        self.config
     }
 
     /// The head of a frame is there.
@@ -151,6 +170,11 @@ impl Switch {
         self.left.pop_front()
     }
 
+    /// The next frame that has begun to leave.
+    pub fn poll_begun(&mut self) -> Option<Beginning> {
+        self.begun.pop_front()
+    }
+
     fn rate(&self) -> Rate {
         match self.config.division {
             Division::Space => self.config.channel,
@@ -194,11 +218,20 @@ impl Switch {
             ends: now,
         };
         let next = server.priority.pop_front().map(fresh);
-        let next = next.or_else(|| server.suspended.take());
+        let suspended = next.is_none().then(|| server.suspended.take()).flatten();
+        let goes_on = suspended.is_some();
+        let next = next.or(suspended);
         let next = next.or_else(|| server.other.pop_front().map(fresh));
         server.passing = next.map(|passing| Passing {
             ends: now.saturating_add(passing.left).max(passing.packet.tail),
             ..passing
         });
+        if let Some(passing) = server.passing.filter(|_| !goes_on) {
+            self.begun.push_back(Beginning {
+                id: passing.packet.id,
+                suspendable: self.config.suspend && !passing.packet.priority,
+                ends: passing.ends,
+            });
+        }
     }
 }

@@ -15,6 +15,8 @@ fn a_card_hears_after_its_latency() {
     let config = CardConfig {
         station: Config::jetstream(Role::Host),
         latency: Duration::from_us(1),
+        clocks: None,
+        gap_words: 0,
     };
     let mut card = Card::new(config, us(0)).expect("a good configuration");
     assert_eq!(card.poll(), Some(Output::Line(Signal::Fill(Fill::Fw0))));

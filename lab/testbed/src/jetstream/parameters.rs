@@ -1,6 +1,6 @@
 //! The parameter file of Jetstream and Afterburner, and the models' configurations.
 
-use barewire_models::afterburner::Costs;
+use barewire_models::afterburner::{Costs, Recovery};
 use barewire_models::jetstream::{CardConfig, Division, SwitchConfig, fibre_delay};
 use barewire_proto::token::{Budget, Config, Role};
 use barewire_units::{ByteSize, Duration, Rate};
@@ -21,6 +21,8 @@ pub struct Parameters {
     pub card: Card,
     pub host: Host,
     pub benchmark: Benchmark,
+    pub tcp: Tcp,
+    pub atm: Atm,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -35,6 +37,9 @@ pub struct Ring {
     pub ttrt: Duration,
     pub overrun_budget: Duration,
     pub response: Duration,
+    pub clock_ppm: u32,
+    pub queue_frames: usize,
+    pub gap_words: usize,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -43,6 +48,7 @@ pub struct Switch {
     pub ports: usize,
     pub channel: Rate,
     pub nominal: Rate,
+    pub buffer: ByteSize,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -85,6 +91,22 @@ pub struct Benchmark {
     pub duration: Duration,
 }
 
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tcp {
+    pub initial_segments: u64,
+    pub timeout_min: Duration,
+    pub tick: Duration,
+    pub delayed_acknowledgement: Duration,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Atm {
+    pub length_m: u64,
+    pub latency: Duration,
+}
+
 impl Ring {
     /// Stations, the master included.
     pub fn stations(&self) -> usize {
@@ -121,6 +143,8 @@ impl Ring {
             CardConfig {
                 station,
                 latency: self.latency_budget,
+                clocks: None,
+                gap_words: 0,
             }
         };
         (0..self.stations()).map(card).collect()
@@ -158,6 +182,13 @@ impl Parameters {
                  or the longest frame takes longer than ring.overrun_budget",
                 ring.ttrt
             ))
+        } else if ring.clock_ppm > 10_000 || ring.gap_words > 1_000 || ring.queue_frames == 0 {
+            Some(
+                "ring: at most 10000 clock_ppm and 1000 gap_words, and at least 1 of queue_frames"
+                    .into(),
+            )
+        } else if self.tcp.initial_segments == 0 || self.tcp.tick.is_zero() {
+            Some("tcp: no segment to begin with, or no time between two ticks".into())
         } else if self.switch.ports < 2 {
             Some("switch.ports: two are needed for one frame to wait for another".into())
         } else if segment > self.card.block || benchmark.short_segment.as_bytes() == 0 {
@@ -190,6 +221,16 @@ impl Parameters {
             division,
             suspend: false,
             cut_through: false,
+        }
+    }
+
+    /// What a TCP does about loss whose slow timer began with `phase`.
+    pub fn recovery(&self, phase: Duration) -> Recovery {
+        Recovery {
+            initial_segments: self.tcp.initial_segments,
+            timeout_min: self.tcp.timeout_min,
+            tick: self.tcp.tick,
+            phase,
         }
     }
 

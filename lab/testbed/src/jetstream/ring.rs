@@ -265,7 +265,7 @@ impl Ring {
             match output {
                 Output::Line(signal) => self.send(card, signal, sim),
                 Output::Begins { id, ends } => self.begins(id as usize, ends, sim),
-                Output::Received { id, whole } => {
+                Output::Received { id, whole, .. } => {
                     if let Some(fate) = self.record.fates.get_mut(id as usize) {
                         fate.received = Some(whole);
                     }

@@ -154,6 +154,7 @@ fn every_byte_of_a_stream_arrives() {
                 segment_bytes: 14_336,
                 message_bytes,
                 scaled: true,
+                recovers: false,
             };
             let run = stream::run(&parameters, stream);
             assert_eq!((run.written_bytes, run.lost), (run.read_bytes, 0));
@@ -173,6 +174,7 @@ fn a_window_without_scale_is_enough_back_to_back() {
             segment_bytes: 14_336,
             message_bytes: 32_768,
             scaled,
+            recovers: false,
         };
         stream::run(&parameters, stream).rate_mbytes_s()
     };

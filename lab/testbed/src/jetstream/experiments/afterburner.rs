@@ -1,0 +1,197 @@
+//! Afterburner stacks on the real ring: what is left of the rate back to back, for messages of
+//! any size and for as many pairs of hosts as the ring takes.
+
+use barewire_models::afterburner::Stack;
+use barewire_units::{ByteSize, Duration, Rng};
+use serde::Deserialize;
+
+use super::super::parameters::Parameters;
+use super::super::stream::{self as ribbon, Stream};
+use super::super::tcp::{self, TcpPlan, TcpRecord};
+use super::stream::{program_message, segment, stack};
+use super::{Rings, duration, each, gather, recorded, take_first_links, within};
+use crate::{Cell, Experiment, Outcome, Setting, SystemError, Table, replicate};
+
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "afterburner",
+    question: "Afterburner stacks on the real ring: what is left of the rate back to back, with one \
+        pair of hosts and with more?",
+    inputs: include_str!("../../../plans/jetstream-afterburner.toml"),
+    check: |setting| read(setting).map(|_| ()),
+    run,
+};
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Inputs {
+    messages: Vec<ByteSize>,
+    pairs: Vec<usize>,
+    pairs_message: ByteSize,
+    stack: String,
+    segment: ByteSize,
+    socket_buffer: ByteSize,
+    length_m: u64,
+    ttrt: Duration,
+    duration: Duration,
+}
+
+/// Pairs of hosts on a ring of 16 stations.
+const PAIRS_MAX: usize = 8;
+
+fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs, Stack), SystemError> {
+    let mut parameters = Parameters::parse(setting.parameters)?;
+    let inputs: Inputs = setting.read_inputs()?;
+    each("messages", &inputs.messages, |size| {
+        program_message("messages", size)
+    })?;
+    each("pairs", &inputs.pairs, |pairs| {
+        within("pairs", pairs, 1..=PAIRS_MAX)?;
+        rings(&parameters, &inputs, pairs).check()
+    })?;
+    program_message("pairs_message", inputs.pairs_message)?;
+    let stack = stack("stack", &inputs.stack)?;
+    segment(&parameters, "segment", inputs.segment, inputs.socket_buffer)?;
+    duration("duration", inputs.duration)?;
+    rings(&parameters, &inputs, 1).check()?;
+    parameters.benchmark.socket_buffer = inputs.socket_buffer;
+    parameters.benchmark.duration = inputs.duration;
+    Ok((parameters, inputs, stack))
+}
+
+fn rings<'a>(parameters: &'a Parameters, inputs: &Inputs, pairs: usize) -> Rings<'a> {
+    Rings {
+        length_m: inputs.length_m,
+        ttrt: inputs.ttrt,
+        ..Rings::one(parameters, 2 * pairs)
+    }
+}
+
+/// Each sender's receiver is half the ring away.
+fn plan(inputs: &Inputs, stack: Stack, pairs: usize, message: ByteSize) -> TcpPlan {
+    TcpPlan {
+        hosts: 2 * pairs,
+        streams: (0..pairs).map(|pair| (pair, pair + pairs)).collect(),
+        stack,
+        segment_bytes: inputs.segment.as_bytes(),
+        message_bytes: message.as_bytes(),
+        socket_buffer_bytes: inputs.socket_buffer.as_bytes(),
+        run_for: inputs.duration,
+        drain_for: Duration::ZERO,
+    }
+}
+
+fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
+    let (parameters, inputs, stack) = read(setting)?;
+    let one = inputs.messages.iter().map(|message| (1, *message));
+    let more = inputs
+        .pairs
+        .iter()
+        .map(|pairs| (*pairs, inputs.pairs_message));
+    let points: Vec<(usize, ByteSize)> = one.chain(more).collect();
+    setting.progress.announce(points.len() as u64);
+    let root = Rng::from_seed(setting.seed);
+    let runs = replicate(points.len(), |index| {
+        let (pairs, message) = points[index];
+        let rings = Rings {
+            packets_per_link: recorded(setting, index),
+            ..rings(&parameters, &inputs, pairs)
+        };
+        let network = rings.build(&root)?;
+        let plan = plan(&inputs, stack, pairs, message);
+        let run = tcp::run(&parameters, network, &plan, &root);
+        let stream = Stream {
+            stack,
+            segment_bytes: inputs.segment.as_bytes(),
+            message_bytes: message.as_bytes(),
+            scaled: true,
+            recovers: true,
+        };
+        let back_to_back = ribbon::run(&parameters, stream).rate_mbytes_s();
+        setting.progress.step();
+        run.map(|run| (run, back_to_back))
+    });
+    let (mut runs, trace_hash) = gather(runs, |(run, _)| run.hash)?;
+    let links = take_first_links(&mut runs, |(run, _)| &mut run.links);
+    let (one, more) = runs.split_at(inputs.messages.len());
+    let mut messages = Table::new(
+        "one pair of hosts, against the message",
+        &[
+            ("message", "B"),
+            ("on the ring", "MB/s"),
+            ("back to back", "MB/s"),
+            ("left", "%"),
+            ("sender busy", "%"),
+            ("receiver busy", "%"),
+            ("segment's wait for the token", "us"),
+            ("acknowledgement's", "us"),
+        ],
+    );
+    for (message, (run, back_to_back)) in inputs.messages.iter().zip(one) {
+        messages.push(message_row(*message, run, *back_to_back));
+    }
+    let mut pairs = Table::new(
+        format!(
+            "pairs of hosts, messages of {} B",
+            inputs.pairs_message.as_bytes()
+        ),
+        &[
+            ("pairs", ""),
+            ("all together", "MB/s"),
+            ("a stream", "MB/s"),
+            ("the slowest", "MB/s"),
+            ("left of back to back", "%"),
+            ("of the line", "%"),
+            ("segment's wait for the token", "us"),
+            ("acknowledgement's", "us"),
+            ("sent again", "segments"),
+        ],
+    );
+    for (count, (run, back_to_back)) in inputs.pairs.iter().zip(more) {
+        pairs.push(pairs_row(&parameters, *count, run, *back_to_back));
+    }
+    Ok(Outcome {
+        tables: vec![messages, pairs],
+        links,
+        trace_hash,
+    })
+}
+
+fn message_row(message: ByteSize, run: &TcpRecord, back_to_back: f64) -> [Cell; 8] {
+    let rate = run.mbytes_s();
+    [
+        message.as_bytes().into(),
+        rate.into(),
+        back_to_back.into(),
+        (rate * 100.0 / back_to_back).into(),
+        run.busy.first().copied().into(),
+        run.busy.last().copied().into(),
+        run.access[0].mean_us().into(),
+        run.access[1].mean_us().into(),
+    ]
+}
+
+fn pairs_row(
+    parameters: &Parameters,
+    pairs: usize,
+    run: &TcpRecord,
+    back_to_back: f64,
+) -> [Cell; 9] {
+    let rate = run.mbytes_s();
+    let stream = rate / pairs as f64;
+    let line = parameters.ring.rate.as_bps() as f64 / 8e6;
+    [
+        pairs.into(),
+        rate.into(),
+        stream.into(),
+        run.slowest_mbytes_s().into(),
+        (stream * 100.0 / back_to_back).into(),
+        (rate * 100.0 / line).into(),
+        run.access[0].mean_us().into(),
+        run.access[1].mean_us().into(),
+        run.streams
+            .iter()
+            .map(|it| it.sent_again)
+            .sum::<u64>()
+            .into(),
+    ]
+}

@@ -1,0 +1,461 @@
+//! The ring against an ATM switch with the same hosts: messages, streams into one host, and
+//! damaged bits.
+
+use barewire_models::afterburner::Stack;
+use barewire_models::jetstream::{Discard, fibre_delay};
+use barewire_proto::token::Class;
+use barewire_units::{ByteSize, Duration, Rate, Rng};
+use serde::Deserialize;
+
+use super::super::cells::{Cells, CellsPlan};
+use super::super::load::{self, LoadPlan, LoadRecord};
+use super::super::net::{Medium, Network};
+use super::super::parameters::Parameters;
+use super::super::tcp::{self, TcpPlan, TcpRecord};
+use super::ring::ERRORS_MAX;
+use super::stream::{program_message, segment};
+use super::{
+    Rings, WARM_UP, duration, each, gather, mbps, message, offers, random_sources, recorded,
+    within, wrong,
+};
+use crate::{Cell, Experiment, LinkCapture, Outcome, Setting, SystemError, Table, replicate};
+
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "atm",
+    question: "the ring against an ATM switch with the same hosts: delay and throughput of small and \
+        large messages, of streams into one host, and with damaged bits?",
+    inputs: include_str!("../../../plans/jetstream-atm.toml"),
+    check: |setting| read(setting).map(|_| ()),
+    run,
+};
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Inputs {
+    hosts: usize,
+    cell_rates: Vec<Rate>,
+    buffer_cells: Vec<usize>,
+    discards: Vec<String>,
+    early_threshold_per_cent: usize,
+    loads: Vec<Rate>,
+    small: ByteSize,
+    large: ByteSize,
+    small_per_cent: u64,
+    messages_duration: Duration,
+    senders: usize,
+    message: ByteSize,
+    segment: ByteSize,
+    socket_buffer: ByteSize,
+    errors_per_gigabit: Vec<u64>,
+    streams_duration: Duration,
+}
+
+const SMALL: usize = 0;
+const LARGE: usize = 1;
+const BUFFER_CELLS_MAX: usize = 1 << 20;
+const CELL_RATE_MIN: Rate = Rate::from_mbps(1);
+const CELL_RATE_MAX: Rate = Rate::from_gbps(10);
+const LOAD_MAX: Rate = Rate::from_gbps(100);
+
+/// A network of the comparison.
+#[derive(Clone, Debug)]
+enum Choice {
+    Ring,
+    Atm {
+        rate: Rate,
+        buffer_cells: usize,
+        discard: Discard,
+        name: String,
+    },
+}
+
+/// A run of the comparison.
+#[derive(Clone, Debug)]
+enum Point {
+    Messages(Choice, Rate),
+    Streams(Choice),
+    Errors(Choice, u64),
+}
+
+/// What came of it.
+enum Found {
+    Messages(Box<LoadRecord>),
+    Streams(Box<TcpRecord>),
+}
+
+impl Found {
+    fn hash(&self) -> u64 {
+        match self {
+            Self::Messages(record) => record.hash,
+            Self::Streams(record) => record.hash,
+        }
+    }
+
+    fn links(&mut self) -> &mut Vec<LinkCapture> {
+        match self {
+            Self::Messages(record) => &mut record.links,
+            Self::Streams(record) => &mut record.links,
+        }
+    }
+}
+
+fn discard(name: &str, buffer_cells: usize, per_cent: usize) -> Result<Discard, SystemError> {
+    match name {
+        "cells" => Ok(Discard::Cells),
+        "partial" => Ok(Discard::Partial),
+        "early" => {
+            let threshold = buffer_cells * per_cent / 100;
+            Ok(Discard::Early { threshold })
+        }
+        other => {
+            let expected = "\"cells\", \"partial\" or \"early\"";
+            Err(wrong("discards", format!("\"{other}\""), expected))
+        }
+    }
+}
+
+fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
+    let parameters = Parameters::parse(setting.parameters)?;
+    let inputs: Inputs = setting.read_inputs()?;
+    within("hosts", inputs.hosts, 2..=16)?;
+    Rings::one(&parameters, inputs.hosts).check()?;
+    each("cell_rates", &inputs.cell_rates, |rate| {
+        within("cell_rates", rate, CELL_RATE_MIN..=CELL_RATE_MAX)
+    })?;
+    each("buffer_cells", &inputs.buffer_cells, |cells| {
+        within("buffer_cells", cells, 1..=BUFFER_CELLS_MAX)
+    })?;
+    let names: Vec<&str> = inputs.discards.iter().map(String::as_str).collect();
+    each("discards", &names, |name| discard(name, 1, 1).map(|_| ()))?;
+    within(
+        "early_threshold_per_cent",
+        inputs.early_threshold_per_cent,
+        1..=100,
+    )?;
+    each("loads", &inputs.loads, |load| {
+        within("loads", load, Rate::from_bps(1)..=LOAD_MAX)
+    })?;
+    message("small", inputs.small)?;
+    message("large", inputs.large)?;
+    within("small_per_cent", inputs.small_per_cent, 1..=99)?;
+    duration("messages_duration", inputs.messages_duration)?;
+    for load in &inputs.loads {
+        let small = super::per_cent(*load, inputs.small_per_cent);
+        offers("loads", small, inputs.small, inputs.messages_duration)?;
+        offers("loads", *load, inputs.large, inputs.messages_duration)?;
+    }
+    within("senders", inputs.senders, 1..=inputs.hosts - 1)?;
+    program_message("message", inputs.message)?;
+    segment(&parameters, "segment", inputs.segment, inputs.socket_buffer)?;
+    each("errors_per_gigabit", &inputs.errors_per_gigabit, |errors| {
+        within("errors_per_gigabit", errors, 0..=ERRORS_MAX)
+    })?;
+    duration("streams_duration", inputs.streams_duration)?;
+    Ok((parameters, inputs))
+}
+
+fn points(inputs: &Inputs) -> Result<Vec<Point>, SystemError> {
+    let roomy = inputs.buffer_cells.iter().copied().max().unwrap_or(1);
+    let atm = |rate: Rate, buffer_cells: usize, how: &str| -> Result<Choice, SystemError> {
+        let per_cent = inputs.early_threshold_per_cent;
+        let mbps = rate.as_bps() as f64 / 1e6;
+        Ok(Choice::Atm {
+            rate,
+            buffer_cells,
+            discard: discard(how, buffer_cells, per_cent)?,
+            name: format!("ATM {mbps} Mbit/s, {buffer_cells} cells, {how}"),
+        })
+    };
+    let last = inputs.discards.last().map_or("cells", String::as_str);
+    let mut plain = vec![Choice::Ring];
+    for rate in &inputs.cell_rates {
+        plain.push(atm(*rate, roomy, last)?);
+    }
+    let mut streams = vec![Choice::Ring];
+    for rate in &inputs.cell_rates {
+        for buffer_cells in &inputs.buffer_cells {
+            for how in &inputs.discards {
+                streams.push(atm(*rate, *buffer_cells, how)?);
+            }
+        }
+    }
+    let mut points = Vec::new();
+    for load in &inputs.loads {
+        points.extend(plain.iter().map(|it| Point::Messages(it.clone(), *load)));
+    }
+    points.extend(streams.into_iter().map(Point::Streams));
+    for errors in &inputs.errors_per_gigabit {
+        points.extend(plain.iter().map(|it| Point::Errors(it.clone(), *errors)));
+    }
+    Ok(points)
+}
+
+/// The network of a choice with so many hosts.
+fn network(
+    parameters: &Parameters,
+    choice: &Choice,
+    hosts: usize,
+    (errors_per_gigabit, packets_per_link): (u64, usize),
+    rng: &Rng,
+) -> Result<Network, SystemError> {
+    match choice {
+        Choice::Ring => Rings {
+            errors_per_gigabit,
+            packets_per_link,
+            ..Rings::one(parameters, hosts)
+        }
+        .build(rng),
+        Choice::Atm {
+            rate,
+            buffer_cells,
+            discard,
+            ..
+        } => {
+            let per_metre = parameters.ring.fibre_per_metre;
+            let plan = CellsPlan {
+                hosts,
+                rate: *rate,
+                fibre: fibre_delay(per_metre, parameters.atm.length_m),
+                latency: parameters.atm.latency,
+                buffer_cells: *buffer_cells,
+                discard: *discard,
+                queue_messages: parameters.ring.queue_frames,
+                errors_per_gigabit,
+                packets_per_link,
+            };
+            let medium = Medium::Atm(Box::new(Cells::new(plan, rng)));
+            Ok(Network::new(medium, packets_per_link > 0))
+        }
+    }
+}
+
+/// Every host sends small and large messages to any other.
+fn messages(inputs: &Inputs, load: Rate) -> LoadPlan {
+    let part = |per_cent: u64, size: ByteSize, group| {
+        let rate = super::per_cent(load, per_cent);
+        let bytes = size.as_usize().unwrap_or(usize::MAX);
+        random_sources(inputs.hosts, rate, bytes, Class::Asynchronous, group)
+    };
+    let mut sources = part(inputs.small_per_cent, inputs.small, SMALL);
+    sources.extend(part(100 - inputs.small_per_cent, inputs.large, LARGE));
+    LoadPlan {
+        hosts: inputs.hosts,
+        sources,
+        groups: 2,
+        warm_up: inputs.messages_duration / WARM_UP,
+        run_for: inputs.messages_duration,
+        drain_for: inputs.messages_duration,
+        deadline: Duration::MAX,
+    }
+}
+
+fn streams(inputs: &Inputs, hosts: usize, senders: usize) -> TcpPlan {
+    TcpPlan {
+        hosts,
+        streams: (1..=senders).map(|from| (from, 0)).collect(),
+        stack: Stack::SingleCopy,
+        segment_bytes: inputs.segment.as_bytes(),
+        message_bytes: inputs.message.as_bytes(),
+        socket_buffer_bytes: inputs.socket_buffer.as_bytes(),
+        run_for: inputs.streams_duration,
+        drain_for: Duration::ZERO,
+    }
+}
+
+fn find(
+    parameters: &Parameters,
+    inputs: &Inputs,
+    point: &Point,
+    packets: usize,
+    root: &Rng,
+) -> Result<Found, SystemError> {
+    match point {
+        Point::Messages(choice, load) => {
+            let network = network(parameters, choice, inputs.hosts, (0, packets), root)?;
+            let rng = root.fork_nth("load", load.as_bps());
+            let record = load::run(network, messages(inputs, *load), &rng)?;
+            Ok(Found::Messages(Box::new(record)))
+        }
+        Point::Streams(choice) => {
+            let hosts = inputs.senders + 1;
+            let network = network(parameters, choice, hosts, (0, packets), root)?;
+            let plan = streams(inputs, hosts, inputs.senders);
+            let record = tcp::run(parameters, network, &plan, root)?;
+            Ok(Found::Streams(Box::new(record)))
+        }
+        Point::Errors(choice, errors) => {
+            let network = network(parameters, choice, 2, (*errors, packets), root)?;
+            let record = tcp::run(parameters, network, &streams(inputs, 2, 1), root)?;
+            Ok(Found::Streams(Box::new(record)))
+        }
+    }
+}
+
+/// Records the ring's links of the first run and the cells of the first on the switch.
+fn packets(setting: &Setting<'_>, points: &[Point], index: usize) -> usize {
+    let is_atm = |point: &Point| matches!(point, Point::Messages(Choice::Atm { .. }, _));
+    let first_atm = points.iter().position(is_atm);
+    if Some(index) == first_atm {
+        setting.packets_per_link
+    } else {
+        recorded(setting, index)
+    }
+}
+
+fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
+    let (parameters, inputs) = read(setting)?;
+    let points = points(&inputs)?;
+    setting.progress.announce(points.len() as u64);
+    let root = Rng::from_seed(setting.seed);
+    let runs = replicate(points.len(), |index| {
+        let packets = packets(setting, &points, index);
+        let found = find(&parameters, &inputs, &points[index], packets, &root);
+        setting.progress.step();
+        found
+    });
+    let (mut runs, trace_hash) = gather(runs, Found::hash)?;
+    let links = runs.iter_mut().flat_map(|run| std::mem::take(run.links()));
+    let links = links.collect();
+    Ok(Outcome {
+        tables: tables(&inputs, &points, &runs),
+        links,
+        trace_hash,
+    })
+}
+
+fn tables(inputs: &Inputs, points: &[Point], runs: &[Found]) -> Vec<Table> {
+    let mut by_load: Vec<Table> = inputs
+        .loads
+        .iter()
+        .map(|load| message_table(*load))
+        .collect();
+    let mut into_one = stream_table(inputs.senders);
+    let mut errors = error_table();
+    for (point, run) in points.iter().zip(runs) {
+        match (point, run) {
+            (Point::Messages(choice, load), Found::Messages(run)) => {
+                let place = inputs.loads.iter().position(|other| other == load);
+                if let Some(place) = place {
+                    by_load[place].push(message_row(choice, run));
+                }
+            }
+            (Point::Streams(choice), Found::Streams(run)) => {
+                into_one.push(stream_row(choice, run));
+            }
+            (Point::Errors(choice, count), Found::Streams(run)) => {
+                errors.push(error_row(choice, *count, run));
+            }
+            _ => {}
+        }
+    }
+    by_load.extend([into_one, errors]);
+    by_load
+}
+
+fn name(choice: &Choice) -> Cell {
+    match choice {
+        Choice::Ring => "Jetstream".into(),
+        Choice::Atm { name, .. } => name.clone().into(),
+    }
+}
+
+fn message_table(load: Rate) -> Table {
+    let columns = [
+        ("network", ""),
+        ("small delay mean", "us"),
+        ("small delay p99", "us"),
+        ("large delay mean", "us"),
+        ("large delay p99", "us"),
+        ("small", "Mbit/s"),
+        ("large", "Mbit/s"),
+        ("small lost", "%"),
+        ("large lost", "%"),
+        ("not yet there", "messages"),
+    ];
+    let mbps = load.as_bps() as f64 / 1e6;
+    Table::new(
+        format!("messages, {mbps} Mbit/s of all hosts together"),
+        &columns,
+    )
+}
+
+fn message_row(choice: &Choice, run: &LoadRecord) -> [Cell; 10] {
+    let [small, large] = [SMALL, LARGE].map(|group| &run.groups[group]);
+    [
+        name(choice),
+        small.delay.mean_us().into(),
+        small.delay.p99_us().into(),
+        large.delay.mean_us().into(),
+        large.delay.p99_us().into(),
+        mbps(run, SMALL),
+        mbps(run, LARGE),
+        small.lost_per_cent().into(),
+        large.lost_per_cent().into(),
+        run.on_their_way.into(),
+    ]
+}
+
+fn stream_table(senders: usize) -> Table {
+    let columns = [
+        ("network", ""),
+        ("all together", "MB/s"),
+        ("the slowest", "MB/s"),
+        ("receiver busy", "%"),
+        ("sent again", "segments"),
+        ("timeouts", ""),
+        ("cells dropped", ""),
+        ("no block in the card", "segments"),
+    ];
+    Table::new(format!("streams from {senders} hosts into one"), &columns)
+}
+
+fn stream_row(choice: &Choice, run: &TcpRecord) -> [Cell; 8] {
+    let dropped = match &run.network.medium {
+        Medium::Rings(_) => None,
+        Medium::Atm(cells) => Some(cells.dropped()),
+    };
+    let (sent_again, timeouts) = repairs(run);
+    [
+        name(choice),
+        run.mbytes_s().into(),
+        run.slowest_mbytes_s().into(),
+        run.busy.first().copied().into(),
+        sent_again.into(),
+        timeouts.into(),
+        dropped.into(),
+        run.no_block.into(),
+    ]
+}
+
+fn error_table() -> Table {
+    let columns = [
+        ("damaged bits", "of 10^9"),
+        ("network", ""),
+        ("one stream", "MB/s"),
+        ("sent again", "segments"),
+        ("timeouts", ""),
+        ("tokens lost", ""),
+    ];
+    Table::new("one stream with damaged bits", &columns)
+}
+
+fn error_row(choice: &Choice, errors: u64, run: &TcpRecord) -> [Cell; 6] {
+    let tokens_lost = match &run.network.medium {
+        Medium::Rings(lan) => Some(lan.tokens_lost),
+        Medium::Atm(_) => None,
+    };
+    let (sent_again, timeouts) = repairs(run);
+    [
+        errors.into(),
+        name(choice),
+        run.mbytes_s().into(),
+        sent_again.into(),
+        timeouts.into(),
+        tokens_lost.into(),
+    ]
+}
+
+fn repairs(run: &TcpRecord) -> (u64, u64) {
+    let sum = |count: fn(&tcp::StreamRecord) -> u64| run.streams.iter().map(count).sum();
+    (sum(|it| it.sent_again), sum(|it| it.timeouts))
+}

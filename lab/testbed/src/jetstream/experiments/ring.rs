@@ -1,0 +1,230 @@
+//! A ring of one's own: rotation of the token, access, delay and throughput of both classes.
+
+use barewire_proto::token::Class;
+use barewire_units::{ByteSize, Duration, Rng};
+use serde::Deserialize;
+
+use super::super::load::{self, Gap, LoadPlan, LoadRecord, Source};
+use super::super::net::Medium;
+use super::super::parameters::Parameters;
+use super::{
+    ENTRIES_MAX, Rings, WARM_UP, duration, each, frame_bytes, gather, mbps, message, offers,
+    per_cent, periods, random_sources, recorded, take_first_links, within, wrong,
+};
+use crate::{Cell, Experiment, Outcome, Setting, SystemError, Table, replicate};
+
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "ring",
+    question: "a ring of one's own: how long does the token take, how long do frames wait, and how \
+        much of each class gets through?",
+    inputs: include_str!("../../../plans/jetstream-ring.toml"),
+    check: |setting| read(setting).map(|_| ()),
+    run,
+};
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Inputs {
+    stations: usize,
+    length_m: u64,
+    ttrt: Duration,
+    loads_per_cent: Vec<u64>,
+    message: ByteSize,
+    synchronous_allotment: Duration,
+    synchronous_message: ByteSize,
+    synchronous_period: Duration,
+    errors_per_gigabit: u64,
+    duration: Duration,
+}
+
+/// Offered loads beyond this many times the ring's rate show nothing new.
+const LOAD_PER_CENT_MAX: u64 = 400;
+/// More damaged bits than one in ten thousand leave no ring.
+pub const ERRORS_MAX: u64 = 100_000;
+const ASYNCHRONOUS: usize = 0;
+const SYNCHRONOUS: usize = 1;
+
+fn rings<'a>(parameters: &'a Parameters, inputs: &Inputs) -> Rings<'a> {
+    Rings {
+        length_m: inputs.length_m,
+        ttrt: inputs.ttrt,
+        allotment: inputs.synchronous_allotment,
+        master_allotment: inputs.synchronous_allotment,
+        errors_per_gigabit: inputs.errors_per_gigabit,
+        ..Rings::one(parameters, inputs.stations)
+    }
+}
+
+fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
+    let parameters = Parameters::parse(setting.parameters)?;
+    let inputs: Inputs = setting.read_inputs()?;
+    within("stations", inputs.stations, 2..=16)?;
+    let rings = rings(&parameters, &inputs);
+    rings.check()?;
+    rings.check_all("synchronous_allotment")?;
+    each("loads_per_cent", &inputs.loads_per_cent, |load| {
+        within("loads_per_cent", load, 0..=LOAD_PER_CENT_MAX)
+    })?;
+    message("message", inputs.message)?;
+    within(
+        "errors_per_gigabit",
+        inputs.errors_per_gigabit,
+        0..=ERRORS_MAX,
+    )?;
+    duration("duration", inputs.duration)?;
+    for load in &inputs.loads_per_cent {
+        let rate = per_cent(parameters.ring.rate, *load);
+        offers("loads_per_cent", rate, inputs.message, inputs.duration)?;
+    }
+    if inputs.synchronous_allotment.is_zero() {
+        return Ok((parameters, inputs));
+    }
+    message("synchronous_message", inputs.synchronous_message)?;
+    let shortest = Duration::from_us(1);
+    within(
+        "synchronous_period",
+        inputs.synchronous_period,
+        shortest..=inputs.duration,
+    )?;
+    periods(
+        "synchronous_period",
+        inputs.stations,
+        inputs.synchronous_period,
+        inputs.duration,
+    )?;
+    let payload_bytes = inputs.synchronous_message.as_usize().unwrap_or_default();
+    let bytes = frame_bytes(&parameters, payload_bytes);
+    let time = parameters.ring.rate.time_to_send(ByteSize::from(bytes));
+    if time > inputs.synchronous_allotment {
+        let expected = format!("a frame of at most {}", inputs.synchronous_allotment);
+        return Err(wrong("synchronous_message", time, expected));
+    }
+    Ok((parameters, inputs))
+}
+
+fn plan(parameters: &Parameters, inputs: &Inputs, load_per_cent: u64) -> LoadPlan {
+    let bytes = |size: ByteSize| size.as_usize().unwrap_or(usize::MAX);
+    let rate = per_cent(parameters.ring.rate, load_per_cent);
+    let class = Class::Asynchronous;
+    let hosts = inputs.stations;
+    let mut sources = random_sources(hosts, rate, bytes(inputs.message), class, ASYNCHRONOUS);
+    if load_per_cent == 0 {
+        sources.clear();
+    }
+    if !inputs.synchronous_allotment.is_zero() {
+        sources.extend((0..hosts).map(|from| Source {
+            from,
+            to: None,
+            class: Class::Synchronous,
+            payload_bytes: bytes(inputs.synchronous_message),
+            gap: Gap::Period(inputs.synchronous_period),
+            group: SYNCHRONOUS,
+        }));
+    }
+    LoadPlan {
+        hosts,
+        sources,
+        groups: 2,
+        warm_up: inputs.duration / WARM_UP,
+        run_for: inputs.duration,
+        drain_for: inputs.duration,
+        deadline: Duration::MAX,
+    }
+}
+
+fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
+    let (parameters, inputs) = read(setting)?;
+    let loads = &inputs.loads_per_cent;
+    debug_assert!(loads.len() <= ENTRIES_MAX);
+    setting.progress.announce(loads.len() as u64);
+    let root = Rng::from_seed(setting.seed);
+    let runs = replicate(loads.len(), |index| {
+        let rings = Rings {
+            packets_per_link: recorded(setting, index),
+            ..rings(&parameters, &inputs)
+        };
+        let network = rings.build(&root)?;
+        let rng = root.fork_nth("load", loads[index]);
+        let record = load::run(network, plan(&parameters, &inputs, loads[index]), &rng);
+        setting.progress.step();
+        record
+    });
+    let (mut runs, trace_hash) = gather(runs, |run| run.hash)?;
+    let mut token = Table::new(
+        "token and access against load",
+        &[
+            ("offered load", "% of the line"),
+            ("rotation mean", "us"),
+            ("rotation p99", "us"),
+            ("rotation longest", "us"),
+            ("asynchronous access mean", "us"),
+            ("asynchronous access p99", "us"),
+            ("asynchronous access longest", "us"),
+            ("synchronous access mean", "us"),
+            ("synchronous access p99", "us"),
+            ("synchronous access longest", "us"),
+        ],
+    );
+    let mut through = Table::new(
+        "delay, throughput and loss against load",
+        &[
+            ("offered load", "% of the line"),
+            ("asynchronous delay mean", "us"),
+            ("asynchronous delay p99", "us"),
+            ("asynchronous", "Mbit/s"),
+            ("synchronous", "Mbit/s"),
+            ("refused", "frames"),
+            ("damaged", "frames"),
+            ("tokens lost", ""),
+            ("slips between clocks", ""),
+            ("not yet there", "frames"),
+        ],
+    );
+    for (load, run) in loads.iter().zip(&runs) {
+        token.push(token_row(*load, run));
+        through.push(through_row(*load, run));
+    }
+    Ok(Outcome {
+        tables: vec![token, through],
+        links: take_first_links(&mut runs, |run| &mut run.links),
+        trace_hash,
+    })
+}
+
+fn token_row(load: u64, run: &LoadRecord) -> [Cell; 10] {
+    let rotations = run.rotations();
+    let [asynchronous, synchronous] = [ASYNCHRONOUS, SYNCHRONOUS].map(|it| &run.groups[it].access);
+    [
+        load.into(),
+        rotations.mean_us().into(),
+        rotations.p99_us().into(),
+        rotations.longest_us().into(),
+        asynchronous.mean_us().into(),
+        asynchronous.p99_us().into(),
+        asynchronous.longest_us().into(),
+        synchronous.mean_us().into(),
+        synchronous.p99_us().into(),
+        synchronous.longest_us().into(),
+    ]
+}
+
+fn through_row(load: u64, run: &LoadRecord) -> [Cell; 10] {
+    let groups = &run.groups;
+    let sum = |count: fn(&load::Group) -> u64| groups.iter().map(count).sum::<u64>();
+    let (tokens_lost, slips) = match &run.network.medium {
+        Medium::Rings(lan) => (lan.tokens_lost, lan.slips()),
+        Medium::Atm(_) => (0, 0),
+    };
+    [
+        load.into(),
+        groups[ASYNCHRONOUS].delay.mean_us().into(),
+        groups[ASYNCHRONOUS].delay.p99_us().into(),
+        mbps(run, ASYNCHRONOUS),
+        mbps(run, SYNCHRONOUS),
+        sum(|group| group.refused).into(),
+        sum(|group| group.damaged).into(),
+        tokens_lost.into(),
+        slips.into(),
+        run.on_their_way.into(),
+    ]
+}

@@ -1,0 +1,154 @@
+//! Netperf over two Afterburners back to back, as the paper measured them, with messages,
+//! segments and buffers of one's own.
+
+use barewire_models::afterburner::Stack;
+use barewire_units::{ByteSize, Duration};
+use serde::Deserialize;
+
+use super::super::parameters::Parameters;
+use super::super::stream::{self, Stream};
+use super::{duration, each, gather, recorded, take_first_links, within, wrong};
+use crate::{Experiment, Outcome, Setting, SystemError, Table, replicate};
+
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "stream",
+    question: "netperf over two Afterburners back to back: what rate do messages of one's own get, on \
+        either stack?",
+    inputs: include_str!("../../../plans/jetstream-stream.toml"),
+    check: |setting| read(setting).map(|_| ()),
+    run,
+};
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Inputs {
+    messages: Vec<ByteSize>,
+    segments: Vec<ByteSize>,
+    stacks: Vec<String>,
+    socket_buffer: ByteSize,
+    scaled_window: bool,
+    duration: Duration,
+}
+
+pub const SINGLE_COPY: &str = "single-copy";
+pub const CONVENTIONAL: &str = "conventional";
+const MESSAGE_MAX: ByteSize = ByteSize::from_mib(16);
+const BUFFER_MAX: ByteSize = ByteSize::from_mib(1);
+/// Shorter ones make more events than a run of seconds can hold.
+const SEGMENT_MIN: ByteSize = ByteSize::from_bytes(64);
+/// Longest segment that one PDU holds with its headers.
+const SEGMENT_MAX: ByteSize = ByteSize::from_kib(60);
+
+/// The stack of that name.
+pub fn stack(key: &str, name: &str) -> Result<Stack, SystemError> {
+    match name {
+        SINGLE_COPY => Ok(Stack::SingleCopy),
+        CONVENTIONAL => Ok(Stack::Conventional),
+        other => {
+            let expected = format!("\"{SINGLE_COPY}\" or \"{CONVENTIONAL}\"");
+            Err(wrong(key, format!("\"{other}\""), expected))
+        }
+    }
+}
+
+/// A message that a program sends in one call.
+pub fn program_message(key: &str, size: ByteSize) -> Result<(), SystemError> {
+    within(key, size, ByteSize::from_bytes(1)..=MESSAGE_MAX)
+}
+
+/// Whether a segment fits a block of the card, and a socket buffer holds three of them.
+pub fn segment(
+    parameters: &Parameters,
+    key: &str,
+    size: ByteSize,
+    socket_buffer: ByteSize,
+) -> Result<(), SystemError> {
+    let longest = parameters.card.block.min(SEGMENT_MAX);
+    within(key, size, SEGMENT_MIN..=longest)?;
+    let least = ByteSize::from_bytes(3 * size.as_bytes());
+    within("socket_buffer", socket_buffer, least..=BUFFER_MAX)
+}
+
+fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
+    let mut parameters = Parameters::parse(setting.parameters)?;
+    let inputs: Inputs = setting.read_inputs()?;
+    each("messages", &inputs.messages, |size| {
+        program_message("messages", size)
+    })?;
+    each("segments", &inputs.segments, |size| {
+        segment(&parameters, "segments", size, inputs.socket_buffer)
+    })?;
+    let stacks: Vec<&str> = inputs.stacks.iter().map(String::as_str).collect();
+    each("stacks", &stacks, |name| stack("stacks", name).map(|_| ()))?;
+    duration("duration", inputs.duration)?;
+    parameters.benchmark.socket_buffer = inputs.socket_buffer;
+    parameters.benchmark.duration = inputs.duration;
+    Ok((parameters, inputs))
+}
+
+fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
+    let (parameters, inputs) = read(setting)?;
+    let mut streams = Vec::new();
+    for name in &inputs.stacks {
+        let stack = stack("stacks", name)?;
+        for segment in &inputs.segments {
+            streams.extend(inputs.messages.iter().map(|message| Stream {
+                stack,
+                segment_bytes: segment.as_bytes(),
+                message_bytes: message.as_bytes(),
+                scaled: inputs.scaled_window,
+                recovers: true,
+            }));
+        }
+    }
+    setting.progress.announce(streams.len() as u64);
+    let runs = replicate(streams.len(), |index| {
+        let run = stream::record(&parameters, streams[index], recorded(setting, index));
+        setting.progress.step();
+        Ok(run)
+    });
+    let (mut runs, trace_hash) = gather(runs, |(run, _)| run.hash)?;
+    let links = take_first_links(&mut runs, |(_, links)| links);
+    let mut tables = Vec::new();
+    let curves = streams.chunks(inputs.messages.len());
+    for (streams, runs) in curves.zip(runs.chunks(inputs.messages.len())) {
+        let first = streams[0];
+        let name = match first.stack {
+            Stack::SingleCopy => SINGLE_COPY,
+            Stack::Conventional => CONVENTIONAL,
+        };
+        let mut table = Table::new(
+            format!("{name} stack, segments of {} B", first.segment_bytes),
+            &[
+                ("message", "B"),
+                ("rate", "MB/s"),
+                ("sender busy", "%"),
+                ("receiver busy", "%"),
+                ("written", "B"),
+                ("read", "B"),
+                ("sent again", "segments"),
+                ("timeouts", ""),
+            ],
+        );
+        for (stream, (run, _)) in streams.iter().zip(runs) {
+            let elapsed = run.elapsed.as_ps() as f64;
+            let busy = |time: Duration| time.as_ps() as f64 * 100.0 / elapsed;
+            table.push([
+                stream.message_bytes.into(),
+                run.rate_mbytes_s().into(),
+                busy(run.sender_busy).into(),
+                busy(run.receiver_busy).into(),
+                run.written_bytes.into(),
+                run.read_bytes.into(),
+                run.sent_again.into(),
+                run.timeouts.into(),
+            ]);
+        }
+        tables.push(table);
+    }
+    Ok(Outcome {
+        tables,
+        links,
+        trace_hash,
+    })
+}

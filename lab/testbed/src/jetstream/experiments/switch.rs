@@ -1,0 +1,267 @@
+//! Rings joined by the switch: bus against space division, cut-through against store and
+//! forward, with and without a priority path that suspends.
+
+use barewire_models::jetstream::{Division, SwitchConfig};
+use barewire_proto::token::Class;
+use barewire_units::{ByteSize, Duration, Rate, Rng};
+use serde::Deserialize;
+
+use super::super::lan::HOSTS_MAX;
+use super::super::load::{self, Gap, LoadPlan, LoadRecord, Source};
+use super::super::parameters::Parameters;
+use super::{
+    Rings, WARM_UP, duration, each, gather, mbps, message, offers, per_cent, periods, recorded,
+    take_first_links, within, wrong,
+};
+use crate::{Cell, Experiment, Outcome, Setting, SystemError, Table, replicate};
+
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "switch",
+    question: "rings joined by the switch: what do bus or space division, cut-through and a priority \
+        path that suspends do for delay and throughput?",
+    inputs: include_str!("../../../plans/jetstream-switch.toml"),
+    check: |setting| read(setting).map(|_| ()),
+    run,
+};
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Inputs {
+    rings: usize,
+    hosts_per_ring: usize,
+    length_m: u64,
+    ttrt: Duration,
+    channel: Rate,
+    loads_per_cent: Vec<u64>,
+    message: ByteSize,
+    priority_message: ByteSize,
+    priority_period: Duration,
+    allotment: Duration,
+    port_allotment: Duration,
+    duration: Duration,
+}
+
+const OTHER: usize = 0;
+const PRIORITY: usize = 1;
+const LOAD_PER_CENT_MAX: u64 = 200;
+const CHANNEL_MAX: Rate = Rate::from_gbps(100);
+const CHANNEL_MIN: Rate = Rate::from_mbps(1);
+
+/// A way to build the switch.
+#[derive(Clone, Copy)]
+struct Build {
+    division: Division,
+    cut_through: bool,
+    suspend: bool,
+}
+
+const DIVISIONS: [Division; 2] = [Division::Bus, Division::Space];
+
+fn builds() -> Vec<Build> {
+    let mut builds = Vec::new();
+    for division in DIVISIONS {
+        for cut_through in [false, true] {
+            builds.extend([false, true].map(|suspend| Build {
+                division,
+                cut_through,
+                suspend,
+            }));
+        }
+    }
+    builds
+}
+
+fn rings<'a>(parameters: &'a Parameters, inputs: &Inputs, build: Build) -> Rings<'a> {
+    let config = SwitchConfig {
+        ports: inputs.rings,
+        channel: inputs.channel,
+        division: build.division,
+        suspend: build.suspend,
+        cut_through: build.cut_through,
+    };
+    Rings {
+        length_m: inputs.length_m,
+        ttrt: inputs.ttrt,
+        allotment: inputs.allotment,
+        master_allotment: inputs.port_allotment,
+        rings: inputs.rings,
+        switch: Some(config),
+        ..Rings::one(parameters, inputs.hosts_per_ring + 1)
+    }
+}
+
+fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
+    let parameters = Parameters::parse(setting.parameters)?;
+    let inputs: Inputs = setting.read_inputs()?;
+    within("rings", inputs.rings, 2..=16)?;
+    within("hosts_per_ring", inputs.hosts_per_ring, 1..=15)?;
+    let hosts = inputs.rings * inputs.hosts_per_ring;
+    if hosts > HOSTS_MAX {
+        let found = format!("{hosts} hosts together");
+        return Err(wrong("rings", found, format!("at most {HOSTS_MAX}")));
+    }
+    within("channel", inputs.channel, CHANNEL_MIN..=CHANNEL_MAX)?;
+    let rings = rings(&parameters, &inputs, builds()[0]);
+    rings.check()?;
+    rings.check_all("allotment, port_allotment")?;
+    each("loads_per_cent", &inputs.loads_per_cent, |load| {
+        within("loads_per_cent", load, 0..=LOAD_PER_CENT_MAX)
+    })?;
+    message("message", inputs.message)?;
+    message("priority_message", inputs.priority_message)?;
+    duration("duration", inputs.duration)?;
+    for load in &inputs.loads_per_cent {
+        let rings = inputs.rings as u64;
+        let rate = per_cent(parameters.ring.rate, *load * rings);
+        offers("loads_per_cent", rate, inputs.message, inputs.duration)?;
+    }
+    periods(
+        "priority_period",
+        hosts,
+        inputs.priority_period,
+        inputs.duration,
+    )?;
+    let shortest = Duration::from_us(10);
+    within(
+        "priority_period",
+        inputs.priority_period,
+        shortest..=inputs.duration,
+    )?;
+    Ok((parameters, inputs))
+}
+
+/// Every host sends to hosts of other rings: large messages at random, and priority messages
+/// at their times.
+fn plan(parameters: &Parameters, inputs: &Inputs, load_per_cent: u64, rng: &mut Rng) -> LoadPlan {
+    let (per_ring, rings) = (inputs.hosts_per_ring, inputs.rings);
+    let hosts = per_ring * rings;
+    let mut elsewhere = |from: usize| {
+        let ring = (from / per_ring + 1 + rng.index(rings - 1)) % rings;
+        Some(ring * per_ring + rng.index(per_ring))
+    };
+    let bytes = |size: ByteSize| size.as_usize().unwrap_or(usize::MAX);
+    let time = parameters.ring.rate.time_to_send(inputs.message);
+    // From each host to each other ring.
+    let flows = per_ring as u64 * (rings as u64 - 1);
+    let mean = time.checked_mul(flows * 100).unwrap_or(Duration::MAX) / load_per_cent.max(1);
+    let flows_of_a_host = if load_per_cent == 0 { 0 } else { rings - 1 };
+    let mut sources = Vec::new();
+    for from in 0..hosts {
+        sources.push(Source {
+            from,
+            to: elsewhere(from),
+            class: Class::Synchronous,
+            payload_bytes: bytes(inputs.priority_message),
+            gap: Gap::Period(inputs.priority_period),
+            group: PRIORITY,
+        });
+        sources.extend((0..flows_of_a_host).map(|step| {
+            let ring = (from / per_ring + 1 + step) % rings;
+            Source {
+                from,
+                to: Some(ring * per_ring + from % per_ring),
+                class: Class::Asynchronous,
+                payload_bytes: bytes(inputs.message),
+                gap: Gap::Random(mean),
+                group: OTHER,
+            }
+        }));
+    }
+    LoadPlan {
+        hosts,
+        sources,
+        groups: 2,
+        warm_up: inputs.duration / WARM_UP,
+        run_for: inputs.duration,
+        drain_for: inputs.duration,
+        deadline: Duration::MAX,
+    }
+}
+
+fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
+    let (parameters, inputs) = read(setting)?;
+    let builds = builds();
+    let loads = &inputs.loads_per_cent;
+    let points = loads.len() * builds.len();
+    setting.progress.announce(points as u64);
+    let root = Rng::from_seed(setting.seed);
+    let runs = replicate(points, |index| {
+        let (load, build) = (loads[index / builds.len()], builds[index % builds.len()]);
+        let rings = Rings {
+            packets_per_link: recorded(setting, index),
+            ..rings(&parameters, &inputs, build)
+        };
+        let network = rings.build(&root)?;
+        // The same messages for every switch.
+        let mut rng = root.fork_nth("load", load);
+        let plan = plan(&parameters, &inputs, load, &mut rng);
+        let record = load::run(network, plan, &rng);
+        setting.progress.step();
+        record
+    });
+    let (mut runs, trace_hash) = gather(runs, |run| run.hash)?;
+    let links = take_first_links(&mut runs, |run| &mut run.links);
+    let table = |(load, runs): (&u64, &[LoadRecord])| {
+        let mut table = table(*load);
+        for (build, run) in builds.iter().zip(runs) {
+            table.push(row(*build, run));
+        }
+        table
+    };
+    Ok(Outcome {
+        tables: loads
+            .iter()
+            .zip(runs.chunks(builds.len()))
+            .map(table)
+            .collect(),
+        links,
+        trace_hash,
+    })
+}
+
+fn table(load: u64) -> Table {
+    let columns = [
+        ("switch", ""),
+        ("priority delay mean", "us"),
+        ("priority delay p99", "us"),
+        ("priority delay longest", "us"),
+        ("other delay mean", "us"),
+        ("other delay p99", "us"),
+        ("priority rate", "Mbit/s"),
+        ("other rate", "Mbit/s"),
+        ("no room", "frames"),
+        ("refused", "frames"),
+        ("not yet there", "frames"),
+    ];
+    let name = format!("load {load} % of each ring to the others");
+    Table::new(name, &columns)
+}
+
+fn row(build: Build, run: &LoadRecord) -> [Cell; 11] {
+    let division = match build.division {
+        Division::Bus => "bus",
+        Division::Space => "space",
+    };
+    let way = match build.cut_through {
+        true => "cut-through",
+        false => "store and forward",
+    };
+    let suspend = match build.suspend {
+        true => ", suspends",
+        false => "",
+    };
+    let [other, priority] = [OTHER, PRIORITY].map(|group| &run.groups[group]);
+    [
+        format!("{division}, {way}{suspend}").into(),
+        priority.delay.mean_us().into(),
+        priority.delay.p99_us().into(),
+        priority.delay.longest_us().into(),
+        other.delay.mean_us().into(),
+        other.delay.p99_us().into(),
+        mbps(run, PRIORITY),
+        mbps(run, OTHER),
+        (other.no_room + priority.no_room).into(),
+        (other.refused + priority.refused).into(),
+        run.on_their_way.into(),
+    ]
+}

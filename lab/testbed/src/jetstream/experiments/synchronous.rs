@@ -1,0 +1,224 @@
+//! Real-time traffic of the synchronous class beside asynchronous load: is the promised access
+//! kept, and what happens to the same traffic without the class?
+
+use barewire_proto::token::Class;
+use barewire_units::{ByteSize, Duration, Rng};
+use barewire_wire::aal5;
+use serde::Deserialize;
+
+use super::super::load::{self, Gap, LoadPlan, LoadRecord, Source};
+use super::super::parameters::Parameters;
+use super::{
+    Rings, WARM_UP, duration, each, frame_bytes, gather, mbps, message, offers, periods, recorded,
+    take_first_links, within, wrong,
+};
+use crate::{Cell, Experiment, Outcome, Setting, SystemError, Table, replicate};
+
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "synchronous",
+    question: "does the synchronous class keep its bound beside any asynchronous load, and what do \
+        the same messages get without it?",
+    inputs: include_str!("../../../plans/jetstream-synchronous.toml"),
+    check: |setting| read(setting).map(|_| ()),
+    run,
+};
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Inputs {
+    stations: usize,
+    length_m: u64,
+    ttrt: Duration,
+    shares_per_cent: Vec<u64>,
+    backgrounds: Vec<ByteSize>,
+    period: Duration,
+    deadline: Duration,
+    duration: Duration,
+}
+
+const SYNCHRONOUS: usize = 0;
+const BACKGROUND: usize = 1;
+/// Shares beyond this many times the room show nothing new.
+const SHARE_PER_CENT_MAX: u64 = 300;
+
+/// A point: whether the class is used, the share of the room, the background's messages.
+type Point = (bool, u64, ByteSize);
+
+fn rings<'a>(parameters: &'a Parameters, inputs: &Inputs, share_per_cent: u64) -> Rings<'a> {
+    let rings = Rings {
+        length_m: inputs.length_m,
+        ttrt: inputs.ttrt,
+        ..Rings::one(parameters, inputs.stations)
+    };
+    let room = rings.budget().synchronous_room();
+    let sum = room / 100 * share_per_cent;
+    let each = sum / inputs.stations as u64;
+    Rings {
+        allotment: each,
+        master_allotment: each,
+        ..rings
+    }
+}
+
+/// The longest payload whose frame fits `allotment`.
+fn payload_bytes(parameters: &Parameters, allotment: Duration) -> Option<usize> {
+    const CELL_PAYLOAD: usize = 48;
+    let line = parameters.ring.rate.bytes_in(allotment).as_usize()?;
+    let overhead = frame_bytes(parameters, 1) - CELL_PAYLOAD;
+    let pdu = line.checked_sub(overhead)? / CELL_PAYLOAD * CELL_PAYLOAD;
+    let payload = pdu.checked_sub(aal5::TRAILER_BYTES)?;
+    let payload = payload.min(aal5::PAYLOAD_BYTES_MAX);
+    (payload > 0).then_some(payload)
+}
+
+fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
+    let parameters = Parameters::parse(setting.parameters)?;
+    let inputs: Inputs = setting.read_inputs()?;
+    within("stations", inputs.stations, 2..=16)?;
+    each("shares_per_cent", &inputs.shares_per_cent, |share| {
+        within("shares_per_cent", share, 1..=SHARE_PER_CENT_MAX)?;
+        let rings = rings(&parameters, &inputs, share);
+        rings.check()?;
+        match payload_bytes(&parameters, rings.allotment) {
+            Some(_) => Ok(()),
+            None => {
+                let found = format!("{share}, an allotment of {}", rings.allotment);
+                Err(wrong("shares_per_cent", found, "room for a frame"))
+            }
+        }
+    })?;
+    duration("duration", inputs.duration)?;
+    each("backgrounds", &inputs.backgrounds, |size| {
+        match size.as_bytes() {
+            0 => Ok(()),
+            _ => {
+                message("backgrounds", size)?;
+                offers("backgrounds", parameters.ring.rate, size, inputs.duration)
+            }
+        }
+    })?;
+    within(
+        "period",
+        inputs.period,
+        Duration::from_us(10)..=inputs.duration,
+    )?;
+    periods("period", inputs.stations, inputs.period, inputs.duration)?;
+    Ok((parameters, inputs))
+}
+
+fn points(inputs: &Inputs) -> Vec<Point> {
+    let mut points = Vec::new();
+    for class in [true, false] {
+        for share in &inputs.shares_per_cent {
+            points.extend(inputs.backgrounds.iter().map(|size| (class, *share, *size)));
+        }
+    }
+    points
+}
+
+fn plan(inputs: &Inputs, payload_bytes: usize, (class, _, background): Point) -> LoadPlan {
+    let class = match class {
+        true => Class::Synchronous,
+        false => Class::Asynchronous,
+    };
+    let source = |from| Source {
+        from,
+        to: None,
+        class,
+        payload_bytes,
+        gap: Gap::Period(inputs.period),
+        group: SYNCHRONOUS,
+    };
+    let mut sources: Vec<Source> = (0..inputs.stations).map(source).collect();
+    if background > ByteSize::from_bytes(0) {
+        sources.extend((0..inputs.stations).map(|from| Source {
+            from,
+            to: None,
+            class: Class::Asynchronous,
+            payload_bytes: background.as_usize().unwrap_or(usize::MAX),
+            gap: Gap::Always(2),
+            group: BACKGROUND,
+        }));
+    }
+    LoadPlan {
+        hosts: inputs.stations,
+        sources,
+        groups: 2,
+        warm_up: inputs.duration / WARM_UP,
+        run_for: inputs.duration,
+        drain_for: inputs.duration,
+        deadline: inputs.deadline,
+    }
+}
+
+fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
+    let (parameters, inputs) = read(setting)?;
+    let points = points(&inputs);
+    setting.progress.announce(points.len() as u64);
+    let root = Rng::from_seed(setting.seed);
+    let runs = replicate(points.len(), |index| {
+        let rings = Rings {
+            packets_per_link: recorded(setting, index),
+            ..rings(&parameters, &inputs, points[index].1)
+        };
+        let payload_bytes = payload_bytes(&parameters, rings.allotment).unwrap_or(1);
+        let network = rings.build(&root)?;
+        // The same phases and receivers with and without the class.
+        let rng = root.fork("load");
+        let record = load::run(network, plan(&inputs, payload_bytes, points[index]), &rng);
+        setting.progress.step();
+        record
+    });
+    let (mut runs, trace_hash) = gather(runs, |run| run.hash)?;
+    let links = take_first_links(&mut runs, |run| &mut run.links);
+    let mut tables = [
+        "messages of the synchronous class",
+        "the same messages without the class",
+    ]
+    .map(table);
+    for (point, run) in points.iter().zip(&runs) {
+        let allotment = rings(&parameters, &inputs, point.1).allotment;
+        tables[usize::from(!point.0)].push(row(*point, allotment, run));
+    }
+    Ok(Outcome {
+        tables: tables.into(),
+        links,
+        trace_hash,
+    })
+}
+
+fn table(name: &str) -> Table {
+    let columns = [
+        ("allotments", "% of the room"),
+        ("other messages", "B"),
+        ("allotment", "us"),
+        ("access mean", "us"),
+        ("access p99", "us"),
+        ("access longest", "us"),
+        ("late", "%"),
+        ("rate", "Mbit/s"),
+        ("lost", "%"),
+        ("others' longest pause", "us"),
+        ("others' rate", "Mbit/s"),
+    ];
+    Table::new(name, &columns)
+}
+
+fn row((_, share, background): Point, allotment: Duration, run: &LoadRecord) -> [Cell; 11] {
+    let [own, others] = [SYNCHRONOUS, BACKGROUND].map(|group| &run.groups[group]);
+    let sent = own.access.count();
+    let late = (sent > 0).then(|| own.late as f64 * 100.0 / sent as f64);
+    [
+        share.into(),
+        background.as_bytes().into(),
+        (allotment.as_ps() as f64 * 1e-6).into(),
+        own.access.mean_us().into(),
+        own.access.p99_us().into(),
+        own.access.longest_us().into(),
+        late.into(),
+        mbps(run, SYNCHRONOUS),
+        own.lost_per_cent().into(),
+        others.gap.longest_us().into(),
+        mbps(run, BACKGROUND),
+    ]
+}

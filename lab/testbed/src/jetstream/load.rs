@@ -1,0 +1,325 @@
+//! Hosts that send messages by a plan, and what becomes of them, on any network.
+
+use barewire_des::dist::exponential_time;
+use barewire_des::{Class as Order, Event, Node, Simulator, World};
+use barewire_proto::token::Class;
+use barewire_units::{Duration, Instant, Rng};
+
+use super::net::{Fate, Happening, Medium, NetEvent, Network, Spread, Why};
+use crate::{LinkCapture, SystemError};
+
+/// When a source has the next message.
+#[derive(Clone, Copy, Debug)]
+pub enum Gap {
+    /// At once when the last has begun to leave: there are always so many.
+    Always(usize),
+    /// At random, this far apart in the mean.
+    Random(Duration),
+    /// So far apart.
+    Period(Duration),
+}
+
+/// A flow of messages from a host.
+#[derive(Clone, Copy, Debug)]
+pub struct Source {
+    pub from: usize,
+    /// To this host, or each to any other.
+    pub to: Option<usize>,
+    pub class: Class,
+    pub payload_bytes: usize,
+    pub gap: Gap,
+    /// Whose record it is counted in.
+    pub group: usize,
+}
+
+/// A load.
+#[derive(Clone, Debug)]
+pub struct LoadPlan {
+    pub hosts: usize,
+    pub sources: Vec<Source>,
+    pub groups: usize,
+    /// Time that is not measured.
+    pub warm_up: Duration,
+    /// Time for which sources send, the warm-up included.
+    pub run_for: Duration,
+    /// Time after it for what is on its way.
+    pub drain_for: Duration,
+    /// A first bit that waits longer is late.
+    pub deadline: Duration,
+}
+
+/// What became of the messages of a group.
+#[derive(Clone, Debug, Default)]
+pub struct Group {
+    pub offered: u64,
+    pub received: u64,
+    pub refused: u64,
+    pub no_room: u64,
+    pub damaged: u64,
+    pub spoilt: u64,
+    /// Payload received while it was measured.
+    pub payload_bytes: u64,
+    /// Offer to first bit on the line.
+    pub access: Spread,
+    /// Of these, the late ones.
+    pub late: u64,
+    /// Offer to the last bit at the receiver.
+    pub delay: Spread,
+    /// Last bit of a message to the first of the same source's next.
+    pub gap: Spread,
+}
+
+impl Group {
+    pub fn lost(&self) -> u64 {
+        self.refused + self.no_room + self.damaged + self.spoilt
+    }
+
+    /// Lost messages of all that were offered.
+    pub fn lost_per_cent(&self) -> Option<f64> {
+        (self.offered > 0).then(|| self.lost() as f64 * 100.0 / self.offered as f64)
+    }
+}
+
+/// What was seen.
+pub struct LoadRecord {
+    pub groups: Vec<Group>,
+    pub measured: Duration,
+    pub on_their_way: u64,
+    pub network: Network,
+    pub links: Vec<LinkCapture>,
+    pub hash: u64,
+}
+
+impl LoadRecord {
+    /// Payload of a group, Mbit/s.
+    pub fn mbps(&self, group: usize) -> f64 {
+        let bits = self.groups[group].payload_bytes as f64 * 8.0;
+        bits / (self.measured.as_ps() as f64 * 1e-12) / 1e6
+    }
+
+    /// The token's times once round; none on other networks.
+    pub fn rotations(&self) -> Spread {
+        match &self.network.medium {
+            Medium::Rings(lan) => lan.rotations.clone(),
+            Medium::Atm(_) => Spread::default(),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum LoadEvent {
+    Net(NetEvent),
+    Offer(usize),
+    Over,
+}
+
+impl From<NetEvent> for LoadEvent {
+    fn from(event: NetEvent) -> Self {
+        Self::Net(event)
+    }
+}
+
+impl Event for LoadEvent {
+    fn digest(&self) -> u64 {
+        match self {
+            Self::Net(event) => event.digest(),
+            Self::Offer(source) => 1 << 40 | *source as u64,
+            Self::Over => 2 << 40,
+        }
+    }
+}
+
+struct Load {
+    network: Network,
+    plan: LoadPlan,
+    rngs: Vec<Rng>,
+    /// Source and time of the offer of each message.
+    offers: Vec<(usize, Instant)>,
+    /// End of the last message that each source sent.
+    last: Vec<Option<Instant>>,
+    groups: Vec<Group>,
+    measure_from: Instant,
+    ends: Instant,
+}
+
+impl AsMut<Network> for Load {
+    fn as_mut(&mut self) -> &mut Network {
+        &mut self.network
+    }
+}
+
+/// Runs a load on a network.
+///
+/// # Errors
+/// The network does not come up.
+pub fn run(network: Network, plan: LoadPlan, rng: &Rng) -> Result<LoadRecord, SystemError> {
+    let sources = plan.sources.len();
+    let mut load = Load {
+        network,
+        rngs: (0..sources)
+            .map(|source| rng.fork_nth("source", source as u64))
+            .collect(),
+        offers: Vec::new(),
+        last: vec![None; sources],
+        groups: vec![Group::default(); plan.groups],
+        measure_from: Instant::MAX,
+        ends: Instant::MAX,
+        plan,
+    };
+    let mut sim = Simulator::new();
+    let up = Network::start(&mut load, &mut sim)?;
+    load.measure_from = up + load.plan.warm_up;
+    load.ends = up + load.plan.run_for;
+    if let Medium::Rings(lan) = &mut load.network.medium {
+        lan.measure_from = load.measure_from;
+    }
+    for source in 0..sources {
+        load.begin(source, up, &mut sim);
+    }
+    sim.at(load.ends, Order::LAST, Node(0), LoadEvent::Over);
+    sim.run_until(load.ends + load.plan.drain_for, &mut load);
+    Ok(load.record(sim.trace_hash()))
+}
+
+impl World for Load {
+    type Event = LoadEvent;
+
+    fn handle(&mut self, event: LoadEvent, sim: &mut Simulator<LoadEvent>) {
+        match event {
+            LoadEvent::Net(event) => self.network.handle(event, sim),
+            LoadEvent::Offer(source) => self.offer(source, sim),
+            LoadEvent::Over => {}
+        }
+        while let Some(happening) = self.network.traffic.happenings.pop_front() {
+            match happening {
+                Happening::Sent {
+                    message,
+                    began,
+                    ends,
+                } => self.sent(message, began, ends, sim),
+                Happening::Received(message) => self.received(message, sim.now()),
+            }
+        }
+        let over = sim.now() >= self.ends && !matches!(event, LoadEvent::Offer(_));
+        let may_end = matches!(event, LoadEvent::Over | LoadEvent::Net(NetEvent::Whole(_)));
+        if over && may_end && self.network.traffic.on_their_way == 0 {
+            sim.stop();
+        }
+    }
+}
+
+impl Load {
+    /// A source's first message: at once if there is always one, else within its first gap.
+    fn begin(&mut self, source: usize, up: Instant, sim: &mut Simulator<LoadEvent>) {
+        let node = Node(source as u16);
+        let rng = &mut self.rngs[source];
+        let (times, after) = match self.plan.sources[source].gap {
+            Gap::Always(times) => (times, Duration::ZERO),
+            Gap::Random(mean) => (1, exponential_time(rng, mean)),
+            Gap::Period(period) => (1, Duration::from_ps(rng.below(period.as_ps().max(1)))),
+        };
+        for _ in 0..times {
+            sim.at(up + after, Order::NORMAL, node, LoadEvent::Offer(source));
+        }
+    }
+
+    fn offer(&mut self, source: usize, sim: &mut Simulator<LoadEvent>) {
+        let now = sim.now();
+        if now >= self.ends {
+            return;
+        }
+        let Source {
+            from,
+            to,
+            class,
+            payload_bytes,
+            gap,
+            group,
+        } = self.plan.sources[source];
+        let rng = &mut self.rngs[source];
+        let any = || {
+            let other = rng.index(self.plan.hosts - 1);
+            other + usize::from(other >= from)
+        };
+        let to = to.unwrap_or_else(any);
+        let next = match gap {
+            Gap::Always(_) => None,
+            Gap::Random(mean) => Some(exponential_time(rng, mean)),
+            Gap::Period(period) => Some(period),
+        };
+        if let Some(next) = next {
+            // A gap of no time would never let time go on.
+            let next = next.max(Duration::from_ps(1));
+            let event = LoadEvent::Offer(source);
+            sim.after(next, Order::NORMAL, Node(source as u16), event);
+        }
+        self.groups[group].offered += 1;
+        self.offers.push((source, now));
+        self.network
+            .send(sim, from, to, class, payload_bytes, Vec::new);
+    }
+
+    fn sent(
+        &mut self,
+        message: usize,
+        began: Instant,
+        ends: Instant,
+        sim: &mut Simulator<LoadEvent>,
+    ) {
+        let (source, offered) = self.offers[message];
+        let Source { gap, group, .. } = self.plan.sources[source];
+        let before = self.last[source].replace(ends);
+        if offered >= self.measure_from {
+            let deadline = self.plan.deadline;
+            let group = &mut self.groups[group];
+            let wait = began.saturating_duration_since(offered);
+            group.access.add(wait);
+            group.late += u64::from(wait > deadline);
+            if let Some(before) = before {
+                group.gap.add(began.saturating_duration_since(before));
+            }
+        }
+        if let Gap::Always(_) = gap {
+            let node = Node(source as u16);
+            sim.at(sim.now(), Order::NORMAL, node, LoadEvent::Offer(source));
+        }
+    }
+
+    fn received(&mut self, message: usize, now: Instant) {
+        let (source, offered) = self.offers[message];
+        let Source {
+            group,
+            payload_bytes,
+            ..
+        } = self.plan.sources[source];
+        let group = &mut self.groups[group];
+        if offered >= self.measure_from {
+            group.delay.add(now.saturating_duration_since(offered));
+        }
+        if (self.measure_from..self.ends).contains(&now) {
+            group.payload_bytes += payload_bytes as u64;
+        }
+    }
+
+    fn record(mut self, hash: u64) -> LoadRecord {
+        for ((source, _), message) in self.offers.iter().zip(&self.network.traffic.messages) {
+            let group = &mut self.groups[self.plan.sources[*source].group];
+            match message.fate {
+                Fate::OnItsWay => {}
+                Fate::Received => group.received += 1,
+                Fate::Lost(Why::Refused) => group.refused += 1,
+                Fate::Lost(Why::NoRoom) => group.no_room += 1,
+                Fate::Lost(Why::Damaged) => group.damaged += 1,
+                Fate::Lost(Why::Spoilt) => group.spoilt += 1,
+            }
+        }
+        LoadRecord {
+            measured: self.plan.run_for.saturating_sub(self.plan.warm_up),
+            on_their_way: self.network.traffic.on_their_way,
+            links: self.network.take_links(),
+            groups: self.groups,
+            network: self.network,
+            hash,
+        }
+    }
+}

@@ -1,0 +1,367 @@
+//! Hosts with cards, the links between them and the switch, driven by the event kernel.
+//!
+//! | event | what has ended |
+//! |---|---|
+//! | `Cpu` | an operation of program or handler, if it is time |
+//! | `Woken` | the processor has woken up |
+//! | `Fetched`, `Stored` | a burst of the card out of the host, into it |
+//! | `Made`, `Looked` | the card's work on a frame to send, on one received |
+//! | `Sent`, `PortSent` | a frame has left a card, an output of the switch |
+//! | `Arrived`, `Switched` | it is at the other card, through the switch |
+//! | `Due` | interrupts have been held back long enough |
+//! | `Tick` | a time that the experiment has set |
+//!
+//! What a program does is the experiment's matter: it is told of [`Note`]s, and posts
+//! messages. Conservation: each message is under way, received, or lost at one [`Place`].
+
+mod receive;
+mod send;
+mod station;
+mod wire;
+
+use std::collections::VecDeque;
+
+use barewire_des::{Class, Event, Node, Simulator, World};
+use barewire_models::host::Level;
+use barewire_models::workbench::{Framing, Port};
+use barewire_units::{Duration, Instant};
+
+use super::capture;
+use super::parameters::{By, Parameters};
+use super::path::{Part, Paths, StepId};
+use crate::LinkCapture;
+use station::{Doing, Station, Waiting};
+
+/// What has ended, at which host or output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    Cpu,
+    Woken,
+    Fetched,
+    Stored,
+    Made,
+    Looked,
+    Sent,
+    PortSent,
+    Arrived,
+    Switched,
+    Due,
+    Tick(u32),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ended {
+    host: u16,
+    what: What,
+    step: StepId,
+}
+
+impl Event for Ended {
+    fn digest(&self) -> u64 {
+        let what = match self.what {
+            What::Cpu => 0,
+            What::Woken => 1,
+            What::Fetched => 2,
+            What::Stored => 3,
+            What::Made => 4,
+            What::Looked => 5,
+            What::Sent => 6,
+            What::PortSent => 7,
+            What::Arrived => 8,
+            What::Switched => 9,
+            What::Due => 10,
+            What::Tick(number) => 11 + u64::from(number),
+        };
+        what << 16 | u64::from(self.host)
+    }
+}
+
+pub(super) type Sim = Simulator<Ended>;
+
+/// Where a message was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The output buffer of the switch.
+    Switch,
+    /// The receive FIFO of the card.
+    Fifo,
+    /// The same, because the card had no buffers in the host.
+    Buffers,
+    /// Before the program that was to receive it.
+    Socket,
+}
+
+impl Place {
+    pub(super) const ALL: [Self; 4] = [Self::Switch, Self::Fifo, Self::Buffers, Self::Socket];
+}
+
+/// What has become of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    UnderWay,
+    Lost(Place),
+    Received,
+}
+
+/// A message. Who it is about, `about`, is the experiment's matter.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Message {
+    pub from: u16,
+    pub to: u16,
+    pub bytes: u64,
+    pub about: u64,
+    pub fate: Fate,
+    got_bytes: u64,
+}
+
+/// What the experiment is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Note {
+    /// The call that sent the message has returned.
+    Returned(u32),
+    /// The program has the message.
+    Received(u32),
+    /// The work on it is done.
+    Worked(u32),
+    /// The time that was set has come.
+    Tick(u32),
+}
+
+/// An experiment: what the programs do.
+pub(super) trait Job {
+    /// Does what follows from `note` at `host`.
+    fn note(&mut self, host: u16, note: Note, bench: &mut Bench, sim: &mut Sim);
+}
+
+/// Everything on the bench.
+pub(super) struct Bench {
+    pub parameters: Parameters,
+    framing: Framing,
+    stations: Vec<Station>,
+    /// The outputs of the switch, one for each host; none without a switch.
+    ports: Vec<Port>,
+    pub messages: Vec<Message>,
+    pub paths: Paths,
+    /// The step that has just ended.
+    pub cause: StepId,
+    notes: VecDeque<(u16, Note)>,
+    pub captures: Vec<LinkCapture>,
+}
+
+/// The bench and what runs on it.
+pub(super) struct Running<J> {
+    pub bench: Bench,
+    pub job: J,
+}
+
+impl Bench {
+    /// So many hosts of the parameters' kind, all asleep; up to `packets` of each link are
+    /// recorded.
+    pub(super) fn new(parameters: &Parameters, hosts: u16, packets: usize) -> Self {
+        let framing = parameters.framing();
+        let switched = hosts > 2 || parameters.switch.between_two;
+        let buffer_bytes = parameters.switch.buffer.as_bytes();
+        let ports = if switched { hosts } else { 0 };
+        let mut captures = Vec::new();
+        if packets > 0 {
+            let capture = |name| LinkCapture::new(name, capture::link_type(&framing), packets);
+            captures.extend((0..hosts).map(|host| capture(format!("from host {host}"))));
+            captures.extend((0..ports).map(|port| capture(format!("switch to host {port}"))));
+        }
+        Self {
+            framing,
+            stations: (0..hosts).map(|_| Station::new(parameters)).collect(),
+            ports: (0..ports).map(|_| Port::new(buffer_bytes)).collect(),
+            messages: Vec::new(),
+            paths: Paths::new(),
+            cause: StepId::NONE,
+            notes: VecDeque::new(),
+            captures,
+            parameters: parameters.clone(),
+        }
+    }
+
+    /// Gives the program at `from` a message to send.
+    pub(super) fn post(&mut self, from: u16, to: u16, bytes: u64, about: u64) -> u32 {
+        let number = self.messages.len() as u32;
+        self.messages.push(Message {
+            from,
+            to,
+            bytes,
+            about,
+            fate: Fate::UnderWay,
+            got_bytes: 0,
+        });
+        self.stations[usize::from(from)].outbox.push_back(number);
+        number
+    }
+
+    /// Messages that the program at `host` has not begun to send.
+    pub(super) fn posted(&self, host: u16) -> usize {
+        self.stations[usize::from(host)].outbox.len()
+    }
+
+    /// Lets the program at `host` work on a message before it does anything else.
+    pub(super) fn work(&mut self, host: u16, message: u32, time: Duration) {
+        self.stations[usize::from(host)].work = Some((message, time));
+    }
+
+    /// The program at `host` wants no message until it has sent one.
+    pub(super) fn rest(&mut self, host: u16) {
+        self.stations[usize::from(host)].rests = true;
+    }
+
+    /// Tells the experiment at a time: [`Note::Tick`].
+    pub(super) fn tick(&mut self, host: u16, number: u32, at: Instant, sim: &mut Sim) {
+        let step = self.step(Part::Wait, host, sim.now());
+        self.at(at, host, What::Tick(number), step, sim);
+    }
+
+    pub(super) fn station(&self, host: u16) -> &Station {
+        &self.stations[usize::from(host)]
+    }
+
+    pub(super) fn port(&self, host: u16) -> Option<&Port> {
+        self.ports.get(usize::from(host))
+    }
+
+    /// Messages with this fate.
+    pub(super) fn count(&self, fate: Fate) -> u64 {
+        let with = self.messages.iter().filter(|message| message.fate == fate);
+        with.count() as u64
+    }
+
+    fn step(&mut self, part: Part, host: u16, start: Instant) -> StepId {
+        self.paths.begin(part, host, start, self.cause)
+    }
+
+    fn at(&self, time: Instant, host: u16, what: What, step: StepId, sim: &mut Sim) {
+        sim.at(time, Class::NORMAL, Node(host), Ended { host, what, step });
+    }
+
+    /// A step that begins now and ends at `end` with an event.
+    fn until(&mut self, end: Instant, part: Part, host: u16, what: What, sim: &mut Sim) {
+        let step = self.step(part, host, sim.now());
+        self.at(end, host, what, step, sim);
+    }
+
+    fn handle(&mut self, Ended { host, what, step }: Ended, sim: &mut Sim) {
+        self.cause = step;
+        match what {
+            What::Cpu => self.processor_done(host, sim),
+            What::Woken => self.begin_switch(host, sim),
+            What::Fetched => self.fetched(host, sim),
+            What::Stored => self.stored(host, sim),
+            What::Made => self.frame_made(host, sim),
+            What::Looked => self.frame_looked_at(host, sim),
+            What::Sent => self.frame_sent(host, sim),
+            What::PortSent => self.port_sent(host, sim),
+            What::Arrived => self.frame_arrived(host, sim),
+            What::Switched => self.frame_switched(host, sim),
+            What::Due => self.interrupt_due(host, sim),
+            What::Tick(number) => self.notes.push_back((host, Note::Tick(number))),
+        }
+    }
+
+    /// Begins an operation of a level, which is idle.
+    fn begin(&mut self, host: u16, level: Level, doing: Doing, cost: Duration, sim: &mut Sim) {
+        let step = self.step(doing.part(), host, sim.now());
+        let station = &mut self.stations[usize::from(host)];
+        station.step[level as usize] = step;
+        station.doing[level as usize] = Some(doing);
+        station.levels.begin(level, sim.now(), cost);
+        station.note_held_up(sim.now());
+        self.schedule_processor(host, sim);
+    }
+
+    fn schedule_processor(&mut self, host: u16, sim: &mut Sim) {
+        let station = &mut self.stations[usize::from(host)];
+        let deadline = station.levels.next_deadline();
+        if let Some(end) = deadline.filter(|_| deadline != station.scheduled) {
+            station.scheduled = deadline;
+            self.at(end, host, What::Cpu, StepId::NONE, sim);
+        }
+    }
+
+    /// It is time for the operation of a level, or was before an interrupt came.
+    fn processor_done(&mut self, host: u16, sim: &mut Sim) {
+        let now = sim.now();
+        let station = &mut self.stations[usize::from(host)];
+        if station.scheduled == Some(now) {
+            station.scheduled = None;
+        }
+        if let Some(level) = station.levels.poll(now) {
+            self.cause = station.step[level as usize];
+            if let Some(doing) = station.doing[level as usize].take() {
+                self.done(host, level, doing, sim);
+            }
+        }
+        self.schedule_processor(host, sim);
+    }
+
+    fn done(&mut self, host: u16, level: Level, doing: Doing, sim: &mut Sim) {
+        match doing {
+            Doing::Work(message) => self.tell(host, Note::Worked(message)),
+            Doing::SendCall => self.next_piece(host, sim),
+            Doing::SendCopy => self.sum_piece(host, sim),
+            Doing::SendSum => self.find_slot(host, sim),
+            Doing::SendDriver => self.hand_over(host, sim),
+            Doing::Fill(bytes) => self.filled(host, bytes, sim),
+            Doing::SendReturn => self.send_returned(host),
+            Doing::ReceiveCall => self.receive_called(host, sim),
+            Doing::Switch => self.begin_receive_return(host, sim),
+            Doing::ReceiveReturn => self.copy_out(host, sim),
+            Doing::ReceiveCopy => self.received(host),
+            Doing::Poll | Doing::Entry => self.take_piece(host, level, sim),
+            Doing::Read(bytes) => self.piece_read(host, level, bytes, sim),
+            Doing::TakeDriver => self.sum_taken(host, level, sim),
+            Doing::TakeSum => self.piece_taken(host, level, sim),
+        }
+    }
+
+    /// Tells the experiment; the program goes on when it has been told.
+    fn tell(&mut self, host: u16, note: Note) {
+        self.stations[usize::from(host)].waiting = Waiting::Told;
+        self.notes.push_back((host, note));
+    }
+
+    /// Lets a program go on that has nothing under way: it works, sends, or receives.
+    fn go_on(&mut self, host: u16, sim: &mut Sim) {
+        let station = &mut self.stations[usize::from(host)];
+        let asked = station.waiting == Waiting::Message
+            && (station.work.is_some() || !station.outbox.is_empty());
+        if !asked && station.waiting != Waiting::Told {
+            return;
+        }
+        if let Some((message, time)) = station.work.take() {
+            station.waiting = Waiting::No;
+            self.begin(host, Level::Program, Doing::Work(message), time, sim);
+            return;
+        }
+        let polls = self.parameters.notice.by == By::Poll;
+        // What was received goes before the next that is sent, and the other way round.
+        let receives = station.has_received(polls) && !station.received_last;
+        if !station.outbox.is_empty() && !receives {
+            station.waiting = Waiting::No;
+            station.received_last = false;
+            station.rests = false;
+            self.begin_send(host, sim);
+        } else if station.rests {
+            station.waiting = Waiting::Message;
+        } else {
+            self.look_for_message(host, sim);
+        }
+    }
+}
+
+impl<J: Job> World for Running<J> {
+    type Event = Ended;
+
+    fn handle(&mut self, event: Ended, sim: &mut Sim) {
+        self.bench.handle(event, sim);
+        while let Some((host, note)) = self.bench.notes.pop_front() {
+            self.job.note(host, note, &mut self.bench, sim);
+            self.bench.go_on(host, sim);
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The experiments: what the programs on the hosts do, and what is measured.
+
+mod incast;
+mod ping;
+mod request;
+mod stream;
+
+pub(super) use incast::INCAST;
+pub(super) use ping::{PING, Pings, ping};
+pub(super) use request::REQUEST;
+pub(super) use stream::{STREAM, Streams, stream};
+
+use barewire_units::{ByteSize, Duration};
+
+use super::bench::{Bench, Fate, Place};
+use super::parameters::Parameters;
+use crate::SystemError;
+
+/// Events of a whole experiment, beyond which it would take too long.
+const EVENTS_MAX: f64 = 5e7;
+/// Points of a list of inputs.
+const POINTS_MAX: usize = 64;
+
+fn contradiction<T>(text: String) -> Result<T, SystemError> {
+    Err(SystemError::Contradiction(text))
+}
+
+/// A list of inputs that has something in it, and not too much.
+fn check_list<T>(key: &str, list: &[T]) -> Result<(), SystemError> {
+    if (1..=POINTS_MAX).contains(&list.len()) {
+        return Ok(());
+    }
+    let found = list.len();
+    contradiction(format!(
+        "{key} has {found} values, expected 1 to {POINTS_MAX}"
+    ))
+}
+
+fn check_size(key: &str, size: ByteSize, most: ByteSize) -> Result<(), SystemError> {
+    if size.as_bytes() > 0 && size <= most {
+        return Ok(());
+    }
+    contradiction(format!("{key} is {size}, expected 1 B to {most}"))
+}
+
+fn check_count(key: &str, count: u64, least: u64, most: u64) -> Result<(), SystemError> {
+    if (least..=most).contains(&count) {
+        return Ok(());
+    }
+    contradiction(format!("{key} is {count}, expected {least} to {most}"))
+}
+
+fn check_time(key: &str, time: Duration, most: Duration) -> Result<(), SystemError> {
+    if time <= most {
+        return Ok(());
+    }
+    contradiction(format!("{key} is {time}, more than {most}"))
+}
+
+/// Refuses what would take too long; `key` is what to make smaller.
+fn check_events(key: &str, events: f64) -> Result<(), SystemError> {
+    if events <= EVENTS_MAX {
+        return Ok(());
+    }
+    contradiction(format!(
+        "{key} would take {events:.1e} events, more than {EVENTS_MAX:.0e}: choose less"
+    ))
+}
+
+/// Events that a message of `bytes` takes on its way, at most.
+fn events(parameters: &Parameters, bytes: u64) -> f64 {
+    let (framing, bus) = (parameters.framing(), parameters.bus());
+    let piece = parameters.piece_bytes(bytes).max(1);
+    let pieces = bytes.div_ceil(piece);
+    let descriptor = parameters.card.descriptor.as_bytes();
+    let frames = pieces * framing.frames(piece);
+    let whole = bytes + pieces * descriptor;
+    let out = whole.div_ceil(parameters.fill_bytes().max(1)) + pieces;
+    let into = whole.div_ceil(bus.burst.as_bytes().max(1)) + frames;
+    (frames * 7 + out + into + pieces * 8) as f64 + 16.0
+}
+
+fn us(time: Duration) -> f64 {
+    time.as_ps() as f64 / 1e6
+}
+
+/// `bytes` in `time` as Mbit/s; `None` in no time.
+fn mbps(bytes: u64, time: Duration) -> Option<f64> {
+    (!time.is_zero()).then(|| bytes as f64 * 8.0 / us(time))
+}
+
+/// Part of the whole in percent.
+fn per_cent(part: Duration, whole: Duration) -> Option<f64> {
+    (!whole.is_zero()).then(|| 100.0 * part.as_ps() as f64 / whole.as_ps() as f64)
+}
+
+/// The value that 99 of 100 do not exceed.
+fn p99(values: &mut [f64]) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let rank = (values.len() * 99).div_ceil(100);
+    values.get(rank.checked_sub(1)?).copied()
+}
+
+pub(super) fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// Messages lost, by place.
+fn lost(bench: &Bench) -> [u64; 4] {
+    Place::ALL.map(|place| bench.count(Fate::Lost(place)))
+}
+
+/// The hash over the events of several runs, in their order.
+fn join_hashes(hashes: impl Iterator<Item = u64>) -> u64 {
+    hashes.fold(0, |sum: u64, hash| sum.rotate_left(7) ^ hash)
+}

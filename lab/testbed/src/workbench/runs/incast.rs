@@ -1,0 +1,227 @@
+//! Many senders to one receiver at the same moment, through the switch.
+
+use barewire_des::Simulator;
+use barewire_units::{ByteSize, Duration, Instant, Rng};
+use serde::Deserialize;
+
+use super::super::bench::{Bench, Fate, Job, Note, Running, Sim};
+use super::super::parameters::Parameters;
+use super::{
+    check_count, check_events, check_list, check_size, check_time, contradiction, events,
+    join_hashes, lost, mbps, mean, p99, us,
+};
+use crate::{Experiment, LinkCapture, Outcome, Setting, SystemError, Table, replicate};
+
+pub(in super::super) const INCAST: Experiment = Experiment {
+    name: "incast",
+    question: "What arrives when many hosts send to one at the same moment?",
+    inputs: include_str!("../../../plans/workbench-incast.toml"),
+    check: |setting| Inputs::of(setting).map(|_| ()),
+    run,
+};
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Inputs {
+    senders: Vec<u16>,
+    size: ByteSize,
+    rounds: u32,
+    period: Duration,
+    jitter: Duration,
+}
+
+impl Inputs {
+    fn of(setting: &Setting<'_>) -> Result<(Self, Parameters), SystemError> {
+        let inputs: Self = setting.read_inputs()?;
+        let parameters = Parameters::parse(setting.parameters)?;
+        check_list("senders", &inputs.senders)?;
+        for &senders in &inputs.senders {
+            check_count("senders", senders.into(), 1, 500)?;
+        }
+        check_size("size", inputs.size, ByteSize::from_mib(16))?;
+        check_count("rounds", inputs.rounds.into(), 1, 1000)?;
+        check_time("period", inputs.period, Duration::from_s(1000))?;
+        if inputs.jitter >= inputs.period {
+            let (jitter, period) = (inputs.jitter, inputs.period);
+            return contradiction(format!(
+                "jitter is {jitter}, expected less than period, {period}"
+            ));
+        }
+        let each = events(&parameters, inputs.size.as_bytes());
+        let senders: u64 = inputs.senders.iter().map(|&count| u64::from(count)).sum();
+        let messages = senders * u64::from(inputs.rounds);
+        check_events("senders, size and rounds", each * messages as f64)?;
+        Ok((inputs, parameters))
+    }
+}
+
+/// What has come of a round.
+#[derive(Clone, Copy, Debug, Default)]
+struct Round {
+    received: u64,
+    last: Instant,
+}
+
+struct Incast {
+    bytes: u64,
+    rounds: Vec<Round>,
+}
+
+impl Job for Incast {
+    fn note(&mut self, host: u16, note: Note, bench: &mut Bench, sim: &mut Sim) {
+        match note {
+            Note::Tick(round) => {
+                bench.post(host, 0, self.bytes, round.into());
+            }
+            Note::Received(message) => {
+                let round = bench.messages[message as usize].about as usize;
+                self.rounds[round].received += 1;
+                self.rounds[round].last = sim.now();
+            }
+            Note::Returned(_) | Note::Worked(_) => {}
+        }
+    }
+}
+
+/// What so many senders gave.
+struct Received {
+    messages: u64,
+    received: u64,
+    lost: [u64; 4],
+    under_way: u64,
+    /// Of the rounds of which all has come.
+    whole_us: Vec<f64>,
+    goodput_mbps: Option<f64>,
+    highest_bytes: Option<u64>,
+    hash: u64,
+    captures: Vec<LinkCapture>,
+}
+
+fn incast(
+    parameters: &Parameters,
+    inputs: &Inputs,
+    senders: u16,
+    seed: u64,
+    packets: usize,
+) -> Received {
+    let seeds = Rng::from_seed(seed);
+    let mut sim = Simulator::new();
+    let bytes = inputs.size.as_bytes();
+    let mut running = Running {
+        bench: Bench::new(parameters, senders + 1, packets),
+        job: Incast {
+            bytes,
+            rounds: vec![Round::default(); inputs.rounds as usize],
+        },
+    };
+    running.bench.paths.turn_off();
+    let begin = |round: u64| Instant::ORIGIN.saturating_add(times(inputs.period, round));
+    for sender in 1..=senders {
+        let mut rng = seeds.fork_nth("jitter", sender.into());
+        for round in 0..inputs.rounds {
+            let late = Duration::from_ps(rng.in_range(0..=inputs.jitter.as_ps()));
+            let at = begin(round.into()).saturating_add(late);
+            running.bench.tick(sender, round, at, &mut sim);
+        }
+    }
+    sim.run(&mut running);
+    let Running { bench, job } = running;
+    let took = |(number, round): (usize, &Round)| {
+        round.last.saturating_duration_since(begin(number as u64))
+    };
+    let rounds = || job.rounds.iter().enumerate();
+    let busy = rounds()
+        .map(took)
+        .fold(Duration::ZERO, Duration::saturating_add);
+    let whole = rounds().filter(|(_, round)| round.received == u64::from(senders));
+    let received = bench.count(Fate::Received);
+    Received {
+        messages: bench.messages.len() as u64,
+        received,
+        lost: lost(&bench),
+        under_way: bench.count(Fate::UnderWay),
+        whole_us: whole.map(took).map(us).collect(),
+        goodput_mbps: mbps(received * bytes, busy),
+        highest_bytes: bench.port(0).map(|port| port.highest_bytes()),
+        hash: sim.trace_hash(),
+        captures: bench.captures,
+    }
+}
+
+fn times(time: Duration, count: u64) -> Duration {
+    time.checked_mul(count).unwrap_or(Duration::MAX)
+}
+
+fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
+    let (inputs, parameters) = Inputs::of(setting)?;
+    setting.progress.announce(inputs.senders.len() as u64);
+    let mut runs = replicate(inputs.senders.len(), |index| {
+        let packets = if index == 0 {
+            setting.packets_per_link
+        } else {
+            0
+        };
+        let received = incast(
+            &parameters,
+            &inputs,
+            inputs.senders[index],
+            setting.seed,
+            packets,
+        );
+        setting.progress.step();
+        received
+    });
+    let mut rounds = Table::new(
+        "rounds",
+        &[
+            ("senders", ""),
+            ("rounds whole", "%"),
+            ("mean time of those", "us"),
+            ("99th percentile", "us"),
+            ("goodput", "Mbit/s"),
+            ("most in the switch's output", "B"),
+        ],
+    );
+    let mut fates = Table::new(
+        "messages",
+        &[
+            ("senders", ""),
+            ("sent", ""),
+            ("received", ""),
+            ("lost in the switch", ""),
+            ("lost in the receive FIFO", ""),
+            ("lost for want of buffers", ""),
+            ("lost before the program", ""),
+            ("never ended", ""),
+        ],
+    );
+    for (&senders, run) in inputs.senders.iter().zip(&mut runs) {
+        let whole = run.whole_us.len() as f64 / f64::from(inputs.rounds);
+        rounds.push([
+            u64::from(senders).into(),
+            (100.0 * whole).into(),
+            mean(&run.whole_us).into(),
+            p99(&mut run.whole_us).into(),
+            run.goodput_mbps.into(),
+            run.highest_bytes.into(),
+        ]);
+        let [switch, fifo, buffers, socket] = run.lost;
+        fates.push([
+            u64::from(senders).into(),
+            run.messages.into(),
+            run.received.into(),
+            switch.into(),
+            fifo.into(),
+            buffers.into(),
+            socket.into(),
+            run.under_way.into(),
+        ]);
+    }
+    Ok(Outcome {
+        trace_hash: join_hashes(runs.iter().map(|run| run.hash)),
+        links: runs
+            .first_mut()
+            .map_or_else(Vec::new, |run| std::mem::take(&mut run.captures)),
+        tables: vec![rounds, fates],
+    })
+}

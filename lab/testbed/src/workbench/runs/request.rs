@@ -1,0 +1,281 @@
+//! A server under a load that does not care whether it keeps up.
+
+use barewire_des::Simulator;
+use barewire_des::dist::exponential_time;
+use barewire_units::{ByteSize, Duration, Instant, Rng};
+use serde::Deserialize;
+
+use super::super::bench::{Bench, Fate, Job, Note, Running, Sim};
+use super::super::parameters::Parameters;
+use super::{
+    check_count, check_events, check_list, check_size, check_time, contradiction, events,
+    join_hashes, lost, mean, p99, per_cent, us,
+};
+use crate::{Experiment, LinkCapture, Outcome, Setting, SystemError, Table, replicate};
+
+pub(in super::super) const REQUEST: Experiment = Experiment {
+    name: "request",
+    question: "How many requests does a server answer, how fast, and where are the others lost?",
+    inputs: include_str!("../../../plans/workbench-request.toml"),
+    check: |setting| Inputs::of(setting).map(|_| ()),
+    run,
+};
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Inputs {
+    clients: u16,
+    rates: Vec<f64>,
+    request: ByteSize,
+    answer: ByteSize,
+    work: Duration,
+    time: Duration,
+    backlog: usize,
+}
+
+impl Inputs {
+    fn of(setting: &Setting<'_>) -> Result<(Self, Parameters), SystemError> {
+        let inputs: Self = setting.read_inputs()?;
+        let parameters = Parameters::parse(setting.parameters)?;
+        check_count("clients", inputs.clients.into(), 1, 1000)?;
+        check_list("rates", &inputs.rates)?;
+        if let Some(rate) = inputs
+            .rates
+            .iter()
+            .find(|rate| !(1.0..=1e9).contains(*rate))
+        {
+            return contradiction(format!("rates has {rate}, expected 1 to 1e9 a second"));
+        }
+        check_size("request", inputs.request, ByteSize::from_mib(1))?;
+        check_size("answer", inputs.answer, ByteSize::from_mib(1))?;
+        check_time("work", inputs.work, Duration::from_s(1))?;
+        check_time("time", inputs.time, Duration::from_s(1000))?;
+        if inputs.time.is_zero() {
+            return contradiction("time is 0, expected more".into());
+        }
+        check_count("backlog", inputs.backlog as u64, 1, 1 << 20)?;
+        let each = 4.0
+            + events(&parameters, inputs.request.as_bytes())
+            + events(&parameters, inputs.answer.as_bytes());
+        let requests = inputs.rates.iter().sum::<f64>() * inputs.time.as_ps() as f64 * 1e-12;
+        check_events("rates and time", each * requests)?;
+        Ok((inputs, parameters))
+    }
+}
+
+struct Request<'a> {
+    inputs: &'a Inputs,
+    gap: Duration,
+    end: Instant,
+    measured_from: Instant,
+    rngs: Vec<Rng>,
+    asked: u64,
+    dropped: u64,
+    /// Answers that came, and those of requests after the warm-up: how long they took.
+    answered: u64,
+    answered_measured: u64,
+    latencies_us: Vec<f64>,
+}
+
+impl Request<'_> {
+    fn schedule(&mut self, client: u16, bench: &mut Bench, sim: &mut Sim) {
+        let gap = exponential_time(&mut self.rngs[usize::from(client)], self.gap);
+        let next = sim.now().saturating_add(gap);
+        if next < self.end {
+            bench.tick(client, 0, next, sim);
+        }
+    }
+
+    fn answer(&self, message: u32, bench: &mut Bench) {
+        let asked = bench.messages[message as usize];
+        bench.post(0, asked.from, self.inputs.answer.as_bytes(), asked.about);
+    }
+}
+
+impl Job for Request<'_> {
+    fn note(&mut self, host: u16, note: Note, bench: &mut Bench, sim: &mut Sim) {
+        match note {
+            Note::Tick(_) => {
+                self.asked += 1;
+                if bench.posted(host) < self.inputs.backlog {
+                    let now_ps = sim.now().since_origin().as_ps();
+                    bench.post(host, 0, self.inputs.request.as_bytes(), now_ps);
+                } else {
+                    self.dropped += 1;
+                }
+                self.schedule(host, bench, sim);
+            }
+            Note::Received(message) if host == 0 => {
+                if self.inputs.work.is_zero() {
+                    self.answer(message, bench);
+                } else {
+                    bench.work(0, message, self.inputs.work);
+                }
+            }
+            Note::Worked(message) => self.answer(message, bench),
+            Note::Received(message) => {
+                self.answered += 1;
+                let asked = Instant::from_ps(bench.messages[message as usize].about);
+                if sim.now() >= self.measured_from {
+                    self.answered_measured += 1;
+                }
+                if asked >= self.measured_from {
+                    self.latencies_us
+                        .push(us(sim.now().saturating_duration_since(asked)));
+                }
+            }
+            Note::Returned(_) => {}
+        }
+    }
+}
+
+/// What a rate of requests gave.
+struct Requested {
+    asked: u64,
+    answered: u64,
+    answers_per_s: f64,
+    latencies_us: Vec<f64>,
+    dropped: u64,
+    lost: [u64; 4],
+    under_way: u64,
+    busy: Option<f64>,
+    interrupts_per_request: Option<f64>,
+    hash: u64,
+    captures: Vec<LinkCapture>,
+}
+
+fn request(
+    parameters: &Parameters,
+    inputs: &Inputs,
+    rate: f64,
+    seed: u64,
+    packets: usize,
+) -> Requested {
+    let seeds = Rng::from_seed(seed);
+    let gap_ps = 1e12 * f64::from(inputs.clients) / rate;
+    let end = Instant::ORIGIN.saturating_add(inputs.time);
+    let warm_up = inputs.time / 5;
+    let mut sim = Simulator::new();
+    let mut running = Running {
+        bench: Bench::new(parameters, inputs.clients + 1, packets),
+        job: Request {
+            inputs,
+            gap: Duration::from_ps(gap_ps as u64),
+            end,
+            measured_from: Instant::ORIGIN + warm_up,
+            rngs: (0..=u64::from(inputs.clients))
+                .map(|client| seeds.fork_nth("requests", client))
+                .collect(),
+            asked: 0,
+            dropped: 0,
+            answered: 0,
+            answered_measured: 0,
+            latencies_us: Vec::new(),
+        },
+    };
+    running.bench.paths.turn_off();
+    for client in 1..=inputs.clients {
+        running.job.schedule(client, &mut running.bench, &mut sim);
+    }
+    sim.run_until(end, &mut running);
+    let Running { bench, job } = running;
+    let measured = inputs.time - warm_up;
+    let server = bench.station(0);
+    Requested {
+        asked: job.asked,
+        answered: job.answered,
+        answers_per_s: job.answered_measured as f64 * 1e6 / us(measured),
+        latencies_us: job.latencies_us,
+        dropped: job.dropped,
+        lost: lost(&bench),
+        // A request that has been received is under way as long as its answer has not come.
+        under_way: job.asked - job.dropped - job.answered - lost(&bench).iter().sum::<u64>(),
+        busy: per_cent(server.busy_time().min(inputs.time), inputs.time),
+        interrupts_per_request: received_by_server(&bench)
+            .map(|requests| server.interrupts() as f64 / requests),
+        hash: sim.trace_hash(),
+        captures: bench.captures,
+    }
+}
+
+fn received_by_server(bench: &Bench) -> Option<f64> {
+    let received =
+        |message: &&super::super::bench::Message| message.to == 0 && message.fate == Fate::Received;
+    let count = bench.messages.iter().filter(received).count();
+    (count > 0).then_some(count as f64)
+}
+
+fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
+    let (inputs, parameters) = Inputs::of(setting)?;
+    setting.progress.announce(inputs.rates.len() as u64);
+    let mut runs = replicate(inputs.rates.len(), |index| {
+        let packets = if index == 0 {
+            setting.packets_per_link
+        } else {
+            0
+        };
+        let requested = request(
+            &parameters,
+            &inputs,
+            inputs.rates[index],
+            setting.seed,
+            packets,
+        );
+        setting.progress.step();
+        requested
+    });
+    let mut service = Table::new(
+        "requests",
+        &[
+            ("offered", "1/s"),
+            ("answered", "1/s"),
+            ("mean time", "us"),
+            ("99th percentile", "us"),
+            ("server's processor", "%"),
+            ("interrupts for a request", ""),
+        ],
+    );
+    let mut fates = Table::new(
+        "what became of them",
+        &[
+            ("offered", "1/s"),
+            ("asked", ""),
+            ("answered", ""),
+            ("dropped by the clients", ""),
+            ("lost in the switch", ""),
+            ("lost in a receive FIFO", ""),
+            ("lost for want of buffers", ""),
+            ("lost before a program", ""),
+            ("under way at the end", ""),
+        ],
+    );
+    for (&rate, run) in inputs.rates.iter().zip(&mut runs) {
+        service.push([
+            rate.into(),
+            run.answers_per_s.into(),
+            mean(&run.latencies_us).into(),
+            p99(&mut run.latencies_us).into(),
+            run.busy.into(),
+            run.interrupts_per_request.into(),
+        ]);
+        let [switch, fifo, buffers, socket] = run.lost;
+        fates.push([
+            rate.into(),
+            run.asked.into(),
+            run.answered.into(),
+            run.dropped.into(),
+            switch.into(),
+            fifo.into(),
+            buffers.into(),
+            socket.into(),
+            run.under_way.into(),
+        ]);
+    }
+    Ok(Outcome {
+        trace_hash: join_hashes(runs.iter().map(|run| run.hash)),
+        links: runs
+            .first_mut()
+            .map_or_else(Vec::new, |run| std::mem::take(&mut run.captures)),
+        tables: vec![service, fates],
+    })
+}
