@@ -1,156 +1,127 @@
-//! `barewire lab`: the systems of the laboratory, their parameters, and their published
-//! tables beside what the models give.
+//! `barewire lab`: plans run and looked at, and the published tables beside what the models
+//! give.
+//!
+//! | command | module |
+//! |---|---|
+//! | `list`, `show`, `new` | `shelf` |
+//! | `run`, `sweep` | `run` |
+//! | `plot` | `plot` |
+//! | `reproduce`, and `sweep` of a system | `reproduce` |
+//! | `calibrate` | `calibrate` |
+//!
+//! What is written goes through `store`, so that a command that was stopped leaves nothing
+//! that looks like a result.
 
 mod calibrate;
+mod plot;
+mod progress;
+mod reproduce;
+mod run;
+mod shelf;
+mod store;
 
+use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 
-use barewire_tables::{
-    Change, Expected, ExpectedError, Over, Report, ReproduceError, Run, SweepError, put, reproduce,
-    study_text, sweep,
-};
-use barewire_testbed::{System, systems};
+use barewire_tables::plan::{PlanError, Shelf, Wanted};
+use barewire_tables::runs::RunError;
+use barewire_tables::{Change, ExpectedError, ReproduceError, SweepError};
 use clap::{Args, Subcommand};
-use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::nodes::{LookError, in_columns, print};
+use crate::nodes::LookError;
 
 /// What to do in the laboratory.
 #[derive(Clone, Debug, Subcommand)]
 pub enum LabCommand {
-    /// List the systems, and the tables that each reproduces
+    /// List systems, plans and fragments of plans
     List,
-    /// Show the parameters of a system, each with its source
-    Show(ShowArgs),
+    /// Show a plan whole, the parameters of a system with their sources, or a fragment
+    #[command(after_help = shelf::AFTER_SHOW)]
+    Show(PlanArgs),
+    /// Write a plan of your own to begin with, NAME.toml
+    New(shelf::NewArgs),
+    /// Run a plan and show its tables
+    #[command(after_help = run::AFTER_RUN)]
+    Run(Box<run::RunArgs>),
+    /// Run a plan as one of its keys takes several values, or a system's published tables
+    #[command(after_help = run::AFTER_SWEEP)]
+    Sweep(Box<run::SweepArgs>),
+    /// Draw the tables of a result
+    Plot(plot::PlotArgs),
     /// Run systems and set what they give beside what was published
-    #[command(long_about = LONG, after_help = AFTER)]
-    Reproduce(Box<ReproduceArgs>),
-    /// Run a system as one of its parameters takes several values
-    #[command(after_help = AFTER_SWEEP)]
-    Sweep(SweepArgs),
-    /// Put a question that the paper left open to the model
-    Study(StudyArgs),
+    #[command(long_about = reproduce::LONG, after_help = reproduce::AFTER)]
+    Reproduce(Box<reproduce::ReproduceArgs>),
     /// Measure this machine as a host for the workbench
     Calibrate(calibrate::CalibrateArgs),
 }
 
-/// Show the parameters of a system, each with its source
+/// A plan, with what is to be different in it.
 #[derive(Clone, Debug, Args)]
-pub struct ShowArgs {
-    /// The system; `barewire lab list` names them
-    pub system: String,
-}
-
-const LONG: &str = "\
-Run systems and set what they give beside what was published.
-
-Each published value stands beside the model's, with the error and a verdict: `within` or
-`outside` its tolerance, `misprint` for a published value that cannot be right, `missing`
-where either side has no value. The exit status is 1 if anything is outside or missing.
-The same parameters and seed give the same values on every machine.
-
-The JSON and CSV files hold one object or line for each value. Beside each, with the
-ending `.run.json`, goes a file with what the values came from: the seed, the versions
-and the parameters, whole. The page of --html has all of it in itself.";
-
-const AFTER: &str = "\
-Examples:
-  barewire lab reproduce                                  every system
-  barewire lab reproduce cbn --html cbn.html              one, as a page to look at
-  barewire lab reproduce cbn --set KEY=VALUE --seed 7     with a parameter of your own";
-
-/// Put a question that the paper left open to the model
-#[derive(Clone, Debug, Args)]
-pub struct StudyArgs {
-    /// The system; without it, all studies are listed
-    pub system: Option<String>,
-    /// The study; without it, those of the system are listed
-    #[arg(requires = "system")]
-    pub study: Option<String>,
-    /// Replace a parameter
+pub struct PlanArgs {
+    /// A built-in plan (`barewire lab list`), a file, or the folder of a result
+    pub plan: String,
+    /// Change a key: `inputs.KEY`, `seed`, `replications`, or a parameter of the system
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<Change>,
+    /// Put the inputs and parameters of a file, or of a built-in fragment, over the plan's
+    #[arg(long, value_name = "FILE|NAME")]
+    pub with: Vec<String>,
     /// The seed of everything random
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Run it so many times with different seeds: means with 95 % confidence intervals
+    #[arg(long, value_name = "N")]
+    pub replications: Option<u64>,
 }
 
-const AFTER_SWEEP: &str = "\
-Example, the Cambridge Backbone at other line rates:
-  barewire lab sweep cbn --over 'ring.line_rate=512 Mbit/s,1000 Mbit/s,1500 Mbit/s' --only table-1";
-
-/// Run a system as one of its parameters takes several values
-#[derive(Clone, Debug, Args)]
-pub struct SweepArgs {
-    /// The system; `barewire lab list` names them
-    pub system: String,
-    /// The parameter and its values, with their units; keys are as for `--set`
-    #[arg(long, value_name = "KEY=VALUE,VALUE,...")]
-    pub over: Over,
-    /// Replace another parameter
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub set: Vec<Change>,
-    /// Only the quantities whose table, row or name contains this
-    #[arg(long, value_name = "TEXT")]
-    pub only: Option<String>,
-    /// The seed of everything random
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
-    /// Write the values as a table of comma-separated values
-    #[arg(long, value_name = "FILE")]
-    pub csv: Option<PathBuf>,
-}
-
-/// Run systems and set what they give beside what was published
-#[derive(Clone, Debug, Args)]
-pub struct ReproduceArgs {
-    /// The systems, or `all`
-    #[arg(default_value = "all")]
-    pub systems: Vec<String>,
-    /// Replace a parameter; keys are as in `barewire lab show`, with the tables around
-    /// them: `ring.frames`. Needs one system
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub set: Vec<Change>,
-    /// The seed of everything random
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
-    /// Write the values as JSON
-    #[arg(long, value_name = "FILE", help_heading = "Results")]
-    pub json: Option<PathBuf>,
-    /// Write the values as a table of comma-separated values
-    #[arg(long, value_name = "FILE", help_heading = "Results")]
-    pub csv: Option<PathBuf>,
-    /// Write one self-contained page with tables, plots and parameters
-    #[arg(long, value_name = "FILE", help_heading = "Results")]
-    pub html: Option<PathBuf>,
+impl PlanArgs {
+    fn wanted(&self) -> Wanted {
+        let numbers = [
+            ("--seed", "seed", self.seed),
+            ("--replications", "replications", self.replications),
+        ];
+        let number = |(option, key, number): (&'static str, &str, Option<u64>)| {
+            let value = number?.to_string();
+            let key = key.to_owned();
+            Some((option, Change { key, value }))
+        };
+        let changes = self.set.iter().map(|change| ("--set", change.clone()));
+        Wanted {
+            with: self.with.clone(),
+            set: changes
+                .chain(numbers.into_iter().filter_map(number))
+                .collect(),
+        }
+    }
 }
 
 /// Why a command of the laboratory did not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
+    /// This machine could not be measured.
+    #[error(transparent)]
+    Calibrate(#[from] calibrate::CalibrateError),
     /// No such system.
     #[error("no system `{name}`; expected one of: {known}")]
-    Unknown {
+    UnknownSystem {
         /// What was asked for.
         name: String,
         /// What there is.
         known: String,
     },
-    /// No such study.
-    #[error("{system} has no study `{name}`; expected one of: {known}")]
-    UnknownStudy {
-        /// The system.
-        system: &'static str,
-        /// What was asked for.
-        name: String,
-        /// What there is.
-        known: String,
-    },
+    /// Options that do not go with what they were given for.
+    #[error("{0}")]
+    Usage(String),
     /// Parameters belong to one system.
     #[error("--set changes the parameters of one system: name it")]
     SetOfMany,
+    /// A plan that cannot be run.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// A run that gave nothing.
+    #[error(transparent)]
+    Stopped(#[from] RunError),
     /// A system that does not run as asked.
     #[error("{system}: {source}")]
     Run {
@@ -165,7 +136,23 @@ pub enum LabError {
     /// A system whose published values cannot be used.
     #[error(transparent)]
     Expected(#[from] ExpectedError),
-    /// A report that cannot be written.
+    /// A result that cannot be read.
+    #[error("{}: {problem}", path.display())]
+    Result {
+        /// Where from.
+        path: PathBuf,
+        /// Why.
+        problem: String,
+    },
+    /// Something that is not to be overwritten.
+    #[error("{}: {problem}", path.display())]
+    InTheWay {
+        /// Where.
+        path: PathBuf,
+        /// What is there, and what to do.
+        problem: &'static str,
+    },
+    /// A file that cannot be written.
     #[error("writing {}: {source}", path.display())]
     File {
         /// Where to.
@@ -173,9 +160,6 @@ pub enum LabError {
         /// What the system said.
         source: io::Error,
     },
-    /// A machine that cannot be measured.
-    #[error(transparent)]
-    Calibrate(#[from] calibrate::CalibrateError),
     /// Output that cannot be written.
     #[error(transparent)]
     Print(#[from] LookError),
@@ -188,178 +172,28 @@ type Result<T> = std::result::Result<T, LabError>;
 
 /// Does it.
 pub fn run(command: &LabCommand) -> Result<()> {
+    let lab = Shelf::default();
     match command {
-        LabCommand::List => list(),
-        LabCommand::Show(args) => Ok(print(system(&args.system)?.parameters())?),
-        LabCommand::Reproduce(args) => reproduce_all(args),
-        LabCommand::Sweep(args) => sweep_over(args),
-        LabCommand::Study(args) => study(args),
+        LabCommand::List => shelf::list(lab),
+        LabCommand::Show(args) => shelf::show(lab, args),
+        LabCommand::New(args) => shelf::new(lab, args),
+        LabCommand::Run(args) => run::run(lab, args),
+        LabCommand::Sweep(args) => run::sweep(lab, args),
+        LabCommand::Plot(args) => plot::plot(args),
+        LabCommand::Reproduce(args) => reproduce::reproduce_all(lab, args),
         LabCommand::Calibrate(args) => Ok(calibrate::calibrate(args)?),
     }
 }
 
-fn system(name: &str) -> Result<&'static dyn System> {
-    let found = systems().iter().find(|system| system.name() == name);
-    found.copied().ok_or_else(|| LabError::Unknown {
-        name: name.to_owned(),
-        known: systems()
-            .iter()
-            .map(|system| system.name())
-            .collect::<Vec<_>>()
-            .join(", "),
-    })
-}
-
-fn list() -> Result<()> {
-    let mut lines = vec![
-        ["system", "what it is", "values"]
-            .map(str::to_owned)
-            .to_vec(),
-    ];
-    for system in systems() {
-        let expected = Expected::of(system.name())?;
-        let tables: Vec<String> = expected
-            .tables()
-            .iter()
-            .map(|(table, count)| format!("{count} of {table}"))
-            .collect();
-        let name = system.name().to_owned();
-        lines.push(vec![name, expected.title.clone(), tables.join(", ")]);
-    }
-    Ok(print(&in_columns(&lines, &[0, 1, 2], ""))?)
-}
-
-fn reproduce_all(args: &ReproduceArgs) -> Result<()> {
-    let wanted: Vec<&'static dyn System> = if args.systems.iter().any(|name| name == "all") {
-        systems().to_vec()
-    } else {
-        let named = args.systems.iter().map(|name| system(name));
-        named.collect::<Result<_>>()?
-    };
-    if !args.set.is_empty() && wanted.len() != 1 {
-        return Err(LabError::SetOfMany);
-    }
-    let report = Report {
-        seed: args.seed,
-        about: about(),
-        runs: run_each(&wanted, args)?,
-    };
-    write_files(args, &report)?;
-    print(&report.to_text())?;
-    match report.failures() {
-        0 => Ok(()),
-        failures => {
-            let values = report.runs.iter().map(|run| run.lines.len()).sum();
-            Err(LabError::Disagrees(failures, values))
-        }
-    }
-}
-
-fn study(args: &StudyArgs) -> Result<()> {
-    let (Some(name), Some(study)) = (&args.system, &args.study) else {
-        return list_studies(args.system.as_deref());
-    };
-    let system = system(name)?;
-    let mut known = system.studies().iter();
-    let Some(study) = known.find(|known| known.name == study) else {
-        let known: Vec<&str> = system.studies().iter().map(|study| study.name).collect();
-        return Err(LabError::UnknownStudy {
-            system: system.name(),
-            name: study.clone(),
-            known: known.join(", "),
-        });
-    };
-    let findings = put(system, study, &args.set, args.seed).map_err(|source| LabError::Run {
-        system: system.name(),
-        source,
-    })?;
-    let text = format!("{}\n\n{}", study.question, study_text(&findings));
-    Ok(print(&text)?)
-}
-
-fn list_studies(only: Option<&str>) -> Result<()> {
-    let of = only.map(system).transpose()?;
-    let mut lines = vec![["system", "study", "question"].map(str::to_owned).to_vec()];
-    let wanted = |name: &str| of.is_none_or(|of| of.name() == name);
-    for system in systems().iter().filter(|system| wanted(system.name())) {
-        for study in system.studies() {
-            let cells = [system.name(), study.name, study.question];
-            lines.push(cells.map(str::to_owned).to_vec());
-        }
-    }
-    Ok(print(&in_columns(&lines, &[0, 1, 2], ""))?)
-}
-
-fn sweep_over(args: &SweepArgs) -> Result<()> {
-    let system = system(&args.system)?;
-    let mut swept = sweep(system, args.over.clone(), &args.set, args.seed)?;
-    if let Some(text) = &args.only {
-        swept.keep(text);
-    }
-    if let Some(path) = &args.csv {
-        write(path, Ok(swept.to_csv()))?;
-    }
-    Ok(print(&swept.to_text())?)
-}
-
-fn run_each(wanted: &[&'static dyn System], args: &ReproduceArgs) -> Result<Vec<Run>> {
-    // Drawn on standard error, and only if that is a terminal.
-    let bar = ProgressBar::new(wanted.len() as u64);
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {pos}/{len} systems  {msg}") {
-        bar.set_style(style);
-    }
-    bar.enable_steady_tick(Duration::from_millis(100));
-    let mut runs = Vec::new();
-    for system in wanted {
-        bar.set_message(system.name());
-        let expected = Expected::of(system.name())?;
-        let run = reproduce(*system, expected, &args.set, args.seed);
-        runs.push(run.map_err(|source| LabError::Run {
-            system: system.name(),
-            source,
-        })?);
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
-    Ok(runs)
-}
-
-fn about() -> Vec<(&'static str, String)> {
-    vec![
-        ("barewire", env!("CARGO_PKG_VERSION").to_owned()),
-        (
-            "compiler",
-            format!(
-                "{}, {} build",
-                env!("BAREWIRE_RUSTC"),
-                env!("BAREWIRE_PROFILE")
-            ),
-        ),
-        ("command", std::env::args().collect::<Vec<_>>().join(" ")),
-    ]
-}
-
-fn write_files(args: &ReproduceArgs, report: &Report) -> Result<()> {
-    let values = [
-        (&args.json, report.to_json()),
-        (&args.csv, Ok(report.to_csv())),
-    ];
-    for (path, text) in values {
-        let Some(path) = path else { continue };
-        write(path, text)?;
-        write(&path.with_extension("run.json"), report.origin_to_json())?;
-    }
-    match &args.html {
-        Some(path) => write(path, Ok(report.to_html())),
-        None => Ok(()),
-    }
-}
-
-fn write(path: &Path, text: serde_json::Result<String>) -> Result<()> {
-    text.map_err(io::Error::from)
-        .and_then(|text| std::fs::write(path, text))
-        .map_err(|source| LabError::File {
-            path: path.to_owned(),
-            source,
-        })
+/// What a result was made with.
+fn versions() -> BTreeMap<String, String> {
+    let compiler = format!(
+        "{}, {} build",
+        env!("BAREWIRE_RUSTC"),
+        env!("BAREWIRE_PROFILE")
+    );
+    BTreeMap::from([
+        ("barewire".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+        ("compiler".to_owned(), compiler),
+    ])
 }

@@ -1,28 +1,44 @@
-//! The published tables beside what the models give: each value of the paper, the value
-//! that the experiment found, the error, and whether it is within the tolerance.
+//! Plans and their results, and the published tables beside what the models give.
 //!
-//! `expected/SYSTEM.toml` holds what was published, with tolerance and source
-//! ([`Expected`]). [`reproduce`] runs a system of `barewire-testbed` and joins what it
-//! found with those rows; a [`Report`] of such runs is written as text, CSV, JSON or one
-//! page of HTML. [`sweep`] runs a system as one parameter takes several values. A report has no date and no duration in it: the same parameters and
-//! seed give the same bytes.
+//! | part | what it does |
+//! |---|---|
+//! | [`plan`] | a plan, from text or built in, put over the defaults and checked |
+//! | [`runs`] | plans run, with replications, on all processors |
+//! | [`Results`] | what came out, as JSON, CSV, text, a page with plots |
+//! | [`Over`] | the values of a sweep |
+//! | [`pcapng`] | what went over the links, as a file for Wireshark |
+//! | [`Expected`] | what was published: `expected/SYSTEM.toml`, with tolerance and source |
+//! | [`reproduce`], [`Report`] | a system run and set beside it: each value with its error and verdict |
+//! | [`sweep`] | that, as one parameter takes several values |
+//!
+//! Neither results nor reports have a date or a duration in them: the same plan, parameters
+//! and seed give the same bytes.
 #![forbid(unsafe_code)]
 
+mod chart;
 mod csv;
 mod expected;
 mod html;
 mod join;
+mod over;
+mod page;
 pub mod parameters;
+mod pcap;
+pub mod plan;
 mod plot;
 mod report;
+mod results;
+pub mod runs;
 #[cfg(test)]
 mod sample;
-mod study;
+mod suggest;
 mod sweep;
 mod text;
 
 pub use expected::{Expected, ExpectedError, Kind, Row};
 pub use join::{Line, Verdict, join};
+pub use over::{Over, OverError};
+pub use pcap::pcapng;
 pub use report::{Change, Report, ReproduceError, Run, Tally, reproduce};
-pub use study::{put, study_text};
-pub use sweep::{Over, Sweep, SweepError, sweep};
+pub use results::{Entry, Recorded, ResultColumn, ResultTable, Results};
+pub use sweep::{Sweep, SweepError, sweep};

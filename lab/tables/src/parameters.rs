@@ -6,6 +6,8 @@ use std::fmt::Write;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::over::at_commas;
+
 /// A value of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
@@ -121,7 +123,7 @@ fn collect(
     }
 }
 
-fn line_of(text: &str, at: usize) -> usize {
+pub(crate) fn line_of(text: &str, at: usize) -> usize {
     text[..at].matches('\n').count() + 1
 }
 
@@ -166,25 +168,60 @@ fn without_marks<'a>(lines: impl Iterator<Item = &'a str>) -> String {
     words.join(" ").trim().to_owned()
 }
 
-/// The text with one value replaced. Text needs no quotation marks around it; whether
-/// it has the right unit is seen when the system reads it.
+/// The text with one value replaced. Text needs no quotation marks around it, and a list no
+/// brackets; whether it has the right unit is seen when the system reads it.
 ///
 /// # Errors
 ///
 /// A key that is not in the file, or a value of another type than the one there.
 pub fn set(text: &str, key: &str, value: &str) -> Result<String, ParameterError> {
+    replace(text, key, value, |old| match old {
+        DeValue::String(_) => Some(quoted(value)),
+        DeValue::Array(items) if !value.trim_start().starts_with('[') => {
+            let is_of_text = items.first().is_some_and(|item| item.get_ref().is_str());
+            let item = |item: &str| match is_of_text {
+                true => quoted(item.trim()),
+                false => item.to_owned(),
+            };
+            let items: Vec<String> = at_commas(value).into_iter().map(item).collect();
+            literal_like(old, &format!("[{}]", items.join(",")))
+        }
+        _ => literal_like(old, value),
+    })
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::from(text).to_string()
+}
+
+/// The text with one value replaced by `literal`, which is TOML: text stands in quotation
+/// marks.
+///
+/// # Errors
+///
+/// A key that is not in the file, or a value of another type than the one there.
+pub fn set_literal(text: &str, key: &str, literal: &str) -> Result<String, ParameterError> {
+    replace(text, key, literal, |old| literal_like(old, literal))
+}
+
+fn replace(
+    text: &str,
+    key: &str,
+    value: &str,
+    literal: impl Fn(&DeValue<'_>) -> Option<String>,
+) -> Result<String, ParameterError> {
     let root = DeTable::parse(text)?;
     let old = find(text, root.get_ref(), key)?;
     let span = old.span();
     let line = line_of(text, span.start);
-    if let DeValue::Table(table) = old.get_ref() {
+    if let Some(known) = keys_inside(text, old) {
         return Err(ParameterError::Table {
             key: key.to_owned(),
             line,
-            known: keys(table),
+            known,
         });
     }
-    let literal = literal_like(old.get_ref(), value).ok_or_else(|| ParameterError::Type {
+    let literal = literal(old.get_ref()).ok_or_else(|| ParameterError::Type {
         key: key.to_owned(),
         line,
         expected: article(old.get_ref().type_str()),
@@ -192,6 +229,56 @@ pub fn set(text: &str, key: &str, value: &str) -> Result<String, ParameterError>
         found: value.to_owned(),
     })?;
     Ok([&text[..span.start], &literal, &text[span.end..]].concat())
+}
+
+/// What is in a table, or in a list of tables with a heading each, which have no one place
+/// that a value could be put at.
+fn keys_inside(text: &str, value: &Spanned<DeValue<'_>>) -> Option<String> {
+    match value.get_ref() {
+        DeValue::Table(table) => Some(keys(table)),
+        DeValue::Array(items) if !is_inline(text, value) => {
+            Some(format!("the numbers below {}", items.len()))
+        }
+        _ => None,
+    }
+}
+
+/// Whether a list stands in one place, and not in tables with a heading each.
+pub(crate) fn is_inline(text: &str, value: &Spanned<DeValue<'_>>) -> bool {
+    literal_value(&text[value.span()]).is_some_and(|value| value.is_array())
+}
+
+/// A literal as a value, if it is one.
+pub(crate) fn literal_value(literal: &str) -> Option<toml::Value> {
+    let mut table: toml::Table = toml::from_str(&format!("value = {literal}")).ok()?;
+    (table.len() == 1).then(|| table.remove("value")).flatten()
+}
+
+/// The text with a remark beside one value, before the comment that stands there. A value
+/// that more follows on its line gets none.
+pub(crate) fn remark(text: &str, key: &str, remark: &str) -> String {
+    let place = DeTable::parse(text)
+        .ok()
+        .and_then(|root| Some(find(text, root.get_ref(), key).ok()?.span().end));
+    let Some((before, after)) = place.map(|end| text.split_at(end)) else {
+        return text.to_owned();
+    };
+    let line = after.lines().next().unwrap_or_default().trim_start();
+    match line.strip_prefix('#') {
+        _ if line.is_empty() => format!("{before}  # {remark}{after}"),
+        Some(comment) => {
+            let rest = &after[after.find('#').unwrap_or(0) + 1 + comment.len()..];
+            format!("{before}  # {remark};{comment}{rest}")
+        }
+        None => text.to_owned(),
+    }
+}
+
+/// What stands at a key, as TOML.
+pub(crate) fn literal_at(text: &str, key: &str) -> Option<String> {
+    let root = DeTable::parse(text).ok()?;
+    let span = find(text, root.get_ref(), key).ok()?.span();
+    Some(text[span].to_owned())
 }
 
 fn find<'a, 't>(
@@ -264,17 +351,13 @@ fn article(type_name: &str) -> String {
     }
 }
 
-/// The value as TOML of the type of `old`; `None` if it is of another type.
-fn literal_like(old: &DeValue<'_>, value: &str) -> Option<String> {
-    if old.is_str() {
-        return Some(toml::Value::from(value).to_string());
-    }
-    let parsed: toml::Table = toml::from_str(&format!("value = {value}")).ok()?;
-    let new = match (parsed.get("value")?, old) {
-        (toml::Value::Integer(whole), DeValue::Float(_)) => toml::Value::Float(*whole as f64),
-        (new, _) => new.clone(),
+/// The literal as TOML of the type of `old`; `None` if it is of another type.
+fn literal_like(old: &DeValue<'_>, literal: &str) -> Option<String> {
+    let new = match (literal_value(literal)?, old) {
+        (toml::Value::Integer(whole), DeValue::Float(_)) => toml::Value::Float(whole as f64),
+        (new, _) => new,
     };
-    (parsed.len() == 1 && new.type_str() == old.type_str()).then(|| new.to_string())
+    (new.type_str() == old.type_str()).then(|| new.to_string())
 }
 
 #[cfg(test)]
@@ -300,6 +383,7 @@ share = 0.5
 
 busy = true
 sizes = [1, 2]
+names = [\"x\"]
 
 [[machine]]
 name = \"a\"
@@ -335,10 +419,11 @@ cost = { setup = \"3 us\", each = \"1 us\" } # guessed
                 (13, "host.share", "0.5", "Fitted on table-1, row 10."),
                 (15, "host.busy", "true", ""),
                 (16, "host.sizes", "[1, 2]", ""),
-                (19, "machine.0.name", "\"a\"", ""),
-                (21, "machine.1.name", "\"b\"", ""),
-                (22, "machine.1.cost.setup", "\"3 us\"", "guessed"),
-                (22, "machine.1.cost.each", "\"1 us\"", "guessed"),
+                (17, "host.names", "[\"x\"]", ""),
+                (20, "machine.0.name", "\"a\"", ""),
+                (22, "machine.1.name", "\"b\"", ""),
+                (23, "machine.1.cost.setup", "\"3 us\"", "guessed"),
+                (23, "machine.1.cost.each", "\"1 us\"", "guessed"),
             ]
         );
         assert!(list("").unwrap().is_empty());
@@ -353,6 +438,8 @@ cost = { setup = \"3 us\", each = \"1 us\" } # guessed
             ("host.share", "1", "0.5", "1.0"),
             ("host.busy", "false", "true", "false"),
             ("host.sizes", "[3]", "[1, 2]", "[3]"),
+            ("host.sizes", "3, 4", "[1, 2]", "[3, 4]"),
+            ("host.names", "a,b c", "[\"x\"]", "[\"a\", \"b c\"]"),
             ("machine.1.name", "c", "\"b\"", "\"c\""),
             ("machine.1.cost.each", "2 us", "\"1 us\"", "\"2 us\""),
         ] {
@@ -402,7 +489,7 @@ cost = { setup = \"3 us\", each = \"1 us\" } # guessed
         );
         assert_eq!(
             refusal("machine.2.name", "c"),
-            "no key `2` in `machine` (line 18); expected one of: the numbers below 2"
+            "no key `2` in `machine` (line 19); expected one of: the numbers below 2"
         );
         assert_eq!(
             refusal("host.copy.x", "1"),
@@ -410,9 +497,48 @@ cost = { setup = \"3 us\", each = \"1 us\" } # guessed
         );
         assert_eq!(
             refusal("host", "1"),
-            "`host` (line 9) is a table; expected a key in it: busy, copy, share, sizes"
+            "`host` (line 9) is a table; expected a key in it: busy, copy, names, share, sizes"
         );
         assert!(refusal("", "1").starts_with("no key ``"));
+    }
+
+    #[test]
+    fn a_literal_is_of_the_type_that_is_there() {
+        let good = set_literal(FILE, "host.copy", "\"8 us\"").unwrap();
+        assert_eq!(good, set(FILE, "host.copy", "8 us").unwrap());
+        for (key, literal) in [
+            ("host.copy", "8"),
+            ("ring.frames", "\"8\""),
+            ("host.sizes", "3"),
+            ("host.sizes", "[3"),
+            ("ring.frames", "8\nextra = 1"),
+        ] {
+            let error = set_literal(FILE, key, literal).unwrap_err();
+            assert!(matches!(error, ParameterError::Type { .. }), "{error}");
+        }
+        let error = set_literal(FILE, "machine", "[]").unwrap_err().to_string();
+        assert!(
+            error.contains("expected a key in it: the numbers below 2"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_remark_stands_beside_the_value_and_before_its_comment() {
+        for (key, from, to) in [
+            ("ring.frames", "frames = 7\n", "frames = 7  # new\n"),
+            ("ring.rate", "\"  # measured\n", "\"  # new; measured\n"),
+            ("host.sizes", "[1, 2]\n", "[1, 2]  # new\n"),
+        ] {
+            assert_eq!(
+                remark(FILE, key, "new"),
+                FILE.replacen(from, to, 1),
+                "{key}"
+            );
+        }
+        for key in ["machine.1.cost.setup", "no.such"] {
+            assert_eq!(remark(FILE, key, "new"), FILE, "{key}");
+        }
     }
 
     #[test]

@@ -6,12 +6,12 @@ use std::fmt::Write;
 use crate::text::figures;
 use crate::{Kind, Line};
 
-const WIDTH: f64 = 520.0;
-const HEIGHT: f64 = 320.0;
-const LEFT: f64 = 64.0;
-const RIGHT: f64 = 16.0;
-const TOP: f64 = 14.0;
-const BOTTOM: f64 = 46.0;
+pub(crate) const WIDTH: f64 = 520.0;
+pub(crate) const HEIGHT: f64 = 320.0;
+pub(crate) const LEFT: f64 = 64.0;
+pub(crate) const RIGHT: f64 = 16.0;
+pub(crate) const TOP: f64 = 14.0;
+pub(crate) const BOTTOM: f64 = 46.0;
 /// The most marks that an axis can have without running together.
 const MARKS_MAX: usize = 8;
 
@@ -25,22 +25,22 @@ pub(crate) fn escape(text: &str) -> String {
 
 /// From values to places on the paper.
 #[derive(Clone, Copy)]
-struct Axis {
-    low: f64,
-    high: f64,
+pub(crate) struct Axis {
+    pub low: f64,
+    pub high: f64,
     from: f64,
     to: f64,
-    logarithmic: bool,
+    pub logarithmic: bool,
 }
 
 impl Axis {
-    fn place(&self, value: f64) -> f64 {
+    pub fn place(&self, value: f64) -> f64 {
         let scale = |value: f64| if self.logarithmic { value.ln() } else { value };
         let share = (scale(value) - scale(self.low)) / (scale(self.high) - scale(self.low));
         self.from + share * (self.to - self.from)
     }
 
-    fn along_x(low: f64, high: f64, logarithmic: bool) -> Axis {
+    pub fn along_x(low: f64, high: f64, logarithmic: bool) -> Axis {
         Axis {
             low,
             high,
@@ -50,7 +50,7 @@ impl Axis {
         }
     }
 
-    fn along_y(low: f64, high: f64, logarithmic: bool) -> Axis {
+    pub fn along_y(low: f64, high: f64, logarithmic: bool) -> Axis {
         Axis {
             low,
             high,
@@ -63,7 +63,7 @@ impl Axis {
 
 /// The marks 1, 2, 5, 10 around positive values, or powers of ten where those are too
 /// many. The first and the last are the ends of the axis.
-fn logarithmic_marks(low: f64, high: f64) -> Vec<f64> {
+pub(crate) fn logarithmic_marks(low: f64, high: f64) -> Vec<f64> {
     for steps in [&[1.0, 2.0, 5.0][..], &[1.0]] {
         let decade = |value: f64| value.log10().floor() as i32;
         let all: Vec<f64> = (decade(low)..=decade(high) + 1)
@@ -173,7 +173,7 @@ fn open(title: &str) -> String {
     )
 }
 
-fn grid_y(out: &mut String, y: Axis, marks: &[f64], text: impl Fn(f64) -> String) {
+pub(crate) fn grid_y(out: &mut String, y: Axis, marks: &[f64], text: impl Fn(f64) -> String) {
     for &value in marks {
         let at = y.place(value);
         let _ = write!(
@@ -188,13 +188,13 @@ fn grid_y(out: &mut String, y: Axis, marks: &[f64], text: impl Fn(f64) -> String
     }
 }
 
-fn labels(out: &mut String, along_x: &str, along_y: &str) {
+pub(crate) fn labels(out: &mut String, along_x: &str, along_y: &str) {
     let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
     let _ = write!(
         out,
         "<path class=\"axis\" d=\"M{LEFT} {TOP}V{bottom}H{right}\"/>\
          <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\
-         <text transform=\"translate(14 {:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
+         <text transform=\"translate(11 {:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
         f64::midpoint(LEFT, right),
         HEIGHT - 8.0,
         escape(along_x),

@@ -1,9 +1,13 @@
 //! A made-up system for the tests: blocks of cells, one copy each.
 
-use barewire_testbed::{Finding, System, SystemError};
-use barewire_units::Duration;
+use barewire_testbed::{
+    Cell, Experiment, Finding, LinkCapture, Outcome, Setting, System, SystemError, Table, replicate,
+};
+use barewire_units::{Duration, Instant, Rng};
+use barewire_wire::capture::LinkType;
 use serde::Deserialize;
 
+use crate::plan::{Plan, Shelf, Wanted};
 use crate::{Change, Expected, Report, Run, join, reproduce};
 
 pub const PARAMETERS: &str = "\
@@ -83,6 +87,14 @@ impl System for Sample {
         PARAMETERS
     }
 
+    fn experiments(&self) -> &'static [Experiment] {
+        &[WAIT, NAMES]
+    }
+
+    fn fragments(&self) -> &'static [(&'static str, &'static str)] {
+        &[("slow", "# Slow.\n[parameters]\nblock.setup = \"1 ms\"\n")]
+    }
+
     fn run(&self, parameters: &str, _: u64) -> Result<Vec<Finding>, SystemError> {
         let Parameters { block } = toml::from_str(parameters)?;
         let time = |cells: &u32| Finding {
@@ -102,6 +114,135 @@ impl System for Sample {
         });
         Ok(findings)
     }
+}
+
+/// What the plans are of.
+pub const SHELF: Shelf = Shelf::new(&[&Sample]);
+
+/// Blocks that wait at random: what a plan can ask.
+const WAIT: Experiment = Experiment {
+    name: "wait",
+    question: "how long does a block wait, as a function of its size?",
+    inputs: "\
+# Cells of each block, a point each; 1 or more.
+cells = [1, 10, 100]
+# The longest wait for each cell.
+wait = \"2 us\"
+# Blocks of a point, 1 to 10000.
+blocks = 50
+",
+    check: |setting| Wait::read(setting).map(|_| ()),
+    run: |setting| Ok(Wait::read(setting)?.run(setting)),
+};
+
+/// The same, and its replications have nothing in common.
+const NAMES: Experiment = Experiment {
+    name: "names",
+    question: "which one?",
+    inputs: "",
+    check: |_| Ok(()),
+    run: |setting| {
+        let mut table = Table::new("which", &[("name", ""), ("of", "")]);
+        table.push([setting.seed.to_string().into(), 1.0.into()]);
+        Ok(Outcome {
+            tables: vec![table],
+            ..Outcome::default()
+        })
+    },
+};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Inputs {
+    cells: Vec<u64>,
+    wait: Duration,
+    blocks: u64,
+}
+
+struct Wait {
+    block: Block,
+    inputs: Inputs,
+}
+
+impl Wait {
+    fn read(setting: &Setting<'_>) -> Result<Wait, SystemError> {
+        let Parameters { block } = toml::from_str(setting.parameters)?;
+        let inputs: Inputs = setting.read_inputs()?;
+        let wrong = |text: &str| Err(SystemError::Contradiction(text.to_owned()));
+        if inputs.cells.is_empty() || inputs.cells.contains(&0) {
+            return wrong("cells: expected one size or more, each 1 or more");
+        }
+        if !(1..=10_000).contains(&inputs.blocks) {
+            return wrong("blocks: expected 1 to 10000");
+        }
+        if inputs.wait > block.setup {
+            return wrong("wait: expected no more than the setup of a block");
+        }
+        Ok(Wait { block, inputs })
+    }
+
+    fn run(&self, setting: &Setting<'_>) -> Outcome {
+        setting.progress.announce(self.inputs.cells.len() as u64);
+        let root = Rng::from_seed(setting.seed);
+        let points = replicate(self.inputs.cells.len(), |point| {
+            let mut rng = root.fork_nth("point", point as u64);
+            let base =
+                self.block.setup.as_ps() + self.inputs.cells[point] * self.block.cell.as_ps();
+            let longest = self.inputs.wait.as_ps() * self.inputs.cells[point];
+            let mut waits: Vec<u64> = (0..self.inputs.blocks)
+                .map(|_| base + rng.in_range(0..=longest))
+                .collect();
+            waits.sort_unstable();
+            setting.progress.step();
+            (waits, rng.next_u64())
+        });
+        let columns = [
+            ("block", "cells"),
+            ("wait, mean", "us"),
+            ("wait, greatest", "us"),
+            ("blocks", ""),
+            ("what", ""),
+            ("lost", "%"),
+        ];
+        let mut table = Table::new("wait against size", &columns);
+        let mut capture = LinkCapture::new("to b", LinkType::ETHERNET, setting.packets_per_link);
+        for (cells, (waits, _)) in self.inputs.cells.iter().zip(&points) {
+            let us = |ps: u64| ps as f64 / 1e6;
+            let mean = waits.iter().sum::<u64>() as f64 / waits.len() as f64 / 1e6;
+            let greatest = waits.last().map(|ps| us(*ps));
+            let name = if *cells > 1 { "long" } else { "short" };
+            table.push([
+                (*cells).into(),
+                mean.into(),
+                greatest.into(),
+                waits.len().into(),
+                name.into(),
+                Cell::Missing,
+            ]);
+            for wait in waits {
+                capture.record(Instant::ORIGIN + Duration::from_ps(*wait), || vec![0; 60]);
+            }
+        }
+        let recorded = setting.packets_per_link > 0;
+        Outcome {
+            tables: vec![table],
+            links: if recorded { vec![capture] } else { Vec::new() },
+            trace_hash: points
+                .iter()
+                .fold(0, |hash, (_, draw)| hash.rotate_left(1) ^ draw),
+        }
+    }
+}
+
+/// The plan `sample-wait` with changes.
+pub fn plan(changes: &[&str]) -> Plan {
+    let set = changes.iter().map(|text| ("--set", text.parse().unwrap()));
+    let wanted = Wanted {
+        set: set.collect(),
+        ..Wanted::default()
+    };
+    let draft = SHELF.open("sample-wait").unwrap();
+    SHELF.resolve(&draft, &wanted).unwrap()
 }
 
 pub fn expected() -> Expected {

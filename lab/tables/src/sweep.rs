@@ -4,34 +4,10 @@ use std::fmt::Write;
 
 use barewire_testbed::{Finding, System, replicate};
 
+use crate::over::Over;
 use crate::parameters;
 use crate::text::figures;
 use crate::{Change, ReproduceError};
-
-/// The values that a parameter takes: `ring.frames=7,14,28`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Over {
-    /// Which parameter, with the tables around it.
-    pub key: String,
-    /// What to put there, one after the other.
-    pub values: Vec<String>,
-}
-
-impl std::str::FromStr for Over {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Over, Self::Err> {
-        let (key, values) = text.split_once('=').ok_or("expected key=value,value,...")?;
-        let values: Vec<String> = values.split(',').map(|v| v.trim().to_owned()).collect();
-        if values.iter().any(String::is_empty) {
-            return Err("expected a value between and behind the commas");
-        }
-        Ok(Over {
-            key: key.trim().to_owned(),
-            values,
-        })
-    }
-}
 
 /// Why a sweep could not be run.
 #[derive(Debug, thiserror::Error)]
@@ -195,7 +171,7 @@ impl SweptLine {
 }
 
 /// Rows in columns: the first two to the left, numbers to the right.
-pub(crate) fn in_columns(grid: &[Vec<String>]) -> String {
+fn in_columns(grid: &[Vec<String>]) -> String {
     let columns = grid.first().map_or(0, Vec::len);
     let width = |column: usize| {
         let cells = grid.iter().map(|row| row[column].chars().count());
@@ -258,8 +234,6 @@ sample,block.setup,200 us,table-1,1 cell,time,us,210
         );
         let error = swept("block.nosuch=1", &[]).unwrap_err();
         assert!(error.to_string().contains("nosuch"), "{error}");
-        assert!("block.setup".parse::<Over>().is_err());
-        assert!("block.setup=1 us,,2 us".parse::<Over>().is_err());
     }
 
     #[test]

@@ -38,6 +38,13 @@ pub(crate) fn figures(value: f64) -> String {
     }
 }
 
+/// A mean with half the width of its interval, to the second digit of that: `22.714 ± 0.032`.
+pub(crate) fn with_half_width(mean: f64, half_width: f64) -> String {
+    let decimals = 1.0 - half_width.log10().floor();
+    let decimals = decimals.clamp(0.0, 9.0) as usize;
+    format!("{mean:.decimals$} ± {half_width:.decimals$}")
+}
+
 /// An error in percent. What rounds to nothing has no minus.
 pub(crate) fn percent(error: f64) -> String {
     let rounded = (error * 100.0).round() / 100.0;
@@ -167,6 +174,18 @@ seed 7
             (-12.0, "-12.00 %"),
         ] {
             assert_eq!(percent(error), text);
+        }
+    }
+
+    #[test]
+    fn a_mean_has_the_digits_of_its_interval() {
+        for (mean, half_width, text) in [
+            (22.713_9, 0.032_14, "22.714 ± 0.032"),
+            (1250.4, 120.0, "1250 ± 120"),
+            (0.5, 3.0, "0.5 ± 3.0"),
+            (f64::NAN, f64::NAN, "NaN ± NaN"),
+        ] {
+            assert_eq!(with_half_width(mean, half_width), text);
         }
     }
 

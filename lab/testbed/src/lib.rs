@@ -85,7 +85,8 @@ pub trait System: Sync {
         &[]
     }
 
-    /// Parts of its parameters that plans can build on, each with its name: a machine, a card.
+    /// Pieces of plans that it offers by name, each with its text: `[parameters]` and
+    /// `[inputs]` to begin a plan with, such as those of a machine.
     fn fragments(&self) -> &'static [(&'static str, &'static str)] {
         &[]
     }

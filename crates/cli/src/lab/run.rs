@@ -1,0 +1,215 @@
+//! `barewire lab run` and `barewire lab sweep`: plans, run; what comes out shown and kept.
+
+use std::path::PathBuf;
+
+use barewire_tables::plan::{Plan, Shelf};
+use barewire_tables::runs::{Watch, run as run_plans};
+use barewire_tables::{Change, Over, Results, pcapng};
+use clap::Args;
+
+use super::store::{self, Folder};
+use super::{LabError, PlanArgs, Result, progress, reproduce, versions};
+use crate::nodes::print;
+
+pub const AFTER_RUN: &str = "\
+Examples:
+  barewire lab run cbn-ping                                 a built-in plan
+  barewire lab run cbn-ping --set driver.wake='30 us'       with a parameter of your own
+  barewire lab run mine.toml --replications 10 -o mine      your plan, kept in the folder mine
+  barewire lab run mine --seed 7                            the plan of that result, again
+
+The tables go to standard output, all else to standard error. The folder of -o has result.json,
+a CSV file for each table, plan.toml (the whole plan: run, it gives the same trace), and with
+--pcap links.pcapng. docs/laboratory.md has it all.";
+
+pub const AFTER_SWEEP: &str = "\
+Values:
+  1,2,5                    those; with units: '10 us, 1 ms'
+  1..5                     1, 2, 3, 4, 5
+  '10 us..50 us step 20'   10 us, 30 us, 50 us
+  '1..1000 times 10'       1, 10, 100, 1000
+  '1..100 log 5'           5 values, evenly on a logarithmic axis
+  '0, 1..64 times 2'       lists and ranges together
+
+Examples:
+  barewire lab sweep cbn-ping --over 'driver.wake=10 us..100 us step 10 us' -o wake
+  barewire lab sweep cbn --over 'ring.line_rate=512 Mbit/s,1000 Mbit/s' --only table-1";
+
+/// Packets that are recorded of each link, if their number is not said.
+const PACKETS_PER_LINK: &str = "10000";
+
+/// Run a plan and show its tables
+#[derive(Clone, Debug, Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    plan: PlanArgs,
+    /// Keep the result in this folder; an older result there is replaced
+    #[arg(short, long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Record so many packets of each link, in DIR/links.pcapng
+    #[arg(
+        long,
+        value_name = "PACKETS",
+        requires = "out",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = PACKETS_PER_LINK
+    )]
+    pcap: Option<usize>,
+}
+
+/// Run a plan as one of its keys takes several values, or a system's published tables
+#[derive(Clone, Debug, Args)]
+pub struct SweepArgs {
+    #[command(flatten)]
+    plan: PlanArgs,
+    /// The key and its values; keys are as for --set
+    #[arg(long, value_name = "KEY=VALUES")]
+    over: Over,
+    /// Keep the result in this folder; an older result there is replaced. Of a plan
+    #[arg(short, long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Only the quantities whose table, row or name contains this. Of a system
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// Write the values as a table of comma-separated values. Of a system
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+}
+
+/// Runs a plan.
+pub fn run(lab: Shelf, args: &RunArgs) -> Result<()> {
+    let draft = lab.open(&args.plan.plan)?;
+    let plan = lab.resolve(&draft, &args.plan.wanted())?;
+    let folder = args.out.as_deref().map(Folder::look).transpose()?;
+    let plans = [plan];
+    let watch = Watch::new(&plans);
+    let packets = args.pcap.unwrap_or(0);
+    let found = progress::shown(&watch, || run_plans(&plans, packets, &watch))?;
+    // One plan gives one thing.
+    let results: Vec<Results> = found
+        .iter()
+        .map(|found| Results::of_plan(&plans[0], found, versions()))
+        .collect();
+    for (results, found) in results.iter().zip(&found) {
+        print(&results.to_text())?;
+        let Some(folder) = &folder else { continue };
+        let mut more = Vec::new();
+        if args.pcap.is_some() {
+            match found.links.is_empty() {
+                true => eprintln!("{} records no links", results.plan),
+                false => more.push((store::LINKS.to_owned(), pcapng(&found.links))),
+            }
+        }
+        keep(folder, results, more)?;
+    }
+    Ok(())
+}
+
+/// Runs a plan, or the published tables of a system, with each value.
+pub fn sweep(lab: Shelf, args: &SweepArgs) -> Result<()> {
+    let name = &args.plan.plan;
+    if let Some(system) = lab.system(name) {
+        args.only_of_a_plan()?;
+        let sweep = reproduce::SystemSweep {
+            system,
+            over: &args.over,
+            set: &args.plan.set,
+            seed: args.plan.seed.unwrap_or(1),
+            only: args.only.as_deref(),
+            csv: args.csv.as_deref(),
+        };
+        return sweep.run();
+    }
+    if args.only.is_some() || args.csv.is_some() {
+        let problem = "--only and --csv are for the published tables of a system; what a plan \
+                       gives is kept with -o DIR";
+        return Err(LabError::Usage(problem.to_owned()));
+    }
+    let draft = lab.open(name)?;
+    let base = lab.resolve(&draft, &args.plan.wanted())?;
+    let with_value = |value: &String| {
+        let mut wanted = args.plan.wanted();
+        let (key, value) = (args.over.key.clone(), value.clone());
+        wanted.set.push(("--over", Change { key, value }));
+        lab.resolve(&draft, &wanted)
+    };
+    let plans: Vec<Plan> = args
+        .over
+        .values
+        .iter()
+        .map(with_value)
+        .collect::<std::result::Result<_, _>>()?;
+    let folder = args.out.as_deref().map(Folder::look).transpose()?;
+    let watch = Watch::new(&plans);
+    let found = progress::shown(&watch, || run_plans(&plans, 0, &watch))?;
+    let results = Results::of_sweep(&base, args.over.clone(), &found, versions());
+    print(&results.to_text())?;
+    match &folder {
+        Some(folder) => keep(folder, &results, Vec::new()),
+        None => Ok(()),
+    }
+}
+
+impl SweepArgs {
+    /// Refuses, for a system, what only plans have.
+    fn only_of_a_plan(&self) -> Result<()> {
+        let given = [
+            ("--with", !self.plan.with.is_empty()),
+            ("--replications", self.plan.replications.is_some()),
+            ("--out", self.out.is_some()),
+        ];
+        match given.iter().find(|(_, is_given)| *is_given) {
+            None => Ok(()),
+            Some((option, _)) => Err(LabError::Usage(format!(
+                "{option} is for plans, and `{}` is a system; `barewire lab list` has its plans",
+                self.plan.plan
+            ))),
+        }
+    }
+}
+
+fn keep(folder: &Folder, results: &Results, more: Vec<(String, Vec<u8>)>) -> Result<()> {
+    let json = results.to_json().map_err(|error| LabError::Result {
+        path: store::RESULT.into(),
+        problem: error.to_string(),
+    })?;
+    let mut files = vec![
+        (store::RESULT.to_owned(), json.into_bytes()),
+        (
+            store::PLAN.to_owned(),
+            results.resolved_plan.clone().into_bytes(),
+        ),
+    ];
+    let tables = results.to_csvs().into_iter();
+    files.extend(tables.map(|(name, text)| (name, text.into_bytes())));
+    let links = !more.is_empty();
+    files.extend(more);
+    folder.write(&files)?;
+    let verb = if folder.replaces() {
+        "replaced"
+    } else {
+        "wrote"
+    };
+    let tables = match results.tables.len() {
+        1 => "a table".to_owned(),
+        tables => format!("{tables} tables"),
+    };
+    let capture = if links {
+        ", what went over the links"
+    } else {
+        ""
+    };
+    eprintln!(
+        "{verb} {}: result, plan and {tables} as CSV{capture}",
+        folder.path().display()
+    );
+    for link in &results.links {
+        let more = match link.not_recorded {
+            0 => String::new(),
+            more => format!(", {more} more not recorded"),
+        };
+        eprintln!("  {}: {} packets{more}", link.link, link.packets);
+    }
+    Ok(())
+}

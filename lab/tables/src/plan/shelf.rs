@@ -1,0 +1,406 @@
+//! Where plans and fragments come from: files, and what the systems offer.
+
+use std::path::{Path, PathBuf};
+
+use barewire_testbed::{Experiment, System, systems};
+
+use super::resolve::Base;
+use super::sheet::{
+    Entry, Given, Piece, Section, Sheet, entry_of, number_of, stray_problem, text_of,
+};
+use super::{Fault, Place, Plan, PlanError, REPLICATIONS_MAX, Wanted};
+use crate::{Results, suggest};
+
+/// The plan that a result's folder holds.
+const OF_RESULT: &str = "plan.toml";
+
+/// The systems that plans are of.
+#[derive(Clone, Copy)]
+pub struct Shelf {
+    pub(super) systems: &'static [&'static dyn System],
+}
+
+impl Default for Shelf {
+    /// With every system there is.
+    fn default() -> Self {
+        Self { systems: systems() }
+    }
+}
+
+/// An experiment as a plan: all inputs and parameters as they are.
+#[derive(Clone, Copy)]
+pub struct BuiltIn {
+    /// Whose model is asked.
+    pub system: &'static dyn System,
+    /// What.
+    pub experiment: &'static Experiment,
+}
+
+impl BuiltIn {
+    /// `cbn-load`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{}-{}", self.system.name(), self.experiment.name)
+    }
+}
+
+/// A plan as it was found, not yet put over the defaults.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    name: String,
+    /// How messages call it.
+    source: String,
+    sheet: Sheet,
+}
+
+impl Shelf {
+    /// A shelf with these systems.
+    #[must_use]
+    pub const fn new(systems: &'static [&'static dyn System]) -> Self {
+        Self { systems }
+    }
+
+    /// Its systems.
+    #[must_use]
+    pub fn systems(&self) -> &'static [&'static dyn System] {
+        self.systems
+    }
+
+    /// The system of this name.
+    #[must_use]
+    pub fn system(&self, name: &str) -> Option<&'static dyn System> {
+        let mut systems = self.systems.iter();
+        systems.find(|system| system.name() == name).copied()
+    }
+
+    /// The built-in plans, in the order of the systems.
+    #[must_use]
+    pub fn plans(&self) -> Vec<BuiltIn> {
+        let of = |system: &&'static dyn System| {
+            let system = *system;
+            let experiments = system.experiments().iter();
+            experiments.map(move |experiment| BuiltIn { system, experiment })
+        };
+        self.systems.iter().flat_map(of).collect()
+    }
+
+    /// The built-in plan of this name.
+    #[must_use]
+    pub fn built_in(&self, name: &str) -> Option<BuiltIn> {
+        self.plans().into_iter().find(|plan| plan.name() == name)
+    }
+
+    /// The fragment of this name, of whichever system: its text.
+    #[must_use]
+    pub fn fragment(&self, name: &str) -> Option<&'static str> {
+        let mut all = self.systems.iter().flat_map(|system| system.fragments());
+        all.find(|(known, _)| *known == name).map(|(_, text)| *text)
+    }
+
+    /// Finds a plan: a built-in one by its name, or a file, or the one that a result was
+    /// made from by the result's folder or JSON.
+    ///
+    /// # Errors
+    ///
+    /// No such plan, or one that cannot be read.
+    pub fn open(&self, name: &str) -> Result<Draft, PlanError> {
+        if let Some(plan) = self.built_in(name) {
+            return Ok(draft_of(plan));
+        }
+        let path = Path::new(name);
+        let of_result = path.join(OF_RESULT);
+        if of_result.is_file() {
+            return self.open_file(&of_result);
+        }
+        if path.is_file() || (looks_like_a_file(name) && !path.is_dir()) {
+            return self.open_file(path);
+        }
+        Err(PlanError::Unknown {
+            name: name.to_owned(),
+            hint: self.hint(name),
+        })
+    }
+
+    fn open_file(&self, path: &Path) -> Result<Draft, PlanError> {
+        let mut text = read(path)?;
+        let mut name = name_of(path);
+        if path.extension().is_some_and(|ending| ending == "json") {
+            let results = Results::from_json(&text).map_err(|error| PlanError::Read {
+                path: path.to_owned(),
+                source: std::io::Error::other(error),
+            })?;
+            (name, text) = (results.plan, results.resolved_plan);
+        }
+        let source = path.display().to_string();
+        let folder = path.parent().unwrap_or(Path::new(""));
+        Ok(Draft {
+            name,
+            sheet: Sheet::read(&text, &source, folder).map_err(PlanError::Faults)?,
+            source,
+        })
+    }
+
+    fn hint(&self, name: &str) -> String {
+        let file = format!("{name}.toml");
+        if Path::new(&file).is_file() {
+            return format!("there is a file `{file}`, did you mean that?");
+        }
+        if Path::new(name).is_dir() {
+            return "that is a folder, and has no result in it".to_owned();
+        }
+        let names: Vec<String> = self.plans().iter().map(BuiltIn::name).collect();
+        if let Some(system) = self.system(name) {
+            let of = |plan: &&BuiltIn| plan.system.name() == system.name();
+            let own: Vec<String> = self.plans().iter().filter(of).map(BuiltIn::name).collect();
+            return match own.is_empty() {
+                true => "that is a system, and has no plans".to_owned(),
+                false => format!("that is a system; its plans are {}", own.join(", ")),
+            };
+        }
+        match suggest::expected(name, names.iter().map(String::as_str)) {
+            near if near.starts_with("did") => near,
+            _ => "`barewire lab list` shows the built-in ones; your own are files that end in \
+                  .toml, and `barewire lab new` writes one"
+                .to_owned(),
+        }
+    }
+
+    /// Puts a plan over the defaults of its experiment, with what is wanted besides, and
+    /// checks it.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong, each at its place.
+    pub fn resolve(&self, draft: &Draft, wanted: &Wanted) -> Result<Plan, PlanError> {
+        self.put_together(draft, wanted).map_err(PlanError::Faults)
+    }
+
+    fn put_together(&self, draft: &Draft, wanted: &Wanted) -> Result<Plan, Vec<Fault>> {
+        let set: Vec<Entry> = collect(
+            wanted
+                .set
+                .iter()
+                .map(|(option, change)| entry_of(option, change)),
+        )?;
+        let head = Head::of(draft.sheet.entries.iter().chain(&set));
+        let (system, experiment) = self.subject(draft, &head)?;
+        let mut base = Base {
+            name: &draft.source,
+            system,
+            experiment,
+            seed: 1,
+        };
+        self.no_strays(&base, &draft.sheet.strays)?;
+        base.seed = head.number("seed", 1, 0, i64::MAX as u64)?;
+        let replications = head.number("replications", 1, 1, REPLICATIONS_MAX)?;
+
+        let from_command = wanted.with.iter().map(|name| Piece {
+            name: name.clone(),
+            folder: PathBuf::new(),
+            place: Place {
+                source: "--with".to_owned(),
+                line: None,
+            },
+        });
+        let mut entries = Vec::new();
+        for piece in &draft.sheet.with {
+            entries.extend(self.fragment_entries(system, piece)?);
+        }
+        entries.extend(draft.sheet.entries.iter().cloned());
+        for piece in from_command {
+            entries.extend(self.fragment_entries(system, &piece)?);
+        }
+        entries.extend(set.iter().cloned());
+        entries.retain(|entry| entry.section != Section::Head);
+
+        let (texts, changes) = base.resolve(entries)?;
+        Ok(Plan {
+            name: draft.name.clone(),
+            title: head.get("title").map(text_of).transpose()?,
+            system,
+            experiment,
+            seed: base.seed,
+            replications: replications as usize,
+            inputs: texts.inputs,
+            parameters: texts.parameters,
+            changes,
+        })
+    }
+
+    fn no_strays(&self, base: &Base<'_>, strays: &[Entry]) -> Result<(), Vec<Fault>> {
+        let inputs = base.keys(Section::Inputs);
+        let parameters = base.keys(Section::Parameters);
+        let fault = |entry: &Entry| entry.fault(stray_problem(&entry.key, &inputs, &parameters));
+        let faults: Vec<Fault> = strays.iter().map(fault).collect();
+        match faults.is_empty() {
+            true => Ok(()),
+            false => Err(faults),
+        }
+    }
+
+    /// What a plan asks of whom.
+    fn subject(
+        &self,
+        draft: &Draft,
+        head: &Head<'_>,
+    ) -> Result<(&'static dyn System, &'static Experiment), Fault> {
+        let missing = |key: &str, known: &[&str]| Fault {
+            place: Place {
+                source: draft.source.clone(),
+                line: None,
+            },
+            entry: String::new(),
+            problem: format!("no `{key}`; expected {key} = one of: {}", known.join(", ")),
+        };
+        let names: Vec<&str> = self.systems.iter().map(|system| system.name()).collect();
+        let entry = head
+            .get("system")
+            .ok_or_else(|| missing("system", &names))?;
+        let name = text_of(entry)?;
+        let system = self.system(&name).ok_or_else(|| {
+            let expected = suggest::expected(&name, names.iter().copied());
+            entry.fault(format!("no such system; {expected}"))
+        })?;
+        let known: Vec<&str> = system.experiments().iter().map(|it| it.name).collect();
+        let entry = head
+            .get("experiment")
+            .ok_or_else(|| missing("experiment", &known))?;
+        let name = text_of(entry)?;
+        let found = system.experiments().iter().find(|it| it.name == name);
+        let experiment = found.ok_or_else(|| {
+            let expected = suggest::expected(&name, known.iter().copied());
+            entry.fault(format!(
+                "{} has no such experiment; {expected}",
+                system.name()
+            ))
+        })?;
+        Ok((system, experiment))
+    }
+
+    fn fragment_entries(
+        &self,
+        system: &'static dyn System,
+        piece: &Piece,
+    ) -> Result<Vec<Entry>, Vec<Fault>> {
+        let known = system.fragments().iter();
+        let built_in = known.clone().find(|(name, _)| *name == piece.name);
+        let (text, source, folder) = match built_in {
+            Some((name, text)) => (
+                (*text).to_owned(),
+                format!("fragment {name}"),
+                PathBuf::new(),
+            ),
+            None if looks_like_a_file(&piece.name) => {
+                let path = piece.folder.join(&piece.name);
+                let text = std::fs::read_to_string(&path)
+                    .map_err(|error| piece.fault(format!("{}: {error}", path.display())))?;
+                let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+                (text, path.display().to_string(), folder)
+            }
+            None => {
+                let names: Vec<&str> = known.map(|(name, _)| *name).collect();
+                let expected = suggest::expected(&piece.name, names.iter().copied());
+                let problem = format!(
+                    "neither a file that ends in .toml nor a fragment of {}; {expected}",
+                    system.name()
+                );
+                return Err(piece.fault(problem).into());
+            }
+        };
+        let sheet = Sheet::read(&text, &source, &folder)?;
+        match sheet.faults_of_fragment() {
+            faults if faults.is_empty() => Ok(sheet.entries),
+            faults => Err(faults),
+        }
+    }
+}
+
+impl Piece {
+    fn fault(&self, problem: String) -> Fault {
+        Fault {
+            place: self.place.clone(),
+            entry: format!("with = \"{}\"", self.name),
+            problem,
+        }
+    }
+}
+
+/// All of them, or all that is wrong.
+fn collect<T>(results: impl Iterator<Item = Result<T, Fault>>) -> Result<Vec<T>, Vec<Fault>> {
+    let (mut good, mut faults) = (Vec::new(), Vec::new());
+    for result in results {
+        match result {
+            Ok(one) => good.push(one),
+            Err(fault) => faults.push(fault),
+        }
+    }
+    match faults.is_empty() {
+        true => Ok(good),
+        false => Err(faults),
+    }
+}
+
+/// The last entry of each key above the sections.
+struct Head<'a>(Vec<&'a Entry>);
+
+impl<'a> Head<'a> {
+    fn of(entries: impl Iterator<Item = &'a Entry>) -> Head<'a> {
+        Head(entries.filter(|it| it.section == Section::Head).collect())
+    }
+
+    fn get(&self, key: &str) -> Option<&'a Entry> {
+        self.0.iter().rev().find(|entry| entry.key == key).copied()
+    }
+
+    fn number(&self, key: &str, default: u64, least: u64, greatest: u64) -> Result<u64, Fault> {
+        let entry = self.get(key);
+        entry.map_or(Ok(default), |entry| number_of(entry, least, greatest))
+    }
+}
+
+fn draft_of(plan: BuiltIn) -> Draft {
+    let name = plan.name();
+    let entry = |key: &str, value: &str| Entry {
+        section: Section::Head,
+        key: key.to_owned(),
+        given: Given::Bare(value.to_owned()),
+        place: Place {
+            source: name.clone(),
+            line: None,
+        },
+    };
+    let entries = vec![
+        entry("system", plan.system.name()),
+        entry("experiment", plan.experiment.name),
+    ];
+    Draft {
+        source: name.clone(),
+        sheet: Sheet {
+            entries,
+            ..Sheet::default()
+        },
+        name,
+    }
+}
+
+/// The file's name without its ending; of a result's plan the folder's.
+fn name_of(path: &Path) -> String {
+    let folder = path.parent().and_then(Path::file_name);
+    let name = match folder {
+        Some(folder) if path.ends_with(OF_RESULT) => Some(folder),
+        _ => path.file_stem(),
+    };
+    name.unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn looks_like_a_file(name: &str) -> bool {
+    let ending = Path::new(name).extension();
+    name.contains('/') || ending.is_some_and(|it| it == "toml" || it == "json")
+}
+
+fn read(path: &Path) -> Result<String, PlanError> {
+    std::fs::read_to_string(path).map_err(|source| PlanError::Read {
+        path: path.to_owned(),
+        source,
+    })
+}
