@@ -14,6 +14,7 @@ extern crate std;
 
 mod deadlines;
 
+pub mod evb;
 pub mod interworking;
 pub mod msdl;
 pub mod msnl;

@@ -8,7 +8,7 @@
 //! | processor | interrupts, then ticks, then packets, then programs | [`Pc`], [`Costs`] |
 //! | card | AceNIC: two firmware processors, DMA, coalesced interrupts | [`NicConfig`], [`Coalescer`] |
 //! | PCI | one bus for both directions, in bursts | [`Pci`] |
-//! | switch | store and forward, a finite buffer at each output | [`Switch`] |
+//! | switch | store and forward, a finite buffer at each output | [`Switch`]; a port alone: [`Port`] |
 //!
 //! Everything is counted in segments and frames; what they hold does not matter to their
 //! times. Source: kek00; what it leaves open is marked in the parameter file.
@@ -17,6 +17,7 @@ mod coalesce;
 mod frame;
 mod pc;
 mod pci;
+mod port;
 mod receiver;
 mod sender;
 mod stage;
@@ -28,6 +29,7 @@ pub use coalesce::{Coalesce, Coalescer, Notice};
 pub use frame::{Body, Frame, HEADER_BYTES};
 pub use pc::{Costs, Happening, NicConfig, Pc, PcConfig, PcStats};
 pub use pci::{Pci, PciConfig};
+pub use port::Port;
 pub use receiver::{Receiver, ReceiverConfig};
 pub use sender::{Segment, Sender, SenderConfig, SenderStats};
 pub use stage::Stage;

@@ -10,12 +10,20 @@
 //! a finding of 1 if it holds and 0 if not: *better* is by 1 percent at least, *as good* is
 //! within 3. A shaped rate is held against its setting, less the headers that the bucket counts.
 //!
-//! [`full_rate`] is the question that the paper left open: why 1x3 does not follow its
-//! settings at full rate. Source: kek00. Parameters: `parameters/kek.toml`.
+//! | experiment | what it asks |
+//! |---|---|
+//! | `stream` | streams from n sources to m destinations, with settings of one's own |
+//! | `full-rate` | the paper left it open: why 1x3 does not follow its settings at full rate |
+//! | `bursts` | the same: which flow control brings coherent bursts of N x M through a switch |
+//!
+//! Source: kek00. Parameters: `parameters/kek.toml`.
 
+mod bursts;
+mod ethernet;
+mod full_rate;
 mod parameters;
 mod plan;
-mod study;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod world;
@@ -26,7 +34,6 @@ use barewire_units::{ByteSize, Rate};
 use crate::{Finding, SystemError, replicate};
 use parameters::Parameters;
 use plan::{Host, Plan, Tuning, Width};
-pub use study::{FullRate, full_rate};
 use world::{Run, run};
 
 /// Frames of Ethernet, and jumbo frames. Published, III.D.
@@ -68,8 +75,8 @@ impl super::System for System {
         Ok(reproduce(&Parameters::parse(parameters)?, seed)?.0)
     }
 
-    fn studies(&self) -> &'static [crate::Study] {
-        &[study::FULL_RATE]
+    fn experiments(&self) -> &'static [crate::Experiment] {
+        &[bursts::BURSTS, full_rate::FULL_RATE, stream::STREAM]
     }
 }
 
@@ -254,7 +261,7 @@ impl Bench<'_> {
         plans.push(Plan::builder(self.parameters, &ONE_TO_THREE, None));
         let runs = self.run(&plans)?;
         for (&(name, set), run) in settings.iter().zip(&runs) {
-            let worst = worst_over_set(run, set);
+            let worst = worst_over_set(run, Rate::from_mbps(set));
             if set == FULL_SET {
                 self.holds(TABLE, "1x3, not at full rate", !as_good(worst, 1.0));
                 continue;
@@ -287,11 +294,12 @@ fn as_good(a: f64, b: f64) -> bool {
     (a / b - 1.0).abs() <= 0.03
 }
 
-/// The rate of the stream that is farthest from `set_mbps`, over that setting. The bucket
+/// The rate of the stream that is farthest from its setting, over that setting. The bucket
 /// counts Ethernet, IP and TCP headers, the program does not.
-fn worst_over_set(run: &Run, set_mbps: u64) -> f64 {
+fn worst_over_set(run: &Run, set: Rate) -> f64 {
     let payload = (JUMBO - HEADER_BYTES) as f64;
-    let expected = set_mbps as f64 * payload / (JUMBO + 14) as f64;
+    let set_mbps = set.as_bps() as f64 * 1e-6;
+    let expected = set_mbps * payload / (JUMBO + 14) as f64;
     let ratios = run.mbps.iter().map(|mbps| mbps / expected);
     ratios.fold(1.0, |worst: f64, ratio| {
         if (ratio - 1.0).abs() > (worst - 1.0).abs() {

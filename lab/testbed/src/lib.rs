@@ -51,18 +51,6 @@ pub enum SystemError {
     Contradiction(String),
 }
 
-/// A question that a paper left open, put to its model.
-#[derive(Clone, Copy)]
-pub struct Study {
-    /// Its short name: `zero-copy`.
-    pub name: &'static str,
-    /// What is asked.
-    pub question: &'static str,
-    /// Answers it, with parameters and a seed as [`System::run`] takes them. The rows of
-    /// a table are the points of the study.
-    pub run: fn(&str, u64) -> Result<Vec<Finding>, SystemError>,
-}
-
 /// A published system.
 pub trait System: Sync {
     /// Its short name: `cbn`.
@@ -88,11 +76,6 @@ pub trait System: Sync {
     /// Pieces of plans that it offers by name, each with its text: `[parameters]` and
     /// `[inputs]` to begin a plan with, such as those of a machine.
     fn fragments(&self) -> &'static [(&'static str, &'static str)] {
-        &[]
-    }
-
-    /// The open questions that its model answers.
-    fn studies(&self) -> &'static [Study] {
         &[]
     }
 }

@@ -87,6 +87,12 @@ impl Receiver {
         self.ack_due.is_some_and(|due| due <= now)
     }
 
+    /// From when on a tick acknowledges, while something is owed.
+    #[must_use]
+    pub const fn ack_due(&self) -> Option<Instant> {
+        self.ack_due
+    }
+
     /// Bytes that the program could read.
     #[must_use]
     pub const fn readable(&self) -> u64 {

@@ -113,6 +113,12 @@ impl Sender {
         self.config.buffer_bytes.saturating_sub(held)
     }
 
+    /// When the time-out comes, while something is out.
+    #[must_use]
+    pub const fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
     /// The program has written `bytes`, which may end a message.
     pub const fn write(&mut self, bytes: u64, ends_message: bool) {
         self.written += bytes;

@@ -97,6 +97,35 @@ fn a_full_output_loses_and_the_others_do_not() {
     assert_eq!(switch.poll(), Some(Passing::Output(1, frame(1))));
 }
 
+/// The same frames through a switch's output and through a port: what is lost, and what is
+/// held at most.
+#[test]
+fn a_port_is_the_output_of_a_switch() {
+    let rate = Rate::from_gbps(1);
+    let mut random = Rng::from_seed(5);
+    let (mut port, mut lost, mut highest) = (Port::new(rate, 5_000), 0, 0);
+    let mut queue: Vec<(Instant, u64)> = Vec::new();
+    let (mut now, mut free_at) = (us(0), us(0));
+    for _ in 0..2_000 {
+        now += Duration::from_ns(random.below(12_000));
+        let bytes = random.in_range(64..=1_518);
+        queue.retain(|&(left, _)| left > now);
+        let held: u64 = queue.iter().map(|&(_, bytes)| bytes).sum();
+        let left = port.offer(now, bytes, bytes + 20);
+        if held + bytes > 5_000 {
+            lost += 1;
+            assert_eq!(left, None);
+            continue;
+        }
+        highest = highest.max(held + bytes);
+        free_at = free_at.max(now) + Duration::from_ns(8 * (bytes + 20));
+        assert_eq!(left, Some(free_at));
+        queue.push((free_at, bytes));
+    }
+    assert_eq!((port.lost(), port.highest_bytes()), (lost, highest));
+    assert!(lost > 100 && highest > 4_900);
+}
+
 #[test]
 fn nagle_keeps_a_rest_until_nothing_is_out() {
     let lens = |nagle| {

@@ -26,6 +26,7 @@ pub struct Parameters {
     pub switch: SwitchParameters,
     pub link: Link,
     pub shaping: Shaping,
+    pub building: Building,
     pub runs: Runs,
 }
 
@@ -112,6 +113,13 @@ pub struct Shaping {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+pub struct Building {
+    pub control: Duration,
+    pub header: ByteSize,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Runs {
     pub warm_up: Duration,
     pub time: Duration,
@@ -171,6 +179,9 @@ impl Parameters {
         if self.card.send_ring == 0 || self.card.memory.as_bytes() < 64 * 1024 {
             return Some("card: no descriptors, or less than 64 KiB".into());
         }
+        if !(28..=400).contains(&self.building.header.as_bytes()) {
+            return Some("building.header: not 28 to 400 bytes".into());
+        }
         let times = [self.runs.time, self.runs.switched_time];
         if times.iter().any(|time| time.is_zero()) {
             return Some("runs: no time to measure".into());
@@ -191,6 +202,7 @@ impl Parameters {
             ("tcp.time_out", self.tcp.time_out),
             ("link.delay", self.link.delay),
             ("shaping.bucket", self.shaping.bucket),
+            ("building.control", self.building.control),
             ("runs.warm_up", self.runs.warm_up),
             ("runs.time", self.runs.time),
             ("runs.switched_warm_up", self.runs.switched_warm_up),

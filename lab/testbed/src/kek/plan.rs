@@ -75,6 +75,8 @@ pub struct Plan {
     pub bucket: Option<ByteSize>,
     /// Whether a switch is between the hosts, or one link.
     pub switched: bool,
+    /// Frames to record of each PC's link, in each direction.
+    pub packets_per_link: usize,
 }
 
 impl Plan {
@@ -89,6 +91,7 @@ impl Plan {
             shaped: None,
             bucket: None,
             switched: false,
+            packets_per_link: 0,
         }
     }
 

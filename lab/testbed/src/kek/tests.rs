@@ -84,35 +84,103 @@ fn normal_frames_give_no_three_times_two_hundred() {
     assert!(run.most_mbps() < 200.0, "{:?}", run.mbps);
 }
 
+/// What an experiment answers with some of its inputs changed.
+fn answer_of(experiment: &crate::Experiment, inputs: &str, packets: usize) -> crate::Outcome {
+    let setting = crate::Setting {
+        parameters: &System.parameters().replace("\"500 ms\"", "\"250 ms\""),
+        inputs,
+        seed: SEED,
+        packets_per_link: packets,
+        progress: &crate::Progress::default(),
+    };
+    (experiment.check)(&setting).expect("good inputs");
+    (experiment.run)(&setting).expect("a run")
+}
+
+fn number(table: &crate::Table, row: &str, column: usize) -> f64 {
+    let named = |cells: &&Vec<crate::Cell>| cells[0] == crate::Cell::from(row);
+    match table.rows.iter().find(named).map(|cells| &cells[column]) {
+        Some(crate::Cell::Number(number)) => *number,
+        other => panic!("{row} of {}: {other:?}", table.name),
+    }
+}
+
 /// Why 1x3 fails at full rate: the source is busy all the time, so the buckets never run
 /// dry and shape nothing. Neither the timer nor what wakes the queue matters; another
 /// source does.
 #[test]
 fn full_rate_is_more_than_the_source_can_send() {
-    let short = System.parameters().replace("\"500 ms\"", "\"250 ms\"");
-    let points = full_rate(&short, SEED, &[200, 333]).expect("a study");
-    let at = |change, destinations, set| {
-        let same = |it: &&FullRate| {
-            (it.change, it.destinations, it.set_mbps) == (change, destinations, set)
-        };
-        points.iter().find(same).expect("a point of the study")
+    let every = "settings = [\"100 Mbit/s\", \"200 Mbit/s\", \"300 Mbit/s\", \"333 Mbit/s\"]";
+    let two = "settings = [\"200 Mbit/s\", \"333 Mbit/s\"]";
+    let inputs = full_rate::FULL_RATE.inputs.replace(every, two);
+    assert!(inputs.contains(two));
+    let outcome = answer_of(&full_rate::FULL_RATE, &inputs, 3);
+    let at = |change: &str, streams: &str, column| {
+        let table = outcome.tables.iter().find(|table| table.name == change);
+        number(table.expect("a change of the plan"), streams, column)
     };
-    let followed = |point: &FullRate| (point.rate_over_setting - 1.0).abs() < 0.02;
-    assert!(followed(at("nothing", 3, 200)) && followed(at("nothing", 1, 333)));
-    let full = at("nothing", 3, 333);
-    assert!(!followed(full) && full.source_busy_per_cent > 99.0);
-    assert_eq!(
-        at("woken by ticks alone", 3, 333).total_mbps,
-        full.total_mbps
-    );
-    assert!(!followed(at("ticks at 1000 Hz", 3, 333)));
+    let followed = |change, streams| (at(change, streams, 1) - 1.0).abs() < 0.02;
+    let (three, one) = ("1x3, 333Mbit/s each", "1x1, 333Mbit/s each");
+    assert!(followed("nothing", "1x3, 200Mbit/s each") && followed("nothing", one));
+    assert!(!followed("nothing", three) && at("nothing", three, 3) > 99.0);
+    let total = at("nothing", three, 2);
+    assert_eq!(at("woken by ticks alone", three, 2), total);
+    assert!(!followed("ticks at 1000 Hz", three));
     // A shallow bucket and nothing but the timer would do it, but to 1x1 as well.
-    let shallow = "buckets of 125 KiB, woken by ticks alone";
-    assert!(!followed(at(shallow, 3, 200)) && !followed(at(shallow, 1, 200)));
+    let shallow = "shallow buckets, woken by ticks alone";
+    assert!(!followed(shallow, "1x3, 200Mbit/s each"));
+    assert!(!followed(shallow, "1x1, 200Mbit/s each"));
     // Without its cost, the bus of the source is next.
-    let free = at("traffic control for nothing", 3, 333).total_mbps;
-    assert!(free > 1.03 * full.total_mbps && free < 850.0);
-    assert!(followed(at("PC733 with 64-bit PCI as the source", 3, 333)));
+    let free = at("traffic control for nothing", three, 2);
+    assert!(free > 1.03 * total && free < 850.0);
+    assert!(followed("PC733 with 64-bit PCI as the source", three));
+    // Four PCs, two directions; of the first run.
+    assert_eq!(outcome.links.len(), 8);
+    assert_eq!(outcome.links[0].packets.len(), 3);
+}
+
+#[test]
+fn a_stream_with_the_paper_s_settings_is_the_paper_s() {
+    let plan = stream::STREAM.inputs;
+    let outcome = answer_of(&stream::STREAM, plan, 20);
+    let rate = number(&outcome.tables[0], "0 to 1", 1);
+    assert!((rate / 990.0 - 1.0).abs() < 0.01, "{rate}");
+    assert_eq!(outcome, answer_of(&stream::STREAM, plan, 20));
+    // On the link of the sender whole frames; on its way back acknowledgements.
+    let [sent, received, ..] = &outcome.links[..] else {
+        panic!("two PCs, two directions");
+    };
+    assert_eq!(sent.packets[5].bytes.len(), 9_014);
+    assert_eq!(received.packets[5].bytes.len(), 66);
+    assert!(sent.packets[5].at < received.packets[5].at);
+    let changed = |from: &str, to: &str| {
+        assert!(plan.contains(from), "{from}");
+        plan.replacen(from, to, 1)
+    };
+    // Whatever the streams, a host has one link.
+    let many = changed("sources = 1", "sources = 3").replacen("= false", "= true", 1);
+    let outcome = answer_of(&stream::STREAM, &many, 0);
+    let all: f64 = (0..3)
+        .map(|it| number(&outcome.tables[0], &format!("{it} to 3"), 1))
+        .sum();
+    assert!(all > 300.0 && all < 990.1, "{all}");
+    let refused = |inputs: &str| {
+        let setting = crate::Setting {
+            parameters: System.parameters(),
+            inputs,
+            seed: SEED,
+            packets_per_link: 0,
+            progress: &crate::Progress::default(),
+        };
+        (stream::STREAM.check)(&setting)
+            .expect_err(inputs)
+            .to_string()
+    };
+    assert!(refused(&changed("sources = 1", "sources = 9")).contains("sources"));
+    assert!(refused(&changed("sources = 1", "sources = 2")).contains("switched"));
+    assert!(refused(&changed("pci_bits = 64", "pci_bits = 16")).contains("pci_bits"));
+    assert!(refused(&changed("= \"none\"", "= \"fast\"")).contains("shaping"));
+    assert!(refused(&changed("mtu = \"9000 B\"", "mtu = \"9001 B\"")).contains("mtu"));
 }
 
 /// A frame that is lost at a full output is sent again, and the streams go on.

@@ -15,11 +15,13 @@ use barewire_models::kek::{
 };
 use barewire_proto::shaping::{Timer, Tree};
 use barewire_units::{ByteSize, Duration, Instant, Rate, Rng};
+use barewire_wire::capture::LinkType;
 use core::num::NonZeroU32;
 
+use super::ethernet::{self, Ends};
 use super::parameters::Parameters;
 use super::plan::Plan;
-use crate::SystemError;
+use crate::{LinkCapture, SystemError};
 
 const SWITCH: Node = Node(100);
 
@@ -71,6 +73,8 @@ pub struct Run {
     pub time: Duration,
     /// The hash of all events.
     pub hash: u64,
+    /// What each PC has sent and received, if it was asked for.
+    pub links: Vec<LinkCapture>,
 }
 
 impl Run {
@@ -102,6 +106,8 @@ struct Builder {
     switch: Option<Switch>,
     rate: Rate,
     delay: Duration,
+    /// Of each PC in turn: what it sends, what it receives; empty if not asked for.
+    captures: Vec<LinkCapture>,
 }
 
 /// Runs `plan`.
@@ -136,6 +142,7 @@ pub fn run(parameters: &Parameters, plan: &Plan, seed: u64) -> Result<Run, Syste
         switch_highest_bytes: world.switch.as_ref().map_or(0, Switch::highest_bytes),
         time,
         hash: sim.trace_hash(),
+        links: world.captures,
     })
 }
 
@@ -148,6 +155,35 @@ fn since(after: PcStats, before: PcStats) -> PcStats {
         refused: after.refused - before.refused,
         dropped: after.dropped - before.dropped,
         overruns: after.overruns - before.overruns,
+    }
+}
+
+fn captures(plan: &Plan) -> Vec<LinkCapture> {
+    if plan.packets_per_link == 0 {
+        return Vec::new();
+    }
+    let link = |name: String| LinkCapture::new(name, LinkType::ETHERNET, plan.packets_per_link);
+    let both = |pc| [format!("PC {pc}, transmit"), format!("PC {pc}, receive")].map(link);
+    (0..plan.hosts.len()).flat_map(both).collect()
+}
+
+/// The frame as it is on the link: true headers, and a payload of zeros.
+fn bytes_of(frame: &Frame) -> Vec<u8> {
+    // The port of netperf's data, and one for each stream.
+    let port = |from_source: bool| match from_source {
+        true => 40_000 + u16::from(frame.flow),
+        false => 12_865,
+    };
+    let is_data = matches!(frame.body, Body::Data { .. });
+    let ends = Ends {
+        from: (0, frame.from.into()),
+        to: (0, frame.to.into()),
+        from_port: port(is_data),
+        to_port: port(!is_data),
+    };
+    match frame.body {
+        Body::Data { seq, len } => ethernet::tcp(&ends, seq, 0, u64::from(u16::MAX), len),
+        Body::Ack { ack, edge } => ethernet::tcp(&ends, 0, ack, edge - ack, 0),
     }
 }
 
@@ -204,6 +240,7 @@ impl Builder {
             switch: plan.switched.then(|| Switch::new(parameters.switch())),
             rate: parameters.card.rate,
             delay: parameters.link.delay,
+            captures: captures(plan),
         })
     }
 
@@ -225,6 +262,9 @@ impl Builder {
 
     fn handle_pc(&mut self, number: u8, event: KekEvent, sim: &mut Simulator<KekEvent>) {
         let now = sim.now();
+        if let KekEvent::Arrive(frame) = event {
+            self.capture(usize::from(number) * 2 + 1, now, &frame);
+        }
         let pc = &mut self.pcs[usize::from(number)];
         let mut left = None;
         match event {
@@ -239,11 +279,22 @@ impl Builder {
         let Some(frame) = left else {
             return;
         };
+        self.capture(usize::from(number) * 2, now, &frame);
         if self.switch.is_some() {
             sim.after(self.delay, Class::NORMAL, SWITCH, KekEvent::Enter(frame));
         } else {
             self.deliver(frame, sim);
         }
+    }
+
+    /// Records a frame that has passed whole, at the time when it began.
+    fn capture(&mut self, link: usize, now: Instant, frame: &Frame) {
+        let Some(capture) = self.captures.get_mut(link) else {
+            return;
+        };
+        let size = ByteSize::from_bytes(frame.wire_bytes());
+        let began = now.checked_sub(self.rate.time_to_send(size));
+        capture.record(began.unwrap_or(now), || bytes_of(frame));
     }
 
     fn deliver(&self, frame: Frame, sim: &mut Simulator<KekEvent>) {

@@ -1,0 +1,642 @@
+//! A builder: events that are open, what of them is there, and who may send.
+//!
+//! | an event is opened | when it is assigned, or when its first fragment comes before that |
+//! |---|---|
+//! | built | all sources that were alive when it was assigned have sent |
+//! | incomplete | the time is over, or all that are missing are lost |
+//! | abandoned | the run is aborted, or the manager had given this builder up |
+//!
+//! A fragment of an event that is not assigned to this builder within the time is dropped with
+//! account. Of a closed event it is known for a while who had sent, to tell a late fragment from a
+//! copy.
+//!
+//! Credits: as many fragments as [`BuilderConfig::credits`] may be under way to this builder. Events
+//! are served in the order of their numbers, each beginning with another source, so that
+//! builders do not all ask the same one. What was granted is free again when the fragment is
+//! there, its source lost, or its event closed.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec;
+use alloc::vec::Vec;
+
+use barewire_units::{Duration, Instant};
+
+use super::{BuilderAccount, BuilderId, Outcome, SourceId};
+use crate::deadlines::Deadlines;
+
+/// Events opened by fragments before their assignment: beyond this such fragments are dropped.
+const EARLY_MAX: usize = 1 << 12;
+
+/// What a builder is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BuilderConfig {
+    /// Its number.
+    pub id: BuilderId,
+    /// The run: fragments of another one are foreign.
+    pub run: u32,
+    /// Sources, numbered from 0.
+    pub sources: u16,
+    /// How long an event may be open. [`Duration::MAX`] is for ever.
+    pub timeout: Duration,
+    /// With credits: fragments that may be under way.
+    pub credits: Option<u32>,
+    /// With events pulled by builders: events that it wants to have.
+    pub pull: Option<u32>,
+    /// Closed events of which is known who had sent.
+    pub remembered_events: usize,
+}
+
+/// A fragment that has arrived, whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fragment {
+    /// Of which run.
+    pub run: u32,
+    /// Of which event.
+    pub event: u64,
+    /// Who sent it.
+    pub source: SourceId,
+    /// Its number among those from there to here.
+    pub sequence: u64,
+    /// Its length.
+    pub bytes: u64,
+    /// Whether its check code is right.
+    pub intact: bool,
+}
+
+/// What a fragment is accounted as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Part of its event.
+    Accepted,
+    /// It had come before.
+    Duplicate,
+    /// Its event was given up without it.
+    Late,
+    /// It is spoilt.
+    Corrupt,
+    /// Its event was assigned without this source, or too many events are not assigned.
+    Unassigned,
+    /// Its event was closed so long ago that nothing is known of it.
+    Stale,
+    /// It is of another run, or its source does not exist.
+    Foreign,
+}
+
+/// What a builder wants done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BuilderAction {
+    /// Hand the event over: all fragments are there.
+    Built {
+        /// Which.
+        event: u64,
+        /// All its bytes.
+        bytes: u64,
+        /// When it was opened.
+        opened: Instant,
+    },
+    /// The event is given up.
+    Incomplete {
+        /// Which.
+        event: u64,
+        /// Who has not sent.
+        missing: Vec<SourceId>,
+        /// How long it was open.
+        after: Duration,
+    },
+    /// Tell the manager that the event is closed.
+    Close {
+        /// Which.
+        event: u64,
+        /// How.
+        outcome: Outcome,
+    },
+    /// Tell a source that it may send its fragment.
+    Grant {
+        /// Whom.
+        source: SourceId,
+        /// Of which event.
+        event: u64,
+    },
+    /// Tell a source that its fragment is not wanted any more: the event was closed before the
+    /// fragment was granted.
+    Withdraw {
+        /// Whom.
+        source: SourceId,
+        /// Of which event.
+        event: u64,
+    },
+    /// Ask the manager for events.
+    Request {
+        /// How many.
+        events: u32,
+    },
+}
+
+/// A set of sources.
+#[derive(Clone, Debug, Default)]
+struct Set {
+    words: Vec<u64>,
+    count: u32,
+}
+
+impl Set {
+    fn none(sources: u16) -> Self {
+        Self {
+            words: vec![0; usize::from(sources).div_ceil(64)],
+            count: 0,
+        }
+    }
+
+    fn all(sources: u16) -> Self {
+        let mut set = Self::none(sources);
+        for source in 0..sources {
+            set.insert(SourceId(source));
+        }
+        set
+    }
+
+    fn contains(&self, source: SourceId) -> bool {
+        let word = self.words.get(usize::from(source.0) / 64);
+        word.is_some_and(|word| word >> (source.0 % 64) & 1 == 1)
+    }
+
+    /// Whether it was not in it.
+    fn insert(&mut self, source: SourceId) -> bool {
+        if self.contains(source) {
+            return false;
+        }
+        if let Some(word) = self.words.get_mut(usize::from(source.0) / 64) {
+            *word |= 1 << (source.0 % 64);
+            self.count += 1;
+        }
+        true
+    }
+
+    /// Whether it was in it.
+    fn remove(&mut self, source: SourceId) -> bool {
+        if !self.contains(source) {
+            return false;
+        }
+        if let Some(word) = self.words.get_mut(usize::from(source.0) / 64) {
+            *word &= !(1 << (source.0 % 64));
+            self.count -= 1;
+        }
+        true
+    }
+
+    /// Those that are not in `other`.
+    fn without<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = SourceId> + 'a {
+        let words = (0_u16..).zip(self.words.iter().zip(&other.words));
+        words.flat_map(|(at, (own, others))| {
+            let left = own & !others;
+            (0..64)
+                .filter(move |bit| left >> bit & 1 == 1)
+                .map(move |bit| SourceId(at * 64 + bit))
+        })
+    }
+
+    /// Whether one that is not in `other` is in `alive`.
+    fn waits_for(&self, other: &Self, alive: &Self) -> bool {
+        let words = self.words.iter().zip(&other.words).zip(&alive.words);
+        words
+            .into_iter()
+            .any(|((own, others), alive)| own & !others & alive != 0)
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Open {
+    /// Who should send; nobody is known before the assignment.
+    expected: Option<Set>,
+    present: Set,
+    bytes: u64,
+    opened: Instant,
+    deadline: Instant,
+    /// Granted and not there.
+    under_way: Set,
+    /// How many sources were looked at for grants.
+    looked: u16,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    Incomplete,
+    Abandoned,
+}
+
+/// A builder.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    config: BuilderConfig,
+    alive: Set,
+    open: BTreeMap<u64, Open>,
+    deadlines: Deadlines<u64>,
+    /// Who had sent of closed events.
+    closed: BTreeMap<u64, Set>,
+    /// Events below this are forgotten, unless they are open.
+    forgotten_below: u64,
+    /// Open events that are not assigned.
+    early: usize,
+    /// Next sequence number of each source.
+    sequences: Vec<u64>,
+    /// Assigned events with sources that were not granted.
+    to_grant: BTreeSet<u64>,
+    under_way: u32,
+    actions: VecDeque<BuilderAction>,
+    account: BuilderAccount,
+}
+
+impl Builder {
+    /// A builder without events; all sources count as alive.
+    #[must_use]
+    pub fn new(config: BuilderConfig) -> Self {
+        let sources = usize::from(config.sources);
+        Self {
+            config,
+            alive: Set::all(config.sources),
+            open: BTreeMap::new(),
+            deadlines: Deadlines::new(config.timeout),
+            closed: BTreeMap::new(),
+            forgotten_below: 0,
+            early: 0,
+            sequences: vec![0; sources],
+            to_grant: BTreeSet::new(),
+            under_way: 0,
+            actions: VecDeque::new(),
+            account: BuilderAccount {
+                missing_by_source: vec![0; sources],
+                ..BuilderAccount::default()
+            },
+        }
+    }
+
+    /// What it is made of.
+    #[must_use]
+    pub const fn config(&self) -> BuilderConfig {
+        self.config
+    }
+
+    /// Its account.
+    #[must_use]
+    pub const fn account(&self) -> &BuilderAccount {
+        &self.account
+    }
+
+    /// What is to be done.
+    pub fn poll_action(&mut self) -> Option<BuilderAction> {
+        self.actions.pop_front()
+    }
+
+    /// When to call [`Builder::handle_time`].
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.deadlines.next()
+    }
+
+    /// Events that are open.
+    #[must_use]
+    pub fn open_events(&self) -> usize {
+        self.open.len()
+    }
+
+    /// The event, opened if it is not; without an assignment it counts as early.
+    fn open_at(&mut self, now: Instant, event: u64) -> &mut Open {
+        let (deadlines, sources) = (&mut self.deadlines, self.config.sources);
+        let early = &mut self.early;
+        self.open.entry(event).or_insert_with(|| {
+            *early += 1;
+            Open {
+                expected: None,
+                present: Set::none(sources),
+                bytes: 0,
+                opened: now,
+                deadline: deadlines.start(now, event),
+                under_way: Set::none(sources),
+                looked: 0,
+            }
+        })
+    }
+
+    /// The manager has given `event` to this builder.
+    pub fn handle_assign(&mut self, now: Instant, event: u64) {
+        let known = self
+            .open
+            .get(&event)
+            .is_some_and(|it| it.expected.is_some());
+        if known || self.closed.contains_key(&event) {
+            return;
+        }
+        let expected = self.alive.clone();
+        let deadline = self.open_at(now, event).deadline;
+        self.early -= 1;
+        self.deadlines.stop(deadline, event);
+        let deadline = self.deadlines.start(now, event);
+        let Some(open) = self.open.get_mut(&event) else {
+            return;
+        };
+        open.deadline = deadline;
+        self.account.events_assigned += 1;
+        self.account.events_open += 1;
+        self.account.expected += u64::from(expected.count);
+        // Fragments of sources that the manager does not count on are no part of it.
+        for source in open.present.without(&expected).collect::<Vec<_>>() {
+            open.present.remove(source);
+            self.account.open -= 1;
+            self.account.unassigned += 1;
+        }
+        open.expected = Some(expected);
+        if self.config.credits.is_some() {
+            self.to_grant.insert(event);
+        }
+        self.settle(now, event);
+        self.grant();
+    }
+
+    /// A fragment is there, whole. What became of it.
+    pub fn handle_fragment(&mut self, now: Instant, fragment: Fragment) -> Fate {
+        self.account.copies += 1;
+        let fate = self.judge(now, &fragment);
+        let account = &mut self.account;
+        match fate {
+            Fate::Accepted => account.open += 1,
+            Fate::Duplicate => account.duplicate += 1,
+            Fate::Late => account.late += 1,
+            Fate::Corrupt => account.corrupt += 1,
+            Fate::Unassigned => account.unassigned += 1,
+            Fate::Stale => account.stale += 1,
+            Fate::Foreign => account.foreign += 1,
+        }
+        if matches!(fate, Fate::Accepted | Fate::Late | Fate::Unassigned) {
+            self.follow_sequence(&fragment);
+        }
+        if fate == Fate::Accepted {
+            self.settle(now, fragment.event);
+            self.grant();
+        }
+        fate
+    }
+
+    fn judge(&mut self, now: Instant, fragment: &Fragment) -> Fate {
+        let &Fragment { event, source, .. } = fragment;
+        if fragment.run != self.config.run || source.0 >= self.config.sources {
+            return Fate::Foreign;
+        }
+        if !fragment.intact {
+            return Fate::Corrupt;
+        }
+        if !self.open.contains_key(&event) {
+            if let Some(seen) = self.closed.get_mut(&event) {
+                return match seen.insert(source) {
+                    true => Fate::Late,
+                    false => Fate::Duplicate,
+                };
+            }
+            if event < self.forgotten_below {
+                return Fate::Stale;
+            }
+            if self.early >= EARLY_MAX {
+                return Fate::Unassigned;
+            }
+        }
+        let open = self.open_at(now, event);
+        if open
+            .expected
+            .as_ref()
+            .is_some_and(|it| !it.contains(source))
+        {
+            return Fate::Unassigned;
+        }
+        if !open.present.insert(source) {
+            return Fate::Duplicate;
+        }
+        open.bytes = open.bytes.saturating_add(fragment.bytes);
+        let was_under_way = open.under_way.remove(source);
+        self.under_way -= u32::from(was_under_way);
+        Fate::Accepted
+    }
+
+    fn follow_sequence(&mut self, fragment: &Fragment) {
+        let Some(next) = self.sequences.get_mut(usize::from(fragment.source.0)) else {
+            return;
+        };
+        let account = &mut self.account;
+        match fragment.sequence.checked_sub(*next) {
+            None => account.out_of_sequence += 1,
+            Some(left_out) => {
+                account.gaps = account.gaps.saturating_add(left_out);
+                *next = fragment.sequence.saturating_add(1);
+            }
+        }
+    }
+
+    /// Closes `event` if there is nothing to wait for.
+    fn settle(&mut self, now: Instant, event: u64) {
+        let Some(open) = self.open.get(&event) else {
+            return;
+        };
+        let Some(expected) = &open.expected else {
+            return;
+        };
+        if open.present.count == expected.count {
+            self.finish(event);
+        } else if self.alive.count < u32::from(self.config.sources)
+            && !expected.waits_for(&open.present, &self.alive)
+        {
+            self.give_up(now, event, Ending::Incomplete);
+        }
+    }
+
+    fn take_open(&mut self, event: u64) -> Option<Open> {
+        if self.config.credits.is_some() {
+            self.withdraw(event);
+        }
+        let open = self.open.remove(&event)?;
+        self.deadlines.stop(open.deadline, event);
+        self.to_grant.remove(&event);
+        self.under_way -= open.under_way.count;
+        self.account.open -= u64::from(open.present.count);
+        Some(open)
+    }
+
+    fn finish(&mut self, event: u64) {
+        let Some(open) = self.take_open(event) else {
+            return;
+        };
+        let count = open.present.count;
+        self.account.built += u64::from(count);
+        self.account.built_bytes = self.account.built_bytes.saturating_add(open.bytes);
+        self.account.events_built += 1;
+        self.account.events_open -= 1;
+        self.actions.push_back(BuilderAction::Built {
+            event,
+            bytes: open.bytes,
+            opened: open.opened,
+        });
+        let outcome = Outcome {
+            expected: count,
+            present: count,
+        };
+        self.close(event, open.present, outcome);
+    }
+
+    /// Closes `event` without all fragments.
+    fn give_up(&mut self, now: Instant, event: u64, ending: Ending) {
+        let Some(open) = self.take_open(event) else {
+            return;
+        };
+        let Some(expected) = open.expected else {
+            self.early -= 1;
+            self.account.unassigned += u64::from(open.present.count);
+            return;
+        };
+        let missing: Vec<_> = expected.without(&open.present).collect();
+        for source in &missing {
+            self.account.missing_by_source[usize::from(source.0)] += 1;
+        }
+        self.account.missing += missing.len() as u64;
+        self.account.kept += u64::from(open.present.count);
+        self.account.events_open -= 1;
+        if ending == Ending::Abandoned {
+            self.account.events_abandoned += 1;
+            self.remember(event, open.present);
+            return;
+        }
+        self.account.events_incomplete += 1;
+        let after = now.saturating_duration_since(open.opened);
+        self.actions.push_back(BuilderAction::Incomplete {
+            event,
+            missing,
+            after,
+        });
+        let outcome = Outcome {
+            expected: expected.count,
+            present: open.present.count,
+        };
+        self.close(event, open.present, outcome);
+    }
+
+    fn close(&mut self, event: u64, present: Set, outcome: Outcome) {
+        self.actions
+            .push_back(BuilderAction::Close { event, outcome });
+        if self.config.pull.is_some() {
+            self.actions.push_back(BuilderAction::Request { events: 1 });
+        }
+        self.remember(event, present);
+    }
+
+    fn remember(&mut self, event: u64, present: Set) {
+        self.closed.insert(event, present);
+        while self.closed.len() > self.config.remembered_events {
+            let Some((oldest, _)) = self.closed.pop_first() else {
+                return;
+            };
+            self.forgotten_below = self.forgotten_below.max(oldest.saturating_add(1));
+        }
+    }
+
+    /// Grants as much as may be under way.
+    fn grant(&mut self) {
+        let Some(credits) = self.config.credits else {
+            return;
+        };
+        while self.under_way < credits {
+            let Some(&event) = self.to_grant.first() else {
+                return;
+            };
+            match self.next_to_grant(event) {
+                Some(source) => {
+                    self.under_way += 1;
+                    self.actions
+                        .push_back(BuilderAction::Grant { source, event });
+                }
+                None => {
+                    self.to_grant.remove(&event);
+                }
+            }
+        }
+    }
+
+    /// The next source of `event` that is alive and was not asked.
+    fn next_to_grant(&mut self, event: u64) -> Option<SourceId> {
+        let sources = self.config.sources;
+        let open = self.open.get_mut(&event)?;
+        let first = event % u64::from(sources.max(1));
+        while open.looked < sources {
+            let at = (first + u64::from(open.looked)) % u64::from(sources);
+            open.looked += 1;
+            let source = SourceId(u16::try_from(at).ok()?);
+            let wanted = open.expected.as_ref().is_some_and(|it| it.contains(source));
+            if wanted && !open.present.contains(source) && self.alive.contains(source) {
+                open.under_way.insert(source);
+                return Some(source);
+            }
+        }
+        None
+    }
+
+    /// Tells those that were not asked for their fragment of `event`.
+    fn withdraw(&mut self, event: u64) {
+        while let Some(source) = self.next_to_grant(event) {
+            // It is not under way: undone here, and not counted.
+            if let Some(open) = self.open.get_mut(&event) {
+                open.under_way.remove(source);
+            }
+            self.actions
+                .push_back(BuilderAction::Withdraw { source, event });
+        }
+    }
+
+    /// `source` is lost.
+    pub fn handle_lost(&mut self, now: Instant, source: SourceId) {
+        if !self.alive.remove(source) {
+            return;
+        }
+        for open in self.open.values_mut() {
+            let was_under_way = open.under_way.remove(source);
+            self.under_way -= u32::from(was_under_way);
+        }
+        for event in self.open.keys().copied().collect::<Vec<_>>() {
+            self.settle(now, event);
+        }
+        self.grant();
+    }
+
+    /// `source` is there again, and begins with sequence number 0. Events that are assigned
+    /// from now on wait for it.
+    pub fn handle_joined(&mut self, source: SourceId) {
+        if source.0 >= self.config.sources {
+            return;
+        }
+        self.alive.insert(source);
+        if let Some(next) = self.sequences.get_mut(usize::from(source.0)) {
+            *next = 0;
+        }
+    }
+
+    /// The manager counts on this builder from now on: when the run starts, and when it had given
+    /// the builder up and takes it back. What is open is no longer its.
+    pub fn handle_entered(&mut self, now: Instant) {
+        self.abandon(now);
+        self.sequences.fill(0);
+        let request = self
+            .config
+            .pull
+            .map(|events| BuilderAction::Request { events });
+        self.actions.extend(request);
+    }
+
+    /// The run is aborted: what is open is dropped with account.
+    pub fn abandon(&mut self, now: Instant) {
+        for event in self.open.keys().copied().collect::<Vec<_>>() {
+            self.give_up(now, event, Ending::Abandoned);
+        }
+    }
+
+    /// Time has passed: gives up what was open for too long.
+    pub fn handle_time(&mut self, now: Instant) {
+        while let Some(event) = self.deadlines.due(now) {
+            self.give_up(now, event, Ending::Incomplete);
+        }
+        self.grant();
+    }
+}

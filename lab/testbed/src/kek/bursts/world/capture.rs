@@ -1,0 +1,109 @@
+//! What goes over the links, as bytes.
+
+use barewire_units::Instant;
+use barewire_wire::capture::LinkType;
+
+use super::{Sending, Shape, World};
+use crate::LinkCapture;
+use crate::kek::ethernet::{self, Ends, PieceHeader};
+
+/// The port that builders listen at.
+const PORT: u16 = 4_400;
+
+/// Of each source's and each builder's link; empty if not asked for.
+#[derive(Default)]
+pub(super) struct Captures {
+    pub(super) from_sources: Vec<LinkCapture>,
+    pub(super) to_builders: Vec<LinkCapture>,
+    pub(super) from_builders: Vec<LinkCapture>,
+}
+
+impl Captures {
+    pub(super) fn new(shape: &Shape, limit: usize) -> Self {
+        if limit == 0 {
+            return Self::default();
+        }
+        let of = |class: &str, count: u16, way: &str| {
+            let link = |number| format!("{class} {number}, {way}");
+            let capture = |number| LinkCapture::new(link(number), LinkType::ETHERNET, limit);
+            (0..count).map(capture).collect()
+        };
+        Self {
+            from_sources: of("source", shape.sources, "transmit"),
+            to_builders: of("builder", shape.builders, "receive"),
+            from_builders: of("builder", shape.builders, "transmit"),
+        }
+    }
+
+    pub(super) fn links(self) -> Vec<LinkCapture> {
+        let all = [self.from_sources, self.to_builders, self.from_builders];
+        all.into_iter().flatten().collect()
+    }
+}
+
+pub(super) const fn ends_of(source: u16, builder: u16) -> Ends {
+    Ends {
+        from: (0, source),
+        to: (1, builder),
+        from_port: PORT + 1,
+        to_port: PORT,
+    }
+}
+
+impl World<'_> {
+    pub(super) fn capture_sent(&mut self, source: u16, now: Instant, sending: &Sending) {
+        let Some(capture) = self.captures.from_sources.get_mut(usize::from(source)) else {
+            return;
+        };
+        let builder = match sending {
+            Sending::Piece(piece) => piece.builder.0,
+            Sending::Segment(number, _) => match self.connections.as_mut() {
+                Some(connections) => connections.at(*number).builder,
+                None => return,
+            },
+        };
+        let header_bytes = self.shape.header_bytes;
+        capture.record(now, || bytes_of(source, builder, header_bytes, sending));
+    }
+
+    pub(super) fn capture_received(
+        &mut self,
+        source: u16,
+        builder: u16,
+        left: Instant,
+        sending: &Sending,
+    ) {
+        let Some(capture) = self.captures.to_builders.get_mut(usize::from(builder)) else {
+            return;
+        };
+        let payload_bytes = match sending {
+            Sending::Piece(piece) => piece.bytes,
+            Sending::Segment(_, segment) => segment.len,
+        };
+        let wire_bytes = self.shape.frame_bytes(payload_bytes);
+        let time = self.builders[usize::from(builder)].port.time(wire_bytes);
+        let began = left.checked_sub(time).unwrap_or(left);
+        let header_bytes = self.shape.header_bytes;
+        capture.record(began, || bytes_of(source, builder, header_bytes, sending));
+    }
+}
+
+fn bytes_of(source: u16, builder: u16, header_bytes: u64, sending: &Sending) -> Vec<u8> {
+    let ends = ends_of(source, builder);
+    match sending {
+        Sending::Piece(piece) => {
+            let header = PieceHeader {
+                event: piece.event,
+                source,
+                sequence: piece.sequence,
+                offset: piece.offset,
+                fragment_bytes: piece.fragment_bytes,
+                bytes: piece.bytes,
+            };
+            ethernet::datagram(&ends, header_bytes, &header)
+        }
+        Sending::Segment(_, segment) => {
+            ethernet::tcp(&ends, segment.seq, 0, u64::from(u16::MAX), segment.len)
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Why 1x3 does not follow its settings at full rate: the same runs with one thing changed,
+//! and 1x1 beside them.
+//!
+//! What the model says: at full rate the three settings together are more than a PC500 can
+//! send. Its processor is busy all the time, with copies and with the traffic control
+//! itself; the buckets fill faster than they are emptied, so they shape nothing, and the
+//! destinations share what the source gives. Take the traffic control's cost away, and the
+//! 32-bit PCI is the limit. Neither the ticks nor the wake-ups change anything; a source
+//! with a faster memory and a 64-bit PCI follows the settings. A bucket too shallow for
+//! the ticks would fail too, but with one destination as well, and that was seen to work.
+
+use barewire_units::{ByteSize, Rate};
+use serde::Deserialize;
+
+use super::parameters::Parameters;
+use super::plan::{Host, Plan, Width};
+use super::world::{Run, run};
+use super::{ONE_TO_THREE, worst_over_set};
+use crate::{Cell, Experiment, Outcome, Setting, SystemError, Table, replicate};
+
+/// The experiment as a plan names it.
+pub const FULL_RATE: Experiment = Experiment {
+    name: "full-rate",
+    question: "why did one source with three destinations not follow its settings at full rate?",
+    inputs: include_str!("../../plans/kek-full-rate.toml"),
+    check: |setting| prepare(setting).map(drop),
+    run: answer,
+};
+
+/// What is different from the paper's experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+enum Change {
+    #[serde(rename = "nothing")]
+    Nothing,
+    #[serde(rename = "shallow buckets")]
+    Shallow,
+    #[serde(rename = "shallow buckets, woken by ticks alone")]
+    ShallowTicks,
+    #[serde(rename = "ticks at 1000 Hz")]
+    FastTicks,
+    #[serde(rename = "woken by ticks alone")]
+    Ticks,
+    #[serde(rename = "traffic control for nothing")]
+    FreeControl,
+    #[serde(rename = "copies for nothing")]
+    FreeCopies,
+    #[serde(rename = "PC733 with 64-bit PCI as the source")]
+    FastSource,
+}
+
+impl Change {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Shallow => "shallow buckets",
+            Self::ShallowTicks => "shallow buckets, woken by ticks alone",
+            Self::FastTicks => "ticks at 1000 Hz",
+            Self::Ticks => "woken by ticks alone",
+            Self::FreeControl => "traffic control for nothing",
+            Self::FreeCopies => "copies for nothing",
+            Self::FastSource => "PC733 with 64-bit PCI as the source",
+        }
+    }
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Inputs {
+    settings: Vec<Rate>,
+    destinations: Vec<usize>,
+    changes: Vec<Change>,
+    shallow_bucket: ByteSize,
+}
+
+/// A run.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    change: Change,
+    destinations: usize,
+    setting: Rate,
+}
+
+fn prepare(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
+    let parameters = Parameters::parse(setting.parameters)?;
+    let inputs: Inputs = setting.read_inputs()?;
+    let wrong = |text: String| Err(SystemError::Contradiction(text));
+    let lists = [
+        ("settings", inputs.settings.len()),
+        ("destinations", inputs.destinations.len()),
+        ("changes", inputs.changes.len()),
+    ];
+    if let Some((key, count)) = lists.iter().find(|(_, count)| !(1..=100).contains(count)) {
+        return wrong(format!("{key}: {count} of them; expected 1 to 100"));
+    }
+    let range = Rate::from_mbps(1)..=Rate::from_gbps(1);
+    if let Some(rate) = inputs.settings.iter().find(|rate| !range.contains(rate)) {
+        return wrong(format!("settings: {rate}; expected 1 Mbit/s to 1 Gbit/s"));
+    }
+    if let Some(count) = inputs.destinations.iter().find(|it| !(1..=3).contains(*it)) {
+        return wrong(format!("destinations: {count}; expected 1 to 3"));
+    }
+    let bucket = inputs.shallow_bucket;
+    if !(ByteSize::from_bytes(9_014)..=ByteSize::from_mib(100)).contains(&bucket) {
+        return wrong(format!(
+            "shallow_bucket: {bucket}; expected 9014 B (a frame) to 100 MiB"
+        ));
+    }
+    Ok((parameters, inputs))
+}
+
+const COLUMNS: [(&str, &str); 4] = [
+    ("streams", ""),
+    ("rate of the farthest", "of the setting"),
+    ("all together", "Mbit/s"),
+    ("source busy", "%"),
+];
+
+/// 1x1 and 1x3 with each setting, as in the paper and with one thing changed at a time.
+fn answer(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
+    let (parameters, inputs) = prepare(setting)?;
+    let mut points = Vec::new();
+    for &change in &inputs.changes {
+        for &destinations in &inputs.destinations {
+            points.extend(inputs.settings.iter().map(|&setting| Point {
+                change,
+                destinations,
+                setting,
+            }));
+        }
+    }
+    setting.progress.announce(points.len() as u64);
+    let runs = replicate(points.len(), |index| {
+        let packets = if index == 0 {
+            setting.packets_per_link
+        } else {
+            0
+        };
+        let run = changed(&parameters, &inputs, &points[index], setting.seed, packets);
+        setting.progress.step();
+        run
+    });
+    let runs = runs.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let mut outcome = Outcome::default();
+    for (point, run) in points.iter().zip(&runs) {
+        let name = point.change.name();
+        if outcome.tables.last().is_none_or(|table| table.name != name) {
+            outcome.tables.push(Table::new(name, &COLUMNS));
+        }
+        if let Some(table) = outcome.tables.last_mut() {
+            let streams = format!("1x{}, {} each", point.destinations, point.setting);
+            table.push([
+                Cell::from(streams),
+                Cell::from(worst_over_set(run, point.setting)),
+                Cell::from(run.mbps.iter().sum::<f64>()),
+                Cell::from(run.busy_per_cent(0)),
+            ]);
+        }
+        outcome.trace_hash = outcome.trace_hash.rotate_left(7) ^ run.hash;
+    }
+    outcome.links = runs
+        .into_iter()
+        .next()
+        .map_or_else(Vec::new, |run| run.links);
+    Ok(outcome)
+}
+
+fn changed(
+    parameters: &Parameters,
+    inputs: &Inputs,
+    point: &Point,
+    seed: u64,
+    packets_per_link: usize,
+) -> Result<Run, SystemError> {
+    let mut parameters = parameters.clone();
+    let streams = &ONE_TO_THREE[..point.destinations];
+    let mut plan = Plan::builder(&parameters, streams, Some(point.setting));
+    plan.packets_per_link = packets_per_link;
+    let kernel = &mut parameters.kernel;
+    match point.change {
+        Change::Nothing => {}
+        Change::Shallow => plan.bucket = Some(inputs.shallow_bucket),
+        Change::ShallowTicks => {
+            plan.bucket = Some(inputs.shallow_bucket);
+            kernel.woken_by_traffic = false;
+        }
+        Change::FastTicks => kernel.tick_hz = 1_000,
+        Change::Ticks => kernel.woken_by_traffic = false,
+        Change::FreeControl => {
+            kernel.shaping_enqueue = 0;
+            kernel.shaping_dequeue = 0;
+        }
+        Change::FreeCopies => {
+            for host in parameters.hosts.values_mut() {
+                host.copy = Rate::from_gbps(1_000);
+            }
+        }
+        Change::FastSource => plan.hosts[0] = (Host::Pc733, Width::Bits64),
+    }
+    run(&parameters, &plan, seed)
+}

@@ -1,0 +1,216 @@
+//! The basic measurement: netperf streams from n sources to m destinations, with settings of
+//! one's own, and the frames on each PC's link.
+
+use barewire_units::{ByteSize, Duration, Rate};
+use serde::Deserialize;
+
+use super::parameters::Parameters;
+use super::plan::{Host, Plan, Tuning, Width};
+use super::world::{Run, run};
+use crate::{Cell, Experiment, Outcome, Setting, SystemError, Table};
+
+/// The experiment as a plan names it.
+pub const STREAM: Experiment = Experiment {
+    name: "stream",
+    question: "what rate has each TCP stream, and how busy are the PCs?",
+    inputs: include_str!("../../plans/kek-stream.toml"),
+    check: |setting| prepare(setting).map(drop),
+    run: answer,
+};
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Inputs {
+    sources: u8,
+    destinations: u8,
+    host: Host,
+    pci_bits: u64,
+    mtu: ByteSize,
+    tx_coal: Duration,
+    rx_coal: Duration,
+    buffer: ByteSize,
+    message: ByteSize,
+    nagle: bool,
+    delayed_ack: Duration,
+    shaping: String,
+    switched: bool,
+    port_buffer: ByteSize,
+    warm_up: Duration,
+    time: Duration,
+}
+
+fn wrong(key: &str, found: impl core::fmt::Display, expected: &str) -> SystemError {
+    SystemError::Contradiction(format!("{key}: {found}; expected {expected}"))
+}
+
+impl Inputs {
+    fn check(&self, parameters: &Parameters) -> Result<(), SystemError> {
+        let pcs = usize::from(self.sources) + usize::from(self.destinations);
+        let ports = parameters.switch.ports;
+        if self.sources == 0 || self.destinations == 0 || pcs > ports {
+            let found = format!("{} and {}", self.sources, self.destinations);
+            let expected = format!("1 each at least, {ports} together at most");
+            return Err(wrong("sources, destinations", found, &expected));
+        }
+        if pcs > 2 && !self.switched {
+            return Err(wrong("switched", false, "true with more than two PCs"));
+        }
+        if !matches!(self.pci_bits, 32 | 64) {
+            return Err(wrong("pci_bits", self.pci_bits, "32 or 64"));
+        }
+        let sizes = [
+            ("mtu", self.mtu, 576, 9_000),
+            ("buffer", self.buffer, 64 << 10, 64 << 20),
+            ("message", self.message, 1, 16 << 20),
+            ("port_buffer", self.port_buffer, 16 << 10, 1 << 30),
+        ];
+        for (key, size, least, most) in sizes {
+            if !(least..=most).contains(&size.as_bytes()) {
+                return Err(wrong(key, size, &format!("{least} B to {most} B")));
+            }
+        }
+        let us = Duration::from_us;
+        let times = [
+            ("tx_coal", self.tx_coal, us(0), us(10_000)),
+            ("rx_coal", self.rx_coal, us(0), us(10_000)),
+            ("delayed_ack", self.delayed_ack, us(0), us(10_000_000)),
+            ("warm_up", self.warm_up, us(0), us(10_000_000)),
+            ("time", self.time, us(1), us(10_000_000)),
+        ];
+        for (key, time, least, most) in times {
+            if time < least || time > most {
+                return Err(wrong(key, time, &format!("{least} to {most}")));
+            }
+        }
+        self.shaped().map(drop)
+    }
+
+    fn shaped(&self) -> Result<Option<Rate>, SystemError> {
+        if self.shaping == "none" {
+            return Ok(None);
+        }
+        let rate: Option<Rate> = self.shaping.parse().ok();
+        let range = Rate::from_mbps(1)..=Rate::from_gbps(1);
+        let good = rate.filter(|rate| range.contains(rate));
+        let expected = "\"none\", or 1 Mbit/s to 1 Gbit/s";
+        good.map(Some)
+            .ok_or_else(|| wrong("shaping", format!("{:?}", self.shaping), expected))
+    }
+
+    /// The parameters with what the inputs say of them.
+    fn apply(&self, mut parameters: Parameters) -> Parameters {
+        parameters.tcp.nagle = self.nagle;
+        parameters.tcp.ack_delay = self.delayed_ack;
+        parameters.tcp.message = self.message;
+        parameters.switch.buffer = self.port_buffer;
+        let runs = &mut parameters.runs;
+        (runs.warm_up, runs.switched_warm_up) = (self.warm_up, self.warm_up);
+        (runs.time, runs.switched_time) = (self.time, self.time);
+        parameters
+    }
+
+    fn plan(&self, packets_per_link: usize) -> Result<Plan, SystemError> {
+        let width = match self.pci_bits {
+            32 => Width::Bits32,
+            _ => Width::Bits64,
+        };
+        let pcs = self.sources + self.destinations;
+        let to = |source| (self.sources..pcs).map(move |destination| (source, destination));
+        Ok(Plan {
+            hosts: vec![(self.host, width); usize::from(pcs)],
+            streams: (0..self.sources).flat_map(to).collect(),
+            mtu: self.mtu.as_bytes(),
+            tuning: Tuning {
+                send: self.tx_coal,
+                receive: self.rx_coal,
+            },
+            buffer: self.buffer,
+            shaped: self.shaped()?,
+            bucket: None,
+            switched: self.switched,
+            packets_per_link,
+        })
+    }
+}
+
+fn prepare(setting: &Setting<'_>) -> Result<(Parameters, Plan), SystemError> {
+    let parameters = Parameters::parse(setting.parameters)?;
+    let inputs: Inputs = setting.read_inputs()?;
+    inputs.check(&parameters)?;
+    let plan = inputs.plan(setting.packets_per_link)?;
+    Ok((inputs.apply(parameters), plan))
+}
+
+fn answer(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
+    let (parameters, plan) = prepare(setting)?;
+    setting.progress.announce(1);
+    let run = run(&parameters, &plan, setting.seed)?;
+    setting.progress.step();
+    Ok(Outcome {
+        tables: vec![streams(&plan, &run), pcs(&run), switch(&run)],
+        trace_hash: run.hash,
+        links: run.links,
+    })
+}
+
+fn streams(plan: &Plan, run: &Run) -> Table {
+    let columns = [
+        ("stream", ""),
+        ("rate", "Mbit/s"),
+        ("segments", ""),
+        ("short segments", ""),
+        ("fast repetitions", ""),
+        ("time-outs", ""),
+    ];
+    let mut table = Table::new("streams", &columns);
+    let rows = plan.streams.iter().zip(&run.mbps).zip(&run.senders);
+    for ((&(from, to), &mbps), sender) in rows {
+        table.push([
+            Cell::from(format!("{from} to {to}")),
+            Cell::from(mbps),
+            Cell::from(sender.segments),
+            Cell::from(sender.short),
+            Cell::from(sender.fast_repeats),
+            Cell::from(sender.time_outs),
+        ]);
+    }
+    table
+}
+
+fn pcs(run: &Run) -> Table {
+    let columns = [
+        ("PC", ""),
+        ("processor busy", "%"),
+        ("in traffic control", "%"),
+        ("interrupts", "1/s"),
+        ("frames the card lost", ""),
+        ("packets the discipline refused", ""),
+    ];
+    let mut table = Table::new("PCs", &columns);
+    let seconds = run.time.as_ps() as f64 * 1e-12;
+    for (number, pc) in run.pcs.iter().enumerate() {
+        table.push([
+            Cell::from(number.to_string()),
+            Cell::from(run.busy_per_cent(number)),
+            Cell::from(run.shaping_per_cent(number)),
+            Cell::from(pc.interrupts as f64 / seconds),
+            Cell::from(pc.overruns),
+            Cell::from(pc.dropped),
+        ]);
+    }
+    table
+}
+
+fn switch(run: &Run) -> Table {
+    let columns = [("switch", ""), ("frames", ""), ("bytes", "")];
+    let mut table = Table::new("switch", &columns);
+    let row = |name: &str, frames: Cell, bytes: Cell| [Cell::from(name), frames, bytes];
+    table.push(row("lost", run.switch_lost.into(), Cell::Missing));
+    let highest = run.switch_highest_bytes;
+    table.push(row(
+        "held at most by an output",
+        Cell::Missing,
+        highest.into(),
+    ));
+    table
+}
