@@ -63,6 +63,13 @@ const PARTS_MAX: usize = 64;
 
 /// `sendmsg` of the kernel's from byte `sent` of the buffers on.
 pub fn kernel_send(fd: c_int, parts: Parts<'_>, sent: usize, flags: c_int) -> ssize_t {
+    if let [part] = parts {
+        // SAFETY: the program's buffer, of which `sent` bytes are done with.
+        return unsafe {
+            let from = part.iov_base.cast::<u8>().add(sent).cast();
+            real::send(fd, from, part.iov_len - sent, flags)
+        };
+    }
     let mut rest = [libc::iovec {
         iov_base: core::ptr::null_mut(),
         iov_len: 0,
@@ -89,7 +96,7 @@ pub fn kernel_send(fd: c_int, parts: Parts<'_>, sent: usize, flags: c_int) -> ss
     }
 }
 
-/// `recvmsg` of the kernel's, which does not wait, into `limit` bytes from byte `got` on.
+/// `recvmsg` of the kernel's into `limit` bytes from byte `got` on.
 pub fn kernel_receive(
     fd: c_int,
     parts: Parts<'_>,
@@ -97,6 +104,14 @@ pub fn kernel_receive(
     limit: usize,
     flags: c_int,
 ) -> ssize_t {
+    if let [part] = parts {
+        let flags = flags & !libc::MSG_WAITALL;
+        // SAFETY: the program's buffer, of which `got` bytes are done with.
+        return unsafe {
+            let into = part.iov_base.cast::<u8>().add(got).cast();
+            real::recv(fd, into, limit.min(part.iov_len - got), flags)
+        };
+    }
     let mut rest = [libc::iovec {
         iov_base: core::ptr::null_mut(),
         iov_len: 0,
@@ -110,7 +125,7 @@ pub fn kernel_receive(
             count += 1;
         }
     });
-    let flags = (flags | libc::MSG_DONTWAIT) & !libc::MSG_WAITALL;
+    let flags = flags & !libc::MSG_WAITALL;
     // SAFETY: as in kernel_send.
     unsafe {
         let mut message: libc::msghdr = core::mem::zeroed();

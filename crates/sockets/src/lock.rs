@@ -1,7 +1,7 @@
 //! A lock in memory that a process shares with its children. Its holder may be killed:
 //! whoever waits for it looks, and takes over.
 //!
-//! What it guards is always whole: the last store of a change publishes it.
+//! What it guards may be in the middle of a change then, and whoever took over is told so.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -12,7 +12,17 @@ use crate::process;
 pub struct Lock(AtomicU32);
 
 /// The lock is held until this is dropped.
-pub struct Held<'a>(&'a Lock);
+pub struct Held<'a> {
+    lock: &'a Lock,
+    taken_over: bool,
+}
+
+impl Held<'_> {
+    /// Whether the last holder was killed: what it guards may be in the middle of a change.
+    pub const fn is_taken_over(&self) -> bool {
+        self.taken_over
+    }
+}
 
 /// Rounds of looking before the first yield.
 const SPINS: u32 = 200;
@@ -39,7 +49,10 @@ impl Lock {
         let taken = self
             .0
             .compare_exchange(0, own, Ordering::Acquire, Ordering::Relaxed);
-        taken.is_ok().then_some(Held(self))
+        taken.is_ok().then_some(Held {
+            lock: self,
+            taken_over: false,
+        })
     }
 
     /// Waits for it. `None` if this very thread has it.
@@ -85,13 +98,16 @@ impl Lock {
         let taken = self
             .0
             .compare_exchange(holder, own, Ordering::Acquire, Ordering::Relaxed);
-        taken.is_ok().then_some(Held(self))
+        taken.is_ok().then_some(Held {
+            lock: self,
+            taken_over: true,
+        })
     }
 }
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         // Release: partner: the acquire in try_hold.
-        self.0.0.store(0, Ordering::Release);
+        self.lock.0.store(0, Ordering::Release);
     }
 }

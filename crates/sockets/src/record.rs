@@ -94,6 +94,9 @@ pub const OPENER: u32 = 16;
 /// Bit: [`Record::seeker`] is connected to whoever came to the meeting place.
 pub const MET: u32 = 32;
 
+/// Bit: the program has not asked for `TCP_NODELAY`; the line has it all the same.
+pub const DELAYS: u32 = 64;
+
 /// A socket.
 #[repr(C, align(128))]
 pub struct Record {

@@ -1,20 +1,43 @@
 //! Waiting before sleeping: for as long as that has been paying lately.
+//!
+//! Each thread has a budget, the time that it looks before it sleeps. It grows when something
+//! came within it and shrinks when nothing did. When others want the processor, looking
+//! does harm: it may be the very other end that is kept from answering, and a thread that
+//! sleeps is woken sooner than one that has used up its time. That shows in a yield, or a
+//! few looks, that take long. Then the budget is nothing, but for a try now and then.
 
 use core::cell::Cell;
 
 use crate::{process, settings};
 
 thread_local! {
-    /// How long this thread looks before it sleeps.
-    static BUDGET_NS: Cell<u64> = const { Cell::new(u64::MAX) };
+    static MEMORY: Cell<Memory> = const { Cell::new(Memory { budget_ns: u64::MAX, rest: 0, next_rest: 0 }) };
+}
+
+/// What a thread remembers of its waits.
+#[derive(Clone, Copy)]
+struct Memory {
+    /// How long it looks before it sleeps.
+    budget_ns: u64,
+    /// Waits to come in which it does not look at all.
+    rest: u32,
+    /// How many those will be when others want the processor the next time.
+    next_rest: u32,
 }
 
 /// The shortest time that is tried again after looking has not paid.
-const BUDGET_MIN_NS: u64 = 1_000;
+const BUDGET_MIN_NS: u64 = 2_000;
 /// Looks between two looks at the clock.
 const LOOKS: u32 = 64;
 /// After this, the processor is offered to others between looks.
 const ALONE_NS: u64 = 4_000;
+/// A step that takes longer was not alone on its processor.
+const CROWDED_NS: u64 = 50_000;
+/// Waits without a look after the processor was found crowded, at first and at most.
+const REST_MIN: u32 = 16;
+const REST_MAX: u32 = 4096;
+/// Waits that paid until the processor's crowding is all but forgotten.
+const FORGETS: u32 = 64;
 
 /// One wait.
 pub struct Spin {
@@ -22,28 +45,28 @@ pub struct Spin {
 }
 
 impl Spin {
-    /// No time is spent before [`Spin::until`].
+    /// No time is spent before [`Spin::until_or`].
     pub const fn begin() -> Self {
         Self { waited: false }
     }
 
-    /// Looks until there is news or the time is over; says whether there is.
-    pub fn until(&mut self, news: impl Fn() -> bool) -> bool {
-        self.until_or(news, || false)
-    }
-
-    /// As [`Spin::until`]; `rarely` is asked as well, at each look at the clock.
+    /// Looks until there is news or the time is over; says whether there is. `rarely` is asked
+    /// as well, at each look at the clock.
     pub fn until_or(&mut self, news: impl Fn() -> bool, rarely: impl Fn() -> bool) -> bool {
         let longest_ns = settings::get().spin_ns;
-        if longest_ns == 0 {
+        let mut memory = MEMORY.with(Cell::get);
+        if longest_ns == 0 || memory.rest > 0 {
+            memory.rest = memory.rest.saturating_sub(1);
+            MEMORY.with(|cell| cell.set(memory));
             return false;
         }
-        let budget_ns = BUDGET_NS.with(|cell| {
-            cell.set(cell.get().clamp(BUDGET_MIN_NS.min(longest_ns), longest_ns));
-            cell.get()
-        });
+        memory.budget_ns = memory
+            .budget_ns
+            .clamp(BUDGET_MIN_NS.min(longest_ns), longest_ns);
+        MEMORY.with(|cell| cell.set(memory));
         self.waited = true;
         let begin_ns = process::now_ns();
+        let mut before_ns = begin_ns;
         loop {
             for _ in 0..LOOKS {
                 if news() {
@@ -56,12 +79,17 @@ impl Spin {
                 self.paid(true);
                 return true;
             }
-            let spent_ns = process::now_ns() - begin_ns;
-            if spent_ns > budget_ns {
+            let now_ns = process::now_ns();
+            if now_ns - before_ns > CROWDED_NS && !news() {
+                self.crowded();
+                return false;
+            }
+            before_ns = now_ns;
+            if now_ns - begin_ns > memory.budget_ns {
                 self.paid(false);
                 return false;
             }
-            if spent_ns > ALONE_NS {
+            if now_ns - begin_ns > ALONE_NS {
                 process::give_way();
             }
         }
@@ -73,9 +101,27 @@ impl Spin {
             return;
         }
         self.waited = false;
-        BUDGET_NS.with(|cell| {
-            let old = cell.get();
-            cell.set(if yes { old.saturating_mul(2) } else { old / 2 });
+        MEMORY.with(|cell| {
+            let mut memory = cell.get();
+            if yes {
+                memory.budget_ns = memory.budget_ns.saturating_mul(2);
+                memory.next_rest -= memory.next_rest.div_ceil(FORGETS);
+            } else {
+                memory.budget_ns /= 2;
+            }
+            cell.set(memory);
+        });
+    }
+
+    /// Others want the processor.
+    #[cold]
+    fn crowded(&mut self) {
+        self.waited = false;
+        MEMORY.with(|cell| {
+            let mut memory = cell.get();
+            memory.rest = memory.next_rest.clamp(REST_MIN, REST_MAX);
+            memory.next_rest = memory.rest * 4;
+            cell.set(memory);
         });
     }
 }

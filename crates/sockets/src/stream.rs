@@ -11,7 +11,6 @@ mod sending;
 
 use core::ffi::c_int;
 
-use barewire_fabric::carrier::Broken;
 use libc::ssize_t;
 
 pub use leaving::{let_go, line_only, splice_by_hand, with_line};
@@ -22,9 +21,10 @@ pub use sending::send;
 use crate::real::{self, fail};
 use crate::record::{Record, Why};
 
-/// The other side broke the protocol: the connection ends, as if it had been reset.
+/// The other side broke the protocol, or a process that shares the socket was killed in the
+/// middle of a call: the connection ends, as if it had been reset.
 #[cold]
-fn give_up(fd: c_int, record: &Record, _broken: Broken) -> ssize_t {
+fn give_up(fd: c_int, record: &Record) -> ssize_t {
     record.note_why(Why::Broken);
     // SAFETY: no pointers.
     unsafe { real::shutdown(fd, libc::SHUT_RDWR) };

@@ -33,7 +33,7 @@ use barewire_fabric::carrier::{Direction, Receiver, Sender, SharedMemory, UP};
 use crate::kernel::{self, Owned, Peer, Tuple};
 use crate::lock::Held;
 use crate::memory::{self, CARRIER_BYTES, RING_BYTES};
-use crate::record::{self, MET, OPENER, Record, State, Why};
+use crate::record::{self, DELAYS, MET, OPENER, Record, State, Why};
 use crate::{epoll, process, report, settings};
 
 /// Maximum segment size that our listening sockets advertise.
@@ -259,9 +259,22 @@ fn go_up(fd: c_int, record: &'static Record, side: u32, from: State) -> bool {
     become_up(record, side, &send, &recv, sent, read);
     drop(recv);
     drop(send);
+    keep_tokens_fast(fd);
     epoll::now_up(record);
     report::upgraded();
     true
+}
+
+/// A token must not wait until what went before it is acknowledged: answers that go through
+/// the ring acknowledge nothing. What the program has set it is shown, and gets back.
+pub fn keep_tokens_fast(fd: c_int) {
+    let up = record::find(fd).filter(|record| record.state() == State::Up);
+    let Some(record) = up else { return };
+    let delays = kernel::option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY) == Some(0);
+    record.set(DELAYS, delays);
+    if delays {
+        kernel::set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
+    }
 }
 
 fn become_up(
@@ -285,6 +298,9 @@ fn become_up(
         .line_checked_ns
         .store(process::now_ns(), Ordering::Relaxed);
     record.note_why(Why::None);
+    // Other threads may be asleep on the line, in whatever call: until someone reads, the
+    // other end is to wake them.
+    let _ = record.receiver(recv).arm(&record.carrier());
     record.set_state(State::Up);
     record.carrier().store(UP + side as usize, 1);
 }

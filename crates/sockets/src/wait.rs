@@ -69,7 +69,8 @@ impl Deadline {
         })
     }
 
-    fn is_over(self) -> bool {
+    /// Whether it has come.
+    pub fn is_over(self) -> bool {
         self.at_ns.is_some_and(|at_ns| process::now_ns() >= at_ns)
     }
 }
@@ -153,14 +154,15 @@ pub fn has_ours(fds: &[pollfd]) -> bool {
 pub fn poll(fds: &mut [pollfd], deadline: Deadline, mask: *const sigset_t) -> c_int {
     let mut spin = Spin::begin();
     loop {
-        let ready = poll_now(fds);
-        if ready != 0 || deadline.is_over() {
-            return ready;
-        }
         let looked = &*fds;
         let news = || looked.iter().filter_map(wants_in).any(has_news);
-        if spin.until_or(news, || deadline.is_over() || kernel_has_any(looked)) {
-            continue;
+        let is_over = deadline.is_over();
+        let mut look = || spin.until_or(news, || deadline.is_over() || kernel_has_any(looked));
+        if is_over || news() || look() {
+            let ready = poll_now(fds);
+            if ready != 0 || is_over {
+                return ready;
+            }
         }
         let Some(slept) = sleep_in_poll(fds, deadline, mask) else {
             continue;
@@ -238,6 +240,11 @@ fn sleep_in_poll(fds: &mut [pollfd], deadline: Deadline, mask: *const sigset_t) 
 
 // ------------------------------------------------------------------------------------ epoll
 
+const NO_TIME: timespec = timespec {
+    tv_sec: 0,
+    tv_nsec: 0,
+};
+
 /// As `epoll_pwait2`. `events` is the program's room for them.
 pub fn epoll(
     set: c_int,
@@ -249,30 +256,22 @@ pub fn epoll(
     let mut spin = Spin::begin();
     loop {
         epoll::active(set, &mut active);
-        let told = kernel_epoll(
-            set,
-            events,
-            Some(timespec {
-                tv_sec: 0,
-                tv_nsec: 0,
-            }),
-            mask,
-        );
-        if told < 0 {
-            return told;
-        }
-        let told = sift_epoll(set, &mut events[..told.unsigned_abs() as usize]);
-        let ready = add_rings(set, events, told, &active);
-        if ready > 0 || deadline.is_over() {
-            return ready as c_int;
-        }
         let news = || {
-            active
-                .iter()
-                .any(|(_, registration)| ring_ready(registration).is_some())
+            let ready = |(_, it): &(u32, Registration)| ring_ready(it).is_some();
+            active.iter().any(ready)
         };
-        if spin.until_or(news, || deadline.is_over() || set_is_ready(set)) {
-            continue;
+        let is_over = deadline.is_over();
+        let mut look = || spin.until_or(news, || deadline.is_over() || set_is_ready(set));
+        if is_over || news() || look() {
+            let told = kernel_epoll(set, events, Some(NO_TIME), mask);
+            if told < 0 {
+                return told;
+            }
+            let told = sift_epoll(set, &mut events[..told.unsigned_abs() as usize]);
+            let ready = add_rings(set, events, told, &active);
+            if ready > 0 || is_over {
+                return ready as c_int;
+            }
         }
         let Some(slept) = sleep_in_epoll(set, events, deadline, mask, &active) else {
             continue;

@@ -7,7 +7,8 @@ use libc::{
 };
 
 use crate::hooks::socket::settle_connecting;
-use crate::record::{self, Record, State, Why};
+use crate::record::{self, Record, State};
+use crate::wait::Deadline;
 use crate::{buffers, real, stream, upgrade};
 
 /// The record of a descriptor whose bytes this library moves.
@@ -217,12 +218,15 @@ unsafe extern "C-unwind" fn recvmmsg(
     flags: c_int,
     timeout: *mut timespec,
 ) -> c_int {
-    if ours(fd).is_none() || !timeout.is_null() {
+    if ours(fd).is_none() {
         // SAFETY: the program's call.
         return unsafe { real::recvmmsg(fd, messages, count, flags, timeout) };
     }
     let mut done = 0;
-    while done < count {
+    // SAFETY: the program's time.
+    let deadline = Deadline::after(unsafe { timeout.as_ref() }.copied());
+    // As in the kernel, the time is looked at between messages only.
+    while done < count && !deadline.is_some_and(Deadline::is_over) {
         let later = if done > 0 && flags & libc::MSG_WAITFORONE != 0 {
             libc::MSG_DONTWAIT
         } else {
@@ -327,10 +331,7 @@ unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_
             Some(parts) if buffers::total(parts) > 0 && (*message).msg_controllen == 0 => {
                 give(fd, record, parts, flags)
             }
-            _ => {
-                stream::line_only(record, Why::Usage);
-                real::sendmsg(fd, message, flags)
-            }
+            _ => stream::with_line(fd, record, || real::sendmsg(fd, message, flags)),
         }
     }
 }

@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering;
 use barewire_fabric::carrier::{LEAVING, SharedMemory};
 use libc::{sockaddr, socklen_t};
 
-use crate::record::{CHECK_LINE, NONBLOCKING, OPENER, Record, State, WRITE_SHUT, Why};
+use crate::record::{CHECK_LINE, DELAYS, NONBLOCKING, OPENER, Record, State, WRITE_SHUT, Why};
 use crate::{epoll, kernel, process, real, record, stream, upgrade};
 
 /// Whether a socket is one of TCP.
@@ -181,8 +181,9 @@ unsafe extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
         // SAFETY: no pointers.
         return unsafe { real::shutdown(fd, how) };
     };
-    // What this thread sends at this moment goes first.
-    let held = record.send_lock.hold();
+    // What another thread sends at this moment goes first; but one that waits in the kernel
+    // is freed by this very call.
+    let held = record.send_lock.hold_for(SHUTDOWN_WAIT_MS);
     let side = record.side.load(Ordering::Relaxed) as usize;
     if how == libc::SHUT_WR || how == libc::SHUT_RDWR {
         record.set(WRITE_SHUT, true);
@@ -208,8 +209,15 @@ unsafe extern "C-unwind" fn getsockopt(
 ) -> c_int {
     // SAFETY: the program's call, here and below.
     let result = unsafe { real::getsockopt(fd, level, name, value, len) };
-    let mark = result == 0 && level == libc::IPPROTO_TCP && name == libc::TCP_MAXSEG;
-    if mark && record::find(fd).is_some() {
+    if result != 0 || level != libc::IPPROTO_TCP {
+        return result;
+    }
+    let record = record::find(fd);
+    if name == libc::TCP_NODELAY && record.is_some_and(|record| record.has(DELAYS)) {
+        // SAFETY: the kernel has just written a number there.
+        unsafe { value.cast::<c_int>().write_unaligned(0) };
+    }
+    if name == libc::TCP_MAXSEG && record.is_some() {
         // SAFETY: the program's call.
         unsafe { upgrade::hide_mark(value, len) };
     }
@@ -228,11 +236,17 @@ unsafe extern "C-unwind" fn setsockopt(
 ) -> c_int {
     // SAFETY: the program's call.
     let result = unsafe { real::setsockopt(fd, level, name, value, len) };
+    if result == 0 && level == libc::IPPROTO_TCP && name == libc::TCP_NODELAY {
+        quietly(|| upgrade::keep_tokens_fast(fd));
+    }
     if result == 0 {
         quietly(|| option_set(fd, level, name));
     }
     result
 }
+
+/// How long a shutdown waits for a send of another thread.
+const SHUTDOWN_WAIT_MS: u32 = 1;
 
 /// Options that only the kernel can carry.
 fn option_set(fd: c_int, level: c_int, name: c_int) {

@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
-use barewire_fabric::carrier::{Broken, LEAVING, Next, Receiver, SharedMemory};
+use barewire_fabric::carrier::{Broken, LEAVING, Lane, Next, Receiver, SharedMemory};
 use libc::ssize_t;
 
 use super::give_up;
@@ -30,6 +30,9 @@ pub fn receive(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ss
         let Some(held) = record.recv_lock.hold() else {
             return fail(libc::EAGAIN);
         };
+        if held.is_taken_over() {
+            return give_up(fd, record);
+        }
         let is_up = record.state() == State::Up;
         let step = if is_up {
             receive_now(fd, record, parts, got, flags, &held)
@@ -52,45 +55,87 @@ pub fn receive(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ss
             Ok(Step::Failed(error)) => return fail(error),
             Ok(Step::End) => return got as ssize_t,
             Ok(Step::Nothing) => {}
-            Err(broken) => return give_up(fd, record, broken),
+            Err(_) => return give_up(fd, record),
         }
-        if !waits {
-            return match got {
-                0 if is_up => nothing_yet(record, &held),
-                0 => fail(libc::EAGAIN),
-                _ => got as ssize_t,
-            };
+        if !waits && got == 0 {
+            if is_up && !wakes_unseen(record, &held) {
+                continue;
+            }
+            return fail(libc::EAGAIN);
         }
-        if wanted == 0 {
-            return 0;
+        if !waits || wanted == 0 {
+            return got as ssize_t;
         }
         let carrier = record.carrier();
-        if is_up && spin.until(|| record.receiver(&held).has_news(&carrier)) {
-            continue;
+        if is_up {
+            let news = || record.receiver(&held).has_news(&carrier);
+            if spin.until_or(news, || has_any(fd)) || !record.receiver(&held).arm(&carrier) {
+                continue;
+            }
         }
-        if is_up && !record.receiver(&held).arm(&carrier) {
-            continue;
-        }
+        let on_line = is_up && record.receiver(&held).lane() == Lane::Line;
         drop(held);
+        // Counted: until we are back, nobody disarms, so the sender stays with the line.
         record.sleepers.fetch_add(1, Ordering::Relaxed);
-        let slept = sleep_on_line(fd, flags);
+        let slept = if on_line {
+            read_line_waiting(fd, record, parts, got, flags)
+        } else {
+            sleep_on_line(fd, flags)
+        };
         record.sleepers.fetch_sub(1, Ordering::Relaxed);
         match slept {
-            Ok(()) => {}
+            Ok(bytes) if bytes > 0 => {
+                got += bytes;
+                if got == wanted || !all {
+                    let held = record.recv_lock.hold();
+                    held.iter().for_each(|held| awake(record, held));
+                    return got as ssize_t;
+                }
+            }
+            Ok(_) if on_line => return got as ssize_t,
+            Ok(_) => {}
             Err(error @ (libc::EINTR | libc::EAGAIN)) => {
                 return if got > 0 { got as ssize_t } else { fail(error) };
             }
             // The kernel tells an error once. What was put into the ring before it comes first.
-            Err(error) => record.line_error.store(error, Ordering::Relaxed),
+            Err(error) => keep_error(record, error),
         }
     }
+}
+
+/// Reads from the line as the kernel does, waiting. The receiver has armed in an epoch of the
+/// line: there is nothing but bytes of the stream on it until it is awake again.
+fn read_line_waiting(
+    fd: c_int,
+    record: &Record,
+    parts: Parts<'_>,
+    got: usize,
+    flags: c_int,
+) -> Result<usize, c_int> {
+    let limit = total(parts) - got;
+    let result = kernel_receive(fd, parts, got, limit, flags & !libc::MSG_WAITALL);
+    if result < 0 {
+        return Err(errno());
+    }
+    let bytes = result.unsigned_abs();
+    let read = if flags & libc::MSG_PEEK == 0 {
+        bytes
+    } else {
+        0
+    };
+    if let Some(held) = record.recv_lock.hold() {
+        record
+            .receiver(&held)
+            .read_line(&record.carrier(), read as u64);
+    }
+    Ok(bytes)
 }
 
 /// As [`receive_now`], of a socket that is not up: from the kernel, which is not let wait
 /// in a read, because the socket may go up meanwhile.
 fn plain_now(fd: c_int, parts: Parts<'_>, got: usize, flags: c_int) -> Step {
     let wanted = total(parts) - got;
-    match kernel_receive(fd, parts, got, wanted, flags) {
+    match kernel_receive(fd, parts, got, wanted, flags | libc::MSG_DONTWAIT) {
         0 if wanted == 0 => Step::Bytes(0),
         0 => Step::End,
         bytes @ 1.. => Step::Bytes(bytes.unsigned_abs()),
@@ -99,24 +144,31 @@ fn plain_now(fd: c_int, parts: Parts<'_>, got: usize, flags: c_int) -> Step {
     }
 }
 
-/// A read that does not wait and finds nothing. A program that then waits in a way that we
-/// do not see must be woken by the kernel.
-fn nothing_yet(record: &Record, held: &Held<'_>) -> ssize_t {
-    let carrier = record.carrier();
-    if !crate::wait::WAITS_ARE_SEEN.load(Ordering::Relaxed) {
-        // If something has come, the program is told at its next call.
-        let _ = record.receiver(held).arm(&carrier);
-    }
-    fail(libc::EAGAIN)
+/// Before a read that does not wait tells that there is nothing: a program that then waits in
+/// a way that we do not see must be woken by the kernel. `false` if something has come.
+fn wakes_unseen(record: &Record, held: &Held<'_>) -> bool {
+    crate::wait::WAITS_ARE_SEEN.load(Ordering::Relaxed)
+        || record.receiver(held).arm(&record.carrier())
+}
+
+/// Whether there is anything on the line.
+fn has_any(fd: c_int) -> bool {
+    let mut poll = libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one descriptor.
+    unsafe { real::poll(&raw mut poll, 1, 0) > 0 }
 }
 
 /// Waits until there is something on the line, a token or more, as a blocking `recv` does.
-fn sleep_on_line(fd: c_int, flags: c_int) -> Result<(), c_int> {
+fn sleep_on_line(fd: c_int, flags: c_int) -> Result<usize, c_int> {
     let mut byte = 0_u8;
     let keep = flags & (libc::MSG_NOSIGNAL | libc::MSG_CMSG_CLOEXEC);
     // SAFETY: one byte of ours.
     let result = unsafe { real::recv(fd, (&raw mut byte).cast(), 1, keep | libc::MSG_PEEK) };
-    if result < 0 { Err(errno()) } else { Ok(()) }
+    if result < 0 { Err(errno()) } else { Ok(0) }
 }
 
 enum Step {
@@ -165,19 +217,27 @@ fn receive_now(
             }
             Next::Line(limit) => {
                 let limit = wanted.min(usize::try_from(limit).unwrap_or(usize::MAX));
-                let result = kernel_receive(fd, parts, got, limit, flags);
+                let result = kernel_receive(fd, parts, got, limit, flags | libc::MSG_DONTWAIT);
                 let bytes = if flags & libc::MSG_PEEK == 0 {
                     result.max(0)
                 } else {
                     0
                 };
+                let error = if result < 0 { errno() } else { 0 };
                 receiver.read_line(&carrier, bytes.unsigned_abs() as u64);
+                let ended =
+                    wanted > 0 && result <= 0 && error != libc::EAGAIN && error != libc::EINTR;
+                if ended && receiver.has_news(&carrier) {
+                    // What was put into the ring before the end comes first.
+                    keep_error(record, error);
+                    continue;
+                }
                 return Ok(match result {
                     0 if wanted == 0 => Step::Bytes(0),
                     0 => Step::End,
                     1.. => Step::Bytes(result.unsigned_abs()),
-                    _ if errno() == libc::EAGAIN => Step::Nothing,
-                    _ => Step::Failed(errno()),
+                    _ if error == libc::EAGAIN => Step::Nothing,
+                    _ => Step::Failed(error),
                 });
             }
             Next::Tokens(count) => match take_tokens(fd, count) {
@@ -186,17 +246,27 @@ fn receive_now(
                 // What was put into the ring before the end is there by now.
                 Tokens::End if receiver.has_news(&carrier) => receiver.took_tokens(count),
                 Tokens::End => return Ok(Step::End),
+                Tokens::Failed(error) if receiver.has_news(&carrier) => {
+                    receiver.took_tokens(count);
+                    keep_error(record, error);
+                }
                 Tokens::Failed(error) => return Ok(Step::Failed(error)),
             },
             Next::Empty => match end_of_line(fd, record) {
                 None => return Ok(Step::Nothing),
-                Some(_) if receiver.has_news(&carrier) => {}
+                Some(error) if receiver.has_news(&carrier) => keep_error(record, error),
                 Some(0) => return Ok(Step::End),
                 Some(error) => return Ok(Step::Failed(error)),
             },
         }
     }
     Ok(Step::Nothing)
+}
+
+/// The kernel tells an error of the line once; the program is told of it later.
+fn keep_error(record: &Record, error: c_int) {
+    // Relaxed: it stands for itself.
+    record.line_error.store(error, Ordering::Relaxed);
 }
 
 /// The socket is being read. Unless others sleep on it, nobody need send a token; then the

@@ -26,6 +26,14 @@ pub fn send(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ssize
     if record.state() != State::Up {
         return kernel_send(fd, parts, 0, flags);
     }
+    if held.is_taken_over() {
+        return give_up(fd, record);
+    }
+    if flags & libc::MSG_OOB != 0 {
+        // The byte out of band is no byte of the stream to the receiver: positions say nothing
+        // any more, and no epoch may end.
+        record.set(LINE_ONLY, true);
+    }
     if record.has(WRITE_SHUT) {
         return line_send_once(fd, record, parts, 0, flags, &held);
     }
@@ -51,7 +59,7 @@ pub fn send(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ssize
             Ok(Some(bytes)) => sent += bytes,
             Ok(None) if sent > 0 => return sent as ssize_t,
             Ok(None) => return fail(libc::EAGAIN),
-            Err(broken) => return give_up(fd, record, broken),
+            Err(_) => return give_up(fd, record),
         }
         if sent == whole || (!waits && sent > 0) {
             return sent as ssize_t;
@@ -79,6 +87,11 @@ fn lane_to_use(record: &Record, flags: c_int, held: &Held<'_>) -> Result<Lane, B
         {
             sender.leave_ring(&carrier);
             report::stepped_back();
+            Ok(Lane::Line)
+        }
+        // It has to be woken over the line: then the bytes may as well go there.
+        Lane::Ring if sender.receiver_sleeps(&carrier) => {
+            sender.leave_ring(&carrier);
             Ok(Lane::Line)
         }
         Lane::Ring => Ok(Lane::Ring),
