@@ -6,9 +6,11 @@
 # Ubuntu, it is installed from the distribution's packages; otherwise we say
 # what to do. Never downloads a toolchain by itself. Quick when all is there.
 #
-# Wants: tshark, the outside judge of our captures. It is installed in the same
-# way, but a machine without it will do: the tests that need it are skipped, and
-# counted as such.
+# Wants: tshark, the outside judge of our captures, and the programs that
+# tests/programs runs on the network: servers, their clients, interpreters. They
+# are installed in the same way, but a machine without them will do: the tests
+# that need one are skipped, and counted as such. No server is started by its
+# installation, neither now nor at the next boot.
 set -euo pipefail
 . "$(dirname "$0")/toolchain.sh"
 
@@ -111,10 +113,113 @@ want_tshark() {
     } >&2
 }
 
+# The package of Python's own tests bears the version of Python.
+PYTHON_TESTS=$(/usr/bin/python3 -c 'import sys; print("libpython3.%d-testsuite" % sys.version_info[1])' \
+    2>/dev/null || echo libpython3-testsuite)
+
+# What the tests in tests/programs run, and the package that brings it. A name
+# with a colon is asked for by the function behind it.
+PROGRAMS="
+redis-server        redis-server
+redis-cli           redis-tools
+memcached           memcached
+nginx               nginx-light
+wrk                 wrk
+curl                curl
+has:postgres        postgresql
+haproxy             haproxy
+iperf3              iperf3
+sockperf            sockperf
+rstream             rdmacm-utils
+stress-ng           stress-ng
+sshd                openssh-server
+ssh                 openssh-client
+node                nodejs
+javac               default-jdk-headless
+has:python_tests    $PYTHON_TESTS
+"
+
+# The server is not in the path: Debian keeps several versions side by side.
+has_postgres() { compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null; }
+
+# Debian packs Python's own tests apart from Python.
+has_python_tests() { /usr/bin/python3 -c 'import test.test_socket' 2>/dev/null; }
+
+# missing_programs: prints the packages of the programs that are not here.
+missing_programs() {
+    local program package
+    while read -r program package; do
+        case $program in
+        "") continue ;;
+        has:*) "has_${program#has:}" ;;
+        *) PATH=$PATH:/usr/sbin:/sbin command -v "$program" >/dev/null ;;
+        esac || echo "$package"
+    done <<<"$PROGRAMS"
+}
+
+# units_of PACKAGE...: prints the services that they bring.
+units_of() {
+    dpkg -L "$@" 2>/dev/null | sed -n 's,.*/lib/systemd/system/\([^/@]*\.service\)$,\1,p' | sort -u
+}
+
+# install_quietly PACKAGE...: installs packages of servers, none of which starts.
+install_quietly() {
+    local policy=/usr/sbin/policy-rc.d ours="" before unit status=0
+    before=$(dpkg-query -W -f '${Package}\n' | sort)
+    if [ ! -e "$policy" ]; then
+        ours=yes
+        trap 'rm -f /usr/sbin/policy-rc.d' EXIT
+        printf '#!/bin/sh\nexit 101\n' >"$policy"
+        chmod 755 "$policy"
+    fi
+    install_packages "$@" || status=$?
+    if [ -n "$ours" ]; then
+        rm -f "$policy"
+        trap - EXIT
+    fi
+    # Only what came just now: a service that was here before is not ours.
+    local came
+    mapfile -t came < <(dpkg-query -W -f '${Package}\n' | sort | comm -13 <(echo "$before") -)
+    if [ ${#came[@]} -gt 0 ]; then
+        for unit in $(units_of "${came[@]}"); do
+            systemctl disable "$unit" >/dev/null 2>&1 ||
+                update-rc.d "${unit%.service}" disable >/dev/null 2>&1 || true
+        done
+    fi
+    return "$status"
+}
+
+# want_programs: installs what is missing of them; where that fails, says so.
+want_programs() {
+    local package packages known=()
+    packages=$(missing_programs)
+    [ -n "$packages" ] || return 0
+    if can_install && update_lists; then
+        for package in $packages; do
+            if available "$package" >/dev/null; then known+=("$package"); fi
+        done
+        # One that can not be installed should not stop the others.
+        if [ ${#known[@]} -gt 0 ] && ! install_quietly "${known[@]}"; then
+            for package in "${known[@]}"; do
+                install_quietly "$package" || true
+            done
+        fi
+        hash -r
+        packages=$(missing_programs)
+        [ -n "$packages" ] || return 0
+    fi
+    {
+        echo "setup: programs are missing: the tests that run them will be skipped"
+        # shellcheck disable=SC2086 # one package a word
+        echo "setup: on Debian: apt-get install --no-install-recommends" $packages
+    } >&2
+}
+
 needed=$(missing | tr '\n' ' ')
 needed=${needed% }
 if [ -z "$needed" ]; then
     want_tshark
+    want_programs
     echo "setup: $(cargo --version), $(cargo fmt --version), $(cargo clippy --version): nothing to do"
     exit 0
 fi
@@ -145,4 +250,5 @@ find_toolchain
 needed=$(missing | tr '\n' ' ')
 [ -z "$needed" ] || give_up "${needed% } (after installing ${wanted[*]})"
 want_tshark
+want_programs
 echo "setup: $(cargo --version)"

@@ -1,0 +1,40 @@
+//! A harness that runs programs which we did not write, with and without the preload
+//! library, and compares.
+//!
+//! A [`Scenario`] is run once for each [`Mode`], on a fresh [`Stage`]: a folder, free ports,
+//! processes that are stopped and counted. What a scenario observed must be the same in
+//! every mode. The scenarios stand in `tests/`; the C programs among them in `torture/`.
+//!
+//! Settings by environment:
+//!
+//! | Variable | Meaning |
+//! |---|---|
+//! | `BAREWIRE_PRELOAD_LIB` | the library; else it is looked for beside the tests |
+//! | `BAREWIRE_PROGRAMS_MODES` | only these modes: `plain,preloaded,server-only,client-only` |
+//! | `BAREWIRE_PROGRAMS_LONG` | `1`: larger amounts and all modules |
+//! | `BAREWIRE_PROGRAMS_KEEP` | `1`: keep the folders of what passed too |
+//! | `BAREWIRE_PROGRAMS_CASES` | only these cases of the torture pair, by name |
+#![forbid(unsafe_code)]
+
+mod leftovers;
+mod library;
+mod ports;
+mod process;
+mod report;
+mod scenario;
+mod stage;
+
+pub use process::{Output, Program, Running};
+pub use report::Report;
+pub use scenario::{Mode, Observed, Scenario, is_long, skip};
+pub use stage::Stage;
+
+/// The file of a program: in the path, or in a folder for administrators.
+#[must_use]
+pub fn find(program: &str) -> Option<std::path::PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/usr/bin", "/sbin"].map(Into::into))
+        .map(|folder| folder.join(program))
+        .find(|file| file.is_file())
+}

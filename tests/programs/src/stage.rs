@@ -1,0 +1,171 @@
+//! Where a scenario plays once: a folder, ports, processes.
+
+use std::cell::{Cell, RefCell};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::process::Program;
+use crate::{Mode, find, ports};
+
+/// A fresh folder and what runs in it.
+pub struct Stage {
+    folder: PathBuf,
+    mode: Mode,
+    library: Option<PathBuf>,
+    groups: RefCell<Vec<u32>>,
+    logs: Cell<u32>,
+}
+
+/// Below the ports that the kernel gives to clients.
+const PORTS: std::ops::Range<u16> = 20_000..32_000;
+
+impl Stage {
+    /// A stage for one mode. The library is copied into it, so that other users can load it.
+    pub(crate) fn new(name: &str, mode: Mode, library: Option<&Path>) -> Self {
+        // Not in the target folder: the path of a Unix socket is short, and a folder of root's
+        // is closed to servers that refuse to be root. Of the same length in every mode: there
+        // are programs that do other things where a path is too long.
+        let name = format!("barewire-{}-{name}-{}", std::process::id(), mode.letter());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir_all(folder.join("reports")).expect("a folder can be made");
+        let open = |path: &Path, bits| {
+            fs::set_permissions(path, fs::Permissions::from_mode(bits)).expect("ours");
+        };
+        open(&folder, 0o755);
+        open(&folder.join("reports"), 0o1777);
+        let library = library.map(|library| {
+            let copy = folder.join("preload.so");
+            fs::copy(library, &copy).expect("the library can be copied");
+            open(&copy, 0o755);
+            copy
+        });
+        Self {
+            folder,
+            mode,
+            library,
+            groups: RefCell::default(),
+            logs: Cell::new(0),
+        }
+    }
+
+    /// What is preloaded here.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// The folder, which goes when the scenario passes.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// A file in the folder.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Writes a file in the folder.
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, content).expect("a file of ours can be written");
+        path
+    }
+
+    /// Gives the folder to another user.
+    pub fn give_to(&self, user: Option<(u32, u32)>) {
+        if let Some((uid, gid)) = user {
+            chown(&self.folder, Some(uid), Some(gid)).expect("root may give");
+        }
+    }
+
+    /// The library that servers, or clients, are to preload here.
+    #[must_use]
+    pub fn preload_of(&self, is_server: bool) -> Option<&Path> {
+        let is_on = match self.mode {
+            Mode::Plain => false,
+            Mode::Preloaded => true,
+            Mode::ServerOnly => is_server,
+            Mode::ClientOnly => !is_server,
+        };
+        self.library.as_deref().filter(|_| is_on)
+    }
+
+    /// A program that serves.
+    #[must_use]
+    pub fn server(&self, program: impl AsRef<Path>) -> Program<'_> {
+        Program::new(self, &file_of(program.as_ref()), self.preload_of(true))
+    }
+
+    /// A program that connects to servers.
+    #[must_use]
+    pub fn client(&self, program: impl AsRef<Path>) -> Program<'_> {
+        Program::new(self, &file_of(program.as_ref()), self.preload_of(false))
+    }
+
+    /// A program that is not looked at: never preloaded.
+    #[must_use]
+    pub fn tool(&self, program: impl AsRef<Path>) -> Program<'_> {
+        Program::new(self, &file_of(program.as_ref()), None)
+    }
+
+    /// A port that nobody uses, on IPv4 and IPv6; nor does a connection of the past, which
+    /// would keep a server out that does not ask for the reuse of addresses.
+    #[must_use]
+    pub fn free_port(&self) -> u16 {
+        static NEXT: AtomicU16 = AtomicU16::new(0);
+        let count = PORTS.end - PORTS.start;
+        // Other test programs on this machine begin elsewhere.
+        let first = (u64::from(std::process::id()) * 61 % u64::from(count)) as u16;
+        let used = ports::local();
+        for _ in 0..count {
+            let step = NEXT.fetch_add(1, Ordering::Relaxed) % count;
+            let port = PORTS.start + (first + step) % count;
+            if used.iter().all(|&(taken, _)| taken != port) {
+                return port;
+            }
+        }
+        panic!("no port is free");
+    }
+
+    /// Waits until something is so; `what` is for the message.
+    #[track_caller]
+    pub fn wait_until(&self, limit_s: u64, what: &str, mut is_so: impl FnMut() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(limit_s);
+        while !is_so() {
+            assert!(Instant::now() < deadline, "waited {limit_s} s for {what}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    pub(crate) fn reports(&self) -> PathBuf {
+        self.folder.join("reports")
+    }
+
+    pub(crate) fn groups(&self) -> Vec<u32> {
+        self.groups.borrow().clone()
+    }
+
+    pub(crate) fn started(&self, group: u32) {
+        self.groups.borrow_mut().push(group);
+    }
+
+    /// A name for the logs of one process.
+    pub(crate) fn log_name(&self, program: &str) -> String {
+        self.logs.set(self.logs.get() + 1);
+        format!("{:02}-{program}", self.logs.get())
+    }
+}
+
+/// A path is taken as it is; a name is looked for.
+fn file_of(program: &Path) -> PathBuf {
+    if program.components().count() > 1 {
+        return program.to_owned();
+    }
+    let name = program.to_string_lossy();
+    find(&name).unwrap_or_else(|| panic!("{name} is not installed"))
+}

@@ -1,0 +1,26 @@
+//! Programs that we did not write, and C programs that stand for many of them, with and
+//! without the preload library. One scenario runs at a time.
+//!
+//! `cargo test -p barewire-programs --test programs redis -- --nocapture` runs one; see the
+//! library of this crate for the settings.
+
+#[path = "programs/cpython.rs"]
+mod cpython;
+#[path = "programs/memcached.rs"]
+mod memcached;
+#[path = "programs/postgres.rs"]
+mod postgres;
+#[path = "programs/python.rs"]
+mod python;
+#[path = "programs/redis.rs"]
+mod redis;
+#[path = "programs/runtimes.rs"]
+mod runtimes;
+#[path = "programs/ssh.rs"]
+mod ssh;
+#[path = "programs/torture.rs"]
+mod torture;
+#[path = "programs/traffic.rs"]
+mod traffic;
+#[path = "programs/web.rs"]
+mod web;

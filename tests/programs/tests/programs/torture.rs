@@ -1,0 +1,187 @@
+//! The torture pair: every case, and the system calls, over IPv4, IPv6 and Unix sockets.
+//!
+//! What the two ends of a case say is compared line by line with a run without the library.
+//! `torture list` prints the cases; its header says how to run one by hand.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+use barewire_programs::{Observed, Scenario, Stage, is_long, skip};
+
+/// How many cases run at once: most of them wait most of the time.
+const AT_ONCE: usize = 3;
+
+/// The program, and whether it could be linked statically as well.
+struct Built {
+    program: PathBuf,
+    is_static: bool,
+}
+
+fn compile(sources: &[PathBuf], program: &Path, more: &[&str]) -> Result<(), String> {
+    // In place of a program that may be running, by its name only.
+    let fresh = program.with_extension("new");
+    let output = Command::new("cc")
+        .args(["-O2", "-g", "-Wall", "-D_FORTIFY_SOURCE=2", "-pthread"])
+        .args(more)
+        .arg("-o")
+        .arg(&fresh)
+        .args(sources)
+        .output()
+        .map_err(|e| format!("cc: {e}"))?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    fs::rename(fresh, program).map_err(|e| e.to_string())
+}
+
+fn built() -> &'static Built {
+    static BUILT: OnceLock<Built> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/torture");
+        let files = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
+        let is_source = |file: &PathBuf| file.extension() == Some(OsStr::new("c"));
+        let sources: Vec<_> = files.filter(is_source).collect();
+        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("torture");
+        compile(&sources, &program, &[]).unwrap_or_else(|e| panic!("{e}"));
+        let beside = program.with_file_name("torture-static");
+        let is_static = compile(&sources, &beside, &["-static"]).is_ok();
+        println!("the torture pair: {}", program.display());
+        Built { program, is_static }
+    })
+}
+
+/// The cases for one family of addresses.
+fn cases(family: &str) -> Vec<String> {
+    let built = built();
+    let list = Command::new(&built.program).arg("list").output().unwrap();
+    let list = String::from_utf8(list.stdout).unwrap();
+    let wanted = std::env::var("BAREWIRE_PROGRAMS_CASES").ok();
+    let is_wanted = |name: &str| {
+        wanted
+            .as_ref()
+            .is_none_or(|names| names.split(',').any(|wanted| wanted == name))
+    };
+    let mut cases = Vec::new();
+    for line in list.lines() {
+        let (name, needs) = line.split_once(' ').unwrap_or((line, ""));
+        let fits = family != "unix" || needs != "internet";
+        let links = built.is_static || !name.contains("static");
+        if fits && links && is_wanted(name) {
+            cases.push(name.to_owned());
+        }
+    }
+    cases
+}
+
+/// What is the same for all cases of a run.
+struct Setting {
+    folder: PathBuf,
+    server_preload: OsString,
+    client_preload: OsString,
+    family: &'static str,
+    is_cold: bool,
+}
+
+impl Setting {
+    fn new(stage: &Stage, family: &'static str, is_cold: bool) -> Self {
+        let preload = |is_server| stage.preload_of(is_server).map(OsString::from);
+        Self {
+            folder: stage.folder().to_owned(),
+            server_preload: preload(true).unwrap_or_default(),
+            client_preload: preload(false).unwrap_or_default(),
+            family,
+            is_cold,
+        }
+    }
+
+    /// Runs one case; before each line that it says stands its name.
+    fn run(&self, name: &str) -> String {
+        let mut command = Command::new(&built().program);
+        command
+            .arg(name)
+            .current_dir(&self.folder)
+            .env_remove("LD_PRELOAD")
+            .env("TORTURE_FAMILY", self.family)
+            .env("TORTURE_SCALE", if is_long() { "20" } else { "1" })
+            .env("TORTURE_SERVER_PRELOAD", &self.server_preload)
+            .env("TORTURE_CLIENT_PRELOAD", &self.client_preload)
+            .env("BAREWIRE_SOCKETS_REPORT", self.folder.join("reports/%p"));
+        if self.is_cold {
+            command.env("TORTURE_COLD", "1");
+        }
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        let lines = said.lines().map(|line| format!("{name}: {line}\n"));
+        lines.collect::<String>() + &String::from_utf8_lossy(&output.stderr)
+    }
+}
+
+/// All cases, several at once.
+fn run_all(stage: &Stage, family: &'static str, is_cold: bool) -> Observed {
+    let cases = cases(family);
+    assert!(!cases.is_empty(), "no case is wanted");
+    let setting = Setting::new(stage, family, is_cold);
+    let next = AtomicUsize::new(0);
+    let said = Mutex::new(vec![String::new(); cases.len()]);
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some(name) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let text = setting.run(name);
+                    let at = cases.iter().position(|case| case == name).unwrap();
+                    said.lock().unwrap()[at] = text;
+                }
+            });
+        }
+    });
+    let said = said.into_inner().unwrap().concat();
+    let is_bad = |line: &&str| line.contains(": FAILED") || line.ends_with(": BAD");
+    let bad: Vec<_> = said.lines().filter(is_bad).collect();
+    assert!(bad.is_empty(), "{family}:\n{}", bad.join("\n"));
+    said
+}
+
+fn torture(scenario: Scenario, family: &'static str, is_cold: bool) {
+    scenario.run(&["cc"], |stage| run_all(stage, family, is_cold));
+}
+
+#[test]
+fn torture_inet() {
+    torture(
+        Scenario::new("torture-inet")
+            .one_sided()
+            .with_own_connections(),
+        "inet",
+        false,
+    );
+}
+
+#[test]
+fn torture_inet6() {
+    torture(Scenario::new("torture-inet6"), "inet6", false);
+}
+
+#[test]
+fn torture_unix() {
+    torture(Scenario::new("torture-unix"), "unix", false);
+}
+
+/// Without the exchange before each case that has a connection upgraded when it begins.
+#[test]
+fn torture_cold() {
+    torture(Scenario::new("torture-cold"), "inet", true);
+}
+
+/// A machine without a C library to link statically has two cases of three.
+#[test]
+fn torture_static() {
+    if !built().is_static {
+        skip("torture-static", "no static C library");
+    }
+}
