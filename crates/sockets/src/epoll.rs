@@ -58,17 +58,33 @@ pub struct Registration {
 impl Registration {
     /// The socket, if it is still the one that was registered.
     pub fn socket(&self) -> Option<&'static Record> {
-        let record = record::find(self.fd)?;
-        let same = record.number() + 1 == self.record
-            && record.generation.load(Ordering::Relaxed) == self.generation;
+        let record = record::by_number(self.record.checked_sub(1)?);
+        let same = record.generation.load(Ordering::Relaxed) == self.generation;
         same.then_some(record)
     }
 }
+
+/// A set in a set.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Inner {
+    /// Its descriptor.
+    pub fd: c_int,
+    /// The events, as the program asked for them.
+    pub events: u32,
+    /// The program's data.
+    pub data: u64,
+}
+
+/// Sets in one set that are looked at. Of more, the kernel tells alone.
+pub const INNER_MAX: usize = 4;
 
 /// A set.
 #[repr(C)]
 pub struct Set {
     used: AtomicU32,
+    inner: [Inner; INNER_MAX],
+    inner_count: u32,
     active: [u32; ACTIVE_MAX],
     active_count: u32,
     /// Registrations of this set.
@@ -177,6 +193,7 @@ impl Tables {
         let number = self.sets.iter().position(free)?;
         self.sets[number].used.store(1, Ordering::Relaxed);
         self.sets[number].active_count = 0;
+        self.sets[number].inner_count = 0;
         self.sets[number].count = 0;
         *self.set_of.get_mut(place)? = number as u32 + 1;
         Some(number as u32)
@@ -351,9 +368,48 @@ impl Tables {
     }
 }
 
+impl Set {
+    fn change_inner(&mut self, operation: c_int, fd: c_int, event: Option<epoll_event>) {
+        let known = &mut self.inner[..self.inner_count as usize];
+        let at = known.iter().position(|inner| inner.fd == fd);
+        match (operation, event, at) {
+            (libc::EPOLL_CTL_ADD, Some(event), None) if self.inner_count < INNER_MAX as u32 => {
+                self.inner[self.inner_count as usize] = Inner {
+                    fd,
+                    events: event.events,
+                    data: event.u64,
+                };
+                self.inner_count += 1;
+            }
+            (libc::EPOLL_CTL_MOD, Some(event), Some(at)) => {
+                known[at].events = event.events;
+                known[at].data = event.u64;
+            }
+            (libc::EPOLL_CTL_DEL, _, Some(at)) => {
+                known[at] = known[known.len() - 1];
+                self.inner_count -= 1;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A set is made: it is known from now on, so that it can be in others.
+pub fn created(set_fd: c_int) {
+    if let Some(locked) = tables() {
+        locked.tables.set_for(set_fd);
+    }
+}
+
 /// After the kernel has done what `epoll_ctl` was asked for.
 pub fn changed(set_fd: c_int, operation: c_int, fd: c_int, event: Option<epoll_event>) {
     let Some(record) = record::find(fd) else {
+        let Some(locked) = tables() else { return };
+        let inner = locked.tables.set_number(fd);
+        let outer = locked.tables.set_number(set_fd);
+        if let (Some(_), Some(outer)) = (inner, outer) {
+            locked.tables.sets[outer as usize].change_inner(operation, fd, event);
+        }
         return;
     };
     if matches!(record.state(), State::Plain | State::Listening) {
@@ -407,6 +463,26 @@ pub fn now_up(record: &Record) {
     while let Some(index) = next.checked_sub(1) {
         locked.tables.activate(index as usize);
         next = locked.tables.registrations[index as usize].next;
+    }
+}
+
+/// One of the descriptors of a socket is closed, and another is not: the kernel still tells of
+/// the socket, and we need a descriptor to look at it.
+pub fn descriptor_closed(record: &Record, fd: c_int) {
+    if REGISTERED.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    let Some(other) = record::any_descriptor(record) else {
+        return;
+    };
+    let Some(locked) = tables() else { return };
+    let mut next = locked.tables.of_record[record.number() as usize];
+    while let Some(index) = next.checked_sub(1) {
+        let registration = &mut locked.tables.registrations[index as usize];
+        if registration.fd == fd {
+            registration.fd = other;
+        }
+        next = registration.next;
     }
 }
 
@@ -484,8 +560,10 @@ pub fn is_known(set_fd: c_int) -> bool {
     }
 }
 
-/// Copies of the active registrations of a set.
+/// Copies of the active registrations of a set, and of the sets in it.
 pub struct Active {
+    inner: [Inner; INNER_MAX],
+    inner_count: usize,
     entries: [MaybeUninit<(u32, Registration)>; ACTIVE_MAX],
     count: usize,
 }
@@ -493,11 +571,14 @@ pub struct Active {
 /// Fills `into` with the active registrations of a set.
 pub fn active(set_fd: c_int, into: &mut Active) {
     into.count = 0;
+    into.inner_count = 0;
     let Some(locked) = tables() else { return };
     let Some(number) = locked.tables.set_number(set_fd) else {
         return;
     };
     let set = &locked.tables.sets[number as usize];
+    into.inner = set.inner;
+    into.inner_count = set.inner_count as usize;
     for &index in &set.active[..set.active_count as usize] {
         let registration = locked.tables.registrations[index as usize];
         into.entries[into.count].write((index, registration));
@@ -509,9 +590,20 @@ impl Active {
     /// None.
     pub const fn empty() -> Self {
         Self {
+            inner: [Inner {
+                fd: -1,
+                events: 0,
+                data: 0,
+            }; INNER_MAX],
+            inner_count: 0,
             entries: [const { MaybeUninit::uninit() }; ACTIVE_MAX],
             count: 0,
         }
+    }
+
+    /// The sets in it.
+    pub fn inner(&self) -> &[Inner] {
+        &self.inner[..self.inner_count]
     }
 
     /// The registrations, each with its index.

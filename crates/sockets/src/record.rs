@@ -286,7 +286,8 @@ fn slot(fd: i32) -> Option<&'static AtomicU32> {
     Some(unsafe { &*table.add(fd.unsigned_abs() as usize) })
 }
 
-fn by_number(number: u32) -> &'static Record {
+/// The record of this number.
+pub fn by_number(number: u32) -> &'static Record {
     debug_assert!(number < RECORDS_MAX);
     // SAFETY: there are RECORDS_MAX records, never unmapped; zeros are a valid record.
     unsafe { &*RECORDS.load(Ordering::Relaxed).add(number as usize) }
@@ -380,6 +381,17 @@ pub fn for_each_own(mut visit: impl FnMut(&'static Record)) {
             visit(by_number(number));
         }
     }
+}
+
+/// A descriptor of the socket, if the process has one.
+pub fn any_descriptor(record: &Record) -> Option<i32> {
+    let mut found = None;
+    for_each_descriptor(0, u32::MAX, |fd, other| {
+        if core::ptr::eq(record, other) {
+            found = Some(fd);
+        }
+    });
+    found
 }
 
 /// Calls `visit` for every descriptor of `first..=last` that has a record.

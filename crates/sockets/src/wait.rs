@@ -114,15 +114,53 @@ impl Sleepers {
     }
 
     /// Says that this thread is about to sleep on a socket; not, if something has come.
-    fn add(&mut self, record: &'static Record) -> bool {
+    /// Bytes that were ever in the ring up to `told` do not count, if that is given.
+    fn add(&mut self, record: &'static Record, told: Option<u64>) -> bool {
         if let Some(place) = self.records.get_mut(self.count) {
             place.write(record);
             self.count += 1;
             record.sleepers.fetch_add(1, Ordering::Relaxed);
         }
         record.recv_lock.hold().is_none_or(|held| {
-            record.state() != State::Up || record.receiver(&held).arm(&record.carrier())
+            let receiver = record.receiver(&held);
+            let carrier = record.carrier();
+            record.state() != State::Up
+                || match told {
+                    None => receiver.arm(&carrier),
+                    Some(head) => receiver.arm_past(&carrier, head),
+                }
         })
+    }
+}
+
+impl Sleepers {
+    /// As [`Sleepers::add`], for all of a set.
+    fn add_set(&mut self, set: c_int, depth: u32) -> bool {
+        if depth > DEPTH_MAX || !epoll::is_known(set) {
+            return true;
+        }
+        let mut active = Active::empty();
+        epoll::active(set, &mut active);
+        self.add_active(&active, depth)
+    }
+
+    fn add_active(&mut self, active: &Active, depth: u32) -> bool {
+        // Not those that the program is not to be told of: what they have must not keep it
+        // awake.
+        let heard = active
+            .iter()
+            .filter(|(_, it)| it.events & EPOLL_IN != 0 && !it.silent);
+        for (_, registration) in heard {
+            let edge = registration.events & libc::EPOLLET as u32 != 0;
+            let told = edge.then_some(registration.head_told);
+            let up = |record: &&'static Record| record.state() == State::Up;
+            let record = registration.socket().filter(up);
+            if record.is_some_and(|record| !self.add(record, told)) {
+                return false;
+            }
+        }
+        let mut inner = active.inner().iter();
+        inner.all(|inner| self.add_set(inner.fd, depth + 1))
     }
 }
 
@@ -145,9 +183,36 @@ fn wants_in(poll: &pollfd) -> Option<&'static Record> {
     up(poll.fd)
 }
 
-/// Whether one of ours is among them.
+/// Whether one of ours is among them, or a set that may have one.
 pub fn has_ours(fds: &[pollfd]) -> bool {
-    fds.iter().any(|poll| wants_in(poll).is_some())
+    fds.iter()
+        .any(|poll| wants_in(poll).is_some() || wants_set(poll))
+}
+
+fn wants_set(poll: &pollfd) -> bool {
+    poll.events & POLL_IN != 0 && epoll::is_known(poll.fd)
+}
+
+/// Sets in sets are followed so far.
+const DEPTH_MAX: u32 = 4;
+
+/// Whether a set has something to tell of a ring, or a set in it does.
+fn rings(set: c_int, depth: u32) -> bool {
+    if depth > DEPTH_MAX || !epoll::is_known(set) {
+        return false;
+    }
+    let mut active = Active::empty();
+    epoll::active(set, &mut active);
+    let ready = |(_, registration): &(u32, Registration)| {
+        ring_ready(registration)
+            .is_some_and(|(record, _)| settle(registration.fd, record, false) == Readiness::Ready)
+    };
+    active.iter().any(ready) || inner_rings(&active, depth)
+}
+
+fn inner_rings(active: &Active, depth: u32) -> bool {
+    let mut inner = active.inner().iter();
+    inner.any(|inner| inner.events & EPOLL_IN != 0 && rings(inner.fd, depth + 1))
 }
 
 /// As `ppoll`.
@@ -155,7 +220,10 @@ pub fn poll(fds: &mut [pollfd], deadline: Deadline, mask: *const sigset_t) -> c_
     let mut spin = Spin::begin();
     loop {
         let looked = &*fds;
-        let news = || looked.iter().filter_map(wants_in).any(has_news);
+        let news = || {
+            let mut sets = looked.iter().filter(|poll| wants_set(poll));
+            looked.iter().filter_map(wants_in).any(has_news) || sets.any(|set| rings(set.fd, 0))
+        };
         let is_over = deadline.is_over();
         let mut look = || spin.until_or(news, || deadline.is_over() || kernel_has_any(looked));
         if is_over || news() || look() {
@@ -201,6 +269,9 @@ fn sift(fds: &mut [pollfd]) -> c_int {
                 poll.revents &= !POLL_IN;
             }
         }
+        if wants_set(poll) && rings(poll.fd, 0) {
+            poll.revents |= poll.events & POLL_IN;
+        }
         ready += c_int::from(poll.revents != 0);
     }
     ready
@@ -225,10 +296,14 @@ fn kernel_has_any(fds: &[pollfd]) -> bool {
 /// `None` if something has come before it slept.
 fn sleep_in_poll(fds: &mut [pollfd], deadline: Deadline, mask: *const sigset_t) -> Option<c_int> {
     let mut sleepers = Sleepers::none();
+    let mut sets = fds.iter().filter(|poll| wants_set(poll));
+    if !sets.all(|set| sleepers.add_set(set.fd, 0)) {
+        return None;
+    }
     if !fds
         .iter()
         .filter_map(wants_in)
-        .all(|record| sleepers.add(record))
+        .all(|record| sleepers.add(record, None))
     {
         return None;
     }
@@ -258,7 +333,7 @@ pub fn epoll(
         epoll::active(set, &mut active);
         let news = || {
             let ready = |(_, it): &(u32, Registration)| ring_ready(it).is_some();
-            active.iter().any(ready)
+            active.iter().any(ready) || inner_rings(&active, 0)
         };
         let is_over = deadline.is_over();
         let mut look = || spin.until_or(news, || deadline.is_over() || set_is_ready(set));
@@ -379,6 +454,10 @@ fn listen_again(set: c_int, registration: &Registration) {
 /// Adds the sockets whose rings have something to the `told` events of the kernel's.
 fn add_rings(set: c_int, events: &mut [epoll_event], told: usize, active: &Active) -> usize {
     let mut count = told;
+    let of_sets = active.inner().iter();
+    for inner in of_sets.filter(|inner| inner.events & EPOLL_IN != 0 && rings(inner.fd, 1)) {
+        count = add_event(events, count, inner.events & EPOLL_IN, inner.data).unwrap_or(count);
+    }
     for (index, registration) in active.iter() {
         let Some((record, head)) = ring_ready(registration) else {
             continue;
@@ -391,26 +470,30 @@ fn add_rings(set: c_int, events: &mut [epoll_event], told: usize, active: &Activ
             // At an edge the kernel tells all that is so.
             bits |= registration.events & libc::EPOLLOUT as u32;
         }
-        let same = events[..told]
-            .iter()
-            .position(|event| event.u64 == registration.data);
-        match same {
-            Some(at) => events[at].events |= bits,
-            None if count < events.len() => {
-                events[count] = epoll_event {
-                    events: bits,
-                    u64: registration.data,
-                };
-                count += 1;
-            }
-            None => break,
-        }
+        let Some(now) = add_event(events, count, bits, registration.data) else {
+            break;
+        };
+        count = now;
         epoll::told(*index, head);
         if registration.events & libc::EPOLLONESHOT as u32 != 0 {
             keep_silent(set, registration);
         }
     }
     count
+}
+
+/// Adds bits to the event with this data, or an event, and returns how many there are. `None`
+/// if there is no room.
+fn add_event(events: &mut [epoll_event], count: usize, bits: u32, data: u64) -> Option<usize> {
+    if let Some(same) = events[..count].iter_mut().find(|event| event.u64 == data) {
+        same.events |= bits;
+        return Some(count);
+    }
+    *events.get_mut(count)? = epoll_event {
+        events: bits,
+        u64: data,
+    };
+    Some(count + 1)
 }
 
 /// A one-shot socket was told of by us: the kernel must not tell of it, too.
@@ -432,14 +515,8 @@ fn sleep_in_epoll(
     active: &Active,
 ) -> Option<c_int> {
     let mut sleepers = Sleepers::none();
-    let up = |record: &&'static Record| record.state() == State::Up;
-    let sockets = active
-        .iter()
-        .filter_map(|(_, registration)| registration.socket().filter(up));
-    for record in sockets {
-        if !sleepers.add(record) {
-            return None;
-        }
+    if !sleepers.add_active(active, 0) {
+        return None;
     }
     epoll::rest(active);
     Some(kernel_epoll(set, events, deadline.left(), mask))

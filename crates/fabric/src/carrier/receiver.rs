@@ -54,13 +54,21 @@ impl Receiver {
         lane(self.epoch)
     }
 
-    /// Whether something may have come since [`Receiver::next`] said that nothing had: two
-    /// loads from one line, for whoever waits and looks again and again. In an epoch of
-    /// the line it says whether that ended; what came over the line the kernel knows.
+    /// Whether [`Receiver::next`] would get on by itself: two loads from one line, for
+    /// whoever waits and looks again and again. Not if only the line can bring what comes
+    /// next (bytes of an epoch of the line, or a token at the end of one of the ring): the
+    /// kernel knows of that, and whoever waits there is woken by it.
     #[must_use]
     pub fn has_news(&self, memory: &impl SharedMemory) -> bool {
-        memory.load(self.direction.word(HEAD)) != self.tail
-            || memory.load(self.direction.word(EPOCH)) != self.epoch
+        let is_closed = memory.load(self.direction.word(EPOCH)) != self.epoch;
+        match self.lane() {
+            Lane::Line => is_closed && self.left_of_epoch(memory) == 0,
+            Lane::Ring if !is_closed => memory.load(self.direction.word(HEAD)) != self.tail,
+            Lane::Ring => {
+                let at_end = memory.load(self.direction.at_epoch(TOKENS_AT, self.epoch));
+                self.left_of_epoch(memory) > 0 || at_end <= self.tokens_taken
+            }
+        }
     }
 
     /// What to do next.
@@ -228,6 +236,21 @@ impl Receiver {
         true
     }
 
+    /// As [`Receiver::arm`], for a wait that knows of the bytes that were ever in the ring up to
+    /// `head` and is to end when there are more.
+    #[must_use]
+    pub fn arm_past(&mut self, memory: &impl SharedMemory, head: u64) -> bool {
+        self.armed = self.epoch + 1;
+        memory.store(self.direction.word(ARMED), self.armed);
+        // Partner: as in arm.
+        memory.fence();
+        if memory.load(self.direction.word(HEAD)) != head {
+            self.disarm(memory);
+            return false;
+        }
+        true
+    }
+
     /// Awake again. A token may be on its way all the same.
     pub fn disarm(&mut self, memory: &impl SharedMemory) {
         if self.armed != 0 {
@@ -236,10 +259,18 @@ impl Receiver {
         }
     }
 
-    /// Whether [`Receiver::arm`] was called and [`Receiver::disarm`] was not since.
+    /// Whether [`Receiver::arm`] was called and [`Receiver::disarm`] was not since. The sender
+    /// may have sent the token meanwhile, see [`Receiver::is_armed_now`].
     #[must_use]
     pub const fn is_armed(&self) -> bool {
         self.armed != 0
+    }
+
+    /// Whether the sender has yet to send the token that [`Receiver::arm`] asked for. If not,
+    /// and somebody else still sleeps on the line, arm again.
+    #[must_use]
+    pub fn is_armed_now(&self, memory: &impl SharedMemory) -> bool {
+        self.armed != 0 && memory.load(self.direction.word(ARMED)) == self.armed
     }
 
     /// Bytes of the stream read so far.

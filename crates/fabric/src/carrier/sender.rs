@@ -16,6 +16,8 @@ pub struct Sender {
     tail_seen: u64,
     position: u64,
     tokens: u64,
+    /// A token was announced that the line did not take.
+    owes_token: bool,
 }
 
 impl Sender {
@@ -29,6 +31,7 @@ impl Sender {
             tail_seen: 0,
             position,
             tokens: 0,
+            owes_token: false,
         }
     }
 
@@ -99,9 +102,16 @@ impl Sender {
     #[must_use]
     pub fn publish(&mut self, memory: &impl SharedMemory) -> bool {
         memory.store(self.direction.word(HEAD), self.head);
-        memory.store(self.direction.word(IN_RING), 0);
         // Partner: the fence in Receiver::arm.
         memory.fence();
+        let token = self.owes_token || self.take_armed(memory);
+        // Last: whoever ends the ring must know of the token, too.
+        memory.store(self.direction.word(IN_RING), 0);
+        token
+    }
+
+    /// Announces a token if the receiver sleeps.
+    fn take_armed(&mut self, memory: &impl SharedMemory) -> bool {
         let armed = self.direction.word(ARMED);
         if memory.load(armed) != self.epoch + 1 || !memory.swap_if(armed, self.epoch + 1, 0) {
             return false;
@@ -111,15 +121,26 @@ impl Sender {
         true
     }
 
-    /// Takes back a token that was announced and not sent; the receiver stays armed.
-    pub fn token_failed(&mut self, memory: &impl SharedMemory) {
-        self.tokens -= 1;
-        memory.store(self.direction.word(TOKENS), self.tokens);
-        memory.swap_if(self.direction.word(ARMED), 0, self.epoch + 1);
+    /// The line did not take a token that was announced. It cannot be taken back, since the
+    /// receiver may be about to read it: it goes on the line before anything else does.
+    pub const fn token_failed(&mut self) {
+        self.owes_token = true;
     }
 
-    /// Goes from the line to the ring, if that can be now: the other side is up and does
-    /// not ask for the line, is awake, has read all of the ring, and follows.
+    /// Whether a token that was announced has yet to be sent, before any byte on the line:
+    /// [`Sender::may_use_line`] is `false` until [`Sender::token_sent`].
+    #[must_use]
+    pub const fn owes_token(&self) -> bool {
+        self.owes_token
+    }
+
+    /// The token that was owed is on the line.
+    pub const fn token_sent(&mut self) {
+        self.owes_token = false;
+    }
+
+    /// Goes from the line to the ring, if that can be now: no token is owed, and the other
+    /// side is up and does not ask for the line, is awake, has read all of the ring, and follows.
     ///
     /// # Errors
     /// A receiver in an epoch that has not begun.
@@ -127,7 +148,8 @@ impl Sender {
         debug_assert!(self.lane() == Lane::Line);
         let other = 1 - self.direction.sender_side();
         let armed = self.direction.word(ARMED);
-        if memory.load(armed) != 0
+        if self.owes_token
+            || memory.load(armed) != 0
             || memory.load(UP + other) == 0
             || memory.load(WANT_LINE + other) != 0
             || memory.load(WANT_LINE + 1 - other) != 0
@@ -165,7 +187,8 @@ impl Sender {
     }
 
     /// Whether bytes of this epoch of the line can be told from those of the one before.
-    /// If not, ask again: the receiver is in the middle of a read that does not wait.
+    /// If not, send the token that is owed or, if there is none, ask again: the receiver is in
+    /// the middle of a read that does not wait.
     ///
     /// # Errors
     /// A receiver in an epoch that has not begun.
@@ -174,7 +197,7 @@ impl Sender {
         // Partner: the fence in Receiver::next.
         memory.fence();
         let in_line = memory.load(self.direction.word(IN_LINE)) != 0;
-        Ok(!in_line || self.reached(memory)? == self.epoch)
+        Ok(!self.owes_token && (!in_line || self.reached(memory)? == self.epoch))
     }
 
     fn reached(&self, memory: &impl SharedMemory) -> Result<u64, Broken> {

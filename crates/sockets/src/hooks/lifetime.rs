@@ -23,8 +23,11 @@ fn closing(fd: c_int) {
     }
     let saved = real::errno();
     epoll::set_closed(fd);
+    let record = record::find(fd);
     if let Some(record) = record::detach(fd) {
         release(fd, record);
+    } else if let Some(record) = record {
+        epoll::descriptor_closed(record, fd);
     }
     real::set_errno(saved);
 }

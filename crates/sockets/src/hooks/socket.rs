@@ -123,14 +123,9 @@ fn accepted(listener: c_int, new: c_int, flags: c_int) {
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
     let record = quietly(|| {
-        // SAFETY: the program's address, of at least a family.
-        let family = if address.is_null() || (len as usize) < size_of::<libc::sa_family_t>() {
-            libc::AF_UNSPEC
-        } else {
-            // SAFETY: the program's call.
-            c_int::from(unsafe { (*address).sa_family })
-        };
-        let wanted = matches!(family, libc::AF_INET | libc::AF_INET6) && is_tcp(fd);
+        // Not read from the address, which may be anything: the kernel says what it thinks of it.
+        let domain = kernel::option(fd, libc::SOL_SOCKET, libc::SO_DOMAIN);
+        let wanted = matches!(domain, Some(libc::AF_INET | libc::AF_INET6)) && is_tcp(fd);
         wanted.then(|| before_connect(fd)).flatten()
     });
     // SAFETY: the program's call.

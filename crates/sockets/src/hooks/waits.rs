@@ -282,6 +282,29 @@ unsafe extern "C-unwind" fn pselect(
 /// # Safety
 /// As for the C library's.
 #[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn epoll_create(size: c_int) -> c_int {
+    // SAFETY: no pointers.
+    created(unsafe { real::epoll_create(size) })
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn epoll_create1(flags: c_int) -> c_int {
+    // SAFETY: no pointers.
+    created(unsafe { real::epoll_create1(flags) })
+}
+
+fn created(set: c_int) -> c_int {
+    if set >= 0 {
+        epoll::created(set);
+    }
+    set
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn epoll_ctl(
     set: c_int,
     operation: c_int,

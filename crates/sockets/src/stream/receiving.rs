@@ -208,7 +208,9 @@ fn receive_now(
                     record
                         .ring_bytes_in
                         .fetch_add(len as u64, Ordering::Relaxed);
-                    if record.sleepers.load(Ordering::Relaxed) > 0 && !receiver.is_armed() {
+                    if record.sleepers.load(Ordering::Relaxed) > 0
+                        && !receiver.is_armed_now(&carrier)
+                    {
                         // What is there already, this thread's next call finds.
                         let _ = receiver.arm(&carrier);
                     }

@@ -138,9 +138,13 @@ fn ring_send(
     record
         .ring_bytes_out
         .fetch_add(len as u64, Ordering::Relaxed);
-    if sender.publish(&carrier) && !send_token(fd) {
-        sender.token_failed(&carrier);
-        sender.leave_ring(&carrier);
+    if sender.publish(&carrier) {
+        if send_token(fd) {
+            sender.token_sent();
+        } else {
+            sender.token_failed();
+            sender.leave_ring(&carrier);
+        }
     }
     Ok(Some(len))
 }
@@ -192,6 +196,9 @@ pub fn line_is_clear(fd: c_int, record: &Record, waits: bool, held: &Held<'_>) -
     let carrier = record.carrier();
     let sender = record.sender(held);
     for round in 0_u32.. {
+        if sender.owes_token() && send_token(fd) {
+            sender.token_sent();
+        }
         match sender.may_use_line(&carrier) {
             Ok(true) => return true,
             Ok(false) if round < 1000 => process::give_way(),
