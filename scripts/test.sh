@@ -98,6 +98,8 @@ build_docs() {
 step format check cargo fmt --all --check
 step clippy check cargo clippy ${locked[@]+"${locked[@]}"} --workspace --all-targets -- -D warnings
 step tidy check cargo xtask tidy
+step preload check cargo build ${locked[@]+"${locked[@]}"} --release -p barewire-sockets
+export BAREWIRE_PRELOAD_LIB=$target/release/libbarewire_sockets.so
 step tests tests cargo test ${locked[@]+"${locked[@]}"} --workspace --no-fail-fast
 step models tests model_check
 step docs check build_docs
