@@ -11,7 +11,8 @@
 //! SENDER    line -> ring   ring empty, receiver awake:   BOUND = position, EPOCH + 1
 //!           ring -> line   ring full, step back, ...:    BOUND, TOKENS_AT = .., EPOCH + 1;
 //!                          no byte on the line before `may_use_line`
-//!           ring write     copy; HEAD; fence; ARMED taken -> TOKENS + 1, one byte on the line
+//!           ring write     IN_RING = 1; copy; HEAD; fence; ARMED taken -> TOKENS + 1;
+//!                          IN_RING = 0; one byte on the line if a token was announced
 //! RECEIVER  line epoch     IN_LINE = 1; fence; EPOCH unchanged -> read any, else to BOUND
 //!           ring epoch     read to HEAD; empty -> take the tokens that were announced
 //!           before a sleep ARMED = its epoch; fence; look again
@@ -20,7 +21,9 @@
 //! A *token* is a byte on the line that is not of the stream: it makes the kernel say
 //! "readable" to whoever waits there, in whatever way. The sender sends one only if the
 //! receiver armed in this very ring epoch, so whoever reads the line for data has finished
-//! with it: a token is never taken for data. Why a byte read from the line is of the epoch
+//! with it: a token is never taken for data. One that the line does not take is not taken
+//! back, since the receiver may be about to read it, but goes on the line before any other
+//! byte: so data is never taken for a token. Why a byte read from the line is of the epoch
 //! that the reader thinks: the sender counts EPOCH up, fences and looks at IN_LINE, the
 //! receiver sets IN_LINE, fences and looks at EPOCH; one of them sees the other.
 //!
@@ -42,8 +45,9 @@
 //!
 //! A receiver can end the ring by itself ([`Receiver::end_ring`]): it stores WANT_LINE, lets
 //! every processor pass a barrier, and waits for IN_RING to be 0. A sender stores IN_RING and
-//! then looks at WANT_LINE. So from then on nothing is put into the ring, and a receiver that
-//! has read it all may give the line to someone who knows nothing of all this.
+//! then looks at WANT_LINE, and clears it when the last token is announced. So from then on
+//! nothing is put into the ring and no token sent but those announced, and a receiver that has
+//! read them all may give the line to someone who knows nothing of all this.
 //!
 //! The other side is not trusted: what it wrote is read once and checked ([`Broken`]). It
 //! can spoil its own connection only. Source: own design (`docs/decisions/0005`).

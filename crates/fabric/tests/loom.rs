@@ -16,6 +16,10 @@ mod window;
 
 #[path = "loom/arming.rs"]
 mod arming;
+#[path = "loom/carrier.rs"]
+mod carrier;
+#[path = "loom/carrier_memory.rs"]
+mod carrier_memory;
 #[path = "loom/doorbell.rs"]
 mod doorbell;
 #[path = "loom/ring.rs"]

@@ -1,0 +1,166 @@
+//! Both ends of a carrier whose words anybody changes at any moment, also between two loads of
+//! one call: whatever is there, every call ends, within bounds, and what it answers can be
+//! relied on.
+
+use std::cell::RefCell;
+
+use barewire_fabric::carrier::{Direction, Lane, Next, Receiver, Sender, SharedMemory};
+
+use super::memory::Memory;
+
+const RING_BYTES: u32 = 64;
+
+/// Memory that answers some loads with what its script says.
+struct Liar<'a> {
+    memory: Memory,
+    script: RefCell<&'a [u8]>,
+    lies: RefCell<u8>,
+}
+
+impl Liar<'_> {
+    fn byte(&self) -> Option<u8> {
+        let mut script = self.script.borrow_mut();
+        let (first, rest) = script.split_first()?;
+        *script = rest;
+        Some(*first)
+    }
+
+    /// A word near what is there, or near an edge.
+    fn lie(&self, index: usize) -> u64 {
+        let truth = self.memory.load(index);
+        match self.byte().unwrap_or(0) {
+            near @ 0..96 => truth.wrapping_add(u64::from(near)).wrapping_sub(48),
+            small @ 96..160 => u64::from(small) - 96,
+            ring @ 160..200 => truth.wrapping_add(u64::from(ring) * u64::from(RING_BYTES) / 180),
+            high @ 200..240 => u64::MAX - u64::from(high - 200),
+            wild => u64::from(wild) << 40,
+        }
+    }
+}
+
+impl SharedMemory for Liar<'_> {
+    fn load(&self, index: usize) -> u64 {
+        let left = *self.lies.borrow();
+        self.lies.replace(left >> 1);
+        if left % 2 == 0 {
+            return self.memory.load(index);
+        }
+        self.lie(index)
+    }
+
+    fn store(&self, index: usize, value: u64) {
+        self.memory.store(index, value);
+    }
+
+    fn swap_if(&self, index: usize, old: u64, new: u64) -> bool {
+        self.memory.swap_if(index, old, new)
+    }
+
+    fn fence(&self) {}
+
+    fn light_fence(&self) {}
+
+    fn heavy_fence(&self) -> bool {
+        true
+    }
+
+    fn copy_in(&self, offset: usize, bytes: &[u8]) {
+        self.memory.copy_in(offset, bytes);
+    }
+
+    fn copy_out(&self, offset: usize, bytes: &mut [u8]) {
+        self.memory.copy_out(offset, bytes);
+    }
+}
+
+/// Does what `data` says: each step is an operation and which of its loads are lies.
+pub fn drive(data: &[u8]) {
+    let direction = Direction::from_side(0, RING_BYTES);
+    let memory = Liar {
+        memory: Memory::new(RING_BYTES),
+        script: RefCell::new(data),
+        lies: RefCell::new(0),
+    };
+    let mut sender = Sender::new(direction, 0);
+    let mut receiver = Receiver::new(direction, 0);
+    while let (Some(op), Some(lies)) = (memory.byte(), memory.byte()) {
+        memory.lies.replace(if op & 0x80 == 0 { 0 } else { lies });
+        match op % 8 {
+            0 => spoil(&memory, lies),
+            1 | 2 => send(&mut sender, &memory, lies),
+            3 | 4 => receive(&mut receiver, &memory, lies),
+            5 => {
+                if receiver.arm(&memory) && lies % 2 == 0 {
+                    receiver.disarm(&memory);
+                }
+                let _ = (receiver.is_armed_now(&memory), receiver.has_news(&memory));
+            }
+            6 => {
+                let _ = receiver.end_ring(&memory);
+                memory.store(barewire_fabric::carrier::WANT_LINE + 1, 0);
+                let _ = receiver.tokens_behind_ring(&memory);
+                let _ = (direction.has_news(&memory), direction.is_in_ring(&memory));
+            }
+            _ if sender.lane() == Lane::Ring => sender.leave_ring(&memory),
+            _ => {
+                let _ = sender.may_use_line(&memory);
+            }
+        }
+    }
+}
+
+/// For good, unlike a lie.
+fn spoil(memory: &Liar<'_>, which: u8) {
+    let index = usize::from(which) % 72;
+    memory.memory.store(index, memory.lie(index));
+}
+
+fn send(sender: &mut Sender, memory: &Liar<'_>, len: u8) {
+    if sender.lane() == Lane::Line {
+        if sender.owes_token() {
+            sender.token_sent();
+        }
+        if sender.try_ring(memory) == Ok(false) && sender.may_use_line(memory) == Ok(true) {
+            sender.sent_on_line(u64::from(len));
+        }
+        return;
+    }
+    let Ok(room) = sender.room(memory) else {
+        return;
+    };
+    assert!(room <= sender.ring_bytes() && room == sender.room_known());
+    if !sender.enter_ring(memory) {
+        return sender.leave_ring(memory);
+    }
+    sender.put(memory, &vec![len; (room as usize).min(usize::from(len))]);
+    if sender.publish(memory) && len % 2 == 0 {
+        sender.token_failed();
+    }
+}
+
+fn receive(receiver: &mut Receiver, memory: &Liar<'_>, len: u8) {
+    let Ok(next) = receiver.next(memory) else {
+        return;
+    };
+    let few = |most: u64| most.min(u64::from(len));
+    match next {
+        Next::Ring(bytes) => {
+            assert!((1..=u64::from(RING_BYTES)).contains(&bytes));
+            let skipped = few(bytes) / 2;
+            let mut into = vec![0; (few(bytes) - skipped) as usize];
+            receiver.copy(memory, skipped, &mut into);
+            receiver.took(memory, few(bytes));
+        }
+        Next::Line(limit) => {
+            assert!(limit > 0);
+            receiver.read_line(memory, few(limit));
+        }
+        Next::Tokens(count) => {
+            assert!(count > 0);
+            // At its end all that was announced is taken as read.
+            let all = len % 16 == 0;
+            receiver.took_tokens(if all { count } else { few(count) });
+        }
+        Next::Empty => {}
+    }
+}

@@ -1,0 +1,448 @@
+//! Both directions of a carrier, whose four ends are stepped in any order, a call of the
+//! protocol or of the kernel at a time. The lines are small and late, the rings 64 bytes, and
+//! each end does now and then what programs do: peek, read little, sleep, be woken for
+//! nothing, step back, ask for the line, give it away.
+
+use std::collections::VecDeque;
+
+use barewire_fabric::carrier::{Direction, Lane, Next, Receiver, Sender, SharedMemory, WANT_LINE};
+use barewire_units::Rng;
+
+use crate::memory::{Memory, byte_at};
+
+/// What can be wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    None,
+    /// The line is used without asking whether it may be.
+    NoQuiesce,
+    /// A token is announced, and not sent.
+    TokenLost,
+    /// The token that the line did not take is never sent.
+    OwedForgotten,
+    /// The token that the line did not take is taken back.
+    TokenTakenBack,
+    /// The receiver reads the line beyond the end of the epoch.
+    LimitIgnored,
+    /// The receiver counts tokens, and leaves them on the line.
+    TokensLeft,
+}
+
+const RING_BYTES: u32 = 64;
+/// Words of direction 0, and how far those of direction 1 lie behind them.
+const TOKENS: usize = 2;
+const ARMED: usize = 24;
+const DIRECTION_WORDS: usize = 32;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Item {
+    Token,
+    Byte(u8),
+}
+
+/// The kernel's connection, one way.
+struct Line {
+    items: VecDeque<Item>,
+    /// Of those, how many have arrived.
+    arrived: usize,
+    room: usize,
+}
+
+impl Line {
+    fn send(&mut self, item: Item) -> bool {
+        let fits = self.items.len() < self.room;
+        if fits {
+            self.items.push_back(item);
+        }
+        fits
+    }
+
+    fn deliver(&mut self, rng: &mut Rng) {
+        let late = self.items.len() - self.arrived;
+        self.arrived += rng.index(late + 1);
+    }
+
+    fn receive(&mut self) -> Option<Item> {
+        self.arrived = self.arrived.checked_sub(1)?;
+        self.items.pop_front()
+    }
+}
+
+/// What a sender is in the middle of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sending {
+    Idle,
+    InRing,
+    Put,
+    TokenDue,
+    OnLine,
+}
+
+/// What a receiver is in the middle of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Receiving {
+    Awake,
+    Ring(u64),
+    Line(u64),
+    Tokens(u64),
+    Nothing,
+    Asleep,
+    /// It wants to give the line away.
+    Ending,
+    /// Somebody else reads the line, and knows nothing of the carrier.
+    Given,
+}
+
+/// One direction: both its ends and its line.
+struct Way {
+    number: u32,
+    sender: Sender,
+    /// As it was before it announced its last token.
+    before_token: Sender,
+    receiver: Receiver,
+    line: Line,
+    sending: Sending,
+    receiving: Receiving,
+    /// Bytes that the program at the end has had.
+    read: u64,
+    flaw: Flaw,
+}
+
+type Outcome = Result<(), String>;
+
+impl Way {
+    fn new(number: u32, rng: &mut Rng, flaw: Flaw) -> Way {
+        let direction = Direction::from_side(number, RING_BYTES);
+        let begin = rng.below(1_000);
+        Way {
+            number,
+            sender: Sender::new(direction, begin),
+            before_token: Sender::new(direction, begin),
+            receiver: Receiver::new(direction, begin),
+            line: Line {
+                items: VecDeque::new(),
+                arrived: 0,
+                room: 1 + rng.index(40),
+            },
+            sending: Sending::Idle,
+            receiving: Receiving::Awake,
+            read: begin,
+            flaw,
+        }
+    }
+
+    fn check(&mut self, item: Item) -> Outcome {
+        let expected = Item::Byte(byte_at(self.number, self.read));
+        if item != expected {
+            return Err(format!("{item:?} at {}, not {expected:?}", self.read));
+        }
+        self.read += 1;
+        Ok(())
+    }
+
+    fn next_bytes(&self, len: usize) -> Vec<u8> {
+        let from = self.sender.position();
+        (from..from + len as u64)
+            .map(|position| byte_at(self.number, position))
+            .collect()
+    }
+
+    // ------------------------------------------------------------------------------ sender
+
+    fn step_sender(&mut self, memory: &Memory, rng: &mut Rng, may_begin: bool) -> Outcome {
+        match self.sending {
+            Sending::Idle if self.sender.owes_token() => self.pay_token(),
+            Sending::Idle if !may_begin => {}
+            Sending::Idle => return self.begin(memory, rng),
+            Sending::InRing => {
+                let room = self
+                    .sender
+                    .room(memory)
+                    .map_err(|broken| broken.to_string())?;
+                let len = 1 + rng.index(room as usize);
+                let bytes = self.next_bytes(len);
+                self.sender.put(memory, &bytes);
+                self.sending = Sending::Put;
+            }
+            Sending::Put => {
+                self.before_token = self.sender;
+                let token = self.sender.publish(memory);
+                self.sending = if token {
+                    Sending::TokenDue
+                } else {
+                    Sending::Idle
+                };
+            }
+            Sending::TokenDue => {
+                // The kernel may be short of memory for a moment.
+                let sent = !rng.ratio(1, 10) && self.line.send(Item::Token);
+                if self.flaw != Flaw::TokenLost && !sent {
+                    self.fail_token(memory);
+                    self.sender.leave_ring(memory);
+                }
+                self.sending = Sending::Idle;
+            }
+            Sending::OnLine => {
+                let len = 1 + rng.index(30);
+                for byte in self.next_bytes(len) {
+                    if !self.line.send(Item::Byte(byte)) {
+                        break;
+                    }
+                    self.sender.sent_on_line(1);
+                }
+                self.sending = Sending::Idle;
+            }
+        }
+        Ok(())
+    }
+
+    fn fail_token(&mut self, memory: &Memory) {
+        if self.flaw != Flaw::TokenTakenBack {
+            return self.sender.token_failed();
+        }
+        self.sender = self.before_token;
+        let words = self.number as usize * DIRECTION_WORDS;
+        memory.store(words + TOKENS, memory.load(words + TOKENS) - 1);
+        memory.swap_if(words + ARMED, 0, self.sender.epoch() + 1);
+    }
+
+    fn pay_token(&mut self) {
+        if self.flaw == Flaw::OwedForgotten || self.line.send(Item::Token) {
+            self.sender.token_sent();
+        }
+    }
+
+    fn begin(&mut self, memory: &Memory, rng: &mut Rng) -> Outcome {
+        let broken = |broken| format!("{broken}");
+        if self.sender.lane() == Lane::Line {
+            if rng.ratio(3, 4) && self.sender.try_ring(memory).map_err(broken)? {
+                return Ok(());
+            }
+            let may = self.sender.may_use_line(memory).map_err(broken)?;
+            if may || self.flaw == Flaw::NoQuiesce {
+                self.sending = Sending::OnLine;
+            }
+            return Ok(());
+        }
+        let full = self.sender.room(memory).map_err(broken)? == 0;
+        if full || rng.ratio(1, 6) || !self.sender.enter_ring(memory) {
+            self.sender.leave_ring(memory);
+        } else {
+            self.sending = Sending::InRing;
+        }
+        Ok(())
+    }
+
+    // ---------------------------------------------------------------------------- receiver
+
+    fn step_receiver(&mut self, memory: &Memory, rng: &mut Rng) -> Outcome {
+        match self.receiving {
+            Receiving::Awake => {
+                if rng.ratio(7, 8) {
+                    self.receiver.disarm(memory);
+                }
+                return self.look(memory);
+            }
+            Receiving::Ring(bytes) => return self.read_ring(memory, rng, bytes),
+            Receiving::Line(limit) => return self.read_line(memory, rng, limit),
+            Receiving::Tokens(count) => return self.take_tokens(rng, count),
+            Receiving::Nothing if rng.ratio(1, 2) => self.receiving = Receiving::Awake,
+            Receiving::Nothing if self.receiver.arm(memory) => self.receiving = Receiving::Asleep,
+            Receiving::Nothing => {
+                // What kept it awake it can get on with: so no wait is a busy one.
+                let before = self.receiver;
+                self.look(memory)?;
+                let gets_on =
+                    before != self.receiver || matches!(self.receiving, Receiving::Ring(_));
+                return gets_on
+                    .then_some(())
+                    .ok_or("kept awake for nothing".to_owned());
+            }
+            Receiving::Asleep => {
+                if self.line.arrived > 0 || rng.ratio(1, 500) {
+                    self.receiving = Receiving::Awake;
+                }
+            }
+            Receiving::Ending => return self.end(memory),
+            Receiving::Given => {
+                if let Some(item) = self.line.receive() {
+                    return self.check(item);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, memory: &Memory) -> Outcome {
+        let next = self.receiver.next(memory);
+        self.receiving = match next.map_err(|broken| broken.to_string())? {
+            Next::Ring(bytes) => Receiving::Ring(bytes),
+            Next::Line(limit) => Receiving::Line(limit),
+            Next::Tokens(count) => Receiving::Tokens(count),
+            Next::Empty => Receiving::Nothing,
+        };
+        Ok(())
+    }
+
+    fn read_ring(&mut self, memory: &Memory, rng: &mut Rng, bytes: u64) -> Outcome {
+        let mut into = vec![0; 1 + rng.index(bytes as usize)];
+        self.receiver.copy(memory, 0, &mut into);
+        self.receiving = Receiving::Awake;
+        if rng.ratio(1, 8) {
+            // A peek.
+            return Ok(());
+        }
+        for byte in &into {
+            self.check(Item::Byte(*byte))?;
+        }
+        self.receiver.took(memory, into.len() as u64);
+        Ok(())
+    }
+
+    fn read_line(&mut self, memory: &Memory, rng: &mut Rng, limit: u64) -> Outcome {
+        let most = match self.flaw {
+            Flaw::LimitIgnored => 30,
+            _ => limit.min(30),
+        };
+        let wanted = rng.below(most + 1);
+        let mut bytes = 0;
+        while bytes < wanted {
+            let Some(item) = self.line.receive() else {
+                break;
+            };
+            self.check(item)?;
+            bytes += 1;
+        }
+        self.receiver.read_line(memory, bytes);
+        self.receiving = match bytes {
+            0 if wanted > 0 => Receiving::Nothing,
+            _ => Receiving::Awake,
+        };
+        Ok(())
+    }
+
+    fn take_tokens(&mut self, rng: &mut Rng, count: u64) -> Outcome {
+        let mut taken = 0;
+        let wanted = 1 + rng.below(count);
+        if self.flaw == Flaw::TokensLeft {
+            taken = wanted;
+        }
+        while taken < wanted {
+            match self.line.receive() {
+                None => break,
+                Some(Item::Token) => taken += 1,
+                Some(byte) => return Err(format!("{byte:?} taken for a token")),
+            }
+        }
+        self.receiver.took_tokens(taken);
+        self.receiving = match taken {
+            0 => Receiving::Nothing,
+            _ => Receiving::Awake,
+        };
+        Ok(())
+    }
+
+    /// Ends the ring, reads what is in it, and gives the line away.
+    fn end(&mut self, memory: &Memory) -> Outcome {
+        if !self.receiver.end_ring(memory) {
+            return Ok(());
+        }
+        match self
+            .receiver
+            .next(memory)
+            .map_err(|broken| broken.to_string())?
+        {
+            Next::Ring(bytes) => {
+                let mut into = vec![0; bytes as usize];
+                self.receiver.copy(memory, 0, &mut into);
+                for byte in into {
+                    self.check(Item::Byte(byte))?;
+                }
+                self.receiver.took(memory, bytes);
+            }
+            Next::Tokens(_) => match self.line.receive() {
+                None => {}
+                Some(Item::Token) => self.receiver.took_tokens(1),
+                Some(byte) => return Err(format!("{byte:?} taken for a token")),
+            },
+            Next::Line(u64::MAX) => {
+                self.receiver.read_line(memory, 0);
+                self.receiving = Receiving::Given;
+            }
+            Next::Line(_) => {
+                let item = self.line.receive();
+                item.map_or(Ok(()), |item| self.check(item))?;
+                self.receiver.read_line(memory, u64::from(item.is_some()));
+            }
+            Next::Empty => self.receiving = Receiving::Given,
+        }
+        Ok(())
+    }
+
+    /// Whoever sleeps has nothing to wait for but what is yet to be sent.
+    fn check_wait(&self) -> Outcome {
+        let waits = self.receiving == Receiving::Asleep && self.line.items.is_empty();
+        let idle = self.sending == Sending::Idle && !self.sender.owes_token();
+        if waits && idle && self.read != self.sender.position() {
+            let sent = self.sender.position();
+            return Err(format!("waits for byte {} of {sent}", self.read));
+        }
+        Ok(())
+    }
+}
+
+/// A connection of so many steps; what went wrong, or how often it changed lanes.
+pub fn run(seed: u64, steps: u32, flaw: Flaw) -> Result<u64, String> {
+    let mut rng = Rng::from_seed(seed);
+    let memory = Memory::new(RING_BYTES);
+    let mut ways = [0, 1].map(|number| Way::new(number, &mut rng, flaw));
+    for _ in 0..steps {
+        let way = &mut ways[rng.index(2)];
+        let what = rng.below(16);
+        // Now and then the others have to wait for a while.
+        let times = if rng.ratio(1, 8) { rng.below(20) } else { 1 };
+        for _ in 0..times {
+            match what {
+                0..7 => way.step_sender(&memory, &mut rng, true)?,
+                7..14 => way.step_receiver(&memory, &mut rng)?,
+                _ => way.line.deliver(&mut rng),
+            }
+            way.check_wait()?;
+        }
+        if rng.ratio(1, 100) {
+            // A side asks for the line for a while.
+            let wanted = u64::from(rng.ratio(1, 3));
+            memory.store(WANT_LINE + rng.index(2), wanted);
+        }
+    }
+    let gives_away = [rng.ratio(1, 2), rng.ratio(1, 2)];
+    for (way, gives) in ways.iter_mut().zip(gives_away) {
+        finish(way, &memory, &mut rng, gives)?;
+    }
+    Ok(ways[0].sender.epoch() + ways[1].sender.epoch())
+}
+
+/// Nothing more is begun, or the line is given away while the sender goes on for a while; all
+/// that was sent is read.
+fn finish(way: &mut Way, memory: &Memory, rng: &mut Rng, gives_away: bool) -> Outcome {
+    let mut asks = gives_away;
+    for step in 0..2_000 {
+        if asks && matches!(way.receiving, Receiving::Awake | Receiving::Nothing) {
+            way.receiving = Receiving::Ending;
+            asks = false;
+        }
+        way.step_sender(memory, rng, gives_away && step < 500)?;
+        way.line.deliver(rng);
+        way.step_receiver(memory, rng)?;
+        way.check_wait()?;
+        way.line.arrived = way.line.items.len();
+    }
+    if way.read != way.sender.position() || !way.line.items.is_empty() {
+        let (read, sent) = (way.read, way.sender.position());
+        return Err(format!(
+            "{read} of {sent} bytes, {} items left",
+            way.line.items.len()
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,363 @@
+//! A carrier's memory over loom atomics, the kernel's line between the same two threads, and
+//! the flaws that both can be given.
+
+use std::cell::Cell;
+use std::sync::{Arc, Mutex};
+
+use barewire_fabric::carrier::{CONTROL_BYTES, SharedMemory, UP, WANT_LINE};
+use loom::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// Words of direction 0, as the table in `carrier.rs` has them.
+pub const HEAD: usize = 0;
+const EPOCH: usize = 1;
+pub const TOKENS: usize = 2;
+const IN_RING: usize = 3;
+const BOUND: usize = 8;
+const TOKENS_AT: usize = 12;
+pub const TAIL: usize = 16;
+const ARMED: usize = 24;
+/// The receiver is side 1.
+pub const WANTED: usize = WANT_LINE + 1;
+
+/// What can be wrong. One that is named for a fence leaves that fence out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Flaw {
+    /// Nothing.
+    #[default]
+    None,
+    /// `Sender::publish`.
+    PublishFence,
+    /// `Sender::try_ring`.
+    TryRingFence,
+    /// All of the sender's between EPOCH and IN_LINE: in `try_ring`, `publish` and
+    /// `may_use_line`. Any one of them would do.
+    QuiesceFences,
+    /// `Receiver::next`, before it reads the line.
+    LineFence,
+    /// `Receiver::arm`.
+    ArmFence,
+    /// `Sender::enter_ring`.
+    LightFence,
+    /// `Receiver::end_ring`.
+    HeavyFence,
+    /// All stores are relaxed.
+    StoresRelaxed,
+    /// The receiver loads EPOCH before HEAD.
+    EpochBeforeHead,
+    /// EPOCH is stored before BOUND.
+    BoundLate,
+    /// TOKENS_AT is not stored.
+    TokensAtForgotten,
+    /// IN_RING is cleared before the receiver is looked at.
+    InRingEarly,
+    /// The line is used without a look at IN_LINE.
+    NoQuiesce,
+    /// The sender does not look at ARMED again once it is up.
+    UpAndArmed,
+    /// Neither look.
+    UpWithoutLook,
+    /// Neither look, and tokens go to whoever is armed in any epoch.
+    UpWithoutLookTokenInAnyEpoch,
+    /// The receiver sleeps without a second look.
+    NoSecondLook,
+    /// The receiver is not armed when it sleeps.
+    DisarmedAsleep,
+    /// The token that was owed is never sent.
+    OwedForgotten,
+    /// The token that the line did not take is taken back.
+    TokenTakenBack,
+    /// The end of the line is believed without a look at the ring.
+    EndBelieved,
+    /// The line is given away although the sender may be in the ring.
+    EndRingUnanswered,
+}
+
+/// What is on the line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// The stream's byte of this position.
+    Byte(u64),
+    /// A token.
+    Token,
+}
+
+struct Shared {
+    words: Vec<(usize, AtomicU64)>,
+    /// The ring's first bytes; no model uses more.
+    ring: [AtomicU64; 4],
+    /// Items sent; [`ENDED`] is set behind them. Only ever changed by read-modify-write, which
+    /// sees the latest, as a system call does.
+    sent: AtomicU64,
+    /// No loom object: `sent` orders it.
+    items: Mutex<Vec<Item>>,
+}
+
+const ENDED: u64 = 1 << 32;
+
+/// Which call of the protocol is being made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// One that has no flaw of its own.
+    Other,
+    /// `Sender::publish`, in this epoch.
+    Publish(u64),
+    /// `Sender::try_ring`.
+    TryRing,
+    /// `Sender::may_use_line`.
+    MayUseLine,
+    /// `Receiver::next`.
+    Next,
+    /// `Receiver::arm`.
+    Arm,
+}
+
+/// What one side sees of the memory and of the line.
+#[derive(Clone)]
+pub struct Side {
+    shared: Arc<Shared>,
+    flaw: Flaw,
+    has_barrier: bool,
+    call: Cell<Call>,
+    /// EPOCH as loaded too early.
+    early_epoch: Cell<Option<u64>>,
+    /// BOUND as stored too late.
+    late_bound: Cell<Option<(usize, u64)>>,
+    /// HEAD and EPOCH as last loaded by `Receiver::next`.
+    last: [Cell<u64>; 2],
+    /// Loads of ARMED in this call.
+    armed_looks: Cell<u32>,
+    /// Stores and sends until this side dies: what it does afterwards does not happen.
+    life: Cell<u64>,
+    /// Items received.
+    received: Cell<u64>,
+}
+
+impl Side {
+    /// A fresh carrier, in which both sides are up.
+    pub fn new(flaw: Flaw) -> Side {
+        let used = [
+            0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 24, WANTED,
+        ];
+        Side {
+            shared: Arc::new(Shared {
+                words: used.map(|index| (index, AtomicU64::new(0))).into(),
+                ring: [(); 4].map(|()| AtomicU64::new(u64::MAX)),
+                sent: AtomicU64::new(0),
+                items: Mutex::default(),
+            }),
+            flaw,
+            has_barrier: false,
+            call: Cell::new(Call::Other),
+            early_epoch: Cell::new(None),
+            late_bound: Cell::new(None),
+            last: [Cell::new(0), Cell::new(0)],
+            armed_looks: Cell::new(0),
+            life: Cell::new(u64::MAX),
+            received: Cell::new(0),
+        }
+    }
+
+    /// The flaw.
+    pub fn flaw(&self) -> Flaw {
+        self.flaw
+    }
+
+    /// The receiver ends the ring: then the light fence is one.
+    pub fn has_barrier(&mut self) {
+        self.has_barrier = true;
+    }
+
+    /// Makes a call of the protocol, with what is wrong with it.
+    pub fn during<T>(&self, call: Call, body: impl FnOnce(&Side) -> T) -> T {
+        self.call.set(call);
+        self.armed_looks.set(0);
+        self.early_epoch.set(None);
+        let result = body(self);
+        self.call.set(Call::Other);
+        result
+    }
+
+    /// This side dies after so many stores and sends.
+    pub fn dies_after(&self, stores: u64) {
+        self.life.set(stores);
+    }
+
+    /// Whether it has died.
+    pub fn is_dead(&self) -> bool {
+        self.life.get() == 0
+    }
+
+    fn lives(&self) -> bool {
+        let left = self.life.get();
+        self.life.set(left.saturating_sub(1));
+        left > 0
+    }
+
+    fn word(&self, index: usize) -> Option<&AtomicU64> {
+        let found = self.shared.words.iter().find(|(at, _)| *at == index);
+        found.map(|(_, word)| word)
+    }
+
+    fn put(&self, index: usize, value: u64) {
+        let order = match self.flaw {
+            Flaw::StoresRelaxed => Ordering::Relaxed,
+            _ => Ordering::Release,
+        };
+        let word = self.word(index).expect("a word of the model");
+        word.store(value, order);
+    }
+
+    fn get(&self, index: usize) -> u64 {
+        match self.word(index) {
+            Some(word) => word.load(Ordering::Acquire),
+            None => u64::from(index == UP || index == UP + 1),
+        }
+    }
+
+    /// Puts an item on the line.
+    pub fn send(&self, item: Item) {
+        if self.lives() {
+            self.shared.items.lock().expect("no panic").push(item);
+            self.shared.sent.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Ends the line, as the kernel does when a process closes it or dies.
+    pub fn end_line(&self) {
+        self.shared.sent.fetch_or(ENDED, Ordering::AcqRel);
+    }
+
+    /// Takes the next item; `Err(true)` at the end of the line, `Err(false)` if there is none.
+    pub fn receive(&self) -> Result<Item, bool> {
+        let item = self.peek()?;
+        self.received.set(self.received.get() + 1);
+        Ok(item)
+    }
+
+    /// As [`Side::receive`], and leaves it there.
+    pub fn peek(&self) -> Result<Item, bool> {
+        let sent = self.shared.sent.fetch_add(0, Ordering::AcqRel);
+        if self.received.get() < sent % ENDED {
+            let items = self.shared.items.lock().expect("no panic");
+            return Ok(items[self.received.get() as usize]);
+        }
+        Err(sent >= ENDED)
+    }
+
+    /// Whether this look at ARMED is one that is left out.
+    fn looks_away(&self) -> bool {
+        let look = self.armed_looks.get();
+        self.armed_looks.set(look + 1);
+        match self.flaw {
+            Flaw::UpAndArmed => look == 1,
+            Flaw::UpWithoutLook | Flaw::UpWithoutLookTokenInAnyEpoch => true,
+            _ => false,
+        }
+    }
+
+    /// EPOCH loaded ahead of HEAD, if that is the flaw.
+    fn load_in_next(&self, index: usize) -> u64 {
+        if self.flaw == Flaw::EpochBeforeHead {
+            if index == HEAD {
+                self.early_epoch.set(Some(self.get(EPOCH)));
+            } else if let Some(early) = self.early_epoch.take() {
+                return early;
+            }
+        }
+        let value = self.get(index);
+        self.last[index].set(value);
+        value
+    }
+}
+
+impl SharedMemory for Side {
+    fn load(&self, index: usize) -> u64 {
+        match (self.call.get(), index) {
+            (Call::Next, HEAD | EPOCH) => self.load_in_next(index),
+            (Call::Arm, HEAD | EPOCH) if self.flaw == Flaw::NoSecondLook => self.last[index].get(),
+            (Call::TryRing, ARMED) if self.looks_away() => 0,
+            (Call::Publish(epoch), ARMED) if self.flaw == Flaw::UpWithoutLookTokenInAnyEpoch => {
+                match self.get(ARMED) {
+                    0 => 0,
+                    _ => epoch + 1,
+                }
+            }
+            _ => self.get(index),
+        }
+    }
+
+    fn store(&self, index: usize, value: u64) {
+        if !self.lives() {
+            return;
+        }
+        match (self.flaw, index) {
+            (Flaw::TokensAtForgotten, TOKENS_AT..TAIL) => return,
+            (Flaw::BoundLate, BOUND..TOKENS_AT) => {
+                return self.late_bound.set(Some((index, value)));
+            }
+            _ => self.put(index, value),
+        }
+        if index == HEAD && self.flaw == Flaw::InRingEarly {
+            self.put(IN_RING, 0);
+        }
+        if let (EPOCH, Some((bound, value))) = (index, self.late_bound.take()) {
+            self.put(bound, value);
+        }
+    }
+
+    fn swap_if(&self, index: usize, old: u64, new: u64) -> bool {
+        if !self.lives() {
+            return false;
+        }
+        let word = self.word(index).expect("a word of the model");
+        if self.flaw == Flaw::UpWithoutLookTokenInAnyEpoch && new == 0 {
+            return word.swap(0, Ordering::AcqRel) != 0;
+        }
+        word.compare_exchange(old, new, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    fn fence(&self) {
+        let left_out = match self.call.get() {
+            Call::Publish(_) => matches!(self.flaw, Flaw::PublishFence | Flaw::QuiesceFences),
+            Call::TryRing => matches!(self.flaw, Flaw::TryRingFence | Flaw::QuiesceFences),
+            Call::MayUseLine => self.flaw == Flaw::QuiesceFences,
+            Call::Next => self.flaw == Flaw::LineFence,
+            Call::Arm => self.flaw == Flaw::ArmFence,
+            Call::Other => unreachable!("a fence in no call that has one"),
+        };
+        if !left_out {
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    fn light_fence(&self) {
+        if self.has_barrier && self.flaw != Flaw::LightFence {
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    fn heavy_fence(&self) -> bool {
+        if self.flaw != Flaw::HeavyFence {
+            fence(Ordering::SeqCst);
+        }
+        true
+    }
+
+    /// One number stands for each byte: its position in the stream.
+    fn copy_in(&self, offset: usize, bytes: &[u8]) {
+        if !self.lives() {
+            return;
+        }
+        for (byte, value) in self.shared.ring[offset - CONTROL_BYTES..].iter().zip(bytes) {
+            // Relaxed, as the copies of bytes are.
+            byte.store(u64::from(*value), Ordering::Relaxed);
+        }
+    }
+
+    fn copy_out(&self, offset: usize, bytes: &mut [u8]) {
+        for (byte, value) in self.shared.ring[offset - CONTROL_BYTES..].iter().zip(bytes) {
+            *value = byte.load(Ordering::Relaxed) as u8;
+        }
+    }
+}
