@@ -41,7 +41,7 @@
 //! | 24 ARMED | both | 1 + the epoch in which the receiver sleeps; 0: awake |
 //!
 //! Direction 0 lies at word 0, direction 1 at word 32; words 64 to 71 are the side's own
-//! ([`UP`], [`LEAVING`], [`WANT_LINE`], by side); the rings follow at byte 4096.
+//! ([`UP`], [`LEAVING`], [`WANT_LINE`], [`TAKE_BACK`], by side); the rings follow at byte 4096.
 //!
 //! A receiver can end the ring by itself ([`Receiver::end_ring`]): it stores WANT_LINE, lets
 //! every processor pass a barrier, and waits for IN_RING to be 0. A sender stores IN_RING and
@@ -49,13 +49,31 @@
 //! nothing is put into the ring and no token sent but those announced, and a receiver that has
 //! read them all may give the line to someone who knows nothing of all this.
 //!
+//! If it has not read it all, it asks the sender to *take back* the rest, which the sender
+//! still has in the ring, and to send it over the line:
+//!
+//! ```text
+//! RECEIVER  alone with its end, not reading the line, from here to the answer:
+//!           TAKE_BACK = the sender's epoch, of the ring, its own or the next; WANT_LINE = 1;
+//!           fence; a token to the other side's receiver, if that is armed in our ring epoch
+//! SENDER    TAKE_BACK = its own epoch, taken -> TAKING; fence; HEAD - TAIL bytes on the line;
+//!           all:  HEAD = TAIL, BOUND = position - them, EPOCH + 1; TAKE_BACK = 0
+//!           some: they count as tokens; TAKE_BACK = REFUSED
+//! RECEIVER  its request is there yet after a while: takes it away, and does without
+//! ```
+//!
+//! Bytes taken back are on the line before any later ones, and behind the tokens of their
+//! epoch, all of which the receiver is told of. So it finds an epoch of the ring without a
+//! byte left, and goes on with the line. Bytes that the line took when it did not take all are
+//! in the ring still, and on the line they are not of the stream: that is what a token is.
+//!
 //! The other side is not trusted: what it wrote is read once and checked ([`Broken`]). It
 //! can spoil its own connection only. Source: own design (`docs/decisions/0005`).
 
 mod receiver;
 mod sender;
 
-pub use receiver::{Next, Receiver};
+pub use receiver::{Answer, Next, Receiver};
 pub use sender::Sender;
 
 /// Memory that two processes share, and may both write at any time.
@@ -102,6 +120,14 @@ pub const UP: usize = 64;
 pub const LEAVING: usize = 66;
 /// Word, by side: 1 when that side asks the other to use the line from now on.
 pub const WANT_LINE: usize = 68;
+
+/// Word, by side: the epoch of the ring that this side asks the other to take back what is
+/// left of; or [`TAKING`] or [`REFUSED`]; 0: it asks for nothing.
+pub const TAKE_BACK: usize = 70;
+/// The other side is at it. Epochs of the ring are odd: these are none.
+const TAKING: u64 = 2;
+/// The other side does not, or the line did not take it all.
+const REFUSED: u64 = 4;
 
 /// One direction of a carrier, and where it lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

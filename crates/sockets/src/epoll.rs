@@ -16,6 +16,7 @@ use libc::epoll_event;
 
 use crate::lock::{Held, Lock};
 use crate::memory;
+use crate::real;
 use crate::record::{self, DESCRIPTORS_MAX, RECORDS_MAX, Record, State};
 
 /// Sets of one process.
@@ -171,6 +172,14 @@ pub fn after_fork() {
     LOCK.reset();
 }
 
+/// For a process that waits in no set, and gives the tables' memory back.
+pub fn forget() {
+    LOCK.reset();
+    // Relaxed, both: nobody else is there.
+    REGISTERED.store(0, Ordering::Relaxed);
+    TABLES.store(core::ptr::null_mut(), Ordering::Relaxed);
+}
+
 fn bucket(set: u32, data: u64) -> usize {
     let mixed = (data ^ (u64::from(set) << 48)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 40) as usize & (BUCKETS - 1)
@@ -196,6 +205,7 @@ impl Tables {
         self.sets[number].inner_count = 0;
         self.sets[number].count = 0;
         *self.set_of.get_mut(place)? = number as u32 + 1;
+        record::note_highest(set_fd);
         Some(number as u32)
     }
 
@@ -497,6 +507,41 @@ pub fn socket_closed(record: &Record) {
     }
 }
 
+/// Runs `replace`, which puts another socket in the place of `fd`, and has it in the place of
+/// the old one in all sets, too, with the same events and data. The kernel by itself would keep
+/// the old one there, because another process has it.
+pub fn replaced(fd: c_int, record: &Record, replace: impl FnOnce()) {
+    let locked = match REGISTERED.load(Ordering::Relaxed) {
+        0 => None,
+        _ => tables(),
+    };
+    let Some(locked) = locked else {
+        return replace();
+    };
+    let tables = &*locked.tables;
+    let each = |operation: c_int| {
+        let mut next = tables.of_record[record.number() as usize];
+        while let Some(index) = next.checked_sub(1) {
+            let registration = &tables.registrations[index as usize];
+            next = registration.next;
+            let number = registration.set + 1;
+            let set_fd = tables.set_of.iter().position(|&set| set == number);
+            let Some(set_fd) = set_fd.filter(|_| registration.fd == fd) else {
+                continue;
+            };
+            let mut event = epoll_event {
+                events: registration.events,
+                u64: registration.data,
+            };
+            // SAFETY: the event lives.
+            unsafe { real::epoll_ctl(set_fd as c_int, operation, fd, &raw mut event) };
+        }
+    };
+    each(libc::EPOLL_CTL_DEL);
+    replace();
+    each(libc::EPOLL_CTL_ADD);
+}
+
 /// A descriptor is closed; it may be a set.
 pub fn set_closed(set_fd: c_int) {
     if !is_known(set_fd) {
@@ -536,6 +581,7 @@ pub fn set_duplicated(old: c_int, new: c_int) {
     };
     if let Some(place) = tables.set_of.get_mut(new.unsigned_abs() as usize) {
         *place = number + 1;
+        record::note_highest(new);
         tables.sets[number as usize]
             .used
             .fetch_add(1, Ordering::Relaxed);

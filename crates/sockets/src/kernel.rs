@@ -419,6 +419,8 @@ pub struct Peer {
     pub inode: u32,
     /// The socket's cookie.
     pub cookie: u64,
+    /// The state of the connection, as that end sees it.
+    state: u8,
 }
 
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
@@ -447,6 +449,17 @@ struct Question {
 
 /// Asks the kernel for the other end of a connection of this host.
 pub fn other_end(tuple: &Tuple) -> Option<Peer> {
+    // A socket that listens on the address is what the kernel finds when there is none.
+    any_end(tuple).filter(|peer| peer.state == ESTABLISHED)
+}
+
+/// Whether the other end of a connection of this host, which has shut its half, is a socket
+/// that no process has any more.
+pub fn is_abandoned(tuple: &Tuple) -> bool {
+    any_end(tuple).is_some_and(|peer| peer.state != ESTABLISHED && peer.inode == 0)
+}
+
+fn any_end(tuple: &Tuple) -> Option<Peer> {
     // The socket at the other end may be of the other family: an IPv6 one that takes IPv4.
     let v4 = tuple.own.address[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
     let families: &[c_int] = match (v4, c_int::from(tuple.family)) {
@@ -526,13 +539,13 @@ fn parse_answer(answer: &[u8], tuple: &Tuple) -> Option<Peer> {
         same && body[port_at..port_at + 2] == end.port.to_be_bytes()
     };
     let same = is(&tuple.other, 4, 8) && is(&tuple.own, 6, 24);
-    // A socket that listens on the address is what the kernel finds when there is none.
-    if kind != SOCK_DIAG_BY_FAMILY || body[1] != ESTABLISHED || !same {
+    if kind != SOCK_DIAG_BY_FAMILY || !same {
         return None;
     }
     Some(Peer {
         user: word(64),
         inode: word(68),
         cookie: u64::from(word(44)) | u64::from(word(48)) << 32,
+        state: body[1],
     })
 }

@@ -27,6 +27,7 @@ mod memory;
 mod process;
 mod real;
 mod record;
+mod relay;
 mod report;
 mod settings;
 mod spin;

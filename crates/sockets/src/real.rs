@@ -28,15 +28,25 @@ fn look_up(cache: &AtomicPtr<c_void>, name: &'static [u8]) -> *mut c_void {
 }
 
 macro_rules! real {
-    ($($name:ident($($arg:ident: $type:ty),* $(,)?) -> $result:ty;)*) => { $(
+    ($($name:ident($($arg:ident: $type:ty),* $(,)?) -> $result:ty;)*) => {
+        #[allow(non_upper_case_globals, reason = "named after the functions")]
+        mod cache {
+            $(pub static $name: super::AtomicPtr<core::ffi::c_void> = super::AtomicPtr::new(core::ptr::null_mut());)*
+        }
+
+        /// Looks up all of them, but for those with any number of arguments.
+        pub fn look_up_all() {
+            $(look_up(&cache::$name, concat!(stringify!($name), "\0").as_bytes());)*
+        }
+
+        $(
         /// The C library's function of this name.
         ///
         /// # Safety
         /// As for the C library's.
         #[inline]
         pub unsafe fn $name($($arg: $type),*) -> $result {
-            static CACHE: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
-            let found = look_up(&CACHE, concat!(stringify!($name), "\0").as_bytes());
+            let found = look_up(&cache::$name, concat!(stringify!($name), "\0").as_bytes());
             // SAFETY: the C library's function of this name has this type.
             unsafe {
                 let call: unsafe extern "C-unwind" fn($($type),*) -> $result = core::mem::transmute(found);
@@ -123,6 +133,12 @@ real_variadic! {
     fcntl64(fd: c_int, command: c_int; argument: usize) -> c_int;
     ioctl(fd: c_int, request: c_ulong; argument: usize) -> c_int;
     syscall(number: c_long; a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long;
+}
+
+/// Where the calling thread has its `errno`.
+pub fn errno_place() -> *mut c_int {
+    // SAFETY: no arguments.
+    unsafe { libc::__errno_location() }
 }
 
 /// The calling thread's `errno`.

@@ -40,6 +40,8 @@ pub enum State {
     Up = 4,
     /// The kernel's alone; [`Record::why`] says why.
     Plain = 5,
+    /// One thread takes a step towards its other end at this moment.
+    Stepping = 6,
 }
 
 impl State {
@@ -50,6 +52,7 @@ impl State {
             2 => Self::Candidate,
             3 => Self::Seeking,
             4 => Self::Up,
+            6 => Self::Stepping,
             _ => Self::Plain,
         }
     }
@@ -144,6 +147,16 @@ impl Record {
     pub fn state(&self) -> State {
         // Acquire: partner: the release in set_state; with Up come sender and receiver.
         State::from_u32(self.state.load(Ordering::Acquire))
+    }
+
+    /// Changes what it is at from `from` to [`State::Stepping`], for one thread only.
+    pub fn claim(&self, from: State) -> bool {
+        let (old, new) = (from as u32, State::Stepping as u32);
+        // Acquire: as in state.
+        let claimed = self
+            .state
+            .compare_exchange(old, new, Ordering::Acquire, Ordering::Relaxed);
+        claimed.is_ok()
     }
 
     /// Changes what it is at.
@@ -335,6 +348,18 @@ pub fn detach(fd: i32) -> Option<&'static Record> {
     last.then(|| by_number(number))
 }
 
+/// Forgets all descriptors but one. For a process that has closed the others.
+pub fn keep_only(fd: i32, record: &'static Record) {
+    for_each_descriptor(0, u32::MAX, |other, _| {
+        if let Some(slot) = slot(other) {
+            // Relaxed: nobody else is there.
+            slot.store(0, Ordering::Relaxed);
+        }
+    });
+    local_count(record.number()).store(0, Ordering::Relaxed);
+    attach(fd, record);
+}
+
 /// No process has it any more.
 pub fn free(record: &'static Record) {
     let Some(shared) = shared() else { return };
@@ -396,23 +421,24 @@ pub fn any_descriptor(record: &Record) -> Option<i32> {
 
 /// Calls `visit` for every descriptor of `first..=last` that has a record.
 pub fn for_each_descriptor(first: u32, last: u32, mut visit: impl FnMut(i32, &'static Record)) {
-    // A table of as many pages as were touched would be quicker to walk; few programs
-    // close ranges more than once.
-    let last = last
-        .min(DESCRIPTORS_MAX - 1)
-        .min(HIGHEST.load(Ordering::Relaxed));
-    for fd in first..=last {
-        let fd = fd as i32;
+    for fd in known_descriptors(first, last) {
         if let Some(record) = find(fd) {
             visit(fd, record);
         }
     }
 }
 
-/// The highest descriptor that ever had a record.
+/// Those of `first..=last` that may be a socket or a set that we know: however many a program
+/// closes at once, no more are looked at than up to the highest that ever was one.
+pub fn known_descriptors(first: u32, last: u32) -> impl Iterator<Item = i32> {
+    let highest = HIGHEST.load(Ordering::Relaxed).min(DESCRIPTORS_MAX - 1);
+    (first..=last.min(highest)).map(|fd| fd as i32)
+}
+
+/// The highest descriptor that ever had a record, or was a set with one in it.
 static HIGHEST: AtomicU32 = AtomicU32::new(0);
 
-/// Notes that a descriptor has a record.
+/// Notes that a descriptor has a record, or is a set.
 pub fn note_highest(fd: i32) {
     HIGHEST.fetch_max(fd.unsigned_abs(), Ordering::Relaxed);
 }

@@ -6,6 +6,7 @@
 
 mod leaving;
 mod ready;
+mod recall;
 mod receiving;
 mod sending;
 
@@ -13,8 +14,9 @@ use core::ffi::c_int;
 
 use libc::ssize_t;
 
-pub use leaving::{let_go, line_only, splice_by_hand, with_line};
+pub use leaving::{Left, let_go, line_only, splice_by_hand, with_line};
 pub use ready::{Readiness, readable_bytes, settle};
+pub use recall::{answer, is_asked};
 pub use receiving::{drop_tokens, receive};
 pub use sending::send;
 

@@ -89,7 +89,7 @@ pub fn advance(fd: c_int, record: &'static Record, bytes: u64) {
             let looks = record.looks.load(Ordering::Relaxed);
             // The pauses double: at the calls after 0, 1, 2, 4, 8 ... of them.
             let calls = record.calls.load(Ordering::Relaxed);
-            if calls >= 1 << looks.min(20) {
+            if calls >= 1 << looks.min(20) && record.claim(State::Seeking) {
                 look(fd, record);
             }
         }
@@ -107,10 +107,7 @@ fn begin(fd: c_int, record: &'static Record) {
         record.bytes.store(0, Ordering::Relaxed);
         return;
     }
-    let Some(one_at_a_time) = record.recv_lock.try_hold() else {
-        return;
-    };
-    if record.state() != State::Candidate {
+    if !record.claim(State::Candidate) {
         return;
     }
     let Some(tuple) = kernel::tuple(fd) else {
@@ -120,7 +117,6 @@ fn begin(fd: c_int, record: &'static Record) {
     // Twice: the other end may come to the place between our two attempts.
     for _ in 0..2 {
         if let Some(socket) = kernel::connect_abstract(&name) {
-            drop(one_at_a_time);
             return offer(fd, record, &tuple, &socket);
         }
         if let Some(socket) = kernel::listen_abstract(&name) {
@@ -153,9 +149,9 @@ fn offer(fd: c_int, record: &'static Record, tuple: &Tuple, socket: &Owned) {
     greeting[16..24].copy_from_slice(&peer.cookie.to_ne_bytes());
     greeting[24..28].copy_from_slice(&RING_BYTES.to_ne_bytes());
     // Up first: the other end may use the carrier as soon as it has the memory.
-    if !go_up(fd, record, 0, State::Candidate) {
+    if !go_up(fd, record, 0) {
         memory::unmap_carrier(record.number());
-        return;
+        return record.set_state(State::Candidate);
     }
     if !kernel::send_with_descriptor(socket.raw(), &greeting, memory.raw()) {
         // Up all the same: the other end never says that it is, so all goes over the line.
@@ -176,11 +172,7 @@ fn look(fd: c_int, record: &'static Record) {
         kernel::accept_now(seeker)
     };
     let Some(socket) = come else {
-        if looks > LOOKS_MAX {
-            end_seeking(record);
-            refuse(record, Why::NoMeeting);
-        }
-        return;
+        return look_again(record, looks);
     };
     let mut greeting = [0_u8; GREETING_BYTES];
     let Some(memory) = kernel::receive_with_descriptor(socket.raw(), &mut greeting) else {
@@ -190,17 +182,21 @@ fn look(fd: c_int, record: &'static Record) {
         if listener >= 0 {
             drop(Owned::from_raw(listener));
         }
-        if looks > LOOKS_MAX {
-            end_seeking(record);
-            refuse(record, Why::NoMeeting);
-        }
-        return;
+        return look_again(record, looks);
     };
     let taken = take_offer(fd, record, &socket, &greeting, &memory);
     end_seeking(record);
     if let Err(why) = taken {
         refuse(record, why);
     }
+}
+
+fn look_again(record: &'static Record, looks: u32) {
+    if looks > LOOKS_MAX {
+        end_seeking(record);
+        return refuse(record, Why::NoMeeting);
+    }
+    record.set_state(State::Seeking);
 }
 
 fn take_offer(
@@ -227,8 +223,9 @@ fn take_offer(
     if !memory::map_carrier(record.number(), memory.raw()) {
         return Err(Why::NoMemory);
     }
-    if !go_up(fd, record, 1, State::Seeking) {
+    if !go_up(fd, record, 1) {
         memory::unmap_carrier(record.number());
+        return Err(Why::NoMeeting);
     }
     Ok(())
 }
@@ -244,13 +241,14 @@ fn proven_peer(tuple: &Tuple, socket: &Owned) -> Option<Peer> {
 }
 
 /// From here on the socket follows the carrier's protocol. Not if someone is in the middle
-/// of a call, or has just closed it.
-fn go_up(fd: c_int, record: &'static Record, side: u32, from: State) -> bool {
-    let (Some(send), Some(recv)) = (record.send_lock.hold_for(1), record.recv_lock.hold_for(1))
+/// of a call, or has just closed it or given it away. The caller has claimed the step.
+fn go_up(fd: c_int, record: &'static Record, side: u32) -> bool {
+    let (Some(send), Some(recv)) = (record.send_lock.hold_for(5), record.recv_lock.hold_for(5))
     else {
         return false;
     };
-    if record.state() != from || !kernel::take_part_in_barriers() {
+    let alone = record.processes.load(Ordering::Relaxed) == 1;
+    if record.state() != State::Stepping || !alone || !kernel::take_part_in_barriers() {
         return false;
     }
     let Some((sent, read)) = kernel::stream_positions(fd, record.has(OPENER)) else {

@@ -16,7 +16,7 @@ use crate::epoll::{self, Active, Registration};
 use crate::memory::RING_BYTES;
 use crate::record::{self, Record, State};
 use crate::spin::Spin;
-use crate::stream::{Readiness, settle};
+use crate::stream::{self, Readiness, settle};
 use crate::{process, real};
 
 /// Whether this program has ever waited by a call that we see.
@@ -115,13 +115,13 @@ impl Sleepers {
 
     /// Says that this thread is about to sleep on a socket; not, if something has come.
     /// Bytes that were ever in the ring up to `told` do not count, if that is given.
-    fn add(&mut self, record: &'static Record, told: Option<u64>) -> bool {
+    fn add(&mut self, fd: c_int, record: &'static Record, told: Option<u64>) -> bool {
         if let Some(place) = self.records.get_mut(self.count) {
             place.write(record);
             self.count += 1;
             record.sleepers.fetch_add(1, Ordering::Relaxed);
         }
-        record.recv_lock.hold().is_none_or(|held| {
+        let sleeps = record.recv_lock.hold().is_none_or(|held| {
             let receiver = record.receiver(&held);
             let carrier = record.carrier();
             record.state() != State::Up
@@ -129,7 +129,10 @@ impl Sleepers {
                     None => receiver.arm(&carrier),
                     Some(head) => receiver.arm_past(&carrier, head),
                 }
-        })
+        });
+        // After arming: who asks us for something sends a token to whoever is armed.
+        stream::answer(fd, record);
+        sleeps
     }
 }
 
@@ -155,7 +158,7 @@ impl Sleepers {
             let told = edge.then_some(registration.head_told);
             let up = |record: &&'static Record| record.state() == State::Up;
             let record = registration.socket().filter(up);
-            if record.is_some_and(|record| !self.add(record, told)) {
+            if record.is_some_and(|record| !self.add(registration.fd, record, told)) {
                 return false;
             }
         }
@@ -302,8 +305,8 @@ fn sleep_in_poll(fds: &mut [pollfd], deadline: Deadline, mask: *const sigset_t) 
     }
     if !fds
         .iter()
-        .filter_map(wants_in)
-        .all(|record| sleepers.add(record, None))
+        .filter_map(|poll| Some((poll.fd, wants_in(poll)?)))
+        .all(|(fd, record)| sleepers.add(fd, record, None))
     {
         return None;
     }

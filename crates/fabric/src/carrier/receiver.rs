@@ -2,7 +2,7 @@
 
 use super::{
     ARMED, BOUND, Broken, Direction, EPOCH, HEAD, IN_LINE, IN_RING, KEPT_EPOCHS, Lane, REACHED,
-    SharedMemory, TAIL, TOKENS, TOKENS_AT, WANT_LINE, lane,
+    REFUSED, SharedMemory, TAIL, TAKE_BACK, TAKING, TOKENS, TOKENS_AT, WANT_LINE, lane,
 };
 
 /// What a receiver has to do next.
@@ -18,6 +18,19 @@ pub enum Next {
     Tokens(u64),
     /// There is nothing, unless the line has ended.
     Empty,
+}
+
+/// What came of [`Receiver::ask_back`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Nothing yet.
+    None,
+    /// The sender is at it: it says more soon, and the request can not be withdrawn.
+    Taking,
+    /// What was in the ring comes over the line, and [`Receiver::next`] says so.
+    Taken,
+    /// It stays in the ring.
+    Refused,
 }
 
 /// The receiving end's own state. Whoever uses it has it alone; it may lie in memory that
@@ -178,6 +191,53 @@ impl Receiver {
         memory.store(WANT_LINE + own_side, 1);
         // Partner: the light fence in Sender::enter_ring.
         memory.heavy_fence() && memory.load(self.direction.word(IN_RING)) == 0
+    }
+
+    /// Whether there are bytes in the ring that were not read, also behind an epoch of the line
+    /// that was not read to its end.
+    #[must_use]
+    pub fn ring_has_bytes(&self, memory: &impl SharedMemory) -> bool {
+        memory.load(self.direction.word(HEAD)) != self.tail
+    }
+
+    /// Asks the sender to take back what is left in the ring, and for the line. `false` if it
+    /// has gone on to the line already: then nothing is asked. Whoever asks does not read
+    /// before the answer, and [`Receiver::next`] was called before, and what it asks for done.
+    #[must_use]
+    pub fn ask_back(&mut self, memory: &impl SharedMemory) -> bool {
+        let own_side = 1 - self.direction.sender_side();
+        let epoch = memory.load(self.direction.word(EPOCH));
+        let follows = epoch.wrapping_sub(self.epoch) <= 1;
+        let asks = lane(epoch) == Lane::Ring && follows;
+        if asks {
+            // In this order: a sender that leaves the ring for WANT_LINE sees the request.
+            memory.store(TAKE_BACK + own_side, epoch);
+        }
+        memory.store(WANT_LINE + own_side, 1);
+        // Partner: the fence in Receiver::arm, of the other side, which looks at the request
+        // after it; and the one in Sender::begin_to_take_back.
+        memory.fence();
+        asks
+    }
+
+    /// What the sender says to [`Receiver::ask_back`].
+    #[must_use]
+    pub fn answer(&self, memory: &impl SharedMemory) -> Answer {
+        let own_side = 1 - self.direction.sender_side();
+        match memory.load(TAKE_BACK + own_side) {
+            0 => Answer::Taken,
+            TAKING => Answer::Taking,
+            REFUSED => Answer::Refused,
+            _ => Answer::None,
+        }
+    }
+
+    /// Asks no more. `false` if the sender has begun: then wait for its answer.
+    #[must_use]
+    pub fn withdraw(&self, memory: &impl SharedMemory) -> bool {
+        let own_side = 1 - self.direction.sender_side();
+        let word = memory.load(TAKE_BACK + own_side);
+        word != TAKING && memory.swap_if(TAKE_BACK + own_side, word, 0)
     }
 
     /// Bytes of the line, or tokens, that lie behind the bytes in the ring: how many of those

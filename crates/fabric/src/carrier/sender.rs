@@ -2,7 +2,7 @@
 
 use super::{
     ARMED, BOUND, Broken, Direction, EPOCH, HEAD, IN_LINE, IN_RING, KEPT_EPOCHS, Lane, REACHED,
-    SharedMemory, TAIL, TOKENS, TOKENS_AT, UP, WANT_LINE, lane,
+    REFUSED, SharedMemory, TAIL, TAKE_BACK, TAKING, TOKENS, TOKENS_AT, UP, WANT_LINE, lane,
 };
 
 /// The sending end's own state. Whoever uses it has it alone; it may lie in memory that
@@ -139,6 +139,21 @@ impl Sender {
         self.owes_token = false;
     }
 
+    /// Wakes a receiver that sleeps, though nothing was put: send a token if it says so, as
+    /// after [`Sender::publish`]. Not if the receiver asks for the line.
+    #[must_use]
+    pub fn rouse(&mut self, memory: &impl SharedMemory) -> bool {
+        if !self.enter_ring(memory) {
+            return false;
+        }
+        // Partner: the fence in Receiver::arm.
+        memory.fence();
+        let sleeps = self.take_armed(memory);
+        // After TOKENS: a receiver that ends the ring hears of the token.
+        memory.store(self.direction.word(IN_RING), 0);
+        sleeps
+    }
+
     /// Goes from the line to the ring, if that can be now: no token is owed, and the other
     /// side is up and does not ask for the line, is awake, has read all of the ring, and follows.
     ///
@@ -175,6 +190,75 @@ impl Sender {
     pub fn leave_ring(&mut self, memory: &impl SharedMemory) {
         debug_assert!(self.lane() == Lane::Ring);
         self.close_epoch(memory);
+    }
+
+    /// Whether the other side asks us to take back what it has not read of the ring.
+    #[must_use]
+    pub fn is_asked_back(&self, memory: &impl SharedMemory) -> bool {
+        lane(memory.load(TAKE_BACK + 1 - self.side())) == Lane::Ring
+    }
+
+    /// Begins to take back, if that is asked and can be: returns how many bytes. Then send
+    /// what [`Sender::copy_back`] gives over the line, without waiting, and nothing else, and
+    /// call [`Sender::took_back`].
+    ///
+    /// # Errors
+    /// A receiver that says it took what was not there.
+    pub fn begin_to_take_back(
+        &mut self,
+        memory: &impl SharedMemory,
+    ) -> Result<Option<u64>, Broken> {
+        let word = TAKE_BACK + 1 - self.side();
+        let asked = memory.load(word);
+        if lane(asked) == Lane::Line {
+            return Ok(None);
+        }
+        if asked != self.epoch || self.owes_token {
+            memory.swap_if(word, asked, REFUSED);
+            return Ok(None);
+        }
+        if !memory.swap_if(word, asked, TAKING) {
+            return Ok(None);
+        }
+        // Partner: the fence in Receiver::next: whoever asked has no read in progress.
+        memory.fence();
+        self.room(memory)?;
+        if memory.load(self.direction.word(IN_LINE)) != 0 {
+            memory.store(word, REFUSED);
+            return Ok(None);
+        }
+        Ok(Some(self.in_ring()))
+    }
+
+    /// Copies what is to be taken back, from byte `already` of it on.
+    pub fn copy_back(&self, memory: &impl SharedMemory, already: u64, bytes: &mut [u8]) {
+        let (at, straight) = self.direction.place(self.tail_seen + already);
+        let (first, rest) = bytes.split_at_mut(straight.min(bytes.len()));
+        memory.copy_out(at, first);
+        if !rest.is_empty() {
+            memory.copy_out(self.direction.place(0).0, rest);
+        }
+    }
+
+    /// The line took so many bytes of those to be taken back. Returns whether that is all:
+    /// then the lane is the line, and may be used.
+    pub fn took_back(&mut self, memory: &impl SharedMemory, sent: u64) -> bool {
+        let word = TAKE_BACK + 1 - self.side();
+        let whole = self.in_ring();
+        if sent != whole {
+            self.tokens += sent;
+            memory.store(self.direction.word(TOKENS), self.tokens);
+            memory.store(word, REFUSED);
+            return false;
+        }
+        self.head = self.tail_seen;
+        // Before EPOCH: the receiver looks at it again after that.
+        memory.store(self.direction.word(HEAD), self.head);
+        self.position -= whole;
+        self.close_epoch(memory);
+        self.position += whole;
+        memory.store(word, 0);
+        true
     }
 
     fn close_epoch(&mut self, memory: &impl SharedMemory) {

@@ -16,7 +16,7 @@ use crate::{buffers, real, stream, upgrade};
 fn ours(fd: c_int) -> Option<&'static Record> {
     let record = record::find(fd)?;
     match record.state() {
-        State::Candidate | State::Seeking | State::Up => Some(record),
+        State::Candidate | State::Seeking | State::Stepping | State::Up => Some(record),
         State::Fresh => settle_connecting(fd, record).then_some(record),
         State::Listening | State::Plain => None,
     }
@@ -346,6 +346,12 @@ unsafe extern "C-unwind" fn sendmmsg(
     flags: c_int,
 ) -> c_int {
     if record::find(fd).is_none() {
+        for nth in 0..count as usize {
+            // SAFETY: the program's `count` messages.
+            unsafe {
+                crate::hooks::lifetime::before_giving(&raw const (*messages.add(nth)).msg_hdr)
+            };
+        }
         // SAFETY: the program's call.
         return unsafe { real::sendmmsg(fd, messages, count, flags) };
     }

@@ -8,13 +8,14 @@ use libc::msghdr;
 
 use crate::hooks::socket::{duplicated, stay_with_kernel};
 use crate::record::{self, Record, State, Why};
-use crate::{epoll, memory, process, real, report, stream, upgrade};
+use crate::stream::Left;
+use crate::{epoll, memory, process, real, relay, report, stream, upgrade};
 
 /// How long a close waits for a call of another thread on the same socket.
 const CLOSE_WAIT_MS: u32 = 100;
 
 /// A descriptor is about to be closed.
-fn closing(fd: c_int) {
+pub fn closing(fd: c_int) {
     if record::find(fd).is_none() && !epoll::is_known(fd) {
         return;
     }
@@ -38,7 +39,7 @@ fn release(fd: c_int, record: &'static Record) {
     upgrade::end_seeking(record);
     let last = record.processes.fetch_sub(1, Ordering::AcqRel) == 1;
     if record.state() == State::Up {
-        leave(fd, record, last);
+        leave(fd, record, last, CLOSE_WAIT_MS);
         report::closed(record);
         memory::unmap_carrier(record.number());
     }
@@ -49,9 +50,10 @@ fn release(fd: c_int, record: &'static Record) {
 
 /// Leaves the line as the kernel expects it: without tokens, which it would take for bytes
 /// that were not read. If bytes in the ring were not read, the other end is told so, as TCP does.
-fn leave(fd: c_int, record: &'static Record, last: bool) {
-    let _send = record.send_lock.hold_for(CLOSE_WAIT_MS);
-    let Some(held) = record.recv_lock.hold_for(CLOSE_WAIT_MS) else {
+fn leave(fd: c_int, record: &'static Record, last: bool, wait_ms: u32) {
+    stream::answer(fd, record);
+    let _send = record.send_lock.hold_for(wait_ms);
+    let Some(held) = record.recv_lock.hold_for(wait_ms) else {
         return;
     };
     let carrier = record.carrier();
@@ -132,7 +134,9 @@ unsafe extern "C-unwind" fn closefrom(first: c_int) {
 }
 
 fn close_all(first: c_uint, last: c_uint) {
-    record::for_each_descriptor(first, last, |fd, _| closing(fd));
+    for fd in record::known_descriptors(first, last) {
+        closing(fd);
+    }
 }
 
 /// # Safety
@@ -198,18 +202,37 @@ unsafe extern "C-unwind" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn fdopen(fd: c_int, mode: *const c_char) -> *mut libc::FILE {
     if let Some(record) = record::find(fd) {
-        give_back(fd, record, Why::Usage);
+        give_back(fd, record, Why::Usage, recall_deadline());
     }
     // SAFETY: the program's call.
     unsafe { real::fdopen(fd, mode) }
 }
 
+/// How long the other ends have to take back what was not read, all of them together; each
+/// has a little in any case.
+const RECALL_NS: u64 = 200_000_000;
+/// As above.
+const RECALL_MIN_NS: u64 = 10_000_000;
+/// The same for a socket that other processes on board have as well.
+const RECALL_SHARED_NS: u64 = 1_000_000_000;
+
 /// The socket goes to someone who knows nothing of the carrier: it is the kernel's from now
-/// on. If the ring has bytes that were not read, they are not for that someone.
-fn give_back(fd: c_int, record: &'static Record, why: Why) {
+/// on. If the ring has bytes that were not read, the other end takes them back; if it cannot,
+/// a relay takes the socket's place.
+fn give_back(fd: c_int, record: &'static Record, why: Why, until_ns: u64) {
     let saved = real::errno();
     if record.state() == State::Up {
-        if !stream::let_go(fd, record, why) {
+        // A relay for a socket that others have, too, must wait until they have closed it.
+        let is_shared = process::is_borrower() || record.processes.load(Ordering::Acquire) > 1;
+        let least_ns = if is_shared {
+            RECALL_SHARED_NS
+        } else {
+            RECALL_MIN_NS
+        };
+        let deadline_ns = until_ns.max(process::now_ns() + least_ns);
+        let left = stream::let_go(fd, record, why, deadline_ns);
+        if left == Left::Unread && !relay::put_between(fd, record) {
+            // No descriptors, or no processes: who reads this socket after us misses bytes.
             stream::line_only(record, why);
         }
     } else {
@@ -219,6 +242,10 @@ fn give_back(fd: c_int, record: &'static Record, why: Why) {
     real::set_errno(saved);
 }
 
+fn recall_deadline() -> u64 {
+    process::now_ns() + RECALL_NS
+}
+
 /// Descriptors in this message go to another process.
 ///
 /// # Safety
@@ -226,6 +253,7 @@ fn give_back(fd: c_int, record: &'static Record, why: Why) {
 pub unsafe fn before_giving(message: *const msghdr) {
     // SAFETY: as promised; the control message is walked as the C library's macros do.
     unsafe {
+        let deadline_ns = recall_deadline();
         let mut header = libc::CMSG_FIRSTHDR(message);
         while !header.is_null() {
             if (*header).cmsg_level == libc::SOL_SOCKET && (*header).cmsg_type == libc::SCM_RIGHTS {
@@ -237,7 +265,7 @@ pub unsafe fn before_giving(message: *const msghdr) {
                         .add(nth)
                         .read_unaligned();
                     if let Some(record) = record::find(fd) {
-                        give_back(fd, record, Why::Given);
+                        give_back(fd, record, Why::Given, deadline_ns);
                     }
                 }
             }
@@ -250,6 +278,7 @@ pub unsafe fn before_giving(message: *const msghdr) {
 /// that do not close by themselves, and may not be on board. A child made by vfork does this
 /// with its parent's tables, as it should: the sockets are the same.
 pub fn before_another_program() {
+    let deadline_ns = recall_deadline();
     record::for_each_descriptor(0, c_uint::MAX, |fd, record| {
         if record.state() == State::Listening || record.state() == State::Plain {
             return;
@@ -257,9 +286,34 @@ pub fn before_another_program() {
         // SAFETY: no pointers.
         let flags = unsafe { real::fcntl(fd, libc::F_GETFD, 0) };
         if flags >= 0 && flags & libc::FD_CLOEXEC == 0 {
-            give_back(fd, record, Why::Given);
+            give_back(fd, record, Why::Given, deadline_ns);
         }
     });
+}
+
+/// The program in this process ends (`true`), or goes on because no other could begin. What
+/// closes by itself leaves the line without tokens, which the kernel would take for bytes that
+/// were not read; what does not is no longer ours. A child made by vfork has nothing that counts.
+pub fn end_of_image(ends: bool) {
+    if process::is_borrower() {
+        return;
+    }
+    let saved = real::errno();
+    if ends {
+        record::for_each_descriptor(0, c_uint::MAX, |fd, record| {
+            if record.state() == State::Up {
+                stream::settle(fd, record, false);
+            }
+        });
+    }
+    record::for_each_own(|record| {
+        if ends {
+            record.processes.fetch_sub(1, Ordering::AcqRel);
+        } else {
+            record.processes.fetch_add(1, Ordering::AcqRel);
+        }
+    });
+    real::set_errno(saved);
 }
 
 /// This process has a child as from now: it has all our sockets, too.
@@ -304,6 +358,13 @@ pub fn at_exit() {
         return;
     }
     report::write();
+    // The kernel closes them now, or takes them from this process: without tokens.
+    record::for_each_descriptor(0, c_uint::MAX, |fd, record| {
+        if record.state() == State::Up {
+            let last = record.processes.load(Ordering::Acquire) == 1;
+            leave(fd, record, last, 0);
+        }
+    });
     record::for_each_own(|record| {
         record.processes.fetch_sub(1, Ordering::AcqRel);
     });

@@ -176,8 +176,9 @@ unsafe extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
         // SAFETY: no pointers.
         return unsafe { real::shutdown(fd, how) };
     };
-    // What another thread sends at this moment goes first; but one that waits in the kernel
-    // is freed by this very call.
+    // What another thread sends at this moment goes first, and what we were asked to take back;
+    // but one that waits in the kernel is freed by this very call.
+    quietly(|| stream::answer(fd, record));
     let held = record.send_lock.hold_for(SHUTDOWN_WAIT_MS);
     let side = record.side.load(Ordering::Relaxed) as usize;
     if how == libc::SHUT_WR || how == libc::SHUT_RDWR {

@@ -5,6 +5,7 @@ use core::ffi::c_int;
 use barewire_fabric::carrier::{Lane, Next, SharedMemory, WANT_LINE};
 use libc::{iovec, ssize_t};
 
+use super::recall::{step_back, wait_for_answer, wake, withdraw};
 use super::receive;
 use super::receiving::{Tokens, take_tokens};
 use super::sending::line_is_clear;
@@ -29,35 +30,69 @@ pub fn line_only(record: &Record, why: Why) {
     }
 }
 
-/// How long a socket that is to be given away waits for the other end's call to return.
+/// How long a socket that is to be given away waits for a call of another thread's.
+const LET_GO_LOCK_MS: u32 = 200;
+/// And for the other end's call to return.
 const LET_GO_WAIT_ROUNDS: u32 = 2000;
 
-/// Makes the socket the kernel's alone, for someone who knows nothing of the carrier. Returns
-/// `false`, and changes nothing that can be seen, if bytes in the ring were not read.
-pub fn let_go(fd: c_int, record: &'static Record, why: Why) -> bool {
-    let (Some(send), Some(recv)) = (record.send_lock.hold(), record.recv_lock.hold()) else {
-        return false;
-    };
-    if record.state() != State::Up {
-        return true;
-    }
-    let carrier = record.carrier();
-    if record.sender(&send).lane() == Lane::Ring {
-        record.sender(&send).leave_ring(&carrier);
-        report::stepped_back();
-    }
-    let clear = line_is_clear(fd, record, true, &send) && ring_is_over(fd, record, &recv);
-    if clear {
-        record.make_plain(why);
-        report::closed(record);
-        drop(recv);
-        drop(send);
-        epoll::socket_closed(record);
-        crate::memory::unmap_carrier(record.number());
-    }
-    clear
+/// What became of a socket that was to be the kernel's alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// It is.
+    Kernel,
+    /// There are bytes in the ring that the other end did not take back by the deadline, or
+    /// has sent others behind. It uses the line to send, and the other end is asked to.
+    Unread,
 }
 
+/// Makes the socket the kernel's alone, for someone who knows nothing of the carrier. Waits
+/// until `deadline_ns` for the other end to take back what was not read.
+pub fn let_go(fd: c_int, record: &'static Record, why: Why, deadline_ns: u64) -> Left {
+    let send = record.send_lock.hold_for(LET_GO_LOCK_MS);
+    let recv = record.recv_lock.hold_for(LET_GO_LOCK_MS);
+    let (Some(send), Some(recv)) = (send, recv) else {
+        return Left::Unread;
+    };
+    if record.state() != State::Up {
+        return Left::Kernel;
+    }
+    let carrier = record.carrier();
+    // Next, so that no read of the line is in progress.
+    let read = matches!(record.receiver(&recv).next(&carrier), Ok(Next::Line(_)));
+    if read {
+        record.receiver(&recv).read_line(&carrier, 0);
+    }
+    let asked = record.receiver(&recv).ask_back(&carrier);
+    if asked {
+        wake(fd, record, &send);
+    }
+    record.note_why(why);
+    record.set(LINE_ONLY, true);
+    let mut over = ring_is_over(fd, record, &recv);
+    if asked {
+        let taken = if over {
+            withdraw(record, &recv, &carrier)
+        } else {
+            wait_for_answer(fd, record, &send, &recv, deadline_ns)
+        };
+        over = (over || taken) && ring_is_over(fd, record, &recv);
+    }
+    if record.sender(&send).lane() == Lane::Ring && step_back(fd, record, &send).is_err() {
+        return Left::Unread;
+    }
+    if !over || !line_is_clear(fd, record, false, &send) {
+        return Left::Unread;
+    }
+    record.make_plain(why);
+    report::closed(record);
+    drop(recv);
+    drop(send);
+    epoll::socket_closed(record);
+    crate::memory::unmap_carrier(record.number());
+    Left::Kernel
+}
+
+/// Whether nothing is in the ring, nor will be, and no token is on the line or will be.
 fn ring_is_over(fd: c_int, record: &Record, held: &Held<'_>) -> bool {
     let carrier = record.carrier();
     let receiver = record.receiver(held);
@@ -68,10 +103,10 @@ fn ring_is_over(fd: c_int, record: &Record, held: &Held<'_>) -> bool {
         }
         match receiver.next(&carrier) {
             Ok(Next::Ring(_)) => return false,
-            Ok(Next::Line(limit)) => {
+            Ok(Next::Line(_)) => {
                 receiver.read_line(&carrier, 0);
-                // An end in sight: behind it comes a ring that was not read.
-                return limit == u64::MAX;
+                // Behind an end in sight there may be a ring that was not read.
+                return !receiver.ring_has_bytes(&carrier);
             }
             Ok(Next::Empty) | Err(_) => return true,
             Ok(Next::Tokens(count)) => match take_tokens(fd, count) {
@@ -92,10 +127,8 @@ pub fn with_line(fd: c_int, record: &Record, call: impl FnOnce() -> ssize_t) -> 
     if record.state() != State::Up {
         return call();
     }
-    let sender = record.sender(&held);
-    if sender.lane() == Lane::Ring {
-        sender.leave_ring(&record.carrier());
-        report::stepped_back();
+    if record.sender(&held).lane() == Lane::Ring && step_back(fd, record, &held).is_err() {
+        return fail(libc::ECONNRESET);
     }
     let waits = !record.has(NONBLOCKING);
     if !line_is_clear(fd, record, waits, &held) {

@@ -12,7 +12,7 @@ use crate::lock::Held;
 use crate::real::{self, errno, fail};
 use crate::record::{CHECK_LINE, NONBLOCKING, Record, State};
 use crate::spin::Spin;
-use crate::{epoll, process};
+use crate::{epoll, process, record};
 
 /// How often a reader that finds nothing asks the kernel whether the line has ended.
 const LINE_CHECK_NS: u64 = 20_000;
@@ -26,6 +26,7 @@ pub fn receive(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ss
     let all = flags & libc::MSG_WAITALL != 0 && waits && flags & libc::MSG_PEEK == 0;
     let mut got = 0;
     let mut spin = Spin::begin();
+    let mut replaced = false;
     loop {
         let Some(held) = record.recv_lock.hold() else {
             return fail(libc::EAGAIN);
@@ -33,7 +34,7 @@ pub fn receive(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ss
         if held.is_taken_over() {
             return give_up(fd, record);
         }
-        let is_up = record.state() == State::Up;
+        let is_up = record.state() == State::Up && !replaced;
         let step = if is_up {
             receive_now(fd, record, parts, got, flags, &held)
         } else {
@@ -53,8 +54,14 @@ pub fn receive(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ss
                 return got as ssize_t;
             }
             Ok(Step::Failed(error)) => return fail(error),
-            Ok(Step::End) => return got as ssize_t,
-            Ok(Step::Nothing) => {}
+            // The sleep below may have taken an error off the line, which then looks ended.
+            Ok(Step::End) => {
+                return match record.line_error.swap(0, Ordering::Relaxed) {
+                    error if got == 0 && error != 0 => fail(error),
+                    _ => got as ssize_t,
+                };
+            }
+            Ok(Step::Nothing) => super::answer(fd, record),
             Err(_) => return give_up(fd, record),
         }
         if !waits && got == 0 {
@@ -69,20 +76,26 @@ pub fn receive(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ss
         let carrier = record.carrier();
         if is_up {
             let news = || record.receiver(&held).has_news(&carrier);
-            if spin.until_or(news, || has_any(fd)) || !record.receiver(&held).arm(&carrier) {
+            if spin.until_or(news, || has_any(fd))
+                || !record.receiver(&held).arm(&carrier)
+                || super::is_asked(record)
+            {
                 continue;
             }
         }
         let on_line = is_up && record.receiver(&held).lane() == Lane::Line;
-        drop(held);
-        // Counted: until we are back, nobody disarms, so the sender stays with the line.
+        // Counted, while we have the lock: until we are back, nobody disarms, so the sender
+        // stays with the line.
         record.sleepers.fetch_add(1, Ordering::Relaxed);
+        drop(held);
         let slept = if on_line {
             read_line_waiting(fd, record, parts, got, flags)
         } else {
             sleep_on_line(fd, flags)
         };
         record.sleepers.fetch_sub(1, Ordering::Relaxed);
+        // Meanwhile a relay may have taken its place: then the descriptor is the kernel's.
+        replaced = record::find(fd).is_none_or(|now| !core::ptr::eq(now, record));
         match slept {
             Ok(bytes) if bytes > 0 => {
                 got += bytes;
@@ -92,7 +105,7 @@ pub fn receive(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ss
                     return got as ssize_t;
                 }
             }
-            Ok(_) if on_line => return got as ssize_t,
+            // A token, or the end of the line, which the next round looks at.
             Ok(_) => {}
             Err(error @ (libc::EINTR | libc::EAGAIN)) => {
                 return if got > 0 { got as ssize_t } else { fail(error) };

@@ -7,12 +7,13 @@ use barewire_fabric::carrier::{Broken, LEAVING, Lane, SharedMemory};
 use libc::ssize_t;
 
 use super::give_up;
+use super::recall::step_back;
 use crate::buffers::{Parts, for_each_stretch, kernel_send, slice, total};
 use crate::lock::Held;
 use crate::memory::Carrier;
+use crate::process;
 use crate::real::{self, errno, fail};
 use crate::record::{LINE_ONLY, NONBLOCKING, Record, State, WRITE_SHUT};
-use crate::{process, report};
 
 /// How long a sender waits for room in the ring while its receiver is awake.
 const ROOM_WAIT_NS: u64 = 200_000;
@@ -41,7 +42,7 @@ pub fn send(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ssize
     let whole = total(parts);
     let mut sent = 0;
     loop {
-        let step = match lane_to_use(record, flags, &held) {
+        let step = match lane_to_use(fd, record, flags, &held) {
             Ok(Lane::Ring) => ring_send(fd, record, parts, sent, waits, &held),
             Ok(Lane::Line) if !line_is_clear(fd, record, waits, &held) => Ok(None),
             Ok(Lane::Line) => {
@@ -70,7 +71,7 @@ pub fn send(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ssize
 /// Flags that only the kernel can serve; the ring ignores the others.
 const LINE_FLAGS: c_int = libc::MSG_OOB | libc::MSG_ZEROCOPY | libc::MSG_FASTOPEN;
 
-fn lane_to_use(record: &Record, flags: c_int, held: &Held<'_>) -> Result<Lane, Broken> {
+fn lane_to_use(fd: c_int, record: &Record, flags: c_int, held: &Held<'_>) -> Result<Lane, Broken> {
     let carrier = record.carrier();
     let sender = record.sender(held);
     let line_only = record.has(LINE_ONLY) || flags & LINE_FLAGS != 0;
@@ -85,8 +86,7 @@ fn lane_to_use(record: &Record, flags: c_int, held: &Held<'_>) -> Result<Lane, B
                 || sender.line_wanted(&carrier)
                 || other_leaves(record, &carrier, held) =>
         {
-            sender.leave_ring(&carrier);
-            report::stepped_back();
+            step_back(fd, record, held)?;
             Ok(Lane::Line)
         }
         // It has to be woken over the line: then the bytes may as well go there.
@@ -121,13 +121,11 @@ fn ring_send(
         && sender.room(&carrier)? == 0
         && !room_comes(record, waits, held)?
     {
-        sender.leave_ring(&carrier);
-        report::stepped_back();
+        step_back(fd, record, held)?;
         return Ok(Some(0));
     }
     if !sender.enter_ring(&carrier) {
-        sender.leave_ring(&carrier);
-        report::stepped_back();
+        step_back(fd, record, held)?;
         return Ok(Some(0));
     }
     let len = rest.min(sender.room_known() as usize);
@@ -179,7 +177,7 @@ fn room_comes(record: &Record, waits: bool, held: &Held<'_>) -> Result<bool, Bro
     }
 }
 
-fn send_token(fd: c_int) -> bool {
+pub fn send_token(fd: c_int) -> bool {
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     let saved = errno();
     // SAFETY: one byte, which lives.
@@ -212,7 +210,7 @@ pub fn line_is_clear(fd: c_int, record: &Record, waits: bool, held: &Held<'_>) -
     true
 }
 
-fn line_ended(fd: c_int) -> bool {
+pub fn line_ended(fd: c_int) -> bool {
     let mut poll = libc::pollfd {
         fd,
         events: libc::POLLRDHUP,

@@ -1,0 +1,126 @@
+//! For a socket that goes to someone who knows nothing of the ring, while the ring has bytes
+//! that were not read and that the other end could not take back: a small process that keeps
+//! the socket, and copies between it and another connection, whose other end is given away.
+//!
+//! ```text
+//! other end ══ ring and line ══ old socket │ relay │ inner ── kernel TCP ── outer: successor
+//! ```
+//!
+//! The outer socket takes the place of every descriptor that this process has of the old one,
+//! with its flags and the options that programs set most. It is a TCP connection of the same
+//! addresses, so that options, resets and half closes are those of TCP; its two *ports* are
+//! others. That is what a successor can see of it, by `getsockname`, `getpeername` and `ss`;
+//! urgent data and timestamps do not come through. The process is called `barewire-relay`.
+//!
+//! It ends when both directions have ended, or either end is reset, or the successor has
+//! closed. While other processes that are on board have the old socket, too, it does not read
+//! from it: the bytes may be for them.
+
+mod connection;
+mod copying;
+mod process;
+
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::Ordering;
+
+use libc::socklen_t;
+
+use crate::process::is_borrower;
+use crate::record::{self, Record};
+use crate::{epoll, kernel, memory, real};
+
+/// Puts a relay between a socket and its descriptors in this process. Returns whether there
+/// is one.
+pub fn put_between(fd: c_int, record: &'static Record) -> bool {
+    let Some((inner, outer)) = connection::connection_like(fd) else {
+        return false;
+    };
+    carry_options(fd, outer.raw());
+    // In the relay it might be too late: what a look-up needs may lie in the program's memory,
+    // or be locked by a thread that the relay has not.
+    real::look_up_all();
+    // A child made by vfork is not counted, and its parent keeps the socket: the relay is one
+    // more. Otherwise it takes this process's place.
+    let is_one_more = is_borrower();
+    let is_shared = is_one_more || record.processes.load(Ordering::Acquire) > 1;
+    if is_one_more {
+        record.processes.fetch_add(1, Ordering::AcqRel);
+    }
+    let begun = process::begin(fd, inner.raw(), record);
+    if begun {
+        replace(outer.raw(), record, is_shared);
+    } else if is_one_more {
+        record.processes.fetch_sub(1, Ordering::AcqRel);
+    }
+    begun
+}
+/// Options that a program may have set on the old socket, and that the new one has, too.
+fn carry_options(from: c_int, to: c_int) {
+    const NUMBERS: [(c_int, c_int); 5] = [
+        (libc::IPPROTO_TCP, libc::TCP_NODELAY),
+        (libc::SOL_SOCKET, libc::SO_KEEPALIVE),
+        (libc::SOL_SOCKET, libc::SO_OOBINLINE),
+        (libc::SOL_SOCKET, libc::SO_RCVLOWAT),
+        (libc::SOL_SOCKET, libc::SO_REUSEADDR),
+    ];
+    const STRUCTURES: [c_int; 3] = [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO, libc::SO_LINGER];
+    for (level, name) in NUMBERS {
+        if let Some(value) = kernel::option(from, level, name) {
+            kernel::set_option(to, level, name, value);
+        }
+    }
+    for name in STRUCTURES {
+        let mut bytes = [0_u8; 16];
+        if let Some(len) = kernel::option_bytes(from, libc::SOL_SOCKET, name, &mut bytes) {
+            // SAFETY: the kernel has just written `len` bytes.
+            unsafe {
+                let value = bytes.as_ptr().cast::<c_void>();
+                real::setsockopt(to, libc::SOL_SOCKET, name, value, len as socklen_t);
+            }
+        }
+    }
+    // SAFETY: no pointers.
+    unsafe {
+        let flags = real::fcntl(from, libc::F_GETFL, 0);
+        if flags >= 0 {
+            real::fcntl(to, libc::F_SETFL, flags as usize);
+        }
+    }
+}
+
+/// Puts `outer` in the place of every descriptor of this process that is one of the socket's.
+fn replace(outer: c_int, record: &'static Record, is_shared: bool) {
+    let mut last = None;
+    record::for_each_descriptor(0, u32::MAX, |fd, found| {
+        if !core::ptr::eq(found, record) {
+            return;
+        }
+        // SAFETY: no pointers.
+        let flags = unsafe { real::fcntl(fd, libc::F_GETFD, 0) };
+        if flags < 0 {
+            return;
+        }
+        let flags = if flags & libc::FD_CLOEXEC == 0 {
+            0
+        } else {
+            libc::O_CLOEXEC
+        };
+        let put = || {
+            // SAFETY: no pointers.
+            unsafe { real::dup3(outer, fd, flags) };
+        };
+        // Sets that other processes have as well stay as they are.
+        if is_shared {
+            put();
+        } else {
+            epoll::replaced(fd, record, put);
+        }
+        if !is_borrower() {
+            last = record::detach(fd);
+        }
+    });
+    if let Some(record) = last {
+        epoll::socket_closed(record);
+        memory::unmap_carrier(record.number());
+    }
+}

@@ -1,0 +1,95 @@
+//! A TCP connection of this process's to itself, that looks like another.
+
+use core::ffi::c_int;
+use core::mem::zeroed;
+
+use libc::{sockaddr_storage, socklen_t};
+
+use crate::kernel::{self, Owned};
+use crate::{process, real};
+
+/// Milliseconds that our own connection may take to come.
+const ACCEPT_TRIES: u32 = 200;
+
+type Name = (sockaddr_storage, socklen_t);
+
+fn name_of(fd: c_int, own: bool) -> Option<Name> {
+    // SAFETY: zeros are an address of no family; the kernel writes at most `len` bytes.
+    unsafe {
+        let mut name: sockaddr_storage = zeroed();
+        let mut len = size_of::<sockaddr_storage>() as socklen_t;
+        let result = if own {
+            libc::getsockname(fd, (&raw mut name).cast(), &raw mut len)
+        } else {
+            libc::getpeername(fd, (&raw mut name).cast(), &raw mut len)
+        };
+        (result == 0).then_some((name, len))
+    }
+}
+
+/// The address, with whatever port is free.
+fn any_port(mut name: Name) -> Option<Name> {
+    let at = &raw mut name.0;
+    // SAFETY: the family says what it is; the storage is larger than either.
+    unsafe {
+        match c_int::from(name.0.ss_family) {
+            libc::AF_INET => (*at.cast::<libc::sockaddr_in>()).sin_port = 0,
+            libc::AF_INET6 => (*at.cast::<libc::sockaddr_in6>()).sin6_port = 0,
+            _ => return None,
+        }
+    }
+    Some(name)
+}
+
+fn tcp_socket(family: c_int) -> Option<Owned> {
+    // SAFETY: no pointers.
+    let fd = unsafe { real::socket(family, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
+    (fd >= 0).then(|| Owned::from_raw(fd))
+}
+
+fn bind(socket: &Owned, name: &Name) -> bool {
+    // SAFETY: the address has its length.
+    unsafe { libc::bind(socket.raw(), (&raw const name.0).cast(), name.1) == 0 }
+}
+
+/// Two ends of a new connection: the second has the addresses of `fd`.
+pub fn connection_like(fd: c_int) -> Option<(Owned, Owned)> {
+    let own = any_port(name_of(fd, true)?)?;
+    let other = any_port(name_of(fd, false)?)?;
+    let family = c_int::from(own.0.ss_family);
+    let (listener, outer) = (tcp_socket(family)?, tcp_socket(family)?);
+    // SAFETY: no pointers.
+    let listens = bind(&listener, &other)
+        && bind(&outer, &own)
+        && unsafe {
+            real::listen(listener.raw(), 1) == 0
+                && real::fcntl(listener.raw(), libc::F_SETFL, libc::O_NONBLOCK as usize) == 0
+        };
+    let there = name_of(listener.raw(), true)?;
+    // SAFETY: the address has its length.
+    let connected =
+        listens && unsafe { real::connect(outer.raw(), (&raw const there.0).cast(), there.1) } == 0;
+    if !connected {
+        return None;
+    }
+    let ours = name_of(outer.raw(), true)?;
+    for _ in 0..ACCEPT_TRIES {
+        let Some(inner) = kernel::accept_now(listener.raw()) else {
+            process::sleep_us(1000);
+            continue;
+        };
+        // Someone else may have connected first: not to this one.
+        if name_of(inner.raw(), false).is_some_and(|name| same(&name, &ours)) {
+            return Some((inner, outer));
+        }
+    }
+    None
+}
+
+fn same(a: &Name, b: &Name) -> bool {
+    let bytes = |name: &Name| -> [u8; size_of::<sockaddr_storage>()] {
+        // SAFETY: plain bytes, all of them written.
+        unsafe { core::mem::transmute(name.0) }
+    };
+    a.1 == b.1 && bytes(a) == bytes(b)
+}

@@ -1,0 +1,187 @@
+//! The process that a relay runs in: a copy of the program's that gives up all but what it needs.
+
+use core::ffi::{c_int, c_void};
+use core::mem::zeroed;
+
+use super::copying::relay;
+use crate::hooks::lifetime::closing;
+use crate::record::{self, Record};
+use crate::{epoll, process, real};
+
+/// A kernel without `close_range` closes one by one, up to here.
+const OLD_KERNEL_FD_MAX: u32 = 1 << 16;
+
+/// Begins the relay, as a grandchild that the program is told nothing of: its exit signal is
+/// none, and it has no parent here.
+pub fn begin(old: c_int, inner: c_int, record: &'static Record) -> bool {
+    // SAFETY: the sets are ours; all signals are held back while there are two of us, and in
+    // the relay for good: a handler of the program's must not run there.
+    unsafe {
+        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = (zeroed(), zeroed());
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        let child = copy_process();
+        if child == 0 {
+            match copy_process() {
+                0 => run(old, inner, record),
+                grandchild => end(c_int::from(grandchild < 0)),
+            }
+        }
+        let begun = child > 0 && ended_well(child);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut());
+        begun
+    }
+}
+
+/// As `fork`, without a signal at its end, and past the C library: no handlers of the
+/// program's run, and no lock of the C library is taken.
+fn copy_process() -> isize {
+    // SAFETY: no flags: a copy of this process, with a copy of this thread's stack.
+    unsafe { real::syscall(libc::SYS_clone, 0, 0, 0, 0, 0, 0) as isize }
+}
+
+fn ended_well(child: isize) -> bool {
+    let mut status: c_int = -1;
+    loop {
+        // SAFETY: the status is ours.
+        let result = unsafe { libc::waitpid(child as libc::pid_t, &raw mut status, libc::__WALL) };
+        if result >= 0 {
+            return status == 0;
+        }
+        if real::errno() != libc::EINTR {
+            return false;
+        }
+    }
+}
+
+fn end(status: c_int) -> ! {
+    loop {
+        // SAFETY: ends this process, past the exit handlers, which are the program's.
+        unsafe { real::syscall(libc::SYS_exit_group, status as usize, 0, 0, 0, 0, 0) };
+    }
+}
+
+fn run(old: c_int, inner: c_int, record: &'static Record) -> ! {
+    process::note_own_ids();
+    epoll::forget();
+    // SAFETY: strings that end with zeros.
+    unsafe {
+        libc::prctl(libc::PR_SET_NAME, c"barewire-relay".as_ptr());
+        libc::chdir(c"/".as_ptr());
+    }
+    close_all_but(old, inner);
+    give_memory_back();
+    record::keep_only(old, record);
+    relay(old, inner, record);
+    closing(old);
+    // SAFETY: no pointers.
+    unsafe { real::close(old) };
+    end(0);
+}
+
+fn close_all_but(a: c_int, b: c_int) {
+    let (low, high) = (a.min(b).unsigned_abs(), a.max(b).unsigned_abs());
+    for (first, last) in [
+        (0, low.wrapping_sub(1)),
+        (low + 1, high - 1),
+        (high + 1, u32::MAX),
+    ] {
+        if first > last || (first == 0 && low == 0) {
+            continue;
+        }
+        // SAFETY: no pointers; the descriptors are copies of the program's.
+        let result = unsafe {
+            real::syscall(
+                libc::SYS_close_range,
+                first as usize,
+                last as usize,
+                0,
+                0,
+                0,
+                0,
+            )
+        };
+        if result != 0 {
+            for fd in first..=last.min(OLD_KERNEL_FD_MAX) {
+                // SAFETY: as above.
+                unsafe { real::close(fd as c_int) };
+            }
+        }
+    }
+}
+
+/// Smallest piece of memory that is worth giving back.
+const PIECE_BYTES_MIN: usize = 1 << 20;
+/// Longest line of the list of mappings that is looked at; what is cut is the path.
+const LINE_BYTES: usize = 128;
+
+/// Gives back what this process has of the program's memory: its heap, and what else is its
+/// alone and large. The addresses stay, and read as zeros.
+///
+/// The stack and the thread's own data stay: they hold what runs here. Tables of this library
+/// may go: there is one socket left, which is entered again.
+fn give_memory_back() {
+    // SAFETY: the path ends with a zero.
+    let fd = unsafe {
+        libc::open(
+            c"/proc/self/maps".as_ptr(),
+            libc::O_RDONLY | libc::O_CLOEXEC,
+        )
+    };
+    if fd < 0 {
+        return;
+    }
+    let mut chunk = [0_u8; 4096];
+    let mut line = [0_u8; LINE_BYTES];
+    let (mut len, mut file_end) = (0, 0);
+    loop {
+        // SAFETY: `chunk` has as many bytes.
+        let result = unsafe { real::read(fd, chunk.as_mut_ptr().cast(), chunk.len()) };
+        if result <= 0 {
+            break;
+        }
+        for &byte in &chunk[..result.unsigned_abs()] {
+            if byte == b'\n' {
+                give_piece_back(&line[..len], &mut file_end);
+                len = 0;
+            } else if let Some(place) = line.get_mut(len) {
+                *place = byte;
+                len += 1;
+            }
+        }
+    }
+    // SAFETY: it is ours.
+    unsafe { real::close(fd) };
+}
+
+/// One line of the list: `begin-end rw-p offset device inode path`. `file_end` is where the
+/// last mapping of a file ended: what follows it at once may hold variables of a library.
+fn give_piece_back(line: &[u8], file_end: &mut usize) -> Option<()> {
+    let mut words = line
+        .split(|&byte| byte == b' ')
+        .filter(|word| !word.is_empty());
+    let mut bounds = words.next()?.split(|&byte| byte == b'-');
+    let (begin, end) = (address(bounds.next()?)?, address(bounds.next()?)?);
+    let is_private = words.next()? == b"rw-p";
+    let inode = words.nth(2)?;
+    let path = words.next();
+    let is_heap = path == Some(b"[heap]");
+    let is_nameless = path.is_none() && inode == b"0" && end - begin >= PIECE_BYTES_MIN;
+    if path.is_some_and(|path| path.starts_with(b"/")) {
+        *file_end = end;
+    }
+    let follows_file = *file_end == begin;
+    let here = |at: usize| (begin..end).contains(&at);
+    let own_data = real::errno_place() as usize;
+    let on_stack = (&raw const inode) as usize;
+    let is_needed = follows_file || here(own_data) || here(on_stack);
+    if is_private && (is_heap || is_nameless) && !is_needed {
+        // SAFETY: nothing of this process uses it any more; see give_memory_back.
+        unsafe { libc::madvise(begin as *mut c_void, end - begin, libc::MADV_DONTNEED) };
+    }
+    Some(())
+}
+
+fn address(digits: &[u8]) -> Option<usize> {
+    usize::from_str_radix(core::str::from_utf8(digits).ok()?, 16).ok()
+}

@@ -1,0 +1,137 @@
+//! Bytes in the ring that the receiver cannot read any more, because its socket goes to someone
+//! who knows nothing of the ring: the sender takes them back and sends them over the line.
+//!
+//! The receiver asks. The sender answers in whatever call of the program's comes next, and a
+//! sender that sleeps until it can read is woken by a token.
+
+use core::ffi::c_int;
+
+use barewire_fabric::carrier::{Answer, Broken, Lane, SharedMemory, TAKE_BACK};
+
+use super::sending::{line_ended, send_token};
+use crate::lock::Held;
+use crate::memory::Carrier;
+use crate::record::{Record, State};
+use crate::{process, real, report};
+
+/// Bytes copied from the ring at once.
+const CHUNK_BYTES: usize = 16 << 10;
+/// How long a sender that has begun to take bytes back may need: it does not wait.
+const TAKING_MS: u32 = 1000;
+/// Pause between two looks at the answer.
+const PAUSE_US: u32 = 50;
+
+/// Whether the other end asks this one to take bytes back.
+#[inline]
+pub fn is_asked(record: &Record) -> bool {
+    // Relaxed: with Up comes the side.
+    let side = record.side.load(core::sync::atomic::Ordering::Relaxed) as usize;
+    // Odd: an epoch of the ring.
+    record.carrier().load(TAKE_BACK + 1 - side) & 1 != 0
+}
+
+/// In any call on a socket that is up: takes bytes back, if that is asked. Not if a thread is
+/// in the middle of a send: that does it.
+pub fn answer(fd: c_int, record: &Record) {
+    if record.state() != State::Up || !is_asked(record) {
+        return;
+    }
+    let Some(held) = record.send_lock.try_hold() else {
+        return;
+    };
+    if record.state() == State::Up {
+        let saved = real::errno();
+        // What is broken, the next send or read finds.
+        let _ = take_back(fd, record, &held);
+        real::set_errno(saved);
+    }
+}
+
+/// Takes bytes back, if that is asked. Returns whether the lane is the line since.
+pub fn take_back(fd: c_int, record: &Record, held: &Held<'_>) -> Result<bool, Broken> {
+    let carrier = record.carrier();
+    let sender = record.sender(held);
+    if !sender.is_asked_back(&carrier) {
+        return Ok(false);
+    }
+    let Some(whole) = sender.begin_to_take_back(&carrier)? else {
+        return Ok(false);
+    };
+    let mut chunk = [0_u8; CHUNK_BYTES];
+    let mut sent = 0;
+    while sent < whole {
+        let len = chunk.len().min((whole - sent) as usize);
+        sender.copy_back(&carrier, sent, &mut chunk[..len]);
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        // SAFETY: `chunk` has `len` bytes.
+        let result = unsafe { real::send(fd, chunk.as_ptr().cast(), len, flags) };
+        sent += result.max(0).unsigned_abs() as u64;
+        if result != len as isize {
+            break;
+        }
+    }
+    let all = sender.took_back(&carrier, sent);
+    if all {
+        report::stepped_back();
+    }
+    Ok(all)
+}
+
+/// Leaves the ring, and takes back what the other end asks to be taken back.
+pub fn step_back(fd: c_int, record: &Record, held: &Held<'_>) -> Result<(), Broken> {
+    if !take_back(fd, record, held)? {
+        record.sender(held).leave_ring(&record.carrier());
+        report::stepped_back();
+    }
+    Ok(())
+}
+
+/// Wakes a thread of the other end's that sleeps until it can read: by a token, if it sleeps
+/// in our epoch of the ring. In one of the line a byte would be data.
+pub fn wake(fd: c_int, record: &Record, held: &Held<'_>) {
+    let carrier = record.carrier();
+    let sender = record.sender(held);
+    if sender.lane() == Lane::Ring && sender.rouse(&carrier) && !send_token(fd) {
+        sender.token_failed();
+    }
+}
+
+/// Waits until `deadline_ns` for the other end to take back what it was asked to. Returns
+/// whether it did. Has both locks, so it answers the other end as well.
+pub fn wait_for_answer(
+    fd: c_int,
+    record: &Record,
+    send: &Held<'_>,
+    recv: &Held<'_>,
+    deadline_ns: u64,
+) -> bool {
+    let carrier = record.carrier();
+    let receiver = record.receiver(recv);
+    loop {
+        match receiver.answer(&carrier) {
+            Answer::Taken => return true,
+            Answer::Refused => return !receiver.withdraw(&carrier),
+            Answer::None | Answer::Taking => {}
+        }
+        if process::now_ns() > deadline_ns || line_ended(fd) {
+            return withdraw(record, recv, &carrier);
+        }
+        // The other end may be at the same. What is broken, the next step finds.
+        let _ = take_back(fd, record, send);
+        process::sleep_us(PAUSE_US);
+    }
+}
+
+/// Asks no more. Returns whether the other end has taken the bytes back all the same.
+pub fn withdraw(record: &Record, held: &Held<'_>, carrier: &Carrier) -> bool {
+    let receiver = record.receiver(held);
+    for _ in 0..TAKING_MS * 1000 / PAUSE_US {
+        match receiver.answer(carrier) {
+            Answer::Taken => return true,
+            Answer::Taking => process::sleep_us(PAUSE_US),
+            Answer::None | Answer::Refused if receiver.withdraw(carrier) => return false,
+            Answer::None | Answer::Refused => {}
+        }
+    }
+    false
+}
