@@ -12,6 +12,7 @@ fn main() {
         .map_or_else(|| "unknown".to_owned(), |text| text.trim().to_owned());
     let profile = std::env::var("PROFILE").unwrap_or_else(|_| "unknown".to_owned());
     println!("cargo::rustc-env=BAREWIRE_RUSTC={version}");
-    println!("cargo::rustc-env=BAREWIRE_PROFILE={profile}");
+    // Cargo sets these for what it runs, too: not the name of a setting of the sockets.
+    println!("cargo::rustc-env=BAREWIRE_BUILD_PROFILE={profile}");
     println!("cargo::rerun-if-changed=build.rs");
 }

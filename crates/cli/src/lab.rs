@@ -190,7 +190,7 @@ fn versions() -> BTreeMap<String, String> {
     let compiler = format!(
         "{}, {} build",
         env!("BAREWIRE_RUSTC"),
-        env!("BAREWIRE_PROFILE")
+        env!("BAREWIRE_BUILD_PROFILE")
     );
     BTreeMap::from([
         ("barewire".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),

@@ -1,14 +1,24 @@
-//! `barewire ls`: every node on this host that one may look at.
+//! `barewire ls`: every node on this host that one may look at, and the sockets of every
+//! unmodified program that runs with our library.
+
+mod sockets;
 
 use clap::Args;
 use serde::Serialize;
 
-use crate::nodes::{self, NodeView, Result, age, in_columns, print};
+use crate::nodes::{self, LookError, NodeView, Result, age, in_columns, print};
+use crate::onboard;
 
-/// List the nodes on this host
+/// List the nodes on this host, and the sockets of programs under `barewire run`
 #[derive(Clone, Debug, Args)]
 pub struct LsArgs {
-    /// As JSON: an array of objects
+    /// Only the sockets of programs under `barewire run`
+    #[arg(long)]
+    pub sockets: bool,
+    /// Only the sockets of this process
+    #[arg(value_name = "PID")]
+    pub pid: Option<i32>,
+    /// As JSON: an array of nodes; of processes with --sockets or PID
     #[arg(long)]
     pub json: bool,
 }
@@ -43,18 +53,45 @@ impl Listed {
 
 /// Lists them.
 pub fn run(args: &LsArgs) -> Result<()> {
+    if args.sockets || args.pid.is_some() {
+        return list_sockets(args);
+    }
     let nodes = nodes::all();
     if args.json {
         let listed: Vec<Listed> = nodes.iter().map(Listed::new).collect();
-        let text = serde_json::to_string_pretty(&listed).map_err(std::io::Error::from)?;
-        return print(&(text + "\n"));
+        return print_json(&listed);
     }
     let mut text = table(&nodes);
     if nodes.is_empty() {
         text = "no nodes\n".to_owned();
     }
+    let on_board = onboard::all();
+    if !on_board.is_empty() {
+        text += "\n";
+        text += &sockets::table(&on_board);
+    }
     if barewire_sys::process::own_credentials().uid != 0 {
         text += "(nodes of other users are shown to root only)\n";
+    }
+    print(&text)
+}
+
+fn print_json<T: Serialize>(listed: &T) -> Result<()> {
+    let text = serde_json::to_string_pretty(listed).map_err(std::io::Error::from)?;
+    print(&(text + "\n"))
+}
+
+fn list_sockets(args: &LsArgs) -> Result<()> {
+    let processes = match args.pid {
+        Some(pid) => vec![onboard::of_process(pid).ok_or(LookError::NotOnBoard(pid))?],
+        None => onboard::all(),
+    };
+    if args.json {
+        return print_json(&processes);
+    }
+    let mut text = sockets::table(&processes);
+    if processes.is_empty() {
+        text = "no programs with the sockets' library (see `barewire run --help`)\n".to_owned();
     }
     print(&text)
 }

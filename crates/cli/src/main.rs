@@ -1,13 +1,17 @@
 //! The `barewire` command: one program with a sub-command for each thing it can do.
 //!
-//! `bench` measures; `ls` and `stat` look at running nodes; `wire` looks at formats; `lab`
-//! runs the laboratory; each sub-command lives in its own module.
+//! `run` runs unmodified programs on board, and `doctor` says whether that works here;
+//! `bench` measures; `ls` and `stat` look at what runs; `wire` looks at formats; `lab` runs
+//! the laboratory; each sub-command lives in its own module.
 #![forbid(unsafe_code)]
 
 mod bench;
+mod doctor;
 mod lab;
 mod ls;
 mod nodes;
+mod onboard;
+mod run;
 mod stat;
 mod wire;
 
@@ -27,11 +31,15 @@ struct Arguments {
 enum Command {
     /// Measure this machine's limits, the kernel's transports and barewire, side by side
     Bench(Box<bench::args::BenchArgs>),
+    /// Say whether unmodified programs can be accelerated here, and if not, what to change
+    Doctor(doctor::DoctorArgs),
     /// The laboratory: published systems, simulated, beside their published figures
     #[command(subcommand)]
     Lab(lab::LabCommand),
-    /// List the nodes on this host
+    /// List the nodes on this host, and the sockets of programs under `run`
     Ls(ls::LsArgs),
+    /// Run a program with its TCP connections on this host accelerated
+    Run(run::RunArgs),
     /// Show the counters of a process: its event queues and every connection
     Stat(stat::StatArgs),
     /// Look at the formats of the classic networks: ATM, AAL5, AAL3/4, CBN, Jetstream, ...
@@ -39,17 +47,23 @@ enum Command {
     /// The server process of the benchmark; started by `bench`, of no use by hand
     #[command(name = "bench-server", hide = true)]
     BenchServer,
+    /// One end of the test that `doctor` makes, of no use by hand
+    #[command(name = "doctor-end", hide = true)]
+    DoctorEnd(doctor::EndArgs),
 }
 
 fn main() -> ExitCode {
     let done = |()| ExitCode::SUCCESS;
     let outcome: Result<ExitCode, Box<dyn std::error::Error>> = match Arguments::parse().command {
         Command::Bench(args) => bench::run(&args).map(done).map_err(Into::into),
+        Command::Doctor(args) => doctor::run(&args).map_err(Into::into),
         Command::Lab(command) => lab::run(&command).map(done).map_err(Into::into),
         Command::Ls(args) => ls::run(&args).map(done).map_err(Into::into),
+        Command::Run(args) => Ok(run::run(&args)),
         Command::Stat(args) => stat::run(&args).map(done).map_err(Into::into),
         Command::Wire(args) => wire::run(&args).map_err(Into::into),
         Command::BenchServer => bench::child::serve().map(done).map_err(Into::into),
+        Command::DoctorEnd(args) => doctor::end(&args).map(done).map_err(Into::into),
     };
     match outcome {
         Ok(code) => code,

@@ -22,6 +22,12 @@ pub enum LookError {
     /// It has no node.
     #[error("process {0} has no barewire node (`barewire ls` lists those that have)")]
     NoNode(i32),
+    /// It does not have the sockets' library, or is not to be seen.
+    #[error(
+        "process {0} is not on board, or not there, or belongs to another user \
+         (`barewire ls --sockets` lists those that are)"
+    )]
+    NotOnBoard(i32),
     /// What was looked at could not be written.
     #[error("writing the result: {0}")]
     Write(#[from] io::Error),

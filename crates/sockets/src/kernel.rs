@@ -162,6 +162,14 @@ pub fn tuple(fd: c_int) -> Option<Tuple> {
 const NAME_BYTES: usize = 14 + 2 * 2 * 18;
 
 impl Tuple {
+    /// Its own end and the other, for people.
+    pub fn ends(&self) -> [core::net::SocketAddr; 2] {
+        [self.own, self.other].map(|end| {
+            let address = core::net::Ipv6Addr::from(end.address).to_canonical();
+            core::net::SocketAddr::new(address, end.port)
+        })
+    }
+
     /// Where both ends go: the same name from either.
     pub fn meeting_place(&self) -> [u8; NAME_BYTES] {
         let (low, high) = if self.own <= self.other {
@@ -308,6 +316,10 @@ const SEALS: c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL
 
 /// Zeroed memory of a fixed size that can be handed over.
 pub fn sealed_memory(len: usize) -> Option<Owned> {
+    if file_bytes_max() < len as u64 {
+        // To grow the memory beyond the limit would end the program (SIGXFSZ).
+        return None;
+    }
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     // SAFETY: the name ends with a zero.
     let memory =
@@ -318,6 +330,17 @@ pub fn sealed_memory(len: usize) -> Option<Owned> {
             && real::fcntl(memory.raw(), libc::F_ADD_SEALS, SEALS as usize) == 0
     };
     sealed.then_some(memory)
+}
+
+/// The longest file that this process may make; shared memory is one to the kernel.
+fn file_bytes_max() -> u64 {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `limit` is ours to write.
+    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
+    limit.rlim_cur
 }
 
 /// Whether memory has this size and keeps it.

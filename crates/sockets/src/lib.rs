@@ -31,9 +31,11 @@ mod relay;
 mod report;
 mod settings;
 mod spin;
+mod status;
 mod stream;
 mod upgrade;
 mod wait;
+mod why;
 
 /// Runs before the program's first line.
 extern "C" fn begin() {
@@ -41,9 +43,11 @@ extern "C" fn begin() {
         return;
     }
     process::note_own_ids();
+    why::set_up();
     // Where one of them fails, what was reserved is not used: nothing is on board.
     if memory::set_up() && epoll::set_up() && record::set_up() {
         hooks::lifetime::set_up();
+        status::publish();
     }
 }
 

@@ -82,6 +82,11 @@ pub fn unmap_carrier(number: u32) {
     }
 }
 
+/// Where the places begin.
+pub fn places() -> usize {
+    PLACES.load(Ordering::Acquire)
+}
+
 /// The place of record `number`.
 pub fn carrier(number: u32) -> Carrier {
     let places = PLACES.load(Ordering::Acquire);

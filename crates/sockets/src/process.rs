@@ -22,6 +22,12 @@ pub fn note_own_ids() {
     THREAD_ID.with(|cell| cell.set(0));
 }
 
+/// The id of this process.
+pub fn id() -> u32 {
+    // SAFETY: no arguments, cannot fail.
+    unsafe { libc::getpid() }.unsigned_abs()
+}
+
 /// Whether the caller is a child made by vfork, which borrows our memory.
 pub fn is_borrower() -> bool {
     // SAFETY: no arguments, cannot fail.

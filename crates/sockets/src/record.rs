@@ -45,7 +45,20 @@ pub enum State {
 }
 
 impl State {
-    const fn from_u32(value: u32) -> Self {
+    /// What people are told.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Fresh => "not connected",
+            Self::Listening => "listening",
+            Self::Candidate => "candidate",
+            Self::Seeking | Self::Stepping => "looking for its other end",
+            Self::Up => "accelerated",
+            Self::Plain => "kernel",
+        }
+    }
+
+    /// The state of this number.
+    pub const fn from_u32(value: u32) -> Self {
         match value {
             0 => Self::Fresh,
             1 => Self::Listening,
@@ -82,6 +95,38 @@ pub enum Why {
     Kind = 8,
 }
 
+impl Why {
+    /// What people are told: at most 63 bytes.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::NotOnBoard => "the other end is not on board",
+            Self::NoMeeting => "the other end did not come to the meeting place",
+            Self::NotProven => "the other end could not prove who it is",
+            Self::NoMemory => "no shared memory",
+            Self::Broken => "the other end broke the protocol",
+            Self::Usage => "used in a way that only the kernel serves",
+            Self::Given => "shared with, or given to, another program",
+            Self::Kind => "of a kind that is not accelerated",
+        }
+    }
+
+    /// The reason of this number.
+    pub const fn from_u32(value: u32) -> Self {
+        match value {
+            1 => Self::NotOnBoard,
+            2 => Self::NoMeeting,
+            3 => Self::NotProven,
+            4 => Self::NoMemory,
+            5 => Self::Broken,
+            6 => Self::Usage,
+            7 => Self::Given,
+            8 => Self::Kind,
+            _ => Self::None,
+        }
+    }
+}
+
 /// Bit of [`Record::flags`]: the descriptor does not wait.
 pub const NONBLOCKING: u32 = 1;
 /// Bit: this side goes over the line for good.
@@ -99,6 +144,8 @@ pub const MET: u32 = 32;
 
 /// Bit: the program has not asked for `TCP_NODELAY`; the line has it all the same.
 pub const DELAYS: u32 = 64;
+/// Bit: people were told what became of it.
+pub const TOLD: u32 = 1 << 31;
 
 /// A socket.
 #[repr(C, align(128))]
@@ -139,6 +186,21 @@ pub struct Record {
     next_free: AtomicU32,
 }
 
+/// Where outsiders find what they may read. See `status`.
+pub const STATE_AT: usize = core::mem::offset_of!(Record, state);
+/// As above.
+pub const WHY_AT: usize = core::mem::offset_of!(Record, why);
+/// As above.
+pub const FLAGS_AT: usize = core::mem::offset_of!(Record, flags);
+
+/// Where the records are, the table of descriptors, and the highest of these.
+pub fn addresses() -> (usize, usize, usize) {
+    // Relaxed: set up before, by this thread.
+    let records = RECORDS.load(Ordering::Relaxed) as usize;
+    let descriptors = DESCRIPTORS.load(Ordering::Relaxed) as usize;
+    (records, descriptors, (&raw const HIGHEST) as usize)
+}
+
 // SAFETY: sender and receiver are reached under their locks only; all else is atomic.
 unsafe impl Sync for Record {}
 
@@ -157,6 +219,12 @@ impl Record {
             .state
             .compare_exchange(old, new, Ordering::Acquire, Ordering::Relaxed);
         claimed.is_ok()
+    }
+
+    /// Why it is the kernel's, if it is.
+    pub fn why(&self) -> Why {
+        // Relaxed: for display only.
+        Why::from_u32(self.why.load(Ordering::Relaxed))
     }
 
     /// Changes what it is at.

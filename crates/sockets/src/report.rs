@@ -1,9 +1,10 @@
 //! What happened, in numbers: a line at exit, if that was asked for.
 
+use core::ffi::CStr;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use crate::record;
 use crate::{kernel::Owned, real, settings};
+use crate::{process, record};
 
 static UPGRADED: AtomicU64 = AtomicU64::new(0);
 static REFUSED: AtomicU64 = AtomicU64::new(0);
@@ -48,13 +49,33 @@ pub fn forget() {
     }
 }
 
-/// Text in a buffer of fixed size.
-struct Line {
+/// Text in a buffer of fixed size; what does not fit is cut.
+pub struct Line {
     bytes: [u8; 512],
     len: usize,
 }
 
+impl core::fmt::Write for Line {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        self.text(text.as_bytes());
+        Ok(())
+    }
+}
+
 impl Line {
+    /// An empty one.
+    pub const fn new() -> Self {
+        Self {
+            bytes: [0; 512],
+            len: 0,
+        }
+    }
+
+    /// What it holds.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
     fn text(&mut self, text: &[u8]) {
         for &byte in text {
             if let Some(place) = self.bytes.get_mut(self.len) {
@@ -85,29 +106,7 @@ pub fn write() {
         return;
     };
     record::for_each_own(closed);
-    let new = || Line {
-        bytes: [0; 512],
-        len: 0,
-    };
-    let (mut name, mut line) = (new(), new());
-    let id = u64::from(std::process::id());
-    let mut pieces = path.to_bytes().split(|&byte| byte == b'%').peekable();
-    if let Some(first) = pieces.next() {
-        name.text(first);
-    }
-    for piece in pieces {
-        match piece.strip_prefix(b"p") {
-            Some(rest) => {
-                name.number(id);
-                name.text(rest);
-            }
-            None => {
-                name.text(b"%");
-                name.text(piece);
-            }
-        }
-    }
-    name.text(&[0]);
+    let mut line = Line::new();
     for (text, counter) in [
         (&b"upgraded="[..], &UPGRADED),
         (b" ring_bytes_out=", &BYTES_OUT),
@@ -119,15 +118,38 @@ pub fn write() {
         line.number(counter.load(Ordering::Relaxed));
     }
     line.text(b" pid=");
-    line.number(id);
+    line.number(u64::from(process::id()));
     line.text(b"\n");
-    let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_CLOEXEC;
-    // SAFETY: the name ends with a zero (a name that was cut does not: then it is not opened),
-    // and the line has its length.
-    unsafe {
-        if name.bytes.get(name.len.wrapping_sub(1)) != Some(&0) {
-            return;
+    append(path, &line);
+}
+
+/// Appends a line to a file; `%p` in its name is the process id.
+pub fn append(path: &CStr, line: &Line) {
+    let mut name = Line::new();
+    let mut pieces = path.to_bytes().split(|&byte| byte == b'%');
+    if let Some(first) = pieces.next() {
+        name.text(first);
+    }
+    for piece in pieces {
+        match piece.strip_prefix(b"p") {
+            Some(rest) => {
+                name.number(u64::from(process::id()));
+                name.text(rest);
+            }
+            None => {
+                name.text(b"%");
+                name.text(piece);
+            }
         }
+    }
+    name.text(&[0]);
+    // A name that was cut does not end with a zero.
+    if name.as_bytes().last() != Some(&0) {
+        return;
+    }
+    let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_CLOEXEC;
+    // SAFETY: the name ends with a zero, and the line has its length.
+    unsafe {
         let fd = libc::open(name.bytes.as_ptr().cast(), flags, 0o644);
         if fd >= 0 {
             let file = Owned::from_raw(fd);

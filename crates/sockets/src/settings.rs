@@ -1,15 +1,30 @@
 //! Settings, from the environment; read once, at start.
 //!
-//! | variable | default | what |
-//! |---|---|---|
-//! | `BAREWIRE_PROFILE` | `balanced` | `latency`, `throughput`, `quiet`: other defaults for the rest |
-//! | `BAREWIRE_SPIN_US` | 50 | how long to look before a sleep, at most |
-//! | `BAREWIRE_CALLS_BEFORE` | 16 | calls that move bytes before a connection looks for its other end |
-//! | `BAREWIRE_BYTES_BEFORE` | 65536 | or so many bytes |
-//! | `BAREWIRE_OFF` | | `1`: the library does nothing |
-//! | `BAREWIRE_SOCKETS_REPORT` | | a file to append a line to at exit; `%p` is the process id |
+//! | variable | key | default | what |
+//! |---|---|---|---|
+//! | `BAREWIRE_PROFILE` | `profile` | `balanced` | `latency`, `throughput`, `quiet`: other defaults for the rest |
+//! | `BAREWIRE_SPIN_US` | `spin_us` | 50 | how long to look before a sleep, at most |
+//! | `BAREWIRE_CALLS_BEFORE` | `calls_before` | 16 | calls that move bytes before a connection looks for its other end |
+//! | `BAREWIRE_BYTES_BEFORE` | `bytes_before` | 65536 | or so many bytes |
+//! | `BAREWIRE_OFF` | `off` | 0 | `1`: the library does nothing |
+//! | `BAREWIRE_SETTINGS` | | | what `barewire run` read from a file, as below |
+//! | `BAREWIRE_WHY` | | | `-` or a file: what became of each connection. See `why` |
+//! | `BAREWIRE_SOCKETS_REPORT` | | | a file to append a line to at exit; `%p` is the process id |
+//!
+//! | profile | `spin_us` | `calls_before` | `bytes_before` | for |
+//! |---|---|---|---|---|
+//! | `balanced` | 50 | 16 | 65536 | most |
+//! | `latency` | 1000 | 4 | 16384 | answers at once, at the price of processor time |
+//! | `throughput` | 10 | 16 | 65536 | busy servers: processor time goes to work, not to looking |
+//! | `quiet` | 0 | 64 | 262144 | batteries and crowded hosts: never looks, sleeps at once |
+//!
+//! With one processor nobody looks, unless `latency` or a number asks for it.
+//!
+//! `BAREWIRE_SETTINGS` is `key=value;key=value;[NAME];key=value...`: what stands behind
+//! `[NAME]` is for programs of that name only. Layers, each over those before: what holds for
+//! all programs, what holds for this one, the variables. In each, the profile comes first.
 
-use core::ffi::CStr;
+use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::process;
@@ -48,30 +63,123 @@ pub fn variable(name: &CStr) -> Option<&'static CStr> {
     (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) })
 }
 
-fn number(name: &CStr) -> Option<u64> {
-    variable(name)?.to_str().ok()?.trim().parse().ok()
+/// Settings on their way.
+struct Draft {
+    spin_us: u64,
+    calls_before: u64,
+    bytes_before: u64,
+    off: bool,
+}
+
+impl Draft {
+    /// The defaults of a profile; of `balanced` for a name that is none.
+    fn set_profile(&mut self, name: &[u8]) {
+        // One processor: whoever looks keeps the other end from answering.
+        let look = u64::from(process::processors() > 1);
+        (self.spin_us, self.calls_before, self.bytes_before) = match name {
+            b"latency" => (1_000, 4, 16 << 10),
+            b"throughput" => (10 * look, 16, 64 << 10),
+            b"quiet" => (0, 64, 256 << 10),
+            _ => (50 * look, 16, 64 << 10),
+        };
+    }
+
+    fn set(&mut self, key: &[u8], value: &[u8]) {
+        let number = || core::str::from_utf8(value).ok()?.trim().parse().ok();
+        let place = match key {
+            b"spin_us" => &mut self.spin_us,
+            b"calls_before" => &mut self.calls_before,
+            b"bytes_before" => &mut self.bytes_before,
+            b"off" => {
+                self.off = value == b"1";
+                return;
+            }
+            _ => return,
+        };
+        // What is no number changes nothing: a program must not suffer from a typing error.
+        *place = number().unwrap_or(*place);
+    }
+}
+
+/// One layer: `find` gives the value of a key, if it has one.
+fn lay(draft: &mut Draft, find: impl Fn(&[u8]) -> Option<&'static [u8]>) {
+    if let Some(profile) = find(b"profile") {
+        draft.set_profile(profile);
+    }
+    for key in [&b"spin_us"[..], b"calls_before", b"bytes_before", b"off"] {
+        if let Some(value) = find(key) {
+            draft.set(key, value);
+        }
+    }
+}
+
+/// The last value of a key in the part of `text` for `program`, or for all if there is none.
+fn find_in<'a>(text: &'a [u8], program: Option<&[u8]>, key: &[u8]) -> Option<&'a [u8]> {
+    let mut part = None;
+    let mut found = None;
+    for item in text.split(|&byte| byte == b';') {
+        let name = item
+            .strip_prefix(b"[")
+            .and_then(|rest| rest.strip_suffix(b"]"));
+        if name.is_some() {
+            part = name;
+            continue;
+        }
+        let Some(at) = item.iter().position(|&byte| byte == b'=') else {
+            continue;
+        };
+        if part == program && &item[..at] == key {
+            found = Some(&item[at + 1..]);
+        }
+    }
+    found
+}
+
+fn own_variable(key: &[u8]) -> Option<&'static [u8]> {
+    let name = match key {
+        b"profile" => c"BAREWIRE_PROFILE",
+        b"spin_us" => c"BAREWIRE_SPIN_US",
+        b"calls_before" => c"BAREWIRE_CALLS_BEFORE",
+        b"bytes_before" => c"BAREWIRE_BYTES_BEFORE",
+        _ => c"BAREWIRE_OFF",
+    };
+    variable(name).map(CStr::to_bytes)
+}
+
+/// The last part of the name that this program was started by.
+fn program_name() -> &'static [u8] {
+    // SAFETY: a variable of the C library's, of this type.
+    unsafe extern "C" {
+        static program_invocation_short_name: *const c_char;
+    }
+    // SAFETY: the C library set it before any constructor, to a string or to null.
+    unsafe {
+        let name = program_invocation_short_name;
+        if name.is_null() {
+            return b"";
+        }
+        CStr::from_ptr(name).to_bytes()
+    }
 }
 
 /// Reads them. Returns `false` if the library is to do nothing.
 pub fn read() -> bool {
-    if variable(c"BAREWIRE_OFF").is_some_and(|value| value.to_bytes() == b"1") {
-        return false;
-    }
-    let profile = variable(c"BAREWIRE_PROFILE").map_or(&b""[..], CStr::to_bytes);
-    let spin_us = match profile {
-        b"latency" => 1_000,
-        b"quiet" => 0,
-        // One processor: whoever looks keeps the other end from answering.
-        _ if process::processors() == 1 => 0,
-        _ => 50,
+    let mut draft = Draft {
+        spin_us: 0,
+        calls_before: 0,
+        bytes_before: 0,
+        off: false,
     };
-    let spin_us = number(c"BAREWIRE_SPIN_US").unwrap_or(spin_us);
-    SPIN_NS.store(spin_us.saturating_mul(1000), Ordering::Relaxed);
-    if let Some(calls) = number(c"BAREWIRE_CALLS_BEFORE") {
-        CALLS_BEFORE.store(u32::try_from(calls).unwrap_or(u32::MAX), Ordering::Relaxed);
+    draft.set_profile(b"balanced");
+    if let Some(text) = variable(c"BAREWIRE_SETTINGS").map(CStr::to_bytes) {
+        lay(&mut draft, |key| find_in(text, None, key));
+        let name = program_name();
+        lay(&mut draft, |key| find_in(text, Some(name), key));
     }
-    if let Some(bytes) = number(c"BAREWIRE_BYTES_BEFORE") {
-        BYTES_BEFORE.store(bytes, Ordering::Relaxed);
-    }
-    true
+    lay(&mut draft, own_variable);
+    SPIN_NS.store(draft.spin_us.saturating_mul(1000), Ordering::Relaxed);
+    let calls = u32::try_from(draft.calls_before).unwrap_or(u32::MAX);
+    CALLS_BEFORE.store(calls, Ordering::Relaxed);
+    BYTES_BEFORE.store(draft.bytes_before, Ordering::Relaxed);
+    !draft.off
 }

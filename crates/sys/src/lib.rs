@@ -11,9 +11,11 @@ compile_error!("Barewire runs on Linux only: it is built on memfd, eventfd and a
 pub mod clock;
 pub mod discover;
 mod error;
+pub mod exec;
 pub mod memory;
 pub mod process;
 pub mod socket;
+pub mod tcp;
 pub mod wake;
 
 pub use error::{BadDescriptor, Errno, Result, SysError};

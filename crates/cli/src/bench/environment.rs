@@ -49,7 +49,7 @@ impl Environment {
         Environment {
             barewire_version: env!("CARGO_PKG_VERSION").to_owned(),
             rust_version: env!("BAREWIRE_RUSTC").to_owned(),
-            build: env!("BAREWIRE_PROFILE").to_owned(),
+            build: env!("BAREWIRE_BUILD_PROFILE").to_owned(),
             processor: processor(&cpuinfo),
             cores: barewire_sys::process::allowed_cpus().len() as u64,
             virtual_machine: cpuinfo

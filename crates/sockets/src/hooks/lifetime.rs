@@ -9,7 +9,7 @@ use libc::msghdr;
 use crate::hooks::socket::{duplicated, stay_with_kernel};
 use crate::record::{self, Record, State, Why};
 use crate::stream::Left;
-use crate::{epoll, memory, process, real, relay, report, stream, upgrade};
+use crate::{epoll, memory, process, real, relay, report, stream, upgrade, why};
 
 /// How long a close waits for a call of another thread on the same socket.
 const CLOSE_WAIT_MS: u32 = 100;
@@ -38,6 +38,9 @@ fn release(fd: c_int, record: &'static Record) {
     epoll::socket_closed(record);
     upgrade::end_seeking(record);
     let last = record.processes.fetch_sub(1, Ordering::AcqRel) == 1;
+    if last {
+        why::tell(fd, record);
+    }
     if record.state() == State::Up {
         leave(fd, record, last, CLOSE_WAIT_MS);
         report::closed(record);
@@ -357,6 +360,7 @@ pub fn at_exit() {
     if process::is_borrower() {
         return;
     }
+    why::tell_all();
     report::write();
     // The kernel closes them now, or takes them from this process: without tokens.
     record::for_each_descriptor(0, c_uint::MAX, |fd, record| {

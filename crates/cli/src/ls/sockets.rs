@@ -1,0 +1,51 @@
+//! The sockets of programs with the library on board, as a table.
+
+use crate::bench::report_table::bytes;
+use crate::nodes::in_columns;
+use crate::onboard::{OnBoard, Socket};
+
+const HEADING: [&str; 10] = [
+    "pid", "command", "fd", "local", "remote", "peer", "state", "sends by", "ring out", "ring in",
+];
+
+/// The table, and below it what there is to say of processes that are not in it.
+pub fn table(processes: &[OnBoard]) -> String {
+    let mut heading = HEADING.map(str::to_owned).to_vec();
+    heading.push("why".to_owned());
+    let mut lines = vec![heading];
+    let mut notes = String::new();
+    for process in processes {
+        lines.extend(process.sockets.iter().map(|socket| line(process, socket)));
+        let (pid, comm) = (process.pid, &process.comm);
+        if let Some(why) = &process.hidden {
+            notes += &format!("(process {pid}, {comm}, is on board, but {why})\n");
+        } else if process.sockets.is_empty() {
+            notes += &format!("(process {pid}, {comm}, is on board, without a TCP socket)\n");
+        }
+    }
+    match lines.len() {
+        1 => notes,
+        _ => in_columns(&lines, &[1, 3, 4, 6, 7, 10], "") + &notes,
+    }
+}
+
+fn line(process: &OnBoard, socket: &Socket) -> Vec<String> {
+    let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+    let fds: Vec<String> = socket.fds.iter().map(i32::to_string).collect();
+    let [out, into] = socket.ring_bytes;
+    vec![
+        process.pid.to_string(),
+        process.comm.clone(),
+        fds.join(","),
+        or_dash(&socket.local),
+        or_dash(&socket.remote),
+        socket
+            .peer_pid
+            .map_or_else(|| "-".to_owned(), |pid| pid.to_string()),
+        socket.state.clone(),
+        socket.lanes[0].to_owned(),
+        bytes(out),
+        bytes(into),
+        socket.why.clone(),
+    ]
+}

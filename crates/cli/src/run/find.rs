@@ -1,0 +1,107 @@
+//! Where the program is, and where our library is.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::RunError;
+
+/// The library's file.
+pub const LIBRARY: &str = "libbarewire_sockets.so";
+/// The variable that says where it is.
+const VARIABLE: &str = "BAREWIRE_SOCKETS_LIB";
+
+/// Why there is no library.
+#[derive(Debug, thiserror::Error)]
+pub enum LibraryError {
+    /// It is nowhere.
+    #[error(
+        "{LIBRARY} is not there; looked at: {}. Build it (cargo build --release \
+         -p barewire-sockets), or say where it is: {VARIABLE}=PATH", .0.join(", ")
+    )]
+    Missing(Vec<String>),
+    /// The dynamic loader could not be told where it is.
+    #[error("{}: the dynamic loader takes no path with a space or a colon", .0.display())]
+    Name(PathBuf),
+}
+
+/// The library: as the environment says, else beside this program, or where `make` and
+/// packages put it.
+pub fn library() -> Result<PathBuf, LibraryError> {
+    let candidates = candidates();
+    let Some(found) = candidates.iter().find(|path| path.is_file()) else {
+        let looked = candidates.iter().map(|path| path.display().to_string());
+        return Err(LibraryError::Missing(looked.collect()));
+    };
+    let found = std::path::absolute(found).unwrap_or_else(|_| found.clone());
+    let bytes = found.as_os_str().as_bytes();
+    if bytes
+        .iter()
+        .any(|byte| *byte == b':' || byte.is_ascii_whitespace())
+    {
+        return Err(LibraryError::Name(found));
+    }
+    Ok(found)
+}
+
+fn candidates() -> Vec<PathBuf> {
+    if let Some(path) = std::env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
+        return vec![path.into()];
+    }
+    let Ok(own) = std::env::current_exe() else {
+        return Vec::new();
+    };
+    let Some(folder) = own.parent() else {
+        return Vec::new();
+    };
+    ["", "../lib", "../lib/barewire", "../release", "../debug"]
+        .iter()
+        .map(|place| match *place {
+            "" => folder.join(LIBRARY),
+            place => folder.join(place).join(LIBRARY),
+        })
+        .collect()
+}
+
+/// The file that the C library's `execvp` would run.
+pub fn program(name: &OsStr) -> Result<PathBuf, RunError> {
+    let given = Path::new(name);
+    if name.as_bytes().contains(&b'/') {
+        check(given)?;
+        return Ok(given.to_owned());
+    }
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
+    let mut refused = None;
+    for folder in std::env::split_paths(&path).filter(|_| !name.is_empty()) {
+        let candidate = match folder.as_os_str().is_empty() {
+            true => Path::new(".").join(given),
+            false => folder.join(given),
+        };
+        match check(&candidate) {
+            Ok(()) => return Ok(candidate),
+            Err(RunError::Missing(_)) => {}
+            Err(error) => refused = refused.or(Some(error)),
+        }
+    }
+    Err(refused.unwrap_or_else(|| RunError::Missing(given.to_owned())))
+}
+
+fn check(path: &Path) -> Result<(), RunError> {
+    let refused = |error: io::Error| RunError::NotExecutable(path.to_owned(), error);
+    let about = match path.metadata() {
+        Ok(about) => about,
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            return Err(refused(error));
+        }
+        Err(_) => return Err(RunError::Missing(path.to_owned())),
+    };
+    if about.is_dir() {
+        return Err(refused(io::Error::other("it is a directory")));
+    }
+    if about.permissions().mode() & 0o111 == 0 {
+        return Err(refused(io::ErrorKind::PermissionDenied.into()));
+    }
+    Ok(())
+}

@@ -1,0 +1,117 @@
+//! What became of each connection, told when the last process lets go of it: a line each, if
+//! `BAREWIRE_WHY` asks for it (`barewire run --why`).
+//!
+//! ```text
+//! barewire: pid 71 fd 5 127.0.0.1:6379 - 127.0.0.1:40022: accelerated, ring 120 B out, 80 B in
+//! barewire: pid 71 fd 6 127.0.0.1:6379 - 127.0.0.1:40024: kernel, the other end is not on board
+//! ```
+//!
+//! The lines go to a file, or to standard error as it was at start: if that descriptor is
+//! something else by now, they go nowhere.
+
+use core::ffi::CStr;
+use core::fmt::Write;
+use core::mem::zeroed;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use crate::record::{self, LINE_ONLY, Record, State, TOLD, Why};
+use crate::report::{self, Line};
+use crate::{kernel, process, real, settings};
+
+/// Device and inode of standard error at start; 0 if it is not asked for.
+static ERROR_DEVICE: AtomicU64 = AtomicU64::new(0);
+static ERROR_INODE: AtomicU64 = AtomicU64::new(0);
+
+fn wanted() -> Option<&'static CStr> {
+    settings::variable(c"BAREWIRE_WHY").filter(|value| !value.is_empty())
+}
+
+fn standard_error() -> Option<(u64, u64)> {
+    // SAFETY: `status` is ours to write.
+    unsafe {
+        let mut status: libc::stat = zeroed();
+        (libc::fstat(2, &raw mut status) == 0).then_some((status.st_dev, status.st_ino))
+    }
+}
+
+/// Notes what standard error is.
+pub fn set_up() {
+    if wanted().is_some_and(|value| value == c"-") {
+        let (device, inode) = standard_error().unwrap_or((0, 0));
+        // Relaxed, here and below: compared for equality only.
+        ERROR_DEVICE.store(device, Ordering::Relaxed);
+        ERROR_INODE.store(inode, Ordering::Relaxed);
+    }
+}
+
+/// Tells what became of a socket, once. `fd` is a descriptor of it, still open.
+pub fn tell(fd: i32, record: &Record) {
+    let Some(target) = wanted() else { return };
+    let state = record.state();
+    if matches!(state, State::Fresh | State::Listening) || record.has(TOLD) {
+        return;
+    }
+    record.set(TOLD, true);
+    let mut line = Line::new();
+    // Nothing here can fail: a line that is too long is cut.
+    let _ = describe(&mut line, fd, record, state);
+    if target == c"-" {
+        let at_start = (
+            ERROR_DEVICE.load(Ordering::Relaxed),
+            ERROR_INODE.load(Ordering::Relaxed),
+        );
+        if at_start.1 != 0 && standard_error() == Some(at_start) {
+            let bytes = line.as_bytes();
+            // SAFETY: the line has its length.
+            unsafe { real::write(2, bytes.as_ptr().cast(), bytes.len()) };
+        }
+    } else {
+        report::append(target, &line);
+    }
+}
+
+fn describe(line: &mut Line, fd: i32, record: &Record, state: State) -> core::fmt::Result {
+    write!(line, "barewire: pid {} fd {fd} ", process::id())?;
+    match kernel::tuple(fd).map(|tuple| tuple.ends()) {
+        Some([own, other]) => write!(line, "{own} - {other}: ")?,
+        None => write!(line, "(no longer connected): ")?,
+    }
+    let [out, into] =
+        [&record.ring_bytes_out, &record.ring_bytes_in].map(|bytes| bytes.load(Ordering::Relaxed));
+    let why = record.why();
+    let (calls, bytes) = (
+        record.calls.load(Ordering::Relaxed),
+        record.bytes.load(Ordering::Relaxed),
+    );
+    match state {
+        State::Up if record.has(LINE_ONLY) && why != Why::None => {
+            write!(line, "accelerated, then kernel, {}", why.text())?;
+        }
+        State::Up => write!(line, "accelerated")?,
+        State::Candidate if why == Why::None => {
+            write!(
+                line,
+                "kernel, over before it was worth more: {calls} calls, {bytes} B"
+            )?;
+        }
+        State::Seeking => write!(line, "kernel, over before the other end was found")?,
+        _ => write!(line, "kernel, {}", why.text())?,
+    }
+    if out + into > 0 || state == State::Up {
+        write!(line, ", ring {out} B out, {into} B in")?;
+    }
+    writeln!(line)
+}
+
+/// Tells of all sockets that end with this process.
+pub fn tell_all() {
+    if wanted().is_none() {
+        return;
+    }
+    record::for_each_descriptor(0, u32::MAX, |fd, record| {
+        // Relaxed: another process that has it tells when it is done.
+        if record.processes.load(Ordering::Relaxed) == 1 {
+            tell(fd, record);
+        }
+    });
+}
