@@ -164,6 +164,9 @@ fn what_is_in_the_way_is_not_overwritten() {
         let error = folder.refused(&["run", PLAN, "-o", there]);
         assert!(error.contains(&format!("{there}: is there")), "{error}");
     }
+    // Before it runs: nothing is printed.
+    let error = folder.refused(&["run", PLAN, "-o", "file/below"]);
+    assert!(error.contains("writing file/below: "), "{error}");
     assert_eq!(
         (folder.read("file"), folder.read("full/thing")),
         ("mine".into(), "mine".into())
@@ -272,6 +275,8 @@ fn what_goes_over_the_links_is_kept_as_a_capture() {
     let folder = Folder::new("lab-plans-pcap");
     let error = folder.refused(&["run", PLAN, "--pcap"]);
     assert!(error.contains("--out"), "{error}");
+    let error = folder.refused(&["run", PLAN, "--pcap=0", "-o", "result"]);
+    assert!(error.contains("0 is not in 1.."), "{error}");
     let (_, besides) = folder.done(&["run", PLAN, "--pcap=7", "-o", "result"]);
     let file = std::fs::read(folder.0.join("result/links.pcapng")).expect("a capture");
     let mut times = Vec::new();

@@ -1,10 +1,11 @@
 //! A result's tables as plots: lines over what was varied, or bars where that has names.
 //!
 //! The columns that say what was varied are the table's keys; where those do not tell the rows
-//! apart, also the columns of names, and as many from the left as it takes. The number among them that takes the most values goes along x, on a logarithmic
-//! axis if it spans more than two decades; if none is a number, the rows are bars. What was
-//! found is one plot for each unit, with a line for each quantity; if there is more than one
-//! key, one plot for each quantity, with a line for each value of the other keys.
+//! apart, also the columns of names, and as many from the left as it takes. The number among them
+//! that takes the most values goes along x, on a logarithmic axis if it spans more than two decades;
+//! if none is a number, the rows are bars. What was found is one plot for each unit, with a line for
+//! each quantity; if there is more than one key, one plot for each quantity, with a line for each
+//! value of the other keys.
 
 #[cfg(test)]
 mod tests;
@@ -58,7 +59,8 @@ struct Point {
     half_width: f64,
 }
 
-/// The plots of a table; none of a single row, and none of what was never anything but zero.
+/// The plots of a table; none of a single row, of what was never anything but zero, or of a
+/// count that is the same everywhere.
 pub(crate) fn charts(table: &ResultTable) -> Vec<Chart> {
     if table.rows.len() < 2 {
         return Vec::new();
@@ -108,8 +110,13 @@ impl View<'_> {
             .copied()
             .filter(|column| *column != x && distinct(table, *column) > 1)
             .collect();
-        let found = (0..table.columns.len())
-            .filter(|column| !keys.contains(column) && *column != x && !table.is_of_names(*column));
+        // A count that is the same everywhere, or what was not varied this time.
+        let is_fixed =
+            |column: usize| table.columns[column].unit.is_empty() && distinct(table, column) == 1;
+        let found = (0..table.columns.len()).filter(|column| {
+            let is_key = keys.contains(column) || *column == x;
+            !is_key && !table.is_of_names(*column) && !is_fixed(*column)
+        });
         View {
             table,
             x,

@@ -18,6 +18,7 @@
 mod chart;
 mod csv;
 mod expected;
+mod grid;
 mod html;
 mod join;
 mod over;

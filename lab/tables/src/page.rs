@@ -222,10 +222,7 @@ mod tests {
         let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(
             names,
-            [
-                "plot-wait-against-size-wait-mean-wait-greatest.svg",
-                "plot-wait-against-size-blocks.svg"
-            ]
+            ["plot-wait-against-size-wait-mean-wait-greatest.svg"]
         );
         for (_, text) in &files {
             check_well_formed(text, &[]);

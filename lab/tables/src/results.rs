@@ -27,6 +27,7 @@ use std::fmt::Write;
 use barewire_testbed::{Column, LinkCapture};
 use serde::{Deserialize, Serialize};
 
+use crate::grid::{Head, grid, wrap};
 use crate::over::{Amount, Over};
 use crate::plan::{Changed, Plan};
 use crate::runs::{Found, hash_of};
@@ -34,6 +35,10 @@ use crate::text::{figures, with_half_width};
 
 /// The number of this format.
 const FORMAT: u32 = 1;
+/// Where the question is broken on the terminal.
+const TEXT_WIDTH: usize = 100;
+/// Changes that one source may have for the terminal to show each.
+const CHANGES_SHOWN_MAX: usize = 8;
 /// Letters of a file's name, if one word has no more.
 const STEM_LETTERS_MAX: usize = 40;
 
@@ -272,11 +277,11 @@ impl Results {
     pub fn to_text(&self) -> String {
         let mut out = format!("{}\n", self.heading());
         if self.question != self.heading() {
-            let _ = writeln!(out, "{}", self.question);
+            for line in wrap(&self.question, TEXT_WIDTH) {
+                let _ = writeln!(out, "{line}");
+            }
         }
-        for change in &self.changes {
-            let _ = writeln!(out, "  changed: {change}");
-        }
+        out += &changes_in_lines(&self.changes);
         for table in &self.tables {
             let _ = write!(out, "\n{}\n{}", table.name, table.to_text());
         }
@@ -293,6 +298,30 @@ impl Results {
         };
         format!("seed {}{runs}, trace {}", self.seed, self.trace_hash)
     }
+}
+
+/// A line for each change; a line for all those of a file that has many, as a host has.
+fn changes_in_lines(changes: &[Changed]) -> String {
+    let source = |change: &Changed| match change.from.rsplit_once(':') {
+        Some((source, line)) if line.parse::<u32>().is_ok() => source.to_owned(),
+        _ => change.from.clone(),
+    };
+    let mut out = String::new();
+    for group in changes.chunk_by(|a, b| source(a) == source(b)) {
+        if group.len() > CHANGES_SHOWN_MAX {
+            let _ = writeln!(
+                out,
+                "  changed: {} keys ({})",
+                group.len(),
+                source(&group[0])
+            );
+            continue;
+        }
+        for change in group {
+            let _ = writeln!(out, "  changed: {change}");
+        }
+    }
+    out
 }
 
 fn in_hex(hash: u64) -> String {
@@ -378,29 +407,14 @@ impl ResultTable {
     /// Names to the left, numbers to the right, names and units of the columns above.
     #[must_use]
     pub fn to_text(&self) -> String {
-        let headings = self.columns.iter().map(ResultColumn::heading).collect();
-        let mut grid: Vec<Vec<String>> = vec![headings];
-        grid.extend(
-            self.rows
-                .iter()
-                .map(|row| row.iter().map(Entry::shown).collect()),
-        );
-        let width = |column: usize| grid.iter().map(|row| row[column].chars().count()).max();
-        let widths: Vec<usize> = (0..self.columns.len())
-            .map(|it| width(it).unwrap_or(0))
-            .collect();
-        let mut out = String::new();
-        for row in &grid {
-            let mut line = String::new();
-            for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-                let _ = match self.is_of_names(column) {
-                    true => write!(line, "  {cell:<width$}"),
-                    false => write!(line, "  {cell:>width$}"),
-                };
-            }
-            let _ = writeln!(out, "{}", line.trim_end());
-        }
-        out
+        let head = |(at, column): (usize, &ResultColumn)| Head {
+            heading: column.heading(),
+            is_of_names: self.is_of_names(at),
+        };
+        let heads: Vec<Head> = self.columns.iter().enumerate().map(head).collect();
+        let shown = |row: &Vec<Entry>| row.iter().map(Entry::shown).collect();
+        let rows: Vec<Vec<String>> = self.rows.iter().map(shown).collect();
+        grid(&heads, &rows)
     }
 
     /// Whether a column holds names.

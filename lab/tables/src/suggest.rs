@@ -28,7 +28,7 @@ pub(crate) fn expected<'a>(name: &str, known: impl IntoIterator<Item = &'a str> 
     }
     let known: Vec<&str> = known.into_iter().collect();
     match known.is_empty() {
-        true => "there is none".to_owned(),
+        true => "there are none".to_owned(),
         false => format!("expected one of: {}", known.join(", ")),
     }
 }
@@ -63,6 +63,6 @@ mod tests {
             expected("colour", KEYS),
             "expected one of: ring.line_rate, driver.wake, driver.interrupt, loaders"
         );
-        assert_eq!(expected("x", []), "there is none");
+        assert_eq!(expected("x", []), "there are none");
     }
 }

@@ -38,7 +38,7 @@ pub struct ReproduceArgs {
     #[arg(default_value = "all")]
     pub systems: Vec<String>,
     /// Replace a parameter; keys are as in `barewire lab show`, with the tables around
-    /// them: `ring.frames`. Needs one system
+    /// them: `ring.rotation`. Needs one system
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<Change>,
     /// The seed of everything random

@@ -53,9 +53,10 @@ pub struct RunArgs {
         requires = "out",
         num_args = 0..=1,
         require_equals = true,
-        default_missing_value = PACKETS_PER_LINK
+        default_missing_value = PACKETS_PER_LINK,
+        value_parser = clap::value_parser!(u32).range(1..)
     )]
-    pcap: Option<usize>,
+    pcap: Option<u32>,
 }
 
 /// Run a plan as one of its keys takes several values, or a system's published tables
@@ -84,7 +85,7 @@ pub fn run(lab: Shelf, args: &RunArgs) -> Result<()> {
     let folder = args.out.as_deref().map(Folder::look).transpose()?;
     let plans = [plan];
     let watch = Watch::new(&plans);
-    let packets = args.pcap.unwrap_or(0);
+    let packets = args.pcap.map_or(0, |packets| packets as usize);
     let found = progress::shown(&watch, || run_plans(&plans, packets, &watch))?;
     // One plan gives one thing.
     let results: Vec<Results> = found

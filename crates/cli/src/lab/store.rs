@@ -59,6 +59,11 @@ impl Folder {
                 "expected the name of a folder to put the result in",
             ));
         }
+        // Found out now, and not after an hour of running.
+        try_beside(path).map_err(|source| LabError::File {
+            path: path.to_owned(),
+            source,
+        })?;
         let mut folder = Folder {
             path: path.to_owned(),
             before: None,
@@ -148,6 +153,17 @@ fn beside(path: &Path, what: &str) -> PathBuf {
     name.push(path.file_name().unwrap_or_default());
     name.push(format!(".{what}-{}", std::process::id()));
     path.with_file_name(name)
+}
+
+/// Makes a folder where one is to come to be, and takes it away again.
+fn try_beside(path: &Path) -> io::Result<()> {
+    let mut above = path.ancestors().skip(1);
+    let is_there = |folder: &&Path| folder.as_os_str().is_empty() || folder.exists();
+    let folder = above.find(is_there).unwrap_or(Path::new(""));
+    let name = beside(path, "partial");
+    let probe = folder.join(name.file_name().unwrap_or_default());
+    fs::create_dir(&probe)?;
+    fs::remove_dir(probe)
 }
 
 /// Writes a file whole, or not at all.
@@ -259,6 +275,8 @@ mod tests {
             fs::write(at(name), content).expect("written");
         }
         fs::create_dir_all(at("empty")).expect("a folder");
+        let error = Folder::look(&at("file/below")).expect_err("not in a file");
+        assert!(matches!(error, LabError::File { .. }), "{error}");
         for name in ["file", "full", "other", "full/.."] {
             let error = Folder::look(&at(name)).expect_err("in the way");
             assert!(matches!(error, LabError::InTheWay { .. }), "{error}");

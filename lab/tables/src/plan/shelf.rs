@@ -172,7 +172,11 @@ impl Shelf {
     ///
     /// Everything that is wrong, each at its place.
     pub fn resolve(&self, draft: &Draft, wanted: &Wanted) -> Result<Plan, PlanError> {
-        self.put_together(draft, wanted).map_err(PlanError::Faults)
+        let plan = self.put_together(draft, wanted);
+        plan.map_err(|mut faults| {
+            faults.sort_by_key(|fault| (fault.place.source.clone(), fault.place.line));
+            PlanError::Faults(faults)
+        })
     }
 
     fn put_together(&self, draft: &Draft, wanted: &Wanted) -> Result<Plan, Vec<Fault>> {
@@ -190,51 +194,54 @@ impl Shelf {
             experiment,
             seed: 1,
         };
-        self.no_strays(&base, &draft.sheet.strays)?;
-        base.seed = head.number("seed", 1, 0, i64::MAX as u64)?;
-        let replications = head.number("replications", 1, 1, REPLICATIONS_MAX)?;
+        let mut faults = strays(&base, &draft.sheet.strays);
+        let seed = head.number("seed", 1, 0, i64::MAX as u64);
+        base.seed = kept(seed, &mut faults);
+        let replications = kept(
+            head.number("replications", 1, 1, REPLICATIONS_MAX),
+            &mut faults,
+        );
+        let title = kept(head.get("title").map(text_of).transpose(), &mut faults);
 
-        let from_command = wanted.with.iter().map(|name| Piece {
-            name: name.clone(),
-            folder: PathBuf::new(),
-            place: Place {
-                source: "--with".to_owned(),
-                line: None,
-            },
-        });
-        let mut entries = Vec::new();
-        for piece in &draft.sheet.with {
-            entries.extend(self.fragment_entries(system, piece)?);
-        }
-        entries.extend(draft.sheet.entries.iter().cloned());
-        for piece in from_command {
-            entries.extend(self.fragment_entries(system, &piece)?);
-        }
-        entries.extend(set.iter().cloned());
+        let from_command: Vec<Piece> = wanted
+            .with
+            .iter()
+            .map(|name| piece_of_command(name))
+            .collect();
+        let mut fragments = |pieces: &[Piece]| -> Option<Vec<Entry>> {
+            let found = pieces.iter().map(|piece| {
+                let entries = self.fragment_entries(system, piece);
+                entries.map_err(|found| faults.extend(found)).ok()
+            });
+            // All of them, so that all their faults are found.
+            let found: Vec<Option<Vec<Entry>>> = found.collect();
+            found
+                .into_iter()
+                .collect::<Option<Vec<_>>>()
+                .map(|it| it.concat())
+        };
+        let below = fragments(&draft.sheet.with);
+        let above = fragments(&from_command);
+        // Without a fragment that was meant, what the others come to says nothing.
+        let (Some(below), Some(above)) = (below, above) else {
+            return Err(faults);
+        };
+        let mut entries = [below, draft.sheet.entries.clone(), above, set.clone()].concat();
         entries.retain(|entry| entry.section != Section::Head);
-
-        let (texts, changes) = base.resolve(entries)?;
-        Ok(Plan {
-            name: draft.name.clone(),
-            title: head.get("title").map(text_of).transpose()?,
-            system,
-            experiment,
-            seed: base.seed,
-            replications: replications as usize,
-            inputs: texts.inputs,
-            parameters: texts.parameters,
-            changes,
-        })
-    }
-
-    fn no_strays(&self, base: &Base<'_>, strays: &[Entry]) -> Result<(), Vec<Fault>> {
-        let inputs = base.keys(Section::Inputs);
-        let parameters = base.keys(Section::Parameters);
-        let fault = |entry: &Entry| entry.fault(stray_problem(&entry.key, &inputs, &parameters));
-        let faults: Vec<Fault> = strays.iter().map(fault).collect();
-        match faults.is_empty() {
-            true => Ok(()),
-            false => Err(faults),
+        let resolved = base.resolve(entries).map_err(|found| faults.extend(found));
+        match resolved {
+            Ok((texts, changes)) if faults.is_empty() => Ok(Plan {
+                name: draft.name.clone(),
+                title,
+                system,
+                experiment,
+                seed: base.seed,
+                replications: replications as usize,
+                inputs: texts.inputs,
+                parameters: texts.parameters,
+                changes,
+            }),
+            _ => Err(faults),
         }
     }
 
@@ -300,6 +307,16 @@ impl Shelf {
             None => {
                 let names: Vec<&str> = known.map(|(name, _)| *name).collect();
                 let expected = suggest::expected(&piece.name, names.iter().copied());
+                let is_of = |other: &&&'static dyn System| {
+                    other
+                        .fragments()
+                        .iter()
+                        .any(|(name, _)| *name == piece.name)
+                };
+                let expected = match self.systems.iter().find(is_of) {
+                    Some(other) => format!("it is one of {}", other.name()),
+                    None => expected,
+                };
                 let problem = format!(
                     "neither a file that ends in .toml nor a fragment of {}; {expected}",
                     system.name()
@@ -337,6 +354,34 @@ fn collect<T>(results: impl Iterator<Item = Result<T, Fault>>) -> Result<Vec<T>,
     match faults.is_empty() {
         true => Ok(good),
         false => Err(faults),
+    }
+}
+
+/// What a result has; if it is a fault, a default to go on with and find the other faults.
+fn kept<T: Default>(result: Result<T, Fault>, faults: &mut Vec<Fault>) -> T {
+    result.unwrap_or_else(|fault| {
+        faults.push(fault);
+        T::default()
+    })
+}
+
+/// Keys above the sections that do not belong there.
+fn strays(base: &Base<'_>, strays: &[Entry]) -> Vec<Fault> {
+    let inputs = base.keys(Section::Inputs);
+    let parameters = base.keys(Section::Parameters);
+    let fault = |entry: &Entry| entry.fault(stray_problem(&entry.key, &inputs, &parameters));
+    strays.iter().map(fault).collect()
+}
+
+/// A fragment of the command line.
+fn piece_of_command(name: &str) -> Piece {
+    Piece {
+        name: name.to_owned(),
+        folder: PathBuf::new(),
+        place: Place {
+            source: "--with".to_owned(),
+            line: None,
+        },
     }
 }
 

@@ -116,6 +116,10 @@ fn what_is_wrong_is_named_with_its_line_and_what_is_expected() {
             "mine.toml:4: inputs.wait = \"22.7 parsecs\": unknown unit, expected one of: ps, ns, us, ms, s",
         ),
         (
+            "[inputs]\nblocks = -1\n",
+            "mine.toml:4: inputs.blocks = -1: invalid value: integer `-1`, expected a whole number, 0 or more",
+        ),
+        (
             "[inputs]\n\nwait = 22\n",
             "mine.toml:5: inputs.wait = 22: expected a text as in `\"2 us\"`",
         ),
@@ -231,6 +235,16 @@ fn everything_that_is_wrong_is_said_at_once() {
          mine.toml:7: parameters.block.cells = 1: expected an array as in `[1, 10, 20]`\n  \
          mine.toml:8: parameters.block.cell = \"1 B\": unknown unit, expected one of: ps, ns, us, ms, s, min, h"
     );
+    assert_eq!(
+        refusal("seed = -1\nlength = 3\ntitle = 3\n[inputs]\nblcks = 2\n"),
+        "4 things are wrong:\n  \
+         mine.toml:3: seed = -1: expected a whole number from 0 to 9223372036854775807\n  \
+         mine.toml:4: length = 3: no such key; expected one of: title, system, experiment, seed, replications, with, [inputs], [parameters]\n  \
+         mine.toml:5: title = 3: expected text in quotation marks\n  \
+         mine.toml:7: inputs.blcks = 2: no such input; did you mean `blocks`?"
+    );
+    // Without what was meant nothing is known of the rest.
+    assert!(refusal("with = \"fast\"\n[inputs]\nblcks = 2\n").starts_with("mine.toml:3: with = "));
     let units = refusal("[inputs]\nwait = \"3 B\"\n[parameters]\nblock.setup = \"1 furlong\"\n");
     assert!(
         units.starts_with("2 things are wrong:\n  mine.toml:4: inputs.wait"),

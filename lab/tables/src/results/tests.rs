@@ -138,6 +138,26 @@ fn text_has_names_to_the_left_and_numbers_to_the_right() {
 }
 
 #[test]
+fn many_changes_of_one_file_are_counted() {
+    let change = |key: usize, from: &str| Changed {
+        key: format!("k{key}"),
+        value: "2".into(),
+        was: "1".into(),
+        from: from.into(),
+    };
+    let mut changes: Vec<Changed> = (1..=9)
+        .map(|key| change(key, &format!("host.toml:{key}")))
+        .collect();
+    changes.push(change(10, "--set"));
+    assert_eq!(
+        changes_in_lines(&changes),
+        "  changed: 9 keys (host.toml)\n  changed: k10 = 2 (was 1)\n"
+    );
+    changes.remove(0);
+    assert_eq!(changes_in_lines(&changes).lines().count(), 9);
+}
+
+#[test]
 fn a_sweep_has_its_value_in_front_of_each_row() {
     let over: Over = "block.setup=90 us,1 ms".parse().unwrap();
     let plans: Vec<Plan> = over

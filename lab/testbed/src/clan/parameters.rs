@@ -18,6 +18,8 @@ const TIME_MIN: Duration = Duration::from_ns(1);
 const TIME_MAX: Duration = Duration::from_ms(1000);
 const RATE_MIN: Rate = Rate::from_mbps(1);
 const SIZE_MAX: ByteSize = ByteSize::from_mib(1);
+/// Stores of a ring are so wide, and arrive whole or not at all.
+const WORD_BYTES: u64 = 8;
 
 /// The file.
 #[derive(Clone, Debug, Deserialize)]
@@ -146,6 +148,11 @@ impl Parameters {
             Some("link.payload_max, bus.word: nothing in it".into())
         } else if self.host.write_entry.as_bytes() == 0 || self.host.write_entries == 0 {
             Some("host.write_entry, host.write_entries: no write buffer".into())
+        } else if self.host.write_entry.as_bytes() % WORD_BYTES != 0 {
+            Some(format!(
+                "host.write_entry: {}, but words of {WORD_BYTES} B go to the bus whole",
+                self.host.write_entry
+            ))
         } else if self.card.fifo.as_bytes() == 0 {
             Some("card.fifo: nothing fits".into())
         } else if self.endpoint.state.as_bytes() == 0 {

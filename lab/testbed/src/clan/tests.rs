@@ -99,6 +99,8 @@ fn parameters_are_checked() {
     assert!(with("\"8 KiB\"", "\"9 KiB\"").contains("queue.ring"));
     assert!(with("message = \"40 B\"", "message = \"4 KiB\"").contains("queue.message"));
     assert!(with("write_entries = 6", "write_entries = 0").contains("write_entries"));
+    // A store of eight bytes must not arrive in halves.
+    assert!(with("write_entry = \"64 B\"", "write_entry = \"4 B\"").contains("host.write_entry"));
     assert!(with("cam_entries = 256", "cam_entries = 27").contains("card.cam_entries"));
     assert!(with("poll = \"50 ns\"", "poll = \"0 ns\"").contains("host.poll"));
     assert!(with("\"2 KiB\"", "\"0 B\"").contains("card.fifo"));

@@ -34,7 +34,7 @@ use barewire_wire::jetstream::OVERHEAD_BYTES;
 use super::lan::{Lan, LanPlan};
 use super::load::{Gap, LoadRecord, Source};
 use super::net::{Medium, Network};
-use super::parameters::{Parameters, Ring};
+use super::parameters::{LENGTH_M_MAX, Parameters, Ring};
 use crate::{Cell, Experiment, LinkCapture, Setting, SystemError};
 
 /// Every experiment.
@@ -57,8 +57,6 @@ const DURATION_MIN: Duration = Duration::from_ms(1);
 const MESSAGE_BYTES: RangeInclusive<u64> = 1..=aal5::PAYLOAD_BYTES_MAX as u64;
 /// Bytes of a word of the link.
 const WORD_BYTES: usize = 2;
-/// Longest ring, metres.
-const LENGTH_M_MAX: u64 = 200_000;
 /// Part of a run that is not measured, and time for what is on its way at its end, in parts of
 /// the run.
 const WARM_UP: u64 = 10;

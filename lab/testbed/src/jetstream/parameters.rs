@@ -12,6 +12,13 @@ use crate::SystemError;
 /// The file as text, with the source of every value.
 pub const TEXT: &str = include_str!("../../parameters/jetstream.toml");
 
+/// Longest ring, metres.
+pub const LENGTH_M_MAX: u64 = 200_000;
+/// Slowest line. On a slower one the time of a frame could go beyond all that can be counted.
+const RATE_MIN: Rate = Rate::from_mbps(1);
+/// The longest cost of a host: there are hundreds of units in a segment.
+const COST_MAX: Duration = Duration::from_ms(10);
+
 /// The file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -76,6 +83,25 @@ pub struct Host {
     pub purge: Duration,
     pub copy: Duration,
     pub sum: Duration,
+}
+
+impl Host {
+    fn times(&self) -> [(&'static str, Duration); 12] {
+        [
+            ("system_call", self.system_call),
+            ("context_switch", self.context_switch),
+            ("interrupt", self.interrupt),
+            ("segment_output", self.segment_output),
+            ("segment_input", self.segment_input),
+            ("acknowledgement_output", self.acknowledgement_output),
+            ("acknowledgement_input", self.acknowledgement_input),
+            ("store", self.store),
+            ("move_in", self.move_in),
+            ("purge", self.purge),
+            ("copy", self.copy),
+            ("sum", self.sum),
+        ]
+    }
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -162,17 +188,43 @@ impl Parameters {
     }
 
     fn contradiction(&self) -> Option<String> {
+        self.out_of_range().or_else(|| self.does_not_fit())
+    }
+
+    /// What would not even let the rest be computed.
+    fn out_of_range(&self) -> Option<String> {
         let ring = &self.ring;
-        let budget = ring.budget();
-        let benchmark = &self.benchmark;
-        let segment = benchmark.segment.max(benchmark.short_segment);
-        let used = budget.ring_latency.saturating_add(ring.overrun_budget);
+        let rates = [
+            ("ring.rate", ring.rate),
+            ("switch.channel", self.switch.channel),
+            ("switch.nominal", self.switch.nominal),
+            ("card.link", self.card.link),
+        ];
         if !(2..=15).contains(&ring.hosts) {
             Some(format!(
                 "ring.hosts: {} hosts, but 2 to 15 can share a ring here",
                 ring.hosts
             ))
-        } else if ring.latency_budget < ring.latency {
+        } else if ring.length_m > LENGTH_M_MAX {
+            Some(format!(
+                "ring.length_m: {}, but at most {LENGTH_M_MAX}",
+                ring.length_m
+            ))
+        } else if let Some((key, cost)) = self.host.times().iter().find(|it| it.1 > COST_MAX) {
+            Some(format!("host.{key}: {cost}, which is more than {COST_MAX}"))
+        } else {
+            let slow = rates.iter().find(|(_, rate)| *rate < RATE_MIN);
+            slow.map(|(key, rate)| format!("{key}: {rate}, which is less than {RATE_MIN}"))
+        }
+    }
+
+    fn does_not_fit(&self) -> Option<String> {
+        let ring = &self.ring;
+        let budget = ring.budget();
+        let benchmark = &self.benchmark;
+        let segment = benchmark.segment.max(benchmark.short_segment);
+        let used = budget.ring_latency.saturating_add(ring.overrun_budget);
+        if ring.latency_budget < ring.latency {
             Some("ring.latency: a card is slower than latency_budget allows".into())
         } else if ring.hop().is_zero() {
             Some("ring.length_m, ring.fibre_per_metre: no fibre at all".into())

@@ -12,6 +12,12 @@ use crate::SystemError;
 /// The file as text, with the source of every value.
 pub const TEXT: &str = include_str!("../../parameters/penn.toml");
 
+/// Nothing takes so long that a sum of times could overflow, or is so large that it could not be
+/// held.
+const CYCLES_MAX: u64 = 1_000_000;
+const TIME_MAX: Duration = Duration::from_ms(1000);
+const CACHE_MAX: ByteSize = ByteSize::from_mib(64);
+
 /// The file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -158,6 +164,38 @@ impl Parameters {
     }
 
     fn contradiction(&self) -> Option<String> {
+        self.too_much().or_else(|| self.does_not_fit())
+    }
+
+    fn too_much(&self) -> Option<String> {
+        let cycles = [
+            ("segmenter.header_cycles", self.segmenter.header_cycles),
+            (
+                "reassembler.manager_cycles",
+                self.reassembler.manager_cycles,
+            ),
+            ("reassembler.cam_cycles", self.reassembler.cam_cycles),
+            ("reassembler.list_cycles", self.reassembler.list_cycles),
+        ];
+        let times = [
+            ("clock.cycle", self.clock.cycle),
+            ("bus.word_time", self.bus.word_time),
+            ("bus.reload", self.bus.reload),
+        ];
+        if let Some((key, cycles)) = cycles.iter().find(|it| it.1 > CYCLES_MAX) {
+            Some(format!("{key}: {cycles}, which is more than {CYCLES_MAX}"))
+        } else if self.cache.size > CACHE_MAX {
+            Some(format!(
+                "cache.size: {}, which is more than {CACHE_MAX}",
+                self.cache.size
+            ))
+        } else {
+            let long = times.iter().find(|it| it.1 > TIME_MAX);
+            long.map(|(key, time)| format!("{key}: {time}, which is more than {TIME_MAX}"))
+        }
+    }
+
+    fn does_not_fit(&self) -> Option<String> {
         let payload = self.segmenter.payload.as_bytes();
         let burst = self.streaming().burst_bytes();
         let fifo = self.segmenter.fifo.as_bytes();

@@ -141,6 +141,10 @@ fn parameters_are_checked() {
         System.run(&text, 1).expect_err(from).to_string()
     };
     assert!(with("\"48 B\"", "\"49 B\"").contains("segmenter.payload"));
+    let endless = "cam_cycles = 9223372036854775807";
+    assert!(with("cam_cycles = 11", endless).contains("reassembler.cam_cycles"));
+    assert!(with("\"100 ns\"", "\"1 h\"").contains("bus.word_time"));
+    assert!(with("size = \"64 KiB\"", "size = \"1 TiB\"").contains("cache.size"));
     assert!(with("\"2 KiB\"", "\"100 B\"").contains("segmenter.fifo"));
     assert!(with("buffer = \"64 KiB\"", "buffer = \"255 B\"").contains("driver.buffer"));
     assert!(with("ways = 4", "ways = 600").contains("cache"));

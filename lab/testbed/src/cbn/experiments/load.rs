@@ -79,6 +79,13 @@ fn table(name: String, varied: (&str, &str)) -> Table {
     Table::new(name, &columns)
 }
 
+fn of_loaders(count: u16) -> String {
+    match count {
+        1 => "1 station".to_owned(),
+        count => format!("{count} stations"),
+    }
+}
+
 fn plan(setting: &Setting<'_>) -> Result<Plan, SystemError> {
     let parameters = Parameters::parse(setting.parameters)?;
     let inputs: Inputs = setting.read_inputs()?;
@@ -113,7 +120,7 @@ fn plan(setting: &Setting<'_>) -> Result<Plan, SystemError> {
             run = run.cells(inputs.cells).stage(stage(inputs.stage)?);
             run = run.interrupt_on(inputs.condition.interrupt_on());
             run.waits_for_room = inputs.full_fifo == FullFifo::Wait;
-            let title = format!("{name}, from {} stations", stations - 2);
+            let title = format!("{name}, from {}", of_loaders(stations - 2));
             plan.tables
                 .push(table(title, ("load offered", "of the ring")));
             for &share in shares {
@@ -153,9 +160,9 @@ impl Plan {
             towards: Towards::Node1,
         };
         let title = format!(
-            "{} of the ring to the station that answers, from {} stations",
+            "{} of the ring to the station that answers, from {}",
             inputs.changes_at,
-            stations - 2
+            of_loaders(stations - 2)
         );
         self.tables.push(table(title, ("changed", "")));
         self.push(setting, "nothing".into(), run.clone());

@@ -73,7 +73,8 @@ fn both(
     found
 }
 
-/// What keeps a server from more, as far as the run tells.
+/// What keeps a server from more, as far as the run tells: of what keeps its processor busy, the
+/// most that could be saved.
 fn limit(found: &Found, endpoints: usize) -> &'static str {
     let [processor, bus, line] = found.busy;
     if bus > 95.0 {
@@ -83,11 +84,11 @@ fn limit(found: &Found, endpoints: usize) -> &'static str {
     } else if processor < 95.0 {
         "clients"
     } else if found.connected < endpoints {
-        "processor; endpoints refused"
+        "endpoints refused"
     } else if found.vain_looks > 2.5 {
-        "processor, looking for requests"
+        "looks in vain"
     } else if found.misses > 0.1 {
-        "processor, with endpoints out of cache"
+        "cache misses"
     } else {
         "processor"
     }
@@ -119,7 +120,7 @@ fn endpoints(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             ("connected", ""),
             ("saturated", "1/s"),
             ("round trip, mean", "us"),
-            ("round trip, 99 of 100", "us"),
+            ("round trip, p99", "us"),
             ("tripwires", ""),
             ("looks in vain, each", ""),
             ("state from memory, each", ""),
@@ -225,7 +226,7 @@ fn cam(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             ("tripwires", ""),
             ("saturated", "1/s"),
             ("round trip, mean", "us"),
-            ("round trip, 99 of 100", "us"),
+            ("round trip, p99", "us"),
             ("looks in vain, each", ""),
         ],
     );

@@ -248,7 +248,7 @@ fn via(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             ("dropped", ""),
             ("lost with the connection", ""),
             ("broke after", "us"),
-            ("delay, 99 of 100", "us"),
+            ("delay, p99", "us"),
             ("buffers", "KiB"),
         ],
     );

@@ -22,7 +22,7 @@ use crate::{Cell, Experiment, LinkCapture, Outcome, Setting, SystemError, Table,
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "atm",
-    question: "the ring against an ATM switch with the same hosts: delay and throughput of small and \
+    question: "The ring against an ATM switch with the same hosts: delay and throughput of small and \
         large messages, of streams into one host, and with damaged bits?",
     inputs: include_str!("../../../plans/jetstream-atm.toml"),
     check: |setting| read(setting).map(|_| ()),
@@ -362,15 +362,15 @@ fn name(choice: &Choice) -> Cell {
 fn message_table(load: Rate) -> Table {
     let columns = [
         ("network", ""),
-        ("small delay mean", "us"),
-        ("small delay p99", "us"),
-        ("large delay mean", "us"),
-        ("large delay p99", "us"),
+        ("small delay", "us"),
+        ("small p99", "us"),
+        ("large delay", "us"),
+        ("large p99", "us"),
         ("small", "Mbit/s"),
         ("large", "Mbit/s"),
         ("small lost", "%"),
         ("large lost", "%"),
-        ("not yet there", "messages"),
+        ("under way", "messages"),
     ];
     let mbps = load.as_bps() as f64 / 1e6;
     Table::new(

@@ -15,7 +15,7 @@ use crate::{Cell, Experiment, Outcome, Setting, SystemError, Table, replicate};
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "ring",
-    question: "a ring of one's own: how long does the token take, how long do frames wait, and how \
+    question: "A ring of one's own: how long does the token take, how long do frames wait, and how \
         much of each class gets through?",
     inputs: include_str!("../../../plans/jetstream-ring.toml"),
     check: |setting| read(setting).map(|_| ()),
@@ -177,7 +177,7 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             ("damaged", "frames"),
             ("tokens lost", ""),
             ("slips between clocks", ""),
-            ("not yet there", "frames"),
+            ("under way", "frames"),
         ],
     );
     for (load, run) in loads.iter().zip(&runs) {

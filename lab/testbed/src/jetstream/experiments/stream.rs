@@ -12,7 +12,7 @@ use crate::{Experiment, Outcome, Setting, SystemError, Table, replicate};
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "stream",
-    question: "netperf over two Afterburners back to back: what rate do messages of one's own get, on \
+    question: "Netperf over two Afterburners back to back: what rate do messages of one's own get, on \
         either stack?",
     inputs: include_str!("../../../plans/jetstream-stream.toml"),
     check: |setting| read(setting).map(|_| ()),

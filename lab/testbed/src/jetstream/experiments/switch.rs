@@ -17,7 +17,7 @@ use crate::{Cell, Experiment, Outcome, Setting, SystemError, Table, replicate};
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "switch",
-    question: "rings joined by the switch: what do bus or space division, cut-through and a priority \
+    question: "Rings joined by the switch: what do bus or space division, cut-through and a priority \
         path that suspends do for delay and throughput?",
     inputs: include_str!("../../../plans/jetstream-switch.toml"),
     check: |setting| read(setting).map(|_| ()),
@@ -222,16 +222,16 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
 fn table(load: u64) -> Table {
     let columns = [
         ("switch", ""),
-        ("priority delay mean", "us"),
-        ("priority delay p99", "us"),
-        ("priority delay longest", "us"),
-        ("other delay mean", "us"),
-        ("other delay p99", "us"),
-        ("priority rate", "Mbit/s"),
-        ("other rate", "Mbit/s"),
+        ("priority delay", "us"),
+        ("priority p99", "us"),
+        ("priority longest", "us"),
+        ("other delay", "us"),
+        ("other p99", "us"),
+        ("priority", "Mbit/s"),
+        ("other", "Mbit/s"),
         ("no room", "frames"),
         ("refused", "frames"),
-        ("not yet there", "frames"),
+        ("under way", "frames"),
     ];
     let name = format!("load {load} % of each ring to the others");
     Table::new(name, &columns)
@@ -244,7 +244,7 @@ fn row(build: Build, run: &LoadRecord) -> [Cell; 11] {
     };
     let way = match build.cut_through {
         true => "cut-through",
-        false => "store and forward",
+        false => "stored",
     };
     let suspend = match build.suspend {
         true => ", suspends",

@@ -7,7 +7,7 @@ use barewire_wire::aal5;
 use serde::Deserialize;
 
 use super::super::load::{self, Gap, LoadPlan, LoadRecord, Source};
-use super::super::parameters::Parameters;
+use super::super::parameters::{LENGTH_M_MAX, Parameters};
 use super::{
     Rings, WARM_UP, duration, each, frame_bytes, gather, mbps, message, offers, periods, recorded,
     take_first_links, within, wrong,
@@ -16,7 +16,7 @@ use crate::{Cell, Experiment, Outcome, Setting, SystemError, Table, replicate};
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "synchronous",
-    question: "does the synchronous class keep its bound beside any asynchronous load, and what do \
+    question: "Does the synchronous class keep its bound beside any asynchronous load, and what do \
         the same messages get without it?",
     inputs: include_str!("../../../plans/jetstream-synchronous.toml"),
     check: |setting| read(setting).map(|_| ()),
@@ -75,6 +75,7 @@ fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
     let parameters = Parameters::parse(setting.parameters)?;
     let inputs: Inputs = setting.read_inputs()?;
     within("stations", inputs.stations, 2..=16)?;
+    within("length_m", inputs.length_m, 1..=LENGTH_M_MAX)?;
     each("shares_per_cent", &inputs.shares_per_cent, |share| {
         within("shares_per_cent", share, 1..=SHARE_PER_CENT_MAX)?;
         let rings = rings(&parameters, &inputs, share);

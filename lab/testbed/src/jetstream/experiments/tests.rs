@@ -285,6 +285,8 @@ fn what_cannot_be_run_is_named() {
     refused(rival, "senders = 8", "senders");
     refused(rival, "buffer_cells = [0]", "buffer_cells");
     let synchronous = &synchronous::EXPERIMENT;
+    let long = "length_m = 9223372036854775807";
+    refused(synchronous, long, "length_m: found 9223372036854775807");
     refused(synchronous, "shares_per_cent = [0]", "shares_per_cent");
 }
 
