@@ -42,12 +42,17 @@ const FORGETS: u32 = 64;
 /// One wait.
 pub struct Spin {
     waited: bool,
+    /// When it last began to look; 0: never.
+    begin_ns: u64,
 }
 
 impl Spin {
     /// No time is spent before [`Spin::until_or`].
     pub const fn begin() -> Self {
-        Self { waited: false }
+        Self {
+            waited: false,
+            begin_ns: 0,
+        }
     }
 
     /// Looks until there is news or the time is over; says whether there is. `rarely` is asked
@@ -66,6 +71,7 @@ impl Spin {
         MEMORY.with(|cell| cell.set(memory));
         self.waited = true;
         let begin_ns = process::now_ns();
+        self.begin_ns = begin_ns;
         let mut before_ns = begin_ns;
         loop {
             for _ in 0..LOOKS {
@@ -93,6 +99,21 @@ impl Spin {
                 process::give_way();
             }
         }
+    }
+
+    /// After a sleep. If it was so short that looking for as long as is allowed would have
+    /// paid, that is what the next wait does: two ends that sleep wake each other so slowly that
+    /// neither would ever find out.
+    pub fn woke(&mut self) {
+        let longest_ns = settings::get().spin_ns;
+        if self.begin_ns == 0 || process::now_ns() - self.begin_ns > longest_ns {
+            return;
+        }
+        MEMORY.with(|cell| {
+            let mut memory = cell.get();
+            memory.budget_ns = longest_ns;
+            cell.set(memory);
+        });
     }
 
     /// Whether looking has paid: the next budget is longer or shorter.

@@ -275,6 +275,14 @@ pub fn keep_tokens_fast(fd: c_int) {
     }
 }
 
+/// Gives the line back as the program wanted it.
+pub fn restore_delays(fd: c_int, record: &Record) {
+    if record.has(DELAYS) {
+        record.set(DELAYS, false);
+        kernel::set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 0);
+    }
+}
+
 fn become_up(
     record: &'static Record,
     side: u32,

@@ -241,6 +241,7 @@ pub fn poll(fds: &mut [pollfd], deadline: Deadline, mask: *const sigset_t) -> c_
         if slept <= 0 {
             return slept;
         }
+        spin.woke();
         let ready = sift(fds);
         if ready != 0 {
             return ready;
@@ -357,6 +358,7 @@ pub fn epoll(
         if slept < 0 {
             return slept;
         }
+        spin.woke();
         let told = sift_epoll(set, &mut events[..slept.unsigned_abs() as usize]);
         if told > 0 {
             return told as c_int;

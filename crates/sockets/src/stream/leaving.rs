@@ -12,7 +12,7 @@ use super::sending::line_is_clear;
 use crate::lock::Held;
 use crate::real::{self, fail};
 use crate::record::{LINE_ONLY, NONBLOCKING, Record, State, Why};
-use crate::{epoll, process, report};
+use crate::{epoll, process, report, upgrade};
 
 /// From now on this socket uses the line, and asks the other end to do so too.
 pub fn line_only(record: &Record, why: Why) {
@@ -84,6 +84,7 @@ pub fn let_go(fd: c_int, record: &'static Record, why: Why, deadline_ns: u64) ->
         return Left::Unread;
     }
     record.make_plain(why);
+    upgrade::restore_delays(fd, record);
     report::closed(record);
     drop(recv);
     drop(send);

@@ -94,6 +94,7 @@ pub fn receive(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ss
             sleep_on_line(fd, flags)
         };
         record.sleepers.fetch_sub(1, Ordering::Relaxed);
+        spin.woke();
         // Meanwhile a relay may have taken its place: then the descriptor is the kernel's.
         replaced = record::find(fd).is_none_or(|now| !core::ptr::eq(now, record));
         match slept {
