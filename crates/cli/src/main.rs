@@ -1,11 +1,12 @@
 //! The `barewire` command: one program with a sub-command for each thing it can do.
 //!
 //! `run` runs unmodified programs on board, and `doctor` says whether that works here;
-//! `bench` measures; `ls` and `stat` look at what runs; `wire` looks at formats; `lab` runs
-//! the laboratory; each sub-command lives in its own module.
+//! `bench` measures; `ls` and `stat` look at what runs; `wire` looks at formats; `daq`
+//! builds events; `lab` runs the laboratory; each sub-command lives in its own module.
 #![forbid(unsafe_code)]
 
 mod bench;
+mod daq;
 mod doctor;
 mod lab;
 mod ls;
@@ -31,6 +32,9 @@ struct Arguments {
 enum Command {
     /// Measure this machine's limits, the kernel's transports and barewire, side by side
     Bench(Box<bench::args::BenchArgs>),
+    /// The event builder: sources, builders and a manager
+    #[command(subcommand)]
+    Daq(daq::DaqCommand),
     /// Say whether unmodified programs can be accelerated here, and if not, what to change
     Doctor(doctor::DoctorArgs),
     /// The laboratory: published systems, simulated, beside their published figures
@@ -56,6 +60,7 @@ fn main() -> ExitCode {
     let done = |()| ExitCode::SUCCESS;
     let outcome: Result<ExitCode, Box<dyn std::error::Error>> = match Arguments::parse().command {
         Command::Bench(args) => bench::run(&args).map(done).map_err(Into::into),
+        Command::Daq(command) => daq::run(&command).map_err(Into::into),
         Command::Doctor(args) => doctor::run(&args).map_err(Into::into),
         Command::Lab(command) => lab::run(&command).map(done).map_err(Into::into),
         Command::Ls(args) => ls::run(&args).map(done).map_err(Into::into),
@@ -69,8 +74,8 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             eprintln!("barewire: {error}");
-            // Of `wire`, 1 says that what it looked at is faulty.
-            match error.is::<wire::WireError>() {
+            // Of `wire` and `daq check`, 1 says that what they looked at is faulty.
+            match error.is::<wire::WireError>() || error.is::<daq::DaqError>() {
                 true => ExitCode::from(2),
                 false => ExitCode::FAILURE,
             }

@@ -1,0 +1,336 @@
+//! `barewire daq`: an event builder, run whole on this host or part by part, measured, and its
+//! files verified.
+//!
+//! | exit status | means |
+//! |---|---|
+//! | 0 | the run ended as it should, and the ledger balances |
+//! | 1 | `check`: the file is faulty |
+//! | 2 | the configuration is faulty, or a part can not work |
+//! | 3 | the ledger does not balance |
+//! | 4 | the run ended before its time; why is said |
+
+mod scan;
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use barewire_daq::config::{Config, Fault, template};
+use barewire_daq::generate::Generator;
+use barewire_daq::launch::{self, Role};
+use barewire_daq::part::{self, Options, PartError, Verdict};
+use barewire_daq::record::{self, RecordError};
+use barewire_daq::wire::Control;
+use barewire_proto::evb::Command as RunCommand;
+use clap::{Args, Subcommand, ValueEnum};
+
+/// What to do with an event builder.
+#[derive(Clone, Debug, Subcommand)]
+pub enum DaqCommand {
+    /// Write a configuration with every key, its default, its unit and what it means
+    Init(InitArgs),
+    /// Run everything on this host: all processes are started and watched
+    Run(RunArgs),
+    /// Run one source
+    Source(PartArgs),
+    /// Run one builder
+    Builder(PartArgs),
+    /// Run the event manager
+    Manager(ManagerArgs),
+    /// Give a command to a run that runs
+    Order(OrderArgs),
+    /// Verify a recorded file
+    Check(CheckArgs),
+    /// Measure throughput as a key takes several values
+    Scan(scan::ScanArgs),
+}
+
+/// Where to write a configuration.
+#[derive(Clone, Debug, Args)]
+pub struct InitArgs {
+    /// The file; without it, standard output
+    file: Option<PathBuf>,
+}
+
+/// A run.
+#[derive(Clone, Debug, Args)]
+pub struct RunArgs {
+    /// The configuration
+    config: PathBuf,
+    /// Say nothing while it runs
+    #[arg(long)]
+    quiet: bool,
+    /// Neither start nor end the run: `barewire daq order` does
+    #[arg(long)]
+    hold: bool,
+}
+
+/// A part.
+#[derive(Clone, Debug, Args)]
+pub struct PartArgs {
+    /// The configuration; the same file as the manager's, to the byte
+    config: PathBuf,
+    /// Its number, from 0
+    #[arg(long, default_value_t = 0)]
+    part: u16,
+}
+
+/// The manager.
+#[derive(Clone, Debug, Args)]
+pub struct ManagerArgs {
+    /// The configuration
+    config: PathBuf,
+    /// Of no meaning: there is one
+    #[arg(long, default_value_t = 0)]
+    part: u16,
+    /// Say nothing while it runs
+    #[arg(long)]
+    quiet: bool,
+    /// Neither start nor end the run
+    #[arg(long)]
+    hold: bool,
+    /// Print figures as JSON instead of the ledger
+    #[arg(long)]
+    json: bool,
+}
+
+/// A command to a run.
+#[derive(Clone, Debug, Args)]
+pub struct OrderArgs {
+    /// The configuration of the run
+    config: PathBuf,
+    /// The command
+    command: Order,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Order {
+    /// Show how it does
+    Status,
+    /// Set everything back, for another run; after one that has ended, with --hold
+    Configure,
+    /// Take triggers
+    Start,
+    /// Take none for now
+    Pause,
+    /// Take them again
+    Resume,
+    /// Take no more, finish what there is, stop
+    Drain,
+    /// Stop, and account for what there is as aborted
+    Abort,
+    /// End the processes, after a run that has ended, with --hold
+    Quit,
+}
+
+/// A file.
+#[derive(Clone, Debug, Args)]
+pub struct CheckArgs {
+    /// The file, *.evb
+    file: PathBuf,
+    /// The configuration that made it: what is in the fragments is verified
+    #[arg(long)]
+    config: Option<PathBuf>,
+    /// Print all event numbers
+    #[arg(long)]
+    events: bool,
+}
+
+/// Why `daq` can not do what it was asked to.
+#[derive(Debug, thiserror::Error)]
+pub enum DaqError {
+    /// The configuration is faulty.
+    #[error("{}", list(.0))]
+    Config(Vec<Fault>),
+    /// A part can not work.
+    #[error("{0}")]
+    Part(#[from] PartError),
+    /// A process can not be started, or a file not be written.
+    #[error("{what}: {error}")]
+    Io {
+        /// What was done.
+        what: String,
+        /// Why it did not go.
+        error: std::io::Error,
+    },
+    /// A file can not be read.
+    #[error("{0}: {1}")]
+    Record(String, RecordError),
+    /// What is to be measured can not be.
+    #[error("{0}")]
+    Scan(String),
+}
+
+fn list(faults: &[Fault]) -> String {
+    if let [fault] = faults {
+        return fault.to_string();
+    }
+    let mut text = format!("{} things are wrong:", faults.len());
+    for fault in faults {
+        let _ = write!(text, "\n  {fault}");
+    }
+    text
+}
+
+/// Does it.
+pub fn run(command: &DaqCommand) -> Result<ExitCode, DaqError> {
+    match command {
+        DaqCommand::Init(args) => init(args),
+        DaqCommand::Run(args) => run_all(args),
+        DaqCommand::Source(args) => {
+            part::run_source(&load(&args.config)?, args.part)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        DaqCommand::Builder(args) => {
+            part::run_builder(&load(&args.config)?, args.part)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        DaqCommand::Manager(args) => manager(args),
+        DaqCommand::Order(args) => order(args),
+        DaqCommand::Check(args) => check(args),
+        DaqCommand::Scan(args) => scan::run(args),
+    }
+}
+
+fn load(path: &Path) -> Result<Config, DaqError> {
+    Config::load(path).map_err(DaqError::Config)
+}
+
+fn init(args: &InitArgs) -> Result<ExitCode, DaqError> {
+    let text = template();
+    let Some(file) = &args.file else {
+        print!("{text}");
+        return Ok(ExitCode::SUCCESS);
+    };
+    let new = std::fs::File::create_new(file);
+    let written = new.and_then(|mut it| it.write_all(text.as_bytes()));
+    written.map_err(|error| DaqError::Io {
+        what: file.display().to_string(),
+        error,
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What runs a part of `config`: this program.
+fn part_command(program: &Path, config: &Path, role: Role, quiet: bool, hold: bool) -> Command {
+    let mut command = Command::new(program);
+    command.args(["daq", role.command()]).arg(config);
+    command.args(["--part", &role.number().to_string()]);
+    if role == Role::Manager && quiet {
+        command.arg("--quiet");
+    }
+    if role == Role::Manager && hold {
+        command.arg("--hold");
+    }
+    command
+}
+
+fn own_program() -> Result<PathBuf, DaqError> {
+    std::env::current_exe().map_err(|error| DaqError::Io {
+        what: "this program".to_owned(),
+        error,
+    })
+}
+
+fn run_all(args: &RunArgs) -> Result<ExitCode, DaqError> {
+    let config = load(&args.config)?;
+    let program = own_program()?;
+    let outcome = launch::run(
+        &config,
+        |role| part_command(&program, &args.config, role, args.quiet, args.hold),
+        |role, what, pid| {
+            if !args.quiet {
+                eprintln!("{} {what}: process {pid}", role.name());
+            }
+        },
+    );
+    let outcome = outcome.map_err(|error| DaqError::Io {
+        what: "start a part".to_owned(),
+        error,
+    })?;
+    print!("{}", outcome.ledger);
+    for death in &outcome.deaths {
+        println!("  {death}");
+    }
+    Ok(ExitCode::from(outcome.code))
+}
+
+fn manager(args: &ManagerArgs) -> Result<ExitCode, DaqError> {
+    let config = load(&args.config)?;
+    let options = Options {
+        hold: args.hold,
+        quiet: args.quiet,
+    };
+    let ended = part::run_manager(&config, options)?;
+    if args.json {
+        println!("{}", scan::figures(&ended));
+        return Ok(ExitCode::from(launch::exit_code(&ended.verdict)));
+    }
+    print!("{}", ended.ledger);
+    if let Verdict::Failed(reason) = &ended.verdict {
+        println!("  the run ended before its time: {reason}");
+    }
+    Ok(ExitCode::from(launch::exit_code(&ended.verdict)))
+}
+
+fn order(args: &OrderArgs) -> Result<ExitCode, DaqError> {
+    let config = load(&args.config)?;
+    let command = |command| Control::Order { command };
+    let message = match args.command {
+        Order::Status => Control::Status {},
+        Order::Configure => command(RunCommand::Configure),
+        Order::Start => command(RunCommand::Start),
+        Order::Pause => command(RunCommand::Pause),
+        Order::Resume => command(RunCommand::Resume),
+        Order::Drain => command(RunCommand::Drain),
+        Order::Abort => command(RunCommand::Abort),
+        Order::Quit => Control::Quit {},
+    };
+    println!("{}", part::order(&config, &message)?);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn check(args: &CheckArgs) -> Result<ExitCode, DaqError> {
+    let generator = match &args.config {
+        None => None,
+        Some(path) => {
+            let config = load(path)?;
+            Some(Generator::new(config.sizes, config.seed))
+        }
+    };
+    let name = args.file.display().to_string();
+    let checked = record::check(&args.file, generator.as_ref());
+    let checked = checked.map_err(|error| DaqError::Record(name.clone(), error))?;
+    println!(
+        "{name}: run {}, builder {}: {} events built, {} incomplete, {} fragments, {} bytes; {}",
+        checked.run,
+        checked.builder,
+        checked.built,
+        checked.incomplete,
+        checked.fragments,
+        checked.bytes,
+        match checked.indexed {
+            true => "indexed",
+            false => "no index: its writer was stopped",
+        }
+    );
+    if args.events {
+        checked.events.iter().for_each(|event| println!("{event}"));
+    }
+    if checked.mismatched > 0 {
+        println!(
+            "  {} fragments do not hold what the generator makes",
+            checked.mismatched
+        );
+    }
+    if let Some(problem) = &checked.problem {
+        println!("  {problem}");
+    }
+    // A cut record at the end is what a stopped writer leaves.
+    let cut = matches!(checked.problem, None | Some(RecordError::Cut(_)));
+    match cut && checked.mismatched == 0 {
+        true => Ok(ExitCode::SUCCESS),
+        false => Ok(ExitCode::FAILURE),
+    }
+}

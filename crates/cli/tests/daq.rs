@@ -1,0 +1,106 @@
+//! `barewire daq`, as it is used: a configuration, a run, its file, and what is said of faults.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path =
+            std::env::temp_dir().join(format!("barewire-cli-daq-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder");
+        Self(path)
+    }
+
+    fn barewire(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_barewire"));
+        command.current_dir(&self.0).arg("daq").args(arguments);
+        command.output().expect("it starts")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_configuration_is_written_run_and_its_file_verified() {
+    let folder = Folder::new("run");
+    assert!(folder.barewire(&["init", "daq.toml"]).status.success());
+    // It does not write over anything.
+    assert_eq!(
+        folder.barewire(&["init", "daq.toml"]).status.code(),
+        Some(2)
+    );
+    let file = folder.0.join("daq.toml");
+    let settings = std::fs::read_to_string(&file).expect("written");
+    let settings = settings
+        .replace("\"daq\"", &format!("\"daq-cli-{}\"", std::process::id()))
+        .replace("events = 100000", "events = 200")
+        .replace("kind = \"discard\"", "kind = \"file\"");
+    std::fs::write(&file, settings).expect("written");
+    let run = folder.barewire(&["run", "daq.toml", "--quiet"]);
+    let ledger = text(&run.stdout);
+    assert_eq!(run.status.code(), Some(0), "{ledger}{}", text(&run.stderr));
+    assert!(ledger.contains("triggered 200 = built 200"), "{ledger}");
+    let record = "run-000001-builder-00-000.evb";
+    let check = folder.barewire(&["check", record, "--config", "daq.toml"]);
+    assert_eq!(check.status.code(), Some(0));
+    let said = text(&check.stdout);
+    assert!(
+        said.contains("200 events built, 0 incomplete, 400 fragments, 409600 bytes; indexed"),
+        "{said}"
+    );
+    let path = folder.0.join(record);
+    let mut bytes = std::fs::read(&path).expect("the file");
+    bytes[1000] ^= 1;
+    std::fs::write(&path, bytes).expect("written");
+    assert_eq!(folder.barewire(&["check", record]).status.code(), Some(1));
+}
+
+#[test]
+fn a_scan_gives_a_row_for_each_value() {
+    let folder = Folder::new("scan");
+    let name = format!("daq-scan-{}", std::process::id());
+    let settings = format!("[run]\nname = \"{name}\"\nevents = 100\n");
+    std::fs::write(folder.0.join("a.toml"), settings).expect("written");
+    let over = [
+        "--over",
+        "fragment_size=1 KiB, 4 KiB",
+        "--runs",
+        "2",
+        "-o",
+        "a.csv",
+    ];
+    let scan = folder.barewire(&[&["scan", "a.toml"][..], &over].concat());
+    assert!(scan.status.success(), "{}", text(&scan.stderr));
+    let csv = std::fs::read_to_string(folder.0.join("a.csv")).expect("a table");
+    assert_eq!(csv.lines().count(), 3, "{csv}");
+}
+
+#[test]
+fn faults_are_told_with_their_lines() {
+    let folder = Folder::new("faults");
+    std::fs::write(
+        folder.0.join("a.toml"),
+        "[run]\nevnts = 3\n\n[flow]\nrate = 5\n",
+    )
+    .expect("written");
+    let run = folder.barewire(&["run", "a.toml"]);
+    assert_eq!(run.status.code(), Some(2));
+    assert_eq!(
+        text(&run.stderr),
+        "barewire: 2 things are wrong:\n  \
+         a.toml:2: run.evnts = 3: no such key; did you mean `events`?\n  \
+         a.toml:5: flow.rate = 5: expected a rate with its unit, such as \"1 Gbit/s\"\n"
+    );
+    let missing = folder.barewire(&["run", "none.toml"]);
+    assert_eq!(missing.status.code(), Some(2));
+}

@@ -1,0 +1,576 @@
+//! The configuration: a TOML file in which every quantity has its unit. All of it is checked
+//! before anything runs, and every fault is told with file, line, key, what stands there and
+//! what was expected.
+
+mod keys;
+mod read;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use barewire_proto::evb::{
+    Barrel, BuilderConfig, BuilderId, Flow, ManagerConfig, Policy, Schedule, SourceConfig,
+    SourceId, WhenFull,
+};
+use barewire_units::{ByteSize, Duration, Instant, Rate};
+
+pub use keys::template;
+pub use read::Fault;
+use read::Reader;
+
+/// Largest fragment.
+pub const FRAGMENT_BYTES_MAX: u64 = 64 << 20;
+/// Largest piece.
+pub const PIECE_BYTES_MAX: u64 = 16 << 20;
+/// Events that may be in flight: as many as a builder holds before their assignment.
+const WINDOW_MAX: u64 = 4096;
+
+/// A batch of control messages fits half a ring.
+const RING_BYTES_MIN: u64 = 256 << 10;
+
+/// How parts reach each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// The user-level network of one host.
+    Ring,
+    /// TCP.
+    Tcp,
+}
+
+/// When events happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// As many as the window takes.
+    Max,
+    /// At equal distances.
+    Clock(Duration),
+    /// At random, at this distance on average.
+    Poisson(Duration),
+}
+
+/// How large fragments are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Shape {
+    /// All the same.
+    Fixed,
+    /// From `bytes_min` to as much above the mean.
+    Uniform,
+    /// Exponential.
+    Exponential,
+    /// Log-normal, with the standard deviation of the logarithm.
+    LogNormal(f64),
+}
+
+/// Sizes of fragments.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sizes {
+    /// The distribution.
+    pub shape: Shape,
+    /// Its mean.
+    pub mean_bytes: u64,
+    /// None is smaller.
+    pub bytes_min: u64,
+    /// None is larger.
+    pub bytes_max: u64,
+}
+
+/// What becomes of events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SinkKind {
+    /// Verified and dropped.
+    Discard,
+    /// Verified and recorded in this directory.
+    File(PathBuf),
+}
+
+/// What is said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Monitor {
+    /// Between two lines of the view.
+    pub period: Duration,
+    /// Address for Prometheus.
+    pub prometheus: Option<SocketAddr>,
+    /// File of the event log.
+    pub log: Option<PathBuf>,
+}
+
+/// A configuration, checked.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Begin of names on the network.
+    pub name: String,
+    /// Number of the first run.
+    pub run: u32,
+    /// How parts reach each other.
+    pub transport: Transport,
+    /// Triggers after which the run is drained.
+    pub events: Option<u64>,
+    /// Time after which the run is drained.
+    pub duration: Option<Duration>,
+    /// Whether a part that died is started again.
+    pub restart: bool,
+    /// Of everything random.
+    pub seed: u64,
+    /// How long the manager waits for all parts.
+    pub patience: Duration,
+    /// The manager's address.
+    pub tcp_manager: SocketAddr,
+    /// The builders' addresses.
+    pub tcp_builders: Vec<SocketAddr>,
+    /// When events happen.
+    pub trigger: Trigger,
+    /// How large fragments are.
+    pub sizes: Sizes,
+    /// The manager's core.
+    pub manager: ManagerConfig,
+    /// The core of source 0.
+    pub source: SourceConfig,
+    /// The core of builder 0.
+    pub builder: BuilderConfig,
+    /// Receive memory of a connection.
+    pub ring_bytes: usize,
+    /// What becomes of events.
+    pub sink: SinkKind,
+    /// What is said.
+    pub monitor: Monitor,
+    /// CRC-32C of the text: parts with another one are turned away.
+    pub digest: u32,
+}
+
+impl Config {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    ///
+    /// All faults.
+    pub fn load(path: &Path) -> Result<Self, Vec<Fault>> {
+        let file = path.display().to_string();
+        match std::fs::read_to_string(path) {
+            Ok(text) => Self::parse(&text, &file),
+            Err(error) => Err(vec![Fault {
+                file,
+                line: None,
+                key: String::new(),
+                found: String::new(),
+                expected: error.to_string(),
+            }]),
+        }
+    }
+
+    /// Checks a text that is called `file` in messages.
+    ///
+    /// # Errors
+    ///
+    /// All faults.
+    pub fn parse(text: &str, file: &str) -> Result<Self, Vec<Fault>> {
+        let mut reader = Reader::new(text, file);
+        let config = read(&mut reader, crc_fast::crc32_iscsi(text.as_bytes()));
+        if reader.faults.is_empty() {
+            return Ok(config);
+        }
+        reader.faults.sort_by_key(|fault| fault.line);
+        Err(reader.faults)
+    }
+
+    /// The core's configuration of a source.
+    #[must_use]
+    pub fn source(&self, id: u16) -> SourceConfig {
+        SourceConfig {
+            id: SourceId(id),
+            ..self.source
+        }
+    }
+
+    /// The core's configuration of a builder in a run.
+    #[must_use]
+    pub fn builder(&self, id: u16, run: u32) -> BuilderConfig {
+        BuilderConfig {
+            id: BuilderId(id),
+            run,
+            ..self.builder
+        }
+    }
+}
+
+/// The text of a configuration with another value for a key, `section.key`; text needs no
+/// quotation marks.
+///
+/// # Errors
+///
+/// The text is no TOML, or there is no such key.
+pub fn with(text: &str, file: &str, key: &str, value: &str) -> Result<String, Fault> {
+    let fault = |key: &str, expected: String| Fault {
+        file: file.to_owned(),
+        line: None,
+        key: key.to_owned(),
+        found: String::new(),
+        expected,
+    };
+    let mut table: toml::Table = text
+        .parse()
+        .map_err(|error: toml::de::Error| fault("", format!("not TOML: {}", error.message())))?;
+    let known = keys::KEYS
+        .iter()
+        .find(|it| key == format!("{}.{}", it.section, it.name));
+    let Some(known) = known else {
+        return Err(fault(key, "no such key".to_owned()));
+    };
+    let value = match known.default.starts_with('"') {
+        true => toml::Value::String(value.trim_matches('"').to_owned()),
+        false => format!("k = {value}")
+            .parse::<toml::Table>()
+            .ok()
+            .and_then(|mut it| it.remove("k"))
+            .ok_or_else(|| fault(key, format!("`{value}` is no value")))?,
+    };
+    let section = table
+        .entry(known.section)
+        .or_insert_with(|| toml::Table::new().into());
+    if let Some(section) = section.as_table_mut() {
+        section.insert(known.name.to_owned(), value);
+    }
+    Ok(table.to_string())
+}
+
+const SOURCES_MAX: u64 = 1024;
+const BUILDERS_MAX: u64 = 1024;
+const EVER: u64 = i64::MAX as u64;
+
+fn time(reader: &mut Reader, section: &str, key: &str) -> Duration {
+    let time = reader.quantity(section, key, "time", "100 ms");
+    time.unwrap_or(Duration::from_ms(1))
+}
+
+fn positive_time(reader: &mut Reader, section: &str, key: &str) -> Duration {
+    let time = time(reader, section, key);
+    if time.is_zero() {
+        reader.fault(section, key, "expected a time above 0");
+    }
+    time
+}
+
+fn size(reader: &mut Reader, section: &str, key: &str, least: u64, most: u64) -> u64 {
+    let size = reader.quantity::<ByteSize>(section, key, "size", "64 KiB");
+    let bytes = size.map_or(least, ByteSize::as_bytes);
+    if !(least..=most).contains(&bytes) {
+        let (least, most) = (ByteSize::from_bytes(least), ByteSize::from_bytes(most));
+        reader.fault(section, key, format!("expected a size, {least} to {most}"));
+    }
+    bytes
+}
+
+fn address(reader: &mut Reader, section: &str, key: &str, text: &str) -> Option<SocketAddr> {
+    let address = text.parse().ok();
+    if address.is_none() {
+        let wanted = format!("`{text}`: expected an address with its port, such as 127.0.0.1:7100");
+        reader.fault(section, key, wanted);
+    }
+    address
+}
+
+fn read(reader: &mut Reader, digest: u32) -> Config {
+    let r = reader;
+    let name = r.text("run", "name");
+    if name.is_empty() || name.len() > 40 || !name.bytes().all(|b| b.is_ascii_graphic()) {
+        r.fault("run", "name", "expected 1 to 40 letters, digits and signs");
+    }
+    let transports = [("ring", Transport::Ring), ("tcp", Transport::Tcp)];
+    let transport = r.choice("run", "transport", &transports);
+    let events = Some(r.number("run", "events", 0, EVER)).filter(|&it| it > 0);
+    let duration = Some(time(r, "run", "duration")).filter(|it| !it.is_zero());
+    let policy = read_policy(r);
+    let window = r.number("assignment", "window", 1, WINDOW_MAX) as u32;
+    let sources = r.number("parts", "sources", 1, SOURCES_MAX) as u16;
+    let builders = r.number("parts", "builders", 1, BUILDERS_MAX) as u16;
+    let piece_bytes = size(r, "source", "piece", 64, PIECE_BYTES_MAX);
+    let (flow, schedule) = read_flow(r, sources, builders, piece_bytes);
+    let credits = r.number("flow", "credits", 1, 1 << 20) as u32;
+    let pull = r.number("assignment", "pull", 1, 4096) as u32;
+    let ring_bytes = read_ring(r, piece_bytes);
+    let (tcp_manager, tcp_builders) = read_addresses(r, builders);
+    Config {
+        name,
+        run: r.number("run", "number", 0, u64::from(u32::MAX)) as u32,
+        transport,
+        events,
+        duration,
+        restart: r.flag("run", "restart"),
+        seed: r.number("run", "seed", 0, EVER),
+        patience: positive_time(r, "parts", "patience"),
+        tcp_manager,
+        tcp_builders,
+        trigger: read_trigger(r),
+        sizes: read_sizes(r),
+        manager: ManagerConfig {
+            sources,
+            builders,
+            policy,
+            window: Some(window),
+            backlog: r.number("assignment", "backlog", 1, 1 << 20) as u32,
+            schedule,
+            liveness: positive_time(r, "parts", "liveness"),
+            goes_on: r.flag("run", "goes_on"),
+        },
+        source: SourceConfig {
+            id: SourceId(0),
+            buffer_bytes: size(r, "source", "buffer", 1, 1 << 40),
+            full: r.choice(
+                "source",
+                "full",
+                &[("block", WhenFull::Block), ("drop", WhenFull::Drop)],
+            ),
+            piece_bytes,
+            overhead_bytes: crate::wire::PIECE_HEADER_BYTES as u64,
+            flow,
+        },
+        builder: BuilderConfig {
+            id: BuilderId(0),
+            run: 0,
+            sources,
+            timeout: positive_time(r, "builder", "timeout"),
+            credits: (flow == Flow::Credits).then_some(credits),
+            pull: (policy == Policy::Pulled).then_some(pull),
+            remembered_events: r.number("builder", "remembered", 0, 1 << 24) as usize,
+        },
+        ring_bytes,
+        sink: read_sink(r),
+        monitor: read_monitor(r),
+        digest,
+    }
+}
+
+fn read_policy(r: &mut Reader) -> Policy {
+    let policies = [
+        ("round-robin", Policy::RoundRobin),
+        ("least-loaded", Policy::LeastLoaded),
+        ("pulled", Policy::Pulled),
+        ("hash", Policy::Hash),
+    ];
+    r.choice("assignment", "policy", &policies)
+}
+
+#[derive(Clone, Copy)]
+enum Control {
+    None,
+    Credits,
+    Barrel,
+    Bucket,
+    Schedule,
+}
+
+fn read_flow(
+    r: &mut Reader,
+    sources: u16,
+    builders: u16,
+    piece_bytes: u64,
+) -> (Flow, Option<Schedule>) {
+    let controls = [
+        ("none", Control::None),
+        ("credits", Control::Credits),
+        ("barrel", Control::Barrel),
+        ("bucket", Control::Bucket),
+        ("schedule", Control::Schedule),
+    ];
+    let control = r.choice("flow", "control", &controls);
+    let rate = r.quantity::<Rate>("flow", "rate", "rate", "1 Gbit/s");
+    let rate = rate.unwrap_or(Rate::from_gbps(1));
+    let whole = piece_bytes + crate::wire::PIECE_HEADER_BYTES as u64;
+    let burst = size(r, "flow", "burst", 1, 1 << 40);
+    let slot = positive_time(r, "flow", "slot");
+    let lead = time(r, "flow", "lead");
+    let flow = match control {
+        Control::None => Flow::Free,
+        Control::Credits => Flow::Credits,
+        Control::Bucket => {
+            if burst < whole {
+                let wanted = format!("expected at least {whole} B: a piece and its header");
+                r.fault("flow", "burst", wanted);
+            }
+            Flow::Shaped {
+                rate,
+                burst: ByteSize::from_bytes(burst),
+            }
+        }
+        Control::Barrel => {
+            let room = rate.bytes_in(slot).as_bytes();
+            if room < whole {
+                let wanted = format!("{room} B go in a slot, expected room for {whole} B: a piece");
+                r.fault("flow", "slot", wanted);
+            }
+            Flow::Barrel(Barrel {
+                builders,
+                period: Barrel::period_for(sources, builders),
+                epoch: Instant::ORIGIN,
+                slot,
+                rate,
+            })
+        }
+        Control::Schedule => Flow::Scheduled { slot },
+    };
+    let schedule = matches!(control, Control::Schedule).then_some(Schedule { slot, lead });
+    (flow, schedule)
+}
+
+fn read_ring(r: &mut Reader, piece_bytes: u64) -> usize {
+    // A message in one frame takes a quarter of the ring, less a line.
+    let least = (piece_bytes + 1024).saturating_mul(4).max(RING_BYTES_MIN);
+    let ring = size(r, "network", "ring", 1, 256 << 20);
+    if !ring.is_power_of_two() || ring < least {
+        let least = ByteSize::from_bytes(least.next_power_of_two());
+        let wanted = format!("expected a power of two of at least {least} for such pieces");
+        r.fault("network", "ring", wanted);
+    }
+    ring as usize
+}
+
+fn read_addresses(r: &mut Reader, builders: u16) -> (SocketAddr, Vec<SocketAddr>) {
+    let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
+    let text = r.text("tcp", "manager");
+    let manager = address(r, "tcp", "manager", &text).unwrap_or(nowhere);
+    let texts = r.list("tcp", "builders");
+    let mut all: Vec<_> = texts
+        .iter()
+        .filter_map(|text| address(r, "tcp", "builders", text))
+        .collect();
+    if let [first] = all[..] {
+        let port = |n: u16| first.port().checked_add(n);
+        all = (0..builders)
+            .map_while(|n| Some(SocketAddr::new(first.ip(), port(n)?)))
+            .collect();
+    }
+    if all.len() != usize::from(builders) {
+        let wanted = format!("expected one address, or {builders}, one for each builder");
+        r.fault("tcp", "builders", wanted);
+    }
+    (manager, all)
+}
+
+fn read_trigger(r: &mut Reader) -> Trigger {
+    let period = positive_time(r, "trigger", "period");
+    let modes = [
+        ("max", Trigger::Max),
+        ("clock", Trigger::Clock(period)),
+        ("poisson", Trigger::Poisson(period)),
+    ];
+    r.choice("trigger", "mode", &modes)
+}
+
+fn read_sizes(r: &mut Reader) -> Sizes {
+    let sigma = r.fraction("fragments", "sigma", 0.0, 4.0);
+    let shapes = [
+        ("fixed", Shape::Fixed),
+        ("uniform", Shape::Uniform),
+        ("exponential", Shape::Exponential),
+        ("log-normal", Shape::LogNormal(sigma)),
+    ];
+    let sizes = Sizes {
+        shape: r.choice("fragments", "sizes", &shapes),
+        mean_bytes: size(r, "fragments", "size", 0, FRAGMENT_BYTES_MAX),
+        bytes_min: size(r, "fragments", "size_min", 0, FRAGMENT_BYTES_MAX),
+        bytes_max: size(r, "fragments", "size_max", 0, FRAGMENT_BYTES_MAX),
+    };
+    if sizes.bytes_min > sizes.mean_bytes || sizes.mean_bytes > sizes.bytes_max {
+        r.fault("fragments", "size", "expected it from size_min to size_max");
+    }
+    sizes
+}
+
+fn read_sink(r: &mut Reader) -> SinkKind {
+    let directory = PathBuf::from(r.text("sink", "directory"));
+    let file = r.choice("sink", "kind", &[("discard", false), ("file", true)]);
+    if !file {
+        return SinkKind::Discard;
+    }
+    if !directory.is_dir() {
+        r.fault("sink", "directory", "expected a directory that exists");
+    }
+    SinkKind::File(directory)
+}
+
+fn read_monitor(r: &mut Reader) -> Monitor {
+    let prometheus = Some(r.text("monitor", "prometheus")).filter(|it| !it.is_empty());
+    let log = Some(r.text("monitor", "log")).filter(|it| !it.is_empty());
+    Monitor {
+        period: positive_time(r, "monitor", "period"),
+        prometheus: prometheus.and_then(|it| address(r, "monitor", "prometheus", &it)),
+        log: log.map(PathBuf::from),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults(text: &str) -> Vec<String> {
+        let faults = Config::parse(text, "a.toml").expect_err("faulty");
+        faults.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn the_template_is_the_default() {
+        let config = Config::parse(&template(), "template").expect("the template");
+        let empty = Config::parse("", "empty").expect("all defaults");
+        assert_eq!(config.manager, empty.manager);
+        assert_eq!(config.source, empty.source);
+        assert_eq!(config.builder, empty.builder);
+        assert_eq!(config.sizes, empty.sizes);
+        assert_eq!(config.tcp_builders.len(), 1);
+    }
+
+    #[test]
+    fn every_key_says_what_it_expected() {
+        for key in keys::KEYS {
+            let text = format!("[{}]\n{} = 1979-05-27\n", key.section, key.name);
+            let found = faults(&text);
+            let start = format!(
+                "a.toml:2: {}.{} = 1979-05-27: expected",
+                key.section, key.name
+            );
+            assert!(found.iter().any(|it| it.starts_with(&start)), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn faults_are_told_with_line_key_and_what_was_expected() {
+        let text = "[run]\ntransport = \"rings\"\nseeds = 4\n[sourc]\n[source]\npiece = \"3 parsecs\"\n\
+                    [network]\nring = \"96 KiB\"\n[parts]\nsources = 0\n[tcp]\nmanager = \"here\"\n";
+        assert_eq!(
+            faults(text),
+            [
+                "a.toml:2: run.transport = \"rings\": expected one of \"ring\", \"tcp\"; did you mean `ring`?",
+                "a.toml:3: run.seeds = 4: no such key; did you mean `seed`?",
+                "a.toml:4: sourc: no such section; did you mean `source`?",
+                "a.toml:6: source.piece = \"3 parsecs\": unknown unit, expected one of: B, KiB, MiB, GiB, TiB, kB, MB, GB, TB; \
+                 expected a size with its unit, such as \"64 KiB\"",
+                "a.toml:8: network.ring = \"96 KiB\": expected a power of two of at least 256KiB for such pieces",
+                "a.toml:10: parts.sources = 0: expected a whole number, 1 to 1024",
+                "a.toml:12: tcp.manager = \"here\": `here`: expected an address with its port, such as 127.0.0.1:7100",
+            ]
+        );
+        assert_eq!(faults("a = [\n").len(), 1);
+    }
+
+    #[test]
+    fn a_key_gets_another_value() {
+        let text = with("[run]\nseed = 3\n", "a.toml", "fragments.size", "2 KiB");
+        let text = with(&text.expect("a key"), "a.toml", "run.seed", "4").expect("a key");
+        let config = Config::parse(&text, "a.toml").expect("good");
+        assert_eq!((config.sizes.mean_bytes, config.seed), (2048, 4));
+        assert!(with("", "a.toml", "run.sed", "4").is_err());
+        assert!(with("", "a.toml", "run.seed", "=").is_err());
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_told() {
+        let barrel = "[flow]\ncontrol = \"barrel\"\nslot = \"1 us\"\n";
+        assert!(
+            faults(barrel)[0].starts_with("a.toml:3: flow.slot = \"1 us\": 125 B go in a slot")
+        );
+        let bucket = "[flow]\ncontrol = \"bucket\"\nburst = \"1 KiB\"\n";
+        assert!(faults(bucket)[0].contains("expected at least"));
+        let sizes = "[fragments]\nsize = \"1 KiB\"\nsize_min = \"2 KiB\"\n";
+        assert!(faults(sizes)[0].contains("from size_min to size_max"));
+        let builders = "[parts]\nbuilders = 3\n[tcp]\nbuilders = [\"[::1]:1\", \"[::1]:2\"]\n";
+        assert!(faults(builders)[0].starts_with("a.toml:4: tcp.builders"));
+    }
+}

@@ -1,0 +1,111 @@
+//! Every key of a configuration, with its default and what it means: what `init` writes, and
+//! what the reader looks up.
+
+/// A key.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Key {
+    pub section: &'static str,
+    pub name: &'static str,
+    /// As TOML.
+    pub default: &'static str,
+    pub comment: &'static str,
+}
+
+const fn key(
+    section: &'static str,
+    name: &'static str,
+    default: &'static str,
+    comment: &'static str,
+) -> Key {
+    Key {
+        section,
+        name,
+        default,
+        comment,
+    }
+}
+
+/// In the order in which they are written.
+#[rustfmt::skip]
+pub(super) const KEYS: &[Key] = &[
+    key("run", "name", "\"daq\"", "on one host, names on the network begin with it: another run needs another one"),
+    key("run", "number", "1", "stands in every fragment; counts up when the run is configured again"),
+    key("run", "transport", "\"ring\"", "`ring`: user-level network, one host; `tcp`: addresses below"),
+    key("run", "events", "100000", "drain after so many triggers; 0: no limit"),
+    key("run", "duration", "\"0 s\"", "drain after this time; 0: no limit"),
+    key("run", "goes_on", "true", "whether the run goes on without a lost source or builder"),
+    key("run", "restart", "true", "`daq run` starts a part again that died"),
+    key("run", "seed", "1", "of triggers, sizes and contents"),
+    key("parts", "sources", "2", "numbered from 0"),
+    key("parts", "builders", "1", "numbered from 0"),
+    key("parts", "liveness", "\"800 ms\"", "a part not heard of for so long is lost"),
+    key("parts", "patience", "\"10 s\"", "how long the manager waits for all parts at the beginning"),
+    key("tcp", "manager", "\"127.0.0.1:7100\"", "where the manager listens"),
+    key("tcp", "builders", "[\"127.0.0.1:7110\"]", "where builders listen, in their order; with one, the port counts up"),
+    key("trigger", "mode", "\"max\"", "`max`: while the window has room; `clock`: every period; `poisson`: on average every period"),
+    key("trigger", "period", "\"100 us\"", "of `clock` and `poisson`"),
+    key("fragments", "sizes", "\"fixed\"", "`fixed`, `uniform`, `exponential`, `log-normal`"),
+    key("fragments", "size", "\"1 KiB\"", "the size, or its mean"),
+    key("fragments", "size_min", "\"0 B\"", "of all but `fixed`: smaller ones are as large"),
+    key("fragments", "size_max", "\"64 MiB\"", "larger ones are as small; at most 64 MiB"),
+    key("fragments", "sigma", "0.5", "of `log-normal`: standard deviation of the logarithm, 0 to 4"),
+    key("assignment", "policy", "\"round-robin\"", "`round-robin`, `least-loaded`, `pulled`, `hash`"),
+    key("assignment", "window", "256", "events assigned and not closed, 1 to 4096"),
+    key("assignment", "backlog", "1024", "triggers that wait; more are refused"),
+    key("assignment", "pull", "64", "of `pulled`: events that a builder wants to have"),
+    key("flow", "control", "\"credits\"", "`none`, `credits`, `barrel`, `bucket`, `schedule`"),
+    key("flow", "credits", "64", "of `credits`: fragments under way to a builder"),
+    key("flow", "rate", "\"1 Gbit/s\"", "of `bucket`: each source to each builder; of `barrel`: of the link"),
+    key("flow", "burst", "\"256 KiB\"", "of `bucket`: its depth, at least a piece"),
+    key("flow", "slot", "\"1 ms\"", "of `barrel` and `schedule`: time of a slot, a piece must fit"),
+    key("flow", "lead", "\"2 ms\"", "of `schedule`: from assignment to the first slot"),
+    key("source", "buffer", "\"64 MiB\"", "fragments that wait in a source"),
+    key("source", "full", "\"block\"", "when the buffer is full: `block` or `drop`, with account"),
+    key("source", "piece", "\"64 KiB\"", "what of a fragment goes at a time, 64 B to 16 MiB"),
+    key("builder", "timeout", "\"1 s\"", "how long an event may be open"),
+    key("builder", "remembered", "65536", "closed events of which late fragments are told from copies"),
+    key("network", "ring", "\"512 KiB\"", "receive memory of a connection, a power of two of at least 4 pieces + 4 KiB"),
+    key("sink", "kind", "\"discard\"", "`discard`: verified and dropped; `file`: verified and recorded"),
+    key("sink", "directory", "\".\"", "of `file`: where; an existing file is never touched"),
+    key("monitor", "period", "\"1 s\"", "between two lines of the view"),
+    key("monitor", "prometheus", "\"\"", "address for Prometheus, such as 127.0.0.1:9177; empty: none"),
+    key("monitor", "log", "\"\"", "file to which events are appended; empty: standard error alone"),
+];
+
+const SECTIONS: &[(&str, &str)] = &[
+    ("run", "What runs."),
+    ("parts", "Who takes part."),
+    ("tcp", "Only for transport = \"tcp\"."),
+    ("trigger", "When events happen."),
+    (
+        "fragments",
+        "What the generator makes. Sizes have a unit: B, kB, KiB, MB, MiB.",
+    ),
+    ("assignment", "Which builder gets an event."),
+    (
+        "flow",
+        "When a source may send. Rates have a unit: kbit/s, Mbit/s, Gbit/s.",
+    ),
+    ("source", "Each source."),
+    ("builder", "Each builder."),
+    ("network", "The user-level network."),
+    ("sink", "What becomes of events."),
+    ("monitor", "What is said."),
+];
+
+/// A configuration with every key, its default and its comment.
+#[must_use]
+pub fn template() -> String {
+    let mut text = String::from(
+        "# An event builder. `barewire daq run FILE` runs it on this host.\n\
+         # Every key may be left out; its default stands here. Times have a unit: ns, us, ms, s, min.\n",
+    );
+    for (section, comment) in SECTIONS {
+        text += &format!("\n# {comment}\n[{section}]\n");
+        for key in KEYS.iter().filter(|key| key.section == *section) {
+            let setting = format!("{} = {}", key.name, key.default);
+            text += &format!("{setting:<36} # {}\n", key.comment);
+        }
+    }
+    text
+}

@@ -1,0 +1,211 @@
+//! All processes of a run on this host: started, watched, started again when they die.
+
+use std::io;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use barewire_proto::evb::{BuilderId, Part, SourceId};
+use barewire_sys::process::{SpawnOpts, spawn_with};
+
+use crate::config::Config;
+use crate::part::{Verdict, name_of};
+
+/// How often processes are looked at.
+const LOOK: Duration = Duration::from_millis(5);
+/// How long parts may take to end after the manager has.
+const GRACE: Duration = Duration::from_secs(2);
+/// A part is not started again sooner.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A process of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The manager.
+    Manager,
+    /// Another part.
+    Part(Part),
+}
+
+impl Role {
+    /// For people.
+    #[must_use]
+    pub fn name(self) -> String {
+        match self {
+            Self::Manager => "manager".to_owned(),
+            Self::Part(part) => name_of(part),
+        }
+    }
+
+    /// The number that stands in `--part`.
+    #[must_use]
+    pub const fn number(self) -> u16 {
+        match self {
+            Self::Manager => 0,
+            Self::Part(Part::Source(SourceId(id)) | Part::Builder(BuilderId(id))) => id,
+        }
+    }
+
+    /// The command of `daq` that runs it.
+    #[must_use]
+    pub const fn command(self) -> &'static str {
+        match self {
+            Self::Manager => "manager",
+            Self::Part(Part::Source(_)) => "source",
+            Self::Part(Part::Builder(_)) => "builder",
+        }
+    }
+}
+
+/// Exit status of the manager's process, and of the whole.
+#[must_use]
+pub const fn exit_code(verdict: &Verdict) -> u8 {
+    match verdict {
+        Verdict::Balanced => 0,
+        Verdict::Unbalanced(_) => 3,
+        Verdict::Failed(_) => 4,
+    }
+}
+
+/// What a run on this host came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// [`exit_code`] of the manager's verdict; 4 if the manager died.
+    pub code: u8,
+    /// Parts that died, in order, with how.
+    pub deaths: Vec<String>,
+    /// What the manager wrote to its standard output.
+    pub ledger: String,
+}
+
+struct Process {
+    role: Role,
+    child: Option<Child>,
+    again_at: Option<Instant>,
+}
+
+/// Starts all processes of a run and watches them until the manager has ended. `command`
+/// gives what runs a part; `said` hears of every start and death.
+///
+/// # Errors
+///
+/// A process can not be started.
+pub fn run(
+    config: &Config,
+    mut command: impl FnMut(Role) -> Command,
+    mut said: impl FnMut(Role, &str, u32),
+) -> io::Result<Outcome> {
+    let builders = (0..config.manager.builders).map(|it| Part::Builder(BuilderId(it)));
+    let sources = (0..config.manager.sources).map(|it| Part::Source(SourceId(it)));
+    let parts = builders.chain(sources).map(Role::Part);
+    let mut start = |role: Role, said: &mut dyn FnMut(Role, &str, u32)| {
+        let mut command = command(role);
+        if role == Role::Manager {
+            command.stdout(Stdio::piped());
+        }
+        let options = SpawnOpts {
+            pdeathsig: true,
+            ..SpawnOpts::default()
+        };
+        let child = spawn_with(&mut command, options)?;
+        said(role, "started", child.id());
+        io::Result::Ok(child)
+    };
+    let mut processes = Vec::new();
+    let mut deaths = Vec::new();
+    let started = core::iter::once(Role::Manager)
+        .chain(parts)
+        .try_for_each(|role| {
+            let child = Some(start(role, &mut said)?);
+            processes.push(Process {
+                role,
+                child,
+                again_at: None,
+            });
+            Ok(())
+        });
+    if let Err(error) = started {
+        end(&mut processes, Duration::ZERO);
+        return Err(error);
+    }
+    // Read by a thread: a long ledger must not fill the pipe.
+    let output = processes[0].child.as_mut().and_then(|it| it.stdout.take());
+    let reader = std::thread::spawn(move || {
+        let mut ledger = String::new();
+        if let Some(mut output) = output {
+            let _ = io::Read::read_to_string(&mut output, &mut ledger);
+        }
+        ledger
+    });
+    let status = loop {
+        let manager = processes[0].child.as_mut();
+        if let Some(status) = manager.and_then(|it| it.try_wait().transpose()) {
+            break status?;
+        }
+        for process in &mut processes[1..] {
+            watch(process, config.restart, &mut deaths, &mut said)?;
+            if process.again_at.is_some_and(|at| Instant::now() >= at) {
+                process.again_at = None;
+                process.child = Some(start(process.role, &mut said)?);
+            }
+        }
+        std::thread::sleep(LOOK);
+    };
+    processes[0].child = None;
+    let code = match status.code() {
+        Some(code) => u8::try_from(code).unwrap_or(4),
+        None => {
+            said(Role::Manager, &how(status), 0);
+            deaths.push(format!("manager: {}", how(status)));
+            4
+        }
+    };
+    end(&mut processes, GRACE);
+    Ok(Outcome {
+        code,
+        deaths,
+        ledger: reader.join().unwrap_or_default(),
+    })
+}
+
+fn watch(
+    process: &mut Process,
+    restart: bool,
+    deaths: &mut Vec<String>,
+    said: &mut impl FnMut(Role, &str, u32),
+) -> io::Result<()> {
+    let Some(child) = &mut process.child else {
+        return Ok(());
+    };
+    let Some(status) = child.try_wait()? else {
+        return Ok(());
+    };
+    let id = child.id();
+    process.child = None;
+    if status.success() {
+        return Ok(());
+    }
+    said(process.role, &how(status), id);
+    deaths.push(format!("{}: {}", process.role.name(), how(status)));
+    process.again_at = restart.then(|| Instant::now() + PAUSE);
+    Ok(())
+}
+
+fn how(status: ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt;
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => format!("died of signal {signal}"),
+        (None, code) => format!("ended with {}", code.unwrap_or(-1)),
+    }
+}
+
+/// Waits for those that are left, and ends who does not end.
+fn end(processes: &mut [Process], grace: Duration) {
+    let deadline = Instant::now() + grace;
+    for child in processes.iter_mut().filter_map(|it| it.child.as_mut()) {
+        while Instant::now() < deadline && matches!(child.try_wait(), Ok(None)) {
+            std::thread::sleep(LOOK);
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}

@@ -1,0 +1,28 @@
+//! An event builder: sources, builders and an event manager as processes, on one host over
+//! the user-level network or anywhere over TCP.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`config`] | the configuration, checked before anything runs |
+//! | [`wire`] | what parts say to each other |
+//! | [`net`] | messages over either transport |
+//! | [`generate`] | triggers, sizes and contents that follow from a seed |
+//! | [`part`] | source, builder and manager: event loops around the cores of `barewire-proto` |
+//! | [`record`] | the file of events: written, recovered, verified |
+//! | [`monitor`] | the view, the event log, figures for Prometheus |
+//! | [`launch`] | all processes of a run on this host, watched |
+//!
+//! The cores decide; what is here moves bytes and waits. Each part keeps an account that
+//! balances by itself; the manager puts them together at the end.
+#![forbid(unsafe_code)]
+
+pub mod accounts;
+pub mod clock;
+pub mod config;
+pub mod generate;
+pub mod launch;
+pub mod monitor;
+pub mod net;
+pub mod part;
+pub mod record;
+pub mod wire;

@@ -1,0 +1,246 @@
+//! The line of each period, and the ledger at the end.
+
+use std::fmt::Write as _;
+
+use barewire_proto::evb::{Imbalance, Ledger};
+
+use super::{Picture, Seen};
+use crate::accounts::{BuilderReport, SourceReport, drops, fates};
+
+/// Sums of the period before, to tell rates.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rates {
+    age_ns: u64,
+    built: u64,
+    sent_bytes: u64,
+    processor_ns: u64,
+}
+
+fn all<R: Clone>(seen: &[Seen<R>]) -> impl Iterator<Item = &R> {
+    seen.iter()
+        .flat_map(|it| it.past.iter().chain(core::iter::once(&it.report)))
+}
+
+/// One line: rates since the last one, backlog, what was lost.
+#[must_use]
+pub fn line(picture: &Picture, before: &mut Rates) -> String {
+    let now = Rates {
+        age_ns: picture.age_ns,
+        built: picture.events.built,
+        sent_bytes: all(&picture.sources).map(|it| it.account.sent_bytes).sum(),
+        processor_ns: processor_ns(picture),
+    };
+    let passed = now.age_ns.saturating_sub(before.age_ns).max(1) as f64 / 1e9;
+    let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 / passed;
+    let events = &picture.events;
+    let queued: u64 = picture
+        .sources
+        .iter()
+        .map(|it| it.report.queued_bytes)
+        .sum();
+    let lost = |live: &[bool]| live.iter().filter(|live| !**live).count();
+    let sources: Vec<_> = picture.sources.iter().map(|it| it.live).collect();
+    let builders: Vec<_> = picture.builders.iter().map(|it| it.live).collect();
+    let text = format!(
+        "{:8.1} s {:?}: {:.0} events/s, {:.1} MB/s, {:.0} % of a processor; in flight {}, waiting {}, queued {:.1} MB; \
+         built {}, incomplete {}, abandoned {}, refused {}; lost sources {}, builders {}",
+        picture.age_ns as f64 / 1e9,
+        picture.state,
+        rate(now.built, before.built),
+        rate(now.sent_bytes, before.sent_bytes) / 1e6,
+        rate(now.processor_ns, before.processor_ns) / 1e7,
+        events.in_flight,
+        events.waiting,
+        queued as f64 / 1e6,
+        events.built,
+        events.incomplete,
+        events.abandoned,
+        events.refused,
+        lost(&sources),
+        lost(&builders),
+    );
+    *before = now;
+    text
+}
+
+fn processor_ns(picture: &Picture) -> u64 {
+    let sources = all(&picture.sources).map(|it| it.processor_ns);
+    let builders = all(&picture.builders).map(|it| it.processor_ns);
+    sources.chain(builders).sum::<u64>() + picture.processor_ns
+}
+
+/// The ledger as a text, and whether it balances.
+///
+/// # Errors
+///
+/// With the text, the first sum that does not hold.
+pub fn ledger(picture: &Picture) -> (String, Result<(), String>) {
+    let mut text = String::new();
+    let events = &picture.events;
+    let _ = writeln!(
+        text,
+        "run {}: {} events in {:.3} s, {:.2} s of processor time",
+        picture.run,
+        events.triggered,
+        picture.age_ns as f64 / 1e9,
+        processor_ns(picture) as f64 / 1e9
+    );
+    let _ = writeln!(
+        text,
+        "  events     triggered {} = built {} + incomplete {} + abandoned {} + aborted {} + waiting {} + in flight {}; refused {}",
+        events.triggered,
+        events.built,
+        events.incomplete,
+        events.abandoned,
+        events.aborted,
+        events.waiting,
+        events.in_flight,
+        events.refused
+    );
+    each(&picture.sources, |name, report| {
+        source_line(&mut text, name, report);
+    });
+    each(&picture.builders, |name, report| {
+        builder_lines(&mut text, name, report);
+    });
+    let verdict = balance(picture);
+    let said = match &verdict {
+        Ok(()) => "the ledger balances".to_owned(),
+        Err(problem) => format!("THE LEDGER DOES NOT BALANCE: {problem}"),
+    };
+    let _ = writeln!(text, "  {said}");
+    (text, verdict)
+}
+
+fn each<R>(seen: &[Seen<R>], mut say: impl FnMut(&str, &R)) {
+    for (at, seen) in seen.iter().enumerate() {
+        for (life, report) in seen.past.iter().enumerate() {
+            say(&format!("{at}, died, life {}", life + 1), report);
+        }
+        let name = match seen.live {
+            true => at.to_string(),
+            false => format!("{at}, lost"),
+        };
+        say(&name, &seen.report);
+    }
+}
+
+fn source_line(text: &mut String, name: &str, report: &SourceReport) {
+    let account = &report.account;
+    let _ = write!(
+        text,
+        "  source {name}: offered {} = sent {} + queued {}",
+        account.offered, account.sent, account.queued
+    );
+    for (reason, count) in drops(&account.dropped).into_iter().filter(|it| it.1 > 0) {
+        let _ = write!(text, " + dropped ({reason}) {count}");
+    }
+    let _ = writeln!(
+        text,
+        "; {} bytes; not taken from the detector {}",
+        account.sent_bytes, report.not_offered
+    );
+}
+
+fn builder_lines(text: &mut String, name: &str, report: &BuilderReport) {
+    let account = &report.account;
+    let _ = write!(text, "  builder {name}: came {} =", account.copies);
+    let mut sign = "";
+    for (fate, count) in fates(account) {
+        if count > 0 || fate == "built" {
+            let _ = write!(text, "{sign} {fate} {count}");
+            sign = " +";
+        }
+    }
+    let _ = writeln!(
+        text,
+        "; out of sequence {}, gaps {}, cut {}, wrong content {}",
+        account.out_of_sequence, account.gaps, report.cut, report.mismatched
+    );
+    let _ = writeln!(
+        text,
+        "      events given {} = built {} + incomplete {} + abandoned {} + open {}; missing {}{}; recorded {}",
+        account.events_assigned,
+        account.events_built,
+        account.events_incomplete,
+        account.events_abandoned,
+        account.events_open,
+        account.missing,
+        missing_by_source(account.missing_by_source.as_slice()),
+        report.recorded
+    );
+    let [median, most, all_but_few, longest] = report.building_ns.map(|ns| ns as f64 / 1e3);
+    let [size, _, _, largest] = report.event_bytes;
+    let _ = writeln!(
+        text,
+        "      building time: median {median:.1} us, 99 % {most:.1} us, 99.9 % {all_but_few:.1} us, longest {longest:.1} us; \
+         event: median {size} B, largest {largest} B"
+    );
+}
+
+fn missing_by_source(missing: &[u64]) -> String {
+    let named = missing.iter().enumerate().filter(|(_, count)| **count > 0);
+    let named: Vec<_> = named
+        .map(|(source, count)| format!("source {source}: {count}"))
+        .collect();
+    match named.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", named.join(", ")),
+    }
+}
+
+/// Fragments that sources have sent and no builder has seen.
+#[must_use]
+pub fn on_the_way(picture: &Picture) -> Option<u64> {
+    full(picture).lost_on_the_way()
+}
+
+fn full(picture: &Picture) -> Ledger {
+    Ledger {
+        sources: all(&picture.sources).map(|it| it.account).collect(),
+        builders: all(&picture.builders)
+            .map(|it| it.account.clone())
+            .collect(),
+        events: picture.events,
+    }
+}
+
+/// Whether every sum holds that can be asked for. Where a part was lost, its last report is
+/// what it said up to [`crate::part::BEAT`] before: each account balances by itself, and sums
+/// over parts can not be asked for.
+fn balance(picture: &Picture) -> Result<(), String> {
+    let problem = |it: Imbalance| it.to_string();
+    let whole = |live: bool, lives: u32| live && lives == 1;
+    let nobody_lost = picture.sources.iter().all(|it| whole(it.live, it.lives))
+        && picture.builders.iter().all(|it| whole(it.live, it.lives));
+    for report in all(&picture.sources) {
+        report.account.balance().map_err(problem)?;
+    }
+    for seen in &picture.builders {
+        let past = seen.past.iter().try_for_each(|it| it.account.balance());
+        past.map_err(problem)?;
+        match seen.live {
+            true => seen.report.account.balance_closed(),
+            false => seen.report.account.balance(),
+        }
+        .map_err(problem)?;
+    }
+    picture.events.balance().map_err(problem)?;
+    let left = picture.events.waiting + picture.events.in_flight;
+    if left > 0 {
+        return Err(format!("{left} events are neither built nor given up"));
+    }
+    let mismatched: u64 = all(&picture.builders).map(|it| it.mismatched).sum();
+    if mismatched > 0 {
+        return Err(format!("{mismatched} pieces do not hold what was sent"));
+    }
+    if !nobody_lost {
+        return Ok(());
+    }
+    full(picture).balance().map_err(problem)?;
+    match on_the_way(picture) {
+        Some(0) => Ok(()),
+        Some(lost) => Err(format!("{lost} fragments were sent and never seen")),
+        None => Err("builders have seen more fragments than were sent".to_owned()),
+    }
+}

@@ -1,0 +1,217 @@
+//! The parts as processes: each an event loop around a core of `barewire-proto`.
+//!
+//! A part connects to the manager and says who it is. The manager welcomes it, or refuses:
+//! another configuration, or no such part. When the run is configured, a source connects to
+//! all builders that are there and says that it is ready; the manager starts the run when all
+//! are. Parts say every [`BEAT`] that they live, and what their accounts are.
+
+mod builder;
+mod manager;
+mod operator;
+mod source;
+
+use std::time::{Duration, Instant};
+
+use barewire_proto::evb::Part;
+use barewire_sys::process::getpid;
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::net::{Address, Incoming, Net, NetError, Outbox};
+use crate::wire::{Batch, Control, Role, WireError};
+
+pub use builder::run as run_builder;
+pub use manager::{Ended, Options, Verdict, run as run_manager};
+pub use operator::order;
+pub use source::run as run_source;
+
+/// How often parts say that they live.
+pub const BEAT: Duration = Duration::from_millis(50);
+/// Between two tries to reach somebody.
+pub const RETRY: Duration = Duration::from_millis(20);
+
+/// Why a part ends before the run.
+#[derive(Debug, thiserror::Error)]
+pub enum PartError {
+    /// A part of that number is not in the configuration.
+    #[error("no such part: the configuration has {0} of them, numbered from 0")]
+    NoSuchPart(u16),
+    /// The manager can not be reached.
+    #[error("the manager does not answer at {address:?} within {patience:?}: {reason}")]
+    NoManager {
+        /// Where.
+        address: Address,
+        /// For how long.
+        patience: Duration,
+        /// The last error.
+        reason: String,
+    },
+    /// The manager has turned it away.
+    #[error("the manager refuses: {0}")]
+    Refused(String),
+    /// The manager has gone.
+    #[error("the manager is lost: {0}")]
+    ManagerLost(String),
+    /// It has nothing to work with.
+    #[error("{0}")]
+    Net(#[from] NetError),
+    /// The core can not be made.
+    #[error("{0}")]
+    Core(#[from] barewire_proto::evb::ConfigError),
+    /// Events can not be recorded.
+    #[error("{path}: {error}")]
+    Record {
+        /// The file.
+        path: String,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// Somebody sends what is not ours.
+    #[error("{0}")]
+    Wire(#[from] WireError),
+    /// Not all parts have come.
+    #[error("not there after {patience:?}: {who}")]
+    Missing {
+        /// Who.
+        who: String,
+        /// For how long it was waited.
+        patience: Duration,
+    },
+}
+
+/// A time of the configuration, as the system counts.
+#[must_use]
+pub fn system_time(time: barewire_units::Duration) -> Duration {
+    Duration::from_nanos(time.as_ns())
+}
+
+/// A batch of control messages that has come.
+fn read_batch(message: &Incoming<'_>) -> Result<Vec<Control>, WireError> {
+    let mut bytes = vec![0; message.len()];
+    message.read(0, &mut bytes);
+    Batch::parse(&bytes)
+}
+
+/// A part's link to its manager.
+struct Home {
+    link: usize,
+    outbox: Outbox,
+    clock: Clock,
+    run: u32,
+    next_beat: Instant,
+    /// Came together with the welcome.
+    early: Vec<Control>,
+}
+
+impl Home {
+    /// Connects, says who it is, and waits to be welcomed.
+    fn find(net: &mut Net, config: &Config, part: Part) -> Result<Self, PartError> {
+        let address = Address::of_manager(config);
+        let patience = system_time(config.patience);
+        let deadline = Instant::now() + patience;
+        let missing = |reason: String| PartError::NoManager {
+            address: address.clone(),
+            patience,
+            reason,
+        };
+        let link = loop {
+            match net.connect(&address) {
+                Ok(link) => break link,
+                Err(error) if Instant::now() > deadline => return Err(missing(error.to_string())),
+                Err(_) => std::thread::sleep(RETRY),
+            }
+        };
+        let mut outbox = Outbox::default();
+        outbox.push(&hello(config, Role::Part(part)));
+        loop {
+            outbox.flush(net.link(link)?)?;
+            let answer = net.link(link)?.receive(read_batch);
+            match answer.map_err(|error| PartError::ManagerLost(error.to_string()))? {
+                None => net.wait(RETRY)?,
+                Some(messages) => {
+                    if let Some((clock, run, early)) = welcomed(messages?)? {
+                        return Ok(Self {
+                            link,
+                            outbox,
+                            clock,
+                            run,
+                            next_beat: Instant::now(),
+                            early,
+                        });
+                    }
+                }
+            }
+            if Instant::now() > deadline {
+                return Err(missing("it does not welcome us".to_owned()));
+            }
+        }
+    }
+
+    /// What the manager says.
+    fn hear(&mut self, net: &mut Net) -> Result<Vec<Control>, PartError> {
+        if !self.early.is_empty() {
+            return Ok(core::mem::take(&mut self.early));
+        }
+        let lost = |error: NetError| PartError::ManagerLost(error.to_string());
+        match net.link(self.link)?.receive(read_batch).map_err(lost)? {
+            None => Ok(Vec::new()),
+            Some(messages) => Ok(messages?),
+        }
+    }
+
+    /// Whether it is time to say that it lives.
+    fn beat_is_due(&mut self) -> bool {
+        let now = Instant::now();
+        let due = now >= self.next_beat;
+        if due {
+            self.next_beat = now + BEAT;
+        }
+        due
+    }
+
+    fn flush(&mut self, net: &mut Net) -> Result<(), PartError> {
+        // That the link has ended is told when it is read, after the manager's last words.
+        let _ = self.outbox.flush(net.link(self.link)?);
+        Ok(())
+    }
+
+    /// How long it may sleep.
+    fn pause(&self, deadline: Option<barewire_units::Instant>) -> Duration {
+        let beat = self.next_beat.saturating_duration_since(Instant::now());
+        let core = deadline.map(|at| crate::clock::until(self.clock.now(), at));
+        core.map_or(beat, |core| core.min(beat))
+    }
+}
+
+/// The first word of a part.
+fn hello(config: &Config, role: Role) -> Control {
+    Control::Hello {
+        role,
+        digest: config.digest,
+        pid: u32::try_from(getpid()).unwrap_or(0),
+    }
+}
+
+/// What the welcome says, and what came after it; what came before is of no use.
+fn welcomed(messages: Vec<Control>) -> Result<Option<(Clock, u32, Vec<Control>)>, PartError> {
+    let mut messages = messages.into_iter();
+    while let Some(message) = messages.next() {
+        match message {
+            Control::Welcome { now_ps, run, .. } => {
+                return Ok(Some((Clock::set(now_ps), run, messages.collect())));
+            }
+            Control::Refused { reason } => return Err(PartError::Refused(reason)),
+            _ => {}
+        }
+    }
+    Ok(None)
+}
+
+/// The name of a part, for people.
+#[must_use]
+pub fn name_of(part: Part) -> String {
+    match part {
+        Part::Source(id) => format!("source {}", id.0),
+        Part::Builder(id) => format!("builder {}", id.0),
+    }
+}

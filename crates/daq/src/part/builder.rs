@@ -1,0 +1,650 @@
+//! A builder: takes pieces, checks and verifies them, and says which events are built.
+//!
+//! What the manager says is read before what sources send, so that an assignment is known
+//! before its fragments. A record is in the file before the manager hears that its event is
+//! closed.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use barewire_proto::evb::{
+    Builder, BuilderAction, BuilderId, Command, Fate, Fragment, Part, RunState, SourceId,
+};
+use barewire_sys::process::cpu_time_self;
+use hdrhistogram::Histogram;
+
+use super::{Home, PartError, RETRY, read_batch};
+use crate::accounts::{BuilderReport, Quantiles};
+use crate::config::{Config, SinkKind};
+use crate::generate::Generator;
+use crate::net::{Address, Incoming, Net, Outbox};
+use crate::record::{Recorder, Stored};
+use crate::wire::{Control, PIECE_HEADER_BYTES, PieceHeader, Role, WireError, is_control};
+
+/// Copied, checked and verified at a time: what stays in the nearest cache.
+const CHUNK_BYTES: usize = 16 << 10;
+/// A larger piece is looked at in chunks.
+const WHOLE_BYTES: usize = 4 << 10;
+/// Messages of one source before the next has its turn.
+const MESSAGES_AT_ONCE: usize = 8;
+
+/// Longest list in a control message.
+const LIST_MAX: usize = 4096;
+
+/// A source that is connected.
+struct Way {
+    link: usize,
+    source: Option<SourceId>,
+}
+
+/// What is to be said to a source, whether it is connected or is going to be.
+#[derive(Default)]
+struct ToSource {
+    outbox: Outbox,
+    grants: Vec<u64>,
+}
+
+/// A fragment of which more pieces are to come.
+#[derive(Default)]
+struct Partial {
+    bytes: u64,
+    broken: bool,
+    data: Vec<u8>,
+}
+
+/// What is made of pieces.
+struct Assembly {
+    config: BuilderSide,
+    generator: Generator,
+    run: u32,
+    partial: BTreeMap<(SourceId, u64), Partial>,
+    /// Whole fragments of open events, if they are recorded.
+    stored: BTreeMap<u64, Vec<Stored>>,
+    mismatched: u64,
+    cut: u64,
+    chunk: Vec<u8>,
+}
+
+#[derive(Clone, Copy)]
+struct BuilderSide {
+    keeps: bool,
+}
+
+struct BuilderPart<'a> {
+    config: &'a Config,
+    id: u16,
+    core: Builder,
+    home: Home,
+    ways: Vec<Way>,
+    to_sources: BTreeMap<SourceId, ToSource>,
+    assembly: Assembly,
+    recorder: Option<Recorder>,
+    building_ns: Histogram<u64>,
+    event_bytes: Histogram<u64>,
+    closed: Vec<u64>,
+    outcomes: Vec<u64>,
+    ended: bool,
+    said_last: bool,
+    quit: bool,
+}
+
+/// Runs a builder until the manager says that all is over.
+///
+/// # Errors
+///
+/// The manager is lost or refuses, the disk does, or the machine does.
+pub fn run(config: &Config, id: u16) -> Result<(), PartError> {
+    if id >= config.manager.builders {
+        return Err(PartError::NoSuchPart(config.manager.builders));
+    }
+    let mut net = Net::new(config)?;
+    listen(&mut net, config, id)?;
+    let home = Home::find(&mut net, config, Part::Builder(BuilderId(id)))?;
+    let run = home.run;
+    let mut part = BuilderPart {
+        config,
+        id,
+        core: Builder::new(config.builder(id, run)),
+        home,
+        ways: Vec::new(),
+        to_sources: BTreeMap::new(),
+        assembly: Assembly {
+            config: BuilderSide {
+                keeps: config.sink != SinkKind::Discard,
+            },
+            generator: Generator::new(config.sizes, config.seed),
+            run,
+            partial: BTreeMap::new(),
+            stored: BTreeMap::new(),
+            mismatched: 0,
+            cut: 0,
+            chunk: vec![0; CHUNK_BYTES],
+        },
+        recorder: None,
+        building_ns: histogram(),
+        event_bytes: histogram(),
+        closed: Vec::new(),
+        outcomes: Vec::new(),
+        ended: false,
+        said_last: false,
+        quit: false,
+    };
+    part.record(run)?;
+    part.home.outbox.push(&Control::Ready { run });
+    part.work(&mut net)?;
+    part.finish_file()
+}
+
+/// The name of one that has just died may be taken for a moment.
+fn listen(net: &mut Net, config: &Config, id: u16) -> Result<(), PartError> {
+    let deadline = Instant::now() + super::system_time(config.patience);
+    loop {
+        match net.listen(&Address::of_builder(config, id)) {
+            Err(_) if Instant::now() < deadline => std::thread::sleep(RETRY),
+            done => return Ok(done?),
+        }
+    }
+}
+
+fn histogram() -> Histogram<u64> {
+    let made = Histogram::new(3);
+    // Three digits are allowed.
+    made.unwrap_or_else(|_| unreachable!())
+}
+
+fn note(histogram: &mut Histogram<u64>, value: u64) {
+    // It grows as it must; only a value near 2^64 has no place.
+    let _ = histogram.record(value.min(u64::MAX >> 4));
+}
+
+fn quantiles(of: &Histogram<u64>) -> Quantiles {
+    let at = |quantile| of.value_at_quantile(quantile).min(of.max());
+    [at(0.5), at(0.99), at(0.999), of.max()]
+}
+
+impl BuilderPart<'_> {
+    fn work(&mut self, net: &mut Net) -> Result<(), PartError> {
+        let mut turn = 0_u32;
+        while !self.quit {
+            let mut busy = self.hear_manager(net)?;
+            while let Some(link) = net.accept() {
+                self.ways.push(Way { link, source: None });
+            }
+            if self.quit {
+                break;
+            }
+            busy |= self.hear_sources(net)?;
+            self.core.handle_time(self.home.clock.now());
+            self.act();
+            self.report();
+            self.flush(net)?;
+            turn = turn.wrapping_add(1);
+            if !busy {
+                let pause = self.home.pause(self.core.next_deadline());
+                net.wait(pause)?;
+            } else if turn % 64 == 0 {
+                net.look()?;
+            }
+        }
+        net.flush();
+        Ok(())
+    }
+
+    fn hear_manager(&mut self, net: &mut Net) -> Result<bool, PartError> {
+        let mut any = false;
+        while !self.quit {
+            let messages = self.home.hear(net)?;
+            if messages.is_empty() {
+                break;
+            }
+            any = true;
+            let now = self.home.clock.now();
+            for message in messages {
+                self.obey(now, message)?;
+            }
+        }
+        Ok(any)
+    }
+
+    fn obey(&mut self, now: barewire_units::Instant, message: Control) -> Result<(), PartError> {
+        match message {
+            Control::Assign {
+                first, builders, ..
+            } => {
+                let own = (first..).zip(builders).filter(|(_, to)| *to == self.id);
+                own.for_each(|(event, _)| self.core.handle_assign(now, event));
+            }
+            Control::Lost {
+                part: Part::Source(source),
+            } => {
+                self.core.handle_lost(now, source);
+                self.assembly.forget(source);
+                self.to_sources.remove(&source);
+            }
+            Control::Joined {
+                part: Part::Source(source),
+                ..
+            } => self.core.handle_joined(source),
+            Control::Joined {
+                part: Part::Builder(BuilderId(id)),
+                ..
+            } if id == self.id => {
+                self.core.handle_entered(now);
+                self.assembly.stored.clear();
+            }
+            Control::Enter { state, by, run } => self.enter(now, state, by, run)?,
+            Control::Quit {} => self.quit = true,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn enter(
+        &mut self,
+        now: barewire_units::Instant,
+        state: RunState,
+        by: Command,
+        run: u32,
+    ) -> Result<(), PartError> {
+        match (state, by) {
+            (RunState::Configured, Command::Configure) => {
+                self.core = Builder::new(self.config.builder(self.id, run));
+                self.core.handle_entered(now);
+                self.assembly.begin(run);
+                self.building_ns.reset();
+                self.event_bytes.reset();
+                if run != self.home.run {
+                    self.finish_file()?;
+                    self.record(run)?;
+                }
+                self.home.run = run;
+                self.home.outbox.push(&Control::Ready { run });
+                (self.ended, self.said_last) = (false, false);
+            }
+            (RunState::Configured | RunState::Failed, by) => {
+                if by != Command::Drained {
+                    self.core.abandon(now);
+                    self.assembly.stored.clear();
+                }
+                self.ended = true;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, run: u32) -> Result<(), PartError> {
+        let SinkKind::File(directory) = &self.config.sink else {
+            return Ok(());
+        };
+        let made = Recorder::create(directory, run, self.id);
+        let recorder = made.map_err(|(path, error)| PartError::Record { path, error })?;
+        let text = format!("records in {}", recorder.path().display());
+        self.home.outbox.push(&Control::Note { severity: 0, text });
+        self.recorder = Some(recorder);
+        Ok(())
+    }
+
+    fn finish_file(&mut self) -> Result<(), PartError> {
+        let Some(recorder) = self.recorder.take() else {
+            return Ok(());
+        };
+        let path = recorder.path().display().to_string();
+        let finished = recorder.finish();
+        finished.map_err(|error| PartError::Record { path, error })
+    }
+
+    fn hear_sources(&mut self, net: &mut Net) -> Result<bool, PartError> {
+        let mut any = false;
+        let mut at = 0;
+        while at < self.ways.len() {
+            match self.hear_source(net, at) {
+                Ok(heard) => {
+                    any |= heard;
+                    at += 1;
+                }
+                Err(problem) => {
+                    let way = self.ways.remove(at);
+                    net.close(way.link);
+                    // A fragment half there will never be whole.
+                    way.source
+                        .into_iter()
+                        .for_each(|it| self.assembly.forget(it));
+                    if let (Some(source), Some(problem)) = (way.source, problem) {
+                        let text = format!("source {}: {problem}", source.0);
+                        self.home.outbox.push(&Control::Note { severity: 2, text });
+                    }
+                }
+            }
+        }
+        if any {
+            // Assignments of fragments that have come meanwhile.
+            self.hear_manager(net)?;
+        }
+        Ok(any)
+    }
+
+    /// Takes some messages of a source; an error if its link is over, with what it did wrong.
+    fn hear_source(&mut self, net: &mut Net, at: usize) -> Result<bool, Option<WireError>> {
+        let mut any = false;
+        for _ in 0..MESSAGES_AT_ONCE {
+            let way = &mut self.ways[at];
+            let link = net.link(way.link).map_err(|_| None)?;
+            let Some(source) = way.source else {
+                match link.receive(read_batch).map_err(|_| None)? {
+                    Some(Ok(messages)) => {
+                        way.source = introduced(&messages);
+                        any = true;
+                    }
+                    Some(Err(problem)) => return Err(Some(problem)),
+                    None => return Ok(any),
+                }
+                continue;
+            };
+            let now = self.home.clock.now();
+            let (assembly, core) = (&mut self.assembly, &mut self.core);
+            let taken = link.receive(|message| assembly.take(now, core, source, message));
+            match taken.map_err(|_| None)? {
+                Some(taken) => taken.map_err(Some)?,
+                None => return Ok(any),
+            }
+            any = true;
+        }
+        Ok(any)
+    }
+
+    fn act(&mut self) {
+        let now = self.home.clock.now();
+        while let Some(action) = self.core.poll_action() {
+            match action {
+                BuilderAction::Built {
+                    event,
+                    bytes,
+                    opened,
+                } => {
+                    let took = now.saturating_duration_since(opened);
+                    note(&mut self.building_ns, took.as_ns());
+                    note(&mut self.event_bytes, bytes);
+                    self.keep(event, 0);
+                }
+                BuilderAction::Incomplete { event, missing, .. } => {
+                    self.keep(event, u32::try_from(missing.len()).unwrap_or(u32::MAX));
+                    let who: Vec<_> = missing.iter().map(|it| it.0.to_string()).collect();
+                    let text = format!("event {event} without source {}", who.join(", "));
+                    self.home.outbox.push(&Control::Note { severity: 1, text });
+                }
+                BuilderAction::Close { event, outcome } => {
+                    self.closed.push(event);
+                    self.outcomes
+                        .push(u64::from(outcome.expected) << 32 | u64::from(outcome.present));
+                }
+                BuilderAction::Grant { source, event } => {
+                    let to = self.to_sources.entry(source).or_default();
+                    to.grants.push(event);
+                }
+                BuilderAction::Withdraw { source, event } => {
+                    let to = self.to_sources.entry(source).or_default();
+                    to.outbox.push(&Control::Withdraw { event });
+                }
+                BuilderAction::Request { events } => {
+                    self.home.outbox.push(&Control::Request { events });
+                }
+            }
+        }
+    }
+
+    fn keep(&mut self, event: u64, missing: u32) {
+        if let Some(recorder) = &mut self.recorder {
+            let stored = self.assembly.stored.remove(&event).unwrap_or_default();
+            recorder.add(event, missing, &stored);
+        }
+    }
+
+    fn flush(&mut self, net: &mut Net) -> Result<(), PartError> {
+        if let Some(recorder) = &mut self.recorder {
+            let written = recorder.write();
+            written.map_err(|error| PartError::Record {
+                path: recorder.path().display().to_string(),
+                error,
+            })?;
+        }
+        let closed = self
+            .closed
+            .chunks(LIST_MAX)
+            .zip(self.outcomes.chunks(LIST_MAX));
+        for (events, outcomes) in closed {
+            self.home.outbox.push(&Control::Close {
+                events: events.to_vec(),
+                outcomes: outcomes.to_vec(),
+            });
+        }
+        self.closed.clear();
+        self.outcomes.clear();
+        for (source, to) in &mut self.to_sources {
+            for events in to.grants.chunks(LIST_MAX) {
+                let events = events.to_vec();
+                to.outbox.push(&Control::Grant { events });
+            }
+            to.grants.clear();
+            // The newest: one that has died may still be there.
+            let way = self.ways.iter().rev().find(|it| it.source == Some(*source));
+            if let Some(way) = way.filter(|_| !to.outbox.is_empty()) {
+                // That the link has ended is told when it is read.
+                let _ = net.link(way.link).and_then(|it| to.outbox.flush(it));
+            }
+        }
+        self.home.flush(net)
+    }
+
+    fn report(&mut self) {
+        // Until the end: what is still on the way arrives after the run has ended.
+        let at_once = self.ended && !self.said_last;
+        if !at_once && !self.home.beat_is_due() {
+            return;
+        }
+        self.said_last = self.ended;
+        let report = BuilderReport {
+            account: self.core.account().clone(),
+            mismatched: self.assembly.mismatched,
+            cut: self.assembly.cut,
+            processor_ns: u64::try_from(cpu_time_self().as_nanos()).unwrap_or(u64::MAX),
+            building_ns: quantiles(&self.building_ns),
+            event_bytes: quantiles(&self.event_bytes),
+            recorded: self.recorder.as_ref().map_or(0, Recorder::events),
+        };
+        self.home.outbox.push(&Control::Alive {});
+        self.home.outbox.push(&Control::Account {
+            run: self.home.run,
+            last: u8::from(self.ended),
+            sums: report.to_numbers(),
+        });
+    }
+}
+
+fn introduced(messages: &[Control]) -> Option<SourceId> {
+    match messages.first() {
+        Some(&Control::Hello {
+            role: Role::Part(Part::Source(source)),
+            ..
+        }) => Some(source),
+        _ => None,
+    }
+}
+
+impl Assembly {
+    fn begin(&mut self, run: u32) {
+        self.run = run;
+        self.partial.clear();
+        self.stored.clear();
+        (self.mismatched, self.cut) = (0, 0);
+    }
+
+    /// Gives up what `source` has sent in part.
+    fn forget(&mut self, source: SourceId) {
+        let before = self.partial.len();
+        self.partial.retain(|(from, _), _| *from != source);
+        self.cut += (before - self.partial.len()) as u64;
+    }
+
+    /// Takes a message full of pieces.
+    fn take(
+        &mut self,
+        now: barewire_units::Instant,
+        core: &mut Builder,
+        source: SourceId,
+        message: &Incoming<'_>,
+    ) -> Result<(), WireError> {
+        let mut chunk = core::mem::take(&mut self.chunk);
+        let mut at = 0;
+        let mut outcome = Ok(());
+        while at < message.len() && outcome.is_ok() {
+            let count = chunk.len().min(message.len() - at);
+            let there = &mut chunk[..count];
+            message.read(at, there);
+            if at == 0 && is_control(there) {
+                break;
+            }
+            match self.take_some(now, core, source, there) {
+                // A piece that is not whole in what was copied.
+                Ok(0) => {
+                    let whole = self.take_long(now, core, source, message, at, &mut chunk);
+                    outcome = whole.map(|bytes| at += bytes);
+                }
+                done => outcome = done.map(|bytes| at += bytes),
+            }
+        }
+        self.chunk = chunk;
+        outcome
+    }
+
+    /// Takes the small pieces at the beginning of `bytes`; how many bytes they are.
+    fn take_some(
+        &mut self,
+        now: barewire_units::Instant,
+        core: &mut Builder,
+        source: SourceId,
+        bytes: &[u8],
+    ) -> Result<usize, WireError> {
+        let mut at = 0;
+        while bytes.len() - at >= PIECE_HEADER_BYTES {
+            let header = header_of(&bytes[at..], source)?;
+            let start = at + PIECE_HEADER_BYTES;
+            let count = header.bytes as usize;
+            if count > WHOLE_BYTES {
+                break;
+            }
+            let Some(body) = bytes.get(start..start + count) else {
+                break;
+            };
+            let good = crate::wire::crc32c(body) == header.crc;
+            self.verify(&header, u64::from(header.offset), body);
+            self.piece_is_there(now, core, &header, good, body);
+            at = start + count;
+        }
+        Ok(at)
+    }
+
+    /// Takes one piece, chunk by chunk; how many bytes it is with its header.
+    fn take_long(
+        &mut self,
+        now: barewire_units::Instant,
+        core: &mut Builder,
+        source: SourceId,
+        message: &Incoming<'_>,
+        at: usize,
+        chunk: &mut [u8],
+    ) -> Result<usize, WireError> {
+        let header = header_of(&chunk[..chunk.len().min(message.len() - at)], source)?;
+        let start = at + PIECE_HEADER_BYTES;
+        let bytes = header.bytes as usize;
+        if start + bytes > message.len() {
+            return Err(WireError::Short {
+                what: "piece",
+                found: message.len() - start,
+                needed: bytes,
+            });
+        }
+        let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+        let mut data = Vec::with_capacity(if self.config.keeps { bytes } else { 0 });
+        let mut done = 0;
+        while done < bytes {
+            let count = chunk.len().min(bytes - done);
+            let part = &mut chunk[..count];
+            message.read(start + done, part);
+            digest.update(part);
+            self.verify(&header, u64::from(header.offset) + done as u64, part);
+            if self.config.keeps {
+                data.extend_from_slice(part);
+            }
+            done += count;
+        }
+        let good = digest.finalize() as u32 == header.crc;
+        self.piece_is_there(now, core, &header, good, &data);
+        Ok(PIECE_HEADER_BYTES + bytes)
+    }
+
+    fn verify(&mut self, header: &PieceHeader, offset: u64, bytes: &[u8]) {
+        let good = self
+            .generator
+            .verify(header.source, header.event, offset, bytes);
+        self.mismatched += u64::from(!good);
+    }
+
+    fn piece_is_there(
+        &mut self,
+        now: barewire_units::Instant,
+        core: &mut Builder,
+        header: &PieceHeader,
+        good: bool,
+        body: &[u8],
+    ) {
+        let source = SourceId(header.source);
+        let whole = header.bytes == header.fragment_bytes;
+        let mut partial = match whole {
+            true => Partial::default(),
+            false => self
+                .partial
+                .remove(&(source, header.event))
+                .unwrap_or_default(),
+        };
+        partial.broken |= !good || u64::from(header.offset) != partial.bytes;
+        partial.bytes += u64::from(header.bytes);
+        if !header.ends() {
+            if self.config.keeps {
+                partial.data.extend_from_slice(body);
+            }
+            self.partial.insert((source, header.event), partial);
+            return;
+        }
+        let fate = core.handle_fragment(
+            now,
+            Fragment {
+                run: header.run,
+                event: header.event,
+                source,
+                sequence: header.sequence,
+                bytes: u64::from(header.fragment_bytes),
+                intact: !partial.broken,
+            },
+        );
+        if self.config.keeps && fate == Fate::Accepted {
+            partial.data.extend_from_slice(body);
+            self.stored.entry(header.event).or_default().push(Stored {
+                source: header.source,
+                at_ns: header.at_ns,
+                data: partial.data,
+            });
+        }
+    }
+}
+
+fn header_of(bytes: &[u8], source: SourceId) -> Result<PieceHeader, WireError> {
+    let header = PieceHeader::parse(bytes)?;
+    if header.source != source.0 {
+        return Err(WireError::Value {
+            field: "source",
+            value: u64::from(header.source),
+        });
+    }
+    Ok(header)
+}

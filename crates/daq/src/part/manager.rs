@@ -1,0 +1,625 @@
+//! The manager: lets parts in, triggers events, tells everybody what the core decides, and
+//! puts the accounts together at the end.
+
+mod seats;
+
+use std::time::{Duration, Instant};
+
+use barewire_proto::evb::{
+    BuilderId, Command, Manager, ManagerAction, Outcome, Part, RunState, SourceId,
+};
+use barewire_sys::process::cpu_time_self;
+
+use super::{BEAT, PartError, system_time};
+use crate::clock::{Clock, until};
+use crate::config::{Config, Trigger};
+use crate::generate::Triggers;
+use crate::monitor::{self, Exporter, Log, Picture, Rates, Severity};
+use crate::net::{Address, Net};
+use crate::wire::Control;
+use seats::{Heard, Seats};
+
+/// Triggers given before the manager looks at its links again.
+const TRIGGERS_AT_ONCE: u64 = 512;
+/// Longest list in a control message.
+const LIST_MAX: usize = 4096;
+/// How long the last reports may take.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+/// Nothing is closed for so long although there is something: a warning.
+const STALL: Duration = Duration::from_secs(2);
+
+/// How the manager is to behave.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Neither starts nor ends by itself, but waits for an operator.
+    pub hold: bool,
+    /// Says nothing on standard error.
+    pub quiet: bool,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Every fragment is accounted for.
+    Balanced,
+    /// A sum does not hold.
+    Unbalanced(String),
+    /// It ended before its time, for this reason; the ledger balances.
+    Failed(String),
+}
+
+/// What is left of a run.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// How it ended.
+    pub verdict: Verdict,
+    /// The ledger, for people.
+    pub ledger: String,
+    /// All sums.
+    pub picture: Picture,
+}
+
+enum Phase {
+    /// Parts are to come.
+    Gathering,
+    /// The run is configured, and parts are to be ready.
+    Readying(Instant),
+    /// The core's state says what happens.
+    Running,
+    /// The last reports are to come.
+    Ending(Instant),
+    /// An operator is to say what next.
+    Over,
+}
+
+/// Assignments that go in one message.
+#[derive(Default)]
+struct Assigned {
+    first: u64,
+    builders: Vec<u16>,
+    starts: Vec<u64>,
+}
+
+struct ManagerPart<'a> {
+    config: &'a Config,
+    options: Options,
+    core: Manager,
+    clock: Clock,
+    seats: Seats,
+    phase: Phase,
+    run: u32,
+    /// When the run was configured, and then when it was started.
+    configured: barewire_units::Instant,
+    ended_at: Option<barewire_units::Instant>,
+    triggers: Triggers,
+    assigned: Assigned,
+    reason: Option<String>,
+    ended: Option<Ended>,
+    log: Log,
+    rates: Rates,
+    next_line: Instant,
+    next_beat: Instant,
+    drained_by: Option<Instant>,
+    last_closed: (u64, Instant),
+    warned: bool,
+    nobody_since: Option<Instant>,
+    quit: bool,
+}
+
+/// Runs the manager until the run has ended; with [`Options::hold`] until an operator ends it.
+///
+/// # Errors
+///
+/// Not all parts have come, or the machine refuses something.
+pub fn run(config: &Config, options: Options) -> Result<Ended, PartError> {
+    let mut net = Net::new(config)?;
+    net.listen(&Address::of_manager(config))?;
+    let record = |path: String, error| PartError::Record { path, error };
+    let log = Log::new(config.monitor.log.as_deref(), options.quiet).map_err(|error| {
+        let path = config.monitor.log.as_deref();
+        record(
+            path.map_or_else(String::new, |it| it.display().to_string()),
+            error,
+        )
+    })?;
+    let exporter = config.monitor.prometheus.map(Exporter::start).transpose();
+    let exporter = exporter.map_err(|error| record("Prometheus".to_owned(), error))?;
+    let clock = Clock::begin();
+    let now = clock.now();
+    let mut part = ManagerPart {
+        config,
+        options,
+        core: Manager::new(config.manager, now),
+        clock,
+        seats: Seats::new(config),
+        phase: Phase::Gathering,
+        run: config.run,
+        configured: now,
+        ended_at: None,
+        triggers: Triggers::new(config.trigger, config.seed, now),
+        assigned: Assigned::default(),
+        reason: None,
+        ended: None,
+        log,
+        rates: Rates::default(),
+        next_line: Instant::now() + system_time(config.monitor.period),
+        next_beat: Instant::now(),
+        drained_by: None,
+        last_closed: (0, Instant::now()),
+        warned: false,
+        nobody_since: None,
+        quit: false,
+    };
+    part.work(&mut net, exporter.as_ref())
+}
+
+impl ManagerPart<'_> {
+    fn work(&mut self, net: &mut Net, exporter: Option<&Exporter>) -> Result<Ended, PartError> {
+        let begun = Instant::now();
+        let patience = system_time(self.config.patience);
+        let mut turn = 0_u32;
+        while !self.quit {
+            let mut busy = self.hear(net);
+            match self.phase {
+                Phase::Gathering if self.seats.all_there() => self.configure(),
+                Phase::Gathering if begun.elapsed() > patience => {
+                    let who = self.seats.missing().join(", ");
+                    self.seats.refuse_all(net);
+                    return Err(PartError::Missing { who, patience });
+                }
+                Phase::Readying(since) => self.start_if_ready(since),
+                Phase::Running => busy |= self.drive(),
+                Phase::Ending(deadline) => self.end_if_complete(deadline),
+                Phase::Gathering | Phase::Over => {}
+            }
+            if !matches!(self.phase, Phase::Gathering) {
+                self.core.handle_time(self.clock.now());
+            }
+            self.follow();
+            self.beat(exporter);
+            self.seats.flush(net);
+            turn = turn.wrapping_add(1);
+            if !busy {
+                net.wait(self.pause())?;
+            } else if turn % 64 == 0 {
+                net.look()?;
+            }
+        }
+        self.seats.tell_all(&Control::Quit {});
+        let deadline = Instant::now() + BEAT;
+        while !self.seats.flush(net) && Instant::now() < deadline {
+            net.wait(Duration::from_millis(1))?;
+        }
+        net.flush();
+        self.ended.take().ok_or_else(|| PartError::Missing {
+            who: "a run".to_owned(),
+            patience,
+        })
+    }
+
+    fn pause(&self) -> Duration {
+        let beat = self.next_beat.saturating_duration_since(Instant::now());
+        let now = self.clock.now();
+        let timed = self.config.trigger != Trigger::Max && self.core.state() == RunState::Running;
+        let trigger = timed.then(|| until(now, self.triggers.next()));
+        let core = self.core.next_deadline().map(|at| until(now, at));
+        [trigger, core]
+            .into_iter()
+            .flatten()
+            .fold(beat, Duration::min)
+    }
+
+    fn hear(&mut self, net: &mut Net) -> bool {
+        let mut any = false;
+        while let Some(heard) = self.seats.hear(net) {
+            any = true;
+            self.take(heard);
+        }
+        any
+    }
+
+    fn take(&mut self, heard: Heard) {
+        let now = self.clock.now();
+        let running = !matches!(self.phase, Phase::Gathering);
+        match heard {
+            Heard::Came { part, again, pid } => {
+                if running && again {
+                    // A new connection ends the old one.
+                    self.core.handle_lost(now, part);
+                    self.follow();
+                }
+                let word = if again { "joins again" } else { "is there" };
+                let text = format!("{} {word}: process {pid}", super::name_of(part));
+                self.log.say(Severity::Info, &text);
+                self.seats.welcome(
+                    part,
+                    &Control::Welcome {
+                        now_ps: now.since_origin().as_ps(),
+                        run: self.run,
+                        state: self.core.state(),
+                    },
+                );
+                if running {
+                    for other in self.seats.parts() {
+                        if other != part && !self.core.counts_on(other) {
+                            self.seats.tell(part, &Control::Lost { part: other });
+                        }
+                    }
+                    self.seats.set_live(part, true);
+                    self.core.handle_alive(now, part);
+                }
+            }
+            Heard::Gone { part, pid, reason } => {
+                let text = format!("{} (process {pid}) is lost: {reason}", super::name_of(part));
+                self.log.say(Severity::Error, &text);
+                if running {
+                    self.core.handle_lost(now, part);
+                }
+            }
+            Heard::Said { part, message } => self.obey(now, part, message),
+            Heard::Ordered { guest, message } => self.order(now, guest, &message),
+            Heard::Nothing => {}
+        }
+    }
+
+    fn obey(&mut self, now: barewire_units::Instant, part: Part, message: Control) {
+        match (message, part) {
+            (Control::Alive {}, _) if !matches!(self.phase, Phase::Gathering) => {
+                self.seats.set_live(part, true);
+                self.core.handle_alive(now, part);
+            }
+            (Control::Ready { run }, _) => self.seats.set_ready(part, run),
+            (Control::Close { events, outcomes }, Part::Builder(builder)) => {
+                for (event, outcome) in events.into_iter().zip(outcomes) {
+                    let outcome = Outcome {
+                        expected: (outcome >> 32) as u32,
+                        present: outcome as u32,
+                    };
+                    self.core.handle_close(now, builder, event, outcome);
+                }
+            }
+            (Control::Request { events }, Part::Builder(builder)) => {
+                self.core.handle_request(now, builder, events);
+            }
+            (Control::Account { run, last, sums }, _) if run == self.run => {
+                self.seats.set_report(part, &sums, last != 0);
+            }
+            (Control::Note { severity, text }, _) => {
+                let text = format!("{}: {text}", super::name_of(part));
+                self.log.say(Severity::from_code(severity), &text);
+            }
+            _ => {}
+        }
+    }
+
+    fn order(&mut self, now: barewire_units::Instant, guest: usize, message: &Control) {
+        let answer = match message {
+            Control::Status {} => {
+                let picture = self.picture();
+                let mut since_the_beginning = Rates::default();
+                monitor::line(&picture, &mut since_the_beginning)
+            }
+            Control::Quit {} if matches!(self.phase, Phase::Over) => {
+                self.quit = true;
+                "bye".to_owned()
+            }
+            Control::Order {
+                command: Command::Configure,
+            } if matches!(self.phase, Phase::Over) => {
+                self.run = self.run.wrapping_add(1);
+                self.configure();
+                format!("run {} is configured", self.run)
+            }
+            &Control::Order { command } if command != Command::Configure => {
+                self.obey_order(now, command)
+            }
+            _ => "not now".to_owned(),
+        };
+        self.seats.answer(guest, &Control::Answer { text: answer });
+    }
+
+    fn obey_order(&mut self, now: barewire_units::Instant, command: Command) -> String {
+        if command == Command::Start && !self.seats.all_ready(self.run) {
+            return "not all parts are ready".to_owned();
+        }
+        match self.core.command(now, command) {
+            Err(refused) => refused.to_string(),
+            Ok(()) => {
+                match command {
+                    Command::Start => self.begin(now),
+                    Command::Resume => self.triggers.skip_to(now),
+                    Command::Abort => self.reason = Some("aborted by the operator".to_owned()),
+                    _ => {}
+                }
+                format!("{:?}", self.core.state())
+            }
+        }
+    }
+
+    /// Sets the run back.
+    fn configure(&mut self) {
+        let now = self.clock.now();
+        if matches!(self.phase, Phase::Gathering) {
+            // Parts count as alive from now on.
+            self.core = Manager::new(self.config.manager, now);
+            self.seats.parts().into_iter().for_each(|part| {
+                self.seats.set_live(part, true);
+            });
+        }
+        self.seats.begin_run();
+        self.configured = now;
+        self.ended_at = None;
+        self.reason = None;
+        self.rates = Rates::default();
+        // From any state in which a run is over.
+        let _ = self.core.command(now, Command::Configure);
+        self.phase = Phase::Readying(Instant::now());
+    }
+
+    fn start_if_ready(&mut self, since: Instant) {
+        if self.options.hold {
+            return;
+        }
+        let ready = self.seats.all_ready(self.run);
+        if !ready && since.elapsed() < system_time(self.config.patience) {
+            return;
+        }
+        let now = self.clock.now();
+        if ready && self.core.command(now, Command::Start).is_ok() {
+            self.begin(now);
+        } else {
+            self.reason = Some("not all parts became ready".to_owned());
+            self.phase = Phase::Ending(Instant::now());
+        }
+    }
+
+    /// The run has started.
+    fn begin(&mut self, now: barewire_units::Instant) {
+        self.configured = now;
+        self.triggers = Triggers::new(self.config.trigger, self.config.seed, now);
+        self.last_closed = (0, Instant::now());
+        self.phase = Phase::Running;
+    }
+
+    /// Triggers, and ends the run when it is time.
+    fn drive(&mut self) -> bool {
+        let now = self.clock.now();
+        if self.core.state() != RunState::Running {
+            self.watch_drain(now);
+            return false;
+        }
+        let account = self.core.account();
+        let left = self
+            .config
+            .events
+            .map(|it| it.saturating_sub(account.triggered));
+        let time_is_up = self
+            .config
+            .duration
+            .is_some_and(|it| now.saturating_duration_since(self.configured) >= it);
+        if left == Some(0) || time_is_up {
+            let _ = self.core.command(now, Command::Drain);
+            return true;
+        }
+        let most = left.unwrap_or(u64::MAX).min(TRIGGERS_AT_ONCE);
+        let (first, mut count) = (account.triggered, 0);
+        if self.config.trigger == Trigger::Max {
+            let window = u64::from(self.config.manager.window.unwrap_or(u32::MAX));
+            let room = window.saturating_sub(account.in_flight + account.waiting);
+            while count < most.min(room) && self.core.trigger(now).is_ok() {
+                count += 1;
+            }
+        } else {
+            let mut due = 0;
+            while due < most && self.triggers.due(now) {
+                due += 1;
+                count += u64::from(self.core.trigger(now).is_ok());
+            }
+        }
+        if count > 0 {
+            self.seats.tell_sources(&Control::Trigger {
+                first,
+                count: count as u32,
+                at_ns: now.since_origin().as_ns(),
+            });
+        }
+        self.watch(now);
+        count > 0
+    }
+
+    /// A run that does not move is told of; one that can not is ended.
+    fn watch(&mut self, now: barewire_units::Instant) {
+        let account = self.core.account();
+        let closed = account.built + account.incomplete + account.abandoned;
+        let idle = account.waiting + account.in_flight == 0;
+        if closed != self.last_closed.0 || idle {
+            self.last_closed = (closed, Instant::now());
+            self.warned = false;
+        } else if !self.warned && self.last_closed.1.elapsed() > STALL {
+            self.warned = true;
+            let text = format!(
+                "no event was closed for {STALL:?}: {} wait, {} are in flight",
+                account.waiting, account.in_flight
+            );
+            self.log.say(Severity::Warning, &text);
+        }
+        if self.seats.can_work() {
+            self.nobody_since = None;
+            return;
+        }
+        let since = *self.nobody_since.get_or_insert_with(Instant::now);
+        if since.elapsed() > system_time(self.config.patience) {
+            let text = "no source or no builder was there for too long".to_owned();
+            self.give_up(now, text);
+        }
+    }
+
+    fn watch_drain(&mut self, now: barewire_units::Instant) {
+        if self.core.state() != RunState::Draining {
+            self.drained_by = None;
+            return;
+        }
+        let patience = system_time(self.config.patience) + system_time(self.config.builder.timeout);
+        let by = *self
+            .drained_by
+            .get_or_insert_with(|| Instant::now() + patience);
+        if Instant::now() > by {
+            self.give_up(now, format!("not drained after {patience:?}"));
+        }
+    }
+
+    fn give_up(&mut self, now: barewire_units::Instant, reason: String) {
+        self.log.say(Severity::Error, &reason);
+        self.reason = Some(reason);
+        let _ = self.core.command(now, Command::Abort);
+    }
+
+    /// Tells everybody what the core has decided.
+    fn follow(&mut self) {
+        while let Some(action) = self.core.poll_action() {
+            if let ManagerAction::Assign {
+                event,
+                builder,
+                start,
+            } = action
+            {
+                self.assign(event, builder, start);
+                continue;
+            }
+            self.send_assigned();
+            match action {
+                ManagerAction::Lost(part) => {
+                    if self.seats.is_live(part) && self.seats.is_linked(part) {
+                        let text = format!("{} is lost: silent", super::name_of(part));
+                        self.log.say(Severity::Error, &text);
+                    }
+                    self.seats.set_live(part, false);
+                    self.seats.tell_all(&Control::Lost { part });
+                    if !self.config.manager.goes_on {
+                        self.reason = Some(format!("{} was lost", super::name_of(part)));
+                    }
+                }
+                ManagerAction::Joined(part, event) => {
+                    self.seats.tell_all(&Control::Joined { part, event });
+                }
+                ManagerAction::Enter { state, by } => self.enter(state, by),
+                ManagerAction::Assign { .. } => {}
+            }
+        }
+        self.send_assigned();
+    }
+
+    fn enter(&mut self, state: RunState, by: Command) {
+        let run = self.run;
+        self.seats.tell_all(&Control::Enter { state, by, run });
+        let text = format!("run {run}: {state:?}, by {by:?}");
+        self.log.say(Severity::Info, &text);
+        let over = matches!(by, Command::Drained | Command::Abort | Command::Fail);
+        if over {
+            self.ended_at = Some(self.clock.now());
+            self.phase = Phase::Ending(Instant::now() + LAST_WORDS);
+        }
+    }
+
+    fn assign(&mut self, event: u64, builder: BuilderId, start: Option<barewire_units::Instant>) {
+        let next = self.assigned.first + self.assigned.builders.len() as u64;
+        if next != event || self.assigned.builders.len() >= LIST_MAX {
+            self.send_assigned();
+        }
+        if self.assigned.builders.is_empty() {
+            self.assigned.first = event;
+        }
+        self.assigned.builders.push(builder.0);
+        let start = start.map(|it| it.since_origin().as_ps());
+        self.assigned.starts.extend(start);
+    }
+
+    fn send_assigned(&mut self) {
+        if self.assigned.builders.is_empty() {
+            return;
+        }
+        let Assigned {
+            first,
+            builders,
+            starts,
+        } = core::mem::take(&mut self.assigned);
+        self.seats.tell_live(&Control::Assign {
+            first,
+            builders,
+            starts,
+        });
+    }
+
+    fn picture(&self) -> Picture {
+        let now = self.ended_at.unwrap_or_else(|| self.clock.now());
+        let (sources, builders) = self.seats.reports();
+        Picture {
+            run: self.run,
+            state: self.core.state(),
+            events: self.core.account(),
+            sources,
+            builders,
+            age_ns: now.saturating_duration_since(self.configured).as_ns(),
+            processor_ns: u64::try_from(cpu_time_self().as_nanos()).unwrap_or(u64::MAX),
+        }
+    }
+
+    fn end_if_complete(&mut self, deadline: Instant) {
+        let late = Instant::now() >= deadline;
+        if !late && !self.seats.all_last() {
+            return;
+        }
+        let picture = self.picture();
+        let (ledger, balance) = monitor::ledger(&picture);
+        // What is on the way may still arrive.
+        if balance.is_err() && !late {
+            return;
+        }
+        let verdict = match (balance, self.reason.take()) {
+            (Err(problem), _) => Verdict::Unbalanced(problem),
+            (Ok(()), Some(reason)) => Verdict::Failed(reason),
+            (Ok(()), None) => Verdict::Balanced,
+        };
+        if self.options.hold {
+            self.log.say(Severity::Info, &ledger);
+        }
+        self.ended = Some(Ended {
+            verdict,
+            ledger,
+            picture,
+        });
+        self.phase = Phase::Over;
+        self.quit = !self.options.hold;
+    }
+
+    fn beat(&mut self, exporter: Option<&Exporter>) {
+        let now = Instant::now();
+        if now < self.next_beat {
+            return;
+        }
+        self.next_beat = now + BEAT;
+        let line_is_due = now >= self.next_line && matches!(self.phase, Phase::Running);
+        if !line_is_due && exporter.is_none() {
+            return;
+        }
+        let picture = self.picture();
+        if line_is_due {
+            self.next_line = now + system_time(self.config.monitor.period);
+            let line = monitor::line(&picture, &mut self.rates);
+            if !self.options.quiet {
+                eprintln!("{line}");
+            }
+        }
+        if let Some(exporter) = exporter {
+            exporter.set(monitor::exposition(&picture));
+        }
+    }
+}
+
+/// All parts of a configuration.
+fn parts_of(config: &Config) -> Vec<Part> {
+    let builders = (0..config.manager.builders).map(|it| Part::Builder(BuilderId(it)));
+    let sources = (0..config.manager.sources).map(|it| Part::Source(SourceId(it)));
+    // Builders are told first: an assignment is there before its fragments.
+    builders.chain(sources).collect()
+}

@@ -1,0 +1,543 @@
+//! A source: takes the fragments of triggered events from its generator and sends them.
+//!
+//! Small pieces for one builder are gathered and go in one message; a large one goes alone,
+//! written where the builder reads it. What finds no room waits, one piece for each builder
+//! at most; the core is told that the way is full.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use barewire_proto::evb::{
+    BuilderId, Command, Offered, Part, Piece, RunState, Source, SourceId, Unoffered,
+};
+use barewire_sys::process::cpu_time_self;
+
+use super::{Home, PartError, RETRY, hello, read_batch};
+use crate::accounts::SourceReport;
+use crate::config::Config;
+use crate::generate::Generator;
+use crate::net::{Address, Link, Net, NetError, Outbox};
+use crate::wire::{Control, PIECE_HEADER_BYTES, PieceHeader, Role};
+
+/// Pieces of at most so many bytes are gathered.
+const SMALL_BYTES: u64 = 4 << 10;
+/// A message of gathered pieces goes when it has so many bytes.
+const GATHERED_BYTES: usize = 32 << 10;
+/// Made, checked and copied at a time: what stays in the nearest cache.
+const CHUNK_BYTES: usize = 8 << 10;
+/// Pieces sent before the source looks at its links again.
+const PIECES_AT_ONCE: usize = 512;
+/// Bytes sent before that.
+const BYTES_AT_ONCE: u64 = 512 << 10;
+/// Fragments taken from the detector before that.
+const OFFERS_AT_ONCE: usize = 1024;
+
+/// Times of triggers that are remembered; of older events it is told as 0.
+const TIMES_MAX: usize = 1 << 16;
+
+/// Events with one time.
+#[derive(Clone, Copy, Debug)]
+struct Triggered {
+    first: u64,
+    end: u64,
+    at_ns: u64,
+}
+
+/// The way to a builder.
+#[derive(Default)]
+struct Lane {
+    link: Option<usize>,
+    lost: bool,
+    next_try: Option<Instant>,
+    gathered: Vec<u8>,
+    /// A piece that found no room.
+    stuck: Option<PieceHeader>,
+    /// The core was told that there is no room.
+    full: bool,
+}
+
+struct SourcePart<'a> {
+    config: &'a Config,
+    id: u16,
+    core: Source,
+    home: Home,
+    lanes: Vec<Lane>,
+    generator: Generator,
+    /// Not offered yet.
+    to_offer: VecDeque<Triggered>,
+    /// Offered, and perhaps not sent.
+    times: VecDeque<Triggered>,
+    chunk: Vec<u8>,
+    /// Everybody waits to hear that it is ready.
+    to_be_ready: bool,
+    ended: bool,
+    said_last: bool,
+    quit: bool,
+}
+
+/// Runs a source until the manager says that all is over.
+///
+/// # Errors
+///
+/// The manager is lost or refuses, or the machine does.
+pub fn run(config: &Config, id: u16) -> Result<(), PartError> {
+    if id >= config.manager.sources {
+        return Err(PartError::NoSuchPart(config.manager.sources));
+    }
+    let mut net = Net::new(config)?;
+    let home = Home::find(&mut net, config, Part::Source(SourceId(id)))?;
+    let mut part = SourcePart {
+        config,
+        id,
+        core: Source::new(config.source(id))?,
+        home,
+        lanes: Vec::new(),
+        generator: Generator::new(config.sizes, config.seed),
+        to_offer: VecDeque::new(),
+        times: VecDeque::new(),
+        chunk: vec![0; CHUNK_BYTES],
+        to_be_ready: true,
+        ended: false,
+        said_last: false,
+        quit: false,
+    };
+    part.lanes
+        .resize_with(usize::from(config.manager.builders), Lane::default);
+    (0..config.manager.builders).for_each(|it| part.core.handle_full(BuilderId(it)));
+    part.work(&mut net)
+}
+
+impl SourcePart<'_> {
+    fn work(&mut self, net: &mut Net) -> Result<(), PartError> {
+        let mut turn = 0_u32;
+        while !self.quit {
+            let mut busy = self.hear_manager(net)?;
+            self.reach_builders(net);
+            busy |= self.hear_builders(net);
+            busy |= self.offer();
+            busy |= self.transmit(net);
+            self.report();
+            self.home.flush(net)?;
+            turn = turn.wrapping_add(1);
+            if !busy {
+                let mut pause = self.home.pause(self.core.next_deadline());
+                if self.lanes.iter().any(|it| it.next_try.is_some()) {
+                    pause = pause.min(RETRY);
+                }
+                net.wait(pause)?;
+            } else if turn % 64 == 0 {
+                net.look()?;
+            }
+        }
+        net.flush();
+        Ok(())
+    }
+
+    fn hear_manager(&mut self, net: &mut Net) -> Result<bool, PartError> {
+        let messages = self.home.hear(net)?;
+        let any = !messages.is_empty();
+        for message in messages {
+            self.obey(net, message);
+        }
+        Ok(any)
+    }
+
+    fn obey(&mut self, net: &mut Net, message: Control) {
+        match message {
+            Control::Trigger {
+                first,
+                count,
+                at_ns,
+            } => {
+                self.to_offer.push_back(Triggered {
+                    first,
+                    end: first.saturating_add(u64::from(count)),
+                    at_ns,
+                });
+                // Before their assignments: the core looks for those that came too early.
+                self.offer();
+            }
+            Control::Assign {
+                first,
+                builders,
+                starts,
+            } => {
+                for (at, (event, builder)) in (first..).zip(builders).enumerate() {
+                    let start = starts.get(at).copied();
+                    let start = start.map(barewire_units::Instant::from_ps);
+                    self.core.handle_assign(event, BuilderId(builder), start);
+                }
+            }
+            Control::Lost {
+                part: Part::Builder(builder),
+            } => self.lose(net, builder),
+            Control::Joined {
+                part: Part::Builder(builder),
+                ..
+            } => {
+                if let Some(lane) = self.lanes.get_mut(usize::from(builder.0)) {
+                    lane.lost = false;
+                }
+            }
+            Control::Joined {
+                part: Part::Source(SourceId(id)),
+                event,
+            } if id == self.id => self.core.handle_entered(event),
+            Control::Enter { state, by, run } => self.enter(state, by, run),
+            Control::Quit {} => self.quit = true,
+            _ => {}
+        }
+    }
+
+    fn enter(&mut self, state: RunState, by: Command, run: u32) {
+        match (state, by) {
+            (RunState::Configured, Command::Configure) => {
+                self.home.run = run;
+                if let Ok(core) = Source::new(self.config.source(self.id)) {
+                    self.core = core;
+                }
+                self.to_offer.clear();
+                self.times.clear();
+                for (at, lane) in (0..).zip(&mut self.lanes) {
+                    lane.gathered.clear();
+                    lane.stuck = None;
+                    lane.full = false;
+                    if lane.link.is_none() {
+                        self.core.handle_full(BuilderId(at));
+                    }
+                }
+                self.to_be_ready = true;
+                (self.ended, self.said_last) = (false, false);
+            }
+            // Nothing that is left is wanted any more.
+            (RunState::Configured | RunState::Failed, _) => {
+                self.core.abort();
+                self.lanes.iter_mut().for_each(|lane| lane.stuck = None);
+                self.ended = true;
+            }
+            _ => {}
+        }
+    }
+
+    fn lose(&mut self, net: &mut Net, builder: BuilderId) {
+        self.core.handle_lost(builder);
+        self.core.handle_full(builder);
+        let Some(lane) = self.lanes.get_mut(usize::from(builder.0)) else {
+            return;
+        };
+        lane.link
+            .take()
+            .into_iter()
+            .for_each(|link| net.close(link));
+        *lane = Lane {
+            lost: true,
+            ..Lane::default()
+        };
+    }
+
+    /// Connects to builders that are there, and says so when all are reached.
+    fn reach_builders(&mut self, net: &mut Net) {
+        for (at, lane) in (0_u16..).zip(&mut self.lanes) {
+            let waits = lane.next_try.is_some_and(|it| Instant::now() < it);
+            if lane.link.is_some() || lane.lost || waits {
+                continue;
+            }
+            let address = Address::of_builder(self.config, at);
+            let Ok(link) = net.connect(&address) else {
+                lane.next_try = Some(Instant::now() + RETRY);
+                continue;
+            };
+            let mut outbox = Outbox::default();
+            outbox.push(&hello(
+                self.config,
+                Role::Part(Part::Source(SourceId(self.id))),
+            ));
+            // The first message on a link has room.
+            let sent = net.link(link).and_then(|it| outbox.flush(it));
+            if sent.is_err() {
+                net.close(link);
+                continue;
+            }
+            lane.link = Some(link);
+            lane.next_try = None;
+            self.core.handle_room(BuilderId(at));
+        }
+        let reached = |lane: &Lane| lane.link.is_some() || lane.lost;
+        if self.to_be_ready && self.lanes.iter().all(reached) {
+            self.to_be_ready = false;
+            let run = self.home.run;
+            self.home.outbox.push(&Control::Ready { run });
+        }
+    }
+
+    fn hear_builders(&mut self, net: &mut Net) -> bool {
+        let mut any = false;
+        for at in 0..self.lanes.len() {
+            let Some(number) = self.lanes[at].link else {
+                continue;
+            };
+            let heard = net.link(number).and_then(|link| link.receive(read_batch));
+            match heard {
+                Ok(None) => {}
+                Ok(Some(Ok(messages))) => {
+                    any = true;
+                    for message in messages {
+                        match message {
+                            Control::Grant { events } => {
+                                events.iter().for_each(|&it| self.core.handle_grant(it));
+                            }
+                            Control::Withdraw { event } => self.core.handle_withdrawn(event),
+                            _ => {}
+                        }
+                    }
+                }
+                // What was under way is lost; the builder's gaps tell.
+                Ok(Some(Err(_))) | Err(_) => {
+                    net.close(number);
+                    let lane = &mut self.lanes[at];
+                    lane.link = None;
+                    lane.gathered.clear();
+                    lane.stuck = None;
+                    lane.full = false;
+                    lane.next_try = Some(Instant::now() + RETRY);
+                    self.core.handle_full(builder_id(at));
+                }
+            }
+        }
+        any
+    }
+
+    /// Takes fragments from the detector.
+    fn offer(&mut self) -> bool {
+        let mut left = OFFERS_AT_ONCE;
+        let before = left;
+        while let Some(&next) = self.to_offer.front() {
+            let mut event = next.first;
+            let mut full = false;
+            while event < next.end && left > 0 {
+                let bytes = self.generator.size(self.id, event);
+                match self.core.offer(event, bytes) {
+                    Err(Unoffered::Full { .. }) => {
+                        full = true;
+                        break;
+                    }
+                    Ok(
+                        Offered::Queued
+                        | Offered::DroppedFull
+                        | Offered::DroppedTooLarge
+                        | Offered::DroppedBuilderLost
+                        | Offered::DroppedWithdrawn
+                        | Offered::DroppedAborted,
+                    )
+                    | Err(Unoffered::Order { .. }) => {
+                        event += 1;
+                        left -= 1;
+                    }
+                }
+            }
+            if event > next.first {
+                self.times.push_back(Triggered { end: event, ..next });
+            }
+            match (event == next.end, self.to_offer.front_mut()) {
+                (true, _) => {
+                    self.to_offer.pop_front();
+                }
+                (false, Some(front)) => front.first = event,
+                (false, None) => {}
+            }
+            if full || left == 0 {
+                break;
+            }
+        }
+        left < before
+    }
+
+    fn time_of(&mut self, event: u64) -> u64 {
+        let at = self.times.partition_point(|it| it.end <= event);
+        let at_ns = self.times.get(at).map_or(0, |it| it.at_ns);
+        while self.times.len() > TIMES_MAX {
+            self.times.pop_front();
+        }
+        at_ns
+    }
+
+    fn transmit(&mut self, net: &mut Net) -> bool {
+        let mut any = self.resume(net);
+        let now = self.home.clock.now();
+        let (mut pieces, mut bytes) = (0, 0);
+        while pieces < PIECES_AT_ONCE && bytes < BYTES_AT_ONCE {
+            let Some(piece) = self.core.transmit(now) else {
+                break;
+            };
+            any = true;
+            pieces += 1;
+            bytes += piece.bytes;
+            let header = self.header(&piece);
+            match piece.bytes <= SMALL_BYTES {
+                true => self.gather(net, piece.builder, header),
+                false => self.send_large(net, piece.builder, header),
+            }
+        }
+        for at in 0..self.lanes.len() {
+            if !self.lanes[at].full && !self.send_gathered(net, at) {
+                self.block(at);
+            }
+        }
+        any
+    }
+
+    fn header(&mut self, piece: &Piece) -> PieceHeader {
+        let narrow = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
+        PieceHeader {
+            run: self.home.run,
+            event: piece.event,
+            at_ns: self.time_of(piece.event),
+            sequence: piece.sequence,
+            source: self.id,
+            fragment_bytes: narrow(piece.fragment_bytes),
+            offset: narrow(piece.offset),
+            bytes: narrow(piece.bytes),
+            crc: 0,
+        }
+    }
+
+    fn gather(&mut self, net: &mut Net, builder: BuilderId, mut header: PieceHeader) {
+        let at = usize::from(builder.0);
+        let Some(lane) = self.lanes.get_mut(at) else {
+            return;
+        };
+        let start = lane.gathered.len();
+        let body = start + PIECE_HEADER_BYTES;
+        lane.gathered.resize(body + header.bytes as usize, 0);
+        let bytes = &mut lane.gathered[body..];
+        let offset = u64::from(header.offset);
+        self.generator.fill(self.id, header.event, offset, bytes);
+        header.crc = crate::wire::crc32c(bytes);
+        lane.gathered[start..body].copy_from_slice(&header.to_bytes());
+        if lane.gathered.len() >= GATHERED_BYTES && !self.send_gathered(net, at) {
+            self.block(at);
+        }
+    }
+
+    /// There is no room on the way to a builder, until [`SourcePart::resume`] has found some.
+    fn block(&mut self, at: usize) {
+        self.lanes[at].full = true;
+        self.core.handle_full(builder_id(at));
+    }
+
+    /// Whether nothing gathered is left.
+    fn send_gathered(&mut self, net: &mut Net, at: usize) -> bool {
+        let lane = &mut self.lanes[at];
+        let Some(link) = lane.link else {
+            lane.gathered.clear();
+            return true;
+        };
+        if lane.gathered.is_empty() {
+            return true;
+        }
+        let sent = net.link(link).and_then(|link| link.send(&lane.gathered));
+        // An error means that the link has ended: it is told when it is read.
+        let gone = !matches!(sent, Ok(false));
+        if gone {
+            lane.gathered.clear();
+        }
+        gone
+    }
+
+    fn send_large(&mut self, net: &mut Net, builder: BuilderId, header: PieceHeader) {
+        let at = usize::from(builder.0);
+        let Some(link) = self.lanes.get(at).and_then(|lane| lane.link) else {
+            return;
+        };
+        let room = self.send_gathered(net, at)
+            && net
+                .link(link)
+                .and_then(|link| write_piece(link, &self.generator, &mut self.chunk, header))
+                .unwrap_or(true);
+        if !room {
+            self.lanes[at].stuck = Some(header);
+            self.block(at);
+        }
+    }
+
+    /// Sends what found no room before.
+    fn resume(&mut self, net: &mut Net) -> bool {
+        let mut any = false;
+        for at in 0..self.lanes.len() {
+            let Some(link) = self.lanes[at].link else {
+                continue;
+            };
+            if !self.lanes[at].full || !self.send_gathered(net, at) {
+                continue;
+            }
+            let stuck = self.lanes[at].stuck;
+            let sent = stuck.is_none_or(|header| {
+                net.link(link)
+                    .and_then(|link| write_piece(link, &self.generator, &mut self.chunk, header))
+                    .unwrap_or(true)
+            });
+            if sent {
+                self.lanes[at].stuck = None;
+                self.lanes[at].full = false;
+                self.core.handle_room(builder_id(at));
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// Says that it lives, and what its account is.
+    fn report(&mut self) {
+        let last = self.ended && self.lanes.iter().all(|lane| lane.gathered.is_empty());
+        let at_once = last && !self.said_last;
+        if !at_once && !self.home.beat_is_due() {
+            return;
+        }
+        self.said_last = last;
+        let left = self.to_offer.iter().map(|it| it.end - it.first);
+        let report = SourceReport {
+            account: *self.core.account(),
+            not_offered: left.sum(),
+            queued_bytes: self.core.queued_bytes(),
+            processor_ns: u64::try_from(cpu_time_self().as_nanos()).unwrap_or(u64::MAX),
+        };
+        self.home.outbox.push(&Control::Alive {});
+        self.home.outbox.push(&Control::Account {
+            run: self.home.run,
+            last: u8::from(last),
+            sums: report.to_numbers(),
+        });
+    }
+}
+
+fn builder_id(at: usize) -> BuilderId {
+    BuilderId(u16::try_from(at).unwrap_or(u16::MAX))
+}
+
+/// Makes a piece in the receiver's memory; whether there was room.
+fn write_piece(
+    link: &mut Link,
+    generator: &Generator,
+    chunk: &mut [u8],
+    mut header: PieceHeader,
+) -> Result<bool, NetError> {
+    let bytes = header.bytes as usize;
+    let Some(mut room) = link.reserve(PIECE_HEADER_BYTES + bytes)? else {
+        return Ok(false);
+    };
+    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+    let mut done = 0;
+    while done < bytes {
+        let count = chunk.len().min(bytes - done);
+        let part = &mut chunk[..count];
+        let offset = u64::from(header.offset) + done as u64;
+        generator.fill(header.source, header.event, offset, part);
+        digest.update(part);
+        room.write(PIECE_HEADER_BYTES + done, part);
+        done += count;
+    }
+    header.crc = digest.finalize() as u32;
+    room.write(0, &header.to_bytes());
+    room.commit();
+    Ok(true)
+}

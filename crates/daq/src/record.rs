@@ -1,0 +1,491 @@
+//! The file of events. All numbers are little-endian.
+//!
+//! Source: ours.
+//!
+//! | part | bytes | what |
+//! |---|---|---|
+//! | head | 8 | `BWEVENT1` |
+//! | | 4 | run |
+//! | | 2 | builder |
+//! | | 14 | zero |
+//! | | 4 | CRC-32C of what is before it in the head |
+//! | event, any number | 4 | `EVNT` |
+//! | | 4 | fragments that are missing: 0 for a built event |
+//! | | 8 | event |
+//! | | 8 | bytes of all its fragments with their heads |
+//! | | 4 | fragments |
+//! | | 4 | CRC-32C of the 28 bytes before it |
+//! | fragment of it | 2 | source |
+//! | | 2 | zero |
+//! | | 4 | CRC-32C of all of the fragment but these 4 bytes |
+//! | | 8 | time of the trigger, ns on the manager's clock |
+//! | | 8 | bytes of its data |
+//! | | | data |
+//! | index | 4 | `INDX` |
+//! | | 4 | zero |
+//! | | 8 | events |
+//! | | 16 each | event, and where its record begins |
+//! | tail | 8 | where the index begins |
+//! | | 4 | CRC-32C of the index |
+//! | | 4 | zero |
+//! | | 8 | `BWEVEND1` |
+//!
+//! A builder writes the record of an event before it says that the event is closed. If it is
+//! killed, index and tail are not there, the last record may be cut, and all before it is
+//! read by going from record to record.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use crate::config::FRAGMENT_BYTES_MAX;
+use crate::generate::Generator;
+
+const HEAD_MAGIC: &[u8; 8] = b"BWEVENT1";
+const TAIL_MAGIC: &[u8; 8] = b"BWEVEND1";
+const EVENT_MAGIC: &[u8; 4] = b"EVNT";
+const INDEX_MAGIC: &[u8; 4] = b"INDX";
+const EVENT_HEAD_BYTES: usize = 32;
+const FRAGMENT_HEAD_BYTES: usize = 24;
+const TAIL_BYTES: usize = 24;
+
+/// A fragment to be recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stored {
+    /// Its source.
+    pub source: u16,
+    /// When its event was triggered, in ns.
+    pub at_ns: u64,
+    /// Its bytes.
+    pub data: Vec<u8>,
+}
+
+/// A file that is written.
+#[derive(Debug)]
+pub struct Recorder {
+    path: PathBuf,
+    file: File,
+    waiting: Vec<u8>,
+    bytes: u64,
+    index: Vec<(u64, u64)>,
+}
+
+impl Recorder {
+    /// A new file `run-RUN-builder-ID-N.evb`, with the first N that is free.
+    ///
+    /// # Errors
+    ///
+    /// The file that can not be made, and why.
+    pub fn create(directory: &Path, run: u32, builder: u16) -> Result<Self, (String, io::Error)> {
+        let mut number = 0;
+        loop {
+            let name = format!("run-{run:06}-builder-{builder:02}-{number:03}.evb");
+            let path = directory.join(name);
+            match OpenOptions::new().write(true).create_new(true).open(&path) {
+                Ok(file) => return Self::begin(file, path, run, builder),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+                Err(error) => return Err((path.display().to_string(), error)),
+            }
+        }
+    }
+
+    fn begin(
+        file: File,
+        path: PathBuf,
+        run: u32,
+        builder: u16,
+    ) -> Result<Self, (String, io::Error)> {
+        let mut head = Vec::from(HEAD_MAGIC);
+        head.extend(run.to_le_bytes());
+        head.extend(builder.to_le_bytes());
+        head.extend([0; 14]);
+        head.extend(crate::wire::crc32c(&head).to_le_bytes());
+        let mut recorder = Self {
+            path,
+            file,
+            bytes: 0,
+            waiting: head,
+            index: Vec::new(),
+        };
+        match recorder.write() {
+            Ok(()) => Ok(recorder),
+            Err(error) => Err((recorder.path.display().to_string(), error)),
+        }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Events so far.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.index.len() as u64
+    }
+
+    /// One more event; it is in the file after [`Recorder::write`].
+    pub fn add(&mut self, event: u64, missing: u32, fragments: &[Stored]) {
+        let start = self.waiting.len();
+        self.index.push((event, self.bytes + start as u64));
+        let bytes: usize = fragments
+            .iter()
+            .map(|it| FRAGMENT_HEAD_BYTES + it.data.len())
+            .sum();
+        self.waiting.extend(EVENT_MAGIC);
+        self.waiting.extend(missing.to_le_bytes());
+        self.waiting.extend(event.to_le_bytes());
+        self.waiting.extend((bytes as u64).to_le_bytes());
+        let count = u32::try_from(fragments.len()).unwrap_or(u32::MAX);
+        self.waiting.extend(count.to_le_bytes());
+        let crc = crate::wire::crc32c(&self.waiting[start..]);
+        self.waiting.extend(crc.to_le_bytes());
+        for fragment in fragments {
+            let head = fragment_head(fragment);
+            self.waiting.extend(head);
+            self.waiting.extend(&fragment.data);
+        }
+    }
+
+    /// Writes what was added.
+    ///
+    /// # Errors
+    ///
+    /// The disk is full, or worse.
+    pub fn write(&mut self) -> io::Result<()> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        self.file.write_all(&self.waiting)?;
+        self.bytes += self.waiting.len() as u64;
+        self.waiting.clear();
+        Ok(())
+    }
+
+    /// Writes index and tail, and has all of it on the disk.
+    ///
+    /// # Errors
+    ///
+    /// As [`Recorder::write`].
+    pub fn finish(mut self) -> io::Result<()> {
+        self.write()?;
+        let mut index = Vec::from(INDEX_MAGIC);
+        index.extend([0; 4]);
+        index.extend(self.events().to_le_bytes());
+        for (event, at) in &self.index {
+            index.extend(event.to_le_bytes());
+            index.extend(at.to_le_bytes());
+        }
+        let crc = crate::wire::crc32c(&index);
+        index.extend(self.bytes.to_le_bytes());
+        index.extend(crc.to_le_bytes());
+        index.extend([0; 4]);
+        index.extend(TAIL_MAGIC);
+        self.file.write_all(&index)?;
+        self.file.sync_data()
+    }
+}
+
+fn fragment_head(fragment: &Stored) -> [u8; FRAGMENT_HEAD_BYTES] {
+    let mut head = [0; FRAGMENT_HEAD_BYTES];
+    head[..2].copy_from_slice(&fragment.source.to_le_bytes());
+    head[8..16].copy_from_slice(&fragment.at_ns.to_le_bytes());
+    head[16..].copy_from_slice(&(fragment.data.len() as u64).to_le_bytes());
+    let crc = fragment_crc(&head, &fragment.data);
+    head[4..8].copy_from_slice(&crc.to_le_bytes());
+    head
+}
+
+fn fragment_crc(head: &[u8; FRAGMENT_HEAD_BYTES], data: &[u8]) -> u32 {
+    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+    digest.update(&head[..4]);
+    digest.update(&head[8..]);
+    digest.update(data);
+    digest.finalize() as u32
+}
+
+/// An event as it was recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// The event.
+    pub event: u64,
+    /// Fragments that were missing.
+    pub missing: u32,
+    /// The others.
+    pub fragments: Vec<Stored>,
+}
+
+/// Why the records end.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The file can not be read.
+    #[error("{0}")]
+    File(#[from] io::Error),
+    /// It is none of ours.
+    #[error("no file of events: {0}")]
+    Foreign(&'static str),
+    /// A record ends with the file: its writer was stopped.
+    #[error("the record at byte {0} is cut")]
+    Cut(u64),
+    /// A record is spoilt.
+    #[error("the record at byte {at}: {what}")]
+    Spoilt {
+        /// Where it begins.
+        at: u64,
+        /// What is wrong.
+        what: &'static str,
+    },
+}
+
+/// A file that is read, record by record.
+#[derive(Debug)]
+pub struct Reading<R> {
+    input: R,
+    len_bytes: u64,
+    at: u64,
+    /// The run.
+    pub run: u32,
+    /// The builder.
+    pub builder: u16,
+}
+
+impl Reading<BufReader<File>> {
+    /// Opens a file.
+    ///
+    /// # Errors
+    ///
+    /// It can not be read, or is none of ours.
+    pub fn open(path: &Path) -> Result<Self, RecordError> {
+        let file = File::open(path)?;
+        let len_bytes = file.metadata()?.len();
+        Self::new(BufReader::with_capacity(1 << 20, file), len_bytes)
+    }
+}
+
+impl<R: Read> Reading<R> {
+    /// Reads what has `len_bytes`.
+    ///
+    /// # Errors
+    ///
+    /// It can not be read, or is none of ours.
+    pub fn new(mut input: R, len_bytes: u64) -> Result<Self, RecordError> {
+        let mut head = [0; 32];
+        if len_bytes < 32 {
+            return Err(RecordError::Foreign("shorter than its head"));
+        }
+        input.read_exact(&mut head)?;
+        if &head[..8] != HEAD_MAGIC {
+            return Err(RecordError::Foreign("it does not begin with BWEVENT1"));
+        }
+        if crate::wire::crc32c(&head[..28]) != u32_at(&head, 28) {
+            return Err(RecordError::Foreign("its head is spoilt"));
+        }
+        Ok(Self {
+            input,
+            len_bytes,
+            at: 32,
+            run: u32_at(&head, 8),
+            builder: u16::from_le_bytes([head[12], head[13]]),
+        })
+    }
+
+    /// Where the next record begins.
+    #[must_use]
+    pub const fn at(&self) -> u64 {
+        self.at
+    }
+
+    fn exact(&mut self, start: u64, into: &mut [u8]) -> Result<(), RecordError> {
+        if self.len_bytes - self.at < into.len() as u64 {
+            return Err(RecordError::Cut(start));
+        }
+        self.input.read_exact(into)?;
+        self.at += into.len() as u64;
+        Ok(())
+    }
+
+    /// The next event; `None` at the index, or where a writer was stopped between two records.
+    ///
+    /// # Errors
+    ///
+    /// The record is cut or spoilt, or can not be read.
+    pub fn next_event(&mut self) -> Result<Option<Recorded>, RecordError> {
+        let start = self.at;
+        if start == self.len_bytes {
+            return Ok(None);
+        }
+        let mut head = [0; EVENT_HEAD_BYTES];
+        self.exact(start, &mut head[..4])?;
+        if &head[..4] == INDEX_MAGIC {
+            return Ok(None);
+        }
+        let spoilt = |what| RecordError::Spoilt { at: start, what };
+        if &head[..4] != EVENT_MAGIC {
+            return Err(spoilt("it does not begin with EVNT"));
+        }
+        self.exact(start, &mut head[4..])?;
+        if crate::wire::crc32c(&head[..28]) != u32_at(&head, 28) {
+            return Err(spoilt("the check code of its head is wrong"));
+        }
+        let end = self.at.checked_add(u64_at(&head, 16));
+        let end = end.ok_or(spoilt("it is impossibly long"))?;
+        let mut fragments = Vec::new();
+        for _ in 0..u32_at(&head, 24) {
+            fragments.push(self.fragment(start)?);
+        }
+        if self.at != end {
+            return Err(spoilt("its fragments are not as long as it"));
+        }
+        Ok(Some(Recorded {
+            event: u64_at(&head, 8),
+            missing: u32_at(&head, 4),
+            fragments,
+        }))
+    }
+
+    fn fragment(&mut self, start: u64) -> Result<Stored, RecordError> {
+        let spoilt = |what| RecordError::Spoilt { at: start, what };
+        let mut head = [0; FRAGMENT_HEAD_BYTES];
+        self.exact(start, &mut head)?;
+        let bytes = u64_at(&head, 16);
+        if bytes > FRAGMENT_BYTES_MAX {
+            return Err(spoilt("a fragment of more than 64 MiB"));
+        }
+        if bytes > self.len_bytes - self.at {
+            return Err(RecordError::Cut(start));
+        }
+        let mut data = vec![0; bytes as usize];
+        self.exact(start, &mut data)?;
+        if fragment_crc(&head, &data) != u32_at(&head, 4) {
+            return Err(spoilt("the check code of a fragment is wrong"));
+        }
+        Ok(Stored {
+            source: u16::from_le_bytes([head[0], head[1]]),
+            at_ns: u64_at(&head, 8),
+            data,
+        })
+    }
+}
+
+/// What a file holds.
+#[derive(Debug, Default)]
+pub struct Checked {
+    /// The run.
+    pub run: u32,
+    /// The builder.
+    pub builder: u16,
+    /// Events that were built.
+    pub built: u64,
+    /// Events that were given up, with what was there.
+    pub incomplete: u64,
+    /// Fragments.
+    pub fragments: u64,
+    /// Bytes of their data.
+    pub bytes: u64,
+    /// Fragments that do not hold what the generator makes, if that was asked for.
+    pub mismatched: u64,
+    /// Whether the index is there and right.
+    pub indexed: bool,
+    /// Why the records end before the index, if they do.
+    pub problem: Option<RecordError>,
+    /// All events, in the order of the file.
+    pub events: Vec<u64>,
+}
+
+/// Reads a whole file; with a generator, verifies what is in the fragments.
+///
+/// # Errors
+///
+/// It can not be read, or is none of ours.
+pub fn check(path: &Path, generator: Option<&Generator>) -> Result<Checked, RecordError> {
+    let mut reading = Reading::open(path)?;
+    let mut checked = Checked {
+        run: reading.run,
+        builder: reading.builder,
+        ..Checked::default()
+    };
+    let mut index = Vec::new();
+    loop {
+        let at = reading.at();
+        let event = match reading.next_event() {
+            Ok(Some(event)) => event,
+            Ok(None) => break,
+            Err(problem) => {
+                checked.problem = Some(problem);
+                return Ok(checked);
+            }
+        };
+        index.push((event.event, at));
+        checked.events.push(event.event);
+        checked.built += u64::from(event.missing == 0);
+        checked.incomplete += u64::from(event.missing > 0);
+        for fragment in &event.fragments {
+            checked.fragments += 1;
+            checked.bytes += fragment.data.len() as u64;
+            let good = generator.is_none_or(|it| {
+                it.size(fragment.source, event.event) == fragment.data.len() as u64
+                    && it.verify(fragment.source, event.event, 0, &fragment.data)
+            });
+            checked.mismatched += u64::from(!good);
+        }
+    }
+    checked.indexed = match read_index(path)? {
+        Some(found) => {
+            let same = found == index;
+            if !same {
+                checked.problem =
+                    Some(RecordError::Foreign("its index is not that of its records"));
+            }
+            same
+        }
+        None => false,
+    };
+    Ok(checked)
+}
+
+/// The index: events, and where their records begin; `None` if there is none that is whole.
+///
+/// # Errors
+///
+/// The file can not be read.
+pub fn read_index(path: &Path) -> Result<Option<Vec<(u64, u64)>>, RecordError> {
+    let mut file = File::open(path)?;
+    let len_bytes = file.metadata()?.len();
+    let Some(tail_at) = len_bytes.checked_sub(TAIL_BYTES as u64) else {
+        return Ok(None);
+    };
+    let mut tail = [0; TAIL_BYTES];
+    file.seek(SeekFrom::Start(tail_at))?;
+    file.read_exact(&mut tail)?;
+    let start = u64_at(&tail, 0);
+    if &tail[16..] != TAIL_MAGIC || start > tail_at {
+        return Ok(None);
+    }
+    let mut index = Vec::new();
+    file.seek(SeekFrom::Start(start))?;
+    file.take(tail_at - start).read_to_end(&mut index)?;
+    let whole = index.len() >= 16 && (index.len() - 16) % 16 == 0;
+    if !whole || crate::wire::crc32c(&index) != u32_at(&tail, 8) {
+        return Ok(None);
+    }
+    let entries = index[16..].chunks_exact(16);
+    Ok(Some(
+        entries.map(|it| (u64_at(it, 0), u64_at(it, 8))).collect(),
+    ))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(word)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(word)
+}
+
+#[cfg(test)]
+mod tests;
