@@ -100,7 +100,9 @@ step clippy check cargo clippy ${locked[@]+"${locked[@]}"} --workspace --all-tar
 step tidy check cargo xtask tidy
 step preload check cargo build ${locked[@]+"${locked[@]}"} --release -p barewire-sockets
 export BAREWIRE_PRELOAD_LIB=$target/release/libbarewire_sockets.so
-step tests tests cargo test ${locked[@]+"${locked[@]}"} --workspace --no-fail-fast
+step tests tests cargo test ${locked[@]+"${locked[@]}"} --workspace --exclude barewire-programs --no-fail-fast
+# One at a time: they are whole programs, with time limits of their own.
+step programs tests cargo test ${locked[@]+"${locked[@]}"} -p barewire-programs -- --test-threads=1
 step models tests model_check
 step docs check build_docs
 

@@ -15,9 +15,9 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use libc::epoll_event;
 
 use crate::lock::{Held, Lock};
-use crate::memory;
 use crate::real;
 use crate::record::{self, DESCRIPTORS_MAX, RECORDS_MAX, Record, State};
+use crate::{memory, stream};
 
 /// Sets of one process.
 const SETS_MAX: usize = 4096;
@@ -26,7 +26,7 @@ const REGISTRATIONS_MAX: usize = 1 << 17;
 /// A power of two, twice as many.
 const BUCKETS: usize = REGISTRATIONS_MAX * 2;
 /// Registrations of a set that are looked at in each wait; others are told of by the kernel.
-pub const ACTIVE_MAX: usize = 256;
+pub const ACTIVE_MAX: usize = 512;
 
 /// A bucket whose registration is gone; the search goes on behind it.
 const GONE: u32 = u32::MAX;
@@ -413,6 +413,16 @@ pub fn created(set_fd: c_int) {
 
 /// After the kernel has done what `epoll_ctl` was asked for.
 pub fn changed(set_fd: c_int, operation: c_int, fd: c_int, event: Option<epoll_event>) {
+    change(set_fd, operation, fd, event);
+    // A set that looks at as many as it can is told of this one by the kernel.
+    if let Some(record) = record::find(fd).filter(|record| record.state() == State::Up) {
+        if !now_up(record) {
+            stream::leave_to_kernel(record);
+        }
+    }
+}
+
+fn change(set_fd: c_int, operation: c_int, fd: c_int, event: Option<epoll_event>) {
     let Some(record) = record::find(fd) else {
         let Some(locked) = tables() else { return };
         let inner = locked.tables.set_number(fd);
@@ -463,17 +473,20 @@ pub fn changed(set_fd: c_int, operation: c_int, fd: c_int, event: Option<epoll_e
     }
 }
 
-/// A socket is on board from now on: waits look at its ring.
-pub fn now_up(record: &Record) {
+/// Waits look at the ring of a socket from now on. `false` if a set looks at as many as it can:
+/// then the kernel is to tell of this one.
+pub fn now_up(record: &Record) -> bool {
     if REGISTERED.load(Ordering::Relaxed) == 0 {
-        return;
+        return true;
     }
-    let Some(locked) = tables() else { return };
+    let Some(locked) = tables() else { return false };
+    let mut all = true;
     let mut next = locked.tables.of_record[record.number() as usize];
     while let Some(index) = next.checked_sub(1) {
-        locked.tables.activate(index as usize);
+        all &= locked.tables.activate(index as usize);
         next = locked.tables.registrations[index as usize].next;
     }
+    all
 }
 
 /// One of the descriptors of a socket is closed, and another is not: the kernel still tells of
@@ -668,6 +681,30 @@ pub fn told(index: u32, head: u64) {
     registration.head_told = head;
     if registration.events & libc::EPOLLONESHOT as u32 != 0 {
         registration.silent = true;
+    }
+}
+
+/// Whether there are so few registrations that [`sweep`] costs less than a sleep.
+pub fn are_few() -> bool {
+    REGISTERED.load(Ordering::Relaxed) <= 128
+}
+
+/// Looks at the sockets of a set that no wait looks at, and has waits look at those that have
+/// news all the same. A net below the arming: a socket that slips through it is found here.
+pub fn sweep(set_fd: c_int, has_news: impl Fn(&Record) -> bool) {
+    let Some(locked) = tables() else { return };
+    let Some(number) = locked.tables.set_number(set_fd) else {
+        return;
+    };
+    for index in 0..locked.tables.used {
+        let registration = locked.tables.registrations[index];
+        if registration.record == 0 || registration.set != number || registration.active {
+            continue;
+        }
+        let record = registration.socket();
+        if record.is_some_and(|record| record.state() == State::Up && has_news(record)) {
+            locked.tables.activate(index);
+        }
     }
 }
 

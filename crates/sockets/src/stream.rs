@@ -17,7 +17,7 @@ use libc::ssize_t;
 pub use leaving::{Left, let_go, line_only, splice_by_hand, with_line};
 pub use ready::{Readiness, readable_bytes, settle};
 pub use recall::{answer, is_asked};
-pub use receiving::{drop_tokens, receive};
+pub use receiving::{arm, drop_tokens, leave_to_kernel, receive};
 pub use sending::send;
 
 use crate::real::{self, fail};

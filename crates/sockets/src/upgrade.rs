@@ -34,7 +34,7 @@ use crate::kernel::{self, Owned, Peer, Tuple};
 use crate::lock::Held;
 use crate::memory::{self, CARRIER_BYTES, RING_BYTES};
 use crate::record::{self, DELAYS, MET, OPENER, Record, State, Why};
-use crate::{epoll, process, report, settings};
+use crate::{process, report, settings};
 
 /// Maximum segment size that our listening sockets advertise.
 pub const LISTENER_MARK: c_int = 32_730;
@@ -258,7 +258,6 @@ fn go_up(fd: c_int, record: &'static Record, side: u32) -> bool {
     drop(recv);
     drop(send);
     keep_tokens_fast(fd);
-    epoll::now_up(record);
     report::upgraded();
     true
 }
@@ -328,7 +327,7 @@ pub fn end_seeking(record: &Record) {
 ///
 /// # Safety
 /// As for `getsockopt`, after it succeeded.
-pub unsafe fn hide_mark(value: *mut c_void, len: *const u32) {
+pub unsafe fn hide_mark(fd: c_int, value: *mut c_void, len: *const u32) {
     // SAFETY: the kernel has just written `len` bytes there.
     unsafe {
         if value.is_null() || len.is_null() || *len as usize != size_of::<c_int>() {
@@ -338,7 +337,14 @@ pub unsafe fn hide_mark(value: *mut c_void, len: *const u32) {
         let found = value.read_unaligned();
         for mark in [LISTENER_MARK, CLIENT_MARK] {
             if found == mark || found == mark - TIMESTAMPS_BYTES {
-                value.write_unaligned(UNMARKED_BYTES + found - mark);
+                let v6 =
+                    kernel::option(fd, libc::SOL_SOCKET, libc::SO_DOMAIN) == Some(libc::AF_INET6);
+                let unmarked = if v6 {
+                    UNMARKED_V6_BYTES
+                } else {
+                    UNMARKED_BYTES
+                };
+                value.write_unaligned(unmarked + found - mark);
             }
         }
     }
@@ -346,3 +352,5 @@ pub unsafe fn hide_mark(value: *mut c_void, len: *const u32) {
 
 /// What the loopback's packets of 65 535 bytes leave for data when nobody asks for less.
 const UNMARKED_BYTES: c_int = 65_495;
+/// As above, with IPv6.
+const UNMARKED_V6_BYTES: c_int = 65_476;

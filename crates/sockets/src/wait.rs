@@ -5,6 +5,7 @@
 //! which wakes it for a token as for anything else. A socket that was called readable for
 //! nothing but a token is not reported.
 
+use core::cell::Cell;
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -116,17 +117,20 @@ impl Sleepers {
     /// Says that this thread is about to sleep on a socket; not, if something has come.
     /// Bytes that were ever in the ring up to `told` do not count, if that is given.
     fn add(&mut self, fd: c_int, record: &'static Record, told: Option<u64>) -> bool {
+        let held = record.recv_lock.hold();
+        let mut own = 0;
         if let Some(place) = self.records.get_mut(self.count) {
             place.write(record);
             self.count += 1;
+            own = 1;
             record.sleepers.fetch_add(1, Ordering::Relaxed);
         }
-        let sleeps = record.recv_lock.hold().is_none_or(|held| {
+        let sleeps = held.is_none_or(|held| {
             let receiver = record.receiver(&held);
             let carrier = record.carrier();
             record.state() != State::Up
                 || match told {
-                    None => receiver.arm(&carrier),
+                    None => stream::arm(record, &held, own),
                     Some(head) => receiver.arm_past(&carrier, head),
                 }
         });
@@ -319,6 +323,20 @@ fn sleep_in_poll(fds: &mut [pollfd], deadline: Deadline, mask: *const sigset_t) 
 
 // ------------------------------------------------------------------------------------ epoll
 
+thread_local! {
+    static WAITS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Waits between two looks at the sockets that are not looked at.
+const SWEEP_EVERY: u32 = 64;
+
+fn sweep_is_due() -> bool {
+    WAITS.with(|waits| {
+        waits.set(waits.get().wrapping_add(1));
+        waits.get() % SWEEP_EVERY == 0
+    })
+}
+
 const NO_TIME: timespec = timespec {
     tv_sec: 0,
     tv_nsec: 0,
@@ -334,6 +352,9 @@ pub fn epoll(
     let mut active = Active::empty();
     let mut spin = Spin::begin();
     loop {
+        if sweep_is_due() {
+            epoll::sweep(set, has_news);
+        }
         epoll::active(set, &mut active);
         let news = || {
             let ready = |(_, it): &(u32, Registration)| ring_ready(it).is_some();
@@ -351,6 +372,12 @@ pub fn epoll(
             if ready > 0 || is_over {
                 return ready as c_int;
             }
+        }
+        // Again: those that the kernel has just told of for a token are active since.
+        epoll::active(set, &mut active);
+        if sweep_is_due() || epoll::are_few() {
+            epoll::sweep(set, has_news);
+            epoll::active(set, &mut active);
         }
         let Some(slept) = sleep_in_epoll(set, events, deadline, mask, &active) else {
             continue;

@@ -296,6 +296,16 @@ impl Receiver {
         true
     }
 
+    /// As [`Receiver::arm`], while others sleep on the line: they stay armed in any case.
+    #[must_use]
+    pub fn arm_beside_others(&mut self, memory: &impl SharedMemory) -> bool {
+        self.armed = self.epoch + 1;
+        memory.store(self.direction.word(ARMED), self.armed);
+        // Partner: as in arm.
+        memory.fence();
+        !self.has_news(memory)
+    }
+
     /// As [`Receiver::arm`], for a wait that knows of the bytes that were ever in the ring up to
     /// `head` and is to end when there are more.
     #[must_use]

@@ -215,7 +215,7 @@ unsafe extern "C-unwind" fn getsockopt(
     }
     if name == libc::TCP_MAXSEG && record.is_some() {
         // SAFETY: the program's call.
-        unsafe { upgrade::hide_mark(value, len) };
+        unsafe { upgrade::hide_mark(fd, value, len) };
     }
     result
 }

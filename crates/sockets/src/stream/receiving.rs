@@ -77,7 +77,7 @@ pub fn receive(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ss
         if is_up {
             let news = || record.receiver(&held).has_news(&carrier);
             if spin.until_or(news, || has_any(fd))
-                || !record.receiver(&held).arm(&carrier)
+                || !arm(record, &held, 0)
                 || super::is_asked(record)
             {
                 continue;
@@ -161,8 +161,7 @@ fn plain_now(fd: c_int, parts: Parts<'_>, got: usize, flags: c_int) -> Step {
 /// Before a read that does not wait tells that there is nothing: a program that then waits in
 /// a way that we do not see must be woken by the kernel. `false` if something has come.
 fn wakes_unseen(record: &Record, held: &Held<'_>) -> bool {
-    crate::wait::WAITS_ARE_SEEN.load(Ordering::Relaxed)
-        || record.receiver(held).arm(&record.carrier())
+    crate::wait::WAITS_ARE_SEEN.load(Ordering::Relaxed) || arm(record, held, 0)
 }
 
 /// Whether there is anything on the line.
@@ -226,7 +225,7 @@ fn receive_now(
                         && !receiver.is_armed_now(&carrier)
                     {
                         // What is there already, this thread's next call finds.
-                        let _ = receiver.arm(&carrier);
+                        let _ = receiver.arm_beside_others(&carrier);
                     }
                 }
                 return Ok(Step::Bytes(len));
@@ -279,6 +278,26 @@ fn receive_now(
     Ok(Step::Nothing)
 }
 
+/// Tells the sender that a thread is about to sleep, beside those that sleep already and `own`
+/// that the caller has counted. `false` if something has come.
+pub fn arm(record: &Record, held: &Held<'_>, own: u32) -> bool {
+    let receiver = record.receiver(held);
+    let carrier = record.carrier();
+    // Relaxed: a sleeper counts itself with the lock, which we have.
+    if record.sleepers.load(Ordering::Relaxed) > own {
+        receiver.arm_beside_others(&carrier)
+    } else {
+        receiver.arm(&carrier)
+    }
+}
+
+/// No wait looks at the ring: until the socket is read, the other end is to wake who waits.
+pub fn leave_to_kernel(record: &Record) {
+    if let Some(held) = record.recv_lock.hold() {
+        let _ = record.receiver(&held).arm(&record.carrier());
+    }
+}
+
 /// The kernel tells an error of the line once; the program is told of it later.
 fn keep_error(record: &Record, error: c_int) {
     // Relaxed: it stands for itself.
@@ -290,9 +309,9 @@ fn keep_error(record: &Record, error: c_int) {
 fn awake(record: &Record, held: &Held<'_>) {
     let receiver = record.receiver(held);
     // Relaxed: a sleeper that comes now arms it again.
-    if receiver.is_armed() && record.sleepers.load(Ordering::Relaxed) == 0 {
+    let alone = record.sleepers.load(Ordering::Relaxed) == 0;
+    if receiver.is_armed() && alone && epoll::now_up(record) {
         receiver.disarm(&record.carrier());
-        epoll::now_up(record);
     }
 }
 
