@@ -122,7 +122,7 @@ pub const LEAVING: usize = 66;
 pub const WANT_LINE: usize = 68;
 
 /// Word, by side: the epoch of the ring that this side asks the other to take back what is
-/// left of; or [`TAKING`] or [`REFUSED`]; 0: it asks for nothing.
+/// left of; or `TAKING` or `REFUSED`; 0: it asks for nothing.
 pub const TAKE_BACK: usize = 70;
 /// The other side is at it. Epochs of the ring are odd: these are none.
 const TAKING: u64 = 2;
