@@ -31,7 +31,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Measure this machine's limits, the kernel's transports and barewire, side by side
-    Bench(Box<bench::args::BenchArgs>),
+    Bench(Box<bench::BenchCommand>),
     /// The event builder: sources, builders and a manager
     #[command(subcommand)]
     Daq(daq::DaqCommand),
@@ -51,6 +51,9 @@ enum Command {
     /// The server process of the benchmark; started by `bench`, of no use by hand
     #[command(name = "bench-server", hide = true)]
     BenchServer,
+    /// A program of `bench programs`; started by it, of no use by hand
+    #[command(name = "bench-program", hide = true)]
+    BenchProgram,
     /// One end of the test that `doctor` makes, of no use by hand
     #[command(name = "doctor-end", hide = true)]
     DoctorEnd(doctor::EndArgs),
@@ -59,7 +62,7 @@ enum Command {
 fn main() -> ExitCode {
     let done = |()| ExitCode::SUCCESS;
     let outcome: Result<ExitCode, Box<dyn std::error::Error>> = match Arguments::parse().command {
-        Command::Bench(args) => bench::run(&args).map(done).map_err(Into::into),
+        Command::Bench(command) => bench::run(*command).map(done).map_err(Into::into),
         Command::Daq(command) => daq::run(&command).map_err(Into::into),
         Command::Doctor(args) => doctor::run(&args).map_err(Into::into),
         Command::Lab(command) => lab::run(&command).map(done).map_err(Into::into),
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         Command::Run(args) => Ok(run::run(&args)),
         Command::Stat(args) => stat::run(&args).map(done).map_err(Into::into),
         Command::Wire(args) => wire::run(&args).map_err(Into::into),
+        Command::BenchProgram => bench::programs::peer::serve().map(done).map_err(Into::into),
         Command::BenchServer => bench::child::serve().map(done).map_err(Into::into),
         Command::DoctorEnd(args) => doctor::end(&args).map(done).map_err(Into::into),
     };

@@ -1,44 +1,18 @@
 //! `barewire run`, `barewire ls --sockets` and `barewire doctor` as a user meets them.
 
+mod common;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use common::library;
 use serde_json::Value;
 
 const BAREWIRE: &str = env!("CARGO_BIN_EXE_barewire");
-const LIBRARY: &str = "libbarewire_sockets.so";
-
-/// The library: as the environment says, beside the command, or built now.
-fn library() -> &'static Path {
-    static FOUND: OnceLock<PathBuf> = OnceLock::new();
-    FOUND.get_or_init(|| {
-        if let Some(path) = std::env::var_os("BAREWIRE_PRELOAD_LIB") {
-            return path.into();
-        }
-        let folder = Path::new(BAREWIRE).parent().unwrap();
-        let mut places = ["", "../release", "../debug"]
-            .map(|place| folder.join(place).join(LIBRARY))
-            .into_iter();
-        places.find(|path| path.is_file()).unwrap_or_else(|| {
-            let target = folder.parent().unwrap();
-            let mut cargo = Command::new(env!("CARGO"));
-            cargo
-                .args(["build", "--quiet", "-p", "barewire-sockets", "--target-dir"])
-                .arg(target);
-            let status = cargo
-                .current_dir(env!("CARGO_MANIFEST_DIR"))
-                .status()
-                .unwrap();
-            assert!(status.success(), "the library is not built");
-            target.join("debug").join(LIBRARY)
-        })
-    })
-}
 
 /// The command, without settings of whoever runs the tests.
 fn barewire(arguments: &[&str]) -> Command {

@@ -33,7 +33,8 @@ pub enum WaitingChoice {
     Both,
 }
 
-const LONG: &str = "\
+/// Of `barewire bench --help`, its beginning.
+pub const LONG: &str = "\
 Measure this machine's limits, the kernel's transports and barewire, side by side.
 
 Two processes, each on its own processor where there are two, exchange messages over
@@ -51,7 +52,8 @@ Latencies are round trips in nanoseconds; the median is over samples, p99 and p9
 over all single round trips. Rates are per second; p99 and p99.9 are then the rates that
 99 % and 99.9 % of the milliseconds reached. Processor use is given for both sides.";
 
-const AFTER: &str = "\
+/// And its end.
+pub const AFTER: &str = "\
 Examples:
   barewire bench all --quick                        everything, in under a minute
   barewire bench rtt --size 8,64,4096               round trips of three sizes
@@ -59,18 +61,16 @@ Examples:
   barewire bench stream --transport barewire,unix   one way, two transports
   barewire bench transactions --connections 1,1000
   barewire bench all --json r.json --html r.html    results to keep and to look at
+  barewire bench programs --quick                   programs that know nothing of barewire
 
 The JSON format is described in docs/bench.md.";
 
-/// Measure this machine's limits, the kernel's transports and barewire, side by side
-#[derive(Clone, Debug, Args)]
-#[command(long_about = LONG, after_help = AFTER, arg_required_else_help = true)]
+/// What to measure, and how.
+#[derive(Clone, Debug)]
 pub struct BenchArgs {
-    /// What to measure
-    #[arg(value_enum)]
+    /// What to measure.
     pub test: TestChoice,
     /// How to measure it.
-    #[command(flatten)]
     pub options: Options,
 }
 

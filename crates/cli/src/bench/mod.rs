@@ -5,7 +5,8 @@
 //! `child` starts the server process and takes single samples between two `probe`s,
 //! `runner` interleaves them, `results` sorts them by `bands` and sets every figure
 //! beside its limit, the `report_*` modules and `html` write it down. The measuring
-//! `loops` are written once, over the traits in `transport`.
+//! `loops` are written once, over the traits in `transport`. `programs` is a benchmark of its
+//! own: unmodified programs, with the library that is preloaded and without.
 
 pub mod args;
 pub mod bands;
@@ -21,6 +22,7 @@ pub mod loops;
 pub mod patience;
 pub mod plan;
 pub mod probe;
+pub mod programs;
 pub mod report_csv;
 pub mod report_json;
 pub mod report_table;
@@ -35,15 +37,48 @@ pub mod wakers;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use args::BenchArgs;
+use args::{BenchArgs, Options, TestChoice};
 use child::{Placement, Session};
 use environment::Environment;
 use error::{Result, What};
 use plan::Plan;
 use report_json::Report;
 
+/// `barewire bench`: a test, or the unmodified programs.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(long_about = args::LONG, after_help = args::AFTER, arg_required_else_help = true)]
+pub struct BenchCommand {
+    #[command(subcommand)]
+    other: Option<OtherBench>,
+    /// What to measure
+    #[arg(value_enum, required = true)]
+    test: Option<TestChoice>,
+    #[command(flatten)]
+    options: Options,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum OtherBench {
+    /// Unmodified programs, without the preloaded library and with it
+    #[command(long_about = programs::LONG, after_help = programs::AFTER)]
+    Programs(programs::ProgramsArgs),
+}
+
+/// Runs what was asked for.
+pub fn run(command: BenchCommand) -> Result<()> {
+    match (command.other, command.test) {
+        (Some(OtherBench::Programs(args)), _) => programs::run(&args),
+        (None, Some(test)) => run_tests(&BenchArgs {
+            test,
+            options: command.options,
+        }),
+        (None, None) => Err(error::Error::Usage("which test? see --help".into())),
+    }
+}
+
 /// Runs the benchmark and writes its reports.
-pub fn run(args: &BenchArgs) -> Result<()> {
+fn run_tests(args: &BenchArgs) -> Result<()> {
     let options = &args.options;
     let plan = Plan::new(args)?;
     check_writable(

@@ -1,0 +1,154 @@
+//! `barewire bench programs` as a user runs it: tiny runs of the micro-benchmarks, plain and
+//! preloaded. What comes out must be sane; how fast it was is not looked at.
+
+mod common;
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+use common::library;
+use serde_json::Value;
+
+/// Runs spin on all processors: one at a time.
+fn programs(arguments: &[&str]) -> Output {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    Command::new(env!("CARGO_BIN_EXE_barewire"))
+        .args(["bench", "programs"])
+        .args(arguments)
+        .env("BAREWIRE_SOCKETS_LIB", library())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Runs one scenario; gives its figures, whose common fields are checked.
+fn figures(scenario: &str, more: &[&str]) -> Vec<Value> {
+    let json = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("programs-{}-{scenario}.json", std::process::id()));
+    let tiny = ["--quick", "--quiet", "--rounds", "2", "--duration-ms", "20"];
+    let which = ["--only", scenario, "--json", json.to_str().unwrap()];
+    let output = programs(&[&tiny[..], &which, more].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "");
+    let value: Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
+    std::fs::remove_file(&json).unwrap();
+    assert_eq!(value["failed"], Value::Array(Vec::new()));
+    let figures = value["figures"].as_array().unwrap().clone();
+    assert!(!figures.is_empty());
+    for figure in &figures {
+        assert_eq!(figure["scenario"], scenario);
+        for side in ["plain", "preloaded"] {
+            let values = figure[side]["values"].as_array().unwrap();
+            assert_eq!(values.len(), 2, "{figure}");
+            assert!(
+                values.iter().all(|it| it.as_f64().unwrap() > 0.0),
+                "{figure}"
+            );
+        }
+    }
+    figures
+}
+
+fn is_below(figure: &Value, side: &str, most: f64) -> bool {
+    let values = figure[side]["values"].as_array().unwrap();
+    values.iter().all(|it| it.as_f64().unwrap() < most)
+}
+
+/// No machine is so slow that a round trip takes a second.
+const SECOND_NS: f64 = 1e9;
+
+#[test]
+fn round_trips_go_on_board() {
+    for scenario in ["ping-pong", "blocking"] {
+        let figures = figures(scenario, &[]);
+        assert_eq!(figures.len(), 1);
+        assert_eq!(figures[0]["on_board"], true, "{}", figures[0]);
+        for side in ["plain", "preloaded"] {
+            assert!(is_below(&figures[0], side, SECOND_NS), "{}", figures[0]);
+        }
+        if scenario == "ping-pong" {
+            let bare = figures[0]["bare"]["values"].as_array().unwrap();
+            assert!(bare.len() == 2 && bare[0].as_f64().unwrap() > 0.0);
+        }
+    }
+}
+
+#[test]
+fn streams_of_every_size_go_on_board() {
+    let figures = figures("stream", &[]);
+    assert!(figures.len() >= 4);
+    for figure in &figures {
+        assert_eq!(figure["on_board"], true, "{figure}");
+        // Nothing moves a tenth of a petabyte per second.
+        assert!(is_below(figure, "preloaded", 1e14), "{figure}");
+    }
+}
+
+#[test]
+fn a_server_alone_meets_nobody() {
+    for figure in figures("alone", &[]) {
+        assert_eq!(figure["on_board"], false, "{figure}");
+    }
+}
+
+#[test]
+fn connections_come_and_rest() {
+    assert_eq!(figures("connect", &[])[0]["unit"], "1/s");
+    let figures = figures("idle", &["--connections", "30"]);
+    assert_eq!(figures[0]["on_board"], true, "{}", figures[0]);
+    assert_eq!(figures.len(), 2);
+}
+
+#[test]
+fn the_table_and_the_page_are_written() {
+    let html = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("programs-{}.html", std::process::id()));
+    let output = programs(&[
+        "--rounds",
+        "1",
+        "--duration-ms",
+        "20",
+        "--only",
+        "connect",
+        "--html",
+        html.to_str().unwrap(),
+    ]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let table = text(&output.stdout);
+    assert!(table.contains("connect + accept + close"), "{table}");
+    assert!(table.contains(">= 0.9 x"), "{table}");
+    let page = std::fs::read_to_string(&html).unwrap();
+    std::fs::remove_file(&html).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
+}
+
+#[test]
+fn mistakes_are_explained() {
+    let run = |library: &str, arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_barewire"))
+            .args(["bench", "programs"])
+            .args(arguments)
+            .env("BAREWIRE_SOCKETS_LIB", library)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert!(!output.status.success());
+        text(&output.stderr)
+    };
+    let why = run("/nowhere/lib.so", &["--quick"]);
+    assert!(why.contains("/nowhere/lib.so"), "{why}");
+    let why = run("", &["--only", "no-such-thing"]);
+    assert!(why.contains("ping-pong"), "{why}");
+    let output = Command::new(env!("CARGO_BIN_EXE_barewire"))
+        .arg("bench-program")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(output.status.success() && output.stdout.is_empty());
+}
