@@ -71,28 +71,6 @@ pub fn cookie(fd: c_int) -> Option<u64> {
     Some(u64::from_ne_bytes(value))
 }
 
-/// The maximum segment size in a packet that opens a TCP connection: IP header, TCP header,
-/// options (RFC 791, 8200, 9293).
-pub fn segment_size(packet: &[u8]) -> Option<u16> {
-    let ip_bytes = match packet.first()? >> 4 {
-        4 => usize::from(packet[0] & 15) * 4,
-        6 => 40,
-        _ => return None,
-    };
-    let tcp = packet.get(ip_bytes..)?;
-    let header_bytes = usize::from(*tcp.get(12)? >> 4) * 4;
-    let mut options = tcp.get(20..header_bytes)?;
-    loop {
-        match *options {
-            [2, 4, high, low, ..] => return Some(u16::from_be_bytes([high, low])),
-            [0, ..] | [] => return None,
-            [1, ref rest @ ..] => options = rest,
-            [_, len, ..] if len >= 2 => options = options.get(usize::from(len)..)?,
-            _ => return None,
-        }
-    }
-}
-
 /// One end of a connection; IPv4 addresses as in IPv6.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct End {
@@ -442,6 +420,8 @@ pub struct Peer {
     pub inode: u32,
     /// The socket's cookie.
     pub cookie: u64,
+    /// Whether it has the mark of `upgrade`.
+    pub is_marked: bool,
     /// The state of the connection, as that end sees it.
     state: u8,
 }
@@ -569,6 +549,30 @@ fn parse_answer(answer: &[u8], tuple: &Tuple) -> Option<Peer> {
         user: word(64),
         inode: word(68),
         cookie: u64::from(word(44)) | u64::from(word(48)) << 32,
+        is_marked: has_mark(&answer[16 + 72..]),
         state: body[1],
     })
+}
+
+/// The attribute `INET_DIAG_SOCKOPT`, which Linux has since 5.10.
+const SOCKET_OPTIONS: u16 = 22;
+/// In the first byte of `struct inet_diag_sockopt`: `mc_loop`.
+const LOOPS_MULTICASTS: u8 = 1 << 4;
+
+/// Looks for the mark in the attributes: each has its length and kind, 16 bits each, and begins
+/// at a multiple of four.
+fn has_mark(mut attributes: &[u8]) -> bool {
+    while let [len_low, len_high, kind_low, kind_high, value @ ..] = attributes {
+        let len = usize::from(u16::from_ne_bytes([*len_low, *len_high]));
+        if u16::from_ne_bytes([*kind_low, *kind_high]) == SOCKET_OPTIONS {
+            return len > 4
+                && value
+                    .first()
+                    .is_some_and(|byte| byte & LOOPS_MULTICASTS == 0);
+        }
+        attributes = attributes
+            .get(len.next_multiple_of(4).max(4)..)
+            .unwrap_or(&[]);
+    }
+    false
 }

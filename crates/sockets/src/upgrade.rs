@@ -1,15 +1,16 @@
 //! How the two ends of a TCP connection find each other, prove who they are, and come to
 //! share a carrier.
 //!
-//! 1. **Marks.** A listening socket of ours advertises a maximum segment size of 32 730, a
-//!    connecting one 32 740. Each end sees the other's. A hint: it keeps programs that
-//!    never meet another on board from looking for one.
-//! 2. **Meeting place.** After some calls each end goes to the abstract Unix socket that is
+//! 1. **Marks.** Our listening and connecting sockets do not loop multicasts back, which means
+//!    nothing to TCP, is passed on to accepted sockets, and can be seen by whoever asks the
+//!    kernel (`sock_diag`) for the other end of a connection. So does each end after some
+//!    calls. A hint: it keeps programs that never meet another on board from looking further.
+//! 2. **Meeting place.** If there is a mark, each end goes to the abstract Unix socket that is
 //!    named by the connection's two addresses, in an order that both know. The first binds
 //!    it and looks now and then for the second, who connects, leaves a greeting with the
 //!    carrier's memory there, and goes on at once. The name lives in the network namespace,
 //!    as the addresses do. Behind address translation the names differ, and nobody meets.
-//! 3. **Proof.** Each end asks the kernel (`sock_diag`) whose the other end of this very
+//! 3. **Proof.** Each end asks the kernel again whose the other end of this very
 //!    TCP connection is, and compares with the credentials of who came to the meeting
 //!    place, and with the socket cookies in the greeting. No descriptor is sent before.
 //!
@@ -25,7 +26,7 @@
 //! | 24..28 | ring size in bytes |
 //! | 28..40 | 0 |
 
-use core::ffi::{c_int, c_void};
+use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
 use barewire_fabric::carrier::{Direction, Receiver, Sender, SharedMemory, UP};
@@ -36,12 +37,6 @@ use crate::memory::{self, CARRIER_BYTES, RING_BYTES};
 use crate::record::{self, DELAYS, MET, OPENER, Record, State, Why};
 use crate::{process, report, settings};
 
-/// Maximum segment size that our listening sockets advertise.
-pub const LISTENER_MARK: c_int = 32_730;
-/// Maximum segment size that our connecting sockets advertise.
-pub const CLIENT_MARK: c_int = 32_740;
-/// What the timestamp option takes from a segment.
-const TIMESTAMPS_BYTES: c_int = 12;
 /// Looks for the other end before we give up. The pauses between them double.
 const LOOKS_MAX: u32 = 24;
 
@@ -49,29 +44,9 @@ const MAGIC: [u8; 8] = *b"barewr1\0";
 const GREETING_BYTES: usize = 40;
 
 /// Marks a socket before it listens or connects.
-pub fn mark(fd: c_int, mark: c_int) -> bool {
-    kernel::set_option(fd, libc::IPPROTO_TCP, libc::TCP_MAXSEG, mark)
+pub fn mark(fd: c_int) -> bool {
+    kernel::set_option(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP, 0)
 }
-
-/// Whether the server that we are connected to has our mark.
-pub fn server_is_marked(fd: c_int) -> bool {
-    let size = kernel::option(fd, libc::IPPROTO_TCP, libc::TCP_MAXSEG).unwrap_or(0);
-    size == LISTENER_MARK || size == LISTENER_MARK - TIMESTAMPS_BYTES
-}
-
-/// Whether the client that we accepted has our mark: it is in the packet that it opened
-/// the connection with, which the listening socket was told to keep.
-pub fn client_is_marked(fd: c_int) -> bool {
-    let mut packet = [0_u8; 128];
-    let Some(len) = kernel::option_bytes(fd, libc::IPPROTO_TCP, TCP_SAVED_SYN, &mut packet) else {
-        return false;
-    };
-    kernel::segment_size(packet.get(..len).unwrap_or(&[])) == Some(CLIENT_MARK as u16)
-}
-
-/// Tells a listening socket to keep the opening packets. Not in `libc` for all targets.
-pub const TCP_SAVE_SYN: c_int = 27;
-const TCP_SAVED_SYN: c_int = 28;
 
 /// Called when bytes move on a socket that is not up. Goes a step towards it, now and then.
 #[inline]
@@ -113,6 +88,9 @@ fn begin(fd: c_int, record: &'static Record) {
     let Some(tuple) = kernel::tuple(fd) else {
         return record.make_plain(Why::Kind);
     };
+    if !kernel::other_end(&tuple).is_some_and(|peer| peer.is_marked) {
+        return record.make_plain(Why::NotOnBoard);
+    }
     let name = tuple.meeting_place();
     // Twice: the other end may come to the place between our two attempts.
     for _ in 0..2 {
@@ -322,35 +300,3 @@ pub fn end_seeking(record: &Record) {
         drop(Owned::from_raw(seeker));
     }
 }
-
-/// Hides our mark from a program that asks for the maximum segment size.
-///
-/// # Safety
-/// As for `getsockopt`, after it succeeded.
-pub unsafe fn hide_mark(fd: c_int, value: *mut c_void, len: *const u32) {
-    // SAFETY: the kernel has just written `len` bytes there.
-    unsafe {
-        if value.is_null() || len.is_null() || *len as usize != size_of::<c_int>() {
-            return;
-        }
-        let value = value.cast::<c_int>();
-        let found = value.read_unaligned();
-        for mark in [LISTENER_MARK, CLIENT_MARK] {
-            if found == mark || found == mark - TIMESTAMPS_BYTES {
-                let v6 =
-                    kernel::option(fd, libc::SOL_SOCKET, libc::SO_DOMAIN) == Some(libc::AF_INET6);
-                let unmarked = if v6 {
-                    UNMARKED_V6_BYTES
-                } else {
-                    UNMARKED_BYTES
-                };
-                value.write_unaligned(unmarked + found - mark);
-            }
-        }
-    }
-}
-
-/// What the loopback's packets of 65 535 bytes leave for data when nobody asks for less.
-const UNMARKED_BYTES: c_int = 65_495;
-/// As above, with IPv6.
-const UNMARKED_V6_BYTES: c_int = 65_476;

@@ -15,7 +15,6 @@ pub mod exec;
 pub mod memory;
 pub mod process;
 pub mod socket;
-pub mod tcp;
 pub mod wake;
 
 pub use error::{BadDescriptor, Errno, Result, SysError};

@@ -11,14 +11,8 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, netlink};
 use super::Check;
 
 const SANDBOX: &str = "allow it in the sandbox (seccomp profile of the container or systemd unit)";
-/// As `upgrade::LISTENER_MARK` and `upgrade::CLIENT_MARK` of the library.
-const LISTENER_MARK: u16 = 32_730;
-const CLIENT_MARK: u16 = 32_740;
 /// More than a connection's memory.
 const MEMORY_BYTES: usize = 1 << 18;
-/// What the timestamp option takes from a segment.
-const TIMESTAMPS_BYTES: u16 = 12;
-
 /// All of them.
 pub fn checks() -> Vec<Check> {
     let mut all = vec![barriers(), memory(), names()];
@@ -74,76 +68,59 @@ fn names() -> Check {
     }
 }
 
-/// The marks, the packets that are kept, and the proof, on a connection of our own.
+/// The mark, and the proof, on a connection of our own.
 fn connection() -> io::Result<Vec<Check>> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
-    let marked = barewire_sys::tcp::set_segment_size(&listener, LISTENER_MARK);
-    let kept = barewire_sys::tcp::save_openings(&listener);
-    let (server, client) = connect_marked(&listener)?;
-    let seen = barewire_sys::tcp::segment_size(&client).unwrap_or(0);
-    let marks = [LISTENER_MARK, LISTENER_MARK - TIMESTAMPS_BYTES].map(u32::from);
-    let opening = barewire_sys::tcp::opening(&server);
-    const MARKS: &str = "marks (TCP_MAXSEG)";
-    const OPENING: &str = "opening packets (TCP_SAVE_SYN)";
-    const NO_CHANGE: &str = "remove what rewrites segment sizes on loopback (nftables: maxseg, \
-                             iptables: TCPMSS); gVisor and other kernels have no such marks";
-    let mut all = vec![match marked {
-        Ok(()) if marks.contains(&seen) => Check::good(MARKS, "survive a connect over loopback"),
-        Ok(()) => Check::bad(
-            MARKS,
-            format!("the client sees {seen}, not {LISTENER_MARK}"),
-            NO_CHANGE,
-        ),
-        Err(error) => Check::bad(MARKS, error.to_string(), NO_CHANGE),
-    }];
-    all.push(match (kept, opening) {
-        (Ok(()), Ok(packet)) if has_mark(&packet) => {
-            Check::good(OPENING, "are kept, with the mark")
-        }
-        (Ok(()), Ok(packet)) => {
-            let found = format!("{} bytes without the mark", packet.len());
-            Check::bad(OPENING, found, NO_CHANGE)
-        }
-        (Err(error), _) | (_, Err(error)) => {
-            Check::bad(OPENING, error.to_string(), "Linux 4.3 or newer")
-        }
-    });
-    all.push(proof(&client));
-    Ok(all)
-}
-
-fn connect_marked(listener: &TcpListener) -> io::Result<(TcpStream, TcpStream)> {
-    let kind = SocketType::STREAM;
-    let socket = rustix::net::socket(AddressFamily::INET, kind, None)?;
-    // If this fails, the opening packet tells.
-    let _ = barewire_sys::tcp::set_segment_size(&socket, CLIENT_MARK);
-    rustix::net::connect(&socket, &listener.local_addr()?)?;
-    let (server, _) = listener.accept()?;
-    Ok((server, TcpStream::from(socket)))
-}
-
-/// Whether an opening packet has our mark: option 2, of 4 bytes.
-fn has_mark(packet: &[u8]) -> bool {
-    let [high, low] = CLIENT_MARK.to_be_bytes();
-    packet.windows(4).any(|option| option == [2, 4, high, low])
-}
-
-fn proof(client: &TcpStream) -> Check {
+    // As the library marks its sockets; if this fails, the answer tells.
+    let _ = rustix::net::sockopt::set_ip_multicast_loop(&listener, false);
+    let client = TcpStream::connect(listener.local_addr()?)?;
+    let _server = listener.accept()?;
     const NAME: &str = "proof of the peer (sock_diag)";
-    let change = format!(
-        "a kernel with CONFIG_INET_DIAG and CONFIG_INET_TCP_DIAG (modprobe tcp_diag); {SANDBOX}; \
-         systemd: RestrictAddressFamilies= needs AF_NETLINK"
-    );
+    Ok(match other_end(&client) {
+        Ok(other) => vec![proof(NAME, &other), mark(&other)],
+        Err(error) => {
+            let change = format!(
+                "a kernel with CONFIG_INET_DIAG and CONFIG_INET_TCP_DIAG (modprobe tcp_diag); \
+                 {SANDBOX}; systemd: RestrictAddressFamilies= needs AF_NETLINK"
+            );
+            vec![Check::bad(NAME, error.to_string(), change)]
+        }
+    })
+}
+
+fn proof(name: &'static str, other: &OtherEnd) -> Check {
     let own = rustix::process::getuid().as_raw();
-    match owner_of_other_end(client) {
-        Ok(user) if user == own => Check::good(NAME, "names the owner of the other end"),
-        Ok(user) => Check::bad(
-            NAME,
-            format!("says user {user}, not {own}"),
-            "run both ends in one user namespace that knows their users",
-        ),
-        Err(error) => Check::bad(NAME, error.to_string(), change),
+    if other.user == own {
+        return Check::good(name, "names the owner of the other end");
     }
+    Check::bad(
+        name,
+        format!("says user {}, not {own}", other.user),
+        "run both ends in one user namespace that knows their users",
+    )
+}
+
+fn mark(other: &OtherEnd) -> Check {
+    const NAME: &str = "mark of the peer (sock_diag)";
+    match other.loops_multicasts {
+        Some(false) => Check::good(NAME, "is seen from the other end"),
+        Some(true) => Check::bad(
+            NAME,
+            "is not seen from the other end",
+            "accepted sockets do not take over IP_MULTICAST_LOOP; gVisor and other kernels differ",
+        ),
+        None => Check::bad(
+            NAME,
+            "the kernel does not tell of it",
+            "Linux 5.10 or newer",
+        ),
+    }
+}
+
+/// What the kernel says of the other end of a connection.
+struct OtherEnd {
+    user: u32,
+    loops_multicasts: Option<bool>,
 }
 
 const ANSWER_BYTES: usize = 16 + 72;
@@ -151,7 +128,7 @@ const SOCK_DIAG_BY_FAMILY: u16 = 20;
 
 /// Asks as the library does: `struct inet_diag_req_v2` for the exact connection; the user is
 /// word 16 of `struct inet_diag_msg` (linux/inet_diag.h).
-fn owner_of_other_end(client: &TcpStream) -> io::Result<u32> {
+fn other_end(client: &TcpStream) -> io::Result<OtherEnd> {
     let (own, other) = (client.local_addr()?, client.peer_addr()?);
     let mut question = Vec::with_capacity(72);
     question.extend(72_u32.to_ne_bytes());
@@ -183,10 +160,26 @@ fn owner_of_other_end(client: &TcpStream) -> io::Result<u32> {
         return Err(io::Error::other("the kernel does not know the connection"));
     }
     let at = 16 + 64;
-    Ok(u32::from_ne_bytes([
-        answer[at],
-        answer[at + 1],
-        answer[at + 2],
-        answer[at + 3],
-    ]))
+    let user = [0, 1, 2, 3].map(|byte| answer[at + byte]);
+    Ok(OtherEnd {
+        user: u32::from_ne_bytes(user),
+        loops_multicasts: socket_options(&answer[ANSWER_BYTES..len])
+            .map(|options| options & LOOPS_MULTICASTS != 0),
+    })
+}
+
+/// The attribute `INET_DIAG_SOCKOPT`, and `mc_loop` in the first byte of its value.
+const SOCKET_OPTIONS: u16 = 22;
+const LOOPS_MULTICASTS: u8 = 1 << 4;
+
+/// Finds that byte. Each attribute has its length and kind, and begins at a multiple of four.
+fn socket_options(mut attributes: &[u8]) -> Option<u8> {
+    loop {
+        let head = attributes.get(..4)?;
+        let len = usize::from(u16::from_ne_bytes([head[0], head[1]]));
+        if u16::from_ne_bytes([head[2], head[3]]) == SOCKET_OPTIONS {
+            return attributes.get(4).copied();
+        }
+        attributes = attributes.get(len.max(4).next_multiple_of(4)..)?;
+    }
 }

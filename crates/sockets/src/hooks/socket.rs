@@ -53,9 +53,7 @@ fn adopt_listener(fd: c_int) -> Option<&'static Record> {
     if !is_tcp(fd) {
         return None;
     }
-    let marked = upgrade::mark(fd, upgrade::LISTENER_MARK)
-        && kernel::set_option(fd, libc::IPPROTO_TCP, upgrade::TCP_SAVE_SYN, 1);
-    let state = if marked {
+    let state = if upgrade::mark(fd) {
         State::Listening
     } else {
         State::Plain
@@ -102,20 +100,16 @@ fn accepted(listener: c_int, new: c_int, flags: c_int) {
     // A socket that listened before this program began has no mark yet: from now on it has.
     let listener = match record::find(listener) {
         Some(listener) => Some(listener),
-        None => adopt_listener(listener),
+        None => adopt_listener(listener).filter(|_| upgrade::mark(new)),
     };
     if listener.is_none_or(|listener| listener.state() != State::Listening) {
         return;
     }
-    let on_board = upgrade::client_is_marked(new);
     let Some(record) = record::add(new, State::Candidate) else {
         return;
     };
     record::note_highest(new);
     record.set(NONBLOCKING, flags & libc::SOCK_NONBLOCK != 0);
-    if !on_board {
-        record.make_plain(Why::NotOnBoard);
-    }
 }
 
 /// # Safety
@@ -124,14 +118,16 @@ fn accepted(listener: c_int, new: c_int, flags: c_int) {
 unsafe extern "C-unwind" fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
     let record = quietly(|| {
         // Not read from the address, which may be anything: the kernel says what it thinks of it.
-        let domain = kernel::option(fd, libc::SOL_SOCKET, libc::SO_DOMAIN);
-        let wanted = matches!(domain, Some(libc::AF_INET | libc::AF_INET6)) && is_tcp(fd);
-        wanted.then(|| before_connect(fd)).flatten()
+        is_tcp(fd).then(|| before_connect(fd)).flatten()
     });
     // SAFETY: the program's call.
     let result = unsafe { real::connect(fd, address, len) };
     if let (Some(record), 0) = (record, result) {
-        quietly(|| settle_connecting(fd, record));
+        // SAFETY: the kernel has just read it. With no family it ends a connection.
+        let family = unsafe { (&raw const (*address).sa_family).read_unaligned() };
+        if c_int::from(family) != libc::AF_UNSPEC {
+            connected(record);
+        }
     }
     result
 }
@@ -142,28 +138,26 @@ fn before_connect(fd: c_int) -> Option<&'static Record> {
         // A second call, for a connection in progress, or one that failed.
         return (record.state() == State::Fresh).then_some(record);
     }
-    if !upgrade::mark(fd, upgrade::CLIENT_MARK) {
+    if !upgrade::mark(fd) {
         return None;
     }
     enter(fd, State::Fresh)
 }
 
-/// Finds out whether a socket that was connecting has met a program on board. Returns whether
-/// its bytes are ours from now on.
+fn connected(record: &Record) {
+    record.set(OPENER, true);
+    record.set_state(State::Candidate);
+}
+
+/// Finds out whether a socket that was connecting is connected.
 pub fn settle_connecting(fd: c_int, record: &'static Record) -> bool {
     quietly(|| {
         // In progress, it has no other end yet.
-        if kernel::tuple(fd).is_none() {
-            return false;
+        let is_connected = kernel::tuple(fd).is_some();
+        if is_connected {
+            connected(record);
         }
-        let on_board = upgrade::server_is_marked(fd);
-        if on_board {
-            record.set(OPENER, true);
-            record.set_state(State::Candidate);
-        } else {
-            record.make_plain(Why::NotOnBoard);
-        }
-        on_board
+        is_connected
     })
 }
 
@@ -205,17 +199,12 @@ unsafe extern "C-unwind" fn getsockopt(
 ) -> c_int {
     // SAFETY: the program's call, here and below.
     let result = unsafe { real::getsockopt(fd, level, name, value, len) };
-    if result != 0 || level != libc::IPPROTO_TCP {
+    if result != 0 || level != libc::IPPROTO_TCP || name != libc::TCP_NODELAY {
         return result;
     }
-    let record = record::find(fd);
-    if name == libc::TCP_NODELAY && record.is_some_and(|record| record.has(DELAYS)) {
+    if record::find(fd).is_some_and(|record| record.has(DELAYS)) {
         // SAFETY: the kernel has just written a number there.
         unsafe { value.cast::<c_int>().write_unaligned(0) };
-    }
-    if name == libc::TCP_MAXSEG && record.is_some() {
-        // SAFETY: the program's call.
-        unsafe { upgrade::hide_mark(fd, value, len) };
     }
     result
 }
@@ -248,21 +237,15 @@ const SHUTDOWN_WAIT_MS: u32 = 1;
 fn option_set(fd: c_int, level: c_int, name: c_int) {
     let kernel_only = match level {
         libc::SOL_SOCKET => name == libc::SO_RCVLOWAT,
-        // TLS in the kernel, repair, and a maximum segment size in place of our mark.
-        libc::IPPROTO_TCP => matches!(name, libc::TCP_ULP | libc::TCP_REPAIR | libc::TCP_MAXSEG),
+        // TLS in the kernel, and repair.
+        libc::IPPROTO_TCP => matches!(name, libc::TCP_ULP | libc::TCP_REPAIR),
         _ => false,
     };
     if !kernel_only {
         return;
     }
-    match record::find(fd) {
-        Some(record) => stay_with_kernel(record),
-        None if name == libc::TCP_MAXSEG => {
-            if let Some(record) = enter(fd, State::Plain) {
-                record.note_why(Why::Usage);
-            }
-        }
-        None => {}
+    if let Some(record) = record::find(fd) {
+        stay_with_kernel(record);
     }
 }
 
