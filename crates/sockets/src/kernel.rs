@@ -64,6 +64,13 @@ pub fn set_option(fd: c_int, level: c_int, name: c_int, value: c_int) -> bool {
     unsafe { real::setsockopt(fd, level, name, (&raw const value).cast(), len) == 0 }
 }
 
+/// Whether calls on it never wait.
+pub fn never_waits(fd: c_int) -> bool {
+    // SAFETY: no pointers.
+    let flags = unsafe { real::fcntl(fd, libc::F_GETFL, 0) };
+    flags >= 0 && flags & libc::O_NONBLOCK != 0
+}
+
 /// The kernel's name for a socket, unlike any other's.
 pub fn cookie(fd: c_int) -> Option<u64> {
     let mut value = [0; 8];

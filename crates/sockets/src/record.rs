@@ -127,7 +127,7 @@ impl Why {
     }
 }
 
-/// Bit of [`Record::flags`]: the descriptor does not wait.
+/// Bit of [`Record::flags`]: calls on the descriptor do not wait. Right once it is up.
 pub const NONBLOCKING: u32 = 1;
 /// Bit: this side goes over the line for good.
 pub const LINE_ONLY: u32 = 2;

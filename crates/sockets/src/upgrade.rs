@@ -34,7 +34,7 @@ use barewire_fabric::carrier::{Direction, Receiver, Sender, SharedMemory, UP};
 use crate::kernel::{self, Owned, Peer, Tuple};
 use crate::lock::Held;
 use crate::memory::{self, CARRIER_BYTES, RING_BYTES};
-use crate::record::{self, DELAYS, MET, OPENER, Record, State, Why};
+use crate::record::{self, DELAYS, MET, NONBLOCKING, OPENER, Record, State, Why};
 use crate::{process, report, settings};
 
 /// Looks for the other end before we give up. The pauses between them double.
@@ -232,6 +232,7 @@ fn go_up(fd: c_int, record: &'static Record, side: u32) -> bool {
     let Some((sent, read)) = kernel::stream_positions(fd, record.has(OPENER)) else {
         return false;
     };
+    record.set(NONBLOCKING, kernel::never_waits(fd));
     become_up(record, side, &send, &recv, sent, read);
     drop(recv);
     drop(send);

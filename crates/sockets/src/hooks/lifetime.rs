@@ -16,15 +16,26 @@ const CLOSE_WAIT_MS: u32 = 100;
 
 /// A descriptor is about to be closed.
 pub fn closing(fd: c_int) {
-    if record::find(fd).is_none() && !epoll::is_known(fd) {
+    let record = record::find(fd);
+    let is_set = epoll::is_known(fd);
+    if record.is_none() && !is_set {
         return;
     }
-    if process::is_borrower() {
+    // What has not begun to look for its other end is no loss to a parent whose memory the
+    // caller only borrows, and to ask costs a call.
+    let begun = record.is_some_and(|record| {
+        matches!(
+            record.state(),
+            State::Seeking | State::Stepping | State::Up | State::Listening
+        )
+    });
+    if (is_set || begun) && process::is_borrower() {
         return;
     }
     let saved = real::errno();
-    epoll::set_closed(fd);
-    let record = record::find(fd);
+    if is_set {
+        epoll::set_closed(fd);
+    }
     if let Some(record) = record::detach(fd) {
         release(fd, record);
     } else if let Some(record) = record {

@@ -15,13 +15,10 @@ fn is_tcp(fd: c_int) -> bool {
     protocol == Some(libc::IPPROTO_TCP)
 }
 
-/// Enters a socket into the table, with what the kernel knows of it.
+/// Enters a socket into the table.
 fn enter(fd: c_int, state: State) -> Option<&'static Record> {
     let record = record::add(fd, state)?;
     record::note_highest(fd);
-    // SAFETY: no pointers.
-    let flags = unsafe { real::fcntl(fd, libc::F_GETFL, 0) };
-    record.set(NONBLOCKING, flags >= 0 && flags & libc::O_NONBLOCK != 0);
     Some(record)
 }
 
@@ -91,12 +88,12 @@ unsafe extern "C-unwind" fn accept4(
     // SAFETY: the program's call.
     let new = unsafe { real::accept4(fd, address, len, flags) };
     if new >= 0 {
-        quietly(|| accepted(fd, new, flags));
+        quietly(|| accepted(fd, new));
     }
     new
 }
 
-fn accepted(listener: c_int, new: c_int, flags: c_int) {
+fn accepted(listener: c_int, new: c_int) {
     // A socket that listened before this program began has no mark yet: from now on it has.
     let listener = match record::find(listener) {
         Some(listener) => Some(listener),
@@ -105,11 +102,7 @@ fn accepted(listener: c_int, new: c_int, flags: c_int) {
     if listener.is_none_or(|listener| listener.state() != State::Listening) {
         return;
     }
-    let Some(record) = record::add(new, State::Candidate) else {
-        return;
-    };
-    record::note_highest(new);
-    record.set(NONBLOCKING, flags & libc::SOCK_NONBLOCK != 0);
+    let _ = enter(new, State::Candidate);
 }
 
 /// # Safety
