@@ -684,30 +684,6 @@ pub fn told(index: u32, head: u64) {
     }
 }
 
-/// Whether there are so few registrations that [`sweep`] costs less than a sleep.
-pub fn are_few() -> bool {
-    REGISTERED.load(Ordering::Relaxed) <= 128
-}
-
-/// Looks at the sockets of a set that no wait looks at, and has waits look at those that have
-/// news all the same. A net below the arming: a socket that slips through it is found here.
-pub fn sweep(set_fd: c_int, has_news: impl Fn(&Record) -> bool) {
-    let Some(locked) = tables() else { return };
-    let Some(number) = locked.tables.set_number(set_fd) else {
-        return;
-    };
-    for index in 0..locked.tables.used {
-        let registration = locked.tables.registrations[index];
-        if registration.record == 0 || registration.set != number || registration.active {
-            continue;
-        }
-        let record = registration.socket();
-        if record.is_some_and(|record| record.state() == State::Up && has_news(record)) {
-            locked.tables.activate(index);
-        }
-    }
-}
-
 /// A wait is about to sleep with these armed: from now on the kernel tells of them.
 pub fn rest(active: &Active) {
     let Some(locked) = tables() else { return };

@@ -30,7 +30,7 @@ impl Owned {
     }
 
     fn checked(fd: c_int) -> Option<Self> {
-        (fd >= 0).then_some(Self(fd))
+        (fd >= 0).then(|| Self(fd))
     }
 }
 

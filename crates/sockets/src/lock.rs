@@ -49,7 +49,8 @@ impl Lock {
         let taken = self
             .0
             .compare_exchange(0, own, Ordering::Acquire, Ordering::Relaxed);
-        taken.is_ok().then_some(Held {
+        // Not `then_some`: a `Held` that is not given away frees the lock when it is dropped.
+        taken.is_ok().then(|| Held {
             lock: self,
             taken_over: false,
         })
@@ -98,7 +99,7 @@ impl Lock {
         let taken = self
             .0
             .compare_exchange(holder, own, Ordering::Acquire, Ordering::Relaxed);
-        taken.is_ok().then_some(Held {
+        taken.is_ok().then(|| Held {
             lock: self,
             taken_over: true,
         })
@@ -109,5 +110,43 @@ impl Drop for Held<'_> {
     fn drop(&mut self) {
         // Release: partner: the acquire in try_hold.
         self.lock.0.store(0, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_does_not_get_it_leaves_it_alone() {
+        static LOCK: Lock = Lock::new();
+        let held = LOCK.try_hold().unwrap();
+        std::thread::spawn(|| {
+            assert!(LOCK.try_hold().is_none());
+            assert!(LOCK.hold_for(2).is_none());
+        })
+        .join()
+        .unwrap();
+        assert!(LOCK.try_hold().is_none());
+        drop(held);
+        assert!(LOCK.try_hold().is_some());
+    }
+
+    #[test]
+    fn one_at_a_time() {
+        static LOCK: Lock = Lock::new();
+        static INSIDE: AtomicU32 = AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..20_000 {
+                        let _held = LOCK.hold().unwrap();
+                        // Relaxed: only one thread is here.
+                        assert_eq!(INSIDE.fetch_add(1, Ordering::Relaxed), 0);
+                        INSIDE.fetch_sub(1, Ordering::Relaxed);
+                    }
+                });
+            }
+        });
     }
 }

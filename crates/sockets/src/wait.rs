@@ -5,7 +5,6 @@
 //! which wakes it for a token as for anything else. A socket that was called readable for
 //! nothing but a token is not reported.
 
-use core::cell::Cell;
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -98,7 +97,8 @@ fn incoming(record: &Record) -> Direction {
 
 /// Sockets that this thread sleeps on.
 struct Sleepers {
-    records: [MaybeUninit<&'static Record>; SLEEPERS_MAX],
+    /// With the generation in which it is counted.
+    records: [MaybeUninit<(&'static Record, u32)>; SLEEPERS_MAX],
     count: usize,
 }
 
@@ -120,7 +120,7 @@ impl Sleepers {
         let held = record.recv_lock.hold();
         let mut own = 0;
         if let Some(place) = self.records.get_mut(self.count) {
-            place.write(record);
+            place.write((record, record.generation.load(Ordering::Relaxed)));
             self.count += 1;
             own = 1;
             record.sleepers.fetch_add(1, Ordering::Relaxed);
@@ -175,8 +175,11 @@ impl Drop for Sleepers {
     fn drop(&mut self) {
         for record in &self.records[..self.count] {
             // SAFETY: the first `count` were written.
-            let record = unsafe { record.assume_init() };
-            record.sleepers.fetch_sub(1, Ordering::Relaxed);
+            let (record, generation) = unsafe { record.assume_init() };
+            // Relaxed: closed meanwhile, it may be another socket's.
+            if record.generation.load(Ordering::Relaxed) == generation {
+                record.sleepers.fetch_sub(1, Ordering::Relaxed);
+            }
         }
     }
 }
@@ -323,20 +326,6 @@ fn sleep_in_poll(fds: &mut [pollfd], deadline: Deadline, mask: *const sigset_t) 
 
 // ------------------------------------------------------------------------------------ epoll
 
-thread_local! {
-    static WAITS: Cell<u32> = const { Cell::new(0) };
-}
-
-/// Waits between two looks at the sockets that are not looked at.
-const SWEEP_EVERY: u32 = 64;
-
-fn sweep_is_due() -> bool {
-    WAITS.with(|waits| {
-        waits.set(waits.get().wrapping_add(1));
-        waits.get() % SWEEP_EVERY == 0
-    })
-}
-
 const NO_TIME: timespec = timespec {
     tv_sec: 0,
     tv_nsec: 0,
@@ -352,9 +341,6 @@ pub fn epoll(
     let mut active = Active::empty();
     let mut spin = Spin::begin();
     loop {
-        if sweep_is_due() {
-            epoll::sweep(set, has_news);
-        }
         epoll::active(set, &mut active);
         let news = || {
             let ready = |(_, it): &(u32, Registration)| ring_ready(it).is_some();
@@ -375,10 +361,6 @@ pub fn epoll(
         }
         // Again: those that the kernel has just told of for a token are active since.
         epoll::active(set, &mut active);
-        if sweep_is_due() || epoll::are_few() {
-            epoll::sweep(set, has_news);
-            epoll::active(set, &mut active);
-        }
         let Some(slept) = sleep_in_epoll(set, events, deadline, mask, &active) else {
             continue;
         };

@@ -307,14 +307,21 @@ impl Receiver {
     }
 
     /// As [`Receiver::arm`], for a wait that knows of the bytes that were ever in the ring up to
-    /// `head` and is to end when there are more.
+    /// `head` and is to end when there are more. So it may be behind the sender: then it arms in
+    /// the sender's epoch of the ring, whose tokens lie behind an end that it knows.
     #[must_use]
     pub fn arm_past(&mut self, memory: &impl SharedMemory, head: u64) -> bool {
-        self.armed = self.epoch + 1;
+        let seen = memory.load(self.direction.word(EPOCH));
+        let epoch = match lane(seen) {
+            Lane::Ring => seen.max(self.epoch),
+            Lane::Line => self.epoch,
+        };
+        self.armed = epoch.wrapping_add(1);
         memory.store(self.direction.word(ARMED), self.armed);
         // Partner: as in arm.
         memory.fence();
-        if memory.load(self.direction.word(HEAD)) != head {
+        let is_new = |word: usize, known: u64| memory.load(self.direction.word(word)) != known;
+        if is_new(HEAD, head) || is_new(EPOCH, seen) {
             self.disarm(memory);
             return false;
         }
