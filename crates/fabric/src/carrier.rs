@@ -32,13 +32,14 @@
 //! | 0 HEAD | sender | bytes ever put into the ring |
 //! | 1 EPOCH | sender | epochs closed |
 //! | 2 TOKENS | sender | tokens ever announced |
-//! | 3 IN_RING | sender | 1 while it puts bytes into the ring |
+//! | 3 PROCESSOR | sender | 1 + where it ran when it put bytes; 0: not known. A hint |
 //! | 8..12 BOUND | sender | stream position at the end of epoch `e`, at `e mod 4` |
 //! | 12..16 TOKENS_AT | sender | tokens announced by the end of epoch `e` |
 //! | 16 TAIL | receiver | bytes ever taken from the ring |
 //! | 17 REACHED | receiver | the epoch that it reads |
 //! | 18 IN_LINE | receiver | 1 while it may be reading the line |
 //! | 24 ARMED | both | 1 + the epoch in which the receiver sleeps; 0: awake |
+//! | 25 IN_RING | sender | 1 while it puts bytes into the ring: not on the line that the receiver polls |
 //!
 //! Direction 0 lies at word 0, direction 1 at word 32; words 64 to 71 are the side's own
 //! ([`UP`], [`LEAVING`], [`WANT_LINE`], [`TAKE_BACK`], by side); the rings follow at byte 4096.
@@ -106,7 +107,8 @@ pub const CONTROL_BYTES: usize = 4096;
 const HEAD: usize = 0;
 const EPOCH: usize = 1;
 const TOKENS: usize = 2;
-const IN_RING: usize = 3;
+const PROCESSOR: usize = 3;
+const IN_RING: usize = 25;
 const BOUND: usize = 8;
 const TOKENS_AT: usize = 12;
 const TAIL: usize = 16;
@@ -186,6 +188,12 @@ impl Direction {
     #[must_use]
     pub fn is_in_ring(self, memory: &impl SharedMemory) -> bool {
         lane(memory.load(self.word(EPOCH))) == Lane::Ring
+    }
+
+    /// Where its sender ran when it last put bytes, as it says: see [`Sender::publish`].
+    #[must_use]
+    pub fn processor(self, memory: &impl SharedMemory) -> u64 {
+        memory.load(self.word(PROCESSOR))
     }
 
     /// Bytes ever put into its ring, as its sender says.

@@ -102,7 +102,7 @@ impl Pair {
                 .is_ok_and(|room| room >= len as u64)
         );
         self.sender.put(&self.memory, &bytes);
-        if self.sender.publish(&self.memory) {
+        if self.sender.publish(&self.memory, 0) {
             assert_eq!(self.on_line(&[TOKEN]), 1);
         }
     }

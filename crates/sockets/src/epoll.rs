@@ -90,6 +90,8 @@ pub struct Set {
     active_count: u32,
     /// Registrations of this set.
     count: u32,
+    /// Threads that sleep in the kernel until it has something to tell of this set.
+    sleeping: AtomicU32,
 }
 
 /// All tables. Reached under [`LOCK`] only.
@@ -97,6 +99,8 @@ struct Tables {
     /// Number of the set of each descriptor, plus 1.
     set_of: &'static mut [u32],
     sets: &'static mut [Set],
+    /// One more than the highest set that ever was.
+    sets_used: usize,
     registrations: &'static mut [Registration],
     used: usize,
     free: u32,
@@ -137,6 +141,7 @@ fn make() -> Option<Tables> {
     Some(Tables {
         set_of: reserve(DESCRIPTORS_MAX as usize)?,
         sets: reserve(SETS_MAX)?,
+        sets_used: 0,
         registrations: reserve(REGISTRATIONS_MAX)?,
         used: 0,
         free: 0,
@@ -170,6 +175,11 @@ fn tables() -> Option<Locked> {
 /// A child has one thread, and nobody else holds the lock.
 pub fn after_fork() {
     LOCK.reset();
+    let Some(locked) = tables() else { return };
+    for set in &locked.tables.sets[..locked.tables.sets_used] {
+        // Relaxed: nobody else is there, and nobody of us sleeps.
+        set.sleeping.store(0, Ordering::Relaxed);
+    }
 }
 
 /// For a process that waits in no set, and gives the tables' memory back.
@@ -204,6 +214,7 @@ impl Tables {
         self.sets[number].active_count = 0;
         self.sets[number].inner_count = 0;
         self.sets[number].count = 0;
+        self.sets_used = self.sets_used.max(number + 1);
         *self.set_of.get_mut(place)? = number as u32 + 1;
         record::note_highest(set_fd);
         Some(number as u32)
@@ -287,7 +298,8 @@ impl Tables {
         None
     }
 
-    fn add(&mut self, set: u32, fd: c_int, record: &Record, event: epoll_event) {
+    /// Returns whether waits look at it from now on, if it is up.
+    fn add(&mut self, set: u32, fd: c_int, record: &Record, event: epoll_event) -> bool {
         let index = match self.free.checked_sub(1) {
             Some(index) => {
                 self.free = self.registrations[index as usize].next;
@@ -297,8 +309,7 @@ impl Tables {
                 self.used += 1;
                 self.used - 1
             }
-            // The kernel tells of it, once it is armed by a read that finds nothing.
-            None => return,
+            None => return false,
         };
         let first = &mut self.of_record[record.number() as usize];
         self.registrations[index] = Registration {
@@ -317,10 +328,9 @@ impl Tables {
         *first = index as u32 + 1;
         self.enter(index);
         self.sets[set as usize].count += 1;
-        REGISTERED.fetch_add(1, Ordering::Relaxed);
-        if record.state() == State::Up {
-            self.activate(index);
-        }
+        // SeqCst: partner: the load in is_known.
+        REGISTERED.fetch_add(1, Ordering::SeqCst);
+        record.state() != State::Up || self.look_at(index)
     }
 
     fn remove(&mut self, index: usize) {
@@ -342,6 +352,14 @@ impl Tables {
         place.next = self.free;
         self.free = index as u32 + 1;
         REGISTERED.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// As [`Tables::activate`]. `false` also if a thread sleeps on the set: the kernel is to wake
+    /// it, whatever other threads do.
+    fn look_at(&mut self, index: usize) -> bool {
+        let set = self.registrations[index].set as usize;
+        // SeqCst: partner: `sleeping`. Whoever is about to sleep is counted, or finds it registered.
+        self.activate(index) && self.sets[set].sleeping.load(Ordering::SeqCst) == 0
     }
 
     /// Returns `false` if the set looks at as many as it can.
@@ -413,43 +431,46 @@ pub fn created(set_fd: c_int) {
 
 /// After the kernel has done what `epoll_ctl` was asked for.
 pub fn changed(set_fd: c_int, operation: c_int, fd: c_int, event: Option<epoll_event>) {
-    change(set_fd, operation, fd, event);
-    // A set that looks at as many as it can is told of this one by the kernel.
-    if let Some(record) = record::find(fd).filter(|record| record.state() == State::Up) {
-        if !now_up(record) {
-            stream::leave_to_kernel(record);
-        }
-    }
-}
-
-fn change(set_fd: c_int, operation: c_int, fd: c_int, event: Option<epoll_event>) {
     let Some(record) = record::find(fd) else {
-        let Some(locked) = tables() else { return };
-        let inner = locked.tables.set_number(fd);
-        let outer = locked.tables.set_number(set_fd);
-        if let (Some(_), Some(outer)) = (inner, outer) {
-            locked.tables.sets[outer as usize].change_inner(operation, fd, event);
-        }
-        return;
+        return inner_changed(set_fd, operation, fd, event);
     };
     if matches!(record.state(), State::Plain | State::Listening) {
         return;
     }
-    let Some(mut locked) = tables() else { return };
+    let is_looked_at = change(set_fd, operation, fd, record, event);
+    // Another thread may have put it up since.
+    if !is_looked_at.unwrap_or(false) && record.state() == State::Up && !now_up(record) {
+        stream::leave_to_kernel(record);
+    }
+}
+
+fn inner_changed(set_fd: c_int, operation: c_int, fd: c_int, event: Option<epoll_event>) {
+    let Some(locked) = tables() else { return };
+    let inner = locked.tables.set_number(fd);
+    let outer = locked.tables.set_number(set_fd);
+    if let (Some(_), Some(outer)) = (inner, outer) {
+        locked.tables.sets[outer as usize].change_inner(operation, fd, event);
+    }
+}
+
+/// Returns whether waits look at the socket from now on, if it is up; `None` if not known.
+fn change(
+    set_fd: c_int,
+    operation: c_int,
+    fd: c_int,
+    record: &Record,
+    event: Option<epoll_event>,
+) -> Option<bool> {
+    let mut locked = tables()?;
     let tables = &mut locked.tables;
     match (operation, event) {
         (libc::EPOLL_CTL_ADD, Some(event)) => {
-            if let Some(set) = tables.set_for(set_fd) {
-                tables.add(set, fd, record, event);
-            }
+            let set = tables.set_for(set_fd)?;
+            Some(tables.add(set, fd, record, event))
         }
         (libc::EPOLL_CTL_MOD, Some(event)) => {
-            let Some(set) = tables.set_number(set_fd) else {
-                return;
-            };
-            let Some(index) = tables.registration_of(set, record, fd) else {
-                return;
-            };
+            let set = tables.set_number(set_fd)?;
+            let index = tables.registration_of(set, record, fd)?;
             tables.leave(index);
             let registration = &mut tables.registrations[index];
             registration.events = event.events;
@@ -457,24 +478,20 @@ fn change(set_fd: c_int, operation: c_int, fd: c_int, event: Option<epoll_event>
             registration.head_told = 0;
             registration.silent = false;
             tables.enter(index);
-            if record.state() == State::Up {
-                tables.activate(index);
-            }
+            Some(record.state() != State::Up || tables.look_at(index))
         }
         (libc::EPOLL_CTL_DEL, _) => {
-            let Some(set) = tables.set_number(set_fd) else {
-                return;
-            };
-            if let Some(index) = tables.registration_of(set, record, fd) {
-                tables.remove(index);
-            }
+            let set = tables.set_number(set_fd)?;
+            let index = tables.registration_of(set, record, fd)?;
+            tables.remove(index);
+            Some(true)
         }
-        _ => {}
+        _ => None,
     }
 }
 
-/// Waits look at the ring of a socket from now on. `false` if a set looks at as many as it can:
-/// then the kernel is to tell of this one.
+/// Waits look at the ring of a socket from now on. `false` if a set looks at as many as it can, or
+/// a thread sleeps on one: then the kernel is to tell of this one.
 pub fn now_up(record: &Record) -> bool {
     if REGISTERED.load(Ordering::Relaxed) == 0 {
         return true;
@@ -483,7 +500,7 @@ pub fn now_up(record: &Record) -> bool {
     let mut all = true;
     let mut next = locked.tables.of_record[record.number() as usize];
     while let Some(index) = next.checked_sub(1) {
-        all &= locked.tables.activate(index as usize);
+        all &= locked.tables.look_at(index as usize);
         next = locked.tables.registrations[index as usize].next;
     }
     all
@@ -604,18 +621,52 @@ pub fn set_duplicated(old: c_int, new: c_int) {
 /// Whether a descriptor is a set with sockets of ours in it. Looks without the lock: whoever
 /// registers at the same time is not known to have done so before.
 pub fn is_known(set_fd: c_int) -> bool {
-    if REGISTERED.load(Ordering::Relaxed) == 0 || set_fd < 0 {
-        return false;
-    }
+    // SeqCst: partner: the count in Tables::add.
+    REGISTERED.load(Ordering::SeqCst) != 0 && number_now(set_fd).is_some()
+}
+
+/// The number of a set, looked up without the lock.
+fn number_now(set_fd: c_int) -> Option<u32> {
+    // Acquire: partner: the release in set_up.
     let tables = TABLES.load(Ordering::Acquire);
-    if tables.is_null() || set_fd.unsigned_abs() >= DESCRIPTORS_MAX {
-        return false;
+    if tables.is_null() || set_fd < 0 || set_fd.unsigned_abs() >= DESCRIPTORS_MAX {
+        return None;
     }
     // SAFETY: the table of sets is never unmapped; a word is read whole.
-    unsafe {
+    let number = unsafe {
         let table = (&raw const (*tables).set_of).read();
         let word = table.as_ptr().add(set_fd.unsigned_abs() as usize);
-        core::ptr::read_volatile(word) != 0
+        core::ptr::read_volatile(word)
+    };
+    number.checked_sub(1)
+}
+
+/// Counts a thread that sleeps on a set, until it is dropped.
+pub struct Sleeping(Option<&'static AtomicU32>);
+
+/// A thread is about to sleep on a set.
+pub fn sleeping(set_fd: c_int) -> Sleeping {
+    let count = number_now(set_fd).map(|number| {
+        let tables = TABLES.load(Ordering::Acquire);
+        // SAFETY: there are as many sets as numbers, never unmapped; the count is atomic.
+        unsafe {
+            let sets = (&raw const (*tables).sets).read();
+            let set = sets.as_ptr().add(number as usize);
+            &(*set).sleeping
+        }
+    });
+    if let Some(count) = count {
+        // SeqCst: partner: the load in Tables::look_at.
+        count.fetch_add(1, Ordering::SeqCst);
+    }
+    Sleeping(count)
+}
+
+impl Drop for Sleeping {
+    fn drop(&mut self) {
+        if let Some(count) = self.0 {
+            count.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -665,6 +716,11 @@ impl Active {
         &self.inner[..self.inner_count]
     }
 
+    /// Whether there is anything to look at.
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0 && self.inner_count == 0
+    }
+
     /// The registrations, each with its index.
     pub fn iter(&self) -> impl Iterator<Item = &(u32, Registration)> {
         // SAFETY: the first `count` were written.
@@ -675,7 +731,11 @@ impl Active {
 }
 
 /// The program is told of a socket in the ring.
-pub fn told(index: u32, head: u64) {
+pub fn told(index: u32, registration: &Registration, head: u64) {
+    // Of others it is told as long as there is something.
+    if registration.events & (libc::EPOLLONESHOT | libc::EPOLLET) as u32 == 0 {
+        return;
+    }
     let Some(locked) = tables() else { return };
     let registration = &mut locked.tables.registrations[index as usize];
     registration.head_told = head;

@@ -81,14 +81,17 @@ pub fn now_ns() -> u64 {
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
-/// How many processors this process may use.
+/// How many processors there are. Not, how many this process may use: its other ends may run
+/// elsewhere.
 pub fn processors() -> u32 {
-    // SAFETY: an all-zero set is a valid one, and is ours to write.
-    unsafe {
-        let mut set: libc::cpu_set_t = core::mem::zeroed();
-        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) != 0 {
-            return 1;
-        }
-        libc::CPU_COUNT(&set).unsigned_abs().max(1)
-    }
+    // SAFETY: no pointers.
+    let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    u32::try_from(online).unwrap_or(1)
+}
+
+/// One more than the number of the processor that this thread runs on; 0 if that is not known.
+pub fn processor() -> u64 {
+    // SAFETY: no arguments.
+    let number = unsafe { libc::sched_getcpu() };
+    u64::try_from(number + 1).unwrap_or(0)
 }

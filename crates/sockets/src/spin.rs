@@ -31,6 +31,8 @@ const BUDGET_MIN_NS: u64 = 2_000;
 const LOOKS: u32 = 64;
 /// After this, the processor is offered to others between looks.
 const ALONE_NS: u64 = 4_000;
+/// How long a thread yields to the other end that runs on the same processor.
+const NEAR_NS: u64 = 10_000;
 /// A step that takes longer was not alone on its processor.
 const CROWDED_NS: u64 = 50_000;
 /// Waits without a look after the processor was found crowded, at first and at most.
@@ -56,8 +58,13 @@ impl Spin {
     }
 
     /// Looks until there is news or the time is over; says whether there is. `rarely` is asked
-    /// as well, at each look at the clock.
-    pub fn until_or(&mut self, news: impl Fn() -> bool, rarely: impl Fn() -> bool) -> bool {
+    /// as well, at each look at the clock. `near`: whoever is to answer runs on this processor.
+    pub fn until_or(
+        &mut self,
+        news: impl Fn() -> bool,
+        rarely: impl Fn() -> bool,
+        near: impl Fn() -> bool,
+    ) -> bool {
         let longest_ns = settings::get().spin_ns;
         let mut memory = MEMORY.with(Cell::get);
         if longest_ns == 0 || memory.rest > 0 {
@@ -74,7 +81,12 @@ impl Spin {
         self.begin_ns = begin_ns;
         let mut before_ns = begin_ns;
         loop {
-            for _ in 0..LOOKS {
+            let is_near = near();
+            if is_near {
+                process::give_way();
+            }
+            let looks = if is_near { 1 } else { LOOKS };
+            for _ in 0..looks {
                 if news() {
                     self.paid(true);
                     return true;
@@ -91,11 +103,17 @@ impl Spin {
                 return false;
             }
             before_ns = now_ns;
-            if now_ns - begin_ns > memory.budget_ns {
+            let spent_ns = now_ns - begin_ns;
+            if is_near && spent_ns > NEAR_NS {
+                // It is not about to answer; asleep, we are out of its way.
+                self.waited = false;
+                return false;
+            }
+            if spent_ns > memory.budget_ns {
                 self.paid(false);
                 return false;
             }
-            if now_ns - begin_ns > ALONE_NS {
+            if !is_near && spent_ns > ALONE_NS {
                 process::give_way();
             }
         }

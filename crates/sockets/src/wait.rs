@@ -5,6 +5,7 @@
 //! which wakes it for a token as for anything else. A socket that was called readable for
 //! nothing but a token is not reported.
 
+use core::cell::Cell;
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -82,6 +83,12 @@ pub fn up(fd: c_int) -> Option<&'static Record> {
 
 fn has_news(record: &Record) -> bool {
     incoming(record).has_news(&record.carrier())
+}
+
+/// Whether the other end last ran on this processor: then looking keeps it from answering.
+pub fn peer_is_near(record: &Record) -> bool {
+    let own = process::processor();
+    own != 0 && record.state() == State::Up && incoming(record).processor(&record.carrier()) == own
 }
 
 /// Whether what is sent goes through the ring: then there is always room on the line.
@@ -235,7 +242,9 @@ pub fn poll(fds: &mut [pollfd], deadline: Deadline, mask: *const sigset_t) -> c_
             looked.iter().filter_map(wants_in).any(has_news) || sets.any(|set| rings(set.fd, 0))
         };
         let is_over = deadline.is_over();
-        let mut look = || spin.until_or(news, || deadline.is_over() || kernel_has_any(looked));
+        let near = || looked.iter().find_map(wants_in).is_some_and(peer_is_near);
+        let mut look =
+            || spin.until_or(news, || deadline.is_over() || kernel_has_any(looked), near);
         if is_over || news() || look() {
             let ready = poll_now(fds);
             if ready != 0 || is_over {
@@ -347,8 +356,19 @@ pub fn epoll(
             active.iter().any(ready) || inner_rings(&active, 0)
         };
         let is_over = deadline.is_over();
-        let mut look = || spin.until_or(news, || deadline.is_over() || set_is_ready(set));
-        if is_over || news() || look() {
+        let in_rings = news();
+        let mut look = || {
+            let near = || active.iter().next().is_some_and(|(_, it)| is_near(it));
+            !active.is_empty()
+                && spin.until_or(news, || deadline.is_over() || set_is_ready(set), near)
+        };
+        if in_rings && mask.is_null() && was_just_asked(set) {
+            let ready = add_rings(set, events, 0, &active);
+            if ready > 0 {
+                return ready as c_int;
+            }
+        }
+        if is_over || in_rings || look() {
             let told = kernel_epoll(set, events, Some(NO_TIME), mask);
             if told < 0 {
                 return told;
@@ -359,11 +379,15 @@ pub fn epoll(
                 return ready as c_int;
             }
         }
+        // Counted before the look at what is to be armed: whoever registers or reads a socket after
+        // that leaves it to the kernel.
+        let sleeping = epoll::sleeping(set);
         // Again: those that the kernel has just told of for a token are active since.
         epoll::active(set, &mut active);
         let Some(slept) = sleep_in_epoll(set, events, deadline, mask, &active) else {
             continue;
         };
+        drop(sleeping);
         if slept < 0 {
             return slept;
         }
@@ -376,6 +400,37 @@ pub fn epoll(
             return 0;
         }
     }
+}
+
+thread_local! {
+    /// The set of which this thread last asked the kernel, when, and how often it did without
+    /// since.
+    static ASKED: Cell<(c_int, u64, u32)> = const { Cell::new((-1, 0, 0)) };
+}
+
+/// How long, and for how many waits, what is in the rings is told without asking the kernel.
+const UNASKED_NS: u64 = 50_000;
+/// As above.
+const UNASKED_MAX: u32 = 7;
+
+/// Whether the kernel need not be asked in this wait; notes that it is, if so.
+fn was_just_asked(set: c_int) -> bool {
+    ASKED.with(|cell| {
+        let (last, at_ns, unasked) = cell.get();
+        let now_ns = process::now_ns();
+        let just = last == set && unasked < UNASKED_MAX && now_ns - at_ns < UNASKED_NS;
+        cell.set(if just {
+            (last, at_ns, unasked + 1)
+        } else {
+            (set, now_ns, 0)
+        });
+        just
+    })
+}
+
+/// Whether the other end of a registered socket last ran on this processor.
+fn is_near(registration: &Registration) -> bool {
+    registration.socket().is_some_and(peer_is_near)
 }
 
 fn kernel_epoll(
@@ -446,7 +501,7 @@ fn let_through(set: c_int, event: epoll_event) -> Readiness {
     let head = incoming(record).head(&record.carrier());
     let readiness = settle(registration.fd, record, true);
     if readiness == Readiness::Ready {
-        epoll::told(index, head);
+        epoll::told(index, &registration, head);
     } else if event.events & EPOLL_ENDS != 0 {
         return Readiness::Ready;
     } else if registration.events & libc::EPOLLONESHOT as u32 != 0 {
@@ -488,7 +543,7 @@ fn add_rings(set: c_int, events: &mut [epoll_event], told: usize, active: &Activ
             break;
         };
         count = now;
-        epoll::told(*index, head);
+        epoll::told(*index, registration, head);
         if registration.events & libc::EPOLLONESHOT as u32 != 0 {
             keep_silent(set, registration);
         }

@@ -1,8 +1,9 @@
 //! The sending end of one direction. See [`super`] for the protocol.
 
 use super::{
-    ARMED, BOUND, Broken, Direction, EPOCH, HEAD, IN_LINE, IN_RING, KEPT_EPOCHS, Lane, REACHED,
-    REFUSED, SharedMemory, TAIL, TAKE_BACK, TAKING, TOKENS, TOKENS_AT, UP, WANT_LINE, lane,
+    ARMED, BOUND, Broken, Direction, EPOCH, HEAD, IN_LINE, IN_RING, KEPT_EPOCHS, Lane, PROCESSOR,
+    REACHED, REFUSED, SharedMemory, TAIL, TAKE_BACK, TAKING, TOKENS, TOKENS_AT, UP, WANT_LINE,
+    lane,
 };
 
 /// The sending end's own state. Whoever uses it has it alone; it may lie in memory that
@@ -99,8 +100,13 @@ impl Sender {
 
     /// Shows the receiver what was put. Returns whether it sleeps: then send a token, one
     /// byte on the line, and call [`Sender::token_failed`] if the line does not take it.
+    /// `processor` is where the caller runs, in whatever numbers both ends use, or 0; it tells
+    /// a receiver that it is in the caller's way.
     #[must_use]
-    pub fn publish(&mut self, memory: &impl SharedMemory) -> bool {
+    pub fn publish(&mut self, memory: &impl SharedMemory, processor: u64) -> bool {
+        if processor != 0 {
+            memory.store(self.direction.word(PROCESSOR), processor);
+        }
         memory.store(self.direction.word(HEAD), self.head);
         // Partner: the fence in Receiver::arm.
         memory.fence();

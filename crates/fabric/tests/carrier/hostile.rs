@@ -133,7 +133,7 @@ fn send(sender: &mut Sender, memory: &Liar<'_>, len: u8) {
         return sender.leave_ring(memory);
     }
     sender.put(memory, &vec![len; (room as usize).min(usize::from(len))]);
-    if sender.publish(memory) && len % 2 == 0 {
+    if sender.publish(memory, 0) && len % 2 == 0 {
         sender.token_failed();
     }
 }

@@ -166,7 +166,7 @@ impl Way {
             }
             Sending::Put => {
                 self.before_token = self.sender;
-                let token = self.sender.publish(memory);
+                let token = self.sender.publish(memory, 0);
                 self.sending = if token {
                     Sending::TokenDue
                 } else {

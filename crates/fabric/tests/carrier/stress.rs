@@ -118,7 +118,7 @@ fn ring_send(
         return sender.leave_ring(memory);
     }
     sender.put(memory, &bytes[..bytes.len().min(room)]);
-    let failed = sender.publish(memory) && !token(line);
+    let failed = sender.publish(memory, 0) && !token(line);
     if failed {
         sender.token_failed();
     }

@@ -83,7 +83,7 @@ impl Sending {
         self.sender.put(&self.side, &[self.sender.position() as u8]);
         let before = self.sender;
         let call = Call::Publish(self.sender.epoch());
-        if self.side.during(call, |side| self.sender.publish(side)) {
+        if self.side.during(call, |side| self.sender.publish(side, 0)) {
             if self.is_full {
                 self.fail_token(before);
                 self.sender.leave_ring(&self.side);

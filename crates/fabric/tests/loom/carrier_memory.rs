@@ -11,7 +11,7 @@ use loom::sync::atomic::{AtomicU64, Ordering, fence};
 pub const HEAD: usize = 0;
 const EPOCH: usize = 1;
 pub const TOKENS: usize = 2;
-const IN_RING: usize = 3;
+const IN_RING: usize = 25;
 const BOUND: usize = 8;
 const TOKENS_AT: usize = 12;
 pub const TAIL: usize = 16;
@@ -136,7 +136,7 @@ impl Side {
     /// A fresh carrier, in which both sides are up.
     pub fn new(flaw: Flaw) -> Side {
         let used = [
-            0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 24, WANTED,
+            0, 1, 2, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 24, 25, WANTED,
         ];
         Side {
             shared: Arc::new(Shared {

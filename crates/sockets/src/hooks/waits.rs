@@ -348,9 +348,13 @@ unsafe extern "C-unwind" fn epoll_wait(
     count: c_int,
     timeout_ms: c_int,
 ) -> c_int {
+    let sleeping = epoll::sleeping(set);
     // SAFETY: the program's call, here and below.
     match unsafe { room(set, events, count) } {
-        Some(events) => wait::epoll(set, events, Deadline::in_ms(timeout_ms), core::ptr::null()),
+        Some(events) => {
+            drop(sleeping);
+            wait::epoll(set, events, Deadline::in_ms(timeout_ms), core::ptr::null())
+        }
         // SAFETY: the program's call.
         None => unsafe { real::epoll_wait(set, events, count, timeout_ms) },
     }
@@ -366,9 +370,13 @@ unsafe extern "C-unwind" fn epoll_pwait(
     timeout_ms: c_int,
     mask: *const sigset_t,
 ) -> c_int {
+    let sleeping = epoll::sleeping(set);
     // SAFETY: the program's call, here and below.
     match unsafe { room(set, events, count) } {
-        Some(events) => wait::epoll(set, events, Deadline::in_ms(timeout_ms), mask),
+        Some(events) => {
+            drop(sleeping);
+            wait::epoll(set, events, Deadline::in_ms(timeout_ms), mask)
+        }
         // SAFETY: the program's call.
         None => unsafe { real::epoll_pwait(set, events, count, timeout_ms, mask) },
     }
@@ -384,10 +392,14 @@ unsafe extern "C-unwind" fn epoll_pwait2(
     timeout: *const timespec,
     mask: *const sigset_t,
 ) -> c_int {
+    let sleeping = epoll::sleeping(set);
     // SAFETY: the program's call, here and below.
     unsafe {
         match (room(set, events, count), deadline_of(timeout)) {
-            (Some(events), Some(deadline)) => wait::epoll(set, events, deadline, mask),
+            (Some(events), Some(deadline)) => {
+                drop(sleeping);
+                wait::epoll(set, events, deadline, mask)
+            }
             _ => real::epoll_pwait2(set, events, count, timeout, mask),
         }
     }

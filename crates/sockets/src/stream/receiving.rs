@@ -1,7 +1,7 @@
 //! Receiving. See [`super`].
 
 use core::ffi::c_int;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use barewire_fabric::carrier::{Broken, LEAVING, Lane, Next, Receiver, SharedMemory};
 use libc::ssize_t;
@@ -12,6 +12,7 @@ use crate::lock::Held;
 use crate::real::{self, errno, fail};
 use crate::record::{CHECK_LINE, NONBLOCKING, Record, State};
 use crate::spin::Spin;
+use crate::wait::peer_is_near;
 use crate::{epoll, process, record};
 
 /// How often a reader that finds nothing asks the kernel whether the line has ended.
@@ -76,7 +77,7 @@ pub fn receive(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ss
         let carrier = record.carrier();
         if is_up {
             let news = || record.receiver(&held).has_news(&carrier);
-            if spin.until_or(news, || has_any(fd))
+            if spin.until_or(news, || has_any(fd), || peer_is_near(record))
                 || !arm(record, &held, 0)
                 || super::is_asked(record)
             {
@@ -218,12 +219,10 @@ fn receive_now(
                 }
                 if flags & libc::MSG_PEEK == 0 {
                     receiver.took(&carrier, len as u64);
-                    record
-                        .ring_bytes_in
-                        .fetch_add(len as u64, Ordering::Relaxed);
-                    if record.sleepers.load(Ordering::Relaxed) > 0
-                        && !receiver.is_armed_now(&carrier)
-                    {
+                    count_bytes(&record.ring_bytes_in, len);
+                    // Armed still: others sleep.
+                    let others = record.sleepers.load(Ordering::Relaxed) > 0 || receiver.is_armed();
+                    if others && !receiver.is_armed_now(&carrier) {
                         // What is there already, this thread's next call finds.
                         let _ = receiver.arm_beside_others(&carrier);
                     }
@@ -276,6 +275,13 @@ fn receive_now(
         }
     }
     Ok(Step::Nothing)
+}
+
+/// Counts bytes, under the lock of their direction: nobody else does at the same time.
+pub fn count_bytes(counter: &AtomicU64, bytes: usize) {
+    // Relaxed, both: for display only.
+    let before = counter.load(Ordering::Relaxed);
+    counter.store(before + bytes as u64, Ordering::Relaxed);
 }
 
 /// Tells the sender that a thread is about to sleep, beside those that sleep already and `own`

@@ -1,13 +1,13 @@
 //! Sending. See [`super`].
 
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::Ordering;
 
 use barewire_fabric::carrier::{Broken, LEAVING, Lane, SharedMemory};
 use libc::ssize_t;
 
 use super::give_up;
 use super::recall::step_back;
+use super::receiving::count_bytes;
 use crate::buffers::{Parts, for_each_stretch, kernel_send, slice, total};
 use crate::lock::Held;
 use crate::memory::Carrier;
@@ -133,10 +133,8 @@ fn ring_send(
         // SAFETY: the program's buffer.
         sender.put(&carrier, unsafe { slice(part, skip, len) });
     });
-    record
-        .ring_bytes_out
-        .fetch_add(len as u64, Ordering::Relaxed);
-    if sender.publish(&carrier) {
+    count_bytes(&record.ring_bytes_out, len);
+    if sender.publish(&carrier, process::processor()) {
         if send_token(fd) {
             sender.token_sent();
         } else {
