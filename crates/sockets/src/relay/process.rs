@@ -121,6 +121,7 @@ const LINE_BYTES: usize = 128;
 /// The stack and the thread's own data stay: they hold what runs here. Tables of this library
 /// may go: there is one socket left, which is entered again.
 fn give_memory_back() {
+    let Some(kept) = thread_vector() else { return };
     // SAFETY: the path ends with a zero.
     let fd = unsafe {
         libc::open(
@@ -142,7 +143,7 @@ fn give_memory_back() {
         }
         for &byte in &chunk[..result.unsigned_abs()] {
             if byte == b'\n' {
-                give_piece_back(&line[..len], &mut file_end);
+                give_piece_back(&line[..len], &mut file_end, kept);
                 len = 0;
             } else if let Some(place) = line.get_mut(len) {
                 *place = byte;
@@ -155,8 +156,9 @@ fn give_memory_back() {
 }
 
 /// One line of the list: `begin-end rw-p offset device inode path`. `file_end` is where the
-/// last mapping of a file ended: what follows it at once may hold variables of a library.
-fn give_piece_back(line: &[u8], file_end: &mut usize) -> Option<()> {
+/// last mapping of a file ended: what follows it at once may hold variables of a library. The
+/// pages of `kept` stay.
+fn give_piece_back(line: &[u8], file_end: &mut usize, kept: (usize, usize)) -> Option<()> {
     let mut words = line
         .split(|&byte| byte == b' ')
         .filter(|word| !word.is_empty());
@@ -176,10 +178,34 @@ fn give_piece_back(line: &[u8], file_end: &mut usize) -> Option<()> {
     let on_stack = (&raw const inode) as usize;
     let is_needed = follows_file || here(own_data) || here(on_stack);
     if is_private && (is_heap || is_nameless) && !is_needed {
-        // SAFETY: nothing of this process uses it any more; see give_memory_back.
-        unsafe { libc::madvise(begin as *mut c_void, end - begin, libc::MADV_DONTNEED) };
+        for (first, last) in [(begin, end.min(kept.0)), (begin.max(kept.1), end)] {
+            if first < last {
+                // SAFETY: nothing of this process uses it any more; see give_memory_back.
+                unsafe { libc::madvise(first as *mut c_void, last - first, libc::MADV_DONTNEED) };
+            }
+        }
     }
     Some(())
+}
+
+/// The pages of the table in which the dynamic loader finds this thread's variables: of all
+/// threads but the first it lies in the heap. `None` where we do not know how to find it.
+fn thread_vector() -> Option<(usize, usize)> {
+    let table: usize;
+    // SAFETY: reads the second word (x86-64) or the first (aarch64) of the thread's control
+    // block, which both processors' conventions for thread-local variables give to the loader.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        core::arch::asm!("mov {}, fs:[8]", out(reg) table, options(nostack, readonly));
+        #[cfg(target_arch = "aarch64")]
+        core::arch::asm!("mrs {0}, tpidr_el0", "ldr {0}, [{0}]", out(reg) table, options(nostack, readonly));
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        return None;
+    }
+    // SAFETY: no pointers.
+    let page_bytes = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
+    let first = table.checked_sub(page_bytes)? & !(page_bytes - 1);
+    Some((first, first + 4 * page_bytes))
 }
 
 fn address(digits: &[u8]) -> Option<usize> {
