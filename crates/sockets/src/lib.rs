@@ -16,7 +16,7 @@
 //!
 //! Code here runs inside any program, at any time: it takes no memory from the program's
 //! allocator, does not unwind, leaves `errno` alone where the kernel would, and keeps no
-//! descriptor open.
+//! descriptor open, but while a connection looks for its other end.
 
 mod buffers;
 mod epoll;
@@ -29,6 +29,7 @@ mod real;
 mod record;
 mod relay;
 mod report;
+mod seeker;
 mod settings;
 mod spin;
 mod status;
@@ -45,7 +46,7 @@ extern "C" fn begin() {
     process::note_own_ids();
     why::set_up();
     // Where one of them fails, what was reserved is not used: nothing is on board.
-    if memory::set_up() && epoll::set_up() && record::set_up() {
+    if memory::set_up() && seeker::set_up() && epoll::set_up() && record::set_up() {
         hooks::lifetime::set_up();
         status::publish();
     }

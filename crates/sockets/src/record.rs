@@ -139,7 +139,7 @@ pub const WRITE_SHUT: u32 = 8;
 /// Bit: this end opened the connection.
 pub const OPENER: u32 = 16;
 
-/// Bit: [`Record::seeker`] is connected to whoever came to the meeting place.
+/// Bit: its seeker is connected to whoever came to the meeting place. See `seeker`.
 pub const MET: u32 = 32;
 
 /// Bit: the program has not asked for `TCP_NODELAY`; the line has it all the same.
@@ -159,8 +159,6 @@ pub struct Record {
     pub generation: AtomicU32,
     /// Calls that moved bytes, before it was up.
     pub calls: AtomicU32,
-    /// The socket that looks for the other end, or -1. Of the one process that has it.
-    pub seeker: AtomicI32,
     /// Looks for the other end so far.
     pub looks: AtomicU32,
     /// Which side of its carrier it is: 0 or 1.
@@ -314,7 +312,6 @@ impl Record {
         ] {
             word.store(0, Ordering::Relaxed);
         }
-        self.seeker.store(-1, Ordering::Relaxed);
         self.line_error.store(0, Ordering::Relaxed);
         self.processes.store(1, Ordering::Relaxed);
         self.generation.fetch_add(1, Ordering::Relaxed);
@@ -324,7 +321,7 @@ impl Record {
 
 /// The records; null if they could not be reserved: then nothing is on board.
 static RECORDS: AtomicPtr<Record> = AtomicPtr::new(core::ptr::null_mut());
-/// Number of the record of each descriptor, plus 1; 0 for none.
+/// Number of the record of each descriptor, plus 1; 0 for none. With [`OWN`]: not the program's.
 static DESCRIPTORS: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
 /// Descriptors of this process for each record.
 static LOCAL_COUNTS: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
@@ -357,6 +354,9 @@ pub fn set_up() -> bool {
     true
 }
 
+/// A descriptor of our own, for the record of that number.
+const OWN: u32 = 1 << 31;
+
 fn slot(fd: i32) -> Option<&'static AtomicU32> {
     // Acquire: partner: the release in set_up.
     let table = DESCRIPTORS.load(Ordering::Acquire);
@@ -384,9 +384,31 @@ fn local_count(number: u32) -> &'static AtomicU32 {
 pub fn find(fd: i32) -> Option<&'static Record> {
     // Acquire: partner: the release in attach.
     match slot(fd)?.load(Ordering::Acquire) {
-        0 => None,
+        0 | OWN.. => None,
         number => Some(by_number(number - 1)),
     }
+}
+
+/// Notes that a descriptor is our own, for a record.
+pub fn note_own(fd: i32, record: &Record) {
+    if let Some(slot) = slot(fd) {
+        note_highest(fd);
+        // Relaxed, here and below: it stands for itself.
+        slot.store(OWN | (record.number() + 1), Ordering::Relaxed);
+    }
+}
+
+/// It is no longer.
+pub fn forget_own(fd: i32) {
+    if let Some(slot) = slot(fd) {
+        slot.store(0, Ordering::Relaxed);
+    }
+}
+
+/// The number of the record that a descriptor of our own is for.
+pub fn own(fd: i32) -> Option<u32> {
+    let found = slot(fd)?.load(Ordering::Relaxed);
+    (found & OWN != 0).then(|| (found & !OWN) - 1)
 }
 
 /// A new record for a descriptor that has none.

@@ -35,7 +35,7 @@ use crate::kernel::{self, Owned, Peer, Tuple};
 use crate::lock::Held;
 use crate::memory::{self, CARRIER_BYTES, RING_BYTES};
 use crate::record::{self, DELAYS, MET, NONBLOCKING, OPENER, Record, State, Why};
-use crate::{process, report, settings};
+use crate::{process, report, seeker, settings};
 
 /// Looks for the other end before we give up. The pauses between them double.
 const LOOKS_MAX: u32 = 24;
@@ -85,6 +85,7 @@ fn begin(fd: c_int, record: &'static Record) {
     if !record.claim(State::Candidate) {
         return;
     }
+    end_seeking(record);
     let Some(tuple) = kernel::tuple(fd) else {
         return record.make_plain(Why::Kind);
     };
@@ -98,7 +99,7 @@ fn begin(fd: c_int, record: &'static Record) {
             return offer(fd, record, &tuple, &socket);
         }
         if let Some(socket) = kernel::listen_abstract(&name) {
-            record.seeker.store(socket.into_raw(), Ordering::Relaxed);
+            seeker::put(record, socket);
             record.calls.store(0, Ordering::Relaxed);
             record.looks.store(0, Ordering::Relaxed);
             return record.set_state(State::Seeking);
@@ -141,13 +142,15 @@ fn offer(fd: c_int, record: &'static Record, tuple: &Tuple, socket: &Owned) {
 #[cold]
 fn look(fd: c_int, record: &'static Record) {
     let looks = record.looks.fetch_add(1, Ordering::Relaxed);
-    let seeker = record.seeker.load(Ordering::Relaxed);
+    let Some(own) = seeker::get(record) else {
+        // It was looked for by another process, or the program has closed our descriptor.
+        return begin_anew(record);
+    };
     let come = if record.has(MET) {
         record.set(MET, false);
-        let again = record.seeker.swap(-1, Ordering::Relaxed);
-        (again >= 0).then(|| Owned::from_raw(again))
+        seeker::take(record)
     } else {
-        kernel::accept_now(seeker)
+        kernel::accept_now(own)
     };
     let Some(socket) = come else {
         return look_again(record, looks);
@@ -156,10 +159,7 @@ fn look(fd: c_int, record: &'static Record) {
     let Some(memory) = kernel::receive_with_descriptor(socket.raw(), &mut greeting) else {
         // It is not there yet: the next look goes on with whoever has come.
         record.set(MET, true);
-        let listener = record.seeker.swap(socket.into_raw(), Ordering::Relaxed);
-        if listener >= 0 {
-            drop(Owned::from_raw(listener));
-        }
+        seeker::put(record, socket);
         return look_again(record, looks);
     };
     let taken = take_offer(fd, record, &socket, &greeting, &memory);
@@ -167,6 +167,13 @@ fn look(fd: c_int, record: &'static Record) {
     if let Err(why) = taken {
         refuse(record, why);
     }
+}
+
+fn begin_anew(record: &'static Record) {
+    record.set(MET, false);
+    record.calls.store(0, Ordering::Relaxed);
+    record.bytes.store(0, Ordering::Relaxed);
+    record.set_state(State::Candidate);
 }
 
 fn look_again(record: &'static Record, looks: u32) {
@@ -296,8 +303,6 @@ fn refuse(record: &'static Record, why: Why) {
 
 /// Closes the socket at the meeting place.
 pub fn end_seeking(record: &Record) {
-    let seeker = record.seeker.swap(-1, Ordering::Relaxed);
-    if seeker >= 0 {
-        drop(Owned::from_raw(seeker));
-    }
+    drop(seeker::take(record));
+    record.set(MET, false);
 }

@@ -9,7 +9,7 @@ use libc::msghdr;
 use crate::hooks::socket::{duplicated, stay_with_kernel};
 use crate::record::{self, Record, State, Why};
 use crate::stream::Left;
-use crate::{epoll, memory, process, real, relay, report, stream, upgrade, why};
+use crate::{epoll, memory, process, real, relay, report, seeker, stream, upgrade, why};
 
 /// How long a close waits for a call of another thread on the same socket.
 const CLOSE_WAIT_MS: u32 = 100;
@@ -19,7 +19,7 @@ pub fn closing(fd: c_int) {
     let record = record::find(fd);
     let is_set = epoll::is_known(fd);
     if record.is_none() && !is_set {
-        return;
+        return not_known(fd);
     }
     // What has not begun to look for its other end is no loss to a parent whose memory the
     // caller only borrows, and to ask costs a call.
@@ -42,6 +42,13 @@ pub fn closing(fd: c_int) {
         epoll::descriptor_closed(record, fd);
     }
     real::set_errno(saved);
+}
+
+/// A descriptor that is no socket of the program's is about to be closed.
+fn not_known(fd: c_int) {
+    if let Some(number) = record::own(fd).filter(|_| !process::is_borrower()) {
+        seeker::lost(number, fd);
+    }
 }
 
 /// The process is done with a socket whose last descriptor is `fd`, which is still open.
@@ -340,6 +347,7 @@ extern "C" fn before_fork() {
 
 extern "C" fn after_fork_in_child() {
     process::note_own_ids();
+    seeker::after_fork();
     epoll::after_fork();
     report::forget();
 }
