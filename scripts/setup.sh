@@ -6,7 +6,8 @@
 # Ubuntu, it is installed from the distribution's packages; otherwise we say
 # what to do. Never downloads a toolchain by itself. Quick when all is there.
 #
-# Wants: tshark, the outside judge of our captures, and the programs that
+# Wants: tshark, the outside judge of our captures, h5dump and h5py, those of our
+# HDF5 files, and the programs that
 # tests/programs runs on the network: servers, their clients, interpreters. They
 # are installed in the same way, but a machine without them will do: the tests
 # that need one are skipped, and counted as such. No server is started by its
@@ -117,7 +118,7 @@ want_tshark() {
 PYTHON_TESTS=$(/usr/bin/python3 -c 'import sys; print("libpython3.%d-testsuite" % sys.version_info[1])' \
     2>/dev/null || echo libpython3-testsuite)
 
-# What the tests in tests/programs run, and the package that brings it. A name
+# What the tests in tests/programs run, and those of HDF5 files; and the package that brings it. A name
 # with a colon is asked for by the function behind it.
 PROGRAMS="
 redis-server        redis-server
@@ -137,6 +138,8 @@ ssh                 openssh-client
 node                nodejs
 javac               default-jdk-headless
 has:python_tests    $PYTHON_TESTS
+h5dump              hdf5-tools
+has:h5py            python3-h5py
 "
 
 # The server is not in the path: Debian keeps several versions side by side.
@@ -144,6 +147,8 @@ has_postgres() { compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null; }
 
 # Debian packs Python's own tests apart from Python.
 has_python_tests() { /usr/bin/python3 -c 'import test.test_socket' 2>/dev/null; }
+
+has_h5py() { /usr/bin/python3 -c 'import h5py' 2>/dev/null; }
 
 # missing_programs: prints the packages of the programs that are not here.
 missing_programs() {

@@ -16,13 +16,14 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use barewire_daq::config::{Config, Fault, template};
+use barewire_daq::config::{Config, Fault, SourceKind, template};
 use barewire_daq::generate::Generator;
 use barewire_daq::launch::{self, Role};
 use barewire_daq::part::{self, Options, PartError, Verdict};
 use barewire_daq::record::{self, RecordError};
+use barewire_daq::sink::hdf5;
 use barewire_daq::wire::Control;
-use barewire_proto::evb::Command as RunCommand;
+use barewire_proto::evb::{Command as RunCommand, Part};
 use clap::{Args, Subcommand, ValueEnum};
 
 /// What to do with an event builder.
@@ -42,6 +43,8 @@ pub enum DaqCommand {
     Order(OrderArgs),
     /// Verify a recorded file
     Check(CheckArgs),
+    /// Make an HDF5 file of a recorded file, also of one whose builder was killed
+    Convert(ConvertArgs),
     /// Measure throughput as a key takes several values
     Scan(scan::ScanArgs),
 }
@@ -137,6 +140,16 @@ pub struct CheckArgs {
     events: bool,
 }
 
+/// A file to be converted.
+#[derive(Clone, Debug, Args)]
+pub struct ConvertArgs {
+    /// The file, *.evb
+    file: PathBuf,
+    /// The new file; without it, the same name with .h5
+    #[arg(long)]
+    to: Option<PathBuf>,
+}
+
 /// Why `daq` can not do what it was asked to.
 #[derive(Debug, thiserror::Error)]
 pub enum DaqError {
@@ -189,6 +202,7 @@ pub fn run(command: &DaqCommand) -> Result<ExitCode, DaqError> {
         DaqCommand::Manager(args) => manager(args),
         DaqCommand::Order(args) => order(args),
         DaqCommand::Check(args) => check(args),
+        DaqCommand::Convert(args) => convert(args),
         DaqCommand::Scan(args) => scan::run(args),
     }
 }
@@ -238,7 +252,14 @@ fn run_all(args: &RunArgs) -> Result<ExitCode, DaqError> {
     let program = own_program()?;
     let outcome = launch::run(
         &config,
-        |role| part_command(&program, &args.config, role, args.quiet, args.hold),
+        |role| match (&config.source_kind, role) {
+            (SourceKind::Own(Some(own)), Role::Part(Part::Source(id))) => {
+                let mut command = Command::new(own);
+                command.arg(&args.config).arg(id.0.to_string());
+                command
+            }
+            _ => part_command(&program, &args.config, role, args.quiet, args.hold),
+        },
         |role, what, pid| {
             if !args.quiet {
                 eprintln!("{} {what}: process {pid}", role.name());
@@ -291,19 +312,36 @@ fn order(args: &OrderArgs) -> Result<ExitCode, DaqError> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn convert(args: &ConvertArgs) -> Result<ExitCode, DaqError> {
+    let to = args.to.clone();
+    let to = to.unwrap_or_else(|| args.file.with_extension("h5"));
+    let name = format!("{} to {}", args.file.display(), to.display());
+    let converted = hdf5::convert(&args.file, &to);
+    let converted = converted.map_err(|error| DaqError::Record(name.clone(), error))?;
+    println!("{name}: {} events", converted.events);
+    match converted.problem {
+        None | Some(RecordError::Cut(_)) => Ok(ExitCode::SUCCESS),
+        Some(problem) => {
+            println!("  {problem}: what follows is left out");
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
 fn check(args: &CheckArgs) -> Result<ExitCode, DaqError> {
     let generator = match &args.config {
         None => None,
         Some(path) => {
             let config = load(path)?;
-            Some(Generator::new(config.sizes, config.seed))
+            let generated = config.source_kind == SourceKind::Generator;
+            generated.then(|| Generator::new(config.sizes, config.seed))
         }
     };
     let name = args.file.display().to_string();
     let checked = record::check(&args.file, generator.as_ref());
     let checked = checked.map_err(|error| DaqError::Record(name.clone(), error))?;
     println!(
-        "{name}: run {}, builder {}: {} events built, {} incomplete, {} fragments, {} bytes; {}",
+        "{name}: run {}, builder {}: {} events built, {} incomplete, {} fragments, {} bytes; {}; contents {:016x}",
         checked.run,
         checked.builder,
         checked.built,
@@ -313,7 +351,8 @@ fn check(args: &CheckArgs) -> Result<ExitCode, DaqError> {
         match checked.indexed {
             true => "indexed",
             false => "no index: its writer was stopped",
-        }
+        },
+        checked.contents,
     );
     if args.events {
         checked.events.iter().for_each(|event| println!("{event}"));

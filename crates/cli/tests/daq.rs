@@ -58,6 +58,13 @@ fn a_configuration_is_written_run_and_its_file_verified() {
         said.contains("200 events built, 0 incomplete, 400 fragments, 409600 bytes; indexed"),
         "{said}"
     );
+    let convert = folder.barewire(&["convert", record]);
+    assert_eq!(convert.status.code(), Some(0), "{}", text(&convert.stderr));
+    assert!(text(&convert.stdout).ends_with(": 200 events\n"));
+    let converted = std::fs::read(folder.0.join(record).with_extension("h5")).expect("a file");
+    assert!(converted.starts_with(b"\x89HDF\r\n\x1a\n"));
+    // It does not write over anything.
+    assert_eq!(folder.barewire(&["convert", record]).status.code(), Some(2));
     let path = folder.0.join(record);
     let mut bytes = std::fs::read(&path).expect("the file");
     bytes[1000] ^= 1;
@@ -103,4 +110,37 @@ fn faults_are_told_with_their_lines() {
     );
     let missing = folder.barewire(&["run", "none.toml"]);
     assert_eq!(missing.status.code(), Some(2));
+}
+
+#[test]
+fn sources_of_the_users_are_started_with_configuration_and_number() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = Folder::new("own");
+    let program = folder.0.join("source.sh");
+    std::fs::write(
+        &program,
+        "#!/bin/sh\necho \"$@\" >\"args-$2\"\nexec sleep 20\n",
+    )
+    .expect("written");
+    let mode = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(&program, mode).expect("allowed");
+    let settings = format!(
+        "[run]\nname = \"daq-cli-own-{}\"\n[source]\nkind = \"own\"\nprogram = {program:?}\n\
+         [parts]\npatience = \"1 s\"\n",
+        std::process::id()
+    );
+    std::fs::write(folder.0.join("daq.toml"), settings).expect("written");
+    let run = folder.barewire(&["run", "daq.toml", "--quiet"]);
+    assert_eq!(run.status.code(), Some(2), "{}", text(&run.stdout));
+    assert!(
+        text(&run.stderr).contains("source 0, source 1"),
+        "{}",
+        text(&run.stderr)
+    );
+    for number in 0..2 {
+        let args = std::fs::read_to_string(folder.0.join(format!("args-{number}")));
+        assert_eq!(args.expect("started"), format!("daq.toml {number}\n"));
+    }
+    let refused = folder.barewire(&["source", "daq.toml"]);
+    assert!(text(&refused.stderr).contains("programs of their own"));
 }

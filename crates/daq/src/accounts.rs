@@ -3,11 +3,37 @@
 
 use barewire_proto::evb::{BuilderAccount, Drops, SourceAccount};
 
+/// What a source had from its detector: 0 for a generator, which makes what it is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Intake {
+    /// Fragments that the detector gave: those that were offered, and the following.
+    pub given: u64,
+    /// They wait for their trigger.
+    pub waiting: u64,
+    /// Dropped: the buffer was full.
+    pub overflowed: u64,
+    /// Dropped: their number was not higher than that of the one before.
+    pub unordered: u64,
+    /// Dropped: no event with their number was triggered while the source took part.
+    pub unwanted: u64,
+}
+
+impl Intake {
+    /// Whether everything that was given is accounted for.
+    #[must_use]
+    pub const fn balances(&self, offered: u64) -> bool {
+        let dropped = self.overflowed + self.unordered + self.unwanted;
+        self.given == 0 || self.given == offered + self.waiting + dropped
+    }
+}
+
 /// What a source reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SourceReport {
     /// Its account.
     pub account: SourceAccount,
+    /// What it had from its detector.
+    pub intake: Intake,
     /// Events that were triggered and of which it was still to take the fragment.
     pub not_offered: u64,
     /// Bytes that wait.
@@ -34,8 +60,12 @@ pub struct BuilderReport {
     pub building_ns: Quantiles,
     /// Bytes of events.
     pub event_bytes: Quantiles,
-    /// Events written to a file.
+    /// Events written to a file, or taken by a consumer.
     pub recorded: u64,
+    /// Events dropped because no consumer took them.
+    pub untaken: u64,
+    /// Events that wait for a consumer.
+    pub to_be_taken: u64,
 }
 
 struct Numbers<'a>(&'a [u64]);
@@ -66,6 +96,7 @@ table! {
     account.dropped.full, account.dropped.too_large, account.dropped.builder_lost,
     account.dropped.withdrawn, account.dropped.left_out, account.dropped.aborted,
     not_offered, queued_bytes, processor_ns,
+    intake.given, intake.waiting, intake.overflowed, intake.unordered, intake.unwanted,
 }
 
 table! {
@@ -75,7 +106,7 @@ table! {
     account.foreign, account.out_of_sequence, account.gaps, account.expected, account.missing,
     account.events_assigned, account.events_built, account.events_incomplete,
     account.events_abandoned, account.events_open,
-    mismatched, cut, processor_ns, recorded,
+    mismatched, cut, processor_ns, recorded, untaken, to_be_taken,
 }
 
 impl SourceReport {
@@ -97,6 +128,14 @@ impl SourceReport {
 }
 
 impl BuilderReport {
+    /// Whether all events that were built or given up went where they should; of what is
+    /// verified and dropped there is no account.
+    #[must_use]
+    pub const fn sink_balances(&self) -> bool {
+        let sunk = self.recorded + self.untaken + self.to_be_taken;
+        sunk == 0 || sunk == self.account.events_built + self.account.events_incomplete
+    }
+
     /// As numbers; what is missing from each source comes last.
     #[must_use]
     pub fn to_numbers(mut self) -> Vec<u64> {
@@ -155,11 +194,11 @@ mod tests {
 
     #[test]
     fn reports_come_back() {
-        let numbers: Vec<u64> = (1..=13).collect();
+        let numbers: Vec<u64> = (1..=18).collect();
         assert_eq!(SourceReport::from_numbers(&numbers).to_numbers(), numbers);
-        let numbers: Vec<u64> = (1..=35).collect();
+        let numbers: Vec<u64> = (1..=37).collect();
         let report = BuilderReport::from_numbers(&numbers);
-        assert_eq!(report.account.missing_by_source, [33, 34, 35]);
+        assert_eq!(report.account.missing_by_source, [35, 36, 37]);
         assert_eq!(report.clone().to_numbers(), numbers);
         assert_eq!(BuilderReport::from_numbers(&[]), BuilderReport::default());
     }

@@ -46,6 +46,8 @@ pub enum Trigger {
     Clock(Duration),
     /// At random, at this distance on average.
     Poisson(Duration),
+    /// When a source has a fragment of them.
+    Sources,
 }
 
 /// How large fragments are.
@@ -74,13 +76,46 @@ pub struct Sizes {
     pub bytes_max: u64,
 }
 
+/// Where fragments come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SourceKind {
+    /// They follow from the seed.
+    Generator,
+    /// They were recorded.
+    Replay(ReplayFiles),
+    /// Each source is a program of the user's, which [`crate::part::run_detector`] makes a part;
+    /// with what starts it, if `daq run` does.
+    Own(Option<PathBuf>),
+}
+
+/// What is replayed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplayFiles {
+    /// Files of one run.
+    pub files: Vec<PathBuf>,
+    /// At the times of the recorded triggers.
+    pub paced: bool,
+    /// Without end.
+    pub repeat: bool,
+}
+
 /// What becomes of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SinkKind {
     /// Verified and dropped.
     Discard,
     /// Verified and recorded in this directory.
-    File(PathBuf),
+    File {
+        /// Where.
+        directory: PathBuf,
+        /// And into an HDF5 file beside it.
+        hdf5: bool,
+    },
+    /// Handed over to another process: see [`crate::consumer`].
+    HandOver {
+        /// What does not fit these bytes is dropped; `None`: the run waits.
+        room_bytes: Option<u64>,
+    },
 }
 
 /// What is said.
@@ -123,6 +158,8 @@ pub struct Config {
     pub sizes: Sizes,
     /// The manager's core.
     pub manager: ManagerConfig,
+    /// Where fragments come from.
+    pub source_kind: SourceKind,
     /// The core of source 0.
     pub source: SourceConfig,
     /// The core of builder 0.
@@ -288,6 +325,7 @@ fn read(reader: &mut Reader, digest: u32) -> Config {
     let pull = r.number("assignment", "pull", 1, 4096) as u32;
     let ring_bytes = read_ring(r, piece_bytes);
     let (tcp_manager, tcp_builders) = read_addresses(r, builders);
+    let trigger = read_trigger(r);
     Config {
         name,
         run: r.number("run", "number", 0, u64::from(u32::MAX)) as u32,
@@ -299,7 +337,7 @@ fn read(reader: &mut Reader, digest: u32) -> Config {
         patience: positive_time(r, "parts", "patience"),
         tcp_manager,
         tcp_builders,
-        trigger: read_trigger(r),
+        trigger,
         sizes: read_sizes(r),
         manager: ManagerConfig {
             sources,
@@ -311,6 +349,7 @@ fn read(reader: &mut Reader, digest: u32) -> Config {
             liveness: positive_time(r, "parts", "liveness"),
             goes_on: r.flag("run", "goes_on"),
         },
+        source_kind: read_source_kind(r, trigger),
         source: SourceConfig {
             id: SourceId(0),
             buffer_bytes: size(r, "source", "buffer", 1, 1 << 40),
@@ -451,8 +490,53 @@ fn read_trigger(r: &mut Reader) -> Trigger {
         ("max", Trigger::Max),
         ("clock", Trigger::Clock(period)),
         ("poisson", Trigger::Poisson(period)),
+        ("sources", Trigger::Sources),
     ];
     r.choice("trigger", "mode", &modes)
+}
+
+#[derive(Clone, Copy)]
+enum SourceChoice {
+    Generator,
+    Replay,
+    Own,
+}
+
+fn read_source_kind(r: &mut Reader, trigger: Trigger) -> SourceKind {
+    let program = Some(r.text("source", "program")).filter(|it| !it.is_empty());
+    let files = r.list("replay", "files");
+    let paces = [("max", false), ("recorded", true)];
+    let replay = ReplayFiles {
+        files: files.into_iter().map(PathBuf::from).collect(),
+        paced: r.choice("replay", "pace", &paces),
+        repeat: r.flag("replay", "repeat"),
+    };
+    let by_sources = trigger == Trigger::Sources;
+    let kinds = [
+        ("generator", SourceChoice::Generator),
+        ("replay", SourceChoice::Replay),
+        ("own", SourceChoice::Own),
+    ];
+    match r.choice("source", "kind", &kinds) {
+        SourceChoice::Replay => {
+            if !by_sources {
+                let wanted = "expected \"sources\": recorded fragments have their numbers";
+                r.fault("trigger", "mode", wanted);
+            }
+            if replay.files.is_empty() || !replay.files.iter().all(|it| it.is_file()) {
+                r.fault("replay", "files", "expected a list of files that exist");
+            }
+            SourceKind::Replay(replay)
+        }
+        SourceChoice::Own => SourceKind::Own(program.map(PathBuf::from)),
+        SourceChoice::Generator => {
+            if by_sources {
+                let wanted = "the generator waits for triggers: expected another one, or kind = \"replay\" or \"own\"";
+                r.fault("trigger", "mode", wanted);
+            }
+            SourceKind::Generator
+        }
+    }
 }
 
 fn read_sizes(r: &mut Reader) -> Sizes {
@@ -475,16 +559,33 @@ fn read_sizes(r: &mut Reader) -> Sizes {
     sizes
 }
 
+#[derive(Clone, Copy)]
+enum SinkChoice {
+    Discard,
+    File { hdf5: bool },
+    HandOver,
+}
+
 fn read_sink(r: &mut Reader) -> SinkKind {
     let directory = PathBuf::from(r.text("sink", "directory"));
-    let file = r.choice("sink", "kind", &[("discard", false), ("file", true)]);
-    if !file {
-        return SinkKind::Discard;
-    }
+    let room_bytes = size(r, "sink", "buffer", 1, 1 << 40);
+    let policies = [("wait", None), ("drop", Some(room_bytes))];
+    let room_bytes = r.choice("sink", "consumer", &policies);
+    let kinds = [
+        ("discard", SinkChoice::Discard),
+        ("file", SinkChoice::File { hdf5: false }),
+        ("hdf5", SinkChoice::File { hdf5: true }),
+        ("hand-over", SinkChoice::HandOver),
+    ];
+    let hdf5 = match r.choice("sink", "kind", &kinds) {
+        SinkChoice::Discard => return SinkKind::Discard,
+        SinkChoice::HandOver => return SinkKind::HandOver { room_bytes },
+        SinkChoice::File { hdf5 } => hdf5,
+    };
     if !directory.is_dir() {
         r.fault("sink", "directory", "expected a directory that exists");
     }
-    SinkKind::File(directory)
+    SinkKind::File { directory, hdf5 }
 }
 
 fn read_monitor(r: &mut Reader) -> Monitor {
@@ -570,6 +671,23 @@ mod tests {
         assert!(faults(bucket)[0].contains("expected at least"));
         let sizes = "[fragments]\nsize = \"1 KiB\"\nsize_min = \"2 KiB\"\n";
         assert!(faults(sizes)[0].contains("from size_min to size_max"));
+        let replay = "[source]\nkind = \"replay\"\n[replay]\nfiles = [\"/nowhere.evb\"]\n";
+        let replay = faults(replay);
+        assert!(
+            replay[0].contains("trigger.mode = \"max\": expected \"sources\""),
+            "{replay:?}"
+        );
+        assert!(
+            replay[1].starts_with("a.toml:4: replay.files"),
+            "{replay:?}"
+        );
+        let nobody = faults("[trigger]\nmode = \"sources\"\n");
+        assert!(
+            nobody[0].starts_with("a.toml:2: trigger.mode"),
+            "{nobody:?}"
+        );
+        let sink = "[sink]\nkind = \"hdf5\"\ndirectory = \"/nowhere\"\n";
+        assert!(faults(sink)[0].starts_with("a.toml:3: sink.directory"));
         let builders = "[parts]\nbuilders = 3\n[tcp]\nbuilders = [\"[::1]:1\", \"[::1]:2\"]\n";
         assert!(faults(builders)[0].starts_with("a.toml:4: tcp.builders"));
     }

@@ -104,7 +104,7 @@ const fn byte_of(key: u64, at: u64) -> u8 {
 }
 
 /// The finishing step of SplitMix64.
-const fn scatter(number: u64) -> u64 {
+pub(crate) const fn scatter(number: u64) -> u64 {
     let a = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let b = (a ^ a >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     b ^ b >> 31
@@ -133,7 +133,7 @@ impl Triggers {
 
     fn step(&mut self) {
         let wait = match self.mode {
-            Trigger::Max => Duration::from_ps(0),
+            Trigger::Max | Trigger::Sources => Duration::from_ps(0),
             Trigger::Clock(period) => period,
             Trigger::Poisson(period) => {
                 let uniform = ((self.random.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
@@ -160,7 +160,8 @@ impl Triggers {
 
     /// Leaves out what would have been before `now`: after a pause.
     pub fn skip_to(&mut self, now: Instant) {
-        while self.mode != Trigger::Max && self.next < now {
+        let timed = matches!(self.mode, Trigger::Clock(_) | Trigger::Poisson(_));
+        while timed && self.next < now {
             self.step();
         }
     }

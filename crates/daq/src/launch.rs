@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use barewire_proto::evb::{BuilderId, Part, SourceId};
 use barewire_sys::process::{SpawnOpts, spawn_with};
 
-use crate::config::Config;
+use crate::config::{Config, SourceKind};
 use crate::part::{Verdict, name_of};
 
 /// How often processes are looked at.
@@ -95,7 +95,12 @@ pub fn run(
     mut said: impl FnMut(Role, &str, u32),
 ) -> io::Result<Outcome> {
     let builders = (0..config.manager.builders).map(|it| Part::Builder(BuilderId(it)));
-    let sources = (0..config.manager.sources).map(|it| Part::Source(SourceId(it)));
+    let sources = match config.source_kind {
+        // They come by themselves.
+        SourceKind::Own(None) => 0,
+        _ => config.manager.sources,
+    };
+    let sources = (0..sources).map(|it| Part::Source(SourceId(it)));
     let parts = builders.chain(sources).map(Role::Part);
     let mut start = |role: Role, said: &mut dyn FnMut(Role, &str, u32)| {
         let mut command = command(role);

@@ -6,6 +6,10 @@
 //! | [`config`] | the configuration, checked before anything runs |
 //! | [`wire`] | what parts say to each other |
 //! | [`net`] | messages over either transport |
+//! | [`detector`] | what a program of the user's is to be a source |
+//! | [`replay`] | a detector that gives recorded fragments again |
+//! | [`sink`] | where built events go |
+//! | [`consumer`] | what a program of the user's is to take built events |
 //! | [`generate`] | triggers, sizes and contents that follow from a seed |
 //! | [`part`] | source, builder and manager: event loops around the cores of `barewire-proto` |
 //! | [`record`] | the file of events: written, recovered, verified |
@@ -19,10 +23,15 @@
 pub mod accounts;
 pub mod clock;
 pub mod config;
+pub mod consumer;
+pub mod detector;
 pub mod generate;
 pub mod launch;
 pub mod monitor;
 pub mod net;
 pub mod part;
 pub mod record;
+pub mod replay;
+
+pub mod sink;
 pub mod wire;

@@ -6,6 +6,7 @@
 mod tcp;
 
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use barewire::{ConnectOptions, Connection, Event, Node, NodeConfig, Reservation, Spin};
@@ -21,6 +22,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_millis(100);
 const BATCH_BYTES: usize = 16 << 10;
 const TOKEN_NODE: u64 = u64::MAX;
 const TOKEN_LISTENER: u64 = u64::MAX - 1;
+const TOKEN_DETECTOR: u64 = u64::MAX - 2;
 
 /// Why something can not be sent or received.
 #[derive(Debug, thiserror::Error)]
@@ -259,6 +261,19 @@ impl Net {
                 self.listener = Some(listener);
             }
             (Address::Ring(_), None) => {}
+        }
+        Ok(())
+    }
+
+    /// Has [`Net::wait`] end when `what` can be read, or no more.
+    ///
+    /// # Errors
+    ///
+    /// It can not be waited for.
+    pub fn watch(&mut self, what: BorrowedFd<'_>, on: bool) -> Result<(), NetError> {
+        match on {
+            true => self.poll.add(what, TOKEN_DETECTOR, Interest::READ)?,
+            false => self.poll.remove(what)?,
         }
         Ok(())
     }

@@ -6,13 +6,14 @@
 //! are. Parts say every [`BEAT`] that they live, and what their accounts are.
 
 mod builder;
+mod feed;
 mod manager;
 mod operator;
 mod source;
 
 use std::time::{Duration, Instant};
 
-use barewire_proto::evb::Part;
+use barewire_proto::evb::{Part, RunState};
 use barewire_sys::process::getpid;
 
 use crate::clock::Clock;
@@ -23,7 +24,7 @@ use crate::wire::{Batch, Control, Role, WireError};
 pub use builder::run as run_builder;
 pub use manager::{Ended, Options, Verdict, run as run_manager};
 pub use operator::order;
-pub use source::run as run_source;
+pub use source::{run as run_source, run_detector};
 
 /// How often parts say that they live.
 pub const BEAT: Duration = Duration::from_millis(50);
@@ -66,6 +67,12 @@ pub enum PartError {
         /// Why.
         error: std::io::Error,
     },
+    /// Recorded files can not be replayed.
+    #[error("replay: {0}")]
+    Replay(#[from] crate::replay::ReplayError),
+    /// The sources are programs of the user's, and this is none of them; or the other way round.
+    #[error("source.kind: {0}")]
+    Kind(&'static str),
     /// Somebody sends what is not ours.
     #[error("{0}")]
     Wire(#[from] WireError),
@@ -98,6 +105,8 @@ struct Home {
     outbox: Outbox,
     clock: Clock,
     run: u32,
+    /// Where the run stood when it was welcomed.
+    found: RunState,
     next_beat: Instant,
     /// Came together with the welcome.
     early: Vec<Control>,
@@ -129,14 +138,15 @@ impl Home {
             match answer.map_err(|error| PartError::ManagerLost(error.to_string()))? {
                 None => net.wait(RETRY)?,
                 Some(messages) => {
-                    if let Some((clock, run, early)) = welcomed(messages?)? {
+                    if let Some(welcome) = welcomed(messages?)? {
                         return Ok(Self {
                             link,
                             outbox,
-                            clock,
-                            run,
+                            clock: welcome.clock,
+                            run: welcome.run,
+                            found: welcome.found,
                             next_beat: Instant::now(),
-                            early,
+                            early: welcome.early,
                         });
                     }
                 }
@@ -192,13 +202,26 @@ fn hello(config: &Config, role: Role) -> Control {
     }
 }
 
-/// What the welcome says, and what came after it; what came before is of no use.
-fn welcomed(messages: Vec<Control>) -> Result<Option<(Clock, u32, Vec<Control>)>, PartError> {
+/// What the welcome says, and what came after it.
+struct Welcome {
+    clock: Clock,
+    run: u32,
+    found: RunState,
+    early: Vec<Control>,
+}
+
+/// The welcome; what came before is of no use.
+fn welcomed(messages: Vec<Control>) -> Result<Option<Welcome>, PartError> {
     let mut messages = messages.into_iter();
     while let Some(message) = messages.next() {
         match message {
-            Control::Welcome { now_ps, run, .. } => {
-                return Ok(Some((Clock::set(now_ps), run, messages.collect())));
+            Control::Welcome { now_ps, run, state } => {
+                return Ok(Some(Welcome {
+                    clock: Clock::set(now_ps),
+                    run,
+                    found: state,
+                    early: messages.collect(),
+                }));
             }
             Control::Refused { reason } => return Err(PartError::Refused(reason)),
             _ => {}

@@ -39,7 +39,7 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use crate::config::FRAGMENT_BYTES_MAX;
-use crate::generate::Generator;
+use crate::generate::{Generator, scatter};
 
 const HEAD_MAGIC: &[u8; 8] = b"BWEVENT1";
 const TAIL_MAGIC: &[u8; 8] = b"BWEVEND1";
@@ -127,25 +127,9 @@ impl Recorder {
 
     /// One more event; it is in the file after [`Recorder::write`].
     pub fn add(&mut self, event: u64, missing: u32, fragments: &[Stored]) {
-        let start = self.waiting.len();
-        self.index.push((event, self.bytes + start as u64));
-        let bytes: usize = fragments
-            .iter()
-            .map(|it| FRAGMENT_HEAD_BYTES + it.data.len())
-            .sum();
-        self.waiting.extend(EVENT_MAGIC);
-        self.waiting.extend(missing.to_le_bytes());
-        self.waiting.extend(event.to_le_bytes());
-        self.waiting.extend((bytes as u64).to_le_bytes());
-        let count = u32::try_from(fragments.len()).unwrap_or(u32::MAX);
-        self.waiting.extend(count.to_le_bytes());
-        let crc = crate::wire::crc32c(&self.waiting[start..]);
-        self.waiting.extend(crc.to_le_bytes());
-        for fragment in fragments {
-            let head = fragment_head(fragment);
-            self.waiting.extend(head);
-            self.waiting.extend(&fragment.data);
-        }
+        let start = self.waiting.len() as u64;
+        self.index.push((event, self.bytes + start));
+        append(&mut self.waiting, event, missing, fragments);
     }
 
     /// Writes what was added.
@@ -184,6 +168,29 @@ impl Recorder {
         index.extend(TAIL_MAGIC);
         self.file.write_all(&index)?;
         self.file.sync_data()
+    }
+}
+
+/// Appends the record of an event.
+pub fn append(into: &mut Vec<u8>, event: u64, missing: u32, fragments: &[Stored]) {
+    let start = into.len();
+    let bytes: usize = fragments
+        .iter()
+        .map(|it| FRAGMENT_HEAD_BYTES + it.data.len())
+        .sum();
+    into.reserve(EVENT_HEAD_BYTES + bytes);
+    into.extend(EVENT_MAGIC);
+    into.extend(missing.to_le_bytes());
+    into.extend(event.to_le_bytes());
+    into.extend((bytes as u64).to_le_bytes());
+    let count = u32::try_from(fragments.len()).unwrap_or(u32::MAX);
+    into.extend(count.to_le_bytes());
+    let crc = crate::wire::crc32c(&into[start..]);
+    into.extend(crc.to_le_bytes());
+    for fragment in fragments {
+        let head = fragment_head(fragment);
+        into.extend(head);
+        into.extend(&fragment.data);
     }
 }
 
@@ -296,22 +303,7 @@ impl<R: Read> Reading<R> {
         self.at
     }
 
-    fn exact(&mut self, start: u64, into: &mut [u8]) -> Result<(), RecordError> {
-        if self.len_bytes - self.at < into.len() as u64 {
-            return Err(RecordError::Cut(start));
-        }
-        self.input.read_exact(into)?;
-        self.at += into.len() as u64;
-        Ok(())
-    }
-
-    /// The next event; `None` at the index, or where a writer was stopped between two records.
-    ///
-    /// # Errors
-    ///
-    /// The record is cut or spoilt, or can not be read.
-    pub fn next_event(&mut self) -> Result<Option<Recorded>, RecordError> {
-        let start = self.at;
+    fn head(&mut self, start: u64) -> Result<Option<[u8; EVENT_HEAD_BYTES]>, RecordError> {
         if start == self.len_bytes {
             return Ok(None);
         }
@@ -328,11 +320,35 @@ impl<R: Read> Reading<R> {
         if crate::wire::crc32c(&head[..28]) != u32_at(&head, 28) {
             return Err(spoilt("the check code of its head is wrong"));
         }
+        Ok(Some(head))
+    }
+
+    fn exact(&mut self, start: u64, into: &mut [u8]) -> Result<(), RecordError> {
+        if self.len_bytes - self.at < into.len() as u64 {
+            return Err(RecordError::Cut(start));
+        }
+        self.input.read_exact(into)?;
+        self.at += into.len() as u64;
+        Ok(())
+    }
+
+    /// The next event; `None` at the index, or where a writer was stopped between two records.
+    ///
+    /// # Errors
+    ///
+    /// The record is cut or spoilt, or can not be read.
+    pub fn next_event(&mut self) -> Result<Option<Recorded>, RecordError> {
+        let start = self.at;
+        let Some(head) = self.head(start)? else {
+            return Ok(None);
+        };
+        let spoilt = |what| RecordError::Spoilt { at: start, what };
         let end = self.at.checked_add(u64_at(&head, 16));
         let end = end.ok_or(spoilt("it is impossibly long"))?;
         let mut fragments = Vec::new();
         for _ in 0..u32_at(&head, 24) {
-            fragments.push(self.fragment(start)?);
+            let (head, bytes) = self.fragment_head(start)?;
+            fragments.push(self.data(start, &head, bytes)?);
         }
         if self.at != end {
             return Err(spoilt("its fragments are not as long as it"));
@@ -344,27 +360,134 @@ impl<R: Read> Reading<R> {
         }))
     }
 
-    fn fragment(&mut self, start: u64) -> Result<Stored, RecordError> {
-        let spoilt = |what| RecordError::Spoilt { at: start, what };
+    /// The head of the next fragment in the record at `start`, and the bytes of its data, which
+    /// are there.
+    fn fragment_head(
+        &mut self,
+        start: u64,
+    ) -> Result<([u8; FRAGMENT_HEAD_BYTES], u64), RecordError> {
         let mut head = [0; FRAGMENT_HEAD_BYTES];
         self.exact(start, &mut head)?;
         let bytes = u64_at(&head, 16);
         if bytes > FRAGMENT_BYTES_MAX {
-            return Err(spoilt("a fragment of more than 64 MiB"));
+            let what = "a fragment of more than 64 MiB";
+            return Err(RecordError::Spoilt { at: start, what });
         }
         if bytes > self.len_bytes - self.at {
             return Err(RecordError::Cut(start));
         }
+        Ok((head, bytes))
+    }
+
+    fn data(
+        &mut self,
+        start: u64,
+        head: &[u8; FRAGMENT_HEAD_BYTES],
+        bytes: u64,
+    ) -> Result<Stored, RecordError> {
         let mut data = vec![0; bytes as usize];
         self.exact(start, &mut data)?;
-        if fragment_crc(&head, &data) != u32_at(&head, 4) {
-            return Err(spoilt("the check code of a fragment is wrong"));
+        if fragment_crc(head, &data) != u32_at(head, 4) {
+            let what = "the check code of a fragment is wrong";
+            return Err(RecordError::Spoilt { at: start, what });
         }
         Ok(Stored {
             source: u16::from_le_bytes([head[0], head[1]]),
-            at_ns: u64_at(&head, 8),
+            at_ns: u64_at(head, 8),
             data,
         })
+    }
+}
+
+impl<R: Read + Seek> Reading<BufReader<R>> {
+    /// Goes on with the record that begins at `at`.
+    ///
+    /// # Errors
+    ///
+    /// The file ends before, or can not be read.
+    pub fn go_to(&mut self, at: u64) -> Result<(), RecordError> {
+        if at > self.len_bytes {
+            return Err(RecordError::Cut(at));
+        }
+        // What is in the buffer is not read again. Files are shorter than 2^63.
+        self.input.seek_relative(at.wrapping_sub(self.at) as i64)?;
+        self.at = at;
+        Ok(())
+    }
+
+    /// The fragment of `source` in the record that begins at `at`, if it has one.
+    ///
+    /// # Errors
+    ///
+    /// The record is cut or spoilt, or can not be read.
+    pub fn fragment(&mut self, at: u64, source: u16) -> Result<Option<Stored>, RecordError> {
+        self.go_to(at)?;
+        let Some(head) = self.head(at)? else {
+            let what = "it is none";
+            return Err(RecordError::Spoilt { at, what });
+        };
+        for _ in 0..u32_at(&head, 24) {
+            let (head, bytes) = self.fragment_head(at)?;
+            if u16::from_le_bytes([head[0], head[1]]) == source {
+                return self.data(at, &head, bytes).map(Some);
+            }
+            self.go_to(self.at + bytes)?;
+        }
+        Ok(None)
+    }
+}
+
+/// The record of an event at the beginning of `bytes`, and how many bytes it is; `None` if it
+/// is not all there.
+///
+/// # Errors
+///
+/// It is none.
+pub fn parse(bytes: &[u8]) -> Result<Option<(Recorded, usize)>, RecordError> {
+    let mut reading = Reading {
+        input: bytes,
+        len_bytes: bytes.len() as u64,
+        at: 0,
+        run: 0,
+        builder: 0,
+    };
+    let whole = match reading.head(0) {
+        Ok(Some(head)) => (EVENT_HEAD_BYTES as u64).saturating_add(u64_at(&head, 16)),
+        Ok(None) if bytes.is_empty() => return Ok(None),
+        Ok(None) => {
+            let what = "an index where an event should be";
+            return Err(RecordError::Spoilt { at: 0, what });
+        }
+        Err(RecordError::Cut(_)) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    if whole > bytes.len() as u64 {
+        return Ok(None);
+    }
+    (reading.input, reading.at) = (bytes, 0);
+    let event = reading.next_event()?;
+    Ok(event.map(|it| (it, whole as usize)))
+}
+
+/// Events, and where their records begin: what the index says, and without one all records
+/// before the first that is cut or spoilt.
+///
+/// # Errors
+///
+/// The file can not be read, or is none of ours.
+pub fn places(path: &Path) -> Result<Vec<(u64, u64)>, RecordError> {
+    if let Some(index) = read_index(path)? {
+        return Ok(index);
+    }
+    let mut reading = Reading::open(path)?;
+    let mut places = Vec::new();
+    loop {
+        let at = reading.at();
+        match reading.next_event() {
+            Ok(Some(event)) => places.push((event.event, at)),
+            Ok(None) | Err(RecordError::Cut(_) | RecordError::Spoilt { .. }) => return Ok(places),
+            Err(error) => return Err(error),
+        }
     }
 }
 
@@ -383,6 +506,10 @@ pub struct Checked {
     pub fragments: u64,
     /// Bytes of their data.
     pub bytes: u64,
+    /// A sum over all events, of their numbers, and of times and bytes of their fragments:
+    /// whatever the order and however they are shared among files, the sum of the files'
+    /// sums (modulo 2^64) is that of another recording of the same events.
+    pub contents: u64,
     /// Fragments that do not hold what the generator makes, if that was asked for.
     pub mismatched: u64,
     /// Whether the index is there and right.
@@ -391,6 +518,18 @@ pub struct Checked {
     pub problem: Option<RecordError>,
     /// All events, in the order of the file.
     pub events: Vec<u64>,
+}
+
+/// What an event adds to [`Checked::contents`].
+fn contents_of(event: &Recorded) -> u64 {
+    let mut sum = scatter(event.event ^ scatter(u64::from(event.missing)));
+    for fragment in &event.fragments {
+        let head = fragment_head(fragment);
+        let code = u64::from(u32_at(&head, 4)) | u64::from(fragment.source) << 32;
+        let sized = scatter(code ^ scatter(fragment.data.len() as u64));
+        sum = sum.wrapping_add(scatter(sized ^ scatter(event.event)));
+    }
+    sum
 }
 
 /// Reads a whole file; with a generator, verifies what is in the fragments.
@@ -420,6 +559,7 @@ pub fn check(path: &Path, generator: Option<&Generator>) -> Result<Checked, Reco
         checked.events.push(event.event);
         checked.built += u64::from(event.missing == 0);
         checked.incomplete += u64::from(event.missing > 0);
+        checked.contents = checked.contents.wrapping_add(contents_of(&event));
         for fragment in &event.fragments {
             checked.fragments += 1;
             checked.bytes += fragment.data.len() as u64;
@@ -450,8 +590,20 @@ pub fn check(path: &Path, generator: Option<&Generator>) -> Result<Checked, Reco
 ///
 /// The file can not be read.
 pub fn read_index(path: &Path) -> Result<Option<Vec<(u64, u64)>>, RecordError> {
-    let mut file = File::open(path)?;
+    let file = File::open(path)?;
     let len_bytes = file.metadata()?.len();
+    index_in(file, len_bytes)
+}
+
+/// As [`read_index`], of anything that has `len_bytes`.
+///
+/// # Errors
+///
+/// It can not be read.
+pub fn index_in(
+    mut file: impl Read + Seek,
+    len_bytes: u64,
+) -> Result<Option<Vec<(u64, u64)>>, RecordError> {
     let Some(tail_at) = len_bytes.checked_sub(TAIL_BYTES as u64) else {
         return Ok(None);
     };

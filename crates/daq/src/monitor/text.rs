@@ -140,6 +140,19 @@ fn source_line(text: &mut String, name: &str, report: &SourceReport) {
         "; {} bytes; not taken from the detector {}",
         account.sent_bytes, report.not_offered
     );
+    let intake = &report.intake;
+    if intake.given > 0 {
+        let _ = writeln!(
+            text,
+            "      its detector gave {} = offered {} + waiting {} + dropped (full) {} + dropped (order) {} + dropped (no such event) {}",
+            intake.given,
+            account.offered,
+            intake.waiting,
+            intake.overflowed,
+            intake.unordered,
+            intake.unwanted
+        );
+    }
 }
 
 fn builder_lines(text: &mut String, name: &str, report: &BuilderReport) {
@@ -169,6 +182,13 @@ fn builder_lines(text: &mut String, name: &str, report: &BuilderReport) {
         missing_by_source(account.missing_by_source.as_slice()),
         report.recorded
     );
+    if report.untaken + report.to_be_taken > 0 {
+        let _ = writeln!(
+            text,
+            "      for a consumer: taken {} + dropped {} + waiting {}",
+            report.recorded, report.untaken, report.to_be_taken
+        );
+    }
     let [median, most, all_but_few, longest] = report.building_ns.map(|ns| ns as f64 / 1e3);
     let [size, _, _, largest] = report.event_bytes;
     let _ = writeln!(
@@ -215,6 +235,21 @@ fn balance(picture: &Picture) -> Result<(), String> {
         && picture.builders.iter().all(|it| whole(it.live, it.lives));
     for report in all(&picture.sources) {
         report.account.balance().map_err(problem)?;
+        if !report.intake.balances(report.account.offered) {
+            return Err(format!(
+                "fragments that a detector gave: {:?}",
+                report.intake
+            ));
+        }
+    }
+    for report in all(&picture.builders) {
+        if !report.sink_balances() {
+            let (taken, dropped) = (report.recorded, report.untaken);
+            return Err(format!(
+                "events built or given up: recorded or taken {taken}, dropped {dropped}, waiting {}",
+                report.to_be_taken
+            ));
+        }
     }
     for seen in &picture.builders {
         let past = seen.past.iter().try_for_each(|it| it.account.balance());

@@ -5,7 +5,7 @@
 //! closed.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use barewire_proto::evb::{
     Builder, BuilderAction, BuilderId, Command, Fate, Fragment, Part, RunState, SourceId,
@@ -15,10 +15,11 @@ use hdrhistogram::Histogram;
 
 use super::{Home, PartError, RETRY, read_batch};
 use crate::accounts::{BuilderReport, Quantiles};
-use crate::config::{Config, SinkKind};
+use crate::config::{Config, SinkKind, SourceKind};
 use crate::generate::Generator;
 use crate::net::{Address, Incoming, Net, Outbox};
-use crate::record::{Recorder, Stored};
+use crate::record::Stored;
+use crate::sink::Sink;
 use crate::wire::{Control, PIECE_HEADER_BYTES, PieceHeader, Role, WireError, is_control};
 
 /// Copied, checked and verified at a time: what stays in the nearest cache.
@@ -28,6 +29,8 @@ const WHOLE_BYTES: usize = 4 << 10;
 /// Messages of one source before the next has its turn.
 const MESSAGES_AT_ONCE: usize = 8;
 
+/// How often a consumer is looked at that is to take events.
+const LOOK_AT_SINK: Duration = Duration::from_millis(1);
 /// Longest list in a control message.
 const LIST_MAX: usize = 4096;
 
@@ -68,6 +71,8 @@ struct Assembly {
 #[derive(Clone, Copy)]
 struct BuilderSide {
     keeps: bool,
+    /// Fragments hold what the generator makes.
+    generated: bool,
 }
 
 struct BuilderPart<'a> {
@@ -78,7 +83,7 @@ struct BuilderPart<'a> {
     ways: Vec<Way>,
     to_sources: BTreeMap<SourceId, ToSource>,
     assembly: Assembly,
-    recorder: Option<Recorder>,
+    sink: Sink,
     building_ns: Histogram<u64>,
     event_bytes: Histogram<u64>,
     closed: Vec<u64>,
@@ -111,6 +116,7 @@ pub fn run(config: &Config, id: u16) -> Result<(), PartError> {
         assembly: Assembly {
             config: BuilderSide {
                 keeps: config.sink != SinkKind::Discard,
+                generated: config.source_kind == SourceKind::Generator,
             },
             generator: Generator::new(config.sizes, config.seed),
             run,
@@ -120,7 +126,7 @@ pub fn run(config: &Config, id: u16) -> Result<(), PartError> {
             cut: 0,
             chunk: vec![0; CHUNK_BYTES],
         },
-        recorder: None,
+        sink: Sink::open(config, run, id)?,
         building_ns: histogram(),
         event_bytes: histogram(),
         closed: Vec::new(),
@@ -129,10 +135,10 @@ pub fn run(config: &Config, id: u16) -> Result<(), PartError> {
         said_last: false,
         quit: false,
     };
-    part.record(run)?;
+    part.announce_sink();
     part.home.outbox.push(&Control::Ready { run });
     part.work(&mut net)?;
-    part.finish_file()
+    part.sink.finish()
 }
 
 /// The name of one that has just died may be taken for a moment.
@@ -180,7 +186,10 @@ impl BuilderPart<'_> {
             self.flush(net)?;
             turn = turn.wrapping_add(1);
             if !busy {
-                let pause = self.home.pause(self.core.next_deadline());
+                let mut pause = self.home.pause(self.core.next_deadline());
+                if self.sink.is_busy() {
+                    pause = pause.min(LOOK_AT_SINK);
+                }
                 net.wait(pause)?;
             } else if turn % 64 == 0 {
                 net.look()?;
@@ -254,14 +263,16 @@ impl BuilderPart<'_> {
                 self.building_ns.reset();
                 self.event_bytes.reset();
                 if run != self.home.run {
-                    self.finish_file()?;
-                    self.record(run)?;
+                    core::mem::replace(&mut self.sink, Sink::Discard).finish()?;
+                    self.sink = Sink::open(self.config, run, self.id)?;
+                    self.announce_sink();
                 }
                 self.home.run = run;
                 self.home.outbox.push(&Control::Ready { run });
                 (self.ended, self.said_last) = (false, false);
             }
             (RunState::Configured | RunState::Failed, by) => {
+                self.sink.end(by == Command::Drained);
                 if by != Command::Drained {
                     self.core.abandon(now);
                     self.assembly.stored.clear();
@@ -273,25 +284,10 @@ impl BuilderPart<'_> {
         Ok(())
     }
 
-    fn record(&mut self, run: u32) -> Result<(), PartError> {
-        let SinkKind::File(directory) = &self.config.sink else {
-            return Ok(());
-        };
-        let made = Recorder::create(directory, run, self.id);
-        let recorder = made.map_err(|(path, error)| PartError::Record { path, error })?;
-        let text = format!("records in {}", recorder.path().display());
-        self.home.outbox.push(&Control::Note { severity: 0, text });
-        self.recorder = Some(recorder);
-        Ok(())
-    }
-
-    fn finish_file(&mut self) -> Result<(), PartError> {
-        let Some(recorder) = self.recorder.take() else {
-            return Ok(());
-        };
-        let path = recorder.path().display().to_string();
-        let finished = recorder.finish();
-        finished.map_err(|error| PartError::Record { path, error })
+    fn announce_sink(&mut self) {
+        if let Some(text) = self.sink.note() {
+            self.home.outbox.push(&Control::Note { severity: 0, text });
+        }
     }
 
     fn hear_sources(&mut self, net: &mut Net) -> Result<bool, PartError> {
@@ -394,32 +390,25 @@ impl BuilderPart<'_> {
     }
 
     fn keep(&mut self, event: u64, missing: u32) {
-        if let Some(recorder) = &mut self.recorder {
+        if self.assembly.config.keeps {
             let stored = self.assembly.stored.remove(&event).unwrap_or_default();
-            recorder.add(event, missing, &stored);
+            self.sink.add(event, missing, &stored);
         }
     }
 
     fn flush(&mut self, net: &mut Net) -> Result<(), PartError> {
-        if let Some(recorder) = &mut self.recorder {
-            let written = recorder.write();
-            written.map_err(|error| PartError::Record {
-                path: recorder.path().display().to_string(),
-                error,
-            })?;
-        }
-        let closed = self
-            .closed
-            .chunks(LIST_MAX)
-            .zip(self.outcomes.chunks(LIST_MAX));
+        self.sink.work()?;
+        let settled = self.sink.settled(&self.closed);
+        let closed = self.closed[..settled].chunks(LIST_MAX);
+        let closed = closed.zip(self.outcomes[..settled].chunks(LIST_MAX));
         for (events, outcomes) in closed {
             self.home.outbox.push(&Control::Close {
                 events: events.to_vec(),
                 outcomes: outcomes.to_vec(),
             });
         }
-        self.closed.clear();
-        self.outcomes.clear();
+        self.closed.drain(..settled);
+        self.outcomes.drain(..settled);
         for (source, to) in &mut self.to_sources {
             for events in to.grants.chunks(LIST_MAX) {
                 let events = events.to_vec();
@@ -438,11 +427,13 @@ impl BuilderPart<'_> {
 
     fn report(&mut self) {
         // Until the end: what is still on the way arrives after the run has ended.
-        let at_once = self.ended && !self.said_last;
+        let last = self.ended && !self.sink.is_busy();
+        let at_once = last && !self.said_last;
         if !at_once && !self.home.beat_is_due() {
             return;
         }
-        self.said_last = self.ended;
+        self.said_last = last;
+        let sunk = self.sink.sums();
         let report = BuilderReport {
             account: self.core.account().clone(),
             mismatched: self.assembly.mismatched,
@@ -450,12 +441,14 @@ impl BuilderPart<'_> {
             processor_ns: u64::try_from(cpu_time_self().as_nanos()).unwrap_or(u64::MAX),
             building_ns: quantiles(&self.building_ns),
             event_bytes: quantiles(&self.event_bytes),
-            recorded: self.recorder.as_ref().map_or(0, Recorder::events),
+            recorded: sunk.taken,
+            untaken: sunk.dropped,
+            to_be_taken: sunk.waiting,
         };
         self.home.outbox.push(&Control::Alive {});
         self.home.outbox.push(&Control::Account {
             run: self.home.run,
-            last: u8::from(self.ended),
+            last: u8::from(last),
             sums: report.to_numbers(),
         });
     }
@@ -584,6 +577,9 @@ impl Assembly {
     }
 
     fn verify(&mut self, header: &PieceHeader, offset: u64, bytes: &[u8]) {
+        if !self.config.generated {
+            return;
+        }
         let good = self
             .generator
             .verify(header.source, header.event, offset, bytes);

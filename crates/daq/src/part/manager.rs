@@ -3,6 +3,7 @@
 
 mod seats;
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use barewire_proto::evb::{
@@ -92,6 +93,10 @@ struct ManagerPart<'a> {
     configured: barewire_units::Instant,
     ended_at: Option<barewire_units::Instant>,
     triggers: Triggers,
+    /// Before which event each source that lives has fragments, and whether that is all.
+    has: BTreeMap<SourceId, (u64, bool)>,
+    /// The highest of the first.
+    had: u64,
     assigned: Assigned,
     reason: Option<String>,
     ended: Option<Ended>,
@@ -137,6 +142,8 @@ pub fn run(config: &Config, options: Options) -> Result<Ended, PartError> {
         configured: now,
         ended_at: None,
         triggers: Triggers::new(config.trigger, config.seed, now),
+        has: BTreeMap::new(),
+        had: 0,
         assigned: Assigned::default(),
         reason: None,
         ended: None,
@@ -200,7 +207,8 @@ impl ManagerPart<'_> {
     fn pause(&self) -> Duration {
         let beat = self.next_beat.saturating_duration_since(Instant::now());
         let now = self.clock.now();
-        let timed = self.config.trigger != Trigger::Max && self.core.state() == RunState::Running;
+        let timed = matches!(self.config.trigger, Trigger::Clock(_) | Trigger::Poisson(_))
+            && self.core.state() == RunState::Running;
         let trigger = timed.then(|| until(now, self.triggers.next()));
         let core = self.core.next_deadline().map(|at| until(now, at));
         [trigger, core]
@@ -252,6 +260,7 @@ impl ManagerPart<'_> {
             Heard::Gone { part, pid, reason } => {
                 let text = format!("{} (process {pid}) is lost: {reason}", super::name_of(part));
                 self.log.say(Severity::Error, &text);
+                self.forget_source(part);
                 if running {
                     self.core.handle_lost(now, part);
                 }
@@ -278,6 +287,10 @@ impl ManagerPart<'_> {
                     self.core.handle_close(now, builder, event, outcome);
                 }
             }
+            (Control::Have { end, last }, Part::Source(source)) => {
+                self.has.insert(source, (end, last != 0));
+                self.had = self.had.max(end);
+            }
             (Control::Request { events }, Part::Builder(builder)) => {
                 self.core.handle_request(now, builder, events);
             }
@@ -290,6 +303,23 @@ impl ManagerPart<'_> {
             }
             _ => {}
         }
+    }
+
+    /// What a lost source had is not waited for.
+    fn forget_source(&mut self, part: Part) {
+        if let Part::Source(source) = part {
+            self.has.remove(&source);
+        }
+    }
+
+    /// Whether all sources that live have said that they have no more, and all was triggered.
+    fn all_was_had(&self, triggered: u64) -> bool {
+        let lives = |it: &SourceId| self.core.counts_on(Part::Source(*it));
+        let sources = (0..self.config.manager.sources).map(SourceId);
+        let mut living = sources.filter(lives).peekable();
+        triggered >= self.had
+            && living.peek().is_some()
+            && living.all(|it| self.has.get(&it).is_some_and(|&(_, last)| last))
     }
 
     fn order(&mut self, now: barewire_units::Instant, guest: usize, message: &Control) {
@@ -347,6 +377,8 @@ impl ManagerPart<'_> {
             });
         }
         self.seats.begin_run();
+        self.has.clear();
+        self.had = 0;
         self.configured = now;
         self.ended_at = None;
         self.reason = None;
@@ -397,15 +429,20 @@ impl ManagerPart<'_> {
             .config
             .duration
             .is_some_and(|it| now.saturating_duration_since(self.configured) >= it);
-        if left == Some(0) || time_is_up {
+        let by_sources = self.config.trigger == Trigger::Sources;
+        let all_had = by_sources && self.all_was_had(account.triggered);
+        if left == Some(0) || time_is_up || all_had {
             let _ = self.core.command(now, Command::Drain);
             return true;
         }
         let most = left.unwrap_or(u64::MAX).min(TRIGGERS_AT_ONCE);
         let (first, mut count) = (account.triggered, 0);
-        if self.config.trigger == Trigger::Max {
+        if by_sources || self.config.trigger == Trigger::Max {
             let window = u64::from(self.config.manager.window.unwrap_or(u32::MAX));
-            let room = window.saturating_sub(account.in_flight + account.waiting);
+            let mut room = window.saturating_sub(account.in_flight + account.waiting);
+            if by_sources {
+                room = room.min(self.had.saturating_sub(account.triggered));
+            }
             while count < most.min(room) && self.core.trigger(now).is_ok() {
                 count += 1;
             }
@@ -494,6 +531,7 @@ impl ManagerPart<'_> {
                         self.log.say(Severity::Error, &text);
                     }
                     self.seats.set_live(part, false);
+                    self.forget_source(part);
                     self.seats.tell_all(&Control::Lost { part });
                     if !self.config.manager.goes_on {
                         self.reason = Some(format!("{} was lost", super::name_of(part)));

@@ -1,22 +1,25 @@
-//! A source: takes the fragments of triggered events from its generator and sends them.
+//! A source: takes the fragments of triggered events from its generator or detector and sends
+//! them.
 //!
 //! Small pieces for one builder are gathered and go in one message; a large one goes alone,
 //! written where the builder reads it. What finds no room waits, one piece for each builder
 //! at most; the core is told that the way is full.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use barewire_proto::evb::{
-    BuilderId, Command, Offered, Part, Piece, RunState, Source, SourceId, Unoffered,
+    BuilderId, Command, Offered, Part, Piece, RunState, Source, SourceId, Unoffered, WhenFull,
 };
 use barewire_sys::process::cpu_time_self;
 
+use super::feed::{Feed, Has};
 use super::{Home, PartError, RETRY, hello, read_batch};
 use crate::accounts::SourceReport;
-use crate::config::Config;
-use crate::generate::Generator;
+use crate::config::{Config, SourceKind, Trigger};
+use crate::detector::Detector;
 use crate::net::{Address, Link, Net, NetError, Outbox};
+use crate::replay::Replay;
 use crate::wire::{Control, PIECE_HEADER_BYTES, PieceHeader, Role};
 
 /// Pieces of at most so many bytes are gathered.
@@ -32,6 +35,8 @@ const BYTES_AT_ONCE: u64 = 512 << 10;
 /// Fragments taken from the detector before that.
 const OFFERS_AT_ONCE: usize = 1024;
 
+/// How often a detector is asked that can not be waited for.
+const ASK: Duration = Duration::from_millis(1);
 /// Times of triggers that are remembered; of older events it is told as 0.
 const TIMES_MAX: usize = 1 << 16;
 
@@ -62,7 +67,11 @@ struct SourcePart<'a> {
     core: Source,
     home: Home,
     lanes: Vec<Lane>,
-    generator: Generator,
+    feed: Feed,
+    /// The detector's descriptor is waited for.
+    watched: bool,
+    /// What the manager knows of the detector.
+    said_has: (u64, bool),
     /// Not offered yet.
     to_offer: VecDeque<Triggered>,
     /// Offered, and perhaps not sent.
@@ -81,6 +90,32 @@ struct SourcePart<'a> {
 ///
 /// The manager is lost or refuses, or the machine does.
 pub fn run(config: &Config, id: u16) -> Result<(), PartError> {
+    let feed = match &config.source_kind {
+        SourceKind::Generator => Feed::generator(config),
+        SourceKind::Replay(files) => Feed::detector(Box::new(Replay::open(files, id)?)),
+        SourceKind::Own(_) => return Err(PartError::Kind("the sources are programs of their own")),
+    };
+    run_feed(config, id, feed)
+}
+
+/// Makes this process source `id` of a run with `source.kind = "own"`, until the manager says
+/// that all is over: see [`crate::detector`].
+///
+/// # Errors
+///
+/// As [`run`], or the configuration has other sources.
+pub fn run_detector(
+    config: &Config,
+    id: u16,
+    detector: Box<dyn Detector>,
+) -> Result<(), PartError> {
+    match config.source_kind {
+        SourceKind::Own(_) => run_feed(config, id, Feed::detector(detector)),
+        _ => Err(PartError::Kind("expected \"own\"")),
+    }
+}
+
+fn run_feed(config: &Config, id: u16, feed: Feed) -> Result<(), PartError> {
     if id >= config.manager.sources {
         return Err(PartError::NoSuchPart(config.manager.sources));
     }
@@ -92,7 +127,9 @@ pub fn run(config: &Config, id: u16) -> Result<(), PartError> {
         core: Source::new(config.source(id))?,
         home,
         lanes: Vec::new(),
-        generator: Generator::new(config.sizes, config.seed),
+        feed,
+        watched: false,
+        said_has: (0, false),
         to_offer: VecDeque::new(),
         times: VecDeque::new(),
         chunk: vec![0; CHUNK_BYTES],
@@ -104,6 +141,7 @@ pub fn run(config: &Config, id: u16) -> Result<(), PartError> {
     part.lanes
         .resize_with(usize::from(config.manager.builders), Lane::default);
     (0..config.manager.builders).for_each(|it| part.core.handle_full(BuilderId(it)));
+    part.feed.join(part.home.found, part.home.run);
     part.work(&mut net)
 }
 
@@ -114,6 +152,7 @@ impl SourcePart<'_> {
             let mut busy = self.hear_manager(net)?;
             self.reach_builders(net);
             busy |= self.hear_builders(net);
+            busy |= self.ask(net)?;
             busy |= self.offer();
             busy |= self.transmit(net);
             self.report();
@@ -124,6 +163,9 @@ impl SourcePart<'_> {
                 if self.lanes.iter().any(|it| it.next_try.is_some()) {
                     pause = pause.min(RETRY);
                 }
+                if self.wants() && !self.watched {
+                    pause = pause.min(ASK);
+                }
                 net.wait(pause)?;
             } else if turn % 64 == 0 {
                 net.look()?;
@@ -131,6 +173,43 @@ impl SourcePart<'_> {
         }
         net.flush();
         Ok(())
+    }
+
+    /// What a detector may give: all of the buffer but what waits to be sent.
+    fn room_bytes(&self) -> u64 {
+        let config = self.core.config();
+        config.buffer_bytes.saturating_sub(self.core.queued_bytes())
+    }
+
+    fn drops(&self) -> bool {
+        self.core.config().full == WhenFull::Drop
+    }
+
+    fn wants(&self) -> bool {
+        self.feed.wants(self.room_bytes(), self.drops())
+    }
+
+    /// Asks the detector, and tells what it has.
+    fn ask(&mut self, net: &mut Net) -> Result<bool, PartError> {
+        let news = self.feed.poll(self.room_bytes(), self.drops());
+        for text in news.troubles {
+            self.home.outbox.push(&Control::Note { severity: 1, text });
+        }
+        // One that is not asked would wake us for nothing.
+        let wants = self.wants();
+        if let Some(descriptor) = self.feed.descriptor().filter(|_| wants != self.watched) {
+            net.watch(descriptor, wants)?;
+            self.watched = wants;
+        }
+        let Some((end, last)) = self.feed.has().filter(|it| *it != self.said_has) else {
+            return Ok(news.any);
+        };
+        self.said_has = (end, last);
+        if self.config.trigger == Trigger::Sources {
+            let last = u8::from(last);
+            self.home.outbox.push(&Control::Have { end, last });
+        }
+        Ok(news.any)
     }
 
     fn hear_manager(&mut self, net: &mut Net) -> Result<bool, PartError> {
@@ -149,6 +228,7 @@ impl SourcePart<'_> {
                 count,
                 at_ns,
             } => {
+                self.feed.triggered(first, count, at_ns);
                 self.to_offer.push_back(Triggered {
                     first,
                     end: first.saturating_add(u64::from(count)),
@@ -182,14 +262,29 @@ impl SourcePart<'_> {
             Control::Joined {
                 part: Part::Source(SourceId(id)),
                 event,
-            } if id == self.id => self.core.handle_entered(event),
+            } if id == self.id => {
+                self.core.handle_entered(event);
+                self.feed.entered(event);
+                self.forget();
+            }
             Control::Enter { state, by, run } => self.enter(state, by, run),
             Control::Quit {} => self.quit = true,
             _ => {}
         }
     }
 
+    /// Lets go of fragments that the core has dropped.
+    fn forget(&mut self) {
+        let (core, lanes) = (&self.core, &self.lanes);
+        self.feed.keep(|event| needs(core, lanes, event));
+    }
+
+    fn needs(&self, event: u64) -> bool {
+        needs(&self.core, &self.lanes, event)
+    }
+
     fn enter(&mut self, state: RunState, by: Command, run: u32) {
+        self.feed.enter(state, by, run);
         match (state, by) {
             (RunState::Configured, Command::Configure) => {
                 self.home.run = run;
@@ -208,11 +303,13 @@ impl SourcePart<'_> {
                 }
                 self.to_be_ready = true;
                 (self.ended, self.said_last) = (false, false);
+                self.said_has = (0, false);
             }
             // Nothing that is left is wanted any more.
             (RunState::Configured | RunState::Failed, _) => {
                 self.core.abort();
                 self.lanes.iter_mut().for_each(|lane| lane.stuck = None);
+                self.forget();
                 self.ended = true;
             }
             _ => {}
@@ -233,6 +330,7 @@ impl SourcePart<'_> {
             lost: true,
             ..Lane::default()
         };
+        self.forget();
     }
 
     /// Connects to builders that are there, and says so when all are reached.
@@ -286,7 +384,12 @@ impl SourcePart<'_> {
                             Control::Grant { events } => {
                                 events.iter().for_each(|&it| self.core.handle_grant(it));
                             }
-                            Control::Withdraw { event } => self.core.handle_withdrawn(event),
+                            Control::Withdraw { event } => {
+                                self.core.handle_withdrawn(event);
+                                if !self.needs(event) {
+                                    self.feed.sent(event);
+                                }
+                            }
                             _ => {}
                         }
                     }
@@ -301,6 +404,7 @@ impl SourcePart<'_> {
                     lane.full = false;
                     lane.next_try = Some(Instant::now() + RETRY);
                     self.core.handle_full(builder_id(at));
+                    self.forget();
                 }
             }
         }
@@ -313,27 +417,25 @@ impl SourcePart<'_> {
         let before = left;
         while let Some(&next) = self.to_offer.front() {
             let mut event = next.first;
-            let mut full = false;
+            let mut stopped = false;
             while event < next.end && left > 0 {
-                let bytes = self.generator.size(self.id, event);
-                match self.core.offer(event, bytes) {
-                    Err(Unoffered::Full { .. }) => {
-                        full = true;
+                let offered = match self.feed.look(self.id, event) {
+                    Has::Bytes(bytes) => Some(self.core.offer(event, bytes)),
+                    Has::Nothing => None,
+                    Has::NotYet => {
+                        stopped = true;
                         break;
                     }
-                    Ok(
-                        Offered::Queued
-                        | Offered::DroppedFull
-                        | Offered::DroppedTooLarge
-                        | Offered::DroppedBuilderLost
-                        | Offered::DroppedWithdrawn
-                        | Offered::DroppedAborted,
-                    )
-                    | Err(Unoffered::Order { .. }) => {
-                        event += 1;
-                        left -= 1;
-                    }
+                };
+                if matches!(offered, Some(Err(Unoffered::Full { .. }))) {
+                    stopped = true;
+                    break;
                 }
+                if let Some(offered) = offered {
+                    self.feed.take(event, offered == Ok(Offered::Queued));
+                }
+                event += 1;
+                left -= 1;
             }
             if event > next.first {
                 self.times.push_back(Triggered { end: event, ..next });
@@ -345,7 +447,7 @@ impl SourcePart<'_> {
                 (false, Some(front)) => front.first = event,
                 (false, None) => {}
             }
-            if full || left == 0 {
+            if stopped || left == 0 {
                 break;
             }
         }
@@ -391,7 +493,10 @@ impl SourcePart<'_> {
         PieceHeader {
             run: self.home.run,
             event: piece.event,
-            at_ns: self.time_of(piece.event),
+            at_ns: self
+                .feed
+                .at_ns(piece.event)
+                .unwrap_or_else(|| self.time_of(piece.event)),
             sequence: piece.sequence,
             source: self.id,
             fragment_bytes: narrow(piece.fragment_bytes),
@@ -411,7 +516,10 @@ impl SourcePart<'_> {
         lane.gathered.resize(body + header.bytes as usize, 0);
         let bytes = &mut lane.gathered[body..];
         let offset = u64::from(header.offset);
-        self.generator.fill(self.id, header.event, offset, bytes);
+        self.feed.fill(self.id, header.event, offset, bytes);
+        if header.ends() {
+            self.feed.sent(header.event);
+        }
         header.crc = crate::wire::crc32c(bytes);
         lane.gathered[start..body].copy_from_slice(&header.to_bytes());
         if lane.gathered.len() >= GATHERED_BYTES && !self.send_gathered(net, at) {
@@ -452,11 +560,13 @@ impl SourcePart<'_> {
         let room = self.send_gathered(net, at)
             && net
                 .link(link)
-                .and_then(|link| write_piece(link, &self.generator, &mut self.chunk, header))
+                .and_then(|link| write_piece(link, &self.feed, &mut self.chunk, header))
                 .unwrap_or(true);
         if !room {
             self.lanes[at].stuck = Some(header);
             self.block(at);
+        } else if header.ends() {
+            self.feed.sent(header.event);
         }
     }
 
@@ -473,10 +583,13 @@ impl SourcePart<'_> {
             let stuck = self.lanes[at].stuck;
             let sent = stuck.is_none_or(|header| {
                 net.link(link)
-                    .and_then(|link| write_piece(link, &self.generator, &mut self.chunk, header))
+                    .and_then(|link| write_piece(link, &self.feed, &mut self.chunk, header))
                     .unwrap_or(true)
             });
             if sent {
+                if let Some(header) = stuck.filter(PieceHeader::ends) {
+                    self.feed.sent(header.event);
+                }
                 self.lanes[at].stuck = None;
                 self.lanes[at].full = false;
                 self.core.handle_room(builder_id(at));
@@ -497,6 +610,7 @@ impl SourcePart<'_> {
         let left = self.to_offer.iter().map(|it| it.end - it.first);
         let report = SourceReport {
             account: *self.core.account(),
+            intake: self.feed.account(),
             not_offered: left.sum(),
             queued_bytes: self.core.queued_bytes(),
             processor_ns: u64::try_from(cpu_time_self().as_nanos()).unwrap_or(u64::MAX),
@@ -510,6 +624,12 @@ impl SourcePart<'_> {
     }
 }
 
+/// Whether bytes of the fragment of `event` are still to be sent.
+fn needs(core: &Source, lanes: &[Lane], event: u64) -> bool {
+    let stuck = |lane: &Lane| lane.stuck.is_some_and(|it| it.event == event);
+    core.holds(event) || lanes.iter().any(stuck)
+}
+
 fn builder_id(at: usize) -> BuilderId {
     BuilderId(u16::try_from(at).unwrap_or(u16::MAX))
 }
@@ -517,7 +637,7 @@ fn builder_id(at: usize) -> BuilderId {
 /// Makes a piece in the receiver's memory; whether there was room.
 fn write_piece(
     link: &mut Link,
-    generator: &Generator,
+    feed: &Feed,
     chunk: &mut [u8],
     mut header: PieceHeader,
 ) -> Result<bool, NetError> {
@@ -531,7 +651,7 @@ fn write_piece(
         let count = chunk.len().min(bytes - done);
         let part = &mut chunk[..count];
         let offset = u64::from(header.offset) + done as u64;
-        generator.fill(header.source, header.event, offset, part);
+        feed.fill(header.source, header.event, offset, part);
         digest.update(part);
         room.write(PIECE_HEADER_BYTES + done, part);
         done += count;

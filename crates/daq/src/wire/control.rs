@@ -300,6 +300,13 @@ messages! {
         /// For people.
         text: String,
     }
+    21 /// A source has fragments that are to be triggered.
+    Have {
+        /// Of events before this one.
+        end: u64,
+        /// 1: no more will come.
+        last: u8,
+    }
 }
 
 /// Control messages that are written one after the other and go together.

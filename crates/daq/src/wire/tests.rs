@@ -64,6 +64,7 @@ fn any_control() -> impl Strategy<Value = Control> {
             run
         }),
         ".*".prop_map(|text| Control::Answer { text }),
+        (any::<u64>(), 0..2_u8).prop_map(|(end, last)| Control::Have { end, last }),
         (any_part(), any::<u64>()).prop_map(|(part, event)| Control::Joined { part, event }),
     ]
 }

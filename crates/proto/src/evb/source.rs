@@ -266,6 +266,14 @@ impl Source {
         self.queued_bytes
     }
 
+    /// Whether the fragment of `event` was taken, and neither sent nor dropped: its bytes are needed.
+    #[must_use]
+    pub fn holds(&self, event: u64) -> bool {
+        self.pending
+            .get(&event)
+            .is_some_and(|it| it.bytes.is_some())
+    }
+
     /// Takes the fragment of `event`; events come in ascending order.
     ///
     /// # Errors

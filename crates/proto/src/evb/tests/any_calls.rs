@@ -159,6 +159,9 @@ fn drive(data: &[u8]) {
             .account()
             .balance()
             .expect("a source's account");
+        let events = (0..64).chain(u64::MAX - 63..=u64::MAX);
+        let held = events.filter(|&it| parts.source.holds(it)).count();
+        assert_eq!(held as u64, parts.source.account().queued);
         parts
             .builder
             .account()

@@ -1,0 +1,141 @@
+//! A folder with a configuration, and a run of it in processes of its own: this test program,
+//! started again with a role.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use barewire_daq::config::Config;
+use barewire_daq::launch::{self, Outcome, Role, exit_code};
+use barewire_daq::part::{self, Options, Verdict};
+
+const CONFIG: &str = "BAREWIRE_DAQ_STAGE_CONFIG";
+const ROLE: &str = "BAREWIRE_DAQ_STAGE_ROLE";
+/// The test that is a part of another one's run.
+pub const ENTRY: &str = "a_part_of_another_test";
+
+/// What this process is of a run: configuration, role, number; `None` if it is no part.
+pub fn role() -> Option<(PathBuf, String, u16)> {
+    let (config, role) = (std::env::var(CONFIG).ok()?, std::env::var(ROLE).ok()?);
+    let (role, number) = role.split_once(' ').expect("role and number");
+    let number = number.parse().expect("a number");
+    Some((config.into(), role.to_owned(), number))
+}
+
+/// Is a part that the crate knows, and ends.
+pub fn play(config: &Path, role: &str, number: u16) -> ! {
+    let config = Config::load(config).expect("a good configuration");
+    let done = |done: Result<(), part::PartError>| match done {
+        Ok(()) => 0,
+        Err(problem) => {
+            eprintln!("{role} {number}: {problem}");
+            2
+        }
+    };
+    let code = match role {
+        "manager" => {
+            let options = Options {
+                hold: false,
+                quiet: true,
+            };
+            let ended = part::run_manager(&config, options).expect("all parts come");
+            print!("{}", ended.ledger);
+            if let Verdict::Failed(reason) = &ended.verdict {
+                println!("failed: {reason}");
+            }
+            exit_code(&ended.verdict)
+        }
+        "source" => done(part::run_source(&config, number)),
+        _ => done(part::run_builder(&config, number)),
+    };
+    std::process::exit(i32::from(code))
+}
+
+/// A folder with a configuration.
+pub struct Place {
+    pub folder: PathBuf,
+    pub config: PathBuf,
+}
+
+static NUMBER: AtomicU16 = AtomicU16::new(0);
+
+impl Place {
+    /// `FOLDER` in the settings is the new folder; they begin in the section of the run.
+    pub fn new(transport: &str, settings: &str) -> Self {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("daq-stage-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(&name);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        // Free ports, by asking for them: all held until the last is known.
+        let listeners: Vec<_> = (0..3)
+            .map(|_| std::net::TcpListener::bind("127.0.0.1:0").expect("a port"))
+            .collect();
+        let ports: Vec<_> = listeners
+            .iter()
+            .map(|it| it.local_addr().expect("bound").port())
+            .collect();
+        let settings = settings.replace("FOLDER", &folder.display().to_string());
+        let builders = match settings.contains("builders = 2") {
+            true => format!("[\"127.0.0.1:{}\", \"127.0.0.1:{}\"]", ports[1], ports[2]),
+            false => format!("[\"127.0.0.1:{}\"]", ports[1]),
+        };
+        let text = format!(
+            "[run]\nname = \"{name}\"\ntransport = \"{transport}\"\n{settings}\n\
+             [tcp]\nmanager = \"127.0.0.1:{}\"\nbuilders = {builders}\n",
+            ports[0]
+        );
+        let config = folder.join("daq.toml");
+        std::fs::write(&config, text).expect("written");
+        Self { folder, config }
+    }
+
+    pub fn config(&self) -> Config {
+        match Config::load(&self.config) {
+            Ok(config) => config,
+            Err(faults) => panic!("{faults:?}"),
+        }
+    }
+
+    /// Runs it; `started` is told of every process that starts.
+    pub fn run(&self, mut started: impl FnMut(Role, u32)) -> Outcome {
+        // The machine is small, and the parts of one run are many.
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        let _turn = ONE_AT_A_TIME.lock();
+        let command = |role: Role| self.command(&format!("{} {}", role.command(), role.number()));
+        launch::run(&self.config(), command, |role, what, pid| {
+            if what == "started" {
+                started(role, pid);
+            }
+        })
+        .expect("processes start")
+    }
+
+    /// What starts this program with a role and a number.
+    pub fn command(&self, role: &str) -> Command {
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        command.args([ENTRY, "--exact", "--nocapture", "--test-threads=1"]);
+        command.env(CONFIG, &self.config);
+        command.env(ROLE, role);
+        // What the tests in it say is no result of ours; a manager gets another one.
+        command.stdout(Stdio::null());
+        command
+    }
+
+    /// The recorded files of this ending, in order.
+    pub fn files(&self, ending: &str) -> Vec<PathBuf> {
+        let all = std::fs::read_dir(&self.folder).expect("the folder");
+        let mut files: Vec<_> = all
+            .map(|it| it.expect("an entry").path())
+            .filter(|it| it.extension().is_some_and(|it| it == ending))
+            .collect();
+        files.sort();
+        files
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
