@@ -9,7 +9,9 @@
 //! | 3 | the ledger does not balance |
 //! | 4 | the run ended before its time; why is said |
 
+mod predict;
 mod scan;
+mod view;
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -18,13 +20,15 @@ use std::process::{Command, ExitCode};
 
 use barewire_daq::config::{Config, Fault, SourceKind, template};
 use barewire_daq::generate::Generator;
-use barewire_daq::launch::{self, Role};
+use barewire_daq::launch::{self, Outcome, Role, Watcher};
 use barewire_daq::part::{self, Options, PartError, Verdict};
 use barewire_daq::record::{self, RecordError};
+use barewire_daq::signals;
 use barewire_daq::sink::hdf5;
 use barewire_daq::wire::Control;
 use barewire_proto::evb::{Command as RunCommand, Part};
 use clap::{Args, Subcommand, ValueEnum};
+use view::Live;
 
 /// What to do with an event builder.
 #[derive(Clone, Debug, Subcommand)]
@@ -47,6 +51,8 @@ pub enum DaqCommand {
     Convert(ConvertArgs),
     /// Measure throughput as a key takes several values
     Scan(scan::ScanArgs),
+    /// Run a configuration in the laboratory, and set the prediction beside the measurement
+    Predict(Box<predict::PredictArgs>),
 }
 
 /// Where to write a configuration.
@@ -64,9 +70,15 @@ pub struct RunArgs {
     /// Say nothing while it runs
     #[arg(long)]
     quiet: bool,
+    /// Lines instead of the view, although there is a terminal
+    #[arg(long)]
+    plain: bool,
     /// Neither start nor end the run: `barewire daq order` does
     #[arg(long)]
     hold: bool,
+    /// Print figures as JSON instead of the ledger
+    #[arg(long)]
+    json: bool,
 }
 
 /// A part.
@@ -204,6 +216,7 @@ pub fn run(command: &DaqCommand) -> Result<ExitCode, DaqError> {
         DaqCommand::Check(args) => check(args),
         DaqCommand::Convert(args) => convert(args),
         DaqCommand::Scan(args) => scan::run(args),
+        DaqCommand::Predict(args) => predict::run(args),
     }
 }
 
@@ -226,18 +239,45 @@ fn init(args: &InitArgs) -> Result<ExitCode, DaqError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What runs a part of `config`: this program.
-fn part_command(program: &Path, config: &Path, role: Role, quiet: bool, hold: bool) -> Command {
-    let mut command = Command::new(program);
-    command.args(["daq", role.command()]).arg(config);
-    command.args(["--part", &role.number().to_string()]);
-    if role == Role::Manager && quiet {
-        command.arg("--quiet");
+/// How this program runs a part of a configuration.
+#[derive(Clone, Copy)]
+struct HowTo<'a> {
+    program: &'a Path,
+    config: &'a Path,
+    /// What is started in place of a source part.
+    own_source: Option<&'a Path>,
+    /// Of the manager.
+    quiet: bool,
+    hold: bool,
+    json: bool,
+}
+
+impl HowTo<'_> {
+    fn command(&self, role: Role) -> Command {
+        if let (Some(own), Role::Part(Part::Source(id))) = (self.own_source, role) {
+            let mut command = Command::new(own);
+            command.arg(self.config).arg(id.0.to_string());
+            return command;
+        }
+        let mut command = Command::new(self.program);
+        command.args(["daq", role.command()]).arg(self.config);
+        command.args(["--part", &role.number().to_string()]);
+        let flags = [
+            ("--quiet", self.quiet),
+            ("--hold", self.hold),
+            ("--json", self.json),
+        ];
+        let flags = flags.iter().filter(|it| role == Role::Manager && it.1);
+        command.args(flags.map(|it| it.0));
+        command
     }
-    if role == Role::Manager && hold {
-        command.arg("--hold");
+}
+
+fn own_source(config: &Config) -> Option<&Path> {
+    match &config.source_kind {
+        SourceKind::Own(program) => program.as_deref(),
+        _ => None,
     }
-    command
 }
 
 fn own_program() -> Result<PathBuf, DaqError> {
@@ -247,38 +287,88 @@ fn own_program() -> Result<PathBuf, DaqError> {
     })
 }
 
+/// Passes signals on, and says who starts and dies.
+struct Plainly {
+    quiet: bool,
+    passed_on: u32,
+}
+
+impl Watcher for Plainly {
+    fn said(&mut self, role: Role, what: &str, pid: u32) {
+        if !self.quiet {
+            eprintln!("{} {what}: process {pid}", role.name());
+        }
+    }
+
+    fn turn(&mut self) -> u32 {
+        let asked = signals::asked();
+        asked - core::mem::replace(&mut self.passed_on, asked)
+    }
+}
+
 fn run_all(args: &RunArgs) -> Result<ExitCode, DaqError> {
     let config = load(&args.config)?;
     let program = own_program()?;
-    let outcome = launch::run(
-        &config,
-        |role| match (&config.source_kind, role) {
-            (SourceKind::Own(Some(own)), Role::Part(Part::Source(id))) => {
-                let mut command = Command::new(own);
-                command.arg(&args.config).arg(id.0.to_string());
-                command
-            }
-            _ => part_command(&program, &args.config, role, args.quiet, args.hold),
-        },
-        |role, what, pid| {
-            if !args.quiet {
-                eprintln!("{} {what}: process {pid}", role.name());
-            }
-        },
-    );
-    let outcome = outcome.map_err(|error| DaqError::Io {
+    let starting = |error| DaqError::Io {
         what: "start a part".to_owned(),
         error,
-    })?;
+    };
+    listen()?;
+    let viewed = !args.quiet && !args.plain && view::is_possible();
+    let how = HowTo {
+        program: &program,
+        config: &args.config,
+        own_source: own_source(&config),
+        quiet: args.quiet || viewed,
+        hold: args.hold,
+        json: args.json,
+    };
+    let outcome = match viewed {
+        true => run_in_view(&config, how),
+        false => {
+            let mut plainly = Plainly {
+                quiet: args.quiet,
+                passed_on: signals::asked(),
+            };
+            launch::run_watched(&config, |role| how.command(role), &mut plainly)
+        }
+    };
+    let outcome = outcome.map_err(starting)?;
     print!("{}", outcome.ledger);
     for death in &outcome.deaths {
-        println!("  {death}");
+        match args.json {
+            true => eprintln!("{death}"),
+            false => println!("  {death}"),
+        }
     }
     Ok(ExitCode::from(outcome.code))
 }
 
+/// The run in the view; what the log said last stays on the terminal.
+fn run_in_view(config: &Config, how: HowTo<'_>) -> std::io::Result<Outcome> {
+    let mut live = Live::start(config)?;
+    let errors = live.errors()?;
+    // Moved: as long as it is there, more errors may come.
+    let command = move |role| {
+        let mut command = how.command(role);
+        command.stderr(errors());
+        command
+    };
+    let outcome = launch::run_watched(config, command, &mut live);
+    live.end().iter().for_each(|line| eprintln!("{line}"));
+    outcome
+}
+
+fn listen() -> Result<(), DaqError> {
+    signals::listen().map_err(|error| DaqError::Io {
+        what: "listen to signals".to_owned(),
+        error,
+    })
+}
+
 fn manager(args: &ManagerArgs) -> Result<ExitCode, DaqError> {
     let config = load(&args.config)?;
+    listen()?;
     let options = Options {
         hold: args.hold,
         quiet: args.quiet,

@@ -12,7 +12,7 @@
 //! What is written goes through `store`, so that a command that was stopped leaves nothing
 //! that looks like a result.
 
-mod calibrate;
+pub mod calibrate;
 mod plot;
 mod progress;
 mod reproduce;

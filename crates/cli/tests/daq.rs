@@ -85,11 +85,68 @@ fn a_scan_gives_a_row_for_each_value() {
         "2",
         "-o",
         "a.csv",
+        "-o",
+        "a.html",
+        "-o",
+        "a.svg",
     ];
     let scan = folder.barewire(&[&["scan", "a.toml"][..], &over].concat());
     assert!(scan.status.success(), "{}", text(&scan.stderr));
     let csv = std::fs::read_to_string(folder.0.join("a.csv")).expect("a table");
     assert_eq!(csv.lines().count(), 3, "{csv}");
+    let page = std::fs::read_to_string(folder.0.join("a.html")).expect("a page");
+    // Bandwidth, event rate, processor time, building time.
+    assert_eq!(page.matches("<figure>").count(), 4, "{page}");
+    let drawing = std::fs::read_to_string(folder.0.join("a.svg")).expect("a drawing");
+    assert_eq!(drawing.matches("<svg ").count(), 5, "{drawing}");
+    let wrong = folder.barewire(&["scan", "a.toml", "--over", "run.seed=1", "-o", "a.txt"]);
+    assert_eq!(wrong.status.code(), Some(2));
+}
+
+#[test]
+fn a_prediction_stands_beside_the_measurement() {
+    let folder = Folder::new("predict");
+    let name = format!("daq-predict-{}", std::process::id());
+    let settings = format!("[run]\nname = \"{name}\"\nevents = 100\n");
+    std::fs::write(folder.0.join("a.toml"), settings).expect("written");
+    let over = ["--over", "fragment_size=256 KiB, 1 MiB"];
+    let scan = ["scan", "a.toml", "--runs", "1", "-o", "a.json"];
+    let scan = folder.barewire(&[&scan[..], &over].concat());
+    assert!(scan.status.success(), "{}", text(&scan.stderr));
+    let predict = ["predict", "a.toml", "--with", "modern-pc", "-o", "a.html"];
+    for measured in [&["--measured", "a.json"][..], &["--measure", "1"]] {
+        let predict = folder.barewire(&[&predict[..], &over, measured].concat());
+        let said = text(&predict.stdout);
+        assert!(predict.status.success(), "{}", text(&predict.stderr));
+        assert!(
+            said.contains("Of 2 sizes, the predicted bandwidth"),
+            "{said}"
+        );
+        assert!(said.contains("Not in the model"), "{said}");
+        let page = std::fs::read_to_string(folder.0.join("a.html")).expect("a page");
+        assert!(page.contains("built, predicted, built, measured"), "{page}");
+    }
+    let alone = folder.barewire(&[&predict[..], &over].concat());
+    assert!(!text(&alone.stdout).contains("measured,"));
+    let wrong = folder.barewire(&["predict", "a.toml", "--over", "run.seed=1"]);
+    assert_eq!(wrong.status.code(), Some(2));
+}
+
+#[test]
+fn figures_are_json_with_percentiles() {
+    let folder = Folder::new("json");
+    let name = format!("daq-json-{}", std::process::id());
+    let settings = format!("[run]\nname = \"{name}\"\nevents = 100\n");
+    std::fs::write(folder.0.join("a.toml"), settings).expect("written");
+    let run = folder.barewire(&["run", "a.toml", "--quiet", "--json"]);
+    assert!(run.status.success(), "{}", text(&run.stderr));
+    let said = text(&run.stdout);
+    assert!(
+        said.contains("\"event_bytes\":[2048,2048,2048,2048,2048]"),
+        "{said}"
+    );
+    assert!(said.contains("\"fragment_bytes\":[1024,"), "{said}");
+    assert!(said.contains("\"building_ns\":["), "{said}");
 }
 
 #[test]

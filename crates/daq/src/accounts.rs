@@ -1,7 +1,7 @@
 //! What parts report: their accounts in the ledger, and figures beside them. On the wire a
 //! report is a list of numbers in the order of the tables here.
 
-use barewire_proto::evb::{BuilderAccount, Drops, SourceAccount};
+use barewire_proto::evb::{BuilderAccount, Drops, EventAccount, SourceAccount};
 
 /// What a source had from its detector: 0 for a generator, which makes what it is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,9 +42,6 @@ pub struct SourceReport {
     pub processor_ns: u64,
 }
 
-/// Quantiles of a histogram: median, 99 %, 99.9 %, largest.
-pub type Quantiles = [u64; 4];
-
 /// What a builder reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BuilderReport {
@@ -56,10 +53,6 @@ pub struct BuilderReport {
     pub cut: u64,
     /// Processor time it has used, in ns.
     pub processor_ns: u64,
-    /// From the first word of an event until it was built, in ns.
-    pub building_ns: Quantiles,
-    /// Bytes of events.
-    pub event_bytes: Quantiles,
     /// Events written to a file, or taken by a consumer.
     pub recorded: u64,
     /// Events dropped because no consumer took them.
@@ -109,6 +102,12 @@ table! {
     mismatched, cut, processor_ns, recorded, untaken, to_be_taken,
 }
 
+table! {
+    each_of_events: EventAccount,
+    triggered, refused, built, incomplete, abandoned, aborted, waiting, in_flight, expected,
+    present, missing, stale_closes,
+}
+
 impl SourceReport {
     /// As numbers.
     #[must_use]
@@ -141,8 +140,6 @@ impl BuilderReport {
     pub fn to_numbers(mut self) -> Vec<u64> {
         let mut numbers = Vec::new();
         each_of_builder(&mut self, |it| numbers.push(*it));
-        numbers.extend(self.building_ns);
-        numbers.extend(self.event_bytes);
         numbers.extend(&self.account.missing_by_source);
         numbers
     }
@@ -152,11 +149,25 @@ impl BuilderReport {
     pub fn from_numbers(numbers: &[u64]) -> Self {
         let (mut report, mut numbers) = (Self::default(), Numbers(numbers));
         each_of_builder(&mut report, |it| *it = numbers.next());
-        report.building_ns.fill_with(|| numbers.next());
-        report.event_bytes.fill_with(|| numbers.next());
         report.account.missing_by_source = numbers.0.to_vec();
         report
     }
+}
+
+/// The manager's account as numbers.
+#[must_use]
+pub fn event_numbers(events: &EventAccount) -> Vec<u64> {
+    let (mut events, mut numbers) = (*events, Vec::new());
+    each_of_events(&mut events, |it| numbers.push(*it));
+    numbers
+}
+
+/// From such numbers; those that are not there are 0.
+#[must_use]
+pub fn events_from(numbers: &[u64]) -> EventAccount {
+    let (mut events, mut numbers) = (EventAccount::default(), Numbers(numbers));
+    each_of_events(&mut events, |it| *it = numbers.next());
+    events
 }
 
 /// The reasons of drops, with their names.
@@ -196,9 +207,11 @@ mod tests {
     fn reports_come_back() {
         let numbers: Vec<u64> = (1..=18).collect();
         assert_eq!(SourceReport::from_numbers(&numbers).to_numbers(), numbers);
-        let numbers: Vec<u64> = (1..=37).collect();
+        let numbers: Vec<u64> = (1..=12).collect();
+        assert_eq!(event_numbers(&events_from(&numbers)), numbers);
+        let numbers: Vec<u64> = (1..=29).collect();
         let report = BuilderReport::from_numbers(&numbers);
-        assert_eq!(report.account.missing_by_source, [35, 36, 37]);
+        assert_eq!(report.account.missing_by_source, [27, 28, 29]);
         assert_eq!(report.clone().to_numbers(), numbers);
         assert_eq!(BuilderReport::from_numbers(&[]), BuilderReport::default());
     }

@@ -127,6 +127,8 @@ pub struct Monitor {
     pub prometheus: Option<SocketAddr>,
     /// File of the event log.
     pub log: Option<PathBuf>,
+    /// Rate of a line, for fractions of it.
+    pub line: Option<Rate>,
 }
 
 /// A configuration, checked.
@@ -595,7 +597,21 @@ fn read_monitor(r: &mut Reader) -> Monitor {
         period: positive_time(r, "monitor", "period"),
         prometheus: prometheus.and_then(|it| address(r, "monitor", "prometheus", &it)),
         log: log.map(PathBuf::from),
+        line: read_line(r),
     }
+}
+
+fn read_line(r: &mut Reader) -> Option<Rate> {
+    let text = r.text("monitor", "line");
+    let rate = text.parse().ok();
+    if rate.is_none() && !text.is_empty() {
+        r.fault(
+            "monitor",
+            "line",
+            "expected a rate with its unit, such as \"10 Gbit/s\"",
+        );
+    }
+    rate
 }
 
 #[cfg(test)]

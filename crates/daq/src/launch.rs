@@ -1,11 +1,12 @@
 //! All processes of a run on this host: started, watched, started again when they die.
 
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use barewire_proto::evb::{BuilderId, Part, SourceId};
-use barewire_sys::process::{SpawnOpts, spawn_with};
+use barewire_sys::process::{Signal, SpawnOpts, send_signal, spawn_with};
 
 use crate::config::{Config, SourceKind};
 use crate::part::{Verdict, name_of};
@@ -77,6 +78,27 @@ pub struct Outcome {
     pub ledger: String,
 }
 
+/// Who watches a run.
+pub trait Watcher {
+    /// A part was started or has died.
+    fn said(&mut self, role: Role, what: &str, pid: u32);
+
+    /// Called again and again; how often somebody has asked for the end of the run since it was
+    /// called before. The first time the run is drained, the second time aborted; the third time
+    /// the manager is killed.
+    fn turn(&mut self) -> u32 {
+        0
+    }
+}
+
+struct Said<F>(F);
+
+impl<F: FnMut(Role, &str, u32)> Watcher for Said<F> {
+    fn said(&mut self, role: Role, what: &str, pid: u32) {
+        (self.0)(role, what, pid);
+    }
+}
+
 struct Process {
     role: Role,
     child: Option<Child>,
@@ -91,8 +113,22 @@ struct Process {
 /// A process can not be started.
 pub fn run(
     config: &Config,
+    command: impl FnMut(Role) -> Command,
+    said: impl FnMut(Role, &str, u32),
+) -> io::Result<Outcome> {
+    run_watched(config, command, &mut Said(said))
+}
+
+/// The same, and `watcher` may ask for its end. Each process is a group of its own: what a
+/// terminal tells this one, its parts do not hear.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn run_watched(
+    config: &Config,
     mut command: impl FnMut(Role) -> Command,
-    mut said: impl FnMut(Role, &str, u32),
+    watcher: &mut dyn Watcher,
 ) -> io::Result<Outcome> {
     let builders = (0..config.manager.builders).map(|it| Part::Builder(BuilderId(it)));
     let sources = match config.source_kind {
@@ -102,8 +138,9 @@ pub fn run(
     };
     let sources = (0..sources).map(|it| Part::Source(SourceId(it)));
     let parts = builders.chain(sources).map(Role::Part);
-    let mut start = |role: Role, said: &mut dyn FnMut(Role, &str, u32)| {
+    let mut start = |role: Role, watcher: &mut dyn Watcher| {
         let mut command = command(role);
+        command.process_group(0);
         if role == Role::Manager {
             command.stdout(Stdio::piped());
         }
@@ -112,7 +149,7 @@ pub fn run(
             ..SpawnOpts::default()
         };
         let child = spawn_with(&mut command, options)?;
-        said(role, "started", child.id());
+        watcher.said(role, "started", child.id());
         io::Result::Ok(child)
     };
     let mut processes = Vec::new();
@@ -120,7 +157,7 @@ pub fn run(
     let started = core::iter::once(Role::Manager)
         .chain(parts)
         .try_for_each(|role| {
-            let child = Some(start(role, &mut said)?);
+            let child = Some(start(role, watcher)?);
             processes.push(Process {
                 role,
                 child,
@@ -141,17 +178,22 @@ pub fn run(
         }
         ledger
     });
+    let mut asked = 0;
     let status = loop {
         let manager = processes[0].child.as_mut();
         if let Some(status) = manager.and_then(|it| it.try_wait().transpose()) {
             break status?;
         }
         for process in &mut processes[1..] {
-            watch(process, config.restart, &mut deaths, &mut said)?;
+            watch(process, config.restart, &mut deaths, watcher)?;
             if process.again_at.is_some_and(|at| Instant::now() >= at) {
                 process.again_at = None;
-                process.child = Some(start(process.role, &mut said)?);
+                process.child = Some(start(process.role, watcher)?);
             }
+        }
+        for _ in 0..watcher.turn() {
+            asked += 1;
+            ask_to_end(processes[0].child.as_mut(), asked);
         }
         std::thread::sleep(LOOK);
     };
@@ -159,7 +201,7 @@ pub fn run(
     let code = match status.code() {
         Some(code) => u8::try_from(code).unwrap_or(4),
         None => {
-            said(Role::Manager, &how(status), 0);
+            watcher.said(Role::Manager, &how(status), 0);
             deaths.push(format!("manager: {}", how(status)));
             4
         }
@@ -172,11 +214,22 @@ pub fn run(
     })
 }
 
+fn ask_to_end(manager: Option<&mut Child>, times: u32) {
+    let Some(manager) = manager else {
+        return;
+    };
+    // One that has just ended needs no signal any more.
+    match times {
+        1 | 2 => drop(send_signal(manager.id() as i32, Signal::Term)),
+        _ => drop(manager.kill()),
+    }
+}
+
 fn watch(
     process: &mut Process,
     restart: bool,
     deaths: &mut Vec<String>,
-    said: &mut impl FnMut(Role, &str, u32),
+    watcher: &mut dyn Watcher,
 ) -> io::Result<()> {
     let Some(child) = &mut process.child else {
         return Ok(());
@@ -189,7 +242,7 @@ fn watch(
     if status.success() {
         return Ok(());
     }
-    said(process.role, &how(status), id);
+    watcher.said(process.role, &how(status), id);
     deaths.push(format!("{}: {}", process.role.name(), how(status)));
     process.again_at = restart.then(|| Instant::now() + PAUSE);
     Ok(())

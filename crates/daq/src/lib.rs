@@ -4,6 +4,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`config`] | the configuration, checked before anything runs |
+//! | [`costs`] | what the work of the parts costs here |
 //! | [`wire`] | what parts say to each other |
 //! | [`net`] | messages over either transport |
 //! | [`detector`] | what a program of the user's is to be a source |
@@ -12,6 +13,8 @@
 //! | [`consumer`] | what a program of the user's is to take built events |
 //! | [`generate`] | triggers, sizes and contents that follow from a seed |
 //! | [`part`] | source, builder and manager: event loops around the cores of `barewire-proto` |
+//! | [`signals`] | what asks a run to end |
+//! | [`spread`] | histograms of times and sizes |
 //! | [`record`] | the file of events: written, recovered, verified |
 //! | [`monitor`] | the view, the event log, figures for Prometheus |
 //! | [`launch`] | all processes of a run on this host, watched |
@@ -24,6 +27,7 @@ pub mod accounts;
 pub mod clock;
 pub mod config;
 pub mod consumer;
+pub mod costs;
 pub mod detector;
 pub mod generate;
 pub mod launch;
@@ -32,6 +36,7 @@ pub mod net;
 pub mod part;
 pub mod record;
 pub mod replay;
-
+pub mod signals;
 pub mod sink;
+pub mod spread;
 pub mod wire;

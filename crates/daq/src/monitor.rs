@@ -2,8 +2,10 @@
 //! for Prometheus, and the ledger at the end.
 
 mod prometheus;
+mod shown;
 mod text;
 
+use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
@@ -12,8 +14,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use barewire_proto::evb::{EventAccount, RunState};
 
 use crate::accounts::{BuilderReport, SourceReport};
+use crate::spread::Spreads;
 
 pub use prometheus::{Exporter, exposition};
+pub use shown::{View, Viewer};
 pub use text::{Rates, ledger, line};
 
 /// What is known of a part.
@@ -42,10 +46,22 @@ pub struct Picture {
     pub sources: Vec<Seen<SourceReport>>,
     /// Builders by number.
     pub builders: Vec<Seen<BuilderReport>>,
+    /// How times and sizes are spread, by builder, those that died included.
+    pub spreads: Vec<Spreads>,
     /// Since the run was configured, in ns.
     pub age_ns: u64,
     /// Processor time of the manager, in ns.
     pub processor_ns: u64,
+}
+
+impl Picture {
+    /// How times and sizes of all builders are spread.
+    #[must_use]
+    pub fn spread(&self) -> Spreads {
+        let mut all = Spreads::default();
+        self.spreads.iter().for_each(|it| all.add(it));
+        all
+    }
 }
 
 /// How grave an event is.
@@ -81,7 +97,14 @@ pub struct Log {
     quiet: bool,
     second: u64,
     warnings: u32,
+    /// The last lines, for who looks.
+    last: VecDeque<String>,
+    /// Number of the line after them.
+    next: u64,
 }
+
+/// Lines that are kept for who looks.
+const LINES_KEPT: usize = 200;
 
 impl Log {
     /// A log on standard error unless `quiet`, and in a file if there is one.
@@ -96,6 +119,8 @@ impl Log {
             quiet,
             second: 0,
             warnings: 0,
+            last: VecDeque::new(),
+            next: 0,
         })
     }
 
@@ -124,8 +149,23 @@ impl Log {
         self.write(now.as_millis(), word, text);
     }
 
+    /// The lines from number `from` on that are still kept, and the number of the first.
+    #[must_use]
+    pub fn since(&self, from: u64) -> (u64, Vec<String>) {
+        let first = self.next - self.last.len() as u64;
+        let skipped = usize::try_from(from.saturating_sub(first)).unwrap_or(usize::MAX);
+        let skipped = skipped.min(self.last.len());
+        let lines = self.last.iter().skip(skipped).cloned().collect();
+        (first + skipped as u64, lines)
+    }
+
     fn write(&mut self, now_ms: u128, word: &str, text: &str) {
         let line = format!("{}.{:03} {word}: {text}\n", now_ms / 1_000, now_ms % 1_000);
+        self.last.push_back(line.trim_end().to_owned());
+        self.next += 1;
+        if self.last.len() > LINES_KEPT {
+            self.last.pop_front();
+        }
         if !self.quiet {
             eprint!("{line}");
         }

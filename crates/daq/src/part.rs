@@ -23,7 +23,7 @@ use crate::wire::{Batch, Control, Role, WireError};
 
 pub use builder::run as run_builder;
 pub use manager::{Ended, Options, Verdict, run as run_manager};
-pub use operator::order;
+pub use operator::{Operator, order};
 pub use source::{run as run_source, run_detector};
 
 /// How often parts say that they live.
@@ -76,6 +76,9 @@ pub enum PartError {
     /// Somebody sends what is not ours.
     #[error("{0}")]
     Wire(#[from] WireError),
+    /// By a signal, before there was a run.
+    #[error("asked to end before all parts were there")]
+    Interrupted,
     /// Not all parts have come.
     #[error("not there after {patience:?}: {who}")]
     Missing {

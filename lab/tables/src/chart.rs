@@ -27,7 +27,7 @@ const SPAN_LINEAR_MAX: f64 = 100.0;
 /// About as wide as a letter of the labels.
 const LETTER: f64 = 7.0;
 /// Room to the right for the half of the last number on the axis.
-const OVERHANG: f64 = 10.0;
+pub(crate) const OVERHANG: f64 = 10.0;
 const LEGEND_ROW: f64 = 19.0;
 const BAR: f64 = 13.0;
 /// Letters of a name beside a bar.
@@ -320,17 +320,27 @@ fn mark_text(value: f64) -> String {
 impl Chart {
     /// As inline SVG, in colours that the page defines.
     pub fn svg(&self) -> String {
+        self.drawn().0
+    }
+
+    /// How high that is, as [`WIDTH`] and [`OVERHANG`] are how wide.
+    pub fn height(&self) -> f64 {
+        self.drawn().1
+    }
+
+    fn drawn(&self) -> (String, f64) {
         let (height, body) = match self.names.is_empty() {
             true => self.lines(),
             false => self.bars(),
         };
         let (legend, legend_height) = self.legend(height);
-        format!(
+        let svg = format!(
             "<svg viewBox=\"0 0 {:.0} {:.0}\" role=\"img\" aria-label=\"{}\">{body}{legend}</svg>",
             WIDTH + OVERHANG,
             height + legend_height,
             escape(&format!("{} against {}", self.title, self.along_x))
-        )
+        );
+        (svg, height + legend_height)
     }
 
     fn points(&self) -> impl Iterator<Item = &Point> {

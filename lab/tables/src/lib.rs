@@ -5,6 +5,7 @@
 //! | [`plan`] | a plan, from text or built in, put over the defaults and checked |
 //! | [`runs`] | plans run, with replications, on all processors |
 //! | [`Results`] | what came out, as JSON, CSV, text, a page with plots |
+//! | [`Page`] | any tables as a page with plots, or as a drawing |
 //! | [`Over`] | the values of a sweep |
 //! | [`pcapng`] | what went over the links, as a file for Wireshark |
 //! | [`Expected`] | what was published: `expected/SYSTEM.toml`, with tolerance and source |
@@ -39,6 +40,7 @@ mod text;
 pub use expected::{Expected, ExpectedError, Kind, Row};
 pub use join::{Line, Verdict, join};
 pub use over::{Over, OverError};
+pub use page::Page;
 pub use pcap::pcapng;
 pub use report::{Change, Report, ReproduceError, Run, Tally, reproduce};
 pub use results::{Entry, Recorded, ResultColumn, ResultTable, Results};

@@ -3,29 +3,78 @@
 
 use std::fmt::Write;
 
-use crate::chart::charts;
-use crate::plot::escape;
+use crate::chart::{OVERHANG, charts};
+use crate::plot::{WIDTH, escape};
 use crate::results::file_stem;
 use crate::{ResultTable, Results};
 
 const PAGE_STYLE: &str = include_str!("page.css");
 const CHART_STYLE: &str = include_str!("chart.css");
 
+/// Tables with a heading, of what no plan gave.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page {
+    /// What they are about.
+    pub heading: String,
+    /// What has to be said about them, in paragraphs.
+    pub notes: Vec<String>,
+    /// The tables.
+    pub tables: Vec<ResultTable>,
+}
+
+impl Page {
+    /// One page: the notes, plots and tables.
+    #[must_use]
+    pub fn to_html(&self) -> String {
+        let mut out = begun(&self.heading);
+        for note in &self.notes {
+            let _ = write!(out, "<p>{}</p>", escape(note));
+        }
+        for table in &self.tables {
+            section(&mut out, table);
+        }
+        out + "</body></html>\n"
+    }
+
+    /// All plots in one drawing, one below the other; `None` if there is nothing to draw.
+    #[must_use]
+    pub fn to_svg(&self) -> Option<String> {
+        let all = self.tables.iter().flat_map(charts);
+        let (mut inside, mut height) = (String::new(), 0.0);
+        for chart in all {
+            let svg = chart.svg();
+            let place = format!(
+                "<svg x=\"0\" y=\"{height:.0}\" height=\"{:.0}\" ",
+                chart.height()
+            );
+            inside += &svg.replacen("<svg ", &place, 1);
+            height += chart.height();
+        }
+        let open = format!(
+            "<svg viewBox=\"0 0 {:.0} {height:.0}\" role=\"img\" aria-label=\"{}\">",
+            WIDTH + OVERHANG,
+            escape(&self.heading)
+        );
+        (height > 0.0).then(|| on_its_own(&format!("{open}{inside}</svg>")))
+    }
+}
+
+fn begun(heading: &str) -> String {
+    let heading = escape(heading);
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         <title>{heading}</title><style>{PAGE_STYLE}{CHART_STYLE}</style></head><body>\
+         <h1>{heading}</h1>"
+    )
+}
+
 impl Results {
     /// One page: plots and tables, what was changed, the whole plan.
     #[must_use]
     pub fn to_html(&self) -> String {
-        let mut out = String::from(
-            "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">",
-        );
-        let _ = write!(
-            out,
-            "<title>{0}</title><style>{PAGE_STYLE}{CHART_STYLE}</style></head><body>\
-             <h1>{0}</h1><p class=\"soft\">{1}</p>",
-            escape(self.heading()),
-            escape(&self.question),
-        );
+        let mut out = begun(self.heading());
+        let _ = write!(out, "<p class=\"soft\">{}</p>", escape(&self.question));
         if self.replications > 1 {
             let _ = write!(
                 out,
@@ -214,6 +263,28 @@ mod tests {
             assert!(text.contains(part), "{part} is missing: {text}");
         }
         assert_eq!(text, results().to_html());
+    }
+
+    #[test]
+    fn a_page_of_any_tables_has_their_plots_and_so_has_a_drawing() {
+        let page = Page {
+            heading: "a <b>".to_owned(),
+            notes: vec!["c & d".to_owned()],
+            tables: [results().tables, results().tables].concat(),
+        };
+        let text = page.to_html();
+        check_well_formed(&text, &["meta"]);
+        assert!(text.contains("<h1>a &lt;b&gt;</h1><p>c &amp; d</p>"));
+        assert_eq!(text.matches("<figure>").count(), 2);
+        let drawing = page.to_svg().expect("two plots");
+        check_well_formed(&drawing, &[]);
+        assert_eq!(drawing.matches("<svg ").count(), 3);
+        assert!(drawing.contains("<svg x=\"0\" y=\"0\""));
+        let none = Page {
+            tables: Vec::new(),
+            ..page
+        };
+        assert_eq!(none.to_svg(), None);
     }
 
     #[test]

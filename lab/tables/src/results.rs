@@ -351,14 +351,11 @@ pub(crate) fn file_stem(name: &str) -> String {
 /// The tables of all values, one below the other, with the value in front of each row. A
 /// table that only some values gave is there for those.
 fn swept(over: &Over, found: &[Found]) -> Vec<ResultTable> {
-    let (unit, entries) = entries(&over.values);
+    let (first, entries) = over.column();
     let mut tables: Vec<ResultTable> = Vec::new();
     for (entry, found) in entries.iter().zip(found) {
         for table in &found.tables {
-            let mut columns = vec![ResultColumn {
-                name: over.key.clone(),
-                unit: unit.clone(),
-            }];
+            let mut columns = vec![first.clone()];
             columns.extend(table.columns.iter().cloned());
             let known = tables
                 .iter()
@@ -403,6 +400,17 @@ fn entries(values: &[String]) -> (String, Vec<Entry>) {
     }
 }
 
+impl Over {
+    /// The values as the first column of a table: numbers in the unit of the first, or names if
+    /// they have no unit in common.
+    #[must_use]
+    pub fn column(&self) -> (ResultColumn, Vec<Entry>) {
+        let (unit, entries) = entries(&self.values);
+        let name = self.key.clone();
+        (ResultColumn { name, unit }, entries)
+    }
+}
+
 impl ResultTable {
     /// Names to the left, numbers to the right, names and units of the columns above.
     #[must_use]
@@ -424,7 +432,9 @@ impl ResultTable {
         self.rows.iter().any(is_name)
     }
 
-    fn to_csv(&self, with_half_widths: bool) -> String {
+    /// As comma-separated values; with half widths, in a column beside each number that was found.
+    #[must_use]
+    pub fn to_csv(&self, with_half_widths: bool) -> String {
         let has_width =
             |column: usize| with_half_widths && column >= self.keys && !self.is_of_names(column);
         let mut heading = Vec::new();

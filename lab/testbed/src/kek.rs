@@ -28,6 +28,8 @@ mod stream;
 mod tests;
 mod world;
 
+pub(crate) use bursts::{Distribution, Sizes};
+
 use barewire_models::kek::HEADER_BYTES;
 use barewire_units::{ByteSize, Rate};
 

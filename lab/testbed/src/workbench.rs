@@ -10,6 +10,7 @@
 //! | `stream` | messages one after the other | throughput, what holds it up, losses |
 //! | `request` | clients that ask at random times | answers, their times, losses |
 //! | `incast` | many send to one at once | what arrives, and when |
+//! | `events` | the processes of an event builder on one host | events built, and where time goes |
 //!
 //! Its fragments are hosts and cards of the papers as parameters of the workbench. Put together
 //! they are the papers' systems, and what the system reproduces: that is the test of the
@@ -17,6 +18,7 @@
 
 mod bench;
 mod capture;
+mod daq;
 mod length;
 mod parameters;
 mod path;
@@ -45,7 +47,13 @@ impl super::System for System {
     }
 
     fn experiments(&self) -> &'static [Experiment] {
-        &[runs::PING, runs::STREAM, runs::REQUEST, runs::INCAST]
+        &[
+            runs::PING,
+            runs::STREAM,
+            runs::REQUEST,
+            runs::INCAST,
+            daq::EVENTS,
+        ]
     }
 
     fn fragments(&self) -> &'static [(&'static str, &'static str)] {

@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use barewire_daq::config::{Config, with};
-use barewire_daq::launch::{self, Role};
+use barewire_daq::launch;
 use barewire_daq::part::{Ended, Verdict};
-use barewire_tables::{Entry, Over, ResultColumn, ResultTable};
+use barewire_tables::{Entry, Over, Page, ResultColumn, ResultTable};
+use barewire_units::Rate;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use super::{DaqError, own_program, part_command};
+use super::{DaqError, HowTo, own_program, own_source};
 
 /// What to measure.
 #[derive(Clone, Debug, Args)]
@@ -23,13 +24,16 @@ pub struct ScanArgs {
     /// Runs for each value
     #[arg(long, default_value_t = 5)]
     runs: usize,
-    /// Rate of the line, for the fraction of it, as `10 Gbit/s`
+    /// Rate of the line, for the share of it, as `10 Gbit/s`; otherwise `monitor.line`
     #[arg(long)]
-    line: Option<barewire_units::Rate>,
-    /// Write the table as CSV too
+    line: Option<Rate>,
+    /// Write the table too: .csv or .json; or with its plots: .html or .svg. May be repeated
     #[arg(short, long, value_name = "FILE")]
-    out: Option<PathBuf>,
+    out: Vec<PathBuf>,
 }
+
+/// The column of bandwidth.
+pub const BUILT: &str = "built";
 
 /// What came of one run.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -38,8 +42,10 @@ struct Figures {
     bytes: u64,
     run_ns: u64,
     processor_ns: u64,
-    building_median_ns: u64,
-    building_p999_ns: u64,
+    /// Median, 90 %, 99 %, 99.9 %, largest; so the next two.
+    building_ns: [u64; 5],
+    event_bytes: [u64; 5],
+    fragment_bytes: [u64; 5],
     balanced: bool,
 }
 
@@ -49,13 +55,15 @@ pub fn figures(ended: &Ended) -> String {
     let builders = || picture.builders.iter().map(|it| &it.report);
     let parts = picture.sources.iter().map(|it| it.report.processor_ns);
     let processor_ns = parts.chain(builders().map(|it| it.processor_ns));
+    let spread = picture.spread();
     let figures = Figures {
         events: picture.events.built,
         bytes: builders().map(|it| it.account.built_bytes).sum(),
         run_ns: picture.age_ns,
         processor_ns: processor_ns.sum::<u64>() + picture.processor_ns,
-        building_median_ns: builders().map(|it| it.building_ns[0]).max().unwrap_or(0),
-        building_p999_ns: builders().map(|it| it.building_ns[2]).max().unwrap_or(0),
+        building_ns: spread.building_ns.quantiles(),
+        event_bytes: spread.event_bytes.quantiles(),
+        fragment_bytes: spread.fragment_bytes.quantiles(),
         balanced: ended.verdict == Verdict::Balanced,
     };
     serde_json::to_string(&figures).unwrap_or_default()
@@ -63,54 +71,85 @@ pub fn figures(ended: &Ended) -> String {
 
 /// Measures it.
 pub fn run(args: &ScanArgs) -> Result<ExitCode, DaqError> {
-    let io = |what: &Path, error| DaqError::Io {
-        what: what.display().to_string(),
-        error,
+    args.out
+        .iter()
+        .try_for_each(|it| Format::of(it).map(drop))?;
+    let points = points(&args.config, &args.over)?;
+    let line = args
+        .line
+        .or(points.iter().find_map(|it| it.config.monitor.line));
+    let table = measure(&args.over, &points, args.runs, line)?;
+    print!("{}", table.to_text());
+    let page = Page {
+        heading: format!("barewire daq scan {}", args.config.display()),
+        notes: vec![format!(
+            "Means of {} runs for each value; what follows ± is half of the 95 % interval.",
+            args.runs.max(1)
+        )],
+        tables: vec![table],
     };
-    let file = args.config.display().to_string();
-    let text = std::fs::read_to_string(&args.config).map_err(|it| io(&args.config, it))?;
-    let key = match args.over.key.as_str() {
+    write(&page, &args.out)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A configuration with one of the values.
+pub struct Point {
+    text: String,
+    /// Checked.
+    pub config: Config,
+}
+
+/// The configuration with each of the values. Everything is checked before the first run.
+pub fn points(file: &Path, over: &Over) -> Result<Vec<Point>, DaqError> {
+    let name = file.display().to_string();
+    let text = std::fs::read_to_string(file).map_err(|it| io(file, it))?;
+    let key = match over.key.as_str() {
         "fragment_size" => "fragments.size",
         key => key,
     };
-    let configs = args.over.values.iter().map(|value| {
-        let text = with(&text, &file, key, value).map_err(|it| DaqError::Config(vec![it]))?;
-        // Everything is checked before the first run.
-        let config = Config::parse(&text, &format!("{file} with {key} = {value}"));
-        Ok((value, text, config.map_err(DaqError::Config)?))
-    });
-    let configs = configs.collect::<Result<Vec<_>, DaqError>>()?;
+    let point = |value: &String| {
+        let text = with(&text, &name, key, value).map_err(|it| DaqError::Config(vec![it]))?;
+        let config = Config::parse(&text, &format!("{name} with {key} = {value}"));
+        let config = config.map_err(DaqError::Config)?;
+        Ok(Point { text, config })
+    };
+    over.values.iter().map(point).collect()
+}
+
+/// Runs each point `runs` times.
+pub fn measure(
+    over: &Over,
+    points: &[Point],
+    runs: usize,
+    line: Option<Rate>,
+) -> Result<ResultTable, DaqError> {
     let own = std::env::temp_dir().join(format!("barewire-daq-scan-{}.toml", std::process::id()));
     let mut rows = Vec::new();
-    for (value, text, config) in &configs {
-        std::fs::write(&own, text).map_err(|it| io(&own, it))?;
+    for (value, point) in over.values.iter().zip(points) {
+        std::fs::write(&own, &point.text).map_err(|it| io(&own, it))?;
         let mut all = Vec::new();
-        for number in 0..args.runs.max(1) {
-            eprintln!("{key} = {value}, run {}", number + 1);
-            let figures = one_run(config, &own);
+        for number in 0..runs.max(1) {
+            eprintln!("{} = {value}, run {}", over.key, number + 1);
+            let figures = one_run(&point.config, &own);
             all.push(figures.inspect_err(|_| drop(std::fs::remove_file(&own)))?);
         }
-        rows.push(row(value, &all, args.line));
+        rows.push(row(&all, line));
     }
     let _ = std::fs::remove_file(&own);
-    let table = table(key, rows, args.line.is_some());
-    print!("{}", table.to_text());
-    if let Some(out) = &args.out {
-        std::fs::write(out, csv(&table)).map_err(|it| io(out, it))?;
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(table(over, rows, line.is_some()))
 }
 
 fn one_run(config: &Config, file: &Path) -> Result<Figures, DaqError> {
     let program = own_program()?;
-    let command = |role| {
-        let mut command = part_command(&program, file, role, true, false);
-        if role == Role::Manager {
-            command.arg("--json");
-        }
-        command
+    let how = HowTo {
+        program: &program,
+        config: file,
+        own_source: own_source(config),
+        quiet: true,
+        hold: false,
+        json: true,
     };
-    let outcome = launch::run(config, command, |_, _, _| {});
+    let outcome = launch::run(config, |role| how.command(role), |_, _, _| {});
     let outcome = outcome.map_err(|error| DaqError::Io {
         what: "start a part".to_owned(),
         error,
@@ -147,67 +186,135 @@ fn mean(values: &[f64]) -> (f64, Option<f64>) {
     (mean, Some(t * (squares / freedom as f64 / count).sqrt()))
 }
 
-fn row(value: &str, all: &[Figures], line: Option<barewire_units::Rate>) -> Vec<Entry> {
+/// A row, but for its first cell.
+fn row(all: &[Figures], line: Option<Rate>) -> Vec<Entry> {
     let each = |of: &dyn Fn(&Figures) -> f64| entry(all.iter().map(of));
     let per_s = |it: &Figures, what: u64| what as f64 / (it.run_ns.max(1) as f64 / 1e9);
     let mut row = vec![
-        Entry::Text(value.to_owned()),
         each(&|it| per_s(it, it.bytes) / 1e6),
         each(&|it| per_s(it, it.events)),
         each(&|it| it.processor_ns as f64 / it.run_ns.max(1) as f64),
-        each(&|it| it.building_median_ns as f64 / 1e3),
-        each(&|it| it.building_p999_ns as f64 / 1e3),
+        each(&|it| it.building_ns[0] as f64 / 1e3),
+        each(&|it| it.building_ns[3] as f64 / 1e3),
     ];
     if let Some(line) = line {
         let bps = line.as_bps() as f64;
-        row.push(each(&|it| per_s(it, it.bytes) * 8.0 / bps));
+        row.push(each(&|it| per_s(it, it.bytes) * 800.0 / bps));
     }
     row
 }
 
-fn table(key: &str, rows: Vec<Vec<Entry>>, line: bool) -> ResultTable {
-    let mut columns = vec![
-        (key, ""),
-        ("built", "MB/s"),
+fn table(over: &Over, rows: Vec<Vec<Entry>>, has_line: bool) -> ResultTable {
+    let columns = [
+        (BUILT, "MB/s"),
         ("events", "1/s"),
-        ("processors", ""),
+        ("processor time", "processors"),
         ("building time, median", "us"),
         ("building time, 99.9 %", "us"),
+        ("share of the line", "%"),
     ];
-    if line {
-        columns.push(("of the line", ""));
-    }
-    let columns = columns.into_iter().map(|(name, unit)| ResultColumn {
-        name: name.to_owned(),
-        unit: unit.to_owned(),
+    let columns = columns.iter().take(5 + usize::from(has_line));
+    let columns = columns.map(|(name, unit)| ResultColumn {
+        name: (*name).to_owned(),
+        unit: (*unit).to_owned(),
     });
+    let (first, values) = over.column();
+    let with_first = |(value, row): (Entry, Vec<Entry>)| [vec![value], row].concat();
     ResultTable {
         name: "scan".to_owned(),
         keys: 1,
-        columns: columns.collect(),
-        rows,
+        columns: core::iter::once(first).chain(columns).collect(),
+        rows: values.into_iter().zip(rows).map(with_first).collect(),
     }
 }
 
-fn csv(table: &ResultTable) -> String {
-    let mut text = String::new();
-    let heads = table.columns.iter().map(|it| match it.unit.is_empty() {
-        true => format!("\"{}\",\"half width\"", it.name),
-        false => format!("\"{} ({})\",\"half width\"", it.name, it.unit),
-    });
-    text += &heads.collect::<Vec<_>>().join(",");
-    text.push('\n');
-    for row in &table.rows {
-        let cells = row.iter().map(|it| match it {
-            Entry::Number { value, half_width } => {
-                let half_width = half_width.map_or_else(String::new, |it| it.to_string());
-                format!("{value},{half_width}")
-            }
-            Entry::Text(text) => format!("\"{text}\","),
-            Entry::Missing => ",".to_owned(),
-        });
-        text += &cells.collect::<Vec<_>>().join(",");
-        text.push('\n');
+/// What a file holds, by its ending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    Csv,
+    Json,
+    Html,
+    Svg,
+}
+
+impl Format {
+    /// Of this file.
+    pub fn of(path: &Path) -> Result<Self, DaqError> {
+        match path.extension().and_then(|it| it.to_str()) {
+            Some("csv") => Ok(Self::Csv),
+            Some("json") => Ok(Self::Json),
+            Some("html") => Ok(Self::Html),
+            Some("svg") => Ok(Self::Svg),
+            _ => Err(DaqError::Scan(format!(
+                "{}: expected a name that ends with .csv, .json, .html or .svg",
+                path.display()
+            ))),
+        }
     }
-    text
+}
+
+/// Writes a page of one table into files, by their endings.
+pub fn write(page: &Page, files: &[PathBuf]) -> Result<(), DaqError> {
+    for file in files {
+        let tables = &page.tables;
+        let text = match Format::of(file)? {
+            Format::Csv => tables.iter().map(|it| it.to_csv(true)).collect(),
+            Format::Json => serde_json::to_string_pretty(tables).unwrap_or_default() + "\n",
+            Format::Html => page.to_html(),
+            Format::Svg => page.to_svg().ok_or_else(|| {
+                DaqError::Scan(format!(
+                    "{}: one row is no plot; give more values",
+                    file.display()
+                ))
+            })?,
+        };
+        std::fs::write(file, text).map_err(|error| io(file, error))?;
+    }
+    Ok(())
+}
+
+pub fn io(what: &Path, error: std::io::Error) -> DaqError {
+    DaqError::Io {
+        what: what.display().to_string(),
+        error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_its_plots_and_is_read_again() {
+        let figures = |events| Figures {
+            events,
+            bytes: events * 1_000,
+            run_ns: 2_000_000_000,
+            processor_ns: 1_000_000_000,
+            building_ns: [1, 2, 3, 4, 5],
+            event_bytes: [0; 5],
+            fragment_bytes: [0; 5],
+            balanced: true,
+        };
+        let over: Over = "fragment_size=1 KiB, 1 MiB".parse().expect("values");
+        let line = Some(Rate::from_mbps(8));
+        let rows = [1_000, 3_000].map(|it| row(&[figures(it), figures(it + 200)], line));
+        let page = Page {
+            heading: "a".to_owned(),
+            notes: Vec::new(),
+            tables: vec![table(&over, rows.to_vec(), true)],
+        };
+        let csv = page.tables[0].to_csv(false);
+        let rows: Vec<&str> = csv.lines().collect();
+        assert_eq!(rows[1], "1,0.55,550,0.5,0.001,0.004,55");
+        assert!(rows[2].starts_with("1024,1.55,1550,"), "{csv}");
+        let svg = page.to_svg().expect("plots");
+        for part in ["MB/s", "1/s", "processors", "us", "share of the line, %"] {
+            assert!(svg.contains(part), "{part}");
+        }
+        let json = serde_json::to_string(&page.tables).expect("written");
+        let read: Vec<ResultTable> = serde_json::from_str(&json).expect("read");
+        assert_eq!(read, page.tables);
+        assert!(Format::of(Path::new("a.txt")).is_err());
+    }
 }

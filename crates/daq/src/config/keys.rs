@@ -77,6 +77,7 @@ pub(super) const KEYS: &[Key] = &[
     key("monitor", "period", "\"1 s\"", "between two lines of the view"),
     key("monitor", "prometheus", "\"\"", "address for Prometheus, such as 127.0.0.1:9177; empty: none"),
     key("monitor", "log", "\"\"", "file to which events are appended; empty: standard error alone"),
+    key("monitor", "line", "\"\"", "rate of a line, to show what share of it each part uses; empty: not shown"),
 ];
 
 const SECTIONS: &[(&str, &str)] = &[

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::Picture;
 use crate::accounts::{drops, fates};
+use crate::spread::{Spread, Spreads};
 
 /// How long one who asks may take.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -130,8 +131,7 @@ pub fn exposition(picture: &Picture) -> String {
             dropped.push((format!("{part},reason=\"{reason}\""), count as f64));
         }
     }
-    let (mut builders, mut missing, mut times, mut sizes) =
-        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut builders, mut missing) = (Vec::new(), Vec::new());
     for (id, seen) in picture.builders.iter().enumerate() {
         let (report, part) = (&seen.report, format!("builder=\"{id}\""));
         up.push((part.clone(), f64::from(u8::from(seen.live))));
@@ -141,12 +141,6 @@ pub fn exposition(picture: &Picture) -> String {
         }
         for (source, count) in report.account.missing_by_source.iter().enumerate() {
             missing.push((format!("{part},source=\"{source}\""), *count as f64));
-        }
-        let quantiles = ["0.5", "0.99", "0.999", "1"];
-        for (at, quantile) in quantiles.into_iter().enumerate() {
-            let labels = format!("{part},quantile=\"{quantile}\"");
-            times.push((labels.clone(), report.building_ns[at] as f64 / 1e9));
-            sizes.push((labels, report.event_bytes[at] as f64));
         }
     }
     family("up", "gauge", "Whether a part takes part.", &up);
@@ -182,17 +176,145 @@ pub fn exposition(picture: &Picture) -> String {
         &missing,
     );
     family(
-        "building_seconds",
-        "summary",
-        "From the first word of an event to its last.",
-        &times,
-    );
-    family("event_bytes", "summary", "Sizes of built events.", &sizes);
-    family(
         "processor_seconds_total",
         "counter",
         "Processor time of parts.",
         &processor,
     );
+    histograms(&mut text, picture);
     text
+}
+
+/// Bounds of the buckets of times, in ns: 1, 2, 5 and so on, from 1 us to 10 s.
+const TIME_BOUNDS_NS: [u64; 22] = {
+    let mut bounds = [0; 22];
+    let (mut at, mut decade) = (0, 1_000);
+    while at < bounds.len() {
+        bounds[at] = decade * [1, 2, 5][at % 3];
+        if at % 3 == 2 {
+            decade *= 10;
+        }
+        at += 1;
+    }
+    bounds
+};
+
+/// Bounds of the buckets of sizes, in bytes: 64 B to 1 GiB by the factor 4.
+const SIZE_BOUNDS_BYTES: [u64; 13] = {
+    let mut bounds = [64; 13];
+    let mut at = 1;
+    while at < bounds.len() {
+        bounds[at] = bounds[at - 1] * 4;
+        at += 1;
+    }
+    bounds
+};
+
+fn histograms(text: &mut String, picture: &Picture) {
+    type Of = fn(&Spreads) -> &Spread;
+    let families: [(&str, &str, &[u64], f64, Of); 3] = [
+        (
+            "building_seconds",
+            "From the first word of an event to its last.",
+            &TIME_BOUNDS_NS,
+            1e9,
+            |it| &it.building_ns,
+        ),
+        (
+            "event_bytes",
+            "Sizes of built events.",
+            &SIZE_BOUNDS_BYTES,
+            1.0,
+            |it| &it.event_bytes,
+        ),
+        (
+            "fragment_bytes",
+            "Sizes of fragments that builders have taken.",
+            &SIZE_BOUNDS_BYTES,
+            1.0,
+            |it| &it.fragment_bytes,
+        ),
+    ];
+    for (name, help, bounds, per_unit, of) in families {
+        let _ = write!(
+            text,
+            "# HELP barewire_daq_{name} {help}\n# TYPE barewire_daq_{name} histogram\n"
+        );
+        for (builder, spreads) in picture.spreads.iter().enumerate() {
+            histogram(text, name, builder, bounds, per_unit, of(spreads));
+        }
+    }
+}
+
+fn histogram(
+    text: &mut String,
+    name: &str,
+    builder: usize,
+    bounds: &[u64],
+    per_unit: f64,
+    spread: &Spread,
+) {
+    let mut bucket = |bound: &str, count| {
+        let _ = writeln!(
+            text,
+            "barewire_daq_{name}_bucket{{builder=\"{builder}\",le=\"{bound}\"}} {count}"
+        );
+    };
+    for &bound in bounds {
+        bucket(
+            &(bound as f64 / per_unit).to_string(),
+            spread.count_to(bound),
+        );
+    }
+    bucket("+Inf", spread.count());
+    let _ = write!(
+        text,
+        "barewire_daq_{name}_sum{{builder=\"{builder}\"}} {}\n\
+         barewire_daq_{name}_count{{builder=\"{builder}\"}} {}\n",
+        spread.sum() / per_unit,
+        spread.count()
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_count_up_to_all() {
+        let mut spread = Spread::default();
+        for us in [3, 40, 40, 700_000, 60_000_000] {
+            spread.note(us * 1_000);
+        }
+        let mut text = String::new();
+        histogram(&mut text, "t", 1, &TIME_BOUNDS_NS, 1e9, &spread);
+        let value = |key: &str| {
+            let line = text.lines().find(|it| it.starts_with(key));
+            let value = line.and_then(|it| it.rsplit_once(' ')).expect(key).1;
+            value.parse::<f64>().expect("a number")
+        };
+        let buckets: Vec<f64> = TIME_BOUNDS_NS
+            .iter()
+            .map(|it| {
+                let bound = *it as f64 / 1e9;
+                value(&format!(
+                    "barewire_daq_t_bucket{{builder=\"1\",le=\"{bound}\"}}"
+                ))
+            })
+            .collect();
+        assert!(buckets.is_sorted(), "{text}");
+        assert_eq!((buckets[1], buckets[2]), (0.0, 1.0), "{text}");
+        assert_eq!(buckets[21], 4.0, "{text}");
+        assert_eq!(
+            value("barewire_daq_t_bucket{builder=\"1\",le=\"+Inf\"}"),
+            5.0
+        );
+        assert_eq!(value("barewire_daq_t_count"), 5.0);
+        assert!(
+            (value("barewire_daq_t_sum") - 60.700_083).abs() < 0.6,
+            "{text}"
+        );
+        assert!(text.contains("le=\"0.000002\"} 0"), "{text}");
+        assert_eq!(SIZE_BOUNDS_BYTES[12], 1 << 30);
+    }
 }

@@ -6,6 +6,7 @@ use barewire_proto::evb::{Imbalance, Ledger};
 
 use super::{Picture, Seen};
 use crate::accounts::{BuilderReport, SourceReport, drops, fates};
+use crate::spread::{Spread, Spreads};
 
 /// Sums of the period before, to tell rates.
 #[derive(Clone, Copy, Debug, Default)]
@@ -103,6 +104,12 @@ pub fn ledger(picture: &Picture) -> (String, Result<(), String>) {
     each(&picture.builders, |name, report| {
         builder_lines(&mut text, name, report);
     });
+    for (builder, spreads) in picture.spreads.iter().enumerate() {
+        spread_lines(&mut text, &format!("builder {builder}"), spreads);
+    }
+    if picture.spreads.len() > 1 {
+        spread_lines(&mut text, "all", &picture.spread());
+    }
     let verdict = balance(picture);
     let said = match &verdict {
         Ok(()) => "the ledger balances".to_owned(),
@@ -189,13 +196,21 @@ fn builder_lines(text: &mut String, name: &str, report: &BuilderReport) {
             report.recorded, report.untaken, report.to_be_taken
         );
     }
-    let [median, most, all_but_few, longest] = report.building_ns.map(|ns| ns as f64 / 1e3);
-    let [size, _, _, largest] = report.event_bytes;
+}
+
+fn spread_lines(text: &mut String, name: &str, spreads: &Spreads) {
+    let time = spreads.building_ns.quantiles();
+    let [median, nine, most, all_but_few, longest] = time.map(|ns| ns as f64 / 1e3);
     let _ = writeln!(
         text,
-        "      building time: median {median:.1} us, 99 % {most:.1} us, 99.9 % {all_but_few:.1} us, longest {longest:.1} us; \
-         event: median {size} B, largest {largest} B"
+        "  {name}: building time: median {median:.1} us, 90 % {nine:.1}, 99 % {most:.1}, 99.9 % {all_but_few:.1}, longest {longest:.1}"
     );
+    let sizes = |of: &Spread| {
+        let [median, _, most, _, largest] = of.quantiles();
+        format!("median {median} B, 99 % {most}, largest {largest}")
+    };
+    let (events, fragments) = (sizes(&spreads.event_bytes), sizes(&spreads.fragment_bytes));
+    let _ = writeln!(text, "      events: {events}; fragments: {fragments}");
 }
 
 fn missing_by_source(missing: &[u64]) -> String {

@@ -11,15 +11,15 @@ use barewire_proto::evb::{
     Builder, BuilderAction, BuilderId, Command, Fate, Fragment, Part, RunState, SourceId,
 };
 use barewire_sys::process::cpu_time_self;
-use hdrhistogram::Histogram;
 
 use super::{Home, PartError, RETRY, read_batch};
-use crate::accounts::{BuilderReport, Quantiles};
+use crate::accounts::BuilderReport;
 use crate::config::{Config, SinkKind, SourceKind};
 use crate::generate::Generator;
 use crate::net::{Address, Incoming, Net, Outbox};
 use crate::record::Stored;
 use crate::sink::Sink;
+use crate::spread::Spreads;
 use crate::wire::{Control, PIECE_HEADER_BYTES, PieceHeader, Role, WireError, is_control};
 
 /// Copied, checked and verified at a time: what stays in the nearest cache.
@@ -31,6 +31,8 @@ const MESSAGES_AT_ONCE: usize = 8;
 
 /// How often a consumer is looked at that is to take events.
 const LOOK_AT_SINK: Duration = Duration::from_millis(1);
+/// How often histograms are sent: they are longer than a report.
+const SPREADS: Duration = Duration::from_secs(1);
 /// Longest list in a control message.
 const LIST_MAX: usize = 4096;
 
@@ -65,6 +67,7 @@ struct Assembly {
     stored: BTreeMap<u64, Vec<Stored>>,
     mismatched: u64,
     cut: u64,
+    spreads: Spreads,
     chunk: Vec<u8>,
 }
 
@@ -84,8 +87,7 @@ struct BuilderPart<'a> {
     to_sources: BTreeMap<SourceId, ToSource>,
     assembly: Assembly,
     sink: Sink,
-    building_ns: Histogram<u64>,
-    event_bytes: Histogram<u64>,
+    next_spread: Instant,
     closed: Vec<u64>,
     outcomes: Vec<u64>,
     ended: bool,
@@ -124,11 +126,11 @@ pub fn run(config: &Config, id: u16) -> Result<(), PartError> {
             stored: BTreeMap::new(),
             mismatched: 0,
             cut: 0,
+            spreads: Spreads::default(),
             chunk: vec![0; CHUNK_BYTES],
         },
         sink: Sink::open(config, run, id)?,
-        building_ns: histogram(),
-        event_bytes: histogram(),
+        next_spread: Instant::now(),
         closed: Vec::new(),
         outcomes: Vec::new(),
         ended: false,
@@ -150,22 +152,6 @@ fn listen(net: &mut Net, config: &Config, id: u16) -> Result<(), PartError> {
             done => return Ok(done?),
         }
     }
-}
-
-fn histogram() -> Histogram<u64> {
-    let made = Histogram::new(3);
-    // Three digits are allowed.
-    made.unwrap_or_else(|_| unreachable!())
-}
-
-fn note(histogram: &mut Histogram<u64>, value: u64) {
-    // It grows as it must; only a value near 2^64 has no place.
-    let _ = histogram.record(value.min(u64::MAX >> 4));
-}
-
-fn quantiles(of: &Histogram<u64>) -> Quantiles {
-    let at = |quantile| of.value_at_quantile(quantile).min(of.max());
-    [at(0.5), at(0.99), at(0.999), of.max()]
 }
 
 impl BuilderPart<'_> {
@@ -260,8 +246,6 @@ impl BuilderPart<'_> {
                 self.core = Builder::new(self.config.builder(self.id, run));
                 self.core.handle_entered(now);
                 self.assembly.begin(run);
-                self.building_ns.reset();
-                self.event_bytes.reset();
                 if run != self.home.run {
                     core::mem::replace(&mut self.sink, Sink::Discard).finish()?;
                     self.sink = Sink::open(self.config, run, self.id)?;
@@ -359,8 +343,8 @@ impl BuilderPart<'_> {
                     opened,
                 } => {
                     let took = now.saturating_duration_since(opened);
-                    note(&mut self.building_ns, took.as_ns());
-                    note(&mut self.event_bytes, bytes);
+                    self.assembly.spreads.building_ns.note(took.as_ns());
+                    self.assembly.spreads.event_bytes.note(bytes);
                     self.keep(event, 0);
                 }
                 BuilderAction::Incomplete { event, missing, .. } => {
@@ -439,18 +423,33 @@ impl BuilderPart<'_> {
             mismatched: self.assembly.mismatched,
             cut: self.assembly.cut,
             processor_ns: u64::try_from(cpu_time_self().as_nanos()).unwrap_or(u64::MAX),
-            building_ns: quantiles(&self.building_ns),
-            event_bytes: quantiles(&self.event_bytes),
             recorded: sunk.taken,
             untaken: sunk.dropped,
             to_be_taken: sunk.waiting,
         };
+        self.report_spreads(at_once);
         self.home.outbox.push(&Control::Alive {});
         self.home.outbox.push(&Control::Account {
             run: self.home.run,
             last: u8::from(last),
             sums: report.to_numbers(),
         });
+    }
+
+    /// Says how times and sizes are spread: now and then, and with the last report.
+    fn report_spreads(&mut self, at_once: bool) {
+        let now = Instant::now();
+        if now < self.next_spread && !at_once {
+            return;
+        }
+        self.next_spread = now + SPREADS;
+        for (of, spread) in (0..).zip(self.assembly.spreads.all()) {
+            self.home.outbox.push(&Control::Spread {
+                run: self.home.run,
+                of,
+                counts: spread.to_numbers(),
+            });
+        }
     }
 }
 
@@ -470,6 +469,7 @@ impl Assembly {
         self.partial.clear();
         self.stored.clear();
         (self.mismatched, self.cut) = (0, 0);
+        self.spreads.clear();
     }
 
     /// Gives up what `source` has sent in part.
@@ -623,7 +623,12 @@ impl Assembly {
                 intact: !partial.broken,
             },
         );
-        if self.config.keeps && fate == Fate::Accepted {
+        if fate != Fate::Accepted {
+            return;
+        }
+        let bytes = u64::from(header.fragment_bytes);
+        self.spreads.fragment_bytes.note(bytes);
+        if self.config.keeps {
             partial.data.extend_from_slice(body);
             self.stored.entry(header.event).or_default().push(Stored {
                 source: header.source,

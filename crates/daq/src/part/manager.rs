@@ -17,6 +17,7 @@ use crate::config::{Config, Trigger};
 use crate::generate::Triggers;
 use crate::monitor::{self, Exporter, Log, Picture, Rates, Severity};
 use crate::net::{Address, Net};
+use crate::signals;
 use crate::wire::Control;
 use seats::{Heard, Seats};
 
@@ -60,6 +61,7 @@ pub struct Ended {
     pub picture: Picture,
 }
 
+#[derive(Clone, Copy)]
 enum Phase {
     /// Parts are to come.
     Gathering,
@@ -108,6 +110,8 @@ struct ManagerPart<'a> {
     last_closed: (u64, Instant),
     warned: bool,
     nobody_since: Option<Instant>,
+    /// Signals that were answered.
+    answered: u32,
     quit: bool,
 }
 
@@ -155,6 +159,7 @@ pub fn run(config: &Config, options: Options) -> Result<Ended, PartError> {
         last_closed: (0, Instant::now()),
         warned: false,
         nobody_since: None,
+        answered: signals::asked(),
         quit: false,
     };
     part.work(&mut net, exporter.as_ref())
@@ -167,7 +172,15 @@ impl ManagerPart<'_> {
         let mut turn = 0_u32;
         while !self.quit {
             let mut busy = self.hear(net);
+            if self.answered < signals::asked() {
+                self.answered += 1;
+                self.asked_to_end();
+            }
             match self.phase {
+                Phase::Gathering if self.answered > 0 => {
+                    self.seats.refuse_all(net);
+                    return Err(PartError::Interrupted);
+                }
                 Phase::Gathering if self.seats.all_there() => self.configure(),
                 Phase::Gathering if begun.elapsed() > patience => {
                     let who = self.seats.missing().join(", ");
@@ -202,6 +215,29 @@ impl ManagerPart<'_> {
             who: "a run".to_owned(),
             patience,
         })
+    }
+
+    /// By a signal: at first what there is is finished, then it is dropped with account.
+    fn asked_to_end(&mut self) {
+        let now = self.clock.now();
+        match (self.phase, self.core.state()) {
+            (Phase::Readying(_), _) => {
+                self.reason = Some("asked to end before it started".to_owned());
+                self.phase = Phase::Ending(Instant::now());
+            }
+            (Phase::Running, _) if self.answered > 1 => {
+                self.give_up(now, "asked to end a second time".to_owned());
+            }
+            (Phase::Running, _) => {
+                self.log.say(Severity::Info, "asked to end: drains");
+                // Refused if it drains already, or has just ended.
+                let _ = self.core.command(now, Command::Drain);
+            }
+            (Phase::Over, _) => self.quit = true,
+            (Phase::Gathering | Phase::Ending(_), _) => {}
+        }
+        // With an operator, who may not be there to say so.
+        self.options.hold = false;
     }
 
     fn pause(&self) -> Duration {
@@ -266,6 +302,10 @@ impl ManagerPart<'_> {
                 }
             }
             Heard::Said { part, message } => self.obey(now, part, message),
+            Heard::Ordered {
+                guest,
+                message: Control::Show { log_from },
+            } => self.show(guest, log_from),
             Heard::Ordered { guest, message } => self.order(now, guest, &message),
             Heard::Nothing => {}
         }
@@ -296,6 +336,9 @@ impl ManagerPart<'_> {
             }
             (Control::Account { run, last, sums }, _) if run == self.run => {
                 self.seats.set_report(part, &sums, last != 0);
+            }
+            (Control::Spread { run, of, counts }, Part::Builder(_)) if run == self.run => {
+                self.seats.set_spread(part, of, &counts);
             }
             (Control::Note { severity, text }, _) => {
                 let text = format!("{}: {text}", super::name_of(part));
@@ -346,6 +389,19 @@ impl ManagerPart<'_> {
             _ => "not now".to_owned(),
         };
         self.seats.answer(guest, &Control::Answer { text: answer });
+    }
+
+    /// Says everything to one who looks.
+    fn show(&mut self, guest: usize, log_from: u64) {
+        // Who asks and does not listen gets no more than one answer.
+        if self.seats.owes(guest) {
+            return;
+        }
+        let picture = self.picture();
+        let (log_from, log) = self.log.since(log_from);
+        for message in picture.shown(log_from, log) {
+            self.seats.answer(guest, &message);
+        }
     }
 
     fn obey_order(&mut self, now: barewire_units::Instant, command: Command) -> String {
@@ -597,6 +653,7 @@ impl ManagerPart<'_> {
             events: self.core.account(),
             sources,
             builders,
+            spreads: self.seats.spreads(),
             age_ns: now.saturating_duration_since(self.configured).as_ns(),
             processor_ns: u64::try_from(cpu_time_self().as_nanos()).unwrap_or(u64::MAX),
         }

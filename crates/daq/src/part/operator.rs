@@ -1,11 +1,104 @@
-//! An operator: says one thing to the manager of a running run, and hears the answer.
+//! An operator: says things to the manager of a run, and hears the answers.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{PartError, RETRY, hello, read_batch, system_time};
 use crate::config::Config;
+use crate::monitor::{View, Viewer};
 use crate::net::{Address, Net, NetError, Outbox};
 use crate::wire::{Control, Role};
+
+/// A link to the manager.
+pub struct Operator {
+    net: Net,
+    link: usize,
+    outbox: Outbox,
+    address: Address,
+}
+
+impl Operator {
+    /// Connects.
+    ///
+    /// # Errors
+    ///
+    /// There is no manager.
+    pub fn connect(config: &Config) -> Result<Self, PartError> {
+        let mut net = Net::new(config)?;
+        let address = Address::of_manager(config);
+        let link = net
+            .connect(&address)
+            .map_err(|error| missing(&address, Duration::ZERO, error))?;
+        let mut outbox = Outbox::default();
+        outbox.push(&hello(config, Role::Operator));
+        Ok(Self {
+            net,
+            link,
+            outbox,
+            address,
+        })
+    }
+
+    /// Says `message`, and hears answers until `take` has what it wants.
+    fn ask<T>(
+        &mut self,
+        message: &Control,
+        patience: Duration,
+        mut take: impl FnMut(Control) -> Option<T>,
+    ) -> Result<T, PartError> {
+        let deadline = Instant::now() + patience;
+        self.outbox.push(message);
+        loop {
+            let link = self.net.link(self.link)?;
+            let sent = self.outbox.flush(link);
+            let heard = sent.and_then(|()| link.receive(read_batch));
+            let heard = heard.map_err(|error| missing(&self.address, patience, error))?;
+            match heard.transpose()? {
+                Some(messages) => {
+                    let mut answers = messages.into_iter().filter_map(&mut take);
+                    if let Some(answer) = answers.next() {
+                        return Ok(answer);
+                    }
+                }
+                None => self.net.wait(RETRY)?,
+            }
+            if Instant::now() > deadline {
+                return Err(missing(&self.address, patience, NetError::Ended));
+            }
+        }
+    }
+
+    /// Gives an order, and the answer to it.
+    ///
+    /// # Errors
+    ///
+    /// The manager is lost, or does not answer in time.
+    pub fn order(&mut self, message: &Control, patience: Duration) -> Result<String, PartError> {
+        self.ask(message, patience, |answer| match answer {
+            Control::Answer { text } => Some(text),
+            _ => None,
+        })
+    }
+
+    /// Looks at the run; of the event log from this line on.
+    ///
+    /// # Errors
+    ///
+    /// As [`Operator::order`].
+    pub fn look(&mut self, log_from: u64, patience: Duration) -> Result<View, PartError> {
+        let mut viewer = Viewer::default();
+        self.ask(&Control::Show { log_from }, patience, |answer| {
+            viewer.take(answer)
+        })
+    }
+}
+
+fn missing(address: &Address, patience: Duration, error: NetError) -> PartError {
+    PartError::NoManager {
+        address: address.clone(),
+        patience,
+        reason: error.to_string(),
+    }
+}
 
 /// Says `message` to the manager and gives its answer.
 ///
@@ -13,27 +106,5 @@ use crate::wire::{Control, Role};
 ///
 /// The manager can not be reached, or does not answer.
 pub fn order(config: &Config, message: &Control) -> Result<String, PartError> {
-    let mut net = Net::new(config)?;
-    let address = Address::of_manager(config);
-    let patience = system_time(config.patience);
-    let deadline = Instant::now() + patience;
-    let missing = |error: NetError| PartError::NoManager {
-        address: address.clone(),
-        patience,
-        reason: error.to_string(),
-    };
-    let link = net.connect(&address).map_err(missing)?;
-    let mut outbox = Outbox::default();
-    outbox.push(&hello(config, Role::Operator));
-    outbox.push(message);
-    while Instant::now() < deadline {
-        outbox.flush(net.link(link)?).map_err(missing)?;
-        let heard = net.link(link)?.receive(read_batch).map_err(missing)?;
-        match heard.transpose()?.as_deref() {
-            Some([Control::Answer { text }, ..]) => return Ok(text.clone()),
-            Some(_) => {}
-            None => net.wait(RETRY)?,
-        }
-    }
-    Err(missing(NetError::Ended))
+    Operator::connect(config)?.order(message, system_time(config.patience))
 }

@@ -300,7 +300,53 @@ messages! {
         /// For people.
         text: String,
     }
-    21 /// A source has fragments that are to be triggered.
+    21 /// How values of a builder are spread, see [`crate::spread`].
+    Spread {
+        /// In which run.
+        run: u32,
+        /// Which of them.
+        of: u8,
+        /// Values, and how often each came.
+        counts: Vec<u64>,
+    }
+    22 /// Show everything; the answer is [`Control::ShownPart`] for each part, and [`Control::Shown`].
+    Show {
+        /// The first line of the event log that is wanted.
+        log_from: u64,
+    }
+    23 /// A part, shown.
+    ShownPart {
+        /// Which.
+        part: Part,
+        /// 1: it takes part.
+        live: u8,
+        /// How often it began.
+        lives: u32,
+        /// Its last report, as in its account, without what is missing by source.
+        sums: Vec<u64>,
+    }
+    24 /// The run, shown; the last of the answer.
+    Shown {
+        /// Which.
+        run: u32,
+        /// Where it stands.
+        state: RunState,
+        /// Since it was started, in ns.
+        age_ns: u64,
+        /// Processor time of the manager, in ns.
+        processor_ns: u64,
+        /// The manager's account, as [`crate::accounts::event_numbers`] has it.
+        events: Vec<u64>,
+        /// Of building times: median, 90 %, 99 %, 99.9 %, largest, in ns.
+        building_ns: Vec<u64>,
+        /// The same of events, in bytes.
+        event_bytes: Vec<u64>,
+        /// Number of the first line.
+        log_from: u64,
+        /// Lines of the event log.
+        log: Vec<String>,
+    }
+    25 /// A source has fragments that are to be triggered.
     Have {
         /// Of events before this one.
         end: u64,

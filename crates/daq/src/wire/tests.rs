@@ -66,6 +66,29 @@ fn any_control() -> impl Strategy<Value = Control> {
         ".*".prop_map(|text| Control::Answer { text }),
         (any::<u64>(), 0..2_u8).prop_map(|(end, last)| Control::Have { end, last }),
         (any_part(), any::<u64>()).prop_map(|(part, event)| Control::Joined { part, event }),
+        (any::<u32>(), any::<u8>(), vec(any::<u64>(), 0..50))
+            .prop_map(|(run, of, counts)| Control::Spread { run, of, counts }),
+        (any_part(), any::<[u8; 2]>(), vec(any::<u64>(), 0..50)).prop_map(
+            |(part, [live, lives], sums)| Control::ShownPart {
+                part,
+                live,
+                lives: lives.into(),
+                sums
+            }
+        ),
+        (any::<u64>(), vec(".*", 0..4), vec(any::<u64>(), 0..9)).prop_map(
+            |(log_from, log, events)| Control::Shown {
+                run: 1,
+                state: RunState::Running,
+                age_ns: 2,
+                processor_ns: 3,
+                building_ns: events.clone(),
+                event_bytes: Vec::new(),
+                events,
+                log_from,
+                log
+            }
+        ),
     ]
 }
 

@@ -217,7 +217,9 @@ pub struct Source {
     /// Fragments that may go from some time on.
     timed: BTreeSet<(Instant, u64)>,
     last_offered: Option<u64>,
-    early: usize,
+    /// Events that are pending without their fragment, in ascending order: whatever takes one
+    /// out takes the first.
+    early: VecDeque<u64>,
     queued_bytes: u64,
     aborted: bool,
     now: Instant,
@@ -240,7 +242,7 @@ impl Source {
             asleep: BTreeSet::new(),
             timed: BTreeSet::new(),
             last_offered: None,
-            early: 0,
+            early: VecDeque::new(),
             queued_bytes: 0,
             aborted: false,
             now: Instant::ORIGIN,
@@ -300,7 +302,7 @@ impl Source {
         }
         self.queued_bytes += bytes;
         self.account.queued += 1;
-        self.early -= usize::from(self.pending.contains_key(&event));
+        self.not_early(event);
         let pending = self.pending.entry(event).or_default();
         pending.bytes = Some(bytes);
         self.admit(event);
@@ -332,21 +334,22 @@ impl Source {
             Offered::DroppedAborted => drops.aborted += 1,
             Offered::Queued => {}
         }
-        if self.pending.remove(&event).is_some() {
-            self.early -= 1;
-        }
+        self.pending.remove(&event);
+        self.not_early(event);
     }
 
     /// Events before `event` that have no fragment will not get one any more.
     fn forget_early(&mut self, event: u64) {
-        if self.early == 0 {
-            return;
+        while let Some(&first) = self.early.front().filter(|&&first| first < event) {
+            self.early.pop_front();
+            self.pending.remove(&first);
         }
-        let older = self.pending.range(..event);
-        let without = older.filter(|(_, it)| it.bytes.is_none());
-        for event in without.map(|(&event, _)| event).collect::<Vec<_>>() {
-            self.pending.remove(&event);
-            self.early -= 1;
+    }
+
+    /// `event` has its fragment, or is forgotten.
+    fn not_early(&mut self, event: u64) {
+        if let Ok(at) = self.early.binary_search(&event) {
+            self.early.remove(at);
         }
     }
 
@@ -356,13 +359,12 @@ impl Source {
             if self.last_offered.is_some_and(|last| event <= last) {
                 return None;
             }
-            self.early += 1;
+            let at = self.early.partition_point(|&it| it < event);
+            self.early.insert(at, event);
             self.pending.insert(event, Pending::default());
-            if self.early > EARLY_MAX {
-                let mut early = self.pending.iter().filter(|(_, it)| it.bytes.is_none());
-                let oldest = early.next().map(|(&event, _)| event);
+            if self.early.len() > EARLY_MAX {
+                let oldest = self.early.pop_front();
                 oldest.and_then(|event| self.pending.remove(&event));
-                self.early -= 1;
             }
         }
         self.pending.get_mut(&event)
@@ -529,7 +531,7 @@ impl Source {
             return false;
         };
         let Some(bytes) = pending.bytes else {
-            self.early -= 1;
+            self.not_early(event);
             return false;
         };
         self.queued_bytes -= bytes;

@@ -375,6 +375,30 @@ fn a_source_may_drop_with_account() {
     assert_eq!(source.queued_bytes(), 0);
 }
 
+/// As many as would take minutes if an offer looked at everything that waits.
+#[test]
+fn what_came_before_its_fragment_is_found_in_any_backlog() {
+    const EVENTS: u64 = 200_000;
+    let mut source = source(0, Flow::Credits);
+    for event in 0..EVENTS {
+        // Two are told of early; of the odd ones the fragment never comes.
+        source.handle_assign(2 * event, BuilderId(0), None);
+        source.handle_assign(2 * event + 1, BuilderId(0), None);
+        source.handle_grant(2 * event + 1);
+        assert_eq!(source.offer(2 * event, 0), Ok(Offered::Queued));
+    }
+    assert_eq!(source.account().queued, EVENTS);
+    // Forgotten: they are older than the last that was offered.
+    source.handle_grant(1);
+    assert_eq!(source.transmit(ms(0)), None);
+    source.handle_grant(2 * EVENTS - 2);
+    let piece = source.transmit(ms(0)).expect("granted");
+    assert_eq!((piece.event, piece.sequence), (2 * EVENTS - 2, 0));
+    source.abort();
+    assert_eq!(source.account().dropped.aborted, EVENTS - 1);
+    source.account().balance().expect("balanced");
+}
+
 #[test]
 fn a_shaped_source_sends_at_the_rate_to_each_builder() {
     let mut source = source(

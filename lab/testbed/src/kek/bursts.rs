@@ -25,7 +25,7 @@ mod tests;
 mod world;
 
 use shape::Shape;
-use sizes::Distribution;
+pub(crate) use sizes::{Distribution, Sizes};
 use world::Found;
 
 /// The number of the run, in every fragment.

@@ -26,7 +26,7 @@ fn contradiction<T>(text: String) -> Result<T, SystemError> {
 }
 
 /// A list of inputs that has something in it, and not too much.
-fn check_list<T>(key: &str, list: &[T]) -> Result<(), SystemError> {
+pub(super) fn check_list<T>(key: &str, list: &[T]) -> Result<(), SystemError> {
     if (1..=POINTS_MAX).contains(&list.len()) {
         return Ok(());
     }
@@ -36,21 +36,21 @@ fn check_list<T>(key: &str, list: &[T]) -> Result<(), SystemError> {
     ))
 }
 
-fn check_size(key: &str, size: ByteSize, most: ByteSize) -> Result<(), SystemError> {
+pub(super) fn check_size(key: &str, size: ByteSize, most: ByteSize) -> Result<(), SystemError> {
     if size.as_bytes() > 0 && size <= most {
         return Ok(());
     }
     contradiction(format!("{key} is {size}, expected 1 B to {most}"))
 }
 
-fn check_count(key: &str, count: u64, least: u64, most: u64) -> Result<(), SystemError> {
+pub(super) fn check_count(key: &str, count: u64, least: u64, most: u64) -> Result<(), SystemError> {
     if (least..=most).contains(&count) {
         return Ok(());
     }
     contradiction(format!("{key} is {count}, expected {least} to {most}"))
 }
 
-fn check_time(key: &str, time: Duration, most: Duration) -> Result<(), SystemError> {
+pub(super) fn check_time(key: &str, time: Duration, most: Duration) -> Result<(), SystemError> {
     if time <= most {
         return Ok(());
     }

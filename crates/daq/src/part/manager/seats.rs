@@ -11,6 +11,7 @@ use crate::accounts::{BuilderReport, SourceReport};
 use crate::config::Config;
 use crate::monitor::Seen;
 use crate::net::{Net, Outbox};
+use crate::spread::{Spread, Spreads};
 use crate::wire::{Control, Role};
 
 struct Seat {
@@ -25,6 +26,9 @@ struct Seat {
     report: Vec<u64>,
     last: bool,
     past: Vec<Vec<u64>>,
+    /// How values of a builder are spread, and of those before it that died.
+    spreads: Spreads,
+    past_spreads: Spreads,
 }
 
 struct Guest {
@@ -75,6 +79,8 @@ impl Seats {
             report: Vec::new(),
             last: false,
             past: Vec::new(),
+            spreads: Spreads::default(),
+            past_spreads: Spreads::default(),
         };
         Self {
             digest: config.digest,
@@ -148,6 +154,26 @@ impl Seats {
         }
     }
 
+    pub fn set_spread(&mut self, part: Part, of: u8, counts: &[u64]) {
+        let spread = self.seat(part).and_then(|it| it.spreads.at(of));
+        if let Some(spread) = spread {
+            *spread = Spread::from_numbers(counts);
+        }
+    }
+
+    /// How values of each builder are spread, those that died included.
+    pub fn spreads(&self) -> Vec<Spreads> {
+        let builders = self.seats.iter();
+        let builders = builders.filter(|it| matches!(it.part, Part::Builder(_)));
+        builders
+            .map(|it| {
+                let mut all = it.past_spreads.clone();
+                all.add(&it.spreads);
+                all
+            })
+            .collect()
+    }
+
     /// Whether all that are there have said the last.
     pub fn all_last(&self) -> bool {
         self.seats.iter().all(|it| it.last || it.link.is_none())
@@ -158,6 +184,8 @@ impl Seats {
         for seat in &mut self.seats {
             seat.report.clear();
             seat.past.clear();
+            seat.spreads.clear();
+            seat.past_spreads.clear();
             seat.last = false;
             seat.lives = seat.lives.min(1);
         }
@@ -215,6 +243,12 @@ impl Seats {
         if let Some(guest) = guests.find(|it| it.number == guest) {
             guest.outbox.push(message);
         }
+    }
+
+    /// Whether an operator has not taken yet what was said.
+    pub fn owes(&self, guest: usize) -> bool {
+        let mut guests = self.guests.iter();
+        guests.any(|it| it.number == guest && !it.outbox.is_empty())
     }
 
     /// Turns away whoever has come.
@@ -346,6 +380,8 @@ impl Seats {
             if !report.is_empty() {
                 seat.past.push(report);
             }
+            seat.past_spreads.add(&seat.spreads);
+            seat.spreads.clear();
             let again = seat.lives > 0;
             (seat.lives, seat.pid) = (seat.lives + 1, pid);
             (seat.ready, seat.last) = (None, false);

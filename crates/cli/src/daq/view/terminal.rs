@@ -1,0 +1,184 @@
+//! The terminal, taken whole and given back: raw, on its other screen, without a cursor.
+
+use std::io::{self, Stdout, Write, stdout};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crossterm::cursor::{Hide, MoveTo, Show};
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, poll, read};
+use crossterm::style::{Attribute, Color, Print, SetAttribute, SetForegroundColor};
+use crossterm::terminal::{
+    Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode,
+    enable_raw_mode, size,
+};
+use crossterm::{execute, queue};
+
+/// A terminal that does not say how large it is.
+const SIZE: (u16, u16) = (80, 24);
+
+/// Whether the terminal is to be given back.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// What somebody wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// The run is to be drained.
+    Drain,
+    /// The same, and if that was asked for before, at once.
+    End,
+    /// It is to pause, or to go on.
+    Pause,
+    /// The screen is another one.
+    Redraw,
+}
+
+/// How a line looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// As any text.
+    Plain,
+    /// A heading.
+    Head,
+    /// Something is lost.
+    Warning,
+    /// Something is wrong.
+    Error,
+}
+
+/// A line of the screen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// How it looks.
+    pub look: Look,
+    /// What it says: no control characters, no longer than the screen is wide.
+    pub text: String,
+}
+
+/// The terminal, while we have it.
+pub struct Terminal {
+    out: Stdout,
+    drawn: Vec<Line>,
+}
+
+impl Terminal {
+    /// Takes it.
+    ///
+    /// # Errors
+    ///
+    /// It is none, or refuses.
+    pub fn take() -> io::Result<Self> {
+        static HOOK: Once = Once::new();
+        HOOK.call_once(|| {
+            let before = std::panic::take_hook();
+            std::panic::set_hook(Box::new(move |panic| {
+                give_back();
+                before(panic);
+            }));
+        });
+        enable_raw_mode()?;
+        // Relaxed, partner `give_back`.
+        TAKEN.store(true, Ordering::Relaxed);
+        let mut terminal = Self {
+            out: stdout(),
+            drawn: Vec::new(),
+        };
+        // If this fails, dropping it gives back what was taken.
+        execute!(terminal.out, EnterAlternateScreen, Hide)?;
+        Ok(terminal)
+    }
+
+    /// Columns and lines.
+    pub fn size(&self) -> (usize, usize) {
+        let known = size()
+            .ok()
+            .filter(|(columns, lines)| *columns > 0 && *lines > 0);
+        let (columns, lines) = known.unwrap_or(SIZE);
+        (columns.into(), lines.into())
+    }
+
+    /// The next key that means something, if one was pressed.
+    pub fn key(&mut self) -> Option<Key> {
+        while poll(Duration::ZERO).ok()? {
+            let meant = match read().ok()? {
+                Event::Key(key) => meant(&key),
+                Event::Resize(..) => Some(Key::Redraw),
+                _ => None,
+            };
+            if meant.is_some() {
+                return meant;
+            }
+        }
+        None
+    }
+
+    /// Draws all lines anew the next time.
+    pub fn forget(&mut self) {
+        self.drawn.clear();
+    }
+
+    /// Draws what differs from before.
+    ///
+    /// # Errors
+    ///
+    /// The terminal has gone.
+    pub fn draw(&mut self, lines: &[Line]) -> io::Result<()> {
+        if self.drawn.is_empty() {
+            queue!(self.out, Clear(ClearType::All))?;
+        }
+        for (at, line) in lines.iter().enumerate() {
+            if self.drawn.get(at) != Some(line) {
+                queue!(self.out, MoveTo(0, u16::try_from(at).unwrap_or(u16::MAX)))?;
+                self.put(line)?;
+                queue!(self.out, Clear(ClearType::UntilNewLine))?;
+            }
+        }
+        if lines.len() < self.drawn.len() {
+            let below = u16::try_from(lines.len()).unwrap_or(u16::MAX);
+            queue!(self.out, MoveTo(0, below), Clear(ClearType::FromCursorDown))?;
+        }
+        self.drawn = lines.to_vec();
+        self.out.flush()
+    }
+
+    fn put(&mut self, line: &Line) -> io::Result<()> {
+        match line.look {
+            Look::Plain => {}
+            Look::Head => queue!(self.out, SetAttribute(Attribute::Bold))?,
+            Look::Warning => queue!(self.out, SetForegroundColor(Color::Yellow))?,
+            Look::Error => queue!(self.out, SetForegroundColor(Color::Red))?,
+        }
+        queue!(self.out, Print(&line.text), SetAttribute(Attribute::Reset))
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+/// Once: a second time would take the cursor back to where it was before, over what was said since.
+fn give_back() {
+    // Relaxed, partner `take`: the terminal itself is nothing that memory is ordered with.
+    if !TAKEN.swap(false, Ordering::Relaxed) {
+        return;
+    }
+    // If it refuses, there is nothing else to try.
+    let _ = execute!(stdout(), LeaveAlternateScreen, Show);
+    let _ = disable_raw_mode();
+}
+
+fn meant(key: &KeyEvent) -> Option<Key> {
+    if key.kind == KeyEventKind::Release {
+        return None;
+    }
+    let control = key.modifiers.contains(KeyModifiers::CONTROL);
+    match key.code {
+        KeyCode::Char('c') if control => Some(Key::End),
+        KeyCode::Char('l') if control => Some(Key::Redraw),
+        KeyCode::Char('q') => Some(Key::Drain),
+        KeyCode::Char('p') => Some(Key::Pause),
+        _ => None,
+    }
+}

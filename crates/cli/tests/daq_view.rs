@@ -1,0 +1,211 @@
+//! `barewire daq run` before a terminal, which is given back whatever happens, and ended by
+//! signals.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
+
+/// Everything here happens at once or, on a busy machine, within this.
+const PATIENCE: Duration = Duration::from_secs(60);
+const ENTER: &str = "\u{1b}[?1049h";
+const LEAVE: &str = "\u{1b}[?1049l";
+
+/// A run without an end of its own.
+fn configuration(name: &str, settings: &str) -> PathBuf {
+    let name = format!("daq-{name}-{}", std::process::id());
+    let path = std::env::temp_dir().join(format!("{name}.toml"));
+    let text = format!(
+        "[run]\nname = \"{name}\"\nevents = 0\n\
+         [trigger]\nmode = \"clock\"\nperiod = \"1 ms\"\n{settings}"
+    );
+    std::fs::write(&path, text).expect("written");
+    path
+}
+
+fn run(config: &PathBuf, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_barewire"));
+    command.args(["daq", "run"]).arg(config).args(arguments);
+    command
+}
+
+fn ended(child: &mut Child) -> ExitStatus {
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
+        if let Some(status) = child.try_wait().expect("a child") {
+            return status;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let _ = child.kill();
+    panic!("it does not end");
+}
+
+/// A program before a terminal.
+struct Seat {
+    child: Child,
+    controller: OwnedFd,
+    bytes: Receiver<Vec<u8>>,
+    shown: String,
+}
+
+impl Seat {
+    fn start(mut command: Command) -> Self {
+        let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+        grantpt(&controller).expect("granted");
+        unlockpt(&controller).expect("unlocked");
+        let size = Winsize {
+            ws_row: 40,
+            ws_col: 160,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        tcsetwinsize(&controller, size).expect("a size");
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
+        let user = ioctl_tiocgptpeer(&controller, flags).expect("its other end");
+        let end = || Stdio::from(user.try_clone().expect("a descriptor"));
+        command.stdin(end()).stdout(end()).stderr(end());
+        let child = command.spawn().expect("it starts");
+        let (sender, bytes) = channel();
+        let mut from = File::from(controller.try_clone().expect("a descriptor"));
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            // It fails when the last one before the terminal has gone.
+            while let Ok(count @ 1..) = from.read(&mut buffer) {
+                if sender.send(buffer[..count].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self {
+            child,
+            controller,
+            bytes,
+            shown: String::new(),
+        }
+    }
+
+    /// Waits until `text` comes, after what was waited for before.
+    fn wait_for(&mut self, text: &str) -> String {
+        let begun = Instant::now();
+        loop {
+            if let Some(at) = self.shown.find(text) {
+                let rest = self.shown.split_off(at + text.len());
+                return std::mem::replace(&mut self.shown, rest);
+            }
+            let more = self.bytes.recv_timeout(Duration::from_millis(100));
+            self.shown += &String::from_utf8_lossy(&more.unwrap_or_default());
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "no {text:?} in {:?}",
+                self.shown
+            );
+        }
+    }
+
+    fn press(&mut self, key: &str) {
+        let copy = self.controller.try_clone().expect("a descriptor");
+        File::from(copy).write_all(key.as_bytes()).expect("pressed");
+    }
+
+    fn modes(&self) -> LocalModes {
+        tcgetattr(&self.controller).expect("a terminal").local_modes
+    }
+}
+
+#[test]
+fn a_view_draws_obeys_keys_and_gives_the_terminal_back() {
+    let config = configuration("view", "[monitor]\nline = \"1 Gbit/s\"\n");
+    let mut seat = Seat::start(run(&config, &[]));
+    let before = seat.modes();
+    seat.wait_for(ENTER);
+    seat.wait_for("Running");
+    assert!(!seat.modes().contains(LocalModes::ICANON));
+    seat.wait_for("of line");
+    seat.press("p");
+    seat.wait_for("Paused");
+    seat.press("p");
+    seat.wait_for("Running");
+    seat.press("q");
+    seat.wait_for(LEAVE);
+    let after = seat.wait_for("the ledger balances");
+    assert!(after.contains("building time: median"), "{after}");
+    assert_eq!(ended(&mut seat.child).code(), Some(0));
+    assert_eq!(seat.modes(), before);
+    let _ = std::fs::remove_file(config);
+}
+
+#[test]
+fn the_terminal_is_given_back_when_the_manager_is_killed() {
+    let config = configuration("killed", "");
+    let mut seat = Seat::start(run(&config, &[]));
+    let before = seat.modes();
+    seat.wait_for("manager started: process ");
+    let number = seat.wait_for("\u{1b}");
+    let number = number.trim_end_matches('\u{1b}').trim();
+    let pid = number.parse().ok().and_then(Pid::from_raw);
+    seat.wait_for("Running");
+    kill_process(pid.expect(number), Signal::KILL).expect("it lives");
+    seat.wait_for(LEAVE);
+    seat.wait_for("manager: died of signal 9");
+    assert_eq!(ended(&mut seat.child).code(), Some(4));
+    assert_eq!(seat.modes(), before);
+    let _ = std::fs::remove_file(config);
+}
+
+/// Starts a run, and gives its group each signal as soon as what stands before it was said.
+fn signalled(config: &PathBuf, signals: &[(&str, Signal)]) -> (ExitStatus, String) {
+    let mut command = run(config, &["--plain"]);
+    command.process_group(0);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
+    let group = Pid::from_child(&child);
+    let said = BufReader::new(child.stderr.take().expect("piped"));
+    let mut signals = signals.iter();
+    let mut next = signals.next();
+    for line in said.lines().map_while(Result::ok) {
+        if let Some((_, signal)) = next.filter(|(text, _)| line.contains(text)) {
+            kill_process_group(group, *signal).expect("it lives");
+            next = signals.next();
+        }
+    }
+    assert!(next.is_none(), "{next:?} never came");
+    let mut ledger = String::new();
+    let mut output = child.stdout.take().expect("piped");
+    output.read_to_string(&mut ledger).expect("text");
+    (ended(&mut child), ledger)
+}
+
+#[test]
+fn a_signal_to_all_drains_the_run() {
+    let config = configuration("drained", "");
+    for signal in [Signal::INT, Signal::TERM] {
+        let (status, ledger) = signalled(&config, &[("1: Running", signal)]);
+        assert_eq!(status.code(), Some(0), "{ledger}");
+        assert!(ledger.contains("the ledger balances"), "{ledger}");
+        assert!(!ledger.contains("died"), "{ledger}");
+    }
+    let _ = std::fs::remove_file(config);
+}
+
+#[test]
+fn a_second_signal_aborts_what_does_not_drain() {
+    let never = "[fragments]\nsize = \"64 KiB\"\n[source]\npiece = \"64 B\"\n\
+                 [flow]\ncontrol = \"bucket\"\nrate = \"1 kbit/s\"\nburst = \"256 B\"\n\
+                 [builder]\ntimeout = \"100 s\"\n";
+    let config = configuration("aborted", never);
+    let signals = [("1: Running", Signal::INT), ("1: Draining", Signal::INT)];
+    let (status, ledger) = signalled(&config, &signals);
+    assert_eq!(status.code(), Some(4), "{ledger}");
+    assert!(ledger.contains("the ledger balances"), "{ledger}");
+    assert!(ledger.contains("asked to end a second time"), "{ledger}");
+    let _ = std::fs::remove_file(config);
+}

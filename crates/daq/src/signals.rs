@@ -1,0 +1,35 @@
+//! SIGINT and SIGTERM: the first drains the run, the next ends it.
+
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+static ASKED: AtomicU32 = AtomicU32::new(0);
+
+/// From now on these signals do not end the process but are counted, by a thread that ends
+/// with it.
+///
+/// # Errors
+///
+/// The system does not allow it.
+pub fn listen() -> io::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || {
+            for _ in signals.forever() {
+                // Relaxed, partner `asked`: a count with nothing behind it.
+                ASKED.fetch_add(1, Ordering::Relaxed);
+            }
+        })?;
+    Ok(())
+}
+
+/// How often this process was asked to end since it began to [`listen`].
+#[must_use]
+pub fn asked() -> u32 {
+    // Relaxed, partner `listen`.
+    ASKED.load(Ordering::Relaxed)
+}

@@ -1,0 +1,266 @@
+//! The processes of an event builder on one host: sources, builders and the manager, each a loop
+//! around a core of [`barewire_proto::evb`], the same code as in the live event builder.
+//!
+//! | what | how it is taken |
+//! |---|---|
+//! | processors | as many as the inputs say; a process runs until it has nothing to do, or for a slice if others wait |
+//! | a process that slept | the system call of who wakes it, the wake-up where a processor idles, a context switch, the call it returns from |
+//! | bytes of a fragment | made and summed, copied into the way, copied out, summed and verified |
+//! | the way | holds so many bytes; in shared memory room comes back by quarters |
+//! | a message over TCP | a call and the kernel's work at each end, for each 64 KiB, and two more copies |
+//! | the cores | run as they are; their time is an input |
+//!
+//! *Not there*: that processes disturb each other's caches and share the bandwidth of memory; that
+//! a copy from another processor's cache is slower than one from the own; anything else that runs;
+//! interrupts; what the system's scheduler does beside slices; limits of processor groups; the
+//! parts' reports, 20 in a second; files.
+
+mod shape;
+#[cfg(test)]
+mod tests;
+mod work;
+mod world;
+
+use barewire_proto::evb::{Policy, Source, SourceId};
+use barewire_units::{ByteSize, Duration, Rate};
+use serde::Deserialize;
+
+use super::parameters::Parameters;
+use super::runs::{check_count, check_list, check_size, check_time};
+use crate::kek::Distribution;
+use crate::{Cell, Experiment, Outcome, Setting, SystemError, Table, replicate};
+use shape::Shape;
+use world::Found;
+
+/// The experiment as a plan names it.
+pub(super) const EVENTS: Experiment = Experiment {
+    name: "events",
+    question: "how fast do the processes of an event builder build events on one host, and where does their time go?",
+    inputs: include_str!("../../plans/workbench-events.toml"),
+    check: |setting| Inputs::of(setting).map(drop),
+    run,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Transport {
+    Ring,
+    Tcp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Triggers {
+    Full,
+    Clocked,
+    Poisson,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Control {
+    None,
+    Credits,
+    Barrel,
+    Bucket,
+    Schedule,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+enum Assignment {
+    #[serde(rename = "round robin")]
+    RoundRobin,
+    #[serde(rename = "least loaded")]
+    LeastLoaded,
+    #[serde(rename = "pulled")]
+    Pulled,
+    #[serde(rename = "hash")]
+    Hash,
+}
+
+impl Assignment {
+    const fn policy(self) -> Policy {
+        match self {
+            Self::RoundRobin => Policy::RoundRobin,
+            Self::LeastLoaded => Policy::LeastLoaded,
+            Self::Pulled => Policy::Pulled,
+            Self::Hash => Policy::Hash,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Inputs {
+    transport: Transport,
+    sources: u16,
+    builders: u16,
+    processors: u16,
+    fragments: Vec<ByteSize>,
+    distribution: Distribution,
+    fragment_largest: ByteSize,
+    sigma: f64,
+    events: u64,
+    triggers: Triggers,
+    period: Duration,
+    assignment: Assignment,
+    window: u32,
+    pulled_events: u32,
+    control: Control,
+    credits: u32,
+    rate: Rate,
+    burst: ByteSize,
+    slot: Duration,
+    lead: Duration,
+    piece: ByteSize,
+    source_buffer: ByteSize,
+    timeout: Duration,
+    room: ByteSize,
+    slice: Duration,
+    fragment_out: Duration,
+    make_kib: Duration,
+    fragment_in: Duration,
+    verify_kib: Duration,
+    event: Duration,
+    message: Duration,
+    message_event: Duration,
+}
+
+const PARTS_MAX: u64 = 64;
+const LARGEST: ByteSize = ByteSize::from_mib(64);
+/// Pieces of a whole run, beyond which it would take too long.
+const PIECES_MAX: u64 = 20_000_000;
+
+fn contradiction<T>(text: String) -> Result<T, SystemError> {
+    Err(SystemError::Contradiction(text))
+}
+
+impl Inputs {
+    fn of(setting: &Setting<'_>) -> Result<(Self, Vec<Shape>), SystemError> {
+        let parameters = Parameters::parse(setting.parameters)?;
+        let inputs: Self = setting.read_inputs()?;
+        inputs.check()?;
+        let shape = |&fragment: &ByteSize| Shape::new(&parameters, &inputs, fragment);
+        let shapes: Vec<_> = inputs.fragments.iter().map(shape).collect();
+        if let Some(Err(error)) = shapes.first().map(|it| Source::new(it.source(SourceId(0)))) {
+            return contradiction(error.to_string());
+        }
+        Ok((inputs, shapes))
+    }
+
+    fn check(&self) -> Result<(), SystemError> {
+        check_list("fragments", &self.fragments)?;
+        check_count("sources", self.sources.into(), 1, PARTS_MAX)?;
+        check_count("builders", self.builders.into(), 1, PARTS_MAX)?;
+        check_count("processors", self.processors.into(), 1, 256)?;
+        check_count("events", self.events, 10, 1_000_000)?;
+        check_count("window", self.window.into(), 1, 4096)?;
+        check_count("pulled_events", self.pulled_events.into(), 1, 4096)?;
+        check_count("credits", self.credits.into(), 1, 1 << 20)?;
+        check_size("piece", self.piece, ByteSize::from_mib(16))?;
+        check_size("fragment_largest", self.fragment_largest, LARGEST)?;
+        for &fragment in &self.fragments {
+            check_size("fragments", fragment, LARGEST)?;
+            let pieces = fragment.as_bytes().div_ceil(self.piece.as_bytes());
+            let all = pieces * self.events * u64::from(self.sources);
+            check_count("pieces of all fragments", all, 1, PIECES_MAX)?;
+        }
+        // A quarter holds a message, or room would never come back.
+        let least = 4 * (self.piece.as_bytes() + shape::MESSAGE_ROOM_BYTES);
+        check_count("room", self.room.as_bytes(), least, 1 << 40)?;
+        let times = [
+            ("period", self.period),
+            ("slot", self.slot),
+            ("lead", self.lead),
+            ("slice", self.slice),
+            ("fragment_out", self.fragment_out),
+            ("make_kib", self.make_kib),
+            ("fragment_in", self.fragment_in),
+            ("verify_kib", self.verify_kib),
+            ("event", self.event),
+            ("message", self.message),
+            ("message_event", self.message_event),
+        ];
+        for (key, time) in times {
+            check_time(key, time, Duration::from_s(1))?;
+        }
+        check_time("timeout", self.timeout, Duration::from_s(1000))?;
+        let paced = self.triggers != Triggers::Full;
+        match (
+            paced && self.period.is_zero(),
+            (0.0..=3.0).contains(&self.sigma),
+        ) {
+            (true, _) => contradiction("period is 0: expected a time above it".to_owned()),
+            (_, false) => contradiction(format!("sigma is {}, expected 0 to 3", self.sigma)),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
+    let (inputs, shapes) = Inputs::of(setting)?;
+    setting.progress.announce(shapes.len() as u64);
+    let runs = replicate(shapes.len(), |index| {
+        let found = world::run(&shapes[index], setting.seed);
+        setting.progress.step();
+        found
+    });
+    let runs = runs.into_iter().collect::<Result<Vec<Found>, _>>()?;
+    let mut rates = Table::new(
+        "rates",
+        &[
+            ("fragment", "B"),
+            ("built", "MB/s"),
+            ("events", "1/s"),
+            ("processor time", "processors"),
+            ("building time, median", "us"),
+            ("building time, 99.9 %", "us"),
+            ("events not built", ""),
+        ],
+    );
+    let mut shares = Table::new(
+        "busy",
+        &[
+            ("fragment", "B"),
+            ("manager", "%"),
+            ("a source", "%"),
+            ("a builder", "%"),
+            ("processors", "%"),
+        ],
+    );
+    for (fragment, found) in inputs.fragments.iter().zip(&runs) {
+        let bytes = fragment.as_bytes();
+        let per_s = |count: u64| count as f64 / found.seconds().max(1e-12);
+        let us = |permille| found.building_ps(permille).map(|ps| ps as f64 / 1e6);
+        rates.push([
+            bytes.into(),
+            (per_s(found.built_bytes) / 1e6).into(),
+            per_s(found.built).into(),
+            found.share(0..found.busy_ps.len()).into(),
+            us(500).into(),
+            us(999).into(),
+            (inputs.events - found.built).into(),
+        ]);
+        let builders = 1..1 + usize::from(inputs.builders);
+        let sources = builders.end..found.busy_ps.len();
+        let mean = |of: std::ops::Range<usize>| {
+            let count = of.len().max(1) as f64;
+            Cell::from(100.0 * found.share(of) / count)
+        };
+        let all = found.share(0..found.busy_ps.len()) / f64::from(inputs.processors);
+        shares.push([
+            bytes.into(),
+            mean(0..1),
+            mean(sources),
+            mean(builders),
+            (100.0 * all).into(),
+        ]);
+    }
+    Ok(Outcome {
+        trace_hash: runs
+            .iter()
+            .fold(0, |hash: u64, run| hash.rotate_left(7) ^ run.hash),
+        tables: vec![rates, shares],
+        links: Vec::new(),
+    })
+}
