@@ -13,11 +13,8 @@ help: ## list what there is to make
 setup: ## check the toolchain; as root on Debian or Ubuntu install what is missing
 	@scripts/setup.sh
 
-demo: setup ## measure the network against its rivals, quickly, and draw a page
-	@mkdir -p $(TARGET)/demo
-	$(BENCH) --quick --html $(TARGET)/demo/index.html --json $(TARGET)/demo/results.json
-	@echo
-	@echo "The page: $(abspath $(TARGET))/demo/index.html"
+demo: setup ## measure unmodified programs and the network, quickly, and draw a page
+	@scripts/demo.sh
 
 test: setup ## every check: format, lints, tidy, tests, model checking, docs
 	@scripts/test.sh

@@ -1,11 +1,12 @@
 //! The `barewire` command: one program with a sub-command for each thing it can do.
 //!
 //! `run` runs unmodified programs on board, and `doctor` says whether that works here;
-//! `bench` measures; `ls` and `stat` look at what runs; `wire` looks at formats; `daq`
+//! `bench` measures; `ls`, `stat` and `capture` look at what runs; `wire` looks at formats; `daq`
 //! builds events; `lab` runs the laboratory; each sub-command lives in its own module.
 #![forbid(unsafe_code)]
 
 mod bench;
+mod capture;
 mod daq;
 mod doctor;
 mod lab;
@@ -32,6 +33,9 @@ struct Arguments {
 enum Command {
     /// Measure this machine's limits, the kernel's transports and barewire, side by side
     Bench(Box<bench::BenchCommand>),
+    /// Write what a program under `run` sends and receives as packets for Wireshark
+    #[command(after_help = capture::AFTER)]
+    Capture(capture::CaptureArgs),
     /// The event builder: sources, builders and a manager
     #[command(subcommand)]
     Daq(daq::DaqCommand),
@@ -63,6 +67,7 @@ fn main() -> ExitCode {
     let done = |()| ExitCode::SUCCESS;
     let outcome: Result<ExitCode, Box<dyn std::error::Error>> = match Arguments::parse().command {
         Command::Bench(command) => bench::run(*command).map(done).map_err(Into::into),
+        Command::Capture(args) => capture::run(&args).map(done).map_err(Into::into),
         Command::Daq(command) => daq::run(&command).map_err(Into::into),
         Command::Doctor(args) => doctor::run(&args).map_err(Into::into),
         Command::Lab(command) => lab::run(&command).map(done).map_err(Into::into),

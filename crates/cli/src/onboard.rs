@@ -4,7 +4,7 @@
 //! All of it is in another process's memory, which may change while it is read, or lie:
 //! every address, size and number is checked, and what does not fit is left out.
 
-mod memory;
+pub mod memory;
 mod net;
 
 use std::collections::HashMap;
@@ -105,7 +105,7 @@ fn look(pid: i32, data: &[(u64, u64)], network: &Network) -> Option<OnBoard> {
         sockets: Vec::new(),
     };
     match Memory::open(pid) {
-        Ok(memory) => match data.iter().find_map(|range| status_bytes(&memory, *range)) {
+        Ok(memory) => match data.iter().find_map(|range| status_words(&memory, *range)) {
             Some(bytes) if number(&bytes, 16, 8) == Some(0) => {
                 process.hidden = Some("the library does nothing there".to_owned());
             }
@@ -154,13 +154,16 @@ const TEXT_BYTES: usize = 64;
 const CANDIDATE: u64 = 2;
 const UP: u64 = 4;
 
-/// The words of the status, somewhere in the library's data.
-fn status_bytes(memory: &Memory, (from, to): (u64, u64)) -> Option<Vec<u8>> {
+fn status_words(memory: &Memory, range: (u64, u64)) -> Option<Vec<u8>> {
+    memory.read(status_at(memory, range)?, (WORDS * 8) as u64)
+}
+
+/// Where the status is, somewhere in the library's data.
+pub fn status_at(memory: &Memory, (from, to): (u64, u64)) -> Option<u64> {
     let bytes = memory.read(from, to.checked_sub(from)?.min(DATA_BYTES_MAX))?;
     let mut places = bytes.chunks(ALIGNMENT).enumerate();
     let (at, _) = places.find(|(_, chunk)| chunk.starts_with(MAGIC))?;
-    let at = at * ALIGNMENT;
-    Some(bytes.get(at..at + WORDS * 8)?.to_vec())
+    from.checked_add((at * ALIGNMENT) as u64)
 }
 
 impl Layout {

@@ -129,6 +129,41 @@ fn the_table_and_the_page_are_written() {
 }
 
 #[test]
+fn the_page_of_the_other_benchmark_begins_with_them() {
+    let file = |end: &str| {
+        let name = format!("programs-{}-first.{end}", std::process::id());
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        path.to_str().unwrap().to_owned()
+    };
+    let (json, html) = (file("json"), file("html"));
+    let tiny = ["--rounds", "1", "--duration-ms", "20", "--quiet"];
+    let only = ["--only", "connect", "--json", &json];
+    assert!(programs(&[&tiny[..], &only].concat()).status.success());
+    let all = |first: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_barewire"));
+        command.args(["bench", "wake", "--quick", "--samples", "1"]);
+        command.args(["--duration-ms", "1", "--transport", "unix", "--quiet"]);
+        command.args(["--html", &html, "--programs", first]);
+        command.output().unwrap()
+    };
+    let output = all(&json);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let page = std::fs::read_to_string(&html).unwrap();
+    let place = |words: &str| {
+        page.find(words)
+            .unwrap_or_else(|| panic!("{words}: {page}"))
+    };
+    assert!(place("connect + accept + close") < place("The network itself"));
+    assert!(place("The network itself") < place("How to read this"));
+    // Its own page is no such file.
+    let why = text(&all(&html).stderr);
+    assert!(why.contains("bench programs --json"), "{why}");
+    for path in [json, html] {
+        std::fs::remove_file(path).unwrap();
+    }
+}
+
+#[test]
 fn mistakes_are_explained() {
     let run = |library: &str, arguments: &[&str]| {
         let output = Command::new(env!("CARGO_BIN_EXE_barewire"))

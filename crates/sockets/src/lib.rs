@@ -19,6 +19,7 @@
 //! descriptor open, but while a connection looks for its other end.
 
 mod buffers;
+mod capture;
 mod epoll;
 mod hooks;
 mod kernel;
@@ -47,6 +48,7 @@ extern "C" fn begin() {
     why::set_up();
     // Where one of them fails, what was reserved is not used: nothing is on board.
     if memory::set_up() && seeker::set_up() && epoll::set_up() && record::set_up() {
+        capture::set_up();
         hooks::lifetime::set_up();
         status::publish();
     }

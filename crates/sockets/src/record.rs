@@ -182,6 +182,10 @@ pub struct Record {
     sender: UnsafeCell<Sender>,
     receiver: UnsafeCell<Receiver>,
     next_free: AtomicU32,
+    /// The last capture that was told which connection this is.
+    pub captured_by: AtomicU32,
+    /// Bytes sent and received while somebody captured.
+    pub captured_bytes: [AtomicU64; 2],
 }
 
 /// Where outsiders find what they may read. See `status`.
@@ -195,7 +199,7 @@ pub const FLAGS_AT: usize = core::mem::offset_of!(Record, flags);
 pub fn addresses() -> (usize, usize, usize) {
     // Relaxed: set up before, by this thread.
     let records = RECORDS.load(Ordering::Relaxed) as usize;
-    let descriptors = DESCRIPTORS.load(Ordering::Relaxed) as usize;
+    let descriptors = TABLE.descriptors.load(Ordering::Relaxed) as usize;
     (records, descriptors, (&raw const HIGHEST) as usize)
 }
 
@@ -301,6 +305,7 @@ impl Record {
             &self.calls,
             &self.looks,
             &self.sleepers,
+            &self.captured_by,
         ] {
             word.store(0, Ordering::Relaxed);
         }
@@ -309,6 +314,8 @@ impl Record {
             &self.line_checked_ns,
             &self.ring_bytes_out,
             &self.ring_bytes_in,
+            &self.captured_bytes[0],
+            &self.captured_bytes[1],
         ] {
             word.store(0, Ordering::Relaxed);
         }
@@ -321,12 +328,29 @@ impl Record {
 
 /// The records; null if they could not be reserved: then nothing is on board.
 static RECORDS: AtomicPtr<Record> = AtomicPtr::new(core::ptr::null_mut());
-/// Number of the record of each descriptor, plus 1; 0 for none. With [`OWN`]: not the program's.
-static DESCRIPTORS: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
+/// The table of descriptors; and whether somebody captures, which every call looks at, too.
+static TABLE: Table = Table {
+    descriptors: AtomicPtr::new(core::ptr::null_mut()),
+    captured: AtomicU32::new(0),
+};
 /// Descriptors of this process for each record.
 static LOCAL_COUNTS: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
 /// In the shared memory behind the records: how many were ever used, and the free ones.
 static SHARED: AtomicPtr<Shared> = AtomicPtr::new(core::ptr::null_mut());
+
+/// In one cache line.
+#[repr(C, align(16))]
+struct Table {
+    /// Number of the record of each descriptor, plus 1; 0 for none.
+    descriptors: AtomicPtr<AtomicU32>,
+    captured: AtomicU32,
+}
+
+/// The word that turns capturing on. See `capture`.
+#[inline]
+pub fn captured() -> &'static AtomicU32 {
+    &TABLE.captured
+}
 
 #[repr(C)]
 struct Shared {
@@ -350,7 +374,9 @@ pub fn set_up() -> bool {
     SHARED.store(shared, Ordering::Relaxed);
     RECORDS.store(first, Ordering::Relaxed);
     // Release: partner: the acquire in find; whoever sees it sees the three above.
-    DESCRIPTORS.store(descriptors.cast(), Ordering::Release);
+    TABLE
+        .descriptors
+        .store(descriptors.cast(), Ordering::Release);
     true
 }
 
@@ -359,7 +385,7 @@ const OWN: u32 = 1 << 31;
 
 fn slot(fd: i32) -> Option<&'static AtomicU32> {
     // Acquire: partner: the release in set_up.
-    let table = DESCRIPTORS.load(Ordering::Acquire);
+    let table = TABLE.descriptors.load(Ordering::Acquire);
     if table.is_null() || fd.unsigned_abs() >= DESCRIPTORS_MAX || fd < 0 {
         return None;
     }

@@ -21,18 +21,23 @@
 //! | 18 | address of the texts: of 8 states, then of 24 reasons; 64 bytes each, zeros behind |
 //! | 19 to 21 | settings: longest look in ns, calls before, bytes before |
 //! | 22 | the flag that says: this socket sends over the line for good |
+//! | 23 | `capture1`: what follows is there |
+//! | 24, 25 | address of the memory for captures; bytes of its area. See `capture` |
+//! | 26 | address of the word that turns capturing on (32 bits) |
 //!
 //! A newer library may add words, or change the layout with the version.
 
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use crate::capture;
 use crate::memory::{self, CARRIER_BYTES};
 use crate::record::{self, LINE_ONLY, RECORDS_MAX, Record, State, Why};
 use crate::settings;
 
 const VERSION: u64 = 1;
-const WORDS: usize = 21;
+const WORDS: usize = 25;
+const CAPTURE: u64 = u64::from_ne_bytes(*b"capture1");
 const STATES: usize = 8;
 const REASONS: usize = 24;
 /// Bytes of a text.
@@ -77,6 +82,7 @@ const fn texts() -> [[u8; TEXT_BYTES]; STATES + REASONS] {
 pub fn publish() {
     let settings = settings::get();
     let (records, descriptors, highest) = record::addresses();
+    let (capture, captured) = capture::addresses();
     let words = [
         VERSION,
         records as u64,
@@ -99,8 +105,12 @@ pub fn publish() {
         u64::from(settings.calls_before),
         settings.bytes_before,
         u64::from(LINE_ONLY),
+        CAPTURE,
+        capture as u64,
+        capture::AREA_BYTES as u64,
+        captured as u64,
     ];
-    const { assert!(WORDS == 21) };
+    const { assert!(WORDS == 25) };
     // Relaxed: whoever reads this is another process, which checks what it finds.
     for (to, word) in STATUS.words.iter().zip(words) {
         to.store(word, Ordering::Relaxed);

@@ -12,6 +12,7 @@ pub mod clock;
 pub mod discover;
 mod error;
 pub mod exec;
+pub mod interrupt;
 pub mod memory;
 pub mod process;
 pub mod socket;

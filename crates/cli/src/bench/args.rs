@@ -155,6 +155,9 @@ pub struct Options {
     /// Write one self-contained page with tables and plots
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub html: Option<PathBuf>,
+    /// On the page, first what `bench programs --json` wrote into this file
+    #[arg(long, value_name = "FILE", requires = "html", help_heading = "Results")]
+    pub programs: Option<PathBuf>,
     /// No table on the terminal and no progress bar
     #[arg(long, short, help_heading = "Results")]
     pub quiet: bool,

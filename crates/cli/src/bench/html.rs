@@ -6,6 +6,7 @@ use std::fmt::Write;
 
 use super::glance::{class_of_row, glance};
 use super::half_peak::HalfPeak;
+use super::programs::report::Report as Programs;
 use super::report_json::Report;
 use super::report_table::{bytes, cells, columns, prefixed, sections, time};
 use super::results::Row;
@@ -35,8 +36,8 @@ and 99.9&nbsp;% of the milliseconds reached. Processor use is given for client a
 report no tail. A put of UCX is finished when its last byte is seen: nothing is copied out, so \
 it can beat a limit that copies in and out.</p>";
 
-/// The whole page.
-pub fn page(report: &Report) -> String {
+/// The whole page; what unmodified programs did comes first, if that is known.
+pub fn page(report: &Report, programs: Option<&Programs>) -> String {
     let environment = &report.environment;
     let mut out = String::from("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");
     let _ = write!(
@@ -56,6 +57,10 @@ pub fn page(report: &Report) -> String {
     );
     if environment.build == "debug" {
         out.push_str("<p class=\"warn\">A debug build: these figures mean little.</p>");
+    }
+    if let Some(programs) = programs {
+        programs.section(&mut out);
+        out.push_str("<h2>The network itself</h2>");
     }
     glance(&mut out, &report.results);
     plots(&mut out, &report.results);
@@ -371,7 +376,7 @@ mod tests {
 
     #[test]
     fn the_page_is_well_formed_and_loads_nothing() {
-        let text = page(&report());
+        let text = page(&report(), None);
         check_well_formed(&text, &["meta", "br"]);
         for outside in [
             "http://", "https://", "src=", "href=", "url(", "<script", "@import",
@@ -387,9 +392,20 @@ mod tests {
     fn an_empty_report_is_a_page_too() {
         let mut report = report();
         report.results.clear();
-        let text = page(&report);
+        let text = page(&report, None);
         check_well_formed(&text, &["meta", "br"]);
         assert!(!text.contains("<h2>Plots"));
+    }
+
+    #[test]
+    fn unmodified_programs_come_first() {
+        let programs = crate::bench::programs::report::tests::report();
+        let text = page(&report(), Some(&programs));
+        check_well_formed(&text, &["meta", "br"]);
+        let place = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words}"));
+        assert!(place("64 B &lt;polling&gt;") < place("<h2>At a glance"));
+        assert!(place("<b>Failed</b>: iperf3") < place("<h2>The network itself"));
+        assert_eq!(text.matches("<style>").count(), 1);
     }
 
     #[test]

@@ -81,6 +81,10 @@ pub fn run(command: BenchCommand) -> Result<()> {
 fn run_tests(args: &BenchArgs) -> Result<()> {
     let options = &args.options;
     let plan = Plan::new(args)?;
+    let programs = match &options.programs {
+        Some(path) => Some(programs::report::Report::read(path)?),
+        None => None,
+    };
     check_writable(
         [&options.json, &options.csv, &options.html]
             .into_iter()
@@ -135,10 +139,14 @@ fn run_tests(args: &BenchArgs) -> Result<()> {
         results: rows,
         half_peaks,
     };
-    write_reports(args, &report)
+    write_reports(args, &report, programs.as_ref())
 }
 
-fn write_reports(args: &BenchArgs, report: &Report) -> Result<()> {
+fn write_reports(
+    args: &BenchArgs,
+    report: &Report,
+    programs: Option<&programs::report::Report>,
+) -> Result<()> {
     let options = &args.options;
     if let Some(path) = &options.json {
         write(path, &report.to_json()?)?;
@@ -147,7 +155,7 @@ fn write_reports(args: &BenchArgs, report: &Report) -> Result<()> {
         write(path, &report_csv::csv(&report.results))?;
     }
     if let Some(path) = &options.html {
-        write(path, &html::page(report))?;
+        write(path, &html::page(report, programs))?;
     }
     if !options.quiet {
         use std::io::Write;

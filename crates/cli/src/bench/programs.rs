@@ -16,7 +16,7 @@ mod pair;
 pub mod peer;
 mod postgres;
 mod real;
-mod report;
+pub mod report;
 mod stage;
 
 use std::path::PathBuf;
@@ -82,7 +82,7 @@ pub enum Scenario {
 /// What unmodified programs do without barewire and with it
 #[derive(Clone, Debug, Args)]
 pub struct ProgramsArgs {
-    /// Only these
+    /// Only these, in this order
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME")]
     only: Vec<Scenario>,
     /// Fewer and shorter samples
@@ -126,10 +126,11 @@ pub fn run(args: &ProgramsArgs) -> Result<()> {
         skipped: Vec::new(),
         failed: Vec::new(),
     };
-    for &scenario in Scenario::value_variants() {
-        if !args.only.is_empty() && !args.only.contains(&scenario) {
-            continue;
-        }
+    let scenarios = match args.only.as_slice() {
+        [] => Scenario::value_variants(),
+        only => only,
+    };
+    for &scenario in scenarios {
         let name = name(scenario);
         if !args.quiet {
             eprintln!("barewire: {name} ...");

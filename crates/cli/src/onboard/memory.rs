@@ -9,13 +9,25 @@ const LIBRARY: &str = "barewire_sockets";
 /// Nothing that is read is larger.
 const READ_MAX: u64 = 8 << 20;
 
-/// The memory of a process, for reading.
+/// The memory of a process.
 pub struct Memory(File);
 
 impl Memory {
     /// Opens it. Whoever may trace a process may do so.
     pub fn open(pid: i32) -> io::Result<Memory> {
         File::open(format!("/proc/{pid}/mem")).map(Memory)
+    }
+
+    /// Opens it for writing, too.
+    pub fn open_to_write(pid: i32) -> io::Result<Memory> {
+        let mut options = File::options();
+        options.read(true).write(true);
+        options.open(format!("/proc/{pid}/mem")).map(Memory)
+    }
+
+    /// Puts bytes there, if there is memory.
+    pub fn write(&self, at: u64, bytes: &[u8]) -> Option<()> {
+        self.0.write_all_at(bytes, at).ok()
     }
 
     /// Some bytes of it, if all of them are there.

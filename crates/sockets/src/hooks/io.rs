@@ -9,7 +9,7 @@ use libc::{
 use crate::hooks::socket::settle_connecting;
 use crate::record::{self, Record, State};
 use crate::wait::Deadline;
-use crate::{buffers, real, stream, upgrade};
+use crate::{buffers, capture, real, stream, upgrade};
 
 /// The record of a descriptor whose bytes this library moves.
 #[inline]
@@ -331,7 +331,13 @@ unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_
             Some(parts) if buffers::total(parts) > 0 && (*message).msg_controllen == 0 => {
                 give(fd, record, parts, flags)
             }
-            _ => stream::with_line(fd, record, || real::sendmsg(fd, message, flags)),
+            _ => stream::with_line(fd, record, || {
+                let result = real::sendmsg(fd, message, flags);
+                if let Some(parts) = parts.filter(|_| capture::is_on()) {
+                    capture::sent(fd, record, parts, result);
+                }
+                result
+            }),
         }
     }
 }
@@ -402,8 +408,14 @@ unsafe extern "C-unwind" fn sendfile64(
         }
         Some(record) => {
             let result = stream::with_line(out, record, || {
-                // SAFETY: the program's call.
-                unsafe { real::sendfile64(out, file, offset, count) }
+                // SAFETY: the program's call, and its offset.
+                unsafe {
+                    let result = real::sendfile64(out, file, offset, count);
+                    if capture::is_on() {
+                        capture::sent_from_file(out, record, file, offset.as_ref(), result);
+                    }
+                    result
+                }
             });
             moved(out, record, result)
         }
@@ -482,7 +494,13 @@ unsafe extern "C-unwind" fn splice(
         unsafe { real::splice(from, from_offset, to, to_offset, len, flags) }
     };
     match ours(to) {
-        Some(record) => stream::with_line(to, record, call),
+        Some(record) => stream::with_line(to, record, || {
+            let result = call();
+            if capture::is_on() {
+                capture::sent_unseen(record, result);
+            }
+            result
+        }),
         None => call(),
     }
 }

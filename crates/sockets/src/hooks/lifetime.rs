@@ -9,7 +9,7 @@ use libc::msghdr;
 use crate::hooks::socket::{duplicated, stay_with_kernel};
 use crate::record::{self, Record, State, Why};
 use crate::stream::Left;
-use crate::{epoll, memory, process, real, relay, report, seeker, stream, upgrade, why};
+use crate::{capture, epoll, memory, process, real, relay, report, seeker, stream, upgrade, why};
 
 /// How long a close waits for a call of another thread on the same socket.
 const CLOSE_WAIT_MS: u32 = 100;
@@ -58,6 +58,9 @@ fn release(fd: c_int, record: &'static Record) {
     let last = record.processes.fetch_sub(1, Ordering::AcqRel) == 1;
     if last {
         why::tell(fd, record);
+        if capture::is_on() {
+            capture::closed(fd, record);
+        }
     }
     if record.state() == State::Up {
         leave(fd, record, last, CLOSE_WAIT_MS);
@@ -321,6 +324,7 @@ pub fn end_of_image(ends: bool) {
     }
     let saved = real::errno();
     if ends {
+        capture::end();
         record::for_each_descriptor(0, c_uint::MAX, |fd, record| {
             if record.state() == State::Up {
                 stream::settle(fd, record, false);
@@ -350,6 +354,7 @@ extern "C" fn after_fork_in_child() {
     seeker::after_fork();
     epoll::after_fork();
     report::forget();
+    capture::forget();
 }
 
 /// Registers what is to be done at a fork.
@@ -381,6 +386,7 @@ pub fn at_exit() {
     }
     why::tell_all();
     report::write();
+    capture::end();
     // The kernel closes them now, or takes them from this process: without tokens.
     record::for_each_descriptor(0, c_uint::MAX, |fd, record| {
         if record.state() == State::Up {

@@ -7,7 +7,7 @@ use barewire_fabric::carrier::{LEAVING, SharedMemory};
 use libc::{sockaddr, socklen_t};
 
 use crate::record::{CHECK_LINE, DELAYS, NONBLOCKING, OPENER, Record, State, WRITE_SHUT, Why};
-use crate::{epoll, kernel, process, real, record, stream, upgrade};
+use crate::{capture, epoll, kernel, process, real, record, stream, upgrade};
 
 /// Whether a socket is one of TCP.
 fn is_tcp(fd: c_int) -> bool {
@@ -171,6 +171,9 @@ unsafe extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
     if how == libc::SHUT_WR || how == libc::SHUT_RDWR {
         record.set(WRITE_SHUT, true);
         record.carrier().store(LEAVING + side, 1);
+        if capture::is_on() {
+            capture::send_ended(fd, record);
+        }
     }
     if how == libc::SHUT_RD || how == libc::SHUT_RDWR {
         record.set(CHECK_LINE, true);

@@ -13,7 +13,7 @@ use crate::real::{self, errno, fail};
 use crate::record::{CHECK_LINE, NONBLOCKING, Record, State};
 use crate::spin::Spin;
 use crate::wait::peer_is_near;
-use crate::{epoll, process, record};
+use crate::{capture, epoll, process, record};
 
 /// How often a reader that finds nothing asks the kernel whether the line has ended.
 const LINE_CHECK_NS: u64 = 20_000;
@@ -22,6 +22,14 @@ const TOKENS_AT_ONCE: usize = 64;
 
 /// Receives as `recvmsg` would. The socket is up, or may go up at any moment.
 pub fn receive(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ssize_t {
+    let result = receive_some(fd, record, parts, flags);
+    if capture::is_on() {
+        capture::received(fd, record, parts, flags, result);
+    }
+    result
+}
+
+fn receive_some(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ssize_t {
     let waits = !record.has(NONBLOCKING) && flags & libc::MSG_DONTWAIT == 0;
     let wanted = total(parts);
     let all = flags & libc::MSG_WAITALL != 0 && waits && flags & libc::MSG_PEEK == 0;

@@ -9,6 +9,7 @@ use super::give_up;
 use super::recall::step_back;
 use super::receiving::count_bytes;
 use crate::buffers::{Parts, for_each_stretch, kernel_send, slice, total};
+use crate::capture;
 use crate::lock::Held;
 use crate::memory::Carrier;
 use crate::process;
@@ -24,6 +25,20 @@ pub fn send(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ssize
         // A signal handler in the middle of a send of this very thread.
         return fail(libc::EAGAIN);
     };
+    let result = send_alone(fd, record, parts, flags, &held);
+    if capture::is_on() {
+        capture::sent(fd, record, parts, result);
+    }
+    result
+}
+
+fn send_alone(
+    fd: c_int,
+    record: &Record,
+    parts: Parts<'_>,
+    flags: c_int,
+    held: &Held<'_>,
+) -> ssize_t {
     if record.state() != State::Up {
         return kernel_send(fd, parts, 0, flags);
     }
@@ -36,18 +51,18 @@ pub fn send(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ssize
         record.set(LINE_ONLY, true);
     }
     if record.has(WRITE_SHUT) {
-        return line_send_once(fd, record, parts, 0, flags, &held);
+        return line_send_once(fd, record, parts, 0, flags, held);
     }
     let waits = !record.has(NONBLOCKING) && flags & libc::MSG_DONTWAIT == 0;
     let whole = total(parts);
     let mut sent = 0;
     loop {
-        let step = match lane_to_use(fd, record, flags, &held) {
-            Ok(Lane::Ring) => ring_send(fd, record, parts, sent, waits, &held),
-            Ok(Lane::Line) if !line_is_clear(fd, record, waits, &held) => Ok(None),
+        let step = match lane_to_use(fd, record, flags, held) {
+            Ok(Lane::Ring) => ring_send(fd, record, parts, sent, waits, held),
+            Ok(Lane::Line) if !line_is_clear(fd, record, waits, held) => Ok(None),
             Ok(Lane::Line) => {
                 // The kernel waits, if that is wanted, as it does for everyone.
-                let result = line_send_once(fd, record, parts, sent, flags, &held);
+                let result = line_send_once(fd, record, parts, sent, flags, held);
                 return match result {
                     _ if sent == 0 => result,
                     0.. => result + sent as ssize_t,

@@ -1,12 +1,13 @@
 //! The results as a table on the terminal, as JSON, and as a page.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::figure::{Figure, Side, Target, Unit};
 use crate::bench::environment::Environment;
-use crate::bench::error::{Error, Result};
+use crate::bench::error::{Error, Result, What};
 use crate::bench::report_table::{prefixed, ratio, time};
 use crate::bench::stats::{median, spread};
 use crate::bench::svg::escape;
@@ -32,6 +33,8 @@ pub struct Report {
 
 const STYLE: &str = include_str!("../page.css");
 
+const TITLE: &str = "Unmodified programs, without barewire and with it";
+
 const READING: &str = "\
 Median of the rounds. Each round takes a sample without the library and one with it, one after
 the other; gain: the median of what the rounds say, and the range. cpu: processors that both
@@ -43,6 +46,20 @@ impl Report {
         serde_json::to_string_pretty(self)
             .map(|text| text + "\n")
             .map_err(|error| Error::Transport(format!("writing JSON: {error}")))
+    }
+
+    /// What [`Report::to_json`] wrote into a file.
+    ///
+    /// # Errors
+    /// It cannot be read, or is something else.
+    pub fn read(path: &Path) -> Result<Report> {
+        let text = std::fs::read(path).what(&format!("reading {}", path.display()))?;
+        serde_json::from_slice(&text).map_err(|error| {
+            let path = path.display();
+            Error::Usage(format!(
+                "{path} does not hold what `bench programs --json` writes: {error}"
+            ))
+        })
     }
 
     /// Processors that other programs used: the median of all samples.
@@ -92,16 +109,31 @@ impl Report {
             "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
              <title>barewire bench programs, {date}</title><style>{STYLE}</style></head><body>\
-             <h1>Unmodified programs, without barewire and with it</h1>\
-             <p class=\"soft\">{processor}, {cores} processors, {kernel}; {date}; barewire {version}</p>\
-             <p>{reading}</p><p>{load}.</p><table><thead><tr>",
+             <h1>{TITLE}</h1>\
+             <p class=\"soft\">{processor}, {cores} processors, {kernel}; {date}; barewire {version}</p>",
             date = escape(&environment.date),
             processor = escape(&environment.processor),
             cores = environment.cores,
             kernel = escape(&environment.kernel),
             version = escape(&environment.barewire_version),
-            reading = escape(READING),
-            load = escape(&self.load()),
+        );
+        self.body(&mut out);
+        out.push_str("</body></html>\n");
+        out
+    }
+
+    /// As a part of another page.
+    pub fn section(&self, out: &mut String) {
+        let _ = write!(out, "<h2>{TITLE}</h2>");
+        self.body(out);
+    }
+
+    fn body(&self, out: &mut String) {
+        let _ = write!(
+            out,
+            "<p>{}</p><p>{}.</p><div class=\"wide\"><table><thead><tr>",
+            escape(READING),
+            escape(&self.load())
         );
         for heading in HEADINGS {
             let _ = write!(out, "<th>{heading}</th>");
@@ -119,14 +151,12 @@ impl Report {
             }
             out.push_str("</tr>");
         }
-        out.push_str("</tbody></table>");
+        out.push_str("</tbody></table></div>");
         for (what, list) in [("Not measured", &self.skipped), ("Failed", &self.failed)] {
             for line in list {
                 let _ = write!(out, "<p><b>{what}</b>: {}</p>", escape(line));
             }
         }
-        out.push_str("</body></html>\n");
-        out
     }
 }
 
@@ -260,13 +290,14 @@ impl Widths {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use crate::bench::child::Placement;
     use crate::bench::programs::figure::{Mode, tests::sample};
     use crate::bench::svg::tests::check_well_formed;
 
-    fn report() -> Report {
+    /// A small report for tests.
+    pub fn report() -> Report {
         let mut fast = Figure::new("ping-pong", "64 B <polling>", Unit::Nanoseconds);
         fast.target = Some(Target::OfBare(3.0));
         fast.bare_is = "one line".into();

@@ -1,0 +1,163 @@
+//! `barewire capture`: what an unmodified program sends and receives through the library, as a
+//! capture file of TCP packets.
+//!
+//! The parts: `attached` takes entries out of the program's memory, `tcp` makes packets of them.
+
+mod attached;
+mod tcp;
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use barewire_sys::SysError;
+use barewire_sys::interrupt::Interrupt;
+use barewire_wire::capture::Output;
+use clap::Args;
+
+use attached::{Attached, Taken};
+use tcp::Packets;
+
+/// Of `barewire capture --help`, its end.
+pub const AFTER: &str = "\
+The packets are made up from the bytes that the program's calls move, through shared memory or
+the kernel: addresses, order and bytes are true; packet boundaries, windows and acknowledgements
+are not. A connection begins with a SYN where the capture first sees it. Connections that were
+never candidates for shared memory are not in the file: capture those with tcpdump.
+
+The program does not wait: a capture that is too slow loses packets, and says so.
+
+Examples:
+  barewire capture --pid 4711 -w redis.pcapng             until Ctrl-C, or the program's end
+  barewire capture --pid 4711 -w - | wireshark -k -i -    look at it live
+  tshark -r redis.pcapng -q -z follow,tcp,ascii,0         the first connection's bytes";
+
+/// Capture what a program under `barewire run` sends and receives
+#[derive(Clone, Debug, Args)]
+pub struct CaptureArgs {
+    /// The process
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    pid: i32,
+    /// The file, in pcapng format; `-` is the standard output
+    #[arg(short, long, value_name = "FILE")]
+    write: PathBuf,
+    /// Stop after so long
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: Option<u64>,
+    /// Do not say what was captured
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// Why nothing could be captured.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// No library in it, or no process.
+    #[error(
+        "process {0} is not on board, or not there, or belongs to another user \
+         (`barewire ls --sockets` lists those that are)"
+    )]
+    NotOnBoard(i32),
+    /// Its memory may not be opened.
+    #[error(
+        "process {0} may not be captured: {1}; as root it may (whoever may trace a process may \
+         capture it, see /proc/sys/kernel/yama/ptrace_scope)"
+    )]
+    NotAllowed(i32, io::Error),
+    /// The library does nothing, or is of another version.
+    #[error(
+        "the library in process {0} can not be captured: it is switched off there, or of another \
+         version than this command"
+    )]
+    Unsuitable(i32),
+    /// Somebody else is at it.
+    #[error("process {0} is being captured already")]
+    Busy(i32),
+    /// What lies in its memory makes no sense.
+    #[error("the memory of process {0} does not hold what it should: {1}")]
+    Nonsense(i32, &'static str),
+    /// The file can not be written.
+    #[error("writing {0}: {1}")]
+    Write(String, io::Error),
+    /// The system would not.
+    #[error(transparent)]
+    System(#[from] SysError),
+}
+
+/// The result of capturing.
+pub type Result<T, E = CaptureError> = std::result::Result<T, E>;
+
+/// Pause when there is nothing.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Where the packets go.
+struct To(BufWriter<Box<dyn Write>>);
+
+impl Output for To {
+    type Error = io::Error;
+
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all(bytes)
+    }
+}
+
+/// Captures until it is told to stop, or the program ends.
+pub fn run(args: &CaptureArgs) -> Result<()> {
+    let interrupt = Interrupt::catch()?;
+    let mut attached = Attached::to(args.pid)?;
+    let failed = |error| CaptureError::Write(args.write.display().to_string(), error);
+    let mut packets = open(&args.write).map_err(failed)?;
+    attached.begin()?;
+    if !args.quiet {
+        eprintln!("barewire: capturing process {}; Ctrl-C ends it", args.pid);
+    }
+    let until = args
+        .seconds
+        .map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let is_over = || until.is_some_and(|until| Instant::now() >= until);
+    loop {
+        let pause = match attached.take()? {
+            Taken::Gone => {
+                packets.end_all().map_err(failed)?;
+                break;
+            }
+            Taken::Nothing if attached.has_ended() => break,
+            Taken::Nothing => PAUSE,
+            Taken::Entries(entries) => {
+                for entry in attached::entries(&entries) {
+                    packets.add(&entry).map_err(failed)?;
+                }
+                packets.output().0.flush().map_err(failed)?;
+                Duration::ZERO
+            }
+        };
+        // What is there when it ends is taken.
+        if interrupt.wait(pause) || is_over() {
+            attached.end();
+        }
+    }
+    packets.output().0.flush().map_err(failed)?;
+    if !args.quiet {
+        eprintln!("barewire: {}", packets.summary());
+    }
+    match attached.lost() {
+        [0, _] => {}
+        [pieces, bytes] => eprintln!(
+            "barewire: {pieces} pieces with {bytes} bytes are missing: the program was faster"
+        ),
+    }
+    Ok(())
+}
+
+fn open(path: &Path) -> io::Result<Packets<To>> {
+    let out: Box<dyn Write> = match path.to_str() {
+        Some("-") => Box::new(io::stdout()),
+        _ => Box::new(File::create(path)?),
+    };
+    let mut packets = Packets::new(To(BufWriter::new(out)))?;
+    packets.output().0.flush()?;
+    Ok(packets)
+}
