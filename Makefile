@@ -1,6 +1,6 @@
 # The project's entry points. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test bench bench-wire bench-lab docs lint fuzz clean
+.PHONY: help setup demo test bench bench-wire bench-lab kek docs lint fuzz clean
 
 CARGO := scripts/cargo.sh
 # Where cargo builds, and where our own results go.
@@ -30,6 +30,9 @@ bench-wire: setup ## speeds of the formats and cores, beside memcpy
 
 bench-lab: setup ## events per second of the event kernel, beside SimPy and nexosim
 	@scripts/bench-lab.sh
+
+kek: setup ## as root: kernel shaping and event building through an emulated switch (KEK="--full")
+	$(CARGO) run --quiet --release -p barewire-cli --bin barewire -- kek --page docs/studies/event-builder.md $(KEK)
 
 docs: setup ## the reference of every crate
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps

@@ -241,7 +241,7 @@ fn init(args: &InitArgs) -> Result<ExitCode, DaqError> {
 
 /// How this program runs a part of a configuration.
 #[derive(Clone, Copy)]
-struct HowTo<'a> {
+pub(crate) struct HowTo<'a> {
     program: &'a Path,
     config: &'a Path,
     /// What is started in place of a source part.
@@ -252,8 +252,20 @@ struct HowTo<'a> {
     json: bool,
 }
 
-impl HowTo<'_> {
-    fn command(&self, role: Role) -> Command {
+impl<'a> HowTo<'a> {
+    /// For a run that nobody watches.
+    pub(crate) const fn quietly(program: &'a Path, config: &'a Path) -> Self {
+        Self {
+            program,
+            config,
+            own_source: None,
+            quiet: true,
+            hold: false,
+            json: false,
+        }
+    }
+
+    pub(crate) fn command(&self, role: Role) -> Command {
         if let (Some(own), Role::Part(Part::Source(id))) = (self.own_source, role) {
             let mut command = Command::new(own);
             command.arg(self.config).arg(id.0.to_string());

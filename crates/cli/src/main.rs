@@ -2,13 +2,15 @@
 //!
 //! `run` runs unmodified programs on board, and `doctor` says whether that works here;
 //! `bench` measures; `ls`, `stat` and `capture` look at what runs; `wire` looks at formats; `daq`
-//! builds events; `lab` runs the laboratory; each sub-command lives in its own module.
+//! builds events, `kek` does so through an emulated switch; `lab` runs the laboratory; each
+//! sub-command lives in its own module.
 #![forbid(unsafe_code)]
 
 mod bench;
 mod capture;
 mod daq;
 mod doctor;
+mod kek;
 mod lab;
 mod ls;
 mod nodes;
@@ -41,6 +43,8 @@ enum Command {
     Daq(daq::DaqCommand),
     /// Say whether unmodified programs can be accelerated here, and if not, what to change
     Doctor(doctor::DoctorArgs),
+    /// Shaping by the kernel, as KEK measured it, and event building through a switch (root)
+    Kek(kek::KekArgs),
     /// The laboratory: published systems, simulated, beside their published figures
     #[command(subcommand)]
     Lab(lab::LabCommand),
@@ -70,6 +74,7 @@ fn main() -> ExitCode {
         Command::Capture(args) => capture::run(&args).map(done).map_err(Into::into),
         Command::Daq(command) => daq::run(&command).map_err(Into::into),
         Command::Doctor(args) => doctor::run(&args).map_err(Into::into),
+        Command::Kek(args) => kek::run(&args).map(done).map_err(Into::into),
         Command::Lab(command) => lab::run(&command).map(done).map_err(Into::into),
         Command::Ls(args) => ls::run(&args).map(done).map_err(Into::into),
         Command::Run(args) => Ok(run::run(&args)),

@@ -14,6 +14,8 @@ use barewire_proto::evb::{
 };
 use barewire_units::{ByteSize, Duration, Instant, Rate};
 
+use crate::shape::{LATENESS, Shaping};
+
 pub use keys::template;
 pub use read::Fault;
 use read::Reader;
@@ -164,6 +166,8 @@ pub struct Config {
     pub source_kind: SourceKind,
     /// The core of source 0.
     pub source: SourceConfig,
+    /// Shaping by the kernel; the core then sends as it can.
+    pub shaping: Option<Shaping>,
     /// The core of builder 0.
     pub builder: BuilderConfig,
     /// Receive memory of a connection.
@@ -322,7 +326,15 @@ fn read(reader: &mut Reader, digest: u32) -> Config {
     let sources = r.number("parts", "sources", 1, SOURCES_MAX) as u16;
     let builders = r.number("parts", "builders", 1, BUILDERS_MAX) as u16;
     let piece_bytes = size(r, "source", "piece", 64, PIECE_BYTES_MAX);
-    let (flow, schedule) = read_flow(r, sources, builders, piece_bytes);
+    let (flow, schedule, shaping) = read_flow(r, sources, builders, piece_bytes);
+    if let Some(shaping) = shaping {
+        check_shaping(
+            r,
+            shaping,
+            transport,
+            u32::from(sources) * u32::from(builders),
+        );
+    }
     let credits = r.number("flow", "credits", 1, 1 << 20) as u32;
     let pull = r.number("assignment", "pull", 1, 4096) as u32;
     let ring_bytes = read_ring(r, piece_bytes);
@@ -364,6 +376,7 @@ fn read(reader: &mut Reader, digest: u32) -> Config {
             overhead_bytes: crate::wire::PIECE_HEADER_BYTES as u64,
             flow,
         },
+        shaping,
         builder: BuilderConfig {
             id: BuilderId(0),
             run: 0,
@@ -397,6 +410,7 @@ enum Control {
     Barrel,
     Bucket,
     Schedule,
+    Kernel,
 }
 
 fn read_flow(
@@ -404,13 +418,14 @@ fn read_flow(
     sources: u16,
     builders: u16,
     piece_bytes: u64,
-) -> (Flow, Option<Schedule>) {
+) -> (Flow, Option<Schedule>, Option<Shaping>) {
     let controls = [
         ("none", Control::None),
         ("credits", Control::Credits),
         ("barrel", Control::Barrel),
         ("bucket", Control::Bucket),
         ("schedule", Control::Schedule),
+        ("kernel", Control::Kernel),
     ];
     let control = r.choice("flow", "control", &controls);
     let rate = r.quantity::<Rate>("flow", "rate", "rate", "1 Gbit/s");
@@ -420,7 +435,7 @@ fn read_flow(
     let slot = positive_time(r, "flow", "slot");
     let lead = time(r, "flow", "lead");
     let flow = match control {
-        Control::None => Flow::Free,
+        Control::None | Control::Kernel => Flow::Free,
         Control::Credits => Flow::Credits,
         Control::Bucket => {
             if burst < whole {
@@ -449,7 +464,28 @@ fn read_flow(
         Control::Schedule => Flow::Scheduled { slot },
     };
     let schedule = matches!(control, Control::Schedule).then_some(Schedule { slot, lead });
-    (flow, schedule)
+    let shaping = matches!(control, Control::Kernel).then_some(Shaping {
+        rate,
+        burst_bytes: burst,
+    });
+    (flow, schedule, shaping)
+}
+
+fn check_shaping(r: &mut Reader, shaping: Shaping, transport: Transport, pairs: u32) {
+    if transport != Transport::Tcp {
+        let wanted =
+            "`kernel` shapes what leaves by an interface, expected run.transport = \"tcp\"";
+        r.fault("flow", "control", wanted);
+    }
+    if pairs >= u32::from(u16::MAX) {
+        let wanted = format!("{pairs} pairs of source and builder, `kernel` has 65534 classes");
+        r.fault("flow", "control", wanted);
+    }
+    let least = shaping.rate.bytes_in(LATENESS);
+    if shaping.burst_bytes < least.as_bytes() {
+        let wanted = format!("expected at least {least}: what the rate sends in {LATENESS}");
+        r.fault("flow", "burst", wanted);
+    }
 }
 
 fn read_ring(r: &mut Reader, piece_bytes: u64) -> usize {
@@ -675,6 +711,29 @@ mod tests {
         assert_eq!((config.sizes.mean_bytes, config.seed), (2048, 4));
         assert!(with("", "a.toml", "run.sed", "4").is_err());
         assert!(with("", "a.toml", "run.seed", "=").is_err());
+    }
+
+    #[test]
+    fn shaping_by_the_kernel_is_for_tcp() {
+        let kernel = "[flow]\ncontrol = \"kernel\"\nrate = \"100 Mbit/s\"\nburst = \"1 KiB\"\n";
+        let found = faults(kernel);
+        assert!(found[0].starts_with("a.toml:2: flow.control = \"kernel\": `kernel` shapes"));
+        assert!(
+            found[1].contains("expected at least 2500B: what the rate sends in 200us"),
+            "{found:?}"
+        );
+        let good = kernel.replace("1 KiB", "4 KiB") + "[run]\ntransport = \"tcp\"\n";
+        let config = Config::parse(&good, "a.toml").expect("good");
+        let shaping = Shaping {
+            rate: Rate::from_mbps(100),
+            burst_bytes: 4096,
+        };
+        assert_eq!(
+            (config.shaping, config.source.flow),
+            (Some(shaping), Flow::Free)
+        );
+        let many = good + "[parts]\nsources = 1000\nbuilders = 100\n";
+        assert!(faults(&many)[0].contains("100000 pairs"));
     }
 
     #[test]

@@ -144,6 +144,15 @@ impl Incoming<'_> {
 }
 
 impl Link {
+    /// Its TCP connection, if it is one.
+    #[must_use]
+    pub fn stream(&self) -> Option<&std::net::TcpStream> {
+        match self {
+            Self::Ring(_) => None,
+            Self::Tcp(link) => Some(link.stream()),
+        }
+    }
+
     /// Sends a message; `false` if there is no room.
     ///
     /// # Errors

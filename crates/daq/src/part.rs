@@ -59,6 +59,9 @@ pub enum PartError {
     /// The core can not be made.
     #[error("{0}")]
     Core(#[from] barewire_proto::evb::ConfigError),
+    /// The kernel does not shape.
+    #[error("{0}")]
+    Shape(#[from] crate::shape::ShapeError),
     /// Events can not be recorded.
     #[error("{path}: {error}")]
     Record {

@@ -14,8 +14,11 @@ mod error;
 pub mod exec;
 pub mod interrupt;
 pub mod memory;
+pub mod netlink;
+pub mod netns;
 pub mod process;
 pub mod socket;
+pub mod tcp;
 pub mod wake;
 
 pub use error::{BadDescriptor, Errno, Result, SysError};

@@ -237,6 +237,17 @@ fn positive(pid: i32) -> Option<Pid> {
     (pid > 0).then(|| Pid::from_raw(pid)).flatten()
 }
 
+/// Leaves the terminal and the group of processes that this process was started in: what ends
+/// those, such as Ctrl-C, does not end it.
+///
+/// # Errors
+/// `PermissionDenied` for a process that leads its group.
+pub fn start_session() -> Result<()> {
+    rustix::process::setsid()
+        .map(drop)
+        .map_err(on("start a session (setsid)"))
+}
+
 /// How many descriptors this process has open; for tests and diagnostics.
 ///
 /// # Errors

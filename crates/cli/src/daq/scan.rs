@@ -142,12 +142,9 @@ pub fn measure(
 fn one_run(config: &Config, file: &Path) -> Result<Figures, DaqError> {
     let program = own_program()?;
     let how = HowTo {
-        program: &program,
-        config: file,
         own_source: own_source(config),
-        quiet: true,
-        hold: false,
         json: true,
+        ..HowTo::quietly(&program, file)
     };
     let outcome = launch::run(config, |role| how.command(role), |_, _, _| {});
     let outcome = outcome.map_err(|error| DaqError::Io {

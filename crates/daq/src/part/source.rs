@@ -20,6 +20,7 @@ use crate::config::{Config, SourceKind, Trigger};
 use crate::detector::Detector;
 use crate::net::{Address, Link, Net, NetError, Outbox};
 use crate::replay::Replay;
+use crate::shape::Shaper;
 use crate::wire::{Control, PIECE_HEADER_BYTES, PieceHeader, Role};
 
 /// Pieces of at most so many bytes are gathered.
@@ -66,6 +67,8 @@ struct SourcePart<'a> {
     id: u16,
     core: Source,
     home: Home,
+    /// If the kernel shapes.
+    shaper: Option<Shaper>,
     lanes: Vec<Lane>,
     feed: Feed,
     /// The detector's descriptor is waited for.
@@ -119,6 +122,9 @@ fn run_feed(config: &Config, id: u16, feed: Feed) -> Result<(), PartError> {
     if id >= config.manager.sources {
         return Err(PartError::NoSuchPart(config.manager.sources));
     }
+    // Before there are connections: it makes a process.
+    let shaper = |it| Shaper::new(it, &config.name, id, config.manager.builders);
+    let shaper = config.shaping.map(shaper).transpose()?;
     let mut net = Net::new(config)?;
     let home = Home::find(&mut net, config, Part::Source(SourceId(id)))?;
     let mut part = SourcePart {
@@ -126,6 +132,7 @@ fn run_feed(config: &Config, id: u16, feed: Feed) -> Result<(), PartError> {
         id,
         core: Source::new(config.source(id))?,
         home,
+        shaper,
         lanes: Vec::new(),
         feed,
         watched: false,
@@ -150,7 +157,7 @@ impl SourcePart<'_> {
         let mut turn = 0_u32;
         while !self.quit {
             let mut busy = self.hear_manager(net)?;
-            self.reach_builders(net);
+            self.reach_builders(net)?;
             busy |= self.hear_builders(net);
             busy |= self.ask(net)?;
             busy |= self.offer();
@@ -334,7 +341,7 @@ impl SourcePart<'_> {
     }
 
     /// Connects to builders that are there, and says so when all are reached.
-    fn reach_builders(&mut self, net: &mut Net) {
+    fn reach_builders(&mut self, net: &mut Net) -> Result<(), PartError> {
         for (at, lane) in (0_u16..).zip(&mut self.lanes) {
             let waits = lane.next_try.is_some_and(|it| Instant::now() < it);
             if lane.link.is_some() || lane.lost || waits {
@@ -345,6 +352,10 @@ impl SourcePart<'_> {
                 lane.next_try = Some(Instant::now() + RETRY);
                 continue;
             };
+            let stream = net.link(link)?.stream();
+            if let (Some(shaper), Some(stream)) = (&mut self.shaper, stream) {
+                shaper.add(at, stream)?;
+            }
             let mut outbox = Outbox::default();
             outbox.push(&hello(
                 self.config,
@@ -366,6 +377,7 @@ impl SourcePart<'_> {
             let run = self.home.run;
             self.home.outbox.push(&Control::Ready { run });
         }
+        Ok(())
     }
 
     fn hear_builders(&mut self, net: &mut Net) -> bool {

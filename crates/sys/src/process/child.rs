@@ -76,7 +76,7 @@ pub struct ForkedChild {
 /// Forks. The child runs `f` and ends with the value of it as its exit code
 /// (of which the system keeps the lowest 8 bits), or with 101 if `f` panics;
 /// nothing else of the caller's program goes on in it: no destructors beyond
-/// those of `f`, no exit handlers. For tests and benchmarks.
+/// those of `f`, no exit handlers. For tests, benchmarks, and a process that only waits.
 ///
 /// The child has only the calling thread. Callers with other threads must not
 /// rely on locks in it: one that another thread held stays held (glibc takes

@@ -1,0 +1,97 @@
+//! Links, bridges and addresses, as far as an emulated switch needs them.
+//!
+//! A link message has an `ifinfomsg` first: family 1, pad 1, type 2, index 4, flags 4, change 4;
+//! an address message an `ifaddrmsg`: family 1, prefix 1, flags 1, scope 1, index 4.
+//! Layouts are of `linux/if_link.h` and `linux/if_addr.h`.
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, AsRawFd};
+
+use barewire_sys::netlink::{FLAG_CREATE, FLAG_EXCLUSIVE, Request, RouteSocket};
+use barewire_sys::netns::NetNamespace;
+
+const NEW_LINK: u16 = 16;
+const NEW_ADDRESS: u16 = 20;
+const NAME: u16 = 3;
+const MTU: u16 = 4;
+const MASTER: u16 = 10;
+const INFO: u16 = 18;
+const INFO_KIND: u16 = 1;
+const INFO_DATA: u16 = 2;
+const VETH_PEER: u16 = 1;
+const NAMESPACE: u16 = 28;
+const SEGMENTS: u16 = 40;
+const ADDRESS: u16 = 1;
+const LOCAL: u16 = 2;
+const IPV4: u8 = 2;
+const UP: u32 = 1;
+
+/// No index and no flags: names say which link is meant.
+const ANY: [u8; 16] = [0; 16];
+
+/// A bridge in the socket's namespace.
+pub fn add_bridge(socket: &mut RouteSocket, name: &str) -> io::Result<()> {
+    let request = Request::new(NEW_LINK, FLAG_CREATE | FLAG_EXCLUSIVE, &ANY)
+        .with_name(NAME, name)
+        .nest(INFO, |it| it.with_name(INFO_KIND, "bridge"));
+    socket.change(request)
+}
+
+/// A cable from the socket's namespace to another one.
+pub fn add_cable(
+    socket: &mut RouteSocket,
+    name: &str,
+    far: &NetNamespace,
+    far_name: &str,
+) -> io::Result<()> {
+    let far = far.as_fd().as_raw_fd();
+    let peer = |it: Request| {
+        it.raw(&ANY)
+            .with_name(NAME, far_name)
+            .with(NAMESPACE, &far.to_ne_bytes())
+    };
+    let request = Request::new(NEW_LINK, FLAG_CREATE | FLAG_EXCLUSIVE, &ANY)
+        .with_name(NAME, name)
+        .nest(INFO, |it| {
+            it.with_name(INFO_KIND, "veth")
+                .nest(INFO_DATA, |it| it.nest(VETH_PEER, peer))
+        });
+    socket.change(request)
+}
+
+/// How a link is set.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    pub mtu_bytes: u32,
+    /// TCP hands over so many packets at once, as where a NIC makes the packets. A queue takes or
+    /// drops them together.
+    pub segments_max: u32,
+    /// Index of the bridge of which it is a port.
+    pub bridge: Option<u32>,
+}
+
+/// Sets a link of the socket's namespace and lets it carry packets.
+pub fn set_up(socket: &mut RouteSocket, name: &str, setting: Setting) -> io::Result<()> {
+    let mut fixed = ANY;
+    fixed[8..12].copy_from_slice(&UP.to_ne_bytes());
+    fixed[12..16].copy_from_slice(&UP.to_ne_bytes());
+    let mut request = Request::new(NEW_LINK, 0, &fixed)
+        .with_name(NAME, name)
+        .with(MTU, &setting.mtu_bytes.to_ne_bytes())
+        .with(SEGMENTS, &setting.segments_max.to_ne_bytes());
+    if let Some(bridge) = setting.bridge {
+        request = request.with(MASTER, &bridge.to_ne_bytes());
+    }
+    socket.change(request)
+}
+
+/// Gives a link an address in a network of 2^8 of them.
+pub fn add_address(socket: &mut RouteSocket, link: u32, address: Ipv4Addr) -> io::Result<()> {
+    let mut fixed = [IPV4, 24, 0, 0, 0, 0, 0, 0];
+    fixed[4..].copy_from_slice(&link.to_ne_bytes());
+    let request = Request::new(NEW_ADDRESS, FLAG_CREATE | FLAG_EXCLUSIVE, &fixed)
+        .with(LOCAL, &address.octets())
+        .with(ADDRESS, &address.octets());
+    socket.change(request)
+}
