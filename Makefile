@@ -1,6 +1,6 @@
 # The project's entry points. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test bench bench-wire bench-lab kek docs lint fuzz clean
+.PHONY: help setup demo test soak bench bench-wire bench-lab kek docs lint fuzz clean
 
 CARGO := scripts/cargo.sh
 # Where cargo builds, and where our own results go.
@@ -18,6 +18,12 @@ demo: setup ## measure unmodified programs and the network, quickly, and draw a 
 
 test: setup ## every check: format, lints, tidy, tests, model checking, docs
 	@scripts/test.sh
+
+soak: setup ## an hour of mixed traffic of unmodified programs (SOAK_SECONDS=3600, SOAK_SEED)
+	$(CARGO) build --release -p barewire-sockets
+	SOAK_SECONDS=$(or $(SOAK_SECONDS),3600) BAREWIRE_PROGRAMS_MODES=preloaded \
+	BAREWIRE_PRELOAD_LIB=$(abspath $(TARGET))/release/libbarewire_sockets.so \
+	$(CARGO) test -p barewire-programs --test soak -- --nocapture
 
 bench: setup ## the full measurements, as json, csv and a page
 	@mkdir -p $(TARGET)/bench

@@ -172,6 +172,16 @@ fn tables() -> Option<Locked> {
     })
 }
 
+/// This thread is about to fork: the tables stay as they are until it has.
+pub fn begin_fork() {
+    core::mem::forget(LOCK.hold());
+}
+
+/// It has.
+pub fn end_fork() {
+    LOCK.reset();
+}
+
 /// A child has one thread, and nobody else holds the lock.
 pub fn after_fork() {
     LOCK.reset();

@@ -1,15 +1,19 @@
 //! A lock in memory that a process shares with its children. Its holder may be killed:
 //! whoever waits for it looks, and takes over.
 //!
-//! What it guards may be in the middle of a change then, and whoever took over is told so.
+//! If it was in the middle of a change then, whoever took over is told so.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::process;
 
-/// Holds the thread id of its holder; 0 if it is free.
+/// Holds the thread id of its holder; 0 if it is free. With [`CHANGING`] while the holder is in the
+/// middle of a change.
 #[repr(transparent)]
 pub struct Lock(AtomicU32);
+
+/// Above all thread ids.
+const CHANGING: u32 = 1 << 31;
 
 /// The lock is held until this is dropped.
 pub struct Held<'a> {
@@ -18,9 +22,20 @@ pub struct Held<'a> {
 }
 
 impl Held<'_> {
-    /// Whether the last holder was killed: what it guards may be in the middle of a change.
+    /// Whether the last holder was killed in the middle of a change of what it guards.
     pub const fn is_taken_over(&self) -> bool {
         self.taken_over
+    }
+
+    /// Runs `work`, which changes what the lock guards: who is killed meanwhile leaves it in the
+    /// middle.
+    pub fn changing<T>(&self, work: impl FnOnce() -> T) -> T {
+        // Release, both: partner: the acquire in take_over. Only the holder stores here.
+        let own = self.lock.0.load(Ordering::Relaxed);
+        self.lock.0.store(own | CHANGING, Ordering::Release);
+        let result = work();
+        self.lock.0.store(own, Ordering::Release);
+        result
     }
 }
 
@@ -35,10 +50,11 @@ impl Lock {
         Self(AtomicU32::new(0))
     }
 
-    /// Frees it, whoever has it. For a child, whose other threads are gone.
+    /// Frees it, whoever has it: for a child, whose other threads are gone, and for who has kept
+    /// no [`Held`].
     pub fn reset(&self) {
-        // Relaxed: nobody else is there.
-        self.0.store(0, Ordering::Relaxed);
+        // Release: partner: the acquire in try_hold.
+        self.0.store(0, Ordering::Release);
     }
 
     /// Takes it if it is free, or its holder is gone. `None` if another has it, or this
@@ -68,7 +84,7 @@ impl Lock {
                 return Some(held);
             }
             // Relaxed: only compared with what we stored ourselves.
-            if self.0.load(Ordering::Relaxed) == process::thread_id() {
+            if self.0.load(Ordering::Relaxed) & !CHANGING == process::thread_id() {
                 return None;
             }
             if round < SPINS {
@@ -90,7 +106,7 @@ impl Lock {
     fn take_over(&self) -> Option<Held<'_>> {
         // Relaxed: the exchange below acquires.
         let holder = self.0.load(Ordering::Relaxed);
-        if holder == 0 || process::thread_lives(holder) {
+        if holder == 0 || process::thread_lives(holder & !CHANGING) {
             return None;
         }
         let own = process::thread_id();
@@ -101,7 +117,7 @@ impl Lock {
             .compare_exchange(holder, own, Ordering::Acquire, Ordering::Relaxed);
         taken.is_ok().then(|| Held {
             lock: self,
-            taken_over: true,
+            taken_over: holder & CHANGING != 0,
         })
     }
 }

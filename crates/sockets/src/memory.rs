@@ -1,7 +1,9 @@
 //! Memory: what is reserved at start, and the carriers that are mapped there.
 
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, compiler_fence, fence};
+use core::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence,
+};
 
 use barewire_fabric::carrier::{CONTROL_BYTES, SharedMemory, memory_bytes};
 
@@ -15,6 +17,9 @@ pub const CARRIER_BYTES: usize = memory_bytes(RING_BYTES);
 
 /// Where the place of record 0 begins; 0 if there are none.
 static PLACES: AtomicUsize = AtomicUsize::new(0);
+/// Whether there is a carrier in each place, in this process; a child has a copy, as it has of the
+/// mappings.
+static MAPPED: AtomicPtr<AtomicBool> = AtomicPtr::new(core::ptr::null_mut());
 
 fn map(len: usize, protection: i32, flags: i32) -> Option<*mut c_void> {
     let flags = flags | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -35,6 +40,10 @@ pub fn reserve_private(len: usize) -> Option<*mut c_void> {
 
 /// Reserves the places of all carriers: addresses, no memory. A zero page can be read there.
 pub fn set_up() -> bool {
+    let Some(mapped) = reserve_private(RECORDS_MAX as usize) else {
+        return false;
+    };
+    MAPPED.store(mapped.cast(), Ordering::Release);
     let Some(places) = map(
         RECORDS_MAX as usize * CARRIER_BYTES,
         libc::PROT_READ,
@@ -62,12 +71,24 @@ pub fn map_carrier(number: u32, fd: i32) -> bool {
             0,
         )
     };
+    is_mapped(number).store(at != libc::MAP_FAILED, Ordering::Relaxed);
     at != libc::MAP_FAILED
 }
 
-/// Puts zeros in the place of a carrier: its memory is given back, and late readers and
-/// writers do no harm.
+fn is_mapped(number: u32) -> &'static AtomicBool {
+    let table = MAPPED.load(Ordering::Acquire);
+    // SAFETY: set_up made the table before there were places, with a byte for each record;
+    // it is never unmapped, and zeros are valid.
+    unsafe { &*table.add(number as usize) }
+}
+
+/// Puts zeros in the place of a carrier, if one is mapped there in this process: its memory is
+/// given back, and late readers and writers do no harm.
 pub fn unmap_carrier(number: u32) {
+    // Relaxed: of this process, and by whoever maps and unmaps this place.
+    if !is_mapped(number).swap(false, Ordering::Relaxed) {
+        return;
+    }
     let carrier = carrier(number);
     // SAFETY: as above.
     unsafe {

@@ -144,6 +144,8 @@ pub const MET: u32 = 32;
 
 /// Bit: the program has not asked for `TCP_NODELAY`; the line has it all the same.
 pub const DELAYS: u32 = 64;
+/// Bit: urgent bytes were sent before it was up.
+pub const NEVER_UP: u32 = 256;
 /// Bit: people were told what became of it.
 pub const TOLD: u32 = 1 << 31;
 
@@ -171,6 +173,8 @@ pub struct Record {
     pub line_checked_ns: AtomicU64,
     /// An error of the line that the program has not been told of yet.
     pub line_error: AtomicI32,
+    /// The spawn actions of this process that duplicate it for another program; 0 for none.
+    pub named_by: AtomicU64,
     /// Bytes put into and taken from the ring.
     pub ring_bytes_out: AtomicU64,
     /// As above.
@@ -312,6 +316,7 @@ impl Record {
         for word in [
             &self.bytes,
             &self.line_checked_ns,
+            &self.named_by,
             &self.ring_bytes_out,
             &self.ring_bytes_in,
             &self.captured_bytes[0],
@@ -437,9 +442,24 @@ pub fn own(fd: i32) -> Option<u32> {
     (found & OWN != 0).then(|| (found & !OWN) - 1)
 }
 
+/// Held while a descriptor comes to have a record, or ceases to, and during a fork: a child's
+/// table has what is counted for it. Of one process; nothing is waited for while it is held.
+static GATE: Lock = Lock::new();
+
+/// This thread is about to fork.
+pub fn begin_fork() {
+    core::mem::forget(GATE.hold());
+}
+
+/// It has.
+pub fn end_fork() {
+    GATE.reset();
+}
+
 /// A new record for a descriptor that has none.
 pub fn add(fd: i32, state: State) -> Option<&'static Record> {
     slot(fd)?;
+    let _gate = GATE.hold();
     let record = by_number(allocate()?);
     record.reset(state);
     attach(fd, record);
@@ -449,6 +469,7 @@ pub fn add(fd: i32, state: State) -> Option<&'static Record> {
 /// A further descriptor of the same socket.
 pub fn attach(fd: i32, record: &'static Record) {
     let Some(slot) = slot(fd) else { return };
+    let _gate = GATE.hold();
     let number = record.number();
     local_count(number).fetch_add(1, Ordering::Relaxed);
     // Release: partner: the acquire in find.
@@ -458,8 +479,10 @@ pub fn attach(fd: i32, record: &'static Record) {
 /// The descriptor is about to be closed, or was. `Some` if it was the process's last of the
 /// socket: then the process is no longer counted.
 pub fn detach(fd: i32) -> Option<&'static Record> {
+    let slot = slot(fd)?;
+    let _gate = GATE.hold();
     // AcqRel: as in find and attach; only one caller gets the number.
-    let number = slot(fd)?.swap(0, Ordering::AcqRel).checked_sub(1)?;
+    let number = slot.swap(0, Ordering::AcqRel).checked_sub(1)?;
     let last = local_count(number).fetch_sub(1, Ordering::Relaxed) == 1;
     last.then(|| by_number(number))
 }

@@ -26,7 +26,7 @@ use core::sync::atomic::Ordering;
 use libc::socklen_t;
 
 use crate::process::is_borrower;
-use crate::record::{self, Record};
+use crate::record::{self, Record, WRITE_SHUT};
 use crate::{epoll, kernel, memory, real};
 
 /// Puts a relay between a socket and its descriptors in this process. Returns whether there
@@ -36,6 +36,10 @@ pub fn put_between(fd: c_int, record: &'static Record) -> bool {
         return false;
     };
     carry_options(fd, outer.raw());
+    if record.has(WRITE_SHUT) {
+        // SAFETY: no pointers.
+        unsafe { real::shutdown(outer.raw(), libc::SHUT_WR) };
+    }
     // In the relay it might be too late: what a look-up needs may lie in the program's memory,
     // or be locked by a thread that the relay has not.
     real::look_up_all();

@@ -9,8 +9,8 @@ use core::ffi::c_int;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use crate::kernel::Owned;
-use crate::memory;
 use crate::record::{self, RECORDS_MAX, Record};
+use crate::{memory, process};
 
 /// By number of the record: the descriptor plus 1; 0 for none.
 static SEEKERS: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
@@ -47,8 +47,11 @@ pub fn get(record: &Record) -> Option<c_int> {
     Some(found.checked_sub(1)? as c_int)
 }
 
-/// Gives up the record's socket.
+/// Gives up the record's socket. A child made by vfork leaves it to its parent, whose table it is.
 pub fn take(record: &Record) -> Option<Owned> {
+    if get(record).is_none() || process::is_borrower() {
+        return None;
+    }
     let found = place(record.number()).swap(0, Ordering::Relaxed);
     let fd = found.checked_sub(1)? as c_int;
     record::forget_own(fd);

@@ -34,7 +34,7 @@ use barewire_fabric::carrier::{Direction, Receiver, Sender, SharedMemory, UP};
 use crate::kernel::{self, Owned, Peer, Tuple};
 use crate::lock::Held;
 use crate::memory::{self, CARRIER_BYTES, RING_BYTES};
-use crate::record::{self, DELAYS, MET, NONBLOCKING, OPENER, Record, State, Why};
+use crate::record::{self, DELAYS, MET, NEVER_UP, NONBLOCKING, OPENER, Record, State, Why};
 use crate::{process, report, seeker, settings};
 
 /// Looks for the other end before we give up. The pauses between them double.
@@ -84,6 +84,9 @@ fn begin(fd: c_int, record: &'static Record) {
     }
     if !record.claim(State::Candidate) {
         return;
+    }
+    if record.has(NEVER_UP) {
+        return record.make_plain(Why::Usage);
     }
     end_seeking(record);
     let Some(tuple) = kernel::tuple(fd) else {
@@ -233,7 +236,8 @@ fn go_up(fd: c_int, record: &'static Record, side: u32) -> bool {
         return false;
     };
     let alone = record.processes.load(Ordering::Relaxed) == 1;
-    if record.state() != State::Stepping || !alone || !kernel::take_part_in_barriers() {
+    let may = alone && !record.has(NEVER_UP);
+    if record.state() != State::Stepping || !may || !kernel::take_part_in_barriers() {
         return false;
     }
     let Some((sent, read)) = kernel::stream_positions(fd, record.has(OPENER)) else {

@@ -84,6 +84,17 @@ impl Receiver {
         }
     }
 
+    /// For whoever has armed and then reads the line, waiting: how many bytes it may read. An
+    /// epoch that is open stays so, or an empty one of the ring follows, because the sender sees
+    /// who is armed; behind one that was closed before lies what comes later.
+    #[must_use]
+    pub fn line_left(&self, memory: &impl SharedMemory) -> u64 {
+        if memory.load(self.direction.word(EPOCH)) == self.epoch {
+            return u64::MAX;
+        }
+        self.left_of_epoch(memory)
+    }
+
     /// What to do next.
     ///
     /// # Errors

@@ -1,11 +1,13 @@
 //! Functions that begin another program: this process's or a child's.
 
 use core::ffi::{c_char, c_int, c_void};
+use core::sync::atomic::Ordering;
 
 use libc::{FILE, pid_t};
 
 use crate::hooks::lifetime::{before_another_program, end_of_image};
 use crate::real;
+use crate::record;
 
 type Strings = *const *const c_char;
 
@@ -16,7 +18,7 @@ macro_rules! announced {
         /// As for the C library's.
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name($($arg: $type),*) -> $result {
-            before_another_program();
+            before_another_program(core::ptr::null());
             // SAFETY: the program's call.
             unsafe { real::$name($($arg),*) }
         }
@@ -38,7 +40,7 @@ macro_rules! becoming {
 
 /// Runs a call that returns only if it fails.
 fn instead_of_us(call: impl FnOnce() -> c_int) -> c_int {
-    before_another_program();
+    before_another_program(core::ptr::null());
     end_of_image(true);
     let result = call();
     end_of_image(false);
@@ -97,9 +99,48 @@ becoming! {
     fexecve(fd: c_int, arguments: Strings, environment: Strings) -> c_int;
 }
 
+/// As [`announced!`], with actions that may duplicate descriptors for the other program.
+macro_rules! announced_with_actions {
+    ($($name:ident)*) => { $(
+        /// # Safety
+        /// As for the C library's.
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name(
+            child: *mut pid_t,
+            path: *const c_char,
+            actions: *const c_void,
+            attributes: *const c_void,
+            arguments: Strings,
+            environment: Strings,
+        ) -> c_int {
+            before_another_program(actions);
+            // SAFETY: the program's call.
+            unsafe { real::$name(child, path, actions, attributes, arguments, environment) }
+        }
+    )* };
+}
+
+announced_with_actions! { posix_spawn posix_spawnp }
+
+/// A descriptor is to be duplicated for some other program, also if it closes by itself.
+///
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn posix_spawn_file_actions_adddup2(
+    actions: *mut c_void,
+    fd: c_int,
+    new: c_int,
+) -> c_int {
+    if let Some(record) = record::find(fd) {
+        // Relaxed: read by this thread, when it uses these actions.
+        record.named_by.store(actions as u64, Ordering::Relaxed);
+    }
+    // SAFETY: the program's call.
+    unsafe { real::posix_spawn_file_actions_adddup2(actions, fd, new) }
+}
+
 announced! {
-    posix_spawn(child: *mut pid_t, path: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: Strings, environment: Strings) -> c_int;
-    posix_spawnp(child: *mut pid_t, file: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: Strings, environment: Strings) -> c_int;
     system(command: *const c_char) -> c_int;
     popen(command: *const c_char, mode: *const c_char) -> *mut FILE;
 }

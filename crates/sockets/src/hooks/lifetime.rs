@@ -1,6 +1,6 @@
 //! Functions that end descriptors, copy them, or hand them to others.
 
-use core::ffi::{c_char, c_int, c_uint};
+use core::ffi::{c_char, c_int, c_uint, c_void};
 use core::sync::atomic::Ordering;
 
 use barewire_fabric::carrier::{LEAVING, Next, SharedMemory};
@@ -51,11 +51,12 @@ fn not_known(fd: c_int) {
     }
 }
 
-/// The process is done with a socket whose last descriptor is `fd`, which is still open.
+/// The process is done with a socket whose last descriptor is `fd`, which is still open. It is
+/// counted until the end: whoever counts down to nothing frees the record.
 fn release(fd: c_int, record: &'static Record) {
     epoll::socket_closed(record);
     upgrade::end_seeking(record);
-    let last = record.processes.fetch_sub(1, Ordering::AcqRel) == 1;
+    let last = record.processes.load(Ordering::Acquire) == 1;
     if last {
         why::tell(fd, record);
         if capture::is_on() {
@@ -63,18 +64,30 @@ fn release(fd: c_int, record: &'static Record) {
         }
     }
     if record.state() == State::Up {
-        leave(fd, record, last, CLOSE_WAIT_MS);
+        // What others have as well is theirs: whoever is killed in here must not hold it.
+        if last {
+            leave(fd, record, CLOSE_WAIT_MS);
+        }
         report::closed(record);
-        memory::unmap_carrier(record.number());
     }
-    if last {
+    memory::unmap_carrier(record.number());
+    if record.processes.fetch_sub(1, Ordering::AcqRel) == 1 {
         record::free(record);
     }
 }
 
+/// How often a close looks for a token that is on its way.
+const TOKEN_WAIT_ROUNDS: u32 = 200;
+
+fn still_waits(rounds: &mut u32) -> bool {
+    *rounds -= 1;
+    process::give_way();
+    *rounds > 0
+}
+
 /// Leaves the line as the kernel expects it: without tokens, which it would take for bytes
 /// that were not read. If bytes in the ring were not read, the other end is told so, as TCP does.
-fn leave(fd: c_int, record: &'static Record, last: bool, wait_ms: u32) {
+fn leave(fd: c_int, record: &'static Record, wait_ms: u32) {
     stream::answer(fd, record);
     let _send = record.send_lock.hold_for(wait_ms);
     let Some(held) = record.recv_lock.hold_for(wait_ms) else {
@@ -82,11 +95,14 @@ fn leave(fd: c_int, record: &'static Record, last: bool, wait_ms: u32) {
     };
     let carrier = record.carrier();
     let receiver = record.receiver(&held);
+    let mut rounds = TOKEN_WAIT_ROUNDS;
     let unread = loop {
         match receiver.next(&carrier) {
             Ok(Next::Ring(_)) => break true,
             Ok(Next::Tokens(count)) => {
-                if !stream::drop_tokens(fd, receiver, count) {
+                // They are announced before they are sent. One that came to a closed socket would
+                // reset the connection, and with it what the other end has not read.
+                if !stream::drop_tokens(fd, receiver, count) && !still_waits(&mut rounds) {
                     break false;
                 }
             }
@@ -97,9 +113,6 @@ fn leave(fd: c_int, record: &'static Record, last: bool, wait_ms: u32) {
             Ok(Next::Empty) | Err(_) => break false,
         }
     };
-    if !last {
-        return;
-    }
     let side = record.side.load(Ordering::Relaxed) as usize;
     carrier.store(LEAVING + side, 1);
     if unread {
@@ -300,8 +313,9 @@ pub unsafe fn before_giving(message: *const msghdr) {
 
 /// Another program is about to begin, in this process or in a child: it has the descriptors
 /// that do not close by themselves, and may not be on board. A child made by vfork does this
-/// with its parent's tables, as it should: the sockets are the same.
-pub fn before_another_program() {
+/// with its parent's tables, as it should: the sockets are the same. It also has
+/// those that `actions` duplicate for it, if that is not null.
+pub fn before_another_program(actions: *const c_void) {
     let deadline_ns = recall_deadline();
     record::for_each_descriptor(0, c_uint::MAX, |fd, record| {
         if record.state() == State::Listening || record.state() == State::Plain {
@@ -309,7 +323,10 @@ pub fn before_another_program() {
         }
         // SAFETY: no pointers.
         let flags = unsafe { real::fcntl(fd, libc::F_GETFD, 0) };
-        if flags >= 0 && flags & libc::FD_CLOEXEC == 0 {
+        let stays = flags >= 0 && flags & libc::FD_CLOEXEC == 0;
+        // Relaxed: named by this thread before, or by no actions that it has.
+        let named_by = record.named_by.load(Ordering::Relaxed) as usize;
+        if stays || (!actions.is_null() && named_by == actions as usize) {
             give_back(fd, record, Why::Given, deadline_ns);
         }
     });
@@ -341,16 +358,25 @@ pub fn end_of_image(ends: bool) {
     real::set_errno(saved);
 }
 
-/// This process has a child as from now: it has all our sockets, too.
+/// This process has a child as from now: it has all our sockets, too. Until it is made no other
+/// thread of this process gets a socket or closes one, and the tables are whole.
 extern "C" fn before_fork() {
+    record::begin_fork();
+    epoll::begin_fork();
     record::for_each_own(|record| {
         // A listening socket is not read from; it may be in any number of processes.
         record.processes.fetch_add(1, Ordering::AcqRel);
     });
 }
 
+extern "C" fn after_fork() {
+    epoll::end_fork();
+    record::end_fork();
+}
+
 extern "C" fn after_fork_in_child() {
     process::note_own_ids();
+    record::end_fork();
     seeker::after_fork();
     epoll::after_fork();
     report::forget();
@@ -365,14 +391,14 @@ pub fn set_up() {
             prepare: Option<extern "C" fn()>,
             parent: Option<extern "C" fn()>,
             child: Option<extern "C" fn()>,
-            library: *const core::ffi::c_void,
+            library: *const c_void,
         ) -> c_int;
     }
     // SAFETY: the functions live as long as the process: this library is never unloaded.
     unsafe {
         __register_atfork(
             Some(before_fork),
-            None,
+            Some(after_fork),
             Some(after_fork_in_child),
             core::ptr::null(),
         );
@@ -389,9 +415,8 @@ pub fn at_exit() {
     capture::end();
     // The kernel closes them now, or takes them from this process: without tokens.
     record::for_each_descriptor(0, c_uint::MAX, |fd, record| {
-        if record.state() == State::Up {
-            let last = record.processes.load(Ordering::Acquire) == 1;
-            leave(fd, record, last, 0);
+        if record.state() == State::Up && record.processes.load(Ordering::Acquire) == 1 {
+            leave(fd, record, 0);
         }
     });
     record::for_each_own(|record| {

@@ -55,7 +55,8 @@ fn bind(socket: &Owned, name: &Name) -> bool {
 /// Two ends of a new connection: the second has the addresses of `fd`.
 pub fn connection_like(fd: c_int) -> Option<(Owned, Owned)> {
     let own = any_port(name_of(fd, true)?)?;
-    let other = any_port(name_of(fd, false)?)?;
+    // Where both halves have ended, the kernel has forgotten the other name, and tells nobody.
+    let other = any_port(name_of(fd, false).unwrap_or(own))?;
     let family = c_int::from(own.0.ss_family);
     let (listener, outer) = (tcp_socket(family)?, tcp_socket(family)?);
     // SAFETY: no pointers.

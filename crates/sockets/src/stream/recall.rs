@@ -42,7 +42,7 @@ pub fn answer(fd: c_int, record: &Record) {
     if record.state() == State::Up {
         let saved = real::errno();
         // What is broken, the next send or read finds.
-        let _ = take_back(fd, record, &held);
+        let _ = held.changing(|| take_back(fd, record, &held));
         real::set_errno(saved);
     }
 }
@@ -79,11 +79,13 @@ pub fn take_back(fd: c_int, record: &Record, held: &Held<'_>) -> Result<bool, Br
 
 /// Leaves the ring, and takes back what the other end asks to be taken back.
 pub fn step_back(fd: c_int, record: &Record, held: &Held<'_>) -> Result<(), Broken> {
-    if !take_back(fd, record, held)? {
-        record.sender(held).leave_ring(&record.carrier());
-        report::stepped_back();
-    }
-    Ok(())
+    held.changing(|| {
+        if !take_back(fd, record, held)? {
+            record.sender(held).leave_ring(&record.carrier());
+            report::stepped_back();
+        }
+        Ok(())
+    })
 }
 
 /// Wakes a thread of the other end's that sleeps until it can read: by a token, if it sleeps

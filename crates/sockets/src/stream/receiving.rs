@@ -45,7 +45,7 @@ fn receive_some(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> s
         }
         let is_up = record.state() == State::Up && !replaced;
         let step = if is_up {
-            receive_now(fd, record, parts, got, flags, &held)
+            held.changing(|| receive_now(fd, record, parts, got, flags, &held))
         } else {
             Ok(plain_now(fd, parts, got, flags))
         };
@@ -93,12 +93,13 @@ fn receive_some(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> s
             }
         }
         let on_line = is_up && record.receiver(&held).lane() == Lane::Line;
+        let line_left = record.receiver(&held).line_left(&carrier);
         // Counted, while we have the lock: until we are back, nobody disarms, so the sender
         // stays with the line.
         record.sleepers.fetch_add(1, Ordering::Relaxed);
         drop(held);
         let slept = if on_line {
-            read_line_waiting(fd, record, parts, got, flags)
+            read_line_waiting(fd, record, parts, got, line_left, flags)
         } else {
             sleep_on_line(fd, flags)
         };
@@ -127,15 +128,16 @@ fn receive_some(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> s
 }
 
 /// Reads from the line as the kernel does, waiting. The receiver has armed in an epoch of the
-/// line: there is nothing but bytes of the stream on it until it is awake again.
+/// line: the next `left` bytes on it are of the stream.
 fn read_line_waiting(
     fd: c_int,
     record: &Record,
     parts: Parts<'_>,
     got: usize,
+    left: u64,
     flags: c_int,
 ) -> Result<usize, c_int> {
-    let limit = total(parts) - got;
+    let limit = (total(parts) - got).min(usize::try_from(left).unwrap_or(usize::MAX));
     let result = kernel_receive(fd, parts, got, limit, flags & !libc::MSG_WAITALL);
     if result < 0 {
         return Err(errno());
@@ -147,9 +149,8 @@ fn read_line_waiting(
         0
     };
     if let Some(held) = record.recv_lock.hold() {
-        record
-            .receiver(&held)
-            .read_line(&record.carrier(), read as u64);
+        let receiver = record.receiver(&held);
+        held.changing(|| receiver.read_line(&record.carrier(), read as u64));
     }
     Ok(bytes)
 }

@@ -14,7 +14,7 @@ use crate::lock::Held;
 use crate::memory::Carrier;
 use crate::process;
 use crate::real::{self, errno, fail};
-use crate::record::{LINE_ONLY, NONBLOCKING, Record, State, WRITE_SHUT};
+use crate::record::{LINE_ONLY, NEVER_UP, NONBLOCKING, Record, State, WRITE_SHUT, Why};
 
 /// How long a sender waits for room in the ring while its receiver is awake.
 const ROOM_WAIT_NS: u64 = 200_000;
@@ -40,6 +40,11 @@ fn send_alone(
     held: &Held<'_>,
 ) -> ssize_t {
     if record.state() != State::Up {
+        if flags & libc::MSG_OOB != 0 {
+            // The kernel's counts, from which positions begin, are others from now on.
+            record.note_why(Why::Usage);
+            record.set(NEVER_UP, true);
+        }
         return kernel_send(fd, parts, 0, flags);
     }
     if held.is_taken_over() {
@@ -93,7 +98,7 @@ fn lane_to_use(fd: c_int, record: &Record, flags: c_int, held: &Held<'_>) -> Res
     match sender.lane() {
         Lane::Line if line_only || other_leaves(record, &carrier, held) => Ok(Lane::Line),
         Lane::Line => {
-            let up = sender.try_ring(&carrier)?;
+            let up = held.changing(|| sender.try_ring(&carrier))?;
             Ok(if up { Lane::Ring } else { Lane::Line })
         }
         Lane::Ring
@@ -106,7 +111,7 @@ fn lane_to_use(fd: c_int, record: &Record, flags: c_int, held: &Held<'_>) -> Res
         }
         // It has to be woken over the line: then the bytes may as well go there.
         Lane::Ring if sender.receiver_sleeps(&carrier) => {
-            sender.leave_ring(&carrier);
+            held.changing(|| sender.leave_ring(&carrier));
             Ok(Lane::Line)
         }
         Lane::Ring => Ok(Lane::Ring),
@@ -144,19 +149,21 @@ fn ring_send(
         return Ok(Some(0));
     }
     let len = rest.min(sender.room_known() as usize);
-    for_each_stretch(parts, sent, len, |part, skip, len| {
-        // SAFETY: the program's buffer.
-        sender.put(&carrier, unsafe { slice(part, skip, len) });
-    });
-    count_bytes(&record.ring_bytes_out, len);
-    if sender.publish(&carrier, process::processor()) {
-        if send_token(fd) {
-            sender.token_sent();
-        } else {
-            sender.token_failed();
-            sender.leave_ring(&carrier);
+    held.changing(|| {
+        for_each_stretch(parts, sent, len, |part, skip, len| {
+            // SAFETY: the program's buffer.
+            sender.put(&carrier, unsafe { slice(part, skip, len) });
+        });
+        count_bytes(&record.ring_bytes_out, len);
+        if sender.publish(&carrier, process::processor()) {
+            if send_token(fd) {
+                sender.token_sent();
+            } else {
+                sender.token_failed();
+                sender.leave_ring(&carrier);
+            }
         }
-    }
+    });
     Ok(Some(len))
 }
 
@@ -243,11 +250,12 @@ fn line_send_once(
     flags: c_int,
     held: &Held<'_>,
 ) -> ssize_t {
-    let result = kernel_send(fd, parts, sent, flags);
-    if result > 0 {
-        record
-            .sender(held)
-            .sent_on_line(result.unsigned_abs() as u64);
-    }
-    result
+    held.changing(|| {
+        let result = kernel_send(fd, parts, sent, flags);
+        if result > 0 {
+            let bytes = result.unsigned_abs() as u64;
+            record.sender(held).sent_on_line(bytes);
+        }
+        result
+    })
 }

@@ -1,0 +1,94 @@
+//! The soak: mixed traffic between processes on board and not on board, with random stepping
+//! back, forks and kills; every byte is verified, and nothing may be left. What it does stands
+//! in `soak/soak.h`.
+//!
+//! | Variable | Default | Meaning |
+//! |---|---|---|
+//! | `SOAK_SECONDS` | 8 | how long each run takes, without the end |
+//! | `SOAK_SEED` | one fixed, and one random | seed of the only run |
+//!
+//! `make soak` runs it for an hour. A fault names its scenario, which can be run alone, many
+//! times: `SOAK_PRELOAD=LIBRARY soak one SCENARIO TIMES`. `soak` without words says the rest.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use barewire_programs::{Mode, Observed, Scenario, Stage};
+
+/// The seed of the run that is the same each time.
+const FIXED_SEED: u64 = 1;
+/// The ends of all scenarios, and of all processes, come at the latest so long after.
+const END_S: u64 = 240;
+
+fn built() -> PathBuf {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/soak");
+    let files = fs::read_dir(folder).unwrap();
+    let sources = files
+        .map(|entry| entry.unwrap().path())
+        .filter(|file| file.extension() == Some(OsStr::new("c")));
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("soak");
+    // In place of a program that may be running, by its name only.
+    let fresh = program.with_extension("new");
+    let output = Command::new("cc")
+        .args(["-O2", "-g", "-Wall", "-pthread", "-o"])
+        .arg(&fresh)
+        .args(sources)
+        .output()
+        .expect("cc is there");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "cc: {said}");
+    fs::rename(fresh, &program).unwrap();
+    program
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    let value = text.parse();
+    Some(value.unwrap_or_else(|_| panic!("{variable}={text}: not a number")))
+}
+
+/// One run. It starts what is on board by itself: the supervisor is not.
+fn soak(stage: &Stage, program: &Path, seconds: u64, seed: u64) {
+    let library = stage.preload_of(true).map(OsString::from);
+    println!("soak: {}: seed {seed}", stage.mode().name());
+    let said = stage
+        .tool(program)
+        .args(["run", &seconds.to_string(), &seed.to_string()])
+        .env("SOAK_PRELOAD", library.unwrap_or_default())
+        .env("BAREWIRE_SOCKETS_REPORT", stage.path("reports/all"))
+        .run(seconds + END_S);
+    println!("{}", said.stdout);
+    assert!(
+        said.status.success(),
+        "{}{}\nalone: SOAK_PRELOAD=LIBRARY {} one SCENARIO 1000",
+        said.stdout,
+        said.stderr,
+        program.display()
+    );
+}
+
+#[test]
+fn nothing_is_lost_and_nothing_left() {
+    let seconds = number("SOAK_SECONDS").unwrap_or(8);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let seeds = number("SOAK_SEED").map_or_else(
+        || vec![FIXED_SEED, now.as_nanos() as u64],
+        |seed| vec![seed],
+    );
+    Scenario::new("soak").run(&["cc"], |stage| {
+        let program = built();
+        // Without the library one run shows that the soak itself is sound.
+        let runs = if stage.mode() == Mode::Plain {
+            1
+        } else {
+            seeds.len()
+        };
+        for &seed in &seeds[..runs] {
+            soak(stage, &program, seconds / seeds.len() as u64, seed);
+        }
+        Observed::new()
+    });
+}
