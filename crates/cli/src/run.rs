@@ -19,7 +19,7 @@ use clap::Args;
 pub use find::{LibraryError, library};
 use settings::Settings;
 
-/// Run a program with its TCP connections on this host accelerated
+/// Run a program with its TCP connections and Unix sockets on this host accelerated
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Connections whose two ends both run this way are accelerated, all else stays with the kernel:
@@ -27,6 +27,7 @@ see `barewire ls` and `barewire doctor`. Settings (file: [program.NAME] for prog
   spin_us        how long to look before a sleep, at most [50]
   calls_before   calls on a connection before it is worth it [16]
   bytes_before   or bytes [65536]
+  unix           0: leave Unix sockets to the kernel [1]
   off            1: do nothing
 Status: the program's; 127 no such program, 126 not executable, 125 wrong settings.")]
 pub struct RunArgs {

@@ -1,6 +1,6 @@
 //! The program's buffers, and the kernel's calls with the rest of them.
 
-use core::ffi::c_int;
+use core::ffi::{c_int, c_void};
 
 use libc::{iovec, ssize_t};
 
@@ -96,6 +96,18 @@ pub fn kernel_send(fd: c_int, parts: Parts<'_>, sent: usize, flags: c_int) -> ss
     }
 }
 
+/// Room for what comes beside the bytes on a Unix socket.
+pub struct Control {
+    /// The program's.
+    pub at: *mut c_void,
+    /// Bytes there.
+    pub room: usize,
+    /// Bytes that the kernel has written.
+    pub len: usize,
+    /// `msg_flags`, as the kernel gave them.
+    pub flags: c_int,
+}
+
 /// `recvmsg` of the kernel's into `limit` bytes from byte `got` on.
 pub fn kernel_receive(
     fd: c_int,
@@ -103,9 +115,10 @@ pub fn kernel_receive(
     got: usize,
     limit: usize,
     flags: c_int,
+    control: Option<&mut Control>,
 ) -> ssize_t {
-    if let [part] = parts {
-        let flags = flags & !libc::MSG_WAITALL;
+    let flags = flags & !libc::MSG_WAITALL;
+    if let ([part], None) = (parts, &control) {
         // SAFETY: the program's buffer, of which `got` bytes are done with.
         return unsafe {
             let into = part.iov_base.cast::<u8>().add(got).cast();
@@ -125,12 +138,43 @@ pub fn kernel_receive(
             count += 1;
         }
     });
-    let flags = flags & !libc::MSG_WAITALL;
-    // SAFETY: as in kernel_send.
+    receive_message(fd, &rest[..count], flags, control)
+}
+
+/// `recvmsg` of the kernel's, as it is.
+pub fn kernel_receive_all(
+    fd: c_int,
+    parts: Parts<'_>,
+    flags: c_int,
+    control: Option<&mut Control>,
+) -> ssize_t {
+    match (parts, &control) {
+        // SAFETY: the program's buffer.
+        ([part], None) => unsafe { real::recv(fd, part.iov_base, part.iov_len, flags) },
+        _ => receive_message(fd, parts, flags, control),
+    }
+}
+
+fn receive_message(
+    fd: c_int,
+    parts: Parts<'_>,
+    flags: c_int,
+    control: Option<&mut Control>,
+) -> ssize_t {
+    // SAFETY: as in kernel_send; the control bytes are the program's.
     unsafe {
         let mut message: libc::msghdr = core::mem::zeroed();
-        message.msg_iov = rest.as_mut_ptr();
-        message.msg_iovlen = count as _;
-        real::recvmsg(fd, &raw mut message, flags)
+        message.msg_iov = parts.as_ptr().cast_mut();
+        message.msg_iovlen = parts.len() as _;
+        if let Some(control) = &control {
+            message.msg_control = control.at;
+            message.msg_controllen = control.room as _;
+        }
+        let result = real::recvmsg(fd, &raw mut message, flags);
+        if let (Some(control), 0..) = (control, result) {
+            control.len = message.msg_controllen as usize;
+            control.flags = message.msg_flags;
+        }
+        result
     }
 }

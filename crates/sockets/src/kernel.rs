@@ -3,6 +3,8 @@
 use core::ffi::{c_int, c_void};
 use core::mem::zeroed;
 
+pub mod unix;
+
 use crate::real;
 
 /// User id that stands for all that a user namespace does not know.
@@ -146,6 +148,36 @@ pub fn tuple(fd: c_int) -> Option<Tuple> {
 /// Longest name of a meeting place, with the zero in front.
 const NAME_BYTES: usize = 14 + 2 * 2 * 18;
 
+/// The name of a meeting place.
+pub struct Name {
+    bytes: [u8; NAME_BYTES],
+    len: usize,
+}
+
+impl Name {
+    fn begin(prefix: &[u8]) -> Self {
+        let mut name = Self {
+            bytes: [0; NAME_BYTES],
+            len: prefix.len(),
+        };
+        name.bytes[..prefix.len()].copy_from_slice(prefix);
+        name
+    }
+
+    fn add(&mut self, bytes: impl IntoIterator<Item = u8>) {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        for byte in bytes {
+            self.bytes[self.len] = DIGITS[usize::from(byte >> 4)];
+            self.bytes[self.len + 1] = DIGITS[usize::from(byte & 15)];
+            self.len += 2;
+        }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
 impl Tuple {
     /// Its own end and the other, for people.
     pub fn ends(&self) -> [core::net::SocketAddr; 2] {
@@ -156,22 +188,16 @@ impl Tuple {
     }
 
     /// Where both ends go: the same name from either.
-    pub fn meeting_place(&self) -> [u8; NAME_BYTES] {
+    pub fn meeting_place(&self) -> Name {
         let (low, high) = if self.own <= self.other {
             (self.own, self.other)
         } else {
             (self.other, self.own)
         };
-        let mut name = [0; NAME_BYTES];
-        name[..14].copy_from_slice(b"\0barewire/tcp/");
-        let bytes = [low, high].into_iter().flat_map(|end| {
-            let port = end.port.to_be_bytes();
-            end.address.into_iter().chain(port)
-        });
-        for (at, byte) in bytes.enumerate() {
-            const DIGITS: &[u8; 16] = b"0123456789abcdef";
-            name[14 + 2 * at] = DIGITS[usize::from(byte >> 4)];
-            name[15 + 2 * at] = DIGITS[usize::from(byte & 15)];
+        let mut name = Name::begin(b"\0barewire/tcp/");
+        for end in [low, high] {
+            name.add(end.address);
+            name.add(end.port.to_be_bytes());
         }
         name
     }
@@ -195,18 +221,18 @@ fn unix_socket() -> Option<Owned> {
 }
 
 /// Connects to an abstract name, if someone listens there.
-pub fn connect_abstract(name: &[u8]) -> Option<Owned> {
+pub fn connect_abstract(name: &Name) -> Option<Owned> {
     let socket = unix_socket()?;
-    let (address, len) = unix_address(name);
+    let (address, len) = unix_address(name.as_bytes());
     // SAFETY: the address has `len` bytes.
     let result = unsafe { real::connect(socket.raw(), (&raw const address).cast(), len) };
     (result == 0).then_some(socket)
 }
 
 /// Listens on an abstract name, if it is free.
-pub fn listen_abstract(name: &[u8]) -> Option<Owned> {
+pub fn listen_abstract(name: &Name) -> Option<Owned> {
     let socket = unix_socket()?;
-    let (address, len) = unix_address(name);
+    let (address, len) = unix_address(name.as_bytes());
     // SAFETY: the address has `len` bytes.
     let results = unsafe {
         libc::bind(socket.raw(), (&raw const address).cast(), len) == 0
@@ -267,7 +293,8 @@ pub fn send_with_descriptor(fd: c_int, bytes: &[u8], descriptor: c_int) -> bool 
     }
 }
 
-/// Receives a message that fills `bytes`, with one descriptor, without waiting.
+/// Receives a message that fills `bytes`, with one descriptor, without waiting. It stays there
+/// to be received again.
 pub fn receive_with_descriptor(fd: c_int, bytes: &mut [u8]) -> Option<Owned> {
     let mut control = Control([0; CONTROL_BYTES]);
     let mut part = libc::iovec {
@@ -281,7 +308,7 @@ pub fn receive_with_descriptor(fd: c_int, bytes: &mut [u8]) -> Option<Owned> {
         message.msg_iovlen = 1;
         message.msg_control = control.0.as_mut_ptr().cast();
         message.msg_controllen = libc::CMSG_SPACE(4) as _;
-        let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
+        let flags = libc::MSG_DONTWAIT | libc::MSG_PEEK | libc::MSG_CMSG_CLOEXEC;
         let len = real::recvmsg(fd, &raw mut message, flags);
         let header = libc::CMSG_FIRSTHDR(&raw const message);
         if header.is_null()
@@ -419,7 +446,7 @@ pub fn barrier() -> bool {
     unsafe { real::syscall(libc::SYS_membarrier, BARRIER, 0, 0, 0, 0, 0) == 0 }
 }
 
-/// Who has the other end of a TCP connection.
+/// Who has the other end of a connection.
 pub struct Peer {
     /// The user.
     pub user: u32,
@@ -507,20 +534,23 @@ fn ask(tuple: &Tuple, family: c_int) -> Option<Peer> {
         interface: 0,
         cookie: [u32::MAX; 2],
     };
+    let mut answer = [0_u8; 512];
+    parse_answer(ask_kernel(&diag_socket()?, &question, &mut answer)?, tuple)
+}
+
+/// Where the kernel is asked for sockets.
+fn diag_socket() -> Option<Owned> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
     // SAFETY: no pointers.
-    let socket =
-        Owned::checked(unsafe { real::socket(libc::AF_NETLINK, kind, NETLINK_SOCK_DIAG) })?;
-    let mut answer = [0_u8; 512];
+    Owned::checked(unsafe { real::socket(libc::AF_NETLINK, kind, NETLINK_SOCK_DIAG) })
+}
+
+/// Asks, and returns what the kernel said.
+fn ask_kernel<'a, Q>(socket: &Owned, question: &Q, answer: &'a mut [u8]) -> Option<&'a [u8]> {
+    let from = (&raw const *question).cast::<c_void>();
     // SAFETY: question and answer have the lengths stated.
     let len = unsafe {
-        let sent = real::send(
-            socket.raw(),
-            (&raw const question).cast::<c_void>(),
-            size_of::<Question>(),
-            0,
-        );
-        if sent != size_of::<Question>() as isize {
+        if real::send(socket.raw(), from, size_of::<Q>(), 0) != size_of::<Q>() as isize {
             return None;
         }
         real::recv(
@@ -530,14 +560,18 @@ fn ask(tuple: &Tuple, family: c_int) -> Option<Peer> {
             libc::MSG_DONTWAIT,
         )
     };
-    parse_answer(answer.get(..usize::try_from(len).ok()?)?, tuple)
+    answer.get(..usize::try_from(len).ok()?)
+}
+
+/// Whether an answer is a message of this kind.
+fn has_message(answer: &[u8], kind: u16) -> bool {
+    answer.get(4..6) == Some(&kind.to_ne_bytes()[..])
 }
 
 /// `struct inet_diag_msg` behind the header: family, state, timer, retransmissions; then
 /// the socket as in the question (ports at 4, addresses at 8, cookie at 44); expires, queues,
 /// user and inode at 52.
 fn parse_answer(answer: &[u8], tuple: &Tuple) -> Option<Peer> {
-    let kind = u16::from_ne_bytes([*answer.get(4)?, *answer.get(5)?]);
     let body = answer.get(16..16 + 72)?;
     let word = |at: usize| u32::from_ne_bytes([body[at], body[at + 1], body[at + 2], body[at + 3]]);
     let is = |end: &End, port_at: usize, address_at: usize| {
@@ -549,7 +583,7 @@ fn parse_answer(answer: &[u8], tuple: &Tuple) -> Option<Peer> {
         same && body[port_at..port_at + 2] == end.port.to_be_bytes()
     };
     let same = is(&tuple.other, 4, 8) && is(&tuple.own, 6, 24);
-    if kind != SOCK_DIAG_BY_FAMILY || !same {
+    if !has_message(answer, SOCK_DIAG_BY_FAMILY) || !same {
         return None;
     }
     Some(Peer {
@@ -566,20 +600,25 @@ const SOCKET_OPTIONS: u16 = 22;
 /// In the first byte of `struct inet_diag_sockopt`: `mc_loop`.
 const LOOPS_MULTICASTS: u8 = 1 << 4;
 
-/// Looks for the mark in the attributes: each has its length and kind, 16 bits each, and begins
-/// at a multiple of four.
-fn has_mark(mut attributes: &[u8]) -> bool {
-    while let [len_low, len_high, kind_low, kind_high, value @ ..] = attributes {
+/// Looks for the mark in the attributes.
+fn has_mark(attributes: &[u8]) -> bool {
+    let mut found = false;
+    for_each_attribute(attributes, |kind, value| {
+        let first = value.first();
+        found |= kind == SOCKET_OPTIONS && first.is_some_and(|byte| byte & LOOPS_MULTICASTS == 0);
+    });
+    found
+}
+
+/// Calls `visit` with each attribute's kind and value. Each has its length and kind, 16 bits
+/// each, in front, and begins at a multiple of four.
+fn for_each_attribute(mut attributes: &[u8], mut visit: impl FnMut(u16, &[u8])) {
+    while let [len_low, len_high, kind_low, kind_high, ..] = attributes {
         let len = usize::from(u16::from_ne_bytes([*len_low, *len_high]));
-        if u16::from_ne_bytes([*kind_low, *kind_high]) == SOCKET_OPTIONS {
-            return len > 4
-                && value
-                    .first()
-                    .is_some_and(|byte| byte & LOOPS_MULTICASTS == 0);
-        }
+        let kind = u16::from_ne_bytes([*kind_low, *kind_high]);
+        visit(kind, attributes.get(4..len).unwrap_or(&[]));
         attributes = attributes
             .get(len.next_multiple_of(4).max(4)..)
             .unwrap_or(&[]);
     }
-    false
 }

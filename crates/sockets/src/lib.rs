@@ -1,5 +1,5 @@
-//! A library to be preloaded: it carries the TCP connections of a program that knows nothing
-//! of it through shared memory, to other such programs on this host.
+//! A library to be preloaded: it carries the TCP connections and Unix stream sockets of a program
+//! that knows nothing of it through shared memory, to other such programs on this host.
 //!
 //! ```text
 //! program ── read, write, poll, epoll_wait ... ──► hooks ──► kernel, if it is not ours
@@ -23,6 +23,7 @@ mod capture;
 mod epoll;
 mod hooks;
 mod kernel;
+mod local;
 mod lock;
 mod memory;
 mod process;

@@ -79,6 +79,7 @@ macro_rules! real_variadic {
 
 real! {
     socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int;
+    socketpair(domain: c_int, kind: c_int, protocol: c_int, fds: *mut c_int) -> c_int;
     connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int;
     accept4(fd: c_int, address: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int;
     listen(fd: c_int, backlog: c_int) -> c_int;

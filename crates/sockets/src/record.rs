@@ -93,6 +93,8 @@ pub enum Why {
     Given = 7,
     /// It is of a kind that is not accelerated.
     Kind = 8,
+    /// One end of a pair in one process, with bytes one way only.
+    WakeUp = 9,
 }
 
 impl Why {
@@ -108,6 +110,7 @@ impl Why {
             Self::Usage => "used in a way that only the kernel serves",
             Self::Given => "shared with, or given to, another program",
             Self::Kind => "of a kind that is not accelerated",
+            Self::WakeUp => "both ends in one process, bytes one way: a wake-up",
         }
     }
 
@@ -122,6 +125,7 @@ impl Why {
             6 => Self::Usage,
             7 => Self::Given,
             8 => Self::Kind,
+            9 => Self::WakeUp,
             _ => Self::None,
         }
     }
@@ -144,8 +148,14 @@ pub const MET: u32 = 32;
 
 /// Bit: the program has not asked for `TCP_NODELAY`; the line has it all the same.
 pub const DELAYS: u32 = 64;
+/// Bit: a Unix socket. See `local`.
+pub const LOCAL: u32 = 128;
+/// Bit: the program was told that the other end has closed and left bytes unread.
+pub const RESET_TOLD: u32 = 256;
+/// Bit: it has moved so much that it may go up soon.
+pub const CAREFUL: u32 = 512;
 /// Bit: urgent bytes were sent before it was up.
-pub const NEVER_UP: u32 = 256;
+pub const NEVER_UP: u32 = 1024;
 /// Bit: people were told what became of it.
 pub const TOLD: u32 = 1 << 31;
 
@@ -190,6 +200,20 @@ pub struct Record {
     pub captured_by: AtomicU32,
     /// Bytes sent and received while somebody captured.
     pub captured_bytes: [AtomicU64; 2],
+    /// Of a Unix socket, as all that follows: bytes sent before it was up, under the send lock.
+    pub line_out: AtomicU64,
+    /// Bytes read before it was up, under the receive lock.
+    pub line_in: AtomicU64,
+    /// Inode of the other end; 0 if it is not known.
+    pub other_inode: AtomicU32,
+    /// What its receive buffer was before the mark.
+    pub receive_buffer: AtomicU32,
+    /// Number of the record of the other end of a pair, plus 1, and its generation.
+    pub pair: AtomicU32,
+    /// As above.
+    pub pair_generation: AtomicU32,
+    /// Reads in progress that the kernel does as if this library were not there.
+    pub direct_reads: AtomicU32,
 }
 
 /// Where outsiders find what they may read. See `status`.
@@ -225,6 +249,15 @@ impl Record {
             .state
             .compare_exchange(old, new, Ordering::Acquire, Ordering::Relaxed);
         claimed.is_ok()
+    }
+
+    /// Gives a claim back. Not if the socket was made the kernel's meanwhile.
+    pub fn unclaim(&self, to: State) {
+        let (old, new) = (State::Stepping as u32, to as u32);
+        // Release: as in set_state.
+        let _ = self
+            .state
+            .compare_exchange(old, new, Ordering::Release, Ordering::Relaxed);
     }
 
     /// Why it is the kernel's, if it is.
@@ -310,6 +343,10 @@ impl Record {
             &self.looks,
             &self.sleepers,
             &self.captured_by,
+            &self.other_inode,
+            &self.receive_buffer,
+            &self.pair,
+            &self.direct_reads,
         ] {
             word.store(0, Ordering::Relaxed);
         }
@@ -321,6 +358,8 @@ impl Record {
             &self.ring_bytes_in,
             &self.captured_bytes[0],
             &self.captured_bytes[1],
+            &self.line_out,
+            &self.line_in,
         ] {
             word.store(0, Ordering::Relaxed);
         }
@@ -408,6 +447,12 @@ pub fn by_number(number: u32) -> &'static Record {
 fn local_count(number: u32) -> &'static AtomicU32 {
     // SAFETY: as for the records.
     unsafe { &*LOCAL_COUNTS.load(Ordering::Relaxed).add(number as usize) }
+}
+
+/// Whether this process has a descriptor of the record of this number.
+pub fn is_own(number: u32) -> bool {
+    // Relaxed: as of now.
+    local_count(number).load(Ordering::Relaxed) > 0
 }
 
 /// The record of a descriptor.

@@ -10,7 +10,9 @@
 //! with its flags and the options that programs set most. It is a TCP connection of the same
 //! addresses, so that options, resets and half closes are those of TCP; its two *ports* are
 //! others. That is what a successor can see of it, by `getsockname`, `getpeername` and `ss`;
-//! urgent data and timestamps do not come through. The process is called `barewire-relay`.
+//! urgent data and timestamps do not come through. Of a Unix socket it is one end of a pair, which
+//! has no names and whose other end is, to `SO_PEERCRED`, the giver; nothing comes through but
+//! bytes. The process is called `barewire-relay`.
 //!
 //! It ends when both directions have ended, or either end is reset, or the successor has
 //! closed. While other processes that are on board have the old socket, too, it does not read
@@ -26,13 +28,13 @@ use core::sync::atomic::Ordering;
 use libc::socklen_t;
 
 use crate::process::is_borrower;
-use crate::record::{self, Record, WRITE_SHUT};
+use crate::record::{self, LOCAL, Record, WRITE_SHUT};
 use crate::{epoll, kernel, memory, real};
 
 /// Puts a relay between a socket and its descriptors in this process. Returns whether there
 /// is one.
 pub fn put_between(fd: c_int, record: &'static Record) -> bool {
-    let Some((inner, outer)) = connection::connection_like(fd) else {
+    let Some((inner, outer)) = connection::connection_like(fd, record.has(LOCAL)) else {
         return false;
     };
     carry_options(fd, outer.raw());

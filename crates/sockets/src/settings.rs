@@ -6,6 +6,7 @@
 //! | `BAREWIRE_SPIN_US` | `spin_us` | 50 | how long to look before a sleep, at most |
 //! | `BAREWIRE_CALLS_BEFORE` | `calls_before` | 16 | calls that move bytes before a connection looks for its other end |
 //! | `BAREWIRE_BYTES_BEFORE` | `bytes_before` | 65536 | or so many bytes |
+//! | `BAREWIRE_UNIX` | `unix` | 1 | `0`: Unix sockets are left to the kernel |
 //! | `BAREWIRE_OFF` | `off` | 0 | `1`: the library does nothing |
 //! | `BAREWIRE_SETTINGS` | | | what `barewire run` read from a file, as below |
 //! | `BAREWIRE_WHY` | | | `-` or a file: what became of each connection. See `why` |
@@ -25,7 +26,7 @@
 //! all programs, what holds for this one, the variables. In each, the profile comes first.
 
 use core::ffi::{CStr, c_char};
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::process;
 
@@ -38,11 +39,14 @@ pub struct Settings {
     pub calls_before: u32,
     /// Or bytes.
     pub bytes_before: u64,
+    /// Whether Unix sockets are carried.
+    pub unix: bool,
 }
 
 static SPIN_NS: AtomicU64 = AtomicU64::new(50_000);
 static CALLS_BEFORE: AtomicU32 = AtomicU32::new(16);
 static BYTES_BEFORE: AtomicU64 = AtomicU64::new(65_536);
+static UNIX: AtomicBool = AtomicBool::new(true);
 
 /// The settings as they are.
 #[inline]
@@ -52,6 +56,7 @@ pub fn get() -> Settings {
         spin_ns: SPIN_NS.load(Ordering::Relaxed),
         calls_before: CALLS_BEFORE.load(Ordering::Relaxed),
         bytes_before: BYTES_BEFORE.load(Ordering::Relaxed),
+        unix: UNIX.load(Ordering::Relaxed),
     }
 }
 
@@ -68,6 +73,7 @@ struct Draft {
     spin_us: u64,
     calls_before: u64,
     bytes_before: u64,
+    unix: bool,
     off: bool,
 }
 
@@ -90,6 +96,10 @@ impl Draft {
             b"spin_us" => &mut self.spin_us,
             b"calls_before" => &mut self.calls_before,
             b"bytes_before" => &mut self.bytes_before,
+            b"unix" => {
+                self.unix = value != b"0";
+                return;
+            }
             b"off" => {
                 self.off = value == b"1";
                 return;
@@ -106,7 +116,13 @@ fn lay(draft: &mut Draft, find: impl Fn(&[u8]) -> Option<&'static [u8]>) {
     if let Some(profile) = find(b"profile") {
         draft.set_profile(profile);
     }
-    for key in [&b"spin_us"[..], b"calls_before", b"bytes_before", b"off"] {
+    for key in [
+        &b"spin_us"[..],
+        b"calls_before",
+        b"bytes_before",
+        b"unix",
+        b"off",
+    ] {
         if let Some(value) = find(key) {
             draft.set(key, value);
         }
@@ -141,6 +157,7 @@ fn own_variable(key: &[u8]) -> Option<&'static [u8]> {
         b"spin_us" => c"BAREWIRE_SPIN_US",
         b"calls_before" => c"BAREWIRE_CALLS_BEFORE",
         b"bytes_before" => c"BAREWIRE_BYTES_BEFORE",
+        b"unix" => c"BAREWIRE_UNIX",
         _ => c"BAREWIRE_OFF",
     };
     variable(name).map(CStr::to_bytes)
@@ -168,6 +185,7 @@ pub fn read() -> bool {
         spin_us: 0,
         calls_before: 0,
         bytes_before: 0,
+        unix: true,
         off: false,
     };
     draft.set_profile(b"balanced");
@@ -181,5 +199,6 @@ pub fn read() -> bool {
     let calls = u32::try_from(draft.calls_before).unwrap_or(u32::MAX);
     CALLS_BEFORE.store(calls, Ordering::Relaxed);
     BYTES_BEFORE.store(draft.bytes_before, Ordering::Relaxed);
+    UNIX.store(draft.unix, Ordering::Relaxed);
     !draft.off
 }

@@ -15,9 +15,9 @@ use core::ffi::c_int;
 use libc::ssize_t;
 
 pub use leaving::{Left, let_go, line_only, splice_by_hand, with_line};
-pub use ready::{Readiness, readable_bytes, settle};
+pub use ready::{Readiness, readable_bytes, settle, unread_by_peer};
 pub use recall::{answer, is_asked};
-pub use receiving::{arm, drop_tokens, leave_to_kernel, receive};
+pub use receiving::{arm, drop_tokens, leave_to_kernel, receive, receive_with};
 pub use sending::send;
 
 use crate::real::{self, fail};

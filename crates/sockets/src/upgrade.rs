@@ -1,5 +1,5 @@
 //! How the two ends of a TCP connection find each other, prove who they are, and come to
-//! share a carrier.
+//! share a carrier. Those of a Unix socket do so in the same steps; what differs: `local`.
 //!
 //! 1. **Marks.** Our listening and connecting sockets do not loop multicasts back, which means
 //!    nothing to TCP, is passed on to accepted sockets, and can be seen by whoever asks the
@@ -31,17 +31,23 @@ use core::sync::atomic::Ordering;
 
 use barewire_fabric::carrier::{Direction, Receiver, Sender, SharedMemory, UP};
 
-use crate::kernel::{self, Owned, Peer, Tuple};
+use crate::kernel::{self, Name, Owned, Peer};
 use crate::lock::Held;
 use crate::memory::{self, CARRIER_BYTES, RING_BYTES};
-use crate::record::{self, DELAYS, MET, NEVER_UP, NONBLOCKING, OPENER, Record, State, Why};
-use crate::{process, report, seeker, settings};
+use crate::record::{
+    self, CAREFUL, DELAYS, LOCAL, MET, NEVER_UP, NONBLOCKING, OPENER, Record, State, Why,
+};
+use crate::{local, process, report, seeker, settings};
 
 /// Looks for the other end before we give up. The pauses between them double.
 const LOOKS_MAX: u32 = 24;
 
 const MAGIC: [u8; 8] = *b"barewr1\0";
 const GREETING_BYTES: usize = 40;
+
+/// So many times as many calls and bytes for a Unix socket: the kernel is quicker with it, and
+/// slower to say who has the other end.
+const LOCAL_FACTOR: u32 = 4;
 
 /// Marks a socket before it listens or connects.
 pub fn mark(fd: c_int) -> bool {
@@ -55,8 +61,17 @@ pub fn advance(fd: c_int, record: &'static Record, bytes: u64) {
     let moved = record.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
     match record.state() {
         State::Candidate => {
-            let settings = settings::get();
-            if calls >= settings.calls_before || moved >= settings.bytes_before {
+            let reached = |part: u32| {
+                let settings = settings::get();
+                let factor = if record.has(LOCAL) { LOCAL_FACTOR } else { 1 };
+                calls >= settings.calls_before.saturating_mul(factor) / part
+                    || moved
+                        >= settings.bytes_before.saturating_mul(factor.into()) / u64::from(part)
+            };
+            if !record.has(CAREFUL) && reached(2) {
+                record.set(CAREFUL, true);
+            }
+            if reached(1) {
                 begin(fd, record);
             }
         }
@@ -76,11 +91,10 @@ pub fn advance(fd: c_int, record: &'static Record, bytes: u64) {
 #[cold]
 fn begin(fd: c_int, record: &'static Record) {
     // A socket that another process has too cannot change lanes behind its back.
-    if record.processes.load(Ordering::Relaxed) != 1 {
-        record.note_why(Why::Given);
-        record.calls.store(0, Ordering::Relaxed);
-        record.bytes.store(0, Ordering::Relaxed);
-        return;
+    let is_shared = record.processes.load(Ordering::Relaxed) != 1;
+    if is_shared || local::is_wake_up(record) {
+        record.note_why(if is_shared { Why::Given } else { Why::WakeUp });
+        return count_again(record);
     }
     if !record.claim(State::Candidate) {
         return;
@@ -89,19 +103,21 @@ fn begin(fd: c_int, record: &'static Record) {
         return record.make_plain(Why::Usage);
     }
     end_seeking(record);
-    let Some(tuple) = kernel::tuple(fd) else {
-        return record.make_plain(Why::Kind);
+    let ends = match ends(fd, record) {
+        Ok(ends) if ends.peer.is_marked => ends,
+        Ok(_) => return record.make_plain(Why::NotOnBoard),
+        Err(Why::None) => {
+            count_again(record);
+            return record.unclaim(State::Candidate);
+        }
+        Err(why) => return record.make_plain(why),
     };
-    if !kernel::other_end(&tuple).is_some_and(|peer| peer.is_marked) {
-        return record.make_plain(Why::NotOnBoard);
-    }
-    let name = tuple.meeting_place();
     // Twice: the other end may come to the place between our two attempts.
     for _ in 0..2 {
-        if let Some(socket) = kernel::connect_abstract(&name) {
-            return offer(fd, record, &tuple, &socket);
+        if let Some(socket) = kernel::connect_abstract(&ends.name) {
+            return offer(fd, record, &socket);
         }
-        if let Some(socket) = kernel::listen_abstract(&name) {
+        if let Some(socket) = kernel::listen_abstract(&ends.name) {
             seeker::put(record, socket);
             record.calls.store(0, Ordering::Relaxed);
             record.looks.store(0, Ordering::Relaxed);
@@ -111,9 +127,37 @@ fn begin(fd: c_int, record: &'static Record) {
     record.make_plain(Why::NoMeeting);
 }
 
+/// As if nothing had moved yet.
+fn count_again(record: &Record) {
+    record.calls.store(0, Ordering::Relaxed);
+    record.bytes.store(0, Ordering::Relaxed);
+}
+
+/// The two ends of a connection.
+struct Ends {
+    /// Where they meet.
+    name: Name,
+    /// Who has the other.
+    peer: Peer,
+}
+
+/// Asks the kernel for the other end. The reason [`Why::None`]: not yet.
+fn ends(fd: c_int, record: &Record) -> Result<Ends, Why> {
+    if record.has(LOCAL) {
+        if !kernel::unix::is_simple(fd) {
+            return Err(Why::Usage);
+        }
+        return local::ends(fd, record).map(|(name, peer)| Ends { name, peer });
+    }
+    let tuple = kernel::tuple(fd).ok_or(Why::Kind)?;
+    let peer = kernel::other_end(&tuple).ok_or(Why::NotOnBoard)?;
+    let name = tuple.meeting_place();
+    Ok(Ends { name, peer })
+}
+
 /// The other end is at the meeting place: proves it, and leaves the carrier's memory there.
-fn offer(fd: c_int, record: &'static Record, tuple: &Tuple, socket: &Owned) {
-    let Some(peer) = proven_peer(tuple, socket) else {
+fn offer(fd: c_int, record: &'static Record, socket: &Owned) {
+    let Some(peer) = proven_peer(fd, record, socket) else {
         return refuse(record, Why::NotProven);
     };
     let Some(memory) = kernel::sealed_memory(CARRIER_BYTES) else {
@@ -133,7 +177,8 @@ fn offer(fd: c_int, record: &'static Record, tuple: &Tuple, socket: &Owned) {
     // Up first: the other end may use the carrier as soon as it has the memory.
     if !go_up(fd, record, 0) {
         memory::unmap_carrier(record.number());
-        return record.set_state(State::Candidate);
+        count_again(record);
+        return record.unclaim(State::Candidate);
     }
     if !kernel::send_with_descriptor(socket.raw(), &greeting, memory.raw()) {
         // Up all the same: the other end never says that it is, so all goes over the line.
@@ -160,23 +205,30 @@ fn look(fd: c_int, record: &'static Record) {
     };
     let mut greeting = [0_u8; GREETING_BYTES];
     let Some(memory) = kernel::receive_with_descriptor(socket.raw(), &mut greeting) else {
-        // It is not there yet: the next look goes on with whoever has come.
-        record.set(MET, true);
-        seeker::put(record, socket);
-        return look_again(record, looks);
+        // It is not there yet.
+        return look_later(record, socket, looks);
     };
-    let taken = take_offer(fd, record, &socket, &greeting, &memory);
-    end_seeking(record);
-    if let Err(why) = taken {
-        refuse(record, why);
+    match take_offer(fd, record, &socket, &greeting, &memory) {
+        Ok(true) => end_seeking(record),
+        Ok(false) => look_later(record, socket, looks),
+        Err(why) => {
+            end_seeking(record);
+            refuse(record, why);
+        }
     }
 }
 
 fn begin_anew(record: &'static Record) {
     record.set(MET, false);
-    record.calls.store(0, Ordering::Relaxed);
-    record.bytes.store(0, Ordering::Relaxed);
-    record.set_state(State::Candidate);
+    count_again(record);
+    record.unclaim(State::Candidate);
+}
+
+/// The next look goes on with whoever has come.
+fn look_later(record: &'static Record, come: Owned, looks: u32) {
+    record.set(MET, true);
+    seeker::put(record, come);
+    look_again(record, looks);
 }
 
 fn look_again(record: &'static Record, looks: u32) {
@@ -184,18 +236,18 @@ fn look_again(record: &'static Record, looks: u32) {
         end_seeking(record);
         return refuse(record, Why::NoMeeting);
     }
-    record.set_state(State::Seeking);
+    record.unclaim(State::Seeking);
 }
 
+/// Goes up with what the other end has left. `false`: not now.
 fn take_offer(
     fd: c_int,
     record: &'static Record,
     socket: &Owned,
     greeting: &[u8; GREETING_BYTES],
     memory: &Owned,
-) -> Result<(), Why> {
-    let tuple = kernel::tuple(fd).ok_or(Why::Kind)?;
-    let peer = proven_peer(&tuple, socket).ok_or(Why::NotProven)?;
+) -> Result<bool, Why> {
+    let peer = proven_peer(fd, record, socket).ok_or(Why::NotProven)?;
     let cookie = kernel::cookie(fd).ok_or(Why::Kind)?;
     let word = |at: usize| {
         let mut bytes = [0; 8];
@@ -211,16 +263,16 @@ fn take_offer(
     if !memory::map_carrier(record.number(), memory.raw()) {
         return Err(Why::NoMemory);
     }
-    if !go_up(fd, record, 1) {
+    let is_up = go_up(fd, record, 1);
+    if !is_up {
         memory::unmap_carrier(record.number());
-        return Err(Why::NoMeeting);
     }
-    Ok(())
+    Ok(is_up)
 }
 
-/// Who is at the other end of the TCP connection, if that is who is on `socket`.
-fn proven_peer(tuple: &Tuple, socket: &Owned) -> Option<Peer> {
-    let peer = kernel::other_end(tuple)?;
+/// Who is at the other end of the connection, if that is who is on `socket`.
+fn proven_peer(fd: c_int, record: &Record, socket: &Owned) -> Option<Peer> {
+    let peer = ends(fd, record).ok()?.peer;
     let user = kernel::peer_user(socket.raw())?;
     // A socket that nobody has accepted yet has no inode; users that our user namespace
     // does not know all look like the overflow user.
@@ -240,7 +292,12 @@ fn go_up(fd: c_int, record: &'static Record, side: u32) -> bool {
     if record.state() != State::Stepping || !may || !kernel::take_part_in_barriers() {
         return false;
     }
-    let Some((sent, read)) = kernel::stream_positions(fd, record.has(OPENER)) else {
+    let positions = if record.has(LOCAL) {
+        local::positions(fd, record, side)
+    } else {
+        kernel::stream_positions(fd, record.has(OPENER))
+    };
+    let Some((sent, read)) = positions else {
         return false;
     };
     record.set(NONBLOCKING, kernel::never_waits(fd));
@@ -256,7 +313,9 @@ fn go_up(fd: c_int, record: &'static Record, side: u32) -> bool {
 /// the ring acknowledge nothing. What the program has set it is shown, and gets back.
 pub fn keep_tokens_fast(fd: c_int) {
     let up = record::find(fd).filter(|record| record.state() == State::Up);
-    let Some(record) = up else { return };
+    let Some(record) = up.filter(|record| !record.has(LOCAL)) else {
+        return;
+    };
     let delays = kernel::option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY) == Some(0);
     record.set(DELAYS, delays);
     if delays {

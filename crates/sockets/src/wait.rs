@@ -18,7 +18,7 @@ use crate::memory::RING_BYTES;
 use crate::record::{self, Record, State};
 use crate::spin::Spin;
 use crate::stream::{self, Readiness, settle};
-use crate::{process, real};
+use crate::{local, process, real};
 
 /// Whether this program has ever waited by a call that we see.
 pub static WAITS_ARE_SEEN: AtomicBool = AtomicBool::new(false);
@@ -288,6 +288,9 @@ fn sift(fds: &mut [pollfd]) -> c_int {
             } else if poll.revents & POLL_ENDS == 0 {
                 poll.revents &= !POLL_IN;
             }
+            if poll.revents & libc::POLLHUP != 0 && local::reset_by_peer(record, false) {
+                poll.revents |= libc::POLLERR;
+            }
         }
         if wants_set(poll) && rings(poll.fd, 0) {
             poll.revents |= poll.events & POLL_IN;
@@ -480,12 +483,22 @@ fn sift_epoll(set: c_int, events: &mut [epoll_event]) -> usize {
         if event.events & EPOLL_IN != 0 && let_through(set, event) == Readiness::Not {
             event.events &= !EPOLL_IN;
         }
+        if event.events & libc::EPOLLHUP as u32 != 0 && is_reset(set, event) {
+            event.events |= libc::EPOLLERR as u32;
+        }
         if event.events != 0 {
             events[left] = event;
             left += 1;
         }
     }
     left
+}
+
+/// Whether the other end has closed with bytes of the ring unread.
+fn is_reset(set: c_int, event: epoll_event) -> bool {
+    let woken = epoll::woken(set, event.u64);
+    let record = woken.and_then(|(_, registration)| registration.socket());
+    record.is_some_and(|record| local::reset_by_peer(record, false))
 }
 
 fn let_through(set: c_int, event: epoll_event) -> Readiness {

@@ -4,7 +4,10 @@
 //! ```text
 //! barewire: pid 71 fd 5 127.0.0.1:6379 - 127.0.0.1:40022: accelerated, ring 120 B out, 80 B in
 //! barewire: pid 71 fd 6 127.0.0.1:6379 - 127.0.0.1:40024: kernel, the other end is not on board
+//! barewire: pid 71 fd 7 unix:8112 - unix:8110: accelerated, ring 12 B out, 9 B in
 //! ```
+//!
+//! A Unix socket is named by its inode and the other end's (0: not known), as `ss -x` has them.
 //!
 //! The lines go to a file, or to standard error as it was at start: if that descriptor is
 //! something else by now, they go nowhere.
@@ -14,7 +17,7 @@ use core::fmt::Write;
 use core::mem::zeroed;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use crate::record::{self, LINE_ONLY, Record, State, TOLD, Why};
+use crate::record::{self, LINE_ONLY, LOCAL, Record, State, TOLD, Why};
 use crate::report::{self, Line};
 use crate::{kernel, process, real, settings};
 
@@ -74,6 +77,12 @@ fn describe(line: &mut Line, fd: i32, record: &Record, state: State) -> core::fm
     write!(line, "barewire: pid {} fd {fd} ", process::id())?;
     match kernel::tuple(fd).map(|tuple| tuple.ends()) {
         Some([own, other]) => write!(line, "{own} - {other}: ")?,
+        None if record.has(LOCAL) => {
+            let own = kernel::unix::inode(fd).unwrap_or(0);
+            // Relaxed: for display only; 0 if nobody has asked for it.
+            let other = record.other_inode.load(Ordering::Relaxed);
+            write!(line, "unix:{own} - unix:{other}: ")?;
+        }
         None => write!(line, "(no longer connected): ")?,
     }
     let [out, into] =

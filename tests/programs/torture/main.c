@@ -8,6 +8,7 @@ enum { LIMIT_MS = 60000, LOG_MAX = 1 << 20 };
 
 static const struct torture_case *const tables[] = {
     stream_cases, edge_cases, event_cases, process_cases, life_cases, kernel_cases,
+    local_cases,
 };
 
 static const struct torture_case *find(const char *name)
@@ -22,7 +23,10 @@ static void list(void)
 {
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
         for (const struct torture_case *c = tables[t]; c->name; c++)
-            printf("%s%s\n", c->name, c->flags & INTERNET ? " internet" : "");
+            printf("%s%s\n", c->name,
+                   c->flags & INTERNET    ? " internet"
+                   : c->flags & UNIX_ONLY ? " unix"
+                                          : "");
 }
 
 struct end {

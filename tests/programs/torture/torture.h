@@ -33,6 +33,7 @@ enum {
     ONE_IS_KILLED = 2, /* an end may die of SIGKILL */
     COLD = 4,         /* nothing is sent before the case begins */
     INTERNET = 8,     /* for TCP only: other families have no such thing */
+    UNIX_ONLY = 16,   /* for Unix sockets only */
 };
 
 struct torture_case {
@@ -42,7 +43,7 @@ struct torture_case {
 };
 
 extern const struct torture_case stream_cases[], edge_cases[], event_cases[], process_cases[],
-    life_cases[], kernel_cases[];
+    life_cases[], kernel_cases[], local_cases[];
 
 /* A stream and how far it has come. */
 struct flow {

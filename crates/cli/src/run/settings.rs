@@ -20,11 +20,12 @@ use toml::de::{DeTable, DeValue};
 use super::RunArgs;
 
 /// The keys, with the variables that they are in the environment.
-const KEYS: [(&str, &str); 5] = [
+const KEYS: [(&str, &str); 6] = [
     ("profile", "BAREWIRE_PROFILE"),
     ("spin_us", "BAREWIRE_SPIN_US"),
     ("calls_before", "BAREWIRE_CALLS_BEFORE"),
     ("bytes_before", "BAREWIRE_BYTES_BEFORE"),
+    ("unix", "BAREWIRE_UNIX"),
     ("off", "BAREWIRE_OFF"),
 ];
 const PROFILES: [&str; 4] = ["balanced", "latency", "throughput", "quiet"];
@@ -68,7 +69,7 @@ pub enum SettingsError {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Wrong {
     /// There is no such setting.
-    #[error("no setting `{0}`; there are: profile, spin_us, calls_before, bytes_before, off")]
+    #[error("no setting `{0}`; there are: profile, spin_us, calls_before, bytes_before, unix, off")]
     Key(String),
     /// It cannot have this value.
     #[error("`{key}` must be {expected}, not `{found}`")]
@@ -176,7 +177,7 @@ fn check(key: &str, value: &str) -> Result<(&'static str, String), Wrong> {
     let value = match key {
         "profile" if PROFILES.contains(&value) => value.to_owned(),
         "profile" => return Err(expected(format!("one of {}", PROFILES.join(", ")))),
-        "off" => match value {
+        "unix" | "off" => match value {
             "1" | "true" => "1".to_owned(),
             "0" | "false" => "0".to_owned(),
             _ => return Err(expected("0 or 1".to_owned())),
@@ -311,6 +312,9 @@ mod tests {
     #[test]
     fn values_are_as_the_library_reads_them() {
         assert_eq!(check("off", "true"), Ok(("BAREWIRE_OFF", "1".to_owned())));
+        let unix = check("unix", "false");
+        assert_eq!(unix, Ok(("BAREWIRE_UNIX", "0".to_owned())));
+        assert!(check("unix", "2").is_err());
         assert_eq!(
             check("calls_before", "0012"),
             Ok(("BAREWIRE_CALLS_BEFORE", "12".to_owned()))

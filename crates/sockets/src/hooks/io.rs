@@ -6,10 +6,11 @@ use libc::{
     iovec, mmsghdr, msghdr, off_t, off64_t, size_t, sockaddr, socklen_t, ssize_t, timespec,
 };
 
-use crate::hooks::socket::settle_connecting;
-use crate::record::{self, Record, State};
+use crate::buffers::Control;
+use crate::hooks::socket::{settle_connecting, stay_with_kernel};
+use crate::record::{self, LOCAL, Record, State};
 use crate::wait::Deadline;
-use crate::{buffers, capture, real, stream, upgrade};
+use crate::{buffers, capture, kernel, real, stream, upgrade};
 
 /// The record of a descriptor whose bytes this library moves.
 #[inline]
@@ -35,7 +36,50 @@ fn moved(fd: c_int, record: &'static Record, result: ssize_t) -> ssize_t {
 
 #[inline]
 fn take(fd: c_int, record: &'static Record, parts: &[iovec], flags: c_int) -> ssize_t {
+    // To a Unix socket this flag means nothing.
+    let flags = if flags & libc::MSG_TRUNC != 0 && record.has(LOCAL) {
+        flags & !libc::MSG_TRUNC
+    } else {
+        flags
+    };
     moved(fd, record, stream::receive(fd, record, parts, flags))
+}
+
+/// As [`take`], of a Unix socket: into a message. What comes beside bytes comes over the line.
+///
+/// # Safety
+/// The message is the program's.
+#[cold]
+unsafe fn take_message(
+    fd: c_int,
+    record: &'static Record,
+    message: *mut msghdr,
+    parts: &[iovec],
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: as promised, here and below.
+    let (at, room) = unsafe { ((*message).msg_control, (*message).msg_controllen as size_t) };
+    let mut control = Some(Control {
+        at,
+        room,
+        len: 0,
+        flags: flags & libc::MSG_CMSG_CLOEXEC,
+    });
+    let plain = flags & !libc::MSG_TRUNC;
+    let result = stream::receive_with(fd, record, parts, plain, &mut control);
+    let result = moved(fd, record, result);
+    if let (0.., Some(control)) = (result, control) {
+        // SAFETY: as promised.
+        unsafe {
+            (*message).msg_controllen = control.len as _;
+            (*message).msg_flags = control.flags;
+            let name = (*message).msg_name.cast::<sockaddr>();
+            if !name.is_null() {
+                kernel::unix::sender_name(fd, name, &raw mut (*message).msg_namelen, result);
+            }
+        }
+    }
+    result
 }
 
 #[inline]
@@ -154,9 +198,15 @@ unsafe extern "C-unwind" fn recvfrom(
         Some(record) if flags & KERNEL_FLAGS == 0 => {
             let result = take(fd, record, &[part(into, len)], flags);
             if result >= 0 && !address.is_null() && !address_len.is_null() {
-                // A TCP socket has no address to give with each byte.
                 // SAFETY: the program's own.
-                unsafe { *address_len = 0 };
+                unsafe {
+                    if record.has(LOCAL) {
+                        kernel::unix::sender_name(fd, address, address_len, result);
+                    } else {
+                        // A TCP socket has no address to give with each byte.
+                        *address_len = 0;
+                    }
+                }
             }
             result
         }
@@ -196,6 +246,10 @@ unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_in
         // SAFETY: the program's call.
         return unsafe { real::recvmsg(fd, message, flags) };
     };
+    if record.has(LOCAL) {
+        // SAFETY: the program's message.
+        return unsafe { take_message(fd, record, message, parts, flags) };
+    }
     let result = take(fd, record, parts, flags);
     if result >= 0 {
         // SAFETY: the program's call.
@@ -305,8 +359,12 @@ unsafe extern "C-unwind" fn sendto(
     address_len: socklen_t,
 ) -> ssize_t {
     match ours(fd) {
-        // An address is not looked at on a connected TCP socket.
-        Some(record) if len > 0 && flags & libc::MSG_FASTOPEN == 0 => {
+        // An address is not looked at on a connected TCP socket, and is an error on a Unix one.
+        Some(record)
+            if len > 0
+                && flags & libc::MSG_FASTOPEN == 0
+                && (address_len == 0 || !record.has(LOCAL)) =>
+        {
             give(fd, record, &[part(from, len)], flags)
         }
         // SAFETY: the program's call.
@@ -326,6 +384,9 @@ unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_
             }
             return real::sendmsg(fd, message, flags);
         };
+        if record.has(LOCAL) && ((*message).msg_controllen > 0 || (*message).msg_namelen > 0) {
+            return give_message(fd, record, message, flags);
+        }
         let parts = list((*message).msg_iov, (*message).msg_iovlen as size_t);
         match parts {
             Some(parts) if buffers::total(parts) > 0 && (*message).msg_controllen == 0 => {
@@ -339,6 +400,25 @@ unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_
                 result
             }),
         }
+    }
+}
+
+/// Sends what only the kernel can on a Unix socket: descriptors, credentials, with their bytes.
+///
+/// # Safety
+/// The message is the program's.
+#[cold]
+unsafe fn give_message(
+    fd: c_int,
+    record: &'static Record,
+    message: *const msghdr,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: as promised.
+    unsafe {
+        crate::hooks::lifetime::before_giving(message);
+        let result = stream::with_line(fd, record, || real::sendmsg(fd, message, flags));
+        moved(fd, record, result)
     }
 }
 
@@ -488,6 +568,10 @@ unsafe extern "C-unwind" fn splice(
             libc::MSG_DONTWAIT
         };
         return stream::splice_by_hand(from, record, to, len, flags);
+    }
+    if let Some(record) = ours(from).filter(|record| record.has(LOCAL)) {
+        // What goes past our counters.
+        stay_with_kernel(record);
     }
     let call = || {
         // SAFETY: the program's call.

@@ -7,7 +7,8 @@ use barewire_fabric::carrier::{LEAVING, Next, SharedMemory};
 use libc::msghdr;
 
 use crate::hooks::socket::{duplicated, stay_with_kernel};
-use crate::record::{self, Record, State, Why};
+use crate::local::UNREAD;
+use crate::record::{self, LOCAL, Record, State, Why};
 use crate::stream::Left;
 use crate::{capture, epoll, memory, process, real, relay, report, seeker, stream, upgrade, why};
 
@@ -114,6 +115,10 @@ fn leave(fd: c_int, record: &'static Record, wait_ms: u32) {
         }
     };
     let side = record.side.load(Ordering::Relaxed) as usize;
+    if record.has(LOCAL) {
+        carrier.store(LEAVING + side, if unread { UNREAD } else { 1 });
+        return;
+    }
     carrier.store(LEAVING + side, 1);
     if unread {
         let reset = libc::linger {

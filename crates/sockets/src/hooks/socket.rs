@@ -6,8 +6,10 @@ use core::sync::atomic::Ordering;
 use barewire_fabric::carrier::{LEAVING, SharedMemory};
 use libc::{sockaddr, socklen_t};
 
-use crate::record::{CHECK_LINE, DELAYS, NONBLOCKING, OPENER, Record, State, WRITE_SHUT, Why};
-use crate::{capture, epoll, kernel, process, real, record, stream, upgrade};
+use crate::record::{
+    CHECK_LINE, DELAYS, LOCAL, NONBLOCKING, OPENER, Record, State, WRITE_SHUT, Why,
+};
+use crate::{capture, epoll, kernel, local, process, real, record, settings, stream, upgrade};
 
 /// Whether a socket is one of TCP.
 fn is_tcp(fd: c_int) -> bool {
@@ -47,21 +49,20 @@ fn adopt_listener(fd: c_int) -> Option<&'static Record> {
         }
         record.set_state(State::Plain);
     }
-    if !is_tcp(fd) {
+    let is_tcp = is_tcp(fd);
+    let is_local = !is_tcp && local::is_carried(fd);
+    if !is_local && !is_tcp {
         return None;
     }
-    let state = if upgrade::mark(fd) {
+    let state = if is_local || upgrade::mark(fd) {
         State::Listening
     } else {
         State::Plain
     };
-    match record::find(fd) {
-        Some(record) => {
-            record.set_state(state);
-            Some(record)
-        }
-        None => enter(fd, state),
-    }
+    let record = record::find(fd).or_else(|| enter(fd, state))?;
+    record.set(LOCAL, is_local);
+    record.set_state(state);
+    Some(record)
 }
 
 /// # Safety
@@ -97,12 +98,14 @@ fn accepted(listener: c_int, new: c_int) {
     // A socket that listened before this program began has no mark yet: from now on it has.
     let listener = match record::find(listener) {
         Some(listener) => Some(listener),
-        None => adopt_listener(listener).filter(|_| upgrade::mark(new)),
+        None => adopt_listener(listener).filter(|record| record.has(LOCAL) || upgrade::mark(new)),
     };
-    if listener.is_none_or(|listener| listener.state() != State::Listening) {
-        return;
-    }
-    let _ = enter(new, State::Candidate);
+    let listener = listener.filter(|listener| listener.state() == State::Listening);
+    let _ = match listener.map(|listener| listener.has(LOCAL)) {
+        Some(true) => local::enter(new),
+        Some(false) => enter(new, State::Candidate),
+        None => None,
+    };
 }
 
 /// # Safety
@@ -115,12 +118,43 @@ unsafe extern "C-unwind" fn connect(fd: c_int, address: *const sockaddr, len: so
     });
     // SAFETY: the program's call.
     let result = unsafe { real::connect(fd, address, len) };
-    if let (Some(record), 0) = (record, result) {
-        // SAFETY: the kernel has just read it. With no family it ends a connection.
-        let family = unsafe { (&raw const (*address).sa_family).read_unaligned() };
-        if c_int::from(family) != libc::AF_UNSPEC {
-            connected(record);
-        }
+    if result != 0 {
+        return result;
+    }
+    // SAFETY: the kernel has just read it.
+    let family = unsafe { (&raw const (*address).sa_family).read_unaligned() };
+    match (record, c_int::from(family)) {
+        // With no family it ends a connection.
+        (Some(record), family) if family != libc::AF_UNSPEC => connected(record),
+        (None, libc::AF_UNIX) => quietly(|| connected_locally(fd)),
+        _ => {}
+    }
+    result
+}
+
+fn connected_locally(fd: c_int) {
+    let is_carried = settings::get().unix && kernel::unix::is_of_streams(fd);
+    if is_carried && record::find(fd).is_none() {
+        local::enter(fd);
+    }
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn socketpair(
+    domain: c_int,
+    kind: c_int,
+    protocol: c_int,
+    fds: *mut c_int,
+) -> c_int {
+    // SAFETY: the program's call.
+    let result = unsafe { real::socketpair(domain, kind, protocol, fds) };
+    let is_stream = kind & !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) == libc::SOCK_STREAM;
+    if result == 0 && domain == libc::AF_UNIX && is_stream && settings::get().unix {
+        // SAFETY: the kernel has just written two numbers there.
+        let fds = unsafe { [*fds, *fds.add(1)] };
+        quietly(|| local::enter_pair(fds));
     }
     result
 }
@@ -177,6 +211,10 @@ unsafe extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
     }
     if how == libc::SHUT_RD || how == libc::SHUT_RDWR {
         record.set(CHECK_LINE, true);
+        if record.has(LOCAL) {
+            // What the other end sends from now on is an error: the kernel's.
+            record.carrier().store(LEAVING + side, 1);
+        }
     }
     drop(held);
     // SAFETY: no pointers.
@@ -195,12 +233,25 @@ unsafe extern "C-unwind" fn getsockopt(
 ) -> c_int {
     // SAFETY: the program's call, here and below.
     let result = unsafe { real::getsockopt(fd, level, name, value, len) };
-    if result != 0 || level != libc::IPPROTO_TCP || name != libc::TCP_NODELAY {
+    if result != 0 {
         return result;
     }
-    if record::find(fd).is_some_and(|record| record.has(DELAYS)) {
-        // SAFETY: the kernel has just written a number there.
-        unsafe { value.cast::<c_int>().write_unaligned(0) };
+    let number = value.cast::<c_int>();
+    // SAFETY: where a number is asked for, the kernel has just written one there.
+    unsafe {
+        match (level, name) {
+            (libc::IPPROTO_TCP, libc::TCP_NODELAY)
+                if record::find(fd).is_some_and(|record| record.has(DELAYS)) =>
+            {
+                number.write_unaligned(0);
+            }
+            (libc::SOL_SOCKET, libc::SO_RCVBUF | libc::SO_ERROR) if *len == 4 => {
+                if let Some(record) = record::find(fd) {
+                    number.write_unaligned(local_option(record, name, number.read_unaligned()));
+                }
+            }
+            _ => {}
+        }
     }
     result
 }
@@ -226,13 +277,30 @@ unsafe extern "C-unwind" fn setsockopt(
     result
 }
 
+/// What the program is told of a number that the kernel has for a socket.
+fn local_option(record: &Record, name: c_int, value: c_int) -> c_int {
+    match (name, value) {
+        (libc::SO_ERROR, 0) if local::reset_by_peer(record, true) => libc::ECONNRESET,
+        (libc::SO_ERROR, error) => {
+            local::note_error(record, error);
+            error
+        }
+        (_, size) => local::shown_receive_buffer(record, size),
+    }
+}
+
 /// How long a shutdown waits for a send of another thread.
 const SHUTDOWN_WAIT_MS: u32 = 1;
 
 /// Options that only the kernel can carry.
 fn option_set(fd: c_int, level: c_int, name: c_int) {
+    if level == libc::SOL_SOCKET && name == libc::SO_RCVBUF {
+        local::receive_buffer_set(fd);
+        return;
+    }
     let kernel_only = match level {
-        libc::SOL_SOCKET => name == libc::SO_RCVLOWAT,
+        // Most of them mean nothing to TCP.
+        libc::SOL_SOCKET => kernel::unix::is_kernel_only(name),
         // TLS in the kernel, and repair.
         libc::IPPROTO_TCP => matches!(name, libc::TCP_ULP | libc::TCP_REPAIR),
         _ => false,
@@ -335,6 +403,12 @@ unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, argument: usize) 
     }
     // SAFETY: the kernel has just read or written a number there.
     let number = || unsafe { (argument as *const c_int).read_unaligned() };
+    if up && request_bits == libc::TIOCOUTQ as c_ulong && record.has(LOCAL) {
+        // Here it means: not yet read.
+        let more = stream::unread_by_peer(record).unwrap_or(0);
+        // SAFETY: as above.
+        unsafe { (argument as *mut c_int).write_unaligned(number().saturating_add(more)) };
+    }
     if request_bits == libc::FIONBIO as c_ulong {
         record.set(NONBLOCKING, number() != 0);
     } else if request_bits == libc::FIOASYNC as c_ulong && number() != 0 {

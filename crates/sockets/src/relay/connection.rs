@@ -1,4 +1,4 @@
-//! A TCP connection of this process's to itself, that looks like another.
+//! A connection of this process's to itself, that looks like another.
 
 use core::ffi::c_int;
 use core::mem::zeroed;
@@ -52,8 +52,20 @@ fn bind(socket: &Owned, name: &Name) -> bool {
     unsafe { libc::bind(socket.raw(), (&raw const name.0).cast(), name.1) == 0 }
 }
 
-/// Two ends of a new connection: the second has the addresses of `fd`.
-pub fn connection_like(fd: c_int) -> Option<(Owned, Owned)> {
+/// Two ends of a pair of Unix sockets.
+fn pair() -> Option<(Owned, Owned)> {
+    let mut fds: [c_int; 2] = [0; 2];
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
+    // SAFETY: the kernel writes two numbers.
+    let result = unsafe { real::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()) };
+    (result == 0).then(|| (Owned::from_raw(fds[0]), Owned::from_raw(fds[1])))
+}
+
+/// Two ends of a new connection: the second has the addresses of `fd`, if it is one of TCP.
+pub fn connection_like(fd: c_int, is_local: bool) -> Option<(Owned, Owned)> {
+    if is_local {
+        return pair();
+    }
     let own = any_port(name_of(fd, true)?)?;
     // Where both halves have ended, the kernel has forgotten the other name, and tells nobody.
     let other = any_port(name_of(fd, false).unwrap_or(own))?;

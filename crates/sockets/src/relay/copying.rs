@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 
 use libc::{iovec, pollfd, socklen_t};
 
-use crate::record::Record;
+use crate::record::{LOCAL, Record};
 use crate::wait::{self, Deadline};
 use crate::{kernel, memory, process, real, stream};
 
@@ -215,7 +215,7 @@ impl Relay {
     /// The successor has ended its stream, of a socket that others share: it has shut its half,
     /// which holds for all of them, or has closed it, which does not. `false`: to be seen.
     fn end_is_told(&mut self) -> Result<bool, Over> {
-        if kernel::tuple(self.inner).is_none_or(|tuple| kernel::is_abandoned(&tuple)) {
+        if self.is_abandoned().unwrap_or(true) {
             return Err(Over::Closed);
         }
         let now_ns = process::now_ns();
@@ -257,8 +257,15 @@ impl Relay {
 
     /// Whether the successor has not only shut its half: no process has the outer socket.
     fn successor_closed(&self) -> bool {
-        self.outwards.shut
-            && kernel::tuple(self.inner).is_some_and(|tuple| kernel::is_abandoned(&tuple))
+        self.outwards.shut && self.is_abandoned().unwrap_or(false)
+    }
+
+    /// Whether no process has the outer socket, which has shut its half; if that can be told.
+    fn is_abandoned(&self) -> Option<bool> {
+        if self.record.has(LOCAL) {
+            return Some(has_hung_up(self.inner));
+        }
+        kernel::tuple(self.inner).map(|tuple| kernel::is_abandoned(&tuple))
     }
 
     /// Waits until the successor's kernel has all that was read from the old socket.
@@ -281,6 +288,17 @@ impl Relay {
             process::sleep_us(1000);
         }
     }
+}
+
+/// Whether the other end of a Unix socket has shut both halves, or is closed.
+fn has_hung_up(fd: c_int) -> bool {
+    let mut poll = pollfd {
+        fd,
+        events: 0,
+        revents: 0,
+    };
+    // SAFETY: one descriptor.
+    unsafe { real::poll(&raw mut poll, 1, 0) > 0 && poll.revents & libc::POLLHUP != 0 }
 }
 
 /// Whoever has the other end is told of a reset when this end is closed.

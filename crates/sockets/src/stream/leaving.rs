@@ -1,6 +1,7 @@
 //! Back to the line: for a call, for good, or for someone who knows nothing of the carrier.
 
 use core::ffi::c_int;
+use core::sync::atomic::Ordering;
 
 use barewire_fabric::carrier::{Lane, Next, SharedMemory, WANT_LINE};
 use libc::{iovec, ssize_t};
@@ -8,22 +9,25 @@ use libc::{iovec, ssize_t};
 use super::recall::{step_back, wait_for_answer, wake, withdraw};
 use super::receive;
 use super::receiving::{Tokens, take_tokens};
-use super::sending::line_is_clear;
+use super::sending::{line_is_clear, on_line};
 use crate::lock::Held;
 use crate::real::{self, fail};
 use crate::record::{LINE_ONLY, NONBLOCKING, Record, State, Why};
-use crate::{epoll, process, report, upgrade};
+use crate::{epoll, local, process, report, upgrade};
 
 /// From now on this socket uses the line, and asks the other end to do so too.
 pub fn line_only(record: &Record, why: Why) {
     record.note_why(why);
     record.set(LINE_ONLY, true);
-    let Some(held) = record.send_lock.hold() else {
+    let carrier = record.carrier();
+    // Relaxed: with Up comes the side.
+    let side = record.side.load(Ordering::Relaxed) as usize;
+    carrier.store(WANT_LINE + side, 1);
+    // A send in progress is on the line already, or is soon.
+    let Some(held) = record.send_lock.hold_for(LET_GO_LOCK_MS) else {
         return;
     };
-    let carrier = record.carrier();
     let sender = record.sender(&held);
-    carrier.store(WANT_LINE + sender.side(), 1);
     if sender.lane() == Lane::Ring {
         sender.leave_ring(&carrier);
         report::stepped_back();
@@ -126,7 +130,10 @@ pub fn with_line(fd: c_int, record: &Record, call: impl FnOnce() -> ssize_t) -> 
         return fail(libc::EAGAIN);
     };
     if record.state() != State::Up {
-        return call();
+        local::mark_first(fd, record);
+        let result = call();
+        local::count_out(record, result);
+        return result;
     }
     if record.sender(&held).lane() == Lane::Ring && step_back(fd, record, &held).is_err() {
         return fail(libc::ECONNRESET);
@@ -135,13 +142,7 @@ pub fn with_line(fd: c_int, record: &Record, call: impl FnOnce() -> ssize_t) -> 
     if !line_is_clear(fd, record, waits, &held) {
         return fail(libc::EAGAIN);
     }
-    let result = call();
-    if result > 0 {
-        record
-            .sender(&held)
-            .sent_on_line(result.unsigned_abs() as u64);
-    }
-    result
+    on_line(record, &held, call)
 }
 
 /// Moves bytes to the pipe `to`, as `splice` does. By hand: the kernel cannot tell tokens

@@ -34,6 +34,14 @@ pub fn readable_bytes(fd: c_int, record: &Record) -> Option<c_int> {
     }
 }
 
+/// Bytes in the ring that the other end has not read. Not while a thread is sending.
+pub fn unread_by_peer(record: &Record) -> Option<c_int> {
+    let held = record.send_lock.try_hold()?;
+    let sender = record.sender(&held);
+    sender.room(&record.carrier()).ok()?;
+    c_int::try_from(sender.in_ring()).ok()
+}
+
 fn unread_on_line(fd: c_int) -> c_int {
     let mut bytes: c_int = 0;
     // SAFETY: the kernel writes a number.

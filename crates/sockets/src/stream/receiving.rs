@@ -7,13 +7,15 @@ use barewire_fabric::carrier::{Broken, LEAVING, Lane, Next, Receiver, SharedMemo
 use libc::ssize_t;
 
 use super::give_up;
-use crate::buffers::{Parts, for_each_stretch, kernel_receive, slice_mut, total};
+use crate::buffers::{
+    Control, Parts, for_each_stretch, kernel_receive, kernel_receive_all, slice_mut, total,
+};
 use crate::lock::Held;
 use crate::real::{self, errno, fail};
 use crate::record::{CHECK_LINE, NONBLOCKING, Record, State};
 use crate::spin::Spin;
 use crate::wait::peer_is_near;
-use crate::{capture, epoll, process, record};
+use crate::{capture, epoll, local, process, record};
 
 /// How often a reader that finds nothing asks the kernel whether the line has ended.
 const LINE_CHECK_NS: u64 = 20_000;
@@ -22,14 +24,31 @@ const TOKENS_AT_ONCE: usize = 64;
 
 /// Receives as `recvmsg` would. The socket is up, or may go up at any moment.
 pub fn receive(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ssize_t {
-    let result = receive_some(fd, record, parts, flags);
+    receive_with(fd, record, parts, flags, &mut None)
+}
+
+/// As [`receive`], with what comes beside the bytes on the line.
+pub fn receive_with(
+    fd: c_int,
+    record: &Record,
+    parts: Parts<'_>,
+    flags: c_int,
+    control: &mut Option<Control>,
+) -> ssize_t {
+    let result = receive_some(fd, record, parts, flags, control);
     if capture::is_on() {
         capture::received(fd, record, parts, flags, result);
     }
     result
 }
 
-fn receive_some(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ssize_t {
+fn receive_some(
+    fd: c_int,
+    record: &Record,
+    parts: Parts<'_>,
+    flags: c_int,
+    control: &mut Option<Control>,
+) -> ssize_t {
     let waits = !record.has(NONBLOCKING) && flags & libc::MSG_DONTWAIT == 0;
     let wanted = total(parts);
     let all = flags & libc::MSG_WAITALL != 0 && waits && flags & libc::MSG_PEEK == 0;
@@ -44,15 +63,25 @@ fn receive_some(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> s
             return give_up(fd, record);
         }
         let is_up = record.state() == State::Up && !replaced;
+        if !is_up {
+            local::mark_first(fd, record);
+        }
+        if waits && got == 0 && !is_up && local::may_read_directly(record, &held) {
+            drop(held);
+            return local::read_directly(record, flags, || {
+                kernel_receive_all(fd, parts, flags, control.as_mut())
+            });
+        }
         let step = if is_up {
-            held.changing(|| receive_now(fd, record, parts, got, flags, &held))
+            held.changing(|| receive_now(fd, record, parts, got, flags, control, &held))
         } else {
-            Ok(plain_now(fd, parts, got, flags))
+            Ok(plain_now(fd, record, parts, got, flags, control))
         };
         match step {
             Ok(Step::Bytes(bytes)) => {
                 got += bytes;
-                if got == wanted || !all || bytes == 0 {
+                let has_more_beside = control.as_ref().is_some_and(|control| control.len > 0);
+                if got == wanted || !all || bytes == 0 || has_more_beside {
                     spin.paid(got > 0);
                     return got as ssize_t;
                 }
@@ -99,7 +128,7 @@ fn receive_some(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> s
         record.sleepers.fetch_add(1, Ordering::Relaxed);
         drop(held);
         let slept = if on_line {
-            read_line_waiting(fd, record, parts, got, line_left, flags)
+            read_line_waiting(fd, record, parts, got, line_left, flags, control)
         } else {
             sleep_on_line(fd, flags)
         };
@@ -136,9 +165,17 @@ fn read_line_waiting(
     got: usize,
     left: u64,
     flags: c_int,
+    control: &mut Option<Control>,
 ) -> Result<usize, c_int> {
     let limit = (total(parts) - got).min(usize::try_from(left).unwrap_or(usize::MAX));
-    let result = kernel_receive(fd, parts, got, limit, flags & !libc::MSG_WAITALL);
+    let result = kernel_receive(
+        fd,
+        parts,
+        got,
+        limit,
+        flags & !libc::MSG_WAITALL,
+        control.as_mut(),
+    );
     if result < 0 {
         return Err(errno());
     }
@@ -151,15 +188,33 @@ fn read_line_waiting(
     if let Some(held) = record.recv_lock.hold() {
         let receiver = record.receiver(&held);
         held.changing(|| receiver.read_line(&record.carrier(), read as u64));
+        tell_read(record, &held);
     }
     Ok(bytes)
 }
 
+fn tell_read(record: &Record, held: &Held<'_>) {
+    let receiver = record.receiver(held);
+    // Relaxed: with Up comes the side.
+    let side = record.side.load(Ordering::Relaxed) as usize;
+    local::tell_read(record, side, receiver.position());
+}
+
 /// As [`receive_now`], of a socket that is not up: from the kernel, which is not let wait
 /// in a read, because the socket may go up meanwhile.
-fn plain_now(fd: c_int, parts: Parts<'_>, got: usize, flags: c_int) -> Step {
+fn plain_now(
+    fd: c_int,
+    record: &Record,
+    parts: Parts<'_>,
+    got: usize,
+    flags: c_int,
+    control: &mut Option<Control>,
+) -> Step {
     let wanted = total(parts) - got;
-    match kernel_receive(fd, parts, got, wanted, flags | libc::MSG_DONTWAIT) {
+    let now = flags | libc::MSG_DONTWAIT;
+    let result = kernel_receive(fd, parts, got, wanted, now, control.as_mut());
+    local::count_in(record, result, flags);
+    match result {
         0 if wanted == 0 => Step::Bytes(0),
         0 => Step::End,
         bytes @ 1.. => Step::Bytes(bytes.unsigned_abs()),
@@ -208,6 +263,7 @@ fn receive_now(
     parts: Parts<'_>,
     got: usize,
     flags: c_int,
+    control: &mut Option<Control>,
     held: &Held<'_>,
 ) -> Result<Step, Broken> {
     let carrier = record.carrier();
@@ -240,7 +296,8 @@ fn receive_now(
             }
             Next::Line(limit) => {
                 let limit = wanted.min(usize::try_from(limit).unwrap_or(usize::MAX));
-                let result = kernel_receive(fd, parts, got, limit, flags | libc::MSG_DONTWAIT);
+                let now = flags | libc::MSG_DONTWAIT;
+                let result = kernel_receive(fd, parts, got, limit, now, control.as_mut());
                 let bytes = if flags & libc::MSG_PEEK == 0 {
                     result.max(0)
                 } else {
@@ -248,6 +305,7 @@ fn receive_now(
                 };
                 let error = if result < 0 { errno() } else { 0 };
                 receiver.read_line(&carrier, bytes.unsigned_abs() as u64);
+                tell_read(record, held);
                 let ended =
                     wanted > 0 && result <= 0 && error != libc::EAGAIN && error != libc::EINTR;
                 if ended && receiver.has_news(&carrier) {
@@ -257,10 +315,10 @@ fn receive_now(
                 }
                 return Ok(match result {
                     0 if wanted == 0 => Step::Bytes(0),
-                    0 => Step::End,
+                    0 => ended_with(record, 0),
                     1.. => Step::Bytes(result.unsigned_abs()),
                     _ if error == libc::EAGAIN => Step::Nothing,
-                    _ => Step::Failed(error),
+                    _ => ended_with(record, error),
                 });
             }
             Next::Tokens(count) => match take_tokens(fd, count) {
@@ -268,18 +326,17 @@ fn receive_now(
                 Tokens::NotYet => return Ok(Step::Nothing),
                 // What was put into the ring before the end is there by now.
                 Tokens::End if receiver.has_news(&carrier) => receiver.took_tokens(count),
-                Tokens::End => return Ok(Step::End),
+                Tokens::End => return Ok(ended_with(record, 0)),
                 Tokens::Failed(error) if receiver.has_news(&carrier) => {
                     receiver.took_tokens(count);
                     keep_error(record, error);
                 }
-                Tokens::Failed(error) => return Ok(Step::Failed(error)),
+                Tokens::Failed(error) => return Ok(ended_with(record, error)),
             },
             Next::Empty => match end_of_line(fd, record) {
                 None => return Ok(Step::Nothing),
                 Some(error) if receiver.has_news(&carrier) => keep_error(record, error),
-                Some(0) => return Ok(Step::End),
-                Some(error) => return Ok(Step::Failed(error)),
+                Some(error) => return Ok(ended_with(record, error)),
             },
         }
     }
@@ -291,6 +348,16 @@ pub fn count_bytes(counter: &AtomicU64, bytes: usize) {
     // Relaxed, both: for display only.
     let before = counter.load(Ordering::Relaxed);
     counter.store(before + bytes as u64, Ordering::Relaxed);
+}
+
+/// The line has ended, with an error or without, and the ring is empty.
+fn ended_with(record: &Record, error: c_int) -> Step {
+    local::note_error(record, error);
+    match error {
+        0 if local::reset_by_peer(record, true) => Step::Failed(libc::ECONNRESET),
+        0 => Step::End,
+        _ => Step::Failed(error),
+    }
 }
 
 /// Tells the sender that a thread is about to sleep, beside those that sleep already and `own`

@@ -12,9 +12,9 @@ use crate::buffers::{Parts, for_each_stretch, kernel_send, slice, total};
 use crate::capture;
 use crate::lock::Held;
 use crate::memory::Carrier;
-use crate::process;
 use crate::real::{self, errno, fail};
-use crate::record::{LINE_ONLY, NEVER_UP, NONBLOCKING, Record, State, WRITE_SHUT, Why};
+use crate::record::{LINE_ONLY, LOCAL, NEVER_UP, NONBLOCKING, Record, State, WRITE_SHUT, Why};
+use crate::{local, process};
 
 /// How long a sender waits for room in the ring while its receiver is awake.
 const ROOM_WAIT_NS: u64 = 200_000;
@@ -45,7 +45,10 @@ fn send_alone(
             record.note_why(Why::Usage);
             record.set(NEVER_UP, true);
         }
-        return kernel_send(fd, parts, 0, flags);
+        local::mark_first(fd, record);
+        let result = kernel_send(fd, parts, 0, flags);
+        local::count_out(record, result);
+        return result;
     }
     if held.is_taken_over() {
         return give_up(fd, record);
@@ -62,17 +65,28 @@ fn send_alone(
     let whole = total(parts);
     let mut sent = 0;
     loop {
-        let step = match lane_to_use(fd, record, flags, held) {
+        let step = match lane_to_use(fd, record, whole - sent, flags, held) {
             Ok(Lane::Ring) => ring_send(fd, record, parts, sent, waits, held),
             Ok(Lane::Line) if !line_is_clear(fd, record, waits, held) => Ok(None),
+            Ok(Lane::Line) if waits && local::is_awaited(record) => {
+                // In slices that do not wait, so that the other end can see how far we are.
+                let quiet = if sent > 0 { libc::MSG_NOSIGNAL } else { 0 };
+                let flags_now = flags | libc::MSG_DONTWAIT | quiet;
+                let result = line_send_once(fd, record, parts, sent, flags_now, held);
+                match result {
+                    0.. => Ok(Some(result.unsigned_abs())),
+                    _ if errno() == libc::EAGAIN && local::wait_for_room(fd) => Ok(Some(0)),
+                    _ if errno() == libc::EAGAIN => {
+                        let result = line_send_once(fd, record, parts, sent, flags, held);
+                        return with_sent(result, sent);
+                    }
+                    _ => return with_sent(result, sent),
+                }
+            }
             Ok(Lane::Line) => {
                 // The kernel waits, if that is wanted, as it does for everyone.
                 let result = line_send_once(fd, record, parts, sent, flags, held);
-                return match result {
-                    _ if sent == 0 => result,
-                    0.. => result + sent as ssize_t,
-                    _ => sent as ssize_t,
-                };
+                return with_sent(result, sent);
             }
             Err(broken) => Err(broken),
         };
@@ -88,13 +102,33 @@ fn send_alone(
     }
 }
 
+/// What a call returns of which the kernel did the last part, behind `sent` bytes.
+const fn with_sent(result: ssize_t, sent: usize) -> ssize_t {
+    match result {
+        _ if sent == 0 => result,
+        0.. => result + sent as ssize_t,
+        _ => sent as ssize_t,
+    }
+}
+
 /// Flags that only the kernel can serve; the ring ignores the others.
 const LINE_FLAGS: c_int = libc::MSG_OOB | libc::MSG_ZEROCOPY | libc::MSG_FASTOPEN;
 
-fn lane_to_use(fd: c_int, record: &Record, flags: c_int, held: &Held<'_>) -> Result<Lane, Broken> {
+/// So many bytes at once the kernel carries as well between Unix sockets.
+const LOCAL_BYTES: usize = 32 << 10;
+
+fn lane_to_use(
+    fd: c_int,
+    record: &Record,
+    bytes: usize,
+    flags: c_int,
+    held: &Held<'_>,
+) -> Result<Lane, Broken> {
     let carrier = record.carrier();
     let sender = record.sender(held);
-    let line_only = record.has(LINE_ONLY) || flags & LINE_FLAGS != 0;
+    let line_only = record.has(LINE_ONLY)
+        || flags & LINE_FLAGS != 0
+        || (bytes >= LOCAL_BYTES && record.has(LOCAL));
     match sender.lane() {
         Lane::Line if line_only || other_leaves(record, &carrier, held) => Ok(Lane::Line),
         Lane::Line => {
@@ -250,12 +284,19 @@ fn line_send_once(
     flags: c_int,
     held: &Held<'_>,
 ) -> ssize_t {
+    on_line(record, held, || kernel_send(fd, parts, sent, flags))
+}
+
+/// A call that sends bytes on the line, and returns how many.
+pub fn on_line(record: &Record, held: &Held<'_>, call: impl FnOnce() -> ssize_t) -> ssize_t {
     held.changing(|| {
-        let result = kernel_send(fd, parts, sent, flags);
+        let sender = record.sender(held);
+        local::tell_sent(record, sender.side(), None);
+        let result = call();
         if result > 0 {
-            let bytes = result.unsigned_abs() as u64;
-            record.sender(held).sent_on_line(bytes);
+            sender.sent_on_line(result.unsigned_abs() as u64);
         }
+        local::tell_sent(record, sender.side(), Some(sender.position()));
         result
     })
 }

@@ -270,14 +270,7 @@ fn postgres(name: &'static str, over_tcp: bool) {
         postgres.stop();
         seen
     };
-    let scenario = Scenario::new(name);
-    // Unix sockets are the kernel's.
-    let scenario = if over_tcp {
-        scenario
-    } else {
-        scenario.without_upgrades()
-    };
-    scenario.run_always(play);
+    Scenario::new(name).run_always(play);
 }
 
 #[test]

@@ -1,0 +1,297 @@
+//! What is different with Unix stream sockets: connections and pairs of them are carried as
+//! those of TCP are, with the kernel's socket as the line.
+//!
+//! | | TCP | Unix |
+//! |---|---|---|
+//! | name of the meeting place | the two addresses | the two inodes (`sock_diag`) |
+//! | mark | loops no multicasts back | size of the receive buffer, which means nothing to it |
+//! | positions in the stream | the kernel counts | counted here, from the first byte on |
+//! | control data | means nothing | over the line, with its bytes; who asks for credentials has the line for good |
+//! | closed with bytes unread | a reset | LEAVING is [`UNREAD`]: the other end tells the error |
+//!
+//! **Positions.** The kernel counts no bytes of a Unix socket. So only those are carried whose
+//! whole life this library has seen, and before the second end goes up it checks that nothing
+//! went past it: what each has sent must be what the other has read and has yet to read. The
+//! first end says in two words of the carrier how far it is, until the second is up:
+//!
+//! | word, by side | what |
+//! |---|---|
+//! | 504 [`SENT`] | bytes sent; [`IN_CALL`]: it is in the middle of a call that sends |
+//! | 506 [`READ`] | bytes read |
+//!
+//! So a first end that writes without a pause does not wait for room in the kernel, but between
+//! two calls ([`wait_for_room`]).
+//!
+//! **Wake-ups.** A pair with both ends in one process, of which one end only writes, wakes an
+//! event loop: it would gain nothing, and is left alone.
+
+use core::ffi::c_int;
+use core::sync::atomic::Ordering;
+
+use barewire_fabric::carrier::{LEAVING, SharedMemory, UP};
+use libc::ssize_t;
+
+use crate::kernel::{self, unix};
+use crate::lock::Held;
+use crate::memory::Carrier;
+use crate::record::{self, CAREFUL, LOCAL, RESET_TOLD, Record, State, Why};
+use crate::{process, real, settings};
+
+const SENT: usize = 504;
+const READ: usize = 506;
+const IN_CALL: u64 = u64::MAX;
+/// In LEAVING: closed with bytes of the ring unread.
+pub const UNREAD: u64 = 2;
+
+/// A Unix socket is connected: it may be carried from now on, since its whole life is seen.
+pub fn enter(fd: c_int) -> Option<&'static Record> {
+    let record = record::add(fd, State::Candidate)?;
+    record.set(LOCAL, true);
+    record::note_highest(fd);
+    Some(record)
+}
+
+/// The two ends of a pair.
+pub fn enter_pair(fds: [c_int; 2]) {
+    let (Some(a), Some(b)) = (enter(fds[0]), enter(fds[1])) else {
+        return;
+    };
+    for (one, other) in [(a, b), (b, a)] {
+        // Relaxed: no other thread knows these descriptors yet.
+        let generation = other.generation.load(Ordering::Relaxed);
+        one.pair_generation.store(generation, Ordering::Relaxed);
+        one.pair.store(other.number() + 1, Ordering::Relaxed);
+    }
+}
+
+/// Whether a socket is a Unix stream socket that may be carried.
+pub fn is_carried(fd: c_int) -> bool {
+    settings::get().unix && unix::is_stream(fd)
+}
+
+/// Before the first call that moves bytes: shows the other end that this one is on board. A
+/// connection without any is spared it.
+pub fn mark_first(fd: c_int, record: &Record) {
+    // Relaxed, here and below: shown to the program only.
+    if record.has(LOCAL) && record.receive_buffer.load(Ordering::Relaxed) == 0 {
+        let saved = real::errno();
+        mark(fd, record);
+        real::set_errno(saved);
+    }
+}
+
+fn mark(fd: c_int, record: &Record) {
+    // One that cannot be marked is not tried again.
+    let before = unix::mark(fd).unwrap_or(1);
+    record.receive_buffer.store(before, Ordering::Relaxed);
+}
+
+/// The program has set the size of the receive buffer.
+pub fn receive_buffer_set(fd: c_int) {
+    let marked = |record: &&Record| record.receive_buffer.load(Ordering::Relaxed) != 0;
+    if let Some(record) = record::find(fd).filter(marked) {
+        mark(fd, record);
+    }
+}
+
+/// The size of the receive buffer as the program knows it.
+pub fn shown_receive_buffer(record: &Record, size: c_int) -> c_int {
+    if record.has(LOCAL) && unix::is_marked(size.unsigned_abs()) {
+        return record.receive_buffer.load(Ordering::Relaxed) as c_int;
+    }
+    size
+}
+
+/// Before a read that may wait, of a socket that is not up: whether the kernel may do all of it,
+/// as if this library were not there. Not when the socket is near to going up, which it cannot
+/// in the middle of such a read. Call [`read_directly`] then.
+pub fn may_read_directly(record: &Record, _held: &Held<'_>) -> bool {
+    let may = record.has(LOCAL) && !record.has(CAREFUL) && record.state() == State::Candidate;
+    if may {
+        // Relaxed: read under the lock that we have.
+        record.direct_reads.fetch_add(1, Ordering::Relaxed);
+    }
+    may
+}
+
+/// Runs the read that [`may_read_directly`] has counted.
+pub fn read_directly(record: &Record, flags: c_int, read: impl FnOnce() -> ssize_t) -> ssize_t {
+    let result = read();
+    count_in(record, result, flags);
+    // Release: partner: the acquire in positions; the bytes come first.
+    record.direct_reads.fetch_sub(1, Ordering::Release);
+    result
+}
+
+/// Whether it is one end of a pair whose other end is in this process as well, and bytes have
+/// gone one way only.
+pub fn is_wake_up(record: &Record) -> bool {
+    // Relaxed: set when it was made; the counters are looked at again.
+    let Some(pair) = record.pair.load(Ordering::Relaxed).checked_sub(1) else {
+        return false;
+    };
+    let other = record::by_number(pair);
+    let generation = record.pair_generation.load(Ordering::Relaxed);
+    let is_here = other.generation.load(Ordering::Relaxed) == generation && record::is_own(pair);
+    let has_none = |counter: &core::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed) == 0;
+    is_here && (has_none(&record.line_out) || has_none(&record.line_in))
+}
+
+/// A socket that is not up has sent so many bytes, if it has. Under its send lock.
+pub fn count_out(record: &Record, result: ssize_t) {
+    if result > 0 && record.has(LOCAL) {
+        // Relaxed: read under the lock.
+        let bytes = result.unsigned_abs() as u64;
+        record.line_out.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+/// As above, of what was read, under its receive lock.
+pub fn count_in(record: &Record, result: ssize_t, flags: c_int) {
+    if result > 0 && flags & libc::MSG_PEEK == 0 && record.has(LOCAL) {
+        let bytes = result.unsigned_abs() as u64;
+        record.line_in.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Bytes of the stream sent and read so far, of a socket that is about to go up as `side`. Its
+/// carrier is mapped, and both of its locks are held. `None`: the ends do not agree, or one
+/// is in the middle of a call.
+pub fn positions(fd: c_int, record: &Record, side: u32) -> Option<(u64, u64)> {
+    // Acquire: partner: the release in read_directly.
+    if record.direct_reads.load(Ordering::Acquire) != 0 {
+        return None;
+    }
+    let sent = record.line_out.load(Ordering::Relaxed);
+    let read = record.line_in.load(Ordering::Relaxed);
+    let carrier = record.carrier();
+    if side == 0 {
+        carrier.store(READ, read);
+        carrier.store(SENT, sent);
+        return Some((sent, read));
+    }
+    for _ in 0..ROUNDS {
+        if agrees(fd, record, &carrier, sent, read) {
+            return Some((sent, read));
+        }
+        process::sleep_us(ROUND_US);
+    }
+    None
+}
+
+/// Looks at the first end's words, and pauses between them: it may be about to store one.
+const ROUNDS: u32 = 4;
+const ROUND_US: u32 = 50;
+
+/// Whether what each end has sent is what the other has read and has yet to read. `sent` and
+/// `read`: of side 1, which neither sends nor reads meanwhile.
+fn agrees(fd: c_int, record: &Record, carrier: &Carrier, sent: u64, read: u64) -> bool {
+    let other_sent = carrier.load(SENT);
+    let arrived = unix::unread(fd).map(|bytes| read + bytes);
+    if carrier.load(SENT) != other_sent || arrived != Some(other_sent) {
+        return false;
+    }
+    let other_read = carrier.load(READ);
+    let other = record.other_inode.load(Ordering::Relaxed);
+    let other_unread = unix::unread_of(other);
+    carrier.load(READ) == other_read && other_unread.map(|bytes| other_read + bytes) == Some(sent)
+}
+
+/// Whether the first end has to tell the second how far it is.
+fn must_tell(record: &Record, carrier: &Carrier, side: usize) -> bool {
+    record.has(LOCAL) && side == 0 && carrier.load(UP + 1) == 0
+}
+
+/// The stream that goes out is at `sent`; `None`: bytes are about to be sent over the line.
+pub fn tell_sent(record: &Record, side: usize, sent: Option<u64>) {
+    let carrier = record.carrier();
+    if must_tell(record, &carrier, side) {
+        carrier.store(SENT + side, sent.unwrap_or(IN_CALL));
+    }
+}
+
+/// Whether the second end may be about to look how far this one is.
+pub fn is_awaited(record: &Record) -> bool {
+    // Relaxed: with Up comes the side.
+    let side = record.side.load(Ordering::Relaxed) as usize;
+    must_tell(record, &record.carrier(), side)
+}
+
+/// How long [`wait_for_room`] waits: then the kernel does.
+const ROOM_WAIT_NS: i64 = 2_000_000;
+
+/// Waits for room on the line, for a little. A signal that comes meanwhile is as one that comes
+/// just before the program's call.
+pub fn wait_for_room(fd: c_int) -> bool {
+    let mut poll = libc::pollfd {
+        fd,
+        events: libc::POLLOUT,
+        revents: 0,
+    };
+    let time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: ROOM_WAIT_NS,
+    };
+    // SAFETY: one descriptor; a set that is ours to fill.
+    unsafe {
+        let mut all: libc::sigset_t = core::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        real::ppoll(&raw mut poll, 1, &raw const time, &raw const all) > 0
+    }
+}
+
+/// Bytes were read from the line, up to `read`.
+pub fn tell_read(record: &Record, side: usize, read: u64) {
+    let carrier = record.carrier();
+    if must_tell(record, &carrier, side) {
+        carrier.store(READ + side, read);
+    }
+}
+
+/// An error that the kernel does not tell of: the other end has closed and left bytes unread,
+/// which were in the ring. It is told once; `take`: now.
+pub fn reset_by_peer(record: &Record, take: bool) -> bool {
+    if !record.has(LOCAL) || record.has(RESET_TOLD) {
+        return false;
+    }
+    // Relaxed: with Up comes the side.
+    let other = 1 - record.side.load(Ordering::Relaxed) as usize;
+    let is_reset = record.state() == State::Up && record.carrier().load(LEAVING + other) == UNREAD;
+    if is_reset && take {
+        record.set(RESET_TOLD, true);
+    }
+    is_reset
+}
+
+/// The kernel has told an error of the line itself.
+pub fn note_error(record: &Record, error: c_int) {
+    if error == libc::ECONNRESET && record.has(LOCAL) {
+        record.set(RESET_TOLD, true);
+    }
+}
+
+/// Whether the other end has neither sent nor read anything: it may have no mark yet. `unread`
+/// bytes lie there.
+fn is_silent(record: &Record, unread: u64) -> bool {
+    record.line_in.load(Ordering::Relaxed) == 0 && record.line_out.load(Ordering::Relaxed) == unread
+}
+
+/// The two ends, and who has the other.
+///
+/// # Errors
+/// [`Why::None`]: nobody has accepted it yet, or read or written anything. Other reasons hold for good.
+pub fn ends(fd: c_int, record: &Record) -> Result<(kernel::Name, kernel::Peer), Why> {
+    // Relaxed: it never changes once it is known.
+    let known = record.other_inode.load(Ordering::Relaxed);
+    match unix::look_up(fd, known) {
+        unix::Found::Pair(_, peer, unread) if !peer.is_marked && is_silent(record, unread) => {
+            Err(Why::None)
+        }
+        unix::Found::Pair(pair, peer, _) => {
+            record.other_inode.store(pair.other, Ordering::Relaxed);
+            Ok((pair.meeting_place(), peer))
+        }
+        unix::Found::NotAccepted => Err(Why::None),
+        unix::Found::Nothing => Err(Why::NotOnBoard),
+    }
+}
