@@ -63,6 +63,8 @@ fn end(status: c_int) -> ! {
 
 fn run(old: c_int, inner: c_int, record: &'static Record) -> ! {
     process::note_own_ids();
+    // Another thread of the program's may have held it when this copy was made.
+    record::end_fork();
     epoll::forget();
     // SAFETY: strings that end with zeros.
     unsafe {
