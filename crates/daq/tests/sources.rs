@@ -291,7 +291,7 @@ fn udp_detectors_are_sources_of_a_whole_run() {
 fn fragments_of_any_size_are_given_for_the_managers_triggers() {
     let settings = format!(
         "events = 8\n[trigger]\nmode = \"clock\"\nperiod = \"5 ms\"\n[source]\nkind = \"own\"\n{RECORD}\
-         [builder]\ntimeout = \"20 s\"\n[parts]\nliveness = \"20 s\"\n"
+         [builder]\ntimeout = \"20 s\"\n[parts]\nliveness = \"2 s\"\n[monitor]\nlog = \"FOLDER/log\"\n"
     );
     let place = Place::new("ring", &settings);
     let mut sources = Vec::new();
@@ -304,6 +304,9 @@ fn fragments_of_any_size_are_given_for_the_managers_triggers() {
     for mut source in sources {
         assert!(source.wait().expect("a source").success());
     }
+    // A builder that verifies and writes 128 MiB has said that it is busy.
+    let log = std::fs::read_to_string(place.folder.join("log")).expect("a log");
+    assert!(!log.contains("silent"), "{log}");
     let events = events_of(&place.files("evb"));
     assert_eq!(events.len(), 8, "{}", outcome.ledger);
     for (number, event) in &events {

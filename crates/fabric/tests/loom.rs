@@ -18,6 +18,12 @@ mod window;
 mod arming;
 #[path = "loom/carrier.rs"]
 mod carrier;
+#[path = "loom/carrier_back.rs"]
+mod carrier_back;
+#[path = "loom/carrier_edge.rs"]
+mod carrier_edge;
+#[path = "loom/carrier_ends.rs"]
+mod carrier_ends;
 #[path = "loom/carrier_memory.rs"]
 mod carrier_memory;
 #[path = "loom/doorbell.rs"]

@@ -276,3 +276,37 @@ fn a_receiver_that_sleeps_is_roused_by_one_token() {
     pair.send_on_line(2);
     assert_eq!(pair.receive(200), 2);
 }
+
+#[test]
+fn a_line_with_a_token_behind_unread_bytes_is_not_the_streams_alone() {
+    let mut pair = Pair::new();
+    pair.send_on_line(2);
+    assert_eq!(pair.sender.try_ring(&pair.memory), Ok(true));
+    let head = Direction::from_side(0, RING_BYTES).head(&pair.memory);
+    assert!(pair.receiver.arm_past(&pair.memory, head));
+    // With a token, since the receiver sleeps.
+    pair.put(3);
+    assert_eq!(pair.line.borrow().len(), 3);
+    assert!(pair.receiver.ask_back(&pair.memory));
+    assert!(pair.answer());
+    assert_eq!(pair.receiver.answer(&pair.memory), Answer::Taken);
+    assert!(pair.receiver.ring_has_bytes(&pair.memory));
+    assert_eq!(pair.receive(200), 5);
+    assert!(!pair.receiver.ring_has_bytes(&pair.memory));
+}
+
+#[test]
+fn a_receiver_that_read_more_than_it_was_told_of_sleeps() {
+    let mut pair = Pair::new();
+    assert_eq!(pair.sender.try_ring(&pair.memory), Ok(true));
+    pair.put(3);
+    let told = Direction::from_side(0, RING_BYTES).head(&pair.memory);
+    pair.put(3);
+    assert!(!pair.receiver.arm_past(&pair.memory, told));
+    assert_eq!(pair.receive(200), 6);
+    assert!(pair.receiver.arm_past(&pair.memory, told));
+    pair.put(1);
+    assert_eq!(pair.line.borrow().len(), 1, "a token");
+    assert!(!pair.receiver.arm_past(&pair.memory, told));
+    assert_eq!(pair.receive(200), 1);
+}

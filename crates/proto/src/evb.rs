@@ -55,6 +55,7 @@ use barewire_units::transitions;
 
 mod assign;
 mod builder;
+mod events;
 mod flow;
 mod ledger;
 mod manager;

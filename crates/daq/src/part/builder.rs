@@ -29,6 +29,18 @@ const WHOLE_BYTES: usize = 4 << 10;
 /// Messages of one source before the next has its turn.
 const MESSAGES_AT_ONCE: usize = 8;
 
+/// Messages of a source are left when they had so many bytes.
+const BYTES_AT_ONCE: usize = 512 << 10;
+/// Before the sink gets so many bytes, the manager is told that this may take long ...
+const LONG_BYTES: u64 = 1 << 20;
+/// ... on a slow disk and a busy machine a ms for so many.
+const BYTES_OF_MS: u64 = 16 << 10;
+
+/// So many closed events, and grants of a source, are told of at once, or all when nothing more
+/// comes: each message may wake somebody.
+const CLOSED_AT_ONCE: usize = 32;
+const GRANTS_AT_ONCE: usize = 16;
+
 /// How often a consumer is looked at that is to take events.
 const LOOK_AT_SINK: Duration = Duration::from_millis(1);
 /// How often histograms are sent: they are longer than a report.
@@ -87,6 +99,9 @@ struct BuilderPart<'a> {
     to_sources: BTreeMap<SourceId, ToSource>,
     assembly: Assembly,
     sink: Sink,
+    /// What the sink was given since it worked, and what of it the manager knows.
+    added_bytes: u64,
+    told_bytes: u64,
     next_spread: Instant,
     closed: Vec<u64>,
     outcomes: Vec<u64>,
@@ -130,6 +145,8 @@ pub fn run(config: &Config, id: u16) -> Result<(), PartError> {
             chunk: vec![0; CHUNK_BYTES],
         },
         sink: Sink::open(config, run, id)?,
+        added_bytes: 0,
+        told_bytes: 0,
         next_spread: Instant::now(),
         closed: Vec::new(),
         outcomes: Vec::new(),
@@ -167,9 +184,9 @@ impl BuilderPart<'_> {
             }
             busy |= self.hear_sources(net)?;
             self.core.handle_time(self.home.clock.now());
-            self.act();
+            self.act(net)?;
             self.report();
-            self.flush(net)?;
+            self.flush(net, !busy)?;
             turn = turn.wrapping_add(1);
             if !busy {
                 let mut pause = self.home.pause(self.core.next_deadline());
@@ -307,7 +324,9 @@ impl BuilderPart<'_> {
     /// Takes some messages of a source; an error if its link is over, with what it did wrong.
     fn hear_source(&mut self, net: &mut Net, at: usize) -> Result<bool, Option<WireError>> {
         let mut any = false;
-        for _ in 0..MESSAGES_AT_ONCE {
+        let (mut messages, mut bytes) = (0, 0);
+        while messages < MESSAGES_AT_ONCE && bytes < BYTES_AT_ONCE {
+            messages += 1;
             let way = &mut self.ways[at];
             let link = net.link(way.link).map_err(|_| None)?;
             let Some(source) = way.source else {
@@ -323,7 +342,10 @@ impl BuilderPart<'_> {
             };
             let now = self.home.clock.now();
             let (assembly, core) = (&mut self.assembly, &mut self.core);
-            let taken = link.receive(|message| assembly.take(now, core, source, message));
+            let taken = link.receive(|message| {
+                bytes += message.len();
+                assembly.take(now, core, source, message)
+            });
             match taken.map_err(|_| None)? {
                 Some(taken) => taken.map_err(Some)?,
                 None => return Ok(any),
@@ -333,7 +355,7 @@ impl BuilderPart<'_> {
         Ok(any)
     }
 
-    fn act(&mut self) {
+    fn act(&mut self, net: &mut Net) -> Result<(), PartError> {
         let now = self.home.clock.now();
         while let Some(action) = self.core.poll_action() {
             match action {
@@ -345,10 +367,11 @@ impl BuilderPart<'_> {
                     let took = now.saturating_duration_since(opened);
                     self.assembly.spreads.building_ns.note(took.as_ns());
                     self.assembly.spreads.event_bytes.note(bytes);
-                    self.keep(event, 0);
+                    self.keep(net, event, 0)?;
                 }
                 BuilderAction::Incomplete { event, missing, .. } => {
-                    self.keep(event, u32::try_from(missing.len()).unwrap_or(u32::MAX));
+                    let count = u32::try_from(missing.len()).unwrap_or(u32::MAX);
+                    self.keep(net, event, count)?;
                     let who: Vec<_> = missing.iter().map(|it| it.0.to_string()).collect();
                     let text = format!("event {event} without source {}", who.join(", "));
                     self.home.outbox.push(&Control::Note { severity: 1, text });
@@ -371,18 +394,38 @@ impl BuilderPart<'_> {
                 }
             }
         }
+        Ok(())
     }
 
-    fn keep(&mut self, event: u64, missing: u32) {
-        if self.assembly.config.keeps {
-            let stored = self.assembly.stored.remove(&event).unwrap_or_default();
-            self.sink.add(event, missing, &stored);
+    fn keep(&mut self, net: &mut Net, event: u64, missing: u32) -> Result<(), PartError> {
+        if !self.assembly.config.keeps {
+            return Ok(());
         }
+        let stored = self.assembly.stored.remove(&event).unwrap_or_default();
+        self.added_bytes += stored.iter().map(|it| it.data.len() as u64).sum::<u64>();
+        if self.added_bytes > self.told_bytes + LONG_BYTES {
+            // All that is not in the sink yet: the manager forgets what it was told before.
+            let busy_ms = u32::try_from(self.added_bytes / BYTES_OF_MS).unwrap_or(u32::MAX);
+            self.told_bytes = self.added_bytes;
+            self.home.outbox.push(&Control::Alive { busy_ms });
+            self.home.flush(net)?;
+            net.flush();
+        }
+        self.sink.add(event, missing, &stored);
+        Ok(())
     }
 
-    fn flush(&mut self, net: &mut Net) -> Result<(), PartError> {
+    /// Says what is to be said, `all` or what is worth a message.
+    fn flush(&mut self, net: &mut Net, all: bool) -> Result<(), PartError> {
+        let least = |at_once: usize| if all { 1 } else { at_once };
         self.sink.work()?;
+        (self.added_bytes, self.told_bytes) = (0, 0);
         let settled = self.sink.settled(&self.closed);
+        let settled = if settled < least(CLOSED_AT_ONCE) {
+            0
+        } else {
+            settled
+        };
         let closed = self.closed[..settled].chunks(LIST_MAX);
         let closed = closed.zip(self.outcomes[..settled].chunks(LIST_MAX));
         for (events, outcomes) in closed {
@@ -394,11 +437,13 @@ impl BuilderPart<'_> {
         self.closed.drain(..settled);
         self.outcomes.drain(..settled);
         for (source, to) in &mut self.to_sources {
-            for events in to.grants.chunks(LIST_MAX) {
-                let events = events.to_vec();
-                to.outbox.push(&Control::Grant { events });
+            if to.grants.len() >= least(GRANTS_AT_ONCE) {
+                for events in to.grants.chunks(LIST_MAX) {
+                    let events = events.to_vec();
+                    to.outbox.push(&Control::Grant { events });
+                }
+                to.grants.clear();
             }
-            to.grants.clear();
             // The newest: one that has died may still be there.
             let way = self.ways.iter().rev().find(|it| it.source == Some(*source));
             if let Some(way) = way.filter(|_| !to.outbox.is_empty()) {
@@ -428,7 +473,7 @@ impl BuilderPart<'_> {
             to_be_taken: sunk.waiting,
         };
         self.report_spreads(at_once);
-        self.home.outbox.push(&Control::Alive {});
+        self.home.outbox.push(&Control::Alive { busy_ms: 0 });
         self.home.outbox.push(&Control::Account {
             run: self.home.run,
             last: u8::from(last),
@@ -491,26 +536,30 @@ impl Assembly {
         let mut at = 0;
         let mut outcome = Ok(());
         while at < message.len() && outcome.is_ok() {
-            let count = chunk.len().min(message.len() - at);
-            let there = &mut chunk[..count];
-            message.read(at, there);
-            if at == 0 && is_control(there) {
+            let left = message.len() - at;
+            let mut head = [0; PIECE_HEADER_BYTES];
+            let head = &mut head[..PIECE_HEADER_BYTES.min(left)];
+            message.read(at, head);
+            if at == 0 && is_control(head) {
                 break;
             }
-            match self.take_some(now, core, source, there) {
-                // A piece that is not whole in what was copied.
-                Ok(0) => {
-                    let whole = self.take_long(now, core, source, message, at, &mut chunk);
-                    outcome = whole.map(|bytes| at += bytes);
+            let taken = header_of(head, source).and_then(|header| {
+                let bytes = PIECE_HEADER_BYTES + header.bytes as usize;
+                if header.bytes as usize > WHOLE_BYTES || bytes > left {
+                    return self.take_long(now, core, message, at, &header, &mut chunk);
                 }
-                done => outcome = done.map(|bytes| at += bytes),
-            }
+                let there = &mut chunk[..CHUNK_BYTES.min(left)];
+                message.read(at, there);
+                self.take_some(now, core, source, there)
+            });
+            outcome = taken.map(|bytes| at += bytes);
         }
         self.chunk = chunk;
         outcome
     }
 
-    /// Takes the small pieces at the beginning of `bytes`; how many bytes they are.
+    /// Takes the small pieces at the beginning of `bytes`, of which one at least is whole; how
+    /// many bytes they are.
     fn take_some(
         &mut self,
         now: barewire_units::Instant,
@@ -542,12 +591,11 @@ impl Assembly {
         &mut self,
         now: barewire_units::Instant,
         core: &mut Builder,
-        source: SourceId,
         message: &Incoming<'_>,
         at: usize,
+        header: &PieceHeader,
         chunk: &mut [u8],
     ) -> Result<usize, WireError> {
-        let header = header_of(&chunk[..chunk.len().min(message.len() - at)], source)?;
         let start = at + PIECE_HEADER_BYTES;
         let bytes = header.bytes as usize;
         if start + bytes > message.len() {
@@ -565,14 +613,14 @@ impl Assembly {
             let part = &mut chunk[..count];
             message.read(start + done, part);
             digest.update(part);
-            self.verify(&header, u64::from(header.offset) + done as u64, part);
+            self.verify(header, u64::from(header.offset) + done as u64, part);
             if self.config.keeps {
                 data.extend_from_slice(part);
             }
             done += count;
         }
         let good = digest.finalize() as u32 == header.crc;
-        self.piece_is_there(now, core, &header, good, &data);
+        self.piece_is_there(now, core, header, good, &data);
         Ok(PIECE_HEADER_BYTES + bytes)
     }
 

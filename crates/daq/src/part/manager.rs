@@ -23,8 +23,13 @@ use seats::{Heard, Seats};
 
 /// Triggers given before the manager looks at its links again.
 const TRIGGERS_AT_ONCE: u64 = 512;
+/// With triggers as fast as they go: the least part of the window that is triggered at once.
+/// Each message may wake somebody.
+const WINDOW_PARTS: u64 = 8;
 /// Longest list in a control message.
 const LIST_MAX: usize = 4096;
+/// Nobody is waited for longer because it is busy.
+const BUSY_MAX: barewire_units::Duration = barewire_units::Duration::from_ms(60_000);
 /// How long the last reports may take.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// Nothing is closed for so long although there is something: a warning.
@@ -313,9 +318,10 @@ impl ManagerPart<'_> {
 
     fn obey(&mut self, now: barewire_units::Instant, part: Part, message: Control) {
         match (message, part) {
-            (Control::Alive {}, _) if !matches!(self.phase, Phase::Gathering) => {
+            (Control::Alive { busy_ms }, _) if !matches!(self.phase, Phase::Gathering) => {
                 self.seats.set_live(part, true);
-                self.core.handle_alive(now, part);
+                let time = barewire_units::Duration::from_ms(u64::from(busy_ms));
+                self.core.handle_busy(now, part, time.min(BUSY_MAX));
             }
             (Control::Ready { run }, _) => self.seats.set_ready(part, run),
             (Control::Close { events, outcomes }, Part::Builder(builder)) => {
@@ -499,7 +505,14 @@ impl ManagerPart<'_> {
             if by_sources {
                 room = room.min(self.had.saturating_sub(account.triggered));
             }
-            while count < most.min(room) && self.core.trigger(now).is_ok() {
+            // While most of the window is in flight, what has ended is collected.
+            let worth_it = room >= (window / WINDOW_PARTS).min(left.unwrap_or(u64::MAX));
+            let most = if worth_it || by_sources {
+                most.min(room)
+            } else {
+                0
+            };
+            while count < most && self.core.trigger(now).is_ok() {
                 count += 1;
             }
         } else {

@@ -627,7 +627,7 @@ impl SourcePart<'_> {
             queued_bytes: self.core.queued_bytes(),
             processor_ns: u64::try_from(cpu_time_self().as_nanos()).unwrap_or(u64::MAX),
         };
-        self.home.outbox.push(&Control::Alive {});
+        self.home.outbox.push(&Control::Alive { busy_ms: 0 });
         self.home.outbox.push(&Control::Account {
             run: self.home.run,
             last: u8::from(last),

@@ -203,7 +203,11 @@ messages! {
         reason: String,
     }
     4 /// The speaker lives.
-    Alive {}
+    Alive {
+        /// For how long it may not say so again, because it is about to do something long; 0: as
+        /// always.
+        busy_ms: u32,
+    }
     5 /// Events have happened.
     Trigger {
         /// The first.

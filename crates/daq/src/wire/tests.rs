@@ -47,7 +47,7 @@ fn any_control() -> impl Strategy<Value = Control> {
             digest: 0,
             pid: 1
         }),
-        Just(Control::Alive {}),
+        any::<u32>().prop_map(|busy_ms| Control::Alive { busy_ms }),
         (
             any::<u64>(),
             vec(any::<u16>(), 0..50),

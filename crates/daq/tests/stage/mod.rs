@@ -7,8 +7,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use barewire_daq::config::Config;
-use barewire_daq::launch::{self, Outcome, Role, exit_code};
+use barewire_daq::launch::{self, Outcome, Role, Watcher, exit_code};
 use barewire_daq::part::{self, Options, Verdict};
+use barewire_daq::signals;
 
 const CONFIG: &str = "BAREWIRE_DAQ_STAGE_CONFIG";
 const ROLE: &str = "BAREWIRE_DAQ_STAGE_ROLE";
@@ -35,6 +36,7 @@ pub fn play(config: &Path, role: &str, number: u16) -> ! {
     };
     let code = match role {
         "manager" => {
+            signals::listen().expect("signals");
             let options = Options {
                 hold: false,
                 quiet: true,
@@ -52,6 +54,10 @@ pub fn play(config: &Path, role: &str, number: u16) -> ! {
     std::process::exit(i32::from(code))
 }
 
+/// Nobody is stopped here, and one that is killed is seen at once: a part that a machine with
+/// other work does not let run is not to be taken for lost.
+const PATIENT: &str = "liveness = \"20 s\"\n";
+
 /// A folder with a configuration.
 pub struct Place {
     pub folder: PathBuf,
@@ -61,7 +67,8 @@ pub struct Place {
 static NUMBER: AtomicU16 = AtomicU16::new(0);
 
 impl Place {
-    /// `FOLDER` in the settings is the new folder; they begin in the section of the run.
+    /// `FOLDER` in the settings is the new folder; they begin in the section of the run. Silence is
+    /// death after 20 s if they do not say another time.
     pub fn new(transport: &str, settings: &str) -> Self {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("daq-stage-{}-{number}", std::process::id());
@@ -76,6 +83,13 @@ impl Place {
             .map(|it| it.local_addr().expect("bound").port())
             .collect();
         let settings = settings.replace("FOLDER", &folder.display().to_string());
+        let settings = if settings.contains("liveness") {
+            settings
+        } else if settings.contains("[parts]\n") {
+            settings.replace("[parts]\n", &format!("[parts]\n{PATIENT}"))
+        } else {
+            format!("{settings}\n[parts]\n{PATIENT}")
+        };
         let builders = match settings.contains("builders = 2") {
             true => format!("[\"127.0.0.1:{}\", \"127.0.0.1:{}\"]", ports[1], ports[2]),
             false => format!("[\"127.0.0.1:{}\"]", ports[1]),
@@ -98,17 +112,17 @@ impl Place {
     }
 
     /// Runs it; `started` is told of every process that starts.
-    pub fn run(&self, mut started: impl FnMut(Role, u32)) -> Outcome {
+    pub fn run(&self, started: impl FnMut(Role, u32)) -> Outcome {
+        self.run_watched(&mut Started(started))
+    }
+
+    /// Runs it with somebody who may ask for its end.
+    pub fn run_watched(&self, watcher: &mut dyn Watcher) -> Outcome {
         // The machine is small, and the parts of one run are many.
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let _turn = ONE_AT_A_TIME.lock();
         let command = |role: Role| self.command(&format!("{} {}", role.command(), role.number()));
-        launch::run(&self.config(), command, |role, what, pid| {
-            if what == "started" {
-                started(role, pid);
-            }
-        })
-        .expect("processes start")
+        launch::run_watched(&self.config(), command, watcher).expect("processes start")
     }
 
     /// What starts this program with a role and a number.
@@ -131,6 +145,16 @@ impl Place {
             .collect();
         files.sort();
         files
+    }
+}
+
+struct Started<F>(F);
+
+impl<F: FnMut(Role, u32)> Watcher for Started<F> {
+    fn said(&mut self, role: Role, what: &str, pid: u32) {
+        if what == "started" {
+            (self.0)(role, pid);
+        }
     }
 }
 

@@ -84,15 +84,12 @@ impl Receiver {
         }
     }
 
-    /// For whoever has armed and then reads the line, waiting: how many bytes it may read. An
-    /// epoch that is open stays so, or an empty one of the ring follows, because the sender sees
-    /// who is armed; behind one that was closed before lies what comes later.
+    /// For whoever has armed: whether it may read the line, waiting. An epoch that is open stays
+    /// so, or an empty one of the ring follows, because the sender sees who is armed; behind one
+    /// that was closed before lies what comes later, tokens too.
     #[must_use]
-    pub fn line_left(&self, memory: &impl SharedMemory) -> u64 {
-        if memory.load(self.direction.word(EPOCH)) == self.epoch {
-            return u64::MAX;
-        }
-        self.left_of_epoch(memory)
+    pub fn is_on_open_line(&self, memory: &impl SharedMemory) -> bool {
+        self.lane() == Lane::Line && memory.load(self.direction.word(EPOCH)) == self.epoch
     }
 
     /// What to do next.
@@ -204,11 +201,12 @@ impl Receiver {
         memory.heavy_fence() && memory.load(self.direction.word(IN_RING)) == 0
     }
 
-    /// Whether there are bytes in the ring that were not read, also behind an epoch of the line
-    /// that was not read to its end.
+    /// Whether there are bytes in the ring that were not read, or tokens for it on the line, also
+    /// behind an epoch of the line that was not read to its end.
     #[must_use]
     pub fn ring_has_bytes(&self, memory: &impl SharedMemory) -> bool {
         memory.load(self.direction.word(HEAD)) != self.tail
+            || memory.load(self.direction.word(TOKENS)) != self.tokens_taken
     }
 
     /// Asks the sender to take back what is left in the ring, and for the line. `false` if it
@@ -318,8 +316,9 @@ impl Receiver {
     }
 
     /// As [`Receiver::arm`], for a wait that knows of the bytes that were ever in the ring up to
-    /// `head` and is to end when there are more. So it may be behind the sender: then it arms in
-    /// the sender's epoch of the ring, whose tokens lie behind an end that it knows.
+    /// `head`, or has read them, and is to end when there are more. So it may be behind the
+    /// sender: then it arms in the sender's epoch of the ring, whose tokens lie behind an end
+    /// that it knows.
     #[must_use]
     pub fn arm_past(&mut self, memory: &impl SharedMemory, head: u64) -> bool {
         let seen = memory.load(self.direction.word(EPOCH));
@@ -331,8 +330,10 @@ impl Receiver {
         memory.store(self.direction.word(ARMED), self.armed);
         // Partner: as in arm.
         memory.fence();
-        let is_new = |word: usize, known: u64| memory.load(self.direction.word(word)) != known;
-        if is_new(HEAD, head) || is_new(EPOCH, seen) {
+        let now = memory.load(self.direction.word(HEAD));
+        // Bytes that were read, though nobody was told of them, are nothing new.
+        let has_more = now != head && now != self.tail;
+        if has_more || memory.load(self.direction.word(EPOCH)) != seen {
             self.disarm(memory);
             return false;
         }

@@ -85,7 +85,7 @@ pub fn drive(data: &[u8]) {
     let mut receiver = Receiver::new(direction, 0);
     while let (Some(op), Some(lies)) = (memory.byte(), memory.byte()) {
         memory.lies.replace(if op & 0x80 == 0 { 0 } else { lies });
-        match op % 8 {
+        match op % 11 {
             0 => spoil(&memory, lies),
             1 | 2 => send(&mut sender, &memory, lies),
             3 | 4 => receive(&mut receiver, &memory, lies),
@@ -101,6 +101,18 @@ pub fn drive(data: &[u8]) {
                 let _ = receiver.tokens_behind_ring(&memory);
                 let _ = (direction.has_news(&memory), direction.is_in_ring(&memory));
             }
+            7 => {
+                if receiver.arm_past(&memory, u64::from(lies)) && lies % 2 == 0 {
+                    receiver.disarm(&memory);
+                }
+                let _ = sender.rouse(&memory);
+            }
+            8 => {
+                let asked = receiver.ask_back(&memory);
+                let _ = (receiver.answer(&memory), receiver.ring_has_bytes(&memory));
+                let _ = asked && lies % 2 == 0 && receiver.withdraw(&memory);
+            }
+            9 => take_back(&mut sender, &memory, lies),
             _ if sender.lane() == Lane::Ring => sender.leave_ring(&memory),
             _ => {
                 let _ = sender.may_use_line(&memory);
@@ -136,6 +148,21 @@ fn send(sender: &mut Sender, memory: &Liar<'_>, len: u8) {
     if sender.publish(memory, 0) && len % 2 == 0 {
         sender.token_failed();
     }
+}
+
+fn take_back(sender: &mut Sender, memory: &Liar<'_>, len: u8) {
+    if !sender.is_asked_back(memory) {
+        return;
+    }
+    let Ok(Some(whole)) = sender.begin_to_take_back(memory) else {
+        return;
+    };
+    assert!(whole <= sender.ring_bytes() && whole == sender.in_ring());
+    let sent = whole.min(u64::from(len));
+    sender.copy_back(memory, 0, &mut vec![0; sent as usize]);
+    let position = sender.position();
+    assert_eq!(sender.took_back(memory, sent), sent == whole);
+    assert_eq!(sender.position(), position);
 }
 
 fn receive(receiver: &mut Receiver, memory: &Liar<'_>, len: u8) {

@@ -4,20 +4,24 @@
 use std::cell::Cell;
 use std::sync::{Arc, Mutex};
 
-use barewire_fabric::carrier::{CONTROL_BYTES, SharedMemory, UP, WANT_LINE};
+use barewire_fabric::carrier::{CONTROL_BYTES, SharedMemory, TAKE_BACK, UP, WANT_LINE};
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Words of direction 0, as the table in `carrier.rs` has them.
 pub const HEAD: usize = 0;
-const EPOCH: usize = 1;
+pub const EPOCH: usize = 1;
 pub const TOKENS: usize = 2;
 const IN_RING: usize = 25;
 const BOUND: usize = 8;
 const TOKENS_AT: usize = 12;
 pub const TAIL: usize = 16;
+pub const REACHED: usize = 17;
 const ARMED: usize = 24;
 /// The receiver is side 1.
 pub const WANTED: usize = WANT_LINE + 1;
+const ASKED: usize = TAKE_BACK + 1;
+/// Words of one direction.
+const DIRECTION_WORDS: usize = 32;
 
 /// What can be wrong. One that is named for a fence leaves that fence out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,6 +74,30 @@ pub enum Flaw {
     EndBelieved,
     /// The line is given away although the sender may be in the ring.
     EndRingUnanswered,
+    /// `Receiver::arm_past` arms in the receiver's own epoch, whatever the sender's.
+    ArmOwnEpoch,
+    /// `Receiver::arm_past` does not look at EPOCH again.
+    NoSecondEpoch,
+    /// `Receiver::arm_past` does not look at HEAD again.
+    NoSecondHead,
+    /// `Receiver::ask_back` and `Sender::rouse`.
+    AskFences,
+    /// `Sender::begin_to_take_back` stores TAKING whether it is asked or not.
+    TakesUnasked,
+    /// `Receiver::withdraw` stores 0 whether the sender has begun or not.
+    WithdrawnUnseen,
+    /// WANT_LINE is stored before TAKE_BACK.
+    RequestLate,
+    /// The answer is stored before HEAD and EPOCH.
+    AnswerEarly,
+    /// HEAD is stored after the answer in `Sender::took_back`.
+    HeadAfterAnswer,
+    /// BOUND is as if nothing had been taken back.
+    BoundWhole,
+    /// Bytes taken back in part do not count as tokens.
+    PartForgotten,
+    /// `Receiver::ring_has_bytes` does not look at TOKENS.
+    TokensOverlooked,
 }
 
 /// What is on the line.
@@ -109,6 +137,20 @@ pub enum Call {
     Next,
     /// `Receiver::arm`.
     Arm,
+    /// `Receiver::arm_past`, in this epoch of the receiver's.
+    ArmPast { own_epoch: u64, head: u64 },
+    /// `Receiver::ask_back`.
+    AskBack,
+    /// `Receiver::withdraw`.
+    Withdraw,
+    /// `Sender::begin_to_take_back`.
+    BeginToTakeBack,
+    /// `Sender::took_back`, of so many bytes.
+    TookBack(u64),
+    /// `Sender::rouse`.
+    Rouse,
+    /// `Receiver::ring_has_bytes`.
+    RingHasBytes,
 }
 
 /// What one side sees of the memory and of the line.
@@ -119,9 +161,9 @@ pub struct Side {
     has_barrier: bool,
     call: Cell<Call>,
     /// EPOCH as loaded too early.
-    early_epoch: Cell<Option<u64>>,
-    /// BOUND as stored too late.
-    late_bound: Cell<Option<(usize, u64)>>,
+    early: Cell<Option<u64>>,
+    /// A store that comes too late: after the one of which word.
+    late: Cell<Option<(usize, u64, usize)>>,
     /// HEAD and EPOCH as last loaded by `Receiver::next`.
     last: [Cell<u64>; 2],
     /// Loads of ARMED in this call.
@@ -135,12 +177,18 @@ pub struct Side {
 impl Side {
     /// A fresh carrier, in which both sides are up.
     pub fn new(flaw: Flaw) -> Side {
-        let used = [
-            0, 1, 2, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 24, 25, WANTED,
-        ];
+        Side::with_directions(1, flaw)
+    }
+
+    /// As [`Side::new`], with so many directions.
+    pub fn with_directions(directions: usize, flaw: Flaw) -> Side {
+        let of_one = [0, 1, 2, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 24, 25];
+        let used = (0..directions)
+            .flat_map(|number| of_one.map(|word| number * DIRECTION_WORDS + word))
+            .chain([WANTED, ASKED]);
         Side {
             shared: Arc::new(Shared {
-                words: used.map(|index| (index, AtomicU64::new(0))).into(),
+                words: used.map(|index| (index, AtomicU64::new(0))).collect(),
                 ring: [(); 4].map(|()| AtomicU64::new(u64::MAX)),
                 sent: AtomicU64::new(0),
                 items: Mutex::default(),
@@ -148,8 +196,8 @@ impl Side {
             flaw,
             has_barrier: false,
             call: Cell::new(Call::Other),
-            early_epoch: Cell::new(None),
-            late_bound: Cell::new(None),
+            early: Cell::new(None),
+            late: Cell::new(None),
             last: [Cell::new(0), Cell::new(0)],
             armed_looks: Cell::new(0),
             life: Cell::new(u64::MAX),
@@ -171,7 +219,7 @@ impl Side {
     pub fn during<T>(&self, call: Call, body: impl FnOnce(&Side) -> T) -> T {
         self.call.set(call);
         self.armed_looks.set(0);
-        self.early_epoch.set(None);
+        self.early.set(None);
         let result = body(self);
         self.call.set(Call::Other);
         result
@@ -234,6 +282,11 @@ impl Side {
         Ok(item)
     }
 
+    /// Items ever sent.
+    pub fn items(&self) -> u64 {
+        self.shared.sent.fetch_add(0, Ordering::AcqRel) % ENDED
+    }
+
     /// As [`Side::receive`], and leaves it there.
     pub fn peek(&self) -> Result<Item, bool> {
         let sent = self.shared.sent.fetch_add(0, Ordering::AcqRel);
@@ -255,12 +308,22 @@ impl Side {
         }
     }
 
+    /// The word after which the store of this one comes, if it is to be late.
+    fn comes_after(&self, index: usize) -> Option<usize> {
+        match (self.flaw, self.call.get(), index) {
+            (Flaw::BoundLate, _, BOUND..TOKENS_AT) => Some(EPOCH),
+            (Flaw::RequestLate, Call::AskBack, ASKED) => Some(WANTED),
+            (Flaw::HeadAfterAnswer, Call::TookBack(_), HEAD) => Some(ASKED),
+            _ => None,
+        }
+    }
+
     /// EPOCH loaded ahead of HEAD, if that is the flaw.
     fn load_in_next(&self, index: usize) -> u64 {
         if self.flaw == Flaw::EpochBeforeHead {
             if index == HEAD {
-                self.early_epoch.set(Some(self.get(EPOCH)));
-            } else if let Some(early) = self.early_epoch.take() {
+                self.early.set(Some(self.get(EPOCH)));
+            } else if let Some(early) = self.early.take() {
                 return early;
             }
         }
@@ -275,6 +338,13 @@ impl SharedMemory for Side {
         match (self.call.get(), index) {
             (Call::Next, HEAD | EPOCH) => self.load_in_next(index),
             (Call::Arm, HEAD | EPOCH) if self.flaw == Flaw::NoSecondLook => self.last[index].get(),
+            (Call::ArmPast { head, .. }, HEAD) if self.flaw == Flaw::NoSecondHead => head,
+            (Call::ArmPast { .. }, EPOCH) if self.flaw == Flaw::NoSecondEpoch => {
+                let first = self.early.get().unwrap_or_else(|| self.get(EPOCH));
+                self.early.set(Some(first));
+                first
+            }
+            (Call::RingHasBytes, TOKENS) if self.flaw == Flaw::TokensOverlooked => 0,
             (Call::TryRing, ARMED) if self.looks_away() => 0,
             (Call::Publish(epoch), ARMED) if self.flaw == Flaw::UpWithoutLookTokenInAnyEpoch => {
                 match self.get(ARMED) {
@@ -290,18 +360,28 @@ impl SharedMemory for Side {
         if !self.lives() {
             return;
         }
-        match (self.flaw, index) {
-            (Flaw::TokensAtForgotten, TOKENS_AT..TAIL) => return,
-            (Flaw::BoundLate, BOUND..TOKENS_AT) => {
-                return self.late_bound.set(Some((index, value)));
-            }
-            _ => self.put(index, value),
+        if let Some(after) = self.comes_after(index) {
+            return self.late.set(Some((index, value, after)));
         }
+        let value = match (self.flaw, self.call.get(), index) {
+            (Flaw::TokensAtForgotten, _, TOKENS_AT..TAIL) => return,
+            (Flaw::ArmOwnEpoch, Call::ArmPast { own_epoch, .. }, ARMED) => own_epoch + 1,
+            (Flaw::BoundWhole, Call::TookBack(whole), BOUND..TOKENS_AT) => value + whole,
+            (Flaw::AnswerEarly, Call::TookBack(_), HEAD) => {
+                self.put(ASKED, 0);
+                value
+            }
+            _ => value,
+        };
+        self.put(index, value);
         if index == HEAD && self.flaw == Flaw::InRingEarly {
             self.put(IN_RING, 0);
         }
-        if let (EPOCH, Some((bound, value))) = (index, self.late_bound.take()) {
-            self.put(bound, value);
+        if let Some((late, value, after)) = self.late.get() {
+            if after == index {
+                self.late.set(None);
+                self.put(late, value);
+            }
         }
     }
 
@@ -310,8 +390,16 @@ impl SharedMemory for Side {
             return false;
         }
         let word = self.word(index).expect("a word of the model");
-        if self.flaw == Flaw::UpWithoutLookTokenInAnyEpoch && new == 0 {
-            return word.swap(0, Ordering::AcqRel) != 0;
+        match (self.flaw, self.call.get()) {
+            (Flaw::UpWithoutLookTokenInAnyEpoch, _) if new == 0 => {
+                return word.swap(0, Ordering::AcqRel) != 0;
+            }
+            (Flaw::TakesUnasked, Call::BeginToTakeBack)
+            | (Flaw::WithdrawnUnseen, Call::Withdraw) => {
+                self.put(index, new);
+                return true;
+            }
+            _ => {}
         }
         word.compare_exchange(old, new, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
@@ -323,8 +411,13 @@ impl SharedMemory for Side {
             Call::TryRing => matches!(self.flaw, Flaw::TryRingFence | Flaw::QuiesceFences),
             Call::MayUseLine => self.flaw == Flaw::QuiesceFences,
             Call::Next => self.flaw == Flaw::LineFence,
-            Call::Arm => self.flaw == Flaw::ArmFence,
-            Call::Other => unreachable!("a fence in no call that has one"),
+            Call::Arm | Call::ArmPast { .. } => self.flaw == Flaw::ArmFence,
+            Call::AskBack | Call::Rouse => self.flaw == Flaw::AskFences,
+            // The request orders as much.
+            Call::BeginToTakeBack => false,
+            Call::Withdraw | Call::TookBack(_) | Call::RingHasBytes | Call::Other => {
+                unreachable!("a fence in no call that has one")
+            }
         };
         if !left_out {
             fence(Ordering::SeqCst);

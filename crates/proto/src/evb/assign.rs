@@ -42,7 +42,7 @@ struct Place {
 pub(super) struct Assigner {
     policy: Policy,
     places: Vec<Place>,
-    /// Those alive, by load and then by how long they waited.
+    /// With the policy of the least loaded: those alive, by load and then by how long they waited.
     by_load: BTreeSet<(u32, u64, u16)>,
     /// Those alive that have asked, in order.
     asking: VecDeque<BuilderId>,
@@ -84,7 +84,9 @@ impl Assigner {
             last,
             ..Place::default()
         };
-        self.by_load.insert((0, last, builder.0));
+        if self.policy == Policy::LeastLoaded {
+            self.by_load.insert((0, last, builder.0));
+        }
     }
 
     /// A builder is gone with its events.
@@ -157,8 +159,10 @@ impl Assigner {
         let before = (place.load, place.last, builder.0);
         how(place);
         let after = (place.load, place.last, builder.0);
-        self.by_load.remove(&before);
-        self.by_load.insert(after);
+        if self.policy == Policy::LeastLoaded {
+            self.by_load.remove(&before);
+            self.by_load.insert(after);
+        }
     }
 
     fn alive_from(&self, start: usize) -> Option<BuilderId> {

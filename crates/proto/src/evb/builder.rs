@@ -15,15 +15,17 @@
 //! builders do not all ask the same one. What was granted is free again when the fragment is
 //! there, its source lost, or its event closed.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
 use barewire_units::{Duration, Instant};
 
+use super::events::EventMap;
 use super::{BuilderAccount, BuilderId, Outcome, SourceId};
-use crate::deadlines::Deadlines;
 
+/// Deadlines that are kept without asking whether they still count.
+const DEADLINES_MIN: usize = 1 << 10;
 /// Events opened by fragments before their assignment: beyond this such fragments are dropped.
 const EARLY_MAX: usize = 1 << 12;
 
@@ -132,17 +134,21 @@ pub enum BuilderAction {
     },
 }
 
-/// A set of sources.
+/// A set of sources. That of a machine with up to 64 of them takes no memory of its own.
 #[derive(Clone, Debug, Default)]
 struct Set {
-    words: Vec<u64>,
+    /// Sources 0 to 63.
+    first: u64,
+    rest: Vec<u64>,
     count: u32,
 }
 
 impl Set {
     fn none(sources: u16) -> Self {
+        let words = usize::from(sources).div_ceil(64);
         Self {
-            words: vec![0; usize::from(sources).div_ceil(64)],
+            first: 0,
+            rest: vec![0; words.saturating_sub(1)],
             count: 0,
         }
     }
@@ -155,9 +161,23 @@ impl Set {
         set
     }
 
+    fn words(&self) -> impl Iterator<Item = u64> {
+        core::iter::once(self.first).chain(self.rest.iter().copied())
+    }
+
+    fn word_mut(&mut self, source: SourceId) -> Option<&mut u64> {
+        match usize::from(source.0) / 64 {
+            0 => Some(&mut self.first),
+            at => self.rest.get_mut(at - 1),
+        }
+    }
+
     fn contains(&self, source: SourceId) -> bool {
-        let word = self.words.get(usize::from(source.0) / 64);
-        word.is_some_and(|word| word >> (source.0 % 64) & 1 == 1)
+        let word = match usize::from(source.0) / 64 {
+            0 => self.first,
+            at => self.rest.get(at - 1).copied().unwrap_or(0),
+        };
+        word >> (source.0 % 64) & 1 == 1
     }
 
     /// Whether it was not in it.
@@ -165,7 +185,7 @@ impl Set {
         if self.contains(source) {
             return false;
         }
-        if let Some(word) = self.words.get_mut(usize::from(source.0) / 64) {
+        if let Some(word) = self.word_mut(source) {
             *word |= 1 << (source.0 % 64);
             self.count += 1;
         }
@@ -177,7 +197,7 @@ impl Set {
         if !self.contains(source) {
             return false;
         }
-        if let Some(word) = self.words.get_mut(usize::from(source.0) / 64) {
+        if let Some(word) = self.word_mut(source) {
             *word &= !(1 << (source.0 % 64));
             self.count -= 1;
         }
@@ -185,8 +205,8 @@ impl Set {
     }
 
     /// Those that are not in `other`.
-    fn without<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = SourceId> + 'a {
-        let words = (0_u16..).zip(self.words.iter().zip(&other.words));
+    fn without(&self, other: &Self) -> impl Iterator<Item = SourceId> {
+        let words = (0_u16..).zip(self.words().zip(other.words()));
         words.flat_map(|(at, (own, others))| {
             let left = own & !others;
             (0..64)
@@ -197,7 +217,7 @@ impl Set {
 
     /// Whether one that is not in `other` is in `alive`.
     fn waits_for(&self, other: &Self, alive: &Self) -> bool {
-        let words = self.words.iter().zip(&other.words).zip(&alive.words);
+        let words = self.words().zip(other.words()).zip(alive.words());
         words
             .into_iter()
             .any(|((own, others), alive)| own & !others & alive != 0)
@@ -229,10 +249,14 @@ enum Ending {
 pub struct Builder {
     config: BuilderConfig,
     alive: Set,
-    open: BTreeMap<u64, Open>,
-    deadlines: Deadlines<u64>,
+    open: EventMap<Open>,
+    /// Until when events may be open, in this order: they all have the same time. What is not the
+    /// deadline of an open event counts for nothing, and is not the first one.
+    deadlines: VecDeque<(Instant, u64)>,
+    /// The latest time that was told.
+    now: Instant,
     /// Who had sent of closed events.
-    closed: BTreeMap<u64, Set>,
+    closed: EventMap<Set>,
     /// Events below this are forgotten, unless they are open.
     forgotten_below: u64,
     /// Open events that are not assigned.
@@ -240,7 +264,7 @@ pub struct Builder {
     /// Next sequence number of each source.
     sequences: Vec<u64>,
     /// Assigned events with sources that were not granted.
-    to_grant: BTreeSet<u64>,
+    to_grant: EventMap<()>,
     under_way: u32,
     actions: VecDeque<BuilderAction>,
     account: BuilderAccount,
@@ -254,13 +278,14 @@ impl Builder {
         Self {
             config,
             alive: Set::all(config.sources),
-            open: BTreeMap::new(),
-            deadlines: Deadlines::new(config.timeout),
-            closed: BTreeMap::new(),
+            open: EventMap::new(),
+            deadlines: VecDeque::new(),
+            now: Instant::ORIGIN,
+            closed: EventMap::new(),
             forgotten_below: 0,
             early: 0,
             sequences: vec![0; sources],
-            to_grant: BTreeSet::new(),
+            to_grant: EventMap::new(),
             under_way: 0,
             actions: VecDeque::new(),
             account: BuilderAccount {
@@ -290,7 +315,7 @@ impl Builder {
     /// When to call [`Builder::handle_time`].
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.deadlines.next()
+        self.deadlines.front().map(|&(at, _)| at)
     }
 
     /// Events that are open.
@@ -299,42 +324,70 @@ impl Builder {
         self.open.len()
     }
 
-    /// The event, opened if it is not; without an assignment it counts as early.
-    fn open_at(&mut self, now: Instant, event: u64) -> &mut Open {
-        let (deadlines, sources) = (&mut self.deadlines, self.config.sources);
-        let early = &mut self.early;
-        self.open.entry(event).or_insert_with(|| {
-            *early += 1;
-            Open {
-                expected: None,
-                present: Set::none(sources),
-                bytes: 0,
-                opened: now,
-                deadline: deadlines.start(now, event),
-                under_way: Set::none(sources),
-                looked: 0,
+    /// Starts the clock of `event`.
+    fn start_clock(&mut self, now: Instant, event: u64) -> Instant {
+        self.now = self.now.max(now);
+        let deadline = self.now.saturating_add(self.config.timeout);
+        if deadline != Instant::MAX {
+            // Events that are closed behind one that stays open.
+            if self.deadlines.len() > DEADLINES_MIN.max(4 * self.open.len()) {
+                let open = &self.open;
+                let counts = |&(at, event): &(Instant, u64)| {
+                    open.get(event).is_some_and(|it| it.deadline == at)
+                };
+                self.deadlines.retain(counts);
             }
-        })
+            self.deadlines.push_back((deadline, event));
+        }
+        deadline
+    }
+
+    /// Has an open event stand first among the deadlines.
+    fn trim_deadlines(&mut self) {
+        while let Some(&(at, event)) = self.deadlines.front() {
+            if self.open.get(event).is_some_and(|it| it.deadline == at) {
+                return;
+            }
+            self.deadlines.pop_front();
+        }
+    }
+
+    /// Opens an event that has no assignment: it counts as early.
+    fn open_early(&mut self, now: Instant, event: u64) {
+        let sources = self.config.sources;
+        let deadline = self.start_clock(now, event);
+        let open = Open {
+            expected: None,
+            present: Set::none(sources),
+            bytes: 0,
+            opened: now,
+            deadline,
+            under_way: Set::none(sources),
+            looked: 0,
+        };
+        self.open.insert(event, open);
+        self.early += 1;
     }
 
     /// The manager has given `event` to this builder.
     pub fn handle_assign(&mut self, now: Instant, event: u64) {
-        let known = self
-            .open
-            .get(&event)
-            .is_some_and(|it| it.expected.is_some());
-        if known || self.closed.contains_key(&event) {
-            return;
+        match self.open.get(event) {
+            Some(open) if open.expected.is_some() => return,
+            Some(_) => {
+                let deadline = self.start_clock(now, event);
+                if let Some(open) = self.open.get_mut(event) {
+                    open.deadline = deadline;
+                }
+                self.trim_deadlines();
+            }
+            None if self.closed.contains(event) => return,
+            None => self.open_early(now, event),
         }
-        let expected = self.alive.clone();
-        let deadline = self.open_at(now, event).deadline;
         self.early -= 1;
-        self.deadlines.stop(deadline, event);
-        let deadline = self.deadlines.start(now, event);
-        let Some(open) = self.open.get_mut(&event) else {
+        let Some(open) = self.open.get_mut(event) else {
             return;
         };
-        open.deadline = deadline;
+        let expected = self.alive.clone();
         self.account.events_assigned += 1;
         self.account.events_open += 1;
         self.account.expected += u64::from(expected.count);
@@ -346,7 +399,7 @@ impl Builder {
         }
         open.expected = Some(expected);
         if self.config.credits.is_some() {
-            self.to_grant.insert(event);
+            self.to_grant.insert(event, ());
         }
         self.settle(now, event);
         self.grant();
@@ -384,8 +437,8 @@ impl Builder {
         if !fragment.intact {
             return Fate::Corrupt;
         }
-        if !self.open.contains_key(&event) {
-            if let Some(seen) = self.closed.get_mut(&event) {
+        if !self.open.contains(event) {
+            if let Some(seen) = self.closed.get_mut(event) {
                 return match seen.insert(source) {
                     true => Fate::Late,
                     false => Fate::Duplicate,
@@ -397,8 +450,11 @@ impl Builder {
             if self.early >= EARLY_MAX {
                 return Fate::Unassigned;
             }
+            self.open_early(now, event);
         }
-        let open = self.open_at(now, event);
+        let Some(open) = self.open.get_mut(event) else {
+            return Fate::Unassigned;
+        };
         if open
             .expected
             .as_ref()
@@ -431,7 +487,7 @@ impl Builder {
 
     /// Closes `event` if there is nothing to wait for.
     fn settle(&mut self, now: Instant, event: u64) {
-        let Some(open) = self.open.get(&event) else {
+        let Some(open) = self.open.get(event) else {
             return;
         };
         let Some(expected) = &open.expected else {
@@ -450,9 +506,9 @@ impl Builder {
         if self.config.credits.is_some() {
             self.withdraw(event);
         }
-        let open = self.open.remove(&event)?;
-        self.deadlines.stop(open.deadline, event);
-        self.to_grant.remove(&event);
+        let open = self.open.remove(event)?;
+        self.trim_deadlines();
+        self.to_grant.remove(event);
         self.under_way -= open.under_way.count;
         self.account.open -= u64::from(open.present.count);
         Some(open)
@@ -540,7 +596,7 @@ impl Builder {
             return;
         };
         while self.under_way < credits {
-            let Some(&event) = self.to_grant.first() else {
+            let Some(event) = self.to_grant.first() else {
                 return;
             };
             match self.next_to_grant(event) {
@@ -550,7 +606,7 @@ impl Builder {
                         .push_back(BuilderAction::Grant { source, event });
                 }
                 None => {
-                    self.to_grant.remove(&event);
+                    self.to_grant.remove(event);
                 }
             }
         }
@@ -559,7 +615,7 @@ impl Builder {
     /// The next source of `event` that is alive and was not asked.
     fn next_to_grant(&mut self, event: u64) -> Option<SourceId> {
         let sources = self.config.sources;
-        let open = self.open.get_mut(&event)?;
+        let open = self.open.get_mut(event)?;
         let first = event % u64::from(sources.max(1));
         while open.looked < sources {
             let at = (first + u64::from(open.looked)) % u64::from(sources);
@@ -578,7 +634,7 @@ impl Builder {
     fn withdraw(&mut self, event: u64) {
         while let Some(source) = self.next_to_grant(event) {
             // It is not under way: undone here, and not counted.
-            if let Some(open) = self.open.get_mut(&event) {
+            if let Some(open) = self.open.get_mut(event) {
                 open.under_way.remove(source);
             }
             self.actions
@@ -595,7 +651,7 @@ impl Builder {
             let was_under_way = open.under_way.remove(source);
             self.under_way -= u32::from(was_under_way);
         }
-        for event in self.open.keys().copied().collect::<Vec<_>>() {
+        for event in self.open.events().collect::<Vec<_>>() {
             self.settle(now, event);
         }
         self.grant();
@@ -627,14 +683,14 @@ impl Builder {
 
     /// The run is aborted: what is open is dropped with account.
     pub fn abandon(&mut self, now: Instant) {
-        for event in self.open.keys().copied().collect::<Vec<_>>() {
+        for event in self.open.events().collect::<Vec<_>>() {
             self.give_up(now, event, Ending::Abandoned);
         }
     }
 
     /// Time has passed: gives up what was open for too long.
     pub fn handle_time(&mut self, now: Instant) {
-        while let Some(event) = self.deadlines.due(now) {
+        while let Some(&(_, event)) = self.deadlines.front().filter(|(at, _)| *at <= now) {
             self.give_up(now, event, Ending::Incomplete);
         }
         self.grant();

@@ -8,6 +8,7 @@
 //! | `handle_request` | policy of pulled events: a builder wants some |
 //! | `handle_close` | an event is closed; there is room for another |
 //! | `handle_alive` | the part is alive until `liveness` from now; joins again if it was lost |
+//! | `handle_busy` | the same, from when it will have done what it is about to do |
 //! | `handle_lost` | its connection is gone: lost at once |
 //! | `handle_time` | parts that were not heard of are lost |
 //!
@@ -25,6 +26,7 @@ use alloc::vec::Vec;
 use barewire_units::{Duration, Instant};
 
 use super::assign::Assigner;
+use super::events::EventMap;
 use super::{BuilderId, Command, EventAccount, Part, Policy, RunState, SourceId};
 use crate::deadlines::Deadlines;
 
@@ -129,7 +131,7 @@ pub struct Manager {
     assigner: Assigner,
     next_event: u64,
     waiting: VecDeque<u64>,
-    in_flight: BTreeMap<u64, InFlight>,
+    in_flight: EventMap<InFlight>,
     sources_alive: u16,
     /// Sources that are there again, and the first event that they can have a fragment of.
     joining: Vec<(u64, SourceId)>,
@@ -156,7 +158,7 @@ impl Manager {
             assigner: Assigner::new(config.policy, config.builders),
             next_event: 0,
             waiting: VecDeque::new(),
-            in_flight: BTreeMap::new(),
+            in_flight: EventMap::new(),
             sources_alive: config.sources,
             joining: Vec::new(),
             alive_until: parts
@@ -252,9 +254,10 @@ impl Manager {
     fn drop_all(&mut self) {
         self.account.aborted += (self.waiting.len() + self.in_flight.len()) as u64;
         self.waiting.clear();
-        for (_, event) in core::mem::take(&mut self.in_flight) {
+        for (_, event) in self.in_flight.iter() {
             self.assigner.finish(event.builder);
         }
+        self.in_flight.clear();
     }
 
     /// An event has happened: its number.
@@ -289,7 +292,7 @@ impl Manager {
 
     /// A builder has closed an event. What does not fit the assignment is counted and ignored.
     pub fn handle_close(&mut self, now: Instant, builder: BuilderId, event: u64, outcome: Outcome) {
-        let known = self.in_flight.get(&event).is_some_and(|it| {
+        let known = self.in_flight.get(event).is_some_and(|it| {
             (it.builder, it.expected) == (builder, outcome.expected)
                 && outcome.present <= outcome.expected
         });
@@ -297,7 +300,7 @@ impl Manager {
             self.account.stale_closes += 1;
             return;
         }
-        self.in_flight.remove(&event);
+        self.in_flight.remove(event);
         self.assigner.finish(builder);
         let account = &mut self.account;
         account.expected += u64::from(outcome.expected);
@@ -379,6 +382,11 @@ impl Manager {
 
     /// A part lives. One that was lost joins again, with nothing of what it had.
     pub fn handle_alive(&mut self, now: Instant, part: Part) {
+        self.handle_busy(now, part, Duration::ZERO);
+    }
+
+    /// A part lives, and may not say so again for this `time`.
+    pub fn handle_busy(&mut self, now: Instant, part: Part, time: Duration) {
         let Some(until) = self.alive_until.get_mut(&part) else {
             return;
         };
@@ -389,7 +397,7 @@ impl Manager {
             }
             None => false,
         };
-        *until = Some(self.deadlines.start(now, part));
+        *until = Some(self.deadlines.start(now.saturating_add(time), part));
         if was_alive {
             return;
         }
@@ -419,9 +427,14 @@ impl Manager {
             Part::Source(source) => self.leave(source),
             Part::Builder(builder) => {
                 self.assigner.remove(builder);
-                let before = self.in_flight.len();
-                self.in_flight.retain(|_, it| it.builder != builder);
-                self.account.abandoned += (before - self.in_flight.len()) as u64;
+                let its = self
+                    .in_flight
+                    .iter()
+                    .filter(|(_, it)| it.builder == builder);
+                for event in its.map(|(event, _)| event).collect::<Vec<_>>() {
+                    self.in_flight.remove(event);
+                    self.account.abandoned += 1;
+                }
             }
         }
         if !self.config.goes_on && self.step(Command::Fail) {

@@ -16,11 +16,12 @@
 //! something, and then at [`Source::next_deadline`] or after the next input.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use barewire_units::{ByteSize, Instant, Rate};
 
+use super::events::EventMap;
 use super::{Barrel, BuilderId, Flow, SourceAccount, SourceId};
 use crate::shaping::tbf::{self, Tbf};
 use crate::shaping::{ETHERTYPE_IPV4, Packet, Qdisc as _, Timer};
@@ -190,14 +191,21 @@ struct Lane {
 impl Lane {
     /// Events mostly become ready in their order.
     fn insert(&mut self, event: u64) {
+        if self.ready.back().is_none_or(|&last| last < event) {
+            self.ready.push_back(event);
+            return;
+        }
         let at = self.ready.partition_point(|&it| it < event);
         if self.ready.get(at) != Some(&event) {
             self.ready.insert(at, event);
         }
     }
 
+    /// Mostly the first one goes.
     fn remove(&mut self, event: u64) {
-        if let Ok(at) = self.ready.binary_search(&event) {
+        if self.ready.front() == Some(&event) {
+            self.ready.pop_front();
+        } else if let Ok(at) = self.ready.binary_search(&event) {
             self.ready.remove(at);
         }
     }
@@ -207,11 +215,12 @@ impl Lane {
 #[derive(Clone, Debug)]
 pub struct Source {
     config: SourceConfig,
-    pending: BTreeMap<u64, Pending>,
+    pending: EventMap<Pending>,
     /// By the builder's number.
     lanes: Vec<Lane>,
-    /// Lanes that may send, by the oldest event that may go.
-    active: BTreeSet<(u64, BuilderId)>,
+    /// Lanes that may send, by the oldest event that may go: sorted, and not longer than there
+    /// are builders.
+    active: Vec<(u64, BuilderId)>,
     /// Lanes whose bucket does not hold enough.
     asleep: BTreeSet<(Instant, BuilderId)>,
     /// Fragments that may go from some time on.
@@ -236,9 +245,9 @@ impl Source {
         check(&config)?;
         Ok(Self {
             config,
-            pending: BTreeMap::new(),
+            pending: EventMap::new(),
             lanes: Vec::new(),
-            active: BTreeSet::new(),
+            active: Vec::new(),
             asleep: BTreeSet::new(),
             timed: BTreeSet::new(),
             last_offered: None,
@@ -271,9 +280,7 @@ impl Source {
     /// Whether the fragment of `event` was taken, and neither sent nor dropped: its bytes are needed.
     #[must_use]
     pub fn holds(&self, event: u64) -> bool {
-        self.pending
-            .get(&event)
-            .is_some_and(|it| it.bytes.is_some())
+        self.pending.get(event).is_some_and(|it| it.bytes.is_some())
     }
 
     /// Takes the fragment of `event`; events come in ascending order.
@@ -303,14 +310,23 @@ impl Source {
         self.queued_bytes += bytes;
         self.account.queued += 1;
         self.not_early(event);
-        let pending = self.pending.entry(event).or_default();
-        pending.bytes = Some(bytes);
+        match self.pending.get_mut(event) {
+            Some(pending) => pending.bytes = Some(bytes),
+            None => {
+                let bytes = Some(bytes);
+                let pending = Pending {
+                    bytes,
+                    ..Pending::default()
+                };
+                self.pending.insert(event, pending);
+            }
+        }
         self.admit(event);
         Ok(Offered::Queued)
     }
 
     fn reason_to_drop(&self, event: u64, bytes: u64) -> Option<Offered> {
-        let pending = self.pending.get(&event);
+        let pending = self.pending.get(event);
         if self.aborted {
             Some(Offered::DroppedAborted)
         } else if let Some(dropped) = pending.and_then(|it| it.dropped) {
@@ -334,7 +350,7 @@ impl Source {
             Offered::DroppedAborted => drops.aborted += 1,
             Offered::Queued => {}
         }
-        self.pending.remove(&event);
+        self.pending.remove(event);
         self.not_early(event);
     }
 
@@ -342,7 +358,7 @@ impl Source {
     fn forget_early(&mut self, event: u64) {
         while let Some(&first) = self.early.front().filter(|&&first| first < event) {
             self.early.pop_front();
-            self.pending.remove(&first);
+            self.pending.remove(first);
         }
     }
 
@@ -355,7 +371,7 @@ impl Source {
 
     /// The entry of an event that was assigned or granted; `None` if its fragment will not come.
     fn known(&mut self, event: u64) -> Option<&mut Pending> {
-        if !self.pending.contains_key(&event) {
+        if !self.pending.contains(event) {
             if self.last_offered.is_some_and(|last| event <= last) {
                 return None;
             }
@@ -364,10 +380,10 @@ impl Source {
             self.pending.insert(event, Pending::default());
             if self.early.len() > EARLY_MAX {
                 let oldest = self.early.pop_front();
-                oldest.and_then(|event| self.pending.remove(&event));
+                oldest.and_then(|event| self.pending.remove(event));
             }
         }
-        self.pending.get_mut(&event)
+        self.pending.get_mut(event)
     }
 
     /// The manager has given `event` to `builder`, with [`Flow::Scheduled`] from `start` on.
@@ -407,7 +423,7 @@ impl Source {
 
     /// Lets the fragment of `event` go if nothing but time is missing.
     fn admit(&mut self, event: u64) {
-        let Some(pending) = self.pending.get(&event) else {
+        let Some(pending) = self.pending.get(event) else {
             return;
         };
         let (Some(_), Some(builder)) = (pending.bytes, pending.builder) else {
@@ -446,8 +462,19 @@ impl Source {
             return;
         }
         let before = core::mem::replace(&mut lane.active, head);
-        before.map(|event| self.active.remove(&(event, builder)));
-        head.map(|event| self.active.insert((event, builder)));
+        if let Some(event) = before {
+            self.deactivate(event, builder);
+        }
+        if let Some(event) = head {
+            let at = self.active.partition_point(|it| *it < (event, builder));
+            self.active.insert(at, (event, builder));
+        }
+    }
+
+    fn deactivate(&mut self, event: u64, builder: BuilderId) {
+        if let Ok(at) = self.active.binary_search(&(event, builder)) {
+            self.active.remove(at);
+        }
     }
 
     /// The transport takes no more for `builder` until [`Source::handle_room`].
@@ -466,9 +493,9 @@ impl Source {
 
     /// `builder` is lost, or begins again: what waits for it is dropped.
     pub fn handle_lost(&mut self, builder: BuilderId) {
-        let its = |(&event, it): (&u64, &Pending)| (it.builder == Some(builder)).then_some(event);
+        let its = |(event, it): (u64, &Pending)| (it.builder == Some(builder)).then_some(event);
         for event in self.pending.iter().filter_map(its).collect::<Vec<_>>() {
-            let early = self.pending.get_mut(&event).filter(|it| it.bytes.is_none());
+            let early = self.pending.get_mut(event).filter(|it| it.bytes.is_none());
             if let Some(early) = early {
                 early.dropped = Some(Offered::DroppedBuilderLost);
             } else {
@@ -478,8 +505,9 @@ impl Source {
         }
         if let Some(lane) = self.lanes.get_mut(usize::from(builder.0)) {
             let lane = core::mem::take(lane);
-            lane.active
-                .map(|event| self.active.remove(&(event, builder)));
+            if let Some(event) = lane.active {
+                self.deactivate(event, builder);
+            }
             lane.asleep.map(|at| self.asleep.remove(&(at, builder)));
         }
     }
@@ -487,13 +515,9 @@ impl Source {
     /// The manager counts on this source from `event` on: after it was lost, or when the run
     /// starts. What is older is not waited for and dropped; sequence numbers begin again.
     pub fn handle_entered(&mut self, event: u64) {
-        let older: Vec<_> = self
-            .pending
-            .range(..event)
-            .map(|(&event, _)| event)
-            .collect();
-        for event in older {
-            let builder = self.pending.get(&event).and_then(|it| it.builder);
+        let older = self.pending.events().take_while(|&it| it < event);
+        for event in older.collect::<Vec<_>>() {
+            let builder = self.pending.get(event).and_then(|it| it.builder);
             let dropped = self.forget(event);
             self.account.dropped.left_out += u64::from(dropped);
             if let Some(lane) = builder.and_then(|it| self.lanes.get_mut(usize::from(it.0))) {
@@ -515,7 +539,7 @@ impl Source {
     /// The run is aborted: drops everything, and what comes after.
     pub fn abort(&mut self) {
         self.aborted = true;
-        for event in self.pending.keys().copied().collect::<Vec<_>>() {
+        for event in self.pending.events().collect::<Vec<_>>() {
             let dropped = self.forget(event);
             self.account.dropped.aborted += u64::from(dropped);
         }
@@ -527,7 +551,7 @@ impl Source {
 
     /// Takes `event` out of the books; whether there was a fragment.
     fn forget(&mut self, event: u64) -> bool {
-        let Some(pending) = self.pending.remove(&event) else {
+        let Some(pending) = self.pending.remove(event) else {
             return false;
         };
         let Some(bytes) = pending.bytes else {
@@ -558,7 +582,7 @@ impl Source {
     fn wake(&mut self, now: Instant) {
         while let Some(&(at, event)) = self.timed.first().filter(|(at, _)| *at <= now) {
             self.timed.remove(&(at, event));
-            let builder = self.pending.get(&event).and_then(|it| it.builder);
+            let builder = self.pending.get(event).and_then(|it| it.builder);
             if let Some(builder) = builder {
                 self.lane(builder).insert(event);
                 self.refresh(builder);
@@ -619,14 +643,14 @@ impl Source {
 
     /// Bytes of the next piece of `event`.
     fn next_bytes(&self, event: u64) -> Option<u64> {
-        let pending = self.pending.get(&event)?;
+        let pending = self.pending.get(event)?;
         let left = pending.bytes?.saturating_sub(pending.sent_bytes);
         Some(left.min(self.config.piece_bytes))
     }
 
     fn take(&mut self, event: u64, builder: BuilderId) -> Option<Piece> {
         let bytes = self.next_bytes(event)?;
-        let pending = self.pending.get_mut(&event)?;
+        let pending = self.pending.get_mut(event)?;
         let lane = self.lanes.get_mut(usize::from(builder.0))?;
         let piece = Piece {
             event,
@@ -640,7 +664,7 @@ impl Source {
         if piece.ends() {
             lane.sequence += 1;
             lane.remove(event);
-            self.pending.remove(&event);
+            self.pending.remove(event);
             self.queued_bytes -= piece.fragment_bytes;
             self.account.queued -= 1;
             self.account.sent += 1;

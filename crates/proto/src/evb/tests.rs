@@ -256,6 +256,13 @@ fn who_is_not_heard_of_is_lost_within_the_time_and_may_come_back() {
         manager.poll_action(),
         Some(ManagerAction::Joined(silent, 3))
     );
+    // One that had said that it is busy is waited for longer.
+    let busy = Part::Source(SourceId(0));
+    manager.handle_busy(ms(1_200), busy, Duration::from_ms(5_000));
+    manager.handle_time(ms(7_199));
+    assert!(manager.counts_on(busy));
+    manager.handle_time(ms(7_200));
+    assert!(!manager.counts_on(busy));
     // A source comes back while an event waits that it has no part of.
     let source = Part::Source(SourceId(2));
     let mut manager = started(ManagerConfig {
@@ -620,4 +627,57 @@ fn a_ledger_that_does_not_balance_says_where() {
     ledger.events.built = 1;
     ledger.events.triggered = 1;
     assert!(ledger.balance().is_err());
+}
+
+#[test]
+fn an_event_that_stays_open_does_not_hold_up_the_deadlines_behind_it() {
+    let mut builder = builder(None);
+    builder.handle_assign(ms(0), 0);
+    // More than are kept without asking which of them still count.
+    for event in 1..4_000 {
+        builder.handle_assign(us(event), event);
+        for source in 0..3 {
+            let fate = builder.handle_fragment(us(event), fragment(event, source, event));
+            assert_eq!(fate, Fate::Accepted);
+        }
+    }
+    builder.handle_assign(ms(5), 4_000);
+    builder.handle_fragment(ms(6), fragment(4_001, 0, 4_001));
+    while builder.poll_action().is_some() {}
+    for (deadline, left) in [(ms(10), 2), (ms(15), 1), (ms(16), 0)] {
+        assert_eq!(builder.next_deadline(), Some(deadline));
+        builder.handle_time(deadline);
+        assert_eq!(builder.open_events(), left);
+    }
+    assert_eq!(builder.next_deadline(), None);
+    let account = builder.account();
+    assert_eq!(
+        (account.events_built, account.events_incomplete),
+        (3_999, 2)
+    );
+    assert_eq!((account.unassigned, account.balance_closed()), (1, Ok(())));
+}
+
+#[test]
+fn of_many_sources_those_that_are_missing_are_named() {
+    let mut builder = Builder::new(BuilderConfig {
+        sources: 130,
+        ..builder(None).config()
+    });
+    builder.handle_assign(ms(0), 7);
+    for source in (0..130).filter(|it| ![63, 64, 129].contains(it)) {
+        builder.handle_fragment(ms(0), fragment(7, source, 0));
+    }
+    assert_eq!(
+        builder.handle_fragment(ms(0), fragment(7, 128, 1)),
+        Fate::Duplicate
+    );
+    builder.handle_lost(ms(1), SourceId(64));
+    builder.handle_time(ms(10));
+    let missing = [63, 64, 129].map(SourceId).to_vec();
+    let said = builder.poll_action();
+    assert!(
+        matches!(&said, Some(BuilderAction::Incomplete { missing: it, .. }) if *it == missing),
+        "{said:?}"
+    );
 }

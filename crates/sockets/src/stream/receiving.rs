@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use barewire_fabric::carrier::{Broken, LEAVING, Lane, Next, Receiver, SharedMemory};
+use barewire_fabric::carrier::{Broken, LEAVING, Next, Receiver, SharedMemory};
 use libc::ssize_t;
 
 use super::give_up;
@@ -121,14 +121,13 @@ fn receive_some(
                 continue;
             }
         }
-        let on_line = is_up && record.receiver(&held).lane() == Lane::Line;
-        let line_left = record.receiver(&held).line_left(&carrier);
+        let on_line = is_up && record.receiver(&held).is_on_open_line(&carrier);
         // Counted, while we have the lock: until we are back, nobody disarms, so the sender
         // stays with the line.
         record.sleepers.fetch_add(1, Ordering::Relaxed);
         drop(held);
         let slept = if on_line {
-            read_line_waiting(fd, record, parts, got, line_left, flags, control)
+            read_line_waiting(fd, record, parts, got, flags, control)
         } else {
             sleep_on_line(fd, flags)
         };
@@ -157,17 +156,16 @@ fn receive_some(
 }
 
 /// Reads from the line as the kernel does, waiting. The receiver has armed in an epoch of the
-/// line: the next `left` bytes on it are of the stream.
+/// line that was open then: there is nothing but bytes of the stream on it until it is awake again.
 fn read_line_waiting(
     fd: c_int,
     record: &Record,
     parts: Parts<'_>,
     got: usize,
-    left: u64,
     flags: c_int,
     control: &mut Option<Control>,
 ) -> Result<usize, c_int> {
-    let limit = (total(parts) - got).min(usize::try_from(left).unwrap_or(usize::MAX));
+    let limit = total(parts) - got;
     let result = kernel_receive(
         fd,
         parts,

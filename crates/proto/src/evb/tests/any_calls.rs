@@ -118,7 +118,10 @@ impl Parts {
                 };
                 self.manager.handle_close(now, builder, event, outcome);
             }
-            19 => self.manager.handle_alive(now, part),
+            19 => {
+                let busy = Duration::from_us(u64::from(number));
+                self.manager.handle_busy(now, part, busy);
+            }
             20 => self.manager.handle_lost(now, part),
             _ => {
                 let commands = [
