@@ -20,6 +20,7 @@
 
 mod connection;
 mod copying;
+mod holders;
 mod process;
 
 use core::ffi::{c_int, c_void};

@@ -1,10 +1,12 @@
 //! What a relay does: copies both directions.
 
+use core::cell::Cell;
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
 use libc::{iovec, pollfd, socklen_t};
 
+use super::holders::is_held_elsewhere;
 use crate::record::{LOCAL, Record};
 use crate::wait::{self, Deadline};
 use crate::{kernel, memory, process, real, stream};
@@ -13,6 +15,8 @@ use crate::{kernel, memory, process, real, stream};
 const BUFFER_BYTES: usize = 64 << 10;
 /// How often a relay looks whether the other processes have closed the old socket.
 const SHARED_MS: c_int = 20;
+/// So often, until it asks the kernel whether there are any.
+const SHARED_ROUNDS: u32 = 25;
 /// And, when the successor has shut its half, whether it has closed.
 const CLOSED_MS: c_int = 1000;
 /// How long after its last bytes a socket that was closed may still seem to be somebody's.
@@ -40,6 +44,7 @@ pub fn relay(old: c_int, inner: c_int, record: &'static Record) {
         inwards: way(0),
         outwards: way(1),
         end_seen_ns: 0,
+        shared_rounds: Cell::new(0),
     };
     relay.run();
 }
@@ -118,6 +123,8 @@ struct Relay {
     outwards: Way,
     /// When the successor's end was first seen, while the old socket is shared.
     end_seen_ns: u64,
+    /// Looks at the count that found others, since the kernel was last asked.
+    shared_rounds: Cell<u32>,
 }
 
 /// Why a relay is at its end before both directions are.
@@ -158,7 +165,17 @@ impl Relay {
     }
 
     fn is_shared(&self) -> bool {
-        self.record.processes.load(Ordering::Acquire) > 1
+        if self.record.processes.load(Ordering::Acquire) <= 1 {
+            return false;
+        }
+        let rounds = self.shared_rounds.get() + 1;
+        self.shared_rounds.set(rounds % SHARED_ROUNDS);
+        if rounds == SHARED_ROUNDS && !is_held_elsewhere(self.old) {
+            // Those that are counted were killed.
+            self.record.processes.store(1, Ordering::Release);
+            return false;
+        }
+        true
     }
 
     /// Moves what can be moved without waiting. Returns whether anything did.
