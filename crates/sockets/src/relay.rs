@@ -49,7 +49,12 @@ pub fn put_between(fd: c_int, record: &'static Record) -> bool {
     // A child made by vfork is not counted, and its parent keeps the socket: the relay is one
     // more. Otherwise it takes this process's place.
     let is_one_more = is_borrower();
-    let is_shared = is_one_more || record.processes.load(Ordering::Acquire) > 1;
+    let counted = record.processes.load(Ordering::Acquire) > 1;
+    let is_shared = is_one_more || (counted && holders::is_held_elsewhere(fd));
+    if counted && !is_shared {
+        // Those that are counted were killed.
+        record.processes.store(1, Ordering::Release);
+    }
     if is_one_more {
         record.processes.fetch_add(1, Ordering::AcqRel);
     }
