@@ -6,7 +6,7 @@
 //! | `BAREWIRE_SPIN_US` | `spin_us` | 50 | how long to look before a sleep, at most |
 //! | `BAREWIRE_CALLS_BEFORE` | `calls_before` | 16 | calls that move bytes before a connection looks for its other end |
 //! | `BAREWIRE_BYTES_BEFORE` | `bytes_before` | 65536 | or so many bytes |
-//! | `BAREWIRE_UNIX` | `unix` | 1 | `0`: Unix sockets are left to the kernel |
+//! | `BAREWIRE_UNIX` | `unix` | 0 | `1`: Unix sockets too |
 //! | `BAREWIRE_OFF` | `off` | 0 | `1`: the library does nothing |
 //! | `BAREWIRE_SETTINGS` | | | what `barewire run` read from a file, as below |
 //! | `BAREWIRE_WHY` | | | `-` or a file: what became of each connection. See `why` |
@@ -97,7 +97,7 @@ impl Draft {
             b"calls_before" => &mut self.calls_before,
             b"bytes_before" => &mut self.bytes_before,
             b"unix" => {
-                self.unix = value != b"0";
+                self.unix = value == b"1";
                 return;
             }
             b"off" => {
@@ -185,7 +185,7 @@ pub fn read() -> bool {
         spin_us: 0,
         calls_before: 0,
         bytes_before: 0,
-        unix: true,
+        unix: false,
         off: false,
     };
     draft.set_profile(b"balanced");

@@ -53,6 +53,7 @@ impl<'stage> Program<'stage> {
         if let Some(library) = preload {
             command
                 .env("LD_PRELOAD", library)
+                .env("BAREWIRE_UNIX", if stage.has_unix() { "1" } else { "0" })
                 .env("BAREWIRE_SOCKETS_REPORT", stage.reports().join("%p"));
         }
         let name = file.file_name().unwrap_or(OsStr::new("program"));

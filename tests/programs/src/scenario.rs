@@ -68,6 +68,7 @@ pub struct Scenario {
     modes: &'static [Mode],
     upgrades: bool,
     own_connections: bool,
+    unix: bool,
 }
 
 impl Scenario {
@@ -79,6 +80,7 @@ impl Scenario {
             modes: &Mode::ALL[..2],
             upgrades: true,
             own_connections: false,
+            unix: false,
         }
     }
 
@@ -94,6 +96,13 @@ impl Scenario {
     #[must_use]
     pub fn with_own_connections(mut self) -> Self {
         self.own_connections = true;
+        self
+    }
+
+    /// Unix sockets are carried, too.
+    #[must_use]
+    pub fn with_unix(mut self) -> Self {
+        self.unix = true;
         self
     }
 
@@ -149,7 +158,7 @@ impl Scenario {
             Mode::Plain => None,
             _ => Some(library::find().unwrap_or_else(|e| panic!("{e}"))),
         };
-        let stage = Stage::new(self.name, mode, library.as_deref());
+        let stage = Stage::new(self.name, mode, library.as_deref(), self.unix);
         let result = catch_unwind(AssertUnwindSafe(|| play(&stage)));
         let left = leftovers::end(stage.folder(), &stage.groups(), Duration::from_secs(5));
         let observed = result.unwrap_or_else(|panic| {

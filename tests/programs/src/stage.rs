@@ -15,6 +15,7 @@ pub struct Stage {
     folder: PathBuf,
     mode: Mode,
     library: Option<PathBuf>,
+    unix: bool,
     groups: RefCell<Vec<u32>>,
     logs: Cell<u32>,
 }
@@ -24,7 +25,7 @@ const PORTS: std::ops::Range<u16> = 20_000..32_000;
 
 impl Stage {
     /// A stage for one mode. The library is copied into it, so that other users can load it.
-    pub(crate) fn new(name: &str, mode: Mode, library: Option<&Path>) -> Self {
+    pub(crate) fn new(name: &str, mode: Mode, library: Option<&Path>, unix: bool) -> Self {
         // Not in the target folder: the path of a Unix socket is short, and a folder of root's
         // is closed to servers that refuse to be root. Of the same length in every mode: there
         // are programs that do other things where a path is too long.
@@ -46,9 +47,15 @@ impl Stage {
             folder,
             mode,
             library,
+            unix,
             groups: RefCell::default(),
             logs: Cell::new(0),
         }
+    }
+
+    /// Whether Unix sockets are carried, too.
+    pub(crate) fn has_unix(&self) -> bool {
+        self.unix
     }
 
     /// What is preloaded here.

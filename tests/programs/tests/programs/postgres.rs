@@ -270,7 +270,13 @@ fn postgres(name: &'static str, over_tcp: bool) {
         postgres.stop();
         seen
     };
-    Scenario::new(name).run_always(play);
+    let scenario = Scenario::new(name);
+    let scenario = if over_tcp {
+        scenario
+    } else {
+        scenario.with_unix()
+    };
+    scenario.run_always(play);
 }
 
 #[test]

@@ -156,6 +156,10 @@ impl Setting {
             .env("TORTURE_SCALE", if is_long() { "20" } else { "1" })
             .env("TORTURE_SERVER_PRELOAD", &self.server_preload)
             .env("TORTURE_CLIENT_PRELOAD", &self.client_preload)
+            .env(
+                "BAREWIRE_UNIX",
+                if self.family == "unix" { "1" } else { "0" },
+            )
             .env("BAREWIRE_SOCKETS_REPORT", self.folder.join("reports/%p"));
         if self.is_cold {
             command.env("TORTURE_COLD", "1");
