@@ -21,6 +21,7 @@
 mod buffers;
 mod capture;
 mod epoll;
+mod family;
 mod hooks;
 mod kernel;
 mod local;

@@ -5,7 +5,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use crate::process;
+use crate::{family, process};
 
 /// Holds the thread id of its holder; 0 if it is free. With [`CHANGING`] while the holder is in the
 /// middle of a change.
@@ -43,6 +43,9 @@ impl Held<'_> {
 const SPINS: u32 = 200;
 /// Yields before the waits get longer, and the holder is looked for.
 const YIELDS: u32 = 200;
+
+/// Milliseconds between two looks whether the holder is a stranger.
+const STRANGER_ROUNDS: u32 = 50;
 
 impl Lock {
     /// A free one.
@@ -93,8 +96,10 @@ impl Lock {
                 process::give_way();
             }
         }
-        for _ in 0..limit_ms {
-            if let Some(held) = self.try_hold().or_else(|| self.take_over()) {
+        for round in 0..limit_ms {
+            // Now and then also from a stranger, who has the number of a thread that is no more.
+            let asks = round % STRANGER_ROUNDS == STRANGER_ROUNDS - 1;
+            if let Some(held) = self.try_hold().or_else(|| self.take_over(asks)) {
                 return Some(held);
             }
             process::sleep_us(1000);
@@ -103,10 +108,12 @@ impl Lock {
     }
 
     /// Takes it from a thread that is no more.
-    fn take_over(&self) -> Option<Held<'_>> {
+    fn take_over(&self, asks: bool) -> Option<Held<'_>> {
         // Relaxed: the exchange below acquires.
         let holder = self.0.load(Ordering::Relaxed);
-        if holder == 0 || process::thread_lives(holder & !CHANGING) {
+        let thread = holder & !CHANGING;
+        let lives = || process::thread_lives(thread) && (!asks || family::has_member(thread));
+        if holder == 0 || lives() {
             return None;
         }
         let own = process::thread_id();
