@@ -176,6 +176,8 @@ fn signalled(config: &PathBuf, signals: &[(&str, Signal)]) -> (ExitStatus, Strin
     let mut next = signals.next();
     for line in said.lines().map_while(Result::ok) {
         if let Some((_, signal)) = next.filter(|(text, _)| line.contains(text)) {
+            // Some events are on their way by then.
+            std::thread::sleep(Duration::from_millis(300));
             kill_process_group(group, *signal).expect("it lives");
             next = signals.next();
         }
