@@ -86,7 +86,7 @@ fn nothing_is_lost_and_nothing_left() {
     };
     scenario.run(&["cc"], |stage| {
         if stage.mode() != Mode::Plain && !is_asked_for {
-            let reason = "with the library one run of a minute in some finds a fault: make soak";
+            let reason = "with the library it now and then finds memory still mapped: make soak";
             skip("soak-preloaded", reason);
             return Observed::new();
         }
