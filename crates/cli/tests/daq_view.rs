@@ -121,6 +121,20 @@ impl Seat {
     }
 }
 
+/// After a test that failed: a run that is asked to end twice takes its parts with it.
+impl Drop for Seat {
+    fn drop(&mut self) {
+        for _ in 0..2 {
+            if matches!(self.child.try_wait(), Ok(None)) {
+                let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+                std::thread::sleep(Duration::from_millis(200));
+            }
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 #[test]
 fn a_view_draws_obeys_keys_and_gives_the_terminal_back() {
     let config = configuration("view", "[monitor]\nline = \"1 Gbit/s\"\n");
