@@ -39,8 +39,13 @@ pub fn consume(
     }
 }
 
-// The tests of this crate take the rest of this file.
-#[cfg_attr(test, allow(dead_code))]
+#[cfg_attr(
+    test,
+    allow(
+        dead_code,
+        reason = "the tests of this crate take the rest of this file"
+    )
+)]
 fn main() -> ExitCode {
     let args: Vec<_> = std::env::args().skip(1).collect();
     let (Some(config), Some(Ok(builder))) = (args.first(), args.get(1).map(|it| it.parse())) else {

@@ -312,8 +312,13 @@ fn run(args: &[String]) -> Result<(), String> {
     }
 }
 
-// The tests of this crate take the rest of this file.
-#[cfg_attr(test, allow(dead_code))]
+#[cfg_attr(
+    test,
+    allow(
+        dead_code,
+        reason = "the tests of this crate take the rest of this file"
+    )
+)]
 fn main() -> ExitCode {
     let args: Vec<_> = std::env::args().skip(1).collect();
     match run(&args) {

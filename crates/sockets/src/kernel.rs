@@ -66,6 +66,18 @@ pub fn set_option(fd: c_int, level: c_int, name: c_int, value: c_int) -> bool {
     unsafe { real::setsockopt(fd, level, name, (&raw const value).cast(), len) == 0 }
 }
 
+/// Whoever has the other end is told of a reset when this end is closed.
+pub fn reset_at_close(fd: c_int) {
+    let linger = libc::linger {
+        l_onoff: 1,
+        l_linger: 0,
+    };
+    let len = size_of::<libc::linger>() as libc::socklen_t;
+    let value = (&raw const linger).cast();
+    // SAFETY: the option has its size.
+    unsafe { real::setsockopt(fd, libc::SOL_SOCKET, libc::SO_LINGER, value, len) };
+}
+
 /// Whether calls on it never wait.
 pub fn never_waits(fd: c_int) -> bool {
     // SAFETY: no pointers.

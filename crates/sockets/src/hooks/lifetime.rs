@@ -10,7 +10,9 @@ use crate::hooks::socket::{duplicated, stay_with_kernel};
 use crate::local::UNREAD;
 use crate::record::{self, LOCAL, Record, State, Why};
 use crate::stream::Left;
-use crate::{capture, epoll, memory, process, real, relay, report, seeker, stream, upgrade, why};
+use crate::{
+    capture, epoll, kernel, memory, process, real, relay, report, seeker, stream, upgrade, why,
+};
 
 /// How long a close waits for a call of another thread on the same socket.
 const CLOSE_WAIT_MS: u32 = 100;
@@ -121,20 +123,7 @@ fn leave(fd: c_int, record: &'static Record, wait_ms: u32) {
     }
     carrier.store(LEAVING + side, 1);
     if unread {
-        let reset = libc::linger {
-            l_onoff: 1,
-            l_linger: 0,
-        };
-        // SAFETY: the option has its size.
-        unsafe {
-            real::setsockopt(
-                fd,
-                libc::SOL_SOCKET,
-                libc::SO_LINGER,
-                (&raw const reset).cast(),
-                size_of::<libc::linger>() as libc::socklen_t,
-            );
-        }
+        kernel::reset_at_close(fd);
     }
 }
 

@@ -4,7 +4,7 @@ use core::cell::Cell;
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
-use libc::{iovec, pollfd, socklen_t};
+use libc::{iovec, pollfd};
 
 use super::holders::is_held_elsewhere;
 use crate::record::{LOCAL, Record};
@@ -27,7 +27,7 @@ const FLUSH_MS: u32 = 5000;
 /// Copies between the old socket and the inner one until both directions have ended.
 pub fn relay(old: c_int, inner: c_int, record: &'static Record) {
     let Some(buffers) = memory::reserve_private(2 * BUFFER_BYTES) else {
-        return reset(inner);
+        return kernel::reset_at_close(inner);
     };
     let way = |nth: usize| Way {
         // SAFETY: the second begins where the first ends.
@@ -146,12 +146,12 @@ impl Relay {
                 Err(Over::OldReset) => {
                     // As with a reset, what came before it can still be read.
                     self.flush();
-                    reset(self.inner);
+                    kernel::reset_at_close(self.inner);
                     return;
                 }
                 // The others go on with it.
                 Err(Over::InnerReset) if self.is_shared() => return,
-                Err(Over::InnerReset) => return reset(self.old),
+                Err(Over::InnerReset) => return kernel::reset_at_close(self.old),
                 Err(Over::Closed) => return,
                 Ok(true) => {}
                 Ok(false) if self.inwards.shut && self.outwards.shut => return,
@@ -316,22 +316,4 @@ fn has_hung_up(fd: c_int) -> bool {
     };
     // SAFETY: one descriptor.
     unsafe { real::poll(&raw mut poll, 1, 0) > 0 && poll.revents & libc::POLLHUP != 0 }
-}
-
-/// Whoever has the other end is told of a reset when this end is closed.
-fn reset(fd: c_int) {
-    let linger = libc::linger {
-        l_onoff: 1,
-        l_linger: 0,
-    };
-    // SAFETY: the option has its size; the descriptor is the relay's.
-    unsafe {
-        real::setsockopt(
-            fd,
-            libc::SOL_SOCKET,
-            libc::SO_LINGER,
-            (&raw const linger).cast(),
-            size_of::<libc::linger>() as socklen_t,
-        );
-    }
 }
