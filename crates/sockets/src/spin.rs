@@ -1,17 +1,19 @@
 //! Waiting before sleeping: for as long as that has been paying lately.
 //!
 //! Each thread has a budget, the time that it looks before it sleeps. It grows when something
-//! came within it and shrinks when nothing did. When others want the processor, looking
-//! does harm: it may be the very other end that is kept from answering, and a thread that
-//! sleeps is woken sooner than one that has used up its time. That shows in a yield, or a
-//! few looks, that take long. Then the budget is nothing, but for a try now and then.
+//! came within it and shrinks when nothing did. While others want the processor, a thread that
+//! waits yields to them after each look: they may be the very other ends that are to answer,
+//! and a yield to and fro costs less than a sleep and a wake-up. What they use of the processor
+//! is not taken off the budget. One that keeps the processor for long is another matter: then
+//! a thread that sleeps is woken sooner than one that has yielded. The budget is nothing after
+//! that, but for a try now and then.
 
 use core::cell::Cell;
 
 use crate::{process, settings};
 
 thread_local! {
-    static MEMORY: Cell<Memory> = const { Cell::new(Memory { budget_ns: u64::MAX, rest: 0, next_rest: 0 }) };
+    static MEMORY: Cell<Memory> = const { Cell::new(Memory { budget_ns: u64::MAX, rest: 0, next_rest: 0, shares: false }) };
 }
 
 /// What a thread remembers of its waits.
@@ -23,23 +25,32 @@ struct Memory {
     rest: u32,
     /// How many those will be when others want the processor the next time.
     next_rest: u32,
+    /// Others ran in the yields of its last wait.
+    shares: bool,
 }
 
 /// The shortest time that is tried again after looking has not paid.
 const BUDGET_MIN_NS: u64 = 2_000;
 /// Looks between two looks at the clock.
 const LOOKS: u32 = 64;
-/// After this, the processor is offered to others between looks.
+/// After this, the processor is offered to others between looks, if nobody is known to want it.
 const ALONE_NS: u64 = 4_000;
 /// How long a thread yields to the other end that runs on the same processor.
 const NEAR_NS: u64 = 10_000;
-/// A step that takes longer was not alone on its processor.
-const CROWDED_NS: u64 = 50_000;
-/// Waits without a look after the processor was found crowded, at first and at most.
-const REST_MIN: u32 = 16;
-const REST_MAX: u32 = 4096;
+/// In a yield that takes longer, someone else has run. Of the budget it costs as much.
+const SWITCH_NS: u64 = 1_000;
+/// Whoever keeps the processor for longer answers nobody.
+const CROWDED_NS: u64 = 1_000_000;
+/// A wait is at most so many times as long as its budget, with what others use.
+const PATIENCE: u64 = 20;
+/// What a wait with a look saves against a sleep and a wake-up, about. So many waits without a
+/// look make up for the time lost to a crowd.
+const SAVES_NS: u64 = 5_000;
+/// Those are so many times as many when it happens again, up to the most.
+const REST_GROWS: u32 = 4;
+const REST_MAX: u32 = 1 << 14;
 /// Waits that paid until the processor's crowding is all but forgotten.
-const FORGETS: u32 = 64;
+const FORGETS: u32 = 512;
 
 /// One wait.
 pub struct Spin {
@@ -77,44 +88,44 @@ impl Spin {
             .clamp(BUDGET_MIN_NS.min(longest_ns), longest_ns);
         MEMORY.with(|cell| cell.set(memory));
         self.waited = true;
-        let begin_ns = process::now_ns();
-        self.begin_ns = begin_ns;
-        let mut before_ns = begin_ns;
+        self.begin_ns = process::now_ns();
+        let mut shares = false;
+        let mut spent_ns = 0;
         loop {
             let is_near = near();
-            if is_near {
-                process::give_way();
+            if is_near || memory.shares || spent_ns > ALONE_NS {
+                let away_ns = yield_ns();
+                if away_ns > CROWDED_NS && !news() {
+                    self.crowded(away_ns);
+                    return false;
+                }
+                shares |= away_ns > SWITCH_NS;
+                spent_ns += away_ns.min(SWITCH_NS);
             }
-            let looks = if is_near { 1 } else { LOOKS };
-            for _ in 0..looks {
+            let before_ns = process::now_ns();
+            for _ in 0..if is_near || shares { 1 } else { LOOKS } {
                 if news() {
-                    self.paid(true);
+                    self.over(true, shares);
                     return true;
                 }
                 core::hint::spin_loop();
             }
             if rarely() {
-                self.paid(true);
+                self.over(true, shares);
                 return true;
             }
             let now_ns = process::now_ns();
-            if now_ns - before_ns > CROWDED_NS && !news() {
-                self.crowded();
-                return false;
-            }
-            before_ns = now_ns;
-            let spent_ns = now_ns - begin_ns;
+            spent_ns += now_ns - before_ns;
             if is_near && spent_ns > NEAR_NS {
                 // It is not about to answer; asleep, we are out of its way.
                 self.waited = false;
                 return false;
             }
-            if spent_ns > memory.budget_ns {
-                self.paid(false);
+            let waited_ns = now_ns - self.begin_ns;
+            if spent_ns > memory.budget_ns || waited_ns > memory.budget_ns.saturating_mul(PATIENCE)
+            {
+                self.over(false, shares);
                 return false;
-            }
-            if !is_near && spent_ns > ALONE_NS {
-                process::give_way();
             }
         }
     }
@@ -124,14 +135,25 @@ impl Spin {
     /// neither would ever find out.
     pub fn woke(&mut self) {
         let longest_ns = settings::get().spin_ns;
-        if self.begin_ns == 0 || process::now_ns() - self.begin_ns > longest_ns {
-            return;
-        }
         MEMORY.with(|cell| {
             let mut memory = cell.get();
-            memory.budget_ns = longest_ns;
+            let times = if memory.shares { PATIENCE } else { 1 };
+            let slept_ns = process::now_ns() - self.begin_ns;
+            if self.begin_ns != 0 && slept_ns <= longest_ns.saturating_mul(times) {
+                memory.budget_ns = longest_ns;
+                cell.set(memory);
+            }
+        });
+    }
+
+    /// The end of a look, in which others ran or did not.
+    fn over(&mut self, paid: bool, shares: bool) {
+        MEMORY.with(|cell| {
+            let mut memory = cell.get();
+            memory.shares = shares;
             cell.set(memory);
         });
+        self.paid(paid);
     }
 
     /// Whether looking has paid: the next budget is longer or shorter.
@@ -152,15 +174,24 @@ impl Spin {
         });
     }
 
-    /// Others want the processor.
+    /// Others want the processor for themselves.
     #[cold]
-    fn crowded(&mut self) {
+    fn crowded(&mut self, away_ns: u64) {
         self.waited = false;
         MEMORY.with(|cell| {
             let mut memory = cell.get();
-            memory.rest = memory.next_rest.clamp(REST_MIN, REST_MAX);
-            memory.next_rest = memory.rest * 4;
+            let lost = u32::try_from(away_ns / SAVES_NS).unwrap_or(REST_MAX);
+            memory.rest = memory.next_rest.max(lost).min(REST_MAX);
+            memory.next_rest = memory.rest * REST_GROWS;
+            memory.shares = false;
             cell.set(memory);
         });
     }
+}
+
+/// Lets others run; says for how long they did.
+fn yield_ns() -> u64 {
+    let before_ns = process::now_ns();
+    process::give_way();
+    process::now_ns() - before_ns
 }
