@@ -14,114 +14,20 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use libc::epoll_event;
 
+pub use self::tables::{ACTIVE_MAX, Inner, Registration};
+use self::tables::{INNER_MAX, Set, Tables, make};
 use crate::lock::{Held, Lock};
 use crate::real;
-use crate::record::{self, DESCRIPTORS_MAX, RECORDS_MAX, Record, State};
+use crate::record::{self, DESCRIPTORS_MAX, Record, State};
 use crate::{memory, stream};
 
-/// Sets of one process.
-const SETS_MAX: usize = 4096;
-/// Registrations of one process.
-const REGISTRATIONS_MAX: usize = 1 << 17;
-/// A power of two, twice as many.
-const BUCKETS: usize = REGISTRATIONS_MAX * 2;
-/// Registrations of a set that are looked at in each wait; others are told of by the kernel.
-pub const ACTIVE_MAX: usize = 512;
-
-/// A bucket whose registration is gone; the search goes on behind it.
-const GONE: u32 = u32::MAX;
-
-/// A socket in a set.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct Registration {
-    /// The program's data.
-    pub data: u64,
-    /// Bytes ever in the ring when the program was last told of it: for edges.
-    pub head_told: u64,
-    /// The descriptor it was registered with.
-    pub fd: c_int,
-    /// The events, as the program asked for them.
-    pub events: u32,
-    /// Number of the record plus 1; 0 if this place is free.
-    record: u32,
-    generation: u32,
-    set: u32,
-    /// The next registration of the same record, plus 1.
-    next: u32,
-    active: bool,
-    /// Another registration of the set has the same data: whose event it is cannot be told.
-    ambiguous: bool,
-    /// One-shot, and told: nothing until the program asks again.
-    pub silent: bool,
-}
-
-impl Registration {
-    /// The socket, if it is still the one that was registered.
-    pub fn socket(&self) -> Option<&'static Record> {
-        let record = record::by_number(self.record.checked_sub(1)?);
-        let same = record.generation.load(Ordering::Relaxed) == self.generation;
-        same.then_some(record)
-    }
-}
-
-/// A set in a set.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct Inner {
-    /// Its descriptor.
-    pub fd: c_int,
-    /// The events, as the program asked for them.
-    pub events: u32,
-    /// The program's data.
-    pub data: u64,
-}
-
-/// Sets in one set that are looked at. Of more, the kernel tells alone.
-pub const INNER_MAX: usize = 4;
-
-/// A set.
-#[repr(C)]
-pub struct Set {
-    used: AtomicU32,
-    inner: [Inner; INNER_MAX],
-    inner_count: u32,
-    active: [u32; ACTIVE_MAX],
-    active_count: u32,
-    /// Registrations of this set.
-    count: u32,
-    /// Threads that sleep in the kernel until it has something to tell of this set.
-    sleeping: AtomicU32,
-}
-
-/// All tables. Reached under [`LOCK`] only.
-struct Tables {
-    /// Number of the set of each descriptor, plus 1.
-    set_of: &'static mut [u32],
-    sets: &'static mut [Set],
-    /// One more than the highest set that ever was.
-    sets_used: usize,
-    registrations: &'static mut [Registration],
-    used: usize,
-    free: u32,
-    /// First registration of each record, plus 1.
-    of_record: &'static mut [u32],
-    /// By set and data: number of the registration, plus 1.
-    buckets: &'static mut [u32],
-    gone: usize,
-}
+pub mod late;
+mod tables;
 
 static LOCK: Lock = Lock::new();
 static TABLES: AtomicPtr<Tables> = AtomicPtr::new(core::ptr::null_mut());
 /// Registrations there are, of all sets: without any, a wait is the kernel's alone.
 static REGISTERED: AtomicU32 = AtomicU32::new(0);
-
-fn reserve<T>(count: usize) -> Option<&'static mut [T]> {
-    let at = memory::reserve_private(count * size_of::<T>())?;
-    // SAFETY: fresh zeroed memory for `count` of them, never unmapped; zeros are valid for
-    // every type that it is called with below.
-    Some(unsafe { core::slice::from_raw_parts_mut(at.cast::<T>(), count) })
-}
 
 /// Reserves the tables.
 pub fn set_up() -> bool {
@@ -135,20 +41,6 @@ pub fn set_up() -> bool {
     // Release: partner: the acquire in tables.
     TABLES.store(place, Ordering::Release);
     true
-}
-
-fn make() -> Option<Tables> {
-    Some(Tables {
-        set_of: reserve(DESCRIPTORS_MAX as usize)?,
-        sets: reserve(SETS_MAX)?,
-        sets_used: 0,
-        registrations: reserve(REGISTRATIONS_MAX)?,
-        used: 0,
-        free: 0,
-        of_record: reserve(RECORDS_MAX as usize)?,
-        buckets: reserve(BUCKETS)?,
-        gone: 0,
-    })
 }
 
 /// The tables, with their lock.
@@ -174,7 +66,10 @@ fn tables() -> Option<Locked> {
 
 /// This thread is about to fork: the tables stay as they are until it has.
 pub fn begin_fork() {
-    core::mem::forget(LOCK.hold());
+    if let Some(locked) = tables() {
+        locked.tables.make_all_eager();
+        core::mem::forget(locked);
+    }
 }
 
 /// It has.
@@ -189,6 +84,7 @@ pub fn after_fork() {
     for set in &locked.tables.sets[..locked.tables.sets_used] {
         // Relaxed: nobody else is there, and nobody of us sleeps.
         set.sleeping.store(0, Ordering::Relaxed);
+        set.waiting.store(0, Ordering::Relaxed);
     }
 }
 
@@ -199,239 +95,6 @@ pub fn forget() {
     REGISTERED.store(0, Ordering::Relaxed);
     TABLES.store(core::ptr::null_mut(), Ordering::Relaxed);
 }
-
-fn bucket(set: u32, data: u64) -> usize {
-    let mixed = (data ^ (u64::from(set) << 48)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> 40) as usize & (BUCKETS - 1)
-}
-
-impl Tables {
-    fn set_number(&self, set_fd: c_int) -> Option<u32> {
-        let number = *self.set_of.get(usize::try_from(set_fd).ok()?)?;
-        number.checked_sub(1)
-    }
-
-    /// The number of the set, which is new if nobody has registered anything in it.
-    fn set_for(&mut self, set_fd: c_int) -> Option<u32> {
-        if let Some(number) = self.set_number(set_fd) {
-            return Some(number);
-        }
-        let place = usize::try_from(set_fd).ok()?;
-        // Relaxed: under the lock.
-        let free = |set: &Set| set.used.load(Ordering::Relaxed) == 0;
-        let number = self.sets.iter().position(free)?;
-        self.sets[number].used.store(1, Ordering::Relaxed);
-        self.sets[number].active_count = 0;
-        self.sets[number].inner_count = 0;
-        self.sets[number].count = 0;
-        self.sets_used = self.sets_used.max(number + 1);
-        *self.set_of.get_mut(place)? = number as u32 + 1;
-        record::note_highest(set_fd);
-        Some(number as u32)
-    }
-
-    fn find(&self, set: u32, data: u64) -> Option<usize> {
-        let mut at = bucket(set, data);
-        loop {
-            match self.buckets[at] {
-                0 => return None,
-                GONE => {}
-                number => {
-                    let found = number as usize - 1;
-                    let registration = &self.registrations[found];
-                    if registration.set == set && registration.data == data {
-                        return Some(found);
-                    }
-                }
-            }
-            at = (at + 1) & (BUCKETS - 1);
-        }
-    }
-
-    fn enter(&mut self, index: usize) {
-        let (set, data) = (
-            self.registrations[index].set,
-            self.registrations[index].data,
-        );
-        if let Some(other) = self.find(set, data) {
-            self.registrations[other].ambiguous = true;
-            self.registrations[index].ambiguous = true;
-        }
-        let mut at = bucket(set, data);
-        while self.buckets[at] != 0 && self.buckets[at] != GONE {
-            at = (at + 1) & (BUCKETS - 1);
-        }
-        if self.buckets[at] == GONE {
-            self.gone -= 1;
-        }
-        self.buckets[at] = index as u32 + 1;
-    }
-
-    fn leave(&mut self, index: usize) {
-        let (set, data) = (
-            self.registrations[index].set,
-            self.registrations[index].data,
-        );
-        let mut at = bucket(set, data);
-        while self.buckets[at] != 0 {
-            if self.buckets[at] == index as u32 + 1 {
-                self.buckets[at] = GONE;
-                self.gone += 1;
-                break;
-            }
-            at = (at + 1) & (BUCKETS - 1);
-        }
-        if self.gone > BUCKETS / 4 {
-            self.enter_all_again(index);
-        }
-    }
-
-    fn enter_all_again(&mut self, but: usize) {
-        self.buckets.fill(0);
-        self.gone = 0;
-        for index in 0..self.used {
-            if index != but && self.registrations[index].record != 0 {
-                self.enter(index);
-            }
-        }
-    }
-
-    fn registration_of(&self, set: u32, record: &Record, fd: c_int) -> Option<usize> {
-        let mut next = self.of_record[record.number() as usize];
-        while let Some(index) = next.checked_sub(1) {
-            let registration = &self.registrations[index as usize];
-            if registration.set == set && registration.fd == fd {
-                return Some(index as usize);
-            }
-            next = registration.next;
-        }
-        None
-    }
-
-    /// Returns whether waits look at it from now on, if it is up.
-    fn add(&mut self, set: u32, fd: c_int, record: &Record, event: epoll_event) -> bool {
-        let index = match self.free.checked_sub(1) {
-            Some(index) => {
-                self.free = self.registrations[index as usize].next;
-                index as usize
-            }
-            None if self.used < REGISTRATIONS_MAX => {
-                self.used += 1;
-                self.used - 1
-            }
-            None => return false,
-        };
-        let first = &mut self.of_record[record.number() as usize];
-        self.registrations[index] = Registration {
-            data: event.u64,
-            head_told: 0,
-            fd,
-            events: event.events,
-            record: record.number() + 1,
-            generation: record.generation.load(Ordering::Relaxed),
-            set,
-            next: *first,
-            active: false,
-            ambiguous: false,
-            silent: false,
-        };
-        *first = index as u32 + 1;
-        self.enter(index);
-        self.sets[set as usize].count += 1;
-        // SeqCst: partner: the load in is_known.
-        REGISTERED.fetch_add(1, Ordering::SeqCst);
-        record.state() != State::Up || self.look_at(index)
-    }
-
-    fn remove(&mut self, index: usize) {
-        let registration = self.registrations[index];
-        self.leave(index);
-        self.deactivate(index);
-        let mut link = &mut self.of_record[registration.record as usize - 1];
-        while let Some(at) = link.checked_sub(1) {
-            if at as usize == index {
-                *link = registration.next;
-                break;
-            }
-            link = &mut self.registrations[at as usize].next;
-        }
-        let set = &mut self.sets[registration.set as usize];
-        set.count = set.count.saturating_sub(1);
-        let place = &mut self.registrations[index];
-        place.record = 0;
-        place.next = self.free;
-        self.free = index as u32 + 1;
-        REGISTERED.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    /// As [`Tables::activate`]. `false` also if a thread sleeps on the set: the kernel is to wake
-    /// it, whatever other threads do.
-    fn look_at(&mut self, index: usize) -> bool {
-        let set = self.registrations[index].set as usize;
-        // SeqCst: partner: `sleeping`. Whoever is about to sleep is counted, or finds it registered.
-        self.activate(index) && self.sets[set].sleeping.load(Ordering::SeqCst) == 0
-    }
-
-    /// Returns `false` if the set looks at as many as it can.
-    fn activate(&mut self, index: usize) -> bool {
-        let registration = &mut self.registrations[index];
-        if registration.active {
-            return true;
-        }
-        let set = &mut self.sets[registration.set as usize];
-        let Some(place) = set.active.get_mut(set.active_count as usize) else {
-            return false;
-        };
-        *place = index as u32;
-        set.active_count += 1;
-        registration.active = true;
-        true
-    }
-
-    fn deactivate(&mut self, index: usize) {
-        let registration = &mut self.registrations[index];
-        if !registration.active {
-            return;
-        }
-        registration.active = false;
-        let set = &mut self.sets[registration.set as usize];
-        let count = set.active_count as usize;
-        if let Some(at) = set.active[..count]
-            .iter()
-            .position(|&it| it as usize == index)
-        {
-            set.active[at] = set.active[count - 1];
-            set.active_count -= 1;
-        }
-    }
-}
-
-impl Set {
-    fn change_inner(&mut self, operation: c_int, fd: c_int, event: Option<epoll_event>) {
-        let known = &mut self.inner[..self.inner_count as usize];
-        let at = known.iter().position(|inner| inner.fd == fd);
-        match (operation, event, at) {
-            (libc::EPOLL_CTL_ADD, Some(event), None) if self.inner_count < INNER_MAX as u32 => {
-                self.inner[self.inner_count as usize] = Inner {
-                    fd,
-                    events: event.events,
-                    data: event.u64,
-                };
-                self.inner_count += 1;
-            }
-            (libc::EPOLL_CTL_MOD, Some(event), Some(at)) => {
-                known[at].events = event.events;
-                known[at].data = event.u64;
-            }
-            (libc::EPOLL_CTL_DEL, _, Some(at)) => {
-                known[at] = known[known.len() - 1];
-                self.inner_count -= 1;
-            }
-            _ => {}
-        }
-    }
-}
-
 /// A set is made: it is known from now on, so that it can be in others.
 pub fn created(set_fd: c_int) {
     if let Some(locked) = tables() {
@@ -458,7 +121,8 @@ fn inner_changed(set_fd: c_int, operation: c_int, fd: c_int, event: Option<epoll
     let Some(locked) = tables() else { return };
     let inner = locked.tables.set_number(fd);
     let outer = locked.tables.set_number(set_fd);
-    if let (Some(_), Some(outer)) = (inner, outer) {
+    if let (Some(inner), Some(outer)) = (inner, outer) {
+        locked.tables.make_eager(inner);
         locked.tables.sets[outer as usize].change_inner(operation, fd, event);
     }
 }
@@ -484,6 +148,7 @@ fn change(
             tables.leave(index);
             let registration = &mut tables.registrations[index];
             registration.events = event.events;
+            registration.told_kernel = event.events;
             registration.data = event.u64;
             registration.head_told = 0;
             registration.silent = false;
@@ -526,22 +191,26 @@ pub fn descriptor_closed(record: &Record, fd: c_int) {
         return;
     };
     let Some(locked) = tables() else { return };
+    locked.tables.tell_kernel_of(record);
     let mut next = locked.tables.of_record[record.number() as usize];
     while let Some(index) = next.checked_sub(1) {
         let registration = &mut locked.tables.registrations[index as usize];
         if registration.fd == fd {
             registration.fd = other;
+            registration.stray = true;
         }
         next = registration.next;
     }
 }
 
-/// The process has closed its last descriptor of a socket.
+/// The process is about to close its last descriptor of a socket.
 pub fn socket_closed(record: &Record) {
     if REGISTERED.load(Ordering::Relaxed) == 0 {
         return;
     }
     let Some(locked) = tables() else { return };
+    // Others may have the socket: then the kernel does not take it out by itself.
+    locked.tables.tell_kernel_of(record);
     while let Some(index) = locked.tables.of_record[record.number() as usize].checked_sub(1) {
         locked.tables.remove(index as usize);
     }
@@ -558,23 +227,23 @@ pub fn replaced(fd: c_int, record: &Record, replace: impl FnOnce()) {
     let Some(locked) = locked else {
         return replace();
     };
+    locked.tables.tell_kernel_of(record);
     let tables = &*locked.tables;
     let each = |operation: c_int| {
         let mut next = tables.of_record[record.number() as usize];
         while let Some(index) = next.checked_sub(1) {
             let registration = &tables.registrations[index as usize];
             next = registration.next;
-            let number = registration.set + 1;
-            let set_fd = tables.set_of.iter().position(|&set| set == number);
-            let Some(set_fd) = set_fd.filter(|_| registration.fd == fd) else {
+            if registration.fd != fd {
                 continue;
-            };
+            }
+            let set_fd = tables.sets[registration.set as usize].fd;
             let mut event = epoll_event {
                 events: registration.events,
                 u64: registration.data,
             };
             // SAFETY: the event lives.
-            unsafe { real::epoll_ctl(set_fd as c_int, operation, fd, &raw mut event) };
+            unsafe { real::epoll_ctl(set_fd, operation, fd, &raw mut event) };
         }
     };
     each(libc::EPOLL_CTL_DEL);
@@ -584,7 +253,7 @@ pub fn replaced(fd: c_int, record: &Record, replace: impl FnOnce()) {
 
 /// A descriptor is closed; it may be a set.
 pub fn set_closed(set_fd: c_int) {
-    if !is_known(set_fd) {
+    if !is_set(set_fd) {
         return;
     }
     let Some(mut locked) = tables() else { return };
@@ -599,6 +268,8 @@ pub fn set_closed(set_fd: c_int) {
         .fetch_sub(1, Ordering::Relaxed)
         > 1
     {
+        let other = tables.set_of.iter().position(|&set| set == number + 1);
+        tables.sets[number as usize].fd = other.map_or(-1, |fd| fd as c_int);
         return;
     }
     for index in 0..tables.used {
@@ -611,7 +282,7 @@ pub fn set_closed(set_fd: c_int) {
 
 /// A set has a further descriptor.
 pub fn set_duplicated(old: c_int, new: c_int) {
-    if !is_known(old) {
+    if !is_set(old) {
         return;
     }
     let Some(mut locked) = tables() else { return };
@@ -635,6 +306,11 @@ pub fn is_known(set_fd: c_int) -> bool {
     REGISTERED.load(Ordering::SeqCst) != 0 && number_now(set_fd).is_some()
 }
 
+/// Whether a descriptor is a set, be it empty.
+pub fn is_set(fd: c_int) -> bool {
+    number_now(fd).is_some()
+}
+
 /// The number of a set, looked up without the lock.
 fn number_now(set_fd: c_int) -> Option<u32> {
     // Acquire: partner: the release in set_up.
@@ -651,31 +327,42 @@ fn number_now(set_fd: c_int) -> Option<u32> {
     number.checked_sub(1)
 }
 
-/// Counts a thread that sleeps on a set, until it is dropped.
-pub struct Sleeping(Option<&'static AtomicU32>);
+/// Counts a thread that waits or sleeps on a set, until it is dropped.
+pub struct Counted(Option<&'static AtomicU32>);
 
-/// A thread is about to sleep on a set.
-pub fn sleeping(set_fd: c_int) -> Sleeping {
-    let count = number_now(set_fd).map(|number| {
-        let tables = TABLES.load(Ordering::Acquire);
-        // SAFETY: there are as many sets as numbers, never unmapped; the count is atomic.
-        unsafe {
-            let sets = (&raw const (*tables).sets).read();
-            let set = sets.as_ptr().add(number as usize);
-            &(*set).sleeping
-        }
-    });
-    if let Some(count) = count {
-        // SeqCst: partner: the load in Tables::look_at.
-        count.fetch_add(1, Ordering::SeqCst);
-    }
-    Sleeping(count)
+/// A thread begins to wait on a set.
+pub fn waiting(set_fd: c_int) -> Counted {
+    // SAFETY: as promised to `count`.
+    count(set_fd, |set| unsafe { &raw const (*set).waiting })
 }
 
-impl Drop for Sleeping {
+/// A thread is about to sleep on a set.
+pub fn sleeping(set_fd: c_int) -> Counted {
+    // SAFETY: as promised to `count`.
+    count(set_fd, |set| unsafe { &raw const (*set).sleeping })
+}
+
+/// Counts one more. `counter` gets a set that is never unmapped, and gives one of its counters.
+fn count(set_fd: c_int, counter: impl FnOnce(*const Set) -> *const AtomicU32) -> Counted {
+    let counter = number_now(set_fd).map(|number| {
+        let tables = TABLES.load(Ordering::Acquire);
+        // SAFETY: there are as many sets as numbers, never unmapped; the counter is atomic.
+        unsafe {
+            let sets = (&raw const (*tables).sets).read();
+            &*counter(sets.as_ptr().add(number as usize))
+        }
+    });
+    if let Some(counter) = counter {
+        // SeqCst: partner: the loads in Tables::look_at and Tables::may_be_late.
+        counter.fetch_add(1, Ordering::SeqCst);
+    }
+    Counted(counter)
+}
+
+impl Drop for Counted {
     fn drop(&mut self) {
-        if let Some(count) = self.0 {
-            count.fetch_sub(1, Ordering::Relaxed);
+        if let Some(counter) = self.0 {
+            counter.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
@@ -690,19 +377,40 @@ pub struct Active {
 
 /// Fills `into` with the active registrations of a set.
 pub fn active(set_fd: c_int, into: &mut Active) {
+    fill(set_fd, into, false);
+}
+
+/// As [`active`], and the kernel knows all of the set after that: for a thread that is counted as
+/// about to sleep on it.
+pub fn active_before_sleep(set_fd: c_int, into: &mut Active) {
+    fill(set_fd, into, true);
+}
+
+fn fill(set_fd: c_int, into: &mut Active, sleeps: bool) {
     into.count = 0;
     into.inner_count = 0;
     let Some(locked) = tables() else { return };
-    let Some(number) = locked.tables.set_number(set_fd) else {
+    let tables = &mut *locked.tables;
+    let Some(number) = tables.set_number(set_fd) else {
         return;
     };
-    let set = &locked.tables.sets[number as usize];
+    if sleeps {
+        tables.tell_kernel_of_set(number);
+    } else {
+        tables.tell_kernel_of_those_that_it_serves(number);
+    }
+    let set = &mut tables.sets[number as usize];
     into.inner = set.inner;
     into.inner_count = set.inner_count as usize;
-    for &index in &set.active[..set.active_count as usize] {
-        let registration = locked.tables.registrations[index as usize];
-        into.entries[into.count].write((index, registration));
-        into.count += 1;
+    set.turn = set.turn.wrapping_add(1);
+    let active = &set.active[..set.active_count as usize];
+    let (before, from) = active.split_at(set.turn as usize % active.len().max(1));
+    for &index in from.iter().chain(before) {
+        let registration = tables.registrations[index as usize];
+        if !registration.removed {
+            into.entries[into.count].write((index, registration));
+            into.count += 1;
+        }
     }
 }
 
@@ -758,7 +466,9 @@ pub fn told(index: u32, registration: &Registration, head: u64) {
 pub fn rest(active: &Active) {
     let Some(locked) = tables() else { return };
     for &(index, _) in active.iter() {
-        locked.tables.deactivate(index as usize);
+        if !locked.tables.registrations[index as usize].is_late() {
+            locked.tables.deactivate(index as usize);
+        }
     }
 }
 

@@ -92,7 +92,7 @@ pub fn peer_is_near(record: &Record) -> bool {
 }
 
 /// Whether what is sent goes through the ring: then there is always room on the line.
-fn goes_through_ring(record: &Record) -> bool {
+pub fn goes_through_ring(record: &Record) -> bool {
     incoming(record).reversed().is_in_ring(&record.carrier())
 }
 
@@ -207,7 +207,7 @@ pub fn has_ours(fds: &[pollfd]) -> bool {
 }
 
 fn wants_set(poll: &pollfd) -> bool {
-    poll.events & POLL_IN != 0 && epoll::is_known(poll.fd)
+    poll.events & POLL_IN != 0 && epoll::late::is_looked_at(poll.fd)
 }
 
 /// Sets in sets are followed so far.
@@ -220,10 +220,8 @@ fn rings(set: c_int, depth: u32) -> bool {
     }
     let mut active = Active::empty();
     epoll::active(set, &mut active);
-    let ready = |(_, registration): &(u32, Registration)| {
-        ring_ready(registration)
-            .is_some_and(|(record, _)| settle(registration.fd, record, false) == Readiness::Ready)
-    };
+    let ready =
+        |(_, it): &(u32, Registration)| ring_ready(it).is_some_and(|ready| ready.settled(it) != 0);
     active.iter().any(ready) || inner_rings(&active, depth)
 }
 
@@ -352,6 +350,7 @@ pub fn epoll(
 ) -> c_int {
     let mut active = Active::empty();
     let mut spin = Spin::begin();
+    let _waiting = epoll::waiting(set);
     loop {
         epoll::active(set, &mut active);
         let news = || {
@@ -365,18 +364,18 @@ pub fn epoll(
             !active.is_empty()
                 && spin.until_or(news, || deadline.is_over() || set_is_ready(set), near)
         };
-        if in_rings && mask.is_null() && was_just_asked(set) {
+        // Who asks without waiting wants to know of all.
+        if in_rings && !is_over && mask.is_null() && was_just_asked(set) {
             let ready = add_rings(set, events, 0, &active);
             if ready > 0 {
                 return ready as c_int;
             }
         }
         if is_over || in_rings || look() {
-            let told = kernel_epoll(set, events, Some(NO_TIME), mask);
-            if told < 0 {
-                return told;
-            }
-            let told = sift_epoll(set, &mut events[..told.unsigned_abs() as usize]);
+            let Some(told) = ask_kernel(set, events, mask) else {
+                return -1;
+            };
+            let told = sift_epoll(set, &mut events[..told]);
             let ready = add_rings(set, events, told, &active);
             if ready > 0 || is_over {
                 return ready as c_int;
@@ -386,7 +385,7 @@ pub fn epoll(
         // that leaves it to the kernel.
         let sleeping = epoll::sleeping(set);
         // Again: those that the kernel has just told of for a token are active since.
-        epoll::active(set, &mut active);
+        epoll::active_before_sleep(set, &mut active);
         let Some(slept) = sleep_in_epoll(set, events, deadline, mask, &active) else {
             continue;
         };
@@ -436,6 +435,20 @@ fn is_near(registration: &Registration) -> bool {
     registration.socket().is_some_and(peer_is_near)
 }
 
+/// What the kernel tells of a set without waiting, but for what the program does not want any
+/// more. `None`: an error.
+fn ask_kernel(set: c_int, events: &mut [epoll_event], mask: *const sigset_t) -> Option<usize> {
+    loop {
+        let told = kernel_epoll(set, events, Some(NO_TIME), mask);
+        let told = usize::try_from(told).ok()?;
+        let left = epoll::late::sift(set, &mut events[..told]);
+        // Full of what nobody wants: there may be more. The kernel knows by now.
+        if left > 0 || told < events.len() {
+            return Some(left);
+        }
+    }
+}
+
 fn kernel_epoll(
     set: c_int,
     events: &mut [epoll_event],
@@ -459,20 +472,43 @@ fn set_is_ready(set: c_int) -> bool {
     unsafe { real::poll(&raw mut poll, 1, 0) > 0 }
 }
 
-/// The head of its ring, if the program is to be told of it.
-fn ring_ready(registration: &Registration) -> Option<(&'static Record, u64)> {
-    if registration.events & EPOLL_IN == 0 || registration.silent {
-        return None;
+/// What we tell of a socket on board.
+struct RingReady {
+    record: &'static Record,
+    /// The head of its ring.
+    head: u64,
+    bits: u32,
+}
+
+impl RingReady {
+    /// The events, if they still hold when tokens are off the line.
+    fn settled(&self, registration: &Registration) -> u32 {
+        let reads = self.bits & EPOLL_IN != 0;
+        if reads && settle(registration.fd, self.record, false) == Readiness::Not {
+            return self.bits & !EPOLL_IN;
+        }
+        self.bits
     }
+}
+
+/// What the program is to be told of a socket that the kernel does not tell.
+fn ring_ready(registration: &Registration) -> Option<RingReady> {
     let record = registration
         .socket()
         .filter(|record| record.state() == State::Up)?;
-    if !has_news(record) {
-        return None;
+    let late_out = match registration.late_out() {
+        0 => 0,
+        bits if goes_through_ring(record) => bits,
+        _ => 0,
+    };
+    let ready = |head, bits| RingReady { record, head, bits };
+    let reads = registration.events & EPOLL_IN;
+    if reads == 0 || registration.silent || !has_news(record) {
+        return (late_out != 0).then(|| ready(0, late_out));
     }
     let head = incoming(record).head(&record.carrier());
     let edge = registration.events & libc::EPOLLET as u32 != 0;
-    (!edge || head != registration.head_told).then_some((record, head))
+    (!edge || head != registration.head_told).then(|| ready(head, reads | late_out))
 }
 
 /// Takes away what the kernel tells for mere tokens; returns how many events are left.
@@ -541,14 +577,14 @@ fn add_rings(set: c_int, events: &mut [epoll_event], told: usize, active: &Activ
         count = add_event(events, count, inner.events & EPOLL_IN, inner.data).unwrap_or(count);
     }
     for (index, registration) in active.iter() {
-        let Some((record, head)) = ring_ready(registration) else {
+        let Some(ready) = ring_ready(registration) else {
             continue;
         };
-        if settle(registration.fd, record, false) == Readiness::Not {
+        let mut bits = ready.settled(registration);
+        if bits == 0 {
             continue;
         }
-        let mut bits = registration.events & EPOLL_IN;
-        if registration.events & libc::EPOLLET as u32 != 0 && goes_through_ring(record) {
+        if registration.events & libc::EPOLLET as u32 != 0 && goes_through_ring(ready.record) {
             // At an edge the kernel tells all that is so.
             bits |= registration.events & libc::EPOLLOUT as u32;
         }
@@ -556,7 +592,7 @@ fn add_rings(set: c_int, events: &mut [epoll_event], told: usize, active: &Activ
             break;
         };
         count = now;
-        epoll::told(*index, registration, head);
+        epoll::told(*index, registration, ready.head);
         if registration.events & libc::EPOLLONESHOT as u32 != 0 {
             keep_silent(set, registration);
         }

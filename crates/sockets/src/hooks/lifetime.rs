@@ -20,7 +20,7 @@ const CLOSE_WAIT_MS: u32 = 100;
 /// A descriptor is about to be closed.
 pub fn closing(fd: c_int) {
     let record = record::find(fd);
-    let is_set = epoll::is_known(fd);
+    let is_set = epoll::is_set(fd);
     if record.is_none() && !is_set {
         return not_known(fd);
     }
@@ -295,6 +295,7 @@ pub unsafe fn before_giving(message: *const msghdr) {
                         .cast::<c_int>()
                         .add(nth)
                         .read_unaligned();
+                    epoll::late::is_looked_at(fd);
                     if let Some(record) = record::find(fd) {
                         give_back(fd, record, Why::Given, deadline_ns);
                     }
@@ -310,6 +311,7 @@ pub unsafe fn before_giving(message: *const msghdr) {
 /// with its parent's tables, as it should: the sockets are the same. It also has
 /// those that `actions` duplicate for it, if that is not null.
 pub fn before_another_program(actions: *const c_void) {
+    epoll::late::before_another_program();
     let deadline_ns = recall_deadline();
     record::for_each_descriptor(0, c_uint::MAX, |fd, record| {
         if record.state() == State::Listening || record.state() == State::Plain {

@@ -312,6 +312,12 @@ unsafe extern "C-unwind" fn epoll_ctl(
     event: *mut epoll_event,
 ) -> c_int {
     // SAFETY: the program's call, here and below.
+    match unsafe { epoll::late::change(set, operation, fd, event) } {
+        Some(Ok(())) => return 0,
+        Some(Err(error)) => return real::fail(error) as c_int,
+        None => {}
+    }
+    // SAFETY: the program's call.
     let result = unsafe { real::epoll_ctl(set, operation, fd, event) };
     if result == 0 {
         let saved = real::errno();

@@ -1,0 +1,286 @@
+//! Changes of a set that the kernel hears of late, or never.
+//!
+//! Many programs wait for a socket to be writable only while they have something to write: with
+//! each request they change its registration several times. While the socket is on board the waits
+//! of this process tell by themselves when it is readable or writable, so the kernel needs to
+//! know only when somebody is about to sleep on the set, and then often nothing has changed.
+//!
+//! A registration is *late* while the kernel has another form of it than the program wants, or
+//! has it although the program has taken it out. Late are only registrations that are active,
+//! told by level, and alone with their data, in sets that nobody waits on and that only waits
+//! of this process look at. What the kernel tells of a late one is held against what the
+//! program wants. The kernel is told before a wait sleeps, and before anybody else may look:
+//! at a fork, when another program begins, when a descriptor is closed or given away.
+
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use libc::epoll_event;
+
+use super::tables::{Registration, Tables};
+use super::{REGISTERED, number_now, tables};
+use crate::record::{self, Record, State};
+use crate::{real, wait};
+
+/// Late registrations, of all sets.
+static LATE: AtomicU32 = AtomicU32::new(0);
+
+/// What our waits tell of a socket on board by themselves.
+const OURS: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM | libc::EPOLLOUT | libc::EPOLLWRNORM) as u32;
+/// What the kernel tells in any case.
+const ALWAYS: u32 = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
+/// Told by level, and no more to it.
+const PLAIN: u32 = OURS | ALWAYS | libc::EPOLLRDHUP as u32;
+
+impl Registration {
+    /// Whether the kernel has it otherwise than the program wants it.
+    pub const fn is_late(&self) -> bool {
+        self.removed || self.events != self.told_kernel
+    }
+
+    /// Writable: what our waits tell because the kernel does not know that it is asked for.
+    pub const fn late_out(&self) -> u32 {
+        self.events & !self.told_kernel & (libc::EPOLLOUT | libc::EPOLLWRNORM) as u32
+    }
+
+    /// Whether `events` differ from what the kernel has only in what we tell by ourselves.
+    const fn may_want(&self, events: u32) -> bool {
+        let differ = (events ^ self.told_kernel) & !ALWAYS;
+        (events | self.told_kernel) & !PLAIN == 0 && differ & !OURS == 0
+    }
+}
+
+/// `epoll_ctl` on a socket on board, if the kernel need not hear of it now. With the error, if
+/// the kernel would give one. `None`: it is the kernel's; it is told before what it does not
+/// know of the registration.
+///
+/// # Safety
+/// `event` is null or the program's.
+pub unsafe fn change(
+    set_fd: c_int,
+    operation: c_int,
+    fd: c_int,
+    event: *const epoll_event,
+) -> Option<Result<(), c_int>> {
+    if REGISTERED.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    let record = record::find(fd)?;
+    if record.state() != State::Up && LATE.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    let locked = tables()?;
+    let tables = &mut *locked.tables;
+    let set = tables.set_number(set_fd)?;
+    let index = tables.registration_of(set, record, fd)?;
+    let removed = tables.registrations[index].removed;
+    // SAFETY: as promised. Not before here: what is wrong with it, the kernel tells.
+    let event = unsafe { event.as_ref() }.copied();
+    let wanted = match (operation, event) {
+        (libc::EPOLL_CTL_DEL, _) if !removed => None,
+        (libc::EPOLL_CTL_MOD, Some(event)) if !removed => Some(event),
+        (libc::EPOLL_CTL_ADD, Some(event)) if removed => Some(event),
+        (libc::EPOLL_CTL_DEL, _) | (libc::EPOLL_CTL_MOD, Some(_)) => {
+            return Some(Err(libc::ENOENT));
+        }
+        // An error, which the kernel gives.
+        _ => return None,
+    };
+    if !tables.may_be_late(index, record, wanted) {
+        tables.tell_kernel(index);
+        return None;
+    }
+    tables.set_late(index, wanted);
+    Some(Ok(()))
+}
+
+impl Tables {
+    fn may_be_late(&mut self, index: usize, record: &Record, wanted: Option<epoll_event>) -> bool {
+        let registration = self.registrations[index];
+        let set = &self.sets[registration.set as usize];
+        // SeqCst: partner: the counts in Counted. Who waits has copied what it looks at.
+        let is_watched = set.waiting.load(Ordering::SeqCst) | set.sleeping.load(Ordering::SeqCst);
+        if set.eager.load(Ordering::Relaxed) || is_watched != 0 || record.state() != State::Up {
+            return false;
+        }
+        if registration.ambiguous || registration.stray || !self.activate(index) {
+            return false;
+        }
+        wanted.is_none_or(|event| {
+            let (events, data) = (event.events, event.u64);
+            let writes = events & !registration.told_kernel & !libc::EPOLLIN as u32 & OURS != 0;
+            data == registration.data
+                && registration.may_want(events)
+                && (!writes || wait::goes_through_ring(record))
+        })
+    }
+
+    fn set_late(&mut self, index: usize, wanted: Option<epoll_event>) {
+        let registration = &mut self.registrations[index];
+        let before = registration.is_late();
+        registration.removed = wanted.is_none();
+        registration.events = wanted.map_or(0, |event| event.events);
+        match (before, registration.is_late()) {
+            (false, true) => LATE.fetch_add(1, Ordering::Relaxed),
+            (true, false) => LATE.fetch_sub(1, Ordering::Relaxed),
+            _ => 0,
+        };
+    }
+
+    /// A registration that may be late is gone.
+    pub fn forget_late(&self, index: usize) {
+        if self.registrations[index].is_late() {
+            LATE.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells the kernel what it does not know of a registration. One that the program has taken
+    /// out is gone after that.
+    pub fn tell_kernel(&mut self, index: usize) {
+        let registration = self.registrations[index];
+        if !registration.is_late() {
+            return;
+        }
+        let operation = if registration.removed {
+            libc::EPOLL_CTL_DEL
+        } else {
+            libc::EPOLL_CTL_MOD
+        };
+        let mut event = epoll_event {
+            events: registration.events,
+            u64: registration.data,
+        };
+        let set_fd = self.sets[registration.set as usize].fd;
+        let saved = real::errno();
+        // If it fails, the program has closed one of them past us: the kernel has let go of it.
+        // SAFETY: the event lives.
+        unsafe { real::epoll_ctl(set_fd, operation, registration.fd, &raw mut event) };
+        real::set_errno(saved);
+        if registration.removed {
+            self.remove(index);
+        } else {
+            LATE.fetch_sub(1, Ordering::Relaxed);
+            self.registrations[index].told_kernel = registration.events;
+        }
+    }
+
+    /// As above, of all in a set.
+    pub fn tell_kernel_of_set(&mut self, set: u32) {
+        // From the end: what is taken out has the last one put in its place.
+        for at in (0..self.sets[set as usize].active_count as usize).rev() {
+            self.tell_kernel(self.sets[set as usize].active[at] as usize);
+        }
+    }
+
+    /// As above, of those in a set whose socket has left the ring: our waits cannot tell of them.
+    pub fn tell_kernel_of_those_that_it_serves(&mut self, set: u32) {
+        if LATE.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        for at in (0..self.sets[set as usize].active_count as usize).rev() {
+            let index = self.sets[set as usize].active[at] as usize;
+            let registration = &self.registrations[index];
+            let up = registration.socket().filter(|it| it.state() == State::Up);
+            let tells = |record| registration.late_out() == 0 || wait::goes_through_ring(record);
+            if registration.is_late() && !up.is_some_and(tells) {
+                self.tell_kernel(index);
+            }
+        }
+    }
+
+    /// As above, of all of a socket.
+    pub fn tell_kernel_of(&mut self, record: &Record) {
+        let mut next = self.of_record[record.number() as usize];
+        while let Some(index) = next.checked_sub(1) {
+            next = self.registrations[index as usize].next;
+            self.tell_kernel(index as usize);
+        }
+    }
+
+    /// From now on the kernel is told of each change of a set at once.
+    pub fn make_eager(&mut self, set: u32) {
+        self.tell_kernel_of_set(set);
+        self.sets[set as usize].eager.store(true, Ordering::Relaxed);
+    }
+
+    /// Another process is about to have all sets, too.
+    pub fn make_all_eager(&mut self) {
+        for set in 0..self.sets_used as u32 {
+            self.make_eager(set);
+        }
+    }
+}
+
+/// Somebody else than a wait on this very set may look at it: from now on the kernel is told of
+/// each change at once. Returns whether it is a set that we know.
+pub fn is_looked_at(set_fd: c_int) -> bool {
+    if REGISTERED.load(Ordering::SeqCst) == 0 {
+        return false;
+    }
+    let Some(number) = number_now(set_fd) else {
+        return false;
+    };
+    if let Some(locked) = tables() {
+        if !locked.tables.sets[number as usize]
+            .eager
+            .load(Ordering::Relaxed)
+        {
+            locked.tables.make_eager(number);
+        }
+    }
+    true
+}
+
+/// Another program is about to begin. It has the sets that do not close by themselves from now
+/// on, and any that are duplicated for it.
+pub fn before_another_program() {
+    if REGISTERED.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    let Some(locked) = tables() else { return };
+    for set in 0..locked.tables.sets_used as u32 {
+        // SAFETY: no pointers.
+        let flags = unsafe { real::fcntl(locked.tables.sets[set as usize].fd, libc::F_GETFD, 0) };
+        locked.tables.tell_kernel_of_set(set);
+        if flags >= 0 && flags & libc::FD_CLOEXEC == 0 {
+            locked.tables.make_eager(set);
+        }
+    }
+}
+
+/// Takes away from what the kernel has told of a set what the program does not want any more.
+/// Returns how many events are left. The kernel is told, if it told what nobody wants.
+pub fn sift(set_fd: c_int, events: &mut [epoll_event]) -> usize {
+    // Relaxed: what is made late meanwhile, the kernel may have told before.
+    if events.is_empty() || LATE.load(Ordering::Relaxed) == 0 {
+        return events.len();
+    }
+    let Some(locked) = tables() else {
+        return events.len();
+    };
+    let tables = &mut *locked.tables;
+    let Some(set) = tables.set_number(set_fd) else {
+        return events.len();
+    };
+    let mut left = 0;
+    for at in 0..events.len() {
+        let mut event = events[at];
+        let found = tables.find(set, event.u64);
+        let late = found.map(|index| tables.registrations[index]);
+        if let Some(late) = late.filter(Registration::is_late) {
+            event.events &= if late.removed {
+                0
+            } else {
+                late.events | ALWAYS
+            };
+        }
+        if event.events != 0 {
+            events[left] = event;
+            left += 1;
+        }
+    }
+    if left < events.len() {
+        tables.tell_kernel_of_set(set);
+    }
+    left
+}

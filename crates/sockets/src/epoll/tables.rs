@@ -1,0 +1,375 @@
+//! The tables of the sets, and what keeps them whole. Reached under the lock of [`super`] only.
+
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use libc::epoll_event;
+
+use super::REGISTERED;
+use crate::memory;
+use crate::record::{self, DESCRIPTORS_MAX, RECORDS_MAX, Record, State};
+
+/// Sets of one process.
+const SETS_MAX: usize = 4096;
+/// Registrations of one process.
+const REGISTRATIONS_MAX: usize = 1 << 17;
+/// A power of two, twice as many.
+const BUCKETS: usize = REGISTRATIONS_MAX * 2;
+/// Registrations of a set that are looked at in each wait; others are told of by the kernel.
+pub const ACTIVE_MAX: usize = 512;
+
+/// A bucket whose registration is gone; the search goes on behind it.
+const GONE: u32 = u32::MAX;
+
+/// A socket in a set.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Registration {
+    /// The program's data.
+    pub data: u64,
+    /// Bytes ever in the ring when the program was last told of it: for edges.
+    pub head_told: u64,
+    /// The descriptor it was registered with.
+    pub fd: c_int,
+    /// The events, as the program asked for them.
+    pub events: u32,
+    /// The events, as the kernel has them: others while it has not been told yet, see [`super::late`].
+    pub told_kernel: u32,
+    /// Number of the record plus 1; 0 if this place is free.
+    pub record: u32,
+    pub generation: u32,
+    pub set: u32,
+    /// The next registration of the same record, plus 1.
+    pub next: u32,
+    pub active: bool,
+    /// Another registration of the set has the same data: whose event it is cannot be told.
+    pub ambiguous: bool,
+    /// One-shot, and told: nothing until the program asks again.
+    pub silent: bool,
+    /// The program has taken it out of the set; the kernel has not been told yet.
+    pub removed: bool,
+    /// The descriptor that the kernel has it under is closed: it cannot be changed any more.
+    pub stray: bool,
+}
+
+impl Registration {
+    /// The socket, if it is still the one that was registered.
+    pub fn socket(&self) -> Option<&'static Record> {
+        let record = record::by_number(self.record.checked_sub(1)?);
+        let same = record.generation.load(Ordering::Relaxed) == self.generation;
+        same.then_some(record)
+    }
+}
+
+/// A set in a set.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Inner {
+    /// Its descriptor.
+    pub fd: c_int,
+    /// The events, as the program asked for them.
+    pub events: u32,
+    /// The program's data.
+    pub data: u64,
+}
+
+/// Sets in one set that are looked at. Of more, the kernel tells alone.
+pub const INNER_MAX: usize = 4;
+
+/// A set.
+#[repr(C)]
+pub struct Set {
+    pub used: AtomicU32,
+    pub inner: [Inner; INNER_MAX],
+    pub inner_count: u32,
+    pub active: [u32; ACTIVE_MAX],
+    pub active_count: u32,
+    /// Waits so far: each begins with another of the active ones.
+    pub turn: u32,
+    /// Registrations of this set.
+    pub count: u32,
+    /// One of its descriptors.
+    pub fd: c_int,
+    /// The kernel is told of each change at once: others than waits of this process may look at it.
+    pub eager: AtomicBool,
+    /// Threads that wait on this set, whether they look or sleep.
+    pub waiting: AtomicU32,
+    /// Threads that sleep in the kernel until it has something to tell of this set.
+    pub sleeping: AtomicU32,
+}
+
+/// All tables. Reached under [`LOCK`] only.
+pub struct Tables {
+    /// Number of the set of each descriptor, plus 1.
+    pub set_of: &'static mut [u32],
+    pub sets: &'static mut [Set],
+    /// One more than the highest set that ever was.
+    pub sets_used: usize,
+    pub registrations: &'static mut [Registration],
+    pub used: usize,
+    pub free: u32,
+    /// First registration of each record, plus 1.
+    pub of_record: &'static mut [u32],
+    /// By set and data: number of the registration, plus 1.
+    pub buckets: &'static mut [u32],
+    pub gone: usize,
+}
+
+fn reserve<T>(count: usize) -> Option<&'static mut [T]> {
+    let at = memory::reserve_private(count * size_of::<T>())?;
+    // SAFETY: fresh zeroed memory for `count` of them, never unmapped; zeros are valid for
+    // every type that it is called with below.
+    Some(unsafe { core::slice::from_raw_parts_mut(at.cast::<T>(), count) })
+}
+
+pub fn make() -> Option<Tables> {
+    Some(Tables {
+        set_of: reserve(DESCRIPTORS_MAX as usize)?,
+        sets: reserve(SETS_MAX)?,
+        sets_used: 0,
+        registrations: reserve(REGISTRATIONS_MAX)?,
+        used: 0,
+        free: 0,
+        of_record: reserve(RECORDS_MAX as usize)?,
+        buckets: reserve(BUCKETS)?,
+        gone: 0,
+    })
+}
+
+fn bucket(set: u32, data: u64) -> usize {
+    let mixed = (data ^ (u64::from(set) << 48)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 40) as usize & (BUCKETS - 1)
+}
+
+impl Tables {
+    pub fn set_number(&self, set_fd: c_int) -> Option<u32> {
+        let number = *self.set_of.get(usize::try_from(set_fd).ok()?)?;
+        number.checked_sub(1)
+    }
+
+    /// The number of the set, which is new if nobody has registered anything in it.
+    pub fn set_for(&mut self, set_fd: c_int) -> Option<u32> {
+        if let Some(number) = self.set_number(set_fd) {
+            return Some(number);
+        }
+        let place = usize::try_from(set_fd).ok()?;
+        // Relaxed: under the lock.
+        let free = |set: &Set| set.used.load(Ordering::Relaxed) == 0;
+        let number = self.sets.iter().position(free)?;
+        self.sets[number].used.store(1, Ordering::Relaxed);
+        self.sets[number].active_count = 0;
+        self.sets[number].inner_count = 0;
+        self.sets[number].count = 0;
+        self.sets[number].fd = set_fd;
+        *self.sets[number].eager.get_mut() = false;
+        self.sets_used = self.sets_used.max(number + 1);
+        *self.set_of.get_mut(place)? = number as u32 + 1;
+        record::note_highest(set_fd);
+        Some(number as u32)
+    }
+
+    pub fn find(&self, set: u32, data: u64) -> Option<usize> {
+        let mut at = bucket(set, data);
+        loop {
+            match self.buckets[at] {
+                0 => return None,
+                GONE => {}
+                number => {
+                    let found = number as usize - 1;
+                    let registration = &self.registrations[found];
+                    if registration.set == set && registration.data == data {
+                        return Some(found);
+                    }
+                }
+            }
+            at = (at + 1) & (BUCKETS - 1);
+        }
+    }
+
+    pub fn enter(&mut self, index: usize) {
+        let (set, data) = (
+            self.registrations[index].set,
+            self.registrations[index].data,
+        );
+        if let Some(other) = self.find(set, data) {
+            self.registrations[other].ambiguous = true;
+            self.registrations[index].ambiguous = true;
+        }
+        let mut at = bucket(set, data);
+        while self.buckets[at] != 0 && self.buckets[at] != GONE {
+            at = (at + 1) & (BUCKETS - 1);
+        }
+        if self.buckets[at] == GONE {
+            self.gone -= 1;
+        }
+        self.buckets[at] = index as u32 + 1;
+    }
+
+    pub fn leave(&mut self, index: usize) {
+        let (set, data) = (
+            self.registrations[index].set,
+            self.registrations[index].data,
+        );
+        let mut at = bucket(set, data);
+        while self.buckets[at] != 0 {
+            if self.buckets[at] == index as u32 + 1 {
+                self.buckets[at] = GONE;
+                self.gone += 1;
+                break;
+            }
+            at = (at + 1) & (BUCKETS - 1);
+        }
+        if self.gone > BUCKETS / 4 {
+            self.enter_all_again(index);
+        }
+    }
+
+    pub fn enter_all_again(&mut self, but: usize) {
+        self.buckets.fill(0);
+        self.gone = 0;
+        for index in 0..self.used {
+            if index != but && self.registrations[index].record != 0 {
+                self.enter(index);
+            }
+        }
+    }
+
+    pub fn registration_of(&self, set: u32, record: &Record, fd: c_int) -> Option<usize> {
+        let mut next = self.of_record[record.number() as usize];
+        while let Some(index) = next.checked_sub(1) {
+            let registration = &self.registrations[index as usize];
+            if registration.set == set && registration.fd == fd {
+                return Some(index as usize);
+            }
+            next = registration.next;
+        }
+        None
+    }
+
+    /// Returns whether waits look at it from now on, if it is up.
+    pub fn add(&mut self, set: u32, fd: c_int, record: &Record, event: epoll_event) -> bool {
+        let index = match self.free.checked_sub(1) {
+            Some(index) => {
+                self.free = self.registrations[index as usize].next;
+                index as usize
+            }
+            None if self.used < REGISTRATIONS_MAX => {
+                self.used += 1;
+                self.used - 1
+            }
+            None => return false,
+        };
+        let first = &mut self.of_record[record.number() as usize];
+        self.registrations[index] = Registration {
+            data: event.u64,
+            head_told: 0,
+            fd,
+            events: event.events,
+            told_kernel: event.events,
+            record: record.number() + 1,
+            generation: record.generation.load(Ordering::Relaxed),
+            set,
+            next: *first,
+            active: false,
+            ambiguous: false,
+            silent: false,
+            removed: false,
+            stray: false,
+        };
+        *first = index as u32 + 1;
+        self.enter(index);
+        self.sets[set as usize].count += 1;
+        // SeqCst: partner: the load in is_known.
+        REGISTERED.fetch_add(1, Ordering::SeqCst);
+        record.state() != State::Up || self.look_at(index)
+    }
+
+    pub fn remove(&mut self, index: usize) {
+        let registration = self.registrations[index];
+        self.forget_late(index);
+        self.leave(index);
+        self.deactivate(index);
+        let mut link = &mut self.of_record[registration.record as usize - 1];
+        while let Some(at) = link.checked_sub(1) {
+            if at as usize == index {
+                *link = registration.next;
+                break;
+            }
+            link = &mut self.registrations[at as usize].next;
+        }
+        let set = &mut self.sets[registration.set as usize];
+        set.count = set.count.saturating_sub(1);
+        let place = &mut self.registrations[index];
+        place.record = 0;
+        place.next = self.free;
+        self.free = index as u32 + 1;
+        REGISTERED.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// As [`Tables::activate`]. `false` also if a thread sleeps on the set: the kernel is to wake
+    /// it, whatever other threads do.
+    pub fn look_at(&mut self, index: usize) -> bool {
+        let set = self.registrations[index].set as usize;
+        // SeqCst: partner: `sleeping`. Whoever is about to sleep is counted, or finds it registered.
+        self.activate(index) && self.sets[set].sleeping.load(Ordering::SeqCst) == 0
+    }
+
+    /// Returns `false` if the set looks at as many as it can.
+    pub fn activate(&mut self, index: usize) -> bool {
+        let registration = &mut self.registrations[index];
+        if registration.active {
+            return true;
+        }
+        let set = &mut self.sets[registration.set as usize];
+        let Some(place) = set.active.get_mut(set.active_count as usize) else {
+            return false;
+        };
+        *place = index as u32;
+        set.active_count += 1;
+        registration.active = true;
+        true
+    }
+
+    pub fn deactivate(&mut self, index: usize) {
+        let registration = &mut self.registrations[index];
+        if !registration.active {
+            return;
+        }
+        registration.active = false;
+        let set = &mut self.sets[registration.set as usize];
+        let count = set.active_count as usize;
+        if let Some(at) = set.active[..count]
+            .iter()
+            .position(|&it| it as usize == index)
+        {
+            set.active[at] = set.active[count - 1];
+            set.active_count -= 1;
+        }
+    }
+}
+
+impl Set {
+    pub fn change_inner(&mut self, operation: c_int, fd: c_int, event: Option<epoll_event>) {
+        let known = &mut self.inner[..self.inner_count as usize];
+        let at = known.iter().position(|inner| inner.fd == fd);
+        match (operation, event, at) {
+            (libc::EPOLL_CTL_ADD, Some(event), None) if self.inner_count < INNER_MAX as u32 => {
+                self.inner[self.inner_count as usize] = Inner {
+                    fd,
+                    events: event.events,
+                    data: event.u64,
+                };
+                self.inner_count += 1;
+            }
+            (libc::EPOLL_CTL_MOD, Some(event), Some(at)) => {
+                known[at].events = event.events;
+                known[at].data = event.u64;
+            }
+            (libc::EPOLL_CTL_DEL, _, Some(at)) => {
+                known[at] = known[known.len() - 1];
+                self.inner_count -= 1;
+            }
+            _ => {}
+        }
+    }
+}
