@@ -112,8 +112,9 @@ pub fn changed(set_fd: c_int, operation: c_int, fd: c_int, event: Option<epoll_e
     }
     let is_looked_at = change(set_fd, operation, fd, record, event);
     // Another thread may have put it up since.
-    if !is_looked_at.unwrap_or(false) && record.state() == State::Up && !now_up(record) {
-        stream::leave_to_kernel(record);
+    let leaves = !is_looked_at.unwrap_or(false) && record.state() == State::Up && !now_up(record);
+    if leaves && !stream::leave_to_kernel(record) {
+        late::shout(record);
     }
 }
 

@@ -394,7 +394,7 @@ pub fn epoll(
             return slept;
         }
         spin.woke();
-        let told = sift_epoll(set, &mut events[..slept.unsigned_abs() as usize]);
+        let told = sift_all(set, &mut events[..slept.unsigned_abs() as usize]);
         if told > 0 {
             return told as c_int;
         }
@@ -509,6 +509,13 @@ fn ring_ready(registration: &Registration) -> Option<RingReady> {
     let head = incoming(record).head(&record.carrier());
     let edge = registration.events & libc::EPOLLET as u32 != 0;
     (!edge || head != registration.head_told).then(|| ready(head, reads | late_out))
+}
+
+/// Takes away what the kernel has told and the program is not to be told; returns how many events
+/// are left.
+pub fn sift_all(set: c_int, events: &mut [epoll_event]) -> usize {
+    let left = epoll::late::sift(set, events);
+    sift_epoll(set, &mut events[..left])
 }
 
 /// Takes away what the kernel tells for mere tokens; returns how many events are left.

@@ -125,7 +125,7 @@ static struct epoll_event waited_event;
 static void *wait_long(void *unused)
 {
     (void)unused;
-    waited_got = epoll_wait(waited_set, &waited_event, 1, 20000);
+    waited_got = epoll_wait(waited_set, &waited_event, 1, 10000);
     return NULL;
 }
 
@@ -144,6 +144,31 @@ static void changes_waited(int fd)
         CHECK(!pthread_join(thread, NULL));
         say("the other thread: %d, %#x, %d", waited_got, waited_event.events,
             (int)waited_event.data.u64);
+        change(waited_set, EPOLL_CTL_DEL, fd, 0, 0);
+    }
+    order('q');
+}
+
+/* A socket that has bytes already is added to a set on which another thread sleeps. */
+static void changes_asleep(int fd)
+{
+    const uint32_t wishes[] = {EPOLLIN, EPOLLIN | EPOLLONESHOT, EPOLLIN | EPOLLET,
+                               EPOLLIN | EPOLLEXCLUSIVE};
+    waited_set = MUST(epoll_create1(EPOLL_CLOEXEC));
+    for (int i = 0; i < 20; i++) {
+        pthread_t thread;
+        CHECK(!pthread_create(&thread, NULL, wait_long, NULL));
+        rest_ms(10);
+        order_bytes(fd, 100);
+        change(waited_set, EPOLL_CTL_ADD, fd, wishes[i % 4], 7);
+        CHECK(!pthread_join(thread, NULL));
+        say("the other thread: %d, %#x", waited_got, waited_event.events);
+        say_all("again", waited_set, 0);
+        receive_next(fd, 100);
+        say_all("read", waited_set, 0);
+        order_bytes(fd, 100);
+        say_all("more", waited_set, 0);
+        receive_next(fd, 100);
         change(waited_set, EPOLL_CTL_DEL, fd, 0, 0);
     }
     order('q');
@@ -195,6 +220,7 @@ const struct torture_case set_cases[] = {
     {"changes-shared", changes_shared, on_demand, 0},
     {"changes-known", changes_known, on_demand, 0},
     {"changes-waited", changes_waited, on_demand, 0},
+    {"changes-asleep", changes_asleep, on_demand, 0},
     {"changes-closed", changes_closed, on_demand, 0},
     {"changes-and-leaves", changes_and_leaves, on_demand, 0},
     {NULL, NULL, NULL, 0},

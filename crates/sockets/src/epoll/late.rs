@@ -11,6 +11,9 @@
 //! of this process look at. What the kernel tells of a late one is held against what the
 //! program wants. The kernel is told before a wait sleeps, and before anybody else may look:
 //! at a fork, when another program begins, when a descriptor is closed or given away.
+//!
+//! The same the other way: a thread that sleeps on a set is woken by having the kernel tell it
+//! that a socket is writable, which nobody has asked for.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -41,6 +44,11 @@ impl Registration {
     /// Writable: what our waits tell because the kernel does not know that it is asked for.
     pub const fn late_out(&self) -> u32 {
         self.events & !self.told_kernel & (libc::EPOLLOUT | libc::EPOLLWRNORM) as u32
+    }
+
+    /// Whether the kernel tells that it is writable, to wake a thread.
+    const fn is_loud(&self) -> bool {
+        !self.removed && self.told_kernel & !self.events & libc::EPOLLOUT as u32 != 0
     }
 
     /// Whether `events` differ from what the kernel has only in what we tell by ourselves.
@@ -127,6 +135,46 @@ impl Tables {
         };
     }
 
+    /// Wakes a thread that sleeps on a set of this registration's: the kernel tells that the socket
+    /// is writable. If the program wants to know that, it has been told.
+    fn shout(&mut self, index: usize) {
+        let registration = self.registrations[index];
+        let set = &self.sets[registration.set as usize];
+        let sleeps = set.sleeping.load(Ordering::SeqCst) > 0;
+        let hears = registration.events & libc::EPOLLIN as u32 != 0 && !registration.silent;
+        if !sleeps || !hears || registration.removed || registration.is_loud() {
+            return;
+        }
+        let loud = registration.events | libc::EPOLLOUT as u32;
+        if loud == registration.events {
+            return;
+        }
+        // First: the thread that is woken looks whether there are late ones.
+        self.registrations[index].told_kernel = loud;
+        LATE.fetch_add(1, Ordering::SeqCst);
+        if !self.modify(index, loud) {
+            self.kernel_knows(index);
+        }
+    }
+
+    fn modify(&self, index: usize, events: u32) -> bool {
+        let registration = &self.registrations[index];
+        let mut event = epoll_event {
+            events,
+            u64: registration.data,
+        };
+        let set_fd = self.sets[registration.set as usize].fd;
+        // SAFETY: the event lives.
+        let mut tell = |operation| unsafe {
+            real::epoll_ctl(set_fd, operation, registration.fd, &raw mut event) == 0
+        };
+        if events & libc::EPOLLEXCLUSIVE as u32 == 0 {
+            return tell(libc::EPOLL_CTL_MOD);
+        }
+        // That the kernel does not change in place.
+        tell(libc::EPOLL_CTL_DEL) && tell(libc::EPOLL_CTL_ADD)
+    }
+
     /// A registration that may be late is gone.
     pub fn forget_late(&self, index: usize) {
         if self.registrations[index].is_late() {
@@ -141,27 +189,43 @@ impl Tables {
         if !registration.is_late() {
             return;
         }
-        let operation = if registration.removed {
-            libc::EPOLL_CTL_DEL
-        } else {
-            libc::EPOLL_CTL_MOD
-        };
-        let mut event = epoll_event {
-            events: registration.events,
-            u64: registration.data,
-        };
-        let set_fd = self.sets[registration.set as usize].fd;
-        let saved = real::errno();
         // If it fails, the program has closed one of them past us: the kernel has let go of it.
-        // SAFETY: the event lives.
-        unsafe { real::epoll_ctl(set_fd, operation, registration.fd, &raw mut event) };
-        real::set_errno(saved);
+        let saved = real::errno();
         if registration.removed {
+            let set_fd = self.sets[registration.set as usize].fd;
+            let (operation, none) = (libc::EPOLL_CTL_DEL, core::ptr::null_mut());
+            // SAFETY: no event is read.
+            unsafe { real::epoll_ctl(set_fd, operation, registration.fd, none) };
             self.remove(index);
         } else {
-            LATE.fetch_sub(1, Ordering::Relaxed);
-            self.registrations[index].told_kernel = registration.events;
+            self.modify(index, registration.events);
+            self.kernel_knows(index);
         }
+        real::set_errno(saved);
+    }
+
+    fn kernel_knows(&mut self, index: usize) {
+        self.forget_late(index);
+        let registration = &mut self.registrations[index];
+        registration.told_kernel = registration.events;
+    }
+
+    /// Holds what the kernel tells of a late registration against what the program wants.
+    fn sift(&mut self, index: usize, told: u32) -> u32 {
+        let registration = self.registrations[index];
+        if registration.removed {
+            return 0;
+        }
+        let mut wanted = told & (registration.events | ALWAYS);
+        if registration.is_loud() && told & libc::EPOLLOUT as u32 != 0 {
+            // Look at the ring: that is what it was woken for.
+            wanted |= registration.events & (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
+        }
+        if registration.events & libc::EPOLLONESHOT as u32 != 0 && wanted != 0 {
+            // The kernel tells no more: to tell it now would be to ask again.
+            self.kernel_knows(index);
+        }
+        wanted
     }
 
     /// As above, of all in a set.
@@ -231,6 +295,16 @@ pub fn is_looked_at(set_fd: c_int) -> bool {
     true
 }
 
+/// There are bytes in the ring of a socket, and threads may sleep on sets that it is in.
+pub fn shout(record: &Record) {
+    let Some(locked) = tables() else { return };
+    let mut next = locked.tables.of_record[record.number() as usize];
+    while let Some(index) = next.checked_sub(1) {
+        locked.tables.shout(index as usize);
+        next = locked.tables.registrations[index as usize].next;
+    }
+}
+
 /// Another program is about to begin. It has the sets that do not close by themselves from now
 /// on, and any that are duplicated for it.
 pub fn before_another_program() {
@@ -251,8 +325,9 @@ pub fn before_another_program() {
 /// Takes away from what the kernel has told of a set what the program does not want any more.
 /// Returns how many events are left. The kernel is told, if it told what nobody wants.
 pub fn sift(set_fd: c_int, events: &mut [epoll_event]) -> usize {
-    // Relaxed: what is made late meanwhile, the kernel may have told before.
-    if events.is_empty() || LATE.load(Ordering::Relaxed) == 0 {
+    // SeqCst: partner: the count in shout. What else is made late meanwhile, the kernel may have
+    // told before.
+    if events.is_empty() || LATE.load(Ordering::SeqCst) == 0 {
         return events.len();
     }
     let Some(locked) = tables() else {
@@ -266,13 +341,8 @@ pub fn sift(set_fd: c_int, events: &mut [epoll_event]) -> usize {
     for at in 0..events.len() {
         let mut event = events[at];
         let found = tables.find(set, event.u64);
-        let late = found.map(|index| tables.registrations[index]);
-        if let Some(late) = late.filter(Registration::is_late) {
-            event.events &= if late.removed {
-                0
-            } else {
-                late.events | ALWAYS
-            };
+        if let Some(index) = found.filter(|&index| tables.registrations[index].is_late()) {
+            event.events = tables.sift(index, event.events);
         }
         if event.events != 0 {
             events[left] = event;

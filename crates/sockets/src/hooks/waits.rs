@@ -328,21 +328,36 @@ unsafe extern "C-unwind" fn epoll_ctl(
     result
 }
 
-/// The program's room for events, if the set has sockets of ours.
+/// Waits for events of a set, by `kernel` if it has no sockets of ours.
 ///
 /// # Safety
-/// `events` points to room for `count` of them.
-unsafe fn room<'a>(
+/// `events` points to room for `count` of them; `mask` is null or the program's.
+unsafe fn wait_in_set(
     set: c_int,
     events: *mut epoll_event,
     count: c_int,
-) -> Option<&'a mut [epoll_event]> {
+    deadline: Deadline,
+    mask: *const sigset_t,
+    kernel: impl FnOnce() -> c_int,
+) -> c_int {
     seen();
-    if count <= 0 || events.is_null() || !epoll::is_known(set) {
-        return None;
+    let sleeping = epoll::sleeping(set);
+    let is_known = count > 0 && !events.is_null() && epoll::is_known(set);
+    let mut got = 0;
+    if !is_known {
+        got = kernel();
+        if got <= 0 || !epoll::is_known(set) {
+            return got;
+        }
     }
+    drop(sleeping);
     // SAFETY: as promised.
-    Some(unsafe { core::slice::from_raw_parts_mut(events, count.unsigned_abs() as usize) })
+    let room = unsafe { core::slice::from_raw_parts_mut(events, count.unsigned_abs() as usize) };
+    // Sockets of ours have come into it while it slept.
+    match wait::sift_all(set, &mut room[..got.unsigned_abs() as usize]) {
+        0 => wait::epoll(set, room, deadline, mask),
+        left => left as c_int,
+    }
 }
 
 /// # Safety
@@ -354,15 +369,12 @@ unsafe extern "C-unwind" fn epoll_wait(
     count: c_int,
     timeout_ms: c_int,
 ) -> c_int {
-    let sleeping = epoll::sleeping(set);
+    let deadline = Deadline::in_ms(timeout_ms);
     // SAFETY: the program's call, here and below.
-    match unsafe { room(set, events, count) } {
-        Some(events) => {
-            drop(sleeping);
-            wait::epoll(set, events, Deadline::in_ms(timeout_ms), core::ptr::null())
-        }
-        // SAFETY: the program's call.
-        None => unsafe { real::epoll_wait(set, events, count, timeout_ms) },
+    unsafe {
+        wait_in_set(set, events, count, deadline, core::ptr::null(), || {
+            real::epoll_wait(set, events, count, timeout_ms)
+        })
     }
 }
 
@@ -376,15 +388,12 @@ unsafe extern "C-unwind" fn epoll_pwait(
     timeout_ms: c_int,
     mask: *const sigset_t,
 ) -> c_int {
-    let sleeping = epoll::sleeping(set);
+    let deadline = Deadline::in_ms(timeout_ms);
     // SAFETY: the program's call, here and below.
-    match unsafe { room(set, events, count) } {
-        Some(events) => {
-            drop(sleeping);
-            wait::epoll(set, events, Deadline::in_ms(timeout_ms), mask)
-        }
-        // SAFETY: the program's call.
-        None => unsafe { real::epoll_pwait(set, events, count, timeout_ms, mask) },
+    unsafe {
+        wait_in_set(set, events, count, deadline, mask, || {
+            real::epoll_pwait(set, events, count, timeout_ms, mask)
+        })
     }
 }
 
@@ -398,15 +407,12 @@ unsafe extern "C-unwind" fn epoll_pwait2(
     timeout: *const timespec,
     mask: *const sigset_t,
 ) -> c_int {
-    let sleeping = epoll::sleeping(set);
     // SAFETY: the program's call, here and below.
     unsafe {
-        match (room(set, events, count), deadline_of(timeout)) {
-            (Some(events), Some(deadline)) => {
-                drop(sleeping);
-                wait::epoll(set, events, deadline, mask)
-            }
-            _ => real::epoll_pwait2(set, events, count, timeout, mask),
+        let kernel = || real::epoll_pwait2(set, events, count, timeout, mask);
+        match deadline_of(timeout) {
+            Some(deadline) => wait_in_set(set, events, count, deadline, mask, kernel),
+            None => kernel(),
         }
     }
 }

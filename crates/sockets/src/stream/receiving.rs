@@ -372,10 +372,10 @@ pub fn arm(record: &Record, held: &Held<'_>, own: u32) -> bool {
 }
 
 /// No wait looks at the ring: until the socket is read, the other end is to wake who waits.
-pub fn leave_to_kernel(record: &Record) {
-    if let Some(held) = record.recv_lock.hold() {
-        let _ = record.receiver(&held).arm(&record.carrier());
-    }
+/// `false` if something has come already.
+pub fn leave_to_kernel(record: &Record) -> bool {
+    let held = record.recv_lock.hold();
+    held.is_none_or(|held| record.receiver(&held).arm(&record.carrier()))
 }
 
 /// The kernel tells an error of the line once; the program is told of it later.
