@@ -102,20 +102,54 @@ pub fn created(set_fd: c_int) {
     }
 }
 
-/// After the kernel has done what `epoll_ctl` was asked for.
-pub fn changed(set_fd: c_int, operation: c_int, fd: c_int, event: Option<epoll_event>) {
+/// `epoll_ctl`. The kernel and our tables change together: a socket that was added and told
+/// of may be taken out and freed by another thread before this one is back.
+///
+/// # Safety
+/// As for the C library's.
+pub unsafe fn control(
+    set_fd: c_int,
+    operation: c_int,
+    fd: c_int,
+    event: *mut epoll_event,
+) -> c_int {
+    // SAFETY: as promised.
+    let kernel = || unsafe { real::epoll_ctl(set_fd, operation, fd, event) };
+    // SAFETY: as promised; asked when the kernel has read it.
+    let wanted = || unsafe { event.as_ref() }.copied();
     let Some(record) = record::find(fd) else {
-        return inner_changed(set_fd, operation, fd, event);
+        let result = kernel();
+        if result == 0 {
+            inner_changed(set_fd, operation, fd, wanted());
+        }
+        return result;
     };
-    if matches!(record.state(), State::Plain | State::Listening) {
-        return;
+    let is_ours = !matches!(record.state(), State::Plain | State::Listening);
+    if !is_ours && !late::has_any() {
+        return kernel();
     }
-    let is_looked_at = change(set_fd, operation, fd, record, event);
+    let Some(locked) = tables() else {
+        return kernel();
+    };
+    let tables = &mut *locked.tables;
+    // SAFETY: as promised.
+    if let Some(result) = unsafe { tables.change_late(set_fd, operation, fd, record, event) } {
+        return result.map_or_else(|error| real::fail(error) as c_int, |()| 0);
+    }
+    let result = kernel();
+    if result != 0 || !is_ours {
+        return result;
+    }
+    let is_looked_at = change(tables, set_fd, operation, fd, record, wanted());
+    drop(locked);
+    let saved = real::errno();
     // Another thread may have put it up since.
     let leaves = !is_looked_at.unwrap_or(false) && record.state() == State::Up && !now_up(record);
     if leaves && !stream::leave_to_kernel(record) {
         late::shout(record);
     }
+    real::set_errno(saved);
+    0
 }
 
 fn inner_changed(set_fd: c_int, operation: c_int, fd: c_int, event: Option<epoll_event>) {
@@ -130,14 +164,13 @@ fn inner_changed(set_fd: c_int, operation: c_int, fd: c_int, event: Option<epoll
 
 /// Returns whether waits look at the socket from now on, if it is up; `None` if not known.
 fn change(
+    tables: &mut Tables,
     set_fd: c_int,
     operation: c_int,
     fd: c_int,
     record: &Record,
     event: Option<epoll_event>,
 ) -> Option<bool> {
-    let mut locked = tables()?;
-    let tables = &mut locked.tables;
     match (operation, event) {
         (libc::EPOLL_CTL_ADD, Some(event)) => {
             let set = tables.set_for(set_fd)?;
@@ -449,18 +482,21 @@ impl Active {
     }
 }
 
-/// The program is told of a socket in the ring.
-pub fn told(index: u32, registration: &Registration, head: u64) {
-    // Of others it is told as long as there is something.
-    if registration.events & (libc::EPOLLONESHOT | libc::EPOLLET) as u32 == 0 {
-        return;
-    }
-    let Some(locked) = tables() else { return };
+/// The program is about to be told of a socket in the ring. `false` if it is not to be any more:
+/// another thread has changed the registration since it was copied, or was told of it.
+pub fn tell(index: u32, copy: &Registration, head: u64) -> bool {
+    let Some(locked) = tables() else { return true };
     let registration = &mut locked.tables.registrations[index as usize];
-    registration.head_told = head;
-    if registration.events & libc::EPOLLONESHOT as u32 != 0 {
-        registration.silent = true;
+    if registration.is_another(copy) || registration.silent {
+        return false;
     }
+    let edge = registration.events & libc::EPOLLET as u32 != 0;
+    if edge && registration.head_told != copy.head_told {
+        return false;
+    }
+    registration.head_told = head;
+    registration.silent = registration.events & libc::EPOLLONESHOT as u32 != 0;
+    true
 }
 
 /// A wait is about to sleep with these armed: from now on the kernel tells of them.

@@ -557,7 +557,8 @@ fn let_through(set: c_int, event: epoll_event) -> Readiness {
     let head = incoming(record).head(&record.carrier());
     let readiness = settle(registration.fd, record, true);
     if readiness == Readiness::Ready {
-        epoll::told(index, &registration, head);
+        // What the kernel tells is told, whoever else has been.
+        let _ = epoll::tell(index, &registration, head);
     } else if event.events & EPOLL_ENDS != 0 {
         return Readiness::Ready;
     } else if registration.events & libc::EPOLLONESHOT as u32 != 0 {
@@ -581,7 +582,9 @@ fn add_rings(set: c_int, events: &mut [epoll_event], told: usize, active: &Activ
     let mut count = told;
     let of_sets = active.inner().iter();
     for inner in of_sets.filter(|inner| inner.events & EPOLL_IN != 0 && rings(inner.fd, 1)) {
-        count = add_event(events, count, inner.events & EPOLL_IN, inner.data).unwrap_or(count);
+        if let Some(at) = place_of(events, count, inner.data) {
+            count = put_event(events, count, at, inner.events & EPOLL_IN, inner.data);
+        }
     }
     for (index, registration) in active.iter() {
         let Some(ready) = ring_ready(registration) else {
@@ -595,11 +598,13 @@ fn add_rings(set: c_int, events: &mut [epoll_event], told: usize, active: &Activ
             // At an edge the kernel tells all that is so.
             bits |= registration.events & libc::EPOLLOUT as u32;
         }
-        let Some(now) = add_event(events, count, bits, registration.data) else {
+        let Some(at) = place_of(events, count, registration.data) else {
             break;
         };
-        count = now;
-        epoll::told(*index, registration, ready.head);
+        if !epoll::tell(*index, registration, ready.head) {
+            continue;
+        }
+        count = put_event(events, count, at, bits, registration.data);
         if registration.events & libc::EPOLLONESHOT as u32 != 0 {
             keep_silent(set, registration);
         }
@@ -607,18 +612,23 @@ fn add_rings(set: c_int, events: &mut [epoll_event], told: usize, active: &Activ
     count
 }
 
-/// Adds bits to the event with this data, or an event, and returns how many there are. `None`
-/// if there is no room.
-fn add_event(events: &mut [epoll_event], count: usize, bits: u32, data: u64) -> Option<usize> {
-    if let Some(same) = events[..count].iter_mut().find(|event| event.u64 == data) {
-        same.events |= bits;
-        return Some(count);
+/// Where the event with this data is, or goes. `None` if there is no room.
+fn place_of(events: &[epoll_event], count: usize, data: u64) -> Option<usize> {
+    let same = events[..count].iter().position(|event| event.u64 == data);
+    same.or((count < events.len()).then_some(count))
+}
+
+/// Adds bits to an event, or an event; returns how many there are.
+fn put_event(events: &mut [epoll_event], count: usize, at: usize, bits: u32, data: u64) -> usize {
+    if at < count {
+        events[at].events |= bits;
+        return count;
     }
-    *events.get_mut(count)? = epoll_event {
+    events[at] = epoll_event {
         events: bits,
         u64: data,
     };
-    Some(count + 1)
+    count + 1
 }
 
 /// A one-shot socket was told of by us: the kernel must not tell of it, too.

@@ -22,7 +22,7 @@ use libc::epoll_event;
 
 use super::tables::{Registration, Tables};
 use super::{REGISTERED, number_now, tables};
-use crate::record::{self, Record, State};
+use crate::record::{Record, State};
 use crate::{real, wait};
 
 /// Late registrations, of all sets.
@@ -58,51 +58,49 @@ impl Registration {
     }
 }
 
-/// `epoll_ctl` on a socket on board, if the kernel need not hear of it now. With the error, if
-/// the kernel would give one. `None`: it is the kernel's; it is told before what it does not
-/// know of the registration.
-///
-/// # Safety
-/// `event` is null or the program's.
-pub unsafe fn change(
-    set_fd: c_int,
-    operation: c_int,
-    fd: c_int,
-    event: *const epoll_event,
-) -> Option<Result<(), c_int>> {
-    if REGISTERED.load(Ordering::Relaxed) == 0 {
-        return None;
-    }
-    let record = record::find(fd)?;
-    if record.state() != State::Up && LATE.load(Ordering::Relaxed) == 0 {
-        return None;
-    }
-    let locked = tables()?;
-    let tables = &mut *locked.tables;
-    let set = tables.set_number(set_fd)?;
-    let index = tables.registration_of(set, record, fd)?;
-    let removed = tables.registrations[index].removed;
-    // SAFETY: as promised. Not before here: what is wrong with it, the kernel tells.
-    let event = unsafe { event.as_ref() }.copied();
-    let wanted = match (operation, event) {
-        (libc::EPOLL_CTL_DEL, _) if !removed => None,
-        (libc::EPOLL_CTL_MOD, Some(event)) if !removed => Some(event),
-        (libc::EPOLL_CTL_ADD, Some(event)) if removed => Some(event),
-        (libc::EPOLL_CTL_DEL, _) | (libc::EPOLL_CTL_MOD, Some(_)) => {
-            return Some(Err(libc::ENOENT));
-        }
-        // An error, which the kernel gives.
-        _ => return None,
-    };
-    if !tables.may_be_late(index, record, wanted) {
-        tables.tell_kernel(index);
-        return None;
-    }
-    tables.set_late(index, wanted);
-    Some(Ok(()))
+/// Whether any registration is late.
+pub fn has_any() -> bool {
+    LATE.load(Ordering::Relaxed) != 0
 }
 
 impl Tables {
+    /// `epoll_ctl` on a socket, if the kernel need not hear of it now. With the error, if the
+    /// kernel would give one. `None`: it is the kernel's; it is told before what it does not know of
+    /// the registration.
+    ///
+    /// # Safety
+    /// `event` is null or the program's.
+    pub unsafe fn change_late(
+        &mut self,
+        set_fd: c_int,
+        operation: c_int,
+        fd: c_int,
+        record: &Record,
+        event: *const epoll_event,
+    ) -> Option<Result<(), c_int>> {
+        let set = self.set_number(set_fd)?;
+        let index = self.registration_of(set, record, fd)?;
+        let removed = self.registrations[index].removed;
+        // SAFETY: as promised. Not before here: what is wrong with it, the kernel tells.
+        let event = unsafe { event.as_ref() }.copied();
+        let wanted = match (operation, event) {
+            (libc::EPOLL_CTL_DEL, _) if !removed => None,
+            (libc::EPOLL_CTL_MOD, Some(event)) if !removed => Some(event),
+            (libc::EPOLL_CTL_ADD, Some(event)) if removed => Some(event),
+            (libc::EPOLL_CTL_DEL, _) | (libc::EPOLL_CTL_MOD, Some(_)) => {
+                return Some(Err(libc::ENOENT));
+            }
+            // An error, which the kernel gives.
+            _ => return None,
+        };
+        if !self.may_be_late(index, record, wanted) {
+            self.tell_kernel(index);
+            return None;
+        }
+        self.set_late(index, wanted);
+        Some(Ok(()))
+    }
+
     fn may_be_late(&mut self, index: usize, record: &Record, wanted: Option<epoll_event>) -> bool {
         let registration = self.registrations[index];
         let set = &self.sets[registration.set as usize];

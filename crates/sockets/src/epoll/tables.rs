@@ -61,6 +61,15 @@ impl Registration {
     }
 }
 
+impl Registration {
+    /// Whether it is not what it was when `copy` was made.
+    pub fn is_another(&self, copy: &Self) -> bool {
+        let same =
+            (self.record, self.generation, self.set) == (copy.record, copy.generation, copy.set);
+        !same || self.data != copy.data || self.events != copy.events || self.removed
+    }
+}
+
 /// A set in a set.
 #[derive(Clone, Copy)]
 #[repr(C)]

@@ -311,21 +311,8 @@ unsafe extern "C-unwind" fn epoll_ctl(
     fd: c_int,
     event: *mut epoll_event,
 ) -> c_int {
-    // SAFETY: the program's call, here and below.
-    match unsafe { epoll::late::change(set, operation, fd, event) } {
-        Some(Ok(())) => return 0,
-        Some(Err(error)) => return real::fail(error) as c_int,
-        None => {}
-    }
     // SAFETY: the program's call.
-    let result = unsafe { real::epoll_ctl(set, operation, fd, event) };
-    if result == 0 {
-        let saved = real::errno();
-        // SAFETY: the program's call.
-        epoll::changed(set, operation, fd, unsafe { event.as_ref() }.copied());
-        real::set_errno(saved);
-    }
-    result
+    unsafe { epoll::control(set, operation, fd, event) }
 }
 
 /// Waits for events of a set, by `kernel` if it has no sockets of ours.

@@ -375,7 +375,10 @@ pub fn arm(record: &Record, held: &Held<'_>, own: u32) -> bool {
 /// `false` if something has come already.
 pub fn leave_to_kernel(record: &Record) -> bool {
     let held = record.recv_lock.hold();
-    held.is_none_or(|held| record.receiver(&held).arm(&record.carrier()))
+    // It may be closed, or back on the line, by now.
+    held.is_none_or(|held| {
+        record.state() != State::Up || record.receiver(&held).arm(&record.carrier())
+    })
 }
 
 /// The kernel tells an error of the line once; the program is told of it later.
