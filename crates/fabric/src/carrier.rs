@@ -273,6 +273,8 @@ pub enum Broken {
     },
     /// Fewer tokens than have been taken.
     Tokens,
+    /// Bytes on the line, in an epoch of the ring, that are no tokens.
+    Stray,
 }
 
 impl core::fmt::Display for Broken {
@@ -285,6 +287,7 @@ impl core::fmt::Display for Broken {
                 write!(f, "an epoch of the ring with {left_bytes} bytes to come")
             }
             Self::Tokens => f.write_str("fewer tokens than were taken"),
+            Self::Stray => f.write_str("bytes on the line that were not announced"),
         }
     }
 }

@@ -3,6 +3,7 @@
 use core::ffi::{c_int, c_void};
 use core::mem::zeroed;
 
+pub mod passing;
 pub mod unix;
 
 use crate::real;
@@ -241,16 +242,22 @@ pub fn connect_abstract(name: &Name) -> Option<Owned> {
     (result == 0).then_some(socket)
 }
 
-/// Listens on an abstract name, if it is free.
-pub fn listen_abstract(name: &Name) -> Option<Owned> {
+/// Takes an abstract name, if it is free. Nobody can come before [`listen`].
+pub fn bind_abstract(name: &Name) -> Option<Owned> {
     let socket = unix_socket()?;
     let (address, len) = unix_address(name.as_bytes());
     // SAFETY: the address has `len` bytes.
-    let results = unsafe {
-        libc::bind(socket.raw(), (&raw const address).cast(), len) == 0
-            && real::listen(socket.raw(), 1) == 0
-    };
-    results.then_some(socket)
+    let result = unsafe { libc::bind(socket.raw(), (&raw const address).cast(), len) };
+    (result == 0).then_some(socket)
+}
+
+/// Visitors that wait at a meeting place at most: strangers may come as well.
+const VISITORS_MAX: c_int = 8;
+
+/// Lets others come to a name.
+pub fn listen(socket: &Owned) -> bool {
+    // SAFETY: no pointers.
+    unsafe { real::listen(socket.raw(), VISITORS_MAX) == 0 }
 }
 
 /// Accepts, if someone has come.
@@ -271,114 +278,6 @@ pub fn peer_user(fd: c_int) -> Option<u32> {
     // SAFETY: the kernel has filled it.
     let credentials = unsafe { value.as_ptr().cast::<libc::ucred>().read_unaligned() };
     Some(credentials.uid)
-}
-
-const CONTROL_BYTES: usize = 64;
-
-#[repr(align(8))]
-struct Control([u8; CONTROL_BYTES]);
-
-/// Sends bytes and a descriptor in one message, without waiting.
-pub fn send_with_descriptor(fd: c_int, bytes: &[u8], descriptor: c_int) -> bool {
-    let mut control = Control([0; CONTROL_BYTES]);
-    let mut part = libc::iovec {
-        iov_base: bytes.as_ptr().cast_mut().cast(),
-        iov_len: bytes.len(),
-    };
-    // SAFETY: the message points to what lives until the call returns, and CMSG_SPACE of
-    // one descriptor is within the control bytes.
-    unsafe {
-        let mut message: libc::msghdr = zeroed();
-        message.msg_iov = &raw mut part;
-        message.msg_iovlen = 1;
-        message.msg_control = control.0.as_mut_ptr().cast();
-        message.msg_controllen = libc::CMSG_SPACE(4) as _;
-        let header = libc::CMSG_FIRSTHDR(&raw const message);
-        (*header).cmsg_level = libc::SOL_SOCKET;
-        (*header).cmsg_type = libc::SCM_RIGHTS;
-        (*header).cmsg_len = libc::CMSG_LEN(4) as _;
-        libc::CMSG_DATA(header)
-            .cast::<c_int>()
-            .write_unaligned(descriptor);
-        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
-        real::sendmsg(fd, &raw const message, flags) == bytes.len() as isize
-    }
-}
-
-/// Receives a message that fills `bytes`, with one descriptor, without waiting. It stays there
-/// to be received again.
-pub fn receive_with_descriptor(fd: c_int, bytes: &mut [u8]) -> Option<Owned> {
-    let mut control = Control([0; CONTROL_BYTES]);
-    let mut part = libc::iovec {
-        iov_base: bytes.as_mut_ptr().cast(),
-        iov_len: bytes.len(),
-    };
-    // SAFETY: as in send_with_descriptor.
-    unsafe {
-        let mut message: libc::msghdr = zeroed();
-        message.msg_iov = &raw mut part;
-        message.msg_iovlen = 1;
-        message.msg_control = control.0.as_mut_ptr().cast();
-        message.msg_controllen = libc::CMSG_SPACE(4) as _;
-        let flags = libc::MSG_DONTWAIT | libc::MSG_PEEK | libc::MSG_CMSG_CLOEXEC;
-        let len = real::recvmsg(fd, &raw mut message, flags);
-        let header = libc::CMSG_FIRSTHDR(&raw const message);
-        if header.is_null()
-            || (*header).cmsg_level != libc::SOL_SOCKET
-            || (*header).cmsg_type != libc::SCM_RIGHTS
-            || (*header).cmsg_len as usize != libc::CMSG_LEN(4) as usize
-        {
-            return None;
-        }
-        let descriptor = libc::CMSG_DATA(header).cast::<c_int>().read_unaligned();
-        let descriptor = Owned::checked(descriptor)?;
-        (len == bytes.len() as isize).then_some(descriptor)
-    }
-}
-
-const SEALS: c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-
-/// Zeroed memory of a fixed size that can be handed over.
-pub fn sealed_memory(len: usize) -> Option<Owned> {
-    if file_bytes_max() < len as u64 {
-        // To grow the memory beyond the limit would end the program (SIGXFSZ).
-        return None;
-    }
-    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-    // SAFETY: the name ends with a zero.
-    let memory =
-        Owned::checked(unsafe { libc::memfd_create(c"barewire-carrier".as_ptr(), flags) })?;
-    // SAFETY: no pointers.
-    let sealed = unsafe {
-        libc::ftruncate(memory.raw(), len as libc::off_t) == 0
-            && real::fcntl(memory.raw(), libc::F_ADD_SEALS, SEALS as usize) == 0
-    };
-    sealed.then_some(memory)
-}
-
-/// The longest file that this process may make; shared memory is one to the kernel.
-fn file_bytes_max() -> u64 {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: `limit` is ours to write.
-    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
-    limit.rlim_cur
-}
-
-/// Whether memory has this size and keeps it.
-pub fn is_sealed(fd: c_int, len: usize) -> bool {
-    // SAFETY: `status` is ours to write.
-    unsafe {
-        let seals = real::fcntl(fd, libc::F_GET_SEALS, 0);
-        let mut status: libc::stat = zeroed();
-        seals >= 0
-            && seals & SEALS == SEALS
-            && seals & (libc::F_SEAL_WRITE | libc::F_SEAL_FUTURE_WRITE) == 0
-            && libc::fstat(fd, &raw mut status) == 0
-            && status.st_size == len as libc::off_t
-    }
 }
 
 /// Bytes of the stream that were sent and read so far, as the kernel counts them. For the end
@@ -468,6 +367,8 @@ pub struct Peer {
     pub cookie: u64,
     /// Whether it has the mark of `upgrade`.
     pub is_marked: bool,
+    /// Whether it has the sign that its process holds the meeting place.
+    pub is_holder: bool,
     /// The state of the connection, as that end sees it.
     state: u8,
 }
@@ -598,26 +499,39 @@ fn parse_answer(answer: &[u8], tuple: &Tuple) -> Option<Peer> {
     if !has_message(answer, SOCK_DIAG_BY_FAMILY) || !same {
         return None;
     }
+    let options = socket_options(&answer[16 + 72..]).unwrap_or(LOOPS_MULTICASTS);
     Some(Peer {
         user: word(64),
         inode: word(68),
         cookie: u64::from(word(44)) | u64::from(word(48)) << 32,
-        is_marked: has_mark(&answer[16 + 72..]),
+        is_marked: options & LOOPS_MULTICASTS == 0,
+        is_holder: options & TELLS_LENGTHS != 0,
         state: body[1],
     })
 }
 
 /// The attribute `INET_DIAG_SOCKOPT`, which Linux has since 5.10.
 const SOCKET_OPTIONS: u16 = 22;
-/// In the first byte of `struct inet_diag_sockopt`: `mc_loop`.
-const LOOPS_MULTICASTS: u8 = 1 << 4;
+/// In `struct inet_diag_sockopt`: `mc_loop`.
+const LOOPS_MULTICASTS: u16 = 1 << 4;
+/// As above: `recverr_rfc4884`, which means nothing to TCP.
+const TELLS_LENGTHS: u16 = 1 << 9;
+/// `IP_RECVERR_RFC4884`, which sets it.
+const TELL_LENGTHS: c_int = 26;
 
-/// Looks for the mark in the attributes.
-fn has_mark(attributes: &[u8]) -> bool {
-    let mut found = false;
+/// Sets or clears the sign that this process holds the meeting place of a TCP socket. Only who has
+/// the socket can do that.
+pub fn set_holder(fd: c_int, on: bool) -> bool {
+    set_option(fd, libc::IPPROTO_IP, TELL_LENGTHS, c_int::from(on))
+}
+
+/// The socket's flags, from the attributes.
+fn socket_options(attributes: &[u8]) -> Option<u16> {
+    let mut found = None;
     for_each_attribute(attributes, |kind, value| {
-        let first = value.first();
-        found |= kind == SOCKET_OPTIONS && first.is_some_and(|byte| byte & LOOPS_MULTICASTS == 0);
+        if let (SOCKET_OPTIONS, [low, high, ..]) = (kind, value) {
+            found = Some(u16::from_le_bytes([*low, *high]));
+        }
     });
     found
 }
@@ -632,5 +546,85 @@ fn for_each_attribute(mut attributes: &[u8], mut visit: impl FnMut(u16, &[u8])) 
         attributes = attributes
             .get(len.next_multiple_of(4).max(4)..)
             .unwrap_or(&[]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tuple() -> Tuple {
+        let end = |last: u8, port: u16| End {
+            address: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, last],
+            port,
+        };
+        Tuple {
+            own: end(1, 80),
+            other: end(2, 4000),
+            family: libc::AF_INET as u8,
+        }
+    }
+
+    /// What the kernel says of the other end: user 7, inode 8, cookie 9, marked.
+    fn answer() -> [u8; 16 + 72 + 8] {
+        let mut answer = [0_u8; 16 + 72 + 8];
+        answer[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+        let body = &mut answer[16..];
+        body[0] = libc::AF_INET as u8;
+        body[1] = ESTABLISHED;
+        body[4..6].copy_from_slice(&4000_u16.to_be_bytes());
+        body[6..8].copy_from_slice(&80_u16.to_be_bytes());
+        body[8..12].copy_from_slice(&[127, 0, 0, 2]);
+        body[24..28].copy_from_slice(&[127, 0, 0, 1]);
+        body[44..48].copy_from_slice(&9_u32.to_ne_bytes());
+        body[64..68].copy_from_slice(&7_u32.to_ne_bytes());
+        body[68..72].copy_from_slice(&8_u32.to_ne_bytes());
+        body[72..74].copy_from_slice(&6_u16.to_ne_bytes());
+        body[74..76].copy_from_slice(&SOCKET_OPTIONS.to_ne_bytes());
+        answer
+    }
+
+    #[test]
+    fn an_answer_is_read() {
+        let peer = parse_answer(&answer(), &tuple()).unwrap();
+        assert_eq!((peer.user, peer.inode, peer.cookie), (7, 8, 9));
+        assert!(peer.is_marked && !peer.is_holder);
+        let mut holder = answer();
+        holder[16 + 72 + 5] = 1 << 1;
+        assert!(parse_answer(&holder, &tuple()).unwrap().is_holder);
+        let mut unmarked = answer();
+        unmarked[16 + 72 + 4] = 1 << 4;
+        assert!(!parse_answer(&unmarked, &tuple()).unwrap().is_marked);
+        // Without the attribute there is no mark.
+        let short = &answer()[..16 + 72];
+        assert!(!parse_answer(short, &tuple()).unwrap().is_marked);
+    }
+
+    #[test]
+    fn broken_answers_bear_no_harm_and_others_are_not_taken() {
+        let whole = answer();
+        for len in 0..whole.len() {
+            assert!(len >= 16 + 72 || parse_answer(&whole[..len], &tuple()).is_none());
+        }
+        // Kind, ports and addresses decide whose it is.
+        for at in [4, 5, 20, 21, 22, 23, 24, 27, 40, 43] {
+            let mut other = whole;
+            other[at] ^= 1;
+            assert!(parse_answer(&other, &tuple()).is_none(), "byte {at}");
+        }
+        let mut state = 88_172_645_463_325_252_u64;
+        let mut any = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state as usize
+        };
+        for _ in 0..200_000 {
+            let mut spoiled = whole;
+            for _ in 0..=any() % 4 {
+                spoiled[any() % whole.len()] = any() as u8;
+            }
+            let _ = parse_answer(&spoiled[..any() % (whole.len() + 1)], &tuple());
+        }
     }
 }

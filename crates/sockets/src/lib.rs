@@ -32,6 +32,7 @@ mod real;
 mod record;
 mod relay;
 mod report;
+mod retire;
 mod seeker;
 mod settings;
 mod spin;

@@ -34,7 +34,7 @@ use libc::ssize_t;
 use crate::kernel::{self, unix};
 use crate::lock::Held;
 use crate::memory::Carrier;
-use crate::record::{self, CAREFUL, LOCAL, RESET_TOLD, Record, State, Why};
+use crate::record::{self, CAREFUL, LOCAL, RECORDS_MAX, RESET_TOLD, Record, State, Why};
 use crate::{process, real, settings};
 
 const SENT: usize = 504;
@@ -127,7 +127,8 @@ pub fn read_directly(record: &Record, flags: c_int, read: impl FnOnce() -> ssize
 /// gone one way only.
 pub fn is_wake_up(record: &Record) -> bool {
     // Relaxed: set when it was made; the counters are looked at again.
-    let Some(pair) = record.pair.load(Ordering::Relaxed).checked_sub(1) else {
+    let pair = record.pair.load(Ordering::Relaxed).checked_sub(1);
+    let Some(pair) = pair.filter(|number| *number < RECORDS_MAX) else {
         return false;
     };
     let other = record::by_number(pair);

@@ -143,8 +143,8 @@ pub const WRITE_SHUT: u32 = 8;
 /// Bit: this end opened the connection.
 pub const OPENER: u32 = 16;
 
-/// Bit: its seeker is connected to whoever came to the meeting place. See `seeker`.
-pub const MET: u32 = 32;
+/// Bit: the other end did not come back from a read in time.
+pub const STUCK: u32 = 32;
 
 /// Bit: the program has not asked for `TCP_NODELAY`; the line has it all the same.
 pub const DELAYS: u32 = 64;
@@ -568,7 +568,9 @@ fn allocate() -> Option<u32> {
     let _held = shared.lock.hold()?;
     // Relaxed, all: under the lock.
     let free = shared.free.load(Ordering::Relaxed);
-    if let Some(number) = free.checked_sub(1) {
+    // Children share this memory, also those that have gone over to somebody else.
+    let first = free.checked_sub(1).filter(|number| *number < RECORDS_MAX);
+    if let Some(number) = first {
         let next = by_number(number).next_free.load(Ordering::Relaxed);
         shared.free.store(next, Ordering::Relaxed);
         return Some(number);

@@ -14,7 +14,7 @@ use core::ffi::c_int;
 
 use libc::ssize_t;
 
-pub use leaving::{Left, let_go, line_only, splice_by_hand, with_line};
+pub use leaving::{Left, Patience, let_go, line_only, splice_by_hand, with_line};
 pub use ready::{Readiness, readable_bytes, settle, unread_by_peer};
 pub use recall::{answer, is_asked};
 pub use receiving::{arm, drop_tokens, leave_to_kernel, receive, receive_with};

@@ -7,20 +7,30 @@
 //!    calls. A hint: it keeps programs that never meet another on board from looking further.
 //! 2. **Meeting place.** If there is a mark, each end goes to the abstract Unix socket that is
 //!    named by the connection's two addresses, in an order that both know. The first binds
-//!    it and looks now and then for the second, who connects, leaves a greeting with the
-//!    carrier's memory there, and goes on at once. The name lives in the network namespace,
-//!    as the addresses do. Behind address translation the names differ, and nobody meets.
+//!    it, puts a sign on its connection that says so, and looks now and then for the second, who
+//!    connects, leaves a greeting with the carrier's memory there, and goes on at once. The name
+//!    lives in the network namespace, as the addresses do. Behind address translation the names
+//!    differ, and nobody meets.
 //! 3. **Proof.** Each end asks the kernel again whose the other end of this very
 //!    TCP connection is, and compares with the credentials of who came to the meeting
-//!    place, and with the socket cookies in the greeting. No descriptor is sent before.
+//!    place, and with the socket cookies in the greeting. No descriptor is sent or taken before.
+//!    The same user is not enough: any process could wait at the place, or come there.
+//!    - The second end sends nothing unless the kernel tells it that the other end has the sign,
+//!      both before it has connected and after. Only who has the socket can put it there; who does,
+//!      holds the name; and it takes the sign away before it gives up the name.
+//!    - The greeting comes with a descriptor of the sender's end that has no rights (`O_PATH`): to
+//!      make one takes the socket, or the right to look into the process that has it.
+//!
+//! Whoever else comes to the place is shown out, and may try the other end's patience no longer
+//! than [`LOOKS_MAX`] looks at [`VISITORS_A_LOOK`] visitors take. See also `retire`.
 //!
 //! A failure at any step leaves the connection with the kernel.
 //!
-//! Greeting, 40 bytes, native byte order; the memory's descriptor comes with it:
+//! Greeting, 40 bytes, native byte order; the memory's descriptor and the proof come with it:
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 0..8 | `barewr1\0` |
+//! | 0..8 | `barewr2\0` |
 //! | 8..16 | the sender's socket cookie |
 //! | 16..24 | the cookie of the other end, as the sender sees it |
 //! | 24..28 | ring size in bytes |
@@ -31,18 +41,26 @@ use core::sync::atomic::Ordering;
 
 use barewire_fabric::carrier::{Direction, Receiver, Sender, SharedMemory, UP};
 
-use crate::kernel::{self, Name, Owned, Peer};
+use crate::kernel::passing::{self, Received};
+use crate::kernel::{self, Name, Owned, Peer, unix};
 use crate::lock::Held;
 use crate::memory::{self, CARRIER_BYTES, RING_BYTES};
 use crate::record::{
-    self, CAREFUL, DELAYS, LOCAL, MET, NEVER_UP, NONBLOCKING, OPENER, Record, State, Why,
+    self, CAREFUL, DELAYS, LOCAL, NEVER_UP, NONBLOCKING, OPENER, Record, State, Why,
 };
-use crate::{local, process, report, seeker, settings};
+use crate::seeker::{self, Part};
+use crate::{local, process, report, retire, settings};
 
 /// Looks for the other end before we give up. The pauses between them double.
 const LOOKS_MAX: u32 = 24;
 
-const MAGIC: [u8; 8] = *b"barewr1\0";
+/// Visitors that one look attends to.
+const VISITORS_A_LOOK: u32 = 4;
+
+/// Attempts to get to the place, or to hold it: the other end may come there between two steps.
+const ATTEMPTS: u32 = 3;
+
+const MAGIC: [u8; 8] = *b"barewr2\0";
 const GREETING_BYTES: usize = 40;
 
 /// So many times as many calls and bytes for a Unix socket: the kernel is quicker with it, and
@@ -92,6 +110,9 @@ pub fn advance(fd: c_int, record: &'static Record, bytes: u64) {
 fn begin(fd: c_int, record: &'static Record) {
     // A socket that another process has too cannot change lanes behind its back.
     let is_shared = record.processes.load(Ordering::Relaxed) != 1;
+    if retire::is_besieged() {
+        return count_again(record);
+    }
     if is_shared || local::is_wake_up(record) {
         record.note_why(if is_shared { Why::Given } else { Why::WakeUp });
         return count_again(record);
@@ -102,7 +123,7 @@ fn begin(fd: c_int, record: &'static Record) {
     if record.has(NEVER_UP) {
         return record.make_plain(Why::Usage);
     }
-    end_seeking(record);
+    end_seeking(fd, record);
     let ends = match ends(fd, record) {
         Ok(ends) if ends.peer.is_marked => ends,
         Ok(_) => return record.make_plain(Why::NotOnBoard),
@@ -112,19 +133,58 @@ fn begin(fd: c_int, record: &'static Record) {
         }
         Err(why) => return record.make_plain(why),
     };
-    // Twice: the other end may come to the place between our two attempts.
-    for _ in 0..2 {
+    go_to_place(fd, record, ends);
+}
+
+fn go_to_place(fd: c_int, record: &'static Record, mut ends: Ends) {
+    for _ in 0..ATTEMPTS {
         if let Some(socket) = kernel::connect_abstract(&ends.name) {
-            return offer(fd, record, &socket);
-        }
-        if let Some(socket) = kernel::listen_abstract(&ends.name) {
-            seeker::put(record, socket);
+            let was_holder = ends.peer.is_holder;
+            let asked = self::ends(fd, record);
+            let is_holder = asked.as_ref().is_ok_and(|now| now.peer.is_holder);
+            match asked {
+                // It has come since we asked, perhaps after we connected: to whom, then?
+                Ok(now) if is_holder && !was_holder => ends = now,
+                Ok(now) => {
+                    offer(fd, record, &now.peer, &socket);
+                    return retire::socket(socket);
+                }
+                Err(_) => {
+                    refuse(record, Why::NotProven);
+                    return retire::socket(socket);
+                }
+            }
+            retire::socket(socket);
+        } else if hold_place(fd, record, &ends.name) {
             record.calls.store(0, Ordering::Relaxed);
             record.looks.store(0, Ordering::Relaxed);
             return record.set_state(State::Seeking);
         }
     }
     record.make_plain(Why::NoMeeting);
+}
+
+/// Takes the place, if nobody has it.
+fn hold_place(fd: c_int, record: &'static Record, name: &Name) -> bool {
+    let Some(socket) = kernel::bind_abstract(name) else {
+        return false;
+    };
+    // The sign first: whoever connects looks for it.
+    if !show_holder(fd, record, true) || !kernel::listen(&socket) {
+        show_holder(fd, record, false);
+        return false;
+    }
+    seeker::put(record, Part::Place, socket);
+    true
+}
+
+/// Shows the other end that this one holds the meeting place, or that it does no more.
+fn show_holder(fd: c_int, record: &Record, on: bool) -> bool {
+    if record.has(LOCAL) {
+        unix::set_holder(fd, on)
+    } else {
+        kernel::set_holder(fd, on)
+    }
 }
 
 /// As if nothing had moved yet.
@@ -144,7 +204,7 @@ struct Ends {
 /// Asks the kernel for the other end. The reason [`Why::None`]: not yet.
 fn ends(fd: c_int, record: &Record) -> Result<Ends, Why> {
     if record.has(LOCAL) {
-        if !kernel::unix::is_simple(fd) {
+        if !unix::is_simple(fd) {
             return Err(Why::Usage);
         }
         return local::ends(fd, record).map(|(name, peer)| Ends { name, peer });
@@ -156,11 +216,15 @@ fn ends(fd: c_int, record: &Record) -> Result<Ends, Why> {
 }
 
 /// The other end is at the meeting place: proves it, and leaves the carrier's memory there.
-fn offer(fd: c_int, record: &'static Record, socket: &Owned) {
-    let Some(peer) = proven_peer(fd, record, socket) else {
+fn offer(fd: c_int, record: &'static Record, peer: &Peer, socket: &Owned) {
+    // Who holds the place is the other end, or nobody that we know.
+    if !peer.is_holder || !is_user_of(peer, socket) {
+        return refuse(record, Why::NotProven);
+    }
+    let Some(proof) = passing::proof_of(fd) else {
         return refuse(record, Why::NotProven);
     };
-    let Some(memory) = kernel::sealed_memory(CARRIER_BYTES) else {
+    let Some(memory) = passing::sealed_memory(CARRIER_BYTES) else {
         return refuse(record, Why::NoMemory);
     };
     let Some(cookie) = kernel::cookie(fd) else {
@@ -180,104 +244,138 @@ fn offer(fd: c_int, record: &'static Record, socket: &Owned) {
         count_again(record);
         return record.unclaim(State::Candidate);
     }
-    if !kernel::send_with_descriptor(socket.raw(), &greeting, memory.raw()) {
+    if !passing::send(socket.raw(), &greeting, [memory.raw(), proof.raw()]) {
         // Up all the same: the other end never says that it is, so all goes over the line.
         record.note_why(Why::NoMeeting);
     }
+}
+
+/// What became of a visitor.
+enum Visit {
+    /// It has left nothing yet, or it is no time to go up.
+    NotYet,
+    /// It is the other end, with which the socket is up.
+    Up,
+    /// It is somebody else.
+    Stranger,
+    /// It is the other end, with which the socket stays with the kernel.
+    Refused(Why),
 }
 
 /// Looks whether the other end has come.
 #[cold]
 fn look(fd: c_int, record: &'static Record) {
     let looks = record.looks.fetch_add(1, Ordering::Relaxed);
-    let Some(own) = seeker::get(record) else {
+    let Some(place) = seeker::get(record, Part::Place) else {
         // It was looked for by another process, or the program has closed our descriptor.
-        return begin_anew(record);
+        return begin_anew(fd, record);
     };
-    let come = if record.has(MET) {
-        record.set(MET, false);
-        seeker::take(record)
-    } else {
-        kernel::accept_now(own)
-    };
-    let Some(socket) = come else {
-        return look_again(record, looks);
-    };
-    let mut greeting = [0_u8; GREETING_BYTES];
-    let Some(memory) = kernel::receive_with_descriptor(socket.raw(), &mut greeting) else {
-        // It is not there yet.
-        return look_later(record, socket, looks);
-    };
-    match take_offer(fd, record, &socket, &greeting, &memory) {
-        Ok(true) => end_seeking(record),
-        Ok(false) => look_later(record, socket, looks),
-        Err(why) => {
-            end_seeking(record);
-            refuse(record, why);
+    let mut waiting = None;
+    for _ in 0..VISITORS_A_LOOK {
+        let next = seeker::take(record, Part::Visitor).or_else(|| kernel::accept_now(place));
+        let Some(visitor) = next else { break };
+        match attend(fd, record, &visitor) {
+            // The other end leaves its greeting at once: one that comes after it is more likely.
+            Visit::NotYet => waiting
+                .replace(visitor)
+                .into_iter()
+                .for_each(retire::socket),
+            Visit::Stranger => retire::socket(visitor),
+            Visit::Up => {
+                retire::greeted(visitor);
+                waiting.into_iter().for_each(retire::socket);
+                return end_seeking(fd, record);
+            }
+            Visit::Refused(why) => {
+                refuse(record, why);
+                retire::socket(visitor);
+                waiting.into_iter().for_each(retire::socket);
+                return end_seeking(fd, record);
+            }
         }
     }
-}
-
-fn begin_anew(record: &'static Record) {
-    record.set(MET, false);
-    count_again(record);
-    record.unclaim(State::Candidate);
-}
-
-/// The next look goes on with whoever has come.
-fn look_later(record: &'static Record, come: Owned, looks: u32) {
-    record.set(MET, true);
-    seeker::put(record, come);
-    look_again(record, looks);
-}
-
-fn look_again(record: &'static Record, looks: u32) {
+    if let Some(visitor) = waiting {
+        seeker::put(record, Part::Visitor, visitor);
+    }
     if looks > LOOKS_MAX {
-        end_seeking(record);
+        end_seeking(fd, record);
         return refuse(record, Why::NoMeeting);
     }
     record.unclaim(State::Seeking);
 }
 
-/// Goes up with what the other end has left. `false`: not now.
+fn begin_anew(fd: c_int, record: &'static Record) {
+    show_holder(fd, record, false);
+    end_seeking(fd, record);
+    count_again(record);
+    record.unclaim(State::Candidate);
+}
+
+/// Goes up with whoever has come, if that is the other end. Nothing of a stranger's is received.
+fn attend(fd: c_int, record: &'static Record, visitor: &Owned) -> Visit {
+    let Ok(ends) = ends(fd, record) else {
+        return Visit::Refused(Why::NotProven);
+    };
+    if !is_user_of(&ends.peer, visitor) {
+        return Visit::Stranger;
+    }
+    let mut greeting = [0_u8; GREETING_BYTES];
+    match passing::receive(visitor.raw(), &mut greeting) {
+        Received::Nothing => Visit::NotYet,
+        Received::Wrong => Visit::Stranger,
+        Received::Message([memory, proof]) => {
+            let is_proof = passing::is_proof(proof.raw(), fd, ends.peer.inode);
+            let visit = if is_proof {
+                take_offer(fd, record, &ends.peer, &greeting, &memory)
+            } else {
+                Visit::Stranger
+            };
+            retire::descriptor(memory);
+            retire::descriptor(proof);
+            visit
+        }
+    }
+}
+
+/// Goes up with what the other end has left.
 fn take_offer(
     fd: c_int,
     record: &'static Record,
-    socket: &Owned,
+    peer: &Peer,
     greeting: &[u8; GREETING_BYTES],
     memory: &Owned,
-) -> Result<bool, Why> {
-    let peer = proven_peer(fd, record, socket).ok_or(Why::NotProven)?;
-    let cookie = kernel::cookie(fd).ok_or(Why::Kind)?;
+) -> Visit {
+    let Some(cookie) = kernel::cookie(fd) else {
+        return Visit::Refused(Why::Kind);
+    };
     let word = |at: usize| {
         let mut bytes = [0; 8];
         bytes.copy_from_slice(&greeting[at..at + 8]);
         u64::from_ne_bytes(bytes)
     };
     if greeting[..8] != MAGIC || word(8) != peer.cookie || word(16) != cookie {
-        return Err(Why::NotProven);
+        return Visit::Stranger;
     }
-    if word(24) != u64::from(RING_BYTES) || !kernel::is_sealed(memory.raw(), CARRIER_BYTES) {
-        return Err(Why::NoMemory);
+    let is_agreed = word(24) == u64::from(RING_BYTES);
+    if !is_agreed || !passing::is_sealed(memory.raw(), CARRIER_BYTES) {
+        return Visit::Refused(Why::NoMemory);
     }
     if !memory::map_carrier(record.number(), memory.raw()) {
-        return Err(Why::NoMemory);
+        return Visit::Refused(Why::NoMemory);
     }
-    let is_up = go_up(fd, record, 1);
-    if !is_up {
-        memory::unmap_carrier(record.number());
+    if go_up(fd, record, 1) {
+        return Visit::Up;
     }
-    Ok(is_up)
+    memory::unmap_carrier(record.number());
+    Visit::NotYet
 }
 
-/// Who is at the other end of the connection, if that is who is on `socket`.
-fn proven_peer(fd: c_int, record: &Record, socket: &Owned) -> Option<Peer> {
-    let peer = ends(fd, record).ok()?.peer;
-    let user = kernel::peer_user(socket.raw())?;
+/// Whether the user on `socket` is whose the other end of the connection is.
+fn is_user_of(peer: &Peer, socket: &Owned) -> bool {
     // A socket that nobody has accepted yet has no inode; users that our user namespace
     // does not know all look like the overflow user.
-    let known = peer.inode != 0 && user != kernel::OVERFLOW_USER;
-    (known && peer.user == user).then_some(peer)
+    let is_known = peer.inode != 0 && peer.user != kernel::OVERFLOW_USER;
+    is_known && kernel::peer_user(socket.raw()) == Some(peer.user)
 }
 
 /// From here on the socket follows the carrier's protocol. Not if someone is in the middle
@@ -364,8 +462,11 @@ fn refuse(record: &'static Record, why: Why) {
     record.make_plain(why);
 }
 
-/// Closes the socket at the meeting place.
-pub fn end_seeking(record: &Record) {
-    drop(seeker::take(record));
-    record.set(MET, false);
+/// Gives up the meeting place.
+pub fn end_seeking(fd: c_int, record: &Record) {
+    if seeker::get(record, Part::Place).is_some() && !process::is_borrower() {
+        // Before the name: whoever takes that next is not the other end.
+        show_holder(fd, record, false);
+    }
+    seeker::close(record);
 }

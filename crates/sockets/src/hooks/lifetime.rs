@@ -9,9 +9,10 @@ use libc::msghdr;
 use crate::hooks::socket::{duplicated, stay_with_kernel};
 use crate::local::UNREAD;
 use crate::record::{self, LOCAL, Record, State, Why};
-use crate::stream::Left;
+use crate::stream::{Left, Patience};
 use crate::{
-    capture, epoll, kernel, memory, process, real, relay, report, seeker, stream, upgrade, why,
+    capture, epoll, kernel, memory, process, real, relay, report, retire, seeker, stream, upgrade,
+    why,
 };
 
 /// How long a close waits for a call of another thread on the same socket.
@@ -58,7 +59,7 @@ fn not_known(fd: c_int) {
 /// counted until the end: whoever counts down to nothing frees the record.
 fn release(fd: c_int, record: &'static Record) {
     epoll::socket_closed(record);
-    upgrade::end_seeking(record);
+    upgrade::end_seeking(fd, record);
     let last = record.processes.load(Ordering::Acquire) == 1;
     if last {
         why::tell(fd, record);
@@ -82,9 +83,11 @@ fn release(fd: c_int, record: &'static Record) {
 /// How often a close looks for a token that is on its way.
 const TOKEN_WAIT_ROUNDS: u32 = 200;
 
-fn still_waits(rounds: &mut u32) -> bool {
+fn still_waits(rounds: &mut u32, dropped: bool) -> bool {
     *rounds -= 1;
-    process::give_way();
+    if !dropped {
+        process::give_way();
+    }
     *rounds > 0
 }
 
@@ -105,7 +108,8 @@ fn leave(fd: c_int, record: &'static Record, wait_ms: u32) {
             Ok(Next::Tokens(count)) => {
                 // They are announced before they are sent. One that came to a closed socket would
                 // reset the connection, and with it what the other end has not read.
-                if !stream::drop_tokens(fd, receiver, count) && !still_waits(&mut rounds) {
+                let dropped = stream::drop_tokens(fd, receiver, count);
+                if !still_waits(&mut rounds, dropped) {
                     break false;
                 }
             }
@@ -244,7 +248,9 @@ unsafe extern "C-unwind" fn fdopen(fd: c_int, mode: *const c_char) -> *mut libc:
 const RECALL_NS: u64 = 200_000_000;
 /// As above.
 const RECALL_MIN_NS: u64 = 10_000_000;
-/// The same for a socket that other processes on board have as well.
+/// How much longer those may need, all together, that say they are at it.
+const TAKING_NS: u64 = 1_000_000_000;
+/// The least for a socket that other processes on board have as well.
 const RECALL_SHARED_NS: u64 = 1_000_000_000;
 
 /// The socket goes to someone who knows nothing of the carrier: it is the kernel's from now
@@ -260,8 +266,12 @@ fn give_back(fd: c_int, record: &'static Record, why: Why, until_ns: u64) {
         } else {
             RECALL_MIN_NS
         };
-        let deadline_ns = until_ns.max(process::now_ns() + least_ns);
-        let left = stream::let_go(fd, record, why, deadline_ns);
+        let until_least_ns = process::now_ns() + least_ns;
+        let patience = Patience {
+            until_ns: until_ns.max(until_least_ns),
+            taking_until_ns: (until_ns + TAKING_NS).max(until_least_ns),
+        };
+        let left = stream::let_go(fd, record, why, patience);
         if left == Left::Unread && !relay::put_between(fd, record) {
             // No descriptors, or no processes: who reads this socket after us misses bytes.
             stream::line_only(record, why);
@@ -338,10 +348,12 @@ pub fn end_of_image(ends: bool) {
     let saved = real::errno();
     if ends {
         capture::end();
-        record::for_each_descriptor(0, c_uint::MAX, |fd, record| {
-            if record.state() == State::Up {
+        record::for_each_descriptor(0, c_uint::MAX, |fd, record| match record.state() {
+            State::Up => {
                 stream::settle(fd, record, false);
             }
+            State::Seeking => upgrade::end_seeking(fd, record),
+            _ => {}
         });
     }
     record::for_each_own(|record| {
@@ -374,6 +386,7 @@ extern "C" fn after_fork_in_child() {
     process::note_own_ids();
     record::end_fork();
     seeker::after_fork();
+    retire::after_fork();
     epoll::after_fork();
     report::forget();
     capture::forget();

@@ -319,7 +319,10 @@ pub fn stay_with_kernel(record: &'static Record) {
         State::Up => stream::line_only(record, Why::Usage),
         State::Listening => {}
         _ => {
-            upgrade::end_seeking(record);
+            let seeks = matches!(record.state(), State::Seeking | State::Stepping);
+            if let Some(fd) = seeks.then(|| record::any_descriptor(record)).flatten() {
+                upgrade::end_seeking(fd, record);
+            }
             record.make_plain(Why::Usage);
         }
     }

@@ -155,18 +155,38 @@ pub fn is_simple(fd: c_int) -> bool {
 /// The mark: the size of the receive buffer, which means nothing to a Unix socket, in these
 /// last bits. The kernel doubles what it is told.
 const MARK: u32 = 0x5d1;
+/// The same with the sign that the process holds the meeting place.
+const HOLDER: u32 = 0x5d3;
 const MARK_BITS: u32 = 0x7ff;
 
 /// Marks a socket. Returns the size before.
 pub fn mark(fd: c_int) -> Option<u32> {
+    mark_with(fd, MARK)
+}
+
+/// Sets or clears the sign that this process holds the meeting place of a marked socket.
+pub fn set_holder(fd: c_int, on: bool) -> bool {
+    mark_with(fd, if on { HOLDER } else { MARK }).is_some()
+}
+
+fn mark_with(fd: c_int, bits: u32) -> Option<u32> {
     let before = option(fd, libc::SOL_SOCKET, libc::SO_RCVBUF)?.unsigned_abs();
-    let marked = (before / 2) & !MARK_BITS | MARK;
+    let marked = (before / 2) & !MARK_BITS | bits;
     set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, marked as c_int).then_some(before)
 }
 
 /// Whether this is the size of a receive buffer with the mark.
 pub fn is_marked(receive_buffer: u32) -> bool {
-    receive_buffer % 2 == 0 && (receive_buffer / 2) & MARK_BITS == MARK
+    has_bits(receive_buffer, MARK) || is_holder(receive_buffer)
+}
+
+/// Whether this is the size of a receive buffer with the sign of [`set_holder`].
+fn is_holder(receive_buffer: u32) -> bool {
+    has_bits(receive_buffer, HOLDER)
+}
+
+fn has_bits(receive_buffer: u32, bits: u32) -> bool {
+    receive_buffer % 2 == 0 && (receive_buffer / 2) & MARK_BITS == bits
 }
 
 /// `struct unix_diag_req` (linux/unix_diag.h) behind `struct nlmsghdr`.
@@ -233,6 +253,7 @@ impl Answer {
             inode,
             cookie: self.cookie,
             is_marked: self.receive_buffer.is_some_and(is_marked),
+            is_holder: self.receive_buffer.is_some_and(is_holder),
             state: super::ESTABLISHED,
         };
         Some((peer, u64::from(self.unread.unwrap_or(0))))

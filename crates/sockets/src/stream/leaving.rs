@@ -36,8 +36,32 @@ pub fn line_only(record: &Record, why: Why) {
 
 /// How long a socket that is to be given away waits for a call of another thread's.
 const LET_GO_LOCK_MS: u32 = 200;
-/// And for the other end's call to return.
-const LET_GO_WAIT_ROUNDS: u32 = 2000;
+
+/// How long a socket that is to be given away waits for the other end.
+#[derive(Clone, Copy)]
+pub struct Patience {
+    /// For an answer, and for a call of the other end's to return.
+    pub until_ns: u64,
+    /// For the end of what the other end says it is at: it does not wait itself.
+    pub taking_until_ns: u64,
+}
+
+impl Patience {
+    /// For a step that follows a wait, and takes no time with a sound other end.
+    fn and_a_little(self) -> Self {
+        let least_ns = process::now_ns() + LITTLE_NS;
+        Self {
+            until_ns: self.until_ns.max(least_ns),
+            ..self
+        }
+    }
+}
+
+/// As above.
+const LITTLE_NS: u64 = 10_000_000;
+
+/// Pause between two looks at it.
+const PAUSE_US: u32 = 50;
 
 /// What became of a socket that was to be the kernel's alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,8 +74,8 @@ pub enum Left {
 }
 
 /// Makes the socket the kernel's alone, for someone who knows nothing of the carrier. Waits
-/// until `deadline_ns` for the other end to take back what was not read.
-pub fn let_go(fd: c_int, record: &'static Record, why: Why, deadline_ns: u64) -> Left {
+/// for the other end to take back what was not read.
+pub fn let_go(fd: c_int, record: &'static Record, why: Why, patience: Patience) -> Left {
     let send = record.send_lock.hold_for(LET_GO_LOCK_MS);
     let recv = record.recv_lock.hold_for(LET_GO_LOCK_MS);
     let (Some(send), Some(recv)) = (send, recv) else {
@@ -72,14 +96,14 @@ pub fn let_go(fd: c_int, record: &'static Record, why: Why, deadline_ns: u64) ->
     }
     record.note_why(why);
     record.set(LINE_ONLY, true);
-    let mut over = ring_is_over(fd, record, &recv);
+    let mut over = ring_is_over(fd, record, &recv, patience);
     if asked {
         let taken = if over {
-            withdraw(record, &recv, &carrier)
+            withdraw(record, &recv, patience)
         } else {
-            wait_for_answer(fd, record, &send, &recv, deadline_ns)
+            wait_for_answer(fd, record, &send, &recv, patience)
         };
-        over = (over || taken) && ring_is_over(fd, record, &recv);
+        over = (over || taken) && ring_is_over(fd, record, &recv, patience.and_a_little());
     }
     if record.sender(&send).lane() == Lane::Ring && step_back(fd, record, &send).is_err() {
         return Left::Unread;
@@ -98,12 +122,12 @@ pub fn let_go(fd: c_int, record: &'static Record, why: Why, deadline_ns: u64) ->
 }
 
 /// Whether nothing is in the ring, nor will be, and no token is on the line or will be.
-fn ring_is_over(fd: c_int, record: &Record, held: &Held<'_>) -> bool {
+fn ring_is_over(fd: c_int, record: &Record, held: &Held<'_>, patience: Patience) -> bool {
     let carrier = record.carrier();
     let receiver = record.receiver(held);
-    for _ in 0..LET_GO_WAIT_ROUNDS {
+    while process::now_ns() < patience.until_ns {
         if !receiver.end_ring(&carrier) {
-            process::sleep_us(50);
+            process::sleep_us(PAUSE_US);
             continue;
         }
         match receiver.next(&carrier) {
@@ -116,7 +140,7 @@ fn ring_is_over(fd: c_int, record: &Record, held: &Held<'_>) -> bool {
             Ok(Next::Empty) | Err(_) => return true,
             Ok(Next::Tokens(count)) => match take_tokens(fd, count) {
                 Tokens::Taken(tokens) => receiver.took_tokens(tokens),
-                Tokens::NotYet => process::sleep_us(50),
+                Tokens::NotYet => process::sleep_us(PAUSE_US),
                 Tokens::End | Tokens::Failed(_) => return true,
             },
         }

@@ -8,16 +8,14 @@ use core::ffi::c_int;
 
 use barewire_fabric::carrier::{Answer, Broken, Lane, SharedMemory, TAKE_BACK};
 
+use super::leaving::Patience;
 use super::sending::{line_ended, send_token};
 use crate::lock::Held;
-use crate::memory::Carrier;
 use crate::record::{Record, State};
 use crate::{process, real, report};
 
 /// Bytes copied from the ring at once.
 const CHUNK_BYTES: usize = 16 << 10;
-/// How long a sender that has begun to take bytes back may need: it does not wait.
-const TAKING_MS: u32 = 1000;
 /// Pause between two looks at the answer.
 const PAUSE_US: u32 = 50;
 
@@ -98,14 +96,14 @@ pub fn wake(fd: c_int, record: &Record, held: &Held<'_>) {
     }
 }
 
-/// Waits until `deadline_ns` for the other end to take back what it was asked to. Returns
-/// whether it did. Has both locks, so it answers the other end as well.
+/// Waits for the other end to take back what it was asked to. Returns whether it did. Has both
+/// locks, so it answers the other end as well.
 pub fn wait_for_answer(
     fd: c_int,
     record: &Record,
     send: &Held<'_>,
     recv: &Held<'_>,
-    deadline_ns: u64,
+    patience: Patience,
 ) -> bool {
     let carrier = record.carrier();
     let receiver = record.receiver(recv);
@@ -115,8 +113,8 @@ pub fn wait_for_answer(
             Answer::Refused => return !receiver.withdraw(&carrier),
             Answer::None | Answer::Taking => {}
         }
-        if process::now_ns() > deadline_ns || line_ended(fd) {
-            return withdraw(record, recv, &carrier);
+        if process::now_ns() > patience.until_ns || line_ended(fd) {
+            return withdraw(record, recv, patience);
         }
         // The other end may be at the same. What is broken, the next step finds.
         let _ = take_back(fd, record, send);
@@ -125,15 +123,15 @@ pub fn wait_for_answer(
 }
 
 /// Asks no more. Returns whether the other end has taken the bytes back all the same.
-pub fn withdraw(record: &Record, held: &Held<'_>, carrier: &Carrier) -> bool {
+pub fn withdraw(record: &Record, held: &Held<'_>, patience: Patience) -> bool {
+    let carrier = record.carrier();
     let receiver = record.receiver(held);
-    for _ in 0..TAKING_MS * 1000 / PAUSE_US {
-        match receiver.answer(carrier) {
+    loop {
+        match receiver.answer(&carrier) {
             Answer::Taken => return true,
-            Answer::Taking => process::sleep_us(PAUSE_US),
-            Answer::None | Answer::Refused if receiver.withdraw(carrier) => return false,
-            Answer::None | Answer::Refused => {}
+            Answer::None | Answer::Refused if receiver.withdraw(&carrier) => return false,
+            _ if process::now_ns() > patience.taking_until_ns => return false,
+            _ => process::sleep_us(PAUSE_US),
         }
     }
-    false
 }

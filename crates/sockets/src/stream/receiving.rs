@@ -19,6 +19,8 @@ use crate::{capture, epoll, local, process, record};
 
 /// How often a reader that finds nothing asks the kernel whether the line has ended.
 const LINE_CHECK_NS: u64 = 20_000;
+/// How often a read that does not wait looks again because something has come.
+const ROUNDS_MAX: u32 = 64;
 /// Tokens read from the line at once.
 const TOKENS_AT_ONCE: usize = 64;
 
@@ -55,6 +57,7 @@ fn receive_some(
     let mut got = 0;
     let mut spin = Spin::begin();
     let mut replaced = false;
+    let mut rounds = 0;
     loop {
         let Some(held) = record.recv_lock.hold() else {
             return fail(libc::EAGAIN);
@@ -103,7 +106,9 @@ fn receive_some(
             Err(_) => return give_up(fd, record),
         }
         if !waits && got == 0 {
-            if is_up && !wakes_unseen(record, &held) {
+            // A sound other end has something by then.
+            if is_up && !wakes_unseen(record, &held) && rounds < ROUNDS_MAX {
+                rounds += 1;
                 continue;
             }
             return fail(libc::EAGAIN);
@@ -332,9 +337,15 @@ fn receive_now(
                 Tokens::Failed(error) => return Ok(ended_with(record, error)),
             },
             Next::Empty => match end_of_line(fd, record) {
-                None => return Ok(Step::Nothing),
-                Some(error) if receiver.has_news(&carrier) => keep_error(record, error),
-                Some(error) => return Ok(ended_with(record, error)),
+                Line::Quiet => return Ok(Step::Nothing),
+                // What is sent there is announced before. If this was not, it lies there for ever,
+                // and in front of the end.
+                Line::Bytes if receiver.next(&carrier)? == Next::Empty => {
+                    return Err(Broken::Stray);
+                }
+                Line::Bytes => {}
+                Line::Ended(error) if receiver.has_news(&carrier) => keep_error(record, error),
+                Line::Ended(error) => return Ok(ended_with(record, error)),
             },
         }
     }
@@ -431,20 +442,29 @@ pub fn drop_tokens(fd: c_int, receiver: &mut Receiver, count: u64) -> bool {
     true
 }
 
-/// Whether the line has ended while the ring is empty: `Some(0)` at its end, `Some(error)`
-/// if it failed. Asked of the kernel now and then only.
-fn end_of_line(fd: c_int, record: &Record) -> Option<c_int> {
+/// What the line is at, while the ring is empty.
+enum Line {
+    /// There is nothing on it, as far as was looked.
+    Quiet,
+    /// There are bytes.
+    Bytes,
+    /// It has ended: 0, or failed with an error.
+    Ended(c_int),
+}
+
+/// Asks the kernel now and then only.
+fn end_of_line(fd: c_int, record: &Record) -> Line {
     // Relaxed, all: they stand for themselves.
     match record.line_error.swap(0, Ordering::Relaxed) {
         0 => {}
-        error => return Some(error),
+        error => return Line::Ended(error),
     }
     let now_ns = process::now_ns();
     let checked_ns = record.line_checked_ns.load(Ordering::Relaxed);
     let carrier = record.carrier();
     let leaves = carrier.load(LEAVING) | carrier.load(LEAVING + 1) != 0;
     if !leaves && !record.has(CHECK_LINE) && now_ns.wrapping_sub(checked_ns) < LINE_CHECK_NS {
-        return None;
+        return Line::Quiet;
     }
     record.line_checked_ns.store(now_ns, Ordering::Relaxed);
     record.set(CHECK_LINE, false);
@@ -452,13 +472,10 @@ fn end_of_line(fd: c_int, record: &Record) -> Option<c_int> {
     let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
     // SAFETY: one byte of ours.
     match unsafe { real::recv(fd, (&raw mut byte).cast(), 1, flags) } {
-        0 => Some(0),
-        1.. => None,
-        _ if errno() == libc::EAGAIN || errno() == libc::EINTR => None,
-        _ => {
-            let error = errno();
-            // Peeking has taken the error off the socket: so we tell it.
-            Some(error)
-        }
+        0 => Line::Ended(0),
+        1.. => Line::Bytes,
+        _ if errno() == libc::EAGAIN || errno() == libc::EINTR => Line::Quiet,
+        // Peeking has taken the error off the socket: so we tell it.
+        _ => Line::Ended(errno()),
     }
 }

@@ -13,8 +13,10 @@ use crate::capture;
 use crate::lock::Held;
 use crate::memory::Carrier;
 use crate::real::{self, errno, fail};
-use crate::record::{LINE_ONLY, LOCAL, NEVER_UP, NONBLOCKING, Record, State, WRITE_SHUT, Why};
-use crate::{local, process};
+use crate::record::{
+    LINE_ONLY, LOCAL, NEVER_UP, NONBLOCKING, Record, STUCK, State, WRITE_SHUT, Why,
+};
+use crate::{kernel, local, process};
 
 /// How long a sender waits for room in the ring while its receiver is awake.
 const ROOM_WAIT_NS: u64 = 200_000;
@@ -247,21 +249,67 @@ pub fn send_token(fd: c_int) -> bool {
 pub fn line_is_clear(fd: c_int, record: &Record, waits: bool, held: &Held<'_>) -> bool {
     let carrier = record.carrier();
     let sender = record.sender(held);
+    let mut until_ns = None;
     for round in 0_u32.. {
         if sender.owes_token() && send_token(fd) {
             sender.token_sent();
         }
         match sender.may_use_line(&carrier) {
-            Ok(true) => return true,
-            Ok(false) if round < 1000 => process::give_way(),
-            Ok(false) if line_ended(fd) => return true,
-            Ok(false) if waits || round < 1100 => process::sleep_us(100),
-            Ok(false) => return false,
+            Ok(true) => {
+                record.set(STUCK, false);
+                return true;
+            }
             // The next step says what is broken.
             Err(_) => return true,
+            Ok(false) if round < YIELDS => {
+                process::give_way();
+                continue;
+            }
+            Ok(false) => {}
         }
+        // A receiver that was killed in the middle of its read never ends it.
+        if line_ended(fd) || (round % YIELDS == 0 && is_abandoned(fd)) {
+            return true;
+        }
+        let now_ns = process::now_ns();
+        let until_ns =
+            until_ns.get_or_insert_with(|| now_ns.saturating_add(patience_ns(fd, record, waits)));
+        if now_ns >= *until_ns {
+            record.set(STUCK, true);
+            return false;
+        }
+        process::sleep_us(100);
     }
     true
+}
+
+/// How often a sender lets others run before it sleeps.
+const YIELDS: u32 = 1000;
+
+/// Whether no process has the other end any more.
+fn is_abandoned(fd: c_int) -> bool {
+    kernel::tuple(fd).is_some_and(|tuple| kernel::is_abandoned(&tuple))
+}
+
+/// How long a receiver may be in the middle of a read that does not wait, if the program does not.
+const READ_NS: u64 = 10_000_000;
+
+/// How long a call that sends may wait: as the program has told the kernel. One that may not does
+/// so once: who has been waited for in vain is not waited for again.
+fn patience_ns(fd: c_int, record: &Record, waits: bool) -> u64 {
+    if !waits {
+        return if record.has(STUCK) { 0 } else { READ_NS };
+    }
+    let mut bytes = [0; size_of::<libc::timeval>()];
+    let known = kernel::option_bytes(fd, libc::SOL_SOCKET, libc::SO_SNDTIMEO, &mut bytes);
+    // SAFETY: any bytes are a time.
+    let time = unsafe { bytes.as_ptr().cast::<libc::timeval>().read_unaligned() };
+    let us = time.tv_sec.unsigned_abs() * 1_000_000 + time.tv_usec.unsigned_abs();
+    if known.is_none() || us == 0 {
+        u64::MAX
+    } else {
+        us.saturating_mul(1000)
+    }
 }
 
 pub fn line_ended(fd: c_int) -> bool {
