@@ -27,7 +27,9 @@ pub struct OnBoard {
     pub hidden: Option<String>,
     /// Its settings; none if the library does nothing there.
     pub settings: Option<Settings>,
-    /// Its TCP sockets.
+    /// A filter of system calls has all its sockets with the kernel.
+    pub is_confined: bool,
+    /// Its TCP sockets, and Unix stream sockets.
     pub sockets: Vec<Socket>,
 }
 
@@ -47,10 +49,12 @@ pub struct Settings {
 pub struct Socket {
     /// Its descriptors.
     pub fds: Vec<i32>,
-    /// Its own address, if the kernel lists it.
+    /// Its own address or name, if the kernel lists it.
     pub local: Option<String>,
     /// That of the other end.
     pub remote: Option<String>,
+    /// The other end of a Unix socket by its inode, if the library has asked for it.
+    pub other_inode: Option<u64>,
     /// A process that has the other end, if it may be seen.
     pub peer_pid: Option<i32>,
     /// What it is at: `accelerated`, `candidate`, `kernel`, `listening`, ...
@@ -102,6 +106,7 @@ fn look(pid: i32, data: &[(u64, u64)], network: &Network) -> Option<OnBoard> {
         uid: memory::owner(pid)?,
         hidden: None,
         settings: None,
+        is_confined: false,
         sockets: Vec::new(),
     };
     match Memory::open(pid) {
@@ -112,6 +117,7 @@ fn look(pid: i32, data: &[(u64, u64)], network: &Network) -> Option<OnBoard> {
             Some(bytes) => match Layout::parse(&memory, &bytes) {
                 Some(layout) => {
                     process.settings = Some(layout.settings);
+                    process.is_confined = layout.is_confined;
                     process.sockets = layout.sockets(&memory, &net::inodes(pid), network);
                 }
                 None => process.hidden = Some("with another version of the library".to_owned()),
@@ -137,12 +143,20 @@ struct Layout {
     texts: Vec<String>,
     settings: Settings,
     line_only: u64,
+    is_confined: bool,
+    /// Where a record has the inode of a Unix socket's other end.
+    other_inode: Option<usize>,
+    /// Unix sockets are carried, too.
+    has_unix: bool,
 }
 
 const MAGIC: &[u8; 16] = b"barewire-status\0";
 const ALIGNMENT: usize = 64;
 const VERSION: u64 = 1;
-const WORDS: usize = 23;
+const WORDS: usize = 31;
+/// Behind it: whether the program is confined, the offset of the other end's inode, and whether
+/// Unix sockets are carried.
+const CONFINEMENT: u64 = u64::from_ne_bytes(*b"confine1");
 /// A data segment is a few thousand bytes.
 const DATA_BYTES_MAX: u64 = 1 << 20;
 const RECORD_BYTES_MAX: u64 = 1 << 16;
@@ -188,6 +202,11 @@ impl Layout {
             calls_before: next()?,
             bytes_before: next()?,
         };
+        let line_only = next()?;
+        // What follows is for `barewire capture`, and then what older libraries do not have.
+        let mut later = words.skip(4).flatten();
+        let is_later = later.next() == Some(CONFINEMENT);
+        let mut later = || later.next().filter(|_| is_later);
         Some(Layout {
             records,
             record_bytes: Some(record_bytes)
@@ -200,7 +219,10 @@ impl Layout {
             offsets,
             texts: texts.chunks(TEXT_BYTES).map(printable).collect(),
             settings,
-            line_only: next()?,
+            line_only,
+            is_confined: later() == Some(1),
+            other_inode: later().and_then(|offset| usize::try_from(offset).ok()),
+            has_unix: later() == Some(1),
         })
     }
 
@@ -211,7 +233,7 @@ impl Layout {
         text.cloned().unwrap_or_default()
     }
 
-    /// The sockets of the table, and the TCP connections that are not in it.
+    /// The sockets of the table, and the others that could be in it.
     fn sockets(
         &self,
         memory: &Memory,
@@ -239,11 +261,20 @@ impl Layout {
         others.sort_unstable();
         for (fd, inode) in others {
             let names = network.names(*inode);
+            let names = names.filter(|names| self.has_unix || !names.is_unix);
             let known = sockets.iter().any(|socket| socket.fds.contains(fd));
             if let (Some(names), false) = (names, known) {
                 sockets.push(unknown(*fd, names));
             }
         }
+        if self.is_confined {
+            for socket in &mut sockets {
+                socket.why = "its program is confined (seccomp)".to_owned();
+            }
+        }
+        sockets
+            .iter_mut()
+            .for_each(|socket| socket.name_other(network));
         sockets
     }
 
@@ -296,6 +327,8 @@ impl Layout {
         socket.lanes = lanes.map(|epoch| ["kernel", "ring"][(epoch % 2) as usize]);
         socket.ring_bytes = [out?, into?];
         socket.before = [calls?, before?];
+        let other = self.other_inode.and_then(|at| number(&bytes, at, 4));
+        socket.other_inode = other.filter(|inode| *inode != 0);
         Some(socket)
     }
 
@@ -309,12 +342,30 @@ impl Layout {
     }
 }
 
-/// A TCP socket that the library knows nothing of.
+/// What stands for the names of a pair's ends, which have none.
+const PAIR: &str = "(pair)";
+
+impl Socket {
+    /// Names the ends of a Unix socket as well as they are known.
+    fn name_other(&mut self, network: &Network) {
+        let Some(other) = self.other_inode else {
+            return;
+        };
+        self.remote = network.names(other).and_then(|names| names.local.clone());
+        if self.local.is_none() && self.remote.is_none() {
+            self.local = Some(PAIR.to_owned());
+            self.remote = Some(PAIR.to_owned());
+        }
+    }
+}
+
+/// A socket that the library knows nothing of.
 fn unknown(fd: i32, names: &Names) -> Socket {
     Socket {
         fds: vec![fd],
-        local: names.local.map(|address| address.to_string()),
-        remote: names.remote.map(|address| address.to_string()),
+        local: names.local.clone(),
+        remote: names.remote.clone(),
+        other_inode: None,
         peer_pid: None,
         state: if names.listens { "listening" } else { "kernel" }.to_owned(),
         why: "the library has not seen it: inherited, or received from another process".to_owned(),
@@ -351,7 +402,9 @@ fn name_peers(found: &mut [(OnBoard, String)], networks: &HashMap<String, Networ
             continue;
         };
         for (socket_nth, socket) in process.sockets.iter().enumerate() {
-            let inode = network.other_end(socket.local.as_deref(), socket.remote.as_deref());
+            let ends = (socket.local.as_deref(), socket.remote.as_deref());
+            let inode = socket.other_inode;
+            let inode = inode.or_else(|| network.other_end(ends.0, ends.1));
             wanted.extend(inode.map(|inode| (nth, socket_nth, inode)));
         }
     }

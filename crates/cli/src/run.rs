@@ -27,7 +27,7 @@ see `barewire ls` and `barewire doctor`. Settings (file: [program.NAME] for prog
   spin_us        how long to look before a sleep, at most [50]
   calls_before   calls on a connection before it is worth it [16]
   bytes_before   or bytes [65536]
-  unix           1: Unix sockets too, of programs that do not confine themselves [0]
+  unix           1: Unix sockets too [0]
   off            1: do nothing
 Status: the program's; 127 no such program, 126 not executable, 125 wrong settings.")]
 pub struct RunArgs {

@@ -155,6 +155,22 @@ pub fn kernel_receive_all(
     }
 }
 
+/// As above, by the very call of the program's: without flags it was a read.
+pub fn kernel_receive_as_asked(
+    fd: c_int,
+    parts: Parts<'_>,
+    flags: c_int,
+    control: Option<&mut Control>,
+) -> ssize_t {
+    match parts {
+        _ if flags != 0 || control.is_some() => kernel_receive_all(fd, parts, flags, control),
+        // SAFETY: the program's buffer.
+        [part] => unsafe { real::read(fd, part.iov_base, part.iov_len) },
+        // SAFETY: the program's buffers.
+        _ => unsafe { real::readv(fd, parts.as_ptr(), parts.len() as c_int) },
+    }
+}
+
 fn receive_message(
     fd: c_int,
     parts: Parts<'_>,

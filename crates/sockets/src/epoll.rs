@@ -119,7 +119,7 @@ pub unsafe fn control(
     let wanted = || unsafe { event.as_ref() }.copied();
     let Some(record) = record::find(fd) else {
         let result = kernel();
-        if result == 0 {
+        if result == 0 && !record::is_hidden() {
             inner_changed(set_fd, operation, fd, wanted());
         }
         return result;

@@ -3,6 +3,7 @@
 //! Each asks the table whether the descriptor is one of ours: a load or two. If not, the C
 //! library's function is called with what the program passed.
 
+mod confine;
 mod io;
 mod jump;
 pub mod lifetime;

@@ -20,6 +20,7 @@
 
 mod buffers;
 mod capture;
+mod confinement;
 mod epoll;
 mod family;
 mod hooks;

@@ -23,16 +23,16 @@
 //! two calls ([`wait_for_room`]).
 //!
 //! **Wake-ups.** A pair with both ends in one process, of which one end only writes, wakes an
-//! event loop: it would gain nothing, and is left alone.
+//! event loop: it would gain nothing, and is left alone. After some tries it is so for good, since
+//! to count its calls costs as well; so is a socket that several processes have all the time.
 
 use core::ffi::c_int;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering, fence};
 
 use barewire_fabric::carrier::{LEAVING, SharedMemory, UP};
 use libc::ssize_t;
 
 use crate::kernel::{self, unix};
-use crate::lock::Held;
 use crate::memory::Carrier;
 use crate::record::{self, CAREFUL, LOCAL, RECORDS_MAX, RESET_TOLD, Record, State, Why};
 use crate::{process, real, settings};
@@ -86,6 +86,15 @@ fn mark(fd: c_int, record: &Record) {
     record.receive_buffer.store(before, Ordering::Relaxed);
 }
 
+/// Takes the mark away.
+pub fn unmark(fd: c_int, record: &Record) {
+    let before = record.receive_buffer.swap(0, Ordering::Relaxed);
+    if before > 1 {
+        // The kernel doubles what it is told.
+        kernel::set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, (before / 2) as c_int);
+    }
+}
+
 /// The program has set the size of the receive buffer.
 pub fn receive_buffer_set(fd: c_int) {
     let marked = |record: &&Record| record.receive_buffer.load(Ordering::Relaxed) != 0;
@@ -102,25 +111,78 @@ pub fn shown_receive_buffer(record: &Record, size: c_int) -> c_int {
     size
 }
 
-/// Before a read that may wait, of a socket that is not up: whether the kernel may do all of it,
-/// as if this library were not there. Not when the socket is near to going up, which it cannot
-/// in the middle of such a read. Call [`read_directly`] then.
-pub fn may_read_directly(record: &Record, _held: &Held<'_>) -> bool {
-    let may = record.has(LOCAL) && !record.has(CAREFUL) && record.state() == State::Candidate;
-    if may {
-        // Relaxed: read under the lock that we have.
-        record.direct_reads.fetch_add(1, Ordering::Relaxed);
-    }
-    may
+/// So many times as many calls and bytes as TCP it takes until a Unix socket looks for its other
+/// end: the kernel is quicker with it, and slower to say who has the other end. Twice as many after
+/// each time that there was nobody, since a program's sockets are alike; up to [`MISSES_MAX`] times.
+const FACTOR: u32 = 4;
+const MISSES_MAX: u32 = 6;
+
+/// Looks in vain since somebody was met.
+static MISSES: AtomicU32 = AtomicU32::new(0);
+
+/// By how much the calls and bytes that TCP needs are to be multiplied.
+pub fn patience() -> u32 {
+    // Relaxed, here and below: a hint.
+    FACTOR << MISSES.load(Ordering::Relaxed).min(MISSES_MAX)
 }
 
-/// Runs the read that [`may_read_directly`] has counted.
-pub fn read_directly(record: &Record, flags: c_int, read: impl FnOnce() -> ssize_t) -> ssize_t {
-    let result = read();
-    count_in(record, result, flags);
-    // Release: partner: the acquire in positions; the bytes come first.
-    record.direct_reads.fetch_sub(1, Ordering::Release);
+/// A look for the other end was in vain.
+pub fn missed(record: &Record) {
+    if record.has(LOCAL) {
+        MISSES.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The other end was found.
+pub fn met(record: &Record) {
+    if record.has(LOCAL) {
+        MISSES.store(0, Ordering::Relaxed);
+    }
+}
+
+/// In [`Record::line_in`]: one read in progress that the kernel does as if this library were not
+/// there. The bits below count bytes.
+const DIRECT: u64 = 1 << 48;
+
+/// Bytes read so far, as of now.
+fn bytes_in(record: &Record) -> u64 {
+    record.line_in.load(Ordering::Relaxed) & (DIRECT - 1)
+}
+
+fn may_read_directly(record: &Record) -> bool {
+    let is_waiting = matches!(record.state(), State::Candidate | State::Seeking);
+    is_waiting && record.has(LOCAL) && !record.has_now(CAREFUL)
+}
+
+/// Has the kernel do all of a read of a socket that is not up, without a lock: also one that
+/// waits. Not when the socket is near to going up, which it cannot in the middle of such a read.
+#[inline]
+pub fn read_directly(
+    fd: c_int,
+    record: &Record,
+    flags: c_int,
+    read: impl FnOnce() -> ssize_t,
+) -> Option<ssize_t> {
+    if !may_read_directly(record) {
+        return None;
+    }
+    mark_first(fd, record);
+    // SeqCst, and so is the look at CAREFUL: partner: the fence in positions. Who goes up has set
+    // that before, so he sees this read, or there is none.
+    record.line_in.fetch_add(DIRECT, Ordering::SeqCst);
+    let result = may_read_directly(record).then(read);
+    let bytes = counted(result.unwrap_or(0), flags);
+    // Release: partner: the acquire in positions; the bytes come first, or with it.
+    let done = bytes.wrapping_sub(DIRECT);
+    record.line_in.fetch_add(done, Ordering::Release);
     result
+}
+
+/// The socket may soon go up: no read is the kernel's alone any more.
+pub fn be_careful(record: &Record) {
+    if !record.has(CAREFUL) {
+        record.set(CAREFUL, true);
+    }
 }
 
 /// Whether it is one end of a pair whose other end is in this process as well, and bytes have
@@ -134,23 +196,31 @@ pub fn is_wake_up(record: &Record) -> bool {
     let other = record::by_number(pair);
     let generation = record.pair_generation.load(Ordering::Relaxed);
     let is_here = other.generation.load(Ordering::Relaxed) == generation && record::is_own(pair);
-    let has_none = |counter: &core::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed) == 0;
-    is_here && (has_none(&record.line_out) || has_none(&record.line_in))
+    is_here && (record.line_out.load(Ordering::Relaxed) == 0 || bytes_in(record) == 0)
 }
 
 /// A socket that is not up has sent so many bytes, if it has. Under its send lock.
 pub fn count_out(record: &Record, result: ssize_t) {
     if result > 0 && record.has(LOCAL) {
-        // Relaxed: read under the lock.
+        // Relaxed, both: under the lock.
+        let before = record.line_out.load(Ordering::Relaxed);
         let bytes = result.unsigned_abs() as u64;
-        record.line_out.fetch_add(bytes, Ordering::Relaxed);
+        record.line_out.store(before + bytes, Ordering::Relaxed);
     }
 }
 
-/// As above, of what was read, under its receive lock.
+/// Bytes of the stream that a read has taken.
+const fn counted(result: ssize_t, flags: c_int) -> u64 {
+    if result < 0 || flags & libc::MSG_PEEK != 0 {
+        return 0;
+    }
+    result.unsigned_abs() as u64
+}
+
+/// As above, of what was read, under its receive lock. A direct read may be in progress.
 pub fn count_in(record: &Record, result: ssize_t, flags: c_int) {
-    if result > 0 && flags & libc::MSG_PEEK == 0 && record.has(LOCAL) {
-        let bytes = result.unsigned_abs() as u64;
+    let bytes = counted(result, flags);
+    if bytes > 0 && record.has(LOCAL) {
         record.line_in.fetch_add(bytes, Ordering::Relaxed);
     }
 }
@@ -159,12 +229,14 @@ pub fn count_in(record: &Record, result: ssize_t, flags: c_int) {
 /// carrier is mapped, and both of its locks are held. `None`: the ends do not agree, or one
 /// is in the middle of a call.
 pub fn positions(fd: c_int, record: &Record, side: u32) -> Option<(u64, u64)> {
+    // SeqCst: partner: the count in read_directly.
+    fence(Ordering::SeqCst);
     // Acquire: partner: the release in read_directly.
-    if record.direct_reads.load(Ordering::Acquire) != 0 {
+    let read = record.line_in.load(Ordering::Acquire);
+    if read >= DIRECT {
         return None;
     }
     let sent = record.line_out.load(Ordering::Relaxed);
-    let read = record.line_in.load(Ordering::Relaxed);
     let carrier = record.carrier();
     if side == 0 {
         carrier.store(READ, read);
@@ -274,7 +346,7 @@ pub fn note_error(record: &Record, error: c_int) {
 /// Whether the other end has neither sent nor read anything: it may have no mark yet. `unread`
 /// bytes lie there.
 fn is_silent(record: &Record, unread: u64) -> bool {
-    record.line_in.load(Ordering::Relaxed) == 0 && record.line_out.load(Ordering::Relaxed) == unread
+    bytes_in(record) == 0 && record.line_out.load(Ordering::Relaxed) == unread
 }
 
 /// The two ends, and who has the other.

@@ -1,6 +1,7 @@
 //! This process and its threads: ids, time, giving way.
 
 use core::cell::Cell;
+use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::real;
@@ -94,4 +95,34 @@ pub fn processor() -> u64 {
     // SAFETY: no arguments.
     let number = unsafe { libc::sched_getcpu() };
     u64::try_from(number + 1).unwrap_or(0)
+}
+
+/// As `fork`, without a signal at its end, and past the C library: no handlers of the
+/// program's run, and no lock of the C library is taken.
+pub fn copy() -> isize {
+    // SAFETY: no flags: a copy of this process, with a copy of this thread's stack.
+    unsafe { real::syscall(libc::SYS_clone, 0, 0, 0, 0, 0, 0) as isize }
+}
+
+/// Waits until a [`copy`] ends; says whether it did so by itself, with 0.
+pub fn ended_well(child: isize) -> bool {
+    let mut status: c_int = -1;
+    loop {
+        // SAFETY: the status is ours.
+        let result = unsafe { libc::waitpid(child as libc::pid_t, &raw mut status, libc::__WALL) };
+        if result >= 0 {
+            return status == 0;
+        }
+        if real::errno() != libc::EINTR {
+            return false;
+        }
+    }
+}
+
+/// Ends a [`copy`], past the exit handlers, which are the program's.
+pub fn end(status: c_int) -> ! {
+    loop {
+        // SAFETY: ends this process.
+        unsafe { real::syscall(libc::SYS_exit_group, status as usize, 0, 0, 0, 0, 0) };
+    }
 }

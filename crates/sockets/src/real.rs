@@ -15,12 +15,19 @@ type Strings = *const *const c_char;
 /// The next definition of the symbol `name`, which ends with a zero.
 ///
 /// A C library without it cannot have called it either: a null pointer is never called.
+#[inline]
 fn look_up(cache: &AtomicPtr<c_void>, name: &'static [u8]) -> *mut c_void {
     // Relaxed: the pointer is to code that is there from before we were loaded.
     let found = cache.load(Ordering::Relaxed);
-    if !found.is_null() {
-        return found;
+    if found.is_null() {
+        return look_up_first(cache, name);
     }
+    found
+}
+
+#[cold]
+#[inline(never)]
+fn look_up_first(cache: &AtomicPtr<c_void>, name: &'static [u8]) -> *mut c_void {
     // SAFETY: `name` ends with a zero.
     let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr().cast::<c_char>()) };
     cache.store(found, Ordering::Relaxed);
@@ -34,9 +41,10 @@ macro_rules! real {
             $(pub static $name: super::AtomicPtr<core::ffi::c_void> = super::AtomicPtr::new(core::ptr::null_mut());)*
         }
 
-        /// Looks up all of them, but for those with any number of arguments.
+        /// Looks up all of them: from now on nothing is looked up any more.
         pub fn look_up_all() {
             $(look_up(&cache::$name, concat!(stringify!($name), "\0").as_bytes());)*
+            look_up_variadic();
         }
 
         $(
@@ -59,15 +67,24 @@ macro_rules! real {
 /// As `real!`, for functions that take more arguments than their fixed ones: the extra ones
 /// are passed as the C library reads them.
 macro_rules! real_variadic {
-    ($($name:ident($($arg:ident: $type:ty),*; $($extra:ident: $extra_type:ty),*) -> $result:ty;)*) => { $(
+    ($($name:ident($($arg:ident: $type:ty),*; $($extra:ident: $extra_type:ty),*) -> $result:ty;)*) => {
+        #[allow(non_upper_case_globals, reason = "named after the functions")]
+        mod variadic_cache {
+            $(pub static $name: super::AtomicPtr<core::ffi::c_void> = super::AtomicPtr::new(core::ptr::null_mut());)*
+        }
+
+        fn look_up_variadic() {
+            $(look_up(&variadic_cache::$name, concat!(stringify!($name), "\0").as_bytes());)*
+        }
+
+        $(
         /// The C library's function of this name.
         ///
         /// # Safety
         /// As for the C library's.
         #[inline]
         pub unsafe fn $name($($arg: $type,)* $($extra: $extra_type),*) -> $result {
-            static CACHE: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
-            let found = look_up(&CACHE, concat!(stringify!($name), "\0").as_bytes());
+            let found = look_up(&variadic_cache::$name, concat!(stringify!($name), "\0").as_bytes());
             // SAFETY: the C library's function of this name has this type.
             unsafe {
                 let call: unsafe extern "C-unwind" fn($($type,)* ...) -> $result = core::mem::transmute(found);
@@ -128,13 +145,15 @@ real! {
     posix_spawn_file_actions_adddup2(actions: *mut c_void, fd: c_int, new: c_int) -> c_int;
     system(command: *const c_char) -> c_int;
     popen(command: *const c_char, mode: *const c_char) -> *mut libc::FILE;
+    // Of any number of arguments, but written in assembly: it takes all six from where they are.
+    syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long;
 }
 
 real_variadic! {
     fcntl(fd: c_int, command: c_int; argument: usize) -> c_int;
     fcntl64(fd: c_int, command: c_int; argument: usize) -> c_int;
     ioctl(fd: c_int, request: c_ulong; argument: usize) -> c_int;
-    syscall(number: c_long; a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long;
+    prctl(option: c_int; a: usize, b: usize, c: usize, d: usize) -> c_int;
 }
 
 /// Where the calling thread has its `errno`.

@@ -16,6 +16,7 @@ use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use barewire_fabric::carrier::{Direction, Receiver, Sender};
 
+use crate::confinement;
 use crate::lock::{Held, Lock};
 use crate::memory::{self, Carrier};
 
@@ -95,6 +96,8 @@ pub enum Why {
     Kind = 8,
     /// One end of a pair in one process, with bytes one way only.
     WakeUp = 9,
+    /// Its program has confined itself. See `confinement`.
+    Confined = 10,
 }
 
 impl Why {
@@ -111,6 +114,7 @@ impl Why {
             Self::Given => "shared with, or given to, another program",
             Self::Kind => "of a kind that is not accelerated",
             Self::WakeUp => "both ends in one process, bytes one way: a wake-up",
+            Self::Confined => "its program has confined itself (seccomp)",
         }
     }
 
@@ -126,6 +130,7 @@ impl Why {
             7 => Self::Given,
             8 => Self::Kind,
             9 => Self::WakeUp,
+            10 => Self::Confined,
             _ => Self::None,
         }
     }
@@ -202,7 +207,7 @@ pub struct Record {
     pub captured_bytes: [AtomicU64; 2],
     /// Of a Unix socket, as all that follows: bytes sent before it was up, under the send lock.
     pub line_out: AtomicU64,
-    /// Bytes read before it was up, under the receive lock.
+    /// Bytes read before it was up. See `local` for what else is counted there.
     pub line_in: AtomicU64,
     /// Inode of the other end; 0 if it is not known.
     pub other_inode: AtomicU32,
@@ -212,8 +217,6 @@ pub struct Record {
     pub pair: AtomicU32,
     /// As above.
     pub pair_generation: AtomicU32,
-    /// Reads in progress that the kernel does as if this library were not there.
-    pub direct_reads: AtomicU32,
 }
 
 /// Where outsiders find what they may read. See `status`.
@@ -291,6 +294,12 @@ impl Record {
         self.flags.load(Ordering::Relaxed) & flag != 0
     }
 
+    /// As [`Record::has`], in one order with all that is SeqCst.
+    pub fn has_now(&self, flag: u32) -> bool {
+        // SeqCst: partner: whoever calls this names it.
+        self.flags.load(Ordering::SeqCst) & flag != 0
+    }
+
     /// Sets or clears a flag.
     pub fn set(&self, flag: u32, on: bool) {
         // Relaxed: as above.
@@ -346,7 +355,6 @@ impl Record {
             &self.other_inode,
             &self.receive_buffer,
             &self.pair,
-            &self.direct_reads,
         ] {
             word.store(0, Ordering::Relaxed);
         }
@@ -422,6 +430,30 @@ pub fn set_up() -> bool {
         .descriptors
         .store(descriptors.cast(), Ordering::Release);
     true
+}
+
+/// Where the table of descriptors is while it is hidden.
+static HIDDEN: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
+
+/// From now on no descriptor has a record, and none gets one.
+pub fn hide() {
+    // Relaxed: by one thread, which shows it again.
+    let table = TABLE
+        .descriptors
+        .swap(core::ptr::null_mut(), Ordering::Relaxed);
+    HIDDEN.store(table, Ordering::Relaxed);
+}
+
+/// No longer.
+pub fn show() {
+    let table = HIDDEN.load(Ordering::Relaxed);
+    // Release: as in set_up.
+    TABLE.descriptors.store(table, Ordering::Release);
+}
+
+/// Whether nothing can have a record: the table is hidden, or there is none.
+pub fn is_hidden() -> bool {
+    TABLE.descriptors.load(Ordering::Relaxed).is_null()
 }
 
 /// A descriptor of our own, for the record of that number.
@@ -503,7 +535,7 @@ pub fn end_fork() {
 
 /// A new record for a descriptor that has none.
 pub fn add(fd: i32, state: State) -> Option<&'static Record> {
-    slot(fd)?;
+    slot(fd).filter(|_| confinement::may_come())?;
     let _gate = GATE.hold();
     let record = by_number(allocate()?);
     record.reset(state);

@@ -24,6 +24,10 @@
 //! | 23 | `capture1`: what follows is there |
 //! | 24, 25 | address of the memory for captures; bytes of its area. See `capture` |
 //! | 26 | address of the word that turns capturing on (32 bits) |
+//! | 27 | `confine1`: what follows is there |
+//! | 28 | 1: the program is confined, and all its sockets are the kernel's. See `confinement` |
+//! | 29 | offset in a record, of 32 bits: inode of a Unix socket's other end, 0 if not known |
+//! | 30 | 1: Unix sockets are carried, too |
 //!
 //! A newer library may add words, or change the layout with the version.
 
@@ -36,8 +40,11 @@ use crate::record::{self, LINE_ONLY, RECORDS_MAX, Record, State, Why};
 use crate::settings;
 
 const VERSION: u64 = 1;
-const WORDS: usize = 25;
+const WORDS: usize = 29;
+/// Which word says whether the program is confined.
+const CONFINED_AT: usize = 26;
 const CAPTURE: u64 = u64::from_ne_bytes(*b"capture1");
+const CONFINEMENT: u64 = u64::from_ne_bytes(*b"confine1");
 const STATES: usize = 8;
 const REASONS: usize = 24;
 /// Bytes of a text.
@@ -109,10 +116,20 @@ pub fn publish() {
         capture as u64,
         capture::AREA_BYTES as u64,
         captured as u64,
+        CONFINEMENT,
+        0,
+        offset_of!(Record, other_inode) as u64,
+        u64::from(settings.unix),
     ];
-    const { assert!(WORDS == 25) };
+    const { assert!(WORDS == 29) };
     // Relaxed: whoever reads this is another process, which checks what it finds.
     for (to, word) in STATUS.words.iter().zip(words) {
         to.store(word, Ordering::Relaxed);
     }
+}
+
+/// Says whether the program is confined.
+pub fn confined(yes: bool) {
+    // Relaxed: as above.
+    STATUS.words[CONFINED_AT].store(u64::from(yes), Ordering::Relaxed);
 }

@@ -49,7 +49,7 @@ use crate::record::{
     self, CAREFUL, DELAYS, LOCAL, NEVER_UP, NONBLOCKING, OPENER, Record, State, Why,
 };
 use crate::seeker::{self, Part};
-use crate::{local, process, report, retire, settings};
+use crate::{confinement, local, process, report, retire, settings};
 
 /// Looks for the other end before we give up. The pauses between them double.
 const LOOKS_MAX: u32 = 24;
@@ -63,46 +63,67 @@ const ATTEMPTS: u32 = 3;
 const MAGIC: [u8; 8] = *b"barewr2\0";
 const GREETING_BYTES: usize = 40;
 
-/// So many times as many calls and bytes for a Unix socket: the kernel is quicker with it, and
-/// slower to say who has the other end.
-const LOCAL_FACTOR: u32 = 4;
+/// After so many tries in which a Unix socket was shared, or only woke a thread, it is the kernel's.
+const LOCAL_TRIES: u32 = 3;
 
 /// Marks a socket before it listens or connects.
 pub fn mark(fd: c_int) -> bool {
     kernel::set_option(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP, 0)
 }
 
+/// Takes the mark away, and gives up the place.
+pub fn unmark(fd: c_int, record: &Record) {
+    end_seeking(fd, record);
+    if record.has(LOCAL) {
+        local::unmark(fd, record);
+    } else {
+        kernel::set_option(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP, 1);
+    }
+}
+
 /// Called when bytes move on a socket that is not up. Goes a step towards it, now and then.
 #[inline]
 pub fn advance(fd: c_int, record: &'static Record, bytes: u64) {
-    let calls = record.calls.fetch_add(1, Ordering::Relaxed) + 1;
-    let moved = record.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+    // Relaxed, all, and in two steps: what two threads do at the same moment may count once.
+    let calls = record.calls.load(Ordering::Relaxed).wrapping_add(1);
+    record.calls.store(calls, Ordering::Relaxed);
+    let moved = record.bytes.load(Ordering::Relaxed) + bytes;
+    record.bytes.store(moved, Ordering::Relaxed);
     match record.state() {
         State::Candidate => {
-            let reached = |part: u32| {
-                let settings = settings::get();
-                let factor = if record.has(LOCAL) { LOCAL_FACTOR } else { 1 };
-                calls >= settings.calls_before.saturating_mul(factor) / part
-                    || moved
-                        >= settings.bytes_before.saturating_mul(factor.into()) / u64::from(part)
-            };
-            if !record.has(CAREFUL) && reached(2) {
-                record.set(CAREFUL, true);
-            }
-            if reached(1) {
+            let settings = settings::get();
+            let is_local = record.has(LOCAL);
+            let factor = if is_local { local::patience() } else { 1 };
+            let calls_needed = settings.calls_before.saturating_mul(factor);
+            let bytes_needed = settings.bytes_before.saturating_mul(factor.into());
+            if calls >= calls_needed || moved >= bytes_needed {
+                if is_local {
+                    local::be_careful(record);
+                }
                 begin(fd, record);
+            } else if is_local && (is_near(calls, calls_needed) || is_near(moved, bytes_needed)) {
+                local::be_careful(record);
             }
         }
         State::Seeking => {
             let looks = record.looks.load(Ordering::Relaxed);
             // The pauses double: at the calls after 0, 1, 2, 4, 8 ... of them.
-            let calls = record.calls.load(Ordering::Relaxed);
-            if calls >= 1 << looks.min(20) && record.claim(State::Seeking) {
+            let next = 1 << looks.min(20);
+            if record.has(LOCAL) && is_near(calls, next) {
+                local::be_careful(record);
+            }
+            if calls >= next && record.claim(State::Seeking) {
                 look(fd, record);
             }
         }
         _ => {}
     }
+}
+
+/// Whether little is missing: a sixteenth, or less than a call.
+fn is_near<T: Copy + Into<u64>>(count: T, needed: T) -> bool {
+    let (count, needed) = (count.into(), needed.into());
+    count + needed / 16 + 1 >= needed
 }
 
 /// Goes to the meeting place.
@@ -114,10 +135,9 @@ fn begin(fd: c_int, record: &'static Record) {
         return count_again(record);
     }
     if is_shared || local::is_wake_up(record) {
-        record.note_why(if is_shared { Why::Given } else { Why::WakeUp });
-        return count_again(record);
+        return not_now(record, if is_shared { Why::Given } else { Why::WakeUp });
     }
-    if !record.claim(State::Candidate) {
+    if !confinement::may_come() || !record.claim(State::Candidate) {
         return;
     }
     if record.has(NEVER_UP) {
@@ -126,12 +146,14 @@ fn begin(fd: c_int, record: &'static Record) {
     end_seeking(fd, record);
     let ends = match ends(fd, record) {
         Ok(ends) if ends.peer.is_marked => ends,
-        Ok(_) => return record.make_plain(Why::NotOnBoard),
         Err(Why::None) => {
             count_again(record);
             return record.unclaim(State::Candidate);
         }
-        Err(why) => return record.make_plain(why),
+        found => {
+            local::missed(record);
+            return record.make_plain(found.err().unwrap_or(Why::NotOnBoard));
+        }
     };
     go_to_place(fd, record, ends);
 }
@@ -187,8 +209,21 @@ fn show_holder(fd: c_int, record: &Record, on: bool) -> bool {
     }
 }
 
+/// What keeps it from going up may pass. To count a Unix socket's calls costs what they gain soon:
+/// with it is over after some tries.
+fn not_now(record: &Record, why: Why) {
+    record.note_why(why);
+    // Relaxed: it stands for itself, until there are looks.
+    let tries = record.looks.fetch_add(1, Ordering::Relaxed);
+    if record.has(LOCAL) && tries >= LOCAL_TRIES && record.claim(State::Candidate) {
+        return record.make_plain(why);
+    }
+    count_again(record);
+}
+
 /// As if nothing had moved yet.
 fn count_again(record: &Record) {
+    record.set(CAREFUL, false);
     record.calls.store(0, Ordering::Relaxed);
     record.bytes.store(0, Ordering::Relaxed);
 }
@@ -299,8 +334,11 @@ fn look(fd: c_int, record: &'static Record) {
     }
     if looks > LOOKS_MAX {
         end_seeking(fd, record);
+        local::missed(record);
         return refuse(record, Why::NoMeeting);
     }
+    // Until the next look is near.
+    record.set(CAREFUL, false);
     record.unclaim(State::Seeking);
 }
 
@@ -403,6 +441,7 @@ fn go_up(fd: c_int, record: &'static Record, side: u32) -> bool {
     drop(recv);
     drop(send);
     keep_tokens_fast(fd);
+    local::met(record);
     report::upgraded();
     true
 }

@@ -15,7 +15,7 @@ const SANDBOX: &str = "allow it in the sandbox (seccomp profile of the container
 const MEMORY_BYTES: usize = 1 << 18;
 /// All of them.
 pub fn checks() -> Vec<Check> {
-    let mut all = vec![barriers(), memory(), names()];
+    let mut all = vec![barriers(), memory(), names(), pairs()];
     all.extend(connection().unwrap_or_else(|error| {
         vec![Check::bad(
             "TCP over loopback",
@@ -66,6 +66,57 @@ fn names() -> Check {
             Check::bad(NAME, error.to_string(), change)
         }
     }
+}
+
+/// The question for the other end of a Unix socket, on a pair of our own.
+fn pairs() -> Check {
+    const NAME: &str = "other ends of Unix sockets (unix_diag)";
+    let ask = || -> io::Result<bool> {
+        let (one, other) = UnixStream::pair()?;
+        let [one, other] = [&one, &other].map(|end| rustix::fs::fstat(end).map(|it| it.st_ino));
+        let (one, other) = (u32::try_from(one?), u32::try_from(other?));
+        let (Ok(one), Ok(other)) = (one, other) else {
+            return Err(io::Error::other("an inode has more than 32 bits"));
+        };
+        Ok(peer_of(one)? == Some(other))
+    };
+    match ask() {
+        Ok(true) => Check::good(NAME, "are told"),
+        result => {
+            let found = result.err().map(|error| error.to_string());
+            let change = format!(
+                "a kernel with CONFIG_UNIX_DIAG (modprobe unix_diag), or --set unix=0; {SANDBOX}; \
+                 systemd: RestrictAddressFamilies= needs AF_NETLINK"
+            );
+            let found = found.unwrap_or_else(|| "the kernel names another".to_owned());
+            Check::bad(NAME, found, change)
+        }
+    }
+}
+
+/// The attribute `UNIX_DIAG_PEER`, and the flag that asks for it.
+const UNIX_PEER: u16 = 2;
+const SHOW_UNIX_PEER: u32 = 4;
+/// `struct nlmsghdr` and `struct unix_diag_msg` (linux/unix_diag.h).
+const UNIX_ANSWER_BYTES: usize = 16 + 16;
+
+/// Asks as the library does: `struct unix_diag_req` for one inode.
+fn peer_of(inode: u32) -> io::Result<Option<u32>> {
+    let mut question = Vec::with_capacity(40);
+    question.extend(40_u32.to_ne_bytes());
+    question.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+    question.extend(1_u16.to_ne_bytes());
+    question.extend([0; 8]);
+    // AF_UNIX; all states.
+    question.extend([1, 0, 0, 0]);
+    question.extend([0xff; 4]);
+    question.extend(inode.to_ne_bytes());
+    question.extend(SHOW_UNIX_PEER.to_ne_bytes());
+    question.extend([0xff; 8]);
+    let answer = ask(&question, UNIX_ANSWER_BYTES)?;
+    let value = attribute(&answer[UNIX_ANSWER_BYTES..], UNIX_PEER);
+    let word = value.and_then(|value| value.first_chunk::<4>());
+    Ok(word.map(|word| u32::from_ne_bytes(*word)))
 }
 
 /// The mark, and the proof, on a connection of our own.
@@ -150,20 +201,12 @@ fn other_end(client: &TcpStream) -> io::Result<OtherEnd> {
     }
     question.extend([0; 4]);
     question.extend([0xff; 8]);
-    let kind = SocketType::RAW;
-    let socket = rustix::net::socket(AddressFamily::NETLINK, kind, Some(netlink::SOCK_DIAG))?;
-    rustix::net::send(&socket, &question, SendFlags::empty())?;
-    let mut answer = [0_u8; 512];
-    let (len, _) = rustix::net::recv(&socket, &mut answer[..], RecvFlags::DONTWAIT)?;
-    let kind = u16::from_ne_bytes([answer[4], answer[5]]);
-    if len < ANSWER_BYTES || kind != SOCK_DIAG_BY_FAMILY {
-        return Err(io::Error::other("the kernel does not know the connection"));
-    }
+    let answer = ask(&question, ANSWER_BYTES)?;
     let at = 16 + 64;
     let user = [0, 1, 2, 3].map(|byte| answer[at + byte]);
     Ok(OtherEnd {
         user: u32::from_ne_bytes(user),
-        loops_multicasts: socket_options(&answer[ANSWER_BYTES..len])
+        loops_multicasts: socket_options(&answer[ANSWER_BYTES..])
             .map(|options| options & LOOPS_MULTICASTS != 0),
     })
 }
@@ -172,14 +215,34 @@ fn other_end(client: &TcpStream) -> io::Result<OtherEnd> {
 const SOCKET_OPTIONS: u16 = 22;
 const LOOPS_MULTICASTS: u8 = 1 << 4;
 
-/// Finds that byte. Each attribute has its length and kind, and begins at a multiple of four.
-fn socket_options(mut attributes: &[u8]) -> Option<u8> {
+/// Finds that byte.
+fn socket_options(attributes: &[u8]) -> Option<u8> {
+    attribute(attributes, SOCKET_OPTIONS)?.first().copied()
+}
+
+/// Finds an attribute. Each has its length and kind, and begins at a multiple of four.
+fn attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
     loop {
         let head = attributes.get(..4)?;
         let len = usize::from(u16::from_ne_bytes([head[0], head[1]]));
-        if u16::from_ne_bytes([head[2], head[3]]) == SOCKET_OPTIONS {
-            return attributes.get(4).copied();
+        if u16::from_ne_bytes([head[2], head[3]]) == wanted {
+            return attributes.get(4..len);
         }
         attributes = attributes.get(len.max(4).next_multiple_of(4)..)?;
     }
+}
+
+/// Asks `sock_diag`; the answer has so many bytes at least.
+fn ask(question: &[u8], bytes_min: usize) -> io::Result<Vec<u8>> {
+    let kind = SocketType::RAW;
+    let socket = rustix::net::socket(AddressFamily::NETLINK, kind, Some(netlink::SOCK_DIAG))?;
+    rustix::net::send(&socket, question, SendFlags::empty())?;
+    let mut answer = vec![0_u8; 512];
+    let (len, _) = rustix::net::recv(&socket, &mut answer[..], RecvFlags::DONTWAIT)?;
+    let kind = u16::from_ne_bytes([answer[4], answer[5]]);
+    if len < bytes_min || kind != SOCK_DIAG_BY_FAMILY {
+        return Err(io::Error::other("the kernel does not know the connection"));
+    }
+    answer.truncate(len);
+    Ok(answer)
 }

@@ -19,8 +19,10 @@ pub fn table(processes: &[OnBoard]) -> String {
         let (pid, comm) = (process.pid, &process.comm);
         if let Some(why) = &process.hidden {
             notes += &format!("(process {pid}, {comm}, is on board, but {why})\n");
+        } else if process.is_confined && process.sockets.is_empty() {
+            notes += &format!("(process {pid}, {comm}, is on board, but confined by seccomp)\n");
         } else if process.sockets.is_empty() {
-            notes += &format!("(process {pid}, {comm}, is on board, without a TCP socket)\n");
+            notes += &format!("(process {pid}, {comm}, is on board, without a socket to carry)\n");
         }
     }
     match lines.len() {

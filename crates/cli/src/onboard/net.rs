@@ -1,22 +1,24 @@
-//! The addresses of sockets, and whose they are, by inode: what `/proc` says.
+//! The addresses and names of sockets, and whose they are, by inode: what `/proc` says.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::memory::numbers_in;
 
-/// The addresses of a TCP socket.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The addresses of a TCP socket, or the name of a Unix stream socket.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
-    /// Its own.
-    pub local: Option<SocketAddr>,
-    /// That of the other end.
-    pub remote: Option<SocketAddr>,
+    /// Its own: an address, a path, or `@` and an abstract name.
+    pub local: Option<String>,
+    /// The address of the other end. That of a Unix socket is not told here.
+    pub remote: Option<String>,
     /// It listens.
     pub listens: bool,
+    /// It is a Unix socket.
+    pub is_unix: bool,
 }
 
-/// The TCP sockets of a network namespace.
+/// The TCP sockets and Unix stream sockets of a network namespace.
 #[derive(Debug, Default)]
 pub struct Network {
     by_inode: HashMap<u64, Names>,
@@ -33,15 +35,23 @@ impl Network {
             let table = std::fs::read_to_string(format!("/proc/{pid}/net/{family}"));
             network.add(&table.unwrap_or_default());
         }
+        // A path may be any bytes.
+        let table = std::fs::read(format!("/proc/{pid}/net/unix")).unwrap_or_default();
+        network.add_unix(&String::from_utf8_lossy(&table));
         network
+    }
+
+    /// Adds a table as in `/proc/net/unix`.
+    pub fn add_unix(&mut self, table: &str) {
+        self.by_inode
+            .extend(table.lines().skip(1).filter_map(unix_row));
     }
 
     /// Adds a table as in `/proc/net/tcp`.
     pub fn add(&mut self, table: &str) {
         for (inode, names) in table.lines().skip(1).filter_map(row) {
-            if let (Some(local), Some(remote)) = (names.local, names.remote) {
-                self.by_ends
-                    .insert((local.to_string(), remote.to_string()), inode);
+            if let (Some(local), Some(remote)) = (&names.local, &names.remote) {
+                self.by_ends.insert((local.clone(), remote.clone()), inode);
             }
             self.by_inode.insert(inode, names);
         }
@@ -65,12 +75,38 @@ fn row(line: &str) -> Option<(u64, Names)> {
     let (local, remote) = (address(words.next()?)?, address(words.next()?)?);
     let listens = u32::from_str_radix(words.next()?, 16).ok()? == LISTEN;
     let inode = words.nth(5)?.parse().ok().filter(|inode| *inode != 0)?;
+    let remote = (!listens && remote.port() != 0).then_some(remote);
     let names = Names {
-        local: Some(local),
-        remote: (!listens && remote.port() != 0).then_some(remote),
+        local: Some(local.to_string()),
+        remote: remote.map(|address| address.to_string()),
         listens,
+        is_unix: false,
     };
     Some((inode, names))
+}
+
+/// Of `/proc/net/unix`: a stream socket; in the flags, that it listens.
+const UNIX_STREAM: &str = "0001";
+const UNIX_LISTENS: u32 = 1 << 16;
+
+/// `address: references protocol flags type state inode [name]`
+fn unix_row(line: &str) -> Option<(u64, Names)> {
+    let mut words = line.split_ascii_whitespace().skip(3);
+    let flags = u32::from_str_radix(words.next()?, 16).ok()?;
+    if words.next()? != UNIX_STREAM {
+        return None;
+    }
+    let inode = words.nth(1)?;
+    // A name may have spaces in it, and whatever else: nothing in it may steer a terminal.
+    let name = line.split_once(&format!(" {inode} ")).map(|(_, name)| name);
+    let name = name.map(|name| name.chars().filter(|one| !one.is_control()).collect());
+    let names = Names {
+        local: name.filter(|name: &String| !name.is_empty()),
+        remote: None,
+        listens: flags & UNIX_LISTENS != 0,
+        is_unix: true,
+    };
+    Some((inode.parse().ok()?, names))
 }
 
 /// `0100007F:1F90`: words in the byte order of the machine, then the port.
@@ -153,16 +189,32 @@ mod tests {
         let listener = network.names(4711).unwrap();
         assert!(listener.listens && listener.remote.is_none());
         let names = network.names(4712).unwrap();
-        assert_eq!(names.local.unwrap().to_string(), "127.0.0.1:6379");
-        let ends = (
-            names.local.unwrap().to_string(),
-            names.remote.unwrap().to_string(),
-        );
-        assert_eq!(network.other_end(Some(&ends.0), Some(&ends.1)), Some(4713));
-        assert_eq!(
-            network.names(9).unwrap().local.unwrap().to_string(),
-            "127.0.0.1:80"
-        );
+        assert_eq!(names.local.as_deref(), Some("127.0.0.1:6379"));
+        let ends = (names.local.as_deref(), names.remote.as_deref());
+        assert_eq!(network.other_end(ends.0, ends.1), Some(4713));
+        let names = network.names(9).unwrap();
+        assert_eq!(names.local.as_deref(), Some("127.0.0.1:80"));
         assert!(network.names(0).is_none());
+    }
+
+    #[test]
+    fn unix_sockets_are_read() {
+        const TABLE: &str = "\
+Num       RefCount Protocol Flags    Type St Inode Path
+0000000000000000: 00000002 00000000 00010000 0001 01 71 /run/a place/socket
+0000000000000000: 00000003 00000000 00000000 0001 03 72 @an abstract\u{1b}[2J name
+0000000000000000: 00000003 00000000 00000000 0001 03 73
+0000000000000000: 00000003 00000000 00000000 0002 01 74 /dev/log
+garbage
+";
+        let mut network = Network::default();
+        network.add_unix(TABLE);
+        let name = |inode| network.names(inode).map(|names| names.local.as_deref());
+        assert_eq!(name(71), Some(Some("/run/a place/socket")));
+        assert!(network.names(71).unwrap().listens);
+        assert_eq!(name(72), Some(Some("@an abstract[2J name")));
+        assert!(!network.names(72).unwrap().listens);
+        assert_eq!(name(73), Some(None));
+        assert_eq!(name(74), None);
     }
 }

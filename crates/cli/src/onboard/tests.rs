@@ -18,7 +18,7 @@ impl Fake {
         texts[4 * TEXT_BYTES..4 * TEXT_BYTES + 5].copy_from_slice(b"up\x1b!!");
         let mut fake = Fake {
             words: vec![0; WORDS],
-            records: vec![4, 0, 0, 0, 7, 8, 9, 10],
+            records: vec![4, 55 << 32, 0, 0, 7, 8, 9, 10],
             descriptors: vec![0, 0, 0, 1],
             highest: Box::new(3),
             carriers: vec![0; 64],
@@ -50,6 +50,14 @@ impl Fake {
             16,
             65_536,
             2,
+            0,
+            0,
+            0,
+            0,
+            CONFINEMENT,
+            0,
+            12,
+            1,
         ];
         fake.words[2..].copy_from_slice(&all);
         fake
@@ -89,6 +97,25 @@ fn what_is_there_is_read() {
     );
     assert_eq!((socket.ring_bytes, socket.before), ([9, 10], [7, 8]));
     assert_eq!(socket.lanes, ["ring", "kernel"]);
+    assert_eq!(socket.other_inode, Some(55));
+    assert_eq!(socket.local.as_deref(), Some(PAIR));
+}
+
+#[test]
+fn an_older_library_is_read_as_well() {
+    let mut fake = Fake::new();
+    fake.words[27..].copy_from_slice(&[0x1234, 1, 12, 1]);
+    let sockets = fake.sockets();
+    assert_eq!(sockets.len(), 1);
+    assert_eq!(sockets[0].other_inode, None);
+    assert!(!fake.parsed().unwrap().is_confined);
+}
+
+#[test]
+fn a_confined_program_is_said_to_be() {
+    let mut fake = Fake::new();
+    fake.words[28] = 1;
+    assert!(fake.sockets()[0].why.contains("seccomp"));
 }
 
 #[test]

@@ -234,7 +234,9 @@ impl Tables {
         }
     }
 
-    /// As above, of those in a set whose socket has left the ring: our waits cannot tell of them.
+    /// As above, of those in a set that a wait is about to ask the kernel of: those that were taken
+    /// out, of which it might tell while another thread frees what they stand for, and those whose
+    /// socket has left the ring, of which our waits cannot tell.
     pub fn tell_kernel_of_those_that_it_serves(&mut self, set: u32) {
         if LATE.load(Ordering::Relaxed) == 0 {
             return;
@@ -244,7 +246,8 @@ impl Tables {
             let registration = &self.registrations[index];
             let up = registration.socket().filter(|it| it.state() == State::Up);
             let tells = |record| registration.late_out() == 0 || wait::goes_through_ring(record);
-            if registration.is_late() && !up.is_some_and(tells) {
+            let is_ours = !registration.removed && up.is_some_and(tells);
+            if registration.is_late() && !is_ours {
                 self.tell_kernel(index);
             }
         }

@@ -5,6 +5,7 @@ use core::sync::atomic::Ordering;
 
 use libc::{FILE, pid_t};
 
+use crate::confinement;
 use crate::hooks::lifetime::{before_another_program, end_of_image};
 use crate::real;
 use crate::record;
@@ -55,7 +56,9 @@ fn instead_of_us(call: impl FnOnce() -> c_int) -> c_int {
 unsafe fn is_there(path: *const c_char) -> bool {
     let saved = real::errno();
     // SAFETY: as promised.
-    let there = path.is_null() || unsafe { libc::access(path, libc::F_OK) } == 0;
+    let there = path.is_null()
+        || confinement::is_confined()
+        || unsafe { libc::access(path, libc::F_OK) } == 0;
     real::set_errno(saved);
     there
 }

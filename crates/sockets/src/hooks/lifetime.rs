@@ -11,8 +11,8 @@ use crate::local::UNREAD;
 use crate::record::{self, LOCAL, Record, State, Why};
 use crate::stream::{Left, Patience};
 use crate::{
-    capture, epoll, kernel, memory, process, real, relay, report, retire, seeker, stream, upgrade,
-    why,
+    capture, confinement, epoll, kernel, memory, process, real, relay, report, retire, seeker,
+    stream, upgrade, why,
 };
 
 /// How long a close waits for a call of another thread on the same socket.
@@ -74,10 +74,45 @@ fn release(fd: c_int, record: &'static Record) {
         }
         report::closed(record);
     }
+    let_fall(record);
+}
+
+/// This process has the record no more.
+fn let_fall(record: &'static Record) {
     memory::unmap_carrier(record.number());
     if record.processes.fetch_sub(1, Ordering::AcqRel) == 1 {
         record::free(record);
     }
+}
+
+/// This process has all its sockets from the kernel from now on, and none of them here.
+pub fn let_all_go() {
+    let deadline_ns = recall_deadline();
+    let is_borrower = process::is_borrower();
+    record::for_each_descriptor(0, c_uint::MAX, |fd, record| {
+        if !matches!(record.state(), State::Listening | State::Plain) {
+            give_back(fd, record, Why::Confined, deadline_ns);
+        }
+        // Nobody is to look for it, unless another process may still meet it.
+        if !is_borrower && record.processes.load(Ordering::Acquire) == 1 {
+            upgrade::unmark(fd, record);
+        }
+    });
+    if is_borrower {
+        return;
+    }
+    capture::end();
+    report::write();
+    report::forget();
+    record::for_each_descriptor(0, c_uint::MAX, |fd, _| {
+        if let Some(record) = record::detach(fd) {
+            epoll::socket_closed(record);
+            if record.processes.load(Ordering::Acquire) == 1 {
+                why::tell(fd, record);
+            }
+            let_fall(record);
+        }
+    });
 }
 
 /// How often a close looks for a token that is on its way.
@@ -186,6 +221,11 @@ unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
     new
 }
 
+/// Whether there is anything to do when a descriptor is closed.
+fn is_ours(fd: c_int) -> bool {
+    record::find(fd).is_some() || record::own(fd).is_some() || epoll::is_known(fd)
+}
+
 /// Whether a descriptor is open.
 fn is_open(fd: c_int) -> bool {
     // SAFETY: no pointers.
@@ -196,7 +236,7 @@ fn is_open(fd: c_int) -> bool {
 /// As for the C library's.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn dup2(old: c_int, new: c_int) -> c_int {
-    if old != new && is_open(old) {
+    if old != new && is_ours(new) && is_open(old) {
         closing(new);
     }
     // SAFETY: the program's call.
@@ -219,7 +259,7 @@ unsafe extern "C-unwind" fn __dup2(old: c_int, new: c_int) -> c_int {
 /// As for the C library's.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
-    if old != new && flags & !libc::O_CLOEXEC == 0 && is_open(old) {
+    if old != new && flags & !libc::O_CLOEXEC == 0 && is_ours(new) && is_open(old) {
         closing(new);
     }
     // SAFETY: the program's call.
@@ -292,6 +332,9 @@ fn recall_deadline() -> u64 {
 /// # Safety
 /// The message is the program's.
 pub unsafe fn before_giving(message: *const msghdr) {
+    if record::is_hidden() {
+        return;
+    }
     // SAFETY: as promised; the control message is walked as the C library's macros do.
     unsafe {
         let deadline_ns = recall_deadline();
@@ -321,6 +364,9 @@ pub unsafe fn before_giving(message: *const msghdr) {
 /// with its parent's tables, as it should: the sockets are the same. It also has
 /// those that `actions` duplicate for it, if that is not null.
 pub fn before_another_program(actions: *const c_void) {
+    if record::is_hidden() {
+        return;
+    }
     epoll::late::before_another_program();
     let deadline_ns = recall_deadline();
     record::for_each_descriptor(0, c_uint::MAX, |fd, record| {
@@ -342,7 +388,7 @@ pub fn before_another_program(actions: *const c_void) {
 /// closes by itself leaves the line without tokens, which the kernel would take for bytes that
 /// were not read; what does not is no longer ours. A child made by vfork has nothing that counts.
 pub fn end_of_image(ends: bool) {
-    if process::is_borrower() {
+    if confinement::is_confined() || process::is_borrower() {
         return;
     }
     let saved = real::errno();
@@ -369,6 +415,9 @@ pub fn end_of_image(ends: bool) {
 /// This process has a child as from now: it has all our sockets, too. Until it is made no other
 /// thread of this process gets a socket or closes one, and the tables are whole.
 extern "C" fn before_fork() {
+    if confinement::is_confined() {
+        return;
+    }
     record::begin_fork();
     epoll::begin_fork();
     record::for_each_own(|record| {
@@ -383,6 +432,9 @@ extern "C" fn after_fork() {
 }
 
 extern "C" fn after_fork_in_child() {
+    if confinement::is_confined() {
+        return;
+    }
     process::note_own_ids();
     record::end_fork();
     seeker::after_fork();
@@ -416,7 +468,7 @@ pub fn set_up() {
 
 /// The process ends: its sockets are in one process less.
 pub fn at_exit() {
-    if process::is_borrower() {
+    if confinement::is_confined() || process::is_borrower() {
         return;
     }
     why::tell_all();

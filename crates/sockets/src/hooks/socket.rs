@@ -9,7 +9,9 @@ use libc::{sockaddr, socklen_t};
 use crate::record::{
     CHECK_LINE, DELAYS, LOCAL, NONBLOCKING, OPENER, Record, State, WRITE_SHUT, Why,
 };
-use crate::{capture, epoll, kernel, local, process, real, record, settings, stream, upgrade};
+use crate::{
+    capture, confinement, epoll, kernel, local, process, real, record, settings, stream, upgrade,
+};
 
 /// Whether a socket is one of TCP.
 fn is_tcp(fd: c_int) -> bool {
@@ -48,6 +50,9 @@ fn adopt_listener(fd: c_int) -> Option<&'static Record> {
             return Some(record);
         }
         record.set_state(State::Plain);
+    }
+    if !confinement::may_come() {
+        return None;
     }
     let is_tcp = is_tcp(fd);
     let is_local = !is_tcp && local::is_carried(fd);
@@ -114,7 +119,8 @@ fn accepted(listener: c_int, new: c_int) {
 unsafe extern "C-unwind" fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
     let record = quietly(|| {
         // Not read from the address, which may be anything: the kernel says what it thinks of it.
-        is_tcp(fd).then(|| before_connect(fd)).flatten()
+        let may = confinement::may_come() && is_tcp(fd);
+        may.then(|| before_connect(fd)).flatten()
     });
     // SAFETY: the program's call.
     let result = unsafe { real::connect(fd, address, len) };
@@ -133,7 +139,8 @@ unsafe extern "C-unwind" fn connect(fd: c_int, address: *const sockaddr, len: so
 }
 
 fn connected_locally(fd: c_int) {
-    let is_carried = settings::get().unix && kernel::unix::is_of_streams(fd);
+    let is_carried =
+        settings::get().unix && confinement::may_come() && kernel::unix::is_of_streams(fd);
     if is_carried && record::find(fd).is_none() {
         local::enter(fd);
     }
@@ -369,10 +376,11 @@ fn after_fcntl(fd: c_int, command: c_int, argument: usize, result: c_int) {
 
 /// `new` is a further descriptor of what `old` is one of.
 pub fn duplicated(old: c_int, new: c_int) {
-    if process::is_borrower() {
+    let record = record::find(old);
+    if (record.is_none() && !epoll::is_known(old)) || process::is_borrower() {
         return;
     }
-    if let Some(record) = record::find(old) {
+    if let Some(record) = record {
         record::note_highest(new);
         record::attach(new, record);
     }

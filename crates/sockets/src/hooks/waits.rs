@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering;
 use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
 
 use crate::wait::{self, Deadline, WAITS_ARE_SEEN};
-use crate::{epoll, real};
+use crate::{epoll, real, record};
 
 /// The program waits in a way that looks at the rings.
 fn seen() {
@@ -296,7 +296,7 @@ unsafe extern "C-unwind" fn epoll_create1(flags: c_int) -> c_int {
 }
 
 fn created(set: c_int) -> c_int {
-    if set >= 0 {
+    if set >= 0 && !record::is_hidden() {
         epoll::created(set);
     }
     set

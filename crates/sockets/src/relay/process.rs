@@ -20,44 +20,16 @@ pub fn begin(old: c_int, inner: c_int, record: &'static Record) -> bool {
         let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = (zeroed(), zeroed());
         libc::sigfillset(&raw mut all);
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-        let child = copy_process();
+        let child = process::copy();
         if child == 0 {
-            match copy_process() {
+            match process::copy() {
                 0 => run(old, inner, record),
-                grandchild => end(c_int::from(grandchild < 0)),
+                grandchild => process::end(c_int::from(grandchild < 0)),
             }
         }
-        let begun = child > 0 && ended_well(child);
+        let begun = child > 0 && process::ended_well(child);
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut());
         begun
-    }
-}
-
-/// As `fork`, without a signal at its end, and past the C library: no handlers of the
-/// program's run, and no lock of the C library is taken.
-fn copy_process() -> isize {
-    // SAFETY: no flags: a copy of this process, with a copy of this thread's stack.
-    unsafe { real::syscall(libc::SYS_clone, 0, 0, 0, 0, 0, 0) as isize }
-}
-
-fn ended_well(child: isize) -> bool {
-    let mut status: c_int = -1;
-    loop {
-        // SAFETY: the status is ours.
-        let result = unsafe { libc::waitpid(child as libc::pid_t, &raw mut status, libc::__WALL) };
-        if result >= 0 {
-            return status == 0;
-        }
-        if real::errno() != libc::EINTR {
-            return false;
-        }
-    }
-}
-
-fn end(status: c_int) -> ! {
-    loop {
-        // SAFETY: ends this process, past the exit handlers, which are the program's.
-        unsafe { real::syscall(libc::SYS_exit_group, status as usize, 0, 0, 0, 0, 0) };
     }
 }
 
@@ -78,7 +50,7 @@ fn run(old: c_int, inner: c_int, record: &'static Record) -> ! {
     closing(old);
     // SAFETY: no pointers.
     unsafe { real::close(old) };
-    end(0);
+    process::end(0);
 }
 
 fn close_all_but(a: c_int, b: c_int) {

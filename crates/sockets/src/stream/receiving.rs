@@ -8,7 +8,8 @@ use libc::ssize_t;
 
 use super::give_up;
 use crate::buffers::{
-    Control, Parts, for_each_stretch, kernel_receive, kernel_receive_all, slice_mut, total,
+    Control, Parts, for_each_stretch, kernel_receive, kernel_receive_all, kernel_receive_as_asked,
+    slice_mut, total,
 };
 use crate::lock::Held;
 use crate::real::{self, errno, fail};
@@ -51,6 +52,10 @@ fn receive_some(
     flags: c_int,
     control: &mut Option<Control>,
 ) -> ssize_t {
+    let directly = || kernel_receive_all(fd, parts, flags, control.as_mut());
+    if let Some(result) = local::read_directly(fd, record, flags, directly) {
+        return result;
+    }
     let waits = !record.has(NONBLOCKING) && flags & libc::MSG_DONTWAIT == 0;
     let wanted = total(parts);
     let all = flags & libc::MSG_WAITALL != 0 && waits && flags & libc::MSG_PEEK == 0;
@@ -68,12 +73,6 @@ fn receive_some(
         let is_up = record.state() == State::Up && !replaced;
         if !is_up {
             local::mark_first(fd, record);
-        }
-        if waits && got == 0 && !is_up && local::may_read_directly(record, &held) {
-            drop(held);
-            return local::read_directly(record, flags, || {
-                kernel_receive_all(fd, parts, flags, control.as_mut())
-            });
         }
         let step = if is_up {
             held.changing(|| receive_now(fd, record, parts, got, flags, control, &held))
@@ -149,6 +148,11 @@ fn receive_some(
                     return got as ssize_t;
                 }
             }
+            // Meanwhile the program has been confined: the rest is its own call.
+            Ok(_) if record::is_hidden() && got == 0 => {
+                return kernel_receive_as_asked(fd, parts, flags, control.as_mut());
+            }
+            Ok(_) if record::is_hidden() => return got as ssize_t,
             // A token, or the end of the line, which the next round looks at.
             Ok(_) => {}
             Err(error @ (libc::EINTR | libc::EAGAIN)) => {

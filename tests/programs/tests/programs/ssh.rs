@@ -208,7 +208,9 @@ fn openssh() {
     };
     // sshd begins another program for each connection, which finds the socket open: the
     // library knows of sockets that are connected or accepted while it is there.
+    // Its halves talk over pairs, and the one that an unknown client speaks to is confined.
     Scenario::new("openssh")
+        .with_unix()
         .without_upgrades()
         .run(&["sshd", "ssh", "sftp", "ssh-keygen"], play);
 }

@@ -1,0 +1,154 @@
+//! Whether a filter that was inherited lets this library live.
+
+use core::ffi::{c_int, c_void};
+use core::mem::zeroed;
+
+use crate::kernel::{self, Owned, passing};
+use crate::{process, real};
+
+/// The line of proc_pid_status(5) that tells of a filter: 0 is none.
+const LINE: &[u8] = b"\nSeccomp:\t";
+
+/// Whether this process has a filter; also if that cannot be told.
+pub fn is_filtered() -> bool {
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+    // SAFETY: the path ends with a zero.
+    let fd = unsafe { libc::open(c"/proc/self/status".as_ptr(), flags) };
+    if fd < 0 {
+        return true;
+    }
+    let file = Owned::from_raw(fd);
+    let mut bytes = [0_u8; 4096];
+    // SAFETY: `bytes` has its length.
+    let result = unsafe { real::read(file.raw(), bytes.as_mut_ptr().cast(), bytes.len()) };
+    let text = bytes.get(..usize::try_from(result).unwrap_or(0));
+    let text = text.unwrap_or_default();
+    let at = text.windows(LINE.len()).position(|part| part == LINE);
+    at.and_then(|at| text.get(at + LINE.len())) != Some(&b'0')
+}
+
+/// Whether a copy of this process lives that makes all calls of this library's. The program is told
+/// nothing of it: it has no exit signal, and ends at once.
+pub fn lives() -> bool {
+    real::look_up_all();
+    // SAFETY: the sets are ours. All signals are held back: a handler of the program's must not run
+    // in the copy, nor one for the signal of a filter.
+    unsafe {
+        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = (zeroed(), zeroed());
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        let copy = process::copy();
+        if copy == 0 {
+            make_all_calls();
+            process::end(0);
+        }
+        let lives = copy > 0 && process::ended_well(copy);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut());
+        lives
+    }
+}
+
+/// No descriptor: a filter looks at a call before the kernel finds that out.
+const NONE: c_int = -1;
+
+/// Those that the library makes for itself, of sockets of either kind. What they say does not
+/// matter.
+fn make_all_calls() {
+    leave_no_core();
+    let own = process::id();
+    process::thread_lives(own);
+    process::give_way();
+    process::sleep_us(1);
+    process::processor();
+    meet();
+    ask();
+    wait();
+    let _ = crate::family::has_member(own);
+    kernel::take_part_in_barriers();
+    kernel::barrier();
+}
+
+/// The end by a filter is no fault of the program's.
+fn leave_no_core() {
+    let none = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the limit lives.
+    unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) };
+}
+
+/// As two ends do that look for each other.
+fn meet() {
+    let name = kernel::unix::Pair {
+        own: 0,
+        other: process::id(),
+    };
+    let name = name.meeting_place();
+    let place = kernel::bind_abstract(&name);
+    place.iter().for_each(|place| {
+        kernel::listen(place);
+    });
+    let _ = kernel::accept_now(place.map_or(NONE, Owned::into_raw));
+    let socket = kernel::connect_abstract(&name).map_or(NONE, Owned::into_raw);
+    let _ = kernel::peer_user(socket);
+    let page = passing::sealed_memory(PAGE_BYTES).map_or(NONE, Owned::into_raw);
+    passing::is_sealed(page, PAGE_BYTES);
+    let proof = passing::proof_of(page).map_or(NONE, Owned::into_raw);
+    passing::is_proof(proof, page, 0);
+    passing::send(socket, b"?", [page, proof]);
+    let _ = passing::receive(socket, &mut [0]);
+    passing::has_message(socket);
+    passing::skip_message(socket);
+    kernel::set_holder(NONE, true);
+    kernel::unix::set_holder(NONE, true);
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let nowhere = core::ptr::null_mut();
+    // SAFETY: a new mapping, anywhere.
+    unsafe { libc::mmap(nowhere, PAGE_BYTES, protection, libc::MAP_SHARED, page, 0) };
+}
+
+const PAGE_BYTES: usize = 4096;
+
+/// What is asked of a socket, and of the kernel about its other end.
+fn ask() {
+    let _ = kernel::tuple(NONE);
+    let _ = kernel::cookie(NONE);
+    let _ = kernel::stream_positions(NONE, false);
+    let _ = kernel::unix::inode(NONE);
+    let _ = kernel::unix::unread(NONE);
+    let _ = kernel::unix::unread_of(0);
+    kernel::unix::is_stream(NONE);
+    kernel::unix::is_simple(NONE);
+    kernel::unix::mark(NONE);
+    kernel::never_waits(NONE);
+    kernel::reset_at_close(NONE);
+    kernel::set_option(NONE, libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP, 0);
+    kernel::set_option(NONE, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
+    kernel::set_option(NONE, libc::SOL_SOCKET, libc::SO_RCVBUF, 0);
+}
+
+/// How bytes, tokens and threads wait on the line.
+fn wait() {
+    let (mut byte, flags) = (0_u8, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
+    let time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let nothing = core::ptr::null_mut::<c_void>();
+    // SAFETY: what the kernel is given lives, and has the lengths stated.
+    unsafe {
+        let mut message: libc::msghdr = zeroed();
+        real::recv(NONE, (&raw mut byte).cast(), 1, flags | libc::MSG_PEEK);
+        real::send(NONE, (&raw const byte).cast(), 1, flags);
+        real::recvmsg(NONE, &raw mut message, flags);
+        real::sendmsg(NONE, &raw const message, flags);
+        real::poll(nothing.cast(), 0, 0);
+        real::ppoll(nothing.cast(), 0, &raw const time, core::ptr::null());
+        real::epoll_pwait(NONE, nothing.cast(), 1, 0, core::ptr::null());
+        real::epoll_ctl(NONE, libc::EPOLL_CTL_ADD, NONE, nothing.cast());
+        real::shutdown(NONE, libc::SHUT_RDWR);
+        real::dup3(NONE, NONE, 0);
+        real::fcntl(NONE, libc::F_GETFD, 0);
+    }
+}

@@ -1,0 +1,96 @@
+//! Functions by which a program confines itself. See `confinement`.
+
+use core::ffi::{c_int, c_long};
+
+use crate::{confinement, real};
+
+/// `SECCOMP_SET_MODE_STRICT` and `_FILTER` of seccomp(2), and `SECCOMP_MODE_STRICT` and `_FILTER` of
+/// prctl(2).
+const CALL_STRICT: usize = 0;
+const CALL_FILTER: usize = 1;
+const MODE_STRICT: usize = libc::SECCOMP_MODE_STRICT as usize;
+const MODE_FILTER: usize = libc::SECCOMP_MODE_FILTER as usize;
+
+/// Whether a `prctl` sets a filter. Without one it only asks whether the kernel could.
+const fn is_prctl(option: usize, mode: usize, filter: usize) -> bool {
+    option == libc::PR_SET_SECCOMP as usize
+        && (mode == MODE_STRICT || (mode == MODE_FILTER && filter != 0))
+}
+
+/// As above, of a system call made by its number.
+const fn is_call(number: c_long, a: usize, b: usize, c: usize) -> bool {
+    match number {
+        libc::SYS_seccomp => a == CALL_STRICT || (a == CALL_FILTER && c != 0),
+        libc::SYS_prctl => is_prctl(a, b, c),
+        _ => false,
+    }
+}
+
+/// The rest stays with the kernel while `set` sets a filter.
+#[cold]
+#[inline(never)]
+fn confine(set: impl FnOnce() -> c_long) -> c_long {
+    let before = confinement::begin();
+    let result = set();
+    // A positive number is a descriptor, or a thread that could not be confined.
+    if let (Some(before), -1) = (before, result) {
+        confinement::refused(&before);
+    }
+    result
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int {
+    // SAFETY: the program's call, here and below.
+    let call = || unsafe { real::prctl(option, a, b, c, d) };
+    if is_prctl(option as usize, a, b) {
+        confine(|| c_long::from(call())) as c_int
+    } else {
+        call()
+    }
+}
+
+/// Any system call, by its number. All six arguments are passed on: of those that were not given
+/// neither we nor the kernel make anything. Nothing is behind the call, so that the compiler leaves
+/// no frame of ours around it.
+///
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn syscall(
+    number: c_long,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+) -> c_long {
+    if is_call(number, a, b, c) {
+        // SAFETY: the program's call.
+        return confine(move || unsafe { real::syscall(number, a, b, c, d, e, f) });
+    }
+    // SAFETY: as above.
+    unsafe { real::syscall(number, a, b, c, d, e, f) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_sets_a_filter_is_seen_and_what_asks_is_not() {
+        let set = libc::PR_SET_SECCOMP as usize;
+        assert!(is_prctl(set, MODE_STRICT, 0));
+        assert!(is_prctl(set, MODE_FILTER, 1));
+        assert!(!is_prctl(set, MODE_FILTER, 0));
+        assert!(!is_prctl(libc::PR_GET_SECCOMP as usize, MODE_STRICT, 0));
+        assert!(is_call(libc::SYS_seccomp, CALL_STRICT, 0, 0));
+        assert!(is_call(libc::SYS_seccomp, CALL_FILTER, 0, 1));
+        assert!(!is_call(libc::SYS_seccomp, CALL_FILTER, 0, 0));
+        assert!(is_call(libc::SYS_prctl, set, MODE_FILTER, 1));
+        assert!(!is_call(libc::SYS_read, set, MODE_FILTER, 1));
+    }
+}
