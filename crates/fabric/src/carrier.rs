@@ -74,7 +74,7 @@
 mod receiver;
 mod sender;
 
-pub use receiver::{Answer, Next, Receiver};
+pub use receiver::{AHEAD_MAX, Ahead, Answer, Next, Receiver};
 pub use sender::Sender;
 
 /// Memory that two processes share, and may both write at any time.
@@ -188,6 +188,13 @@ impl Direction {
     #[must_use]
     pub fn is_in_ring(self, memory: &impl SharedMemory) -> bool {
         lane(memory.load(self.word(EPOCH))) == Lane::Ring
+    }
+
+    /// Bytes in its ring that were not read, as both ends say.
+    #[must_use]
+    pub fn in_ring(self, memory: &impl SharedMemory) -> u64 {
+        let tail = memory.load(self.word(TAIL));
+        memory.load(self.word(HEAD)).wrapping_sub(tail)
     }
 
     /// Where its sender ran when it last put bytes, as it says: see [`Sender::publish`].

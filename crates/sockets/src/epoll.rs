@@ -115,8 +115,8 @@ pub unsafe fn control(
 ) -> c_int {
     // SAFETY: as promised.
     let kernel = || unsafe { real::epoll_ctl(set_fd, operation, fd, event) };
-    // SAFETY: as promised; asked when the kernel has read it.
-    let wanted = || unsafe { event.as_ref() }.copied();
+    // SAFETY: as promised; asked when the kernel has read it. To take a socket out it reads none.
+    let wanted = || (operation != libc::EPOLL_CTL_DEL).then(|| unsafe { event.read_unaligned() });
     let Some(record) = record::find(fd) else {
         let result = kernel();
         if result == 0 && !record::is_hidden() {

@@ -8,4 +8,6 @@ mod io;
 mod jump;
 pub mod lifetime;
 pub mod socket;
+mod syscall;
+mod uring;
 mod waits;

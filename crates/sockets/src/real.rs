@@ -5,8 +5,8 @@ use core::ffi::{c_char, c_int, c_long, c_uint, c_ulong, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{
-    epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t, off64_t, pid_t, pollfd, sigset_t, size_t,
-    sockaddr, socklen_t, ssize_t, timespec, timeval,
+    epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t, off64_t, pid_t, pollfd, sighandler_t,
+    sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
 };
 
 /// A list of strings, ended by a null pointer.
@@ -147,6 +147,13 @@ real! {
     popen(command: *const c_char, mode: *const c_char) -> *mut libc::FILE;
     // Of any number of arguments, but written in assembly: it takes all six from where they are.
     syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long;
+    sigaction(signal: c_int, action: *const libc::sigaction, before: *mut libc::sigaction) -> c_int;
+    signal(signal: c_int, handler: sighandler_t) -> sighandler_t;
+    bsd_signal(signal: c_int, handler: sighandler_t) -> sighandler_t;
+    ssignal(signal: c_int, handler: sighandler_t) -> sighandler_t;
+    sysv_signal(signal: c_int, handler: sighandler_t) -> sighandler_t;
+    __sysv_signal(signal: c_int, handler: sighandler_t) -> sighandler_t;
+    sigset(signal: c_int, handler: sighandler_t) -> sighandler_t;
 }
 
 real_variadic! {

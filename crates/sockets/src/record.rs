@@ -16,9 +16,9 @@ use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use barewire_fabric::carrier::{Direction, Receiver, Sender};
 
-use crate::confinement;
 use crate::lock::{Held, Lock};
 use crate::memory::{self, Carrier};
+use crate::{confinement, fault};
 
 /// Sockets that one family of processes can have on board at a time.
 pub const RECORDS_MAX: u32 = 1 << 16;
@@ -98,6 +98,8 @@ pub enum Why {
     WakeUp = 9,
     /// Its program has confined itself. See `confinement`.
     Confined = 10,
+    /// The program has rings of the kernel's, which reach sockets past this library.
+    Rings = 13,
 }
 
 impl Why {
@@ -115,6 +117,7 @@ impl Why {
             Self::Kind => "of a kind that is not accelerated",
             Self::WakeUp => "both ends in one process, bytes one way: a wake-up",
             Self::Confined => "its program has confined itself (seccomp)",
+            Self::Rings => "the program uses io_uring, which goes past the library",
         }
     }
 
@@ -131,6 +134,7 @@ impl Why {
             8 => Self::Kind,
             9 => Self::WakeUp,
             10 => Self::Confined,
+            13 => Self::Rings,
             _ => Self::None,
         }
     }
@@ -161,6 +165,8 @@ pub const RESET_TOLD: u32 = 256;
 pub const CAREFUL: u32 = 512;
 /// Bit: urgent bytes were sent before it was up.
 pub const NEVER_UP: u32 = 1024;
+/// Bit: the program has set a low-water mark. See `stream::low_water`.
+pub const LOW_WATER: u32 = 2048;
 /// Bit: people were told what became of it.
 pub const TOLD: u32 = 1 << 31;
 
@@ -217,6 +223,10 @@ pub struct Record {
     pub pair: AtomicU32,
     /// As above.
     pub pair_generation: AtomicU32,
+    /// Reads in progress that the kernel does as if this library were not there.
+    pub direct_reads: AtomicU32,
+    /// The program's low-water mark, with [`LOW_WATER`].
+    pub low_water: AtomicU32,
 }
 
 /// Where outsiders find what they may read. See `status`.
@@ -355,6 +365,8 @@ impl Record {
             &self.other_inode,
             &self.receive_buffer,
             &self.pair,
+            &self.direct_reads,
+            &self.low_water,
         ] {
             word.store(0, Ordering::Relaxed);
         }
@@ -536,6 +548,7 @@ pub fn end_fork() {
 /// A new record for a descriptor that has none.
 pub fn add(fd: i32, state: State) -> Option<&'static Record> {
     slot(fd).filter(|_| confinement::may_come())?;
+    fault::watch();
     let _gate = GATE.hold();
     let record = by_number(allocate()?);
     record.reset(state);

@@ -20,7 +20,7 @@
 
 mod connection;
 mod copying;
-mod holders;
+pub mod holders;
 mod process;
 
 use core::ffi::{c_int, c_void};

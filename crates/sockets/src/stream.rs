@@ -5,6 +5,8 @@
 //! cancellation and the end of the connection are the kernel's own.
 
 mod leaving;
+pub mod low_water;
+mod peeking;
 mod ready;
 mod recall;
 mod receiving;
@@ -15,9 +17,9 @@ use core::ffi::c_int;
 use libc::ssize_t;
 
 pub use leaving::{Left, Patience, let_go, line_only, splice_by_hand, with_line};
-pub use ready::{Readiness, readable_bytes, settle, unread_by_peer};
+pub use ready::{Readiness, is_in_ring, readable_bytes, settle, unread_by_peer};
 pub use recall::{answer, is_asked};
-pub use receiving::{arm, drop_tokens, leave_to_kernel, receive, receive_with};
+pub use receiving::{SIOCATMARK, arm, drop_tokens, leave_to_kernel, receive, receive_with};
 pub use sending::send;
 
 use crate::real::{self, fail};

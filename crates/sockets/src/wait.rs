@@ -82,7 +82,7 @@ pub fn up(fd: c_int) -> Option<&'static Record> {
 }
 
 fn has_news(record: &Record) -> bool {
-    incoming(record).has_news(&record.carrier())
+    incoming(record).has_news(&record.carrier()) && !stream::low_water::holds_back(record)
 }
 
 /// Whether the other end last ran on this processor: then looking keeps it from answering.
@@ -136,6 +136,7 @@ impl Sleepers {
             let receiver = record.receiver(&held);
             let carrier = record.carrier();
             record.state() != State::Up
+                || stream::low_water::holds_back(record)
                 || match told {
                     None => stream::arm(record, &held, own),
                     Some(head) => receiver.arm_past(&carrier, head),

@@ -33,6 +33,21 @@ pub enum Answer {
     Refused,
 }
 
+/// An epoch of those that a receiver has ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ahead {
+    /// Where its bytes are.
+    pub lane: Lane,
+    /// Bytes of the stream that are left of it; [`u64::MAX`] for an epoch of the line that is
+    /// open: as many as the line has.
+    pub bytes: u64,
+    /// Tokens on the line behind the line's bytes so far, and before those of the next epoch.
+    pub tokens: u64,
+}
+
+/// Epochs that a receiver can have ahead, with its own.
+pub const AHEAD_MAX: usize = KEPT_EPOCHS as usize + 1;
+
 /// The receiving end's own state. Whoever uses it has it alone; it may lie in memory that
 /// the receiver's own processes share, but never where the sender can write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -249,15 +264,68 @@ impl Receiver {
         word != TAKING && memory.swap_if(TAKE_BACK + own_side, word, 0)
     }
 
-    /// Bytes of the line, or tokens, that lie behind the bytes in the ring: how many of those
-    /// on the line are tokens. `None` while the epoch of the ring goes on.
+    /// Bytes in the ring that were not read, in whatever epochs, and tokens that are on the line
+    /// or about to be: what [`Receiver::next`] would tell of, one after the other. Whoever adds
+    /// what the line has, less the tokens, looks at the line before.
     #[must_use]
-    pub fn tokens_behind_ring(&self, memory: &impl SharedMemory) -> Option<u64> {
-        if self.lane() == Lane::Line || memory.load(self.direction.word(EPOCH)) == self.epoch {
-            return None;
+    pub fn unread(&self, memory: &impl SharedMemory) -> (u64, u64) {
+        // TOKENS first: of whoever announces one, the bytes are there already.
+        let tokens = memory.load(self.direction.word(TOKENS));
+        let bytes = memory
+            .load(self.direction.word(HEAD))
+            .wrapping_sub(self.tail);
+        let bytes = bytes.min(self.direction.ring_bytes());
+        (bytes, tokens.saturating_sub(self.tokens_taken))
+    }
+
+    /// The epochs from the own to the sender's, for whoever looks at what comes without taking
+    /// it; returns how many there are. What the line has is of these epochs if
+    /// [`Receiver::sees_to`] says the same afterwards: the sender counts EPOCH up before it sends.
+    /// Ends before what no sound sender writes; [`Receiver::next`] says what is wrong.
+    pub fn ahead(&self, memory: &impl SharedMemory, into: &mut [Ahead; AHEAD_MAX]) -> usize {
+        // As in next_of_ring: HEAD first, for an epoch that is open.
+        let head = memory.load(self.direction.word(HEAD));
+        let last = memory.load(self.direction.word(EPOCH));
+        let mut start = self.position;
+        let mut in_ring = 0;
+        let mut tokens_before = self.tokens_taken;
+        let mut count = 0;
+        for (epoch, place) in (self.epoch..=last).zip(into) {
+            let is_open = epoch == last;
+            let bound = memory.load(self.direction.at_epoch(BOUND, epoch));
+            let bytes = match lane(epoch) {
+                _ if !is_open => bound.saturating_sub(start),
+                Lane::Line => u64::MAX,
+                Lane::Ring => head.wrapping_sub(self.tail).saturating_sub(in_ring),
+            };
+            if lane(epoch) == Lane::Ring {
+                in_ring += bytes.min(self.direction.ring_bytes() + 1);
+                if in_ring > self.direction.ring_bytes() {
+                    break;
+                }
+            }
+            let announced = match is_open {
+                true => memory.load(self.direction.word(TOKENS)),
+                false => memory.load(self.direction.at_epoch(TOKENS_AT, epoch)),
+            };
+            let tokens = announced.saturating_sub(tokens_before);
+            *place = Ahead {
+                lane: lane(epoch),
+                bytes,
+                tokens,
+            };
+            count += 1;
+            start = start.max(bound);
+            tokens_before += tokens;
         }
-        let at_end = memory.load(self.direction.at_epoch(TOKENS_AT, self.epoch));
-        Some(at_end.saturating_sub(self.tokens_taken))
+        count
+    }
+
+    /// How many epochs there are from the own to the sender's.
+    #[must_use]
+    pub fn sees_to(&self, memory: &impl SharedMemory) -> usize {
+        let last = memory.load(self.direction.word(EPOCH));
+        (last.wrapping_sub(self.epoch) as usize).saturating_add(1)
     }
 
     /// Copies bytes from the ring, which has as many, and `already` more before them. They

@@ -4,11 +4,18 @@
 
 use std::cell::RefCell;
 
-use barewire_fabric::carrier::{Direction, Lane, Next, Receiver, Sender, SharedMemory};
+use barewire_fabric::carrier::{
+    AHEAD_MAX, Ahead, Direction, Lane, Next, Receiver, Sender, SharedMemory,
+};
 
 use super::memory::Memory;
 
 const RING_BYTES: u32 = 64;
+const NO_EPOCH: Ahead = Ahead {
+    lane: Lane::Line,
+    bytes: 0,
+    tokens: 0,
+};
 
 /// Memory that answers some loads with what its script says.
 struct Liar<'a> {
@@ -98,7 +105,9 @@ pub fn drive(data: &[u8]) {
             6 => {
                 let _ = receiver.end_ring(&memory);
                 memory.store(barewire_fabric::carrier::WANT_LINE + 1, 0);
-                let _ = receiver.tokens_behind_ring(&memory);
+                let _ = (receiver.unread(&memory), receiver.sees_to(&memory));
+                let mut ahead = [NO_EPOCH; AHEAD_MAX];
+                assert!(receiver.ahead(&memory, &mut ahead) <= AHEAD_MAX);
                 let _ = (direction.has_news(&memory), direction.is_in_ring(&memory));
             }
             7 => {

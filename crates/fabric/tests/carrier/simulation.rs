@@ -5,7 +5,9 @@
 
 use std::collections::VecDeque;
 
-use barewire_fabric::carrier::{Direction, Lane, Next, Receiver, Sender, SharedMemory, WANT_LINE};
+use barewire_fabric::carrier::{
+    AHEAD_MAX, Ahead, Direction, Lane, Next, Receiver, Sender, SharedMemory, WANT_LINE,
+};
 use barewire_units::Rng;
 
 use crate::memory::{Memory, byte_at};
@@ -241,6 +243,9 @@ impl Way {
                 if rng.ratio(7, 8) {
                     self.receiver.disarm(memory);
                 }
+                if rng.ratio(1, 4) {
+                    self.look_ahead(memory)?;
+                }
                 return self.look(memory);
             }
             Receiving::Ring(bytes) => return self.read_ring(memory, rng, bytes),
@@ -281,6 +286,60 @@ impl Way {
             Next::Tokens(count) => Receiving::Tokens(count),
             Next::Empty => Receiving::Nothing,
         };
+        Ok(())
+    }
+
+    /// Peeks at all that there is, in both lanes, and counts it.
+    fn look_ahead(&self, memory: &Memory) -> Outcome {
+        let (in_ring, tokens) = self.receiver.unread(memory);
+        let on_line = (self.line.arrived as u64).saturating_sub(tokens);
+        if in_ring + on_line > self.sender.position() - self.read {
+            return Err(format!("{in_ring} and {on_line} bytes are unread"));
+        }
+        let none = Ahead {
+            lane: Lane::Line,
+            bytes: 0,
+            tokens: 0,
+        };
+        let mut epochs = [none; AHEAD_MAX];
+        let count = self.receiver.ahead(memory, &mut epochs);
+        if count != self.receiver.sees_to(memory) {
+            return Err(format!("{count} epochs ahead"));
+        }
+        let mut line = self.line.items.iter().take(self.line.arrived);
+        let (mut at, mut from_ring) = (self.read, 0);
+        let mut expect = |item| {
+            let expected = Item::Byte(byte_at(self.number, at));
+            at += 1;
+            let peeked = format!("{item:?} peeked at {}, not {expected:?}", at - 1);
+            (item == expected).then_some(()).ok_or(peeked)
+        };
+        for epoch in &epochs[..count] {
+            if epoch.lane == Lane::Ring {
+                let mut into = vec![0; epoch.bytes as usize];
+                self.receiver.copy(memory, from_ring, &mut into);
+                from_ring += epoch.bytes;
+                into.into_iter().map(Item::Byte).try_for_each(&mut expect)?;
+            } else {
+                let most = usize::try_from(epoch.bytes).unwrap_or(usize::MAX);
+                let there: Vec<_> = line.by_ref().take(most).copied().collect();
+                let is_all = there.len() == most;
+                there.into_iter().try_for_each(&mut expect)?;
+                if !is_all {
+                    return Ok(());
+                }
+            }
+            if line
+                .by_ref()
+                .take(epoch.tokens as usize)
+                .any(|item| *item != Item::Token)
+            {
+                return Err("a byte taken for a token ahead".to_owned());
+            }
+        }
+        if line.next().is_some() {
+            return Err("more on the line than is ahead".to_owned());
+        }
         Ok(())
     }
 

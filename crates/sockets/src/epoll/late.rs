@@ -23,7 +23,9 @@ use libc::epoll_event;
 use super::tables::{Registration, Tables};
 use super::{REGISTERED, number_now, tables};
 use crate::record::{Record, State};
-use crate::{real, wait};
+use crate::{fault, real, wait};
+
+const EVENT_BYTES: usize = size_of::<epoll_event>();
 
 /// Late registrations, of all sets.
 static LATE: AtomicU32 = AtomicU32::new(0);
@@ -81,8 +83,9 @@ impl Tables {
         let set = self.set_number(set_fd)?;
         let index = self.registration_of(set, record, fd)?;
         let removed = self.registrations[index].removed;
-        // SAFETY: as promised. Not before here: what is wrong with it, the kernel tells.
-        let event = unsafe { event.as_ref() }.copied();
+        let is_read = operation != libc::EPOLL_CTL_DEL && fault::can_read(event, EVENT_BYTES);
+        // SAFETY: it is there. If it is not, the kernel tells.
+        let event = is_read.then(|| unsafe { event.read_unaligned() });
         let wanted = match (operation, event) {
             (libc::EPOLL_CTL_DEL, _) if !removed => None,
             (libc::EPOLL_CTL_MOD, Some(event)) if !removed => Some(event),

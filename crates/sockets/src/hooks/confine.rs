@@ -52,28 +52,16 @@ unsafe extern "C-unwind" fn prctl(option: c_int, a: usize, b: usize, c: usize, d
     }
 }
 
-/// Any system call, by its number. All six arguments are passed on: of those that were not given
-/// neither we nor the kernel make anything. Nothing is behind the call, so that the compiler leaves
-/// no frame of ours around it.
+/// A system call made by its number, if it sets a filter.
 ///
 /// # Safety
-/// As for the C library's.
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn syscall(
-    number: c_long,
-    a: usize,
-    b: usize,
-    c: usize,
-    d: usize,
-    e: usize,
-    f: usize,
-) -> c_long {
-    if is_call(number, a, b, c) {
+/// The arguments are those of the call of that number.
+pub unsafe fn call(number: c_long, args: [usize; 6]) -> Option<c_long> {
+    let [a, b, c, d, e, f] = args;
+    is_call(number, a, b, c).then(|| {
         // SAFETY: the program's call.
-        return confine(move || unsafe { real::syscall(number, a, b, c, d, e, f) });
-    }
-    // SAFETY: as above.
-    unsafe { real::syscall(number, a, b, c, d, e, f) }
+        confine(move || unsafe { real::syscall(number, a, b, c, d, e, f) })
+    })
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use libc::{
 
 use crate::buffers::Control;
 use crate::hooks::socket::{settle_connecting, stay_with_kernel};
-use crate::record::{self, LOCAL, Record, State};
+use crate::record::{self, LOCAL, Record, State, Why};
 use crate::wait::Deadline;
-use crate::{buffers, capture, kernel, real, stream, upgrade};
+use crate::{buffers, capture, fault, kernel, real, rings, stream, upgrade};
 
 /// The record of a descriptor whose bytes this library moves.
 #[inline]
@@ -28,7 +28,15 @@ fn ours(fd: c_int) -> Option<&'static Record> {
 fn moved(fd: c_int, record: &'static Record, result: ssize_t) -> ssize_t {
     if result > 0 && record.state() != State::Up {
         let saved = real::errno();
-        upgrade::advance(fd, record, result.unsigned_abs() as u64);
+        if rings::are_used() {
+            stay_with_kernel(record);
+            record.note_why(Why::Rings);
+        } else {
+            upgrade::advance(fd, record, result.unsigned_abs() as u64);
+        }
+        if record.state() == State::Up {
+            rings::upgraded();
+        }
         real::set_errno(saved);
     }
     result
@@ -96,7 +104,7 @@ const fn part(base: *const c_void, len: size_t) -> iovec {
 
 /// Flags with which a receive is the kernel's.
 const KERNEL_FLAGS: c_int = libc::MSG_OOB | libc::MSG_ERRQUEUE;
-/// More buffers than this the kernel refuses.
+/// More buffers, or messages, than this the kernel refuses.
 const PARTS_MAX: c_int = 1024;
 
 /// The program's list of buffers, if the kernel would take it.
@@ -104,11 +112,47 @@ const PARTS_MAX: c_int = 1024;
 /// # Safety
 /// `parts` points to `count` of them.
 unsafe fn list<'a>(parts: *const iovec, count: size_t) -> Option<&'a [iovec]> {
-    if parts.is_null() || count == 0 || count > PARTS_MAX as usize {
+    if count == 0
+        || count > PARTS_MAX as usize
+        || !fault::can_read(parts, count * size_of::<iovec>())
+    {
         return None;
     }
     // SAFETY: as promised.
-    Some(unsafe { core::slice::from_raw_parts(parts, count) })
+    let parts = unsafe { core::slice::from_raw_parts(parts, count) };
+    let are_lengths = parts.iter().all(|part| part.iov_len <= isize::MAX as usize);
+    are_lengths.then_some(parts)
+}
+
+/// The record, if there is one, with what is looked up for it only then.
+fn with<T>(
+    record: Option<&'static Record>,
+    look_up: impl FnOnce() -> Option<T>,
+) -> Option<(&'static Record, T)> {
+    record.and_then(|record| Some((record, look_up()?)))
+}
+
+/// Whether the kernel would take an address to send to, which means nothing to a connection.
+fn is_good_name(address: *const sockaddr, len: socklen_t) -> bool {
+    let len = len as usize;
+    address.is_null()
+        || (len <= size_of::<libc::sockaddr_storage>() && fault::can_read(address, len))
+}
+
+/// What the kernel says to an address for which there is no room, after it has moved the bytes; or
+/// else where its length goes.
+///
+/// # Safety
+/// They are the program's.
+unsafe fn name_length(len: *mut socklen_t) -> Result<*mut socklen_t, c_int> {
+    if !fault::can_write(len, size_of::<socklen_t>()) {
+        return Err(libc::EFAULT);
+    }
+    // SAFETY: as promised, and it is there.
+    match unsafe { len.read_unaligned() } as c_int {
+        0.. => Ok(len),
+        _ => Err(libc::EINVAL),
+    }
 }
 
 /// # Safety
@@ -143,8 +187,8 @@ unsafe extern "C-unwind" fn __read_chk(
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
     // SAFETY: the program's call, here and below.
-    match (ours(fd), unsafe { list(parts, count.max(0) as size_t) }) {
-        (Some(record), Some(parts)) => take(fd, record, parts, 0),
+    match with(ours(fd), || unsafe { list(parts, count.max(0) as size_t) }) {
+        Some((record, parts)) => take(fd, record, parts, 0),
         // SAFETY: the program's call.
         _ => unsafe { real::readv(fd, parts, count) },
     }
@@ -197,16 +241,19 @@ unsafe extern "C-unwind" fn recvfrom(
     match ours(fd) {
         Some(record) if flags & KERNEL_FLAGS == 0 => {
             let result = take(fd, record, &[part(into, len)], flags);
-            if result >= 0 && !address.is_null() && !address_len.is_null() {
-                // SAFETY: the program's own.
-                unsafe {
-                    if record.has(LOCAL) {
-                        kernel::unix::sender_name(fd, address, address_len, result);
-                    } else {
-                        // A TCP socket has no address to give with each byte.
-                        *address_len = 0;
-                    }
-                }
+            if result < 0 || address.is_null() {
+                return result;
+            }
+            // SAFETY: the program's own, here and below.
+            match unsafe { name_length(address_len) } {
+                // SAFETY: as above.
+                Ok(len) if record.has(LOCAL) => unsafe {
+                    kernel::unix::sender_name(fd, address, len, result);
+                },
+                // A TCP socket has no address to give with each byte.
+                // SAFETY: as above.
+                Ok(len) => unsafe { len.write_unaligned(0) },
+                Err(error) => return real::fail(error),
             }
             result
         }
@@ -234,15 +281,32 @@ unsafe extern "C-unwind" fn __recvfrom_chk(
     unsafe { recvfrom(fd, into, len, flags, address, address_len) }
 }
 
+/// The buffers of a message to be filled, if the kernel would take it.
+///
+/// # Safety
+/// The message is the program's, and there.
+unsafe fn room<'a>(message: *const msghdr) -> Option<&'a [iovec]> {
+    // SAFETY: as promised.
+    unsafe {
+        let has_length = (*message).msg_name.is_null() || (*message).msg_namelen as c_int >= 0;
+        match (*message).msg_iovlen as size_t {
+            _ if !has_length => None,
+            0 => Some(&[]),
+            count => list((*message).msg_iov, count),
+        }
+    }
+}
+
 /// # Safety
 /// As for the C library's.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
-    let ours = ours(fd).filter(|_| flags & KERNEL_FLAGS == 0 && !message.is_null());
+    let ours = ours(fd).filter(|_| flags & KERNEL_FLAGS == 0);
+    if ours.is_some() && !fault::can_write(message, size_of::<msghdr>()) {
+        return real::fail(libc::EFAULT);
+    }
     // SAFETY: the program's message, here and below.
-    let parts =
-        ours.and_then(|_| unsafe { list((*message).msg_iov, (*message).msg_iovlen as size_t) });
-    let (Some(record), Some(parts)) = (ours, parts) else {
+    let Some((record, parts)) = with(ours, || unsafe { room(message) }) else {
         // SAFETY: the program's call.
         return unsafe { real::recvmsg(fd, message, flags) };
     };
@@ -272,13 +336,17 @@ unsafe extern "C-unwind" fn recvmmsg(
     flags: c_int,
     timeout: *mut timespec,
 ) -> c_int {
-    if ours(fd).is_none() {
+    let is_timed = !timeout.is_null();
+    if ours(fd).is_none() || (is_timed && !fault::can_write(timeout, size_of::<timespec>())) {
         // SAFETY: the program's call.
         return unsafe { real::recvmmsg(fd, messages, count, flags, timeout) };
     }
     let mut done = 0;
-    // SAFETY: the program's time.
+    // SAFETY: the program's time, here and below.
     let deadline = Deadline::after(unsafe { timeout.as_ref() }.copied());
+    if deadline.is_none() {
+        return real::fail(libc::EINVAL) as c_int;
+    }
     // As in the kernel, the time is looked at between messages only.
     while done < count && !deadline.is_some_and(Deadline::is_over) {
         let later = if done > 0 && flags & libc::MSG_WAITFORONE != 0 {
@@ -302,10 +370,13 @@ unsafe extern "C-unwind" fn recvmmsg(
         }
     }
     if done == 0 && count > 0 {
-        -1
-    } else {
-        done as c_int
+        return -1;
     }
+    if let (Some(left), true) = (deadline.and_then(Deadline::left), is_timed) {
+        // SAFETY: as above.
+        unsafe { *timeout = left };
+    }
+    done as c_int
 }
 
 /// # Safety
@@ -324,8 +395,8 @@ unsafe extern "C-unwind" fn write(fd: c_int, from: *const c_void, len: size_t) -
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
     // SAFETY: the program's call, here and below.
-    match (ours(fd), unsafe { list(parts, count.max(0) as size_t) }) {
-        (Some(record), Some(parts)) if buffers::total(parts) > 0 => give(fd, record, parts, 0),
+    match with(ours(fd), || unsafe { list(parts, count.max(0) as size_t) }) {
+        Some((record, parts)) if buffers::total(parts) > 0 => give(fd, record, parts, 0),
         // SAFETY: the program's call.
         _ => unsafe { real::writev(fd, parts, count) },
     }
@@ -363,7 +434,8 @@ unsafe extern "C-unwind" fn sendto(
         Some(record)
             if len > 0
                 && flags & libc::MSG_FASTOPEN == 0
-                && (address_len == 0 || !record.has(LOCAL)) =>
+                && (address_len == 0 || !record.has(LOCAL))
+                && is_good_name(address, address_len) =>
         {
             give(fd, record, &[part(from, len)], flags)
         }
@@ -378,8 +450,9 @@ unsafe extern "C-unwind" fn sendto(
 unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the program's message, here and below.
     unsafe {
-        let Some(record) = ours(fd).filter(|_| !message.is_null()) else {
-            if !message.is_null() && (*message).msg_controllen > 0 {
+        let there = fault::can_read(message, size_of::<msghdr>());
+        let Some(record) = ours(fd).filter(|_| there) else {
+            if there {
                 crate::hooks::lifetime::before_giving(message);
             }
             return real::sendmsg(fd, message, flags);
@@ -389,7 +462,11 @@ unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_
         }
         let parts = list((*message).msg_iov, (*message).msg_iovlen as size_t);
         match parts {
-            Some(parts) if buffers::total(parts) > 0 && (*message).msg_controllen == 0 => {
+            Some(parts)
+                if buffers::total(parts) > 0
+                    && (*message).msg_controllen == 0
+                    && is_good_name((*message).msg_name.cast(), (*message).msg_namelen) =>
+            {
                 give(fd, record, parts, flags)
             }
             _ => stream::with_line(fd, record, || {
@@ -432,7 +509,9 @@ unsafe extern "C-unwind" fn sendmmsg(
     flags: c_int,
 ) -> c_int {
     if record::find(fd).is_none() {
-        for nth in 0..count as usize {
+        let count_taken = count.min(PARTS_MAX.unsigned_abs()) as usize;
+        let are_there = fault::can_read(messages, count_taken * size_of::<mmsghdr>());
+        for nth in 0..if are_there { count_taken } else { 0 } {
             // SAFETY: the program's `count` messages.
             unsafe {
                 crate::hooks::lifetime::before_giving(&raw const (*messages.add(nth)).msg_hdr)
@@ -446,6 +525,10 @@ unsafe extern "C-unwind" fn sendmmsg(
         // SAFETY: the program's `count` messages.
         unsafe {
             let message = messages.add(done as usize);
+            if !fault::can_write(message, size_of::<mmsghdr>()) {
+                real::set_errno(libc::EFAULT);
+                break;
+            }
             let result = sendmsg(fd, &raw const (*message).msg_hdr, flags);
             if result < 0 {
                 break;
@@ -480,7 +563,7 @@ unsafe extern "C-unwind" fn sendfile64(
     offset: *mut off64_t,
     count: size_t,
 ) -> ssize_t {
-    let small = count <= FILE_BYTES_MAX && !offset.is_null();
+    let small = count <= FILE_BYTES_MAX && fault::can_write(offset, size_of::<off64_t>());
     match ours(out) {
         Some(record) if small && record.state() == State::Up => {
             // SAFETY: the program's offset.

@@ -11,8 +11,8 @@ use crate::local::UNREAD;
 use crate::record::{self, LOCAL, Record, State, Why};
 use crate::stream::{Left, Patience};
 use crate::{
-    capture, confinement, epoll, kernel, memory, process, real, relay, report, retire, seeker,
-    stream, upgrade, why,
+    capture, confinement, epoll, fault, kernel, memory, process, real, relay, report, retire,
+    seeker, stream, upgrade, why,
 };
 
 /// How long a close waits for a call of another thread on the same socket.
@@ -323,6 +323,16 @@ fn give_back(fd: c_int, record: &'static Record, why: Why, until_ns: u64) {
     real::set_errno(saved);
 }
 
+/// The program reaches its sockets past this library from now on: all are the kernel's.
+pub fn give_all_back(why: Why) {
+    let deadline_ns = recall_deadline();
+    record::for_each_descriptor(0, c_uint::MAX, |fd, record| {
+        if !matches!(record.state(), State::Listening | State::Plain) {
+            give_back(fd, record, why, deadline_ns);
+        }
+    });
+}
+
 fn recall_deadline() -> u64 {
     process::now_ns() + RECALL_NS
 }
@@ -337,6 +347,9 @@ pub unsafe fn before_giving(message: *const msghdr) {
     }
     // SAFETY: as promised; the control message is walked as the C library's macros do.
     unsafe {
+        if !fault::can_read((*message).msg_control, (*message).msg_controllen) {
+            return;
+        }
         let deadline_ns = recall_deadline();
         let mut header = libc::CMSG_FIRSTHDR(message);
         while !header.is_null() {

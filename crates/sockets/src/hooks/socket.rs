@@ -7,10 +7,11 @@ use barewire_fabric::carrier::{LEAVING, SharedMemory};
 use libc::{sockaddr, socklen_t};
 
 use crate::record::{
-    CHECK_LINE, DELAYS, LOCAL, NONBLOCKING, OPENER, Record, State, WRITE_SHUT, Why,
+    CHECK_LINE, DELAYS, LOCAL, LOW_WATER, NONBLOCKING, OPENER, Record, State, WRITE_SHUT, Why,
 };
 use crate::{
-    capture, confinement, epoll, kernel, local, process, real, record, settings, stream, upgrade,
+    capture, confinement, epoll, fault, kernel, local, process, real, record, settings, stream,
+    upgrade,
 };
 
 /// Whether a socket is one of TCP.
@@ -46,10 +47,13 @@ unsafe extern "C-unwind" fn listen(fd: c_int, backlog: c_int) -> c_int {
 /// Marks a listening socket, once.
 fn adopt_listener(fd: c_int) -> Option<&'static Record> {
     if let Some(record) = record::find(fd) {
-        if record.state() == State::Listening {
-            return Some(record);
+        match record.state() {
+            State::Listening => return Some(record),
+            State::Fresh if !settle_connecting(fd, record) => {}
+            State::Plain => {}
+            // A connection cannot listen: the kernel says so.
+            _ => return None,
         }
-        record.set_state(State::Plain);
     }
     if !confinement::may_come() {
         return None;
@@ -252,6 +256,11 @@ unsafe extern "C-unwind" fn getsockopt(
             {
                 number.write_unaligned(0);
             }
+            (libc::SOL_SOCKET, libc::SO_RCVLOWAT) if *len == 4 => {
+                if let Some(mark) = record::find(fd).and_then(stream::low_water::shown) {
+                    number.write_unaligned(mark);
+                }
+            }
             (libc::SOL_SOCKET, libc::SO_RCVBUF | libc::SO_ERROR) if *len == 4 => {
                 if let Some(record) = record::find(fd) {
                     number.write_unaligned(local_option(record, name, number.read_unaligned()));
@@ -305,6 +314,10 @@ fn option_set(fd: c_int, level: c_int, name: c_int) {
         local::receive_buffer_set(fd);
         return;
     }
+    if level == libc::SOL_SOCKET && name == libc::SO_RCVLOWAT {
+        low_water_set(fd);
+        return;
+    }
     let kernel_only = match level {
         // Most of them mean nothing to TCP.
         libc::SOL_SOCKET => kernel::unix::is_kernel_only(name),
@@ -317,6 +330,19 @@ fn option_set(fd: c_int, level: c_int, name: c_int) {
     }
     if let Some(record) = record::find(fd) {
         stay_with_kernel(record);
+    }
+}
+
+/// The low-water mark of one byte is what all sockets have.
+fn low_water_set(fd: c_int) {
+    let Some(record) = record::find(fd) else {
+        return;
+    };
+    let is_usual = kernel::option(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT) == Some(1);
+    match record.state() {
+        _ if is_usual && !record.has(LOW_WATER) => {}
+        State::Up => stream::low_water::set(fd, record),
+        _ => stay_with_kernel(record),
     }
 }
 
@@ -387,6 +413,18 @@ pub fn duplicated(old: c_int, new: c_int) {
     epoll::set_duplicated(old, new);
 }
 
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn sockatmark(fd: c_int) -> c_int {
+    let mut at_mark: c_int = 0;
+    // SAFETY: the kernel writes a number.
+    match unsafe { ioctl(fd, stream::SIOCATMARK, &raw mut at_mark as usize) } {
+        0 => at_mark,
+        _ => -1,
+    }
+}
+
 /// The low 32 bits of a request are what the kernel reads.
 const REQUEST_BITS: c_ulong = 0xffff_ffff;
 
@@ -400,13 +438,16 @@ unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, argument: usize) 
     };
     let up = record.state() == State::Up;
     let request_bits = request & REQUEST_BITS;
-    if up && request_bits == libc::FIONREAD as c_ulong && argument != 0 {
+    let number_at = argument as *mut c_int;
+    if up && request_bits == libc::FIONREAD as c_ulong && fault::can_write(number_at, 4) {
         if let Some(bytes) = stream::readable_bytes(fd, record) {
             // SAFETY: the program's number.
-            unsafe { (argument as *mut c_int).write_unaligned(bytes) };
+            unsafe { number_at.write_unaligned(bytes) };
             return 0;
         }
     }
+    // Of what the line has only, and without tokens, the kernel knows.
+    let is_before_mark = up && request_bits == stream::SIOCATMARK && stream::is_in_ring(fd, record);
     // SAFETY: the program's call.
     let result = unsafe { real::ioctl(fd, request, argument) };
     if result < 0 || argument == 0 {
@@ -419,6 +460,10 @@ unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, argument: usize) 
         let more = stream::unread_by_peer(record).unwrap_or(0);
         // SAFETY: as above.
         unsafe { (argument as *mut c_int).write_unaligned(number().saturating_add(more)) };
+    }
+    if is_before_mark {
+        // SAFETY: as above.
+        unsafe { (argument as *mut c_int).write_unaligned(0) };
     }
     if request_bits == libc::FIONBIO as c_ulong {
         record.set(NONBLOCKING, number() != 0);

@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering;
 use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
 
 use crate::wait::{self, Deadline, WAITS_ARE_SEEN};
-use crate::{epoll, real, record};
+use crate::{epoll, fault, real, record};
 
 /// The program waits in a way that looks at the rings.
 fn seen() {
@@ -22,7 +22,11 @@ fn seen() {
 /// `fds` points to `count` of them.
 unsafe fn ours<'a>(fds: *mut pollfd, count: nfds_t) -> Option<&'a mut [pollfd]> {
     seen();
-    if fds.is_null() || count == 0 || count > 1 << 20 {
+    if !fault::is_watched()
+        || count == 0
+        || count > 1 << 20
+        || !fault::can_write(fds, count as usize * size_of::<pollfd>())
+    {
         return None;
     }
     // SAFETY: as promised.
@@ -64,8 +68,10 @@ unsafe extern "C-unwind" fn ppoll(
 /// # Safety
 /// `timeout` is null or the program's.
 unsafe fn deadline_of(timeout: *const timespec) -> Option<Deadline> {
+    let is_there = timeout.is_null()
+        || (fault::is_watched() && fault::can_read(timeout, size_of::<timespec>()));
     // SAFETY: as promised.
-    Deadline::after(unsafe { timeout.as_ref() }.copied())
+    is_there.then(|| Deadline::after(unsafe { timeout.as_ref() }.copied()))?
 }
 
 /// # Safety
@@ -124,6 +130,14 @@ struct AsPoll {
 }
 
 impl Sets {
+    /// Whether the words for descriptors below `count` can be read and written.
+    fn are_there(self, count: c_int) -> bool {
+        let bytes =
+            (count.unsigned_abs() as usize).div_ceil(usize::BITS as usize) * size_of::<usize>();
+        let mut sets = [self.read, self.write, self.except].into_iter();
+        sets.all(|set| set.is_null() || fault::can_write(set, bytes))
+    }
+
     /// # Safety
     /// The sets are the program's, for descriptors below `count`.
     unsafe fn as_poll(self, count: c_int) -> AsPoll {
@@ -193,7 +207,7 @@ unsafe fn select_ours(
 ) -> Option<c_int> {
     seen();
     let deadline = deadline?;
-    if count <= 0 || count as usize > SELECT_MAX {
+    if !fault::is_watched() || count <= 0 || count as usize > SELECT_MAX || !sets.are_there(count) {
         return None;
     }
     // SAFETY: as promised.
@@ -229,7 +243,12 @@ unsafe extern "C-unwind" fn select(
         write,
         except,
     };
-    // SAFETY: the program's call, here and below.
+    let is_there = || fault::is_watched() && fault::can_write(timeout, size_of::<timeval>());
+    if !timeout.is_null() && !is_there() {
+        // SAFETY: the program's call, here and below.
+        return unsafe { real::select(count, read, write, except, timeout) };
+    }
+    // SAFETY: the program's call.
     let time = unsafe { timeout.as_ref() }.map(|time| timespec {
         tv_sec: time.tv_sec.saturating_add(time.tv_usec / 1_000_000),
         tv_nsec: time.tv_usec % 1_000_000 * 1000,
@@ -329,7 +348,10 @@ unsafe fn wait_in_set(
 ) -> c_int {
     seen();
     let sleeping = epoll::sleeping(set);
-    let is_known = count > 0 && !events.is_null() && epoll::is_known(set);
+    let is_known = count > 0 && epoll::is_known(set);
+    if is_known && !fault::can_write(events, size_of::<epoll_event>()) {
+        return real::fail(libc::EFAULT) as c_int;
+    }
     let mut got = 0;
     if !is_known {
         got = kernel();

@@ -37,7 +37,8 @@ fn has(all: c_int, process: &CStr, socket: (u64, u64)) -> Option<bool> {
     }))
 }
 
-fn open(folder: c_int, name: &CStr) -> Option<Owned> {
+/// A folder, by its name in another.
+pub fn open(folder: c_int, name: &CStr) -> Option<Owned> {
     let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
     // SAFETY: the name ends with a zero.
     let fd = unsafe { libc::openat(folder, name.as_ptr(), flags) };
@@ -55,7 +56,7 @@ fn identity(folder: c_int, name: &CStr) -> Option<(u64, u64)> {
 }
 
 /// Whether `test` holds for an entry of a folder whose name is a number.
-fn any_number(folder: c_int, test: impl Fn(u32, &CStr) -> bool) -> bool {
+pub fn any_number(folder: c_int, mut test: impl FnMut(u32, &CStr) -> bool) -> bool {
     let mut chunk = [0_u8; CHUNK_BYTES];
     loop {
         // SAFETY: `chunk` has as many bytes.

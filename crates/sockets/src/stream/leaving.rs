@@ -7,9 +7,9 @@ use barewire_fabric::carrier::{Lane, Next, SharedMemory, WANT_LINE};
 use libc::{iovec, ssize_t};
 
 use super::recall::{step_back, wait_for_answer, wake, withdraw};
-use super::receive;
 use super::receiving::{Tokens, take_tokens};
 use super::sending::{line_is_clear, on_line};
+use super::{low_water, receive};
 use crate::lock::Held;
 use crate::real::{self, fail};
 use crate::record::{LINE_ONLY, NONBLOCKING, Record, State, Why};
@@ -90,6 +90,7 @@ pub fn let_go(fd: c_int, record: &'static Record, why: Why, patience: Patience) 
     if read {
         record.receiver(&recv).read_line(&carrier, 0);
     }
+    low_water::restore(fd, record);
     let asked = record.receiver(&recv).ask_back(&carrier);
     if asked {
         wake(fd, record, &send);
@@ -120,6 +121,20 @@ pub fn let_go(fd: c_int, record: &'static Record, why: Why, patience: Patience) 
     crate::memory::unmap_carrier(record.number());
     Left::Kernel
 }
+
+/// Has the sender put nothing more into the ring. One that is stopped in the middle of that may yet.
+pub fn end_ring(record: &Record, held: &Held<'_>) {
+    let carrier = record.carrier();
+    for _ in 0..END_RING_ROUNDS {
+        if record.receiver(held).end_ring(&carrier) {
+            return;
+        }
+        process::sleep_us(PAUSE_US);
+    }
+}
+
+/// Pauses in which a sender is to come to the end of what it puts into the ring.
+const END_RING_ROUNDS: u32 = 2000;
 
 /// Whether nothing is in the ring, nor will be, and no token is on the line or will be.
 fn ring_is_over(fd: c_int, record: &Record, held: &Held<'_>, patience: Patience) -> bool {
@@ -171,7 +186,13 @@ pub fn with_line(fd: c_int, record: &Record, call: impl FnOnce() -> ssize_t) -> 
 
 /// Moves bytes to the pipe `to`, as `splice` does. By hand: the kernel cannot tell tokens
 /// from bytes, and does not see the ring.
-pub fn splice_by_hand(fd: c_int, record: &Record, to: c_int, len: usize, flags: c_int) -> ssize_t {
+pub fn splice_by_hand(
+    fd: c_int,
+    record: &'static Record,
+    to: c_int,
+    len: usize,
+    flags: c_int,
+) -> ssize_t {
     let mut chunk = [0_u8; SPLICE_BYTES];
     let mut part = iovec {
         iov_base: chunk.as_mut_ptr().cast(),

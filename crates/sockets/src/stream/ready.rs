@@ -4,6 +4,7 @@ use core::ffi::c_int;
 
 use barewire_fabric::carrier::Next;
 
+use super::low_water;
 use super::receiving::{Tokens, take_tokens};
 use crate::real;
 use crate::record::{CHECK_LINE, Record, State};
@@ -11,29 +12,34 @@ use crate::record::{CHECK_LINE, Record, State};
 /// Bytes that can be read now.
 pub fn readable_bytes(fd: c_int, record: &Record) -> Option<c_int> {
     let held = record.recv_lock.hold()?;
+    let on_line = u64::from(unread_on_line(fd).unsigned_abs());
+    let (in_ring, tokens) = record.receiver(&held).unread(&record.carrier());
+    c_int::try_from(in_ring + on_line.saturating_sub(tokens)).ok()
+}
+
+/// Whether the next byte to be read is in the ring. Takes the tokens before one of the line.
+pub fn is_in_ring(fd: c_int, record: &Record) -> bool {
+    let Some(held) = record.recv_lock.hold() else {
+        return false;
+    };
     let carrier = record.carrier();
     let receiver = record.receiver(&held);
     // Whoever sends tokens faster than they are taken says nothing by it.
     for _ in 0..ROUNDS_MAX {
-        match receiver.next(&carrier).ok()? {
-            Next::Ring(bytes) => {
-                let behind = receiver.tokens_behind_ring(&carrier).map_or(0, |tokens| {
-                    u64::from(unread_on_line(fd).unsigned_abs()).saturating_sub(tokens)
-                });
-                return c_int::try_from(bytes + behind).ok();
-            }
-            Next::Empty => return Some(0),
-            Next::Tokens(count) => match take_tokens(fd, count) {
+        match receiver.next(&carrier) {
+            Ok(Next::Ring(_)) => return true,
+            Ok(Next::Tokens(count)) => match take_tokens(fd, count) {
                 Tokens::Taken(tokens) => receiver.took_tokens(tokens),
-                _ => return Some(0),
+                _ => return false,
             },
-            Next::Line(limit) => {
+            Ok(Next::Line(_)) => {
                 receiver.read_line(&carrier, 0);
-                return Some(unread_on_line(fd).min(c_int::try_from(limit).unwrap_or(c_int::MAX)));
+                return false;
             }
+            Ok(Next::Empty) | Err(_) => return false,
         }
     }
-    Some(0)
+    false
 }
 
 const ROUNDS_MAX: u32 = 64;
@@ -84,6 +90,9 @@ pub fn settle(fd: c_int, record: &Record, kernel_says_so: bool) -> Readiness {
     let receiver = record.receiver(&held);
     for _ in 0..8 {
         match receiver.next(&carrier) {
+            Ok(Next::Ring(_)) if !kernel_says_so && low_water::holds_back(record) => {
+                return Readiness::Not;
+            }
             Err(_) | Ok(Next::Ring(_)) => return Readiness::Ready,
             Ok(Next::Line(_)) => {
                 receiver.read_line(&carrier, 0);

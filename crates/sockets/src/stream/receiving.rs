@@ -1,19 +1,20 @@
 //! Receiving. See [`super`].
 
-use core::ffi::c_int;
+use core::ffi::{c_int, c_ulong};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use barewire_fabric::carrier::{Broken, LEAVING, Next, Receiver, SharedMemory};
 use libc::ssize_t;
 
-use super::give_up;
+use super::peeking::{peek_now, peek_waiting, room_is_there};
+use super::{give_up, low_water};
 use crate::buffers::{
     Control, Parts, for_each_stretch, kernel_receive, kernel_receive_all, kernel_receive_as_asked,
     slice_mut, total,
 };
 use crate::lock::Held;
 use crate::real::{self, errno, fail};
-use crate::record::{CHECK_LINE, NONBLOCKING, Record, State};
+use crate::record::{CHECK_LINE, LOCAL, LOW_WATER, NONBLOCKING, Record, State};
 use crate::spin::Spin;
 use crate::wait::peer_is_near;
 use crate::{capture, epoll, local, process, record};
@@ -22,23 +23,32 @@ use crate::{capture, epoll, local, process, record};
 const LINE_CHECK_NS: u64 = 20_000;
 /// How often a read that does not wait looks again because something has come.
 const ROUNDS_MAX: u32 = 64;
+/// Asks whether the next byte is the one behind the urgent mark.
+pub const SIOCATMARK: c_ulong = 0x8905;
 /// Tokens read from the line at once.
 const TOKENS_AT_ONCE: usize = 64;
 
 /// Receives as `recvmsg` would. The socket is up, or may go up at any moment.
-pub fn receive(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ssize_t {
+pub fn receive(fd: c_int, record: &'static Record, parts: Parts<'_>, flags: c_int) -> ssize_t {
     receive_with(fd, record, parts, flags, &mut None)
 }
 
 /// As [`receive`], with what comes beside the bytes on the line.
 pub fn receive_with(
     fd: c_int,
-    record: &Record,
+    record: &'static Record,
     parts: Parts<'_>,
     flags: c_int,
     control: &mut Option<Control>,
 ) -> ssize_t {
     let result = receive_some(fd, record, parts, flags, control);
+    if record.has(LOW_WATER) {
+        let saved = errno();
+        let held = record.recv_lock.hold();
+        held.iter()
+            .for_each(|held| low_water::follow(fd, record, held));
+        real::set_errno(saved);
+    }
     if capture::is_on() {
         capture::received(fd, record, parts, flags, result);
     }
@@ -47,7 +57,7 @@ pub fn receive_with(
 
 fn receive_some(
     fd: c_int,
-    record: &Record,
+    record: &'static Record,
     parts: Parts<'_>,
     flags: c_int,
     control: &mut Option<Control>,
@@ -58,7 +68,14 @@ fn receive_some(
     }
     let waits = !record.has(NONBLOCKING) && flags & libc::MSG_DONTWAIT == 0;
     let wanted = total(parts);
-    let all = flags & libc::MSG_WAITALL != 0 && waits && flags & libc::MSG_PEEK == 0;
+    let peeks = flags & libc::MSG_PEEK != 0;
+    let enough = match flags & libc::MSG_WAITALL {
+        // So does the kernel peek at a Unix socket.
+        _ if !waits || (peeks && record.has(LOCAL)) => 1,
+        0 => low_water::of(record),
+        _ => usize::MAX,
+    };
+    let enough = enough.min(wanted);
     let mut got = 0;
     let mut spin = Spin::begin();
     let mut replaced = false;
@@ -83,22 +100,31 @@ fn receive_some(
             Ok(Step::Bytes(bytes)) => {
                 got += bytes;
                 let has_more_beside = control.as_ref().is_some_and(|control| control.len > 0);
-                if got == wanted || !all || bytes == 0 || has_more_beside {
+                let goes_on = is_up && !peeks && got < wanted && has_more(record, &held);
+                if bytes == 0 || has_more_beside || (got >= enough && !goes_on) {
                     spin.paid(got > 0);
                     return got as ssize_t;
                 }
+                if peeks {
+                    drop(held);
+                    return peek_waiting(fd, record, parts, flags);
+                }
                 continue;
             }
+            // The next call is told.
             Ok(Step::Failed(error)) if got > 0 => {
-                real::set_errno(error);
+                if error != libc::EFAULT {
+                    keep_error(record, error);
+                }
                 return got as ssize_t;
             }
             Ok(Step::Failed(error)) => return fail(error),
+            Ok(Step::End | Step::Mark) if got > 0 => return got as ssize_t,
             // The sleep below may have taken an error off the line, which then looks ended.
-            Ok(Step::End) => {
+            Ok(Step::End | Step::Mark) => {
                 return match record.line_error.swap(0, Ordering::Relaxed) {
-                    error if got == 0 && error != 0 => fail(error),
-                    _ => got as ssize_t,
+                    0 => 0,
+                    error => fail(error),
                 };
             }
             Ok(Step::Nothing) => super::answer(fd, record),
@@ -112,7 +138,7 @@ fn receive_some(
             }
             return fail(libc::EAGAIN);
         }
-        if !waits || wanted == 0 {
+        if !waits || got >= enough {
             return got as ssize_t;
         }
         let carrier = record.carrier();
@@ -126,6 +152,9 @@ fn receive_some(
             }
         }
         let on_line = is_up && record.receiver(&held).is_on_open_line(&carrier);
+        if is_up && got > 0 && record.has(LOW_WATER) {
+            low_water::want(fd, record, &held, (enough - got) as u64);
+        }
         // Counted, while we have the lock: until we are back, nobody disarms, so the sender
         // stays with the line.
         record.sleepers.fetch_add(1, Ordering::Relaxed);
@@ -142,7 +171,10 @@ fn receive_some(
         match slept {
             Ok(bytes) if bytes > 0 => {
                 got += bytes;
-                if got == wanted || !all {
+                if peeks && got < enough {
+                    return peek_waiting(fd, record, parts, flags);
+                }
+                if got >= enough {
                     let held = record.recv_lock.hold();
                     held.iter().for_each(|held| awake(record, held));
                     return got as ssize_t;
@@ -260,11 +292,36 @@ enum Step {
     Bytes(usize),
     Nothing,
     End,
+    /// Bytes were read, and here is the urgent mark: a read goes on to there.
+    Mark,
     Failed(c_int),
 }
 
 /// Gives what there is, without waiting.
 fn receive_now(
+    fd: c_int,
+    record: &Record,
+    parts: Parts<'_>,
+    got: usize,
+    flags: c_int,
+    control: &mut Option<Control>,
+    held: &Held<'_>,
+) -> Result<Step, Broken> {
+    let step = receive_next(fd, record, parts, got, flags, control, held)?;
+    match step {
+        Step::Bytes(bytes)
+            if flags & (libc::MSG_PEEK | libc::MSG_TRUNC) == libc::MSG_PEEK
+                && bytes < total(parts) =>
+        {
+            // Some may be in the other lane.
+            Ok(Step::Bytes(peek_now(fd, record, parts, held).max(bytes)))
+        }
+        step => Ok(step),
+    }
+}
+
+/// As [`receive_now`], of one epoch.
+fn receive_next(
     fd: c_int,
     record: &Record,
     parts: Parts<'_>,
@@ -283,6 +340,9 @@ fn receive_now(
                 let len = wanted.min(bytes as usize);
                 let mut done = 0;
                 if flags & libc::MSG_TRUNC == 0 {
+                    if !room_is_there(parts, got, len) {
+                        return Ok(Step::Failed(libc::EFAULT));
+                    }
                     for_each_stretch(parts, got, len, |part, skip, len| {
                         // SAFETY: the program's buffer.
                         receiver.copy(&carrier, done, unsafe { slice_mut(part, skip, len) });
@@ -300,6 +360,10 @@ fn receive_now(
                     }
                 }
                 return Ok(Step::Bytes(len));
+            }
+            Next::Line(_) if got > 0 && is_at_mark(fd) => {
+                receiver.read_line(&carrier, 0);
+                return Ok(Step::Mark);
             }
             Next::Line(limit) => {
                 let limit = wanted.min(usize::try_from(limit).unwrap_or(usize::MAX));
@@ -356,6 +420,19 @@ fn receive_now(
     Ok(Step::Nothing)
 }
 
+/// Whether another lane has bytes behind those that were read, or had, or will.
+fn has_more(record: &Record, held: &Held<'_>) -> bool {
+    record.receiver(held).sees_to(&record.carrier()) > 1
+}
+
+/// Whether the line is at the urgent mark.
+pub fn is_at_mark(fd: c_int) -> bool {
+    let mut at_mark: c_int = 0;
+    // SAFETY: the kernel writes a number.
+    let result = unsafe { real::ioctl(fd, SIOCATMARK, &raw mut at_mark as usize) };
+    result == 0 && at_mark != 0
+}
+
 /// Counts bytes, under the lock of their direction: nobody else does at the same time.
 pub fn count_bytes(counter: &AtomicU64, bytes: usize) {
     // Relaxed, both: for display only.
@@ -378,6 +455,10 @@ fn ended_with(record: &Record, error: c_int) -> Step {
 pub fn arm(record: &Record, held: &Held<'_>, own: u32) -> bool {
     let receiver = record.receiver(held);
     let carrier = record.carrier();
+    if low_water::holds_back(record) {
+        // The sender is on the line for good, and the kernel counts.
+        return true;
+    }
     // Relaxed: a sleeper counts itself with the lock, which we have.
     if record.sleepers.load(Ordering::Relaxed) > own {
         receiver.arm_beside_others(&carrier)

@@ -9,14 +9,13 @@ use super::give_up;
 use super::recall::step_back;
 use super::receiving::count_bytes;
 use crate::buffers::{Parts, for_each_stretch, kernel_send, slice, total};
-use crate::capture;
 use crate::lock::Held;
 use crate::memory::Carrier;
 use crate::real::{self, errno, fail};
 use crate::record::{
     LINE_ONLY, LOCAL, NEVER_UP, NONBLOCKING, Record, STUCK, State, WRITE_SHUT, Why,
 };
-use crate::{kernel, local, process};
+use crate::{capture, fault, kernel, local, process};
 
 /// How long a sender waits for room in the ring while its receiver is awake.
 const ROOM_WAIT_NS: u64 = 200_000;
@@ -68,7 +67,11 @@ fn send_alone(
     let mut sent = 0;
     loop {
         let step = match lane_to_use(fd, record, whole - sent, flags, held) {
-            Ok(Lane::Ring) => ring_send(fd, record, parts, sent, waits, held),
+            Ok(Lane::Ring) => match ring_send(fd, record, parts, sent, waits, held) {
+                Ok(Put::Bytes(bytes)) => Ok(Some(bytes)),
+                Ok(Put::Fault) => return with_sent(fail(libc::EFAULT), sent),
+                Err(broken) => Err(broken),
+            },
             Ok(Lane::Line) if !line_is_clear(fd, record, waits, held) => Ok(None),
             Ok(Lane::Line) if waits && local::is_awaited(record) => {
                 // In slices that do not wait, so that the other end can see how far we are.
@@ -160,8 +163,16 @@ fn other_leaves(record: &Record, carrier: &Carrier, held: &Held<'_>) -> bool {
     carrier.load(LEAVING + other) != 0
 }
 
+/// What came of putting bytes into the ring.
+enum Put {
+    /// So many were put; with none, go on with the line.
+    Bytes(usize),
+    /// They are not where the program says.
+    Fault,
+}
+
 /// Puts what fits into the ring; waits for some room if `waits` and the receiver goes on.
-/// Leaves the ring if there is none. `Some(0)`: go on with the line.
+/// Leaves the ring if there is none.
 fn ring_send(
     fd: c_int,
     record: &Record,
@@ -169,7 +180,7 @@ fn ring_send(
     sent: usize,
     waits: bool,
     held: &Held<'_>,
-) -> Result<Option<usize>, Broken> {
+) -> Result<Put, Broken> {
     let carrier = record.carrier();
     let sender = record.sender(held);
     let rest = total(parts) - sent;
@@ -178,13 +189,16 @@ fn ring_send(
         && !room_comes(record, waits, held)?
     {
         step_back(fd, record, held)?;
-        return Ok(Some(0));
+        return Ok(Put::Bytes(0));
+    }
+    let len = rest.min(sender.room_known() as usize);
+    if !are_there(parts, sent, len) {
+        return Ok(Put::Fault);
     }
     if !sender.enter_ring(&carrier) {
         step_back(fd, record, held)?;
-        return Ok(Some(0));
+        return Ok(Put::Bytes(0));
     }
-    let len = rest.min(sender.room_known() as usize);
     held.changing(|| {
         for_each_stretch(parts, sent, len, |part, skip, len| {
             // SAFETY: the program's buffer.
@@ -200,7 +214,17 @@ fn ring_send(
             }
         }
     });
-    Ok(Some(len))
+    Ok(Put::Bytes(len))
+}
+
+/// Whether the program's bytes can be read.
+fn are_there(parts: Parts<'_>, skip: usize, limit: usize) -> bool {
+    let mut there = true;
+    for_each_stretch(parts, skip, limit, |part, skip, len| {
+        let at = part.iov_base.wrapping_byte_add(skip);
+        there = there && fault::can_read(at, len);
+    });
+    there
 }
 
 /// Whether there is room, after a while.

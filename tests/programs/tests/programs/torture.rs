@@ -17,22 +17,7 @@ const AT_ONCE: usize = 3;
 
 /// Cases whose answers differ with the library, each for a reason that is stated in
 /// `docs/sockets.md`. By name in `BAREWIRE_PROGRAMS_CASES` they run all the same.
-const KNOWN: [(&str, &str); 11] = [
-    ("faults", BAD_POINTER),
-    ("send01", BAD_POINTER),
-    ("sendmsg01", BAD_POINTER),
-    ("recv01", BAD_POINTER),
-    ("recvmsg01", BAD_POINTER),
-    ("epoll_ctl01", BAD_POINTER),
-    ("epoll_wait01", BAD_POINTER),
-    (
-        "urgent",
-        "the mark of urgent data is the kernel's, which does not see the ring",
-    ),
-    (
-        "low-water",
-        "a low-water mark that is set after bytes have come does not hold a read back",
-    ),
+const KNOWN: [(&str, &str); 2] = [
     (
         "options",
         "the kernel's segments grow with what it carries, which is little",
@@ -42,7 +27,6 @@ const KNOWN: [(&str, &str); 11] = [
         "on a busy machine the other end may answer too late: then the relay waits for the parent",
     ),
 ];
-const BAD_POINTER: &str = "a pointer to no memory ends the program, where the kernel says EFAULT";
 
 /// The same, of Unix sockets only.
 const KNOWN_UNIX: [(&str, &str); 1] = [(
@@ -51,10 +35,11 @@ const KNOWN_UNIX: [(&str, &str); 1] = [(
      killed depends on how full it was when the call began",
 )];
 
-/// The program, and whether it could be linked statically as well.
+/// The program, whether it could be linked statically as well, and whether it has liburing.
 struct Built {
     program: PathBuf,
     is_static: bool,
+    has_liburing: bool,
 }
 
 fn compile(sources: &[PathBuf], program: &Path, more: &[&str]) -> Result<(), String> {
@@ -62,10 +47,10 @@ fn compile(sources: &[PathBuf], program: &Path, more: &[&str]) -> Result<(), Str
     let fresh = program.with_extension("new");
     let output = Command::new("cc")
         .args(["-O2", "-g", "-Wall", "-D_FORTIFY_SOURCE=2", "-pthread"])
-        .args(more)
         .arg("-o")
         .arg(&fresh)
         .args(sources)
+        .args(more)
         .output()
         .map_err(|e| format!("cc: {e}"))?;
     if !output.status.success() {
@@ -84,11 +69,18 @@ fn built() -> &'static Built {
         let is_source = |file: &PathBuf| file.extension() == Some(OsStr::new("c"));
         let sources: Vec<_> = files.filter(is_source).collect();
         let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("torture");
-        compile(&sources, &program, &[]).unwrap_or_else(|e| panic!("{e}"));
+        let has_liburing = compile(&sources, &program, &["-DWITH_LIBURING", "-luring"]).is_ok();
+        if !has_liburing {
+            compile(&sources, &program, &[]).unwrap_or_else(|e| panic!("{e}"));
+        }
         let beside = program.with_file_name("torture-static");
         let is_static = compile(&sources, &beside, &["-static"]).is_ok();
         println!("the torture pair: {}", program.display());
-        Built { program, is_static }
+        Built {
+            program,
+            is_static,
+            has_liburing,
+        }
     })
 }
 
@@ -238,5 +230,17 @@ fn torture_known_differences() {
 fn torture_static() {
     if !built().is_static {
         skip("torture-static", "no static C library");
+    }
+}
+
+/// A machine without liburing's headers, or whose kernel permits no rings, has fewer cases.
+#[test]
+fn torture_io_uring() {
+    if !built().has_liburing {
+        skip("torture-liburing", "no liburing to compile with");
+    }
+    let disabled = fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
+    if disabled.is_ok_and(|value| value.trim() != "0") {
+        skip("torture-io-uring", "kernel.io_uring_disabled is set");
     }
 }

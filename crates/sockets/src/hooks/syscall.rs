@@ -1,0 +1,197 @@
+//! `syscall`: a program that names calls by their numbers is to find the same as one that calls
+//! the C library's functions.
+//!
+//! The calls that this library stands in front of go to the functions of these names, whoever
+//! provides them; every other number goes to the C library as it came, with all six arguments.
+
+use core::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
+
+use libc::{msghdr, socklen_t, timespec};
+
+use crate::hooks::confine;
+use crate::{real, rings};
+
+/// The sixth argument of `pselect6`.
+#[repr(C)]
+struct MaskAndSize {
+    mask: *const libc::sigset_t,
+    bytes: usize,
+}
+
+/// # Safety
+/// As for the C library's. It takes any number of arguments: the caller has put them where these
+/// are, and those that it has not are not looked at.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn syscall(
+    number: c_long,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+) -> c_long {
+    // SAFETY: the program's call.
+    unsafe {
+        match carried(number, [a, b, c, d, e, f]) {
+            Some(result) => result,
+            None => real::syscall(number, a, b, c, d, e, f),
+        }
+    }
+}
+
+/// The call of that number, if this library stands in front of it.
+///
+/// # Safety
+/// The arguments are those of the call of that number.
+#[inline]
+unsafe fn carried(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -> Option<c_long> {
+    let fd = a as c_int;
+    // SAFETY: as promised: each gets what the kernel would.
+    let result = unsafe {
+        match number {
+            libc::SYS_read => libc::read(fd, b as *mut c_void, c) as c_long,
+            libc::SYS_write => libc::write(fd, b as *const c_void, c) as c_long,
+            libc::SYS_readv => libc::readv(fd, b as *const _, c as c_int) as c_long,
+            libc::SYS_writev => libc::writev(fd, b as *const _, c as c_int) as c_long,
+            libc::SYS_recvfrom => {
+                libc::recvfrom(fd, b as *mut _, c, d as c_int, e as *mut _, f as *mut _) as c_long
+            }
+            libc::SYS_sendto => {
+                let size = f as socklen_t;
+                libc::sendto(fd, b as *const _, c, d as c_int, e as *const _, size) as c_long
+            }
+            libc::SYS_recvmsg => libc::recvmsg(fd, b as *mut msghdr, c as c_int) as c_long,
+            libc::SYS_sendmsg => libc::sendmsg(fd, b as *const msghdr, c as c_int) as c_long,
+            libc::SYS_recvmmsg => {
+                let time = e as *mut timespec;
+                libc::recvmmsg(fd, b as *mut _, c as c_uint, d as c_int, time).into()
+            }
+            libc::SYS_sendmmsg => libc::sendmmsg(fd, b as *mut _, c as c_uint, d as c_int).into(),
+            libc::SYS_sendfile => libc::sendfile(fd, b as c_int, c as *mut _, d) as c_long,
+            libc::SYS_splice => {
+                let flags = f as c_uint;
+                libc::splice(fd, b as *mut _, c as c_int, d as *mut _, e, flags) as c_long
+            }
+            _ => return of_sockets(number, [a, b, c, d, e, f]),
+        }
+    };
+    Some(result)
+}
+
+/// As [`carried`]: calls that make and end sockets, and ask or tell them something.
+///
+/// # Safety
+/// As for [`carried`].
+unsafe fn of_sockets(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -> Option<c_long> {
+    let fd = a as c_int;
+    // SAFETY: as promised.
+    let result = unsafe {
+        match number {
+            libc::SYS_close => libc::close(fd),
+            libc::SYS_close_range => libc::close_range(a as c_uint, b as c_uint, c as c_int),
+            libc::SYS_dup => libc::dup(fd),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_dup2 => libc::dup2(fd, b as c_int),
+            libc::SYS_dup3 => libc::dup3(fd, b as c_int, c as c_int),
+            libc::SYS_fcntl => libc::fcntl(fd, b as c_int, c),
+            libc::SYS_ioctl => libc::ioctl(fd, b as c_ulong, c),
+            libc::SYS_shutdown => libc::shutdown(fd, b as c_int),
+            libc::SYS_listen => libc::listen(fd, b as c_int),
+            libc::SYS_accept => libc::accept(fd, b as *mut _, c as *mut _),
+            libc::SYS_accept4 => libc::accept4(fd, b as *mut _, c as *mut _, d as c_int),
+            libc::SYS_connect => libc::connect(fd, b as *const _, c as socklen_t),
+            libc::SYS_socketpair => libc::socketpair(fd, b as c_int, c as c_int, d as *mut _),
+            libc::SYS_getsockopt => {
+                libc::getsockopt(fd, b as c_int, c as c_int, d as *mut _, e as *mut _)
+            }
+            libc::SYS_setsockopt => {
+                let size = e as socklen_t;
+                libc::setsockopt(fd, b as c_int, c as c_int, d as *const _, size)
+            }
+            libc::SYS_execve => libc::execve(a as *const _, b as *const _, c as *const _),
+            libc::SYS_execveat => {
+                let flags = e as c_int;
+                libc::execveat(fd, b as *const _, c as *const _, d as *const _, flags)
+            }
+            libc::SYS_exit_group => libc::_exit(fd),
+            libc::SYS_io_uring_setup => return Some(io_uring_setup(a, b)),
+            libc::SYS_seccomp | libc::SYS_prctl => {
+                return confine::call(number, [a, b, c, d, e, f]);
+            }
+            _ => return of_waits(number, [a, b, c, d, e, f]),
+        }
+    };
+    Some(result.into())
+}
+
+/// As [`carried`]: calls that wait.
+///
+/// # Safety
+/// As for [`carried`].
+unsafe fn of_waits(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -> Option<c_long> {
+    let fd = a as c_int;
+    // SAFETY: as promised.
+    let result = unsafe {
+        match number {
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_poll => libc::poll(a as *mut _, b as libc::nfds_t, c as c_int),
+            libc::SYS_ppoll => {
+                libc::ppoll(a as *mut _, b as libc::nfds_t, c as *const _, d as *const _)
+            }
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_select => {
+                libc::select(fd, b as *mut _, c as *mut _, d as *mut _, e as *mut _)
+            }
+            libc::SYS_pselect6 => {
+                let mask = match (f as *const MaskAndSize).as_ref() {
+                    Some(given) if given.bytes != 0 => given.mask,
+                    _ => core::ptr::null(),
+                };
+                libc::pselect(
+                    fd,
+                    b as *mut _,
+                    c as *mut _,
+                    d as *mut _,
+                    e as *const _,
+                    mask,
+                )
+            }
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_epoll_create => libc::epoll_create(fd),
+            libc::SYS_epoll_create1 => libc::epoll_create1(fd),
+            libc::SYS_epoll_ctl => libc::epoll_ctl(fd, b as c_int, c as c_int, d as *mut _),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_epoll_wait => libc::epoll_wait(fd, b as *mut _, c as c_int, d as c_int),
+            libc::SYS_epoll_pwait => {
+                libc::epoll_pwait(fd, b as *mut _, c as c_int, d as c_int, e as *const _)
+            }
+            libc::SYS_epoll_pwait2 => {
+                libc::epoll_pwait2(fd, b as *mut _, c as c_int, d as *const _, e as *const _)
+            }
+            _ => return None,
+        }
+    };
+    Some(result.into())
+}
+
+/// Offset of the flags in what `io_uring_setup` is given, and the one with which it returns no
+/// descriptor.
+const RING_FLAGS_AT: usize = 8;
+const RING_HAS_NO_DESCRIPTOR: u32 = 1 << 15;
+
+/// # Safety
+/// As for the call of this name.
+#[cold]
+unsafe fn io_uring_setup(entries: usize, params: usize) -> c_long {
+    // SAFETY: the program's call; if it succeeds, the kernel has just read what is given.
+    unsafe {
+        let result = real::syscall(libc::SYS_io_uring_setup, entries, params, 0, 0, 0, 0);
+        if result >= 0 {
+            let flags = ((params + RING_FLAGS_AT) as *const u32).read_unaligned();
+            let has_descriptor = flags & RING_HAS_NO_DESCRIPTOR == 0;
+            rings::made(has_descriptor.then_some(result as c_int));
+        }
+        result
+    }
+}

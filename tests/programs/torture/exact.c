@@ -1,0 +1,534 @@
+/* What a library in front of the kernel finds hard to give as the kernel does: peeks over bytes
+ * that came in different ways, low-water marks, pointers to no memory, calls by their number,
+ * rings of the kernel's (io_uring). See torture.h. */
+#include "torture.h"
+
+#include <linux/io_uring.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/select.h>
+#include <sys/sendfile.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+
+#ifdef WITH_LIBURING
+#include <liburing.h>
+#endif
+
+/* Sends bytes of the stream in a way that only the kernel can: out of a file, from where it is. */
+static void send_from_file(int fd, size_t size)
+{
+    uint8_t bytes[4096];
+    int file = MUST(memfd_create("torture", 0));
+    CHECK(size <= sizeof bytes);
+    fill(outgoing.seed, outgoing.position, bytes, size);
+    CHECK(write(file, bytes, size) == (ssize_t)size);
+    MUST(lseek(file, 0, SEEK_SET));
+    for (size_t sent = 0; sent < size;) sent += MUST(sendfile(fd, file, NULL, size - sent));
+    outgoing.position += size;
+    close(file);
+}
+
+static void say_peek(int fd, size_t size, int flags)
+{
+    static uint8_t bytes[8192];
+    memset(bytes, 0, sizeof bytes);
+    ssize_t got = recv(fd, bytes, size, MSG_PEEK | flags);
+    say_result("peek", got);
+    if (got > 0) check(incoming.seed, incoming.position, bytes, got);
+}
+
+/* A peek sees all that is there, however it came; one that waits for all, waits. */
+static void peek_server(int fd)
+{
+    uint8_t bytes[8192];
+    for (int round = 0; round < 3; round++) {
+        meet();
+        wait_for_bytes(fd, 300);
+        say_peek(fd, 50, 0);
+        say_peek(fd, 150, MSG_DONTWAIT);
+        say_peek(fd, 250, MSG_WAITALL);
+        say_peek(fd, 1000, 0);
+        struct iovec parts[3] = {{bytes, 70}, {bytes + 70, 1}, {bytes + 71, 200}};
+        struct msghdr message = {.msg_iov = parts, .msg_iovlen = 3};
+        SAY(recvmsg(fd, &message, MSG_PEEK));
+        check(incoming.seed, incoming.position, bytes, 271);
+        ssize_t got = MUST(recv(fd, bytes, 150, 0));
+        say("read: %zd", got);
+        check(incoming.seed, incoming.position, bytes, got);
+        incoming.position += got;
+        say_peek(fd, 1000, 0);
+        got = MUST(recv(fd, bytes, 1000, 0));
+        say("read: %zd", got);
+        check(incoming.seed, incoming.position, bytes, got);
+        incoming.position += got;
+        say_peek(fd, 1000, MSG_DONTWAIT);
+    }
+    meet();
+    wait_for_bytes(fd, 100);
+    /* Some of it comes later; at a Unix socket a peek does not wait for that. */
+    post();
+    if (family() != AF_UNIX) say_peek(fd, 600, MSG_WAITALL);
+    receive_next(fd, 600);
+    meet();
+    struct timeval limit = {0, 100000};
+    MUST(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit));
+    wait_for_bytes(fd, 200);
+    say_peek(fd, 600, MSG_WAITALL);
+    say_peek(fd, 600, 0);
+    limit.tv_usec = 0;
+    MUST(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit));
+    post();
+    if (family() != AF_UNIX) say_peek(fd, 600, MSG_WAITALL);
+    receive_next(fd, 300);
+    SAY(recv(fd, bytes, sizeof bytes, MSG_PEEK | MSG_WAITALL));
+}
+
+static void peek_client(int fd)
+{
+    for (int round = 0; round < 3; round++) {
+        meet();
+        send_next(fd, 100);
+        send_from_file(fd, 100);
+        send_next(fd, 100);
+    }
+    meet();
+    send_next(fd, 60);
+    send_from_file(fd, 40);
+    await();
+    rest_ms(50);
+    send_next(fd, 200);
+    rest_ms(50);
+    send_next(fd, 300);
+    meet();
+    send_next(fd, 200);
+    await();
+    rest_ms(50);
+    send_next(fd, 100);
+    rest_ms(50);
+    MUST(shutdown(fd, SHUT_WR));
+    uint8_t byte;
+    SAY(recv(fd, &byte, 1, 0));
+}
+
+/* Marks that are set while bytes are there, and every way to wait. */
+static void say_selected(const char *when, int fd)
+{
+    fd_set set;
+    struct timeval none = {0, 0};
+    FD_ZERO(&set);
+    FD_SET(fd, &set);
+    say("%s: select: %d", when, MUST(select(fd + 1, &set, NULL, NULL, &none)));
+}
+
+static void say_marked(const char *when, int fd, int level, int edge)
+{
+    struct epoll_event event;
+    say_poll(when, fd, POLLIN);
+    say_selected(when, fd);
+    say("%s: level: %d", when, MUST(epoll_wait(level, &event, 1, 0)));
+    say("%s: edge: %d", when, MUST(epoll_wait(edge, &event, 1, 0)));
+}
+
+static void mark_server(int fd)
+{
+    uint8_t bytes[4096];
+    int mark = 100, usual = 1, got;
+    socklen_t size = sizeof got;
+    int level = MUST(epoll_create1(0)), edge = MUST(epoll_create1(0));
+    struct epoll_event event = {.events = EPOLLIN};
+    MUST(epoll_ctl(level, EPOLL_CTL_ADD, fd, &event));
+    SAY(setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &usual, sizeof usual));
+    meet();
+    wait_for_bytes(fd, 60);
+    SAY(setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &mark, sizeof mark));
+    MUST(getsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &got, &size));
+    say("SO_RCVLOWAT: %d", got);
+    event.events |= EPOLLET;
+    MUST(epoll_ctl(edge, EPOLL_CTL_ADD, fd, &event));
+    say_marked("60 of 100", fd, level, edge);
+    /* With nothing to tell, waits that sleep end in time. */
+    long before = now_ms();
+    SAY(poll_for(fd, POLLIN, 50));
+    SAY(epoll_wait(level, &event, 1, 50));
+    SAY(epoll_wait(edge, &event, 1, 50));
+    CHECK(now_ms() - before >= 140);
+    post();
+    SAY(poll_for(fd, POLLIN, 5000));
+    wait_for_bytes(fd, 110);
+    say_marked("110 of 100", fd, level, edge);
+    receive_next(fd, 50);
+    MUST(getsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &got, &size));
+    say("SO_RCVLOWAT: %d", got);
+    say_marked("60 left", fd, level, edge);
+    post();
+    /* A read that waits gets as many as the mark says, or as it has room for. */
+    got = MUST(recv(fd, bytes, sizeof bytes, 0));
+    CHECK(got >= 100);
+    check(incoming.seed, incoming.position, bytes, got);
+    incoming.position += got;
+    receive_next(fd, 160 - got);
+    mark = 4;
+    SAY(setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &mark, sizeof mark));
+    post();
+    for (int i = 0; i < 3; i++) receive_next(fd, 4);
+    SAY(setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &usual, sizeof usual));
+    MUST(getsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &got, &size));
+    say("SO_RCVLOWAT: %d", got);
+    post();
+    receive_next(fd, 1);
+    mark = 1000;
+    SAY(setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &mark, sizeof mark));
+    post();
+    /* The end of the stream is above every mark. */
+    got = MUST(recv(fd, bytes, sizeof bytes, 0));
+    say("to the end: %d", got);
+    SAY(recv(fd, bytes, sizeof bytes, 0));
+}
+
+static void mark_client(int fd)
+{
+    meet();
+    send_next(fd, 60);
+    await();
+    send_next(fd, 20);
+    rest_ms(50);
+    send_next(fd, 30);
+    await();
+    rest_ms(50);
+    send_next(fd, 10);
+    rest_ms(50);
+    send_next(fd, 90);
+    await();
+    for (int i = 0; i < 3; i++) {
+        rest_ms(10);
+        send_next(fd, 4);
+    }
+    await();
+    send_next(fd, 1);
+    await();
+    send_next(fd, 30);
+    rest_ms(20);
+    MUST(shutdown(fd, SHUT_WR));
+    uint8_t byte;
+    recv(fd, &byte, 1, 0);
+}
+
+/* Memory that is not there, may not be read, or not written. */
+enum { PAGE = 4096 };
+
+static int signal_of_child(void (*work)(void))
+{
+    int status;
+    pid_t child = MUST(fork());
+    if (!child) {
+        work();
+        _exit(0);
+    }
+    MUST(waitpid(child, &status, 0));
+    return WIFSIGNALED(status) ? WTERMSIG(status) : -WEXITSTATUS(status);
+}
+
+static void *volatile null;
+
+static void write_nowhere(void)
+{
+    *(volatile int *)null = 1;
+}
+
+static void send_itself(void)
+{
+    raise(SIGSEGV);
+}
+
+static volatile int handled;
+
+static void leave_by_handler(int number)
+{
+    handled = number;
+    _exit(42);
+}
+
+static void handle_it(void)
+{
+    struct sigaction action = {.sa_handler = leave_by_handler}, before;
+    MUST(sigaction(SIGSEGV, &action, &before));
+    if (before.sa_handler != SIG_DFL) _exit(43);
+    write_nowhere();
+}
+
+static void ignore_it(void)
+{
+    signal(SIGSEGV, SIG_IGN);
+    raise(SIGSEGV);
+    _exit(44);
+}
+
+static void pages_server(int fd)
+{
+    uint8_t *pages = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint8_t *gone = pages + PAGE, *constant = pages + 2 * PAGE, *secret = pages + 3 * PAGE;
+    void *volatile no_address = (void *)0x5555000000000000;
+    meet();
+    wait_for_bytes(fd, 1000);
+    MUST(munmap(gone, PAGE));
+    MUST(mprotect(constant, PAGE, PROT_READ));
+    MUST(mprotect(secret, PAGE, PROT_NONE));
+    SAY(recv(fd, gone, 100, 0));
+    SAY(recv(fd, constant, 100, 0));
+    SAY(recv(fd, secret, 100, 0));
+    SAY(recv(fd, no_address, 100, 0));
+    SAY(recv(fd, gone - 50, 100, MSG_PEEK));
+    struct iovec parts[2] = {{pages, 10}, {secret, 10}};
+    SAY(readv(fd, (void *)gone, 1));
+    struct msghdr message = {.msg_iov = parts + 1, .msg_iovlen = 1};
+    SAY(recvmsg(fd, &message, 0));
+    SAY(recvmsg(fd, (void *)constant, 0));
+    SAY(send(fd, gone, 100, MSG_NOSIGNAL));
+    SAY(send(fd, secret, 100, MSG_NOSIGNAL));
+    SAY(send(fd, no_address, 100, MSG_NOSIGNAL));
+    SAY(send(fd, gone - 50, 100, MSG_NOSIGNAL));
+    SAY(writev(fd, parts + 1, 1));
+    SAY(sendmsg(fd, (void *)secret, MSG_NOSIGNAL));
+    SAY(ioctl(fd, FIONREAD, constant));
+    int set = MUST(epoll_create1(0));
+    struct epoll_event event = {.events = EPOLLIN};
+    MUST(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event));
+    SAY(epoll_wait(set, (void *)gone, 8, 0));
+    SAY(epoll_wait(set, (void *)constant, 8, 0));
+    SAY(poll((void *)gone, 1, 0));
+    SAY(select(fd + 1, (void *)secret, NULL, NULL, NULL));
+    SAY(recvfrom(fd, pages, 10, MSG_PEEK, (void *)pages, (void *)gone));
+    receive_next(fd, 1000);
+    /* What the program makes of faults of its own is its own affair. */
+    say("a fault: %d", signal_of_child(write_nowhere));
+    say("sent: %d", signal_of_child(send_itself));
+    say("handled: %d", signal_of_child(handle_it));
+    say("ignored: %d", signal_of_child(ignore_it));
+    struct sigaction before;
+    MUST(sigaction(SIGSEGV, NULL, &before));
+    say("no handler: %d %#x", before.sa_handler == SIG_DFL, before.sa_flags);
+    say("none: %d", signal(SIGBUS, SIG_DFL) == SIG_DFL);
+    send_next(fd, 1000);
+    meet();
+}
+
+static void pages_client(int fd)
+{
+    meet();
+    send_next(fd, 1000);
+    receive_next(fd, 1000);
+    meet();
+}
+
+/* One end calls by number, the other by name. */
+static void number_server(int fd)
+{
+    uint8_t bytes[1000];
+    struct iovec part = {bytes, 100};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    for (int i = 0; i < 100; i++) {
+        struct pollfd entry = {fd, POLLIN, 0};
+        CHECK(syscall(SYS_ppoll, &entry, 1, NULL, NULL, 0) == 1);
+        long got = i % 3 == 0   ? syscall(SYS_recvmsg, fd, &message, MSG_WAITALL)
+                   : i % 3 == 1 ? syscall(SYS_recvfrom, fd, bytes, 100, MSG_WAITALL, NULL, NULL)
+                                : syscall(SYS_readv, fd, &part, 1);
+        CHECK(got > 0);
+        check(incoming.seed, incoming.position, bytes, got);
+        incoming.position += got;
+        receive_next(fd, 100 - got);
+        fill(outgoing.seed, outgoing.position, bytes, 100);
+        CHECK(100 == (i % 3 == 0   ? syscall(SYS_sendmsg, fd, &message, 0)
+                      : i % 3 == 1 ? syscall(SYS_sendto, fd, bytes, 100, 0, NULL, 0)
+                                   : syscall(SYS_writev, fd, &part, 1)));
+        outgoing.position += 100;
+    }
+    int copy = syscall(SYS_dup, fd), other = syscall(SYS_fcntl, fd, F_DUPFD, 150);
+    say("F_DUPFD: %d", other);
+    SAY(syscall(SYS_dup3, fd, 151, O_CLOEXEC));
+    SAY(syscall(SYS_close, fd));
+    SAY(syscall(SYS_close, fd));
+    SAY(syscall(SYS_recvfrom, fd, bytes, 10, 0, NULL, NULL));
+    SAY(syscall(SYS_fcntl, copy, F_SETFL, O_NONBLOCK));
+    SAY(syscall(SYS_read, other, bytes, 10));
+    SAY(syscall(SYS_fcntl, copy, F_SETFL, 0));
+    int value = 0, set = syscall(SYS_epoll_create1, 0);
+    socklen_t size = sizeof value;
+    SAY(syscall(SYS_getsockopt, other, SOL_SOCKET, SO_TYPE, &value, &size));
+    say("SO_TYPE: %d", value);
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.u64 = 5}, told = {0};
+    SAY(syscall(SYS_epoll_ctl, set, EPOLL_CTL_ADD, other, &event));
+    SAY(syscall(SYS_epoll_pwait, set, &told, 1, 0, NULL, 8));
+    meet();
+    SAY(syscall(SYS_epoll_pwait, set, &told, 1, -1, NULL, 8));
+    say("data: %d", (int)told.data.u64);
+    wait_for_bytes(copy, 500);
+    SAY(syscall(SYS_ioctl, copy, FIONREAD, &value));
+    say("FIONREAD: %d", value);
+    SAY(syscall(SYS_read, 151, (void *)16, 10));
+    receive_next(other, 500);
+    SAY(syscall(SYS_shutdown, copy, SHUT_WR));
+    SAY(syscall(SYS_read, 151, bytes, 10));
+    /* What has nothing to do with sockets, with six arguments. */
+    void *at = (void *)syscall(SYS_mmap, NULL, PAGE, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    say("mmap: %d", at != MAP_FAILED && !*(char *)at);
+    say("getpid: %d", syscall(SYS_getpid) == getpid());
+    SAY(syscall(SYS_read, -1, bytes, 1));
+    SAY(syscall(12345));
+}
+
+static void number_client(int fd)
+{
+    for (int i = 0; i < 100; i++) {
+        send_next(fd, 100);
+        receive_next(fd, 100);
+    }
+    meet();
+    send_next(fd, 500);
+    receive_to_end(fd);
+    MUST(shutdown(fd, SHUT_WR));
+    rest_ms(50);
+}
+
+/* A ring of the kernel's, made by hand. */
+struct ring {
+    int fd;
+    unsigned *sq_tail, *sq_mask, *sq_array, *cq_head, *cq_tail, *cq_mask;
+    struct io_uring_sqe *entries;
+    struct io_uring_cqe *results;
+};
+
+static struct ring a_ring(void)
+{
+    struct io_uring_params params = {0};
+    struct ring ring = {.fd = syscall(SYS_io_uring_setup, 8, &params)};
+    if (ring.fd < 0) return ring;
+    size_t size = params.sq_off.array + params.sq_entries * sizeof(unsigned);
+    size_t results = params.cq_off.cqes + params.cq_entries * sizeof(struct io_uring_cqe);
+    uint8_t *sq = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, ring.fd, IORING_OFF_SQ_RING);
+    uint8_t *cq = mmap(NULL, results, PROT_READ | PROT_WRITE, MAP_SHARED, ring.fd, IORING_OFF_CQ_RING);
+    ring.entries = mmap(NULL, params.sq_entries * sizeof(struct io_uring_sqe), PROT_READ | PROT_WRITE,
+                        MAP_SHARED, ring.fd, IORING_OFF_SQES);
+    CHECK(sq != MAP_FAILED && cq != MAP_FAILED && ring.entries != MAP_FAILED);
+    ring.sq_tail = (unsigned *)(sq + params.sq_off.tail);
+    ring.sq_mask = (unsigned *)(sq + params.sq_off.ring_mask);
+    ring.sq_array = (unsigned *)(sq + params.sq_off.array);
+    ring.cq_head = (unsigned *)(cq + params.cq_off.head);
+    ring.cq_tail = (unsigned *)(cq + params.cq_off.tail);
+    ring.cq_mask = (unsigned *)(cq + params.cq_off.ring_mask);
+    ring.results = (struct io_uring_cqe *)(cq + params.cq_off.cqes);
+    return ring;
+}
+
+/* One call through the ring, to its end. */
+static int through(struct ring *ring, int what, int fd, void *bytes, size_t size)
+{
+    unsigned at = *ring->sq_tail & *ring->sq_mask;
+    ring->entries[at] = (struct io_uring_sqe){
+        .opcode = what, .fd = fd, .addr = (uintptr_t)bytes, .len = size};
+    ring->sq_array[at] = at;
+    __atomic_store_n(ring->sq_tail, *ring->sq_tail + 1, __ATOMIC_RELEASE);
+    MUST(syscall(SYS_io_uring_enter, ring->fd, 1, 1, IORING_ENTER_GETEVENTS, NULL, 0));
+    CHECK(__atomic_load_n(ring->cq_tail, __ATOMIC_ACQUIRE) != *ring->cq_head);
+    int result = ring->results[*ring->cq_head & *ring->cq_mask].res;
+    __atomic_store_n(ring->cq_head, *ring->cq_head + 1, __ATOMIC_RELEASE);
+    return result;
+}
+
+static void uring_server(int fd)
+{
+    uint8_t bytes[1000];
+    talk(fd, 50);
+    meet();
+    wait_for_bytes(fd, 700);
+    struct ring ring = a_ring();
+    if (ring.fd < 0) {
+        say("no ring: %s", strerrorname_np(errno));
+    }
+    for (int i = 0; i < 50; i++) {
+        for (size_t left = i ? 100 : 700; left;) {
+            int got = ring.fd < 0 ? recv(fd, bytes, left, 0)
+                                  : through(&ring, IORING_OP_RECV, fd, bytes, left);
+            CHECK(got > 0);
+            check(incoming.seed, incoming.position, bytes, got);
+            incoming.position += got, left -= got;
+        }
+        fill(outgoing.seed, outgoing.position, bytes, 100);
+        int put = ring.fd < 0 ? send(fd, bytes, 100, 0)
+                              : through(&ring, IORING_OP_SEND, fd, bytes, 100);
+        CHECK(put == 100);
+        outgoing.position += put;
+    }
+    say("through the ring: good");
+    meet();
+}
+
+static void uring_client(int fd)
+{
+    talk(fd, 50);
+    meet();
+    send_next(fd, 700);
+    receive_next(fd, 100);
+    for (int i = 1; i < 50; i++) {
+        send_next(fd, 100);
+        receive_next(fd, 100);
+    }
+    meet();
+}
+
+#ifdef WITH_LIBURING
+/* The same by liburing, which calls the kernel past the C library. */
+static void liburing_server(int fd)
+{
+    struct io_uring ring;
+    uint8_t bytes[100];
+    talk(fd, 50);
+    meet();
+    wait_for_bytes(fd, 700);
+    int error = io_uring_queue_init(8, &ring, 0);
+    for (size_t left = 700 + 49 * 100; left;) {
+        size_t size = left < sizeof bytes ? left : sizeof bytes;
+        ssize_t got;
+        if (!error) {
+            struct io_uring_cqe *result;
+            io_uring_prep_recv(io_uring_get_sqe(&ring), fd, bytes, size, 0);
+            CHECK(io_uring_submit(&ring) == 1 && !io_uring_wait_cqe(&ring, &result));
+            got = result->res;
+            io_uring_cqe_seen(&ring, result);
+        } else {
+            got = recv(fd, bytes, size, 0);
+        }
+        CHECK(got > 0);
+        check(incoming.seed, incoming.position, bytes, got);
+        incoming.position += got, left -= got;
+        if (left % 100 == 0 && left < 5000) send_next(fd, 100);
+    }
+    say("through the library's ring: good");
+    meet();
+}
+
+static void liburing_client(int fd)
+{
+    talk(fd, 50);
+    meet();
+    send_next(fd, 700);
+    for (int i = 0; i < 49; i++) send_next(fd, 100);
+    receive_next(fd, 50 * 100);
+    meet();
+}
+#endif
+
+const struct torture_case exact_cases[] = {
+    {"peek-lanes", peek_server, peek_client, 0},
+    {"low-water-later", mark_server, mark_client, INTERNET},
+    {"fault-pages", pages_server, pages_client, 0},
+    {"by-number-mixed", number_server, number_client, 0},
+    {"io-uring", uring_server, uring_client, 0},
+#ifdef WITH_LIBURING
+    {"io-uring-library", liburing_server, liburing_client, 0},
+#endif
+    {NULL, NULL, NULL, 0},
+};
