@@ -81,10 +81,11 @@ pub fn end_fork() {
 pub fn after_fork() {
     LOCK.reset();
     let Some(locked) = tables() else { return };
-    for set in &locked.tables.sets[..locked.tables.sets_used] {
+    for set in &mut locked.tables.sets[..locked.tables.sets_used] {
         // Relaxed: nobody else is there, and nobody of us sleeps.
         set.sleeping.store(0, Ordering::Relaxed);
         set.waiting.store(0, Ordering::Relaxed);
+        set.is_inherited = true;
     }
 }
 
@@ -252,8 +253,9 @@ pub fn socket_closed(record: &Record) {
 
 /// Runs `replace`, which puts another socket in the place of `fd`, and has it in the place of
 /// the old one in all sets, too, with the same events and data. The kernel by itself would keep
-/// the old one there, because another process has it.
-pub fn replaced(fd: c_int, record: &Record, replace: impl FnOnce()) {
+/// the old one there, because another process has it. If that may be one of the program
+/// (`is_shared`), sets that came from it stay as they are: it has them as well.
+pub fn replaced(fd: c_int, record: &Record, is_shared: bool, replace: impl FnOnce()) {
     let locked = match REGISTERED.load(Ordering::Relaxed) {
         0 => None,
         _ => tables(),
@@ -268,7 +270,9 @@ pub fn replaced(fd: c_int, record: &Record, replace: impl FnOnce()) {
         while let Some(index) = next.checked_sub(1) {
             let registration = &tables.registrations[index as usize];
             next = registration.next;
-            if registration.fd != fd {
+            if registration.fd != fd
+                || (is_shared && tables.sets[registration.set as usize].is_inherited)
+            {
                 continue;
             }
             let set_fd = tables.sets[registration.set as usize].fd;

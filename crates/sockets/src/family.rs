@@ -58,13 +58,38 @@ pub fn has_member(thread: u32) -> bool {
     }
 }
 
+/// Whether a process lives though its first thread has ended: then it seems to have nothing mapped.
+pub fn is_headless(process: u32) -> bool {
+    let mut path = Text::empty();
+    // A folder for each thread, and two names.
+    let threads = write!(path, "/proc/{process}/task\0")
+        .ok()
+        .and_then(|()| links(&path))
+        .map_or(0, |links| links.saturating_sub(2));
+    threads > 1 && line_that_begins(process, b"").is_none_or(|line| line.is_none())
+}
+
+fn links(path: &Text) -> Option<u64> {
+    // SAFETY: the path ends with a zero; the status is ours to write.
+    unsafe {
+        let mut status: libc::stat = core::mem::zeroed();
+        let result = libc::stat(path.as_bytes().as_ptr().cast(), &raw mut status);
+        (result == 0).then_some(status.st_nlink as u64)
+    }
+}
+
 /// The line of what a process has mapped where we have the records; `None` if its list cannot be
 /// read.
 fn line_of_records(process: u32) -> Option<Option<Text>> {
     let (records, ..) = record::addresses();
     let mut begin = Text::empty();
-    let mut path = Text::empty();
     write!(begin, "{records:x}-").ok()?;
+    line_that_begins(process, begin.as_bytes())
+}
+
+/// The first line of the list that begins so; `None` if the list cannot be read.
+fn line_that_begins(process: u32, begin: &[u8]) -> Option<Option<Text>> {
+    let mut path = Text::empty();
     write!(path, "/proc/{process}/maps\0").ok()?;
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
     // SAFETY: the path ends with a zero.
@@ -82,7 +107,7 @@ fn line_of_records(process: u32) -> Option<Option<Text>> {
         for &byte in read {
             if byte != b'\n' {
                 line.push(byte);
-            } else if line.as_bytes().starts_with(begin.as_bytes()) {
+            } else if line.as_bytes().starts_with(begin) {
                 return Some(Some(line));
             } else {
                 line = Text::empty();
@@ -97,7 +122,6 @@ mod tests {
 
     #[test]
     fn a_stranger_is_none() {
-        assert!(record::set_up());
         assert!(has_member(process::id()));
         assert!(has_member(process::thread_id()));
         let mut stranger = std::process::Command::new("sleep")

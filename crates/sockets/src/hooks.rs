@@ -7,6 +7,7 @@ mod confine;
 mod io;
 mod jump;
 pub mod lifetime;
+mod reaping;
 pub mod socket;
 mod syscall;
 mod uring;

@@ -404,9 +404,9 @@ pub fn other_end(tuple: &Tuple) -> Option<Peer> {
 }
 
 /// Whether the other end of a connection of this host, which has shut its half, is a socket
-/// that no process has any more.
+/// that no process has any more, or that the kernel itself has forgotten.
 pub fn is_abandoned(tuple: &Tuple) -> bool {
-    any_end(tuple).is_some_and(|peer| peer.state != ESTABLISHED && peer.inode == 0)
+    any_end(tuple).is_none_or(|peer| peer.state != ESTABLISHED && peer.inode == 0)
 }
 
 fn any_end(tuple: &Tuple) -> Option<Peer> {

@@ -28,6 +28,7 @@ mod hooks;
 mod kernel;
 mod local;
 mod lock;
+mod members;
 mod memory;
 mod process;
 mod real;
@@ -53,7 +54,12 @@ extern "C" fn begin() {
     process::note_own_ids();
     why::set_up();
     // Where one of them fails, what was reserved is not used: nothing is on board.
-    if memory::set_up() && seeker::set_up() && epoll::set_up() && record::set_up() {
+    if memory::set_up()
+        && seeker::set_up()
+        && epoll::set_up()
+        && members::set_up()
+        && record::set_up()
+    {
         capture::set_up();
         hooks::lifetime::set_up();
         status::publish();

@@ -14,6 +14,8 @@ pub struct Lock(AtomicU32);
 
 /// Above all thread ids.
 const CHANGING: u32 = 1 << 31;
+/// A thread that there never is: the holder is gone, and its number may become another's.
+const NOBODY: u32 = CHANGING - 1;
 
 /// The lock is held until this is dropped.
 pub struct Held<'a> {
@@ -58,6 +60,27 @@ impl Lock {
     pub fn reset(&self) {
         // Release: partner: the acquire in try_hold.
         self.0.store(0, Ordering::Release);
+    }
+
+    /// A process is gone: if the holder was of it, whoever comes next takes over.
+    pub fn abandon(&self) {
+        // Relaxed, both: whoever takes over acquires.
+        let holder = self.0.load(Ordering::Relaxed);
+        if holder != 0 && !process::thread_lives(holder & !CHANGING) {
+            let gone = NOBODY | (holder & CHANGING);
+            let _ = self
+                .0
+                .compare_exchange(holder, gone, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// What it guards begins anew: who died holding it was in the middle of nothing.
+    pub fn begin_anew(&self) {
+        self.abandon();
+        // Relaxed: as above.
+        if self.0.load(Ordering::Relaxed) & !CHANGING == NOBODY {
+            self.reset();
+        }
     }
 
     /// Takes it if it is free, or its holder is gone. `None` if another has it, or this

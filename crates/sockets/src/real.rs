@@ -133,6 +133,13 @@ real! {
     epoll_wait(set: c_int, events: *mut epoll_event, count: c_int, timeout_ms: c_int) -> c_int;
     epoll_pwait(set: c_int, events: *mut epoll_event, count: c_int, timeout_ms: c_int, mask: *const sigset_t) -> c_int;
     epoll_pwait2(set: c_int, events: *mut epoll_event, count: c_int, timeout: *const timespec, mask: *const sigset_t) -> c_int;
+    fork() -> pid_t;
+    wait(status: *mut c_int) -> pid_t;
+    waitpid(child: pid_t, status: *mut c_int, options: c_int) -> pid_t;
+    wait3(status: *mut c_int, options: c_int, usage: *mut libc::rusage) -> pid_t;
+    wait4(child: pid_t, status: *mut c_int, options: c_int, usage: *mut libc::rusage) -> pid_t;
+    waitid(kind: libc::idtype_t, id: libc::id_t, info: *mut libc::siginfo_t, options: c_int) -> c_int;
+    fclose(file: *mut libc::FILE) -> c_int;
     fdopen(fd: c_int, mode: *const c_char) -> *mut libc::FILE;
     execve(path: *const c_char, arguments: Strings, environment: Strings) -> c_int;
     execv(path: *const c_char, arguments: Strings) -> c_int;

@@ -18,7 +18,7 @@ use barewire_fabric::carrier::{Direction, Receiver, Sender};
 
 use crate::lock::{Held, Lock};
 use crate::memory::{self, Carrier};
-use crate::{confinement, fault};
+use crate::{confinement, epoll, fault, members, seeker};
 
 /// Sockets that one family of processes can have on board at a time.
 pub const RECORDS_MAX: u32 = 1 << 16;
@@ -176,7 +176,7 @@ pub struct Record {
     state: AtomicU32,
     why: AtomicU32,
     flags: AtomicU32,
-    /// Processes that have it.
+    /// Processes that have it. See `members`.
     pub processes: AtomicU32,
     /// Counts the uses of this record.
     pub generation: AtomicU32,
@@ -384,6 +384,8 @@ impl Record {
             word.store(0, Ordering::Relaxed);
         }
         self.line_error.store(0, Ordering::Relaxed);
+        self.send_lock.begin_anew();
+        self.recv_lock.begin_anew();
         self.processes.store(1, Ordering::Relaxed);
         self.generation.fetch_add(1, Ordering::Relaxed);
         self.set_state(state);
@@ -549,21 +551,113 @@ pub fn end_fork() {
 pub fn add(fd: i32, state: State) -> Option<&'static Record> {
     slot(fd).filter(|_| confinement::may_come())?;
     fault::watch();
-    let _gate = GATE.hold();
-    let record = by_number(allocate()?);
+    members::look_around();
+    let gate = GATE.hold();
+    let number = allocate().or_else(|| {
+        members::look_at_all();
+        allocate()
+    });
+    let record = by_number(number?);
     record.reset(state);
-    attach(fd, record);
+    let before = enter(fd, record);
+    drop(gate);
+    lost(before);
     Some(record)
 }
 
 /// A further descriptor of the same socket.
 pub fn attach(fd: i32, record: &'static Record) {
-    let Some(slot) = slot(fd) else { return };
-    let _gate = GATE.hold();
+    let gate = GATE.hold();
+    let before = enter(fd, record);
+    drop(gate);
+    lost(before);
+}
+
+/// Under the gate. Returns the number of the record that the descriptor had, plus 1: it was closed
+/// where we did not see it.
+fn enter(fd: i32, record: &'static Record) -> u32 {
+    let Some(slot) = slot(fd) else { return 0 };
     let number = record.number();
-    local_count(number).fetch_add(1, Ordering::Relaxed);
-    // Release: partner: the acquire in find.
-    slot.store(number + 1, Ordering::Release);
+    if local_count(number).fetch_add(1, Ordering::Relaxed) == 0 {
+        members::note(number);
+    }
+    // AcqRel: partner: the acquire in find.
+    slot.swap(number + 1, Ordering::AcqRel)
+}
+
+/// A descriptor was closed past this library.
+fn lost(before: u32) {
+    let Some(number) = before.checked_sub(1).filter(|_| before & OWN == 0) else {
+        return;
+    };
+    if local_count(number).fetch_sub(1, Ordering::Relaxed) == 1 {
+        let record = by_number(number);
+        epoll::socket_closed(record);
+        // The sign that it holds the place went with its socket.
+        seeker::close(record);
+        leave(record);
+    }
+}
+
+/// This process has no descriptor of the socket any more. Whoever is the last frees the record: it
+/// is counted until then.
+pub fn leave(record: &'static Record) {
+    memory::unmap_carrier(record.number());
+    if members::forget(record.number()) {
+        uncount(record);
+    }
+}
+
+/// A process that had the socket was killed.
+pub fn killed(record: &'static Record) {
+    // It may have been in the middle of a call.
+    record.send_lock.abandon();
+    record.recv_lock.abandon();
+    uncount(record);
+}
+
+fn uncount(record: &'static Record) {
+    // AcqRel, here and below: what others did with it comes before it is free.
+    if record.processes.fetch_sub(1, Ordering::AcqRel) == 1 {
+        free(record);
+    }
+}
+
+/// This process is about to end, or to become another program: others that have its sockets need
+/// not wait for it. What nobody else has is freed when it is gone, since threads may use it yet.
+pub fn leave_to_others() {
+    for_each_own(|record| {
+        let number = record.number();
+        if !members::forget(number) {
+            return;
+        }
+        let others = |count: u32| (count > 1).then(|| count - 1);
+        let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
+        let result = record.processes.fetch_update(success, failure, others);
+        if result.is_err() {
+            members::note(number);
+        }
+    });
+}
+
+/// It goes on after all.
+pub fn take_up_again() {
+    for_each_own(|record| {
+        if !members::is_noted(record.number()) {
+            members::note(record.number());
+            record.processes.fetch_add(1, Ordering::AcqRel);
+        }
+    });
+}
+
+/// This process is about to have a child, which will have all its sockets.
+pub fn count_child() {
+    members::expect_child();
+    for_each_own(|record| {
+        // A listening socket is not read from; it may be in any number of processes.
+        record.processes.fetch_add(1, Ordering::AcqRel);
+        members::note_expected(record.number());
+    });
 }
 
 /// The descriptor is about to be closed, or was. `Some` if it was the process's last of the
@@ -590,7 +684,7 @@ pub fn keep_only(fd: i32, record: &'static Record) {
 }
 
 /// No process has it any more.
-pub fn free(record: &'static Record) {
+fn free(record: &'static Record) {
     let Some(shared) = shared() else { return };
     let Some(_held) = shared.lock.hold() else {
         return;

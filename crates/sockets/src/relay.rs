@@ -30,7 +30,7 @@ use libc::socklen_t;
 
 use crate::process::is_borrower;
 use crate::record::{self, LOCAL, Record, WRITE_SHUT};
-use crate::{epoll, kernel, memory, real};
+use crate::{epoll, kernel, real};
 
 /// Puts a relay between a socket and its descriptors in this process. Returns whether there
 /// is one.
@@ -46,26 +46,19 @@ pub fn put_between(fd: c_int, record: &'static Record) -> bool {
     // In the relay it might be too late: what a look-up needs may lie in the program's memory,
     // or be locked by a thread that the relay has not.
     real::look_up_all();
-    // A child made by vfork is not counted, and its parent keeps the socket: the relay is one
-    // more. Otherwise it takes this process's place.
-    let is_one_more = is_borrower();
-    let counted = record.processes.load(Ordering::Acquire) > 1;
-    let is_shared = is_one_more || (counted && holders::is_held_elsewhere(fd));
-    if counted && !is_shared {
-        // Those that are counted were killed.
-        record.processes.store(1, Ordering::Release);
-    }
-    if is_one_more {
-        record.processes.fetch_add(1, Ordering::AcqRel);
-    }
-    let begun = process::begin(fd, inner.raw(), record);
+    // A child made by vfork is not counted, and its parent keeps the socket.
+    let is_shared = is_borrower() || record.processes.load(Ordering::Acquire) > 1;
+    // The relay is one more, until this process lets go of the socket.
+    record.processes.fetch_add(1, Ordering::AcqRel);
+    let begun = process::begin(fd, inner.raw(), record, is_shared);
     if begun {
         replace(outer.raw(), record, is_shared);
-    } else if is_one_more {
+    } else {
         record.processes.fetch_sub(1, Ordering::AcqRel);
     }
     begun
 }
+
 /// Options that a program may have set on the old socket, and that the new one has, too.
 fn carry_options(from: c_int, to: c_int) {
     const NUMBERS: [(c_int, c_int); 5] = [
@@ -121,18 +114,16 @@ fn replace(outer: c_int, record: &'static Record, is_shared: bool) {
             // SAFETY: no pointers.
             unsafe { real::dup3(outer, fd, flags) };
         };
-        // Sets that other processes have as well stay as they are.
-        if is_shared {
+        if is_borrower() {
+            // The sets are its parent's, which keeps the socket.
             put();
         } else {
-            epoll::replaced(fd, record, put);
-        }
-        if !is_borrower() {
+            epoll::replaced(fd, record, is_shared, put);
             last = record::detach(fd);
         }
     });
     if let Some(record) = last {
         epoll::socket_closed(record);
-        memory::unmap_carrier(record.number());
+        record::leave(record);
     }
 }

@@ -19,7 +19,9 @@ use libc::ssize_t;
 pub use leaving::{Left, Patience, let_go, line_only, splice_by_hand, with_line};
 pub use ready::{Readiness, is_in_ring, readable_bytes, settle, unread_by_peer};
 pub use recall::{answer, is_asked};
-pub use receiving::{SIOCATMARK, arm, drop_tokens, leave_to_kernel, receive, receive_with};
+pub use receiving::{
+    SIOCATMARK, arm, drop_tokens, leave_to_kernel, read_past_us, receive, receive_with,
+};
 pub use sending::send;
 
 use crate::real::{self, fail};

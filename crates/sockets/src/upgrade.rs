@@ -49,7 +49,7 @@ use crate::record::{
     self, CAREFUL, DELAYS, LOCAL, NEVER_UP, NONBLOCKING, OPENER, Record, State, Why,
 };
 use crate::seeker::{self, Part};
-use crate::{confinement, local, process, report, retire, settings};
+use crate::{confinement, local, members, process, report, retire, settings};
 
 /// Looks for the other end before we give up. The pauses between them double.
 const LOOKS_MAX: u32 = 24;
@@ -59,6 +59,9 @@ const VISITORS_A_LOOK: u32 = 4;
 
 /// Attempts to get to the place, or to hold it: the other end may come there between two steps.
 const ATTEMPTS: u32 = 3;
+
+/// So often a meeting place may be taken, and nobody listen there.
+const NAME_TAKEN_MAX: u32 = 8;
 
 const MAGIC: [u8; 8] = *b"barewr2\0";
 const GREETING_BYTES: usize = 40;
@@ -131,6 +134,9 @@ fn is_near<T: Copy + Into<u64>>(count: T, needed: T) -> bool {
 fn begin(fd: c_int, record: &'static Record) {
     // A socket that another process has too cannot change lanes behind its back.
     let is_shared = record.processes.load(Ordering::Relaxed) != 1;
+    if is_shared {
+        members::check_at_times(record);
+    }
     if retire::is_besieged() {
         return count_again(record);
     }
@@ -146,10 +152,9 @@ fn begin(fd: c_int, record: &'static Record) {
     end_seeking(fd, record);
     let ends = match ends(fd, record) {
         Ok(ends) if ends.peer.is_marked => ends,
-        Err(Why::None) => {
-            count_again(record);
-            return record.unclaim(State::Candidate);
-        }
+        // Nobody has accepted it yet: whoever does may mark it.
+        Ok(ends) if ends.peer.inode == 0 => return begin_later(record),
+        Err(Why::None) => return begin_later(record),
         found => {
             local::missed(record);
             return record.make_plain(found.err().unwrap_or(Why::NotOnBoard));
@@ -182,6 +187,14 @@ fn go_to_place(fd: c_int, record: &'static Record, mut ends: Ends) {
             record.looks.store(0, Ordering::Relaxed);
             return record.set_state(State::Seeking);
         }
+    }
+    // The other end has the name and does not listen yet; or a stranger has it.
+    if record.looks.fetch_add(1, Ordering::Relaxed) < NAME_TAKEN_MAX {
+        return begin_later(record);
+    }
+    // The other end has the name and does not listen yet; or a stranger has it.
+    if record.looks.fetch_add(1, Ordering::Relaxed) < NAME_TAKEN_MAX {
+        return begin_later(record);
     }
     record.make_plain(Why::NoMeeting);
 }
@@ -219,6 +232,11 @@ fn not_now(record: &Record, why: Why) {
         return record.make_plain(why);
     }
     count_again(record);
+}
+
+fn begin_later(record: &Record) {
+    count_again(record);
+    record.unclaim(State::Candidate);
 }
 
 /// As if nothing had moved yet.
@@ -276,8 +294,7 @@ fn offer(fd: c_int, record: &'static Record, peer: &Peer, socket: &Owned) {
     // Up first: the other end may use the carrier as soon as it has the memory.
     if !go_up(fd, record, 0) {
         memory::unmap_carrier(record.number());
-        count_again(record);
-        return record.unclaim(State::Candidate);
+        return begin_later(record);
     }
     if !passing::send(socket.raw(), &greeting, [memory.raw(), proof.raw()]) {
         // Up all the same: the other end never says that it is, so all goes over the line.
@@ -345,8 +362,7 @@ fn look(fd: c_int, record: &'static Record) {
 fn begin_anew(fd: c_int, record: &'static Record) {
     show_holder(fd, record, false);
     end_seeking(fd, record);
-    count_again(record);
-    record.unclaim(State::Candidate);
+    begin_later(record);
 }
 
 /// Goes up with whoever has come, if that is the other end. Nothing of a stranger's is received.
@@ -424,7 +440,9 @@ fn go_up(fd: c_int, record: &'static Record, side: u32) -> bool {
         return false;
     };
     let alone = record.processes.load(Ordering::Relaxed) == 1;
-    let may = alone && !record.has(NEVER_UP);
+    // Acquire: partner: the releases of those that count; what they read comes first.
+    let is_read = record.direct_reads.load(Ordering::Acquire) != 0;
+    let may = alone && !is_read && !record.has(NEVER_UP);
     if record.state() != State::Stepping || !may || !kernel::take_part_in_barriers() {
         return false;
     }

@@ -439,6 +439,12 @@ int main(int words_count, char **words)
     if (readlink("/proc/self/exe", path, sizeof path - 1) < 0) return 2;
     program_path = path;
     signal(SIGPIPE, SIG_IGN);
+    /* posix_spawn holds all signals back in its thread; a SIGCHLD that comes then goes to another
+     * thread, which ignores it, but whose MSG_WAITALL the kernel has cut short for it. */
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &child, NULL);
     /* One heap: how much memory there is shall not depend on which threads came first. */
     mallopt(M_ARENA_MAX, 1);
     if (getenv("SOAK_THREADS")) threads = atoi(getenv("SOAK_THREADS"));

@@ -644,7 +644,9 @@ unsafe extern "C-unwind" fn splice(
     len: size_t,
     flags: c_uint,
 ) -> ssize_t {
-    if let Some(record) = ours(from).filter(|record| record.state() == State::Up) {
+    let source = ours(from);
+    let past_us = source.and_then(stream::read_past_us);
+    if let Some(record) = source.filter(|record| past_us.is_none() && record.state() == State::Up) {
         let flags = if flags & libc::SPLICE_F_NONBLOCK == 0 {
             0
         } else {
@@ -652,13 +654,15 @@ unsafe extern "C-unwind" fn splice(
         };
         return stream::splice_by_hand(from, record, to, len, flags);
     }
-    if let Some(record) = ours(from).filter(|record| record.has(LOCAL)) {
+    if let Some(record) = source.filter(|record| record.has(LOCAL)) {
         // What goes past our counters.
         stay_with_kernel(record);
     }
     let call = || {
         // SAFETY: the program's call.
-        unsafe { real::splice(from, from_offset, to, to_offset, len, flags) }
+        let result = unsafe { real::splice(from, from_offset, to, to_offset, len, flags) };
+        drop(past_us);
+        result
     };
     match ours(to) {
         Some(record) => stream::with_line(to, record, || {

@@ -11,7 +11,7 @@ use crate::local::UNREAD;
 use crate::record::{self, LOCAL, Record, State, Why};
 use crate::stream::{Left, Patience};
 use crate::{
-    capture, confinement, epoll, fault, kernel, memory, process, real, relay, report, retire,
+    capture, confinement, epoll, fault, kernel, members, process, real, relay, report, retire,
     seeker, stream, upgrade, why,
 };
 
@@ -74,15 +74,7 @@ fn release(fd: c_int, record: &'static Record) {
         }
         report::closed(record);
     }
-    let_fall(record);
-}
-
-/// This process has the record no more.
-fn let_fall(record: &'static Record) {
-    memory::unmap_carrier(record.number());
-    if record.processes.fetch_sub(1, Ordering::AcqRel) == 1 {
-        record::free(record);
-    }
+    record::leave(record);
 }
 
 /// This process has all its sockets from the kernel from now on, and none of them here.
@@ -110,7 +102,7 @@ pub fn let_all_go() {
             if record.processes.load(Ordering::Acquire) == 1 {
                 why::tell(fd, record);
             }
-            let_fall(record);
+            record::leave(record);
         }
     });
 }
@@ -283,6 +275,23 @@ unsafe extern "C-unwind" fn fdopen(fd: c_int, mode: *const c_char) -> *mut libc:
     unsafe { real::fdopen(fd, mode) }
 }
 
+/// The C library closes the descriptor of a stream past our functions.
+///
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn fclose(file: *mut libc::FILE) -> c_int {
+    // SAFETY: the program's stream. What it holds is sent before the descriptor is let go.
+    unsafe {
+        let fd = libc::fileno(file);
+        if record::find(fd).is_some() {
+            libc::fflush(file);
+            closing(fd);
+        }
+        real::fclose(file)
+    }
+}
+
 /// How long the other ends have to take back what was not read, all of them together; each
 /// has a little in any case.
 const RECALL_NS: u64 = 200_000_000;
@@ -300,6 +309,9 @@ fn give_back(fd: c_int, record: &'static Record, why: Why, until_ns: u64) {
     let saved = real::errno();
     if record.state() == State::Up {
         // A relay for a socket that others have, too, must wait until they have closed it.
+        if record.processes.load(Ordering::Acquire) > 1 {
+            members::check(record);
+        }
         let is_shared = process::is_borrower() || record.processes.load(Ordering::Acquire) > 1;
         let least_ns = if is_shared {
             RECALL_SHARED_NS
@@ -415,13 +427,11 @@ pub fn end_of_image(ends: bool) {
             _ => {}
         });
     }
-    record::for_each_own(|record| {
-        if ends {
-            record.processes.fetch_sub(1, Ordering::AcqRel);
-        } else {
-            record.processes.fetch_add(1, Ordering::AcqRel);
-        }
-    });
+    if ends {
+        record::leave_to_others();
+    } else {
+        record::take_up_again();
+    }
     real::set_errno(saved);
 }
 
@@ -431,12 +441,10 @@ extern "C" fn before_fork() {
     if confinement::is_confined() {
         return;
     }
+    members::look_around();
     record::begin_fork();
     epoll::begin_fork();
-    record::for_each_own(|record| {
-        // A listening socket is not read from; it may be in any number of processes.
-        record.processes.fetch_add(1, Ordering::AcqRel);
-    });
+    record::count_child();
 }
 
 extern "C" fn after_fork() {
@@ -450,11 +458,26 @@ extern "C" fn after_fork_in_child() {
     }
     process::note_own_ids();
     record::end_fork();
+    members::become_child();
     seeker::after_fork();
     retire::after_fork();
     epoll::after_fork();
     report::forget();
     capture::forget();
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn fork() -> libc::pid_t {
+    // SAFETY: the program's call.
+    let child = unsafe { real::fork() };
+    if child != 0 {
+        let saved = real::errno();
+        members::child_made(child);
+        real::set_errno(saved);
+    }
+    child
 }
 
 /// Registers what is to be done at a fork.
@@ -493,9 +516,7 @@ pub fn at_exit() {
             leave(fd, record, 0);
         }
     });
-    record::for_each_own(|record| {
-        record.processes.fetch_sub(1, Ordering::AcqRel);
-    });
+    record::leave_to_others();
 }
 
 /// Ends without the C library's exit handlers.

@@ -7,15 +7,15 @@ use core::sync::atomic::Ordering;
 use libc::{iovec, pollfd};
 
 use super::holders::is_held_elsewhere;
-use crate::record::{LOCAL, Record};
+use crate::record::{LOCAL, Record, State};
 use crate::wait::{self, Deadline};
-use crate::{kernel, memory, process, real, stream};
+use crate::{kernel, members, memory, process, real, stream};
 
 /// Bytes on their way, of each direction.
 const BUFFER_BYTES: usize = 64 << 10;
 /// How often a relay looks whether the other processes have closed the old socket.
 const SHARED_MS: c_int = 20;
-/// So often, until it asks the kernel whether there are any.
+/// So often, until it looks whether they are alive.
 const SHARED_ROUNDS: u32 = 25;
 /// And, when the successor has shut its half, whether it has closed.
 const CLOSED_MS: c_int = 1000;
@@ -24,8 +24,9 @@ const CLOSE_NS: u64 = 50_000_000;
 /// How long a reset waits for what was sent before it to be taken.
 const FLUSH_MS: u32 = 5000;
 
-/// Copies between the old socket and the inner one until both directions have ended.
-pub fn relay(old: c_int, inner: c_int, record: &'static Record) {
+/// Copies between the old socket and the inner one until both directions have ended. `was_shared`:
+/// others had it as well when the relay was begun.
+pub fn relay(old: c_int, inner: c_int, record: &'static Record, was_shared: bool) {
     let Some(buffers) = memory::reserve_private(2 * BUFFER_BYTES) else {
         return kernel::reset_at_close(inner);
     };
@@ -44,6 +45,9 @@ pub fn relay(old: c_int, inner: c_int, record: &'static Record) {
         inwards: way(0),
         outwards: way(1),
         end_seen_ns: 0,
+        may_be_shared: Cell::new(was_shared),
+        seems_alone: Cell::new(false),
+        asks_at: Cell::new(0),
         shared_rounds: Cell::new(0),
     };
     relay.run();
@@ -123,7 +127,13 @@ struct Relay {
     outwards: Way,
     /// When the successor's end was first seen, while the old socket is shared.
     end_seen_ns: u64,
-    /// Looks at the count that found others, since the kernel was last asked.
+    /// Others had it, and it is not known yet that they have not.
+    may_be_shared: Cell<bool>,
+    /// The kernel knew of no others when it was last asked.
+    seems_alone: Cell<bool>,
+    /// When it is asked next, in looks.
+    asks_at: Cell<u32>,
+    /// Looks that found others.
     shared_rounds: Cell<u32>,
 }
 
@@ -165,17 +175,37 @@ impl Relay {
     }
 
     fn is_shared(&self) -> bool {
-        if self.record.processes.load(Ordering::Acquire) <= 1 {
+        let is_counted = self.record.processes.load(Ordering::Acquire) > 1;
+        if !is_counted && !self.may_be_shared.get() {
             return false;
         }
-        let rounds = self.shared_rounds.get() + 1;
-        self.shared_rounds.set(rounds % SHARED_ROUNDS);
-        if rounds == SHARED_ROUNDS && !is_held_elsewhere(self.old) {
-            // Those that are counted were killed.
-            self.record.processes.store(1, Ordering::Release);
-            return false;
+        let rounds = self.shared_rounds.get();
+        self.shared_rounds.set(rounds + 1);
+        if is_counted {
+            if rounds % SHARED_ROUNDS == SHARED_ROUNDS - 1 {
+                members::check(self.record);
+            }
+            return true;
         }
-        true
+        if rounds >= self.asks_at.get() {
+            self.ask(rounds);
+        }
+        self.may_be_shared.get()
+    }
+
+    /// Asks the kernel for others that have the socket. Whoever became another program with it, when
+    /// it was the kernel's, is not counted; and if it was given away then, it may be on its way in a
+    /// message, where nobody has it: so nobody counts only if that is seen twice.
+    fn ask(&self, rounds: u32) {
+        let was_given = self.record.state() == State::Plain;
+        let least = if was_given { SHARED_ROUNDS } else { 1 };
+        let pause = (rounds + 1).clamp(least, SHARED_ROUNDS);
+        self.asks_at.set(rounds + pause);
+        let is_alone = !is_held_elsewhere(self.old);
+        let was_alone = self.seems_alone.replace(is_alone);
+        if is_alone && (was_alone || !was_given) {
+            self.may_be_shared.set(false);
+        }
     }
 
     /// Moves what can be moved without waiting. Returns whether anything did.
@@ -265,7 +295,8 @@ impl Relay {
             entry(self.inner, &self.outwards, &self.inwards, true),
         ];
         let limit_ms = match (shared, self.outwards.shut) {
-            (true, _) => SHARED_MS,
+            // At first there is the process that began this one.
+            (true, _) => SHARED_MS.min(self.shared_rounds.get() as c_int),
             (_, true) => CLOSED_MS,
             _ => -1,
         };

@@ -1,7 +1,7 @@
 //! Who else has a socket, as the kernel tells it.
 //!
-//! The record counts processes, and one that was killed is never taken off. A relay that waited
-//! for those that are no more would wait for ever: so it looks now and then.
+//! The record counts processes that are on board. One that became another program with the socket
+//! is not: a relay that has the same socket, because of another such program, leaves it the bytes.
 
 use core::ffi::{CStr, c_int};
 use core::mem::zeroed;

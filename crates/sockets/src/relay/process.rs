@@ -6,14 +6,14 @@ use core::mem::zeroed;
 use super::copying::relay;
 use crate::hooks::lifetime::closing;
 use crate::record::{self, Record};
-use crate::{epoll, process, real};
+use crate::{epoll, members, process, real};
 
 /// A kernel without `close_range` closes one by one, up to here.
 const OLD_KERNEL_FD_MAX: u32 = 1 << 16;
 
 /// Begins the relay, as a grandchild that the program is told nothing of: its exit signal is
 /// none, and it has no parent here.
-pub fn begin(old: c_int, inner: c_int, record: &'static Record) -> bool {
+pub fn begin(old: c_int, inner: c_int, record: &'static Record, is_shared: bool) -> bool {
     // SAFETY: the sets are ours; all signals are held back while there are two of us, and in
     // the relay for good: a handler of the program's must not run there.
     unsafe {
@@ -23,7 +23,7 @@ pub fn begin(old: c_int, inner: c_int, record: &'static Record) -> bool {
         let child = process::copy();
         if child == 0 {
             match process::copy() {
-                0 => run(old, inner, record),
+                0 => run(old, inner, record, is_shared),
                 grandchild => process::end(c_int::from(grandchild < 0)),
             }
         }
@@ -33,10 +33,11 @@ pub fn begin(old: c_int, inner: c_int, record: &'static Record) -> bool {
     }
 }
 
-fn run(old: c_int, inner: c_int, record: &'static Record) -> ! {
+fn run(old: c_int, inner: c_int, record: &'static Record, is_shared: bool) -> ! {
     process::note_own_ids();
     // Another thread of the program's may have held it when this copy was made.
     record::end_fork();
+    members::enter();
     epoll::forget();
     // SAFETY: strings that end with zeros.
     unsafe {
@@ -46,7 +47,7 @@ fn run(old: c_int, inner: c_int, record: &'static Record) -> ! {
     close_all_but(old, inner);
     give_memory_back();
     record::keep_only(old, record);
-    relay(old, inner, record);
+    relay(old, inner, record, is_shared);
     closing(old);
     // SAFETY: no pointers.
     unsafe { real::close(old) };

@@ -196,6 +196,27 @@ fn receive_some(
     }
 }
 
+/// A read that the kernel does alone, until this is dropped: the socket does not go up meanwhile,
+/// since nobody would count what is read.
+pub struct ReadPastUs(&'static Record);
+
+/// Before such a read; `None` if the socket has just gone up.
+pub fn read_past_us(record: &'static Record) -> Option<ReadPastUs> {
+    let _held = record.recv_lock.hold()?;
+    (record.state() != State::Up).then(|| {
+        // Relaxed: read under the lock that we have.
+        record.direct_reads.fetch_add(1, Ordering::Relaxed);
+        ReadPastUs(record)
+    })
+}
+
+impl Drop for ReadPastUs {
+    fn drop(&mut self) {
+        // Release: partner: the acquire in go_up; the bytes come first.
+        self.0.direct_reads.fetch_sub(1, Ordering::Release);
+    }
+}
+
 /// Reads from the line as the kernel does, waiting. The receiver has armed in an epoch of the
 /// line that was open then: there is nothing but bytes of the stream on it until it is awake again.
 fn read_line_waiting(

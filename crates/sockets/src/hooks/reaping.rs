@@ -1,0 +1,93 @@
+//! Functions by which a program learns that a child has ended: then it has no sockets any more,
+//! whether or not it could say so.
+
+use core::ffi::c_int;
+
+use libc::{id_t, idtype_t, pid_t, rusage, siginfo_t};
+
+use crate::{members, real};
+
+/// Runs a call that tells of a child in the program's status, or in ours if it wants none.
+fn telling(status: *mut c_int, call: impl FnOnce(*mut c_int) -> pid_t) -> pid_t {
+    let mut own: c_int = 0;
+    let status = if status.is_null() {
+        &raw mut own
+    } else {
+        status
+    };
+    let child = call(status);
+    if child > 0 {
+        // SAFETY: the kernel has just written there.
+        let told = unsafe { status.read_unaligned() };
+        if libc::WIFEXITED(told) || libc::WIFSIGNALED(told) {
+            members::ended(child.unsigned_abs());
+        }
+    }
+    child
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn wait(status: *mut c_int) -> pid_t {
+    // SAFETY: the program's call, here and below.
+    telling(status, |status| unsafe { real::wait(status) })
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn waitpid(child: pid_t, status: *mut c_int, options: c_int) -> pid_t {
+    // SAFETY: as above.
+    telling(status, |status| unsafe {
+        real::waitpid(child, status, options)
+    })
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn wait3(status: *mut c_int, options: c_int, usage: *mut rusage) -> pid_t {
+    // SAFETY: as above.
+    telling(status, |status| unsafe {
+        real::wait3(status, options, usage)
+    })
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn wait4(
+    child: pid_t,
+    status: *mut c_int,
+    options: c_int,
+    usage: *mut rusage,
+) -> pid_t {
+    // SAFETY: as above.
+    telling(status, |status| unsafe {
+        real::wait4(child, status, options, usage)
+    })
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn waitid(
+    kind: idtype_t,
+    id: id_t,
+    info: *mut siginfo_t,
+    options: c_int,
+) -> c_int {
+    // SAFETY: zeros are valid, and tell of no child; the program's call.
+    unsafe {
+        let mut own: siginfo_t = core::mem::zeroed();
+        let info = if info.is_null() { &raw mut own } else { info };
+        let result = real::waitid(kind, id, info, options);
+        let ends = [libc::CLD_EXITED, libc::CLD_KILLED, libc::CLD_DUMPED];
+        // Without a child the kernel has written zeros there.
+        if result == 0 && (*info).si_signo == libc::SIGCHLD && ends.contains(&(*info).si_code) {
+            members::ended((*info).si_pid().unsigned_abs());
+        }
+        result
+    }
+}
