@@ -9,7 +9,7 @@ mod tcp;
 mod tests;
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,7 @@ use barewire_sys::interrupt::Interrupt;
 use barewire_wire::capture::Output;
 use clap::Args;
 
+use crate::nodes::LookError;
 use attached::{Attached, Taken};
 use tcp::Packets;
 
@@ -56,11 +57,11 @@ pub struct CaptureArgs {
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// No library in it, or no process.
-    #[error(
-        "process {0} is not on board, or not there, or belongs to another user \
-         (`barewire ls --sockets` lists those that are)"
-    )]
-    NotOnBoard(i32),
+    #[error(transparent)]
+    Look(#[from] LookError),
+    /// It is not there any more, or is another program.
+    #[error("process {0} has ended, or become another program")]
+    Gone(i32),
     /// Its memory may not be opened.
     #[error(
         "process {0} may not be captured: {1}; as root it may (whoever may trace a process may \
@@ -79,6 +80,9 @@ pub enum CaptureError {
     /// What lies in its memory makes no sense.
     #[error("the memory of process {0} does not hold what it should: {1}")]
     Nonsense(i32, &'static str),
+    /// The packets are not for people.
+    #[error("-w -: packets are not for a terminal; give a file, or a pipe: | wireshark -k -i -")]
+    Terminal,
     /// The file can not be written.
     #[error("writing {0}: {1}")]
     Write(String, io::Error),
@@ -104,13 +108,29 @@ impl Output for To {
     }
 }
 
-/// Captures until it is told to stop, or the program ends.
+/// Captures until it is told to stop, the program ends, or nobody reads the packets any more.
 pub fn run(args: &CaptureArgs) -> Result<()> {
+    let is_stdout = args.write == Path::new("-");
+    if is_stdout && io::stdout().is_terminal() {
+        return Err(CaptureError::Terminal);
+    }
+    match capture(args) {
+        Err(CaptureError::Write(_, error))
+            if is_stdout && error.kind() == io::ErrorKind::BrokenPipe =>
+        {
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+fn capture(args: &CaptureArgs) -> Result<()> {
     let interrupt = Interrupt::catch()?;
     let mut attached = Attached::to(args.pid)?;
     let failed = |error| CaptureError::Write(args.write.display().to_string(), error);
-    let mut packets = open(&args.write).map_err(failed)?;
+    // First: the file may be that of another capture, which goes on.
     attached.begin()?;
+    let mut packets = open(&args.write).map_err(failed)?;
     if !args.quiet {
         eprintln!("barewire: capturing process {}; Ctrl-C ends it", args.pid);
     }

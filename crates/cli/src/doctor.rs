@@ -4,6 +4,7 @@
 //! Each thing that the library needs of the kernel, of the limits and of the sandbox is tried;
 //! last, two processes of this program talk to each other with the library and without.
 
+mod apart;
 mod checks;
 mod kernel;
 mod trial;
@@ -11,10 +12,9 @@ mod trial;
 use std::process::ExitCode;
 
 use clap::Args;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::nodes::print;
-pub use trial::{EndArgs, end};
 
 /// Say whether unmodified programs can be accelerated here, and if not, what to change
 #[derive(Clone, Debug, Args)]
@@ -26,8 +26,29 @@ pub struct DoctorArgs {
     pub json: bool,
 }
 
+/// What a process that the doctor starts is to do.
+#[derive(Clone, Debug, Args)]
+pub struct EndArgs {
+    /// In the trial, connect to this port; listen if there is none
+    pub port: Option<u16>,
+    /// Make this check
+    #[arg(long)]
+    pub check: Option<usize>,
+}
+
+/// Does it.
+///
+/// # Errors
+/// Of the connection, or what was found could not be said.
+pub fn end(args: &EndArgs) -> std::io::Result<()> {
+    match args.check {
+        Some(number) => apart::check(number),
+        None => trial::end(args.port),
+    }
+}
+
 /// How a check ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Grade {
     /// As it should be.
@@ -39,9 +60,9 @@ enum Grade {
 }
 
 /// Something that was looked at.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 struct Check {
-    name: &'static str,
+    name: String,
     grade: Grade,
     found: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,16 +70,16 @@ struct Check {
 }
 
 impl Check {
-    fn good(name: &'static str, found: impl Into<String>) -> Check {
+    fn good(name: &str, found: impl Into<String>) -> Check {
         Check {
-            name,
+            name: name.to_owned(),
             grade: Grade::Good,
             found: found.into(),
             change: None,
         }
     }
 
-    fn warning(name: &'static str, found: impl Into<String>, change: impl Into<String>) -> Check {
+    fn warning(name: &str, found: impl Into<String>, change: impl Into<String>) -> Check {
         Check {
             grade: Grade::Warning,
             change: Some(change.into()),
@@ -66,7 +87,7 @@ impl Check {
         }
     }
 
-    fn bad(name: &'static str, found: impl Into<String>, change: impl Into<String>) -> Check {
+    fn bad(name: &str, found: impl Into<String>, change: impl Into<String>) -> Check {
         Check {
             grade: Grade::Bad,
             ..Check::warning(name, found, change)
@@ -79,7 +100,7 @@ impl Check {
 /// # Errors
 /// What was found could not be written.
 pub fn run(args: &DoctorArgs) -> crate::nodes::Result<ExitCode> {
-    let mut all = kernel::checks();
+    let mut all = apart::checks();
     all.extend(checks::checks());
     all.push(trial::check());
     let worst = all.iter().any(|check| check.grade == Grade::Bad);
@@ -113,7 +134,9 @@ fn text(all: &[Check]) -> String {
     let count = |grade| all.iter().filter(|check| check.grade == grade).count();
     text += &match (count(Grade::Bad), count(Grade::Warning)) {
         (0, 0) => "programs are accelerated here\n".to_owned(),
+        (0, 1) => "programs are accelerated here; 1 warning\n".to_owned(),
         (0, warnings) => format!("programs are accelerated here; {warnings} warnings\n"),
+        (1, _) => "programs are NOT accelerated here: 1 thing must change\n".to_owned(),
         (bad, _) => format!("programs are NOT accelerated here: {bad} things must change\n"),
     };
     text

@@ -61,17 +61,15 @@ pub fn run(args: &LsArgs) -> Result<()> {
         let listed: Vec<Listed> = nodes.iter().map(Listed::new).collect();
         return print_json(&listed);
     }
-    let mut text = table(&nodes);
-    if nodes.is_empty() {
-        text = "no nodes\n".to_owned();
-    }
     let on_board = onboard::all();
-    if !on_board.is_empty() {
-        text += "\n";
-        text += &sockets::table(&on_board);
-    }
+    let mut text = match (nodes.is_empty(), on_board.is_empty()) {
+        (true, true) => "no nodes, and no programs under `barewire run`\n".to_owned(),
+        (true, false) => sockets::table(&on_board),
+        (false, true) => table(&nodes),
+        (false, false) => table(&nodes) + "\n" + &sockets::table(&on_board),
+    };
     if barewire_sys::process::own_credentials().uid != 0 {
-        text += "(nodes of other users are shown to root only)\n";
+        text += "(those of other users are shown to root only)\n";
     }
     print(&text)
 }
@@ -83,13 +81,25 @@ fn print_json<T: Serialize>(listed: &T) -> Result<()> {
 
 fn list_sockets(args: &LsArgs) -> Result<()> {
     let processes = match args.pid {
-        Some(pid) => vec![onboard::of_process(pid).ok_or(LookError::NotOnBoard(pid))?],
+        Some(pid) => vec![
+            onboard::of_process(pid)
+                .ok_or_else(|| nodes::why_not(pid, LookError::NotOnBoard(pid)))?,
+        ],
         None => onboard::all(),
     };
     if args.json {
         return print_json(&processes);
     }
     let mut text = sockets::table(&processes);
+    let settings = processes.iter().find_map(|process| process.settings);
+    if let (Some(settings), Some(_)) = (settings, args.pid) {
+        text += &format!(
+            "(spin_us = {}, calls_before = {}, bytes_before = {})\n",
+            settings.spin_ns / 1000,
+            settings.calls_before,
+            settings.bytes_before
+        );
+    }
     if processes.is_empty() {
         text = "no programs with the sockets' library (see `barewire run --help`)\n".to_owned();
     }

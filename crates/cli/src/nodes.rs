@@ -20,12 +20,15 @@ pub enum LookError {
     #[error("process {0} may not be looked at: it belongs to another user (try as root)")]
     NoPermission(i32),
     /// It has no node.
-    #[error("process {0} has no barewire node (`barewire ls` lists those that have)")]
-    NoNode(i32),
-    /// It does not have the sockets' library, or is not to be seen.
     #[error(
-        "process {0} is not on board, or not there, or belongs to another user \
-         (`barewire ls --sockets` lists those that are)"
+        "process {0} has no barewire node (`barewire ls` lists those that have); the sockets of \
+         a program under `barewire run` are shown by `barewire ls {0}`"
+    )]
+    NoNode(i32),
+    /// It does not have the sockets' library.
+    #[error(
+        "process {0} is not on board: its program was not begun with `barewire run`, or cannot \
+         be accelerated (`barewire ls --sockets` lists those on board)"
     )]
     NotOnBoard(i32),
     /// What was looked at could not be written.
@@ -109,14 +112,19 @@ pub fn of_process(pid: i32) -> Result<Vec<NodeView>> {
     if !nodes.is_empty() {
         return Ok(nodes);
     }
+    Err(why_not(pid, LookError::NoNode(pid)))
+}
+
+/// Why a process cannot be looked at, or else what it lacks.
+pub fn why_not(pid: i32, lack: LookError) -> LookError {
     if !std::path::Path::new(&format!("/proc/{pid}")).exists() {
-        return Err(LookError::NoProcess(pid));
+        return LookError::NoProcess(pid);
     }
     match std::fs::read_dir(format!("/proc/{pid}/fd")) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            Err(LookError::NoPermission(pid))
+            LookError::NoPermission(pid)
         }
-        _ => Err(LookError::NoNode(pid)),
+        _ => lack,
     }
 }
 

@@ -368,7 +368,8 @@ fn unknown(fd: i32, names: &Names) -> Socket {
         other_inode: None,
         peer_pid: None,
         state: if names.listens { "listening" } else { "kernel" }.to_owned(),
-        why: "the library has not seen it: inherited, or received from another process".to_owned(),
+        why: "the library has not seen it: inherited, received, or made past the C library"
+            .to_owned(),
         lanes: ["kernel"; 2],
         ring_bytes: [0; 2],
         before: [0; 2],

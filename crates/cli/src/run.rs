@@ -15,32 +15,38 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use rustix::fs::Access;
 
 pub use find::{LibraryError, library};
 use settings::Settings;
 
 /// Run a program with its TCP connections and Unix sockets on this host accelerated
 #[derive(Clone, Debug, Args)]
-#[command(after_help = "\
-Connections whose two ends both run this way are accelerated, all else stays with the kernel:
-see `barewire ls` and `barewire doctor`. Settings (file: [program.NAME] for programs of that name):
-  spin_us        how long to look before a sleep, at most [50]
+#[command(
+    override_usage = "barewire run [OPTIONS] [--] PROGRAM [ARGUMENTS]...",
+    after_help = "\
+Connections on this host are accelerated if both ends run this way; all else
+stays with the kernel. See also `barewire ls` and `barewire doctor`.
+Settings, in the file also under [program.NAME] for programs of that name:
+  spin_us        how long to look for bytes before a sleep, at most [50]
   calls_before   calls on a connection before it is worth it [16]
   bytes_before   or bytes [65536]
-  unix           1: Unix sockets too [0]
-  off            1: do nothing
-Status: the program's; 127 no such program, 126 not executable, 125 wrong settings.")]
+  unix           1: Unix sockets too, if no program confines itself [0]
+  off            1: the library does nothing [0]
+Status: the program's; 127 no such program, 126 it cannot be executed, 125 wrong
+settings or no library, 2 wrong options."
+)]
 pub struct RunArgs {
-    /// latency, throughput, quiet or balanced: defaults for the settings
+    /// Settings for balanced use, latency, throughput or quiet
     #[arg(long, value_name = "NAME")]
     pub profile: Option<String>,
     /// A setting; may be given several times
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// A file of settings [default: ~/.config/barewire/sockets.toml]
+    /// Settings [default: ~/.config/barewire/sockets.toml]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Say at the end of each connection how it was carried, or why not
+    /// Say of each connection how it was carried, or why not
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     pub why: Option<PathBuf>,
     /// Do not say why a program is not accelerated
@@ -51,7 +57,7 @@ pub struct RunArgs {
         value_name = "PROGRAM",
         required = true,
         trailing_var_arg = true,
-        allow_hyphen_values = true
+        hide = true
     )]
     pub program: Vec<OsString>,
 }
@@ -65,6 +71,9 @@ pub enum RunError {
     /// A setting is wrong.
     #[error(transparent)]
     Settings(#[from] settings::SettingsError),
+    /// Nothing can be told there.
+    #[error("--why: {}: {}", .0.display(), .1)]
+    Why(PathBuf, io::Error),
     /// There is no such program.
     #[error("{}: no such program", .0.display())]
     Missing(PathBuf),
@@ -77,7 +86,7 @@ impl RunError {
     /// The status that `env`, `nice` and their like give.
     fn code(&self) -> u8 {
         match self {
-            Self::Library(_) | Self::Settings(_) => 125,
+            Self::Library(_) | Self::Settings(_) | Self::Why(..) => 125,
             Self::NotExecutable(..) => 126,
             Self::Missing(_) => 127,
         }
@@ -104,7 +113,9 @@ fn begin(args: &RunArgs) -> Result<Never, RunError> {
     let mut environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
     settings.add_to(&mut environment);
     if let Some(target) = &args.why {
-        set(&mut environment, "BAREWIRE_WHY", absolute(target).into());
+        let target = absolute(target);
+        may_tell(&target).map_err(|error| RunError::Why(target.clone(), error))?;
+        set(&mut environment, "BAREWIRE_WHY", target.into());
     }
     if verdict.may_preload() {
         preload(&mut environment, &library()?);
@@ -126,6 +137,20 @@ fn absolute(path: &Path) -> PathBuf {
         return path.to_owned();
     }
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// Whether lines can be appended to the file: the library has nobody to complain to.
+fn may_tell(path: &Path) -> io::Result<()> {
+    if path == Path::new("-") {
+        return Ok(());
+    }
+    let folder = path.parent().unwrap_or(path);
+    let is_new = !path.exists();
+    rustix::fs::access(if is_new { folder } else { path }, Access::WRITE_OK)?;
+    match is_new || path.is_file() {
+        true => Ok(()),
+        false => Err(io::Error::other("it is not a file")),
+    }
 }
 
 /// Sets a variable, in place of an earlier one of the name.

@@ -7,18 +7,15 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-use common::library;
+use common::barewire;
 use serde_json::Value;
 
 /// Runs spin on all processors: one at a time.
 fn programs(arguments: &[&str]) -> Output {
     static ONE: Mutex<()> = Mutex::new(());
     let _alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    Command::new(env!("CARGO_BIN_EXE_barewire"))
-        .args(["bench", "programs"])
+    barewire(&["bench", "programs"])
         .args(arguments)
-        .env("BAREWIRE_SOCKETS_LIB", library())
-        .stdin(Stdio::null())
         .output()
         .unwrap()
 }

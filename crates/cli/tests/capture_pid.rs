@@ -11,9 +11,7 @@ use std::time::{Duration, Instant};
 
 use barewire_wire::capture::{LinkType, Reader};
 use barewire_wire::checksum::Sum;
-use common::library;
-
-const BAREWIRE: &str = env!("CARGO_BIN_EXE_barewire");
+use common::barewire;
 
 /// What both programs begin with: much is sent out of a file, by the kernel.
 const BOTH: &str = "
@@ -85,21 +83,6 @@ fn skip(reason: &str) {
     let mut options = std::fs::File::options();
     let mut file = options.append(true).create(true).open(log).unwrap();
     writeln!(file, "SKIPPED: {name}: {reason}").unwrap();
-}
-
-fn barewire(arguments: &[&str]) -> Command {
-    let mut command = Command::new(BAREWIRE);
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("BAREWIRE_") {
-            command.env_remove(name);
-        }
-    }
-    command
-        .env("BAREWIRE_SOCKETS_LIB", library())
-        .env("XDG_CONFIG_HOME", "/nonexistent")
-        .args(arguments)
-        .stdin(Stdio::null());
-    command
 }
 
 /// A program on board that is talked to by lines.
@@ -416,9 +399,16 @@ fn a_capture_that_is_killed_leaves_nothing_on() {
     client.ask(5, 500_000);
     let before = private_kib(&server);
     let capture = Capture::of(&server, "killed");
-    let busy = barewire(&["capture", "--pid", &server.pid(), "-w", "/dev/null"]).output();
+    // Another leaves its file as it is: it may be the first one's.
+    let file = capture.file.with_extension("busy");
+    std::fs::write(&file, "kept").unwrap();
+    let busy = barewire(&["capture", "--pid", &server.pid(), "-w"])
+        .arg(&file)
+        .output();
     let busy = String::from_utf8(busy.unwrap().stderr).unwrap();
     assert!(busy.contains("captured already"), "{busy}");
+    assert_eq!(std::fs::read(&file).unwrap(), b"kept");
+    std::fs::remove_file(&file).unwrap();
     // More than fits into the memory for captures: 16 MiB.
     client.ask(30, 500_000);
     capture.signal("-KILL");
@@ -454,6 +444,32 @@ fn a_capture_that_is_slow_loses_packets_and_not_the_programs_time() {
     client.ask(1, 64);
     let (_, said) = capture.end(Some("-INT"));
     assert!(said.contains("missing"), "{said}");
+    client.close();
+}
+
+#[test]
+fn a_capture_that_nobody_reads_any_more_is_over() {
+    let (server, mut client) = pair("127.0.0.1");
+    client.ask(100, 64);
+    let mut command = barewire(&["capture", "--pid", &server.pid(), "-w", "-"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut capture = command.spawn().unwrap();
+    let mut start = [0; 4];
+    let mut packets = capture.stdout.take().unwrap();
+    packets.read_exact(&mut start).unwrap();
+    assert_eq!(start, [0x0a, 0x0d, 0x0d, 0x0a]);
+    drop(packets);
+    let begin = Instant::now();
+    while capture.try_wait().unwrap().is_none() {
+        assert!(begin.elapsed() < Duration::from_secs(20), "it goes on");
+        client.ask(1, 64);
+    }
+    let output = capture.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        output.status.success() && !said.contains("Broken"),
+        "{said}"
+    );
     client.close();
 }
 

@@ -40,6 +40,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::FRAGMENT_BYTES_MAX;
 use crate::generate::{Generator, scatter};
+use crate::wire::{u32_at, u64_at};
 
 const HEAD_MAGIC: &[u8; 8] = b"BWEVENT1";
 const TAIL_MAGIC: &[u8; 8] = b"BWEVEND1";
@@ -625,18 +626,6 @@ pub fn index_in(
     Ok(Some(
         entries.map(|it| (u64_at(it, 0), u64_at(it, 8))).collect(),
     ))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    let mut word = [0; 4];
-    word.copy_from_slice(&bytes[at..at + 4]);
-    u32::from_le_bytes(word)
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    let mut word = [0; 8];
-    word.copy_from_slice(&bytes[at..at + 8]);
-    u64::from_le_bytes(word)
 }
 
 #[cfg(test)]

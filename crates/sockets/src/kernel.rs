@@ -8,9 +8,6 @@ pub mod unix;
 
 use crate::real;
 
-/// User id that stands for all that a user namespace does not know.
-pub const OVERFLOW_USER: u32 = 65_534;
-
 /// A descriptor of our own; closed when dropped, past our own `close`.
 pub struct Owned(c_int);
 
@@ -311,6 +308,11 @@ pub fn stream_positions(fd: c_int, opener: bool) -> Option<(u64, u64)> {
 
 const ESTABLISHED: u8 = 1;
 
+/// Whether a TCP connection is over, or one end has shut its half.
+pub fn is_hung_up(fd: c_int) -> bool {
+    tcp_info(fd).is_some_and(|info| info.state != ESTABLISHED)
+}
+
 #[derive(PartialEq, Eq)]
 struct Info {
     state: u8,
@@ -371,6 +373,31 @@ pub struct Peer {
     pub is_holder: bool,
     /// The state of the connection, as that end sees it.
     state: u8,
+}
+
+/// User id that stands for all that a user namespace does not know.
+const OVERFLOW_USER: u32 = 65_534;
+/// `/proc/self/uid_map` of a namespace that knows all users.
+const ALL_USERS: [&[u8]; 3] = [b"0", b"0", b"4294967295"];
+
+/// Whether a user of whom the kernel told is one user. Those that our user namespace does not
+/// know all look like the overflow user; where it knows all, that is a user like others
+/// (`nobody`).
+pub fn is_one_user(user: u32) -> bool {
+    // Asked again each time: the program may have moved to another namespace.
+    user != OVERFLOW_USER || knows_all_users().unwrap_or(false)
+}
+
+fn knows_all_users() -> Option<bool> {
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+    // SAFETY: the path ends with a zero.
+    let file = Owned::checked(unsafe { libc::open(c"/proc/self/uid_map".as_ptr(), flags) })?;
+    let mut text = [0_u8; 64];
+    // SAFETY: `text` has as many bytes.
+    let len = unsafe { real::read(file.raw(), text.as_mut_ptr().cast(), text.len()) };
+    let text = text.get(..usize::try_from(len).ok()?)?;
+    let words = text.split(|byte| byte.is_ascii_whitespace());
+    Some(words.filter(|word| !word.is_empty()).eq(ALL_USERS))
 }
 
 const SOCK_DIAG_BY_FAMILY: u16 = 20;

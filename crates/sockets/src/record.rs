@@ -82,6 +82,10 @@ pub enum Why {
     NotOnBoard = 1,
     /// The other end did not come to the meeting place in time.
     NoMeeting = 2,
+    /// The other end hung up before it was found.
+    Over = 11,
+    /// The process may not use the kernel's barriers.
+    NoBarriers = 12,
     /// The other end could not prove who it is.
     NotProven = 3,
     /// Shared memory could not be had, or was not as agreed.
@@ -109,6 +113,8 @@ impl Why {
             Self::None => "",
             Self::NotOnBoard => "the other end is not on board",
             Self::NoMeeting => "the other end did not come to the meeting place",
+            Self::Over => "over before the other end was found",
+            Self::NoBarriers => "membarrier is forbidden here, or unknown to the kernel",
             Self::NotProven => "the other end could not prove who it is",
             Self::NoMemory => "no shared memory",
             Self::Broken => "the other end broke the protocol",
@@ -126,6 +132,8 @@ impl Why {
         match value {
             1 => Self::NotOnBoard,
             2 => Self::NoMeeting,
+            11 => Self::Over,
+            12 => Self::NoBarriers,
             3 => Self::NotProven,
             4 => Self::NoMemory,
             5 => Self::Broken,

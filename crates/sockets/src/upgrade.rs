@@ -149,6 +149,9 @@ fn begin(fd: c_int, record: &'static Record) {
     if record.has(NEVER_UP) {
         return record.make_plain(Why::Usage);
     }
+    if !kernel::take_part_in_barriers() {
+        return record.make_plain(Why::NoBarriers);
+    }
     end_seeking(fd, record);
     let ends = match ends(fd, record) {
         Ok(ends) if ends.peer.is_marked => ends,
@@ -263,16 +266,25 @@ fn ends(fd: c_int, record: &Record) -> Result<Ends, Why> {
         return local::ends(fd, record).map(|(name, peer)| Ends { name, peer });
     }
     let tuple = kernel::tuple(fd).ok_or(Why::Kind)?;
-    let peer = kernel::other_end(&tuple).ok_or(Why::NotOnBoard)?;
+    let peer = kernel::other_end(&tuple).ok_or_else(|| absence(fd, Why::NotOnBoard))?;
     let name = tuple.meeting_place();
     Ok(Ends { name, peer })
+}
+
+/// Why there is nobody: one that has hung up could have been on board.
+fn absence(fd: c_int, why: Why) -> Why {
+    if kernel::is_hung_up(fd) {
+        Why::Over
+    } else {
+        why
+    }
 }
 
 /// The other end is at the meeting place: proves it, and leaves the carrier's memory there.
 fn offer(fd: c_int, record: &'static Record, peer: &Peer, socket: &Owned) {
     // Who holds the place is the other end, or nobody that we know.
     if !peer.is_holder || !is_user_of(peer, socket) {
-        return refuse(record, Why::NotProven);
+        return refuse(record, absence(fd, Why::NotProven));
     }
     let Some(proof) = passing::proof_of(fd) else {
         return refuse(record, Why::NotProven);
@@ -368,7 +380,7 @@ fn begin_anew(fd: c_int, record: &'static Record) {
 /// Goes up with whoever has come, if that is the other end. Nothing of a stranger's is received.
 fn attend(fd: c_int, record: &'static Record, visitor: &Owned) -> Visit {
     let Ok(ends) = ends(fd, record) else {
-        return Visit::Refused(Why::NotProven);
+        return Visit::Refused(absence(fd, Why::NotProven));
     };
     if !is_user_of(&ends.peer, visitor) {
         return Visit::Stranger;
@@ -426,9 +438,8 @@ fn take_offer(
 
 /// Whether the user on `socket` is whose the other end of the connection is.
 fn is_user_of(peer: &Peer, socket: &Owned) -> bool {
-    // A socket that nobody has accepted yet has no inode; users that our user namespace
-    // does not know all look like the overflow user.
-    let is_known = peer.inode != 0 && peer.user != kernel::OVERFLOW_USER;
+    // A socket that nobody has accepted yet has no inode.
+    let is_known = peer.inode != 0 && kernel::is_one_user(peer.user);
     is_known && kernel::peer_user(socket.raw()) == Some(peer.user)
 }
 

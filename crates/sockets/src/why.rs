@@ -12,21 +12,28 @@
 //! The lines go to a file, or to standard error as it was at start: if that descriptor is
 //! something else by now, they go nowhere.
 
-use core::ffi::CStr;
+use core::ffi::{CStr, c_char};
 use core::fmt::Write;
 use core::mem::zeroed;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use crate::record::{self, LINE_ONLY, LOCAL, Record, State, TOLD, Why};
 use crate::report::{self, Line};
 use crate::{kernel, process, real, settings};
 
+/// Our copy of where to tell it; null: nowhere. There are programs that clear their environment
+/// and write over it.
+static TARGET: AtomicPtr<c_char> = AtomicPtr::new(null_mut());
 /// Device and inode of standard error at start; 0 if it is not asked for.
 static ERROR_DEVICE: AtomicU64 = AtomicU64::new(0);
 static ERROR_INODE: AtomicU64 = AtomicU64::new(0);
 
 fn wanted() -> Option<&'static CStr> {
-    settings::variable(c"BAREWIRE_WHY").filter(|value| !value.is_empty())
+    // Relaxed: set at start, before there are other threads.
+    let target = TARGET.load(Ordering::Relaxed);
+    // SAFETY: it is null or a string that stays.
+    (!target.is_null()).then(|| unsafe { CStr::from_ptr(target) })
 }
 
 fn standard_error() -> Option<(u64, u64)> {
@@ -37,9 +44,14 @@ fn standard_error() -> Option<(u64, u64)> {
     }
 }
 
-/// Notes what standard error is.
+/// Notes where to tell it, and what standard error is.
 pub fn set_up() {
-    if wanted().is_some_and(|value| value == c"-") {
+    let Some(target) = settings::variable(c"BAREWIRE_WHY").filter(|value| !value.is_empty()) else {
+        return;
+    };
+    // SAFETY: a string; without memory for the copy nothing is told.
+    TARGET.store(unsafe { libc::strdup(target.as_ptr()) }, Ordering::Relaxed);
+    if target == c"-" {
         let (device, inode) = standard_error().unwrap_or((0, 0));
         // Relaxed, here and below: compared for equality only.
         ERROR_DEVICE.store(device, Ordering::Relaxed);

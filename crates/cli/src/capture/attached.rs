@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use barewire_sys::process::random_bytes;
 
 use super::{CaptureError, Result};
+use crate::nodes::{LookError, why_not};
 use crate::onboard::memory::{self, Memory};
 use crate::onboard::status_at;
 
@@ -73,9 +74,10 @@ pub enum Taken {
 impl Attached {
     /// Finds what there is to know in the process.
     pub fn to(pid: i32) -> Result<Attached> {
-        let data = memory::library_data(pid).ok_or(CaptureError::NotOnBoard(pid))?;
+        let data =
+            memory::library_data(pid).ok_or_else(|| why_not(pid, LookError::NotOnBoard(pid)))?;
         let memory = Memory::open_to_write(pid).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => CaptureError::NotOnBoard(pid),
+            std::io::ErrorKind::NotFound => CaptureError::Gone(pid),
             _ => CaptureError::NotAllowed(pid, error),
         })?;
         let found = data.iter().find_map(|range| status_at(&memory, *range));
@@ -119,7 +121,7 @@ impl Attached {
 
     /// Turns it on.
     pub fn begin(&mut self) -> Result<()> {
-        let gone = || CaptureError::NotOnBoard(self.pid);
+        let gone = || CaptureError::Gone(self.pid);
         let mut control = self.control().ok_or_else(gone)?;
         let switch = self.memory.read(self.switch, 4).ok_or_else(gone)?;
         if switch == ON.to_ne_bytes() {
@@ -143,7 +145,7 @@ impl Attached {
             .write(self.control + 8 * SECRET, &self.secret.to_ne_bytes())
             .and_then(|()| self.tell())
             .and_then(|()| self.memory.write(self.switch, &ON.to_ne_bytes()));
-        written.ok_or(CaptureError::NotOnBoard(self.pid))?;
+        written.ok_or(CaptureError::Gone(self.pid))?;
         self.is_on = true;
         Ok(())
     }

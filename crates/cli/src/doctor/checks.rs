@@ -13,6 +13,7 @@ pub fn checks() -> Vec<Check> {
         addresses(),
         file_size(),
         overcommit(),
+        processes(),
         sandbox(),
         users(),
         looking(),
@@ -111,6 +112,20 @@ fn status(name: &str) -> Option<String> {
     Some(line.trim().to_owned())
 }
 
+fn processes() -> Check {
+    const NAME: &str = "/proc";
+    let own = std::fs::read_link("/proc/self").ok();
+    let own = own.and_then(|link| link.to_str()?.parse().ok());
+    match own == Some(barewire_sys::process::getpid()) {
+        true => Check::good(NAME, "is of this process namespace"),
+        false => Check::warning(
+            NAME,
+            "not mounted, or of another process namespace: `barewire ls` and `capture` see nothing",
+            "mount -t proc proc /proc in this namespace; acceleration does not need it",
+        ),
+    }
+}
+
 fn sandbox() -> Check {
     const NAME: &str = "seccomp";
     match status("Seccomp").as_deref() {
@@ -124,7 +139,8 @@ fn sandbox() -> Check {
             "strict: no system calls",
             "run outside of the sandbox",
         ),
-        _ => Check::good(NAME, "not filtered"),
+        Some(_) => Check::good(NAME, "not filtered"),
+        None => Check::good(NAME, "not to be seen"),
     }
 }
 
@@ -135,7 +151,8 @@ fn users() -> Check {
     const NAME: &str = "user namespace";
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     let numbers: Vec<u64> = map.split_ascii_whitespace().flat_map(str::parse).collect();
-    if rustix::process::getuid().as_raw() == OVERFLOW_USER {
+    let all_known = matches!(numbers[..], [0, 0, count] if count >= u64::from(u32::MAX));
+    if rustix::process::getuid().as_raw() == OVERFLOW_USER && !all_known {
         return Check::bad(
             NAME,
             format!(
@@ -146,7 +163,8 @@ fn users() -> Check {
         );
     }
     match numbers[..] {
-        [0, 0, count] if count >= u64::from(u32::MAX) => Check::good(NAME, "the host's"),
+        [] => Check::good(NAME, "not to be seen"),
+        _ if all_known => Check::good(NAME, "the host's, or one that knows all users"),
         _ => Check::good(
             NAME,
             "one of its own: only programs in it, whose users it knows, can meet",

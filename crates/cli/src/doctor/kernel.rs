@@ -10,48 +10,81 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, netlink};
 
 use super::Check;
 
-const SANDBOX: &str = "allow it in the sandbox (seccomp profile of the container or systemd unit)";
+/// What to do about a sandbox.
+pub const SANDBOX: &str =
+    "allow it in the sandbox (seccomp profile of the container or systemd unit)";
 /// More than a connection's memory.
 const MEMORY_BYTES: usize = 1 << 18;
-/// All of them.
-pub fn checks() -> Vec<Check> {
-    let mut all = vec![barriers(), memory(), names(), pairs()];
-    all.extend(connection().unwrap_or_else(|error| {
+
+/// Something that is tried, by name.
+type Tried = (&'static str, fn() -> Vec<Check>);
+
+/// What is tried.
+pub const CHECKS: [Tried; 5] = [
+    (BARRIERS, || vec![barriers()]),
+    (MEMORY, || vec![memory()]),
+    (NAMES, || vec![names()]),
+    (PAIRS, || vec![pairs()]),
+    (PROOF, connection),
+];
+const BARRIERS: &str = "membarrier, global expedited";
+const MEMORY: &str = "sealed memory (memfd)";
+const NAMES: &str = "abstract Unix sockets";
+const PAIRS: &str = "other ends of Unix sockets (unix_diag)";
+const PROOF: &str = "proof of the peer (sock_diag)";
+
+fn connection() -> Vec<Check> {
+    on_connection().unwrap_or_else(|error| {
+        const UP: &str =
+            "bring the loopback interface up in this network namespace (ip link set lo up)";
         vec![Check::bad(
             "TCP over loopback",
             error.to_string(),
-            "bring the loopback interface up in this network namespace (ip link set lo up)",
+            or_more_descriptors(&error, UP),
         )]
-    }));
-    all
+    })
+}
+
+/// What to change, if it is not that there are no descriptors left.
+fn or_more_descriptors(error: &io::Error, change: &str) -> String {
+    match error.raw_os_error() {
+        Some(number) if number == rustix::io::Errno::MFILE.raw_os_error() => {
+            "see below: ulimit -n".to_owned()
+        }
+        _ => change.to_owned(),
+    }
 }
 
 fn barriers() -> Check {
-    const NAME: &str = "membarrier, global expedited";
     if barewire_sys::wake::register_expedited() {
-        return Check::good(NAME, "works");
+        return Check::good(BARRIERS, "works");
     }
     let change = format!("Linux 4.16 or newer, CONFIG_MEMBARRIER=y; {SANDBOX}");
-    Check::bad(NAME, "does not work", change)
+    Check::bad(BARRIERS, "does not work", change)
 }
 
 fn memory() -> Check {
-    const NAME: &str = "sealed memory (memfd)";
     if super::checks::file_size_bytes() < MEMORY_BYTES as u64 {
         // To try would end this process (SIGXFSZ).
-        return Check::bad(NAME, "not tried: files are limited", "see below: ulimit -f");
+        return Check::bad(
+            MEMORY,
+            "not tried: files are limited",
+            "see below: ulimit -f",
+        );
     }
     match Memfd::create_sealed("barewire-doctor", MEMORY_BYTES) {
-        Ok(_) => Check::good(NAME, "works"),
+        Ok(_) => Check::good(MEMORY, "works"),
         Err(error) => {
             let change = format!("a kernel with CONFIG_MEMFD_CREATE=y; {SANDBOX}");
-            Check::bad(NAME, error.to_string(), change)
+            // What it says behind that is for our own programs.
+            let found = error.to_string();
+            let found = found.split("; ").next().unwrap_or_default();
+            Check::bad(MEMORY, found, change)
         }
     }
 }
 
 fn names() -> Check {
-    const NAME: &str = "abstract Unix sockets";
     let meet = || -> io::Result<()> {
         let name = format!("barewire/doctor/{}", std::process::id());
         let address = SocketAddr::from_abstract_name(name)?;
@@ -60,17 +93,16 @@ fn names() -> Check {
         listener.accept().map(|_| ())
     };
     match meet() {
-        Ok(()) => Check::good(NAME, "work in this network namespace"),
+        Ok(()) => Check::good(NAMES, "work in this network namespace"),
         Err(error) => {
-            let change = "allow AF_UNIX in the sandbox (systemd: RestrictAddressFamilies=)";
-            Check::bad(NAME, error.to_string(), change)
+            const ALLOW: &str = "allow AF_UNIX in the sandbox (systemd: RestrictAddressFamilies=)";
+            Check::bad(NAMES, error.to_string(), or_more_descriptors(&error, ALLOW))
         }
     }
 }
 
 /// The question for the other end of a Unix socket, on a pair of our own.
 fn pairs() -> Check {
-    const NAME: &str = "other ends of Unix sockets (unix_diag)";
     let ask = || -> io::Result<bool> {
         let (one, other) = UnixStream::pair()?;
         let [one, other] = [&one, &other].map(|end| rustix::fs::fstat(end).map(|it| it.st_ino));
@@ -81,7 +113,7 @@ fn pairs() -> Check {
         Ok(peer_of(one)? == Some(other))
     };
     match ask() {
-        Ok(true) => Check::good(NAME, "are told"),
+        Ok(true) => Check::good(PAIRS, "are told"),
         result => {
             let found = result.err().map(|error| error.to_string());
             let change = format!(
@@ -89,7 +121,7 @@ fn pairs() -> Check {
                  systemd: RestrictAddressFamilies= needs AF_NETLINK"
             );
             let found = found.unwrap_or_else(|| "the kernel names another".to_owned());
-            Check::bad(NAME, found, change)
+            Check::bad(PAIRS, found, change)
         }
     }
 }
@@ -120,32 +152,31 @@ fn peer_of(inode: u32) -> io::Result<Option<u32>> {
 }
 
 /// The mark, and the proof, on a connection of our own.
-fn connection() -> io::Result<Vec<Check>> {
+fn on_connection() -> io::Result<Vec<Check>> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     // As the library marks its sockets; if this fails, the answer tells.
     let _ = rustix::net::sockopt::set_ip_multicast_loop(&listener, false);
     let client = TcpStream::connect(listener.local_addr()?)?;
     let _server = listener.accept()?;
-    const NAME: &str = "proof of the peer (sock_diag)";
     Ok(match other_end(&client) {
-        Ok(other) => vec![proof(NAME, &other), mark(&other)],
+        Ok(other) => vec![proof(&other), mark(&other)],
         Err(error) => {
             let change = format!(
                 "a kernel with CONFIG_INET_DIAG and CONFIG_INET_TCP_DIAG (modprobe tcp_diag); \
                  {SANDBOX}; systemd: RestrictAddressFamilies= needs AF_NETLINK"
             );
-            vec![Check::bad(NAME, error.to_string(), change)]
+            vec![Check::bad(PROOF, error.to_string(), change)]
         }
     })
 }
 
-fn proof(name: &'static str, other: &OtherEnd) -> Check {
+fn proof(other: &OtherEnd) -> Check {
     let own = rustix::process::getuid().as_raw();
     if other.user == own {
-        return Check::good(name, "names the owner of the other end");
+        return Check::good(PROOF, "names the owner of the other end");
     }
     Check::bad(
-        name,
+        PROOF,
         format!("says user {}, not {own}", other.user),
         "run both ends in one user namespace that knows their users",
     )

@@ -7,17 +7,8 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use clap::Args;
-
 use super::Check;
-use crate::{onboard, run};
-
-/// One end of the trial.
-#[derive(Clone, Debug, Args)]
-pub struct EndArgs {
-    /// Connect to this port; listen if there is none
-    pub port: Option<u16>,
-}
+use crate::run;
 
 const NAME: &str = "trial";
 const MESSAGE_BYTES: usize = 64;
@@ -27,16 +18,17 @@ const ROUNDS: usize = 10_000;
 /// An end that hangs, ends.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// One end of the trial: says its port, or what it measured, on a line.
+/// One end of the trial: says its port, or what it measured, on a line. What became of the
+/// connection the library says.
 ///
 /// # Errors
 /// Of the connection.
-pub fn end(args: &EndArgs) -> io::Result<()> {
-    std::thread::spawn(|| {
+pub fn end(port: Option<u16>) -> io::Result<()> {
+    std::thread::Builder::new().spawn(|| {
         std::thread::sleep(LONGEST);
         std::process::exit(1);
-    });
-    let Some(port) = args.port else {
+    })?;
+    let Some(port) = port else {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         println!("{}", listener.local_addr()?.port());
         return echo(listener.accept()?.0);
@@ -46,22 +38,7 @@ pub fn end(args: &EndArgs) -> io::Result<()> {
     rounds(&mut stream, ROUNDS_BEFORE)?;
     let mut times = rounds(&mut stream, ROUNDS)?;
     times.sort_unstable();
-    let own = onboard::of_process(barewire_sys::process::getpid());
-    let socket = own.and_then(|own| {
-        own.sockets
-            .into_iter()
-            .find(|socket| socket.remote.is_some())
-    });
-    let (state, why) = socket.map_or_else(
-        || {
-            (
-                "not on board".to_owned(),
-                "the library was not loaded".to_owned(),
-            )
-        },
-        |socket| (socket.state, socket.why),
-    );
-    println!("{}\t{state}\t{why}", times[times.len() / 2].as_nanos());
+    println!("{}", times[times.len() / 2].as_nanos());
     Ok(())
 }
 
@@ -95,10 +72,26 @@ impl Drop for Ended {
     }
 }
 
+impl Ended {
+    /// What it said of itself, on standard error, or how it ended.
+    fn last_words(&mut self) -> String {
+        let mut said = String::new();
+        if let Some(mut error) = self.0.stderr.take() {
+            // What there is will do.
+            let _ = error.read_to_string(&mut said);
+        }
+        match (said.trim().lines().last(), self.0.wait()) {
+            (Some(line), _) => line.to_owned(),
+            (None, Ok(status)) => status.to_string(),
+            (None, Err(error)) => error.to_string(),
+        }
+    }
+}
+
 struct Measured {
     median_ns: f64,
-    state: String,
-    why: String,
+    /// What the library said of the connection.
+    said: String,
 }
 
 fn start(environment: &[(OsString, OsString)], port: Option<&str>) -> io::Result<(Ended, String)> {
@@ -108,26 +101,31 @@ fn start(environment: &[(OsString, OsString)], port: Option<&str>) -> io::Result
     let child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null());
+        .stderr(Stdio::piped());
     let mut child = Ended(child.spawn()?);
     let mut line = String::new();
     if let Some(stdout) = child.0.stdout.take() {
         BufReader::new(stdout).read_line(&mut line)?;
     }
-    Ok((child, line.trim_end().to_owned()))
+    match line.trim_end() {
+        "" => Err(io::Error::other(child.last_words())),
+        line => Ok((child, line.to_owned())),
+    }
 }
 
 fn measure(environment: &[(OsString, OsString)]) -> io::Result<Measured> {
     let (_server, port) = start(environment, None)?;
-    let (_client, line) = start(environment, Some(&port))?;
-    let mut fields = line.split('\t');
-    let mut next = || fields.next().unwrap_or_default().to_owned();
-    let median_ns = next().parse();
-    let median_ns = median_ns.map_err(|_| io::Error::other("an end of the trial failed"))?;
+    let (mut client, median_ns) = start(environment, Some(&port))?;
+    let median_ns = median_ns.parse().map_err(io::Error::other)?;
+    let said = client.last_words();
+    // `barewire: pid 71 fd 5 127.0.0.1:6379 - 127.0.0.1:40022: accelerated, ring ...`
+    let said = said
+        .strip_prefix("barewire: pid ")
+        .and_then(|line| line.rsplit_once(": "));
+    let said = said.map_or("the library was not loaded, or could not begin", |it| it.1);
     Ok(Measured {
         median_ns,
-        state: next(),
-        why: next(),
+        said: said.to_owned(),
     })
 }
 
@@ -145,6 +143,7 @@ fn environment() -> Vec<(OsString, OsString)> {
 /// The trial.
 pub fn check() -> Check {
     let mut with = environment();
+    with.push(("BAREWIRE_WHY".into(), "-".into()));
     if let Err(error) = run::with_library(&mut with) {
         return Check::bad(NAME, "not made", error.to_string());
     }
@@ -153,9 +152,9 @@ pub fn check() -> Check {
         Err(error) => Check::bad(
             NAME,
             format!("failed: {error}"),
-            "see that programs may be started with LD_PRELOAD here, and that loopback works",
+            "what is bad above; else see that programs may be started with LD_PRELOAD here",
         ),
-        Ok((plain, ours)) if ours.state == "accelerated" => {
+        Ok((plain, ours)) if ours.said.starts_with("accelerated, ring ") => {
             let ratio = plain.median_ns / ours.median_ns;
             let found = format!(
                 "accelerated: {MESSAGE_BYTES} bytes there and back in {:.1} us, {:.1} us by the \
@@ -170,7 +169,7 @@ pub fn check() -> Check {
         }
         Ok((_, ours)) => Check::bad(
             NAME,
-            format!("not accelerated: {}: {}", ours.state, ours.why),
+            format!("not accelerated: {}", ours.said),
             "what is bad above; if nothing is, report it with this output (docs/sockets.md)",
         ),
     }

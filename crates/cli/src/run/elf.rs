@@ -70,6 +70,22 @@ pub fn examine(path: &Path) -> Verdict {
     examine_to(path, DEPTH_MAX).unwrap_or(Verdict::Unknown)
 }
 
+/// What is wrong with a file as a library for programs of this machine.
+pub fn no_library(path: &Path) -> Option<String> {
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) => return Some(format!("it cannot be read: {error}")),
+    };
+    let mut head = [0; 64];
+    if read_up_to(&mut file, &mut head).is_none() || !head.starts_with(b"\x7fELF") {
+        return Some("it is no library".to_owned());
+    }
+    match elf(&file, &head)? {
+        Verdict::Foreign(what) => Some(format!("it is for {what}")),
+        _ => None,
+    }
+}
+
 fn examine_to(path: &Path, depth: u32) -> Option<Verdict> {
     let mut file = File::open(path).ok()?;
     let mut head = [0; 256];

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::RunError;
+use super::{RunError, elf};
 
 /// The library's file.
 pub const LIBRARY: &str = "libbarewire_sockets.so";
@@ -19,9 +19,15 @@ pub enum LibraryError {
     /// It is nowhere.
     #[error(
         "{LIBRARY} is not there; looked at: {}. Build it (cargo build --release \
-         -p barewire-sockets), or say where it is: {VARIABLE}=PATH", .0.join(", ")
+         -p barewire-sockets), or say where it is: {VARIABLE}=PATH", looked_at(.0)
     )]
     Missing(Vec<String>),
+    /// It is none.
+    #[error(
+        "{}: {}, so it cannot be preloaded; build it: cargo build --release -p \
+         barewire-sockets", .0.display(), .1
+    )]
+    Form(PathBuf, String),
     /// The dynamic loader could not be told where it is.
     #[error("{}: the dynamic loader takes no path with a space or a colon", .0.display())]
     Name(PathBuf),
@@ -36,6 +42,9 @@ pub fn library() -> Result<PathBuf, LibraryError> {
         return Err(LibraryError::Missing(looked.collect()));
     };
     let found = std::path::absolute(found).unwrap_or_else(|_| found.clone());
+    if let Some(wrong) = elf::no_library(&found) {
+        return Err(LibraryError::Form(found, wrong));
+    }
     let bytes = found.as_os_str().as_bytes();
     if bytes
         .iter()
@@ -44,6 +53,13 @@ pub fn library() -> Result<PathBuf, LibraryError> {
         return Err(LibraryError::Name(found));
     }
     Ok(found)
+}
+
+fn looked_at(places: &[String]) -> String {
+    match places {
+        [] => "nothing, as this command does not know its own place without /proc".to_owned(),
+        _ => places.join(", "),
+    }
 }
 
 fn candidates() -> Vec<PathBuf> {

@@ -150,7 +150,8 @@ fn file(named: Option<&Path>) -> Result<Option<(PathBuf, String)>, SettingsError
     };
     match std::fs::read_to_string(&path) {
         Ok(text) => Ok(Some((path, text))),
-        Err(error) if named.is_none() && error.kind() == io::ErrorKind::NotFound => Ok(None),
+        // A folder that may not be searched is not this user's: HOME is still another's.
+        Err(_) if named.is_none() && path.symlink_metadata().is_err() => Ok(None),
         Err(error) => Err(SettingsError::File { path, error }),
     }
 }

@@ -1,10 +1,26 @@
-//! The library that is preloaded into programs, for the tests that need it.
+//! The command and the library that is preloaded into programs, for the tests that need both.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 const LIBRARY: &str = "libbarewire_sockets.so";
+
+/// The command, without settings of whoever runs the tests.
+pub fn barewire(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_barewire"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("BAREWIRE_") {
+            command.env_remove(name);
+        }
+    }
+    command
+        .env("BAREWIRE_SOCKETS_LIB", library())
+        .env("XDG_CONFIG_HOME", "/nonexistent")
+        .args(arguments)
+        .stdin(Stdio::null());
+    command
+}
 
 /// The library: as the environment says, beside the command, or built now.
 pub fn library() -> &'static Path {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use barewire_proto::evb::{Imbalance, Ledger};
+use barewire_proto::evb::{EventAccount, Imbalance, Ledger};
 
 use super::{Picture, Seen};
 use crate::accounts::{BuilderReport, SourceReport, drops, fates};
@@ -70,6 +70,22 @@ fn processor_ns(picture: &Picture) -> u64 {
     sources.chain(builders).sum::<u64>() + picture.processor_ns
 }
 
+/// What became of all events, as a sum.
+#[must_use]
+pub fn event_sum(events: &EventAccount) -> String {
+    format!(
+        "triggered {} = built {} + incomplete {} + abandoned {} + aborted {} + waiting {} + in flight {}; refused {}",
+        events.triggered,
+        events.built,
+        events.incomplete,
+        events.abandoned,
+        events.aborted,
+        events.waiting,
+        events.in_flight,
+        events.refused
+    )
+}
+
 /// The ledger as a text, and whether it balances.
 ///
 /// # Errors
@@ -86,18 +102,7 @@ pub fn ledger(picture: &Picture) -> (String, Result<(), String>) {
         picture.age_ns as f64 / 1e9,
         processor_ns(picture) as f64 / 1e9
     );
-    let _ = writeln!(
-        text,
-        "  events     triggered {} = built {} + incomplete {} + abandoned {} + aborted {} + waiting {} + in flight {}; refused {}",
-        events.triggered,
-        events.built,
-        events.incomplete,
-        events.abandoned,
-        events.aborted,
-        events.waiting,
-        events.in_flight,
-        events.refused
-    );
+    let _ = writeln!(text, "  events     {}", event_sum(events));
     each(&picture.sources, |name, report| {
         source_line(&mut text, name, report);
     });

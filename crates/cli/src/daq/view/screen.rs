@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use barewire_daq::accounts::{drops, fates};
 use barewire_daq::config::Config;
-use barewire_daq::monitor::{Picture, Seen, View};
+use barewire_daq::monitor::{Picture, Seen, View, event_sum};
 use barewire_units::Rate;
 
 use super::terminal::{Line, Look};
@@ -130,17 +130,7 @@ impl Screen {
             "median, 90, 99, 99.9 %, largest: building time {times} us; event {sizes} B"
         )));
         let lost = events.incomplete + events.abandoned + events.aborted + events.refused;
-        let text = format!(
-            "events: triggered {} = built {} + incomplete {} + abandoned {} + aborted {} + waiting {} + in flight {}; refused {}",
-            events.triggered,
-            events.built,
-            events.incomplete,
-            events.abandoned,
-            events.aborted,
-            events.waiting,
-            events.in_flight,
-            events.refused
-        );
+        let text = format!("events: {}", event_sum(events));
         lines.push(warning_if(lost > 0, text));
     }
 
