@@ -506,9 +506,10 @@ pub fn tell(index: u32, copy: &Registration, head: u64) -> bool {
 /// A wait is about to sleep with these armed: from now on the kernel tells of them.
 pub fn rest(active: &Active) {
     let Some(locked) = tables() else { return };
-    for &(index, _) in active.iter() {
-        if !locked.tables.registrations[index as usize].is_late() {
-            locked.tables.deactivate(index as usize);
+    for (index, copy) in active.iter() {
+        let registration = &locked.tables.registrations[*index as usize];
+        if !registration.is_another(copy) && !registration.is_late() {
+            locked.tables.deactivate(*index as usize);
         }
     }
 }

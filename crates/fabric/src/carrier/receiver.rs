@@ -45,6 +45,15 @@ pub struct Ahead {
     pub tokens: u64,
 }
 
+impl Ahead {
+    /// Nothing.
+    pub const NONE: Self = Self {
+        lane: Lane::Line,
+        bytes: 0,
+        tokens: 0,
+    };
+}
+
 /// Epochs that a receiver can have ahead, with its own.
 pub const AHEAD_MAX: usize = KEPT_EPOCHS as usize + 1;
 
@@ -366,11 +375,7 @@ impl Receiver {
         memory.store(self.direction.word(ARMED), self.armed);
         // Partner: the fences in Sender::publish and Sender::try_ring.
         memory.fence();
-        if self.has_news(memory) {
-            self.disarm(memory);
-            return false;
-        }
-        true
+        !self.has_news(memory)
     }
 
     /// As [`Receiver::arm`], while others sleep on the line: they stay armed in any case.
@@ -401,11 +406,7 @@ impl Receiver {
         let now = memory.load(self.direction.word(HEAD));
         // Bytes that were read, though nobody was told of them, are nothing new.
         let has_more = now != head && now != self.tail;
-        if has_more || memory.load(self.direction.word(EPOCH)) != seen {
-            self.disarm(memory);
-            return false;
-        }
-        true
+        !has_more && memory.load(self.direction.word(EPOCH)) == seen
     }
 
     /// Awake again. A token may be on its way all the same.

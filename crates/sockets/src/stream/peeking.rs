@@ -25,11 +25,6 @@ const STRETCHES_MAX: usize = 64;
 /// How often the sender may go on to another epoch while we look.
 const ROUNDS: u32 = 8;
 
-const NO_EPOCH: Ahead = Ahead {
-    lane: Lane::Line,
-    bytes: 0,
-    tokens: 0,
-};
 const NO_PART: iovec = iovec {
     iov_base: core::ptr::null_mut(),
     iov_len: 0,
@@ -105,7 +100,7 @@ struct Look {
 impl Look {
     const fn new() -> Self {
         Self {
-            epochs: [NO_EPOCH; AHEAD_MAX],
+            epochs: [Ahead::NONE; AHEAD_MAX],
             count: 0,
             into: [NO_PART; STRETCHES_MAX],
             into_count: 0,
@@ -119,7 +114,7 @@ impl Look {
         if let (Some(Lane::Ring), true) = (self.last_lane(), self.count < AHEAD_MAX) {
             self.epochs[self.count] = Ahead {
                 bytes: u64::MAX,
-                ..NO_EPOCH
+                ..Ahead::NONE
             };
             self.count += 1;
         }

@@ -2,7 +2,7 @@
 
 use core::ffi::c_int;
 
-use barewire_fabric::carrier::Next;
+use barewire_fabric::carrier::{AHEAD_MAX, Ahead, Lane, Next};
 
 use super::low_water;
 use super::receiving::{Tokens, take_tokens};
@@ -12,9 +12,46 @@ use crate::record::{CHECK_LINE, Record, State};
 /// Bytes that can be read now.
 pub fn readable_bytes(fd: c_int, record: &Record) -> Option<c_int> {
     let held = record.recv_lock.hold()?;
-    let on_line = u64::from(unread_on_line(fd).unsigned_abs());
-    let (in_ring, tokens) = record.receiver(&held).unread(&record.carrier());
-    c_int::try_from(in_ring + on_line.saturating_sub(tokens)).ok()
+    let carrier = record.carrier();
+    let receiver = record.receiver(&held);
+    let mut epochs = [Ahead::NONE; AHEAD_MAX];
+    let mut bytes = 0;
+    for _ in 0..LOOKS_MAX {
+        let count = receiver.ahead(&carrier, &mut epochs);
+        bytes = in_one_piece(
+            &epochs[..count],
+            u64::from(unread_on_line(fd).unsigned_abs()),
+        );
+        if receiver.sees_to(&carrier) == count {
+            break;
+        }
+    }
+    c_int::try_from(bytes).ok()
+}
+
+/// How often the sender may go on to another epoch while we look.
+const LOOKS_MAX: u32 = 8;
+
+/// How many bytes follow one another without a gap: what was put into the ring may be there before
+/// what was sent over the line before it.
+fn in_one_piece(epochs: &[Ahead], mut on_line: u64) -> u64 {
+    let mut whole = 0;
+    for epoch in epochs {
+        if epoch.lane == Lane::Ring {
+            whole += epoch.bytes;
+        } else {
+            whole += epoch.bytes.min(on_line);
+            if on_line < epoch.bytes {
+                break;
+            }
+            on_line -= epoch.bytes;
+        }
+        if on_line < epoch.tokens {
+            break;
+        }
+        on_line -= epoch.tokens;
+    }
+    whole
 }
 
 /// Whether the next byte to be read is in the ring. Takes the tokens before one of the line.

@@ -508,9 +508,14 @@ fn keep_error(record: &Record, error: c_int) {
 /// waits to come look at it themselves.
 fn awake(record: &Record, held: &Held<'_>) {
     let receiver = record.receiver(held);
-    // Relaxed: a sleeper that comes now arms it again.
-    let alone = record.sleepers.load(Ordering::Relaxed) == 0;
-    if receiver.is_armed() && alone && epoll::now_up(record) {
+    if !receiver.is_armed() {
+        return;
+    }
+    // Relaxed, both: a sleeper that comes now arms it again. Of another process we do not know which
+    // of its sets leave the socket to the kernel.
+    let is_alone = record.sleepers.load(Ordering::Relaxed) == 0
+        && record.processes.load(Ordering::Relaxed) == 1;
+    if is_alone && epoll::now_up(record) {
         receiver.disarm(&record.carrier());
     }
 }
