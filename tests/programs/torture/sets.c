@@ -215,6 +215,21 @@ static void changes_and_leaves(int fd)
     order('q');
 }
 
+/* A wait that never sleeps is told of bytes that come over the kernel's connection. */
+static void changes_polled(int fd)
+{
+    int set = MUST(epoll_create1(EPOLL_CLOEXEC)), flags = MUST(fcntl(fd, F_GETFL));
+    /* Asks the other end to send that way. */
+    MUST(fcntl(fd, F_SETFL, flags | O_ASYNC));
+    change(set, EPOLL_CTL_ADD, fd, 0, 7);
+    say_all("added", set, 0);
+    change(set, EPOLL_CTL_MOD, fd, EPOLLIN, 7);
+    say_all("changed", set, 0);
+    order_bytes(fd, 100);
+    say_all("over the kernel's connection", set, 0);
+    order('q');
+}
+
 const struct torture_case set_cases[] = {
     {"changes", changes, on_demand, 0},
     {"changes-shared", changes_shared, on_demand, 0},
@@ -223,5 +238,6 @@ const struct torture_case set_cases[] = {
     {"changes-asleep", changes_asleep, on_demand, 0},
     {"changes-closed", changes_closed, on_demand, 0},
     {"changes-and-leaves", changes_and_leaves, on_demand, 0},
+    {"changes-polled", changes_polled, on_demand, INTERNET},
     {NULL, NULL, NULL, 0},
 };

@@ -48,6 +48,11 @@ impl Registration {
         self.events & !self.told_kernel & (libc::EPOLLOUT | libc::EPOLLWRNORM) as u32
     }
 
+    /// Readable: the kernel does not know that it is asked for, and cannot tell of the line.
+    const fn late_in(&self) -> u32 {
+        self.events & !self.told_kernel & (libc::EPOLLIN | libc::EPOLLRDNORM) as u32
+    }
+
     /// Whether the kernel tells that it is writable, to wake a thread.
     const fn is_loud(&self) -> bool {
         !self.removed && self.told_kernel & !self.events & libc::EPOLLOUT as u32 != 0
@@ -238,8 +243,9 @@ impl Tables {
     }
 
     /// As above, of those in a set that a wait is about to ask the kernel of: those that were taken
-    /// out, of which it might tell while another thread frees what they stand for, and those whose
-    /// socket has left the ring, of which our waits cannot tell.
+    /// out, of which it might tell while another thread frees what they stand for; those that
+    /// are to be read, since bytes may come over the line; and those whose socket has left the
+    /// ring, of which our waits cannot tell that it is writable.
     pub fn tell_kernel_of_those_that_it_serves(&mut self, set: u32) {
         if LATE.load(Ordering::Relaxed) == 0 {
             return;
@@ -249,7 +255,8 @@ impl Tables {
             let registration = &self.registrations[index];
             let up = registration.socket().filter(|it| it.state() == State::Up);
             let tells = |record| registration.late_out() == 0 || wait::goes_through_ring(record);
-            let is_ours = !registration.removed && up.is_some_and(tells);
+            let waits_for_line = registration.late_in() != 0;
+            let is_ours = !registration.removed && !waits_for_line && up.is_some_and(tells);
             if registration.is_late() && !is_ours {
                 self.tell_kernel(index);
             }
