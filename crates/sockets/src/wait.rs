@@ -81,7 +81,8 @@ pub fn up(fd: c_int) -> Option<&'static Record> {
     record::find(fd).filter(|record| record.state() == State::Up)
 }
 
-fn has_news(record: &Record) -> bool {
+/// Whether the ring has something to read.
+pub fn has_news(record: &Record) -> bool {
     incoming(record).has_news(&record.carrier()) && !stream::low_water::holds_back(record)
 }
 

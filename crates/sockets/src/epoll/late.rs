@@ -223,8 +223,11 @@ impl Tables {
             return 0;
         }
         let mut wanted = told & (registration.events | ALWAYS);
-        if registration.is_loud() && told & libc::EPOLLOUT as u32 != 0 {
-            // Look at the ring: that is what it was woken for.
+        let up = registration
+            .socket()
+            .filter(|record| record.state() == State::Up);
+        if registration.is_loud() && up.is_some_and(wait::has_news) {
+            // That is what it was woken for. What the line has, the kernel tells.
             wanted |= registration.events & (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
         }
         if registration.events & libc::EPOLLONESHOT as u32 != 0 && wanted != 0 {
