@@ -126,21 +126,17 @@ impl Sleepers {
     /// Bytes that were ever in the ring up to `told` do not count, if that is given.
     fn add(&mut self, fd: c_int, record: &'static Record, told: Option<u64>) -> bool {
         let held = record.recv_lock.hold();
-        let mut own = 0;
         if let Some(place) = self.records.get_mut(self.count) {
             place.write((record, record.generation.load(Ordering::Relaxed)));
             self.count += 1;
-            own = 1;
             record.sleepers.fetch_add(1, Ordering::Relaxed);
         }
         let sleeps = held.is_none_or(|held| {
-            let receiver = record.receiver(&held);
-            let carrier = record.carrier();
             record.state() != State::Up
                 || stream::low_water::holds_back(record)
                 || match told {
-                    None => stream::arm(record, &held, own),
-                    Some(head) => receiver.arm_past(&carrier, head),
+                    None => stream::arm(record, &held),
+                    Some(head) => record.receiver(&held).arm_past(&record.carrier(), head),
                 }
         });
         // After arming: who asks us for something sends a token to whoever is armed.

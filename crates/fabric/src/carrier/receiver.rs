@@ -368,22 +368,13 @@ impl Receiver {
     }
 
     /// Tells the sender that we are about to wait on the line. Returns `false` if
-    /// something has come meanwhile: then do not wait. Good for one wait.
+    /// something has come meanwhile: then do not wait. Good for one wait. Armed it stays in any
+    /// case, since others may sleep on the line, until [`Receiver::disarm`].
     #[must_use]
     pub fn arm(&mut self, memory: &impl SharedMemory) -> bool {
         self.armed = self.epoch + 1;
         memory.store(self.direction.word(ARMED), self.armed);
         // Partner: the fences in Sender::publish and Sender::try_ring.
-        memory.fence();
-        !self.has_news(memory)
-    }
-
-    /// As [`Receiver::arm`], while others sleep on the line: they stay armed in any case.
-    #[must_use]
-    pub fn arm_beside_others(&mut self, memory: &impl SharedMemory) -> bool {
-        self.armed = self.epoch + 1;
-        memory.store(self.direction.word(ARMED), self.armed);
-        // Partner: as in arm.
         memory.fence();
         !self.has_news(memory)
     }

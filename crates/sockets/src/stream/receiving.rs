@@ -145,7 +145,7 @@ fn receive_some(
         if is_up {
             let news = || record.receiver(&held).has_news(&carrier);
             if spin.until_or(news, || has_any(fd), || peer_is_near(record))
-                || !arm(record, &held, 0)
+                || !arm(record, &held)
                 || super::is_asked(record)
             {
                 continue;
@@ -286,7 +286,7 @@ fn plain_now(
 /// Before a read that does not wait tells that there is nothing: a program that then waits in
 /// a way that we do not see must be woken by the kernel. `false` if something has come.
 fn wakes_unseen(record: &Record, held: &Held<'_>) -> bool {
-    crate::wait::WAITS_ARE_SEEN.load(Ordering::Relaxed) || arm(record, held, 0)
+    crate::wait::WAITS_ARE_SEEN.load(Ordering::Relaxed) || arm(record, held)
 }
 
 /// Whether there is anything on the line.
@@ -377,7 +377,7 @@ fn receive_next(
                     let others = record.sleepers.load(Ordering::Relaxed) > 0 || receiver.is_armed();
                     if others && !receiver.is_armed_now(&carrier) {
                         // What is there already, this thread's next call finds.
-                        let _ = receiver.arm_beside_others(&carrier);
+                        let _ = receiver.arm(&carrier);
                     }
                 }
                 return Ok(Step::Bytes(len));
@@ -471,21 +471,9 @@ fn ended_with(record: &Record, error: c_int) -> Step {
     }
 }
 
-/// Tells the sender that a thread is about to sleep, beside those that sleep already and `own`
-/// that the caller has counted. `false` if something has come.
-pub fn arm(record: &Record, held: &Held<'_>, own: u32) -> bool {
-    let receiver = record.receiver(held);
-    let carrier = record.carrier();
-    if low_water::holds_back(record) {
-        // The sender is on the line for good, and the kernel counts.
-        return true;
-    }
-    // Relaxed: a sleeper counts itself with the lock, which we have.
-    if record.sleepers.load(Ordering::Relaxed) > own {
-        receiver.arm_beside_others(&carrier)
-    } else {
-        receiver.arm(&carrier)
-    }
+/// Tells the sender that a thread is about to sleep. `false` if something has come.
+pub fn arm(record: &Record, held: &Held<'_>) -> bool {
+    record.receiver(held).arm(&record.carrier())
 }
 
 /// No wait looks at the ring: until the socket is read, the other end is to wake who waits.
@@ -493,9 +481,7 @@ pub fn arm(record: &Record, held: &Held<'_>, own: u32) -> bool {
 pub fn leave_to_kernel(record: &Record) -> bool {
     let held = record.recv_lock.hold();
     // It may be closed, or back on the line, by now.
-    held.is_none_or(|held| {
-        record.state() != State::Up || record.receiver(&held).arm(&record.carrier())
-    })
+    held.is_none_or(|held| record.state() != State::Up || arm(record, &held))
 }
 
 /// The kernel tells an error of the line once; the program is told of it later.
