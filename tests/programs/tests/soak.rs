@@ -86,7 +86,7 @@ fn nothing_is_lost_and_nothing_left() {
     };
     scenario.run(&["cc"], |stage| {
         if stage.mode() != Mode::Plain && !is_asked_for {
-            let reason = "with the library one run of four was not good: make soak";
+            let reason = "with the library it is not always good yet: make soak";
             skip("soak-preloaded", reason);
             return Observed::new();
         }
