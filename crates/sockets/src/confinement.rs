@@ -59,6 +59,11 @@ pub fn is_confined() -> bool {
     STATE.load(Ordering::Relaxed) == CONFINED
 }
 
+/// Whether it may make those that it has been found to survive: it has sockets, or had.
+pub fn is_open() -> bool {
+    STATE.load(Ordering::Relaxed) == OPEN
+}
+
 #[cold]
 fn find_out() -> bool {
     let saved = real::errno();

@@ -20,7 +20,7 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crate::record::{self, RECORDS_MAX, Record};
-use crate::{family, memory, process, real};
+use crate::{confinement, family, memory, process, real};
 
 /// Processes of one family that can be entered at a time. What others have is counted all the same.
 const MEMBERS_MAX: usize = 4096;
@@ -264,11 +264,13 @@ fn used(members: &Members) -> usize {
     (members.used.load(Ordering::Relaxed) as usize).min(MEMBERS_MAX)
 }
 
-/// A process that is no more, as its parent was told.
+/// A process that is no more, as its parent was told. Its number may be another's by now.
 pub fn ended(id: u32) {
     let Some(members) = members() else { return };
     for place in 0..used(members) {
-        if let Some(held) = held_at(members, place).filter(|held| held.who() == id) {
+        let held = held_at(members, place).filter(|held| held.who() == id);
+        // Who may not ask believes what it was told.
+        if let Some(held) = held.filter(|_| !confinement::is_open() || is_gone(id)) {
             take_off(members, place, held);
         }
     }
@@ -329,13 +331,18 @@ fn look_at(members: &Members, place: usize) {
     let Some(held) = held_at(members, place).filter(|_| !is_own) else {
         return;
     };
-    let saved = real::errno();
-    let id = held.who() & ID_BITS;
-    // One that became another program, or whose number is another's, does not have the records.
-    if !process::thread_lives(id) || !(family::has_member(id) || family::is_headless(id)) {
+    if is_gone(held.who() & ID_BITS) {
         found_gone(members, place, held);
     }
+}
+
+/// Whether there is no process of this number that has the records: one that became another program
+/// does not, nor does a stranger.
+fn is_gone(id: u32) -> bool {
+    let saved = real::errno();
+    let lives = process::thread_lives(id) && (family::has_member(id) || family::is_headless(id));
     real::set_errno(saved);
+    !lives
 }
 
 fn found_gone(members: &Members, place: usize, held: Held) {
@@ -451,6 +458,19 @@ mod tests {
         kill(last);
         reap(last);
         assert_eq!(count(record), 0);
+    }
+
+    #[test]
+    fn one_whose_number_is_that_of_a_process_that_ended_stays() {
+        let _alone = alone();
+        let record = record::add(9_009, State::Candidate).unwrap();
+        let child = child();
+        ended(child.unsigned_abs());
+        assert_eq!(count(record), 2);
+        kill(child);
+        reap(child);
+        assert_eq!(count(record), 1);
+        close(9_009);
     }
 
     #[test]

@@ -41,8 +41,12 @@ pub fn thread_id() -> u32 {
     THREAD_ID.with(|cell| {
         if cell.get() == 0 {
             // SAFETY: no arguments, cannot fail.
-            let id = unsafe { libc::gettid() };
-            cell.set(id.unsigned_abs().max(1));
+            let id = unsafe { libc::gettid() }.unsigned_abs().max(1);
+            // A child made by vfork has its parent's variables, and is soon gone.
+            if is_borrower() {
+                return id;
+            }
+            cell.set(id);
         }
         cell.get()
     })

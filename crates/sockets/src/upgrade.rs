@@ -195,10 +195,6 @@ fn go_to_place(fd: c_int, record: &'static Record, mut ends: Ends) {
     if record.looks.fetch_add(1, Ordering::Relaxed) < NAME_TAKEN_MAX {
         return begin_later(record);
     }
-    // The other end has the name and does not listen yet; or a stranger has it.
-    if record.looks.fetch_add(1, Ordering::Relaxed) < NAME_TAKEN_MAX {
-        return begin_later(record);
-    }
     record.make_plain(Why::NoMeeting);
 }
 

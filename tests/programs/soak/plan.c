@@ -136,6 +136,48 @@ void sent_bytes(struct life *life, const struct plan *plan, const uint8_t *bytes
     life->out += size;
 }
 
+/* Whether these bytes, at least 16, are of one side of a scenario; where, if so. */
+static bool is_from(uint64_t seed, unsigned side, const uint8_t *bytes, uint64_t *position)
+{
+    struct plan plan = plan_of(seed);
+    uint8_t part[4096 + 16];
+    for (uint64_t at = 0; at < plan.total[side]; at += 4096) {
+        generate(mix(seed) + ((uint64_t)side << 60), at, part, sizeof part);
+        const uint8_t *found = memmem(part, sizeof part, bytes, 16);
+        if (!found) continue;
+        *position = at + (found - part);
+        return true;
+    }
+    return false;
+}
+
+/* Says where wrong bytes come from: who reads the fault will want to know. */
+static void say_origin(const uint8_t *bytes, size_t size, char *text, size_t room)
+{
+    uint64_t position;
+    snprintf(text, room, "of nobody's");
+    for (unsigned place = 0; size >= 16 && place < LIVES_MAX; place++) {
+        struct lives *entry = &shared->lives[place];
+        for (unsigned side = 0; entry->state == LIVING && side < 2; side++) {
+            if (!is_from(entry->seed, side, bytes, &position)) continue;
+            snprintf(text, room, "what side %u of %llu sends at %llu", side,
+                     (unsigned long long)entry->seed, (unsigned long long)position);
+            return;
+        }
+    }
+}
+
+static void fault_at(const struct life *life, const struct plan *plan, uint64_t position,
+                     const uint8_t *bytes, size_t size, uint8_t expected)
+{
+    char hex[49] = "", origin[160];
+    for (size_t i = 0; i < size && i < 16; i++) sprintf(hex + 3 * i, " %02x", bytes[i]);
+    say_origin(bytes, size, origin, sizeof origin);
+    fault(life, "wrong byte at %llu of %llu: %02x, not %02x; in this piece %zu behind:%s, %s",
+          (unsigned long long)position, (unsigned long long)plan->total[!life->side], bytes[0],
+          expected, size, hex, origin);
+}
+
 void check_bytes(const struct life *life, const struct plan *plan, const uint8_t *bytes,
                  size_t size)
 {
@@ -147,9 +189,7 @@ void check_bytes(const struct life *life, const struct plan *plan, const uint8_t
         if (memcmp(expected, bytes, part)) {
             size_t i = 0;
             while (expected[i] == bytes[i]) i++;
-            fault(life, "wrong byte at %llu of %llu: %02x, not %02x; in this piece %zu behind",
-                  (unsigned long long)(position + i), (unsigned long long)plan->total[!life->side],
-                  bytes[i], expected[i], size - i);
+            fault_at(life, plan, position + i, bytes + i, size - i, expected[i]);
         }
         bytes += part, position += part, size -= part;
     }

@@ -25,15 +25,8 @@ pub fn closing(fd: c_int) {
     if record.is_none() && !is_set {
         return not_known(fd);
     }
-    // What has not begun to look for its other end is no loss to a parent whose memory the
-    // caller only borrows, and to ask costs a call.
-    let begun = record.is_some_and(|record| {
-        matches!(
-            record.state(),
-            State::Seeking | State::Stepping | State::Up | State::Listening
-        )
-    });
-    if (is_set || begun) && process::is_borrower() {
+    // The tables are its parent's, other threads of which use the socket.
+    if process::is_borrower() {
         return;
     }
     let saved = real::errno();
