@@ -251,6 +251,20 @@ pub fn socket_closed(record: &Record) {
     }
 }
 
+/// A program that waits for an edge was told that there is no room, and the line has some: the kernel
+/// is asked again, and tells.
+pub fn tell_again(record: &Record) {
+    if REGISTERED.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    let Some(locked) = tables() else { return };
+    let mut next = locked.tables.of_record[record.number() as usize];
+    while let Some(index) = next.checked_sub(1) {
+        locked.tables.ask_again(index as usize);
+        next = locked.tables.registrations[index as usize].next;
+    }
+}
+
 /// Runs `replace`, which puts another socket in the place of `fd`, and has it in the place of
 /// the old one in all sets, too, with the same events and data. The kernel by itself would keep
 /// the old one there, because another process has it. If that may be one of the program

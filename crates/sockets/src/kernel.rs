@@ -83,6 +83,15 @@ pub fn never_waits(fd: c_int) -> bool {
     flags >= 0 && flags & libc::O_NONBLOCK != 0
 }
 
+/// Whether the program has set a TCP socket to something that only the kernel can serve, before there
+/// was a record of it: signals when it is ready, or a low-water mark.
+pub fn is_kernel_only(fd: c_int) -> bool {
+    // SAFETY: no pointers.
+    let flags = unsafe { real::fcntl(fd, libc::F_GETFL, 0) };
+    let mark = option(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT);
+    flags < 0 || flags & libc::O_ASYNC != 0 || mark != Some(1)
+}
+
 /// The kernel's name for a socket, unlike any other's.
 pub fn cookie(fd: c_int) -> Option<u64> {
     let mut value = [0; 8];

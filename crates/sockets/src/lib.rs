@@ -43,6 +43,7 @@ mod spin;
 mod status;
 mod stream;
 mod upgrade;
+mod uses;
 mod wait;
 mod why;
 

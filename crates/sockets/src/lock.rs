@@ -154,8 +154,14 @@ impl Lock {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
+        // Whoever comes next is to know, too.
+        let after = if self.taken_over {
+            NOBODY | CHANGING
+        } else {
+            0
+        };
         // Release: partner: the acquire in try_hold.
-        self.lock.0.store(0, Ordering::Release);
+        self.lock.0.store(after, Ordering::Release);
     }
 }
 

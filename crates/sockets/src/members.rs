@@ -139,8 +139,11 @@ fn take_expected() {
     let at = &members.places[expected.place];
     let is_ready = |held: u64| {
         let held = Held(held);
-        let same = held.by(0) == expected.claim.by(0) && held.who() != 0;
-        same.then(|| held.by(own).0)
+        // Not if somebody is clearing it.
+        let is_claimers = |who: u32| who & (CLAIMED | ID_BITS) == expected.claim.who();
+        let is_its = held.who() == own || is_claimers(held.who());
+        let same = held.by(0) == expected.claim.by(0);
+        (same && is_its).then(|| held.by(own).0)
     };
     // Release: partner: the acquire in held_at.
     let taken = at.fetch_update(Ordering::Release, Ordering::Relaxed, is_ready);
@@ -340,7 +343,7 @@ fn look_at(members: &Members, place: usize) {
 /// does not, nor does a stranger.
 fn is_gone(id: u32) -> bool {
     let saved = real::errno();
-    let lives = process::thread_lives(id) && (family::has_member(id) || family::is_headless(id));
+    let lives = process::lives(id) && (family::has_member(id) || family::is_headless(id));
     real::set_errno(saved);
     !lives
 }

@@ -59,6 +59,13 @@ pub fn thread_lives(id: u32) -> bool {
     result == 0 || real::errno() != libc::ESRCH
 }
 
+/// Whether there is a process of this id.
+pub fn lives(id: u32) -> bool {
+    // SAFETY: as above; of the process's first thread, which is there as long as any other.
+    let result = unsafe { real::syscall(libc::SYS_tgkill, id as usize, id as usize, 0, 0, 0, 0) };
+    result == 0 || real::errno() != libc::ESRCH
+}
+
 /// Lets another thread run, if one waits for this processor.
 pub fn give_way() {
     // SAFETY: no arguments, cannot fail.

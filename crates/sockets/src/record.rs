@@ -20,133 +20,14 @@ use crate::lock::{Held, Lock};
 use crate::memory::{self, Carrier};
 use crate::{confinement, epoll, fault, members, seeker};
 
+pub use self::state::{State, Why};
+
+mod state;
+
 /// Sockets that one family of processes can have on board at a time.
 pub const RECORDS_MAX: u32 = 1 << 16;
 /// Descriptors above this are not looked at.
 pub const DESCRIPTORS_MAX: u32 = 1 << 20;
-
-/// What a record is at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum State {
-    /// A stream socket that is not connected yet.
-    Fresh = 0,
-    /// A socket that listens, with our mark.
-    Listening = 1,
-    /// Connected to a program that may be on board too.
-    Candidate = 2,
-    /// It looks for its other end.
-    Seeking = 3,
-    /// It follows the carrier's protocol.
-    Up = 4,
-    /// The kernel's alone; [`Record::why`] says why.
-    Plain = 5,
-    /// One thread takes a step towards its other end at this moment.
-    Stepping = 6,
-}
-
-impl State {
-    /// What people are told.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::Fresh => "not connected",
-            Self::Listening => "listening",
-            Self::Candidate => "candidate",
-            Self::Seeking | Self::Stepping => "looking for its other end",
-            Self::Up => "accelerated",
-            Self::Plain => "kernel",
-        }
-    }
-
-    /// The state of this number.
-    pub const fn from_u32(value: u32) -> Self {
-        match value {
-            0 => Self::Fresh,
-            1 => Self::Listening,
-            2 => Self::Candidate,
-            3 => Self::Seeking,
-            4 => Self::Up,
-            6 => Self::Stepping,
-            _ => Self::Plain,
-        }
-    }
-}
-
-/// Why a socket is the kernel's alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Why {
-    /// It is not.
-    None = 0,
-    /// The other end has no mark of ours.
-    NotOnBoard = 1,
-    /// The other end did not come to the meeting place in time.
-    NoMeeting = 2,
-    /// The other end hung up before it was found.
-    Over = 11,
-    /// The process may not use the kernel's barriers.
-    NoBarriers = 12,
-    /// The other end could not prove who it is.
-    NotProven = 3,
-    /// Shared memory could not be had, or was not as agreed.
-    NoMemory = 4,
-    /// The other end broke the carrier's protocol.
-    Broken = 5,
-    /// The program uses it in a way that only the kernel can serve.
-    Usage = 6,
-    /// It was given to another program.
-    Given = 7,
-    /// It is of a kind that is not accelerated.
-    Kind = 8,
-    /// One end of a pair in one process, with bytes one way only.
-    WakeUp = 9,
-    /// Its program has confined itself. See `confinement`.
-    Confined = 10,
-    /// The program has rings of the kernel's, which reach sockets past this library.
-    Rings = 13,
-}
-
-impl Why {
-    /// What people are told: at most 63 bytes.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::None => "",
-            Self::NotOnBoard => "the other end is not on board",
-            Self::NoMeeting => "the other end did not come to the meeting place",
-            Self::Over => "over before the other end was found",
-            Self::NoBarriers => "membarrier is forbidden here, or unknown to the kernel",
-            Self::NotProven => "the other end could not prove who it is",
-            Self::NoMemory => "no shared memory",
-            Self::Broken => "the other end broke the protocol",
-            Self::Usage => "used in a way that only the kernel serves",
-            Self::Given => "shared with, or given to, another program",
-            Self::Kind => "of a kind that is not accelerated",
-            Self::WakeUp => "both ends in one process, bytes one way: a wake-up",
-            Self::Confined => "its program has confined itself (seccomp)",
-            Self::Rings => "the program uses io_uring, which goes past the library",
-        }
-    }
-
-    /// The reason of this number.
-    pub const fn from_u32(value: u32) -> Self {
-        match value {
-            1 => Self::NotOnBoard,
-            2 => Self::NoMeeting,
-            11 => Self::Over,
-            12 => Self::NoBarriers,
-            3 => Self::NotProven,
-            4 => Self::NoMemory,
-            5 => Self::Broken,
-            6 => Self::Usage,
-            7 => Self::Given,
-            8 => Self::Kind,
-            9 => Self::WakeUp,
-            10 => Self::Confined,
-            13 => Self::Rings,
-            _ => Self::None,
-        }
-    }
-}
 
 /// Bit of [`Record::flags`]: calls on the descriptor do not wait. Right once it is up.
 pub const NONBLOCKING: u32 = 1;
@@ -235,6 +116,8 @@ pub struct Record {
     pub direct_reads: AtomicU32,
     /// The program's low-water mark, with [`LOW_WATER`].
     pub low_water: AtomicU32,
+    /// The kernel's name for the socket, from when it goes up.
+    pub cookie: AtomicU64,
 }
 
 /// Where outsiders find what they may read. See `status`.
@@ -262,23 +145,25 @@ impl Record {
         State::from_u32(self.state.load(Ordering::Acquire))
     }
 
-    /// Changes what it is at from `from` to [`State::Stepping`], for one thread only.
-    pub fn claim(&self, from: State) -> bool {
-        let (old, new) = (from as u32, State::Stepping as u32);
-        // Acquire: as in state.
-        let claimed = self
+    /// Changes what it is at, if it is at `from`. Returns whether it was.
+    pub fn change(&self, from: State, to: State) -> bool {
+        let (old, new) = (from as u32, to as u32);
+        // AcqRel: as in state and set_state.
+        let changed = self
             .state
-            .compare_exchange(old, new, Ordering::Acquire, Ordering::Relaxed);
-        claimed.is_ok()
+            .compare_exchange(old, new, Ordering::AcqRel, Ordering::Relaxed);
+        changed.is_ok()
     }
 
-    /// Gives a claim back. Not if the socket was made the kernel's meanwhile.
-    pub fn unclaim(&self, to: State) {
-        let (old, new) = (State::Stepping as u32, to as u32);
-        // Release: as in set_state.
-        let _ = self
-            .state
-            .compare_exchange(old, new, Ordering::Release, Ordering::Relaxed);
+    /// Changes what it is at from `from` to [`State::Stepping`], for one thread only.
+    pub fn claim(&self, from: State) -> bool {
+        self.change(from, State::Stepping)
+    }
+
+    /// Gives a claim back. `false` if the socket was made the kernel's meanwhile.
+    #[must_use]
+    pub fn unclaim(&self, to: State) -> bool {
+        self.change(State::Stepping, to)
     }
 
     /// Why it is the kernel's, if it is.
@@ -555,6 +440,12 @@ pub fn end_fork() {
     GATE.reset();
 }
 
+/// Whether a descriptor is this socket's.
+#[inline]
+pub fn is_of(fd: i32, record: &Record) -> bool {
+    find(fd).is_some_and(|found| core::ptr::eq(found, record))
+}
+
 /// A new record for a descriptor that has none.
 pub fn add(fd: i32, state: State) -> Option<&'static Record> {
     slot(fd).filter(|_| confinement::may_come())?;
@@ -573,12 +464,35 @@ pub fn add(fd: i32, state: State) -> Option<&'static Record> {
     Some(record)
 }
 
-/// A further descriptor of the same socket.
+/// A further descriptor of the same socket, of which the process is counted.
 pub fn attach(fd: i32, record: &'static Record) {
     let gate = GATE.hold();
     let before = enter(fd, record);
     drop(gate);
     lost(before);
+}
+
+/// `new` is a further descriptor of what `old` is one of, if `old` has not been closed meanwhile.
+pub fn attach_like(old: i32, new: i32, record: &'static Record) {
+    let gate = GATE.hold();
+    let before = if is_of(old, record) {
+        enter(new, record)
+    } else {
+        0
+    };
+    drop(gate);
+    lost(before);
+}
+
+/// Puts another file in the place of a descriptor of the socket's, which is the socket's no more;
+/// nobody forks meanwhile. Returns the record if it was the process's last.
+pub fn replace(fd: i32, record: &'static Record, put: impl FnOnce()) -> Option<&'static Record> {
+    let _gate = GATE.hold();
+    if !is_of(fd, record) {
+        return None;
+    }
+    put();
+    take_out(fd)
 }
 
 /// Under the gate. Returns the number of the record that the descriptor had, plus 1: it was closed
@@ -605,6 +519,22 @@ fn lost(before: u32) {
         seeker::close(record);
         leave(record);
     }
+}
+
+/// This process is about to leave the socket. Returns whether others have it, who need not wait for
+/// this one: it is not counted any more. If it is the last, it is counted until it has left.
+pub fn others_have(record: &Record) -> bool {
+    let number = record.number();
+    if !members::forget(number) {
+        return true;
+    }
+    let others = |count: u32| (count > 1).then(|| count - 1);
+    let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
+    let result = record.processes.fetch_update(success, failure, others);
+    if result.is_err() {
+        members::note(number);
+    }
+    result.is_ok()
 }
 
 /// This process has no descriptor of the socket any more. Whoever is the last frees the record: it
@@ -635,16 +565,7 @@ fn uncount(record: &'static Record) {
 /// not wait for it. What nobody else has is freed when it is gone, since threads may use it yet.
 pub fn leave_to_others() {
     for_each_own(|record| {
-        let number = record.number();
-        if !members::forget(number) {
-            return;
-        }
-        let others = |count: u32| (count > 1).then(|| count - 1);
-        let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
-        let result = record.processes.fetch_update(success, failure, others);
-        if result.is_err() {
-            members::note(number);
-        }
+        others_have(record);
     });
 }
 
@@ -652,8 +573,8 @@ pub fn leave_to_others() {
 pub fn take_up_again() {
     for_each_own(|record| {
         if !members::is_noted(record.number()) {
-            members::note(record.number());
             record.processes.fetch_add(1, Ordering::AcqRel);
+            members::note(record.number());
         }
     });
 }
@@ -671,10 +592,17 @@ pub fn count_child() {
 /// The descriptor is about to be closed, or was. `Some` if it was the process's last of the
 /// socket: then the process is no longer counted.
 pub fn detach(fd: i32) -> Option<&'static Record> {
-    let slot = slot(fd)?;
     let _gate = GATE.hold();
+    take_out(fd)
+}
+
+/// Under the gate.
+fn take_out(fd: i32) -> Option<&'static Record> {
+    let slot = slot(fd)?;
     // AcqRel: as in find and attach; only one caller gets the number.
-    let number = slot.swap(0, Ordering::AcqRel).checked_sub(1)?;
+    let is_theirs = |number: u32| (1..OWN).contains(&number).then_some(0);
+    let number = slot.fetch_update(Ordering::AcqRel, Ordering::Relaxed, is_theirs);
+    let number = number.ok()? - 1;
     let last = local_count(number).fetch_sub(1, Ordering::Relaxed) == 1;
     last.then(|| by_number(number))
 }

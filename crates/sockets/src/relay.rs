@@ -93,8 +93,14 @@ fn carry_options(from: c_int, to: c_int) {
     }
 }
 
+/// How long it waits for a call of another thread's on the socket.
+const REPLACE_WAIT_MS: u32 = 200;
+
 /// Puts `outer` in the place of every descriptor of this process that is one of the socket's.
 fn replace(outer: c_int, record: &'static Record, is_shared: bool) {
+    // Whoever is about to send or read finds the descriptor another's.
+    let _send = record.send_lock.hold_for(REPLACE_WAIT_MS);
+    let _recv = record.recv_lock.hold_for(REPLACE_WAIT_MS);
     let mut last = None;
     record::for_each_descriptor(0, u32::MAX, |fd, found| {
         if !core::ptr::eq(found, record) {
@@ -118,8 +124,9 @@ fn replace(outer: c_int, record: &'static Record, is_shared: bool) {
             // The sets are its parent's, which keeps the socket.
             put();
         } else {
-            epoll::replaced(fd, record, is_shared, put);
-            last = record::detach(fd);
+            epoll::replaced(fd, record, is_shared, || {
+                last = record::replace(fd, record, put).or(last);
+            });
         }
     });
     if let Some(record) = last {

@@ -81,13 +81,13 @@ static WAITING: [AtomicU32; 64] = [const { AtomicU32::new(0) }; 64];
 fn beside(slow: Owned) {
     let fd = slow.into_raw().unsigned_abs();
     for place in &WAITING {
-        // Release: partner: the acquire in close_waiting.
-        let put = place.compare_exchange(0, fd + 1, Ordering::Release, Ordering::Relaxed);
+        // SeqCst: partner: the loads in close_waiting.
+        let put = place.compare_exchange(0, fd + 1, Ordering::SeqCst, Ordering::Relaxed);
         if put.is_ok() {
             break;
         }
     }
-    if THREADS.fetch_add(1, Ordering::Relaxed) >= THREADS_MAX || !begin_thread() {
+    if is_one_more() && !begin_thread() {
         THREADS.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -117,9 +117,23 @@ fn begin_thread() -> bool {
 extern "C" fn close_waiting(_: *mut c_void) -> *mut c_void {
     // Acquire: partner: the release in beside.
     let take = |place: &AtomicU32| place.swap(0, Ordering::Acquire).checked_sub(1);
-    while let Some(fd) = WAITING.iter().find_map(take) {
-        drop(Owned::from_raw(fd as c_int));
+    loop {
+        while let Some(fd) = WAITING.iter().find_map(take) {
+            drop(Owned::from_raw(fd as c_int));
+        }
+        // SeqCst: partner: the count in beside. What was put there while this was one of too many
+        // is seen here.
+        THREADS.fetch_sub(1, Ordering::SeqCst);
+        let waits = |place: &AtomicU32| place.load(Ordering::SeqCst) != 0;
+        if !WAITING.iter().any(waits) || !is_one_more() {
+            return core::ptr::null_mut();
+        }
     }
-    THREADS.fetch_sub(1, Ordering::Relaxed);
-    core::ptr::null_mut()
+}
+
+/// Counts a thread that closes. Not if there are enough.
+fn is_one_more() -> bool {
+    let one_more = |count| (count < THREADS_MAX).then(|| count + 1);
+    let counted = THREADS.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more);
+    counted.is_ok()
 }

@@ -146,7 +146,7 @@ fn begin(fd: c_int, record: &'static Record) {
     if !confinement::may_come() || !record.claim(State::Candidate) {
         return;
     }
-    if record.has(NEVER_UP) {
+    if record.has(NEVER_UP) || (!record.has(LOCAL) && kernel::is_kernel_only(fd)) {
         return record.make_plain(Why::Usage);
     }
     if !kernel::take_part_in_barriers() {
@@ -188,7 +188,7 @@ fn go_to_place(fd: c_int, record: &'static Record, mut ends: Ends) {
         } else if hold_place(fd, record, &ends.name) {
             record.calls.store(0, Ordering::Relaxed);
             record.looks.store(0, Ordering::Relaxed);
-            return record.set_state(State::Seeking);
+            return seek_on(fd, record);
         }
     }
     // The other end has the name and does not listen yet; or a stranger has it.
@@ -235,7 +235,7 @@ fn not_now(record: &Record, why: Why) {
 
 fn begin_later(record: &Record) {
     count_again(record);
-    record.unclaim(State::Candidate);
+    let _ = record.unclaim(State::Candidate);
 }
 
 /// As if nothing had moved yet.
@@ -294,6 +294,8 @@ fn offer(fd: c_int, record: &'static Record, peer: &Peer, socket: &Owned) {
     if !memory::map_carrier(record.number(), memory.raw()) {
         return refuse(record, Why::NoMemory);
     }
+    // Relaxed: published by Up.
+    record.cookie.store(cookie, Ordering::Relaxed);
     let mut greeting = [0_u8; GREETING_BYTES];
     greeting[..8].copy_from_slice(&MAGIC);
     greeting[8..16].copy_from_slice(&cookie.to_ne_bytes());
@@ -364,7 +366,14 @@ fn look(fd: c_int, record: &'static Record) {
     }
     // Until the next look is near.
     record.set(CAREFUL, false);
-    record.unclaim(State::Seeking);
+    seek_on(fd, record);
+}
+
+/// Until the next look; not if the socket was made the kernel's meanwhile.
+fn seek_on(fd: c_int, record: &Record) {
+    if !record.unclaim(State::Seeking) {
+        end_seeking(fd, record);
+    }
 }
 
 fn begin_anew(fd: c_int, record: &'static Record) {
@@ -425,6 +434,8 @@ fn take_offer(
     if !memory::map_carrier(record.number(), memory.raw()) {
         return Visit::Refused(Why::NoMemory);
     }
+    // Relaxed: published by Up.
+    record.cookie.store(cookie, Ordering::Relaxed);
     if go_up(fd, record, 1) {
         return Visit::Up;
     }
@@ -462,7 +473,9 @@ fn go_up(fd: c_int, record: &'static Record, side: u32) -> bool {
         return false;
     };
     record.set(NONBLOCKING, kernel::never_waits(fd));
-    become_up(record, side, &send, &recv, sent, read);
+    if !become_up(record, side, &send, &recv, sent, read) {
+        return false;
+    }
     drop(recv);
     drop(send);
     keep_tokens_fast(fd);
@@ -493,6 +506,7 @@ pub fn restore_delays(fd: c_int, record: &Record) {
     }
 }
 
+/// Not if the socket was made the kernel's a moment ago.
 fn become_up(
     record: &'static Record,
     side: u32,
@@ -500,7 +514,7 @@ fn become_up(
     recv: &Held<'_>,
     sent: u64,
     read: u64,
-) {
+) -> bool {
     let out = Direction::from_side(side, RING_BYTES);
     record::set_ends(
         record,
@@ -517,8 +531,31 @@ fn become_up(
     // Other threads may be asleep on the line, in whatever call: until someone reads, the
     // other end is to wake them.
     let _ = record.receiver(recv).arm(&record.carrier());
-    record.set_state(State::Up);
-    record.carrier().store(UP + side as usize, 1);
+    let is_up = record.unclaim(State::Up);
+    if is_up {
+        record.carrier().store(UP + side as usize, 1);
+    }
+    is_up
+}
+
+/// It will not go up any more. `false`: it has. Who is in the middle of a step finds out at its end.
+pub fn stays_down(record: &'static Record) -> bool {
+    loop {
+        match record.state() {
+            State::Up => return false,
+            State::Listening | State::Plain => return true,
+            State::Seeking if record.claim(State::Seeking) => {
+                if let Some(fd) = record::any_descriptor(record) {
+                    end_seeking(fd, record);
+                }
+            }
+            from if record.change(from, State::Plain) => {
+                record.note_why(Why::Usage);
+                return true;
+            }
+            _ => {}
+        }
+    }
 }
 
 fn refuse(record: &'static Record, why: Why) {

@@ -18,7 +18,7 @@ use crate::memory::RING_BYTES;
 use crate::record::{self, Record, State};
 use crate::spin::Spin;
 use crate::stream::{self, Readiness, settle};
-use crate::{local, process, real};
+use crate::{local, process, real, uses};
 
 /// Whether this program has ever waited by a call that we see.
 pub static WAITS_ARE_SEEN: AtomicBool = AtomicBool::new(false);
@@ -140,7 +140,7 @@ impl Sleepers {
                 }
         });
         // After arming: who asks us for something sends a token to whoever is armed.
-        stream::answer(fd, record);
+        stream::answer_beside(fd, record);
         sleeps
     }
 }
@@ -571,8 +571,18 @@ fn listen_again(set: c_int, registration: &Registration) {
         events: registration.events,
         u64: registration.data,
     };
-    // SAFETY: the event lives.
-    unsafe { real::epoll_ctl(set, libc::EPOLL_CTL_MOD, registration.fd, &raw mut event) };
+    modify(set, registration, &mut event);
+}
+
+/// Changes a registration, unless its descriptor has been closed.
+fn modify(set: c_int, registration: &Registration, event: &mut epoll_event) {
+    let used = registration
+        .socket()
+        .and_then(|record| uses::begin(registration.fd, record));
+    used.iter().for_each(|_| {
+        // SAFETY: the event lives.
+        unsafe { real::epoll_ctl(set, libc::EPOLL_CTL_MOD, registration.fd, event) };
+    });
 }
 
 /// Adds the sockets whose rings have something to the `told` events of the kernel's.
@@ -635,8 +645,7 @@ fn keep_silent(set: c_int, registration: &Registration) {
         events: libc::EPOLLONESHOT as u32,
         u64: registration.data,
     };
-    // SAFETY: the event lives.
-    unsafe { real::epoll_ctl(set, libc::EPOLL_CTL_MOD, registration.fd, &raw mut event) };
+    modify(set, registration, &mut event);
 }
 
 /// `None` if something has come before it slept.

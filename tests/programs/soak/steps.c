@@ -217,6 +217,9 @@ static void by_duplicate(struct life *life, struct hands *hands)
 {
     drop_set(hands);
     int fd = draw(life, 2) ? MUST(life, fcntl(hands->fd, F_DUPFD_CLOEXEC, 3)) : MUST(life, dup(hands->fd));
+    /* Programs that other threads begin meanwhile have this one as well, and the number is soon
+     * another's. */
+    if (draw(life, 2)) rest_us(draw(life, 2000));
     MUST(life, fcntl(fd, F_SETFD, FD_CLOEXEC));
     if (draw(life, 2)) {
         MUST(life, close(hands->fd));

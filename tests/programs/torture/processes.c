@@ -460,6 +460,24 @@ static void vfork_closes(int fd)
     MUST(close(fd));
 }
 
+/* The socket itself closes when the other program begins; its copy, which has bytes to be read, does
+ * not. */
+static void vfork_duplicates(int fd)
+{
+    talk(fd, BEFORE);
+    wait_for_bytes(fd, UNREAD);
+    MUST(fcntl(fd, F_SETFD, FD_CLOEXEC));
+    char **words = image_words(BARE, "unread", 120);
+    pid_t child = vfork();
+    if (child == 0) {
+        dup2(fd, 120);
+        execv(words[0], words);
+        _exit(9);
+    }
+    MUST(close(fd));
+    wait_child(MUST(child));
+}
+
 static void with_system(int fd)
 {
     for (int i = 0; i < BEFORE; i++) {
@@ -603,6 +621,7 @@ const struct torture_case process_cases[] = {
     {"exec-closes", exec_closes, end_sayer, 0},
     {"vfork-exec", vfork_exec, end_sayer, 0},
     {"vfork-closes", vfork_closes, end_sayer, 0},
+    {"vfork-duplicates", vfork_duplicates, unread_peer, 0},
     {"spawned", spawned, end_sayer, 0},
     {"system", with_system, end_sayer, 0},
     {"daemon", as_daemon, talker, 0},

@@ -23,7 +23,7 @@ use libc::epoll_event;
 use super::tables::{Registration, Tables};
 use super::{REGISTERED, number_now, tables};
 use crate::record::{Record, State};
-use crate::{fault, real, wait};
+use crate::{fault, process, real, wait};
 
 const EVENT_BYTES: usize = size_of::<epoll_event>();
 
@@ -56,6 +56,17 @@ impl Registration {
     /// Whether the kernel tells that it is writable, to wake a thread.
     const fn is_loud(&self) -> bool {
         !self.removed && self.told_kernel & !self.events & libc::EPOLLOUT as u32 != 0
+    }
+
+    /// Of one that is loud: readable, if it is. That is what the kernel tells for. What the line has,
+    /// it tells as well.
+    fn news(&self) -> u32 {
+        let up = self.socket().filter(|record| record.state() == State::Up);
+        if self.is_loud() && up.is_some_and(wait::has_news) {
+            self.events & (libc::EPOLLIN | libc::EPOLLRDNORM) as u32
+        } else {
+            0
+        }
     }
 
     /// Whether `events` differ from what the kernel has only in what we tell by ourselves.
@@ -157,7 +168,9 @@ impl Tables {
         }
         // First: the thread that is woken looks whether there are late ones.
         self.registrations[index].told_kernel = loud;
-        LATE.fetch_add(1, Ordering::SeqCst);
+        if !registration.is_late() {
+            LATE.fetch_add(1, Ordering::SeqCst);
+        }
         if !self.modify(index, loud) {
             self.kernel_knows(index);
         }
@@ -179,6 +192,15 @@ impl Tables {
         }
         // That the kernel does not change in place.
         tell(libc::EPOLL_CTL_DEL) && tell(libc::EPOLL_CTL_ADD)
+    }
+
+    /// Has the kernel tell again what holds now, if it tells by edge.
+    pub fn ask_again(&self, index: usize) {
+        let events = self.registrations[index].told_kernel;
+        let edge = (libc::EPOLLET | libc::EPOLLOUT) as u32;
+        if events & edge == edge {
+            self.modify(index, events);
+        }
     }
 
     /// A registration that may be late is gone.
@@ -216,20 +238,42 @@ impl Tables {
         registration.told_kernel = registration.events;
     }
 
+    /// Holds what the kernel tells of the registration with these data against what the program wants.
+    fn sift_any(&mut self, set: u32, data: u64, told: u32) -> u32 {
+        match self.find(set, data) {
+            Some(index) if self.registrations[index].ambiguous => {
+                self.sift_ambiguous(set, data, told)
+            }
+            Some(index) if self.registrations[index].is_late() => self.sift(index, told),
+            _ => told,
+        }
+    }
+
+    /// As above, of several with the same data. What makes them late is that some are loud.
+    fn sift_ambiguous(&self, set: u32, data: u64, told: u32) -> u32 {
+        let set = &self.sets[set as usize];
+        let active = set.active[..set.active_count as usize].iter();
+        let (mut is_any_loud, mut also) = (false, 0);
+        for registration in active.map(|&index| &self.registrations[index as usize]) {
+            if registration.data == data {
+                is_any_loud |= registration.is_loud();
+                also |= registration.events & libc::EPOLLOUT as u32 & told;
+                also |= registration.news();
+            }
+        }
+        match is_any_loud {
+            true => told & !(libc::EPOLLOUT as u32) | also,
+            false => told,
+        }
+    }
+
     /// Holds what the kernel tells of a late registration against what the program wants.
     fn sift(&mut self, index: usize, told: u32) -> u32 {
         let registration = self.registrations[index];
         if registration.removed {
             return 0;
         }
-        let mut wanted = told & (registration.events | ALWAYS);
-        let up = registration
-            .socket()
-            .filter(|record| record.state() == State::Up);
-        if registration.is_loud() && up.is_some_and(wait::has_news) {
-            // That is what it was woken for. What the line has, the kernel tells.
-            wanted |= registration.events & (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
-        }
+        let wanted = told & (registration.events | ALWAYS) | registration.news();
         if registration.events & libc::EPOLLONESHOT as u32 != 0 && wanted != 0 {
             // The kernel tells no more: to tell it now would be to ask again.
             self.kernel_knows(index);
@@ -322,7 +366,8 @@ pub fn shout(record: &Record) {
 /// Another program is about to begin. It has the sets that do not close by themselves from now
 /// on, and any that are duplicated for it.
 pub fn before_another_program() {
-    if REGISTERED.load(Ordering::Relaxed) == 0 {
+    // A child made by vfork has its parent's tables, and descriptors that may be others since.
+    if REGISTERED.load(Ordering::Relaxed) == 0 || process::is_borrower() {
         return;
     }
     let Some(locked) = tables() else { return };
@@ -354,10 +399,7 @@ pub fn sift(set_fd: c_int, events: &mut [epoll_event]) -> usize {
     let mut left = 0;
     for at in 0..events.len() {
         let mut event = events[at];
-        let found = tables.find(set, event.u64);
-        if let Some(index) = found.filter(|&index| tables.registrations[index].is_late()) {
-            event.events = tables.sift(index, event.events);
-        }
+        event.events = tables.sift_any(set, event.u64, event.events);
         if event.events != 0 {
             events[left] = event;
             left += 1;

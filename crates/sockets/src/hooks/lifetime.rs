@@ -6,13 +6,13 @@ use core::sync::atomic::Ordering;
 use barewire_fabric::carrier::{LEAVING, Next, SharedMemory};
 use libc::msghdr;
 
-use crate::hooks::socket::{duplicated, stay_with_kernel};
+use crate::hooks::socket::duplicated;
 use crate::local::UNREAD;
 use crate::record::{self, LOCAL, Record, State, Why};
 use crate::stream::{Left, Patience};
 use crate::{
     capture, confinement, epoll, fault, kernel, members, process, real, relay, report, retire,
-    seeker, stream, upgrade, why,
+    seeker, stream, upgrade, uses, why,
 };
 
 /// How long a close waits for a call of another thread on the same socket.
@@ -33,7 +33,9 @@ pub fn closing(fd: c_int) {
     if is_set {
         epoll::set_closed(fd);
     }
-    if let Some(record) = record::detach(fd) {
+    let last = record::detach(fd);
+    uses::wait_for(fd);
+    if let Some(record) = last {
         release(fd, record);
     } else if let Some(record) = record {
         epoll::descriptor_closed(record, fd);
@@ -53,7 +55,7 @@ fn not_known(fd: c_int) {
 fn release(fd: c_int, record: &'static Record) {
     epoll::socket_closed(record);
     upgrade::end_seeking(fd, record);
-    let last = record.processes.load(Ordering::Acquire) == 1;
+    let last = !record::others_have(record);
     if last {
         why::tell(fd, record);
         if capture::is_on() {
@@ -128,7 +130,8 @@ fn leave(fd: c_int, record: &'static Record, wait_ms: u32) {
             Ok(Next::Tokens(count)) => {
                 // They are announced before they are sent. One that came to a closed socket would
                 // reset the connection, and with it what the other end has not read.
-                let dropped = stream::drop_tokens(fd, receiver, count);
+                let taken = stream::take_tokens(fd, record, &held, count);
+                let dropped = matches!(taken, stream::Tokens::Taken);
                 if !still_waits(&mut rounds, dropped) {
                     break false;
                 }
@@ -198,6 +201,7 @@ fn close_all(first: c_uint, last: c_uint) {
 /// As for the C library's.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
+    before_duplicate(fd);
     // SAFETY: the program's call.
     let new = unsafe { real::dup(fd) };
     if new >= 0 {
@@ -221,6 +225,7 @@ fn is_open(fd: c_int) -> bool {
 /// As for the C library's.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn dup2(old: c_int, new: c_int) -> c_int {
+    before_duplicate(old);
     if old != new && is_ours(new) && is_open(old) {
         closing(new);
     }
@@ -244,6 +249,7 @@ unsafe extern "C-unwind" fn __dup2(old: c_int, new: c_int) -> c_int {
 /// As for the C library's.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
+    before_duplicate(old);
     if old != new && flags & !libc::O_CLOEXEC == 0 && is_ours(new) && is_open(old) {
         closing(new);
     }
@@ -300,12 +306,22 @@ const RECALL_SHARED_NS: u64 = 1_000_000_000;
 /// a relay takes the socket's place.
 fn give_back(fd: c_int, record: &'static Record, why: Why, until_ns: u64) {
     let saved = real::errno();
-    if record.state() == State::Up {
+    // Other threads may close it, and get its number for something else.
+    let Some(_used) = uses::begin(fd, record) else {
+        return;
+    };
+    if !upgrade::stays_down(record) {
         // A relay for a socket that others have, too, must wait until they have closed it.
         if record.processes.load(Ordering::Acquire) > 1 {
             members::check(record);
         }
-        let is_shared = process::is_borrower() || record.processes.load(Ordering::Acquire) > 1;
+        let is_borrower = process::is_borrower();
+        // Its parent may have closed what it has a copy of, and got the number for another socket.
+        // Relaxed: with Up comes the cookie.
+        if is_borrower && kernel::cookie(fd) != Some(record.cookie.load(Ordering::Relaxed)) {
+            return real::set_errno(saved);
+        }
+        let is_shared = is_borrower || record.processes.load(Ordering::Acquire) > 1;
         let least_ns = if is_shared {
             RECALL_SHARED_NS
         } else {
@@ -322,10 +338,18 @@ fn give_back(fd: c_int, record: &'static Record, why: Why, until_ns: u64) {
             stream::line_only(record, why);
         }
     } else {
-        stay_with_kernel(record);
         record.note_why(why);
     }
     real::set_errno(saved);
+}
+
+/// A socket that a child made by vfork duplicates is for the program that it becomes, which has it by
+/// a number that our tables, its parent's, do not know.
+pub fn before_duplicate(fd: c_int) {
+    let record = record::find(fd).filter(|_| process::is_borrower());
+    if let Some(record) = record {
+        give_back(fd, record, Why::Given, recall_deadline());
+    }
 }
 
 /// The program reaches its sockets past this library from now on: all are the kernel's.
@@ -435,8 +459,9 @@ extern "C" fn before_fork() {
         return;
     }
     members::look_around();
-    record::begin_fork();
+    // In this order: see relay::replace.
     epoll::begin_fork();
+    record::begin_fork();
     record::count_child();
 }
 
@@ -453,6 +478,7 @@ extern "C" fn after_fork_in_child() {
     record::end_fork();
     members::become_child();
     seeker::after_fork();
+    uses::after_fork();
     retire::after_fork();
     epoll::after_fork();
     report::forget();

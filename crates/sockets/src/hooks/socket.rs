@@ -6,6 +6,7 @@ use core::sync::atomic::Ordering;
 use barewire_fabric::carrier::{LEAVING, SharedMemory};
 use libc::{sockaddr, socklen_t};
 
+use crate::hooks::lifetime;
 use crate::record::{
     CHECK_LINE, DELAYS, LOCAL, LOW_WATER, NONBLOCKING, OPENER, Record, State, WRITE_SHUT, Why,
 };
@@ -184,7 +185,7 @@ fn before_connect(fd: c_int) -> Option<&'static Record> {
 
 fn connected(record: &Record) {
     record.set(OPENER, true);
-    record.set_state(State::Candidate);
+    record.change(State::Fresh, State::Candidate);
 }
 
 /// Finds out whether a socket that was connecting is connected.
@@ -348,16 +349,8 @@ fn low_water_set(fd: c_int) {
 
 /// The socket is used in a way that only the kernel can serve.
 pub fn stay_with_kernel(record: &'static Record) {
-    match record.state() {
-        State::Up => stream::line_only(record, Why::Usage),
-        State::Listening => {}
-        _ => {
-            let seeks = matches!(record.state(), State::Seeking | State::Stepping);
-            if let Some(fd) = seeks.then(|| record::any_descriptor(record)).flatten() {
-                upgrade::end_seeking(fd, record);
-            }
-            record.make_plain(Why::Usage);
-        }
+    if !upgrade::stays_down(record) {
+        stream::line_only(record, Why::Usage);
     }
 }
 
@@ -365,6 +358,7 @@ pub fn stay_with_kernel(record: &'static Record) {
 /// As for the C library's.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
+    before_fcntl(fd, command);
     // SAFETY: the program's call.
     let result = unsafe { real::fcntl(fd, command, argument) };
     after_fcntl(fd, command, argument, result);
@@ -375,10 +369,17 @@ unsafe extern "C-unwind" fn fcntl(fd: c_int, command: c_int, argument: usize) ->
 /// As for the C library's.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int {
+    before_fcntl(fd, command);
     // SAFETY: the program's call.
     let result = unsafe { real::fcntl64(fd, command, argument) };
     after_fcntl(fd, command, argument, result);
     result
+}
+
+fn before_fcntl(fd: c_int, command: c_int) {
+    if matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) {
+        lifetime::before_duplicate(fd);
+    }
 }
 
 fn after_fcntl(fd: c_int, command: c_int, argument: usize, result: c_int) {
@@ -408,7 +409,7 @@ pub fn duplicated(old: c_int, new: c_int) {
     }
     if let Some(record) = record {
         record::note_highest(new);
-        record::attach(new, record);
+        record::attach_like(old, new, record);
     }
     epoll::set_duplicated(old, new);
 }

@@ -6,7 +6,7 @@ use core::mem::zeroed;
 use super::copying::relay;
 use crate::hooks::lifetime::closing;
 use crate::record::{self, Record};
-use crate::{epoll, members, process, real};
+use crate::{epoll, members, process, real, uses};
 
 /// A kernel without `close_range` closes one by one, up to here.
 const OLD_KERNEL_FD_MAX: u32 = 1 << 16;
@@ -37,6 +37,7 @@ fn run(old: c_int, inner: c_int, record: &'static Record, is_shared: bool) -> ! 
     process::note_own_ids();
     // Another thread of the program's may have held it when this copy was made.
     record::end_fork();
+    uses::after_fork();
     members::enter();
     epoll::forget();
     // SAFETY: strings that end with zeros.

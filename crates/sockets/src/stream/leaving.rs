@@ -13,7 +13,7 @@ use super::{low_water, receive};
 use crate::lock::Held;
 use crate::real::{self, fail};
 use crate::record::{LINE_ONLY, NONBLOCKING, Record, State, Why};
-use crate::{epoll, local, process, report, upgrade};
+use crate::{epoll, local, process, record, report, upgrade};
 
 /// From now on this socket uses the line, and asks the other end to do so too.
 pub fn line_only(record: &Record, why: Why) {
@@ -47,6 +47,12 @@ pub struct Patience {
 }
 
 impl Patience {
+    /// For a lock.
+    fn for_lock_ms(self) -> u32 {
+        let left_ns = self.until_ns.saturating_sub(process::now_ns());
+        (left_ns / 1_000_000).clamp(1, LET_GO_LOCK_MS.into()) as u32
+    }
+
     /// For a step that follows a wait, and takes no time with a sound other end.
     fn and_a_little(self) -> Self {
         let least_ns = process::now_ns() + LITTLE_NS;
@@ -76,8 +82,8 @@ pub enum Left {
 /// Makes the socket the kernel's alone, for someone who knows nothing of the carrier. Waits
 /// for the other end to take back what was not read.
 pub fn let_go(fd: c_int, record: &'static Record, why: Why, patience: Patience) -> Left {
-    let send = record.send_lock.hold_for(LET_GO_LOCK_MS);
-    let recv = record.recv_lock.hold_for(LET_GO_LOCK_MS);
+    let send = record.send_lock.hold_for(patience.for_lock_ms());
+    let recv = record.recv_lock.hold_for(patience.for_lock_ms());
     let (Some(send), Some(recv)) = (send, recv) else {
         return Left::Unread;
     };
@@ -115,10 +121,10 @@ pub fn let_go(fd: c_int, record: &'static Record, why: Why, patience: Patience) 
     record.make_plain(why);
     upgrade::restore_delays(fd, record);
     report::closed(record);
+    crate::memory::unmap_carrier(record.number());
     drop(recv);
     drop(send);
     epoll::socket_closed(record);
-    crate::memory::unmap_carrier(record.number());
     Left::Kernel
 }
 
@@ -153,8 +159,8 @@ fn ring_is_over(fd: c_int, record: &Record, held: &Held<'_>, patience: Patience)
                 return !receiver.ring_has_bytes(&carrier);
             }
             Ok(Next::Empty) | Err(_) => return true,
-            Ok(Next::Tokens(count)) => match take_tokens(fd, count) {
-                Tokens::Taken(tokens) => receiver.took_tokens(tokens),
+            Ok(Next::Tokens(count)) => match take_tokens(fd, record, held, count) {
+                Tokens::Taken => {}
                 Tokens::NotYet => process::sleep_us(PAUSE_US),
                 Tokens::End | Tokens::Failed(_) => return true,
             },
@@ -168,7 +174,7 @@ pub fn with_line(fd: c_int, record: &Record, call: impl FnOnce() -> ssize_t) -> 
     let Some(held) = record.send_lock.hold() else {
         return fail(libc::EAGAIN);
     };
-    if record.state() != State::Up {
+    if record.state() != State::Up || !record::is_of(fd, record) {
         local::mark_first(fd, record);
         let result = call();
         local::count_out(record, result);

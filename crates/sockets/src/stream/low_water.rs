@@ -31,14 +31,17 @@ pub fn set(fd: c_int, record: &Record) {
         .low_water
         .store(mark.unsigned_abs(), Ordering::Relaxed);
     record.set(LOW_WATER, mark > 1);
-    end_ring(record, &held);
-    follow(fd, record, &held);
+    if mark > 1 {
+        end_ring(record, &held);
+        follow(fd, record, &held);
+    }
 }
 
 /// The mark as the program has set it, where the kernel's is another.
 pub fn shown(record: &Record) -> Option<c_int> {
     let mark = record.low_water.load(Ordering::Relaxed);
-    record.has(LOW_WATER).then_some(mark as c_int)
+    let is_ours = record.state() == State::Up && record.has(LOW_WATER);
+    is_ours.then_some(mark as c_int)
 }
 
 /// How many bytes a read that waits is to have at least.

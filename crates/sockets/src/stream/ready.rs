@@ -6,8 +6,9 @@ use barewire_fabric::carrier::{AHEAD_MAX, Ahead, Lane, Next};
 
 use super::low_water;
 use super::receiving::{Tokens, take_tokens};
-use crate::real;
+use crate::lock::Held;
 use crate::record::{CHECK_LINE, Record, State};
+use crate::{real, uses};
 
 /// Bytes that can be read now.
 pub fn readable_bytes(fd: c_int, record: &Record) -> Option<c_int> {
@@ -65,8 +66,8 @@ pub fn is_in_ring(fd: c_int, record: &Record) -> bool {
     for _ in 0..ROUNDS_MAX {
         match receiver.next(&carrier) {
             Ok(Next::Ring(_)) => return true,
-            Ok(Next::Tokens(count)) => match take_tokens(fd, count) {
-                Tokens::Taken(tokens) => receiver.took_tokens(tokens),
+            Ok(Next::Tokens(count)) => match take_tokens(fd, record, &held, count) {
+                Tokens::Taken => {}
                 _ => return false,
             },
             Ok(Next::Line(_)) => {
@@ -139,8 +140,8 @@ pub fn settle(fd: c_int, record: &Record, kernel_says_so: bool) -> Readiness {
                     Readiness::Not
                 };
             }
-            Ok(Next::Tokens(count)) => match take_tokens(fd, count) {
-                Tokens::Taken(tokens) => receiver.took_tokens(tokens),
+            Ok(Next::Tokens(count)) => match take_tokens_beside(fd, record, &held, count) {
+                Tokens::Taken => {}
                 Tokens::NotYet => return Readiness::Not,
                 Tokens::End | Tokens::Failed(_) => {
                     record.set(CHECK_LINE, true);
@@ -152,6 +153,14 @@ pub fn settle(fd: c_int, record: &Record, kernel_says_so: bool) -> Readiness {
         }
     }
     Readiness::Not
+}
+
+/// As [`take_tokens`], unless the descriptor has been closed: then there are none.
+fn take_tokens_beside(fd: c_int, record: &Record, held: &Held<'_>, count: u64) -> Tokens {
+    match uses::begin(fd, record) {
+        Some(_used) => take_tokens(fd, record, held, count),
+        None => Tokens::NotYet,
+    }
 }
 
 fn really_ended(fd: c_int, record: &Record) -> Readiness {

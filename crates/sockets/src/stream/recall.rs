@@ -12,7 +12,7 @@ use super::leaving::Patience;
 use super::sending::{line_ended, send_token};
 use crate::lock::Held;
 use crate::record::{Record, State};
-use crate::{process, real, report};
+use crate::{process, real, report, uses};
 
 /// Bytes copied from the ring at once.
 const CHUNK_BYTES: usize = 16 << 10;
@@ -42,6 +42,14 @@ pub fn answer(fd: c_int, record: &Record) {
         // What is broken, the next send or read finds.
         let _ = held.changing(|| take_back(fd, record, &held));
         real::set_errno(saved);
+    }
+}
+
+/// As [`answer`], in a wait, in which the descriptor may be closed by another thread.
+pub fn answer_beside(fd: c_int, record: &Record) {
+    if record.state() == State::Up && is_asked(record) {
+        let used = uses::begin(fd, record);
+        used.iter().for_each(|_| answer(fd, record));
     }
 }
 

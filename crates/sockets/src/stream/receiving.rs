@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_ulong};
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use barewire_fabric::carrier::{Broken, LEAVING, Next, Receiver, SharedMemory};
+use barewire_fabric::carrier::{Broken, LEAVING, Next, SharedMemory};
 use libc::ssize_t;
 
 use super::peeking::{peek_now, peek_waiting, room_is_there};
@@ -78,7 +78,6 @@ fn receive_some(
     let enough = enough.min(wanted);
     let mut got = 0;
     let mut spin = Spin::begin();
-    let mut replaced = false;
     let mut rounds = 0;
     loop {
         let Some(held) = record.recv_lock.hold() else {
@@ -87,7 +86,8 @@ fn receive_some(
         if held.is_taken_over() {
             return give_up(fd, record);
         }
-        let is_up = record.state() == State::Up && !replaced;
+        // A relay may have taken its place: then the descriptor is the kernel's.
+        let is_up = record.state() == State::Up && record::is_of(fd, record);
         if !is_up {
             local::mark_first(fd, record);
         }
@@ -166,8 +166,6 @@ fn receive_some(
         };
         record.sleepers.fetch_sub(1, Ordering::Relaxed);
         spin.woke();
-        // Meanwhile a relay may have taken its place: then the descriptor is the kernel's.
-        replaced = record::find(fd).is_none_or(|now| !core::ptr::eq(now, record));
         match slept {
             Ok(bytes) if bytes > 0 => {
                 got += bytes;
@@ -286,7 +284,9 @@ fn plain_now(
 /// Before a read that does not wait tells that there is nothing: a program that then waits in
 /// a way that we do not see must be woken by the kernel. `false` if something has come.
 fn wakes_unseen(record: &Record, held: &Held<'_>) -> bool {
-    crate::wait::WAITS_ARE_SEEN.load(Ordering::Relaxed) || arm(record, held)
+    let is_seen = crate::wait::WAITS_ARE_SEEN.load(Ordering::Relaxed);
+    // One that is armed is left to the kernel: of what comes next it is to tell as well.
+    (is_seen && !record.receiver(held).is_armed()) || arm(record, held)
 }
 
 /// Whether there is anything on the line.
@@ -413,8 +413,8 @@ fn receive_next(
                     _ => ended_with(record, error),
                 });
             }
-            Next::Tokens(count) => match take_tokens(fd, count) {
-                Tokens::Taken(tokens) => receiver.took_tokens(tokens),
+            Next::Tokens(count) => match take_tokens(fd, record, held, count) {
+                Tokens::Taken => {}
                 Tokens::NotYet => return Ok(Step::Nothing),
                 // What was put into the ring before the end is there by now.
                 Tokens::End if receiver.has_news(&carrier) => receiver.took_tokens(count),
@@ -508,14 +508,25 @@ fn awake(record: &Record, held: &Held<'_>) {
 
 /// What became of an attempt to take tokens off the line.
 pub enum Tokens {
-    Taken(u64),
+    /// Some, or all.
+    Taken,
     NotYet,
     End,
     Failed(c_int),
 }
 
 /// Reads at most `count` tokens, and throws them away.
-pub fn take_tokens(fd: c_int, count: u64) -> Tokens {
+pub fn take_tokens(fd: c_int, record: &Record, held: &Held<'_>, count: u64) -> Tokens {
+    held.changing(|| {
+        let taken = read_tokens(fd, count);
+        taken.map_or_else(core::convert::identity, |tokens| {
+            record.receiver(held).took_tokens(tokens);
+            Tokens::Taken
+        })
+    })
+}
+
+fn read_tokens(fd: c_int, count: u64) -> Result<u64, Tokens> {
     let mut bytes = [0_u8; TOKENS_AT_ONCE];
     let len = usize::try_from(count)
         .unwrap_or(usize::MAX)
@@ -523,20 +534,11 @@ pub fn take_tokens(fd: c_int, count: u64) -> Tokens {
     // SAFETY: `bytes` has `len` bytes.
     let result = unsafe { real::recv(fd, bytes.as_mut_ptr().cast(), len, libc::MSG_DONTWAIT) };
     match result {
-        1.. => Tokens::Taken(result.unsigned_abs() as u64),
-        0 => Tokens::End,
-        _ if errno() == libc::EAGAIN || errno() == libc::EINTR => Tokens::NotYet,
-        _ => Tokens::Failed(errno()),
+        1.. => Ok(result.unsigned_abs() as u64),
+        0 => Err(Tokens::End),
+        _ if errno() == libc::EAGAIN || errno() == libc::EINTR => Err(Tokens::NotYet),
+        _ => Err(Tokens::Failed(errno())),
     }
-}
-
-/// Takes tokens off the line before it is closed; says whether there may be more.
-pub fn drop_tokens(fd: c_int, receiver: &mut Receiver, count: u64) -> bool {
-    let Tokens::Taken(tokens) = take_tokens(fd, count) else {
-        return false;
-    };
-    receiver.took_tokens(tokens);
-    true
 }
 
 /// What the line is at, while the ring is empty.

@@ -15,7 +15,7 @@ use crate::real::{self, errno, fail};
 use crate::record::{
     LINE_ONLY, LOCAL, NEVER_UP, NONBLOCKING, Record, STUCK, State, WRITE_SHUT, Why,
 };
-use crate::{capture, fault, kernel, local, process};
+use crate::{capture, epoll, fault, kernel, local, process, record};
 
 /// How long a sender waits for room in the ring while its receiver is awake.
 const ROOM_WAIT_NS: u64 = 200_000;
@@ -40,7 +40,7 @@ fn send_alone(
     flags: c_int,
     held: &Held<'_>,
 ) -> ssize_t {
-    if record.state() != State::Up {
+    if record.state() != State::Up || !record::is_of(fd, record) {
         if flags & libc::MSG_OOB != 0 {
             // The kernel's counts, from which positions begin, are others from now on.
             record.note_why(Why::Usage);
@@ -98,7 +98,11 @@ fn send_alone(
         match step {
             Ok(Some(bytes)) => sent += bytes,
             Ok(None) if sent > 0 => return sent as ssize_t,
-            Ok(None) => return fail(libc::EAGAIN),
+            Ok(None) => {
+                // The kernel has room, so it does not tell when there is.
+                epoll::tell_again(record);
+                return fail(libc::EAGAIN);
+            }
             Err(_) => return give_up(fd, record),
         }
         if sent == whole || (!waits && sent > 0) {

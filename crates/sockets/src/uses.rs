@@ -1,0 +1,128 @@
+//! Uses of a descriptor beside the program's own calls on it.
+//!
+//! A thread that waits on a set takes tokens off the line of a socket in it, and a thread that begins
+//! another program takes all sockets back to the kernel. Meanwhile a third may close the descriptor,
+//! and a fourth get its number for another socket, whose bytes would then be taken. So such a use
+//! is noted, and [`begin`] looks whether the descriptor is still the socket's; whoever closes it
+//! takes it out of the table first, and then waits ([`wait_for`]) until no use of it is noted. So the
+//! record stays what it is, too.
+//!
+//! All of it is the process's own. A child made by vfork has it in common with its parent, but not
+//! the kernel's descriptors: see `lifetime::give_back`.
+
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicU64, Ordering, fence};
+
+use crate::process;
+use crate::record::{self, Record};
+
+/// Uses at a time; whoever comes on top waits.
+const USES_MAX: usize = 64;
+/// Thread in the upper half, descriptor plus 1 in the lower; 0 for none.
+static USES: [AtomicU64; USES_MAX] = [const { AtomicU64::new(0) }; USES_MAX];
+
+/// How long a close waits. Longer than a use takes, unless whoever used it was killed in a child made
+/// by vfork: then the note is taken away.
+const WAIT_NS: u64 = 3_000_000_000;
+
+/// The descriptor stays the socket's until this is dropped.
+pub struct Use(&'static AtomicU64);
+
+impl Drop for Use {
+    fn drop(&mut self) {
+        // Release: partner: the loads in wait_for. What was done with it comes before its close.
+        self.0.store(0, Ordering::Release);
+    }
+}
+
+/// Begins to use a descriptor; `None` if it is not the socket's any more.
+pub fn begin(fd: c_int, record: &Record) -> Option<Use> {
+    let note = u64::from(process::thread_id()) << 32 | u64::from(fd.unsigned_abs() + 1);
+    let put = |place: &AtomicU64| {
+        place
+            .compare_exchange(0, note, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
+    };
+    let place = loop {
+        if let Some(place) = USES.iter().find(|place| put(place)) {
+            break place;
+        }
+        process::give_way();
+    };
+    let noted = Use(place);
+    // Partner: the fence in wait_for: whoever closes sees the note, or we that it is closed.
+    fence(Ordering::SeqCst);
+    record::is_of(fd, record).then_some(noted)
+}
+
+/// A descriptor that has been taken out of the table is about to be closed.
+pub fn wait_for(fd: c_int) {
+    // Partner: the fence in begin.
+    fence(Ordering::SeqCst);
+    let own = process::thread_id();
+    // A signal handler may close what its own thread is using.
+    let is_of_others =
+        |note: u64| note as u32 == fd.unsigned_abs() + 1 && (note >> 32) as u32 != own;
+    for place in &USES {
+        // Acquire, all: partner: the release in drop.
+        let note = place.load(Ordering::Acquire);
+        if is_of_others(note) {
+            wait_until_over(place, note);
+        }
+    }
+}
+
+#[cold]
+fn wait_until_over(place: &AtomicU64, note: u64) {
+    let until_ns = process::now_ns() + WAIT_NS;
+    while place.load(Ordering::Acquire) == note {
+        if process::now_ns() > until_ns {
+            let _ = place.compare_exchange(note, 0, Ordering::Acquire, Ordering::Relaxed);
+            return;
+        }
+        process::give_way();
+    }
+}
+
+/// A child has none of its parent's other threads.
+pub fn after_fork() {
+    // Relaxed: nobody else is there.
+    USES.iter()
+        .for_each(|place| place.store(0, Ordering::Relaxed));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::State;
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn a_close_waits_for_a_use_and_no_use_begins_after_it() {
+        static OVER: AtomicBool = AtomicBool::new(false);
+        let record = record::add(9_020, State::Candidate).unwrap();
+        let used = begin(9_020, record).unwrap();
+        // Another descriptor's is nobody's business.
+        wait_for(9_021);
+        record::leave(record::detach(9_020).unwrap());
+        let closer = std::thread::spawn(|| {
+            wait_for(9_020);
+            assert!(OVER.load(Ordering::SeqCst));
+        });
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        OVER.store(true, Ordering::SeqCst);
+        drop(used);
+        closer.join().unwrap();
+        assert!(begin(9_020, record).is_none());
+        assert!(USES.iter().all(|place| place.load(Ordering::Relaxed) == 0));
+    }
+
+    #[test]
+    fn its_own_thread_does_not_wait_for_itself() {
+        let record = record::add(9_022, State::Candidate).unwrap();
+        let used = begin(9_022, record).unwrap();
+        record::leave(record::detach(9_022).unwrap());
+        wait_for(9_022);
+        drop(used);
+    }
+}
