@@ -2,7 +2,7 @@
 
 use core::ffi::c_void;
 use core::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence,
+    AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence,
 };
 
 use barewire_fabric::carrier::{CONTROL_BYTES, SharedMemory, memory_bytes};
@@ -17,9 +17,8 @@ pub const CARRIER_BYTES: usize = memory_bytes(RING_BYTES);
 
 /// Where the place of record 0 begins; 0 if there are none.
 static PLACES: AtomicUsize = AtomicUsize::new(0);
-/// Whether there is a carrier in each place, in this process; a child has a copy, as it has of the
-/// mappings.
-static MAPPED: AtomicPtr<AtomicBool> = AtomicPtr::new(core::ptr::null_mut());
+/// What is in each place, in this process; a child has a copy, as it has of the mappings.
+static MAPPED: AtomicPtr<AtomicU8> = AtomicPtr::new(core::ptr::null_mut());
 
 fn map(len: usize, protection: i32, flags: i32) -> Option<*mut c_void> {
     let flags = flags | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -56,6 +55,16 @@ pub fn set_up() -> bool {
     true
 }
 
+/// What is in a place: in the last bit whether a carrier is, above it how many there were before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Mapping(u8);
+
+/// What is in the place of record `number`.
+pub fn mapping(number: u32) -> Mapping {
+    // Relaxed, here and below: of this process, and changed by one thread at a time.
+    Mapping(mapped(number).load(Ordering::Relaxed))
+}
+
 /// Maps a carrier's memory into the place of record `number`. It is sealed against
 /// shrinking, so all of it stays there.
 pub fn map_carrier(number: u32, fd: i32) -> bool {
@@ -71,24 +80,28 @@ pub fn map_carrier(number: u32, fd: i32) -> bool {
             0,
         )
     };
-    is_mapped(number).store(at != libc::MAP_FAILED, Ordering::Relaxed);
-    at != libc::MAP_FAILED
+    let is_there = at != libc::MAP_FAILED;
+    if is_there {
+        let next = (mapping(number).0 | 1).wrapping_add(2);
+        mapped(number).store(next, Ordering::Relaxed);
+    }
+    is_there
 }
 
-fn is_mapped(number: u32) -> &'static AtomicBool {
+fn mapped(number: u32) -> &'static AtomicU8 {
     let table = MAPPED.load(Ordering::Acquire);
     // SAFETY: set_up made the table before there were places, with a byte for each record;
     // it is never unmapped, and zeros are valid.
     unsafe { &*table.add(number as usize) }
 }
 
-/// Puts zeros in the place of a carrier, if one is mapped there in this process: its memory is
-/// given back, and late readers and writers do no harm.
-pub fn unmap_carrier(number: u32) {
-    // Relaxed: of this process, and by whoever maps and unmaps this place.
-    if !is_mapped(number).swap(false, Ordering::Relaxed) {
+/// Puts zeros in the place of a carrier, if this one is still mapped there in this process: its
+/// memory is given back, and late readers and writers do no harm.
+pub fn unmap_carrier(number: u32, mapping_then: Mapping) {
+    if mapping_then.0 & 1 == 0 || mapping(number) != mapping_then {
         return;
     }
+    mapped(number).store(mapping_then.0 & !1, Ordering::Relaxed);
     let carrier = carrier(number);
     // SAFETY: as above.
     unsafe {

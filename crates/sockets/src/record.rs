@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use barewire_fabric::carrier::{Direction, Receiver, Sender};
 
 use crate::lock::{Held, Lock};
-use crate::memory::{self, Carrier};
+use crate::memory::{self, Carrier, Mapping};
 use crate::{confinement, epoll, fault, members, seeker};
 
 pub use self::state::{State, Why};
@@ -426,8 +426,8 @@ pub fn own(fd: i32) -> Option<u32> {
     (found & OWN != 0).then(|| (found & !OWN) - 1)
 }
 
-/// Held while a descriptor comes to have a record, or ceases to, and during a fork: a child's
-/// table has what is counted for it. Of one process; nothing is waited for while it is held.
+/// Held while a descriptor comes to have a record, or ceases to, while a carrier is mapped, and during
+/// a fork: a child's table has what is counted for it. Of one process; nothing is waited for while it is held.
 static GATE: Lock = Lock::new();
 
 /// This thread is about to fork.
@@ -522,7 +522,8 @@ fn lost(before: u32) {
 }
 
 /// This process is about to leave the socket. Returns whether others have it, who need not wait for
-/// this one: it is not counted any more. If it is the last, it is counted until it has left.
+/// this one: it is not counted any more, and the record may soon be another socket's. If it is the
+/// last, it is counted until it has left.
 pub fn others_have(record: &Record) -> bool {
     let number = record.number();
     if !members::forget(number) {
@@ -540,10 +541,27 @@ pub fn others_have(record: &Record) -> bool {
 /// This process has no descriptor of the socket any more. Whoever is the last frees the record: it
 /// is counted until then.
 pub fn leave(record: &'static Record) {
-    memory::unmap_carrier(record.number());
+    unmap(record, mapping(record));
     if members::forget(record.number()) {
         uncount(record);
     }
+}
+
+/// What this process has mapped for a socket.
+pub fn mapping(record: &Record) -> Mapping {
+    memory::mapping(record.number())
+}
+
+/// Maps the memory of a socket's carrier.
+pub fn map(record: &Record, fd: i32) -> bool {
+    let _gate = GATE.hold();
+    memory::map_carrier(record.number(), fd)
+}
+
+/// Gives it back, if it is still there: the record may be another socket's by now.
+pub fn unmap(record: &Record, mapping: Mapping) {
+    let _gate = GATE.hold();
+    memory::unmap_carrier(record.number(), mapping);
 }
 
 /// A process that had the socket was killed.

@@ -44,7 +44,7 @@ use barewire_fabric::carrier::{Direction, Receiver, Sender, SharedMemory, UP};
 use crate::kernel::passing::{self, Received};
 use crate::kernel::{self, Name, Owned, Peer, unix};
 use crate::lock::Held;
-use crate::memory::{self, CARRIER_BYTES, RING_BYTES};
+use crate::memory::{CARRIER_BYTES, RING_BYTES};
 use crate::record::{
     self, CAREFUL, DELAYS, LOCAL, NEVER_UP, NONBLOCKING, OPENER, Record, State, Why,
 };
@@ -291,7 +291,7 @@ fn offer(fd: c_int, record: &'static Record, peer: &Peer, socket: &Owned) {
     let Some(cookie) = kernel::cookie(fd) else {
         return refuse(record, Why::Kind);
     };
-    if !memory::map_carrier(record.number(), memory.raw()) {
+    if !record::map(record, memory.raw()) {
         return refuse(record, Why::NoMemory);
     }
     // Relaxed: published by Up.
@@ -303,7 +303,7 @@ fn offer(fd: c_int, record: &'static Record, peer: &Peer, socket: &Owned) {
     greeting[24..28].copy_from_slice(&RING_BYTES.to_ne_bytes());
     // Up first: the other end may use the carrier as soon as it has the memory.
     if !go_up(fd, record, 0) {
-        memory::unmap_carrier(record.number());
+        record::unmap(record, record::mapping(record));
         return begin_later(record);
     }
     if !passing::send(socket.raw(), &greeting, [memory.raw(), proof.raw()]) {
@@ -431,7 +431,7 @@ fn take_offer(
     if !is_agreed || !passing::is_sealed(memory.raw(), CARRIER_BYTES) {
         return Visit::Refused(Why::NoMemory);
     }
-    if !memory::map_carrier(record.number(), memory.raw()) {
+    if !record::map(record, memory.raw()) {
         return Visit::Refused(Why::NoMemory);
     }
     // Relaxed: published by Up.
@@ -439,7 +439,7 @@ fn take_offer(
     if go_up(fd, record, 1) {
         return Visit::Up;
     }
-    memory::unmap_carrier(record.number());
+    record::unmap(record, record::mapping(record));
     Visit::NotYet
 }
 

@@ -50,24 +50,25 @@ fn not_known(fd: c_int) {
     }
 }
 
-/// The process is done with a socket whose last descriptor is `fd`, which is still open. It is
-/// counted until the end: whoever counts down to nothing frees the record.
+/// The process is done with a socket whose last descriptor is `fd`, which is still open.
 fn release(fd: c_int, record: &'static Record) {
     epoll::socket_closed(record);
     upgrade::end_seeking(fd, record);
-    let last = !record::others_have(record);
-    if last {
-        why::tell(fd, record);
-        if capture::is_on() {
-            capture::closed(fd, record);
-        }
-    }
-    if record.state() == State::Up {
-        // What others have as well is theirs: whoever is killed in here must not hold it.
-        if last {
-            leave(fd, record, CLOSE_WAIT_MS);
-        }
+    let is_up = record.state() == State::Up;
+    if is_up {
         report::closed(record);
+    }
+    let mapping = record::mapping(record);
+    // What others have as well is theirs: whoever is killed in here must not hold it.
+    if record::others_have(record) {
+        return record::unmap(record, mapping);
+    }
+    why::tell(fd, record);
+    if capture::is_on() {
+        capture::closed(fd, record);
+    }
+    if is_up {
+        leave(fd, record, CLOSE_WAIT_MS);
     }
     record::leave(record);
 }

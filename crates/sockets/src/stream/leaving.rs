@@ -121,7 +121,7 @@ pub fn let_go(fd: c_int, record: &'static Record, why: Why, patience: Patience) 
     record.make_plain(why);
     upgrade::restore_delays(fd, record);
     report::closed(record);
-    crate::memory::unmap_carrier(record.number());
+    record::unmap(record, record::mapping(record));
     drop(recv);
     drop(send);
     epoll::socket_closed(record);
