@@ -194,11 +194,11 @@ impl Tables {
         tell(libc::EPOLL_CTL_DEL) && tell(libc::EPOLL_CTL_ADD)
     }
 
-    /// Has the kernel tell again what holds now, if it tells by edge.
+    /// Has the kernel tell again what holds now, if it tells by edge. Who is told once asks by itself.
     pub fn ask_again(&self, index: usize) {
         let events = self.registrations[index].told_kernel;
         let edge = (libc::EPOLLET | libc::EPOLLOUT) as u32;
-        if events & edge == edge {
+        if events & (edge | libc::EPOLLONESHOT as u32) == edge {
             self.modify(index, events);
         }
     }
