@@ -15,8 +15,9 @@
 //! all sockets of the process go back to the kernel, as before another program begins. Then the
 //! table of descriptors is hidden: no hook finds anything in it, and each passes its call on as it
 //! came. So it is also if the filter is for one thread only, or that of a child made by vfork,
-//! which has our memory: both lose speed, never a call. If there is no filter after all, new
-//! sockets are carried again. Children have a copy of all this.
+//! which has our memory: both lose speed, never a call. The handler for faults goes as well. If there
+//! is no filter after all, of this thread or another, new sockets are carried again. Children have a
+//! copy of all this.
 //!
 //! **A filter that was inherited** came from a container, a service manager, or a sandbox that
 //! begins programs. Those of containers answer what they do not like with an error, as the kernel
@@ -31,12 +32,17 @@ mod probe;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::hooks::lifetime;
-use crate::{process, real, record, status};
+use crate::{fault, process, real, record, status};
 
 const UNKNOWN: u32 = 0;
 const OPEN: u32 = 1;
 const LEAVING: u32 = 2;
 const CONFINED: u32 = 3;
+/// Bits of the state, where above them stand, while it is confined: the one before, and how many
+/// filters there are, or are about to be. An inherited one is counted, too.
+const STATES: u32 = 3;
+const BEFORE: u32 = 1 << 2;
+const FILTER: u32 = 1 << 3;
 
 static STATE: AtomicU32 = AtomicU32::new(UNKNOWN);
 
@@ -56,7 +62,7 @@ pub fn may_come() -> bool {
 /// Whether this library is to make no call of its own.
 #[inline]
 pub fn is_confined() -> bool {
-    STATE.load(Ordering::Relaxed) == CONFINED
+    STATE.load(Ordering::Relaxed) & STATES == CONFINED
 }
 
 /// Whether it may make those that it has been found to survive: it has sockets, or had.
@@ -69,7 +75,7 @@ fn find_out() -> bool {
     let saved = real::errno();
     let lives = !probe::is_filtered() || probe::lives();
     real::set_errno(saved);
-    let state = if lives { OPEN } else { CONFINED };
+    let state = if lives { OPEN } else { CONFINED + FILTER };
     // Another thread may have found the same, or begun to leave.
     let found = STATE.compare_exchange(UNKNOWN, state, Ordering::Relaxed, Ordering::Relaxed);
     if found.is_ok() && !lives {
@@ -79,38 +85,85 @@ fn find_out() -> bool {
     STATE.load(Ordering::Relaxed) == OPEN
 }
 
-/// The program is about to set a filter: all its sockets go back to the kernel. Whoever gets the
-/// state before says if the filter was [`refused`]; it is `None` if there is a filter already.
-pub fn begin() -> Option<Before> {
-    let before = loop {
-        let state = STATE.load(Ordering::Relaxed);
-        if state == CONFINED {
-            return None;
-        }
-        let leaving = STATE.compare_exchange(state, LEAVING, Ordering::Relaxed, Ordering::Relaxed);
-        if state != LEAVING && leaving.is_ok() {
-            break Before(state);
-        }
-        // Another thread is at it, and waits for nobody for long.
-        process::give_way();
-    };
+/// The program is about to set a filter: all its sockets go back to the kernel.
+pub fn begin() {
+    let Some(before) = leave(&STATE) else { return };
     let saved = real::errno();
     // A look-up might need calls.
     real::look_up_all();
     lifetime::let_all_go();
     record::hide();
     status::confined(true);
+    fault::end_watch();
     real::set_errno(saved);
-    STATE.store(CONFINED, Ordering::Relaxed);
-    Some(before)
+    STATE.store(CONFINED + before * BEFORE + FILTER, Ordering::Relaxed);
 }
 
-/// The state before a filter.
-pub struct Before(u32);
+/// One filter more. If it is the first, the state is now leaving, and the caller gets the one before.
+fn leave(state: &AtomicU32) -> Option<u32> {
+    loop {
+        let now = state.load(Ordering::Relaxed);
+        let change = |to| state.compare_exchange(now, to, Ordering::Relaxed, Ordering::Relaxed);
+        match now & STATES {
+            // Another thread is at it, and waits for nobody for long.
+            LEAVING => process::give_way(),
+            CONFINED if change(now + FILTER).is_ok() => return None,
+            UNKNOWN | OPEN if change(LEAVING).is_ok() => return Some(now),
+            _ => {}
+        }
+    }
+}
 
-/// There is no filter after all: sockets may come on board again. Those that left are the kernel's.
-pub fn refused(before: &Before) {
+/// A filter was not set after all. If there is no other, sockets may come on board again; those that
+/// left are the kernel's.
+pub fn refused() {
+    let Some(before) = come_back(&STATE) else {
+        return;
+    };
+    if before == OPEN {
+        fault::watch();
+    }
     record::show();
     status::confined(false);
-    STATE.store(before.0, Ordering::Relaxed);
+    STATE.store(before, Ordering::Relaxed);
+}
+
+/// One filter less. If it was the only one, the state is now leaving, and the caller gets the one
+/// before.
+fn come_back(state: &AtomicU32) -> Option<u32> {
+    loop {
+        let now = state.load(Ordering::Relaxed);
+        let is_last = now / FILTER == 1;
+        let to = if is_last { LEAVING } else { now - FILTER };
+        let change = state.compare_exchange(now, to, Ordering::Relaxed, Ordering::Relaxed);
+        if change.is_ok() {
+            return is_last.then_some(now / BEFORE % 2);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_refused_does_not_undo_the_filter_of_another() {
+        for before in [UNKNOWN, OPEN] {
+            let state = AtomicU32::new(before);
+            assert_eq!(leave(&state), Some(before));
+            state.store(CONFINED + before * BEFORE + FILTER, Ordering::Relaxed);
+            assert_eq!(leave(&state), None);
+            assert_eq!(come_back(&state), None);
+            assert_eq!(state.load(Ordering::Relaxed) & STATES, CONFINED);
+            assert_eq!(come_back(&state), Some(before));
+            assert_eq!(state.load(Ordering::Relaxed), LEAVING);
+        }
+    }
+
+    #[test]
+    fn an_inherited_filter_stays() {
+        let state = AtomicU32::new(CONFINED + FILTER);
+        assert_eq!((leave(&state), come_back(&state)), (None, None));
+        assert_eq!(state.load(Ordering::Relaxed), CONFINED + FILTER);
+    }
 }

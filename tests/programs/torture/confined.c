@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 
 /* What a case needs to say what it found, and to end; and the time, which the C library asks the
  * kernel for on some machines only. */
@@ -339,6 +340,25 @@ static void inherits(int unused)
     finish(fd);
 }
 
+/* A filter that refuses handlers: a fault of the program's own ends it all the same. */
+static void no_handlers(int fd)
+{
+    static const int calls[] = {SYS_rt_sigaction, SYS_rt_tgsigqueueinfo};
+    talk(fd, 20);
+    struct sock_fprog filter = list(calls, 2, SECCOMP_RET_ALLOW);
+    steps[4].k = SECCOMP_RET_ERRNO | EPERM;
+    confine(filter);
+    pid_t child = MUST(fork());
+    if (!child) {
+        *(volatile int *volatile)0 = 1;
+        _exit(0);
+    }
+    int status;
+    MUST(waitpid(child, &status, 0));
+    say("a fault: %d", WIFSIGNALED(status) ? WTERMSIG(status) : -WEXITSTATUS(status));
+    talk(fd, 200);
+}
+
 const struct torture_case confined_cases[] = {
     {"confined-trap", later_trap, later_peer, 0},
     {"confined-kill", later_kill, later_peer, 0},
@@ -351,6 +371,7 @@ const struct torture_case confined_cases[] = {
     {"confined-inherits", inherits, inherits, OWN_SOCKETS},
     {"confined-opens", opens, opens, OWN_SOCKETS},
     {"confined-half", untrusted_half, untrusted_half, OWN_SOCKETS},
+    {"confined-fault", no_handlers, later_peer, 0},
     {"confined-child", child, child_peer, 0},
     {NULL, NULL, NULL, 0},
 };

@@ -3,6 +3,7 @@
  * rings of the kernel's (io_uring). See torture.h. */
 #include "torture.h"
 
+#include <dlfcn.h>
 #include <linux/io_uring.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
@@ -315,6 +316,75 @@ static void pages_server(int fd)
     meet();
 }
 
+/* Calls that are on no connection, where a fault is the program's handler's, or nobody's. */
+static void say_aside(void *gone)
+{
+    uint8_t byte = 0;
+    int other = MUST(socket(AF_INET, SOCK_DGRAM, 0));
+    struct iovec part = {&byte, 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = gone, .msg_controllen = 100};
+    SAY(sendmsg(other, gone, 0));
+    SAY(sendmsg(other, &message, 0));
+    SAY(sendmmsg(other, gone, 2, 0));
+    SAY(sendfile(other, other, gone, 10));
+    MUST(close(other));
+}
+
+static void *no_page(void)
+{
+    void *page = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(page != MAP_FAILED);
+    return page;
+}
+
+static void answers_aside(int unused)
+{
+    (void)unused;
+    say_aside(no_page());
+}
+
+static void told_of_memory(void)
+{
+    siginfo_t info = {.si_signo = SIGBUS, .si_code = BUS_MCEERR_AO};
+    MUST(syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), SIGBUS, &info));
+    _exit(45);
+}
+
+static void answers_with_handler(void)
+{
+    struct sigaction action = {.sa_handler = leave_by_handler};
+    MUST(sigaction(SIGSEGV, &action, NULL));
+    say_aside(no_page());
+}
+
+/* Wherever the program says that it wants no handler, all is as before. */
+static void signals_server(int fd)
+{
+    unsigned long words[4] = {1, 1, 1, 1};
+    struct sigaction none = {.sa_handler = SIG_DFL};
+    void *gone = no_page();
+    meet();
+    wait_for_bytes(fd, 1000);
+    MUST(syscall(SYS_rt_sigaction, SIGSEGV, NULL, words, 8));
+    say("by its number: %lu %#lx", words[0], words[1]);
+    SAY(recv(fd, gone, 100, 0));
+    say("none: %d", signal(SIGSEGV, SIG_DFL) == SIG_DFL);
+    SAY(recv(fd, gone, 100, 0));
+    MUST(sigaction(SIGSEGV, &none, NULL));
+    SAY(recv(fd, gone, 100, 0));
+    words[0] = 0;
+    MUST(syscall(SYS_rt_sigaction, SIGSEGV, words, NULL, 8));
+    SAY(recv(fd, gone, 100, 0));
+    SAY(syscall(SYS_rt_sigaction, SIGSEGV, gone, NULL, 8));
+    say("a fault: %d", signal_of_child(write_nowhere));
+    say("sent: %d", signal_of_child(send_itself));
+    say("told: %d", signal_of_child(told_of_memory));
+    say("aside: %d", signal_of_child(answers_with_handler));
+    receive_next(fd, 1000);
+    send_next(fd, 1000);
+    meet();
+}
+
 static void pages_client(int fd)
 {
     meet();
@@ -438,13 +508,14 @@ static int through(struct ring *ring, int what, int fd, void *bytes, size_t size
     return result;
 }
 
-static void uring_server(int fd)
+/* With a ring that there is, or one that is made where bytes are waiting. */
+static void use_ring(int fd, const struct ring *made)
 {
     uint8_t bytes[1000];
     talk(fd, 50);
     meet();
     wait_for_bytes(fd, 700);
-    struct ring ring = a_ring();
+    struct ring ring = made ? *made : a_ring();
     if (ring.fd < 0) {
         say("no ring: %s", strerrorname_np(errno));
     }
@@ -466,6 +537,40 @@ static void uring_server(int fd)
     meet();
 }
 
+static void uring_server(int fd)
+{
+    use_ring(fd, NULL);
+}
+
+/* A plugin beside the program makes one by a liburing of its own, which is no concern of the
+ * program's. */
+static void plugin_server(int fd)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s-plugin.so", program_path);
+    void *plugin = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    int (*make_ring)(void) = plugin ? (int (*)(void))dlsym(plugin, "make_ring") : NULL;
+    talk(fd, 50);
+    say("the plugin: %d", make_ring ? make_ring() >= 0 : -1);
+    talk(fd, 50);
+}
+
+static void plugin_client(int fd)
+{
+    talk(fd, 100);
+}
+
+/* It is there before the connection, and cannot be seen any more: there is no /proc (for root). */
+static void unseen_ring_server(int unused)
+{
+    (void)unused;
+    int listener = listener_here(1);
+    struct ring ring = a_ring();
+    int outcome = chroot("/dev");
+    (void)outcome;
+    use_ring(accept_one(listener), &ring);
+}
+
 static void uring_client(int fd)
 {
     talk(fd, 50);
@@ -479,25 +584,31 @@ static void uring_client(int fd)
     meet();
 }
 
+static void unseen_ring_client(int unused)
+{
+    (void)unused;
+    uring_client(dial());
+}
+
 #ifdef WITH_LIBURING
 /* The same by liburing, which calls the kernel past the C library. */
-static void liburing_server(int fd)
+static void use_library_ring(int fd, struct io_uring *made)
 {
-    struct io_uring ring;
+    struct io_uring new, *ring = made ? made : &new;
     uint8_t bytes[100];
     talk(fd, 50);
     meet();
     wait_for_bytes(fd, 700);
-    int error = io_uring_queue_init(8, &ring, 0);
+    int error = made ? 0 : io_uring_queue_init(8, ring, 0);
     for (size_t left = 700 + 49 * 100; left;) {
         size_t size = left < sizeof bytes ? left : sizeof bytes;
         ssize_t got;
         if (!error) {
             struct io_uring_cqe *result;
-            io_uring_prep_recv(io_uring_get_sqe(&ring), fd, bytes, size, 0);
-            CHECK(io_uring_submit(&ring) == 1 && !io_uring_wait_cqe(&ring, &result));
+            io_uring_prep_recv(io_uring_get_sqe(ring), fd, bytes, size, 0);
+            CHECK(io_uring_submit(ring) == 1 && !io_uring_wait_cqe(ring, &result));
             got = result->res;
-            io_uring_cqe_seen(&ring, result);
+            io_uring_cqe_seen(ring, result);
         } else {
             got = recv(fd, bytes, size, 0);
         }
@@ -510,6 +621,22 @@ static void liburing_server(int fd)
     meet();
 }
 
+static void liburing_server(int fd)
+{
+    use_library_ring(fd, NULL);
+}
+
+/* Before the connection, and without its descriptor. */
+static void closed_ring_server(int unused)
+{
+    (void)unused;
+    struct io_uring ring;
+    int listener = listener_here(1);
+    bool made = !io_uring_queue_init(8, &ring, 0);
+    if (made && io_uring_register_ring_fd(&ring) == 1) close(ring.ring_fd);
+    use_library_ring(accept_one(listener), made ? &ring : NULL);
+}
+
 static void liburing_client(int fd)
 {
     talk(fd, 50);
@@ -519,16 +646,27 @@ static void liburing_client(int fd)
     receive_next(fd, 50 * 100);
     meet();
 }
+
+static void closed_ring_client(int unused)
+{
+    (void)unused;
+    liburing_client(dial());
+}
 #endif
 
 const struct torture_case exact_cases[] = {
     {"peek-lanes", peek_server, peek_client, 0},
     {"low-water-later", mark_server, mark_client, INTERNET},
     {"fault-pages", pages_server, pages_client, 0},
+    {"fault-signals", signals_server, pages_client, 0},
+    {"fault-aside", answers_aside, answers_aside, OWN_SOCKETS},
     {"by-number-mixed", number_server, number_client, 0},
     {"io-uring", uring_server, uring_client, 0},
+    {"io-uring-plugin", plugin_server, plugin_client, 0},
+    {"io-uring-unseen", unseen_ring_server, unseen_ring_client, OWN_SOCKETS},
 #ifdef WITH_LIBURING
     {"io-uring-library", liburing_server, liburing_client, 0},
+    {"io-uring-closed", closed_ring_server, closed_ring_client, OWN_SOCKETS},
 #endif
     {NULL, NULL, NULL, 0},
 };

@@ -1,10 +1,11 @@
 //! Whether a filter that was inherited lets this library live.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::{c_int, c_long, c_void};
 use core::mem::zeroed;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::kernel::{self, Owned, passing};
-use crate::{process, real};
+use crate::{memory, process, real};
 
 /// The line of proc_pid_status(5) that tells of a filter: 0 is none.
 const LINE: &[u8] = b"\nSeccomp:\t";
@@ -28,9 +29,24 @@ pub fn is_filtered() -> bool {
 }
 
 /// Whether a copy of this process lives that makes all calls of this library's. The program is told
-/// nothing of it: it has no exit signal, and ends at once.
+/// nothing of it: it has no exit signal, and ends at once. It says itself that it lives: how it ended
+/// another thread of the program may be told, which waits for any child.
+///
+/// A filter whose supervisor never answers holds this process up as it does the copy; so it would
+/// in any other call of these.
 pub fn lives() -> bool {
     real::look_up_all();
+    let Some(said) = memory::reserve_shared(size_of::<AtomicBool>()) else {
+        return false;
+    };
+    // SAFETY: zeroed memory of ours, until it is given back below.
+    let lives = make_calls_in_copy(unsafe { &*said.cast::<AtomicBool>() });
+    // SAFETY: as above; it is a page.
+    unsafe { libc::munmap(said, size_of::<AtomicBool>()) };
+    lives
+}
+
+fn make_calls_in_copy(said: &AtomicBool) -> bool {
     // SAFETY: the sets are ours. All signals are held back: a handler of the program's must not run
     // in the copy, nor one for the signal of a filter.
     unsafe {
@@ -40,19 +56,23 @@ pub fn lives() -> bool {
         let copy = process::copy();
         if copy == 0 {
             make_all_calls();
+            // Relaxed: looked at when this process has ended.
+            said.store(true, Ordering::Relaxed);
             process::end(0);
         }
-        let lives = copy > 0 && process::ended_well(copy);
+        if copy > 0 {
+            process::ended_well(copy);
+        }
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut());
-        lives
+        said.load(Ordering::Relaxed)
     }
 }
 
 /// No descriptor: a filter looks at a call before the kernel finds that out.
 const NONE: c_int = -1;
 
-/// Those that the library makes for itself, of sockets of either kind. What they say does not
-/// matter.
+/// Those that the library makes for itself, of sockets of either kind, and not only when it reports
+/// or is captured. What they say does not matter.
 fn make_all_calls() {
     leave_no_core();
     let own = process::id();
@@ -66,6 +86,51 @@ fn make_all_calls() {
     let _ = crate::family::has_member(own);
     kernel::take_part_in_barriers();
     kernel::barrier();
+    begin_a_relay();
+    RARE.iter().for_each(|&number| by_number(number));
+}
+
+/// A relay is a copy of a copy.
+fn begin_a_relay() {
+    let copy = process::copy();
+    if copy == 0 {
+        process::end(0);
+    }
+    if copy > 0 {
+        process::ended_well(copy);
+    }
+    // SAFETY: the kernel refuses a name at no address.
+    unsafe { real::prctl(libc::PR_SET_NAME, 0, 0, 0, 0) };
+}
+
+/// Those of a relay and its end, of looks for rings and at who else has a socket, of captures of
+/// files that were sent, of faults, of threads that begin and end, and before another program.
+const RARE: [c_long; 18] = [
+    libc::SYS_close_range,
+    libc::SYS_chdir,
+    libc::SYS_getdents64,
+    libc::SYS_readlinkat,
+    libc::SYS_newfstatat,
+    libc::SYS_faccessat,
+    libc::SYS_lseek,
+    libc::SYS_pread64,
+    libc::SYS_write,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_tgsigqueueinfo,
+    libc::SYS_clone3,
+    libc::SYS_set_robust_list,
+    libc::SYS_rseq,
+    libc::SYS_mprotect,
+    libc::SYS_madvise,
+    libc::SYS_munmap,
+];
+
+/// A call that the kernel finds nothing to do in: of no descriptor, and no memory.
+fn by_number(number: c_long) {
+    let none = NONE as usize;
+    // SAFETY: as it says.
+    unsafe { real::syscall(number, none, 0, 0, 0, 0, 0) };
 }
 
 /// The end by a filter is no fault of the program's.
@@ -118,6 +183,11 @@ fn ask() {
     let _ = kernel::unix::inode(NONE);
     let _ = kernel::unix::unread(NONE);
     let _ = kernel::unix::unread_of(0);
+    let mut number: c_int = 0;
+    for request in [libc::FIONREAD, libc::TIOCOUTQ] {
+        // SAFETY: the number lives.
+        unsafe { real::ioctl(NONE, request, &raw mut number as usize) };
+    }
     kernel::unix::is_stream(NONE);
     kernel::unix::is_simple(NONE);
     kernel::unix::mark(NONE);

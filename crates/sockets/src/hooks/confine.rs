@@ -11,16 +11,23 @@ const CALL_FILTER: usize = 1;
 const MODE_STRICT: usize = libc::SECCOMP_MODE_STRICT as usize;
 const MODE_FILTER: usize = libc::SECCOMP_MODE_FILTER as usize;
 
+/// The kernel reads 32 bits of an operation, whatever the rest of the register holds.
+const fn is_operation(given: usize, number: usize) -> bool {
+    given as u32 == number as u32
+}
+
 /// Whether a `prctl` sets a filter. Without one it only asks whether the kernel could.
 const fn is_prctl(option: usize, mode: usize, filter: usize) -> bool {
-    option == libc::PR_SET_SECCOMP as usize
+    is_operation(option, libc::PR_SET_SECCOMP as usize)
         && (mode == MODE_STRICT || (mode == MODE_FILTER && filter != 0))
 }
 
 /// As above, of a system call made by its number.
 const fn is_call(number: c_long, a: usize, b: usize, c: usize) -> bool {
     match number {
-        libc::SYS_seccomp => a == CALL_STRICT || (a == CALL_FILTER && c != 0),
+        libc::SYS_seccomp => {
+            is_operation(a, CALL_STRICT) || (is_operation(a, CALL_FILTER) && c != 0)
+        }
         libc::SYS_prctl => is_prctl(a, b, c),
         _ => false,
     }
@@ -30,11 +37,11 @@ const fn is_call(number: c_long, a: usize, b: usize, c: usize) -> bool {
 #[cold]
 #[inline(never)]
 fn confine(set: impl FnOnce() -> c_long) -> c_long {
-    let before = confinement::begin();
+    confinement::begin();
     let result = set();
     // A positive number is a descriptor, or a thread that could not be confined.
-    if let (Some(before), -1) = (before, result) {
-        confinement::refused(&before);
+    if result == -1 {
+        confinement::refused();
     }
     result
 }
@@ -79,6 +86,10 @@ mod tests {
         assert!(is_call(libc::SYS_seccomp, CALL_FILTER, 0, 1));
         assert!(!is_call(libc::SYS_seccomp, CALL_FILTER, 0, 0));
         assert!(is_call(libc::SYS_prctl, set, MODE_FILTER, 1));
+        let above = 1 << 32;
+        assert!(is_call(libc::SYS_seccomp, CALL_FILTER + above, 0, 1));
+        assert!(is_call(libc::SYS_prctl, set + above, MODE_FILTER, 1));
+        assert!(!is_call(libc::SYS_prctl, set, MODE_FILTER + above, 1));
         assert!(!is_call(libc::SYS_read, set, MODE_FILTER, 1));
     }
 }

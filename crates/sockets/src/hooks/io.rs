@@ -7,6 +7,7 @@ use libc::{
 };
 
 use crate::buffers::Control;
+use crate::hooks::lifetime;
 use crate::hooks::socket::{settle_connecting, stay_with_kernel};
 use crate::record::{self, LOCAL, Record, State, Why};
 use crate::wait::Deadline;
@@ -450,13 +451,15 @@ unsafe extern "C-unwind" fn sendto(
 unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the program's message, here and below.
     unsafe {
-        let there = fault::can_read(message, size_of::<msghdr>());
-        let Some(record) = ours(fd).filter(|_| there) else {
-            if there {
-                crate::hooks::lifetime::before_giving(message);
+        let Some(record) = ours(fd) else {
+            if lifetime::may_give() && fault::can_read_aside(message, size_of::<msghdr>()) {
+                lifetime::before_giving(message);
             }
             return real::sendmsg(fd, message, flags);
         };
+        if !fault::can_read(message, size_of::<msghdr>()) {
+            return real::fail(libc::EFAULT);
+        }
         if record.has(LOCAL) && ((*message).msg_controllen > 0 || (*message).msg_namelen > 0) {
             return give_message(fd, record, message, flags);
         }
@@ -493,7 +496,7 @@ unsafe fn give_message(
 ) -> ssize_t {
     // SAFETY: as promised.
     unsafe {
-        crate::hooks::lifetime::before_giving(message);
+        lifetime::before_giving(message);
         let result = stream::with_line(fd, record, || real::sendmsg(fd, message, flags));
         moved(fd, record, result)
     }
@@ -510,12 +513,11 @@ unsafe extern "C-unwind" fn sendmmsg(
 ) -> c_int {
     if record::find(fd).is_none() {
         let count_taken = count.min(PARTS_MAX.unsigned_abs()) as usize;
-        let are_there = fault::can_read(messages, count_taken * size_of::<mmsghdr>());
+        let are_there = lifetime::may_give()
+            && fault::can_read_aside(messages, count_taken * size_of::<mmsghdr>());
         for nth in 0..if are_there { count_taken } else { 0 } {
             // SAFETY: the program's `count` messages.
-            unsafe {
-                crate::hooks::lifetime::before_giving(&raw const (*messages.add(nth)).msg_hdr)
-            };
+            unsafe { lifetime::before_giving(&raw const (*messages.add(nth)).msg_hdr) };
         }
         // SAFETY: the program's call.
         return unsafe { real::sendmmsg(fd, messages, count, flags) };
@@ -563,9 +565,9 @@ unsafe extern "C-unwind" fn sendfile64(
     offset: *mut off64_t,
     count: size_t,
 ) -> ssize_t {
-    let small = count <= FILE_BYTES_MAX && fault::can_write(offset, size_of::<off64_t>());
+    let is_small = || count <= FILE_BYTES_MAX && fault::can_write(offset, size_of::<off64_t>());
     match ours(out) {
-        Some(record) if small && record.state() == State::Up => {
+        Some(record) if record.state() == State::Up && is_small() => {
             // SAFETY: the program's offset.
             unsafe { send_small_file(out, record, file, offset, count) }
         }

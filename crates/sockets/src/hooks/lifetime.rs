@@ -367,17 +367,20 @@ fn recall_deadline() -> u64 {
     process::now_ns() + RECALL_NS
 }
 
+/// Whether there is, or was, a socket of ours that a message might give away.
+pub fn may_give() -> bool {
+    fault::is_watched() && !record::is_hidden()
+}
+
 /// Descriptors in this message go to another process.
 ///
 /// # Safety
-/// The message is the program's.
+/// The message is the program's, and there.
 pub unsafe fn before_giving(message: *const msghdr) {
-    if record::is_hidden() {
-        return;
-    }
     // SAFETY: as promised; the control message is walked as the C library's macros do.
     unsafe {
-        if !fault::can_read((*message).msg_control, (*message).msg_controllen) {
+        if !may_give() || !fault::can_read_aside((*message).msg_control, (*message).msg_controllen)
+        {
             return;
         }
         let deadline_ns = recall_deadline();

@@ -5,7 +5,16 @@ use core::ffi::c_int;
 
 use libc::{id_t, idtype_t, pid_t, rusage, siginfo_t};
 
-use crate::{members, real};
+use crate::{confinement, members, real};
+
+/// A child has ended. The program's `errno` stays, and who is confined makes no call for it.
+fn ended(child: pid_t) {
+    if !confinement::is_confined() {
+        let saved = real::errno();
+        members::ended(child.unsigned_abs());
+        real::set_errno(saved);
+    }
+}
 
 /// Runs a call that tells of a child in the program's status, or in ours if it wants none.
 fn telling(status: *mut c_int, call: impl FnOnce(*mut c_int) -> pid_t) -> pid_t {
@@ -20,7 +29,7 @@ fn telling(status: *mut c_int, call: impl FnOnce(*mut c_int) -> pid_t) -> pid_t 
         // SAFETY: the kernel has just written there.
         let told = unsafe { status.read_unaligned() };
         if libc::WIFEXITED(told) || libc::WIFSIGNALED(told) {
-            members::ended(child.unsigned_abs());
+            ended(child);
         }
     }
     child
@@ -86,7 +95,7 @@ unsafe extern "C-unwind" fn waitid(
         let ends = [libc::CLD_EXITED, libc::CLD_KILLED, libc::CLD_DUMPED];
         // Without a child the kernel has written zeros there.
         if result == 0 && (*info).si_signo == libc::SIGCHLD && ends.contains(&(*info).si_code) {
-            members::ended((*info).si_pid().unsigned_abs());
+            ended((*info).si_pid());
         }
         result
     }

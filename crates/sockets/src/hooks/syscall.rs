@@ -9,7 +9,7 @@ use core::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
 use libc::{msghdr, socklen_t, timespec};
 
 use crate::hooks::confine;
-use crate::{real, rings};
+use crate::{fault, real, rings};
 
 /// The sixth argument of `pselect6`.
 #[repr(C)]
@@ -115,6 +115,7 @@ unsafe fn of_sockets(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -> Option<c
                 libc::execveat(fd, b as *const _, c as *const _, d as *const _, flags)
             }
             libc::SYS_exit_group => libc::_exit(fd),
+            libc::SYS_rt_sigaction => return fault::call([a, b, c, d]),
             libc::SYS_io_uring_setup => return Some(io_uring_setup(a, b)),
             libc::SYS_seccomp | libc::SYS_prctl => {
                 return confine::call(number, [a, b, c, d, e, f]);

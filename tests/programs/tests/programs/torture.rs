@@ -75,6 +75,9 @@ fn built() -> &'static Built {
         }
         let beside = program.with_file_name("torture-static");
         let is_static = compile(&sources, &beside, &["-static"]).is_ok();
+        let plugin = Path::new(folder).join("plugin/ring.c");
+        let beside = program.with_file_name("torture-plugin.so");
+        compile(&[plugin], &beside, &["-shared", "-fPIC"]).unwrap_or_else(|e| panic!("{e}"));
         println!("the torture pair: {}", program.display());
         Built {
             program,
