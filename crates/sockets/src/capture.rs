@@ -150,7 +150,7 @@ pub fn sent_from_file(
             let from = after - (bytes - done) as libc::off64_t;
             let len = chunk.len().min(bytes - done);
             // SAFETY: `chunk` has `len` bytes.
-            let read = unsafe { libc::pread64(file, chunk.as_mut_ptr().cast(), len, from) };
+            let read = unsafe { real::pread64(file, chunk.as_mut_ptr().cast(), len, from) };
             let Ok(read @ 1..) = usize::try_from(read) else {
                 break;
             };

@@ -93,7 +93,7 @@ fn line_that_begins(process: u32, begin: &[u8]) -> Option<Option<Text>> {
     write!(path, "/proc/{process}/maps\0").ok()?;
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
     // SAFETY: the path ends with a zero.
-    let fd = unsafe { libc::open(path.as_bytes().as_ptr().cast(), flags) };
+    let fd = unsafe { real::open(path.as_bytes().as_ptr().cast(), flags, 0) };
     let list = (fd >= 0).then(|| Owned::from_raw(fd))?;
     let mut chunk = [0_u8; CHUNK_BYTES];
     let mut line = Text::empty();

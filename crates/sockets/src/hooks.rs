@@ -3,10 +3,12 @@
 //! Each asks the table whether the descriptor is one of ours: a load or two. If not, the C
 //! library's function is called with what the program passed.
 
+mod aliases;
 mod confine;
 mod io;
 mod jump;
 pub mod lifetime;
+mod past;
 mod reaping;
 pub mod socket;
 mod syscall;

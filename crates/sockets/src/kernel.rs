@@ -76,6 +76,22 @@ pub fn reset_at_close(fd: c_int) {
     unsafe { real::setsockopt(fd, libc::SOL_SOCKET, libc::SO_LINGER, value, len) };
 }
 
+/// Ends a connection at once, as a reset does, for all who have the socket.
+pub fn disconnect(fd: c_int) {
+    let family = c_int::from(libc::AF_UNSPEC);
+    let nobody = libc::sockaddr {
+        sa_family: family as libc::sa_family_t,
+        sa_data: [0; 14],
+    };
+    let len = size_of::<libc::sockaddr>() as libc::socklen_t;
+    // SAFETY: the address has its length; a Unix socket, which does not do this, is shut.
+    unsafe {
+        if real::connect(fd, &raw const nobody, len) != 0 {
+            real::shutdown(fd, libc::SHUT_RDWR);
+        }
+    }
+}
+
 /// Whether calls on it never wait.
 pub fn never_waits(fd: c_int) -> bool {
     // SAFETY: no pointers.
@@ -400,7 +416,7 @@ pub fn is_one_user(user: u32) -> bool {
 fn knows_all_users() -> Option<bool> {
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
     // SAFETY: the path ends with a zero.
-    let file = Owned::checked(unsafe { libc::open(c"/proc/self/uid_map".as_ptr(), flags) })?;
+    let file = Owned::checked(unsafe { real::open(c"/proc/self/uid_map".as_ptr(), flags, 0) })?;
     let mut text = [0_u8; 64];
     // SAFETY: `text` has as many bytes.
     let len = unsafe { real::read(file.raw(), text.as_mut_ptr().cast(), text.len()) };

@@ -49,6 +49,7 @@ mod why;
 
 /// Runs before the program's first line.
 extern "C" fn begin() {
+    real::look_up_all();
     if !settings::read() {
         return;
     }

@@ -49,6 +49,9 @@ const YIELDS: u32 = 200;
 /// Milliseconds between two looks whether the holder is a stranger.
 const STRANGER_ROUNDS: u32 = 50;
 
+/// As a limit: the holder may be the program's, in a call that waits for the other end.
+const WITHOUT_LIMIT: u32 = u32::MAX;
+
 impl Lock {
     /// A free one.
     pub const fn new() -> Self {
@@ -100,7 +103,7 @@ impl Lock {
 
     /// Waits for it. `None` if this very thread has it.
     pub fn hold(&self) -> Option<Held<'_>> {
-        self.hold_for(u32::MAX)
+        self.hold_for(WITHOUT_LIMIT)
     }
 
     /// Waits for it for at most so many milliseconds.
@@ -126,6 +129,9 @@ impl Lock {
                 return Some(held);
             }
             process::sleep_us(1000);
+            if limit_ms == WITHOUT_LIMIT {
+                process::end_if_cancelled();
+            }
         }
         None
     }

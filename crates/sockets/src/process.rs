@@ -2,9 +2,10 @@
 
 use core::cell::Cell;
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::mem::zeroed;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use crate::real;
+use crate::{memory, real};
 
 /// The process that the tables of this library belong to. A child made by vfork shares
 /// them, and has another id.
@@ -72,14 +73,52 @@ pub fn give_way() {
     unsafe { libc::sched_yield() };
 }
 
-/// Sleeps, or less if a signal comes.
+/// Sleeps, or less if a signal comes. Past the C library: a thread is not cancelled here, where it may
+/// be in the middle of anything.
 pub fn sleep_us(us: u32) {
     let time = libc::timespec {
         tv_sec: 0,
         tv_nsec: i64::from(us) * 1000,
     };
+    let (clock, at) = (libc::CLOCK_MONOTONIC as usize, (&raw const time) as usize);
     // SAFETY: `time` is valid, and nothing is asked back.
-    unsafe { libc::nanosleep(&raw const time, core::ptr::null_mut()) };
+    unsafe { real::syscall(libc::SYS_clock_nanosleep, clock, 0, at, 0, 0, 0) };
+}
+
+/// Ends the calling thread if it was cancelled: for a wait that the program would have in the kernel.
+pub fn end_if_cancelled() {
+    // SAFETY: the C library's function of this name has this type.
+    unsafe extern "C-unwind" {
+        fn pthread_testcancel();
+    }
+    // SAFETY: no arguments.
+    unsafe { pthread_testcancel() };
+}
+
+/// Runs `work`, which is not the program's: `errno` is as it was, and the thread is not cancelled in
+/// the middle.
+pub fn quietly<T>(work: impl FnOnce() -> T) -> T {
+    let saved = real::errno();
+    let result = uncancelled(work);
+    real::set_errno(saved);
+    result
+}
+
+/// Runs `work`, in which a thread that was cancelled does not end.
+pub fn uncancelled<T>(work: impl FnOnce() -> T) -> T {
+    // SAFETY: the C library's function of this name has this type.
+    unsafe extern "C" {
+        fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+    }
+    /// As the C library has it.
+    const CANCEL_DISABLE: c_int = 1;
+    let mut before = 0;
+    // SAFETY: the number is ours.
+    unsafe { pthread_setcancelstate(CANCEL_DISABLE, &raw mut before) };
+    let result = work();
+    // SAFETY: as it was; nothing is asked back.
+    unsafe { pthread_setcancelstate(before, core::ptr::null_mut()) };
+    result
 }
 
 /// Nanoseconds of the monotonic clock.
@@ -115,17 +154,44 @@ pub fn copy() -> isize {
     unsafe { real::syscall(libc::SYS_clone, 0, 0, 0, 0, 0, 0) as isize }
 }
 
-/// Waits until a [`copy`] ends; says whether it did so by itself, with 0.
-pub fn ended_well(child: isize) -> bool {
-    let mut status: c_int = -1;
-    loop {
-        // SAFETY: the status is ours.
-        let result = unsafe { libc::waitpid(child as libc::pid_t, &raw mut status, libc::__WALL) };
-        if result >= 0 {
-            return status == 0;
+/// Runs `work` in a [`copy`] of this process, which ends then, and returns what it says; `false` if
+/// it ended otherwise, or could not be made. All signals are held back meanwhile: no handler of the
+/// program's may run in the copy.
+pub fn in_copy(work: impl FnOnce() -> bool) -> bool {
+    let Some(said) = memory::reserve_shared(size_of::<AtomicBool>()) else {
+        return false;
+    };
+    // SAFETY: zeroed memory of ours, until it is given back below; the sets are ours.
+    unsafe {
+        let good = &*said.cast::<AtomicBool>();
+        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = (zeroed(), zeroed());
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        let child = copy();
+        if child == 0 {
+            // Relaxed: looked at when this process has ended.
+            good.store(work(), Ordering::Relaxed);
+            end(0);
         }
-        if real::errno() != libc::EINTR {
-            return false;
+        if child > 0 {
+            await_end(child);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut());
+        let good = good.load(Ordering::Relaxed);
+        libc::munmap(said, size_of::<AtomicBool>());
+        good
+    }
+}
+
+/// Waits until a [`copy`] ends. How it did so is not asked: another thread of the program's, which
+/// waits for any child, may be told that.
+fn await_end(child: isize) {
+    let nothing = core::ptr::null_mut();
+    loop {
+        // SAFETY: nothing is asked back.
+        let result = unsafe { real::waitpid(child as libc::pid_t, nothing, libc::__WALL) };
+        if result >= 0 || real::errno() != libc::EINTR {
+            return;
         }
     }
 }

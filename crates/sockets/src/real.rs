@@ -1,5 +1,6 @@
 //! The functions of the C library that ours stand in front of: looked up once, by
-//! `dlsym(RTLD_NEXT)`, when they are first called. That may be before any constructor.
+//! `dlsym(RTLD_NEXT)`, by our constructor. What other constructors call before is looked up when it is
+//! called; after it, nothing is: a handler of a signal may not call `dlsym`, nor a child made by vfork.
 
 use core::ffi::{c_char, c_int, c_long, c_uint, c_ulong, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -13,8 +14,6 @@ use libc::{
 type Strings = *const *const c_char;
 
 /// The next definition of the symbol `name`, which ends with a zero.
-///
-/// A C library without it cannot have called it either: a null pointer is never called.
 #[inline]
 fn look_up(cache: &AtomicPtr<c_void>, name: &'static [u8]) -> *mut c_void {
     // Relaxed: the pointer is to code that is there from before we were loaded.
@@ -29,10 +28,74 @@ fn look_up(cache: &AtomicPtr<c_void>, name: &'static [u8]) -> *mut c_void {
 #[inline(never)]
 fn look_up_first(cache: &AtomicPtr<c_void>, name: &'static [u8]) -> *mut c_void {
     // SAFETY: `name` ends with a zero.
-    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr().cast::<c_char>()) };
+    let mut found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr().cast::<c_char>()) };
+    if found.is_null() {
+        found = stand_in(name);
+    }
     cache.store(found, Ordering::Relaxed);
     found
 }
+
+/// What is called in place of a function that this C library is too old for. A program can make some
+/// of these calls by their numbers all the same.
+#[cold]
+fn stand_in(name: &[u8]) -> *mut c_void {
+    // SAFETY: no arguments. What `dlsym` has said is not meant for the program.
+    unsafe { libc::dlerror() };
+    let function = match name {
+        b"close_range\0" => close_range_by_number as *const (),
+        b"execveat\0" => execveat_by_number as *const (),
+        b"epoll_pwait2\0" => epoll_pwait2_by_number as *const (),
+        _ => not_there as *const (),
+    };
+    function.cast_mut().cast()
+}
+
+extern "C-unwind" fn not_there() -> ssize_t {
+    fail(libc::ENOSYS)
+}
+
+/// # Safety
+/// As for the C library's.
+unsafe extern "C-unwind" fn close_range_by_number(
+    first: usize,
+    last: usize,
+    flags: usize,
+) -> c_int {
+    // SAFETY: the program's call, here and below.
+    unsafe { syscall(libc::SYS_close_range, first, last, flags, 0, 0, 0) as c_int }
+}
+
+/// # Safety
+/// As for the C library's.
+unsafe extern "C-unwind" fn execveat_by_number(
+    folder: usize,
+    path: usize,
+    arguments: usize,
+    environment: usize,
+    flags: usize,
+) -> c_int {
+    let number = libc::SYS_execveat;
+    // SAFETY: the program's call.
+    unsafe { syscall(number, folder, path, arguments, environment, flags, 0) as c_int }
+}
+
+/// # Safety
+/// As for the C library's.
+unsafe extern "C-unwind" fn epoll_pwait2_by_number(
+    set: usize,
+    events: usize,
+    count: usize,
+    timeout: usize,
+    mask: usize,
+) -> c_int {
+    let number = libc::SYS_epoll_pwait2;
+    // SAFETY: the program's call.
+    unsafe { syscall(number, set, events, count, timeout, mask, KERNEL_MASK_BYTES) as c_int }
+}
+
+/// Bytes of a set of signals, as the kernel has it.
+pub const KERNEL_MASK_BYTES: usize = 8;
 
 macro_rules! real {
     ($($name:ident($($arg:ident: $type:ty),* $(,)?) -> $result:ty;)*) => {
@@ -45,6 +108,8 @@ macro_rules! real {
         pub fn look_up_all() {
             $(look_up(&cache::$name, concat!(stringify!($name), "\0").as_bytes());)*
             look_up_variadic();
+            dprintf();
+            dprintf_chk();
         }
 
         $(
@@ -52,6 +117,7 @@ macro_rules! real {
         ///
         /// # Safety
         /// As for the C library's.
+        #[allow(non_snake_case, reason = "named after the functions")]
         #[inline]
         pub unsafe fn $name($($arg: $type),*) -> $result {
             let found = look_up(&cache::$name, concat!(stringify!($name), "\0").as_bytes());
@@ -119,6 +185,15 @@ real! {
     sendto(fd: c_int, from: *const c_void, len: size_t, flags: c_int, address: *const sockaddr, address_len: socklen_t) -> ssize_t;
     sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t;
     sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int;
+    preadv64v2(fd: c_int, parts: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t;
+    pwritev64v2(fd: c_int, parts: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t;
+    pread64(fd: c_int, into: *mut c_void, len: size_t, offset: off64_t) -> ssize_t;
+    aio_read(what: *mut libc::aiocb) -> c_int;
+    aio_write(what: *mut libc::aiocb) -> c_int;
+    lio_listio(mode: c_int, list: *const *mut libc::aiocb, count: c_int, event: *mut libc::sigevent) -> c_int;
+    vdprintf(fd: c_int, format: *const c_char, list: *mut c_void) -> c_int;
+    __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, list: *mut c_void) -> c_int;
+    backtrace_symbols_fd(addresses: *const *mut c_void, count: c_int, fd: c_int) -> ();
     sendfile64(out: c_int, file: c_int, offset: *mut off64_t, count: size_t) -> ssize_t;
     splice(from: c_int, from_offset: *mut off64_t, to: c_int, to_offset: *mut off64_t, len: size_t, flags: c_uint) -> ssize_t;
     getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int;
@@ -134,6 +209,7 @@ real! {
     epoll_pwait(set: c_int, events: *mut epoll_event, count: c_int, timeout_ms: c_int, mask: *const sigset_t) -> c_int;
     epoll_pwait2(set: c_int, events: *mut epoll_event, count: c_int, timeout: *const timespec, mask: *const sigset_t) -> c_int;
     fork() -> pid_t;
+    _Fork() -> pid_t;
     wait(status: *mut c_int) -> pid_t;
     waitpid(child: pid_t, status: *mut c_int, options: c_int) -> pid_t;
     wait3(status: *mut c_int, options: c_int, usage: *mut libc::rusage) -> pid_t;
@@ -141,6 +217,8 @@ real! {
     waitid(kind: libc::idtype_t, id: libc::id_t, info: *mut libc::siginfo_t, options: c_int) -> c_int;
     fclose(file: *mut libc::FILE) -> c_int;
     fdopen(fd: c_int, mode: *const c_char) -> *mut libc::FILE;
+    freopen(path: *const c_char, mode: *const c_char, file: *mut libc::FILE) -> *mut libc::FILE;
+    freopen64(path: *const c_char, mode: *const c_char, file: *mut libc::FILE) -> *mut libc::FILE;
     execve(path: *const c_char, arguments: Strings, environment: Strings) -> c_int;
     execv(path: *const c_char, arguments: Strings) -> c_int;
     execvp(file: *const c_char, arguments: Strings) -> c_int;
@@ -170,6 +248,30 @@ real_variadic! {
     prctl(option: c_int; a: usize, b: usize, c: usize, d: usize) -> c_int;
 }
 
+/// Where the C library's `dprintf` is, for who has its arguments as they came.
+pub fn dprintf() -> *mut c_void {
+    static CACHE: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
+    look_up(&CACHE, b"dprintf\0")
+}
+
+/// As [`dprintf`]: `__dprintf_chk`.
+pub fn dprintf_chk() -> *mut c_void {
+    static CACHE: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
+    look_up(&CACHE, b"__dprintf_chk\0")
+}
+
+/// Opens a file for this library's own use. Not by the C library's `open`: a thread that is cancelled
+/// there unwinds, of which the compiler does not know.
+///
+/// # Safety
+/// As for the C library's.
+pub unsafe fn open(path: *const c_char, flags: c_int, mode: libc::mode_t) -> c_int {
+    let (folder, path) = (libc::AT_FDCWD as usize, path as usize);
+    let (flags, mode) = (flags as usize, mode as usize);
+    // SAFETY: as promised.
+    unsafe { syscall(libc::SYS_openat, folder, path, flags, mode, 0, 0) as c_int }
+}
+
 /// Where the calling thread has its `errno`.
 pub fn errno_place() -> *mut c_int {
     // SAFETY: no arguments.
@@ -192,4 +294,33 @@ pub fn set_errno(value: c_int) {
 pub fn fail(error: c_int) -> ssize_t {
     set_errno(error);
     -1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_c_library_lacks_is_called_by_its_number_or_not_there() {
+        type Call = unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize) -> c_int;
+        let bad = usize::MAX;
+        for (name, args, error) in [
+            (&b"close_range\0"[..], [5, 4, 0, 0, 0], libc::EINVAL),
+            (
+                b"execveat\0",
+                [bad, c"x".as_ptr() as usize, 0, 0, 0],
+                libc::EBADF,
+            ),
+            (b"epoll_pwait2\0", [bad, 1, 1, 0, 0], libc::EBADF),
+            (b"of the next century\0", [0; 5], libc::ENOSYS),
+        ] {
+            // SAFETY: more arguments than it takes do no harm on the machines that we know, and
+            // these do nothing.
+            let result = unsafe {
+                let call: Call = core::mem::transmute(stand_in(name));
+                call(args[0], args[1], args[2], args[3], args[4])
+            };
+            assert_eq!((result, errno()), (-1, error));
+        }
+    }
 }

@@ -150,7 +150,7 @@ pub fn append(path: &CStr, line: &Line) {
     let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_CLOEXEC;
     // SAFETY: the name ends with a zero, and the line has its length.
     unsafe {
-        let fd = libc::open(name.bytes.as_ptr().cast(), flags, 0o644);
+        let fd = real::open(name.bytes.as_ptr().cast(), flags, 0o644);
         if fd >= 0 {
             let file = Owned::from_raw(fd);
             real::write(file.raw(), line.bytes.as_ptr().cast(), line.len);

@@ -34,6 +34,8 @@ const EPOLL_ENDS: u32 = (libc::EPOLLHUP | libc::EPOLLERR | libc::EPOLLRDHUP) as 
 pub struct Deadline {
     /// On the monotonic clock; `None`: never.
     at_ns: Option<u64>,
+    /// Whether the program counts in nanoseconds, or in milliseconds only.
+    is_exact: bool,
 }
 
 impl Deadline {
@@ -43,13 +45,17 @@ impl Deadline {
             at_ns: u64::try_from(ms)
                 .ok()
                 .map(|ms| process::now_ns().saturating_add(ms * 1_000_000)),
+            is_exact: false,
         }
     }
 
     /// After `time`; never if there is none. `None` for a time that is not one.
     pub fn after(time: Option<timespec>) -> Option<Self> {
         let Some(time) = time else {
-            return Some(Self { at_ns: None });
+            return Some(Self {
+                at_ns: None,
+                is_exact: true,
+            });
         };
         let s = u64::try_from(time.tv_sec).ok()?;
         let ns = u64::try_from(time.tv_nsec)
@@ -58,6 +64,7 @@ impl Deadline {
         let after_ns = s.saturating_mul(1_000_000_000).saturating_add(ns);
         Some(Self {
             at_ns: Some(process::now_ns().saturating_add(after_ns)),
+            is_exact: true,
         })
     }
 
@@ -68,6 +75,16 @@ impl Deadline {
             tv_sec: i64::try_from(left_ns / 1_000_000_000).unwrap_or(i64::MAX),
             tv_nsec: (left_ns % 1_000_000_000) as i64,
         })
+    }
+
+    /// The same in whole milliseconds: not less, but for more than the kernel can count. -1 if it
+    /// never comes.
+    fn left_ms(self) -> c_int {
+        let Some(at_ns) = self.at_ns else {
+            return -1;
+        };
+        let left_ms = at_ns.saturating_sub(process::now_ns()).div_ceil(1_000_000);
+        c_int::try_from(left_ms).unwrap_or(c_int::MAX)
     }
 
     /// Whether it has come.
@@ -334,11 +351,6 @@ fn sleep_in_poll(fds: &mut [pollfd], deadline: Deadline, mask: *const sigset_t) 
 
 // ------------------------------------------------------------------------------------ epoll
 
-const NO_TIME: timespec = timespec {
-    tv_sec: 0,
-    tv_nsec: 0,
-};
-
 /// As `epoll_pwait2`. `events` is the program's room for them.
 pub fn epoll(
     set: c_int,
@@ -437,7 +449,7 @@ fn is_near(registration: &Registration) -> bool {
 /// more. `None`: an error.
 fn ask_kernel(set: c_int, events: &mut [epoll_event], mask: *const sigset_t) -> Option<usize> {
     loop {
-        let told = kernel_epoll(set, events, Some(NO_TIME), mask);
+        let told = kernel_epoll(set, events, 0, mask);
         let told = usize::try_from(told).ok()?;
         let left = epoll::late::sift(set, &mut events[..told]);
         // Full of what nobody wants: there may be more. The kernel knows by now.
@@ -447,14 +459,30 @@ fn ask_kernel(set: c_int, events: &mut [epoll_event], mask: *const sigset_t) -> 
     }
 }
 
+fn room_of(events: &[epoll_event]) -> c_int {
+    c_int::try_from(events.len()).unwrap_or(c_int::MAX)
+}
+
+/// Not `epoll_pwait2`, which not all kernels and filters know.
 fn kernel_epoll(
     set: c_int,
     events: &mut [epoll_event],
-    wait: Option<timespec>,
+    wait_ms: c_int,
     mask: *const sigset_t,
 ) -> c_int {
-    let wait = wait.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
-    let count = c_int::try_from(events.len()).unwrap_or(c_int::MAX);
+    let count = room_of(events);
+    // SAFETY: `events` has `count` places; the mask lives.
+    unsafe { real::epoll_pwait(set, events.as_mut_ptr(), count, wait_ms, mask) }
+}
+
+/// As above, until a time that the program has given to `epoll_pwait2`.
+fn kernel_epoll_exactly(
+    set: c_int,
+    events: &mut [epoll_event],
+    wait: &timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    let count = room_of(events);
     // SAFETY: `events` has `count` places; time and mask live.
     unsafe { real::epoll_pwait2(set, events.as_mut_ptr(), count, wait, mask) }
 }
@@ -661,5 +689,8 @@ fn sleep_in_epoll(
         return None;
     }
     epoll::rest(active);
-    Some(kernel_epoll(set, events, deadline.left(), mask))
+    Some(match deadline.left().filter(|_| deadline.is_exact) {
+        Some(left) => kernel_epoll_exactly(set, events, &left, mask),
+        None => kernel_epoll(set, events, deadline.left_ms(), mask),
+    })
 }

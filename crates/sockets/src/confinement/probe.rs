@@ -2,10 +2,9 @@
 
 use core::ffi::{c_int, c_long, c_void};
 use core::mem::zeroed;
-use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::kernel::{self, Owned, passing};
-use crate::{memory, process, real};
+use crate::{process, real};
 
 /// The line of proc_pid_status(5) that tells of a filter: 0 is none.
 const LINE: &[u8] = b"\nSeccomp:\t";
@@ -14,7 +13,7 @@ const LINE: &[u8] = b"\nSeccomp:\t";
 pub fn is_filtered() -> bool {
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
     // SAFETY: the path ends with a zero.
-    let fd = unsafe { libc::open(c"/proc/self/status".as_ptr(), flags) };
+    let fd = unsafe { real::open(c"/proc/self/status".as_ptr(), flags, 0) };
     if fd < 0 {
         return true;
     }
@@ -29,43 +28,15 @@ pub fn is_filtered() -> bool {
 }
 
 /// Whether a copy of this process lives that makes all calls of this library's. The program is told
-/// nothing of it: it has no exit signal, and ends at once. It says itself that it lives: how it ended
-/// another thread of the program may be told, which waits for any child.
+/// nothing of it: it has no exit signal, and ends at once.
 ///
 /// A filter whose supervisor never answers holds this process up as it does the copy; so it would
 /// in any other call of these.
 pub fn lives() -> bool {
-    real::look_up_all();
-    let Some(said) = memory::reserve_shared(size_of::<AtomicBool>()) else {
-        return false;
-    };
-    // SAFETY: zeroed memory of ours, until it is given back below.
-    let lives = make_calls_in_copy(unsafe { &*said.cast::<AtomicBool>() });
-    // SAFETY: as above; it is a page.
-    unsafe { libc::munmap(said, size_of::<AtomicBool>()) };
-    lives
-}
-
-fn make_calls_in_copy(said: &AtomicBool) -> bool {
-    // SAFETY: the sets are ours. All signals are held back: a handler of the program's must not run
-    // in the copy, nor one for the signal of a filter.
-    unsafe {
-        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = (zeroed(), zeroed());
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-        let copy = process::copy();
-        if copy == 0 {
-            make_all_calls();
-            // Relaxed: looked at when this process has ended.
-            said.store(true, Ordering::Relaxed);
-            process::end(0);
-        }
-        if copy > 0 {
-            process::ended_well(copy);
-        }
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut());
-        said.load(Ordering::Relaxed)
-    }
+    process::in_copy(|| {
+        make_all_calls();
+        true
+    })
 }
 
 /// No descriptor: a filter looks at a call before the kernel finds that out.
@@ -77,6 +48,7 @@ fn make_all_calls() {
     leave_no_core();
     let own = process::id();
     process::thread_lives(own);
+    process::lives(own);
     process::give_way();
     process::sleep_us(1);
     process::processor();
@@ -92,13 +64,7 @@ fn make_all_calls() {
 
 /// A relay is a copy of a copy.
 fn begin_a_relay() {
-    let copy = process::copy();
-    if copy == 0 {
-        process::end(0);
-    }
-    if copy > 0 {
-        process::ended_well(copy);
-    }
+    process::in_copy(|| true);
     // SAFETY: the kernel refuses a name at no address.
     unsafe { real::prctl(libc::PR_SET_NAME, 0, 0, 0, 0) };
 }

@@ -7,8 +7,9 @@ use libc::{
 };
 
 use crate::buffers::Control;
-use crate::hooks::lifetime;
+use crate::hooks::lifetime::{self, used_past_us};
 use crate::hooks::socket::{settle_connecting, stay_with_kernel};
+use crate::process::quietly;
 use crate::record::{self, LOCAL, Record, State, Why};
 use crate::wait::Deadline;
 use crate::{buffers, capture, fault, kernel, real, rings, stream, upgrade};
@@ -28,19 +29,21 @@ fn ours(fd: c_int) -> Option<&'static Record> {
 #[inline]
 fn moved(fd: c_int, record: &'static Record, result: ssize_t) -> ssize_t {
     if result > 0 && record.state() != State::Up {
-        let saved = real::errno();
-        if rings::are_used() {
-            stay_with_kernel(record);
-            record.note_why(Why::Rings);
-        } else {
-            upgrade::advance(fd, record, result.unsigned_abs() as u64);
-        }
-        if record.state() == State::Up {
-            rings::upgraded();
-        }
-        real::set_errno(saved);
+        quietly(|| step(fd, record, result.unsigned_abs() as u64));
     }
     result
+}
+
+fn step(fd: c_int, record: &'static Record, bytes: u64) {
+    if rings::are_used() {
+        stay_with_kernel(record);
+        record.note_why(Why::Rings);
+    } else {
+        upgrade::advance(fd, record, bytes);
+    }
+    if record.state() == State::Up {
+        rings::upgraded();
+    }
 }
 
 #[inline]
@@ -192,6 +195,61 @@ unsafe extern "C-unwind" fn readv(fd: c_int, parts: *const iovec, count: c_int) 
         Some((record, parts)) => take(fd, record, parts, 0),
         // SAFETY: the program's call.
         _ => unsafe { real::readv(fd, parts, count) },
+    }
+}
+
+/// As a receive or send what has an offset of none: `readv`, with flags. `None` if it is the kernel's.
+fn without_offset(fd: c_int, offset: off64_t, flags: c_int) -> Option<(&'static Record, c_int)> {
+    if offset != -1 {
+        return None;
+    }
+    match flags {
+        0 => Some((ours(fd)?, 0)),
+        libc::RWF_NOWAIT => Some((ours(fd)?, libc::MSG_DONTWAIT)),
+        _ => {
+            used_past_us(fd);
+            None
+        }
+    }
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn preadv64v2(
+    fd: c_int,
+    parts: *const iovec,
+    count: c_int,
+    offset: off64_t,
+    flags: c_int,
+) -> ssize_t {
+    let ours = without_offset(fd, offset, flags);
+    // SAFETY: the program's call, here and below.
+    match ours.and_then(|ours| Some((ours, unsafe { list(parts, count.max(0) as size_t) }?))) {
+        Some(((record, flags), parts)) => take(fd, record, parts, flags),
+        // SAFETY: the program's call.
+        None => unsafe { real::preadv64v2(fd, parts, count, offset, flags) },
+    }
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn pwritev64v2(
+    fd: c_int,
+    parts: *const iovec,
+    count: c_int,
+    offset: off64_t,
+    flags: c_int,
+) -> ssize_t {
+    let ours = without_offset(fd, offset, flags);
+    // SAFETY: the program's call, here and below.
+    match ours.and_then(|ours| Some((ours, unsafe { list(parts, count.max(0) as size_t) }?))) {
+        Some(((record, flags), parts)) if buffers::total(parts) > 0 => {
+            give(fd, record, parts, flags)
+        }
+        // SAFETY: the program's call.
+        _ => unsafe { real::pwritev64v2(fd, parts, count, offset, flags) },
     }
 }
 
@@ -616,7 +674,7 @@ unsafe fn send_small_file(
     while sent < count {
         let len = chunk.len().min(count - sent);
         // SAFETY: `chunk` has `len` bytes; the offset is the program's.
-        let read = unsafe { libc::pread64(file, chunk.as_mut_ptr().cast(), len, *offset) };
+        let read = unsafe { real::pread64(file, chunk.as_mut_ptr().cast(), len, *offset) };
         if read <= 0 {
             return if sent > 0 { sent as ssize_t } else { read };
         }
@@ -676,24 +734,4 @@ unsafe extern "C-unwind" fn splice(
         }),
         None => call(),
     }
-}
-
-/// Aliases that some programs and libraries call.
-macro_rules! alias {
-    ($($alias:ident = $name:ident($($arg:ident: $type:ty),*) -> $result:ty;)*) => { $(
-        /// # Safety
-        /// As for the C library's.
-        #[unsafe(no_mangle)]
-        unsafe extern "C-unwind" fn $alias($($arg: $type),*) -> $result {
-            // SAFETY: the program's call.
-            unsafe { $name($($arg),*) }
-        }
-    )* };
-}
-
-alias! {
-    __read = read(fd: c_int, into: *mut c_void, len: size_t) -> ssize_t;
-    __write = write(fd: c_int, from: *const c_void, len: size_t) -> ssize_t;
-    __send = send(fd: c_int, from: *const c_void, len: size_t, flags: c_int) -> ssize_t;
-    __recv = recv(fd: c_int, into: *mut c_void, len: size_t, flags: c_int) -> ssize_t;
 }

@@ -8,6 +8,7 @@ use libc::msghdr;
 
 use crate::hooks::socket::duplicated;
 use crate::local::UNREAD;
+use crate::process::quietly;
 use crate::record::{self, LOCAL, Record, State, Why};
 use crate::stream::{Left, Patience};
 use crate::{
@@ -29,18 +30,18 @@ pub fn closing(fd: c_int) {
     if process::is_borrower() {
         return;
     }
-    let saved = real::errno();
-    if is_set {
-        epoll::set_closed(fd);
-    }
-    let last = record::detach(fd);
-    uses::wait_for(fd);
-    if let Some(record) = last {
-        release(fd, record);
-    } else if let Some(record) = record {
-        epoll::descriptor_closed(record, fd);
-    }
-    real::set_errno(saved);
+    quietly(|| {
+        if is_set {
+            epoll::set_closed(fd);
+        }
+        let last = record::detach(fd);
+        uses::wait_for(fd);
+        if let Some(record) = last {
+            release(fd, record);
+        } else if let Some(record) = record {
+            epoll::descriptor_closed(record, fd);
+        }
+    });
 }
 
 /// A descriptor that is no socket of the program's is about to be closed.
@@ -167,14 +168,6 @@ unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
 /// # Safety
 /// As for the C library's.
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn __close(fd: c_int) -> c_int {
-    // SAFETY: the program's call.
-    unsafe { close(fd) }
-}
-
-/// # Safety
-/// As for the C library's.
-#[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     if flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 {
         close_all(first, last);
@@ -241,14 +234,6 @@ unsafe extern "C-unwind" fn dup2(old: c_int, new: c_int) -> c_int {
 /// # Safety
 /// As for the C library's.
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn __dup2(old: c_int, new: c_int) -> c_int {
-    // SAFETY: the program's call.
-    unsafe { dup2(old, new) }
-}
-
-/// # Safety
-/// As for the C library's.
-#[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
     before_duplicate(old);
     if old != new && flags & !libc::O_CLOEXEC == 0 && is_ours(new) && is_open(old) {
@@ -262,33 +247,79 @@ unsafe extern "C-unwind" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int 
     result
 }
 
+/// The C library is about to read or write a descriptor past our functions.
+pub fn used_past_us(fd: c_int) {
+    // What is the kernel's already is asked for again and again.
+    if let Some(record) = record::find(fd).filter(|record| record.state() != State::Plain) {
+        give_back(fd, record, Why::Usage, recall_deadline());
+    }
+}
+
 /// Streams of the C library read and write past our functions.
 ///
 /// # Safety
 /// As for the C library's.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn fdopen(fd: c_int, mode: *const c_char) -> *mut libc::FILE {
-    if let Some(record) = record::find(fd) {
-        give_back(fd, record, Why::Usage, recall_deadline());
-    }
+    used_past_us(fd);
     // SAFETY: the program's call.
     unsafe { real::fdopen(fd, mode) }
 }
 
-/// The C library closes the descriptor of a stream past our functions.
+/// The C library closes the descriptor of a stream past our functions. What the stream holds is sent
+/// before the descriptor is let go.
 ///
 /// # Safety
-/// As for the C library's.
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn fclose(file: *mut libc::FILE) -> c_int {
-    // SAFETY: the program's stream. What it holds is sent before the descriptor is let go.
+/// The stream is the program's.
+unsafe fn stream_closing(file: *mut libc::FILE) {
+    // SAFETY: as promised.
     unsafe {
         let fd = libc::fileno(file);
         if record::find(fd).is_some() {
             libc::fflush(file);
             closing(fd);
         }
+    }
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn fclose(file: *mut libc::FILE) -> c_int {
+    // SAFETY: the program's call.
+    unsafe {
+        stream_closing(file);
         real::fclose(file)
+    }
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn freopen(
+    path: *const c_char,
+    mode: *const c_char,
+    file: *mut libc::FILE,
+) -> *mut libc::FILE {
+    // SAFETY: the program's call.
+    unsafe {
+        stream_closing(file);
+        real::freopen(path, mode, file)
+    }
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn freopen64(
+    path: *const c_char,
+    mode: *const c_char,
+    file: *mut libc::FILE,
+) -> *mut libc::FILE {
+    // SAFETY: the program's call.
+    unsafe {
+        stream_closing(file);
+        real::freopen64(path, mode, file)
     }
 }
 
@@ -306,7 +337,10 @@ const RECALL_SHARED_NS: u64 = 1_000_000_000;
 /// on. If the ring has bytes that were not read, the other end takes them back; if it cannot,
 /// a relay takes the socket's place.
 fn give_back(fd: c_int, record: &'static Record, why: Why, until_ns: u64) {
-    let saved = real::errno();
+    quietly(|| give_back_loudly(fd, record, why, until_ns));
+}
+
+fn give_back_loudly(fd: c_int, record: &'static Record, why: Why, until_ns: u64) {
     // Other threads may close it, and get its number for something else.
     let Some(_used) = uses::begin(fd, record) else {
         return;
@@ -320,7 +354,7 @@ fn give_back(fd: c_int, record: &'static Record, why: Why, until_ns: u64) {
         // Its parent may have closed what it has a copy of, and got the number for another socket.
         // Relaxed: with Up comes the cookie.
         if is_borrower && kernel::cookie(fd) != Some(record.cookie.load(Ordering::Relaxed)) {
-            return real::set_errno(saved);
+            return;
         }
         let is_shared = is_borrower || record.processes.load(Ordering::Acquire) > 1;
         let least_ns = if is_shared {
@@ -335,13 +369,13 @@ fn give_back(fd: c_int, record: &'static Record, why: Why, until_ns: u64) {
         };
         let left = stream::let_go(fd, record, why, patience);
         if left == Left::Unread && !relay::put_between(fd, record) {
-            // No descriptors, or no processes: who reads this socket after us misses bytes.
+            // No descriptors, or no processes: whoever reads this socket after us would miss bytes.
             stream::line_only(record, why);
+            kernel::disconnect(fd);
         }
     } else {
         record.note_why(why);
     }
-    real::set_errno(saved);
 }
 
 /// A socket that a child made by vfork duplicates is for the program that it becomes, which has it by
@@ -437,8 +471,10 @@ pub fn end_of_image(ends: bool) {
     if confinement::is_confined() || process::is_borrower() {
         return;
     }
-    let saved = real::errno();
-    if ends {
+    quietly(|| {
+        if !ends {
+            return record::take_up_again();
+        }
         capture::end();
         record::for_each_descriptor(0, c_uint::MAX, |fd, record| match record.state() {
             State::Up => {
@@ -447,13 +483,8 @@ pub fn end_of_image(ends: bool) {
             State::Seeking => upgrade::end_seeking(fd, record),
             _ => {}
         });
-    }
-    if ends {
         record::leave_to_others();
-    } else {
-        record::take_up_again();
-    }
-    real::set_errno(saved);
+    });
 }
 
 /// This process has a child as from now: it has all our sockets, too. Until it is made no other
@@ -462,11 +493,13 @@ extern "C" fn before_fork() {
     if confinement::is_confined() {
         return;
     }
-    members::look_around();
-    // In this order: see relay::replace.
-    epoll::begin_fork();
-    record::begin_fork();
-    record::count_child();
+    quietly(|| {
+        members::look_around();
+        // In this order: see relay::replace.
+        epoll::begin_fork();
+        record::begin_fork();
+        record::count_child();
+    });
 }
 
 extern "C" fn after_fork() {
@@ -496,14 +529,34 @@ unsafe extern "C-unwind" fn fork() -> libc::pid_t {
     // SAFETY: the program's call.
     let child = unsafe { real::fork() };
     if child != 0 {
-        let saved = real::errno();
-        members::child_made(child);
-        real::set_errno(saved);
+        quietly(|| members::child_made(child));
     }
     child
 }
 
-/// Registers what is to be done at a fork.
+/// A fork of which the C library does not tell.
+pub fn fork_untold(call: impl FnOnce() -> libc::pid_t) -> libc::pid_t {
+    before_fork();
+    let child = call();
+    if child == 0 {
+        after_fork_in_child();
+    } else {
+        after_fork();
+        quietly(|| members::child_made(child));
+    }
+    child
+}
+
+/// # Safety
+/// As for the C library's.
+#[allow(non_snake_case, reason = "named after the function")]
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn _Fork() -> libc::pid_t {
+    // SAFETY: the program's call.
+    fork_untold(|| unsafe { real::_Fork() })
+}
+
+/// Registers what is to be done at a fork, and at an end without the usual handlers.
 pub fn set_up() {
     // SAFETY: the C library's function of this name has this type.
     unsafe extern "C" {
@@ -511,6 +564,10 @@ pub fn set_up() {
             prepare: Option<extern "C" fn()>,
             parent: Option<extern "C" fn()>,
             child: Option<extern "C" fn()>,
+            library: *const c_void,
+        ) -> c_int;
+        fn __cxa_at_quick_exit(
+            handler: extern "C" fn(*mut c_void),
             library: *const c_void,
         ) -> c_int;
     }
@@ -522,11 +579,21 @@ pub fn set_up() {
             Some(after_fork_in_child),
             core::ptr::null(),
         );
+        __cxa_at_quick_exit(at_quick_exit, core::ptr::null());
     }
+}
+
+/// Registered before the program's own, it comes after them.
+extern "C" fn at_quick_exit(_: *mut c_void) {
+    at_exit();
 }
 
 /// The process ends: its sockets are in one process less.
 pub fn at_exit() {
+    quietly(leave_all);
+}
+
+fn leave_all() {
     if confinement::is_confined() || process::is_borrower() {
         return;
     }

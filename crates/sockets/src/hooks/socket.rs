@@ -6,7 +6,8 @@ use core::sync::atomic::Ordering;
 use barewire_fabric::carrier::{LEAVING, SharedMemory};
 use libc::{sockaddr, socklen_t};
 
-use crate::hooks::lifetime;
+use crate::hooks::lifetime::{self, used_past_us};
+use crate::process::quietly;
 use crate::record::{
     CHECK_LINE, DELAYS, LOCAL, LOW_WATER, NONBLOCKING, OPENER, Record, State, WRITE_SHUT, Why,
 };
@@ -26,14 +27,6 @@ fn enter(fd: c_int, state: State) -> Option<&'static Record> {
     let record = record::add(fd, state)?;
     record::note_highest(fd);
     Some(record)
-}
-
-/// Runs `work` and leaves `errno` as it was.
-fn quietly<T>(work: impl FnOnce() -> T) -> T {
-    let saved = real::errno();
-    let result = work();
-    real::set_errno(saved);
-    result
 }
 
 /// # Safety
@@ -255,7 +248,8 @@ unsafe extern "C-unwind" fn getsockopt(
             (libc::IPPROTO_TCP, libc::TCP_NODELAY)
                 if record::find(fd).is_some_and(|record| record.has(DELAYS)) =>
             {
-                number.write_unaligned(0);
+                // As many bytes of it as the kernel has.
+                value.cast::<u8>().write_bytes(0, *len as usize);
             }
             (libc::SOL_SOCKET, libc::SO_RCVLOWAT) if *len == 4 => {
                 if let Some(mark) = record::find(fd).and_then(stream::low_water::shown) {
@@ -410,6 +404,10 @@ pub fn duplicated(old: c_int, new: c_int) {
     if let Some(record) = record {
         record::note_highest(new);
         record::attach_like(old, new, record);
+        // The C library's own streams are there: what the program prints goes past us.
+        if new <= libc::STDERR_FILENO {
+            used_past_us(new);
+        }
     }
     epoll::set_duplicated(old, new);
 }

@@ -9,7 +9,10 @@ use core::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
 use libc::{msghdr, socklen_t, timespec};
 
 use crate::hooks::confine;
-use crate::{fault, real, rings};
+use crate::hooks::lifetime::fork_untold;
+use crate::process::{quietly, uncancelled};
+use crate::wait::Deadline;
+use crate::{confinement, fault, real, rings};
 
 /// The sixth argument of `pselect6`.
 #[repr(C)]
@@ -33,11 +36,27 @@ unsafe extern "C-unwind" fn syscall(
 ) -> c_long {
     // SAFETY: the program's call.
     unsafe {
-        match carried(number, [a, b, c, d, e, f]) {
+        let call = || carried(number, [a, b, c, d, e, f]);
+        // A thread that was cancelled does not end in a call by its number.
+        let result = if returns(number) {
+            uncancelled(call)
+        } else {
+            call()
+        };
+        match result {
             Some(result) => result,
             None => real::syscall(number, a, b, c, d, e, f),
         }
     }
+}
+
+/// Whether a call comes back. Else a child made by vfork would leave its parent, whose thread it is,
+/// as it is in the middle.
+const fn returns(number: c_long) -> bool {
+    !matches!(
+        number,
+        libc::SYS_execve | libc::SYS_execveat | libc::SYS_exit_group
+    )
 }
 
 /// The call of that number, if this library stands in front of it.
@@ -54,6 +73,13 @@ unsafe fn carried(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -> Option<c_lo
             libc::SYS_write => libc::write(fd, b as *const c_void, c) as c_long,
             libc::SYS_readv => libc::readv(fd, b as *const _, c as c_int) as c_long,
             libc::SYS_writev => libc::writev(fd, b as *const _, c as c_int) as c_long,
+            // Only without an offset do they work on sockets.
+            libc::SYS_preadv2 if d == usize::MAX => {
+                libc::preadv2(fd, b as *const _, c as c_int, -1, f as c_int) as c_long
+            }
+            libc::SYS_pwritev2 if d == usize::MAX => {
+                libc::pwritev2(fd, b as *const _, c as c_int, -1, f as c_int) as c_long
+            }
             libc::SYS_recvfrom => {
                 libc::recvfrom(fd, b as *mut _, c, d as c_int, e as *mut _, f as *mut _) as c_long
             }
@@ -116,6 +142,9 @@ unsafe fn of_sockets(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -> Option<c
             }
             libc::SYS_exit_group => libc::_exit(fd),
             libc::SYS_rt_sigaction => return fault::call([a, b, c, d]),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_fork => fork_by_number(number, [a, b, c, d, e, f]),
+            libc::SYS_clone if is_fork(a, b) => fork_by_number(number, [a, b, c, d, e, f]),
             libc::SYS_io_uring_setup => return Some(io_uring_setup(a, b)),
             libc::SYS_seccomp | libc::SYS_prctl => {
                 return confine::call(number, [a, b, c, d, e, f]);
@@ -124,6 +153,20 @@ unsafe fn of_sockets(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -> Option<c
         }
     };
     Some(result.into())
+}
+
+/// Whether a `clone` is a fork: its child has a copy of all that it has not got from its parent.
+const fn is_fork(flags: usize, stack: usize) -> bool {
+    let shares = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_FILES | libc::CLONE_THREAD;
+    stack == 0 && flags & shares as usize == 0
+}
+
+/// # Safety
+/// As for the call of that number.
+#[cold]
+unsafe fn fork_by_number(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -> libc::pid_t {
+    // SAFETY: the program's call.
+    fork_untold(|| unsafe { real::syscall(number, a, b, c, d, e, f) as libc::pid_t })
 }
 
 /// As [`carried`]: calls that wait.
@@ -137,26 +180,18 @@ unsafe fn of_waits(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -> Option<c_l
         match number {
             #[cfg(target_arch = "x86_64")]
             libc::SYS_poll => libc::poll(a as *mut _, b as libc::nfds_t, c as c_int),
-            libc::SYS_ppoll => {
-                libc::ppoll(a as *mut _, b as libc::nfds_t, c as *const _, d as *const _)
-            }
+            libc::SYS_ppoll if is_mask(d, e) => until_told(c as *mut timespec, |time| {
+                libc::ppoll(a as *mut _, b as libc::nfds_t, time, d as *const _)
+            })?,
             #[cfg(target_arch = "x86_64")]
             libc::SYS_select => {
                 libc::select(fd, b as *mut _, c as *mut _, d as *mut _, e as *mut _)
             }
             libc::SYS_pselect6 => {
-                let mask = match (f as *const MaskAndSize).as_ref() {
-                    Some(given) if given.bytes != 0 => given.mask,
-                    _ => core::ptr::null(),
-                };
-                libc::pselect(
-                    fd,
-                    b as *mut _,
-                    c as *mut _,
-                    d as *mut _,
-                    e as *const _,
-                    mask,
-                )
+                let mask = mask_of_select(f as *const MaskAndSize)?;
+                until_told(e as *mut timespec, |time| {
+                    libc::pselect(fd, b as *mut _, c as *mut _, d as *mut _, time, mask)
+                })?
             }
             #[cfg(target_arch = "x86_64")]
             libc::SYS_epoll_create => libc::epoll_create(fd),
@@ -164,16 +199,72 @@ unsafe fn of_waits(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -> Option<c_l
             libc::SYS_epoll_ctl => libc::epoll_ctl(fd, b as c_int, c as c_int, d as *mut _),
             #[cfg(target_arch = "x86_64")]
             libc::SYS_epoll_wait => libc::epoll_wait(fd, b as *mut _, c as c_int, d as c_int),
-            libc::SYS_epoll_pwait => {
+            libc::SYS_epoll_pwait if is_mask(e, f) => {
                 libc::epoll_pwait(fd, b as *mut _, c as c_int, d as c_int, e as *const _)
             }
-            libc::SYS_epoll_pwait2 => {
+            libc::SYS_epoll_pwait2 if is_mask(e, f) => {
                 libc::epoll_pwait2(fd, b as *mut _, c as c_int, d as *const _, e as *const _)
             }
             _ => return None,
         }
     };
     Some(result.into())
+}
+
+/// Whether the kernel takes a mask of this length. If not, it says so.
+const fn is_mask(mask: usize, bytes: usize) -> bool {
+    mask == 0 || bytes == real::KERNEL_MASK_BYTES
+}
+
+/// The mask of a `pselect6`; `None` if the kernel does not take it.
+///
+/// # Safety
+/// The argument is the program's.
+unsafe fn mask_of_select(given: *const MaskAndSize) -> Option<*const libc::sigset_t> {
+    if given.is_null() {
+        return Some(core::ptr::null());
+    }
+    if !fault::is_watched() || !fault::can_read(given, size_of::<MaskAndSize>()) {
+        return None;
+    }
+    // SAFETY: as promised, and it is there.
+    let given = unsafe { given.read_unaligned() };
+    is_mask(given.mask as usize, given.bytes).then_some(given.mask)
+}
+
+/// Waits as a function of the C library's does, and tells what is left of the time, as the kernel's
+/// call does. `None` for a time that is not one: the kernel says so; and where no call may be made
+/// but the program's.
+///
+/// # Safety
+/// `time` is the program's.
+unsafe fn until_told(
+    time: *mut timespec,
+    wait: impl FnOnce(*const timespec) -> c_int,
+) -> Option<c_int> {
+    if time.is_null() {
+        return Some(wait(time));
+    }
+    let is_ours = fault::is_watched() && !confinement::is_confined();
+    if !is_ours || !fault::can_read(time, size_of::<timespec>()) {
+        return None;
+    }
+    // SAFETY: as promised, and it is there.
+    let deadline = Deadline::after(Some(unsafe { time.read_unaligned() }))?;
+    let result = wait(time);
+    let left = deadline.left()?;
+    quietly(|| {
+        // The kernel writes there first: to memory that is only to be read it does not, and all is
+        // well.
+        let (clock, at) = (libc::CLOCK_MONOTONIC as usize, time as usize);
+        // SAFETY: as promised.
+        unsafe {
+            if real::syscall(libc::SYS_clock_gettime, clock, at, 0, 0, 0, 0) == 0 {
+                time.write_unaligned(left);
+            }
+        }
+    });
+    Some(result)
 }
 
 /// Offset of the flags in what `io_uring_setup` is given, and the one with which it returns no

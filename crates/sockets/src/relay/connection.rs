@@ -27,14 +27,14 @@ fn name_of(fd: c_int, own: bool) -> Option<Name> {
     }
 }
 
-/// The address, with whatever port is free.
-fn any_port(mut name: Name) -> Option<Name> {
-    let at = &raw mut name.0;
+/// The address, with this port; 0: whatever is free.
+fn with_port(mut name: Name, port: u16) -> Option<Name> {
+    let (at, port) = (&raw mut name.0, port.to_be());
     // SAFETY: the family says what it is; the storage is larger than either.
     unsafe {
         match c_int::from(name.0.ss_family) {
-            libc::AF_INET => (*at.cast::<libc::sockaddr_in>()).sin_port = 0,
-            libc::AF_INET6 => (*at.cast::<libc::sockaddr_in6>()).sin6_port = 0,
+            libc::AF_INET => (*at.cast::<libc::sockaddr_in>()).sin_port = port,
+            libc::AF_INET6 => (*at.cast::<libc::sockaddr_in6>()).sin6_port = port,
             _ => return None,
         }
     }
@@ -52,6 +52,20 @@ fn bind(socket: &Owned, name: &Name) -> bool {
     unsafe { libc::bind(socket.raw(), (&raw const name.0).cast(), name.1) == 0 }
 }
 
+/// Ports that are tried, and those among which they are: not those that the kernel gives away.
+const PORT_TRIES: u16 = 256;
+const PORTS: core::ops::Range<u16> = 2_000..32_768;
+
+/// As [`bind`], to any port. Where many connections were closed lately, the kernel finds none among
+/// those that it gives away.
+fn bind_anywhere(socket: &Owned, name: Name) -> bool {
+    let first = process::now_ns() as u16 % PORTS.len() as u16;
+    let others =
+        (0..PORT_TRIES).map(|nth| PORTS.start + first.wrapping_add(nth * 119) % PORTS.len() as u16);
+    let mut ports = core::iter::once(0).chain(others);
+    ports.any(|port| with_port(name, port).is_some_and(|name| bind(socket, &name)))
+}
+
 /// Two ends of a pair of Unix sockets.
 fn pair() -> Option<(Owned, Owned)> {
     let mut fds: [c_int; 2] = [0; 2];
@@ -61,18 +75,32 @@ fn pair() -> Option<(Owned, Owned)> {
     (result == 0).then(|| (Owned::from_raw(fds[0]), Owned::from_raw(fds[1])))
 }
 
-/// Two ends of a new connection: the second has the addresses of `fd`, if it is one of TCP.
+/// Two ends of a new connection: the second has the addresses of `fd`, if it is one of TCP and can have
+/// them.
 pub fn connection_like(fd: c_int, is_local: bool) -> Option<(Owned, Owned)> {
     if is_local {
         return pair();
     }
-    let own = any_port(name_of(fd, true)?)?;
+    // Where no port is free: a successor that asks for options of TCP hears of errors, but the bytes
+    // come.
+    tcp_like(fd).or_else(pair)
+}
+
+fn tcp_like(fd: c_int) -> Option<(Owned, Owned)> {
+    let own = with_port(name_of(fd, true)?, 0)?;
     // Where both halves have ended, the kernel has forgotten the other name, and tells nobody.
-    let other = any_port(name_of(fd, false).unwrap_or(own))?;
+    let other = name_of(fd, false).unwrap_or(own);
     let family = c_int::from(own.0.ss_family);
     let (listener, outer) = (tcp_socket(family)?, tcp_socket(family)?);
+    // Its port comes when it connects, and may be that of others to other ports.
+    kernel::set_option(
+        outer.raw(),
+        libc::IPPROTO_IP,
+        libc::IP_BIND_ADDRESS_NO_PORT,
+        1,
+    );
     // SAFETY: no pointers.
-    let listens = bind(&listener, &other)
+    let listens = bind_anywhere(&listener, other)
         && bind(&outer, &own)
         && unsafe {
             real::listen(listener.raw(), 1) == 0

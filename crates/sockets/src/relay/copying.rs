@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 use libc::{iovec, pollfd};
 
 use super::holders::is_held_elsewhere;
-use crate::record::{LOCAL, Record, State};
+use crate::record::{Record, State};
 use crate::wait::{self, Deadline};
 use crate::{kernel, members, memory, process, real, stream};
 
@@ -310,7 +310,8 @@ impl Relay {
 
     /// Whether no process has the outer socket, which has shut its half; if that can be told.
     fn is_abandoned(&self) -> Option<bool> {
-        if self.record.has(LOCAL) {
+        let family = kernel::option(self.inner, libc::SOL_SOCKET, libc::SO_DOMAIN);
+        if family == Some(libc::AF_UNIX) {
             return Some(has_hung_up(self.inner));
         }
         kernel::tuple(self.inner).map(|tuple| kernel::is_abandoned(&tuple))

@@ -1,7 +1,6 @@
 //! The process that a relay runs in: a copy of the program's that gives up all but what it needs.
 
 use core::ffi::{c_int, c_void};
-use core::mem::zeroed;
 
 use super::copying::relay;
 use crate::hooks::lifetime::closing;
@@ -14,23 +13,11 @@ const OLD_KERNEL_FD_MAX: u32 = 1 << 16;
 /// Begins the relay, as a grandchild that the program is told nothing of: its exit signal is
 /// none, and it has no parent here.
 pub fn begin(old: c_int, inner: c_int, record: &'static Record, is_shared: bool) -> bool {
-    // SAFETY: the sets are ours; all signals are held back while there are two of us, and in
-    // the relay for good: a handler of the program's must not run there.
-    unsafe {
-        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = (zeroed(), zeroed());
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-        let child = process::copy();
-        if child == 0 {
-            match process::copy() {
-                0 => run(old, inner, record, is_shared),
-                grandchild => process::end(c_int::from(grandchild < 0)),
-            }
-        }
-        let begun = child > 0 && process::ended_well(child);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut());
-        begun
-    }
+    process::in_copy(|| match process::copy() {
+        // All signals are held back there for good.
+        0 => run(old, inner, record, is_shared),
+        grandchild => grandchild > 0,
+    })
 }
 
 fn run(old: c_int, inner: c_int, record: &'static Record, is_shared: bool) -> ! {
