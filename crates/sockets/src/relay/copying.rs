@@ -21,6 +21,9 @@ const SHARED_ROUNDS: u32 = 25;
 const CLOSED_MS: c_int = 1000;
 /// How long after its last bytes a socket that was closed may still seem to be somebody's.
 const CLOSE_NS: u64 = 50_000_000;
+/// How long a socket that was given away may be on its way: whoever reads meanwhile takes another's
+/// bytes.
+const ON_ITS_WAY_NS: u64 = 10_000_000_000;
 /// How long a reset waits for what was sent before it to be taken.
 const FLUSH_MS: u32 = 5000;
 
@@ -46,7 +49,7 @@ pub fn relay(old: c_int, inner: c_int, record: &'static Record, was_shared: bool
         outwards: way(1),
         end_seen_ns: 0,
         may_be_shared: Cell::new(was_shared),
-        seems_alone: Cell::new(false),
+        alone_since_ns: Cell::new(0),
         asks_at: Cell::new(0),
         shared_rounds: Cell::new(0),
     };
@@ -129,8 +132,8 @@ struct Relay {
     end_seen_ns: u64,
     /// Others had it, and it is not known yet that they have not.
     may_be_shared: Cell<bool>,
-    /// The kernel knew of no others when it was last asked.
-    seems_alone: Cell<bool>,
+    /// Since when the kernel, each time that it was asked, knew of no others; 0 if it did the last time.
+    alone_since_ns: Cell<u64>,
     /// When it is asked next, in looks.
     asks_at: Cell<u32>,
     /// Looks that found others.
@@ -195,15 +198,20 @@ impl Relay {
 
     /// Asks the kernel for others that have the socket. Whoever became another program with it, when
     /// it was the kernel's, is not counted; and if it was given away then, it may be on its way in a
-    /// message, where nobody has it: so nobody counts only if that is seen twice.
+    /// message, where nobody has it, until whoever gets it comes to run.
     fn ask(&self, rounds: u32) {
         let was_given = self.record.state() == State::Plain;
         let least = if was_given { SHARED_ROUNDS } else { 1 };
         let pause = (rounds + 1).clamp(least, SHARED_ROUNDS);
         self.asks_at.set(rounds + pause);
-        let is_alone = !is_held_elsewhere(self.old);
-        let was_alone = self.seems_alone.replace(is_alone);
-        if is_alone && (was_alone || !was_given) {
+        if is_held_elsewhere(self.old) {
+            return self.alone_since_ns.set(0);
+        }
+        let now_ns = process::now_ns();
+        if self.alone_since_ns.get() == 0 {
+            self.alone_since_ns.set(now_ns);
+        }
+        if !was_given || now_ns - self.alone_since_ns.get() > ON_ITS_WAY_NS {
             self.may_be_shared.set(false);
         }
     }
