@@ -472,16 +472,20 @@ pub fn attach(fd: i32, record: &'static Record) {
     lost(before);
 }
 
-/// `new` is a further descriptor of what `old` is one of, if `old` has not been closed meanwhile.
-pub fn attach_like(old: i32, new: i32, record: &'static Record) {
+/// Runs a call that duplicates a descriptor, and returns the new one. No other thread puts another
+/// socket in the place of the old one meanwhile.
+pub fn duplicate(old: i32, call: impl FnOnce() -> i32) -> i32 {
+    if find(old).is_none() {
+        return call();
+    }
     let gate = GATE.hold();
-    let before = if is_of(old, record) {
-        enter(new, record)
-    } else {
-        0
-    };
+    let new = call();
+    let record = find(old).filter(|_| new >= 0 && new != old);
+    let before = record.map_or(0, |record| enter(new, record));
     drop(gate);
+    note_highest(new.max(0));
     lost(before);
+    new
 }
 
 /// Puts another file in the place of a descriptor of the socket's, which is the socket's no more;

@@ -244,7 +244,9 @@ static void manage_mortal(void)
     if (mortal->pid && (shared->is_paused || now_ms() > mortal_ends_ms)) {
         /* Itself, or all that it has begun. */
         bool all = mix(seed + deaths++) % 2;
-        kill(all ? -mortal->pid : mortal->pid, SIGKILL);
+        /* It may not have a group yet. */
+        if (all) kill(-mortal->pid, SIGKILL);
+        kill(mortal->pid, SIGKILL);
         count(KILLS, 1);
         waitpid(mortal->pid, NULL, 0);
         mortal->pid = 0;

@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering;
 use barewire_fabric::carrier::{LEAVING, Next, SharedMemory};
 use libc::msghdr;
 
-use crate::hooks::socket::duplicated;
+use crate::hooks::socket::duplicating;
 use crate::local::UNREAD;
 use crate::process::quietly;
 use crate::record::{self, LOCAL, Record, State, Why};
@@ -195,13 +195,8 @@ fn close_all(first: c_uint, last: c_uint) {
 /// As for the C library's.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
-    before_duplicate(fd);
     // SAFETY: the program's call.
-    let new = unsafe { real::dup(fd) };
-    if new >= 0 {
-        duplicated(fd, new);
-    }
-    new
+    duplicating(fd, || unsafe { real::dup(fd) })
 }
 
 /// Whether there is anything to do when a descriptor is closed.
@@ -219,32 +214,22 @@ fn is_open(fd: c_int) -> bool {
 /// As for the C library's.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn dup2(old: c_int, new: c_int) -> c_int {
-    before_duplicate(old);
     if old != new && is_ours(new) && is_open(old) {
         closing(new);
     }
     // SAFETY: the program's call.
-    let result = unsafe { real::dup2(old, new) };
-    if result >= 0 && old != new {
-        duplicated(old, new);
-    }
-    result
+    duplicating(old, || unsafe { real::dup2(old, new) })
 }
 
 /// # Safety
 /// As for the C library's.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
-    before_duplicate(old);
     if old != new && flags & !libc::O_CLOEXEC == 0 && is_ours(new) && is_open(old) {
         closing(new);
     }
     // SAFETY: the program's call.
-    let result = unsafe { real::dup3(old, new, flags) };
-    if result >= 0 {
-        duplicated(old, new);
-    }
-    result
+    duplicating(old, || unsafe { real::dup3(old, new, flags) })
 }
 
 /// The C library is about to read or write a descriptor past our functions.
@@ -381,8 +366,7 @@ fn give_back_loudly(fd: c_int, record: &'static Record, why: Why, until_ns: u64)
 /// A socket that a child made by vfork duplicates is for the program that it becomes, which has it by
 /// a number that our tables, its parent's, do not know.
 pub fn before_duplicate(fd: c_int) {
-    let record = record::find(fd).filter(|_| process::is_borrower());
-    if let Some(record) = record {
+    if let Some(record) = record::find(fd) {
         give_back(fd, record, Why::Given, recall_deadline());
     }
 }

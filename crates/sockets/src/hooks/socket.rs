@@ -352,64 +352,64 @@ pub fn stay_with_kernel(record: &'static Record) {
 /// As for the C library's.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
-    before_fcntl(fd, command);
     // SAFETY: the program's call.
-    let result = unsafe { real::fcntl(fd, command, argument) };
-    after_fcntl(fd, command, argument, result);
-    result
+    with_fcntl(fd, command, argument, || unsafe {
+        real::fcntl(fd, command, argument)
+    })
 }
 
 /// # Safety
 /// As for the C library's.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int {
-    before_fcntl(fd, command);
     // SAFETY: the program's call.
-    let result = unsafe { real::fcntl64(fd, command, argument) };
-    after_fcntl(fd, command, argument, result);
+    with_fcntl(fd, command, argument, || unsafe {
+        real::fcntl64(fd, command, argument)
+    })
+}
+
+fn with_fcntl(fd: c_int, command: c_int, argument: usize, call: impl FnOnce() -> c_int) -> c_int {
+    if matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) {
+        return duplicating(fd, call);
+    }
+    let result = call();
+    if result >= 0 && command == libc::F_SETFL {
+        flags_set(fd, argument);
+    }
     result
 }
 
-fn before_fcntl(fd: c_int, command: c_int) {
-    if matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) {
-        lifetime::before_duplicate(fd);
+fn flags_set(fd: c_int, flags: usize) {
+    let Some(record) = record::find(fd) else {
+        return;
+    };
+    record.set(NONBLOCKING, flags & libc::O_NONBLOCK as usize != 0);
+    if flags & libc::O_ASYNC as usize != 0 {
+        quietly(|| stay_with_kernel(record));
     }
 }
 
-fn after_fcntl(fd: c_int, command: c_int, argument: usize, result: c_int) {
-    if result < 0 {
-        return;
+/// Runs a call of the program's that duplicates a descriptor, and returns the new one.
+pub fn duplicating(old: c_int, call: impl FnOnce() -> c_int) -> c_int {
+    let is_known = record::find(old).is_some() || epoll::is_known(old);
+    if !is_known {
+        return call();
     }
-    match command {
-        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => quietly(|| duplicated(fd, result)),
-        libc::F_SETFL => {
-            let Some(record) = record::find(fd) else {
-                return;
-            };
-            record.set(NONBLOCKING, argument & libc::O_NONBLOCK as usize != 0);
-            if argument & libc::O_ASYNC as usize != 0 {
-                quietly(|| stay_with_kernel(record));
+    if process::is_borrower() {
+        lifetime::before_duplicate(old);
+        return call();
+    }
+    let new = record::duplicate(old, call);
+    if new >= 0 && new != old {
+        quietly(|| {
+            // The C library's own streams are there: what the program prints goes past us.
+            if new <= libc::STDERR_FILENO {
+                used_past_us(new);
             }
-        }
-        _ => {}
+            epoll::set_duplicated(old, new);
+        });
     }
-}
-
-/// `new` is a further descriptor of what `old` is one of.
-pub fn duplicated(old: c_int, new: c_int) {
-    let record = record::find(old);
-    if (record.is_none() && !epoll::is_known(old)) || process::is_borrower() {
-        return;
-    }
-    if let Some(record) = record {
-        record::note_highest(new);
-        record::attach_like(old, new, record);
-        // The C library's own streams are there: what the program prints goes past us.
-        if new <= libc::STDERR_FILENO {
-            used_past_us(new);
-        }
-    }
-    epoll::set_duplicated(old, new);
+    new
 }
 
 /// # Safety

@@ -87,7 +87,8 @@ pub fn let_go(fd: c_int, record: &'static Record, why: Why, patience: Patience) 
     let (Some(send), Some(recv)) = (send, recv) else {
         return Left::Unread;
     };
-    if record.state() != State::Up {
+    // Another thread may have been at the same, and a relay have taken its place.
+    if record.state() != State::Up || !record::is_of(fd, record) {
         return Left::Kernel;
     }
     let carrier = record.carrier();
