@@ -118,6 +118,8 @@ pub struct Record {
     pub low_water: AtomicU32,
     /// The kernel's name for the socket, from when it goes up.
     pub cookie: AtomicU64,
+    /// 1 while it is among the free ones.
+    is_free: AtomicU32,
 }
 
 /// Where outsiders find what they may read. See `status`.
@@ -578,7 +580,10 @@ pub fn killed(record: &'static Record) {
 
 fn uncount(record: &'static Record) {
     // AcqRel, here and below: what others did with it comes before it is free.
-    if record.processes.fetch_sub(1, Ordering::AcqRel) == 1 {
+    let one_less = |count: u32| count.checked_sub(1);
+    let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
+    let before = record.processes.fetch_update(success, failure, one_less);
+    if before == Ok(1) {
         free(record);
     }
 }
@@ -647,6 +652,10 @@ fn free(record: &'static Record) {
     let Some(_held) = shared.lock.hold() else {
         return;
     };
+    // One that is freed twice would be two sockets'. Relaxed, here and in allocate: under the lock.
+    if record.is_free.swap(1, Ordering::Relaxed) != 0 {
+        return;
+    }
     record.set_state(State::Plain);
     // Relaxed: under the lock.
     let next = shared.free.load(Ordering::Relaxed);
@@ -668,8 +677,10 @@ fn allocate() -> Option<u32> {
     // Children share this memory, also those that have gone over to somebody else.
     let first = free.checked_sub(1).filter(|number| *number < RECORDS_MAX);
     if let Some(number) = first {
-        let next = by_number(number).next_free.load(Ordering::Relaxed);
+        let record = by_number(number);
+        let next = record.next_free.load(Ordering::Relaxed);
         shared.free.store(next, Ordering::Relaxed);
+        record.is_free.store(0, Ordering::Relaxed);
         return Some(number);
     }
     let number = shared.used.load(Ordering::Relaxed);
