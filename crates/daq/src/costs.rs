@@ -274,7 +274,8 @@ mod tests {
                 costs.fragment_in,
                 costs.verify_kib,
                 costs.event,
-                costs.message,
+                // One of them is what the other leaves: of a busy machine nothing.
+                costs.message + costs.message_event,
             ] {
                 assert!(ns > 0.0 && ns.is_finite(), "{costs:?}");
             }
