@@ -1,9 +1,7 @@
 //! Waiting before sleeping: for as long as that has been paying lately.
 //!
 //! Each thread has a budget, the time that it looks before it sleeps. It grows when something
-//! came within it and shrinks when nothing did, up to what is set, or up to the time that it has
-//! worked since it last waited, if that is longer: a thread that has much to do, and whose other end
-//! has as much, uses at most twice the processor time for it. While others want the processor, a thread that
+//! came within it and shrinks when nothing did. While others want the processor, a thread that
 //! waits yields to them after each look: they may be the very other ends that are to answer,
 //! and a yield to and fro costs less than a sleep and a wake-up. What they use of the processor
 //! is not taken off the budget. One that keeps the processor for long is another matter: then
@@ -15,7 +13,7 @@ use core::cell::Cell;
 use crate::{process, settings};
 
 thread_local! {
-    static MEMORY: Cell<Memory> = const { Cell::new(Memory { budget_ns: u64::MAX, rest: 0, next_rest: 0, shares: false, ended_ns: 0 }) };
+    static MEMORY: Cell<Memory> = const { Cell::new(Memory { budget_ns: u64::MAX, rest: 0, next_rest: 0, shares: false }) };
 }
 
 /// What a thread remembers of its waits.
@@ -29,23 +27,7 @@ struct Memory {
     next_rest: u32,
     /// Others ran in the yields of its last wait.
     shares: bool,
-    /// When its last wait ended; 0: never.
-    ended_ns: u64,
 }
-
-impl Memory {
-    /// How long a wait that begins now looks at most.
-    fn longest_ns(&self, now_ns: u64, set_ns: u64) -> u64 {
-        let worked_ns = match self.ended_ns {
-            0 => 0,
-            ended_ns => now_ns.saturating_sub(ended_ns),
-        };
-        worked_ns.min(set_ns.saturating_mul(WORK)).max(set_ns)
-    }
-}
-
-/// Work counts up to so many times what is set.
-const WORK: u64 = 8;
 
 /// The shortest time that is tried again after looking has not paid.
 const BUDGET_MIN_NS: u64 = 2_000;
@@ -75,8 +57,6 @@ pub struct Spin {
     waited: bool,
     /// When it last began to look; 0: never.
     begin_ns: u64,
-    /// For how long it may.
-    longest_ns: u64,
 }
 
 impl Spin {
@@ -85,7 +65,6 @@ impl Spin {
         Self {
             waited: false,
             begin_ns: 0,
-            longest_ns: 0,
         }
     }
 
@@ -97,21 +76,19 @@ impl Spin {
         rarely: impl Fn() -> bool,
         near: impl Fn() -> bool,
     ) -> bool {
-        let set_ns = settings::get().spin_ns;
+        let longest_ns = settings::get().spin_ns;
         let mut memory = MEMORY.with(Cell::get);
-        if set_ns == 0 || memory.rest > 0 {
+        if longest_ns == 0 || memory.rest > 0 {
             memory.rest = memory.rest.saturating_sub(1);
             MEMORY.with(|cell| cell.set(memory));
             return false;
         }
-        self.begin_ns = process::now_ns();
-        self.longest_ns = memory.longest_ns(self.begin_ns, set_ns);
         memory.budget_ns = memory
             .budget_ns
-            .clamp(BUDGET_MIN_NS.min(set_ns), self.longest_ns);
+            .clamp(BUDGET_MIN_NS.min(longest_ns), longest_ns);
         MEMORY.with(|cell| cell.set(memory));
         self.waited = true;
-        let patience_ns = memory.budget_ns.min(set_ns).saturating_mul(PATIENCE);
+        self.begin_ns = process::now_ns();
         let mut shares = false;
         let mut spent_ns = 0;
         loop {
@@ -145,7 +122,8 @@ impl Spin {
                 return false;
             }
             let waited_ns = now_ns - self.begin_ns;
-            if spent_ns > memory.budget_ns || waited_ns > patience_ns.max(memory.budget_ns) {
+            if spent_ns > memory.budget_ns || waited_ns > memory.budget_ns.saturating_mul(PATIENCE)
+            {
                 self.over(false, shares);
                 return false;
             }
@@ -156,18 +134,15 @@ impl Spin {
     /// paid, that is what the next wait does: two ends that sleep wake each other so slowly that
     /// neither would ever find out.
     pub fn woke(&mut self) {
-        if self.begin_ns == 0 {
-            return;
-        }
+        let longest_ns = settings::get().spin_ns;
         MEMORY.with(|cell| {
             let mut memory = cell.get();
             let times = if memory.shares { PATIENCE } else { 1 };
-            let others_ns = settings::get().spin_ns.saturating_mul(times);
-            memory.ended_ns = process::now_ns();
-            if memory.ended_ns - self.begin_ns <= others_ns.max(self.longest_ns) {
-                memory.budget_ns = self.longest_ns;
+            let slept_ns = process::now_ns() - self.begin_ns;
+            if self.begin_ns != 0 && slept_ns <= longest_ns.saturating_mul(times) {
+                memory.budget_ns = longest_ns;
+                cell.set(memory);
             }
-            cell.set(memory);
         });
     }
 
@@ -176,7 +151,6 @@ impl Spin {
         MEMORY.with(|cell| {
             let mut memory = cell.get();
             memory.shares = shares;
-            memory.ended_ns = process::now_ns();
             cell.set(memory);
         });
         self.paid(paid);
