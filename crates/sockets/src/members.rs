@@ -149,6 +149,45 @@ fn take_expected() {
     let taken = at.fetch_update(Ordering::Release, Ordering::Relaxed, is_ready);
     if taken.is_ok() {
         OWN.store(expected.place as u32 + 1, Ordering::Relaxed);
+    } else {
+        // It came so late that it was taken for gone, and is counted no more.
+        enter();
+        record::take_up_again();
+    }
+}
+
+/// A child made by vfork, which has a socket as well as its parent until this is dropped. Were its
+/// parent counted alone and killed, the child would go on, in its parent's memory, with a record
+/// that is another socket's.
+pub struct Guest {
+    record: &'static Record,
+    place: Option<Expected>,
+}
+
+impl Guest {
+    /// Counts the calling process; `None` if the socket is over.
+    pub fn enter(record: &'static Record) -> Option<Self> {
+        if !record::count_again(record) {
+            return None;
+        }
+        let place = expect();
+        if let (Some(members), Some(Expected { place, claim })) = (members(), place) {
+            note_at(place as u32 + 1, record.number());
+            // Release: partner: the acquire in held_at.
+            members.places[place].store(claim.by(process::id()).0, Ordering::Release);
+        }
+        Some(Self { record, place })
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        match (members(), self.place) {
+            (Some(members), Some(Expected { place, claim })) => {
+                take_off(members, place, claim.by(process::id()));
+            }
+            _ => record::killed(self.record),
+        }
     }
 }
 
@@ -160,8 +199,12 @@ pub fn expect_child() {
 /// The child that is expected will be counted by this record.
 pub fn note_expected(number: u32) {
     let place = EXPECTED.get().map(|expected| expected.place as u32 + 1);
-    if let Some((word, bit)) = bit_of(place.unwrap_or(0), number) {
-        // Relaxed: as in note.
+    note_at(place.unwrap_or(0), number);
+}
+
+fn note_at(place: u32, number: u32) {
+    if let Some((word, bit)) = bit_of(place, number) {
+        // Relaxed, here and below: it stands for itself; the count goes with it.
         word.fetch_or(bit, Ordering::Relaxed);
     }
 }
@@ -238,10 +281,7 @@ fn bit_of(place: u32, number: u32) -> Option<(&'static AtomicU64, u64)> {
 
 /// This process is counted by a record.
 pub fn note(number: u32) {
-    if let Some((word, bit)) = own_bit(number) {
-        // Relaxed, here and below: it stands for itself; the count goes with it.
-        word.fetch_or(bit, Ordering::Relaxed);
-    }
+    note_at(OWN.load(Ordering::Relaxed), number);
 }
 
 /// It is no longer. Returns whether it was; a process without a place: always.
@@ -626,6 +666,46 @@ mod tests {
         child_made(-1);
         assert_eq!(count(record), 1);
         close(9_007);
+    }
+
+    #[test]
+    fn a_guest_has_the_socket_when_its_parent_is_gone() {
+        let _alone = alone();
+        let record = record::add(9_012, State::Candidate).unwrap();
+        let guest = Guest::enter(record).unwrap();
+        assert_eq!(count(record), 2);
+        // As when its parent was killed.
+        record::killed(record);
+        let other = record::add(9_013, State::Candidate).unwrap();
+        assert!(!core::ptr::eq(record, other));
+        drop(guest);
+        assert_eq!(count(record), 0);
+        assert!(Guest::enter(record).is_none());
+        close(9_013);
+        record::detach(9_012);
+    }
+
+    #[test]
+    fn a_socket_that_all_others_have_left_is_not_taken_up_again() {
+        let _alone = alone();
+        let record = record::add(9_010, State::Candidate).unwrap();
+        let stays = record::add(9_014, State::Candidate).unwrap();
+        record::note_highest(9_014);
+        let child = child_that(|| close(9_014));
+        while count(stays) != 1 {
+            process::sleep_us(100);
+        }
+        record::leave_to_others();
+        assert_eq!((count(record), count(stays)), (1, 1));
+        kill(child);
+        reap(child);
+        // Its record is this one's now.
+        let next = record::add(9_011, State::Candidate).unwrap();
+        assert!(core::ptr::eq(record, next));
+        record::take_up_again();
+        assert!(record::find(9_010).is_none());
+        assert_eq!((count(record), count(stays)), (1, 1));
+        close(9_014);
     }
 
     #[test]

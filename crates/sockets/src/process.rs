@@ -11,6 +11,10 @@ use crate::{memory, real};
 /// them, and has another id.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
+/// Children made by vfork that are at something of ours: they have their parent's variables, but ids
+/// of their own. One that was killed is counted for good.
+static BORROWERS: AtomicU32 = AtomicU32::new(0);
+
 thread_local! {
     static THREAD_ID: Cell<u32> = const { Cell::new(0) };
 }
@@ -21,6 +25,7 @@ pub fn note_own_ids() {
     let id = unsafe { libc::getpid() };
     // Relaxed, here and below: compared for equality only.
     OWNER.store(id.unsigned_abs(), Ordering::Relaxed);
+    BORROWERS.store(0, Ordering::Relaxed);
     THREAD_ID.with(|cell| cell.set(0));
 }
 
@@ -37,12 +42,37 @@ pub fn is_borrower() -> bool {
     OWNER.load(Ordering::Relaxed) != id.unsigned_abs()
 }
 
+/// A child made by vfork has its own thread id until this is dropped, not its parent's.
+pub struct Borrowing(());
+
+impl Borrowing {
+    /// For who [`is_borrower`].
+    pub fn begin() -> Self {
+        // Relaxed, here and below: of the thread that reads it, or of no meaning to it.
+        BORROWERS.fetch_add(1, Ordering::Relaxed);
+        Self(())
+    }
+}
+
+impl Drop for Borrowing {
+    fn drop(&mut self) {
+        BORROWERS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn thread_id_of_kernel() -> u32 {
+    // SAFETY: no arguments, cannot fail.
+    unsafe { libc::gettid() }.unsigned_abs().max(1)
+}
+
 /// The calling thread's id, never 0.
 pub fn thread_id() -> u32 {
+    if BORROWERS.load(Ordering::Relaxed) != 0 {
+        return thread_id_of_kernel();
+    }
     THREAD_ID.with(|cell| {
         if cell.get() == 0 {
-            // SAFETY: no arguments, cannot fail.
-            let id = unsafe { libc::gettid() }.unsigned_abs().max(1);
+            let id = thread_id_of_kernel();
             // A child made by vfork has its parent's variables, and is soon gone.
             if is_borrower() {
                 return id;

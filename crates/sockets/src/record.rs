@@ -5,9 +5,10 @@
 //! |---|---|---|
 //! | records | yes, as the kernel's sockets are | [`Record`], by number |
 //! | descriptors | copied | number of the record of each descriptor |
+//! | generations | copied | which use of each record the descriptors are of |
 //! | places | copied; what is mapped there is shared | where the carrier of record `n` is mapped |
 //!
-//! All three are reserved at start and take memory only where they are used. A place stays
+//! All four are reserved at start and take memory only where they are used. A place stays
 //! readable when its carrier is gone (there are zeros then), so whoever looks at a carrier
 //! while another thread closes it sees nothing bad.
 
@@ -18,10 +19,14 @@ use barewire_fabric::carrier::{Direction, Receiver, Sender};
 
 use crate::lock::{Held, Lock};
 use crate::memory::{self, Carrier, Mapping};
-use crate::{confinement, epoll, fault, members, seeker};
+use crate::{confinement, epoll, fault, members, seeker, uses};
 
+pub use self::counts::{
+    count_again, count_child, killed, leave, leave_to_others, others_have, take_up_again,
+};
 pub use self::state::{State, Why};
 
+mod counts;
 mod state;
 
 /// Sockets that one family of processes can have on board at a time.
@@ -249,7 +254,9 @@ impl Record {
     }
 
     fn reset(&self, state: State) {
-        // Relaxed, all: nobody else has this record yet; the descriptor's entry publishes it.
+        // Relaxed, all but the count: nobody else has this record yet; the descriptor's entry
+        // publishes it.
+        self.generation.fetch_add(1, Ordering::Relaxed);
         for word in [
             &self.why,
             &self.flags,
@@ -281,9 +288,9 @@ impl Record {
         self.line_error.store(0, Ordering::Relaxed);
         self.send_lock.begin_anew();
         self.recv_lock.begin_anew();
-        self.processes.store(1, Ordering::Relaxed);
-        self.generation.fetch_add(1, Ordering::Relaxed);
         self.set_state(state);
+        // Release: partner: count_again; whoever sees that somebody has it sees which use it is.
+        self.processes.store(1, Ordering::Release);
     }
 }
 
@@ -296,6 +303,8 @@ static TABLE: Table = Table {
 };
 /// Descriptors of this process for each record.
 static LOCAL_COUNTS: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
+/// Generation of each record when this process came to have it.
+static GENERATIONS: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
 /// In the shared memory behind the records: how many were ever used, and the free ones.
 static SHARED: AtomicPtr<Shared> = AtomicPtr::new(core::ptr::null_mut());
 
@@ -324,17 +333,21 @@ struct Shared {
 pub fn set_up() -> bool {
     let records = memory::reserve_shared(RECORDS_MAX as usize * size_of::<Record>() + 4096);
     let descriptors = memory::reserve_private(DESCRIPTORS_MAX as usize * 4);
-    let counts = memory::reserve_private(RECORDS_MAX as usize * 4);
-    let (Some(records), Some(descriptors), Some(counts)) = (records, descriptors, counts) else {
+    let (Some(records), Some(descriptors)) = (records, descriptors) else {
+        return false;
+    };
+    let words = || memory::reserve_private(RECORDS_MAX as usize * 4);
+    let (Some(counts), Some(generations)) = (words(), words()) else {
         return false;
     };
     let first = records.cast::<Record>();
     // SAFETY: the mapping has 4096 bytes behind the records.
     let shared = unsafe { first.add(RECORDS_MAX as usize) }.cast::<Shared>();
     LOCAL_COUNTS.store(counts.cast(), Ordering::Relaxed);
+    GENERATIONS.store(generations.cast(), Ordering::Relaxed);
     SHARED.store(shared, Ordering::Relaxed);
     RECORDS.store(first, Ordering::Relaxed);
-    // Release: partner: the acquire in find; whoever sees it sees the three above.
+    // Release: partner: the acquire in find; whoever sees it sees the four above.
     TABLE
         .descriptors
         .store(descriptors.cast(), Ordering::Release);
@@ -388,6 +401,11 @@ pub fn by_number(number: u32) -> &'static Record {
 fn local_count(number: u32) -> &'static AtomicU32 {
     // SAFETY: as for the records.
     unsafe { &*LOCAL_COUNTS.load(Ordering::Relaxed).add(number as usize) }
+}
+
+fn own_generation(number: u32) -> &'static AtomicU32 {
+    // SAFETY: as for the records.
+    unsafe { &*GENERATIONS.load(Ordering::Relaxed).add(number as usize) }
 }
 
 /// Whether this process has a descriptor of the record of this number.
@@ -459,6 +477,9 @@ pub fn add(fd: i32, state: State) -> Option<&'static Record> {
         allocate()
     });
     let record = by_number(number?);
+    if is_own(record.number()) {
+        forget(record);
+    }
     record.reset(state);
     let before = enter(fd, record);
     drop(gate);
@@ -507,6 +528,9 @@ fn enter(fd: i32, record: &'static Record) -> u32 {
     let Some(slot) = slot(fd) else { return 0 };
     let number = record.number();
     if local_count(number).fetch_add(1, Ordering::Relaxed) == 0 {
+        // Relaxed, both: it does not change while somebody has it.
+        let generation = record.generation.load(Ordering::Relaxed);
+        own_generation(number).store(generation, Ordering::Relaxed);
         members::note(number);
     }
     // AcqRel: partner: the acquire in find.
@@ -523,33 +547,8 @@ fn lost(before: u32) {
         epoll::socket_closed(record);
         // The sign that it holds the place went with its socket.
         seeker::close(record);
+        uses::wait_for_all(record);
         leave(record);
-    }
-}
-
-/// This process is about to leave the socket. Returns whether others have it, who need not wait for
-/// this one: it is not counted any more, and the record may soon be another socket's. If it is the
-/// last, it is counted until it has left.
-pub fn others_have(record: &Record) -> bool {
-    let number = record.number();
-    if !members::forget(number) {
-        return true;
-    }
-    let others = |count: u32| (count > 1).then(|| count - 1);
-    let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
-    let result = record.processes.fetch_update(success, failure, others);
-    if result.is_err() {
-        members::note(number);
-    }
-    result.is_ok()
-}
-
-/// This process has no descriptor of the socket any more. Whoever is the last frees the record: it
-/// is counted until then.
-pub fn leave(record: &'static Record) {
-    unmap(record, mapping(record));
-    if members::forget(record.number()) {
-        uncount(record);
     }
 }
 
@@ -570,52 +569,6 @@ pub fn unmap(record: &Record, mapping: Mapping) {
     memory::unmap_carrier(record.number(), mapping);
 }
 
-/// A process that had the socket was killed.
-pub fn killed(record: &'static Record) {
-    // It may have been in the middle of a call.
-    record.send_lock.abandon();
-    record.recv_lock.abandon();
-    uncount(record);
-}
-
-fn uncount(record: &'static Record) {
-    // AcqRel, here and below: what others did with it comes before it is free.
-    let one_less = |count: u32| count.checked_sub(1);
-    let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
-    let before = record.processes.fetch_update(success, failure, one_less);
-    if before == Ok(1) {
-        free(record);
-    }
-}
-
-/// This process is about to end, or to become another program: others that have its sockets need
-/// not wait for it. What nobody else has is freed when it is gone, since threads may use it yet.
-pub fn leave_to_others() {
-    for_each_own(|record| {
-        others_have(record);
-    });
-}
-
-/// It goes on after all.
-pub fn take_up_again() {
-    for_each_own(|record| {
-        if !members::is_noted(record.number()) {
-            record.processes.fetch_add(1, Ordering::AcqRel);
-            members::note(record.number());
-        }
-    });
-}
-
-/// This process is about to have a child, which will have all its sockets.
-pub fn count_child() {
-    members::expect_child();
-    for_each_own(|record| {
-        // A listening socket is not read from; it may be in any number of processes.
-        record.processes.fetch_add(1, Ordering::AcqRel);
-        members::note_expected(record.number());
-    });
-}
-
 /// The descriptor is about to be closed, or was. `Some` if it was the process's last of the
 /// socket: then the process is no longer counted.
 pub fn detach(fd: i32) -> Option<&'static Record> {
@@ -634,33 +587,26 @@ fn take_out(fd: i32) -> Option<&'static Record> {
     last.then(|| by_number(number))
 }
 
+/// Under the gate. Takes a socket that this process was not counted for, and that is over, out of the
+/// table.
+fn forget(record: &Record) {
+    for_each_descriptor(0, u32::MAX, |fd, found| {
+        if core::ptr::eq(found, record) {
+            take_out(fd);
+        }
+    });
+}
+
 /// Forgets all descriptors but one. For a process that has closed the others.
 pub fn keep_only(fd: i32, record: &'static Record) {
     for_each_descriptor(0, u32::MAX, |other, _| {
         if let Some(slot) = slot(other) {
-            // Relaxed: nobody else is there.
+            // Relaxed, both: nobody else is there.
             slot.store(0, Ordering::Relaxed);
         }
     });
-    local_count(record.number()).store(0, Ordering::Relaxed);
+    for_each_own(|other| local_count(other.number()).store(0, Ordering::Relaxed));
     attach(fd, record);
-}
-
-/// No process has it any more.
-fn free(record: &'static Record) {
-    let Some(shared) = shared() else { return };
-    let Some(_held) = shared.lock.hold() else {
-        return;
-    };
-    // One that is freed twice would be two sockets'. Relaxed, here and in allocate: under the lock.
-    if record.is_free.swap(1, Ordering::Relaxed) != 0 {
-        return;
-    }
-    record.set_state(State::Plain);
-    // Relaxed: under the lock.
-    let next = shared.free.load(Ordering::Relaxed);
-    record.next_free.store(next, Ordering::Relaxed);
-    shared.free.store(record.number() + 1, Ordering::Relaxed);
 }
 
 fn shared() -> Option<&'static Shared> {

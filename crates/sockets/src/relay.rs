@@ -30,7 +30,7 @@ use libc::socklen_t;
 
 use crate::process::is_borrower;
 use crate::record::{self, LOCAL, Record, WRITE_SHUT};
-use crate::{epoll, kernel, real};
+use crate::{epoll, kernel, real, uses};
 
 /// Puts a relay between a socket and its descriptors in this process. Returns whether there
 /// is one.
@@ -99,8 +99,8 @@ const REPLACE_WAIT_MS: u32 = 200;
 /// Puts `outer` in the place of every descriptor of this process that is one of the socket's.
 fn replace(outer: c_int, record: &'static Record, is_shared: bool) {
     // Whoever is about to send or read finds the descriptor another's.
-    let _send = record.send_lock.hold_for(REPLACE_WAIT_MS);
-    let _recv = record.recv_lock.hold_for(REPLACE_WAIT_MS);
+    let send = record.send_lock.hold_for(REPLACE_WAIT_MS);
+    let recv = record.recv_lock.hold_for(REPLACE_WAIT_MS);
     let mut last = None;
     record::for_each_descriptor(0, u32::MAX, |fd, found| {
         if !core::ptr::eq(found, record) {
@@ -129,7 +129,9 @@ fn replace(outer: c_int, record: &'static Record, is_shared: bool) {
             });
         }
     });
+    drop((send, recv));
     if let Some(record) = last {
+        uses::wait_for_all(record);
         epoll::socket_closed(record);
         record::leave(record);
     }

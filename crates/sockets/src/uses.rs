@@ -4,26 +4,39 @@
 //! another program takes all sockets back to the kernel. Meanwhile a third may close the descriptor,
 //! and a fourth get its number for another socket, whose bytes would then be taken. So such a use
 //! is noted, and [`begin`] looks whether the descriptor is still the socket's; whoever closes it
-//! takes it out of the table first, and then waits ([`wait_for`]) until no use of it is noted. So the
-//! record stays what it is, too.
+//! takes it out of the table first, and then waits ([`wait_for`]) until no use of it is noted. Who
+//! closes the last of a socket's descriptors waits for the uses of all of them ([`wait_for_all`]): so
+//! the record stays what it is, too.
 //!
 //! All of it is the process's own. A child made by vfork has it in common with its parent, but not
 //! the kernel's descriptors: see `lifetime::give_back`.
+//!
+//! A note, 64 bits; 0 for none:
+//!
+//! | bits | what |
+//! |---|---|
+//! | 0..21 | descriptor, plus 1 |
+//! | 21..37 | number of the record |
+//! | 37..64 | thread |
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
 use crate::process;
-use crate::record::{self, Record};
+use crate::record::{self, DESCRIPTORS_MAX, RECORDS_MAX, Record};
 
 /// Uses at a time; whoever comes on top waits.
 const USES_MAX: usize = 64;
-/// Thread in the upper half, descriptor plus 1 in the lower; 0 for none.
 static USES: [AtomicU64; USES_MAX] = [const { AtomicU64::new(0) }; USES_MAX];
 
-/// How long a close waits. Longer than a use takes, unless whoever used it was killed in a child made
-/// by vfork: then the note is taken away.
-const WAIT_NS: u64 = 3_000_000_000;
+const RECORD_AT: u32 = DESCRIPTORS_MAX.ilog2() + 1;
+const THREAD_AT: u32 = RECORD_AT + RECORDS_MAX.ilog2();
+
+/// How long a close waits. Much longer than a use takes.
+const WAIT_NS: u64 = 30_000_000_000;
+/// How often it looks whether whoever used it was killed, in a child made by vfork: then the note is
+/// taken away.
+const LOOK_ROUNDS: u32 = 1000;
 
 /// The descriptor stays the socket's until this is dropped.
 pub struct Use(&'static AtomicU64);
@@ -37,7 +50,9 @@ impl Drop for Use {
 
 /// Begins to use a descriptor; `None` if it is not the socket's any more.
 pub fn begin(fd: c_int, record: &Record) -> Option<Use> {
-    let note = u64::from(process::thread_id()) << 32 | u64::from(fd.unsigned_abs() + 1);
+    let note = u64::from(process::thread_id()) << THREAD_AT
+        | u64::from(record.number()) << RECORD_AT
+        | descriptor_bits(fd);
     let put = |place: &AtomicU64| {
         place
             .compare_exchange(0, note, Ordering::Relaxed, Ordering::Relaxed)
@@ -55,14 +70,30 @@ pub fn begin(fd: c_int, record: &Record) -> Option<Use> {
     record::is_of(fd, record).then_some(noted)
 }
 
+fn descriptor_bits(fd: c_int) -> u64 {
+    u64::from(fd.unsigned_abs() + 1)
+}
+
 /// A descriptor that has been taken out of the table is about to be closed.
 pub fn wait_for(fd: c_int) {
+    let mask = (1 << RECORD_AT) - 1;
+    wait_for_those(|note| note & mask == descriptor_bits(fd));
+}
+
+/// The last descriptor of a socket's has been taken out of the table.
+pub fn wait_for_all(record: &Record) {
+    let number = record.number();
+    wait_for_those(|note| {
+        note != 0 && note >> RECORD_AT & u64::from(RECORDS_MAX - 1) == number.into()
+    });
+}
+
+fn wait_for_those(is_one: impl Fn(u64) -> bool) {
     // Partner: the fence in begin.
     fence(Ordering::SeqCst);
     let own = process::thread_id();
     // A signal handler may close what its own thread is using.
-    let is_of_others =
-        |note: u64| note as u32 == fd.unsigned_abs() + 1 && (note >> 32) as u32 != own;
+    let is_of_others = |note: u64| is_one(note) && (note >> THREAD_AT) as u32 != own;
     for place in &USES {
         // Acquire, all: partner: the release in drop.
         let note = place.load(Ordering::Acquire);
@@ -75,8 +106,13 @@ pub fn wait_for(fd: c_int) {
 #[cold]
 fn wait_until_over(place: &AtomicU64, note: u64) {
     let until_ns = process::now_ns() + WAIT_NS;
-    while place.load(Ordering::Acquire) == note {
-        if process::now_ns() > until_ns {
+    let thread = (note >> THREAD_AT) as u32;
+    for round in 1_u32.. {
+        if place.load(Ordering::Acquire) != note {
+            return;
+        }
+        let looks = round % LOOK_ROUNDS == 0;
+        if looks && (!process::thread_lives(thread) || process::now_ns() > until_ns) {
             let _ = place.compare_exchange(note, 0, Ordering::Acquire, Ordering::Relaxed);
             return;
         }
@@ -114,7 +150,26 @@ mod tests {
         drop(used);
         closer.join().unwrap();
         assert!(begin(9_020, record).is_none());
-        assert!(USES.iter().all(|place| place.load(Ordering::Relaxed) == 0));
+    }
+
+    #[test]
+    fn the_last_close_waits_for_the_uses_of_all_descriptors() {
+        static OVER: AtomicBool = AtomicBool::new(false);
+        let record = record::add(9_024, State::Candidate).unwrap();
+        record::attach(9_025, record);
+        let used = begin(9_024, record).unwrap();
+        assert!(record::detach(9_024).is_none());
+        let closer = std::thread::spawn(|| {
+            let record = record::detach(9_025).unwrap();
+            wait_for(9_025);
+            wait_for_all(record);
+            assert!(OVER.load(Ordering::SeqCst));
+            record::leave(record);
+        });
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        OVER.store(true, Ordering::SeqCst);
+        drop(used);
+        closer.join().unwrap();
     }
 
     #[test]

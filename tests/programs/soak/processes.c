@@ -52,6 +52,8 @@ static void *answer(void *argument)
     ssize_t got = recv(fd, &greeting, sizeof greeting, MSG_WAITALL);
     if (got != sizeof greeting) {
         /* A client that was killed at once; one that was not misses us. */
+        if (got < 0)
+            fault(&nobody, "no greeting on %d: %s", fd, strerrorname_np(errno));
         close(fd);
         return NULL;
     }

@@ -478,6 +478,67 @@ static void vfork_duplicates(int fd)
     wait_child(MUST(child));
 }
 
+/* A child by vfork() is about to become another program on a socket that it has from a process that
+ * is killed meanwhile: what it does then must not hit the next connection. */
+
+static void next_connection(int fd)
+{
+    outgoing.position = incoming.position = 0;
+    talk(fd, BEFORE);
+    rest_ms(1500);
+    talk(fd, AFTER);
+    finish(fd);
+}
+
+static void be_left(int fd, int told)
+{
+    talk(fd, BEFORE);
+    wait_for_bytes(fd, UNREAD);
+    char *words[] = {"/bin/true", NULL};
+    MUST(write(told, "x", 1));
+    if (vfork() == 0) {
+        execv(words[0], words);
+        _exit(9);
+    }
+    for (;;) pause();
+}
+
+static void vfork_orphan_server(int unused)
+{
+    (void)unused;
+    int listener = listener_here(2), told[2];
+    MUST(pipe2(told, O_CLOEXEC));
+    int fd = accept_one(listener);
+    pid_t child = MUST(fork());
+    if (!child) be_left(fd, told[1]);
+    MUST(close(fd));
+    char byte;
+    CHECK(read(told[0], &byte, 1) == 1);
+    rest_ms(200);
+    MUST(kill(child, SIGKILL));
+    MUST(waitpid(child, NULL, 0));
+    post();
+    next_connection(accept_one(listener));
+}
+
+static void vfork_orphan_client(int unused)
+{
+    (void)unused;
+    learn();
+    pid_t child = MUST(fork());
+    if (!child) {
+        int fd = dial();
+        talk(fd, BEFORE);
+        send_next(fd, UNREAD);
+        /* It takes nothing back. */
+        for (;;) pause();
+    }
+    await();
+    next_connection(dial());
+    MUST(kill(child, SIGKILL));
+    MUST(waitpid(child, NULL, 0));
+}
+
 static void with_system(int fd)
 {
     for (int i = 0; i < BEFORE; i++) {
@@ -622,6 +683,7 @@ const struct torture_case process_cases[] = {
     {"vfork-exec", vfork_exec, end_sayer, 0},
     {"vfork-closes", vfork_closes, end_sayer, 0},
     {"vfork-duplicates", vfork_duplicates, unread_peer, 0},
+    {"vfork-orphan", vfork_orphan_server, vfork_orphan_client, OWN_SOCKETS},
     {"spawned", spawned, end_sayer, 0},
     {"system", with_system, end_sayer, 0},
     {"daemon", as_daemon, talker, 0},

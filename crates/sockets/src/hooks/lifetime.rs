@@ -37,6 +37,7 @@ pub fn closing(fd: c_int) {
         let last = record::detach(fd);
         uses::wait_for(fd);
         if let Some(record) = last {
+            uses::wait_for_all(record);
             release(fd, record);
         } else if let Some(record) = record {
             epoll::descriptor_closed(record, fd);
@@ -95,6 +96,7 @@ pub fn let_all_go() {
     report::forget();
     record::for_each_descriptor(0, c_uint::MAX, |fd, _| {
         if let Some(record) = record::detach(fd) {
+            uses::wait_for_all(record);
             epoll::socket_closed(record);
             if record.processes.load(Ordering::Acquire) == 1 {
                 why::tell(fd, record);
@@ -326,16 +328,21 @@ fn give_back(fd: c_int, record: &'static Record, why: Why, until_ns: u64) {
 }
 
 fn give_back_loudly(fd: c_int, record: &'static Record, why: Why, until_ns: u64) {
+    let is_borrower = process::is_borrower();
+    let _borrowing = is_borrower.then(process::Borrowing::begin);
     // Other threads may close it, and get its number for something else.
     let Some(_used) = uses::begin(fd, record) else {
         return;
     };
+    let guest = is_borrower.then(|| members::Guest::enter(record));
+    if matches!(guest, Some(None)) {
+        return;
+    }
     if !upgrade::stays_down(record) {
         // A relay for a socket that others have, too, must wait until they have closed it.
         if record.processes.load(Ordering::Acquire) > 1 {
             members::check(record);
         }
-        let is_borrower = process::is_borrower();
         // Its parent may have closed what it has a copy of, and got the number for another socket.
         // Relaxed: with Up comes the cookie.
         if is_borrower && kernel::cookie(fd) != Some(record.cookie.load(Ordering::Relaxed)) {
