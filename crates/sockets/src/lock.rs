@@ -69,7 +69,7 @@ impl Lock {
     pub fn abandon(&self) {
         // Relaxed, both: whoever takes over acquires.
         let holder = self.0.load(Ordering::Relaxed);
-        if holder != 0 && !process::thread_lives(holder & !CHANGING) {
+        if holder != 0 && !is_at_work(holder & !CHANGING) {
             let gone = NOBODY | (holder & CHANGING);
             let _ = self
                 .0
@@ -141,8 +141,12 @@ impl Lock {
         // Relaxed: the exchange below acquires.
         let holder = self.0.load(Ordering::Relaxed);
         let thread = holder & !CHANGING;
-        let lives = || process::thread_lives(thread) && (!asks || family::has_member(thread));
-        if holder == 0 || lives() {
+        let is_there = if asks {
+            is_at_work
+        } else {
+            process::thread_lives
+        };
+        if holder == 0 || is_there(thread) {
             return None;
         }
         let own = process::thread_id();
@@ -156,6 +160,12 @@ impl Lock {
             taken_over: holder & CHANGING != 0,
         })
     }
+}
+
+/// Whether a thread may yet be in the middle of something. One that was killed is there until its
+/// parent has asked for it, but has no memory any more.
+fn is_at_work(thread: u32) -> bool {
+    process::thread_lives(thread) && family::has_member(thread)
 }
 
 impl Drop for Held<'_> {

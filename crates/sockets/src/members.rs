@@ -479,6 +479,18 @@ mod tests {
         assert_eq!(reaped, child);
     }
 
+    /// It stays to be reaped.
+    fn kill_and_leave(child: i32) {
+        kill(child);
+        // SAFETY: a child of ours; the call writes to what is ours.
+        unsafe {
+            let mut info: libc::siginfo_t = core::mem::zeroed();
+            let flags = libc::WEXITED | libc::WNOWAIT;
+            let id = child.unsigned_abs();
+            assert_eq!(real::waitid(libc::P_PID, id, &raw mut info, flags), 0);
+        }
+    }
+
     fn close(fd: i32) {
         record::leave(record::detach(fd).unwrap());
     }
@@ -523,14 +535,7 @@ mod tests {
         let child = child();
         check(record);
         assert_eq!(count(record), 2);
-        kill(child);
-        // SAFETY: a child of ours, which stays to be reaped; the call writes to what is ours.
-        unsafe {
-            let mut info: libc::siginfo_t = core::mem::zeroed();
-            let flags = libc::WEXITED | libc::WNOWAIT;
-            let id = child.unsigned_abs();
-            assert_eq!(real::waitid(libc::P_PID, id, &raw mut info, flags), 0);
-        }
+        kill_and_leave(child);
         check(record);
         assert_eq!(count(record), 1);
         reap(child);
@@ -539,8 +544,7 @@ mod tests {
     }
 
     /// In the middle of a call: neither the next holder nor the next socket is to wait for it.
-    fn killed_in_a_call(fd: i32) -> &'static Record {
-        let record = record::add(fd, State::Candidate).unwrap();
+    fn in_a_call(record: &Record) -> i32 {
         let child = child_that(|| {
             let held = record.send_lock.hold().unwrap();
             held.changing(|| core::mem::forget(record.recv_lock.hold()));
@@ -553,6 +557,12 @@ mod tests {
         while record.recv_lock.try_hold().is_some() {
             process::sleep_us(100);
         }
+        child
+    }
+
+    fn killed_in_a_call(fd: i32) -> &'static Record {
+        let record = record::add(fd, State::Candidate).unwrap();
+        let child = in_a_call(record);
         kill(child);
         reap(child);
         assert_eq!(count(record), 1);
@@ -579,6 +589,24 @@ mod tests {
         assert!(!again.send_lock.hold().unwrap().is_taken_over());
         assert!(again.recv_lock.try_hold().is_some());
         close(9_003);
+    }
+
+    /// It is found before it is reaped, and its socket nobody else's.
+    #[test]
+    fn what_the_dead_held_is_free_for_the_next_socket() {
+        let _alone = alone();
+        let record = record::add(9_015, State::Candidate).unwrap();
+        let child = in_a_call(record);
+        close(9_015);
+        kill_and_leave(child);
+        check(record);
+        assert_eq!(count(record), 0);
+        let again = record::add(9_016, State::Candidate).unwrap();
+        assert!(core::ptr::eq(record, again));
+        assert!(!again.send_lock.try_hold().unwrap().is_taken_over());
+        assert!(again.recv_lock.try_hold().is_some());
+        reap(child);
+        close(9_016);
     }
 
     #[test]
