@@ -108,10 +108,12 @@ static enum went play(struct life *life, const struct plan *plan, struct hands *
 /* A child lives this life, and is killed. */
 static void be_killed(struct life *life, const struct plan *plan, int fd)
 {
-    pid_t child = MUST(life, fork());
+    pid_t self = getpid(), child = MUST(life, fork());
     if (child == 0) {
         become_child(life, fd);
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        /* Its parent is killed now and then as well. */
+        if (getppid() != self) _exit(0);
         struct hands hands;
         take_hands(&hands, life, fd);
         play(life, plan, &hands);

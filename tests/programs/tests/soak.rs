@@ -16,10 +16,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use barewire_programs::{Mode, Observed, Scenario, Stage, skip};
+use barewire_programs::{Mode, Observed, Scenario, Stage};
 
-/// What is left to whoever asks for the soak: see `docs/sockets.md`.
-const NOT_YET: &str = "dups";
 /// How long a run takes, if nobody says.
 const SECONDS: u64 = 6;
 /// The seed of the run that is the same each time.
@@ -55,14 +53,13 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 /// One run. It starts what is on board by itself: the supervisor is not.
-fn soak(stage: &Stage, program: &Path, seconds: u64, seed: u64, without: &str) {
+fn soak(stage: &Stage, program: &Path, seconds: u64, seed: u64) {
     let library = stage.preload_of(true).map(OsString::from);
     println!("soak: {}: seed {seed}", stage.mode().name());
     let said = stage
         .tool(program)
         .args(["run", &seconds.to_string(), &seed.to_string()])
         .env("SOAK_PRELOAD", library.unwrap_or_default())
-        .env("SOAK_WITHOUT", without)
         .env("BAREWIRE_SOCKETS_REPORT", stage.path("reports/all"))
         .run(seconds + END_S);
     println!("{}", said.stdout);
@@ -86,13 +83,6 @@ fn nothing_is_lost_and_nothing_left() {
         (None, None) => vec![FIXED_SEED, random],
     };
     let seconds = asked.unwrap_or(SECONDS);
-    let without = if asked.is_some() { "" } else { NOT_YET };
-    if !without.is_empty() {
-        skip(
-            "soak-dups",
-            "duplicates beside other threads' spawns are not always right yet: make soak",
-        );
-    }
     Scenario::new("soak").run(&["cc"], |stage| {
         let program = built();
         // Without the library one run shows that the soak itself is sound.
@@ -102,7 +92,7 @@ fn nothing_is_lost_and_nothing_left() {
             seeds.len()
         };
         for &seed in &seeds[..runs] {
-            soak(stage, &program, seconds, seed, without);
+            soak(stage, &program, seconds, seed);
         }
         Observed::new()
     });

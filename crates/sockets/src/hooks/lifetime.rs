@@ -280,35 +280,26 @@ unsafe extern "C-unwind" fn fclose(file: *mut libc::FILE) -> c_int {
     }
 }
 
-/// # Safety
-/// As for the C library's.
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn freopen(
-    path: *const c_char,
-    mode: *const c_char,
-    file: *mut libc::FILE,
-) -> *mut libc::FILE {
-    // SAFETY: the program's call.
-    unsafe {
-        stream_closing(file);
-        real::freopen(path, mode, file)
-    }
+macro_rules! reopening {
+    ($($name:ident)*) => { $(
+        /// # Safety
+        /// As for the C library's.
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name(
+            path: *const c_char,
+            mode: *const c_char,
+            file: *mut libc::FILE,
+        ) -> *mut libc::FILE {
+            // SAFETY: the program's call.
+            unsafe {
+                stream_closing(file);
+                real::$name(path, mode, file)
+            }
+        }
+    )* };
 }
 
-/// # Safety
-/// As for the C library's.
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn freopen64(
-    path: *const c_char,
-    mode: *const c_char,
-    file: *mut libc::FILE,
-) -> *mut libc::FILE {
-    // SAFETY: the program's call.
-    unsafe {
-        stream_closing(file);
-        real::freopen64(path, mode, file)
-    }
-}
+reopening! { freopen freopen64 }
 
 /// How long the other ends have to take back what was not read, all of them together; each
 /// has a little in any case.
