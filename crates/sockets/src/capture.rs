@@ -380,7 +380,7 @@ impl Area {
                 .fetch_add(bytes as u64, Ordering::Relaxed);
             return false;
         };
-        let generation = record.generation.load(Ordering::Relaxed);
+        let generation = record.generation();
         let mut words = [0_u8; 32];
         words[..4].copy_from_slice(&(header.kind as u32).to_ne_bytes());
         words[4..8].copy_from_slice(&(bytes as u32).to_ne_bytes());

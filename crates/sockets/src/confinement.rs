@@ -29,7 +29,7 @@
 
 mod probe;
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::hooks::lifetime;
 use crate::{fault, process, real, record, status};
@@ -45,6 +45,8 @@ const BEFORE: u32 = 1 << 2;
 const FILTER: u32 = 1 << 3;
 
 static STATE: AtomicU32 = AtomicU32::new(UNKNOWN);
+/// Whether all sockets have left, or are about to: also if no filter was set after all.
+static ALL_LEFT: AtomicBool = AtomicBool::new(false);
 
 /// Whether sockets may come on board. The first to ask finds out.
 #[inline]
@@ -70,6 +72,12 @@ pub fn is_open() -> bool {
     STATE.load(Ordering::Relaxed) == OPEN
 }
 
+/// Whether all sockets there were went back to the kernel at some time, and calls on them went on.
+pub fn all_left() -> bool {
+    // Acquire: partner: the release in begin.
+    ALL_LEFT.load(Ordering::Acquire)
+}
+
 #[cold]
 fn find_out() -> bool {
     let saved = real::errno();
@@ -91,6 +99,8 @@ pub fn begin() {
     let saved = real::errno();
     // A look-up might need calls.
     real::look_up_all();
+    // Release: partner: the acquire in all_left: before any socket leaves.
+    ALL_LEFT.store(true, Ordering::Release);
     lifetime::let_all_go();
     record::hide();
     status::confined(true);

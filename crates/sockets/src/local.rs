@@ -58,7 +58,7 @@ pub fn enter_pair(fds: [c_int; 2]) {
     };
     for (one, other) in [(a, b), (b, a)] {
         // Relaxed: no other thread knows these descriptors yet.
-        let generation = other.generation.load(Ordering::Relaxed);
+        let generation = other.generation();
         one.pair_generation.store(generation, Ordering::Relaxed);
         one.pair.store(other.number() + 1, Ordering::Relaxed);
     }
@@ -169,12 +169,15 @@ pub fn read_directly(
     mark_first(fd, record);
     // SeqCst, and so is the look at CAREFUL: partner: the fence in positions. Who goes up has set
     // that before, so he sees this read, or there is none.
+    let generation = record.generation();
     record.line_in.fetch_add(DIRECT, Ordering::SeqCst);
     let result = may_read_directly(record).then(read);
     let bytes = counted(result.unwrap_or(0), flags);
     // Release: partner: the acquire in positions; the bytes come first, or with it.
     let done = bytes.wrapping_sub(DIRECT);
-    record.line_in.fetch_add(done, Ordering::Release);
+    if record.generation() == generation {
+        record.line_in.fetch_add(done, Ordering::Release);
+    }
     result
 }
 
@@ -195,7 +198,7 @@ pub fn is_wake_up(record: &Record) -> bool {
     };
     let other = record::by_number(pair);
     let generation = record.pair_generation.load(Ordering::Relaxed);
-    let is_here = other.generation.load(Ordering::Relaxed) == generation && record::is_own(pair);
+    let is_here = other.generation() == generation && record::is_own(pair);
     is_here && (record.line_out.load(Ordering::Relaxed) == 0 || bytes_in(record) == 0)
 }
 

@@ -77,6 +77,13 @@ impl Lock {
         }
     }
 
+    /// Whether no thread that there is has it.
+    pub fn is_idle(&self) -> bool {
+        self.abandon();
+        // Relaxed: whoever takes it acquires.
+        matches!(self.0.load(Ordering::Relaxed) & !CHANGING, 0 | NOBODY)
+    }
+
     /// What it guards begins anew: who died holding it was in the middle of nothing.
     pub fn begin_anew(&self) {
         self.abandon();
@@ -164,7 +171,7 @@ impl Lock {
 
 /// Whether a thread may yet be in the middle of something. One that was killed is there until its
 /// parent has asked for it, but has no memory any more.
-fn is_at_work(thread: u32) -> bool {
+pub fn is_at_work(thread: u32) -> bool {
     process::thread_lives(thread) && family::has_member(thread)
 }
 

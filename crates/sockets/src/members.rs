@@ -279,6 +279,11 @@ fn bit_of(place: u32, number: u32) -> Option<(&'static AtomicU64, u64)> {
     Some((word, 1 << (number % 64)))
 }
 
+/// Whether it is known which records count this process.
+pub fn has_place() -> bool {
+    OWN.load(Ordering::Relaxed) != 0
+}
+
 /// This process is counted by a record.
 pub fn note(number: u32) {
     note_at(OWN.load(Ordering::Relaxed), number);
@@ -328,6 +333,16 @@ pub fn check(record: &Record) {
             look_at(members, place);
         }
     }
+}
+
+/// Whether another process is known to be counted by it, after [`check`].
+pub fn others_are_noted(record: &Record) -> bool {
+    let (word, bit) = (record.number() as usize / 64, 1 << (record.number() % 64));
+    let own = OWN.load(Ordering::Relaxed) as usize;
+    members().is_some_and(|members| {
+        let mut others = (0..used(members)).filter(|place| place + 1 != own);
+        others.any(|place| members.bits[place][word].load(Ordering::Relaxed) & bit != 0)
+    })
 }
 
 /// As [`check`], now and then: bytes move on a socket that others have as well.

@@ -61,6 +61,8 @@ pub const CAREFUL: u32 = 512;
 pub const NEVER_UP: u32 = 1024;
 /// Bit: the program has set a low-water mark. See `stream::low_water`.
 pub const LOW_WATER: u32 = 2048;
+/// Bit: a relay has taken its place in this process.
+pub const RELAYED: u32 = 4096;
 /// Bit: people were told what became of it.
 pub const TOLD: u32 = 1 << 31;
 
@@ -72,8 +74,8 @@ pub struct Record {
     flags: AtomicU32,
     /// Processes that have it. See `members`.
     pub processes: AtomicU32,
-    /// Counts the uses of this record.
-    pub generation: AtomicU32,
+    /// Counts the uses of this record that are over.
+    generation: AtomicU32,
     /// Calls that moved bytes, before it was up.
     pub calls: AtomicU32,
     /// Looks for the other end so far.
@@ -240,6 +242,12 @@ impl Record {
         unsafe { &mut *self.receiver.get() }
     }
 
+    /// Which socket it is, of those that it was.
+    pub fn generation(&self) -> u32 {
+        // Relaxed: it does not change while somebody has it; else it is compared only.
+        self.generation.load(Ordering::Relaxed)
+    }
+
     /// Its number.
     pub fn number(&self) -> u32 {
         let first = RECORDS.load(Ordering::Relaxed);
@@ -256,7 +264,6 @@ impl Record {
     fn reset(&self, state: State) {
         // Relaxed, all but the count: nobody else has this record yet; the descriptor's entry
         // publishes it.
-        self.generation.fetch_add(1, Ordering::Relaxed);
         for word in [
             &self.why,
             &self.flags,
@@ -528,9 +535,8 @@ fn enter(fd: i32, record: &'static Record) -> u32 {
     let Some(slot) = slot(fd) else { return 0 };
     let number = record.number();
     if local_count(number).fetch_add(1, Ordering::Relaxed) == 0 {
-        // Relaxed, both: it does not change while somebody has it.
-        let generation = record.generation.load(Ordering::Relaxed);
-        own_generation(number).store(generation, Ordering::Relaxed);
+        // Relaxed: of this process, under the gate.
+        own_generation(number).store(record.generation(), Ordering::Relaxed);
         members::note(number);
     }
     // AcqRel: partner: the acquire in find.
@@ -557,10 +563,10 @@ pub fn mapping(record: &Record) -> Mapping {
     memory::mapping(record.number())
 }
 
-/// Maps the memory of a socket's carrier.
-pub fn map(record: &Record, fd: i32) -> bool {
+/// Maps the memory of a socket's carrier, if that can be.
+pub fn map(record: &Record, fd: i32) -> Option<Mapping> {
     let _gate = GATE.hold();
-    memory::map_carrier(record.number(), fd)
+    memory::map_carrier(record.number(), fd).then(|| mapping(record))
 }
 
 /// Gives it back, if it is still there: the record may be another socket's by now.
@@ -615,19 +621,28 @@ fn shared() -> Option<&'static Shared> {
     (!shared.is_null()).then(|| unsafe { &*shared })
 }
 
+/// Free records that are looked at for one that no thread holds.
+const FREE_LOOKS: u32 = 64;
+
 fn allocate() -> Option<u32> {
     let shared = shared()?;
     let _held = shared.lock.hold()?;
     // Relaxed, all: under the lock.
-    let free = shared.free.load(Ordering::Relaxed);
-    // Children share this memory, also those that have gone over to somebody else.
-    let first = free.checked_sub(1).filter(|number| *number < RECORDS_MAX);
-    if let Some(number) = first {
+    let mut from = &shared.free;
+    for _ in 0..FREE_LOOKS {
+        // Children share this memory, also those that have gone over to somebody else.
+        let free = from.load(Ordering::Relaxed).checked_sub(1);
+        let Some(number) = free.filter(|number| *number < RECORDS_MAX) else {
+            break;
+        };
         let record = by_number(number);
-        let next = record.next_free.load(Ordering::Relaxed);
-        shared.free.store(next, Ordering::Relaxed);
-        record.is_free.store(0, Ordering::Relaxed);
-        return Some(number);
+        // A thread may be in the middle of a call on the socket that it was.
+        if record.send_lock.is_idle() && record.recv_lock.is_idle() {
+            from.store(record.next_free.load(Ordering::Relaxed), Ordering::Relaxed);
+            record.is_free.store(0, Ordering::Relaxed);
+            return Some(number);
+        }
+        from = &record.next_free;
     }
     let number = shared.used.load(Ordering::Relaxed);
     if number >= RECORDS_MAX {

@@ -29,7 +29,7 @@ use core::sync::atomic::Ordering;
 use libc::socklen_t;
 
 use crate::process::is_borrower;
-use crate::record::{self, LOCAL, Record, WRITE_SHUT};
+use crate::record::{self, LOCAL, RELAYED, Record, WRITE_SHUT};
 use crate::{epoll, kernel, real, uses};
 
 /// Puts a relay between a socket and its descriptors in this process. Returns whether there
@@ -101,6 +101,9 @@ fn replace(outer: c_int, record: &'static Record, is_shared: bool) {
     // Whoever is about to send or read finds the descriptor another's.
     let send = record.send_lock.hold_for(REPLACE_WAIT_MS);
     let recv = record.recv_lock.hold_for(REPLACE_WAIT_MS);
+    if !is_borrower() {
+        record.set(RELAYED, true);
+    }
     let mut last = None;
     record::for_each_descriptor(0, u32::MAX, |fd, found| {
         if !core::ptr::eq(found, record) {

@@ -24,15 +24,26 @@ pub use receiving::{
 };
 pub use sending::send;
 
+use crate::confinement;
 use crate::real::{self, fail};
-use crate::record::{Record, Why};
+use crate::record::{self, RELAYED, Record, Why};
 
 /// The other side broke the protocol, or a process that shares the socket was killed in the
 /// middle of a call: the connection ends, as if it had been reset.
 #[cold]
 fn give_up(fd: c_int, record: &Record) -> ssize_t {
     record.note_why(Why::Broken);
-    // SAFETY: no pointers.
-    unsafe { real::shutdown(fd, libc::SHUT_RDWR) };
+    if record::is_of(fd, record) {
+        // SAFETY: no pointers.
+        unsafe { real::shutdown(fd, libc::SHUT_RDWR) };
+    }
     fail(libc::ECONNRESET)
+}
+
+/// Whether the socket was closed while a call waited that began at this `generation` of its record:
+/// then the descriptor and the record may be another's. Not if a relay has taken its place, or the
+/// program has confined itself: then the descriptor is the kernel's.
+fn is_over(fd: c_int, record: &Record, generation: u32) -> bool {
+    let is_ours = record::is_of(fd, record) || record.has(RELAYED);
+    (record.generation() != generation || !is_ours) && !confinement::all_left()
 }

@@ -291,9 +291,9 @@ fn offer(fd: c_int, record: &'static Record, peer: &Peer, socket: &Owned) {
     let Some(cookie) = kernel::cookie(fd) else {
         return refuse(record, Why::Kind);
     };
-    if !record::map(record, memory.raw()) {
+    let Some(mapping) = record::map(record, memory.raw()) else {
         return refuse(record, Why::NoMemory);
-    }
+    };
     // Relaxed: published by Up.
     record.cookie.store(cookie, Ordering::Relaxed);
     let mut greeting = [0_u8; GREETING_BYTES];
@@ -303,7 +303,7 @@ fn offer(fd: c_int, record: &'static Record, peer: &Peer, socket: &Owned) {
     greeting[24..28].copy_from_slice(&RING_BYTES.to_ne_bytes());
     // Up first: the other end may use the carrier as soon as it has the memory.
     if !go_up(fd, record, 0) {
-        record::unmap(record, record::mapping(record));
+        record::unmap(record, mapping);
         return begin_later(record);
     }
     if !passing::send(socket.raw(), &greeting, [memory.raw(), proof.raw()]) {
@@ -431,15 +431,15 @@ fn take_offer(
     if !is_agreed || !passing::is_sealed(memory.raw(), CARRIER_BYTES) {
         return Visit::Refused(Why::NoMemory);
     }
-    if !record::map(record, memory.raw()) {
+    let Some(mapping) = record::map(record, memory.raw()) else {
         return Visit::Refused(Why::NoMemory);
-    }
+    };
     // Relaxed: published by Up.
     record.cookie.store(cookie, Ordering::Relaxed);
     if go_up(fd, record, 1) {
         return Visit::Up;
     }
-    record::unmap(record, record::mapping(record));
+    record::unmap(record, mapping);
     Visit::NotYet
 }
 

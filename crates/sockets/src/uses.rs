@@ -22,8 +22,8 @@
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
-use crate::process;
 use crate::record::{self, DESCRIPTORS_MAX, RECORDS_MAX, Record};
+use crate::{lock, process};
 
 /// Uses at a time; whoever comes on top waits.
 const USES_MAX: usize = 64;
@@ -37,6 +37,9 @@ const WAIT_NS: u64 = 30_000_000_000;
 /// How often it looks whether whoever used it was killed, in a child made by vfork: then the note is
 /// taken away.
 const LOOK_ROUNDS: u32 = 1000;
+/// How often it lets others run before it sleeps for so long at a time.
+const YIELDS: u32 = 200;
+const PAUSE_US: u32 = 50;
 
 /// The descriptor stays the socket's until this is dropped.
 pub struct Use(&'static AtomicU64);
@@ -112,11 +115,15 @@ fn wait_until_over(place: &AtomicU64, note: u64) {
             return;
         }
         let looks = round % LOOK_ROUNDS == 0;
-        if looks && (!process::thread_lives(thread) || process::now_ns() > until_ns) {
+        if looks && (!lock::is_at_work(thread) || process::now_ns() > until_ns) {
             let _ = place.compare_exchange(note, 0, Ordering::Acquire, Ordering::Relaxed);
             return;
         }
-        process::give_way();
+        if round < YIELDS {
+            process::give_way();
+        } else {
+            process::sleep_us(PAUSE_US);
+        }
     }
 }
 

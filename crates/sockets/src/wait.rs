@@ -13,6 +13,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use barewire_fabric::carrier::Direction;
 use libc::{epoll_event, pollfd, sigset_t, timespec};
 
+use crate::epoll::late::OF_RING;
 use crate::epoll::{self, Active, Registration};
 use crate::memory::RING_BYTES;
 use crate::record::{self, Record, State};
@@ -144,7 +145,7 @@ impl Sleepers {
     fn add(&mut self, fd: c_int, record: &'static Record, told: Option<u64>) -> bool {
         let held = record.recv_lock.hold();
         if let Some(place) = self.records.get_mut(self.count) {
-            place.write((record, record.generation.load(Ordering::Relaxed)));
+            place.write((record, record.generation()));
             self.count += 1;
             record.sleepers.fetch_add(1, Ordering::Relaxed);
         }
@@ -199,7 +200,7 @@ impl Drop for Sleepers {
             // SAFETY: the first `count` were written.
             let (record, generation) = unsafe { record.assume_init() };
             // Relaxed: closed meanwhile, it may be another socket's.
-            if record.generation.load(Ordering::Relaxed) == generation {
+            if record.generation() == generation {
                 record.sleepers.fetch_sub(1, Ordering::Relaxed);
             }
         }
@@ -552,6 +553,7 @@ fn sift_epoll(set: c_int, events: &mut [epoll_event]) -> usize {
         if event.events & EPOLL_IN != 0 && let_through(set, event) == Readiness::Not {
             event.events &= !EPOLL_IN;
         }
+        event.events &= !OF_RING;
         if event.events & libc::EPOLLHUP as u32 != 0 && is_reset(set, event) {
             event.events |= libc::EPOLLERR as u32;
         }
@@ -571,6 +573,7 @@ fn is_reset(set: c_int, event: epoll_event) -> bool {
 }
 
 fn let_through(set: c_int, event: epoll_event) -> Readiness {
+    let kernel_says_so = event.events & OF_RING == 0;
     let Some((index, registration)) = epoll::woken(set, event.u64) else {
         return Readiness::Ready;
     };
@@ -581,7 +584,7 @@ fn let_through(set: c_int, event: epoll_event) -> Readiness {
         return Readiness::Ready;
     };
     let head = incoming(record).head(&record.carrier());
-    let readiness = settle(registration.fd, record, true);
+    let readiness = settle(registration.fd, record, kernel_says_so);
     if readiness == Readiness::Ready {
         // What the kernel tells is told, whoever else has been.
         let _ = epoll::tell(index, &registration, head);

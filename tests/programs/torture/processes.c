@@ -655,6 +655,72 @@ static void pass_to_self(int fd)
     finish(fd);
 }
 
+/* A thread closes a socket that another sleeps on; the next connection gets its number. */
+
+static void *receives(void *fd)
+{
+    char bytes[4096];
+    return (void *)recv((intptr_t)fd, bytes, sizeof bytes, 0);
+}
+
+static void *sends_much(void *fd)
+{
+    enum { SIZE = 64 << 20 };
+    char *bytes = calloc(SIZE, 1);
+    CHECK(bytes);
+    long sent = send((intptr_t)fd, bytes, SIZE, MSG_NOSIGNAL);
+    free(bytes);
+    return (void *)sent;
+}
+
+static void *close_under(void *(*sleeper)(void *), int how)
+{
+    int listener = listener_here(2), fd = accept_one(listener);
+    talk(fd, BEFORE);
+    pthread_t thread;
+    CHECK(!pthread_create(&thread, NULL, sleeper, (void *)(intptr_t)fd));
+    rest_ms(200);
+    if (how >= 0) MUST(shutdown(fd, how));
+    MUST(close(fd));
+    post();
+    int next = accept_one(listener);
+    CHECK(next == fd);
+    outgoing.position = incoming.position = 0;
+    talk(next, BEFORE * AFTER);
+    post();
+    void *result;
+    CHECK(!pthread_join(thread, &result));
+    finish(next);
+    return result;
+}
+
+static void close_under_reader(int unused)
+{
+    (void)unused;
+    say("recv: %ld", (long)close_under(receives, SHUT_RDWR));
+}
+
+static void close_under_sender(int unused)
+{
+    (void)unused;
+    /* It has sent something when the other end hangs up. */
+    CHECK((long)close_under(sends_much, -1) > 0);
+}
+
+static void close_under_peer(int unused)
+{
+    (void)unused;
+    int fd = dial();
+    talk(fd, BEFORE);
+    await();
+    int next = dial();
+    outgoing.position = incoming.position = 0;
+    talk(next, BEFORE * AFTER);
+    await();
+    MUST(close(fd));
+    finish(next);
+}
+
 const struct torture_case process_cases[] = {
     {"dup-turns", dup_turns, talker, 0},
     {"dup-over", dup_over, dup_over_peer, 0},
@@ -667,6 +733,8 @@ const struct torture_case process_cases[] = {
     {"fork-both", fork_often, fork_often, 0},
     {"fork-set", fork_set, talker, 0},
     {"kill-sharer", kill_sharer, kill_sharer_peer, 0},
+    {"close-under-reader", close_under_reader, close_under_peer, OWN_SOCKETS},
+    {"close-under-sender", close_under_sender, close_under_peer, OWN_SOCKETS},
     {"threads", threads, threads, 0},
     {"exec-preloaded", exec_preloaded, talker, 0},
     {"exec-preloaded-unread", exec_preloaded_unread, unread_peer, 0},

@@ -37,6 +37,10 @@ const ALWAYS: u32 = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
 /// Told by level, and no more to it.
 const PLAIN: u32 = OURS | ALWAYS | libc::EPOLLRDHUP as u32;
 
+/// Beside "readable" in an event: the kernel has not said so, but the ring may have something. No
+/// event of the kernel's has this bit.
+pub const OF_RING: u32 = 1 << 26;
+
 impl Registration {
     /// Whether the kernel has it otherwise than the program wants it.
     pub const fn is_late(&self) -> bool {
@@ -58,12 +62,14 @@ impl Registration {
         !self.removed && self.told_kernel & !self.events & libc::EPOLLOUT as u32 != 0
     }
 
-    /// Of one that is loud: readable, if it is. That is what the kernel tells for. What the line has,
-    /// it tells as well.
-    fn news(&self) -> u32 {
+    /// Of one that is loud: readable, if it may be. That is what the kernel tells for. What the line
+    /// has, it tells as well.
+    fn news(&self, told: u32) -> u32 {
+        let reads = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
         let up = self.socket().filter(|record| record.state() == State::Up);
-        if self.is_loud() && up.is_some_and(wait::has_news) {
-            self.events & (libc::EPOLLIN | libc::EPOLLRDNORM) as u32
+        let asks = self.is_loud() && self.events & reads != 0 && told & reads == 0;
+        if asks && up.is_some_and(wait::has_news) {
+            self.events & reads | OF_RING
         } else {
             0
         }
@@ -258,7 +264,7 @@ impl Tables {
             if registration.data == data {
                 is_any_loud |= registration.is_loud();
                 also |= registration.events & libc::EPOLLOUT as u32 & told;
-                also |= registration.news();
+                also |= registration.news(told);
             }
         }
         match is_any_loud {
@@ -273,7 +279,7 @@ impl Tables {
         if registration.removed {
             return 0;
         }
-        let wanted = told & (registration.events | ALWAYS) | registration.news();
+        let wanted = told & (registration.events | ALWAYS) | registration.news(told);
         if registration.events & libc::EPOLLONESHOT as u32 != 0 && wanted != 0 {
             // The kernel tells no more: to tell it now would be to ask again.
             self.kernel_knows(index);

@@ -56,7 +56,7 @@ impl Registration {
     /// The socket, if it is still the one that was registered.
     pub fn socket(&self) -> Option<&'static Record> {
         let record = record::by_number(self.record.checked_sub(1)?);
-        let same = record.generation.load(Ordering::Relaxed) == self.generation;
+        let same = record.generation() == self.generation;
         same.then_some(record)
     }
 }
@@ -279,7 +279,7 @@ impl Tables {
             events: event.events,
             told_kernel: event.events,
             record: record.number() + 1,
-            generation: record.generation.load(Ordering::Relaxed),
+            generation: record.generation(),
             set,
             next: *first,
             active: false,

@@ -8,6 +8,7 @@ use libc::msghdr;
 
 use crate::hooks::socket::duplicating;
 use crate::local::UNREAD;
+use crate::lock::{Held, Lock};
 use crate::process::quietly;
 use crate::record::{self, LOCAL, Record, State, Why};
 use crate::stream::{Left, Patience};
@@ -59,6 +60,13 @@ fn release(fd: c_int, record: &'static Record) {
     let is_up = record.state() == State::Up;
     if is_up {
         report::closed(record);
+        if record.processes.load(Ordering::Acquire) > 1 {
+            // Others may be gone without a word, or be killed soon.
+            members::check(record);
+            let held = record.recv_lock.try_hold();
+            held.iter()
+                .for_each(|held| _ = take_all_tokens(fd, record, held, 1));
+        }
     }
     let mapping = record::mapping(record);
     // What others have as well is theirs: whoever is killed in here must not hold it.
@@ -117,36 +125,42 @@ fn still_waits(rounds: &mut u32, dropped: bool) -> bool {
     *rounds > 0
 }
 
-/// Leaves the line as the kernel expects it: without tokens, which it would take for bytes
-/// that were not read. If bytes in the ring were not read, the other end is told so, as TCP does.
+/// The kernel would take tokens for bytes that were not read, and reset the connection. Returns
+/// whether there are such bytes in the ring.
+fn take_all_tokens(fd: c_int, record: &Record, held: &Held<'_>, mut rounds: u32) -> bool {
+    let carrier = record.carrier();
+    let receiver = record.receiver(held);
+    loop {
+        match receiver.next(&carrier) {
+            Ok(Next::Ring(_)) => return true,
+            Ok(Next::Tokens(count)) => {
+                // They are announced before they are sent. One that came to a closed socket would
+                // reset the connection, and with it what the other end has not read.
+                let taken = stream::take_tokens(fd, record, held, count);
+                let dropped = matches!(taken, stream::Tokens::Taken);
+                if !still_waits(&mut rounds, dropped) {
+                    return false;
+                }
+            }
+            Ok(Next::Line(_)) => {
+                receiver.read_line(&carrier, 0);
+                return false;
+            }
+            Ok(Next::Empty) | Err(_) => return false,
+        }
+    }
+}
+
+/// Leaves the line as the kernel expects it: without tokens. If bytes in the ring were not read, the
+/// other end is told so, as TCP does.
 fn leave(fd: c_int, record: &'static Record, wait_ms: u32) {
     stream::answer(fd, record);
     let _send = record.send_lock.hold_for(wait_ms);
     let Some(held) = record.recv_lock.hold_for(wait_ms) else {
         return;
     };
+    let unread = take_all_tokens(fd, record, &held, TOKEN_WAIT_ROUNDS);
     let carrier = record.carrier();
-    let receiver = record.receiver(&held);
-    let mut rounds = TOKEN_WAIT_ROUNDS;
-    let unread = loop {
-        match receiver.next(&carrier) {
-            Ok(Next::Ring(_)) => break true,
-            Ok(Next::Tokens(count)) => {
-                // They are announced before they are sent. One that came to a closed socket would
-                // reset the connection, and with it what the other end has not read.
-                let taken = stream::take_tokens(fd, record, &held, count);
-                let dropped = matches!(taken, stream::Tokens::Taken);
-                if !still_waits(&mut rounds, dropped) {
-                    break false;
-                }
-            }
-            Ok(Next::Line(_)) => {
-                receiver.read_line(&carrier, 0);
-                break false;
-            }
-            Ok(Next::Empty) | Err(_) => break false,
-        }
-    };
     let side = record.side.load(Ordering::Relaxed) as usize;
     if record.has(LOCAL) {
         carrier.store(LEAVING + side, if unread { UNREAD } else { 1 });
@@ -311,6 +325,9 @@ const TAKING_NS: u64 = 1_000_000_000;
 /// The least for a socket that other processes on board have as well.
 const RECALL_SHARED_NS: u64 = 1_000_000_000;
 
+/// Of the threads that give a socket back. Of this process, by the number of the record.
+static TURNS: [Lock; 64] = [const { Lock::new() }; 64];
+
 /// The socket goes to someone who knows nothing of the carrier: it is the kernel's from now
 /// on. If the ring has bytes that were not read, the other end takes them back; if it cannot,
 /// a relay takes the socket's place.
@@ -321,6 +338,8 @@ fn give_back(fd: c_int, record: &'static Record, why: Why, until_ns: u64) {
 fn give_back_loudly(fd: c_int, record: &'static Record, why: Why, until_ns: u64) {
     let is_borrower = process::is_borrower();
     let _borrowing = is_borrower.then(process::Borrowing::begin);
+    // One at a time: the next finds it done. Before the use, for which whoever closes waits.
+    let _turn = TURNS[record.number() as usize % TURNS.len()].hold();
     // Other threads may close it, and get its number for something else.
     let Some(_used) = uses::begin(fd, record) else {
         return;
@@ -331,7 +350,7 @@ fn give_back_loudly(fd: c_int, record: &'static Record, why: Why, until_ns: u64)
     }
     if !upgrade::stays_down(record) {
         // A relay for a socket that others have, too, must wait until they have closed it.
-        if record.processes.load(Ordering::Acquire) > 1 {
+        if !is_borrower && record.processes.load(Ordering::Acquire) > 1 {
             members::check(record);
         }
         // Its parent may have closed what it has a copy of, and got the number for another socket.
@@ -498,6 +517,7 @@ extern "C" fn after_fork_in_child() {
     members::become_child();
     seeker::after_fork();
     uses::after_fork();
+    TURNS.iter().for_each(Lock::reset);
     retire::after_fork();
     epoll::after_fork();
     report::forget();

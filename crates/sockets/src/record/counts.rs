@@ -64,6 +64,10 @@ pub fn leave_to_others() {
 /// It goes on after all, or others took it for gone. Sockets that everybody else has left meanwhile
 /// are the kernel's alone.
 pub fn take_up_again() {
+    if !members::has_place() {
+        // We do not know which we have left.
+        return;
+    }
     for_each_own(|record| {
         let number = record.number();
         if members::is_noted(number) {
@@ -81,20 +85,20 @@ pub fn take_up_again() {
 /// Counts one more process that has the socket: `false` if nobody has any more, and the record is
 /// free, or another's. For who may not be counted itself, but has it in its table.
 pub fn count_again(record: &'static Record) -> bool {
-    let one_more = |count: u32| (count > 0).then(|| count + 1);
+    // Relaxed: of this process.
+    let is_same = || record.generation() == own_generation(record.number()).load(Ordering::Relaxed);
+    let one_more = |count: u32| (count > 0 && is_same()).then(|| count + 1);
     // Acquire: partner: the release in reset.
-    let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
+    let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
     let counted = record.processes.fetch_update(success, failure, one_more);
     if counted.is_err() {
         return false;
     }
-    // Relaxed, both: it does not change while somebody has it.
-    let known = own_generation(record.number()).load(Ordering::Relaxed);
-    let is_same = record.generation.load(Ordering::Relaxed) == known;
-    if !is_same {
+    let counted = is_same();
+    if !counted {
         uncount(record);
     }
-    is_same
+    counted
 }
 
 /// This process is about to have a child, which will have all its sockets.
@@ -119,7 +123,8 @@ fn free(record: &'static Record) {
         return;
     }
     record.set_state(State::Plain);
-    // Relaxed: under the lock.
+    // Relaxed, all: under the lock. Whoever sleeps in a call on this socket is to see that it is over.
+    record.generation.fetch_add(1, Ordering::Relaxed);
     let next = shared.free.load(Ordering::Relaxed);
     record.next_free.store(next, Ordering::Relaxed);
     shared.free.store(record.number() + 1, Ordering::Relaxed);

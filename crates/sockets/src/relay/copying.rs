@@ -52,6 +52,7 @@ pub fn relay(old: c_int, inner: c_int, record: &'static Record, was_shared: bool
         alone_since_ns: Cell::new(0),
         asks_at: Cell::new(0),
         shared_rounds: Cell::new(0),
+        is_miscounted: Cell::new(false),
     };
     relay.run();
 }
@@ -132,6 +133,9 @@ struct Relay {
     end_seen_ns: u64,
     /// Others had it, and it is not known yet that they have not.
     may_be_shared: Cell<bool>,
+    /// Nobody is known to be counted but this process, though more are: one was killed as it was about
+    /// to leave. The kernel knows who has it.
+    is_miscounted: Cell<bool>,
     /// Since when the kernel, each time that it was asked, knew of no others; 0 if it did the last time.
     alone_since_ns: Cell<u64>,
     /// When it is asked next, in looks.
@@ -179,15 +183,17 @@ impl Relay {
 
     fn is_shared(&self) -> bool {
         let is_counted = self.record.processes.load(Ordering::Acquire) > 1;
-        if !is_counted && !self.may_be_shared.get() {
+        if !self.may_be_shared.get() && (!is_counted || self.is_miscounted.get()) {
             return false;
         }
         let rounds = self.shared_rounds.get();
         self.shared_rounds.set(rounds + 1);
-        if is_counted {
-            if rounds % SHARED_ROUNDS == SHARED_ROUNDS - 1 {
-                members::check(self.record);
-            }
+        if is_counted && rounds % SHARED_ROUNDS == SHARED_ROUNDS - 1 {
+            members::check(self.record);
+            self.is_miscounted
+                .set(!members::others_are_noted(self.record));
+        }
+        if is_counted && !self.is_miscounted.get() {
             return true;
         }
         if rounds >= self.asks_at.get() {

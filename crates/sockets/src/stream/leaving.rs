@@ -9,7 +9,7 @@ use libc::{iovec, ssize_t};
 use super::recall::{step_back, wait_for_answer, wake, withdraw};
 use super::receiving::{Tokens, take_tokens};
 use super::sending::{line_is_clear, on_line};
-use super::{low_water, receive};
+use super::{is_over, low_water, receive};
 use crate::lock::Held;
 use crate::real::{self, fail};
 use crate::record::{LINE_ONLY, NONBLOCKING, Record, State, Why};
@@ -187,6 +187,9 @@ pub fn with_line(fd: c_int, record: &Record, call: impl FnOnce() -> ssize_t) -> 
     let waits = !record.has(NONBLOCKING);
     if !line_is_clear(fd, record, waits, &held) {
         return fail(libc::EAGAIN);
+    }
+    if is_over(fd, record, record.generation()) {
+        return fail(libc::EBADF);
     }
     on_line(record, &held, call)
 }

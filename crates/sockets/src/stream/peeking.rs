@@ -10,7 +10,7 @@ use barewire_fabric::carrier::{AHEAD_MAX, Ahead, Lane};
 use libc::{iovec, ssize_t};
 
 use super::leaving::{end_ring, line_only};
-use super::receiving::is_at_mark;
+use super::{is_over, receiving::is_at_mark};
 use crate::buffers::{Parts, for_each_stretch, kernel_receive_all, slice_mut, total};
 use crate::fault;
 use crate::hooks::socket::stay_with_kernel;
@@ -39,8 +39,8 @@ pub fn peek_now(fd: c_int, record: &Record, parts: Parts<'_>, held: &Held<'_>) -
         let mut look = Look::new();
         look.count = receiver.ahead(&carrier, &mut look.epochs);
         look.aim(parts);
-        let is_over = receiver.lane() == Lane::Ring && is_at_mark(fd);
-        let seen = if is_over {
+        let is_there = receiver.lane() == Lane::Ring && is_at_mark(fd);
+        let seen = if is_there {
             0
         } else {
             look.at_line(fd, libc::MSG_DONTWAIT)
@@ -75,8 +75,12 @@ pub fn peek_waiting(fd: c_int, record: &'static Record, parts: Parts<'_>, flags:
         look.end_on_line();
         look.aim(parts);
     }
+    let generation = record.generation();
     let seen = look.at_line(fd, flags);
     let error = errno();
+    if is_over(fd, record, generation) {
+        return if seen == 0 { 0 } else { fail(libc::EBADF) };
+    }
     let Some(held) = record.recv_lock.hold() else {
         return fail(libc::EAGAIN);
     };

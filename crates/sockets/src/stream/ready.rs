@@ -126,6 +126,7 @@ pub fn settle(fd: c_int, record: &Record, kernel_says_so: bool) -> Readiness {
     }
     let carrier = record.carrier();
     let receiver = record.receiver(&held);
+    let mut took_tokens = false;
     for _ in 0..8 {
         match receiver.next(&carrier) {
             Ok(Next::Ring(_)) if !kernel_says_so && low_water::holds_back(record) => {
@@ -134,14 +135,16 @@ pub fn settle(fd: c_int, record: &Record, kernel_says_so: bool) -> Readiness {
             Err(_) | Ok(Next::Ring(_)) => return Readiness::Ready,
             Ok(Next::Line(_)) => {
                 receiver.read_line(&carrier, 0);
-                return if kernel_says_so {
-                    Readiness::Ready
-                } else {
-                    Readiness::Not
+                return match kernel_says_so {
+                    // That may have been for the tokens: the sender has left the ring, and what
+                    // it is about to send is not on the line yet.
+                    true if took_tokens => really_ready(fd, record),
+                    true => Readiness::Ready,
+                    false => Readiness::Not,
                 };
             }
             Ok(Next::Tokens(count)) => match take_tokens_beside(fd, record, &held, count) {
-                Tokens::Taken => {}
+                Tokens::Taken => took_tokens = true,
                 Tokens::NotYet => return Readiness::Not,
                 Tokens::End | Tokens::Failed(_) => {
                     record.set(CHECK_LINE, true);
@@ -149,7 +152,7 @@ pub fn settle(fd: c_int, record: &Record, kernel_says_so: bool) -> Readiness {
                 }
             },
             Ok(Next::Empty) if !kernel_says_so => return Readiness::Not,
-            Ok(Next::Empty) => return really_ended(fd, record),
+            Ok(Next::Empty) => return really_ready(fd, record),
         }
     }
     Readiness::Not
@@ -163,7 +166,7 @@ fn take_tokens_beside(fd: c_int, record: &Record, held: &Held<'_>, count: u64) -
     }
 }
 
-fn really_ended(fd: c_int, record: &Record) -> Readiness {
+fn really_ready(fd: c_int, record: &Record) -> Readiness {
     let mut poll = libc::pollfd {
         fd,
         events: libc::POLLIN,

@@ -7,7 +7,7 @@ use barewire_fabric::carrier::{Broken, LEAVING, Next, SharedMemory};
 use libc::ssize_t;
 
 use super::peeking::{peek_now, peek_waiting, room_is_there};
-use super::{give_up, low_water};
+use super::{give_up, is_over, low_water};
 use crate::buffers::{
     Control, Parts, for_each_stretch, kernel_receive, kernel_receive_all, kernel_receive_as_asked,
     slice_mut, total,
@@ -76,6 +76,7 @@ fn receive_some(
         _ => usize::MAX,
     };
     let enough = enough.min(wanted);
+    let generation = record.generation();
     let mut got = 0;
     let mut spin = Spin::begin();
     let mut rounds = 0;
@@ -164,8 +165,14 @@ fn receive_some(
         } else {
             sleep_on_line(fd, flags)
         };
-        record.sleepers.fetch_sub(1, Ordering::Relaxed);
+        if record.generation() == generation {
+            record.sleepers.fetch_sub(1, Ordering::Relaxed);
+        }
         spin.woke();
+        if is_over(fd, record, generation) {
+            return after_close(slept, got);
+        }
+        let slept = slept.map(|woken| woken.bytes);
         match slept {
             Ok(bytes) if bytes > 0 => {
                 got += bytes;
@@ -196,7 +203,10 @@ fn receive_some(
 
 /// A read that the kernel does alone, until this is dropped: the socket does not go up meanwhile,
 /// since nobody would count what is read.
-pub struct ReadPastUs(&'static Record);
+pub struct ReadPastUs {
+    record: &'static Record,
+    generation: u32,
+}
 
 /// Before such a read; `None` if the socket has just gone up.
 pub fn read_past_us(record: &'static Record) -> Option<ReadPastUs> {
@@ -204,14 +214,39 @@ pub fn read_past_us(record: &'static Record) -> Option<ReadPastUs> {
     (record.state() != State::Up).then(|| {
         // Relaxed: read under the lock that we have.
         record.direct_reads.fetch_add(1, Ordering::Relaxed);
-        ReadPastUs(record)
+        ReadPastUs {
+            record,
+            generation: record.generation(),
+        }
     })
 }
 
 impl Drop for ReadPastUs {
     fn drop(&mut self) {
-        // Release: partner: the acquire in go_up; the bytes come first.
-        self.0.direct_reads.fetch_sub(1, Ordering::Release);
+        if self.record.generation() == self.generation {
+            // Release: partner: the acquire in go_up; the bytes come first.
+            self.record.direct_reads.fetch_sub(1, Ordering::Release);
+        }
+    }
+}
+
+/// What ended a sleep in the kernel.
+struct Woken {
+    /// So many bytes were read.
+    bytes: usize,
+    /// The end of the line.
+    ended: bool,
+}
+
+/// What a call returns if another thread has closed the socket while it slept. What is in the ring is
+/// lost, as the socket is.
+fn after_close(slept: Result<Woken, c_int>, got: usize) -> ssize_t {
+    match slept {
+        Ok(woken) if got + woken.bytes > 0 => (got + woken.bytes) as ssize_t,
+        Err(_) if got > 0 => got as ssize_t,
+        Ok(woken) if woken.ended => 0,
+        Ok(_) => fail(libc::EBADF),
+        Err(error) => fail(error),
     }
 }
 
@@ -224,8 +259,9 @@ fn read_line_waiting(
     got: usize,
     flags: c_int,
     control: &mut Option<Control>,
-) -> Result<usize, c_int> {
+) -> Result<Woken, c_int> {
     let limit = total(parts) - got;
+    let generation = record.generation();
     let result = kernel_receive(
         fd,
         parts,
@@ -243,12 +279,16 @@ fn read_line_waiting(
     } else {
         0
     };
-    if let Some(held) = record.recv_lock.hold() {
+    let held = record.recv_lock.hold();
+    if let Some(held) = held.filter(|_| record.generation() == generation) {
         let receiver = record.receiver(&held);
         held.changing(|| receiver.read_line(&record.carrier(), read as u64));
         tell_read(record, &held);
     }
-    Ok(bytes)
+    Ok(Woken {
+        bytes,
+        ended: bytes == 0,
+    })
 }
 
 fn tell_read(record: &Record, held: &Held<'_>) {
@@ -301,12 +341,17 @@ fn has_any(fd: c_int) -> bool {
 }
 
 /// Waits until there is something on the line, a token or more, as a blocking `recv` does.
-fn sleep_on_line(fd: c_int, flags: c_int) -> Result<usize, c_int> {
+fn sleep_on_line(fd: c_int, flags: c_int) -> Result<Woken, c_int> {
     let mut byte = 0_u8;
     let keep = flags & (libc::MSG_NOSIGNAL | libc::MSG_CMSG_CLOEXEC);
     // SAFETY: one byte of ours.
     let result = unsafe { real::recv(fd, (&raw mut byte).cast(), 1, keep | libc::MSG_PEEK) };
-    if result < 0 { Err(errno()) } else { Ok(0) }
+    let ended = result == 0;
+    if result < 0 {
+        Err(errno())
+    } else {
+        Ok(Woken { bytes: 0, ended })
+    }
 }
 
 enum Step {

@@ -5,9 +5,9 @@ use core::ffi::{c_int, c_void};
 use barewire_fabric::carrier::{Broken, LEAVING, Lane, SharedMemory};
 use libc::ssize_t;
 
-use super::give_up;
 use super::recall::step_back;
 use super::receiving::count_bytes;
+use super::{give_up, is_over};
 use crate::buffers::{Parts, for_each_stretch, kernel_send, slice, total};
 use crate::lock::Held;
 use crate::memory::Carrier;
@@ -64,8 +64,12 @@ fn send_alone(
     }
     let waits = !record.has(NONBLOCKING) && flags & libc::MSG_DONTWAIT == 0;
     let whole = total(parts);
+    let generation = record.generation();
     let mut sent = 0;
     loop {
+        if sent > 0 && is_over(fd, record, generation) {
+            return sent as ssize_t;
+        }
         let step = match lane_to_use(fd, record, whole - sent, flags, held) {
             Ok(Lane::Ring) => match ring_send(fd, record, parts, sent, waits, held) {
                 Ok(Put::Bytes(bytes)) => Ok(Some(bytes)),
@@ -73,6 +77,9 @@ fn send_alone(
                 Err(broken) => Err(broken),
             },
             Ok(Lane::Line) if !line_is_clear(fd, record, waits, held) => Ok(None),
+            Ok(Lane::Line) if is_over(fd, record, generation) => {
+                return with_sent(fail(libc::EBADF), sent);
+            }
             Ok(Lane::Line) if waits && local::is_awaited(record) => {
                 // In slices that do not wait, so that the other end can see how far we are.
                 let quiet = if sent > 0 { libc::MSG_NOSIGNAL } else { 0 };
