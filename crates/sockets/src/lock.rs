@@ -77,9 +77,8 @@ impl Lock {
         }
     }
 
-    /// Whether no thread that there is has it.
+    /// Whether no thread has it, or one that was found gone.
     pub fn is_idle(&self) -> bool {
-        self.abandon();
         // Relaxed: whoever takes it acquires.
         matches!(self.0.load(Ordering::Relaxed) & !CHANGING, 0 | NOBODY)
     }

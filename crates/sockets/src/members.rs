@@ -345,10 +345,16 @@ pub fn others_are_noted(record: &Record) -> bool {
     })
 }
 
-/// As [`check`], now and then: bytes move on a socket that others have as well.
+/// As [`check_at_times`], when bytes move: what such a look takes, a child may have forbidden itself.
+pub fn check_in_parent(record: &Record) {
+    if !IS_CHILD.load(Ordering::Relaxed) {
+        check_at_times(record);
+    }
+}
+
+/// As [`check`], now and then.
 pub fn check_at_times(record: &Record) {
-    let may = !IS_CHILD.load(Ordering::Relaxed);
-    if may && members().is_some_and(is_time) {
+    if members().is_some_and(is_time) {
         check(record);
     }
 }

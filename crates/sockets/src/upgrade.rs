@@ -135,7 +135,7 @@ fn begin(fd: c_int, record: &'static Record) {
     // A socket that another process has too cannot change lanes behind its back.
     let is_shared = record.processes.load(Ordering::Relaxed) != 1;
     if is_shared {
-        members::check_at_times(record);
+        members::check_in_parent(record);
     }
     if retire::is_besieged() {
         return count_again(record);

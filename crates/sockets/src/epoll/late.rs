@@ -164,7 +164,8 @@ impl Tables {
         let registration = self.registrations[index];
         let set = &self.sets[registration.set as usize];
         let sleeps = set.sleeping.load(Ordering::SeqCst) > 0;
-        let hears = registration.events & libc::EPOLLIN as u32 != 0 && !registration.silent;
+        let reads = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
+        let hears = registration.events & reads != 0 && !registration.silent;
         if !sleeps || !hears || registration.removed || registration.is_loud() {
             return;
         }

@@ -115,6 +115,9 @@ pub fn count_child() {
 /// No process has it any more.
 fn free(record: &'static Record) {
     let Some(shared) = shared() else { return };
+    // Whoever ended with another thread in the middle of a call is gone.
+    record.send_lock.abandon();
+    record.recv_lock.abandon();
     let Some(_held) = shared.lock.hold() else {
         return;
     };

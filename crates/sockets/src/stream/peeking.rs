@@ -16,7 +16,7 @@ use crate::fault;
 use crate::hooks::socket::stay_with_kernel;
 use crate::lock::Held;
 use crate::real::{self, errno, fail};
-use crate::record::{Record, State, Why};
+use crate::record::{self, Record, State, Why};
 
 /// Tokens on the line that are looked past; a receiver that reads at all takes them away.
 const TOKENS_MAX: usize = 64;
@@ -79,7 +79,15 @@ pub fn peek_waiting(fd: c_int, record: &'static Record, parts: Parts<'_>, flags:
     let seen = look.at_line(fd, flags);
     let error = errno();
     if is_over(fd, record, generation) {
-        return if seen == 0 { 0 } else { fail(libc::EBADF) };
+        return match seen {
+            0 => 0,
+            1.. => fail(libc::EBADF),
+            _ => fail(error),
+        };
+    }
+    if !record::is_of(fd, record) {
+        // A relay has taken its place.
+        return kernel_receive_all(fd, parts, flags, None);
     }
     let Some(held) = record.recv_lock.hold() else {
         return fail(libc::EAGAIN);

@@ -76,7 +76,7 @@ fn receive_some(
         _ => usize::MAX,
     };
     let enough = enough.min(wanted);
-    let generation = record.generation();
+    let mut generation = None;
     let mut got = 0;
     let mut spin = Spin::begin();
     let mut rounds = 0;
@@ -87,6 +87,7 @@ fn receive_some(
         if held.is_taken_over() {
             return give_up(fd, record);
         }
+        let generation = *generation.get_or_insert_with(|| record.generation());
         // A relay may have taken its place: then the descriptor is the kernel's.
         let is_up = record.state() == State::Up && record::is_of(fd, record);
         if !is_up {
@@ -170,7 +171,14 @@ fn receive_some(
         }
         spin.woke();
         if is_over(fd, record, generation) {
-            return after_close(slept, got);
+            let is_same = record.generation() == generation;
+            return match (&slept, record::any_descriptor(record).filter(|_| is_same)) {
+                // There is a duplicate of what was closed.
+                (Ok(woken), Some(other)) if got == 0 && woken.has_not_read() => {
+                    receive_some(other, record, parts, flags, control)
+                }
+                _ => after_close(slept, got),
+            };
         }
         let slept = slept.map(|woken| woken.bytes);
         match slept {
@@ -236,6 +244,13 @@ struct Woken {
     bytes: usize,
     /// The end of the line.
     ended: bool,
+}
+
+impl Woken {
+    /// There is something, of which nothing was taken.
+    const fn has_not_read(&self) -> bool {
+        self.bytes == 0 && !self.ended
+    }
 }
 
 /// What a call returns if another thread has closed the socket while it slept. What is in the ring is
