@@ -553,7 +553,7 @@ fn sift_epoll(set: c_int, events: &mut [epoll_event]) -> usize {
         if event.events & EPOLL_IN != 0 && let_through(set, event) == Readiness::Not {
             event.events &= !EPOLL_IN;
         }
-        event.events &= !(OF_RING | unasked(set, event));
+        event.events &= !OF_RING;
         if event.events & libc::EPOLLHUP as u32 != 0 && is_reset(set, event) {
             event.events |= libc::EPOLLERR as u32;
         }
@@ -563,17 +563,6 @@ fn sift_epoll(set: c_int, events: &mut [epoll_event]) -> usize {
         }
     }
     left
-}
-
-/// That there is room is told of those, too, that are only to be looked at: and the program may have
-/// been quicker to look.
-fn unasked(set: c_int, event: epoll_event) -> u32 {
-    let room = (libc::EPOLLOUT | libc::EPOLLWRNORM) as u32;
-    if event.events & room == 0 {
-        return 0;
-    }
-    let woken = epoll::woken(set, event.u64);
-    woken.map_or(0, |(_, registration)| room & !registration.events)
 }
 
 /// Whether the other end has closed with bytes of the ring unread.
