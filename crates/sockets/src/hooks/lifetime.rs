@@ -61,13 +61,8 @@ fn release(fd: c_int, record: &'static Record) {
     if is_up {
         report::closed(record);
         if record.processes.load(Ordering::Acquire) > 1 {
-            // Others may be gone without a word, or be killed soon.
+            // Others may be gone without a word.
             members::check_at_times(record);
-            let held = record.recv_lock.try_hold();
-            held.iter()
-                .for_each(|held| _ = take_all_tokens(fd, record, held, 1));
-            // One of them may have asked for an answer, which who sleeps in another process would give.
-            stream::answer(fd, record);
         }
     }
     let mapping = record::mapping(record);
