@@ -319,8 +319,9 @@ fn many_connections_over_one_link() {
         }
     }
     let after = barewire_sys::process::open_fd_count().unwrap();
+    // The other tests of this process have some as well.
     assert!(
-        after < before + 40,
+        after < before + MANY / 4,
         "{before} descriptors before, {after} after"
     );
     client.join().unwrap();
