@@ -124,7 +124,8 @@ fn still_waits(rounds: &mut u32, dropped: bool) -> bool {
 
 /// The kernel would take tokens for bytes that were not read, and reset the connection. Returns
 /// whether there are such bytes in the ring.
-fn take_all_tokens(fd: c_int, record: &Record, held: &Held<'_>, mut rounds: u32) -> bool {
+fn take_all_tokens(fd: c_int, record: &Record, held: &Held<'_>) -> bool {
+    let mut rounds = TOKEN_WAIT_ROUNDS;
     let carrier = record.carrier();
     let receiver = record.receiver(held);
     loop {
@@ -156,7 +157,7 @@ fn leave(fd: c_int, record: &'static Record, wait_ms: u32) {
     let Some(held) = record.recv_lock.hold_for(wait_ms) else {
         return;
     };
-    let unread = take_all_tokens(fd, record, &held, TOKEN_WAIT_ROUNDS);
+    let unread = take_all_tokens(fd, record, &held);
     let carrier = record.carrier();
     let side = record.side.load(Ordering::Relaxed) as usize;
     if record.has(LOCAL) {

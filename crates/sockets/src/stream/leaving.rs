@@ -185,10 +185,11 @@ pub fn with_line(fd: c_int, record: &Record, call: impl FnOnce() -> ssize_t) -> 
         return fail(libc::ECONNRESET);
     }
     let waits = !record.has(NONBLOCKING);
+    let generation = record.generation();
     if !line_is_clear(fd, record, waits, &held) {
         return fail(libc::EAGAIN);
     }
-    if is_over(fd, record, record.generation()) {
+    if is_over(fd, record, generation) {
         return fail(libc::EBADF);
     }
     on_line(record, &held, call)
