@@ -28,7 +28,7 @@ use settings::Settings;
 Connections on this host are accelerated if both ends run this way; all else
 stays with the kernel. See also `barewire ls` and `barewire doctor`.
 Settings, in the file also under [program.NAME] for programs of that name:
-  spin_us        how long to look for bytes before a sleep, at most [50]
+  spin_us        how long to look for bytes before a sleep, at most [200]
   calls_before   calls on a connection before it is worth it [16]
   bytes_before   or bytes [65536]
   unix           1: Unix sockets too, if no program confines itself [0]

@@ -10,7 +10,7 @@
 
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use libc::epoll_event;
 
@@ -19,6 +19,7 @@ use self::tables::{INNER_MAX, Set, Tables, make};
 use crate::lock::{Held, Lock};
 use crate::real;
 use crate::record::{self, DESCRIPTORS_MAX, Record, State};
+use crate::relay::holders;
 use crate::{memory, stream};
 
 pub mod late;
@@ -28,6 +29,8 @@ static LOCK: Lock = Lock::new();
 static TABLES: AtomicPtr<Tables> = AtomicPtr::new(core::ptr::null_mut());
 /// Registrations there are, of all sets: without any, a wait is the kernel's alone.
 static REGISTERED: AtomicU32 = AtomicU32::new(0);
+/// Whether any was ever to be told of one time.
+static ONCE: AtomicBool = AtomicBool::new(false);
 
 /// Reserves the tables.
 pub fn set_up() -> bool {
@@ -172,14 +175,20 @@ fn change(
     record: &Record,
     event: Option<epoll_event>,
 ) -> Option<bool> {
+    if event.is_some_and(|event| event.events & libc::EPOLLONESHOT as u32 != 0) {
+        ONCE.store(true, Ordering::Relaxed);
+    }
     match (operation, event) {
         (libc::EPOLL_CTL_ADD, Some(event)) => {
             let set = tables.set_for(set_fd)?;
             Some(tables.add(set, fd, record, event))
         }
         (libc::EPOLL_CTL_MOD, Some(event)) => {
-            let set = tables.set_number(set_fd)?;
-            let index = tables.registration_of(set, record, fd)?;
+            let set = tables.set_for(set_fd)?;
+            let Some(index) = tables.registration_of(set, record, fd) else {
+                // It was registered before we knew it.
+                return Some(tables.add(set, fd, record, event));
+            };
             tables.leave(index);
             let registration = &mut tables.registrations[index];
             registration.events = event.events;
@@ -363,6 +372,18 @@ pub fn is_set(fd: c_int) -> bool {
     number_now(fd).is_some()
 }
 
+/// Whether the process has a set that was made unseen: so may its waits be.
+#[cold]
+pub fn is_used_unseen() -> bool {
+    let Some(folder) = holders::open(libc::AT_FDCWD, c"/proc/self/fd") else {
+        return true;
+    };
+    holders::any_number(folder.raw(), |number, name| {
+        let is_set_of_kernel = holders::leads_to(folder.raw(), name, b"anon_inode:[eventpoll]");
+        is_set_of_kernel == Some(true) && c_int::try_from(number).is_ok_and(|fd| !is_set(fd))
+    })
+}
+
 /// The number of a set, looked up without the lock.
 fn number_now(set_fd: c_int) -> Option<u32> {
     // Acquire: partner: the release in set_up.
@@ -504,7 +525,8 @@ impl Active {
 /// another thread has changed the registration since it was copied, or was told of it.
 pub fn tell(index: u32, copy: &Registration, head: u64) -> bool {
     let Some(locked) = tables() else { return true };
-    let registration = &mut locked.tables.registrations[index as usize];
+    let tables = &mut *locked.tables;
+    let registration = &mut tables.registrations[index as usize];
     if registration.is_another(copy) || registration.silent {
         return false;
     }
@@ -513,8 +535,55 @@ pub fn tell(index: u32, copy: &Registration, head: u64) -> bool {
         return false;
     }
     registration.head_told = head;
-    registration.silent = registration.events & libc::EPOLLONESHOT as u32 != 0;
+    if registration.is_once() {
+        registration.silent = true;
+        // Nor is the kernel to tell of it.
+        let saved = real::errno();
+        tables.modify(index as usize, libc::EPOLLONESHOT as u32);
+        real::set_errno(saved);
+    }
     true
+}
+
+/// The kernel tells of a socket that has had `head` bytes in the ring: they are not told again.
+pub fn saw(index: u32, copy: &Registration, head: u64) {
+    let Some(locked) = tables() else { return };
+    let registration = &mut locked.tables.registrations[index as usize];
+    if !registration.is_another(copy) {
+        // Another thread may have seen more.
+        registration.head_told = registration.head_told.max(head);
+    }
+}
+
+/// The kernel has told of a registration for the one time, and the program is not to be told: it must
+/// do so again. Not, if the program has changed it, or was told.
+pub fn listen_again(index: u32, copy: &Registration) {
+    let Some(locked) = tables() else { return };
+    let registration = &locked.tables.registrations[index as usize];
+    if registration.is_once() && !registration.silent && !registration.is_another(copy) {
+        let saved = real::errno();
+        locked.tables.modify(index as usize, registration.events);
+        real::set_errno(saved);
+    }
+}
+
+/// Whether a thread may tell the program of what is told one time.
+pub enum Claim {
+    /// It is no such thing, as far as is known.
+    Free,
+    /// It may, and no other.
+    Ours(Registration),
+    /// Another has, since the kernel told this one.
+    Theirs,
+}
+
+/// The kernel has told of the registration with these data, and the program is about to be told.
+pub fn claim(set_fd: c_int, data: u64) -> Claim {
+    // Relaxed: a registration that others make meanwhile the kernel has not told of.
+    if !ONCE.load(Ordering::Relaxed) {
+        return Claim::Free;
+    }
+    tables().map_or(Claim::Free, |locked| locked.tables.claim(set_fd, data))
 }
 
 /// A wait is about to sleep with these armed: from now on the kernel tells of them.

@@ -63,6 +63,10 @@ pub const NEVER_UP: u32 = 1024;
 pub const LOW_WATER: u32 = 2048;
 /// Bit: a relay has taken its place in this process.
 pub const RELAYED: u32 = 4096;
+/// Bit: the program waits for it by calls that we see. See `stream::in_vain`.
+pub const WAITS_SEEN: u32 = 8192;
+/// Bit: it does not wait, but asks again and again.
+pub const ASKS: u32 = 16_384;
 /// Bit: people were told what became of it.
 pub const TOLD: u32 = 1 << 31;
 
@@ -86,7 +90,7 @@ pub struct Record {
     pub sleepers: AtomicU32,
     /// Bytes moved, before it was up.
     pub bytes: AtomicU64,
-    /// When the kernel was last asked whether the line has ended.
+    /// When the kernel was last asked whether the line has ended, by [`crate::process::tick_ns`].
     pub line_checked_ns: AtomicU64,
     /// An error of the line that the program has not been told of yet.
     pub line_error: AtomicI32,
@@ -123,6 +127,15 @@ pub struct Record {
     pub direct_reads: AtomicU32,
     /// The program's low-water mark, with [`LOW_WATER`].
     pub low_water: AtomicU32,
+    /// Of `stream::in_vain`, as the three that follow, under the receive lock: reads in a row that
+    /// found nothing.
+    pub in_vain: AtomicU32,
+    /// The thread that did.
+    pub in_vain_by: AtomicU32,
+    /// When the last of them was.
+    pub in_vain_ns: AtomicU64,
+    /// Position of the stream at the last of them.
+    pub in_vain_at: AtomicU64,
     /// The kernel's name for the socket, from when it goes up.
     pub cookie: AtomicU64,
     /// 1 while it is among the free ones.
@@ -276,6 +289,8 @@ impl Record {
             &self.pair,
             &self.direct_reads,
             &self.low_water,
+            &self.in_vain,
+            &self.in_vain_by,
         ] {
             word.store(0, Ordering::Relaxed);
         }
@@ -289,6 +304,8 @@ impl Record {
             &self.captured_bytes[1],
             &self.line_out,
             &self.line_in,
+            &self.in_vain_ns,
+            &self.in_vain_at,
         ] {
             word.store(0, Ordering::Relaxed);
         }

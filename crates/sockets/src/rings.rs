@@ -145,14 +145,7 @@ fn look() -> bool {
 
 /// Whether the link `name` in a folder names a ring, if it can be read.
 fn is_ring(folder: c_int, name: &CStr) -> Option<bool> {
-    const RING: &[u8] = b"anon_inode:[io_uring]";
-    let mut target = [0_u8; RING.len() + 1];
-    // SAFETY: the name ends with a zero; `target` has as many bytes.
-    let len = unsafe {
-        let into = target.as_mut_ptr().cast();
-        libc::readlinkat(folder, name.as_ptr(), into, target.len())
-    };
-    Some(&target[..usize::try_from(len).ok()?] == RING)
+    holders::leads_to(folder, name, b"anon_inode:[io_uring]")
 }
 
 /// The name of a descriptor under `/proc`.

@@ -3,7 +3,7 @@
 //! | variable | key | default | what |
 //! |---|---|---|---|
 //! | `BAREWIRE_PROFILE` | `profile` | `balanced` | `latency`, `throughput`, `quiet`: other defaults for the rest |
-//! | `BAREWIRE_SPIN_US` | `spin_us` | 50 | how long to look before a sleep, at most |
+//! | `BAREWIRE_SPIN_US` | `spin_us` | 200 | how long to look before a sleep, at most |
 //! | `BAREWIRE_CALLS_BEFORE` | `calls_before` | 16 | calls that move bytes before a connection looks for its other end |
 //! | `BAREWIRE_BYTES_BEFORE` | `bytes_before` | 65536 | or so many bytes |
 //! | `BAREWIRE_UNIX` | `unix` | 0 | `1`: Unix sockets too |
@@ -14,7 +14,7 @@
 //!
 //! | profile | `spin_us` | `calls_before` | `bytes_before` | for |
 //! |---|---|---|---|---|
-//! | `balanced` | 50 | 16 | 65536 | most |
+//! | `balanced` | 200 | 16 | 65536 | most |
 //! | `latency` | 1000 | 4 | 16384 | answers at once, at the price of processor time |
 //! | `throughput` | 10 | 16 | 65536 | busy servers: processor time goes to work, not to looking |
 //! | `quiet` | 0 | 64 | 262144 | batteries and crowded hosts: never looks, sleeps at once |
@@ -43,7 +43,11 @@ pub struct Settings {
     pub unix: bool,
 }
 
-static SPIN_NS: AtomicU64 = AtomicU64::new(50_000);
+/// How long a wait looks, by default: as long as KVM has a guest's processor look before it sleeps
+/// (`halt_poll_ns`), since a wake-up costs some tens of microseconds there.
+const SPIN_US: u64 = 200;
+
+static SPIN_NS: AtomicU64 = AtomicU64::new(SPIN_US * 1000);
 static CALLS_BEFORE: AtomicU32 = AtomicU32::new(16);
 static BYTES_BEFORE: AtomicU64 = AtomicU64::new(65_536);
 static UNIX: AtomicBool = AtomicBool::new(true);
@@ -86,7 +90,7 @@ impl Draft {
             b"latency" => (1_000, 4, 16 << 10),
             b"throughput" => (10 * look, 16, 64 << 10),
             b"quiet" => (0, 64, 256 << 10),
-            _ => (50 * look, 16, 64 << 10),
+            _ => (SPIN_US * look, 16, 64 << 10),
         };
     }
 

@@ -4,9 +4,11 @@
 //! sleeps in the kernel, in a `recv` that only peeks: so timeouts, signals, restarts,
 //! cancellation and the end of the connection are the kernel's own.
 
+pub mod in_vain;
 mod leaving;
 pub mod low_water;
 mod peeking;
+mod quick;
 mod ready;
 mod recall;
 mod receiving;

@@ -526,7 +526,7 @@ fn become_up(
     record.side.store(side, Ordering::Relaxed);
     record
         .line_checked_ns
-        .store(process::now_ns(), Ordering::Relaxed);
+        .store(process::tick_ns(), Ordering::Relaxed);
     record.note_why(Why::None);
     // Other threads may be asleep on the line, in whatever call: until someone reads, the
     // other end is to wake them.

@@ -8,21 +8,18 @@
 use core::cell::Cell;
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::Ordering;
 
 use barewire_fabric::carrier::Direction;
 use libc::{epoll_event, pollfd, sigset_t, timespec};
 
 use crate::epoll::late::OF_RING;
-use crate::epoll::{self, Active, Registration};
+use crate::epoll::{self, Active, Claim, Registration};
 use crate::memory::RING_BYTES;
 use crate::record::{self, Record, State};
 use crate::spin::Spin;
 use crate::stream::{self, Readiness, settle};
-use crate::{local, process, real, uses};
-
-/// Whether this program has ever waited by a call that we see.
-pub static WAITS_ARE_SEEN: AtomicBool = AtomicBool::new(false);
+use crate::{local, process, real};
 
 const POLL_IN: i16 = libc::POLLIN | libc::POLLRDNORM;
 const EPOLL_IN: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
@@ -143,6 +140,7 @@ impl Sleepers {
     /// Says that this thread is about to sleep on a socket; not, if something has come.
     /// Bytes that were ever in the ring up to `told` do not count, if that is given.
     fn add(&mut self, fd: c_int, record: &'static Record, told: Option<u64>) -> bool {
+        stream::in_vain::wait_is_seen(record);
         let held = record.recv_lock.hold();
         if let Some(place) = self.records.get_mut(self.count) {
             place.write((record, record.generation()));
@@ -294,6 +292,7 @@ fn sift(fds: &mut [pollfd]) -> c_int {
     let mut ready = 0;
     for poll in fds {
         if let Some(record) = wants_in(poll) {
+            stream::in_vain::wait_is_seen(record);
             let said = poll.revents & POLL_IN != 0;
             let is_ready =
                 (has_news(record) || said) && settle(poll.fd, record, said) == Readiness::Ready;
@@ -377,7 +376,7 @@ pub fn epoll(
         };
         // Who asks without waiting wants to know of all.
         if in_rings && !is_over && mask.is_null() && was_just_asked(set) {
-            let ready = add_rings(set, events, 0, &active);
+            let ready = add_rings(events, 0, &active);
             if ready > 0 {
                 return ready as c_int;
             }
@@ -387,7 +386,7 @@ pub fn epoll(
                 return -1;
             };
             let told = sift_epoll(set, &mut events[..told]);
-            let ready = add_rings(set, events, told, &active);
+            let ready = add_rings(events, told, &active);
             if ready > 0 || is_over {
                 return ready as c_int;
             }
@@ -523,6 +522,7 @@ fn ring_ready(registration: &Registration) -> Option<RingReady> {
     let record = registration
         .socket()
         .filter(|record| record.state() == State::Up)?;
+    stream::in_vain::wait_is_seen(record);
     let late_out = match registration.late_out() {
         0 => 0,
         bits if goes_through_ring(record) => bits,
@@ -558,11 +558,27 @@ fn sift_epoll(set: c_int, events: &mut [epoll_event]) -> usize {
             event.events |= libc::EPOLLERR as u32;
         }
         if event.events != 0 {
+            event.events = claimed(set, event);
+        }
+        if event.events != 0 {
             events[left] = event;
             left += 1;
         }
     }
     left
+}
+
+/// What of an event is told to the program: all, with what is in the ring besides if it is told one
+/// time, or nothing if another thread has told it.
+fn claimed(set: c_int, event: epoll_event) -> u32 {
+    match epoll::claim(set, event.u64) {
+        Claim::Free => event.events,
+        Claim::Theirs => 0,
+        Claim::Ours(registration) => {
+            let ready = ring_ready(&registration);
+            event.events | ready.map_or(0, |ready| ready.settled(&registration))
+        }
+    }
 }
 
 /// Whether the other end has closed with bytes of the ring unread.
@@ -583,41 +599,21 @@ fn let_through(set: c_int, event: epoll_event) -> Readiness {
     else {
         return Readiness::Ready;
     };
+    stream::in_vain::wait_is_seen(record);
     let head = incoming(record).head(&record.carrier());
     let readiness = settle(registration.fd, record, kernel_says_so);
     if readiness == Readiness::Ready {
-        // What the kernel tells is told, whoever else has been.
-        let _ = epoll::tell(index, &registration, head);
+        epoll::saw(index, &registration, head);
     } else if event.events & EPOLL_ENDS != 0 {
         return Readiness::Ready;
-    } else if registration.events & libc::EPOLLONESHOT as u32 != 0 {
-        // The kernel has told it for the one time: it must do so again.
-        listen_again(set, &registration);
+    } else if event.events & !(EPOLL_IN | OF_RING) == 0 {
+        epoll::listen_again(index, &registration);
     }
     readiness
 }
 
-fn listen_again(set: c_int, registration: &Registration) {
-    let mut event = epoll_event {
-        events: registration.events,
-        u64: registration.data,
-    };
-    modify(set, registration, &mut event);
-}
-
-/// Changes a registration, unless its descriptor has been closed.
-fn modify(set: c_int, registration: &Registration, event: &mut epoll_event) {
-    let used = registration
-        .socket()
-        .and_then(|record| uses::begin(registration.fd, record));
-    used.iter().for_each(|_| {
-        // SAFETY: the event lives.
-        unsafe { real::epoll_ctl(set, libc::EPOLL_CTL_MOD, registration.fd, event) };
-    });
-}
-
 /// Adds the sockets whose rings have something to the `told` events of the kernel's.
-fn add_rings(set: c_int, events: &mut [epoll_event], told: usize, active: &Active) -> usize {
+fn add_rings(events: &mut [epoll_event], told: usize, active: &Active) -> usize {
     let mut count = told;
     let of_sets = active.inner().iter();
     for inner in of_sets.filter(|inner| inner.events & EPOLL_IN != 0 && rings(inner.fd, 1)) {
@@ -644,9 +640,6 @@ fn add_rings(set: c_int, events: &mut [epoll_event], told: usize, active: &Activ
             continue;
         }
         count = put_event(events, count, at, bits, registration.data);
-        if registration.events & libc::EPOLLONESHOT as u32 != 0 {
-            keep_silent(set, registration);
-        }
     }
     count
 }
@@ -668,15 +661,6 @@ fn put_event(events: &mut [epoll_event], count: usize, at: usize, bits: u32, dat
         u64: data,
     };
     count + 1
-}
-
-/// A one-shot socket was told of by us: the kernel must not tell of it, too.
-fn keep_silent(set: c_int, registration: &Registration) {
-    let mut event = epoll_event {
-        events: libc::EPOLLONESHOT as u32,
-        u64: registration.data,
-    };
-    modify(set, registration, &mut event);
 }
 
 /// `None` if something has come before it slept.

@@ -14,7 +14,7 @@ const char *program_path;
 const char *const count_names[COUNTS] = {
     "scenarios", "short", "cut", "bytes", "forks", "execs", "spawns", "given", "options",
     "urgent", "dups", "programs", "rests", "settings", "splits",
-    "threads", "kills",
+    "threads", "kills", "resets the kernel lost",
 };
 
 void count(enum count what, uint64_t by)
@@ -227,6 +227,12 @@ static int look_at_lives(void)
             continue;
         }
         if (age_ms < patience_ms()) continue;
+        int lost = pid ? end_lost(pid) : 0;
+        if (lost > 0) {
+            count(LOST, lost);
+            entry->last_ms = now;
+            continue;
+        }
         problem("scenario %llu side %u: no byte for %ld s: process %d%s, out %llu, in %llu",
                 (unsigned long long)entry->seed, entry->side, age_ms / 1000, pid,
                 is_gone ? " (gone)" : "", (unsigned long long)entry->out,

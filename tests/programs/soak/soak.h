@@ -95,7 +95,7 @@ struct lives {
 };
 enum count {
     SCENARIOS, SHORTS, CUTS, BYTES, FORKS, EXECS, SPAWNS, GIVEN, OPTIONS, URGENT, DUPS, PROGRAMS,
-    RESTS, SETTINGS, SPLITS, THREADS, KILLS, COUNTS,
+    RESTS, SETTINGS, SPLITS, THREADS, KILLS, LOST, COUNTS,
 };
 extern const char *const count_names[COUNTS];
 struct shared {
@@ -170,6 +170,9 @@ void live(struct life *life, int fd);
 /* Enters a life in the table, and takes it out. */
 void enter(struct life *life);
 void leave(struct life *life);
+
+/* lost.c: ends a process's connections that the kernel will never end; says how many. */
+int end_lost(int pid);
 
 /* processes.c: what the processes are. */
 int serve(unsigned server);

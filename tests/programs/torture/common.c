@@ -339,12 +339,17 @@ void learn(void)
     if (!there.size) await_bytes(&there, sizeof there);
 }
 
-static int dial_as(int type)
+void dial_by(int fd)
 {
     learn();
-    int fd = MUST(socket(family(), type, 0));
     if (connect(fd, (struct sockaddr *)&there.address, there.size) && errno != EINPROGRESS)
         fail("connect: %s", strerrorname_np(errno));
+}
+
+static int dial_as(int type)
+{
+    int fd = MUST(socket(family(), type, 0));
+    dial_by(fd);
     return fd;
 }
 

@@ -367,6 +367,70 @@ static void threads_in_set(int fd)
     order('q');
 }
 
+/* Several threads wait in one set for a socket that is told of one time: no two have it at once. */
+static uint32_t once_events;
+static int once_handlers;
+static uint64_t once_until;
+
+static void *handle_once(void *unused)
+{
+    (void)unused;
+    for (;;) {
+        struct epoll_event event;
+        int got = epoll_wait(shared_set, &event, 1, 10000);
+        if (got < 0 && errno == EINTR) continue;
+        CHECK(got == 1);
+        CHECK(__atomic_fetch_add(&once_handlers, 1, __ATOMIC_ACQ_REL) == 0);
+        uint8_t bytes[256];
+        ssize_t size;
+        while ((size = recv(shared_fd, bytes, sizeof bytes, 0)) > 0) {
+            check(incoming.seed, incoming.position, bytes, size);
+            incoming.position += size;
+        }
+        CHECK(errno == EAGAIN);
+        bool over = incoming.position == once_until;
+        CHECK(__atomic_fetch_sub(&once_handlers, 1, __ATOMIC_ACQ_REL) == 1);
+        event.events = (over ? EPOLLOUT : once_events) | EPOLLONESHOT;
+        MUST(epoll_ctl(shared_set, EPOLL_CTL_MOD, shared_fd, &event));
+        if (over) return NULL;
+    }
+}
+
+enum { ONCE_MESSAGES = 6000, ONCE_BYTES = 100, ONCE_HANDLERS = 4 };
+
+static void told_once(int fd)
+{
+    const uint32_t wishes[] = {EPOLLIN, EPOLLIN | EPOLLOUT, EPOLLIN | EPOLLRDHUP | EPOLLET};
+    shared_fd = fd;
+    set_nonblocking(fd, true);
+    for (int i = 0; i < 3; i++) {
+        once_events = wishes[i];
+        once_until = incoming.position + ONCE_MESSAGES * ONCE_BYTES;
+        shared_set = set_with(fd, once_events | EPOLLONESHOT);
+        pthread_t threads[ONCE_HANDLERS];
+        for (int j = 0; j < ONCE_HANDLERS; j++)
+            CHECK(!pthread_create(threads + j, NULL, handle_once, NULL));
+        post();
+        for (int j = 0; j < ONCE_HANDLERS; j++) CHECK(!pthread_join(threads[j], NULL));
+        close(shared_set);
+        say("%#x: all came, to one at a time", wishes[i]);
+    }
+    post();
+}
+
+static void told_once_peer(int fd)
+{
+    for (int i = 0; i < 3; i++) {
+        await();
+        for (int j = 0; j < ONCE_MESSAGES; j++) {
+            send_next(fd, ONCE_BYTES);
+            /* From none to some tens of microseconds. */
+            for (volatile size_t k = random_size(20000); k > 0; k--) {}
+        }
+    }
+    await();
+}
+
 /* A thread is cancelled while it waits; the socket stays good. */
 static void *wait_in_recv(void *argument)
 {
@@ -449,6 +513,7 @@ const struct torture_case event_cases[] = {
     {"signals", signals, signals_peer, 0},
     {"idle", idle, idle_peer, 0},
     {"threads-in-set", threads_in_set, on_demand, 0},
+    {"told-once", told_once, told_once_peer, 0},
     {"cancelled", cancelled, on_demand, 0},
     {"writable-again", writable_again, on_demand, 0},
     {NULL, NULL, NULL, 0},

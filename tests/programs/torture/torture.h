@@ -44,7 +44,7 @@ struct torture_case {
 
 extern const struct torture_case stream_cases[], edge_cases[], event_cases[], process_cases[],
     life_cases[], kernel_cases[], local_cases[], set_cases[], confined_cases[], exact_cases[],
-    past_cases[];
+    past_cases[], wait_cases[];
 
 /* A stream and how far it has come. */
 struct flow {
@@ -113,6 +113,7 @@ int accept_one(int listener);
 void learn(void);
 int dial(void);
 int dial_nonblocking(void);
+void dial_by(int fd);
 int family(void);
 
 /* What a program that was made by exec begins with: `@then` and its words. */

@@ -279,7 +279,16 @@ impl Way {
     }
 
     fn look(&mut self, memory: &Memory) -> Outcome {
+        let glanced = self.receiver.glance(memory);
         let next = self.receiver.next(memory);
+        let is_same = match glanced {
+            Some(0) => next == Ok(Next::Empty),
+            Some(bytes) => next == Ok(Next::Ring(bytes)),
+            None => true,
+        };
+        if !is_same {
+            return Err(format!("a glance saw {glanced:?}, and then came {next:?}"));
+        }
         self.receiving = match next.map_err(|broken| broken.to_string())? {
             Next::Ring(bytes) => Receiving::Ring(bytes),
             Next::Line(limit) => Receiving::Line(limit),

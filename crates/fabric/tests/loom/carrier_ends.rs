@@ -189,9 +189,14 @@ impl Receiving {
         if self.has_ended {
             return Found::End;
         }
+        // A program's reads glance first.
         let next = self
             .side
-            .during(Call::Next, |side| self.receiver.next(side));
+            .during(Call::Next, |side| match self.receiver.glance(side) {
+                Some(0) => Ok(Next::Empty),
+                Some(bytes) => Ok(Next::Ring(bytes)),
+                None => self.receiver.next(side),
+            });
         let item = match next {
             Ok(Next::Ring(_)) => {
                 let mut byte = [0];

@@ -183,7 +183,8 @@ impl Tables {
         }
     }
 
-    fn modify(&self, index: usize, events: u32) -> bool {
+    /// Tells the kernel what to wait for.
+    pub fn modify(&self, index: usize, events: u32) -> bool {
         let registration = &self.registrations[index];
         let mut event = epoll_event {
             events,
@@ -281,7 +282,7 @@ impl Tables {
             return 0;
         }
         let wanted = told & (registration.events | ALWAYS) | registration.news(told);
-        if registration.events & libc::EPOLLONESHOT as u32 != 0 && wanted != 0 {
+        if registration.is_once() && wanted != 0 {
             // The kernel tells no more: to tell it now would be to ask again.
             self.kernel_knows(index);
         }

@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use libc::epoll_event;
 
-use super::REGISTERED;
+use super::{Claim, REGISTERED};
 use crate::memory;
 use crate::record::{self, DESCRIPTORS_MAX, RECORDS_MAX, Record, State};
 
@@ -62,6 +62,11 @@ impl Registration {
 }
 
 impl Registration {
+    /// Whether it is told of one time, until the program asks again.
+    pub const fn is_once(&self) -> bool {
+        self.events & libc::EPOLLONESHOT as u32 != 0
+    }
+
     /// Whether it is not what it was when `copy` was made.
     pub fn is_another(&self, copy: &Self) -> bool {
         let same =
@@ -83,7 +88,7 @@ pub struct Inner {
 }
 
 /// Sets in one set that are looked at. Of more, the kernel tells alone.
-pub const INNER_MAX: usize = 4;
+pub const INNER_MAX: usize = 32;
 
 /// A set.
 #[repr(C)]
@@ -256,6 +261,28 @@ impl Tables {
             next = registration.next;
         }
         None
+    }
+
+    /// See [`super::claim`].
+    pub fn claim(&mut self, set_fd: c_int, data: u64) -> Claim {
+        let set = self.set_number(set_fd);
+        let found = set.and_then(|set| self.find(set, data));
+        let Some(registration) = found.map(|index| &mut self.registrations[index]) else {
+            return Claim::Free;
+        };
+        if registration.ambiguous || !registration.is_once() {
+            return Claim::Free;
+        }
+        let before = *registration;
+        registration.silent = true;
+        // Relaxed: under the lock.
+        let set = &self.sets[before.set as usize];
+        match before.silent {
+            false => Claim::Ours(before),
+            // Another process may have asked again, unseen.
+            true if set.eager.load(Ordering::Relaxed) => Claim::Free,
+            true => Claim::Theirs,
+        }
     }
 
     /// Returns whether waits look at it from now on, if it is up.

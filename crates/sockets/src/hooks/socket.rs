@@ -164,6 +164,17 @@ unsafe extern "C-unwind" fn socketpair(
     result
 }
 
+/// Registers may come before the connection: from then on the socket is looked after.
+#[cold]
+pub fn before_connect_if_new(fd: c_int) {
+    quietly(|| {
+        let listens = kernel::option(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) != Some(0);
+        if confinement::may_come() && is_tcp(fd) && !listens && kernel::tuple(fd).is_none() {
+            before_connect(fd);
+        }
+    });
+}
+
 /// Marks a socket that is about to connect.
 fn before_connect(fd: c_int) -> Option<&'static Record> {
     if let Some(record) = record::find(fd) {

@@ -1,27 +1,18 @@
 //! Functions that wait.
 
-use core::ffi::c_int;
-use core::sync::atomic::Ordering;
+use core::ffi::{c_int, c_void};
 
 use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
 
-use crate::wait::{self, Deadline, WAITS_ARE_SEEN};
-use crate::{epoll, fault, real, record};
-
-/// The program waits in a way that looks at the rings.
-fn seen() {
-    // Relaxed: it stands for itself. Looked at first: the line stays shared.
-    if !WAITS_ARE_SEEN.load(Ordering::Relaxed) {
-        WAITS_ARE_SEEN.store(true, Ordering::Relaxed);
-    }
-}
+use crate::hooks::socket;
+use crate::wait::{self, Deadline};
+use crate::{epoll, fault, memory, real, record};
 
 /// The program's descriptors, if one of ours is among them.
 ///
 /// # Safety
 /// `fds` points to `count` of them.
 unsafe fn ours<'a>(fds: *mut pollfd, count: nfds_t) -> Option<&'a mut [pollfd]> {
-    seen();
     if !fault::is_watched()
         || count == 0
         || count > 1 << 20
@@ -109,8 +100,10 @@ unsafe extern "C-unwind" fn __ppoll_chk(
 
 // ----------------------------------------------------------------------------------- select
 
-/// Descriptors that a `select` may have; a larger one is the kernel's.
-const SELECT_MAX: usize = libc::FD_SETSIZE;
+/// Descriptors of a `select` of the usual size, which are kept on the stack.
+const FEW: usize = libc::FD_SETSIZE;
+/// More than any program has.
+const SELECT_MAX: usize = 1 << 20;
 
 /// The three sets of a `select`; any may be null.
 #[derive(Clone, Copy)]
@@ -123,11 +116,11 @@ struct Sets {
 const READ_EVENTS: i16 = libc::POLLIN | libc::POLLRDNORM | libc::POLLRDBAND;
 const WRITE_EVENTS: i16 = libc::POLLOUT | libc::POLLWRNORM | libc::POLLWRBAND;
 
-/// A `select` as a `poll`.
-struct AsPoll {
-    fds: [pollfd; SELECT_MAX],
-    count: usize,
-}
+const NONE: pollfd = pollfd {
+    fd: -1,
+    events: 0,
+    revents: 0,
+};
 
 impl Sets {
     /// Whether the words for descriptors below `count` can be read and written.
@@ -138,34 +131,28 @@ impl Sets {
         sets.all(|set| set.is_null() || fault::can_write(set, bytes))
     }
 
+    /// As a `poll`, in `room` for `count`; returns how many there are.
+    ///
     /// # Safety
     /// The sets are the program's, for descriptors below `count`.
-    unsafe fn as_poll(self, count: c_int) -> AsPoll {
-        let none = pollfd {
-            fd: -1,
-            events: 0,
-            revents: 0,
-        };
-        let mut out = AsPoll {
-            fds: [none; SELECT_MAX],
-            count: 0,
-        };
+    unsafe fn as_poll(self, count: c_int, room: &mut [pollfd]) -> usize {
+        let mut used = 0;
         for fd in 0..count {
             // SAFETY: as promised.
-            let is_in = |set: *mut fd_set| !set.is_null() && unsafe { libc::FD_ISSET(fd, set) };
+            let is_in = |set: *mut fd_set| !set.is_null() && unsafe { has_bit(set, fd) };
             let events = if is_in(self.read) { READ_EVENTS } else { 0 }
                 | if is_in(self.write) { WRITE_EVENTS } else { 0 }
                 | if is_in(self.except) { libc::POLLPRI } else { 0 };
             if events != 0 {
-                out.fds[out.count] = pollfd {
+                room[used] = pollfd {
                     fd,
                     events,
                     revents: 0,
                 };
-                out.count += 1;
+                used += 1;
             }
         }
-        out
+        used
     }
 
     /// Writes the answer into the sets; returns the number of bits.
@@ -184,7 +171,7 @@ impl Sets {
                 // SAFETY: as promised; a set that was asked for is not null.
                 unsafe {
                     if poll.revents & means == 0 {
-                        libc::FD_CLR(poll.fd, set);
+                        clear_bit(set, poll.fd);
                     } else {
                         bits += 1;
                     }
@@ -192,6 +179,52 @@ impl Sets {
             }
         }
         bits
+    }
+}
+
+/// Room for many, from the kernel.
+struct Pages {
+    at: *mut c_void,
+    count: usize,
+}
+
+impl Pages {
+    fn new(count: usize) -> Option<Self> {
+        let at = memory::reserve_private(count * size_of::<pollfd>())?;
+        Some(Self { at, count })
+    }
+
+    fn room(&mut self) -> &mut [pollfd] {
+        // SAFETY: as many zeros, which are valid, and ours until the drop.
+        unsafe { core::slice::from_raw_parts_mut(self.at.cast(), self.count) }
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: mapped with this length, and borrowed by nobody.
+        unsafe { libc::munmap(self.at, self.count * size_of::<pollfd>()) };
+    }
+}
+
+const WORD_BITS: usize = usize::BITS as usize;
+
+/// # Safety
+/// The set has room for the descriptor.
+unsafe fn has_bit(set: *const fd_set, fd: c_int) -> bool {
+    let fd = fd.unsigned_abs() as usize;
+    // SAFETY: as promised. Sets are words of this size.
+    unsafe { set.cast::<usize>().add(fd / WORD_BITS).read_unaligned() >> (fd % WORD_BITS) & 1 != 0 }
+}
+
+/// # Safety
+/// As above.
+unsafe fn clear_bit(set: *mut fd_set, fd: c_int) {
+    let fd = fd.unsigned_abs() as usize;
+    // SAFETY: as above.
+    unsafe {
+        let word = set.cast::<usize>().add(fd / WORD_BITS);
+        word.write_unaligned(word.read_unaligned() & !(1 << (fd % WORD_BITS)));
     }
 }
 
@@ -205,14 +238,21 @@ unsafe fn select_ours(
     deadline: Option<Deadline>,
     mask: *const sigset_t,
 ) -> Option<c_int> {
-    seen();
     let deadline = deadline?;
     if !fault::is_watched() || count <= 0 || count as usize > SELECT_MAX || !sets.are_there(count) {
         return None;
     }
+    let mut few = [NONE; FEW];
+    // Not of the heap: a handler of a signal may call this.
+    let mut many = None;
+    let room = if count as usize <= FEW {
+        &mut few[..]
+    } else {
+        many.insert(Pages::new(count as usize)?).room()
+    };
     // SAFETY: as promised.
-    let mut polls = unsafe { sets.as_poll(count) };
-    let fds = &mut polls.fds[..polls.count];
+    let used = unsafe { sets.as_poll(count, room) };
+    let fds = &mut room[..used];
     if !wait::has_ours(fds) {
         return None;
     }
@@ -330,6 +370,9 @@ unsafe extern "C-unwind" fn epoll_ctl(
     fd: c_int,
     event: *mut epoll_event,
 ) -> c_int {
+    if operation == libc::EPOLL_CTL_ADD && record::find(fd).is_none() {
+        socket::before_connect_if_new(fd);
+    }
     // SAFETY: the program's call.
     unsafe { epoll::control(set, operation, fd, event) }
 }
@@ -346,7 +389,6 @@ unsafe fn wait_in_set(
     mask: *const sigset_t,
     kernel: impl FnOnce() -> c_int,
 ) -> c_int {
-    seen();
     let sleeping = epoll::sleeping(set);
     let is_known = count > 0 && epoll::is_known(set);
     if is_known && !fault::can_write(events, size_of::<epoll_event>()) {

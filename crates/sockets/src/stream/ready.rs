@@ -109,6 +109,10 @@ pub enum Readiness {
 /// Takes the tokens off the line, and says whether there is more. `kernel_says_so`: the
 /// kernel calls it readable.
 pub fn settle(fd: c_int, record: &Record, kernel_says_so: bool) -> Readiness {
+    if kernel_says_so {
+        // It may say so of the end, behind what is in the ring, and not again.
+        record.set(CHECK_LINE, true);
+    }
     let Some(held) = record.recv_lock.try_hold() else {
         // Someone reads it at this moment: the program bears to find nothing.
         return if kernel_says_so {

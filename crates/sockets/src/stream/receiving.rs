@@ -3,11 +3,11 @@
 use core::ffi::{c_int, c_ulong};
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use barewire_fabric::carrier::{Broken, LEAVING, Next, SharedMemory};
+use barewire_fabric::carrier::{Broken, Next};
 use libc::ssize_t;
 
 use super::peeking::{peek_now, peek_waiting, room_is_there};
-use super::{give_up, is_over, low_water};
+use super::{give_up, in_vain, is_over, low_water, quick};
 use crate::buffers::{
     Control, Parts, for_each_stretch, kernel_receive, kernel_receive_all, kernel_receive_as_asked,
     slice_mut, total,
@@ -19,8 +19,6 @@ use crate::spin::Spin;
 use crate::wait::peer_is_near;
 use crate::{capture, epoll, local, process, record};
 
-/// How often a reader that finds nothing asks the kernel whether the line has ended.
-const LINE_CHECK_NS: u64 = 20_000;
 /// How often a read that does not wait looks again because something has come.
 const ROUNDS_MAX: u32 = 64;
 /// Asks whether the next byte is the one behind the urgent mark.
@@ -30,7 +28,8 @@ const TOKENS_AT_ONCE: usize = 64;
 
 /// Receives as `recvmsg` would. The socket is up, or may go up at any moment.
 pub fn receive(fd: c_int, record: &'static Record, parts: Parts<'_>, flags: c_int) -> ssize_t {
-    receive_with(fd, record, parts, flags, &mut None)
+    quick::receive(fd, record, parts, flags)
+        .unwrap_or_else(|| receive_with(fd, record, parts, flags, &mut None))
 }
 
 /// As [`receive`], with what comes beside the bytes on the line.
@@ -66,7 +65,7 @@ fn receive_some(
     if let Some(result) = local::read_directly(fd, record, flags, directly) {
         return result;
     }
-    let waits = !record.has(NONBLOCKING) && flags & libc::MSG_DONTWAIT == 0;
+    let waits = is_to_wait(record, flags);
     let wanted = total(parts);
     let peeks = flags & libc::MSG_PEEK != 0;
     let enough = match flags & libc::MSG_WAITALL {
@@ -134,7 +133,7 @@ fn receive_some(
         }
         if !waits && got == 0 {
             // A sound other end has something by then.
-            if is_up && !wakes_unseen(record, &held) && rounds < ROUNDS_MAX {
+            if is_up && !in_vain::may_tell(record, &held) && rounds < ROUNDS_MAX {
                 rounds += 1;
                 continue;
             }
@@ -146,7 +145,8 @@ fn receive_some(
         let carrier = record.carrier();
         if is_up {
             let news = || record.receiver(&held).has_news(&carrier);
-            if spin.until_or(news, || has_any(fd), || peer_is_near(record))
+            let rarely = || has_any(fd) && note_line(record);
+            if spin.until_or(news, rarely, || peer_is_near(record))
                 || !arm(record, &held)
                 || super::is_asked(record)
             {
@@ -189,7 +189,7 @@ fn receive_some(
                 }
                 if got >= enough {
                     let held = record.recv_lock.hold();
-                    held.iter().for_each(|held| awake(record, held));
+                    held.iter().for_each(|held| awake(record, held, false));
                     return got as ssize_t;
                 }
             }
@@ -198,8 +198,8 @@ fn receive_some(
                 return kernel_receive_as_asked(fd, parts, flags, control.as_mut());
             }
             Ok(_) if record::is_hidden() => return got as ssize_t,
-            // A token, or the end of the line, which the next round looks at.
-            Ok(_) => {}
+            // A token, or the end of the line.
+            Ok(_) => _ = note_line(record),
             Err(error @ (libc::EINTR | libc::EAGAIN)) => {
                 return if got > 0 { got as ssize_t } else { fail(error) };
             }
@@ -336,12 +336,10 @@ fn plain_now(
     }
 }
 
-/// Before a read that does not wait tells that there is nothing: a program that then waits in
-/// a way that we do not see must be woken by the kernel. `false` if something has come.
-fn wakes_unseen(record: &Record, held: &Held<'_>) -> bool {
-    let is_seen = crate::wait::WAITS_ARE_SEEN.load(Ordering::Relaxed);
-    // One that is armed is left to the kernel: of what comes next it is to tell as well.
-    (is_seen && !record.receiver(held).is_armed()) || arm(record, held)
+/// There is something on the line, which the next look asks for.
+fn note_line(record: &Record) -> bool {
+    record.set(CHECK_LINE, true);
+    true
 }
 
 /// Whether there is anything on the line.
@@ -413,7 +411,7 @@ fn receive_next(
 ) -> Result<Step, Broken> {
     let carrier = record.carrier();
     let receiver = record.receiver(held);
-    awake(record, held);
+    awake(record, held, !is_to_wait(record, flags));
     let wanted = total(parts) - got;
     for _ in 0..8 {
         match receiver.next(&carrier)? {
@@ -550,11 +548,16 @@ fn keep_error(record: &Record, error: c_int) {
     record.line_error.store(error, Ordering::Relaxed);
 }
 
+/// Whether a read with these flags waits.
+fn is_to_wait(record: &Record, flags: c_int) -> bool {
+    !record.has(NONBLOCKING) && flags & libc::MSG_DONTWAIT == 0
+}
+
 /// The socket is being read. Unless others sleep on it, nobody need send a token; then the
-/// waits to come look at it themselves.
-fn awake(record: &Record, held: &Held<'_>) {
+/// waits to come look at it themselves. Not if they may be unseen, after a read that does not wait.
+fn awake(record: &Record, held: &Held<'_>, may_wait_unseen: bool) {
     let receiver = record.receiver(held);
-    if !receiver.is_armed() {
+    if !receiver.is_armed() || (may_wait_unseen && !in_vain::is_known(record)) {
         return;
     }
     // Relaxed, both: a sleeper that comes now arms it again. Of another process we do not know which
@@ -613,19 +616,16 @@ enum Line {
 
 /// Asks the kernel now and then only.
 fn end_of_line(fd: c_int, record: &Record) -> Line {
-    // Relaxed, all: they stand for themselves.
-    match record.line_error.swap(0, Ordering::Relaxed) {
-        0 => {}
-        error => return Line::Ended(error),
+    // Relaxed, all: they stand for themselves. Looked at first: a swap takes its time.
+    if record.line_error.load(Ordering::Relaxed) != 0 {
+        return Line::Ended(record.line_error.swap(0, Ordering::Relaxed));
     }
-    let now_ns = process::now_ns();
-    let checked_ns = record.line_checked_ns.load(Ordering::Relaxed);
-    let carrier = record.carrier();
-    let leaves = carrier.load(LEAVING) | carrier.load(LEAVING + 1) != 0;
-    if !leaves && !record.has(CHECK_LINE) && now_ns.wrapping_sub(checked_ns) < LINE_CHECK_NS {
+    if quick::may_skip_line(record) {
         return Line::Quiet;
     }
-    record.line_checked_ns.store(now_ns, Ordering::Relaxed);
+    record
+        .line_checked_ns
+        .store(process::tick_ns(), Ordering::Relaxed);
     record.set(CHECK_LINE, false);
     let mut byte = 0_u8;
     let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;

@@ -2,12 +2,12 @@
 
 use core::ffi::{c_int, c_void};
 
-use barewire_fabric::carrier::{Broken, LEAVING, Lane, SharedMemory};
+use barewire_fabric::carrier::{Broken, LEAVING, Lane, Sender, SharedMemory};
 use libc::ssize_t;
 
 use super::recall::step_back;
 use super::receiving::count_bytes;
-use super::{give_up, is_over};
+use super::{give_up, is_over, quick};
 use crate::buffers::{Parts, for_each_stretch, kernel_send, slice, total};
 use crate::lock::Held;
 use crate::memory::Carrier;
@@ -22,6 +22,10 @@ const ROOM_WAIT_NS: u64 = 200_000;
 
 /// Sends as `sendmsg` would. The socket is up, or may go up at any moment.
 pub fn send(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ssize_t {
+    quick::send(fd, record, parts, flags).unwrap_or_else(|| send_with(fd, record, parts, flags))
+}
+
+fn send_with(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ssize_t {
     let Some(held) = record.send_lock.hold() else {
         // A signal handler in the middle of a send of this very thread.
         return fail(libc::EAGAIN);
@@ -169,7 +173,8 @@ fn lane_to_use(
 }
 
 /// Whether the other end has closed: then the kernel says what becomes of what is sent.
-fn other_leaves(record: &Record, carrier: &Carrier, held: &Held<'_>) -> bool {
+#[inline]
+pub fn other_leaves(record: &Record, carrier: &Carrier, held: &Held<'_>) -> bool {
     let other = 1 - record.sender(held).side();
     carrier.load(LEAVING + other) != 0
 }
@@ -216,16 +221,27 @@ fn ring_send(
             sender.put(&carrier, unsafe { slice(part, skip, len) });
         });
         count_bytes(&record.ring_bytes_out, len);
-        if sender.publish(&carrier, process::processor()) {
-            if send_token(fd) {
-                sender.token_sent();
-            } else {
-                sender.token_failed();
-                sender.leave_ring(&carrier);
-            }
-        }
+        publish(fd, sender, &carrier);
     });
     Ok(Put::Bytes(len))
+}
+
+/// Shows the other end what was put into the ring, and wakes it if it sleeps.
+#[inline]
+pub fn publish(fd: c_int, sender: &mut Sender, carrier: &Carrier) {
+    if sender.publish(carrier, process::processor()) {
+        wake(fd, sender, carrier);
+    }
+}
+
+#[cold]
+fn wake(fd: c_int, sender: &mut Sender, carrier: &Carrier) {
+    if send_token(fd) {
+        sender.token_sent();
+    } else {
+        sender.token_failed();
+        sender.leave_ring(carrier);
+    }
 }
 
 /// Whether the program's bytes can be read.

@@ -1,0 +1,124 @@
+//! The commonest calls, on a socket that is up: one buffer, and the ring is all that there is to heed. How
+//! long these take is what a program that polls waits for. All else goes the long way: `receiving`,
+//! `sending`.
+
+use core::ffi::c_int;
+use core::sync::atomic::Ordering;
+
+use barewire_fabric::carrier::{LEAVING, Lane, SharedMemory};
+use libc::{iovec, ssize_t};
+
+use super::receiving::count_bytes;
+use super::sending::{other_leaves, publish};
+use super::{in_vain, recall};
+use crate::buffers::{Parts, slice, slice_mut};
+use crate::lock::Held;
+use crate::real::fail;
+use crate::record::{
+    self, CHECK_LINE, LINE_ONLY, LOCAL, LOW_WATER, NONBLOCKING, Record, State, WRITE_SHUT,
+};
+use crate::{capture, fault, process};
+
+/// Flags that change nothing here, or are looked at.
+const FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+
+/// As [`super::receive`]; `None`: nothing was done, go the long way.
+#[inline]
+pub fn receive(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> Option<ssize_t> {
+    let part = plain(record, parts, flags, LOW_WATER | LOCAL)?;
+    let held = record
+        .recv_lock
+        .try_hold()
+        .filter(|_| is_here(fd, record))?;
+    match record.receiver(&held).glance(&record.carrier())? {
+        0 if flags & libc::MSG_DONTWAIT != 0 || record.has(NONBLOCKING) => nothing(record, &held),
+        0 => None,
+        bytes => take(record, part, bytes, &held),
+    }
+}
+
+/// The buffer, if that is all, and none of these `bits` of the record is set.
+#[inline]
+fn plain<'a>(record: &Record, parts: Parts<'a>, flags: c_int, bits: u32) -> Option<&'a iovec> {
+    let [part] = parts else { return None };
+    let is_plain = flags & !FLAGS == 0
+        && part.iov_len > 0
+        && record.state() == State::Up
+        && !record.has(bits)
+        && !capture::is_on();
+    is_plain.then_some(part)
+}
+
+/// Once more, under a lock of the record. A relay may have taken its place.
+#[inline]
+fn is_here(fd: c_int, record: &Record) -> bool {
+    record.state() == State::Up && record::is_of(fd, record)
+}
+
+#[inline]
+fn take(record: &Record, part: &iovec, bytes: u64, held: &Held<'_>) -> Option<ssize_t> {
+    let len = part.iov_len.min(bytes as usize);
+    // Relaxed: a sleeper that comes now arms the receiver itself.
+    let is_alone = record.sleepers.load(Ordering::Relaxed) == 0;
+    if !is_alone || !fault::can_overwrite(part.iov_base, len) {
+        return None;
+    }
+    held.changing(|| {
+        let carrier = record.carrier();
+        let receiver = record.receiver(held);
+        // SAFETY: the program's buffer, which is there.
+        receiver.copy(&carrier, 0, unsafe { slice_mut(part, 0, len) });
+        receiver.took(&carrier, len as u64);
+        count_bytes(&record.ring_bytes_in, len);
+    });
+    Some(len as ssize_t)
+}
+
+/// The ring is empty.
+#[inline]
+fn nothing(record: &Record, held: &Held<'_>) -> Option<ssize_t> {
+    // Relaxed: under the lock.
+    let is_well = record.line_error.load(Ordering::Relaxed) == 0 && may_skip_line(record);
+    let may_tell = is_well && !recall::is_asked(record) && in_vain::may_tell(record, held);
+    may_tell.then(|| fail(libc::EAGAIN))
+}
+
+/// Whether the line need not be looked at: the other end has not said that it leaves, and it was
+/// looked at since the last tick.
+#[inline]
+pub fn may_skip_line(record: &Record) -> bool {
+    let carrier = record.carrier();
+    let leaves = carrier.load(LEAVING) | carrier.load(LEAVING + 1) != 0;
+    // Relaxed: under the lock.
+    let checked_ns = record.line_checked_ns.load(Ordering::Relaxed);
+    !leaves && !record.has(CHECK_LINE) && process::tick_ns() == checked_ns
+}
+
+/// As [`super::send`]; `None`: nothing was done, go the long way.
+#[inline]
+pub fn send(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> Option<ssize_t> {
+    let part = plain(record, parts, flags, LINE_ONLY | WRITE_SHUT | LOCAL)?;
+    let held = record
+        .send_lock
+        .try_hold()
+        .filter(|_| is_here(fd, record))?;
+    let carrier = record.carrier();
+    let sender = record.sender(&held);
+    let len = part.iov_len;
+    let is_simple = sender.lane() == Lane::Ring
+        && sender.room_known() >= len as u64
+        && !sender.receiver_sleeps(&carrier)
+        && !other_leaves(record, &carrier, &held)
+        && fault::can_read(part.iov_base, len)
+        // Last: whoever has entered puts something.
+        && sender.enter_ring(&carrier);
+    is_simple.then(|| {
+        held.changing(|| {
+            // SAFETY: the program's buffer, which is there.
+            sender.put(&carrier, unsafe { slice(part, 0, len) });
+            count_bytes(&record.ring_bytes_out, len);
+            publish(fd, sender, &carrier);
+        });
+        len as ssize_t
+    })
+}
