@@ -270,7 +270,10 @@ impl Tables {
         let Some(registration) = found.map(|index| &mut self.registrations[index]) else {
             return Claim::Free;
         };
-        if registration.ambiguous || !registration.is_once() {
+        // Of one that is the kernel's alone we do not hear when the program asks again.
+        let is_ours = |record: &&Record| record.state() != State::Plain;
+        let socket = registration.socket().filter(is_ours);
+        if registration.ambiguous || !registration.is_once() || socket.is_none() {
             return Claim::Free;
         }
         let before = *registration;
