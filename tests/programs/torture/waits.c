@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 
 /* Waits by the kernel's own instruction, past the C library, which has waited for other things. */
@@ -341,6 +342,56 @@ static void survivor_by_edges(int fd)
     say("told of %d ends", ends);
 }
 
+/* To who waits for edges a short count means that there is no room, until there is. */
+static const struct {
+    bool is_past_us, is_vector;
+} edge_writers[] = {{false, false}, {false, true}, {true, false}};
+enum { EDGE_WRITERS = sizeof edge_writers / sizeof *edge_writers, BLOCK = 1 << 20, BLOCKS = 30 };
+
+static ssize_t send_part(int fd, uint8_t *bytes, size_t size, bool is_vector)
+{
+    struct iovec halves[] = {{bytes, size / 2}, {bytes + size / 2, size - size / 2}};
+    return is_vector ? writev(fd, halves, 2) : send(fd, bytes, size, 0);
+}
+
+static void edge_writer(int fd)
+{
+    static uint8_t bytes[BLOCK];
+    set_nonblocking(fd, true);
+    for (int way = 0; way < EDGE_WRITERS; way++) {
+        struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET | EPOLLRDHUP};
+        int set = raw(SYS_epoll_create1, 0, 0, 0, 0, 0);
+        if (!edge_writers[way].is_past_us) close(set), set = MUST(epoll_create1(0));
+        long done = edge_writers[way].is_past_us ? raw(SYS_epoll_ctl, set, EPOLL_CTL_ADD, fd, (long)&event, 0)
+                                                 : epoll_ctl(set, EPOLL_CTL_ADD, fd, &event);
+        CHECK(done == 0);
+        for (int i = 0; i < BLOCKS; i++) {
+            fill(outgoing.seed, outgoing.position, bytes, BLOCK);
+            for (size_t sent = 0; sent < BLOCK;) {
+                ssize_t put = send_part(fd, bytes + sent, BLOCK - sent, edge_writers[way].is_vector);
+                CHECK(put > 0 || (put < 0 && errno == EAGAIN));
+                if (put > 0) sent += put;
+                if (sent == BLOCK) break;
+                long told = edge_writers[way].is_past_us ? raw(SYS_epoll_pwait, set, (long)&event, 1, 5000, 0)
+                                                         : epoll_wait(set, &event, 1, 5000);
+                if (told != 1) fail("way %d, block %d: no edge after %zu bytes", way, i, sent);
+            }
+            outgoing.position += BLOCK;
+            await();
+        }
+        close(set);
+        say("way %d: all went", way);
+    }
+}
+
+static void edge_writer_peer(int fd)
+{
+    for (int i = 0; i < EDGE_WRITERS * BLOCKS; i++) {
+        receive_next(fd, BLOCK);
+        post();
+    }
+}
+
 const struct torture_case wait_cases[] = {
     {"waits-past-us", waits_past_us, waits_past_us, 0},
     {"asks-and-waits", asks_and_waits, asks_and_waits, 0},
@@ -349,6 +400,7 @@ const struct torture_case wait_cases[] = {
     {"registered-early", early_peer, registered_early, OWN_SOCKETS | INTERNET},
     {"many-inner", many_inner, many_inner, OWN_SOCKETS},
     {"large-select", large_select, large_select, 0},
+    {"edge-writer", edge_writer, edge_writer_peer, 0},
     {"kill-behind-bytes", survivor_by_edges, killed_behind_bytes, OWN_SOCKETS},
     {NULL, NULL, NULL, 0},
 };

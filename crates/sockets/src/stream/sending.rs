@@ -7,7 +7,7 @@ use libc::ssize_t;
 
 use super::recall::step_back;
 use super::receiving::count_bytes;
-use super::{give_up, is_over, quick};
+use super::{give_up, in_vain, is_over, quick};
 use crate::buffers::{Parts, for_each_stretch, kernel_send, slice, total};
 use crate::lock::Held;
 use crate::memory::Carrier;
@@ -71,6 +71,9 @@ fn send_alone(
     let generation = record.generation();
     let mut sent = 0;
     loop {
+        // Who has sent something is told of that, not of the end.
+        let quiet = if sent > 0 { libc::MSG_NOSIGNAL } else { 0 };
+        let flags = flags | quiet;
         if sent > 0 && is_over(fd, record, generation) {
             return sent as ssize_t;
         }
@@ -86,9 +89,8 @@ fn send_alone(
             }
             Ok(Lane::Line) if waits && local::is_awaited(record) => {
                 // In slices that do not wait, so that the other end can see how far we are.
-                let quiet = if sent > 0 { libc::MSG_NOSIGNAL } else { 0 };
-                let flags_now = flags | libc::MSG_DONTWAIT | quiet;
-                let result = line_send_once(fd, record, parts, sent, flags_now, held);
+                let now = flags | libc::MSG_DONTWAIT;
+                let result = line_send_once(fd, record, parts, sent, now, held);
                 match result {
                     0.. => Ok(Some(result.unsigned_abs())),
                     _ if errno() == libc::EAGAIN && local::wait_for_room(fd) => Ok(Some(0)),
@@ -108,17 +110,25 @@ fn send_alone(
         };
         match step {
             Ok(Some(bytes)) => sent += bytes,
-            Ok(None) if sent > 0 => return sent as ssize_t,
             Ok(None) => {
                 // The kernel has room, so it does not tell when there is.
                 epoll::tell_again(record);
-                return fail(libc::EAGAIN);
+                return match sent {
+                    0 => fail(libc::EAGAIN),
+                    _ => sent as ssize_t,
+                };
             }
             Err(_) => return give_up(fd, record),
         }
-        if sent == whole || (!waits && sent > 0) {
+        if sent == whole {
             return sent as ssize_t;
         }
+        // As above: a short count means to programs that wait for edges that there is no room.
+        if !waits && sent > 0 && in_vain::is_known(record) {
+            epoll::tell_again(record);
+            return sent as ssize_t;
+        }
+        // Of sets that we do not know, only the kernel can tell: the rest goes over the line.
     }
 }
 
