@@ -202,7 +202,7 @@ fn what_was_recorded_without_a_fragment_is_built_without_it_and_rounds_go_on() {
 fn a_killed_replay_joins_again_and_everything_is_accounted_for() {
     let first = recorded(600);
     let pace = "pace = \"recorded\"\nrepeat = true\n[builder]\ntimeout = \"200 ms\"\n";
-    let run = "duration = \"1200 ms\"\n";
+    let run = "duration = \"3 s\"\n";
     let again = replay_of(&first.files("evb"), "ring", pace, 0, run);
     let victim = Role::Part(Part::Source(SourceId(1)));
     let mut lives = 0;
