@@ -40,20 +40,26 @@ static long raw(long number, long a, long b, long c, long d, long e)
 #endif
 }
 
+/* A read that does not wait: takes what there is of the stream, up to `size`; says how much. */
+static size_t take_some(int fd, size_t size, int flags)
+{
+    uint8_t bytes[4096];
+    ssize_t got = recv(fd, bytes, size < sizeof bytes ? size : sizeof bytes, flags);
+    CHECK(got > 0 || (got < 0 && errno == EAGAIN));
+    if (got < 0) return 0;
+    check(incoming.seed, incoming.position, bytes, got);
+    incoming.position += got;
+    return got;
+}
+
 /* Reads `size` bytes of the stream; after each read that finds nothing it waits in a set. */
 static void receive_in_set(int fd, long set, size_t size)
 {
-    uint8_t bytes[4096];
     while (size > 0) {
-        ssize_t got = recv(fd, bytes, size < sizeof bytes ? size : sizeof bytes, 0);
-        if (got > 0) {
-            check(incoming.seed, incoming.position, bytes, got);
-            incoming.position += got, size -= got;
-            continue;
-        }
-        CHECK(got < 0 && errno == EAGAIN);
+        size_t got = take_some(fd, size, 0);
         struct epoll_event event;
-        CHECK(raw(SYS_epoll_pwait, set, (long)&event, 1, 5000, 0) == 1);
+        if (!got) CHECK(raw(SYS_epoll_pwait, set, (long)&event, 1, 5000, 0) == 1);
+        size -= got;
     }
 }
 
@@ -128,18 +134,11 @@ static void child_past_us(int fd)
 /* Nothing but reads that do not wait, again and again; then it waits after all. */
 static void asks_only(int fd)
 {
-    uint8_t bytes[64];
     set_nonblocking(fd, true);
     for (int i = 0; i < 20000; i++) {
-        if (!is_server) send_next(fd, sizeof bytes);
-        for (size_t size = 0; size < sizeof bytes;) {
-            ssize_t got = recv(fd, bytes, sizeof bytes - size, 0);
-            CHECK(got > 0 || (got < 0 && errno == EAGAIN));
-            if (got < 0) continue;
-            check(incoming.seed, incoming.position, bytes, got);
-            incoming.position += got, size += got;
-        }
-        if (is_server) send_next(fd, sizeof bytes);
+        if (!is_server) send_next(fd, 64);
+        for (size_t left = 64; left > 0;) left -= take_some(fd, left, 0);
+        if (is_server) send_next(fd, 64);
     }
     set_nonblocking(fd, false);
     meet();
@@ -157,29 +156,18 @@ static void asks_only(int fd)
 /* In a set before it is connected, as some libraries do it; read once for each event. */
 static void receive_by_events(int fd, long set, size_t size)
 {
-    while (size > 0) {
-        struct epoll_event event;
+    for (struct epoll_event event; size > 0; size -= take_some(fd, size, 0))
         CHECK(epoll_wait(set, &event, 1, 5000) == 1);
-        uint8_t bytes[64];
-        ssize_t got = recv(fd, bytes, size, 0);
-        CHECK(got > 0 || (got < 0 && errno == EAGAIN));
-        if (got < 0) continue;
-        check(incoming.seed, incoming.position, bytes, got);
-        incoming.position += got, size -= got;
-    }
 }
 
 /* As above, read until there is no more, and only then waited. */
 static void receive_by_edges(int fd, long set, size_t size)
 {
-    for (struct epoll_event event; size > 0;) {
-        uint8_t bytes[64];
-        ssize_t got = recv(fd, bytes, size, 0);
-        CHECK(got > 0 || (got < 0 && errno == EAGAIN));
-        if (got < 0) CHECK(epoll_wait(set, &event, 1, 5000) == 1);
-        if (got < 0) continue;
-        check(incoming.seed, incoming.position, bytes, got);
-        incoming.position += got, size -= got;
+    while (size > 0) {
+        size_t got = take_some(fd, size, 0);
+        struct epoll_event event;
+        if (!got) CHECK(epoll_wait(set, &event, 1, 5000) == 1);
+        size -= got;
     }
 }
 
@@ -234,15 +222,8 @@ static int inner_fds[INNER];
 
 static void receive_in_any(int fd, long outer, size_t size)
 {
-    for (struct epoll_event event; size > 0;) {
+    for (struct epoll_event event; size > 0; size -= take_some(fd, size, MSG_DONTWAIT))
         CHECK(epoll_wait(outer, &event, 1, 5000) == 1 && inner_fds[event.data.u32] == fd);
-        uint8_t bytes[64];
-        ssize_t got = recv(fd, bytes, size, MSG_DONTWAIT);
-        CHECK(got > 0 || (got < 0 && errno == EAGAIN));
-        if (got < 0) continue;
-        check(incoming.seed, incoming.position, bytes, got);
-        incoming.position += got, size -= got;
-    }
 }
 
 static void many_inner(int fd)
@@ -265,17 +246,11 @@ enum { HIGH_FD = 1500, SET_WORDS = HIGH_FD / 64 + 1 };
 static void receive_by_large_select(int fd, long unused, size_t size)
 {
     (void)unused;
-    while (size > 0) {
+    for (; size > 0; size -= take_some(fd, size, MSG_DONTWAIT)) {
         unsigned long set[SET_WORDS] = {0};
         set[fd / 64] |= 1UL << fd % 64;
         struct timeval limit = {5, 0};
         CHECK(select(fd + 1, (fd_set *)set, NULL, NULL, &limit) == 1 && set[fd / 64] == 1UL << fd % 64);
-        uint8_t bytes[64];
-        ssize_t got = recv(fd, bytes, size, MSG_DONTWAIT);
-        CHECK(got > 0 || (got < 0 && errno == EAGAIN));
-        if (got < 0) continue;
-        check(incoming.seed, incoming.position, bytes, got);
-        incoming.position += got, size -= got;
     }
 }
 
