@@ -305,10 +305,9 @@ struct place {
 static struct place there;
 
 /* A listener, of whose address the other end is told. */
-int listener_here(int backlog)
+void listen_by(int listener, int backlog)
 {
     struct place here = {.size = sizeof here.address};
-    int listener = MUST(socket(family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (family() == AF_UNIX) {
         struct sockaddr_un name = {.sun_family = AF_UNIX};
         /* The kernel chooses an abstract name. */
@@ -323,6 +322,12 @@ int listener_here(int backlog)
     MUST(listen(listener, backlog));
     MUST(getsockname(listener, (struct sockaddr *)&here.address, &here.size));
     post_bytes(&here, sizeof here);
+}
+
+int listener_here(int backlog)
+{
+    int listener = MUST(socket(family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+    listen_by(listener, backlog);
     return listener;
 }
 

@@ -108,6 +108,7 @@ size_t random_size(size_t most);
 
 /* Connections. */
 int listener_here(int backlog);
+void listen_by(int listener, int backlog);
 int accept_one(int listener);
 /* Hears where the listener is, which dial() does where it was not done. */
 void learn(void);

@@ -216,6 +216,39 @@ static void early_peer(int fd)
     }
 }
 
+/* In a set before it listens, and told of one connection at a time. */
+enum { CALLERS = 8 };
+
+static void listens_late(int fd)
+{
+    int set = MUST(epoll_create1(0)), listener = MUST(socket(family(), SOCK_STREAM, 0));
+    struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.fd = listener};
+    MUST(epoll_ctl(set, EPOLL_CTL_ADD, listener, &event));
+    listen_by(listener, CALLERS);
+    for (int i = 0; i < CALLERS; i++) {
+        /* Not connected, it had hung up. */
+        do {
+            event.events = EPOLLIN | EPOLLONESHOT;
+            MUST(epoll_ctl(set, EPOLL_CTL_MOD, listener, &event));
+            CHECK(epoll_wait(set, &event, 1, 5000) == 1);
+        } while (!(event.events & EPOLLIN));
+        fd = accept_one(listener);
+        talk(fd, 30);
+        close(fd);
+    }
+    say("all came");
+}
+
+static void late_callers(int fd)
+{
+    for (int i = 0; i < CALLERS; i++) {
+        fd = dial();
+        talk(fd, 30);
+        receive_to_end(fd);
+        close(fd);
+    }
+}
+
 /* Several sets in one set, each with a socket of its own. */
 enum { INNER = 9 };
 static int inner_fds[INNER];
@@ -373,6 +406,7 @@ const struct torture_case wait_cases[] = {
     {"child-past-us", child_past_us, child_past_us, 0},
     {"asks-only", asks_only, asks_only, 0},
     {"registered-early", early_peer, registered_early, OWN_SOCKETS | INTERNET},
+    {"listens-late", listens_late, late_callers, OWN_SOCKETS},
     {"many-inner", many_inner, many_inner, OWN_SOCKETS},
     {"large-select", large_select, large_select, 0},
     {"edge-writer", edge_writer, edge_writer_peer, 0},

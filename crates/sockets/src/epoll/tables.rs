@@ -271,7 +271,7 @@ impl Tables {
             return Claim::Free;
         };
         // Of one that is the kernel's alone we do not hear when the program asks again.
-        let is_ours = |record: &&Record| record.state() != State::Plain;
+        let is_ours = |record: &&Record| !matches!(record.state(), State::Plain | State::Listening);
         let socket = registration.socket().filter(is_ours);
         if registration.ambiguous || !registration.is_once() || socket.is_none() {
             return Claim::Free;
