@@ -164,7 +164,8 @@ unsafe extern "C-unwind" fn socketpair(
     result
 }
 
-/// Registers may come before the connection: from then on the socket is looked after.
+/// A socket is about to enter a set: if it has yet to connect, it is looked after from now on, so that
+/// the set's waits know it.
 #[cold]
 pub fn before_connect_if_new(fd: c_int) {
     quietly(|| {
