@@ -61,6 +61,21 @@ pub fn for_each_stretch(
 /// Buffers that one call of the kernel's takes when the first of them are done with.
 const PARTS_MAX: usize = 64;
 
+/// Bytes that [`kernel_send`] offers to the kernel: not all of very many buffers.
+pub fn offered(parts: Parts<'_>, sent: usize) -> usize {
+    if sent == 0 {
+        return total(parts);
+    }
+    let (mut count, mut bytes) = (0, 0);
+    for_each_stretch(parts, sent, usize::MAX, |_, _, len| {
+        if count < PARTS_MAX {
+            count += 1;
+            bytes += len;
+        }
+    });
+    bytes
+}
+
 /// `sendmsg` of the kernel's from byte `sent` of the buffers on.
 pub fn kernel_send(fd: c_int, parts: Parts<'_>, sent: usize, flags: c_int) -> ssize_t {
     if let [part] = parts {

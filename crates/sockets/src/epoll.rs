@@ -147,6 +147,10 @@ pub unsafe fn control(
     let is_looked_at = change(tables, set_fd, operation, fd, record, wanted());
     drop(locked);
     let saved = real::errno();
+    if is_looked_at.is_none() && operation != libc::EPOLL_CTL_DEL {
+        // More sets than we keep count of: nobody would look at it.
+        crate::hooks::socket::stay_with_kernel(record);
+    }
     // Another thread may have put it up since.
     let leaves = !is_looked_at.unwrap_or(false) && record.state() == State::Up && !now_up(record);
     if leaves && !stream::leave_to_kernel(record) {
@@ -440,32 +444,36 @@ impl Drop for Counted {
     }
 }
 
-/// Copies of the active registrations of a set, and of the sets in it.
-pub struct Active {
+/// Copies of the active registrations of a set, up to `N`, and of the sets in it. On the program's
+/// stack, which may be small: so where few will do, there is room for few.
+pub struct Active<const N: usize> {
     inner: [Inner; INNER_MAX],
     inner_count: usize,
-    entries: [MaybeUninit<(u32, Registration)>; ACTIVE_MAX],
+    entries: [MaybeUninit<(u32, Registration)>; N],
     count: usize,
 }
 
-/// Fills `into` with the active registrations of a set.
-pub fn active(set_fd: c_int, into: &mut Active) {
-    fill(set_fd, into, false);
+/// Fills `into` with the active registrations of a set. `false` if they are too many, which they are
+/// never for [`ACTIVE_MAX`].
+#[must_use]
+pub fn active<const N: usize>(set_fd: c_int, into: &mut Active<N>) -> bool {
+    fill(set_fd, into, false)
 }
 
 /// As [`active`], and the kernel knows all of the set after that: for a thread that is counted as
 /// about to sleep on it.
-pub fn active_before_sleep(set_fd: c_int, into: &mut Active) {
-    fill(set_fd, into, true);
+#[must_use]
+pub fn active_before_sleep<const N: usize>(set_fd: c_int, into: &mut Active<N>) -> bool {
+    fill(set_fd, into, true)
 }
 
-fn fill(set_fd: c_int, into: &mut Active, sleeps: bool) {
+fn fill<const N: usize>(set_fd: c_int, into: &mut Active<N>, sleeps: bool) -> bool {
     into.count = 0;
     into.inner_count = 0;
-    let Some(locked) = tables() else { return };
+    let Some(locked) = tables() else { return true };
     let tables = &mut *locked.tables;
     let Some(number) = tables.set_number(set_fd) else {
-        return;
+        return true;
     };
     if sleeps {
         tables.tell_kernel_of_set(number);
@@ -477,6 +485,9 @@ fn fill(set_fd: c_int, into: &mut Active, sleeps: bool) {
     into.inner_count = set.inner_count as usize;
     set.turn = set.turn.wrapping_add(1);
     let active = &set.active[..set.active_count as usize];
+    if active.len() > N {
+        return false;
+    }
     let (before, from) = active.split_at(set.turn as usize % active.len().max(1));
     for &index in from.iter().chain(before) {
         let registration = tables.registrations[index as usize];
@@ -485,9 +496,10 @@ fn fill(set_fd: c_int, into: &mut Active, sleeps: bool) {
             into.count += 1;
         }
     }
+    true
 }
 
-impl Active {
+impl<const N: usize> Active<N> {
     /// None.
     pub const fn empty() -> Self {
         Self {
@@ -497,7 +509,7 @@ impl Active {
                 data: 0,
             }; INNER_MAX],
             inner_count: 0,
-            entries: [const { MaybeUninit::uninit() }; ACTIVE_MAX],
+            entries: [const { MaybeUninit::uninit() }; N],
             count: 0,
         }
     }
@@ -587,7 +599,7 @@ pub fn claim(set_fd: c_int, data: u64) -> Claim {
 }
 
 /// A wait is about to sleep with these armed: from now on the kernel tells of them.
-pub fn rest(active: &Active) {
+pub fn rest<const N: usize>(active: &Active<N>) {
     let Some(locked) = tables() else { return };
     for (index, copy) in active.iter() {
         let registration = &locked.tables.registrations[*index as usize];

@@ -8,6 +8,7 @@ mod confine;
 mod io;
 mod jump;
 pub mod lifetime;
+mod limits;
 mod past;
 mod reaping;
 pub mod socket;

@@ -57,6 +57,32 @@ pub fn option_bytes(fd: c_int, level: c_int, name: c_int, into: &mut [u8]) -> Op
     (result == 0).then_some(len as usize)
 }
 
+/// How long a call may wait, as the program has set it (`SO_RCVTIMEO`, `SO_SNDTIMEO`); `None`: for ever.
+pub fn time_limit_ns(fd: c_int, name: c_int) -> Option<u64> {
+    let mut bytes = [0; size_of::<libc::timeval>()];
+    option_bytes(fd, libc::SOL_SOCKET, name, &mut bytes)?;
+    // SAFETY: any bytes are a time.
+    let time = unsafe { bytes.as_ptr().cast::<libc::timeval>().read_unaligned() };
+    let us = time.tv_sec.unsigned_abs() * 1_000_000 + time.tv_usec.unsigned_abs();
+    (us > 0).then(|| us.saturating_mul(1000))
+}
+
+/// Whether a page can be written to a pipe without waiting; `None` if it is none.
+pub fn pipe_has_room(fd: c_int) -> Option<bool> {
+    // SAFETY: zeros are a status; the kernel writes another.
+    let is_pipe = unsafe {
+        let mut status: libc::stat = core::mem::zeroed();
+        libc::fstat(fd, &raw mut status) == 0 && status.st_mode & libc::S_IFMT == libc::S_IFIFO
+    };
+    let mut poll = libc::pollfd {
+        fd,
+        events: libc::POLLOUT,
+        revents: 0,
+    };
+    // SAFETY: one descriptor.
+    is_pipe.then(|| unsafe { real::poll(&raw mut poll, 1, 0) > 0 })
+}
+
 /// Tells the socket a number.
 pub fn set_option(fd: c_int, level: c_int, name: c_int, value: c_int) -> bool {
     let len = size_of::<c_int>() as libc::socklen_t;

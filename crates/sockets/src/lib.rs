@@ -56,12 +56,14 @@ extern "C" fn begin() {
     process::note_own_ids();
     why::set_up();
     // Where one of them fails, what was reserved is not used: nothing is on board.
-    if memory::set_up()
+    if memory::may_reserve()
+        && memory::set_up()
         && seeker::set_up()
         && epoll::set_up()
         && members::set_up()
         && record::set_up()
     {
+        memory::note_reserved();
         capture::set_up();
         hooks::lifetime::set_up();
         status::publish();

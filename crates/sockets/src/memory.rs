@@ -7,8 +7,8 @@ use core::sync::atomic::{
 
 use barewire_fabric::carrier::{CONTROL_BYTES, SharedMemory, memory_bytes};
 
-use crate::kernel;
 use crate::record::RECORDS_MAX;
+use crate::{kernel, real};
 
 /// Bytes of a ring.
 pub const RING_BYTES: u32 = 64 << 10;
@@ -20,10 +20,41 @@ static PLACES: AtomicUsize = AtomicUsize::new(0);
 /// What is in each place, in this process; a child has a copy, as it has of the mappings.
 static MAPPED: AtomicPtr<AtomicU8> = AtomicPtr::new(core::ptr::null_mut());
 
+/// Bytes of addresses that were reserved at the start.
+static RESERVED: AtomicU64 = AtomicU64::new(0);
+/// Bytes that were ever mapped.
+static EVER_MAPPED: AtomicU64 = AtomicU64::new(0);
+
+/// With less than that there is no room for what is reserved, and the program.
+const ROOM_MIN: u64 = 18 << 30;
+
+/// Whether the process may have so many addresses.
+pub fn may_reserve() -> bool {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the kernel writes two numbers.
+    let result = unsafe { real::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
+    result != 0 || limit.rlim_cur > ROOM_MIN
+}
+
+/// All is reserved.
+pub fn note_reserved() {
+    // Relaxed, here and below: before the program's first line.
+    RESERVED.store(EVER_MAPPED.load(Ordering::Relaxed), Ordering::Relaxed);
+}
+
+/// Bytes of addresses that were reserved at the start, and are not the program's.
+pub fn reserved() -> u64 {
+    RESERVED.load(Ordering::Relaxed)
+}
+
 fn map(len: usize, protection: i32, flags: i32) -> Option<*mut c_void> {
     let flags = flags | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: a new mapping, anywhere.
     let at = unsafe { libc::mmap(core::ptr::null_mut(), len, protection, flags, -1, 0) };
+    EVER_MAPPED.fetch_add(len as u64, Ordering::Relaxed);
     (at != libc::MAP_FAILED).then_some(at)
 }
 

@@ -202,6 +202,9 @@ real! {
     ppoll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int;
     select(count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *mut timeval) -> c_int;
     pselect(count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *const timespec, mask: *const sigset_t) -> c_int;
+    prlimit(process: pid_t, resource: c_uint, new: *const libc::rlimit, old: *mut libc::rlimit) -> c_int;
+    getrlimit(resource: c_uint, limit: *mut libc::rlimit) -> c_int;
+    setrlimit(resource: c_uint, limit: *const libc::rlimit) -> c_int;
     epoll_create(size: c_int) -> c_int;
     epoll_create1(flags: c_int) -> c_int;
     epoll_ctl(set: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int;

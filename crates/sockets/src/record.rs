@@ -92,6 +92,8 @@ pub struct Record {
     pub bytes: AtomicU64,
     /// When the kernel was last asked whether the line has ended, by [`crate::process::tick_ns`].
     pub line_checked_ns: AtomicU64,
+    /// The same, by who sends.
+    pub send_checked_ns: AtomicU64,
     /// An error of the line that the program has not been told of yet.
     pub line_error: AtomicI32,
     /// The spawn actions of this process that duplicate it for another program; 0 for none.
@@ -297,6 +299,7 @@ impl Record {
         for word in [
             &self.bytes,
             &self.line_checked_ns,
+            &self.send_checked_ns,
             &self.named_by,
             &self.ring_bytes_out,
             &self.ring_bytes_in,

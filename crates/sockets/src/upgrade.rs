@@ -45,6 +45,8 @@ use crate::kernel::passing::{self, Received};
 use crate::kernel::{self, Name, Owned, Peer, unix};
 use crate::lock::Held;
 use crate::memory::{CARRIER_BYTES, RING_BYTES};
+use crate::process::quietly;
+use crate::real::errno;
 use crate::record::{
     self, CAREFUL, DELAYS, LOCAL, NEVER_UP, NONBLOCKING, OPENER, Record, State, Why,
 };
@@ -380,6 +382,30 @@ fn begin_anew(fd: c_int, record: &'static Record) {
     show_holder(fd, record, false);
     end_seeking(fd, record);
     begin_later(record);
+}
+
+/// Runs a call of the program's that makes a descriptor: if it may have no more of them, once more
+/// without those that we have open.
+pub fn with_room(call: impl Fn() -> c_int) -> c_int {
+    let result = call();
+    let is_full = result < 0 && errno() == libc::EMFILE;
+    if is_full && quietly(give_up_places) {
+        return call();
+    }
+    result
+}
+
+/// Gives up all meeting places, for now. `false`: there was none.
+#[cold]
+fn give_up_places() -> bool {
+    let mut any = false;
+    record::for_each_descriptor(0, u32::MAX, |fd, record| {
+        if seeker::get(record, Part::Place).is_some() && record.claim(State::Seeking) {
+            begin_anew(fd, record);
+            any = true;
+        }
+    });
+    any
 }
 
 /// Goes up with whoever has come, if that is the other end. Nothing of a stranger's is received.

@@ -14,7 +14,7 @@ use barewire_fabric::carrier::Direction;
 use libc::{epoll_event, pollfd, sigset_t, timespec};
 
 use crate::epoll::late::OF_RING;
-use crate::epoll::{self, Active, Claim, Registration};
+use crate::epoll::{self, ACTIVE_MAX, Active, Claim, Registration};
 use crate::memory::RING_BYTES;
 use crate::record::{self, Record, State};
 use crate::spin::Spin;
@@ -118,21 +118,24 @@ fn incoming(record: &Record) -> Direction {
     Direction::from_side(1 - side, RING_BYTES)
 }
 
-/// Sockets that this thread sleeps on.
-struct Sleepers {
+/// Sockets that this thread sleeps on. On the program's stack: see [`Active`].
+struct Sleepers<const N: usize> {
     /// With the generation in which it is counted.
-    records: [MaybeUninit<(&'static Record, u32)>; SLEEPERS_MAX],
+    records: [MaybeUninit<(&'static Record, u32)>; N],
     count: usize,
 }
+
+/// For so many sockets a wait takes little of the stack.
+const FEW: usize = 16;
 
 /// Sockets that one thread can sleep on as one that is counted. On those beyond, it is
 /// woken as well, unless another thread reads them at the same time.
 const SLEEPERS_MAX: usize = 1024;
 
-impl Sleepers {
+impl<const N: usize> Sleepers<N> {
     const fn none() -> Self {
         Self {
-            records: [const { MaybeUninit::uninit() }; SLEEPERS_MAX],
+            records: [const { MaybeUninit::uninit() }; N],
             count: 0,
         }
     }
@@ -161,18 +164,24 @@ impl Sleepers {
     }
 }
 
-impl Sleepers {
+impl<const N: usize> Sleepers<N> {
     /// As [`Sleepers::add`], for all of a set.
     fn add_set(&mut self, set: c_int, depth: u32) -> bool {
         if depth > DEPTH_MAX || !epoll::is_known(set) {
             return true;
         }
-        let mut active = Active::empty();
-        epoll::active(set, &mut active);
-        self.add_active(&active, depth)
+        let of_few = self.add_set_of::<FEW>(set, depth);
+        of_few.unwrap_or_else(|| self.add_set_of::<ACTIVE_MAX>(set, depth) == Some(true))
     }
 
-    fn add_active(&mut self, active: &Active, depth: u32) -> bool {
+    /// `None` if there are more than `M` of them.
+    #[inline(never)]
+    fn add_set_of<const M: usize>(&mut self, set: c_int, depth: u32) -> Option<bool> {
+        let mut active = Active::<M>::empty();
+        epoll::active(set, &mut active).then(|| self.add_active(&active, depth))
+    }
+
+    fn add_active<const M: usize>(&mut self, active: &Active<M>, depth: u32) -> bool {
         // Not those that the program is not to be told of: what they have must not keep it
         // awake.
         let heard = active
@@ -192,7 +201,7 @@ impl Sleepers {
     }
 }
 
-impl Drop for Sleepers {
+impl<const N: usize> Drop for Sleepers<N> {
     fn drop(&mut self) {
         for record in &self.records[..self.count] {
             // SAFETY: the first `count` were written.
@@ -232,14 +241,19 @@ fn rings(set: c_int, depth: u32) -> bool {
     if depth > DEPTH_MAX || !epoll::is_known(set) {
         return false;
     }
-    let mut active = Active::empty();
-    epoll::active(set, &mut active);
-    let ready =
-        |(_, it): &(u32, Registration)| ring_ready(it).is_some_and(|ready| ready.settled(it) != 0);
-    active.iter().any(ready) || inner_rings(&active, depth)
+    rings_of::<FEW>(set, depth).unwrap_or_else(|| rings_of::<ACTIVE_MAX>(set, depth) == Some(true))
 }
 
-fn inner_rings(active: &Active, depth: u32) -> bool {
+/// `None` if more than `N` are to be looked at.
+#[inline(never)]
+fn rings_of<const N: usize>(set: c_int, depth: u32) -> Option<bool> {
+    let mut active = Active::<N>::empty();
+    let ready =
+        |(_, it): &(u32, Registration)| ring_ready(it).is_some_and(|ready| ready.settled(it) != 0);
+    epoll::active(set, &mut active).then(|| active.iter().any(ready) || inner_rings(&active, depth))
+}
+
+fn inner_rings<const N: usize>(active: &Active<N>, depth: u32) -> bool {
     let mut inner = active.inner().iter();
     inner.any(|inner| inner.events & EPOLL_IN != 0 && rings(inner.fd, depth + 1))
 }
@@ -258,12 +272,18 @@ pub fn poll(fds: &mut [pollfd], deadline: Deadline, mask: *const sigset_t) -> c_
         let mut look =
             || spin.until_or(news, || deadline.is_over() || kernel_has_any(looked), near);
         if is_over || news() || look() {
-            let ready = poll_now(fds);
+            let ready = poll_now(fds, mask);
             if ready != 0 || is_over {
                 return ready;
             }
         }
-        let Some(slept) = sleep_in_poll(fds, deadline, mask) else {
+        let is_small = fds.len() <= FEW && !fds.iter().any(wants_set);
+        let slept = if is_small {
+            sleep_in_poll::<FEW>(fds, deadline, mask)
+        } else {
+            sleep_in_poll::<SLEEPERS_MAX>(fds, deadline, mask)
+        };
+        let Some(slept) = slept else {
             continue;
         };
         if slept <= 0 {
@@ -277,10 +297,15 @@ pub fn poll(fds: &mut [pollfd], deadline: Deadline, mask: *const sigset_t) -> c_
     }
 }
 
-/// Asks the kernel and looks at the rings.
-fn poll_now(fds: &mut [pollfd]) -> c_int {
-    // SAFETY: the slice has its length.
-    let result = unsafe { real::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, 0) };
+/// Asks the kernel and looks at the rings. A signal that only `mask` lets through ends it.
+fn poll_now(fds: &mut [pollfd], mask: *const sigset_t) -> c_int {
+    let at_once = timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let count = fds.len() as libc::nfds_t;
+    // SAFETY: the slice has its length; time and mask live.
+    let result = unsafe { real::ppoll(fds.as_mut_ptr(), count, &raw const at_once, mask) };
     if result < 0 {
         return result;
     }
@@ -330,8 +355,13 @@ fn kernel_has_any(fds: &[pollfd]) -> bool {
 }
 
 /// `None` if something has come before it slept.
-fn sleep_in_poll(fds: &mut [pollfd], deadline: Deadline, mask: *const sigset_t) -> Option<c_int> {
-    let mut sleepers = Sleepers::none();
+#[inline(never)]
+fn sleep_in_poll<const N: usize>(
+    fds: &mut [pollfd],
+    deadline: Deadline,
+    mask: *const sigset_t,
+) -> Option<c_int> {
+    let mut sleepers = Sleepers::<N>::none();
     let mut sets = fds.iter().filter(|poll| wants_set(poll));
     if !sets.all(|set| sleepers.add_set(set.fd, 0)) {
         return None;
@@ -358,11 +388,26 @@ pub fn epoll(
     deadline: Deadline,
     mask: *const sigset_t,
 ) -> c_int {
-    let mut active = Active::empty();
+    let of_few = epoll_of::<FEW, FEW>(set, events, deadline, mask);
+    let of_all = || epoll_of::<ACTIVE_MAX, SLEEPERS_MAX>(set, events, deadline, mask);
+    of_few.or_else(of_all).unwrap_or(0)
+}
+
+/// `None` if more than `N` are to be looked at, or sets in the set while there is room for few.
+#[inline(never)]
+fn epoll_of<const N: usize, const SLEEPERS: usize>(
+    set: c_int,
+    events: &mut [epoll_event],
+    deadline: Deadline,
+    mask: *const sigset_t,
+) -> Option<c_int> {
+    let mut active = Active::<N>::empty();
     let mut spin = Spin::begin();
     let _waiting = epoll::waiting(set);
     loop {
-        epoll::active(set, &mut active);
+        if !epoll::active(set, &mut active) || (N == FEW && !active.inner().is_empty()) {
+            return None;
+        }
         let news = || {
             let ready = |(_, it): &(u32, Registration)| ring_ready(it).is_some();
             active.iter().any(ready) || inner_rings(&active, 0)
@@ -378,38 +423,41 @@ pub fn epoll(
         if in_rings && !is_over && mask.is_null() && was_just_asked(set) {
             let ready = add_rings(events, 0, &active);
             if ready > 0 {
-                return ready as c_int;
+                return Some(ready as c_int);
             }
         }
         if is_over || in_rings || look() {
             let Some(told) = ask_kernel(set, events, mask) else {
-                return -1;
+                return Some(-1);
             };
             let told = sift_epoll(set, &mut events[..told]);
             let ready = add_rings(events, told, &active);
             if ready > 0 || is_over {
-                return ready as c_int;
+                return Some(ready as c_int);
             }
         }
         // Counted before the look at what is to be armed: whoever registers or reads a socket after
         // that leaves it to the kernel.
         let sleeping = epoll::sleeping(set);
         // Again: those that the kernel has just told of for a token are active since.
-        epoll::active_before_sleep(set, &mut active);
-        let Some(slept) = sleep_in_epoll(set, events, deadline, mask, &active) else {
+        if !epoll::active_before_sleep(set, &mut active) {
+            return None;
+        }
+        let Some(slept) = sleep_in_epoll::<N, SLEEPERS>(set, events, deadline, mask, &active)
+        else {
             continue;
         };
         drop(sleeping);
         if slept < 0 {
-            return slept;
+            return Some(slept);
         }
         spin.woke();
         let told = sift_all(set, &mut events[..slept.unsigned_abs() as usize]);
         if told > 0 {
-            return told as c_int;
+            return Some(told as c_int);
         }
         if slept == 0 && deadline.is_over() {
-            return 0;
+            return Some(0);
         }
     }
 }
@@ -613,7 +661,7 @@ fn let_through(set: c_int, event: epoll_event) -> Readiness {
 }
 
 /// Adds the sockets whose rings have something to the `told` events of the kernel's.
-fn add_rings(events: &mut [epoll_event], told: usize, active: &Active) -> usize {
+fn add_rings<const N: usize>(events: &mut [epoll_event], told: usize, active: &Active<N>) -> usize {
     let mut count = told;
     let of_sets = active.inner().iter();
     for inner in of_sets.filter(|inner| inner.events & EPOLL_IN != 0 && rings(inner.fd, 1)) {
@@ -664,14 +712,14 @@ fn put_event(events: &mut [epoll_event], count: usize, at: usize, bits: u32, dat
 }
 
 /// `None` if something has come before it slept.
-fn sleep_in_epoll(
+fn sleep_in_epoll<const N: usize, const SLEEPERS: usize>(
     set: c_int,
     events: &mut [epoll_event],
     deadline: Deadline,
     mask: *const sigset_t,
-    active: &Active,
+    active: &Active<N>,
 ) -> Option<c_int> {
-    let mut sleepers = Sleepers::none();
+    let mut sleepers = Sleepers::<SLEEPERS>::none();
     if !sleepers.add_active(active, 0) {
         return None;
     }

@@ -423,9 +423,6 @@ unsafe extern "C-unwind" fn recvmmsg(
             }
             (*message).msg_len = result.unsigned_abs() as c_uint;
             done += 1;
-            if result == 0 {
-                break;
-            }
         }
     }
     if done == 0 && count > 0 {
@@ -707,12 +704,8 @@ unsafe extern "C-unwind" fn splice(
     let source = ours(from);
     let past_us = source.and_then(stream::read_past_us);
     if let Some(record) = source.filter(|record| past_us.is_none() && record.state() == State::Up) {
-        let flags = if flags & libc::SPLICE_F_NONBLOCK == 0 {
-            0
-        } else {
-            libc::MSG_DONTWAIT
-        };
-        return stream::splice_by_hand(from, record, to, len, flags);
+        let waits = flags & libc::SPLICE_F_NONBLOCK == 0;
+        return stream::splice_by_hand(from, record, to, len, waits);
     }
     if let Some(record) = source.filter(|record| record.has(LOCAL)) {
         // What goes past our counters.

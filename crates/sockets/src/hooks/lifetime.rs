@@ -210,12 +210,12 @@ fn close_all(first: c_uint, last: c_uint) {
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
     // SAFETY: the program's call.
-    duplicating(fd, || unsafe { real::dup(fd) })
+    duplicating(fd, || upgrade::with_room(|| unsafe { real::dup(fd) }))
 }
 
 /// Whether there is anything to do when a descriptor is closed.
 fn is_ours(fd: c_int) -> bool {
-    record::find(fd).is_some() || record::own(fd).is_some() || epoll::is_known(fd)
+    record::find(fd).is_some() || record::own(fd).is_some() || epoll::is_set(fd)
 }
 
 /// Whether a descriptor is open.

@@ -90,7 +90,7 @@ unsafe extern "C-unwind" fn accept4(
     flags: c_int,
 ) -> c_int {
     // SAFETY: the program's call.
-    let new = unsafe { real::accept4(fd, address, len, flags) };
+    let new = upgrade::with_room(|| unsafe { real::accept4(fd, address, len, flags) });
     if new >= 0 {
         quietly(|| accepted(fd, new));
     }
@@ -129,11 +129,20 @@ unsafe extern "C-unwind" fn connect(fd: c_int, address: *const sockaddr, len: so
     let family = unsafe { (&raw const (*address).sa_family).read_unaligned() };
     match (record, c_int::from(family)) {
         // With no family it ends a connection.
-        (Some(record), family) if family != libc::AF_UNSPEC => connected(record),
+        (_, libc::AF_UNSPEC) => disconnected(fd),
+        (Some(record), _) => connected(record),
         (None, libc::AF_UNIX) => quietly(|| connected_locally(fd)),
         _ => {}
     }
     result
+}
+
+/// It has no other end any more. What it becomes is the kernel's: it may be in sets.
+fn disconnected(fd: c_int) {
+    if record::find(fd).is_some() {
+        lifetime::closing(fd);
+        quietly(|| enter(fd, State::Plain));
+    }
 }
 
 fn connected_locally(fd: c_int) {
@@ -147,6 +156,14 @@ fn connected_locally(fd: c_int) {
 /// # Safety
 /// As for the C library's.
 #[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+    // SAFETY: no pointers.
+    upgrade::with_room(|| unsafe { real::socket(domain, kind, protocol) })
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn socketpair(
     domain: c_int,
     kind: c_int,
@@ -154,7 +171,7 @@ unsafe extern "C-unwind" fn socketpair(
     fds: *mut c_int,
 ) -> c_int {
     // SAFETY: the program's call.
-    let result = unsafe { real::socketpair(domain, kind, protocol, fds) };
+    let result = upgrade::with_room(|| unsafe { real::socketpair(domain, kind, protocol, fds) });
     let is_stream = kind & !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) == libc::SOCK_STREAM;
     if result == 0 && domain == libc::AF_UNIX && is_stream && settings::get().unix {
         // SAFETY: the kernel has just written two numbers there.
@@ -217,10 +234,12 @@ unsafe extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
     // What another thread sends at this moment goes first, and what we were asked to take back;
     // but one that waits in the kernel is freed by this very call.
     quietly(|| stream::answer(fd, record));
-    let held = record.send_lock.hold_for(SHUTDOWN_WAIT_MS);
+    let mut held = record.send_lock.hold_for(SHUTDOWN_WAIT_MS);
     let side = record.side.load(Ordering::Relaxed) as usize;
     if how == libc::SHUT_WR || how == libc::SHUT_RDWR {
         record.set(WRITE_SHUT, true);
+        // One that puts bytes into the ring ends now: they must not come behind the end.
+        held = held.or_else(|| record.send_lock.hold_for(SHUTDOWN_WAIT_MS * 10));
         record.carrier().store(LEAVING + side, 1);
         if capture::is_on() {
             capture::send_ended(fd, record);
@@ -248,6 +267,9 @@ unsafe extern "C-unwind" fn getsockopt(
     value: *mut c_void,
     len: *mut socklen_t,
 ) -> c_int {
+    if (level, name) == (libc::IPPROTO_TCP, libc::TCP_ZEROCOPY_RECEIVE) {
+        record::find(fd).into_iter().for_each(stay_with_kernel);
+    }
     // SAFETY: the program's call, here and below.
     let result = unsafe { real::getsockopt(fd, level, name, value, len) };
     if result != 0 {
@@ -328,8 +350,8 @@ fn option_set(fd: c_int, level: c_int, name: c_int) {
     let kernel_only = match level {
         // Most of them mean nothing to TCP.
         libc::SOL_SOCKET => kernel::unix::is_kernel_only(name),
-        // TLS in the kernel, and repair.
-        libc::IPPROTO_TCP => matches!(name, libc::TCP_ULP | libc::TCP_REPAIR),
+        // TLS in the kernel, and repair; how much there is with each message.
+        libc::IPPROTO_TCP => matches!(name, libc::TCP_ULP | libc::TCP_REPAIR | libc::TCP_INQ),
         _ => false,
     };
     if !kernel_only {
@@ -403,7 +425,7 @@ fn flags_set(fd: c_int, flags: usize) {
 
 /// Runs a call of the program's that duplicates a descriptor, and returns the new one.
 pub fn duplicating(old: c_int, call: impl FnOnce() -> c_int) -> c_int {
-    let is_known = record::find(old).is_some() || epoll::is_known(old);
+    let is_known = record::find(old).is_some() || epoll::is_set(old);
     if !is_known {
         return call();
     }

@@ -6,7 +6,7 @@ use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
 
 use crate::hooks::socket;
 use crate::wait::{self, Deadline};
-use crate::{epoll, fault, memory, real, record};
+use crate::{epoll, fault, memory, real, record, upgrade};
 
 /// The program's descriptors, if one of ours is among them.
 ///
@@ -343,7 +343,7 @@ unsafe extern "C-unwind" fn pselect(
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn epoll_create(size: c_int) -> c_int {
     // SAFETY: no pointers.
-    created(unsafe { real::epoll_create(size) })
+    created(upgrade::with_room(|| unsafe { real::epoll_create(size) }))
 }
 
 /// # Safety
@@ -351,7 +351,7 @@ unsafe extern "C-unwind" fn epoll_create(size: c_int) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn epoll_create1(flags: c_int) -> c_int {
     // SAFETY: no pointers.
-    created(unsafe { real::epoll_create1(flags) })
+    created(upgrade::with_room(|| unsafe { real::epoll_create1(flags) }))
 }
 
 fn created(set: c_int) -> c_int {

@@ -8,12 +8,12 @@ use libc::{iovec, ssize_t};
 
 use super::recall::{step_back, wait_for_answer, wake, withdraw};
 use super::receiving::{Tokens, take_tokens};
-use super::sending::{line_is_clear, on_line};
+use super::sending::{self, line_is_clear, on_line};
 use super::{is_over, low_water, receive};
 use crate::lock::Held;
 use crate::real::{self, fail};
 use crate::record::{LINE_ONLY, NONBLOCKING, Record, State, Why};
-use crate::{epoll, local, process, record, report, upgrade};
+use crate::{epoll, kernel, local, process, record, report, upgrade};
 
 /// From now on this socket uses the line, and asks the other end to do so too.
 pub fn line_only(record: &Record, why: Why) {
@@ -172,7 +172,8 @@ fn ring_is_over(fd: c_int, record: &Record, held: &Held<'_>, patience: Patience)
 
 /// Runs a call of the kernel's that sends on the line, and returns how many bytes it sent.
 pub fn with_line(fd: c_int, record: &Record, call: impl FnOnce() -> ssize_t) -> ssize_t {
-    let Some(held) = record.send_lock.hold() else {
+    let waits = !record.has(NONBLOCKING);
+    let Some(held) = sending::hold(record, waits) else {
         return fail(libc::EAGAIN);
     };
     if record.state() != State::Up || !record::is_of(fd, record) {
@@ -184,9 +185,10 @@ pub fn with_line(fd: c_int, record: &Record, call: impl FnOnce() -> ssize_t) -> 
     if record.sender(&held).lane() == Lane::Ring && step_back(fd, record, &held).is_err() {
         return fail(libc::ECONNRESET);
     }
-    let waits = !record.has(NONBLOCKING);
     let generation = record.generation();
     if !line_is_clear(fd, record, waits, &held) {
+        // The kernel has room, so it does not tell when there is.
+        epoll::tell_again(record);
         return fail(libc::EAGAIN);
     }
     if is_over(fd, record, generation) {
@@ -195,21 +197,27 @@ pub fn with_line(fd: c_int, record: &Record, call: impl FnOnce() -> ssize_t) -> 
     on_line(record, &held, call)
 }
 
-/// Moves bytes to the pipe `to`, as `splice` does. By hand: the kernel cannot tell tokens
-/// from bytes, and does not see the ring.
+/// Moves bytes to the pipe `to`, as `splice` does; `waits`: for room there. By hand: the kernel cannot
+/// tell tokens from bytes, and does not see the ring.
 pub fn splice_by_hand(
     fd: c_int,
     record: &'static Record,
     to: c_int,
     len: usize,
-    flags: c_int,
+    waits: bool,
 ) -> ssize_t {
+    let room = match kernel::pipe_has_room(to) {
+        None => return fail(libc::EINVAL),
+        Some(_) if waits => SPLICE_BYTES,
+        Some(true) => libc::PIPE_BUF,
+        Some(false) => return fail(libc::EAGAIN),
+    };
     let mut chunk = [0_u8; SPLICE_BYTES];
     let mut part = iovec {
         iov_base: chunk.as_mut_ptr().cast(),
-        iov_len: chunk.len().min(len),
+        iov_len: room.min(len),
     };
-    let peeked = receive(fd, record, &[part], flags | libc::MSG_PEEK);
+    let peeked = receive(fd, record, &[part], libc::MSG_PEEK);
     if peeked <= 0 {
         return peeked;
     }

@@ -94,6 +94,13 @@ pub fn may_skip_line(record: &Record) -> bool {
     !leaves && !record.has(CHECK_LINE) && process::tick_ns() == checked_ns
 }
 
+/// Whether who sends has asked since the last tick if anybody has the other end.
+#[inline]
+fn was_checked(record: &Record) -> bool {
+    // Relaxed: under the lock.
+    record.send_checked_ns.load(Ordering::Relaxed) == process::tick_ns()
+}
+
 /// As [`super::send`]; `None`: nothing was done, go the long way.
 #[inline]
 pub fn send(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> Option<ssize_t> {
@@ -109,6 +116,7 @@ pub fn send(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> Optio
         && sender.room_known() >= len as u64
         && !sender.receiver_sleeps(&carrier)
         && !other_leaves(record, &carrier, &held)
+        && was_checked(record)
         && fault::can_read(part.iov_base, len)
         // Last: whoever has entered puts something.
         && sender.enter_ring(&carrier);

@@ -17,7 +17,7 @@ use crate::real::{self, errno, fail};
 use crate::record::{CHECK_LINE, LOCAL, LOW_WATER, NONBLOCKING, Record, State};
 use crate::spin::Spin;
 use crate::wait::peer_is_near;
-use crate::{capture, epoll, local, process, record};
+use crate::{capture, epoll, kernel, local, process, record};
 
 /// How often a read that does not wait looks again because something has come.
 const ROUNDS_MAX: u32 = 64;
@@ -79,6 +79,7 @@ fn receive_some(
     let mut got = 0;
     let mut spin = Spin::begin();
     let mut rounds = 0;
+    let mut slept_since_ns = None;
     loop {
         let Some(held) = record.recv_lock.hold() else {
             return fail(libc::EAGAIN);
@@ -159,16 +160,17 @@ fn receive_some(
         }
         // Counted, while we have the lock: until we are back, nobody disarms, so the sender
         // stays with the line.
-        record.sleepers.fetch_add(1, Ordering::Relaxed);
+        let sleeper = Sleeper::new(record);
         drop(held);
+        if let Some(error) = has_had_its_time(fd, &mut slept_since_ns) {
+            return if got > 0 { got as ssize_t } else { fail(error) };
+        }
         let slept = if on_line {
             read_line_waiting(fd, record, parts, got, flags, control)
         } else {
             sleep_on_line(fd, flags)
         };
-        if record.generation() == generation {
-            record.sleepers.fetch_sub(1, Ordering::Relaxed);
-        }
+        drop(sleeper);
         spin.woke();
         if is_over(fd, record, generation) {
             let is_same = record.generation() == generation;
@@ -235,6 +237,59 @@ impl Drop for ReadPastUs {
             // Release: partner: the acquire in go_up; the bytes come first.
             self.record.direct_reads.fetch_sub(1, Ordering::Release);
         }
+    }
+}
+
+/// A thread that sleeps on a socket, until this is dropped: it may be cancelled.
+struct Sleeper {
+    record: &'static Record,
+    generation: u32,
+}
+
+impl Sleeper {
+    fn new(record: &'static Record) -> Sleeper {
+        // Relaxed: under the lock.
+        record.sleepers.fetch_add(1, Ordering::Relaxed);
+        let generation = record.generation();
+        Sleeper { record, generation }
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        // Relaxed: closed meanwhile, it may be another socket's.
+        if self.record.generation() == self.generation {
+            self.record.sleepers.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Before a sleep of a read: if it is not the first, waits for what is left of the time that a read may
+/// take, which the kernel would count anew. Returns what the read has failed with by then.
+fn has_had_its_time(fd: c_int, since_ns: &mut Option<u64>) -> Option<c_int> {
+    let now_ns = process::now_ns();
+    let slept_ns = now_ns - *since_ns.get_or_insert(now_ns);
+    if slept_ns == 0 {
+        return None;
+    }
+    let left_ns = kernel::time_limit_ns(fd, libc::SO_RCVTIMEO)?.saturating_sub(slept_ns);
+    let mut poll = libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let left_ms = left_ns.div_ceil(1_000_000);
+    // SAFETY: one descriptor.
+    match unsafe {
+        real::poll(
+            &raw mut poll,
+            1,
+            c_int::try_from(left_ms).unwrap_or(c_int::MAX),
+        )
+    } {
+        0 => Some(libc::EAGAIN),
+        1.. => None,
+        _ => Some(errno()),
     }
 }
 
@@ -631,7 +686,11 @@ fn end_of_line(fd: c_int, record: &Record) -> Line {
     let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
     // SAFETY: one byte of ours.
     match unsafe { real::recv(fd, (&raw mut byte).cast(), 1, flags) } {
-        0 => Line::Ended(0),
+        0 => {
+            // The next call is told so, too.
+            note_line(record);
+            Line::Ended(0)
+        }
         1.. => Line::Bytes,
         _ if errno() == libc::EAGAIN || errno() == libc::EINTR => Line::Quiet,
         // Peeking has taken the error off the socket: so we tell it.

@@ -1,6 +1,7 @@
 //! Sending. See [`super`].
 
 use core::ffi::{c_int, c_void};
+use core::sync::atomic::Ordering;
 
 use barewire_fabric::carrier::{Broken, LEAVING, Lane, Sender, SharedMemory};
 use libc::ssize_t;
@@ -8,7 +9,7 @@ use libc::ssize_t;
 use super::recall::step_back;
 use super::receiving::count_bytes;
 use super::{give_up, in_vain, is_over, quick};
-use crate::buffers::{Parts, for_each_stretch, kernel_send, slice, total};
+use crate::buffers::{Parts, for_each_stretch, kernel_send, offered, slice, total};
 use crate::lock::Held;
 use crate::memory::Carrier;
 use crate::real::{self, errno, fail};
@@ -26,8 +27,7 @@ pub fn send(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ssize
 }
 
 fn send_with(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ssize_t {
-    let Some(held) = record.send_lock.hold() else {
-        // A signal handler in the middle of a send of this very thread.
+    let Some(held) = hold(record, is_to_wait(record, flags)) else {
         return fail(libc::EAGAIN);
     };
     let result = send_alone(fd, record, parts, flags, &held);
@@ -35,6 +35,28 @@ fn send_with(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ssiz
         capture::sent(fd, record, parts, result);
     }
     result
+}
+
+/// How long a send that does not wait waits for another thread's, which may wait for the other end.
+const OTHERS_MS: u32 = 20;
+
+/// Holds the lock of what is sent. `None`: a signal handler is in the middle of a send of this very
+/// thread; or this call does not wait, and another thread's does.
+pub fn hold(record: &Record, waits: bool) -> Option<Held<'_>> {
+    if waits {
+        return record.send_lock.hold();
+    }
+    let held = record.send_lock.hold_for(OTHERS_MS);
+    if held.is_none() {
+        // When that one is done, the kernel has nothing new to tell.
+        epoll::tell_again(record);
+    }
+    held
+}
+
+/// Whether a send with these flags waits.
+fn is_to_wait(record: &Record, flags: c_int) -> bool {
+    !record.has(NONBLOCKING) && flags & libc::MSG_DONTWAIT == 0
 }
 
 fn send_alone(
@@ -66,7 +88,7 @@ fn send_alone(
     if record.has(WRITE_SHUT) {
         return line_send_once(fd, record, parts, 0, flags, held);
     }
-    let waits = !record.has(NONBLOCKING) && flags & libc::MSG_DONTWAIT == 0;
+    let waits = is_to_wait(record, flags);
     let whole = total(parts);
     let generation = record.generation();
     let mut sent = 0;
@@ -74,7 +96,8 @@ fn send_alone(
         // Who has sent something is told of that, not of the end.
         let quiet = if sent > 0 { libc::MSG_NOSIGNAL } else { 0 };
         let flags = flags | quiet;
-        if sent > 0 && is_over(fd, record, generation) {
+        // Behind what another thread says is the end, nothing may come.
+        if sent > 0 && (is_over(fd, record, generation) || record.has(WRITE_SHUT)) {
             return sent as ssize_t;
         }
         let step = match lane_to_use(fd, record, whole - sent, flags, held) {
@@ -104,7 +127,11 @@ fn send_alone(
             Ok(Lane::Line) => {
                 // The kernel waits, if that is wanted, as it does for everyone.
                 let result = line_send_once(fd, record, parts, sent, flags, held);
-                return with_sent(result, sent);
+                let offered = offered(parts, sent);
+                if !waits || result != offered as ssize_t || sent + offered == whole {
+                    return with_sent(result, sent);
+                }
+                Ok(Some(offered))
             }
             Err(broken) => Err(broken),
         };
@@ -168,7 +195,8 @@ fn lane_to_use(
         Lane::Ring
             if line_only
                 || sender.line_wanted(&carrier)
-                || other_leaves(record, &carrier, held) =>
+                || other_leaves(record, &carrier, held)
+                || other_is_gone(fd, record) =>
         {
             step_back(fd, record, held)?;
             Ok(Lane::Line)
@@ -187,6 +215,22 @@ fn lane_to_use(
 pub fn other_leaves(record: &Record, carrier: &Carrier, held: &Held<'_>) -> bool {
     let other = 1 - record.sender(held).side();
     carrier.load(LEAVING + other) != 0
+}
+
+/// Whether the other end was killed: it has ended, and did not say so. Then too the kernel says what
+/// becomes of what is sent. Asked once a tick.
+fn other_is_gone(fd: c_int, record: &Record) -> bool {
+    // Relaxed, both: under the lock.
+    let tick_ns = process::tick_ns();
+    if record.send_checked_ns.load(Ordering::Relaxed) == tick_ns {
+        return false;
+    }
+    record.send_checked_ns.store(tick_ns, Ordering::Relaxed);
+    let is_gone = line_ended(fd);
+    if is_gone {
+        record.set(LINE_ONLY, true);
+    }
+    is_gone
 }
 
 /// What came of putting bytes into the ring.
@@ -361,16 +405,7 @@ fn patience_ns(fd: c_int, record: &Record, waits: bool) -> u64 {
     if !waits {
         return if record.has(STUCK) { 0 } else { READ_NS };
     }
-    let mut bytes = [0; size_of::<libc::timeval>()];
-    let known = kernel::option_bytes(fd, libc::SOL_SOCKET, libc::SO_SNDTIMEO, &mut bytes);
-    // SAFETY: any bytes are a time.
-    let time = unsafe { bytes.as_ptr().cast::<libc::timeval>().read_unaligned() };
-    let us = time.tv_sec.unsigned_abs() * 1_000_000 + time.tv_usec.unsigned_abs();
-    if known.is_none() || us == 0 {
-        u64::MAX
-    } else {
-        us.saturating_mul(1000)
-    }
+    kernel::time_limit_ns(fd, libc::SO_SNDTIMEO).unwrap_or(u64::MAX)
 }
 
 pub fn line_ended(fd: c_int) -> bool {

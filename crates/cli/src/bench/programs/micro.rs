@@ -8,7 +8,7 @@ use super::peer::Work;
 use super::stage::Stage;
 use crate::bench::child::Placement;
 use crate::bench::error::Result;
-use crate::bench::report_table::bytes;
+use crate::bench::report_table::{bytes, ratio};
 use crate::bench::stats::{median, rounded};
 
 /// How a scenario is to be measured.
@@ -255,6 +255,10 @@ pub fn connect(stage: &Stage, how: How) -> Result<Vec<Figure>> {
     Ok(vec![figure])
 }
 
+/// So many more rounds of a stream that is to be as fast as without the library: two streams of the
+/// kernel's own differ by half.
+const STREAM_TIMES: u32 = 8;
+
 /// Only the server is preloaded: nobody to meet.
 pub fn alone(stage: &Stage, how: How) -> Result<Vec<Figure>> {
     let new = |name: &str, unit| Figure::new("alone", name, unit).with_target(Target::Gain(0.97));
@@ -272,16 +276,12 @@ pub fn alone(stage: &Stage, how: How) -> Result<Vec<Figure>> {
             Unit::BytesPerSecond,
         ),
     ];
-    let mut pairs = Pairs::start(stage, (None, None), Mode::Plain, &[])?;
-    let stream = Work::Stream {
-        size: 16 << 10,
-        ms: how.ms,
-    };
+    let mut pairs = Pairs::start(stage, how.cpus(), Mode::Plain, &[])?;
     for round in 0..how.rounds {
         pairs.round(round, how.ping_pong(true), &mut figures[0], round_trip)?;
         pairs.round(round, how.ping_pong(false), &mut figures[1], round_trip)?;
-        pairs.round(round, stream, &mut figures[2], rate)?;
     }
+    let without = stream_alone(stage, how, &mut pairs, &mut figures[2])?;
     let on_board = pairs.end(stage);
     for figure in &mut figures {
         figure.on_board = Some(on_board);
@@ -289,7 +289,40 @@ pub fn alone(stage: &Stage, how: How) -> Result<Vec<Figure>> {
             .notes
             .push("the client has no library: a connection on board would be a fault".into());
     }
+    figures[2].notes.push(without);
     Ok(figures)
+}
+
+/// The stream; and what comes out between two pairs that both are without the library.
+fn stream_alone(stage: &Stage, how: How, pairs: &mut Pairs, figure: &mut Figure) -> Result<String> {
+    let start = |cpu| Start {
+        mode: Mode::Plain,
+        cpu,
+        settings: &[],
+    };
+    let (client, server) = how.cpus();
+    let mut second = Pair::start(stage, start(client), start(server))?;
+    let mut control = Figure::new("alone", "", figure.unit);
+    let work = Work::Stream {
+        size: 16 << 10,
+        ms: how.ms,
+    };
+    for round in 0..how.rounds * STREAM_TIMES {
+        pairs.round(round, work, figure, rate)?;
+        let first = figure.plain.values.last().copied().unwrap_or_default();
+        control.plain.values.push(first);
+        control
+            .preloaded
+            .values
+            .push(rounded(rate(&second.play(work)?).0));
+    }
+    let (gain, low, high) = control.gain().unwrap_or_default();
+    Ok(format!(
+        "two pairs that both are without the library: {} x ({}..{})",
+        ratio(gain),
+        ratio(low),
+        ratio(high)
+    ))
 }
 
 /// Messages on each connection before it rests: enough to come on board at once.
