@@ -94,6 +94,8 @@ pub struct Record {
     pub line_checked_ns: AtomicU64,
     /// The same, by who sends.
     pub send_checked_ns: AtomicU64,
+    /// What `ring_bytes_in` was at the last send.
+    pub heard_bytes: AtomicU64,
     /// An error of the line that the program has not been told of yet.
     pub line_error: AtomicI32,
     /// The spawn actions of this process that duplicate it for another program; 0 for none.
@@ -300,6 +302,7 @@ impl Record {
             &self.bytes,
             &self.line_checked_ns,
             &self.send_checked_ns,
+            &self.heard_bytes,
             &self.named_by,
             &self.ring_bytes_out,
             &self.ring_bytes_in,

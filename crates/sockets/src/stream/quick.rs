@@ -94,10 +94,16 @@ pub fn may_skip_line(record: &Record) -> bool {
     !leaves && !record.has(CHECK_LINE) && process::tick_ns() == checked_ns
 }
 
-/// Whether who sends has asked since the last tick if anybody has the other end.
+/// Whether the other end is known to be there: something came from it since the last send, or who sends
+/// has asked since the last tick.
 #[inline]
-fn was_checked(record: &Record) -> bool {
-    // Relaxed: under the lock.
+fn is_known_there(record: &Record) -> bool {
+    // Relaxed, all: under the lock, but for what came, which stands for itself.
+    let heard = record.ring_bytes_in.load(Ordering::Relaxed);
+    if record.heard_bytes.load(Ordering::Relaxed) != heard {
+        record.heard_bytes.store(heard, Ordering::Relaxed);
+        return true;
+    }
     record.send_checked_ns.load(Ordering::Relaxed) == process::tick_ns()
 }
 
@@ -105,10 +111,11 @@ fn was_checked(record: &Record) -> bool {
 #[inline]
 pub fn send(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> Option<ssize_t> {
     let part = plain(record, parts, flags, LINE_ONLY | WRITE_SHUT | LOCAL)?;
+    // Under the lock again: another thread may have said meanwhile that this is the end.
     let held = record
         .send_lock
         .try_hold()
-        .filter(|_| is_here(fd, record))?;
+        .filter(|_| is_here(fd, record) && !record.has(WRITE_SHUT))?;
     let carrier = record.carrier();
     let sender = record.sender(&held);
     let len = part.iov_len;
@@ -116,7 +123,7 @@ pub fn send(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> Optio
         && sender.room_known() >= len as u64
         && !sender.receiver_sleeps(&carrier)
         && !other_leaves(record, &carrier, &held)
-        && was_checked(record)
+        && is_known_there(record)
         && fault::can_read(part.iov_base, len)
         // Last: whoever has entered puts something.
         && sender.enter_ring(&carrier);
