@@ -78,6 +78,9 @@ fn built() -> &'static Built {
         let plugin = Path::new(folder).join("plugin/ring.c");
         let beside = program.with_file_name("torture-plugin.so");
         compile(&[plugin], &beside, &["-shared", "-fPIC"]).unwrap_or_else(|e| panic!("{e}"));
+        let names = Path::new(folder).join("plugin/names.c");
+        let beside = program.with_file_name("torture-names");
+        compile(&[names], &beside, &["-rdynamic", "-ldl"]).unwrap_or_else(|e| panic!("{e}"));
         println!("the torture pair: {}", program.display());
         Built {
             program,
