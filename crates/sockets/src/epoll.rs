@@ -18,7 +18,7 @@ pub use self::tables::{ACTIVE_MAX, Inner, Registration};
 use self::tables::{INNER_MAX, Set, Tables, make};
 use crate::lock::{Held, Lock};
 use crate::real;
-use crate::record::{self, DESCRIPTORS_MAX, Record, State};
+use crate::record::{self, DESCRIPTORS_MAX, Record, State, WATCHED};
 use crate::relay::holders;
 use crate::{memory, stream};
 
@@ -71,6 +71,10 @@ fn tables() -> Option<Locked> {
 pub fn begin_fork() {
     if let Some(locked) = tables() {
         locked.tables.make_all_eager();
+        let used = locked.tables.sets_used;
+        for set in &mut locked.tables.sets[..used] {
+            set.is_common = true;
+        }
         core::mem::forget(locked);
     }
 }
@@ -185,7 +189,12 @@ fn change(
     match (operation, event) {
         (libc::EPOLL_CTL_ADD, Some(event)) => {
             let set = tables.set_for(set_fd)?;
-            Some(tables.add(set, fd, record, event))
+            let is_looked_at = tables.add(set, fd, record, event);
+            // Relaxed: who comes to have it later has it from this process.
+            if tables.sets[set as usize].is_common && record.processes.load(Ordering::Relaxed) > 1 {
+                record.set(WATCHED, true);
+            }
+            Some(is_looked_at && !record.has(WATCHED))
         }
         (libc::EPOLL_CTL_MOD, Some(event)) => {
             let set = tables.set_for(set_fd)?;
@@ -214,8 +223,11 @@ fn change(
 }
 
 /// Waits look at the ring of a socket from now on. `false` if a set looks at as many as it can, or
-/// a thread sleeps on one: then the kernel is to tell of this one.
+/// a thread sleeps on one, or another process may: then the kernel is to tell of this one.
 pub fn now_up(record: &Record) -> bool {
+    if record.has(WATCHED) {
+        return false;
+    }
     if REGISTERED.load(Ordering::Relaxed) == 0 {
         return true;
     }
@@ -453,8 +465,8 @@ pub struct Active<const N: usize> {
     count: usize,
 }
 
-/// Fills `into` with the active registrations of a set. `false` if they are too many, which they are
-/// never for [`ACTIVE_MAX`].
+/// Fills `into` with the active registrations of a set. `false`, and nothing is done: they are too many, or
+/// there are sets in the set; never for [`ACTIVE_MAX`].
 #[must_use]
 pub fn active<const N: usize>(set_fd: c_int, into: &mut Active<N>) -> bool {
     fill(set_fd, into, false)
@@ -481,13 +493,13 @@ fn fill<const N: usize>(set_fd: c_int, into: &mut Active<N>, sleeps: bool) -> bo
         tables.tell_kernel_of_those_that_it_serves(number);
     }
     let set = &mut tables.sets[number as usize];
+    let active = &set.active[..set.active_count as usize];
+    if N < ACTIVE_MAX && (active.len() > N || set.inner_count > 0) {
+        return false;
+    }
     into.inner = set.inner;
     into.inner_count = set.inner_count as usize;
     set.turn = set.turn.wrapping_add(1);
-    let active = &set.active[..set.active_count as usize];
-    if active.len() > N {
-        return false;
-    }
     let (before, from) = active.split_at(set.turn as usize % active.len().max(1));
     for &index in from.iter().chain(before) {
         let registration = tables.registrations[index as usize];

@@ -67,20 +67,34 @@ pub fn time_limit_ns(fd: c_int, name: c_int) -> Option<u64> {
     (us > 0).then(|| us.saturating_mul(1000))
 }
 
-/// Whether a page can be written to a pipe without waiting; `None` if it is none.
-pub fn pipe_has_room(fd: c_int) -> Option<bool> {
+/// Whether a descriptor is the end of a pipe that is written to.
+///
+/// # Errors
+/// What `splice` says of one that is not.
+pub fn is_pipe_to_write(fd: c_int) -> Result<(), c_int> {
     // SAFETY: zeros are a status; the kernel writes another.
-    let is_pipe = unsafe {
+    let (is_open, status) = unsafe {
         let mut status: libc::stat = core::mem::zeroed();
-        libc::fstat(fd, &raw mut status) == 0 && status.st_mode & libc::S_IFMT == libc::S_IFIFO
+        (libc::fstat(fd, &raw mut status) == 0, status)
     };
+    // SAFETY: no pointers.
+    let flags = unsafe { real::fcntl(fd, libc::F_GETFL, 0) };
+    if !is_open || flags & libc::O_ACCMODE == libc::O_RDONLY {
+        return Err(libc::EBADF);
+    }
+    let is_pipe = status.st_mode & libc::S_IFMT == libc::S_IFIFO;
+    is_pipe.then_some(()).ok_or(libc::EINVAL)
+}
+
+/// Whether a page can be written to a pipe without waiting.
+pub fn pipe_has_room(fd: c_int) -> bool {
     let mut poll = libc::pollfd {
         fd,
         events: libc::POLLOUT,
         revents: 0,
     };
     // SAFETY: one descriptor.
-    is_pipe.then(|| unsafe { real::poll(&raw mut poll, 1, 0) > 0 })
+    unsafe { real::poll(&raw mut poll, 1, 0) > 0 }
 }
 
 /// Tells the socket a number.

@@ -387,13 +387,23 @@ fn begin_anew(fd: c_int, record: &'static Record) {
 /// Runs a call of the program's that makes a descriptor: if it may have no more of them, once more
 /// without those that we have open.
 pub fn with_room(call: impl Fn() -> c_int) -> c_int {
-    let result = call();
-    let is_full = result < 0 && errno() == libc::EMFILE;
-    if is_full && quietly(give_up_places) {
-        return call();
+    let is_full = |result| result < 0 && errno() == libc::EMFILE;
+    let mut result = call();
+    if is_full(result) && quietly(give_up_places) {
+        // Another thread may be the one that closes them.
+        for _ in 0..CLOSED_WITHIN_MS {
+            result = call();
+            if !is_full(result) {
+                break;
+            }
+            quietly(|| process::sleep_us(1000));
+        }
     }
     result
 }
+
+/// Meeting places are closed so soon, if others are to do it.
+const CLOSED_WITHIN_MS: u32 = 20;
 
 /// Gives up all meeting places, for now. `false`: there was none.
 #[cold]

@@ -297,19 +297,26 @@ pub fn poll(fds: &mut [pollfd], deadline: Deadline, mask: *const sigset_t) -> c_
     }
 }
 
-/// Asks the kernel and looks at the rings. A signal that only `mask` lets through ends it.
+/// Asks the kernel and looks at the rings. If there is nothing, a signal that only `mask` lets through ends
+/// it.
 fn poll_now(fds: &mut [pollfd], mask: *const sigset_t) -> c_int {
+    let count = fds.len() as libc::nfds_t;
+    // SAFETY: the slice has its length.
+    let result = unsafe { real::poll(fds.as_mut_ptr(), count, 0) };
+    if result < 0 {
+        return result;
+    }
+    let ready = sift(fds);
+    if ready > 0 || mask.is_null() {
+        return ready;
+    }
     let at_once = timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    let count = fds.len() as libc::nfds_t;
-    // SAFETY: the slice has its length; time and mask live.
+    // SAFETY: as above; time and mask live.
     let result = unsafe { real::ppoll(fds.as_mut_ptr(), count, &raw const at_once, mask) };
-    if result < 0 {
-        return result;
-    }
-    sift(fds)
+    if result < 0 { result } else { sift(fds) }
 }
 
 /// Adds what is in the rings to what the kernel said, and takes mere tokens away.
@@ -405,7 +412,7 @@ fn epoll_of<const N: usize, const SLEEPERS: usize>(
     let mut spin = Spin::begin();
     let _waiting = epoll::waiting(set);
     loop {
-        if !epoll::active(set, &mut active) || (N == FEW && !active.inner().is_empty()) {
+        if !epoll::active(set, &mut active) {
             return None;
         }
         let news = || {

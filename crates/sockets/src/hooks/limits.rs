@@ -1,58 +1,142 @@
 //! Limits of the address space. What this library has reserved there takes no memory, and is not the
-//! program's: a limit that the program sets for itself is so much larger to the kernel, and no larger to
-//! the program.
+//! program's: a limit that the program sets for itself is so much larger to the kernel, as far as the kernel
+//! permits, and no larger to the program.
 
 use core::ffi::{c_int, c_uint};
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use libc::{RLIM_INFINITY, pid_t, rlim_t, rlimit};
 
-use crate::{fault, memory, process, real};
+use crate::{confinement, fault, memory, process, real};
 
-/// Whether the kernel's limit is the program's and ours.
-static ADDED: AtomicBool = AtomicBool::new(false);
+/// A limit that is kept, `rlim_cur` and `rlim_max`.
+struct Kept([AtomicU64; 2]);
+
+impl Kept {
+    const fn none() -> Kept {
+        Kept([const { AtomicU64::new(0) }; 2])
+    }
+
+    // Relaxed, all: threads that set a limit at the same moment get either.
+    fn get(&self) -> rlimit {
+        rlimit {
+            rlim_cur: self.0[0].load(Ordering::Relaxed),
+            rlim_max: self.0[1].load(Ordering::Relaxed),
+        }
+    }
+
+    fn set(&self, limit: rlimit) {
+        self.0[0].store(limit.rlim_cur, Ordering::Relaxed);
+        self.0[1].store(limit.rlim_max, Ordering::Relaxed);
+    }
+}
+
+/// Whether the program has set a limit.
+static IS_SET: AtomicBool = AtomicBool::new(false);
+/// What it has set.
+static WANTED: Kept = Kept::none();
+/// What the kernel was told.
+static TOLD: Kept = Kept::none();
 
 fn is_of_addresses(process: pid_t, resource: c_uint) -> bool {
     resource == libc::RLIMIT_AS
         && memory::reserved() > 0
+        && !confinement::is_confined()
         && (process == 0 || process.unsigned_abs() == process::id())
 }
 
-fn each(limit: rlimit, change: impl Fn(rlim_t) -> rlim_t) -> rlimit {
-    let change = |limit| match limit {
-        RLIM_INFINITY => limit,
-        limit => change(limit),
-    };
-    rlimit {
-        rlim_cur: change(limit.rlim_cur),
-        rlim_max: change(limit.rlim_max),
+const fn with_ours(limit: rlim_t, ours: u64) -> rlim_t {
+    if limit == RLIM_INFINITY {
+        limit
+    } else {
+        limit.saturating_add(ours)
     }
+}
+
+/// What the program is to see of what the kernel has.
+fn shown(kernel: rlimit) -> rlimit {
+    let told = TOLD.get();
+    let is_ours = (kernel.rlim_cur, kernel.rlim_max) == (told.rlim_cur, told.rlim_max);
+    if is_ours && IS_SET.load(Ordering::Relaxed) {
+        WANTED.get()
+    } else {
+        kernel
+    }
+}
+
+/// What the kernel is to be told of what the program wants, where it has `now`.
+fn told(wanted: rlimit, now: rlimit) -> rlimit {
+    let ours = memory::reserved();
+    let mut rlim_max = with_ours(wanted.rlim_max, ours);
+    if wanted.rlim_max <= shown(now).rlim_max {
+        // To raise it takes a right that the program may not have.
+        rlim_max = rlim_max.min(now.rlim_max);
+    }
+    let rlim_cur = if wanted.rlim_cur > wanted.rlim_max {
+        // As it is not to be.
+        RLIM_INFINITY
+    } else {
+        with_ours(wanted.rlim_cur, ours).min(rlim_max)
+    };
+    rlimit { rlim_cur, rlim_max }
+}
+
+fn kernels() -> rlimit {
+    let mut now = Kept::none().get();
+    // SAFETY: the kernel writes two numbers.
+    unsafe { real::prlimit(0, libc::RLIMIT_AS, core::ptr::null(), &raw mut now) };
+    now
 }
 
 /// # Safety
 /// The limits are the program's.
-unsafe fn of_addresses(process: pid_t, new: *const rlimit, old: *mut rlimit) -> c_int {
-    let is_there = new.is_null() || fault::can_read(new, size_of::<rlimit>());
+unsafe fn of_addresses(new: *const rlimit, old: *mut rlimit) -> c_int {
+    let now = kernels();
+    let is_there = !new.is_null() && fault::can_read(new, size_of::<rlimit>());
     // SAFETY: as promised, and it is there.
-    let wanted = (!new.is_null() && is_there).then(|| unsafe { new.read() });
-    let wanted = wanted.map(|limit| each(limit, |limit| limit.saturating_add(memory::reserved())));
-    let new = wanted.as_ref().map_or(new, core::ptr::from_ref);
-    // Relaxed, both: it stands for itself.
-    let was_added = ADDED.load(Ordering::Relaxed);
-    // SAFETY: the program's call.
-    let result = unsafe { real::prlimit(process, libc::RLIMIT_AS, new, old) };
-    if result == 0 && wanted.is_some() {
-        ADDED.store(true, Ordering::Relaxed);
-    }
-    if result == 0 && was_added && !old.is_null() {
-        // SAFETY: the kernel has just written there.
-        unsafe {
-            old.write(each(old.read(), |limit| {
-                limit.saturating_sub(memory::reserved())
-            }));
+    let wanted = is_there.then(|| unsafe { new.read() });
+    let kernel = wanted.map(|wanted| told(wanted, now));
+    let new = kernel.as_ref().map_or(new, core::ptr::from_ref);
+    // SAFETY: the program's call; the kernel has just written to `old`.
+    unsafe {
+        let result = real::prlimit(0, libc::RLIMIT_AS, new, old);
+        if result == 0 && !old.is_null() {
+            old.write(shown(now));
         }
+        // Of a child made by vfork it is the child's own, and these are its parent's.
+        if let (0, Some(wanted), Some(kernel), false) =
+            (result, wanted, kernel, process::is_borrower())
+        {
+            WANTED.set(wanted);
+            TOLD.set(kernel);
+            IS_SET.store(true, Ordering::Relaxed);
+        }
+        result
     }
-    result
+}
+
+/// Another program takes this one's place, in which nothing is reserved for it; or, `false`, it does not
+/// after all. The highest limit cannot be brought back, so it stays.
+pub fn another_program(comes: bool) {
+    if !IS_SET.load(Ordering::Relaxed) || confinement::is_confined() {
+        return;
+    }
+    let (wanted, told, now) = (WANTED.get(), TOLD.get(), kernels());
+    let (from, to) = if comes {
+        (told.rlim_cur, wanted.rlim_cur)
+    } else {
+        (wanted.rlim_cur, told.rlim_cur)
+    };
+    if (now.rlim_cur, now.rlim_max) == (from, told.rlim_max) {
+        let limit = rlimit {
+            rlim_cur: to,
+            ..told
+        };
+        // SAFETY: the limit lives.
+        process::quietly(|| unsafe {
+            real::prlimit(0, libc::RLIMIT_AS, &raw const limit, core::ptr::null_mut())
+        });
+    }
 }
 
 /// # Safety
@@ -67,7 +151,7 @@ unsafe extern "C-unwind" fn prlimit(
     // SAFETY: the program's call.
     unsafe {
         if is_of_addresses(process, resource) {
-            of_addresses(process, new, old)
+            of_addresses(new, old)
         } else {
             real::prlimit(process, resource, new, old)
         }
@@ -97,7 +181,7 @@ macro_rules! of_itself {
             // SAFETY: the program's call.
             unsafe {
                 if is_of_addresses(0, resource) {
-                    of_addresses(0, new, core::ptr::null_mut())
+                    of_addresses(new, core::ptr::null_mut())
                 } else {
                     real::setrlimit(resource, new)
                 }
@@ -111,7 +195,7 @@ macro_rules! of_itself {
             // SAFETY: the program's call.
             unsafe {
                 if is_of_addresses(0, resource) {
-                    of_addresses(0, core::ptr::null(), old)
+                    of_addresses(core::ptr::null(), old)
                 } else {
                     real::getrlimit(resource, old)
                 }

@@ -9,7 +9,8 @@ use libc::{sockaddr, socklen_t};
 use crate::hooks::lifetime::{self, used_past_us};
 use crate::process::quietly;
 use crate::record::{
-    CHECK_LINE, DELAYS, LOCAL, LOW_WATER, NONBLOCKING, OPENER, Record, State, WRITE_SHUT, Why,
+    CHECK_LINE, DELAYS, LOCAL, LOW_WATER, NONBLOCKING, OPENER, READ_SHUT, Record, State,
+    WRITE_SHUT, Why,
 };
 use crate::{
     capture, confinement, epoll, fault, kernel, local, process, real, record, settings, stream,
@@ -139,10 +140,26 @@ unsafe extern "C-unwind" fn connect(fd: c_int, address: *const sockaddr, len: so
 
 /// It has no other end any more. What it becomes is the kernel's: it may be in sets.
 fn disconnected(fd: c_int) {
-    if record::find(fd).is_some() {
-        lifetime::closing(fd);
-        quietly(|| enter(fd, State::Plain));
+    if record::find(fd).is_none() {
+        return;
     }
+    let mut linger = [0; size_of::<libc::linger>()];
+    let known = kernel::option_bytes(fd, libc::SOL_SOCKET, libc::SO_LINGER, &mut linger);
+    lifetime::closing(fd);
+    if let Some(len) = known {
+        let len = len as socklen_t;
+        // SAFETY: as many bytes; a close with bytes unread may have changed what they say.
+        unsafe {
+            real::setsockopt(
+                fd,
+                libc::SOL_SOCKET,
+                libc::SO_LINGER,
+                linger.as_ptr().cast(),
+                len,
+            )
+        };
+    }
+    quietly(|| enter(fd, State::Plain));
 }
 
 fn connected_locally(fd: c_int) {
@@ -246,7 +263,7 @@ unsafe extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
         }
     }
     if how == libc::SHUT_RD || how == libc::SHUT_RDWR {
-        record.set(CHECK_LINE, true);
+        record.set(CHECK_LINE | READ_SHUT, true);
         if record.has(LOCAL) {
             // What the other end sends from now on is an error: the kernel's.
             record.carrier().store(LEAVING + side, 1);

@@ -206,23 +206,22 @@ pub fn splice_by_hand(
     len: usize,
     waits: bool,
 ) -> ssize_t {
-    let room = match kernel::pipe_has_room(to) {
-        None => return fail(libc::EINVAL),
-        Some(_) if waits => SPLICE_BYTES,
-        Some(true) => libc::PIPE_BUF,
-        Some(false) => return fail(libc::EAGAIN),
-    };
+    if let Err(error) = kernel::is_pipe_to_write(to) {
+        return fail(error);
+    }
+    if !waits && !kernel::pipe_has_room(to) {
+        return fail(libc::EAGAIN);
+    }
     let mut chunk = [0_u8; SPLICE_BYTES];
     let mut part = iovec {
         iov_base: chunk.as_mut_ptr().cast(),
-        iov_len: room.min(len),
+        iov_len: chunk.len().min(len),
     };
     let peeked = receive(fd, record, &[part], libc::MSG_PEEK);
     if peeked <= 0 {
         return peeked;
     }
-    // SAFETY: `chunk` has as many bytes.
-    let written = unsafe { real::write(to, chunk.as_ptr().cast(), peeked.unsigned_abs()) };
+    let written = put_into_pipe(to, &chunk[..peeked.unsigned_abs()]);
     if written > 0 {
         // The same bytes again: only this call may read the socket meanwhile, as in any
         // program that splices.
@@ -230,6 +229,24 @@ pub fn splice_by_hand(
         receive(fd, record, &[part], libc::MSG_DONTWAIT | libc::MSG_WAITALL);
     }
     written
+}
+
+/// Writes a page to a pipe, and more as long as there is room.
+fn put_into_pipe(to: c_int, bytes: &[u8]) -> ssize_t {
+    let mut done = 0;
+    for page in bytes.chunks(libc::PIPE_BUF) {
+        if done > 0 && !kernel::pipe_has_room(to) {
+            break;
+        }
+        // SAFETY: the page has as many bytes.
+        let written = unsafe { real::write(to, page.as_ptr().cast(), page.len()) };
+        match written {
+            1.. => done += written,
+            _ if done == 0 => return written,
+            _ => break,
+        }
+    }
+    done
 }
 
 /// Bytes spliced at once.

@@ -9,7 +9,7 @@ use core::ffi::c_int;
 use barewire_fabric::carrier::{Answer, Broken, Lane, SharedMemory, TAKE_BACK};
 
 use super::leaving::Patience;
-use super::sending::{line_ended, send_token};
+use super::sending::{line_ended, send_token, send_token_soon};
 use crate::lock::Held;
 use crate::record::{Record, State};
 use crate::{process, real, report, uses};
@@ -99,7 +99,8 @@ pub fn step_back(fd: c_int, record: &Record, held: &Held<'_>) -> Result<(), Brok
 pub fn wake(fd: c_int, record: &Record, held: &Held<'_>) {
     let carrier = record.carrier();
     let sender = record.sender(held);
-    if sender.lane() == Lane::Ring && sender.rouse(&carrier) && !send_token(fd) {
+    let is_to_wake = sender.lane() == Lane::Ring && sender.rouse(&carrier);
+    if is_to_wake && !send_token(fd) && !send_token_soon(fd) {
         sender.token_failed();
     }
 }

@@ -14,7 +14,7 @@ use crate::lock::Held;
 use crate::memory::Carrier;
 use crate::real::{self, errno, fail};
 use crate::record::{
-    LINE_ONLY, LOCAL, NEVER_UP, NONBLOCKING, Record, STUCK, State, WRITE_SHUT, Why,
+    LINE_ONLY, LOCAL, NEVER_UP, NONBLOCKING, READ_SHUT, Record, STUCK, State, WRITE_SHUT, Why,
 };
 use crate::{capture, epoll, fault, kernel, local, process, record};
 
@@ -226,7 +226,8 @@ fn other_is_gone(fd: c_int, record: &Record) -> bool {
         return false;
     }
     record.send_checked_ns.store(tick_ns, Ordering::Relaxed);
-    let is_gone = line_ended(fd);
+    // To the kernel it looks the same when this end reads no more.
+    let is_gone = !record.has(READ_SHUT) && line_ended(fd);
     if is_gone {
         record.set(LINE_ONLY, true);
     }
@@ -290,12 +291,37 @@ pub fn publish(fd: c_int, sender: &mut Sender, carrier: &Carrier) {
 
 #[cold]
 fn wake(fd: c_int, sender: &mut Sender, carrier: &Carrier) {
-    if send_token(fd) {
+    if send_token(fd) || send_token_soon(fd) {
         sender.token_sent();
     } else {
         sender.token_failed();
         sender.leave_ring(carrier);
     }
+}
+
+/// How long the line may be full although all on it was read: as long as the kernel may put off to
+/// acknowledge that, and more.
+const FULL_NS: u64 = 1_000_000_000;
+
+/// Sends the token when the line has room. It is full of what the receiver, who sleeps behind it, has
+/// read. Nobody else would send the token if the program sent nothing more.
+#[cold]
+pub fn send_token_soon(fd: c_int) -> bool {
+    let until_ns = process::now_ns() + FULL_NS;
+    while process::now_ns() < until_ns {
+        let mut poll = libc::pollfd {
+            fd,
+            events: libc::POLLOUT,
+            revents: 0,
+        };
+        // SAFETY: one descriptor.
+        unsafe { real::poll(&raw mut poll, 1, 10) };
+        if send_token(fd) {
+            return true;
+        }
+        process::sleep_us(100);
+    }
+    false
 }
 
 /// Whether the program's bytes can be read.

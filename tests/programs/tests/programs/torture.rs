@@ -29,11 +29,17 @@ const KNOWN: [(&str, &str); 2] = [
 ];
 
 /// The same, of Unix sockets only.
-const KNOWN_UNIX: [(&str, &str); 1] = [(
-    "kill-full",
-    "whether a sender that waits for a full socket is told EPIPE or ECONNRESET when its reader is \
-     killed depends on how full it was when the call began",
-)];
+const KNOWN_UNIX: [(&str, &str); 2] = [
+    (
+        "kill-full",
+        "whether a sender that waits for a full socket is told EPIPE or ECONNRESET when its reader is \
+         killed depends on how full it was when the call began",
+    ),
+    (
+        "kill-behind-bytes",
+        "an end that is killed before it has read a token leaves a reset behind",
+    ),
+];
 
 /// The program, whether it could be linked statically as well, and whether it has liburing.
 struct Built {
