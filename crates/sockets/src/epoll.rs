@@ -71,10 +71,6 @@ fn tables() -> Option<Locked> {
 pub fn begin_fork() {
     if let Some(locked) = tables() {
         locked.tables.make_all_eager();
-        let used = locked.tables.sets_used;
-        for set in &mut locked.tables.sets[..used] {
-            set.is_common = true;
-        }
         core::mem::forget(locked);
     }
 }
@@ -191,7 +187,9 @@ fn change(
             let set = tables.set_for(set_fd)?;
             let is_looked_at = tables.add(set, fd, record, event);
             // Relaxed: who comes to have it later has it from this process.
-            if tables.sets[set as usize].is_common && record.processes.load(Ordering::Relaxed) > 1 {
+            if tables.sets[set as usize].is_inherited
+                && record.processes.load(Ordering::Relaxed) > 1
+            {
                 record.set(WATCHED, true);
             }
             Some(is_looked_at && !record.has(WATCHED))
@@ -465,21 +463,32 @@ pub struct Active<const N: usize> {
     count: usize,
 }
 
-/// Fills `into` with the active registrations of a set. `false`, and nothing is done: they are too many, or
-/// there are sets in the set; never for [`ACTIVE_MAX`].
+/// Fills `into` with the active registrations of a set. `false`, and nothing is done: they are too many,
+/// which they are never for [`ACTIVE_MAX`].
 #[must_use]
 pub fn active<const N: usize>(set_fd: c_int, into: &mut Active<N>) -> bool {
-    fill(set_fd, into, false)
+    fill(set_fd, into, false, true)
+}
+
+/// As [`active`]; `false`, too, if there are sets in the set, unless there is room for all.
+#[must_use]
+pub fn active_of_wait<const N: usize>(set_fd: c_int, into: &mut Active<N>) -> bool {
+    fill(set_fd, into, false, N == ACTIVE_MAX)
 }
 
 /// As [`active`], and the kernel knows all of the set after that: for a thread that is counted as
 /// about to sleep on it.
 #[must_use]
 pub fn active_before_sleep<const N: usize>(set_fd: c_int, into: &mut Active<N>) -> bool {
-    fill(set_fd, into, true)
+    fill(set_fd, into, true, N == ACTIVE_MAX)
 }
 
-fn fill<const N: usize>(set_fd: c_int, into: &mut Active<N>, sleeps: bool) -> bool {
+fn fill<const N: usize>(
+    set_fd: c_int,
+    into: &mut Active<N>,
+    sleeps: bool,
+    takes_inner: bool,
+) -> bool {
     into.count = 0;
     into.inner_count = 0;
     let Some(locked) = tables() else { return true };
@@ -494,7 +503,7 @@ fn fill<const N: usize>(set_fd: c_int, into: &mut Active<N>, sleeps: bool) -> bo
     }
     let set = &mut tables.sets[number as usize];
     let active = &set.active[..set.active_count as usize];
-    if N < ACTIVE_MAX && (active.len() > N || set.inner_count > 0) {
+    if active.len() > N || (!takes_inner && set.inner_count > 0) {
         return false;
     }
     into.inner = set.inner;

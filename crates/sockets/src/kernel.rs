@@ -97,6 +97,14 @@ pub fn pipe_has_room(fd: c_int) -> bool {
     unsafe { real::poll(&raw mut poll, 1, 0) > 0 }
 }
 
+/// Whether the other end of a TCP connection has ended its half, whatever this one did.
+pub fn is_half_open(fd: c_int) -> bool {
+    // The first byte of `struct tcp_info`.
+    let mut state = [0];
+    let known = option_bytes(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut state);
+    known.is_some() && state[0] != ESTABLISHED
+}
+
 /// Tells the socket a number.
 pub fn set_option(fd: c_int, level: c_int, name: c_int, value: c_int) -> bool {
     let len = size_of::<c_int>() as libc::socklen_t;

@@ -67,7 +67,7 @@ pub const RELAYED: u32 = 4096;
 pub const WAITS_SEEN: u32 = 8192;
 /// Bit: it does not wait, but asks again and again.
 pub const ASKS: u32 = 16_384;
-/// Bit: a process has put it into an epoll set that others have as well: they wait for it by the kernel.
+/// Bit: a process has put it into an epoll set of its parent's, who may wait for it: the kernel tells.
 pub const WATCHED: u32 = 32_768;
 /// Bit: reading was shut down.
 pub const READ_SHUT: u32 = 65_536;

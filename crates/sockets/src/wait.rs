@@ -412,7 +412,7 @@ fn epoll_of<const N: usize, const SLEEPERS: usize>(
     let mut spin = Spin::begin();
     let _waiting = epoll::waiting(set);
     loop {
-        if !epoll::active(set, &mut active) {
+        if !epoll::active_of_wait(set, &mut active) {
             return None;
         }
         let news = || {

@@ -108,8 +108,6 @@ pub struct Set {
     pub eager: AtomicBool,
     /// The process that this one is a child of has it as well.
     pub is_inherited: bool,
-    /// Other processes may have it as well.
-    pub is_common: bool,
     /// Threads that wait on this set, whether they look or sleep.
     pub waiting: AtomicU32,
     /// Threads that sleep in the kernel until it has something to tell of this set.
@@ -180,7 +178,6 @@ impl Tables {
         self.sets[number].count = 0;
         self.sets[number].fd = set_fd;
         self.sets[number].is_inherited = false;
-        self.sets[number].is_common = false;
         *self.sets[number].eager.get_mut() = false;
         self.sets_used = self.sets_used.max(number + 1);
         *self.set_of.get_mut(place)? = number as u32 + 1;

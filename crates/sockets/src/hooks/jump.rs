@@ -7,7 +7,6 @@ use libc::{FILE, pid_t};
 
 use crate::confinement;
 use crate::hooks::lifetime::{before_another_program, end_of_image};
-use crate::hooks::limits;
 use crate::real;
 use crate::record;
 
@@ -44,9 +43,7 @@ macro_rules! becoming {
 fn instead_of_us(call: impl FnOnce() -> c_int) -> c_int {
     before_another_program(core::ptr::null());
     end_of_image(true);
-    limits::another_program(true);
     let result = call();
-    limits::another_program(false);
     end_of_image(false);
     result
 }

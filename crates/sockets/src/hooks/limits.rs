@@ -41,7 +41,7 @@ static TOLD: Kept = Kept::none();
 fn is_of_addresses(process: pid_t, resource: c_uint) -> bool {
     resource == libc::RLIMIT_AS
         && memory::reserved() > 0
-        && !confinement::is_confined()
+        && (!confinement::is_confined() || IS_SET.load(Ordering::Relaxed))
         && (process == 0 || process.unsigned_abs() == process::id())
 }
 
@@ -81,7 +81,11 @@ fn told(wanted: rlimit, now: rlimit) -> rlimit {
     rlimit { rlim_cur, rlim_max }
 }
 
+/// What the kernel has. A confined program makes no call but its own: then what the kernel was told.
 fn kernels() -> rlimit {
+    if confinement::is_confined() {
+        return TOLD.get();
+    }
     let mut now = Kept::none().get();
     // SAFETY: the kernel writes two numbers.
     unsafe { real::prlimit(0, libc::RLIMIT_AS, core::ptr::null(), &raw mut now) };
@@ -104,38 +108,13 @@ unsafe fn of_addresses(new: *const rlimit, old: *mut rlimit) -> c_int {
             old.write(shown(now));
         }
         // Of a child made by vfork it is the child's own, and these are its parent's.
-        if let (0, Some(wanted), Some(kernel), false) =
-            (result, wanted, kernel, process::is_borrower())
-        {
+        let is_own = confinement::is_confined() || !process::is_borrower();
+        if let (0, Some(wanted), Some(kernel), true) = (result, wanted, kernel, is_own) {
             WANTED.set(wanted);
             TOLD.set(kernel);
             IS_SET.store(true, Ordering::Relaxed);
         }
         result
-    }
-}
-
-/// Another program takes this one's place, in which nothing is reserved for it; or, `false`, it does not
-/// after all. The highest limit cannot be brought back, so it stays.
-pub fn another_program(comes: bool) {
-    if !IS_SET.load(Ordering::Relaxed) || confinement::is_confined() {
-        return;
-    }
-    let (wanted, told, now) = (WANTED.get(), TOLD.get(), kernels());
-    let (from, to) = if comes {
-        (told.rlim_cur, wanted.rlim_cur)
-    } else {
-        (wanted.rlim_cur, told.rlim_cur)
-    };
-    if (now.rlim_cur, now.rlim_max) == (from, told.rlim_max) {
-        let limit = rlimit {
-            rlim_cur: to,
-            ..told
-        };
-        // SAFETY: the limit lives.
-        process::quietly(|| unsafe {
-            real::prlimit(0, libc::RLIMIT_AS, &raw const limit, core::ptr::null_mut())
-        });
     }
 }
 

@@ -226,8 +226,12 @@ fn other_is_gone(fd: c_int, record: &Record) -> bool {
         return false;
     }
     record.send_checked_ns.store(tick_ns, Ordering::Relaxed);
-    // To the kernel it looks the same when this end reads no more.
-    let is_gone = !record.has(READ_SHUT) && line_ended(fd);
+    // Of an end that reads no more, `poll` tells the same.
+    let is_gone = if record.has(READ_SHUT) {
+        kernel::is_half_open(fd)
+    } else {
+        line_ended(fd)
+    };
     if is_gone {
         record.set(LINE_ONLY, true);
     }
@@ -315,7 +319,7 @@ pub fn send_token_soon(fd: c_int) -> bool {
             revents: 0,
         };
         // SAFETY: one descriptor.
-        unsafe { real::poll(&raw mut poll, 1, 10) };
+        process::uncancelled(|| unsafe { real::poll(&raw mut poll, 1, 10) });
         if send_token(fd) {
             return true;
         }
@@ -367,8 +371,10 @@ fn room_comes(record: &Record, waits: bool, held: &Held<'_>) -> Result<bool, Bro
 pub fn send_token(fd: c_int) -> bool {
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     let saved = errno();
+    // Not cancelled: then nobody would know that it is on the line.
     // SAFETY: one byte, which lives.
-    let result = unsafe { real::send(fd, c"".as_ptr().cast::<c_void>(), 1, flags) };
+    let result =
+        process::uncancelled(|| unsafe { real::send(fd, c"".as_ptr().cast::<c_void>(), 1, flags) });
     let gone = result < 0 && errno() != libc::EAGAIN && errno() != libc::ENOBUFS;
     real::set_errno(saved);
     // If the line is gone, the receiver hears of that instead.
@@ -441,7 +447,7 @@ pub fn line_ended(fd: c_int) -> bool {
         revents: 0,
     };
     // SAFETY: one descriptor.
-    let result = unsafe { real::poll(&raw mut poll, 1, 0) };
+    let result = process::uncancelled(|| unsafe { real::poll(&raw mut poll, 1, 0) });
     result > 0 && poll.revents & (libc::POLLHUP | libc::POLLERR | libc::POLLRDHUP) != 0
 }
 
