@@ -603,8 +603,8 @@ fn keep_error(record: &Record, error: c_int) {
     record.line_error.store(error, Ordering::Relaxed);
 }
 
-/// Whether a read with these flags waits.
-fn is_to_wait(record: &Record, flags: c_int) -> bool {
+/// Whether a call with these flags waits.
+pub fn is_to_wait(record: &Record, flags: c_int) -> bool {
     !record.has(NONBLOCKING) && flags & libc::MSG_DONTWAIT == 0
 }
 

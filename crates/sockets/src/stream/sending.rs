@@ -7,15 +7,13 @@ use barewire_fabric::carrier::{Broken, LEAVING, Lane, Sender, SharedMemory};
 use libc::ssize_t;
 
 use super::recall::step_back;
-use super::receiving::count_bytes;
+use super::receiving::{count_bytes, is_to_wait};
 use super::{give_up, in_vain, is_over, quick};
 use crate::buffers::{Parts, for_each_stretch, kernel_send, offered, slice, total};
 use crate::lock::Held;
 use crate::memory::Carrier;
 use crate::real::{self, errno, fail};
-use crate::record::{
-    LINE_ONLY, LOCAL, NEVER_UP, NONBLOCKING, READ_SHUT, Record, STUCK, State, WRITE_SHUT, Why,
-};
+use crate::record::{LINE_ONLY, LOCAL, NEVER_UP, READ_SHUT, Record, STUCK, State, WRITE_SHUT, Why};
 use crate::{capture, epoll, fault, kernel, local, process, record};
 
 /// How long a sender waits for room in the ring while its receiver is awake.
@@ -52,11 +50,6 @@ pub fn hold(record: &Record, waits: bool) -> Option<Held<'_>> {
         epoll::tell_again(record);
     }
     held
-}
-
-/// Whether a send with these flags waits.
-fn is_to_wait(record: &Record, flags: c_int) -> bool {
-    !record.has(NONBLOCKING) && flags & libc::MSG_DONTWAIT == 0
 }
 
 fn send_alone(
