@@ -42,7 +42,7 @@ fn figures(scenario: &str, more: &[&str]) -> Vec<Value> {
         assert_eq!(figure["scenario"], scenario);
         for side in ["plain", "preloaded"] {
             let values = figure[side]["values"].as_array().unwrap();
-            // A stream without a gain has more rounds.
+            // The stream is to tell a few percent, and has more rounds.
             let is_long = scenario == "alone" && figure["unit"] == "bytes/s";
             let rounds = if is_long { 16 } else { 2 };
             assert_eq!(values.len(), rounds, "{figure}");
