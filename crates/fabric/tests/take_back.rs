@@ -48,6 +48,8 @@ struct Pair {
     sender: Sender,
     receiver: Receiver,
     line: RefCell<VecDeque<u8>>,
+    /// Bytes that the line ever took.
+    line_took: Cell<u64>,
     /// Bytes that the line takes yet.
     room: Cell<usize>,
     read: u64,
@@ -69,6 +71,7 @@ impl Pair {
             sender: Sender::new(direction, 0),
             receiver: Receiver::new(direction, 0),
             line: RefCell::default(),
+            line_took: Cell::new(0),
             room: Cell::new(usize::MAX),
             read: 0,
         }
@@ -77,6 +80,7 @@ impl Pair {
     fn on_line(&self, bytes: &[u8]) -> usize {
         let taken = bytes.len().min(self.room.get());
         self.room.set(self.room.get() - taken);
+        self.line_took.set(self.line_took.get() + taken as u64);
         self.line.borrow_mut().extend(&bytes[..taken]);
         taken
     }
@@ -90,7 +94,10 @@ impl Pair {
         assert_eq!(self.sender.may_use_line(&self.memory), Ok(true));
         let bytes = self.stream(len);
         assert_eq!(self.on_line(&bytes), len);
+        let mut mended = self.sender;
         self.sender.sent_on_line(len as u64);
+        mended.line_has(self.line_took.get());
+        assert_eq!(mended, self.sender);
     }
 
     fn put(&mut self, len: usize) {

@@ -4,7 +4,7 @@ use core::ffi::{c_int, c_void};
 
 use libc::{iovec, ssize_t};
 
-use crate::real;
+use crate::{process, real};
 
 /// The program's buffers, as in `readv`.
 pub type Parts<'a> = &'a [iovec];
@@ -80,10 +80,10 @@ pub fn offered(parts: Parts<'_>, sent: usize) -> usize {
 pub fn kernel_send(fd: c_int, parts: Parts<'_>, sent: usize, flags: c_int) -> ssize_t {
     if let [part] = parts {
         // SAFETY: the program's buffer, of which `sent` bytes are done with.
-        return unsafe {
+        return process::counted(flags, || unsafe {
             let from = part.iov_base.cast::<u8>().add(sent).cast();
             real::send(fd, from, part.iov_len - sent, flags)
-        };
+        });
     }
     let mut rest = [libc::iovec {
         iov_base: core::ptr::null_mut(),
@@ -107,7 +107,7 @@ pub fn kernel_send(fd: c_int, parts: Parts<'_>, sent: usize, flags: c_int) -> ss
         let mut message: libc::msghdr = core::mem::zeroed();
         message.msg_iov = whole.as_ptr().cast_mut();
         message.msg_iovlen = whole.len() as _;
-        real::sendmsg(fd, &raw const message, flags)
+        process::counted(flags, || real::sendmsg(fd, &raw const message, flags))
     }
 }
 
@@ -135,10 +135,10 @@ pub fn kernel_receive(
     let flags = flags & !libc::MSG_WAITALL;
     if let ([part], None) = (parts, &control) {
         // SAFETY: the program's buffer, of which `got` bytes are done with.
-        return unsafe {
+        return process::counted(flags, || unsafe {
             let into = part.iov_base.cast::<u8>().add(got).cast();
             real::recv(fd, into, limit.min(part.iov_len - got), flags)
-        };
+        });
     }
     let mut rest = [libc::iovec {
         iov_base: core::ptr::null_mut(),
@@ -201,7 +201,7 @@ fn receive_message(
             message.msg_control = control.at;
             message.msg_controllen = control.room as _;
         }
-        let result = real::recvmsg(fd, &raw mut message, flags);
+        let result = process::counted(flags, || real::recvmsg(fd, &raw mut message, flags));
         if let (Some(control), 0..) = (control, result) {
             control.len = message.msg_controllen as usize;
             control.flags = message.msg_flags;

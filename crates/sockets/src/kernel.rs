@@ -1,12 +1,12 @@
 //! What this library asks of the kernel for itself, beside what the program asks.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::{c_int, c_short, c_void};
 use core::mem::zeroed;
 
 pub mod passing;
 pub mod unix;
 
-use crate::real;
+use crate::{process, real};
 
 /// A descriptor of our own; closed when dropped, past our own `close`.
 pub struct Owned(c_int);
@@ -86,15 +86,22 @@ pub fn is_pipe_to_write(fd: c_int) -> Result<(), c_int> {
     is_pipe.then_some(()).ok_or(libc::EINVAL)
 }
 
-/// Whether a page can be written to a pipe without waiting.
-pub fn pipe_has_room(fd: c_int) -> bool {
+/// Which of these `events` the kernel tells of a descriptor at this moment, beside those that it always
+/// tells. 0: none.
+pub fn events_now(fd: c_int, events: c_short) -> c_short {
     let mut poll = libc::pollfd {
         fd,
-        events: libc::POLLOUT,
+        events,
         revents: 0,
     };
     // SAFETY: one descriptor.
-    unsafe { real::poll(&raw mut poll, 1, 0) > 0 }
+    let count = process::uncancelled(|| unsafe { real::poll(&raw mut poll, 1, 0) });
+    if count > 0 { poll.revents } else { 0 }
+}
+
+/// Whether a page can be written to a pipe without waiting.
+pub fn pipe_has_room(fd: c_int) -> bool {
+    events_now(fd, libc::POLLOUT) != 0
 }
 
 /// Whether the other end of a TCP connection has ended its half, whatever this one did.
@@ -353,6 +360,16 @@ pub fn peer_user(fd: c_int) -> Option<u32> {
 /// Bytes of the stream that were sent and read so far, as the kernel counts them. For the end
 /// that opened the connection it counts the opening as a byte.
 pub fn stream_positions(fd: c_int, opener: bool) -> Option<(u64, u64)> {
+    positions_while(fd, opener, |state| state == ESTABLISHED)
+}
+
+/// Bytes that were sent so far, as the kernel counts them. Not if this end has ended its half.
+pub fn bytes_sent(fd: c_int, opener: bool) -> Option<u64> {
+    let is_open = |state| matches!(state, ESTABLISHED | CLOSE_WAIT);
+    positions_while(fd, opener, is_open).map(|(sent, _)| sent)
+}
+
+fn positions_while(fd: c_int, opener: bool, holds: impl Fn(u8) -> bool) -> Option<(u64, u64)> {
     // What arrives, or is acknowledged, between two questions: ask again.
     for _ in 0..16 {
         let before = tcp_info(fd)?;
@@ -365,7 +382,7 @@ pub fn stream_positions(fd: c_int, opener: bool) -> Option<(u64, u64)> {
             )
         };
         let after = tcp_info(fd)?;
-        if results != (0, 0) || after.state != ESTABLISHED {
+        if results != (0, 0) || !holds(after.state) {
             return None;
         }
         if before == after {
@@ -379,7 +396,10 @@ pub fn stream_positions(fd: c_int, opener: bool) -> Option<(u64, u64)> {
     None
 }
 
+/// States of a connection (include/net/tcp_states.h).
 const ESTABLISHED: u8 = 1;
+/// The other end has ended its half.
+const CLOSE_WAIT: u8 = 8;
 
 /// Whether a TCP connection is over, or one end has shut its half.
 pub fn is_hung_up(fd: c_int) -> bool {

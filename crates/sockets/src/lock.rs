@@ -1,40 +1,71 @@
-//! A lock in memory that a process shares with its children. Its holder may be killed:
+//! A lock in memory that a process shares with its children. Its holder may be killed or cancelled:
 //! whoever waits for it looks, and takes over.
 //!
 //! If it was in the middle of a change then, whoever took over is told so.
 
+use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::{family, process};
 
-/// Holds the thread id of its holder; 0 if it is free. With [`CHANGING`] while the holder is in the
-/// middle of a change.
+/// What the holder is in the middle of, and the thread id of the holder; 0 if it is free.
+///
+/// | bits | what |
+/// |---|---|
+/// | 0..30 | the holder's thread id, which is below 2^22 |
+/// | 30 | [`SENDING`] |
+/// | 31 | [`CHANGING`] |
 #[repr(transparent)]
 pub struct Lock(AtomicU32);
 
-/// Above all thread ids.
+/// The holder is in the middle of a change.
 const CHANGING: u32 = 1 << 31;
+/// The holder is in a call that sends: what is to be counted is known by the kernel alone.
+const SENDING: u32 = 1 << 30;
+/// What the holder is in the middle of.
+const MIDDLE: u32 = CHANGING | SENDING;
 /// A thread that there never is: the holder is gone, and its number may become another's.
-const NOBODY: u32 = CHANGING - 1;
+const NOBODY: u32 = SENDING - 1;
 
 /// The lock is held until this is dropped.
 pub struct Held<'a> {
     lock: &'a Lock,
-    taken_over: bool,
+    /// What the last holder was in the middle of when it ended.
+    left: Cell<u32>,
 }
 
 impl Held<'_> {
-    /// Whether the last holder was killed in the middle of a change of what it guards.
-    pub const fn is_taken_over(&self) -> bool {
-        self.taken_over
+    /// Whether the last holder ended, killed or cancelled, in the middle of a change of what this
+    /// guards.
+    pub fn is_taken_over(&self) -> bool {
+        self.left.get() != 0
     }
 
-    /// Runs `work`, which changes what the lock guards: who is killed meanwhile leaves it in the
-    /// middle.
+    /// Whether it was in nothing but a call that sends: whoever asks the kernel how much was sent can
+    /// mend that, and says so by [`Held::mended`].
+    pub fn is_to_mend(&self) -> bool {
+        self.left.get() == SENDING
+    }
+
+    /// What the last holder left is mended.
+    pub fn mended(&self) {
+        self.left.set(0);
+    }
+
+    /// Runs `work`, which changes what the lock guards: who ends meanwhile leaves it in the middle.
     pub fn changing<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.amid(CHANGING, work)
+    }
+
+    /// Runs `work`, a call that sends and counts what it sent.
+    pub fn sending<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.amid(SENDING, work)
+    }
+
+    fn amid<T>(&self, what: u32, work: impl FnOnce() -> T) -> T {
         // Release, both: partner: the acquire in take_over. Only the holder stores here.
         let own = self.lock.0.load(Ordering::Relaxed);
-        self.lock.0.store(own | CHANGING, Ordering::Release);
+        self.lock.0.store(own | what, Ordering::Release);
         let result = work();
         self.lock.0.store(own, Ordering::Release);
         result
@@ -69,8 +100,8 @@ impl Lock {
     pub fn abandon(&self) {
         // Relaxed, both: whoever takes over acquires.
         let holder = self.0.load(Ordering::Relaxed);
-        if holder != 0 && !is_at_work(holder & !CHANGING) {
-            let gone = NOBODY | (holder & CHANGING);
+        if holder != 0 && !is_at_work(holder & !MIDDLE) {
+            let gone = NOBODY | (holder & MIDDLE);
             let _ = self
                 .0
                 .compare_exchange(holder, gone, Ordering::Relaxed, Ordering::Relaxed);
@@ -80,14 +111,14 @@ impl Lock {
     /// Whether no thread has it, or one that was found gone.
     pub fn is_idle(&self) -> bool {
         // Relaxed: whoever takes it acquires.
-        matches!(self.0.load(Ordering::Relaxed) & !CHANGING, 0 | NOBODY)
+        matches!(self.0.load(Ordering::Relaxed) & !MIDDLE, 0 | NOBODY)
     }
 
     /// What it guards begins anew: who died holding it was in the middle of nothing.
     pub fn begin_anew(&self) {
         self.abandon();
         // Relaxed: as above.
-        if self.0.load(Ordering::Relaxed) & !CHANGING == NOBODY {
+        if self.0.load(Ordering::Relaxed) & !MIDDLE == NOBODY {
             self.reset();
         }
     }
@@ -103,7 +134,7 @@ impl Lock {
         // Not `then_some`: a `Held` that is not given away frees the lock when it is dropped.
         taken.is_ok().then(|| Held {
             lock: self,
-            taken_over: false,
+            left: Cell::new(0),
         })
     }
 
@@ -119,7 +150,7 @@ impl Lock {
                 return Some(held);
             }
             // Relaxed: only compared with what we stored ourselves.
-            if self.0.load(Ordering::Relaxed) & !CHANGING == process::thread_id() {
+            if self.0.load(Ordering::Relaxed) & !MIDDLE == process::thread_id() {
                 return None;
             }
             if round < SPINS {
@@ -146,7 +177,7 @@ impl Lock {
     fn take_over(&self, asks: bool) -> Option<Held<'_>> {
         // Relaxed: the exchange below acquires.
         let holder = self.0.load(Ordering::Relaxed);
-        let thread = holder & !CHANGING;
+        let thread = holder & !MIDDLE;
         let is_there = if asks {
             is_at_work
         } else {
@@ -163,7 +194,7 @@ impl Lock {
             .compare_exchange(holder, own, Ordering::Acquire, Ordering::Relaxed);
         taken.is_ok().then(|| Held {
             lock: self,
-            taken_over: holder & CHANGING != 0,
+            left: Cell::new(holder & MIDDLE),
         })
     }
 }
@@ -176,12 +207,10 @@ pub fn is_at_work(thread: u32) -> bool {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        // Whoever comes next is to know, too.
-        let after = if self.taken_over {
-            NOBODY | CHANGING
-        } else {
-            0
-        };
+        // A thread that is cancelled drops this in the middle. Whoever comes next is to know, too.
+        // Relaxed: only the holder stores here.
+        let left = self.left.get() | (self.lock.0.load(Ordering::Relaxed) & MIDDLE);
+        let after = if left == 0 { 0 } else { NOBODY | left };
         // Release: partner: the acquire in try_hold.
         self.lock.0.store(after, Ordering::Release);
     }
@@ -204,6 +233,25 @@ mod tests {
         assert!(LOCK.try_hold().is_none());
         drop(held);
         assert!(LOCK.try_hold().is_some());
+    }
+
+    #[test]
+    fn what_is_left_in_the_middle_is_known() {
+        let lock = Lock::new();
+        let held = lock.try_hold().unwrap();
+        // As a thread that is cancelled.
+        let ends = std::panic::catch_unwind(core::panic::AssertUnwindSafe(move || {
+            held.sending(|| panic!("in the middle"));
+        }));
+        assert!(ends.is_err() && lock.try_hold().is_none());
+        let next = lock.hold().unwrap();
+        assert!(next.is_taken_over() && next.is_to_mend());
+        drop(next);
+        let last = lock.hold().unwrap();
+        last.mended();
+        drop(last);
+        let well = lock.try_hold().unwrap();
+        assert!(!well.is_taken_over());
     }
 
     #[test]

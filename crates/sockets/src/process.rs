@@ -151,6 +151,16 @@ pub fn uncancelled<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
+/// Runs a call of the kernel's that moves bytes with these `flags`. Of one that does not wait, what it
+/// moved is counted, whatever comes: the thread is not cancelled there.
+pub fn counted<T>(flags: c_int, call: impl FnOnce() -> T) -> T {
+    if flags & libc::MSG_DONTWAIT == 0 {
+        call()
+    } else {
+        uncancelled(call)
+    }
+}
+
 /// Nanoseconds of the monotonic clock.
 pub fn now_ns() -> u64 {
     read_clock(libc::CLOCK_MONOTONIC)

@@ -19,7 +19,7 @@ use crate::memory::RING_BYTES;
 use crate::record::{self, Record, State};
 use crate::spin::Spin;
 use crate::stream::{self, Readiness, settle};
-use crate::{local, process, real};
+use crate::{kernel, local, process, real};
 
 const POLL_IN: i16 = libc::POLLIN | libc::POLLRDNORM;
 const EPOLL_IN: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
@@ -544,13 +544,7 @@ fn kernel_epoll_exactly(
 
 /// A set of epoll can be polled itself: whether the kernel has anything to tell of it.
 fn set_is_ready(set: c_int) -> bool {
-    let mut poll = pollfd {
-        fd: set,
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    // SAFETY: one descriptor.
-    unsafe { real::poll(&raw mut poll, 1, 0) > 0 }
+    kernel::events_now(set, libc::POLLIN) != 0
 }
 
 /// What we tell of a socket on board.

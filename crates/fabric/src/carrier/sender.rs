@@ -330,6 +330,13 @@ impl Sender {
         self.position += bytes;
     }
 
+    /// So many bytes are on the line, of the stream or not, by the line's own count: for who does not
+    /// know how many the last call sent.
+    pub const fn line_has(&mut self, bytes: u64) {
+        let tokens = self.tokens - self.owes_token as u64;
+        self.position = bytes - tokens + self.head;
+    }
+
     /// Bytes of the stream so far.
     #[must_use]
     pub const fn position(&self) -> u64 {

@@ -48,6 +48,8 @@ struct Line {
     /// Of those, how many have arrived.
     arrived: usize,
     room: usize,
+    /// How many it ever took, with those from before the carrier.
+    took: u64,
 }
 
 impl Line {
@@ -55,6 +57,7 @@ impl Line {
         let fits = self.items.len() < self.room;
         if fits {
             self.items.push_back(item);
+            self.took += 1;
         }
         fits
     }
@@ -125,6 +128,7 @@ impl Way {
                 items: VecDeque::new(),
                 arrived: 0,
                 room: 1 + rng.index(40),
+                took: begin,
             },
             sending: Sending::Idle,
             receiving: Receiving::Awake,
@@ -186,11 +190,16 @@ impl Way {
             }
             Sending::OnLine => {
                 let len = 1 + rng.index(30);
-                for byte in self.next_bytes(len) {
-                    if !self.line.send(Item::Byte(byte)) {
-                        break;
-                    }
-                    self.sender.sent_on_line(1);
+                let bytes = self.next_bytes(len);
+                let sent = bytes
+                    .into_iter()
+                    .take_while(|&byte| self.line.send(Item::Byte(byte)))
+                    .count();
+                // Who sends may end before it counts.
+                if rng.ratio(1, 4) {
+                    self.sender.line_has(self.line.took);
+                } else {
+                    self.sender.sent_on_line(sent as u64);
                 }
                 self.sending = Sending::Idle;
             }

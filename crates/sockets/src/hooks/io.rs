@@ -9,7 +9,7 @@ use libc::{
 use crate::buffers::Control;
 use crate::hooks::lifetime::{self, used_past_us};
 use crate::hooks::socket::{settle_connecting, stay_with_kernel};
-use crate::process::quietly;
+use crate::process::{end_if_cancelled, quietly};
 use crate::record::{self, LOCAL, Record, State, Why};
 use crate::wait::Deadline;
 use crate::{buffers, capture, fault, kernel, real, rings, stream, upgrade};
@@ -78,6 +78,7 @@ unsafe fn take_message(
         flags: flags & libc::MSG_CMSG_CLOEXEC,
     });
     let plain = flags & !libc::MSG_TRUNC;
+    end_if_cancelled();
     let result = stream::receive_with(fd, record, parts, plain, &mut control);
     let result = moved(fd, record, result);
     if let (0.., Some(control)) = (result, control) {

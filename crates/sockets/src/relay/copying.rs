@@ -355,11 +355,5 @@ impl Relay {
 
 /// Whether the other end of a Unix socket has shut both halves, or is closed.
 fn has_hung_up(fd: c_int) -> bool {
-    let mut poll = pollfd {
-        fd,
-        events: 0,
-        revents: 0,
-    };
-    // SAFETY: one descriptor.
-    unsafe { real::poll(&raw mut poll, 1, 0) > 0 && poll.revents & libc::POLLHUP != 0 }
+    kernel::events_now(fd, 0) & libc::POLLHUP != 0
 }

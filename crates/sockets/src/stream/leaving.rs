@@ -9,7 +9,7 @@ use libc::{iovec, ssize_t};
 use super::recall::{step_back, wait_for_answer, wake, withdraw};
 use super::receiving::{Tokens, take_tokens};
 use super::sending::{self, line_is_clear, on_line};
-use super::{is_over, low_water, receive};
+use super::{give_up, is_over, low_water, receive};
 use crate::lock::Held;
 use crate::real::{self, fail};
 use crate::record::{LINE_ONLY, NONBLOCKING, Record, State, Why};
@@ -182,8 +182,11 @@ pub fn with_line(fd: c_int, record: &Record, call: impl FnOnce() -> ssize_t) -> 
         local::count_out(record, result);
         return result;
     }
+    if held.is_taken_over() && !sending::mend(fd, record, &held) {
+        return give_up(fd, record);
+    }
     if record.sender(&held).lane() == Lane::Ring && step_back(fd, record, &held).is_err() {
-        return fail(libc::ECONNRESET);
+        return give_up(fd, record);
     }
     let generation = record.generation();
     if !line_is_clear(fd, record, waits, &held) {

@@ -12,11 +12,11 @@ use libc::{iovec, ssize_t};
 use super::leaving::{end_ring, line_only};
 use super::{is_over, receiving::is_at_mark};
 use crate::buffers::{Parts, for_each_stretch, kernel_receive_all, slice_mut, total};
-use crate::fault;
 use crate::hooks::socket::stay_with_kernel;
 use crate::lock::Held;
 use crate::real::{self, errno, fail};
 use crate::record::{self, Record, State, Why};
+use crate::{fault, process};
 
 /// Tokens on the line that are looked past; a receiver that reads at all takes them away.
 const TOKENS_MAX: usize = 64;
@@ -188,7 +188,9 @@ impl Look {
             let mut message: libc::msghdr = core::mem::zeroed();
             message.msg_iov = self.into.as_mut_ptr();
             message.msg_iovlen = self.into_count as _;
-            real::recvmsg(fd, &raw mut message, flags | libc::MSG_PEEK)
+            process::counted(flags, || {
+                real::recvmsg(fd, &raw mut message, flags | libc::MSG_PEEK)
+            })
         }
     }
 

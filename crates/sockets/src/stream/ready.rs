@@ -8,7 +8,7 @@ use super::low_water;
 use super::receiving::{Tokens, take_tokens};
 use crate::lock::Held;
 use crate::record::{CHECK_LINE, Record, State};
-use crate::{real, uses};
+use crate::{kernel, real, uses};
 
 /// Bytes that can be read now.
 pub fn readable_bytes(fd: c_int, record: &Record) -> Option<c_int> {
@@ -171,14 +171,7 @@ fn take_tokens_beside(fd: c_int, record: &Record, held: &Held<'_>, count: u64) -
 }
 
 fn really_ready(fd: c_int, record: &Record) -> Readiness {
-    let mut poll = libc::pollfd {
-        fd,
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    // SAFETY: one descriptor.
-    let result = unsafe { real::poll(&raw mut poll, 1, 0) };
-    if result <= 0 {
+    if kernel::events_now(fd, libc::POLLIN) == 0 {
         return Readiness::Not;
     }
     record.set(CHECK_LINE, true);

@@ -69,8 +69,9 @@ pub fn take_back(fd: c_int, record: &Record, held: &Held<'_>) -> Result<bool, Br
         let len = chunk.len().min((whole - sent) as usize);
         sender.copy_back(&carrier, sent, &mut chunk[..len]);
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        let from = chunk.as_ptr().cast();
         // SAFETY: `chunk` has `len` bytes.
-        let result = unsafe { real::send(fd, chunk.as_ptr().cast(), len, flags) };
+        let result = process::uncancelled(|| unsafe { real::send(fd, from, len, flags) });
         sent += result.max(0).unsigned_abs() as u64;
         if result != len as isize {
             break;

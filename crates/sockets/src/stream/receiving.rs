@@ -28,6 +28,8 @@ const TOKENS_AT_ONCE: usize = 64;
 
 /// Receives as `recvmsg` would. The socket is up, or may go up at any moment.
 pub fn receive(fd: c_int, record: &'static Record, parts: Parts<'_>, flags: c_int) -> ssize_t {
+    // What follows ends in waits only.
+    process::end_if_cancelled();
     quick::receive(fd, record, parts, flags)
         .unwrap_or_else(|| receive_with(fd, record, parts, flags, &mut None))
 }
@@ -146,7 +148,7 @@ fn receive_some(
         let carrier = record.carrier();
         if is_up {
             let news = || record.receiver(&held).has_news(&carrier);
-            let rarely = || has_any(fd) && note_line(record);
+            let rarely = || kernel::events_now(fd, libc::POLLIN) != 0 && note_line(record);
             if spin.until_or(news, rarely, || peer_is_near(record))
                 || !arm(record, &held)
                 || super::is_asked(record)
@@ -397,17 +399,6 @@ fn note_line(record: &Record) -> bool {
     true
 }
 
-/// Whether there is anything on the line.
-fn has_any(fd: c_int) -> bool {
-    let mut poll = libc::pollfd {
-        fd,
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    // SAFETY: one descriptor.
-    unsafe { real::poll(&raw mut poll, 1, 0) > 0 }
-}
-
 /// Waits until there is something on the line, a token or more, as a blocking `recv` does.
 fn sleep_on_line(fd: c_int, flags: c_int) -> Result<Woken, c_int> {
     let mut byte = 0_u8;
@@ -650,7 +641,9 @@ fn read_tokens(fd: c_int, count: u64) -> Result<u64, Tokens> {
         .unwrap_or(usize::MAX)
         .min(bytes.len());
     // SAFETY: `bytes` has `len` bytes.
-    let result = unsafe { real::recv(fd, bytes.as_mut_ptr().cast(), len, libc::MSG_DONTWAIT) };
+    let result = process::uncancelled(|| unsafe {
+        real::recv(fd, bytes.as_mut_ptr().cast(), len, libc::MSG_DONTWAIT)
+    });
     match result {
         1.. => Ok(result.unsigned_abs() as u64),
         0 => Err(Tokens::End),
@@ -685,7 +678,7 @@ fn end_of_line(fd: c_int, record: &Record) -> Line {
     let mut byte = 0_u8;
     let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
     // SAFETY: one byte of ours.
-    match unsafe { real::recv(fd, (&raw mut byte).cast(), 1, flags) } {
+    match process::uncancelled(|| unsafe { real::recv(fd, (&raw mut byte).cast(), 1, flags) }) {
         0 => {
             // The next call is told so, too.
             note_line(record);

@@ -13,7 +13,9 @@ use crate::buffers::{Parts, for_each_stretch, kernel_send, offered, slice, total
 use crate::lock::Held;
 use crate::memory::Carrier;
 use crate::real::{self, errno, fail};
-use crate::record::{LINE_ONLY, LOCAL, NEVER_UP, READ_SHUT, Record, STUCK, State, WRITE_SHUT, Why};
+use crate::record::{
+    LINE_ONLY, LOCAL, NEVER_UP, OPENER, READ_SHUT, Record, STUCK, State, WRITE_SHUT, Why,
+};
 use crate::{capture, epoll, fault, kernel, local, process, record};
 
 /// How long a sender waits for room in the ring while its receiver is awake.
@@ -21,6 +23,8 @@ const ROOM_WAIT_NS: u64 = 200_000;
 
 /// Sends as `sendmsg` would. The socket is up, or may go up at any moment.
 pub fn send(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ssize_t {
+    // What follows does not end in the middle, or can be mended.
+    process::end_if_cancelled();
     quick::send(fd, record, parts, flags).unwrap_or_else(|| send_with(fd, record, parts, flags))
 }
 
@@ -52,6 +56,20 @@ pub fn hold(record: &Record, waits: bool) -> Option<Held<'_>> {
     held
 }
 
+/// The last to send ended in the middle: counts what the line took of its bytes. `false`: nobody knows.
+#[cold]
+pub fn mend(fd: c_int, record: &Record, held: &Held<'_>) -> bool {
+    if !held.is_to_mend() || record.has(LOCAL) {
+        return false;
+    }
+    let Some(bytes) = kernel::bytes_sent(fd, record.has(OPENER)) else {
+        return false;
+    };
+    record.sender(held).line_has(bytes);
+    held.mended();
+    true
+}
+
 fn send_alone(
     fd: c_int,
     record: &Record,
@@ -70,7 +88,7 @@ fn send_alone(
         local::count_out(record, result);
         return result;
     }
-    if held.is_taken_over() {
+    if held.is_taken_over() && !mend(fd, record, held) {
         return give_up(fd, record);
     }
     if flags & libc::MSG_OOB != 0 {
@@ -434,14 +452,8 @@ fn patience_ns(fd: c_int, record: &Record, waits: bool) -> u64 {
 }
 
 pub fn line_ended(fd: c_int) -> bool {
-    let mut poll = libc::pollfd {
-        fd,
-        events: libc::POLLRDHUP,
-        revents: 0,
-    };
-    // SAFETY: one descriptor.
-    let result = process::uncancelled(|| unsafe { real::poll(&raw mut poll, 1, 0) });
-    result > 0 && poll.revents & (libc::POLLHUP | libc::POLLERR | libc::POLLRDHUP) != 0
+    let ends = libc::POLLHUP | libc::POLLERR | libc::POLLRDHUP;
+    kernel::events_now(fd, libc::POLLRDHUP) & ends != 0
 }
 
 /// One `sendmsg` of the kernel's from byte `sent` of the buffers on.
@@ -458,7 +470,7 @@ fn line_send_once(
 
 /// A call that sends bytes on the line, and returns how many.
 pub fn on_line(record: &Record, held: &Held<'_>, call: impl FnOnce() -> ssize_t) -> ssize_t {
-    held.changing(|| {
+    held.sending(|| {
         let sender = record.sender(held);
         local::tell_sent(record, sender.side(), None);
         let result = call();

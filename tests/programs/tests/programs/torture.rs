@@ -29,7 +29,7 @@ const KNOWN: [(&str, &str); 2] = [
 ];
 
 /// The same, of Unix sockets only.
-const KNOWN_UNIX: [(&str, &str); 2] = [
+const KNOWN_UNIX: [(&str, &str); 4] = [
     (
         "kill-full",
         "whether a sender that waits for a full socket is told EPIPE or ECONNRESET when its reader is \
@@ -39,6 +39,11 @@ const KNOWN_UNIX: [(&str, &str); 2] = [
         "kill-behind-bytes",
         "an end that is killed before it has read a token leaves a reset behind",
     ),
+    (
+        "cancelled-sending",
+        "nobody knows what was sent in the middle of a call: the connection ends",
+    ),
+    ("killed-sending", "as cancelled-sending"),
 ];
 
 /// The program, whether it could be linked statically as well, and whether it has liburing.
