@@ -9,7 +9,7 @@ use libc::{
 use crate::buffers::Control;
 use crate::hooks::lifetime::{self, used_past_us};
 use crate::hooks::socket::{settle_connecting, stay_with_kernel};
-use crate::process::{end_if_cancelled, quietly};
+use crate::process::{end_if_cancelled, quietly, uncancelled};
 use crate::record::{self, LOCAL, Record, State, Why};
 use crate::wait::Deadline;
 use crate::{buffers, capture, fault, kernel, real, rings, stream, upgrade};
@@ -624,8 +624,9 @@ unsafe extern "C-unwind" fn sendfile64(
     let is_small = || count <= FILE_BYTES_MAX && fault::can_write(offset, size_of::<off64_t>());
     match ours(out) {
         Some(record) if record.state() == State::Up && is_small() => {
+            // No thread is cancelled in the kernel's.
             // SAFETY: the program's offset.
-            unsafe { send_small_file(out, record, file, offset, count) }
+            uncancelled(|| unsafe { send_small_file(out, record, file, offset, count) })
         }
         Some(record) => {
             let result = stream::with_line(out, record, || {

@@ -229,7 +229,8 @@ pub fn splice_by_hand(
         // The same bytes again: only this call may read the socket meanwhile, as in any
         // program that splices.
         part.iov_len = written.unsigned_abs();
-        receive(fd, record, &[part], libc::MSG_DONTWAIT | libc::MSG_WAITALL);
+        let flags = libc::MSG_DONTWAIT | libc::MSG_WAITALL;
+        process::uncancelled(|| receive(fd, record, &[part], flags));
     }
     written
 }

@@ -88,6 +88,9 @@ fn send_alone(
         local::count_out(record, result);
         return result;
     }
+    if record.has(WRITE_SHUT) {
+        return line_send_once(fd, record, parts, 0, flags, held);
+    }
     if held.is_taken_over() && !mend(fd, record, held) {
         return give_up(fd, record);
     }
@@ -95,9 +98,6 @@ fn send_alone(
         // The byte out of band is no byte of the stream to the receiver: positions say nothing
         // any more, and no epoch may end.
         record.set(LINE_ONLY, true);
-    }
-    if record.has(WRITE_SHUT) {
-        return line_send_once(fd, record, parts, 0, flags, held);
     }
     let waits = is_to_wait(record, flags);
     let whole = total(parts);
