@@ -96,7 +96,7 @@ impl Pair {
         assert_eq!(self.on_line(&bytes), len);
         let mut mended = self.sender;
         self.sender.sent_on_line(len as u64);
-        mended.line_has(self.line_took.get());
+        assert!(mended.mend(&self.memory, self.line_took.get()));
         assert_eq!(mended, self.sender);
     }
 
@@ -111,6 +111,7 @@ impl Pair {
         self.sender.put(&self.memory, &bytes);
         if self.sender.publish(&self.memory, 0) {
             assert_eq!(self.on_line(&[TOKEN]), 1);
+            self.sender.token_sent();
         }
     }
 
@@ -277,7 +278,13 @@ fn a_receiver_that_sleeps_is_roused_by_one_token() {
     assert_eq!(pair.receive(1), 0);
     assert!(pair.receiver.arm(&pair.memory));
     assert!(pair.sender.rouse(&pair.memory));
+    let mut killed = pair.sender;
+    assert!(killed.mend(&pair.memory, pair.line_took.get()) && killed.owes_token());
     assert_eq!(pair.on_line(&[TOKEN]), 1);
+    let mut killed = pair.sender;
+    assert!(killed.mend(&pair.memory, pair.line_took.get()) && !killed.owes_token());
+    pair.sender.token_sent();
+    assert_eq!(killed, pair.sender);
     assert!(!pair.sender.rouse(&pair.memory));
     pair.sender.leave_ring(&pair.memory);
     pair.send_on_line(2);

@@ -72,18 +72,26 @@ pub fn time_limit_ns(fd: c_int, name: c_int) -> Option<u64> {
 /// # Errors
 /// What `splice` says of one that is not.
 pub fn is_pipe_to_write(fd: c_int) -> Result<(), c_int> {
-    // SAFETY: zeros are a status; the kernel writes another.
-    let (is_open, status) = unsafe {
-        let mut status: libc::stat = core::mem::zeroed();
-        (libc::fstat(fd, &raw mut status) == 0, status)
-    };
+    let kind = kind_of_file(fd).ok_or(libc::EBADF)?;
     // SAFETY: no pointers.
     let flags = unsafe { real::fcntl(fd, libc::F_GETFL, 0) };
-    if !is_open || flags & libc::O_ACCMODE == libc::O_RDONLY {
+    if flags & libc::O_ACCMODE == libc::O_RDONLY {
         return Err(libc::EBADF);
     }
-    let is_pipe = status.st_mode & libc::S_IFMT == libc::S_IFIFO;
-    is_pipe.then_some(()).ok_or(libc::EINVAL)
+    (kind == libc::S_IFIFO).then_some(()).ok_or(libc::EINVAL)
+}
+
+/// Whether a descriptor is a file's, of whose bytes there are as many as it says.
+pub fn is_regular_file(fd: c_int) -> bool {
+    kind_of_file(fd) == Some(libc::S_IFREG)
+}
+
+fn kind_of_file(fd: c_int) -> Option<libc::mode_t> {
+    // SAFETY: zeros are a status; the kernel writes another.
+    unsafe {
+        let mut status: libc::stat = core::mem::zeroed();
+        (libc::fstat(fd, &raw mut status) == 0).then_some(status.st_mode & libc::S_IFMT)
+    }
 }
 
 /// Which of these `events` the kernel tells of a descriptor at this moment, beside those that it always
@@ -369,7 +377,22 @@ pub fn bytes_sent(fd: c_int, opener: bool) -> Option<u64> {
     positions_while(fd, opener, is_open).map(|(sent, _)| sent)
 }
 
-fn positions_while(fd: c_int, opener: bool, holds: impl Fn(u8) -> bool) -> Option<(u64, u64)> {
+/// Bytes that were read so far, as the kernel counts them: the other end's end is one.
+pub fn bytes_read(fd: c_int) -> Option<u64> {
+    let mut is_ended = false;
+    let is_open = |state| {
+        is_ended = state == CLOSE_WAIT;
+        matches!(state, ESTABLISHED | CLOSE_WAIT | FIN_WAIT_1 | FIN_WAIT_2)
+    };
+    let (_, read) = positions_while(fd, false, is_open)?;
+    Some(read - u64::from(is_ended))
+}
+
+fn positions_while(
+    fd: c_int,
+    opener: bool,
+    mut holds: impl FnMut(u8) -> bool,
+) -> Option<(u64, u64)> {
     // What arrives, or is acknowledged, between two questions: ask again.
     for _ in 0..16 {
         let before = tcp_info(fd)?;
@@ -398,6 +421,10 @@ fn positions_while(fd: c_int, opener: bool, holds: impl Fn(u8) -> bool) -> Optio
 
 /// States of a connection (include/net/tcp_states.h).
 const ESTABLISHED: u8 = 1;
+/// This end has ended its half.
+const FIN_WAIT_1: u8 = 4;
+/// So it has, and the other end knows.
+const FIN_WAIT_2: u8 = 5;
 /// The other end has ended its half.
 const CLOSE_WAIT: u8 = 8;
 

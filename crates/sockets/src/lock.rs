@@ -4,7 +4,7 @@
 //! If it was in the middle of a change then, whoever took over is told so.
 
 use core::cell::Cell;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 
 use crate::{family, process};
 
@@ -13,19 +13,19 @@ use crate::{family, process};
 /// | bits | what |
 /// |---|---|
 /// | 0..30 | the holder's thread id, which is below 2^22 |
-/// | 30 | [`SENDING`] |
+/// | 30 | [`MOVING`] |
 /// | 31 | [`CHANGING`] |
 #[repr(transparent)]
 pub struct Lock(AtomicU32);
 
 /// The holder is in the middle of a change.
 const CHANGING: u32 = 1 << 31;
-/// The holder is in a call that sends: what is to be counted is known by the kernel alone.
-const SENDING: u32 = 1 << 30;
+/// The holder moves bytes, on the line or through the ring: how many, the kernel and the ring know.
+const MOVING: u32 = 1 << 30;
 /// What the holder is in the middle of.
-const MIDDLE: u32 = CHANGING | SENDING;
+const MIDDLE: u32 = CHANGING | MOVING;
 /// A thread that there never is: the holder is gone, and its number may become another's.
-const NOBODY: u32 = SENDING - 1;
+const NOBODY: u32 = MOVING - 1;
 
 /// The lock is held until this is dropped.
 pub struct Held<'a> {
@@ -41,10 +41,10 @@ impl Held<'_> {
         self.left.get() != 0
     }
 
-    /// Whether it was in nothing but a call that sends: whoever asks the kernel how much was sent can
-    /// mend that, and says so by [`Held::mended`].
+    /// Whether it did nothing but move bytes: whoever finds out how many can mend that, and says so by
+    /// [`Held::mended`].
     pub fn is_to_mend(&self) -> bool {
-        self.left.get() == SENDING
+        self.left.get() == MOVING
     }
 
     /// What the last holder left is mended.
@@ -57,15 +57,17 @@ impl Held<'_> {
         self.amid(CHANGING, work)
     }
 
-    /// Runs `work`, a call that sends and counts what it sent.
-    pub fn sending<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.amid(SENDING, work)
+    /// Runs `work`, which moves bytes and counts them.
+    pub fn moving<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.amid(MOVING, work)
     }
 
     fn amid<T>(&self, what: u32, work: impl FnOnce() -> T) -> T {
         // Release, both: partner: the acquire in take_over. Only the holder stores here.
         let own = self.lock.0.load(Ordering::Relaxed);
         self.lock.0.store(own | what, Ordering::Release);
+        // Nothing of the work before that: who is killed has done what comes first.
+        compiler_fence(Ordering::SeqCst);
         let result = work();
         self.lock.0.store(own, Ordering::Release);
         result
@@ -81,7 +83,7 @@ const YIELDS: u32 = 200;
 const STRANGER_ROUNDS: u32 = 50;
 
 /// As a limit: the holder may be the program's, in a call that waits for the other end.
-const WITHOUT_LIMIT: u32 = u32::MAX;
+pub const WITHOUT_LIMIT: u32 = u32::MAX;
 
 impl Lock {
     /// A free one.
@@ -140,11 +142,20 @@ impl Lock {
 
     /// Waits for it. `None` if this very thread has it.
     pub fn hold(&self) -> Option<Held<'_>> {
-        self.hold_for(WITHOUT_LIMIT)
+        self.hold_or(WITHOUT_LIMIT, || {})
     }
 
     /// Waits for it for at most so many milliseconds.
     pub fn hold_for(&self, limit_ms: u32) -> Option<Held<'_>> {
+        self.hold_or(limit_ms, || {})
+    }
+
+    /// As [`Lock::hold_for`], in a call of the program's in which a thread that is cancelled ends.
+    pub fn hold_unless_cancelled(&self, limit_ms: u32) -> Option<Held<'_>> {
+        self.hold_or(limit_ms, process::end_if_cancelled)
+    }
+
+    fn hold_or(&self, limit_ms: u32, each_ms: impl Fn()) -> Option<Held<'_>> {
         for round in 0..SPINS + YIELDS {
             if let Some(held) = self.try_hold() {
                 return Some(held);
@@ -166,9 +177,7 @@ impl Lock {
                 return Some(held);
             }
             process::sleep_us(1000);
-            if limit_ms == WITHOUT_LIMIT {
-                process::end_if_cancelled();
-            }
+            each_ms();
         }
         None
     }
@@ -202,7 +211,7 @@ impl Lock {
 /// Whether a thread may yet be in the middle of something. One that was killed is there until its
 /// parent has asked for it, but has no memory any more.
 pub fn is_at_work(thread: u32) -> bool {
-    process::thread_lives(thread) && family::has_member(thread)
+    process::thread_lives(thread) && process::uncancelled(|| family::has_member(thread))
 }
 
 impl Drop for Held<'_> {
@@ -241,7 +250,7 @@ mod tests {
         let held = lock.try_hold().unwrap();
         // As a thread that is cancelled.
         let ends = std::panic::catch_unwind(core::panic::AssertUnwindSafe(move || {
-            held.sending(|| panic!("in the middle"));
+            held.moving(|| panic!("in the middle"));
         }));
         assert!(ends.is_err() && lock.try_hold().is_none());
         let next = lock.hold().unwrap();

@@ -18,11 +18,12 @@ use core::ffi::c_int;
 
 use libc::ssize_t;
 
-pub use leaving::{Left, Patience, let_go, line_only, splice_by_hand, with_line};
+pub use leaving::{Left, Patience, cut, let_go, line_only, splice_by_hand, with_line};
 pub use ready::{Readiness, is_in_ring, readable_bytes, settle, unread_by_peer};
 pub use recall::{answer, answer_beside, is_asked};
 pub use receiving::{
-    SIOCATMARK, Tokens, arm, leave_to_kernel, read_past_us, receive, receive_with, take_tokens,
+    SIOCATMARK, Tokens, arm, has_error, keep_error, leave_to_kernel, read_past_us, receive,
+    receive_with, take_error, take_tokens,
 };
 pub use sending::send;
 

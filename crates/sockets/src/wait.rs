@@ -16,7 +16,7 @@ use libc::{epoll_event, pollfd, sigset_t, timespec};
 use crate::epoll::late::OF_RING;
 use crate::epoll::{self, ACTIVE_MAX, Active, Claim, Registration};
 use crate::memory::RING_BYTES;
-use crate::record::{self, Record, State};
+use crate::record::{self, CHECK_LINE, Record, State};
 use crate::spin::Spin;
 use crate::stream::{self, Readiness, settle};
 use crate::{kernel, local, process, real};
@@ -225,8 +225,9 @@ fn wants_in(poll: &pollfd) -> Option<&'static Record> {
 
 /// Whether one of ours is among them, or a set that may have one.
 pub fn has_ours(fds: &[pollfd]) -> bool {
-    fds.iter()
-        .any(|poll| wants_in(poll).is_some() || wants_set(poll))
+    // All of them: a set hears that it is waited for.
+    let sets = fds.iter().filter(|poll| wants_set(poll)).count();
+    sets > 0 || fds.iter().any(|poll| wants_in(poll).is_some())
 }
 
 fn wants_set(poll: &pollfd) -> bool {
@@ -337,12 +338,26 @@ fn sift(fds: &mut [pollfd]) -> c_int {
                 poll.revents |= libc::POLLERR;
             }
         }
+        note_end(poll);
         if wants_set(poll) && rings(poll.fd, 0) {
             poll.revents |= poll.events & POLL_IN;
         }
         ready += c_int::from(poll.revents != 0);
     }
     ready
+}
+
+/// A program that was told of the end finds it: the next read looks at the line.
+pub fn note_end(poll: &mut pollfd) {
+    if poll.revents & POLL_ENDS == 0 || poll.fd < 0 {
+        return;
+    }
+    if let Some(record) = up(poll.fd) {
+        record.set(CHECK_LINE, true);
+        if stream::has_error(record) {
+            poll.revents |= libc::POLLERR;
+        }
+    }
 }
 
 /// Whether the kernel calls anything ready; asks without a change of the program's answers.
@@ -603,7 +618,7 @@ fn sift_epoll(set: c_int, events: &mut [epoll_event]) -> usize {
             event.events &= !EPOLL_IN;
         }
         event.events &= !OF_RING;
-        if event.events & libc::EPOLLHUP as u32 != 0 && is_reset(set, event) {
+        if event.events & EPOLL_ENDS != 0 && is_reset(set, event) {
             event.events |= libc::EPOLLERR as u32;
         }
         if event.events != 0 {
@@ -630,11 +645,16 @@ fn claimed(set: c_int, event: epoll_event) -> u32 {
     }
 }
 
-/// Whether the other end has closed with bytes of the ring unread.
+/// Of a socket whose end is told: whether the other end has closed with bytes of the ring unread. The
+/// next read looks at the line.
 fn is_reset(set: c_int, event: epoll_event) -> bool {
     let woken = epoll::woken(set, event.u64);
     let record = woken.and_then(|(_, registration)| registration.socket());
-    record.is_some_and(|record| local::reset_by_peer(record, false))
+    record.is_some_and(|record| {
+        record.set(CHECK_LINE, true);
+        let is_over = event.events & libc::EPOLLHUP as u32 != 0;
+        stream::has_error(record) || (is_over && local::reset_by_peer(record, false))
+    })
 }
 
 fn let_through(set: c_int, event: epoll_event) -> Readiness {

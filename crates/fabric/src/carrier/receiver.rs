@@ -65,7 +65,8 @@ pub struct Receiver {
     direction: Direction,
     epoch: u64,
     tail: u64,
-    position: u64,
+    /// Bytes of the stream that came over the line.
+    from_line: u64,
     tokens_taken: u64,
     /// What was stored in ARMED; 0 if awake.
     armed: u64,
@@ -79,7 +80,7 @@ impl Receiver {
             direction,
             epoch: 0,
             tail: 0,
-            position,
+            from_line: position,
             tokens_taken: 0,
             armed: 0,
         }
@@ -219,7 +220,7 @@ impl Receiver {
     /// line may have been read beyond its end, over an empty epoch of the ring.
     fn left_of_epoch(&self, memory: &impl SharedMemory) -> u64 {
         let bound = memory.load(self.direction.at_epoch(BOUND, self.epoch));
-        bound.saturating_sub(self.position)
+        bound.saturating_sub(self.position())
     }
 
     fn tokens_until(&self, announced: u64) -> Result<Option<Next>, Broken> {
@@ -310,7 +311,7 @@ impl Receiver {
         // As in next_of_ring: HEAD first, for an epoch that is open.
         let head = memory.load(self.direction.word(HEAD));
         let last = memory.load(self.direction.word(EPOCH));
-        let mut start = self.position;
+        let mut start = self.position();
         let mut in_ring = 0;
         let mut tokens_before = self.tokens_taken;
         let mut count = 0;
@@ -367,14 +368,33 @@ impl Receiver {
     /// The first `bytes` of the ring are done with.
     pub fn took(&mut self, memory: &impl SharedMemory, bytes: u64) {
         self.tail += bytes;
-        self.position += bytes;
         memory.store(self.direction.word(TAIL), self.tail);
     }
 
     /// After [`Next::Line`]: so many bytes were read.
     pub fn read_line(&mut self, memory: &impl SharedMemory, bytes: u64) {
-        self.position += bytes;
+        self.from_line += bytes;
         memory.store(self.direction.word(IN_LINE), 0);
+    }
+
+    /// Who had this before ended in the middle of what [`Receiver::next`] asked for, of
+    /// [`Receiver::arm`] or of [`Receiver::disarm`]. Of the line `line_bytes` were ever read, by its
+    /// own count. Goes on behind what was read. `false`: less than is known to have been.
+    #[must_use]
+    pub fn mend(&mut self, memory: &impl SharedMemory, line_bytes: u64) -> bool {
+        let Some(uncounted) = line_bytes.checked_sub(self.from_line + self.tokens_taken) else {
+            return false;
+        };
+        match self.lane() {
+            Lane::Line => self.from_line += uncounted,
+            Lane::Ring => self.tokens_taken += uncounted,
+        }
+        memory.store(self.direction.word(IN_LINE), 0);
+        memory.store(self.direction.word(TAIL), self.tail);
+        memory.store(self.direction.word(REACHED), self.epoch);
+        // If the sender has taken it since, there is a token.
+        self.armed = memory.load(self.direction.word(ARMED));
+        true
     }
 
     /// After [`Next::Tokens`]: so many were read.
@@ -440,6 +460,6 @@ impl Receiver {
     /// Bytes of the stream read so far.
     #[must_use]
     pub const fn position(&self) -> u64 {
-        self.position
+        self.from_line + self.tail
     }
 }

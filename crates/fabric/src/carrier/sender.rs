@@ -19,6 +19,8 @@ pub struct Sender {
     tokens: u64,
     /// A token was announced that the line did not take.
     owes_token: bool,
+    /// While a receiver that sleeps is being woken: the tokens that the line will have had then; else 0.
+    waking: u64,
 }
 
 impl Sender {
@@ -33,6 +35,7 @@ impl Sender {
             position,
             tokens: 0,
             owes_token: false,
+            waking: 0,
         }
     }
 
@@ -99,7 +102,8 @@ impl Sender {
     }
 
     /// Shows the receiver what was put. Returns whether it sleeps: then send a token, one
-    /// byte on the line, and call [`Sender::token_failed`] if the line does not take it.
+    /// byte on the line, and call [`Sender::token_sent`], or [`Sender::token_failed`] if the line
+    /// does not take it.
     /// `processor` is where the caller runs, in whatever numbers both ends use, or 0; it tells
     /// a receiver that it is in the caller's way.
     #[must_use]
@@ -111,6 +115,9 @@ impl Sender {
         // Partner: the fence in Receiver::arm.
         memory.fence();
         let token = self.owes_token || self.take_armed(memory);
+        if token {
+            self.waking = self.tokens;
+        }
         // Last: whoever ends the ring must know of the token, too.
         memory.store(self.direction.word(IN_RING), 0);
         token
@@ -119,7 +126,12 @@ impl Sender {
     /// Announces a token if the receiver sleeps.
     fn take_armed(&mut self, memory: &impl SharedMemory) -> bool {
         let armed = self.direction.word(ARMED);
-        if memory.load(armed) != self.epoch + 1 || !memory.swap_if(armed, self.epoch + 1, 0) {
+        if memory.load(armed) != self.epoch + 1 {
+            return false;
+        }
+        self.waking = self.tokens + 1;
+        if !memory.swap_if(armed, self.epoch + 1, 0) {
+            self.waking = 0;
             return false;
         }
         self.tokens += 1;
@@ -131,6 +143,7 @@ impl Sender {
     /// receiver may be about to read it: it goes on the line before anything else does.
     pub const fn token_failed(&mut self) {
         self.owes_token = true;
+        self.waking = 0;
     }
 
     /// Whether a token that was announced has yet to be sent, before any byte on the line:
@@ -140,9 +153,10 @@ impl Sender {
         self.owes_token
     }
 
-    /// The token that was owed is on the line.
+    /// The token that was announced, or is owed, is on the line.
     pub const fn token_sent(&mut self) {
         self.owes_token = false;
+        self.waking = 0;
     }
 
     /// Wakes a receiver that sleeps, though nothing was put: send a token if it says so, as
@@ -330,11 +344,45 @@ impl Sender {
         self.position += bytes;
     }
 
-    /// So many bytes are on the line, of the stream or not, by the line's own count: for who does not
-    /// know how many the last call sent.
-    pub const fn line_has(&mut self, bytes: u64) {
-        let tokens = self.tokens - self.owes_token as u64;
-        self.position = bytes - tokens + self.head;
+    /// Who had this before ended in the middle of [`Sender::put`], [`Sender::publish`] or
+    /// [`Sender::rouse`], or of a call that sends on the line, of which `line_bytes` were ever sent, by
+    /// its own count. Goes on behind what was sent: then, in the ring, send the token that is owed
+    /// ([`Sender::owes_token`]), or else [`Sender::rouse`] a receiver that may not have been woken.
+    /// `false`: it did something else.
+    #[must_use]
+    pub fn mend(&mut self, memory: &impl SharedMemory, line_bytes: u64) -> bool {
+        if self.waking != 0 {
+            return self.mend_waking(memory, line_bytes);
+        }
+        let head = memory.load(self.direction.word(HEAD));
+        if head.wrapping_sub(self.tail_seen) > self.direction.ring_bytes() {
+            return false;
+        }
+        let tokens = self.tokens - u64::from(self.owes_token);
+        self.head = head;
+        self.position = line_bytes - tokens + head;
+        memory.store(self.direction.word(IN_RING), 0);
+        true
+    }
+
+    /// What was put was shown. The token may be announced or not, and on the line or not.
+    fn mend_waking(&mut self, memory: &impl SharedMemory, line_bytes: u64) -> bool {
+        let of_stream = self.position - self.head;
+        let missing = self.waking.wrapping_sub(line_bytes - of_stream);
+        if missing > 1 {
+            return false;
+        }
+        if missing == 1 {
+            // Perhaps it was taken already. The receiver was armed in this epoch, which has not
+            // ended: so it bears a token.
+            memory.swap_if(self.direction.word(ARMED), self.epoch + 1, 0);
+        }
+        self.tokens = self.waking;
+        memory.store(self.direction.word(TOKENS), self.tokens);
+        self.owes_token = missing == 1;
+        self.waking = 0;
+        memory.store(self.direction.word(IN_RING), 0);
+        true
     }
 
     /// Bytes of the stream so far.

@@ -185,6 +185,8 @@ impl Way {
                 if self.flaw != Flaw::TokenLost && !sent {
                     self.fail_token(memory);
                     self.sender.leave_ring(memory);
+                } else {
+                    self.sender.token_sent();
                 }
                 self.sending = Sending::Idle;
             }
@@ -197,7 +199,7 @@ impl Way {
                     .count();
                 // Who sends may end before it counts.
                 if rng.ratio(1, 4) {
-                    self.sender.line_has(self.line.took);
+                    assert!(self.sender.mend(memory, self.line.took));
                 } else {
                     self.sender.sent_on_line(sent as u64);
                 }

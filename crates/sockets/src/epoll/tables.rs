@@ -172,6 +172,7 @@ impl Tables {
         // Relaxed: under the lock.
         let free = |set: &Set| set.used.load(Ordering::Relaxed) == 0;
         let number = self.sets.iter().position(free)?;
+        *self.set_of.get_mut(place)? = number as u32 + 1;
         self.sets[number].used.store(1, Ordering::Relaxed);
         self.sets[number].active_count = 0;
         self.sets[number].inner_count = 0;
@@ -180,7 +181,6 @@ impl Tables {
         self.sets[number].is_inherited = false;
         *self.sets[number].eager.get_mut() = false;
         self.sets_used = self.sets_used.max(number + 1);
-        *self.set_of.get_mut(place)? = number as u32 + 1;
         record::note_highest(set_fd);
         Some(number as u32)
     }

@@ -10,7 +10,7 @@ use crate::buffers::Control;
 use crate::hooks::lifetime::{self, used_past_us};
 use crate::hooks::socket::{settle_connecting, stay_with_kernel};
 use crate::process::{end_if_cancelled, quietly, uncancelled};
-use crate::record::{self, LOCAL, Record, State, Why};
+use crate::record::{self, LINE_ONLY, LOCAL, Record, State, Why};
 use crate::wait::Deadline;
 use crate::{buffers, capture, fault, kernel, real, rings, stream, upgrade};
 
@@ -57,7 +57,7 @@ fn take(fd: c_int, record: &'static Record, parts: &[iovec], flags: c_int) -> ss
     moved(fd, record, stream::receive(fd, record, parts, flags))
 }
 
-/// As [`take`], of a Unix socket: into a message. What comes beside bytes comes over the line.
+/// As [`take`], into a message. What comes beside bytes comes over the line.
 ///
 /// # Safety
 /// The message is the program's.
@@ -77,7 +77,11 @@ unsafe fn take_message(
         len: 0,
         flags: flags & libc::MSG_CMSG_CLOEXEC,
     });
-    let plain = flags & !libc::MSG_TRUNC;
+    let plain = if record.has(LOCAL) {
+        flags & !libc::MSG_TRUNC
+    } else {
+        flags
+    };
     end_if_cancelled();
     let result = stream::receive_with(fd, record, parts, plain, &mut control);
     let result = moved(fd, record, result);
@@ -87,7 +91,9 @@ unsafe fn take_message(
             (*message).msg_controllen = control.len as _;
             (*message).msg_flags = control.flags;
             let name = (*message).msg_name.cast::<sockaddr>();
-            if !name.is_null() {
+            if !record.has(LOCAL) {
+                (*message).msg_namelen = 0;
+            } else if !name.is_null() {
                 kernel::unix::sender_name(fd, name, &raw mut (*message).msg_namelen, result);
             }
         }
@@ -370,7 +376,9 @@ unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_in
         // SAFETY: the program's call.
         return unsafe { real::recvmsg(fd, message, flags) };
     };
-    if record.has(LOCAL) {
+    // SAFETY: as above. Of a TCP socket the kernel may have been asked for times, and what is left.
+    let is_told = record.has(LINE_ONLY) && unsafe { (*message).msg_controllen } > 0;
+    if record.has(LOCAL) || is_told {
         // SAFETY: the program's message.
         return unsafe { take_message(fd, record, message, parts, flags) };
     }
@@ -397,9 +405,15 @@ unsafe extern "C-unwind" fn recvmmsg(
     timeout: *mut timespec,
 ) -> c_int {
     let is_timed = !timeout.is_null();
-    if ours(fd).is_none() || (is_timed && !fault::can_write(timeout, size_of::<timespec>())) {
+    let is_bad = is_timed && !fault::can_write(timeout, size_of::<timespec>());
+    let Some(record) = ours(fd).filter(|_| !is_bad) else {
         // SAFETY: the program's call.
         return unsafe { real::recvmmsg(fd, messages, count, flags, timeout) };
+    };
+    // The kernel begins so, whatever there is to read.
+    match stream::take_error(fd, record) {
+        0 => {}
+        error => return real::fail(error) as c_int,
     }
     let mut done = 0;
     // SAFETY: the program's time, here and below.
@@ -420,6 +434,9 @@ unsafe extern "C-unwind" fn recvmmsg(
             let flags = (flags & !libc::MSG_WAITFORONE) | later;
             let result = recvmsg(fd, &raw mut (*message).msg_hdr, flags);
             if result < 0 {
+                if done > 0 && real::errno() != libc::EAGAIN {
+                    stream::keep_error(record, real::errno());
+                }
                 break;
             }
             (*message).msg_len = result.unsigned_abs() as c_uint;
@@ -528,7 +545,7 @@ unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_
             {
                 give(fd, record, parts, flags)
             }
-            _ => stream::with_line(fd, record, || {
+            _ => stream::with_line(fd, record, flags, || {
                 let result = real::sendmsg(fd, message, flags);
                 if let Some(parts) = parts.filter(|_| capture::is_on()) {
                     capture::sent(fd, record, parts, result);
@@ -553,7 +570,7 @@ unsafe fn give_message(
     // SAFETY: as promised.
     unsafe {
         lifetime::before_giving(message);
-        let result = stream::with_line(fd, record, || real::sendmsg(fd, message, flags));
+        let result = stream::with_line(fd, record, flags, || real::sendmsg(fd, message, flags));
         moved(fd, record, result)
     }
 }
@@ -621,7 +638,11 @@ unsafe extern "C-unwind" fn sendfile64(
     offset: *mut off64_t,
     count: size_t,
 ) -> ssize_t {
-    let is_small = || count <= FILE_BYTES_MAX && fault::can_write(offset, size_of::<off64_t>());
+    let is_small = || {
+        (1..=FILE_BYTES_MAX).contains(&count)
+            && fault::can_write(offset, size_of::<off64_t>())
+            && kernel::is_regular_file(file)
+    };
     match ours(out) {
         Some(record) if record.state() == State::Up && is_small() => {
             // No thread is cancelled in the kernel's.
@@ -629,7 +650,7 @@ unsafe extern "C-unwind" fn sendfile64(
             uncancelled(|| unsafe { send_small_file(out, record, file, offset, count) })
         }
         Some(record) => {
-            let result = stream::with_line(out, record, || {
+            let result = stream::with_line(out, record, 0, || {
                 // SAFETY: the program's call, and its offset.
                 unsafe {
                     let result = real::sendfile64(out, file, offset, count);
@@ -720,7 +741,7 @@ unsafe extern "C-unwind" fn splice(
         result
     };
     match ours(to) {
-        Some(record) => stream::with_line(to, record, || {
+        Some(record) => stream::with_line(to, record, 0, || {
             let result = call();
             if capture::is_on() {
                 capture::sent_unseen(record, result);

@@ -140,12 +140,17 @@ unsafe extern "C-unwind" fn connect(fd: c_int, address: *const sockaddr, len: so
 
 /// It has no other end any more. What it becomes is the kernel's: it may be in sets.
 fn disconnected(fd: c_int) {
-    if record::find(fd).is_none() {
+    let Some(record) = record::find(fd) else {
         return;
-    }
+    };
     let mut linger = [0; size_of::<libc::linger>()];
     let known = kernel::option_bytes(fd, libc::SOL_SOCKET, libc::SO_LINGER, &mut linger);
+    let generation = record.generation();
     lifetime::closing(fd);
+    if record.generation() == generation && record.state() == State::Up {
+        // There are duplicates, or other processes have it.
+        quietly(|| stream::cut(fd, record));
+    }
     if let Some(len) = known {
         let len = len as socklen_t;
         // SAFETY: as many bytes; a close with bytes unread may have changed what they say.
@@ -309,7 +314,7 @@ unsafe extern "C-unwind" fn getsockopt(
             }
             (libc::SOL_SOCKET, libc::SO_RCVBUF | libc::SO_ERROR) if *len == 4 => {
                 if let Some(record) = record::find(fd) {
-                    number.write_unaligned(local_option(record, name, number.read_unaligned()));
+                    number.write_unaligned(shown_option(fd, record, name, number.read_unaligned()));
                 }
             }
             _ => {}
@@ -339,9 +344,10 @@ unsafe extern "C-unwind" fn setsockopt(
     result
 }
 
-/// What the program is told of a number that the kernel has for a socket.
-fn local_option(record: &Record, name: c_int, value: c_int) -> c_int {
+/// What the program is told of a number that the kernel has for a socket: an error may have been kept.
+fn shown_option(fd: c_int, record: &Record, name: c_int, value: c_int) -> c_int {
     match (name, value) {
+        (libc::SO_ERROR, 0) if stream::has_error(record) => stream::take_error(fd, record),
         (libc::SO_ERROR, 0) if local::reset_by_peer(record, true) => libc::ECONNRESET,
         (libc::SO_ERROR, error) => {
             local::note_error(record, error);
@@ -353,6 +359,9 @@ fn local_option(record: &Record, name: c_int, value: c_int) -> c_int {
 
 /// How long a shutdown waits for a send of another thread.
 const SHUTDOWN_WAIT_MS: u32 = 1;
+
+/// Options that have the kernel tell when bytes came: `SO_TIMESTAMP` and its kin, old and new.
+const TIMES: [c_int; 6] = [29, 35, 37, 63, 64, 65];
 
 /// Options that only the kernel can carry.
 fn option_set(fd: c_int, level: c_int, name: c_int) {
@@ -366,7 +375,7 @@ fn option_set(fd: c_int, level: c_int, name: c_int) {
     }
     let kernel_only = match level {
         // Most of them mean nothing to TCP.
-        libc::SOL_SOCKET => kernel::unix::is_kernel_only(name),
+        libc::SOL_SOCKET => kernel::unix::is_kernel_only(name) || TIMES.contains(&name),
         // TLS in the kernel, and repair; how much there is with each message.
         libc::IPPROTO_TCP => matches!(name, libc::TCP_ULP | libc::TCP_REPAIR | libc::TCP_INQ),
         _ => false,

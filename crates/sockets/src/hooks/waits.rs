@@ -8,11 +8,11 @@ use crate::hooks::socket;
 use crate::wait::{self, Deadline};
 use crate::{epoll, fault, memory, real, record, upgrade};
 
-/// The program's descriptors, if one of ours is among them.
+/// The program's descriptors, if they can be looked at.
 ///
 /// # Safety
 /// `fds` points to `count` of them.
-unsafe fn ours<'a>(fds: *mut pollfd, count: nfds_t) -> Option<&'a mut [pollfd]> {
+unsafe fn list<'a>(fds: *mut pollfd, count: nfds_t) -> Option<&'a mut [pollfd]> {
     if !fault::is_watched()
         || count == 0
         || count > 1 << 20
@@ -21,8 +21,16 @@ unsafe fn ours<'a>(fds: *mut pollfd, count: nfds_t) -> Option<&'a mut [pollfd]> 
         return None;
     }
     // SAFETY: as promised.
-    let fds = unsafe { core::slice::from_raw_parts_mut(fds, count as usize) };
-    wait::has_ours(fds).then_some(fds)
+    Some(unsafe { core::slice::from_raw_parts_mut(fds, count as usize) })
+}
+
+/// Asks the kernel alone, and notes which of our sockets it tells the end of.
+fn by_kernel(fds: &mut [pollfd], call: impl FnOnce(*mut pollfd) -> c_int) -> c_int {
+    let result = call(fds.as_mut_ptr());
+    if result > 0 {
+        fds.iter_mut().for_each(wait::note_end);
+    }
+    result
 }
 
 /// # Safety
@@ -30,10 +38,14 @@ unsafe fn ours<'a>(fds: *mut pollfd, count: nfds_t) -> Option<&'a mut [pollfd]> 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn poll(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int) -> c_int {
     // SAFETY: the program's call, here and below.
-    match unsafe { ours(fds, count) } {
-        Some(fds) => wait::poll(fds, Deadline::in_ms(timeout_ms), core::ptr::null()),
-        // SAFETY: the program's call.
-        None => unsafe { real::poll(fds, count, timeout_ms) },
+    let call = |fds| unsafe { real::poll(fds, count, timeout_ms) };
+    // SAFETY: the program's call.
+    match unsafe { list(fds, count) } {
+        Some(fds) if wait::has_ours(fds) => {
+            wait::poll(fds, Deadline::in_ms(timeout_ms), core::ptr::null())
+        }
+        Some(fds) => by_kernel(fds, call),
+        None => call(fds),
     }
 }
 
@@ -49,10 +61,12 @@ unsafe extern "C-unwind" fn ppoll(
     // SAFETY: the program's call, here and below.
     let deadline = unsafe { deadline_of(timeout) };
     // SAFETY: the program's call.
-    match (unsafe { ours(fds, count) }, deadline) {
-        (Some(fds), Some(deadline)) => wait::poll(fds, deadline, mask),
-        // SAFETY: the program's call.
-        _ => unsafe { real::ppoll(fds, count, timeout, mask) },
+    let call = |fds| unsafe { real::ppoll(fds, count, timeout, mask) };
+    // SAFETY: the program's call.
+    match (unsafe { list(fds, count) }, deadline) {
+        (Some(fds), Some(deadline)) if wait::has_ours(fds) => wait::poll(fds, deadline, mask),
+        (Some(fds), _) => by_kernel(fds, call),
+        (None, _) => call(fds),
     }
 }
 

@@ -6,13 +6,14 @@ use core::sync::atomic::Ordering;
 use barewire_fabric::carrier::{Lane, Next, SharedMemory, WANT_LINE};
 use libc::{iovec, ssize_t};
 
+use super::ready::unread_on_line;
 use super::recall::{step_back, wait_for_answer, wake, withdraw};
-use super::receiving::{Tokens, take_tokens};
-use super::sending::{self, line_is_clear, on_line};
+use super::receiving::{Tokens, is_to_wait, take_tokens};
+use super::sending::{self, line_ended, line_is_clear, on_line};
 use super::{give_up, is_over, low_water, receive};
 use crate::lock::Held;
 use crate::real::{self, fail};
-use crate::record::{LINE_ONLY, NONBLOCKING, Record, State, Why};
+use crate::record::{LINE_ONLY, Record, State, Why};
 use crate::{epoll, kernel, local, process, record, report, upgrade};
 
 /// From now on this socket uses the line, and asks the other end to do so too.
@@ -99,7 +100,8 @@ pub fn let_go(fd: c_int, record: &'static Record, why: Why, patience: Patience) 
     }
     low_water::restore(fd, record);
     let asked = record.receiver(&recv).ask_back(&carrier);
-    if asked {
+    // To an end that has closed a token would bring a reset.
+    if asked && !line_ended(fd) {
         wake(fd, record, &send);
     }
     record.note_why(why);
@@ -119,6 +121,11 @@ pub fn let_go(fd: c_int, record: &'static Record, why: Why, patience: Patience) 
     if !over || !line_is_clear(fd, record, false, &send) {
         return Left::Unread;
     }
+    become_plain(fd, record, why, send, recv);
+    Left::Kernel
+}
+
+fn become_plain(fd: c_int, record: &'static Record, why: Why, send: Held<'_>, recv: Held<'_>) {
     record.make_plain(why);
     upgrade::restore_delays(fd, record);
     report::closed(record);
@@ -126,7 +133,15 @@ pub fn let_go(fd: c_int, record: &'static Record, why: Why, patience: Patience) 
     drop(recv);
     drop(send);
     epoll::socket_closed(record);
-    Left::Kernel
+}
+
+/// The program has cut the line, for all who have the socket: what it becomes is the kernel's.
+pub fn cut(fd: c_int, record: &'static Record) {
+    let send = record.send_lock.hold_for(LET_GO_LOCK_MS);
+    let recv = record.recv_lock.hold_for(LET_GO_LOCK_MS);
+    if let (Some(send), Some(recv), State::Up) = (send, recv, record.state()) {
+        become_plain(fd, record, Why::Usage, send, recv);
+    }
 }
 
 /// Has the sender put nothing more into the ring. One that is stopped in the middle of that may yet.
@@ -152,8 +167,12 @@ fn ring_is_over(fd: c_int, record: &Record, held: &Held<'_>, patience: Patience)
             process::sleep_us(PAUSE_US);
             continue;
         }
+        // An error behind all bytes is the program's to be told: who asked for tokens would take it.
+        let is_broken =
+            || kernel::events_now(fd, 0) & libc::POLLERR != 0 && unread_on_line(fd) == 0;
         match receiver.next(&carrier) {
             Ok(Next::Ring(_)) => return false,
+            Ok(Next::Tokens(_)) if is_broken() => return true,
             Ok(Next::Line(_)) => {
                 receiver.read_line(&carrier, 0);
                 // Behind an end in sight there may be a ring that was not read.
@@ -170,10 +189,16 @@ fn ring_is_over(fd: c_int, record: &Record, held: &Held<'_>, patience: Patience)
     false
 }
 
-/// Runs a call of the kernel's that sends on the line, and returns how many bytes it sent.
-pub fn with_line(fd: c_int, record: &Record, call: impl FnOnce() -> ssize_t) -> ssize_t {
-    let waits = !record.has(NONBLOCKING);
-    let Some(held) = sending::hold(record, waits) else {
+/// Runs a call of the kernel's that sends on the line with these `flags`, and returns how many bytes it
+/// sent.
+pub fn with_line(
+    fd: c_int,
+    record: &Record,
+    flags: c_int,
+    call: impl FnOnce() -> ssize_t,
+) -> ssize_t {
+    let waits = is_to_wait(record, flags);
+    let Some(held) = sending::hold(fd, record, waits) else {
         return fail(libc::EAGAIN);
     };
     if record.state() != State::Up || !record::is_of(fd, record) {
@@ -243,7 +268,13 @@ fn put_into_pipe(to: c_int, bytes: &[u8]) -> ssize_t {
             break;
         }
         // SAFETY: the page has as many bytes.
-        let written = unsafe { real::write(to, page.as_ptr().cast(), page.len()) };
+        let write = || unsafe { real::write(to, page.as_ptr().cast(), page.len()) };
+        // What is in the pipe is to be taken from the socket.
+        let written = if done > 0 {
+            process::uncancelled(write)
+        } else {
+            write()
+        };
         match written {
             1.. => done += written,
             _ if done == 0 => return written,

@@ -63,7 +63,7 @@ fn take(record: &Record, part: &iovec, bytes: u64, held: &Held<'_>) -> Option<ss
     if !is_alone || !fault::can_overwrite(part.iov_base, len) {
         return None;
     }
-    held.changing(|| {
+    held.moving(|| {
         let carrier = record.carrier();
         let receiver = record.receiver(held);
         // SAFETY: the program's buffer, which is there.
@@ -124,16 +124,16 @@ pub fn send(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> Optio
         && !sender.receiver_sleeps(&carrier)
         && !other_leaves(record, &carrier, &held)
         && is_known_there(record)
-        && fault::can_read(part.iov_base, len)
+        && fault::can_read(part.iov_base, len);
+    let put = || {
         // Last: whoever has entered puts something.
-        && sender.enter_ring(&carrier);
-    is_simple.then(|| {
-        held.changing(|| {
+        sender.enter_ring(&carrier).then(|| {
             // SAFETY: the program's buffer, which is there.
             sender.put(&carrier, unsafe { slice(part, 0, len) });
             count_bytes(&record.ring_bytes_out, len);
             publish(fd, sender, &carrier);
-        });
-        len as ssize_t
-    })
+            len as ssize_t
+        })
+    };
+    if is_simple { held.moving(put) } else { None }
 }

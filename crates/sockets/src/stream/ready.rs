@@ -90,7 +90,7 @@ pub fn unread_by_peer(record: &Record) -> Option<c_int> {
     c_int::try_from(sender.in_ring()).ok()
 }
 
-fn unread_on_line(fd: c_int) -> c_int {
+pub fn unread_on_line(fd: c_int) -> c_int {
     let mut bytes: c_int = 0;
     // SAFETY: the kernel writes a number.
     unsafe { real::ioctl(fd, libc::FIONREAD, &raw mut bytes as usize) };
@@ -144,7 +144,8 @@ pub fn settle(fd: c_int, record: &Record, kernel_says_so: bool) -> Readiness {
                     // it is about to send is not on the line yet.
                     true if took_tokens => really_ready(fd, record),
                     true => Readiness::Ready,
-                    false => Readiness::Not,
+                    // What is in the ring comes behind what the line has.
+                    false => really_ready(fd, record),
                 };
             }
             Ok(Next::Tokens(count)) => match take_tokens_beside(fd, record, &held, count) {

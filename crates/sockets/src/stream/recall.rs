@@ -100,10 +100,19 @@ pub fn step_back(fd: c_int, record: &Record, held: &Held<'_>) -> Result<(), Brok
 pub fn wake(fd: c_int, record: &Record, held: &Held<'_>) {
     let carrier = record.carrier();
     let sender = record.sender(held);
-    let is_to_wake = sender.lane() == Lane::Ring && sender.rouse(&carrier);
-    if is_to_wake && !send_token(fd) && !send_token_soon(fd) {
-        sender.token_failed();
+    if sender.lane() == Lane::Line {
+        return;
     }
+    held.moving(|| {
+        if !sender.rouse(&carrier) {
+            return;
+        }
+        if send_token(fd) || send_token_soon(fd) {
+            sender.token_sent();
+        } else {
+            sender.token_failed();
+        }
+    });
 }
 
 /// Waits for the other end to take back what it was asked to. Returns whether it did. Has both

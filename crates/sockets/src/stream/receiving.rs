@@ -12,7 +12,7 @@ use crate::buffers::{
     Control, Parts, for_each_stretch, kernel_receive, kernel_receive_all, kernel_receive_as_asked,
     slice_mut, total,
 };
-use crate::lock::Held;
+use crate::lock::{Held, WITHOUT_LIMIT};
 use crate::real::{self, errno, fail};
 use crate::record::{CHECK_LINE, LOCAL, LOW_WATER, NONBLOCKING, Record, State};
 use crate::spin::Spin;
@@ -83,10 +83,10 @@ fn receive_some(
     let mut rounds = 0;
     let mut slept_since_ns = None;
     loop {
-        let Some(held) = record.recv_lock.hold() else {
+        let Some(held) = record.recv_lock.hold_unless_cancelled(WITHOUT_LIMIT) else {
             return fail(libc::EAGAIN);
         };
-        if held.is_taken_over() {
+        if held.is_taken_over() && !mend(fd, record, &held) {
             return give_up(fd, record);
         }
         let generation = *generation.get_or_insert_with(|| record.generation());
@@ -96,7 +96,7 @@ fn receive_some(
             local::mark_first(fd, record);
         }
         let step = if is_up {
-            held.changing(|| receive_now(fd, record, parts, got, flags, control, &held))
+            held.moving(|| receive_now(fd, record, parts, got, flags, control, &held))
         } else {
             Ok(plain_now(fd, record, parts, got, flags, control))
         };
@@ -167,7 +167,9 @@ fn receive_some(
         if let Some(error) = has_had_its_time(fd, &mut slept_since_ns) {
             return if got > 0 { got as ssize_t } else { fail(error) };
         }
-        let slept = if on_line {
+        // Who is killed in a read that waits leaves nobody who knows of it.
+        let is_alone = record.processes.load(Ordering::Relaxed) == 1;
+        let slept = if on_line && is_alone {
             read_line_waiting(fd, record, parts, got, flags, control)
         } else {
             sleep_on_line(fd, flags)
@@ -334,6 +336,11 @@ fn read_line_waiting(
 ) -> Result<Woken, c_int> {
     let limit = total(parts) - got;
     let generation = record.generation();
+    let uncounted = Uncounted {
+        fd,
+        record,
+        generation,
+    };
     let result = kernel_receive(
         fd,
         parts,
@@ -342,6 +349,7 @@ fn read_line_waiting(
         flags & !libc::MSG_WAITALL,
         control.as_mut(),
     );
+    core::mem::forget(uncounted);
     if result < 0 {
         return Err(errno());
     }
@@ -354,13 +362,48 @@ fn read_line_waiting(
     let held = record.recv_lock.hold();
     if let Some(held) = held.filter(|_| record.generation() == generation) {
         let receiver = record.receiver(&held);
-        held.changing(|| receiver.read_line(&record.carrier(), read as u64));
+        held.moving(|| receiver.read_line(&record.carrier(), read as u64));
         tell_read(record, &held);
     }
     Ok(Woken {
         bytes,
         ended: bytes == 0,
     })
+}
+
+/// A read of the line that waits. Dropped, its thread was cancelled, perhaps with bytes that nobody has
+/// counted: then the kernel is asked.
+struct Uncounted<'a> {
+    fd: c_int,
+    record: &'a Record,
+    generation: u32,
+}
+
+impl Drop for Uncounted<'_> {
+    fn drop(&mut self) {
+        let Some(held) = self.record.recv_lock.hold() else {
+            return;
+        };
+        if self.record.generation() == self.generation {
+            mend(self.fd, self.record, &held);
+        }
+    }
+}
+
+/// Who read last ended in the middle: counts what it took of the line. `false`: nobody knows.
+#[cold]
+fn mend(fd: c_int, record: &Record, held: &Held<'_>) -> bool {
+    let is_up = record.state() == State::Up && record::is_of(fd, record);
+    if !is_up || record.has(LOCAL) || (held.is_taken_over() && !held.is_to_mend()) {
+        return !is_up;
+    }
+    let receiver = record.receiver(held);
+    let mends = |bytes| held.moving(|| receiver.mend(&record.carrier(), bytes));
+    let is_mended = kernel::bytes_read(fd).is_some_and(mends);
+    if is_mended {
+        held.mended();
+    }
+    is_mended
 }
 
 fn tell_read(record: &Record, held: &Held<'_>) {
@@ -589,9 +632,24 @@ pub fn leave_to_kernel(record: &Record) -> bool {
 }
 
 /// The kernel tells an error of the line once; the program is told of it later.
-fn keep_error(record: &Record, error: c_int) {
+pub fn keep_error(record: &Record, error: c_int) {
     // Relaxed: it stands for itself.
     record.line_error.store(error, Ordering::Relaxed);
+}
+
+/// Whether there is such an error.
+pub fn has_error(record: &Record) -> bool {
+    // Relaxed: as above.
+    record.line_error.load(Ordering::Relaxed) != 0
+}
+
+/// The error of a socket that the program has not been told of yet, or else 0; it is told now.
+pub fn take_error(fd: c_int, record: &Record) -> c_int {
+    // Relaxed: as above.
+    match record.line_error.swap(0, Ordering::Relaxed) {
+        0 => kernel::option(fd, libc::SOL_SOCKET, libc::SO_ERROR).unwrap_or(0),
+        error => error,
+    }
 }
 
 /// Whether a call with these flags waits.
@@ -626,7 +684,7 @@ pub enum Tokens {
 
 /// Reads at most `count` tokens, and throws them away.
 pub fn take_tokens(fd: c_int, record: &Record, held: &Held<'_>, count: u64) -> Tokens {
-    held.changing(|| {
+    held.moving(|| {
         let taken = read_tokens(fd, count);
         taken.map_or_else(core::convert::identity, |tokens| {
             record.receiver(held).took_tokens(tokens);

@@ -6,11 +6,11 @@ use core::sync::atomic::Ordering;
 use barewire_fabric::carrier::{Broken, LEAVING, Lane, Sender, SharedMemory};
 use libc::ssize_t;
 
-use super::recall::step_back;
+use super::recall::{self, step_back};
 use super::receiving::{count_bytes, is_to_wait};
 use super::{give_up, in_vain, is_over, quick};
 use crate::buffers::{Parts, for_each_stretch, kernel_send, offered, slice, total};
-use crate::lock::Held;
+use crate::lock::{Held, WITHOUT_LIMIT};
 use crate::memory::Carrier;
 use crate::real::{self, errno, fail};
 use crate::record::{
@@ -29,7 +29,7 @@ pub fn send(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ssize
 }
 
 fn send_with(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ssize_t {
-    let Some(held) = hold(record, is_to_wait(record, flags)) else {
+    let Some(held) = hold(fd, record, is_to_wait(record, flags)) else {
         return fail(libc::EAGAIN);
     };
     let result = send_alone(fd, record, parts, flags, &held);
@@ -44,9 +44,16 @@ const OTHERS_MS: u32 = 20;
 
 /// Holds the lock of what is sent. `None`: a signal handler is in the middle of a send of this very
 /// thread; or this call does not wait, and another thread's does.
-pub fn hold(record: &Record, waits: bool) -> Option<Held<'_>> {
+pub fn hold(fd: c_int, record: &Record, waits: bool) -> Option<Held<'_>> {
+    if let Some(held) = record.send_lock.try_hold() {
+        return Some(held);
+    }
     if waits {
-        return record.send_lock.hold();
+        let limit_ns = kernel::time_limit_ns(fd, libc::SO_SNDTIMEO);
+        let limit_ms = limit_ns.and_then(|ns| u32::try_from(ns.div_ceil(1_000_000)).ok());
+        return record
+            .send_lock
+            .hold_unless_cancelled(limit_ms.unwrap_or(WITHOUT_LIMIT));
     }
     let held = record.send_lock.hold_for(OTHERS_MS);
     if held.is_none() {
@@ -65,8 +72,16 @@ pub fn mend(fd: c_int, record: &Record, held: &Held<'_>) -> bool {
     let Some(bytes) = kernel::bytes_sent(fd, record.has(OPENER)) else {
         return false;
     };
-    record.sender(held).line_has(bytes);
+    if !record.sender(held).mend(&record.carrier(), bytes) {
+        return false;
+    }
     held.mended();
+    let sender = record.sender(held);
+    if sender.lane() == Lane::Ring && sender.owes_token() {
+        held.moving(|| wake(fd, sender, &record.carrier()));
+    } else {
+        recall::wake(fd, record, held);
+    }
     true
 }
 
@@ -98,6 +113,9 @@ fn send_alone(
         // The byte out of band is no byte of the stream to the receiver: positions say nothing
         // any more, and no epoch may end.
         record.set(LINE_ONLY, true);
+    }
+    if super::has_error(record) {
+        return fail(super::take_error(fd, record));
     }
     let waits = is_to_wait(record, flags);
     let whole = total(parts);
@@ -281,18 +299,22 @@ fn ring_send(
     if !are_there(parts, sent, len) {
         return Ok(Put::Fault);
     }
-    if !sender.enter_ring(&carrier) {
-        step_back(fd, record, held)?;
-        return Ok(Put::Bytes(0));
-    }
-    held.changing(|| {
+    let is_put = held.moving(|| {
+        if !sender.enter_ring(&carrier) {
+            return false;
+        }
         for_each_stretch(parts, sent, len, |part, skip, len| {
             // SAFETY: the program's buffer.
             sender.put(&carrier, unsafe { slice(part, skip, len) });
         });
         count_bytes(&record.ring_bytes_out, len);
         publish(fd, sender, &carrier);
+        true
     });
+    if !is_put {
+        step_back(fd, record, held)?;
+        return Ok(Put::Bytes(0));
+    }
     Ok(Put::Bytes(len))
 }
 
@@ -399,8 +421,12 @@ pub fn line_is_clear(fd: c_int, record: &Record, waits: bool, held: &Held<'_>) -
     let sender = record.sender(held);
     let mut until_ns = None;
     for round in 0_u32.. {
-        if sender.owes_token() && send_token(fd) {
-            sender.token_sent();
+        if sender.owes_token() {
+            held.changing(|| {
+                if send_token(fd) {
+                    sender.token_sent();
+                }
+            });
         }
         match sender.may_use_line(&carrier) {
             Ok(true) => {
@@ -470,7 +496,7 @@ fn line_send_once(
 
 /// A call that sends bytes on the line, and returns how many.
 pub fn on_line(record: &Record, held: &Held<'_>, call: impl FnOnce() -> ssize_t) -> ssize_t {
-    held.sending(|| {
+    held.moving(|| {
         let sender = record.sender(held);
         local::tell_sent(record, sender.side(), None);
         let result = call();
