@@ -31,15 +31,21 @@ static void cancel_sender(int fd)
     say("%s", result == PTHREAD_CANCELED ? "cancelled" : "returned");
 }
 
+static void kill_child(pid_t child)
+{
+    int status;
+    MUST(kill(child, SIGKILL));
+    MUST(waitpid(child, &status, 0));
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
 static void kill_sender(int fd)
 {
     pid_t child = MUST(fork());
-    int status;
     if (!child) send_for_ever(&fd);
     rest_ms(random_size(30));
-    MUST(kill(child, SIGKILL));
-    MUST(waitpid(child, &status, 0));
-    say("%s", WIFSIGNALED(status) ? "killed" : "ended");
+    kill_child(child);
+    say("killed");
 }
 
 /* What was sent, only the other end can tell. */
@@ -143,9 +149,129 @@ static void cancelled_before_peer(int fd)
     }
 }
 
+/* Messages of eight bytes, which are numbers. */
+static bool get_number(int fd, uint64_t *number)
+{
+    size_t got = 0;
+    while (got < sizeof *number) {
+        ssize_t more = recv(fd, (char *)number + got, sizeof *number - got, 0);
+        if (more <= 0) return false;
+        got += more;
+    }
+    return true;
+}
+
+static void put_number(int fd, uint64_t number)
+{
+    if (MUST(send(fd, &number, sizeof number, MSG_NOSIGNAL)) != sizeof number) fail("a short send");
+}
+
+enum { NUMBER_ROUNDS = 40, ASKS = 1, BYE = 2, CHECKED = 100 };
+
+/* A process is killed anywhere in a send of a few bytes; its parent goes on. */
+static void killed_putting(int fd)
+{
+    talk(fd, 50);
+    for (int i = 0; i < NUMBER_ROUNDS; i++) {
+        uint64_t answer;
+        pid_t child = MUST(fork());
+        if (!child)
+            for (;;) put_number(fd, 0);
+        usleep(4000 + random_size(3000));
+        kill_child(child);
+        put_number(fd, ASKS);
+        if (!get_number(fd, &answer)) fail("no answer: %s", strerrorname_np(errno));
+        CHECK(answer == ASKS);
+    }
+    put_number(fd, BYE);
+    say("always answered");
+}
+
+static void answers(int fd)
+{
+    uint64_t number = 0;
+    talk(fd, 50);
+    while (get_number(fd, &number) && number != BYE)
+        if (number == ASKS) put_number(fd, ASKS);
+    CHECK(number == BYE);
+}
+
+/* A reader ends anywhere in a read. The next one may lack what it had taken, and no more. */
+static int shared_fd;
+
+static void *read_for_ever(void *argument)
+{
+    uint64_t number;
+    (void)argument;
+    while (get_number(shared_fd, &number)) {}
+    return NULL;
+}
+
+static void cancel_reader(void)
+{
+    pthread_t thread;
+    CHECK(!pthread_create(&thread, NULL, read_for_ever, NULL));
+    usleep(2000 + random_size(3000));
+    CHECK(!pthread_cancel(thread));
+    CHECK(!pthread_join(thread, NULL));
+}
+
+static void kill_reader(void)
+{
+    pid_t child = MUST(fork());
+    if (!child) read_for_ever(NULL);
+    usleep(4000 + random_size(3000));
+    kill_child(child);
+}
+
+static void read_on_after(int fd, void (*reader_ends)(void))
+{
+    uint64_t first = 0, number;
+    struct timeval limit = {5, 0};
+    talk(fd, 50);
+    shared_fd = fd;
+    MUST(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit));
+    for (int i = 0; i < NUMBER_ROUNDS; i++) {
+        uint64_t before = first;
+        reader_ends();
+        for (int j = 0; j < CHECKED; j++) {
+            if (!get_number(fd, &number)) fail("number %d: %s", j, strerrorname_np(errno));
+            if (j == 0) first = number;
+            if (number != first + j) fail("number %d is %#lx, not %#lx", j, number, first + j);
+        }
+        CHECK(first >= before);
+    }
+    post();
+    say("always in order");
+}
+
+static void cancelled_reading(int fd)
+{
+    read_on_after(fd, cancel_reader);
+}
+
+static void killed_reading(int fd)
+{
+    read_on_after(fd, kill_reader);
+}
+
+static void counts_for_ever(int fd)
+{
+    talk(fd, 50);
+    signal(SIGPIPE, SIG_IGN);
+    for (uint64_t i = 0; !poll_for(AWAIT_FD, POLLIN, 0); i++) {
+        if (send(fd, &i, sizeof i, 0) != sizeof i) break;
+        usleep(i % 64 < 32 ? 20 : 200);
+    }
+    await();
+}
+
 const struct torture_case cancel_cases[] = {
     {"cancelled-sending", cancelled_sending, reader, 0},
     {"killed-sending", killed_sending, reader, 0},
+    {"killed-putting", killed_putting, answers, 0},
+    {"cancelled-reading", cancelled_reading, counts_for_ever, 0},
+    {"killed-reading", killed_reading, counts_for_ever, 0},
     {"cancelled-before", cancelled_before, cancelled_before_peer, 0},
     {NULL, NULL, NULL, 0},
 };

@@ -503,6 +503,95 @@ static void writable_again(int fd)
     order('q');
 }
 
+/* An edge for bytes in the ring, behind bytes on the line that were not all read. */
+static void edge_behind_line(int fd)
+{
+    uint8_t byte;
+    talk(fd, 20);
+    set_nonblocking(fd, true);
+    CHECK(recv(fd, &byte, 1, 0) < 0);
+    CHECK(!poll_for(fd, POLLIN, 0));
+    order_bytes(fd, 100);
+    receive_next(fd, 10);
+    int set = set_with(fd, EPOLLIN | EPOLLET);
+    say_set("added", set, 1000);
+    for (int i = 0; i < 2; i++) {
+        order('s');
+        say_set("more", set, 1000);
+        say_set("no more", set, 20);
+    }
+    receive_next(fd, 290);
+    order('s');
+    say_set("all was read", set, 1000);
+    order('q');
+}
+
+/* Who waits for the end only, and is told, finds it. */
+static void end_without_bytes(int fd)
+{
+    uint8_t byte;
+    talk(fd, 20);
+    set_nonblocking(fd, true);
+    int set = set_with(fd, EPOLLRDHUP | EPOLLET);
+    CHECK(recv(fd, &byte, 1, 0) < 0);
+    order('h');
+    if (is_server) say_set("end", set, 1000);
+    else say_poll("end", fd, POLLRDHUP);
+    SAY(recv(fd, &byte, 1, 0));
+    order('q');
+}
+
+/* An error that a read has found behind its bytes is told until somebody takes it. */
+static void error_behind_bytes(int fd)
+{
+    uint8_t bytes[200];
+    int error;
+    socklen_t size = sizeof error;
+    struct timeval limit = {0, 30000};
+    talk(fd, 20);
+    set_nonblocking(fd, true);
+    CHECK(recv(fd, bytes, 1, 0) < 0);
+    order_bytes(fd, 100);
+    send_next(fd, 10);
+    order('q');
+    await();
+    rest_ms(50);
+    set_nonblocking(fd, false);
+    MUST(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit));
+    SAY(recv(fd, bytes, sizeof bytes, MSG_WAITALL));
+    say_poll("read", fd, POLLIN);
+    MUST(getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size));
+    say("error: %s", error ? strerrorname_np(error) : "none");
+    SAY(recv(fd, bytes, sizeof bytes, 0));
+}
+
+static void closes_unread(int fd)
+{
+    talk(fd, 20);
+    on_demand(fd);
+    wait_for_bytes(fd, 10);
+    close(fd);
+    post();
+}
+
+/* A set from which the socket was taken, beside the socket. */
+static void taken_out(int fd)
+{
+    talk(fd, 20);
+    int set = set_with(fd, EPOLLONESHOT | EPOLLIN | EPOLLOUT | EPOLLRDHUP);
+    MUST(epoll_ctl(set, EPOLL_CTL_DEL, fd, NULL));
+    struct pollfd both[] = {{fd, POLLIN, 0}, {set, POLLIN, 0}};
+    SAY(poll(both, 2, 0));
+    say("socket %#x, set %#x", both[0].revents, both[1].revents);
+    order('q');
+}
+
+static void on_demand_after_talk(int fd)
+{
+    talk(fd, 20);
+    on_demand(fd);
+}
+
 const struct torture_case event_cases[] = {
     {"level-truth", level_truth, on_demand, 0},
     {"edge-truth", edge_truth, on_demand, 0},
@@ -515,6 +604,11 @@ const struct torture_case event_cases[] = {
     {"threads-in-set", threads_in_set, on_demand, 0},
     {"told-once", told_once, told_once_peer, 0},
     {"cancelled", cancelled, on_demand, 0},
+    {"edge-behind-line", edge_behind_line, on_demand_after_talk, 0},
+    {"end-by-edge", end_without_bytes, on_demand_after_talk, 0},
+    {"end-by-poll", on_demand_after_talk, end_without_bytes, 0},
+    {"error-behind-bytes", error_behind_bytes, closes_unread, INTERNET},
+    {"taken-out", taken_out, on_demand_after_talk, 0},
     {"writable-again", writable_again, on_demand, 0},
     {NULL, NULL, NULL, 0},
 };

@@ -29,7 +29,7 @@ const KNOWN: [(&str, &str); 2] = [
 ];
 
 /// The same, of Unix sockets only.
-const KNOWN_UNIX: [(&str, &str); 4] = [
+const KNOWN_UNIX: [(&str, &str); 7] = [
     (
         "kill-full",
         "whether a sender that waits for a full socket is told EPIPE or ECONNRESET when its reader is \
