@@ -28,6 +28,8 @@ const KNOWN: [(&str, &str); 2] = [
     ),
 ];
 
+const AS_CANCELLED: &str = "as cancelled-sending";
+
 /// The same, of Unix sockets only.
 const KNOWN_UNIX: [(&str, &str); 7] = [
     (
@@ -43,7 +45,10 @@ const KNOWN_UNIX: [(&str, &str); 7] = [
         "cancelled-sending",
         "nobody knows what was sent in the middle of a call: the connection ends",
     ),
-    ("killed-sending", "as cancelled-sending"),
+    ("killed-sending", AS_CANCELLED),
+    ("killed-putting", AS_CANCELLED),
+    ("killed-reading", AS_CANCELLED),
+    ("cancelled-reading", AS_CANCELLED),
 ];
 
 /// The program, whether it could be linked statically as well, and whether it has liburing.
