@@ -162,9 +162,19 @@ pub fn never_waits(fd: c_int) -> bool {
     flags >= 0 && flags & libc::O_NONBLOCK != 0
 }
 
+/// Options that have the kernel tell when bytes came: `SO_TIMESTAMP` and its kin, old and new.
+pub const TIMES: [c_int; 6] = [29, 35, 37, 63, 64, 65];
+
 /// Whether the program has set a TCP socket to something that only the kernel can serve, before there
-/// was a record of it: signals when it is ready, or a low-water mark.
+/// was a record of it: signals when it is ready, a low-water mark, or data beside the bytes.
 pub fn is_kernel_only(fd: c_int) -> bool {
+    let tells = |level, name| option(fd, level, name).is_some_and(|value| value != 0);
+    if tells(libc::IPPROTO_TCP, libc::TCP_INQ) {
+        return true;
+    }
+    if TIMES.iter().any(|&name| tells(libc::SOL_SOCKET, name)) {
+        return true;
+    }
     // SAFETY: no pointers.
     let flags = unsafe { real::fcntl(fd, libc::F_GETFL, 0) };
     let mark = option(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT);

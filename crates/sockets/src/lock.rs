@@ -50,6 +50,9 @@ impl Held<'_> {
     /// What the last holder left is mended.
     pub fn mended(&self) {
         self.left.set(0);
+        // Release: partner: the acquire in take_over. Only the holder stores here.
+        let own = self.lock.0.load(Ordering::Relaxed) & !MIDDLE;
+        self.lock.0.store(own, Ordering::Release);
     }
 
     /// Runs `work`, which changes what the lock guards: who ends meanwhile leaves it in the middle.
@@ -114,6 +117,13 @@ impl Lock {
     pub fn is_idle(&self) -> bool {
         // Relaxed: whoever takes it acquires.
         matches!(self.0.load(Ordering::Relaxed) & !MIDDLE, 0 | NOBODY)
+    }
+
+    /// Whether its last holder ended in the middle of something, and nobody has it.
+    pub fn is_left_amid(&self) -> bool {
+        // Relaxed: as above.
+        let word = self.0.load(Ordering::Relaxed);
+        word & !MIDDLE == NOBODY && word & MIDDLE != 0
     }
 
     /// What it guards begins anew: who died holding it was in the middle of nothing.
@@ -195,7 +205,8 @@ impl Lock {
         if holder == 0 || is_there(thread) {
             return None;
         }
-        let own = process::thread_id();
+        // What is left stays, until it is mended: this thread may be killed, too.
+        let own = process::thread_id() | (holder & MIDDLE);
         // Acquire: partner as in try_hold; the holder died without a release, and all that
         // it did is in memory since.
         let taken = self

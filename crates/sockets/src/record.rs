@@ -146,6 +146,8 @@ pub struct Record {
     pub in_vain_at: AtomicU64,
     /// The kernel's name for the socket, from when it goes up.
     pub cookie: AtomicU64,
+    /// Counts how often what was read of the line was asked of the kernel, under the receive lock.
+    pub recounts: AtomicU32,
     /// 1 while it is among the free ones.
     is_free: AtomicU32,
 }
@@ -299,6 +301,7 @@ impl Record {
             &self.low_water,
             &self.in_vain,
             &self.in_vain_by,
+            &self.recounts,
         ] {
             word.store(0, Ordering::Relaxed);
         }

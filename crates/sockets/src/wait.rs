@@ -352,7 +352,7 @@ pub fn note_end(poll: &mut pollfd) {
     if poll.revents & POLL_ENDS == 0 || poll.fd < 0 {
         return;
     }
-    if let Some(record) = up(poll.fd) {
+    if let Some(record) = record::find(poll.fd) {
         record.set(CHECK_LINE, true);
         if stream::has_error(record) {
             poll.revents |= libc::POLLERR;

@@ -643,14 +643,14 @@ unsafe extern "C-unwind" fn sendfile64(
             && fault::can_write(offset, size_of::<off64_t>())
             && kernel::is_regular_file(file)
     };
+    // No thread is cancelled in the kernel's.
     match ours(out) {
         Some(record) if record.state() == State::Up && is_small() => {
-            // No thread is cancelled in the kernel's.
             // SAFETY: the program's offset.
             uncancelled(|| unsafe { send_small_file(out, record, file, offset, count) })
         }
         Some(record) => {
-            let result = stream::with_line(out, record, 0, || {
+            let send = || {
                 // SAFETY: the program's call, and its offset.
                 unsafe {
                     let result = real::sendfile64(out, file, offset, count);
@@ -659,7 +659,8 @@ unsafe extern "C-unwind" fn sendfile64(
                     }
                     result
                 }
-            });
+            };
+            let result = uncancelled(|| stream::with_line(out, record, 0, send));
             moved(out, record, result)
         }
         // SAFETY: the program's call.

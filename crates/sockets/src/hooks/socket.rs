@@ -360,9 +360,6 @@ fn shown_option(fd: c_int, record: &Record, name: c_int, value: c_int) -> c_int 
 /// How long a shutdown waits for a send of another thread.
 const SHUTDOWN_WAIT_MS: u32 = 1;
 
-/// Options that have the kernel tell when bytes came: `SO_TIMESTAMP` and its kin, old and new.
-const TIMES: [c_int; 6] = [29, 35, 37, 63, 64, 65];
-
 /// Options that only the kernel can carry.
 fn option_set(fd: c_int, level: c_int, name: c_int) {
     if level == libc::SOL_SOCKET && name == libc::SO_RCVBUF {
@@ -375,7 +372,7 @@ fn option_set(fd: c_int, level: c_int, name: c_int) {
     }
     let kernel_only = match level {
         // Most of them mean nothing to TCP.
-        libc::SOL_SOCKET => kernel::unix::is_kernel_only(name) || TIMES.contains(&name),
+        libc::SOL_SOCKET => kernel::unix::is_kernel_only(name) || kernel::TIMES.contains(&name),
         // TLS in the kernel, and repair; how much there is with each message.
         libc::IPPROTO_TCP => matches!(name, libc::TCP_ULP | libc::TCP_REPAIR | libc::TCP_INQ),
         _ => false,

@@ -8,7 +8,7 @@ use libc::{iovec, ssize_t};
 
 use super::ready::unread_on_line;
 use super::recall::{step_back, wait_for_answer, wake, withdraw};
-use super::receiving::{Tokens, is_to_wait, take_tokens};
+use super::receiving::{self, Tokens, is_to_wait, take_tokens};
 use super::sending::{self, line_ended, line_is_clear, on_line};
 use super::{give_up, is_over, low_water, receive};
 use crate::lock::Held;
@@ -92,6 +92,11 @@ pub fn let_go(fd: c_int, record: &'static Record, why: Why, patience: Patience) 
     if record.state() != State::Up || !record::is_of(fd, record) {
         return Left::Kernel;
     }
+    let is_sound = (!send.is_taken_over() || sending::mend(fd, record, &send))
+        && (!recv.is_taken_over() || receiving::mend(fd, record, &recv));
+    if !is_sound {
+        return Left::Unread;
+    }
     let carrier = record.carrier();
     // Next, so that no read of the line is in progress.
     let read = matches!(record.receiver(&recv).next(&carrier), Ok(Next::Line(_)));
@@ -168,8 +173,8 @@ fn ring_is_over(fd: c_int, record: &Record, held: &Held<'_>, patience: Patience)
             continue;
         }
         // An error behind all bytes is the program's to be told: who asked for tokens would take it.
-        let is_broken =
-            || kernel::events_now(fd, 0) & libc::POLLERR != 0 && unread_on_line(fd) == 0;
+        let reset = libc::POLLERR | libc::POLLHUP;
+        let is_broken = || kernel::events_now(fd, 0) & reset == reset && unread_on_line(fd) == 0;
         match receiver.next(&carrier) {
             Ok(Next::Ring(_)) => return false,
             Ok(Next::Tokens(_)) if is_broken() => return true,
@@ -201,6 +206,9 @@ pub fn with_line(
     let Some(held) = sending::hold(fd, record, waits) else {
         return fail(libc::EAGAIN);
     };
+    if super::has_error(record) {
+        return fail(super::take_error(fd, record));
+    }
     if record.state() != State::Up || !record::is_of(fd, record) {
         local::mark_first(fd, record);
         let result = call();

@@ -114,8 +114,9 @@ pub fn settle(fd: c_int, record: &Record, kernel_says_so: bool) -> Readiness {
         record.set(CHECK_LINE, true);
     }
     let Some(held) = record.recv_lock.try_hold() else {
-        // Someone reads it at this moment: the program bears to find nothing.
-        return if kernel_says_so {
+        // Someone reads it at this moment: the program bears to find nothing. Or has ended in the
+        // middle of that: its next read mends it.
+        return if kernel_says_so || record.recv_lock.is_left_amid() {
             Readiness::Ready
         } else {
             Readiness::Not

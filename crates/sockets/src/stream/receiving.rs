@@ -103,7 +103,8 @@ fn receive_some(
         match step {
             Ok(Step::Bytes(bytes)) => {
                 got += bytes;
-                let has_more_beside = control.as_ref().is_some_and(|control| control.len > 0);
+                let has_more_beside =
+                    record.has(LOCAL) && control.as_ref().is_some_and(|control| control.len > 0);
                 let goes_on = is_up && !peeks && got < wanted && has_more(record, &held);
                 if bytes == 0 || has_more_beside || (got >= enough && !goes_on) {
                     spin.paid(got > 0);
@@ -341,6 +342,8 @@ fn read_line_waiting(
         record,
         generation,
     };
+    // Relaxed: who counts anew does so under the lock, which is taken below.
+    let recounts = record.recounts.load(Ordering::Relaxed);
     let result = kernel_receive(
         fd,
         parts,
@@ -362,7 +365,12 @@ fn read_line_waiting(
     let held = record.recv_lock.hold();
     if let Some(held) = held.filter(|_| record.generation() == generation) {
         let receiver = record.receiver(&held);
-        held.moving(|| receiver.read_line(&record.carrier(), read as u64));
+        // Relaxed: as above. Another thread may have counted what this one read.
+        if record.recounts.load(Ordering::Relaxed) == recounts {
+            held.moving(|| receiver.read_line(&record.carrier(), read as u64));
+        } else {
+            mend(fd, record, &held);
+        }
         tell_read(record, &held);
     }
     Ok(Woken {
@@ -392,7 +400,7 @@ impl Drop for Uncounted<'_> {
 
 /// Who read last ended in the middle: counts what it took of the line. `false`: nobody knows.
 #[cold]
-fn mend(fd: c_int, record: &Record, held: &Held<'_>) -> bool {
+pub fn mend(fd: c_int, record: &Record, held: &Held<'_>) -> bool {
     let is_up = record.state() == State::Up && record::is_of(fd, record);
     if !is_up || record.has(LOCAL) || (held.is_taken_over() && !held.is_to_mend()) {
         return !is_up;
@@ -400,6 +408,7 @@ fn mend(fd: c_int, record: &Record, held: &Held<'_>) -> bool {
     let receiver = record.receiver(held);
     let mends = |bytes| held.moving(|| receiver.mend(&record.carrier(), bytes));
     let is_mended = kernel::bytes_read(fd).is_some_and(mends);
+    record.recounts.fetch_add(1, Ordering::Relaxed);
     if is_mended {
         held.mended();
     }

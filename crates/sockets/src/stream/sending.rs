@@ -92,6 +92,9 @@ fn send_alone(
     flags: c_int,
     held: &Held<'_>,
 ) -> ssize_t {
+    if super::has_error(record) {
+        return fail(super::take_error(fd, record));
+    }
     if record.state() != State::Up || !record::is_of(fd, record) {
         if flags & libc::MSG_OOB != 0 {
             // The kernel's counts, from which positions begin, are others from now on.
@@ -113,9 +116,6 @@ fn send_alone(
         // The byte out of band is no byte of the stream to the receiver: positions say nothing
         // any more, and no epoch may end.
         record.set(LINE_ONLY, true);
-    }
-    if super::has_error(record) {
-        return fail(super::take_error(fd, record));
     }
     let waits = is_to_wait(record, flags);
     let whole = total(parts);
