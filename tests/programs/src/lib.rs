@@ -38,3 +38,29 @@ pub fn find(program: &str) -> Option<std::path::PathBuf> {
         .map(|folder| folder.join(program))
         .find(|file| file.is_file())
 }
+
+/// Builds the C program of the folder `name` beside this crate's sources, into the folder `into`.
+///
+/// # Panics
+/// If `cc` is not there or finds an error.
+#[must_use]
+pub fn built(name: &str, into: &str) -> std::path::PathBuf {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+    let files = std::fs::read_dir(folder).unwrap();
+    let sources = files
+        .map(|entry| entry.unwrap().path())
+        .filter(|file| file.extension() == Some(std::ffi::OsStr::new("c")));
+    let program = std::path::Path::new(into).join(name);
+    // In place of a program that may be running, by its name only.
+    let fresh = program.with_extension("new");
+    let output = std::process::Command::new("cc")
+        .args(["-O2", "-g", "-Wall", "-pthread", "-o"])
+        .arg(&fresh)
+        .args(sources)
+        .output()
+        .expect("cc is there");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "cc: {said}");
+    std::fs::rename(fresh, &program).unwrap();
+    program
+}

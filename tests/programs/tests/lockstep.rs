@@ -11,12 +11,7 @@
 //! if it does so three times in the same line, in which the kernel says the same each time.
 //! One that does can be made smaller: `lockstep SEED STEPS SKIP,SKIP-SKIP` leaves steps out.
 
-use std::ffi::OsStr;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-use barewire_programs::{Mode, Observed, Scenario, Stage};
+use barewire_programs::{Mode, Observed, Scenario, Stage, built};
 
 const FIRST_SEED: u64 = 60_000;
 const SEEDS: u64 = 20;
@@ -25,24 +20,6 @@ const STEPS: &str = "120";
 const TRIES: u32 = 3;
 /// Longer than any run: each call that waits does so for some milliseconds.
 const LIMIT_S: u64 = 120;
-
-fn built() -> PathBuf {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/lockstep");
-    let files = fs::read_dir(folder).unwrap();
-    let sources = files
-        .map(|entry| entry.unwrap().path())
-        .filter(|file| file.extension() == Some(OsStr::new("c")));
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("lockstep");
-    let output = Command::new("cc")
-        .args(["-O2", "-g", "-Wall", "-Wextra", "-pthread", "-o"])
-        .arg(&program)
-        .args(sources)
-        .output()
-        .expect("cc is there");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "cc: {said}");
-    program
-}
 
 fn number(variable: &str, otherwise: u64) -> u64 {
     let Ok(text) = std::env::var(variable) else {
@@ -85,7 +62,7 @@ fn differs(kernel: impl Fn() -> String, library: impl Fn() -> String) -> Option<
 }
 
 fn lockstep(stage: &Stage) -> Observed {
-    let program = built();
+    let program = built("lockstep", env!("CARGO_TARGET_TMPDIR"));
     let kernel = |seed: &str| stage.tool(&program).args([seed, STEPS]).run(LIMIT_S);
     let library = |seed: &str| stage.server(&program).args([seed, STEPS]).run(LIMIT_S);
     let first = number("LOCKSTEP_SEED", FIRST_SEED);

@@ -10,13 +10,12 @@
 //! `make soak` runs it for an hour. A fault names its scenario, which can be run alone, many
 //! times: `SOAK_PRELOAD=LIBRARY soak one SCENARIO TIMES`. `soak` without words says the rest.
 
-use std::ffi::{OsStr, OsString};
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::ffi::OsString;
+
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use barewire_programs::{Mode, Observed, Scenario, Stage};
+use barewire_programs::{Mode, Observed, Scenario, Stage, built};
 
 /// How long a run takes, if nobody says.
 const SECONDS: u64 = 6;
@@ -29,27 +28,6 @@ const ONCE_STALLED: [&str; 1] = ["8052071557232419048"];
 const TIMES: &str = "3000";
 /// The ends of all scenarios, and of all processes, come at the latest so long after.
 const END_S: u64 = 240;
-
-fn built() -> PathBuf {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/soak");
-    let files = fs::read_dir(folder).unwrap();
-    let sources = files
-        .map(|entry| entry.unwrap().path())
-        .filter(|file| file.extension() == Some(OsStr::new("c")));
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("soak");
-    // In place of a program that may be running, by its name only.
-    let fresh = program.with_extension("new");
-    let output = Command::new("cc")
-        .args(["-O2", "-g", "-Wall", "-pthread", "-o"])
-        .arg(&fresh)
-        .args(sources)
-        .output()
-        .expect("cc is there");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "cc: {said}");
-    fs::rename(fresh, &program).unwrap();
-    program
-}
 
 fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
@@ -89,7 +67,7 @@ fn nothing_is_lost_and_nothing_left() {
     };
     let seconds = asked.unwrap_or(SECONDS);
     Scenario::new("soak").run(&["cc"], |stage| {
-        let program = built();
+        let program = built("soak", env!("CARGO_TARGET_TMPDIR"));
         // Without the library one run shows that the soak itself is sound.
         let is_plain = stage.mode() == Mode::Plain;
         let runs = if is_plain { 1 } else { seeds.len() };
