@@ -11,7 +11,6 @@
 //! times: `SOAK_PRELOAD=LIBRARY soak one SCENARIO TIMES`. `soak` without words says the rest.
 
 use std::ffi::OsString;
-
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
