@@ -213,11 +213,8 @@ int main(int argc, char **argv) {
     }
     for (int i = 0; i < 3; i++) to[i] = down[i][1], from[i] = up[i][0];
     close(S.listener);
-    int total = 0, weight[OPS];
-    for (int i = 0; i < OPS; i++) {
-        weight[i] = ops[i].weight;
-        total += weight[i];
-    }
+    int total = 0;
+    for (int i = 0; i < OPS; i++) total += ops[i].weight;
     renew(0, 1), renew(1, 1);
     for (unsigned step = 1; step <= steps; step++) {
         uint64_t r = mix(mix(seed * 1000003) + step);
@@ -228,7 +225,7 @@ int main(int argc, char **argv) {
         C.a[0] = C.a[0] % 3 ? C.a[0] % 2 : C.a[0] % SLOTS;
         int w = r % 16 < 7 ? 0 : r % 16 < 14 ? 1 : 2;
         int at = (int)(mix(r) % total), code = 0;
-        while (at >= weight[code]) at -= weight[code++];
+        while (at >= ops[code].weight) at -= ops[code++].weight;
         if (skipped(step)) continue;
         if (w == 2 && !have_third) w = 0;
         printf("%u %c %s: ", step, "ABD"[w], ops[code].name);

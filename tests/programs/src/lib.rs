@@ -3,7 +3,8 @@
 //!
 //! A [`Scenario`] is run once for each [`Mode`], on a fresh [`Stage`]: a folder, free ports,
 //! processes that are stopped and counted. What a scenario observed must be the same in
-//! every mode. The scenarios stand in `tests/`; the C programs among them in `torture/`.
+//! every mode. The scenarios stand in `tests/`; the C programs among them in
+//! `torture/`, `soak/` and `lockstep/`.
 //!
 //! Settings by environment:
 //!
