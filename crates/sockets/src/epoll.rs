@@ -208,6 +208,7 @@ fn change(
             registration.head_told = 0;
             registration.silent = false;
             tables.enter(index);
+            tables.sets[set as usize].note_change();
             Some(record.state() != State::Up || tables.look_at(index))
         }
         (libc::EPOLL_CTL_DEL, _) => {
@@ -429,16 +430,23 @@ pub fn sleeping(set_fd: c_int) -> Counted {
     count(set_fd, |set| unsafe { &raw const (*set).sleeping })
 }
 
-/// Counts one more. `counter` gets a set that is never unmapped, and gives one of its counters.
-fn count(set_fd: c_int, counter: impl FnOnce(*const Set) -> *const AtomicU32) -> Counted {
-    let counter = number_now(set_fd).map(|number| {
-        let tables = TABLES.load(Ordering::Acquire);
-        // SAFETY: there are as many sets as numbers, never unmapped; the counter is atomic.
-        unsafe {
-            let sets = (&raw const (*tables).sets).read();
-            &*counter(sets.as_ptr().add(number as usize))
-        }
-    });
+/// One of the counters of a set. `which` gets a set that is never unmapped, and gives it.
+fn counter(
+    set_fd: c_int,
+    which: impl FnOnce(*const Set) -> *const AtomicU32,
+) -> Option<&'static AtomicU32> {
+    let number = number_now(set_fd)?;
+    let tables = TABLES.load(Ordering::Acquire);
+    // SAFETY: there are as many sets as numbers, never unmapped; the counter is atomic.
+    unsafe {
+        let sets = (&raw const (*tables).sets).read();
+        Some(&*which(sets.as_ptr().add(number as usize)))
+    }
+}
+
+/// Counts one more. `which` as for [`counter`].
+fn count(set_fd: c_int, which: impl FnOnce(*const Set) -> *const AtomicU32) -> Counted {
+    let counter = counter(set_fd, which);
     if let Some(counter) = counter {
         // SeqCst: partner: the loads in Tables::look_at and Tables::may_be_late.
         counter.fetch_add(1, Ordering::SeqCst);
@@ -451,6 +459,35 @@ impl Drop for Counted {
         if let Some(counter) = self.0 {
             counter.fetch_sub(1, Ordering::Relaxed);
         }
+    }
+}
+
+/// What there was to look at in a set when this was made.
+#[derive(Clone, Copy)]
+pub struct Changes {
+    counter: Option<&'static AtomicU32>,
+    seen: u32,
+}
+
+impl Changes {
+    /// From now on.
+    pub fn of(set_fd: c_int) -> Self {
+        // SAFETY: as promised to `counter`.
+        let counter = counter(set_fd, |set| unsafe { &raw const (*set).changes });
+        let mut changes = Self { counter, seen: 0 };
+        changes.seen = changes.now();
+        changes
+    }
+
+    fn now(self) -> u32 {
+        // Relaxed: partner: Set::note_change. What is to be looked at is copied under the lock.
+        self.counter
+            .map_or(0, |counter| counter.load(Ordering::Relaxed))
+    }
+
+    /// Whether there is something new to look at.
+    pub fn are_new(self) -> bool {
+        self.now() != self.seen
     }
 }
 

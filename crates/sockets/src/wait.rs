@@ -14,7 +14,7 @@ use barewire_fabric::carrier::Direction;
 use libc::{epoll_event, pollfd, sigset_t, timespec};
 
 use crate::epoll::late::OF_RING;
-use crate::epoll::{self, ACTIVE_MAX, Active, Claim, Registration};
+use crate::epoll::{self, ACTIVE_MAX, Active, Changes, Claim, Registration};
 use crate::memory::RING_BYTES;
 use crate::record::{self, CHECK_LINE, Record, State};
 use crate::spin::Spin;
@@ -427,6 +427,8 @@ fn epoll_of<const N: usize, const SLEEPERS: usize>(
     let mut spin = Spin::begin();
     let _waiting = epoll::waiting(set);
     loop {
+        // First: what changes after the copy is new.
+        let changes = Changes::of(set);
         if !epoll::active_of_wait(set, &mut active) {
             return None;
         }
@@ -438,6 +440,7 @@ fn epoll_of<const N: usize, const SLEEPERS: usize>(
         let in_rings = news();
         let mut look = || {
             let near = || active.iter().next().is_some_and(|(_, it)| is_near(it));
+            let news = || changes.are_new() || news();
             !active.is_empty()
                 && spin.until_or(news, || deadline.is_over() || set_is_ready(set), near)
         };
@@ -456,6 +459,9 @@ fn epoll_of<const N: usize, const SLEEPERS: usize>(
             let ready = add_rings(events, told, &active);
             if ready > 0 || is_over {
                 return Some(ready as c_int);
+            }
+            if changes.are_new() {
+                continue;
             }
         }
         // Counted before the look at what is to be armed: whoever registers or reads a socket after

@@ -108,6 +108,8 @@ pub struct Set {
     pub eager: AtomicBool,
     /// The process that this one is a child of has it as well.
     pub is_inherited: bool,
+    /// How often there was something new to look at: whoever looks has a copy of the active ones.
+    pub changes: AtomicU32,
     /// Threads that wait on this set, whether they look or sleep.
     pub waiting: AtomicU32,
     /// Threads that sleep in the kernel until it has something to tell of this set.
@@ -369,6 +371,7 @@ impl Tables {
         *place = index as u32;
         set.active_count += 1;
         registration.active = true;
+        set.note_change();
         true
     }
 
@@ -391,6 +394,12 @@ impl Tables {
 }
 
 impl Set {
+    /// Who looks is to look at something else, too.
+    pub fn note_change(&self) {
+        // Relaxed: partner: the load in Changes::are_new. It only ends a look.
+        self.changes.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub fn change_inner(&mut self, operation: c_int, fd: c_int, event: Option<epoll_event>) {
         let known = &mut self.inner[..self.inner_count as usize];
         let at = known.iter().position(|inner| inner.fd == fd);
