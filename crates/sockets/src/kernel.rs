@@ -398,13 +398,16 @@ pub fn bytes_read(fd: c_int) -> Option<u64> {
     Some(read - u64::from(is_ended))
 }
 
+/// So often a connection under way moves between two questions.
+const LOOKS_MAX: u32 = 256;
+
 fn positions_while(
     fd: c_int,
     opener: bool,
     mut holds: impl FnMut(u8) -> bool,
 ) -> Option<(u64, u64)> {
     // What arrives, or is acknowledged, between two questions: ask again.
-    for _ in 0..16 {
+    for _ in 0..LOOKS_MAX {
         let before = tcp_info(fd)?;
         let (mut unread, mut unacknowledged): (c_int, c_int) = (0, 0);
         // SAFETY: the kernel writes a number to each.

@@ -23,7 +23,7 @@ pub use ready::{Readiness, is_in_ring, readable_bytes, settle, unread_by_peer};
 pub use recall::{answer, answer_beside, is_asked};
 pub use receiving::{
     SIOCATMARK, Tokens, arm, has_error, keep_error, leave_to_kernel, read_past_us, receive,
-    receive_with, take_error, take_tokens,
+    receive_with, take_error, take_kept_error, take_tokens,
 };
 pub use sending::send;
 

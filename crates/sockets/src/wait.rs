@@ -334,9 +334,6 @@ fn sift(fds: &mut [pollfd]) -> c_int {
             } else if poll.revents & POLL_ENDS == 0 {
                 poll.revents &= !POLL_IN;
             }
-            if poll.revents & libc::POLLHUP != 0 && local::reset_by_peer(record, false) {
-                poll.revents |= libc::POLLERR;
-            }
         }
         note_end(poll);
         if wants_set(poll) && rings(poll.fd, 0) {
@@ -354,7 +351,8 @@ pub fn note_end(poll: &mut pollfd) {
     }
     if let Some(record) = record::find(poll.fd) {
         record.set(CHECK_LINE, true);
-        if stream::has_error(record) {
+        let is_over = poll.revents & libc::POLLHUP != 0;
+        if stream::has_error(record) || (is_over && local::reset_by_peer(record, false)) {
             poll.revents |= libc::POLLERR;
         }
     }

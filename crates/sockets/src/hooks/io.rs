@@ -376,9 +376,8 @@ unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_in
         // SAFETY: the program's call.
         return unsafe { real::recvmsg(fd, message, flags) };
     };
-    // SAFETY: as above. Of a TCP socket the kernel may have been asked for times, and what is left.
-    let is_told = record.has(LINE_ONLY) && unsafe { (*message).msg_controllen } > 0;
-    if record.has(LOCAL) || is_told {
+    // Of a TCP socket the kernel may have been asked for times, and what is left.
+    if record.has(LOCAL) || record.has(LINE_ONLY) {
         // SAFETY: the program's message.
         return unsafe { take_message(fd, record, message, parts, flags) };
     }
@@ -410,17 +409,22 @@ unsafe extern "C-unwind" fn recvmmsg(
         // SAFETY: the program's call.
         return unsafe { real::recvmmsg(fd, messages, count, flags, timeout) };
     };
-    // The kernel begins so, whatever there is to read.
-    match stream::take_error(fd, record) {
-        0 => {}
-        error => return real::fail(error) as c_int,
-    }
-    let mut done = 0;
     // SAFETY: the program's time, here and below.
     let deadline = Deadline::after(unsafe { timeout.as_ref() }.copied());
     if deadline.is_none() {
         return real::fail(libc::EINVAL) as c_int;
     }
+    // The kernel begins so, whatever there is to read.
+    let asks_queue = flags & libc::MSG_ERRQUEUE != 0;
+    match if asks_queue {
+        0
+    } else {
+        stream::take_error(fd, record)
+    } {
+        0 => {}
+        error => return real::fail(error) as c_int,
+    }
+    let mut done = 0;
     // As in the kernel, the time is looked at between messages only.
     while done < count && !deadline.is_some_and(Deadline::is_over) {
         let later = if done > 0 && flags & libc::MSG_WAITFORONE != 0 {

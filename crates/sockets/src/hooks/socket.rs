@@ -146,10 +146,11 @@ fn disconnected(fd: c_int) {
     let mut linger = [0; size_of::<libc::linger>()];
     let known = kernel::option_bytes(fd, libc::SOL_SOCKET, libc::SO_LINGER, &mut linger);
     let generation = record.generation();
+    quietly(|| upgrade::restore_delays(fd, record));
     lifetime::closing(fd);
-    if record.generation() == generation && record.state() == State::Up {
+    if record.generation() == generation {
         // There are duplicates, or other processes have it.
-        quietly(|| stream::cut(fd, record));
+        quietly(|| upgrade::stays_down(record) || stream::cut(fd, record));
     }
     if let Some(len) = known {
         let len = len as socklen_t;

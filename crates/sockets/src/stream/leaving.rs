@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
-use barewire_fabric::carrier::{Lane, Next, SharedMemory, WANT_LINE};
+use barewire_fabric::carrier::{LEAVING, Lane, Next, SharedMemory, WANT_LINE};
 use libc::{iovec, ssize_t};
 
 use super::ready::unread_on_line;
@@ -140,13 +140,19 @@ fn become_plain(fd: c_int, record: &'static Record, why: Why, send: Held<'_>, re
     epoll::socket_closed(record);
 }
 
-/// The program has cut the line, for all who have the socket: what it becomes is the kernel's.
-pub fn cut(fd: c_int, record: &'static Record) {
+/// The program has cut the line, for all who have the socket: what it becomes is the kernel's. Returns
+/// whether it is, which it is not while a call of another thread's goes on.
+pub fn cut(fd: c_int, record: &'static Record) -> bool {
     let send = record.send_lock.hold_for(LET_GO_LOCK_MS);
     let recv = record.recv_lock.hold_for(LET_GO_LOCK_MS);
-    if let (Some(send), Some(recv), State::Up) = (send, recv, record.state()) {
-        become_plain(fd, record, Why::Usage, send, recv);
-    }
+    let (Some(send), Some(recv), State::Up) = (send, recv, record.state()) else {
+        return record.state() != State::Up;
+    };
+    // Relaxed: with Up comes the side.
+    let side = record.side.load(Ordering::Relaxed) as usize;
+    record.carrier().store(LEAVING + side, 1);
+    become_plain(fd, record, Why::Usage, send, recv);
+    true
 }
 
 /// Has the sender put nothing more into the ring. One that is stopped in the middle of that may yet.
@@ -206,8 +212,8 @@ pub fn with_line(
     let Some(held) = sending::hold(fd, record, waits) else {
         return fail(libc::EAGAIN);
     };
-    if super::has_error(record) {
-        return fail(super::take_error(fd, record));
+    if let Some(error) = super::take_kept_error(record) {
+        return fail(error);
     }
     if record.state() != State::Up || !record::is_of(fd, record) {
         local::mark_first(fd, record);

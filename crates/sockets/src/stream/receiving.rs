@@ -127,10 +127,7 @@ fn receive_some(
             Ok(Step::End | Step::Mark) if got > 0 => return got as ssize_t,
             // The sleep below may have taken an error off the line, which then looks ended.
             Ok(Step::End | Step::Mark) => {
-                return match record.line_error.swap(0, Ordering::Relaxed) {
-                    0 => 0,
-                    error => fail(error),
-                };
+                return take_kept_error(record).map_or(0, fail);
             }
             Ok(Step::Nothing) => super::answer(fd, record),
             Err(_) => return give_up(fd, record),
@@ -207,7 +204,7 @@ fn receive_some(
             Ok(_) if record::is_hidden() => return got as ssize_t,
             // A token, or the end of the line.
             Ok(_) => _ = note_line(record),
-            Err(error @ (libc::EINTR | libc::EAGAIN)) => {
+            Err(error @ (libc::EINTR | libc::EAGAIN | libc::EFAULT)) => {
                 return if got > 0 { got as ssize_t } else { fail(error) };
             }
             // The kernel tells an error once. What was put into the ring before it comes first.
@@ -640,10 +637,12 @@ pub fn leave_to_kernel(record: &Record) -> bool {
     held.is_none_or(|held| record.state() != State::Up || arm(record, &held))
 }
 
-/// The kernel tells an error of the line once; the program is told of it later.
+/// The kernel tells an error of the line once; the program is told of it later. 0: it was the end.
 pub fn keep_error(record: &Record, error: c_int) {
-    // Relaxed: it stands for itself.
-    record.line_error.store(error, Ordering::Relaxed);
+    if error != 0 {
+        // Relaxed: it stands for itself.
+        record.line_error.store(error, Ordering::Relaxed);
+    }
 }
 
 /// Whether there is such an error.
@@ -652,13 +651,20 @@ pub fn has_error(record: &Record) -> bool {
     record.line_error.load(Ordering::Relaxed) != 0
 }
 
+/// Such an error; it is told now.
+pub fn take_kept_error(record: &Record) -> Option<c_int> {
+    // Looked at first: a swap takes its time. Another thread may be told at the same time.
+    let error = match has_error(record) {
+        true => record.line_error.swap(0, Ordering::Relaxed),
+        false => 0,
+    };
+    (error != 0).then_some(error)
+}
+
 /// The error of a socket that the program has not been told of yet, or else 0; it is told now.
 pub fn take_error(fd: c_int, record: &Record) -> c_int {
-    // Relaxed: as above.
-    match record.line_error.swap(0, Ordering::Relaxed) {
-        0 => kernel::option(fd, libc::SOL_SOCKET, libc::SO_ERROR).unwrap_or(0),
-        error => error,
-    }
+    take_kept_error(record)
+        .unwrap_or_else(|| kernel::option(fd, libc::SOL_SOCKET, libc::SO_ERROR).unwrap_or(0))
 }
 
 /// Whether a call with these flags waits.
@@ -731,9 +737,9 @@ enum Line {
 
 /// Asks the kernel now and then only.
 fn end_of_line(fd: c_int, record: &Record) -> Line {
-    // Relaxed, all: they stand for themselves. Looked at first: a swap takes its time.
-    if record.line_error.load(Ordering::Relaxed) != 0 {
-        return Line::Ended(record.line_error.swap(0, Ordering::Relaxed));
+    if let Some(error) = take_kept_error(record) {
+        note_line(record);
+        return Line::Ended(error);
     }
     if quick::may_skip_line(record) {
         return Line::Quiet;
@@ -753,7 +759,10 @@ fn end_of_line(fd: c_int, record: &Record) -> Line {
         }
         1.. => Line::Bytes,
         _ if errno() == libc::EAGAIN || errno() == libc::EINTR => Line::Quiet,
-        // Peeking has taken the error off the socket: so we tell it.
-        _ => Line::Ended(errno()),
+        // Peeking has taken the error off the socket: so we tell it. The end is behind it.
+        _ => {
+            note_line(record);
+            Line::Ended(errno())
+        }
     }
 }

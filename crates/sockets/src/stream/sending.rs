@@ -92,8 +92,8 @@ fn send_alone(
     flags: c_int,
     held: &Held<'_>,
 ) -> ssize_t {
-    if super::has_error(record) {
-        return fail(super::take_error(fd, record));
+    if let Some(error) = super::take_kept_error(record) {
+        return fail(error);
     }
     if record.state() != State::Up || !record::is_of(fd, record) {
         if flags & libc::MSG_OOB != 0 {
