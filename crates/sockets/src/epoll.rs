@@ -208,8 +208,11 @@ fn change(
             registration.head_told = 0;
             registration.silent = false;
             tables.enter(index);
+            if record.state() != State::Up {
+                return Some(true);
+            }
             tables.sets[set as usize].note_change();
-            Some(record.state() != State::Up || tables.look_at(index))
+            Some(tables.look_at(index))
         }
         (libc::EPOLL_CTL_DEL, _) => {
             let set = tables.set_number(set_fd)?;

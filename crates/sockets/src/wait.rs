@@ -5,7 +5,7 @@
 //! which wakes it for a token as for anything else. A socket that was called readable for
 //! nothing but a token is not reported.
 
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
 use core::sync::atomic::Ordering;
@@ -413,6 +413,49 @@ pub fn epoll(
     of_few.or_else(of_all).unwrap_or(0)
 }
 
+/// What a wait looks at: a copy of the active ones of a set, made anew when another thread has changed
+/// what there is to look at.
+struct View<const N: usize> {
+    set: c_int,
+    active: RefCell<Active<N>>,
+    changes: Cell<Changes>,
+}
+
+impl<const N: usize> View<N> {
+    /// Empty, until it is renewed.
+    fn of(set: c_int) -> Self {
+        Self {
+            set,
+            active: RefCell::new(Active::empty()),
+            changes: Cell::new(Changes::of(set)),
+        }
+    }
+
+    /// `false` if they are more than `N`, or there are sets in the set while there is room for few.
+    fn renew(&self) -> bool {
+        // First: what changes after the copy is new.
+        self.changes.set(Changes::of(self.set));
+        epoll::active_of_wait(self.set, &mut self.active.borrow_mut())
+    }
+
+    /// Whether a ring has something, or there is more to look at than there is room for.
+    fn has_news(&self) -> bool {
+        if self.changes.get().are_new() && !self.renew() {
+            return true;
+        }
+        let active = self.active.borrow();
+        let ready = |(_, it): &(u32, Registration)| ring_ready(it).is_some();
+        active.iter().any(ready) || inner_rings(&active, 0)
+    }
+
+    /// Whether the other end of the first last ran on this processor.
+    fn is_near(&self) -> bool {
+        let active = self.active.borrow();
+        let first = active.iter().next();
+        first.is_some_and(|(_, it)| it.socket().is_some_and(peer_is_near))
+    }
+}
+
 /// `None` if more than `N` are to be looked at, or sets in the set while there is room for few.
 #[inline(never)]
 fn epoll_of<const N: usize, const SLEEPERS: usize>(
@@ -421,30 +464,24 @@ fn epoll_of<const N: usize, const SLEEPERS: usize>(
     deadline: Deadline,
     mask: *const sigset_t,
 ) -> Option<c_int> {
-    let mut active = Active::<N>::empty();
     let mut spin = Spin::begin();
     let _waiting = epoll::waiting(set);
+    let view = View::<N>::of(set);
     loop {
-        // First: what changes after the copy is new.
-        let changes = Changes::of(set);
-        if !epoll::active_of_wait(set, &mut active) {
+        if !view.renew() {
             return None;
         }
-        let news = || {
-            let ready = |(_, it): &(u32, Registration)| ring_ready(it).is_some();
-            active.iter().any(ready) || inner_rings(&active, 0)
-        };
+        let news = || view.has_news();
         let is_over = deadline.is_over();
         let in_rings = news();
         let mut look = || {
-            let near = || active.iter().next().is_some_and(|(_, it)| is_near(it));
-            let news = || changes.are_new() || news();
-            !active.is_empty()
+            let near = || view.is_near();
+            !view.active.borrow().is_empty()
                 && spin.until_or(news, || deadline.is_over() || set_is_ready(set), near)
         };
         // Who asks without waiting wants to know of all.
         if in_rings && !is_over && mask.is_null() && was_just_asked(set) {
-            let ready = add_rings(events, 0, &active);
+            let ready = add_rings(events, 0, &view.active.borrow());
             if ready > 0 {
                 return Some(ready as c_int);
             }
@@ -454,23 +491,20 @@ fn epoll_of<const N: usize, const SLEEPERS: usize>(
                 return Some(-1);
             };
             let told = sift_epoll(set, &mut events[..told]);
-            let ready = add_rings(events, told, &active);
+            let ready = add_rings(events, told, &view.active.borrow());
             if ready > 0 || is_over {
                 return Some(ready as c_int);
-            }
-            if changes.are_new() {
-                continue;
             }
         }
         // Counted before the look at what is to be armed: whoever registers or reads a socket after
         // that leaves it to the kernel.
         let sleeping = epoll::sleeping(set);
         // Again: those that the kernel has just told of for a token are active since.
-        if !epoll::active_before_sleep(set, &mut active) {
+        let active = &mut *view.active.borrow_mut();
+        if !epoll::active_before_sleep(set, active) {
             return None;
         }
-        let Some(slept) = sleep_in_epoll::<N, SLEEPERS>(set, events, deadline, mask, &active)
-        else {
+        let Some(slept) = sleep_in_epoll::<N, SLEEPERS>(set, events, deadline, mask, active) else {
             continue;
         };
         drop(sleeping);
@@ -512,11 +546,6 @@ fn was_just_asked(set: c_int) -> bool {
         });
         just
     })
-}
-
-/// Whether the other end of a registered socket last ran on this processor.
-fn is_near(registration: &Registration) -> bool {
-    registration.socket().is_some_and(peer_is_near)
 }
 
 /// What the kernel tells of a set without waiting, but for what the program does not want any

@@ -131,6 +131,27 @@ static void cut_client(int fd)
     close(other);
 }
 
+/* The same, and a child has the socket. */
+static void cut_shared_client(int fd)
+{
+    int gate[2];
+    char byte;
+    MUST(pipe(gate));
+    talk(fd, 50);
+    pid_t child = MUST(fork());
+    if (!child) {
+        close(gate[1]);
+        _exit(read(gate[0], &byte, 1) != 0);
+    }
+    talk(fd, 50);
+    meet();
+    disconnect(fd);
+    post();
+    await();
+    close(gate[1]);
+    wait_child(child);
+}
+
 /* Who only sends. */
 static void cut_sender(int fd)
 {
@@ -280,6 +301,7 @@ const struct torture_case cut_cases[] = {
     {"cut-soon-again", soon_again_server, soon_again_client, OWN_SOCKETS | INTERNET},
     {"cut-delays", again_server, delays_client, OWN_SOCKETS | INTERNET},
     {"cut-asked", cut_server, cut_client, INTERNET},
+    {"cut-shared", cut_server, cut_shared_client, INTERNET},
     {"cut-sent", cut_sender, cut_client, INTERNET},
     {"killed-unread", killed_server, killed_client, ONE_IS_KILLED},
     {"error-of-pointer", pointer_server, pointer_client, 0},

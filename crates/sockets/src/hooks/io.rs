@@ -415,14 +415,12 @@ unsafe extern "C-unwind" fn recvmmsg(
         return real::fail(libc::EINVAL) as c_int;
     }
     // The kernel begins so, whatever there is to read.
-    let asks_queue = flags & libc::MSG_ERRQUEUE != 0;
-    match if asks_queue {
-        0
-    } else {
-        stream::take_error(fd, record)
-    } {
-        0 => {}
-        error => return real::fail(error) as c_int,
+    let error = match flags & libc::MSG_ERRQUEUE {
+        0 => stream::take_error(fd, record),
+        _ => 0,
+    };
+    if error != 0 {
+        return real::fail(error) as c_int;
     }
     let mut done = 0;
     // As in the kernel, the time is looked at between messages only.

@@ -146,11 +146,17 @@ fn disconnected(fd: c_int) {
     let mut linger = [0; size_of::<libc::linger>()];
     let known = kernel::option_bytes(fd, libc::SOL_SOCKET, libc::SO_LINGER, &mut linger);
     let generation = record.generation();
+    let cut = || quietly(|| upgrade::stays_down(record) || stream::cut(fd, record));
     quietly(|| upgrade::restore_delays(fd, record));
+    // Relaxed: who comes to have it later has it from this process.
+    if record.processes.load(Ordering::Relaxed) > 1 {
+        // While this process has it, too.
+        cut();
+    }
     lifetime::closing(fd);
     if record.generation() == generation {
-        // There are duplicates, or other processes have it.
-        quietly(|| upgrade::stays_down(record) || stream::cut(fd, record));
+        // There are duplicates.
+        cut();
     }
     if let Some(len) = known {
         let len = len as socklen_t;
