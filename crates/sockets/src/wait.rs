@@ -438,11 +438,14 @@ impl<const N: usize> View<N> {
         epoll::active_of_wait(self.set, &mut self.active.borrow_mut())
     }
 
-    /// Whether a ring has something, or there is more to look at than there is room for.
+    /// Whether a ring has something; or there is more to look at than there is room for, after which
+    /// the copy is empty.
     fn has_news(&self) -> bool {
-        if self.changes.get().are_new() && !self.renew() {
-            return true;
-        }
+        (self.changes.get().are_new() && !self.renew()) || self.rings_have_news()
+    }
+
+    /// Whether a ring of the copy has something.
+    fn rings_have_news(&self) -> bool {
         let active = self.active.borrow();
         let ready = |(_, it): &(u32, Registration)| ring_ready(it).is_some();
         active.iter().any(ready) || inner_rings(&active, 0)
@@ -471,11 +474,11 @@ fn epoll_of<const N: usize, const SLEEPERS: usize>(
         if !view.renew() {
             return None;
         }
-        let news = || view.has_news();
         let is_over = deadline.is_over();
-        let in_rings = news();
+        // Not with a new copy: a wait that is over must not end with an empty one.
+        let in_rings = view.rings_have_news();
         let mut look = || {
-            let near = || view.is_near();
+            let (news, near) = (|| view.has_news(), || view.is_near());
             !view.active.borrow().is_empty()
                 && spin.until_or(news, || deadline.is_over() || set_is_ready(set), near)
         };

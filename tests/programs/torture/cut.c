@@ -254,6 +254,8 @@ static void room_server(int fd)
     talk(fd, 100);
     MUST(setsockopt(fd, SOL_SOCKET, SO_TIMESTAMP, &on, sizeof on));
     talk(fd, 3);
+    /* The kernel begins to take times a little later. */
+    rest_ms(100);
     meet();
     say_result("recvmsg", recvmsg(fd, &message, 0));
     say("%s", message.msg_flags & MSG_CTRUNC ? "MSG_CTRUNC" : "no flag");
