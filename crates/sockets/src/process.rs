@@ -161,6 +161,15 @@ pub fn counted<T>(flags: c_int, call: impl FnOnce() -> T) -> T {
     }
 }
 
+/// How often the calling thread has slept: given up the processor, not had it taken away.
+pub fn thread_sleeps() -> u64 {
+    // SAFETY: numbers, of which zero is one.
+    let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
+    // SAFETY: `usage` is ours to write. It cannot fail.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    usage.ru_nvcsw.unsigned_abs()
+}
+
 /// Nanoseconds of the monotonic clock.
 pub fn now_ns() -> u64 {
     read_clock(libc::CLOCK_MONOTONIC)

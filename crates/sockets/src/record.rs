@@ -140,8 +140,8 @@ pub struct Record {
     pub in_vain: AtomicU32,
     /// The thread that did.
     pub in_vain_by: AtomicU32,
-    /// When the last of them was.
-    pub in_vain_ns: AtomicU64,
+    /// How often that thread had slept after some of them.
+    pub in_vain_sleeps: AtomicU64,
     /// Position of the stream at the last of them.
     pub in_vain_at: AtomicU64,
     /// The kernel's name for the socket, from when it goes up.
@@ -317,7 +317,7 @@ impl Record {
             &self.captured_bytes[1],
             &self.line_out,
             &self.line_in,
-            &self.in_vain_ns,
+            &self.in_vain_sleeps,
             &self.in_vain_at,
         ] {
             word.store(0, Ordering::Relaxed);

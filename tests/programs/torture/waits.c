@@ -3,12 +3,15 @@
  * See torture.h. */
 #include "torture.h"
 
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <time.h>
 
 /* Waits by the kernel's own instruction, past the C library, which has waited for other things. */
 static long raw(long number, long a, long b, long c, long d, long e)
@@ -131,15 +134,34 @@ static void child_past_us(int fd)
     _exit(0);
 }
 
-/* Nothing but reads that do not wait, again and again; then it waits after all. */
+/* Nothing but reads that do not wait, again and again. */
+enum { ASKED_ROUNDS = 20000 };
+
+static void work_ns(long span_ns)
+{
+    struct timespec from, now;
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    do clock_gettime(CLOCK_MONOTONIC, &now);
+    while ((now.tv_sec - from.tv_sec) * 1000000000 + now.tv_nsec - from.tv_nsec < span_ns);
+}
+
+/* Messages to and fro. Every thousandth read is late, as if the processor had been taken away. */
+static void ask_only(int fd, int rounds, long late_ns)
+{
+    static int asked;
+    for (int i = 0; i < rounds; i++) {
+        if (!is_server) send_next(fd, 64);
+        for (size_t left = 64; left > 0; left -= take_some(fd, left, 0))
+            if (++asked % 1000 == 0) work_ns(late_ns);
+        if (is_server) send_next(fd, 64);
+    }
+}
+
+/* Then it waits after all. */
 static void asks_only(int fd)
 {
     set_nonblocking(fd, true);
-    for (int i = 0; i < 20000; i++) {
-        if (!is_server) send_next(fd, 64);
-        for (size_t left = 64; left > 0;) left -= take_some(fd, left, 0);
-        if (is_server) send_next(fd, 64);
-    }
+    ask_only(fd, ASKED_ROUNDS, 0);
     set_nonblocking(fd, false);
     meet();
     talk(fd, 100);
@@ -150,6 +172,62 @@ static void asks_only(int fd)
         receive_next(fd, 100);
     }
     meet();
+    say("all came");
+}
+
+/* What the kernel carried, which the library does not tell of. */
+static uint64_t carried(int fd)
+{
+    struct tcp_info info = {0};
+    socklen_t size = sizeof info;
+    CHECK(raw(SYS_getsockopt, fd, IPPROTO_TCP, TCP_INFO, (long)&info, (long)&size) == 0);
+    return info.tcpi_bytes_received;
+}
+
+static bool is_preloaded(const char *end)
+{
+    const char *library = getenv(end);
+    return library && *library;
+}
+
+/* Who is interrupted is not slow for ever. */
+static void asks_interrupted(int fd)
+{
+    enum { LATE_NS = 200000, LAST = 1000 };
+    set_nonblocking(fd, true);
+    ask_only(fd, ASKED_ROUNDS - LAST, LATE_NS);
+    uint64_t before = carried(fd);
+    ask_only(fd, LAST, LATE_NS);
+    bool by_kernel = carried(fd) - before >= LAST * 64 / 2;
+    bool on_board = is_preloaded("TORTURE_SERVER_PRELOAD") && is_preloaded("TORTURE_CLIENT_PRELOAD");
+    CHECK(by_kernel != on_board);
+    set_nonblocking(fd, false);
+    meet();
+    say("all came");
+}
+
+/* Asks again and again with short sleeps between, of which the library does not see that they are for
+ * this socket too; then with a long one. */
+static void naps_and_waits(int fd)
+{
+    set_nonblocking(fd, true);
+    struct pollfd wanted = {.fd = fd, .events = POLLIN};
+    uint8_t byte;
+    for (int i = 0; i < 20000; i++) {
+        CHECK(recv(fd, &byte, 1, 0) < 0 && errno == EAGAIN);
+        if (i % 10) continue;
+        struct timespec nap = {0, 50000};
+        CHECK(raw(SYS_ppoll, (long)&wanted, 1, (long)&nap, 0, 0) == 0);
+    }
+    meet();
+    for (int i = 0; i < 500; i++) {
+        if (!is_server) send_next(fd, 64);
+        struct timespec limit = {5, 0};
+        CHECK(raw(SYS_ppoll, (long)&wanted, 1, (long)&limit, 0, 0) == 1);
+        receive_next(fd, 64);
+        if (is_server && i % 50 == 0) rest_ms(2);
+        if (is_server) send_next(fd, 64);
+    }
     say("all came");
 }
 
@@ -405,6 +483,8 @@ const struct torture_case wait_cases[] = {
     {"asks-and-waits", asks_and_waits, asks_and_waits, 0},
     {"child-past-us", child_past_us, child_past_us, 0},
     {"asks-only", asks_only, asks_only, 0},
+    {"asks-interrupted", asks_interrupted, asks_interrupted, INTERNET},
+    {"naps-and-waits", naps_and_waits, naps_and_waits, 0},
     {"registered-early", early_peer, registered_early, OWN_SOCKETS | INTERNET},
     {"listens-late", listens_late, late_callers, OWN_SOCKETS},
     {"many-inner", many_inner, many_inner, OWN_SOCKETS},

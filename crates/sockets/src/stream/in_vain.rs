@@ -12,10 +12,11 @@ use crate::lock::Held;
 use crate::record::{ASKS, Record, WAITS_SEEN};
 use crate::{epoll, process};
 
-/// A program that asked so many times in a row asks for ever.
+/// A program that asked so many times in a row, and did not sleep since the first [`SOME`] of these, asks
+/// for ever.
 const ASKS_FOR_EVER: u32 = 4096;
-/// Whoever asks less often may have waited in between.
-const IN_A_ROW_NS: u64 = 50_000;
+/// More than one that waits asks in vain, so it seldom has to ask how often it slept.
+const SOME: u32 = 64;
 /// As a count: it waits unseen.
 const NEVER: u32 = u32::MAX;
 
@@ -45,23 +46,26 @@ pub fn may_tell(record: &Record, held: &Held<'_>) -> bool {
     (looks && !record.receiver(held).is_armed()) || arm(record, held)
 }
 
-/// Counts.
+/// Counts. Whoever waits sleeps; the processor is also taken from who does not, so time tells nothing.
 #[cold]
 fn asks_for_ever(record: &Record, held: &Held<'_>) -> bool {
     // Relaxed, all: under the lock.
-    let (now_ns, thread) = (process::now_ns(), process::thread_id());
+    let thread = process::thread_id();
     let position = record.receiver(held).position();
     let is_another = record.in_vain_by.load(Ordering::Relaxed) != thread;
-    let rested = now_ns.wrapping_sub(record.in_vain_ns.load(Ordering::Relaxed)) > IN_A_ROW_NS;
     let has_come = record.in_vain_at.load(Ordering::Relaxed) != position;
     record.in_vain_by.store(thread, Ordering::Relaxed);
-    record.in_vain_ns.store(now_ns, Ordering::Relaxed);
     record.in_vain_at.store(position, Ordering::Relaxed);
     let count = match record.in_vain.load(Ordering::Relaxed) {
         NEVER => NEVER,
-        _ if is_another || rested => 0,
+        _ if is_another => 0,
         // One that waits is told of what came once by the bytes, and once by a token at most.
         count if has_come => count.saturating_sub(1),
+        SOME => {
+            note_sleeps(record);
+            SOME + 1
+        }
+        ASKS_FOR_EVER if note_sleeps(record) => 0,
         ASKS_FOR_EVER if epoll::is_used_unseen() => NEVER,
         ASKS_FOR_EVER => {
             record.set(ASKS, true);
@@ -71,4 +75,11 @@ fn asks_for_ever(record: &Record, held: &Held<'_>) -> bool {
     };
     record.in_vain.store(count, Ordering::Relaxed);
     false
+}
+
+/// Whether the thread has slept since this was asked last.
+fn note_sleeps(record: &Record) -> bool {
+    let sleeps = process::thread_sleeps();
+    // Relaxed: under the lock.
+    record.in_vain_sleeps.swap(sleeps, Ordering::Relaxed) != sleeps
 }
