@@ -161,13 +161,27 @@ pub fn counted<T>(flags: c_int, call: impl FnOnce() -> T) -> T {
     }
 }
 
-/// How often the calling thread has slept: given up the processor, not had it taken away.
-pub fn thread_sleeps() -> u64 {
+/// What a thread did so far.
+pub struct Usage {
+    /// How often it gave up the processor to wait, which is not, how often it was taken away.
+    pub sleeps: u64,
+    /// How long it ran.
+    pub busy_ns: u64,
+}
+
+/// What the calling thread did; nothing if the kernel does not tell.
+pub fn thread_usage() -> Option<Usage> {
     // SAFETY: numbers, of which zero is one.
     let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
-    // SAFETY: `usage` is ours to write. It cannot fail.
-    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
-    usage.ru_nvcsw.unsigned_abs()
+    // SAFETY: `usage` is ours to write.
+    let result = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    let span_ns = |time: libc::timeval| {
+        time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_usec.unsigned_abs() * 1000
+    };
+    (result == 0).then(|| Usage {
+        sleeps: usage.ru_nvcsw.unsigned_abs(),
+        busy_ns: span_ns(usage.ru_utime) + span_ns(usage.ru_stime),
+    })
 }
 
 /// Nanoseconds of the monotonic clock.

@@ -135,13 +135,15 @@ pub struct Record {
     pub direct_reads: AtomicU32,
     /// The program's low-water mark, with [`LOW_WATER`].
     pub low_water: AtomicU32,
-    /// Of `stream::in_vain`, as the three that follow, under the receive lock: reads in a row that
+    /// Of `stream::in_vain`, as the four that follow, under the receive lock: reads in a row that
     /// found nothing.
     pub in_vain: AtomicU32,
     /// The thread that did.
     pub in_vain_by: AtomicU32,
     /// How often that thread had slept after some of them.
     pub in_vain_sleeps: AtomicU64,
+    /// And how long it had been busy.
+    pub in_vain_busy_ns: AtomicU64,
     /// Position of the stream at the last of them.
     pub in_vain_at: AtomicU64,
     /// The kernel's name for the socket, from when it goes up.
@@ -318,6 +320,7 @@ impl Record {
             &self.line_out,
             &self.line_in,
             &self.in_vain_sleeps,
+            &self.in_vain_busy_ns,
             &self.in_vain_at,
         ] {
             word.store(0, Ordering::Relaxed);

@@ -91,6 +91,13 @@ static long set_past_us(int fd)
     return set;
 }
 
+static long ppoll_past_us(int fd, long limit_ns)
+{
+    struct pollfd wanted = {.fd = fd, .events = POLLIN};
+    struct timespec limit = {limit_ns / 1000000000, limit_ns % 1000000000};
+    return raw(SYS_ppoll, (long)&wanted, 1, (long)&limit, 0, 0);
+}
+
 static void waits_past_us(int fd)
 {
     CHECK(poll(NULL, 0, 0) == 0);
@@ -206,29 +213,47 @@ static void asks_interrupted(int fd)
     say("all came");
 }
 
-/* Asks again and again with short sleeps between, of which the library does not see that they are for
- * this socket too; then with a long one. */
-static void naps_and_waits(int fd)
+/* Asks again and again, with something between that the library does not see, which may be a wait for this
+ * socket; then it does wait. */
+static void wait_past_us_after(int fd, int asks, void (*between)(int fd))
 {
     set_nonblocking(fd, true);
-    struct pollfd wanted = {.fd = fd, .events = POLLIN};
     uint8_t byte;
-    for (int i = 0; i < 20000; i++) {
+    for (int i = 0; i < asks; i++) {
         CHECK(recv(fd, &byte, 1, 0) < 0 && errno == EAGAIN);
-        if (i % 10) continue;
-        struct timespec nap = {0, 50000};
-        CHECK(raw(SYS_ppoll, (long)&wanted, 1, (long)&nap, 0, 0) == 0);
+        between(fd);
     }
     meet();
     for (int i = 0; i < 500; i++) {
         if (!is_server) send_next(fd, 64);
-        struct timespec limit = {5, 0};
-        CHECK(raw(SYS_ppoll, (long)&wanted, 1, (long)&limit, 0, 0) == 1);
+        CHECK(ppoll_past_us(fd, 5000000000) == 1);
         receive_next(fd, 64);
         if (is_server && i % 50 == 0) rest_ms(2);
         if (is_server) send_next(fd, 64);
     }
     say("all came");
+}
+
+static void nap_sometimes(int fd)
+{
+    static int asked;
+    if (++asked % 10 == 0) CHECK(ppoll_past_us(fd, 50000) == 0);
+}
+
+static void naps_and_waits(int fd)
+{
+    wait_past_us_after(fd, 20000, nap_sometimes);
+}
+
+static void work_long(int fd)
+{
+    (void)fd;
+    work_ns(100000);
+}
+
+static void works_and_waits(int fd)
+{
+    wait_past_us_after(fd, 5000, work_long);
 }
 
 /* In a set before it is connected, as some libraries do it; read once for each event. */
@@ -485,6 +510,7 @@ const struct torture_case wait_cases[] = {
     {"asks-only", asks_only, asks_only, 0},
     {"asks-interrupted", asks_interrupted, asks_interrupted, INTERNET},
     {"naps-and-waits", naps_and_waits, naps_and_waits, 0},
+    {"works-and-waits", works_and_waits, works_and_waits, 0},
     {"registered-early", early_peer, registered_early, OWN_SOCKETS | INTERNET},
     {"listens-late", listens_late, late_callers, OWN_SOCKETS},
     {"many-inner", many_inner, many_inner, OWN_SOCKETS},

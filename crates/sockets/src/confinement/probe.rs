@@ -52,6 +52,7 @@ fn make_all_calls() {
     process::give_way();
     process::sleep_us(1);
     process::processor();
+    process::thread_usage();
     meet();
     ask();
     wait();

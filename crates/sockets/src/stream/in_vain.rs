@@ -12,10 +12,12 @@ use crate::lock::Held;
 use crate::record::{ASKS, Record, WAITS_SEEN};
 use crate::{epoll, process};
 
-/// A program that asked so many times in a row, and did not sleep since the first [`SOME`] of these, asks
+/// A program that asked so many times in a row, and did not wait since the first [`SOME`] of these, asks
 /// for ever.
 const ASKS_FOR_EVER: u32 = 4096;
-/// More than one that waits asks in vain, so it seldom has to ask how often it slept.
+/// Whoever does so much else between two of them may wait in between for what need not come yet.
+const EACH_NS: u64 = 50_000;
+/// More than one that waits asks in vain, so the kernel is seldom asked what it did.
 const SOME: u32 = 64;
 /// As a count: it waits unseen.
 const NEVER: u32 = u32::MAX;
@@ -46,7 +48,7 @@ pub fn may_tell(record: &Record, held: &Held<'_>) -> bool {
     (looks && !record.receiver(held).is_armed()) || arm(record, held)
 }
 
-/// Counts. Whoever waits sleeps; the processor is also taken from who does not, so time tells nothing.
+/// Counts.
 #[cold]
 fn asks_for_ever(record: &Record, held: &Held<'_>) -> bool {
     // Relaxed, all: under the lock.
@@ -62,10 +64,10 @@ fn asks_for_ever(record: &Record, held: &Held<'_>) -> bool {
         // One that waits is told of what came once by the bytes, and once by a token at most.
         count if has_come => count.saturating_sub(1),
         SOME => {
-            note_sleeps(record);
+            may_have_waited(record);
             SOME + 1
         }
-        ASKS_FOR_EVER if note_sleeps(record) => 0,
+        ASKS_FOR_EVER if may_have_waited(record) => 0,
         ASKS_FOR_EVER if epoll::is_used_unseen() => NEVER,
         ASKS_FOR_EVER => {
             record.set(ASKS, true);
@@ -77,9 +79,17 @@ fn asks_for_ever(record: &Record, held: &Held<'_>) -> bool {
     false
 }
 
-/// Whether the thread has slept since this was asked last.
-fn note_sleeps(record: &Record) -> bool {
-    let sleeps = process::thread_sleeps();
-    // Relaxed: under the lock.
-    record.in_vain_sleeps.swap(sleeps, Ordering::Relaxed) != sleeps
+/// Whether the thread may have waited since this was asked last: it slept, or was busy with other things.
+/// Only its own time tells: the processor is also taken from who does not wait.
+fn may_have_waited(record: &Record) -> bool {
+    let Some(usage) = process::thread_usage() else {
+        return true;
+    };
+    // Relaxed, both: under the lock.
+    let sleeps = record.in_vain_sleeps.swap(usage.sleeps, Ordering::Relaxed);
+    let busy_ns = record
+        .in_vain_busy_ns
+        .swap(usage.busy_ns, Ordering::Relaxed);
+    sleeps != usage.sleeps
+        || usage.busy_ns.wrapping_sub(busy_ns) > u64::from(ASKS_FOR_EVER) * EACH_NS
 }
