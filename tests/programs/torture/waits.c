@@ -141,25 +141,24 @@ static void child_past_us(int fd)
     _exit(0);
 }
 
-/* Nothing but reads that do not wait, again and again. */
-enum { ASKED_ROUNDS = 20000 };
-
+/* Of its own time: others may want the processor, too. */
 static void work_ns(long span_ns)
 {
     struct timespec from, now;
-    clock_gettime(CLOCK_MONOTONIC, &from);
-    do clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+    do clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
     while ((now.tv_sec - from.tv_sec) * 1000000000 + now.tv_nsec - from.tv_nsec < span_ns);
 }
 
-/* Messages to and fro. Every thousandth read is late, as if the processor had been taken away. */
+/* Nothing but reads that do not wait, again and again. Of 2000 one is late, as if the processor had been
+ * taken away. */
 static void ask_only(int fd, int rounds, long late_ns)
 {
     static int asked;
     for (int i = 0; i < rounds; i++) {
         if (!is_server) send_next(fd, 64);
         for (size_t left = 64; left > 0; left -= take_some(fd, left, 0))
-            if (++asked % 1000 == 0) work_ns(late_ns);
+            if (++asked % 2000 == 0) work_ns(late_ns);
         if (is_server) send_next(fd, 64);
     }
 }
@@ -168,7 +167,7 @@ static void ask_only(int fd, int rounds, long late_ns)
 static void asks_only(int fd)
 {
     set_nonblocking(fd, true);
-    ask_only(fd, ASKED_ROUNDS, 0);
+    ask_only(fd, 5000, 0);
     set_nonblocking(fd, false);
     meet();
     talk(fd, 100);
@@ -200,9 +199,9 @@ static bool is_preloaded(const char *end)
 /* Who is interrupted is not slow for ever. */
 static void asks_interrupted(int fd)
 {
-    enum { LATE_NS = 200000, LAST = 1000 };
+    enum { LATE_NS = 100000, LAST = 300 };
     set_nonblocking(fd, true);
-    ask_only(fd, ASKED_ROUNDS - LAST, LATE_NS);
+    ask_only(fd, 3000, LATE_NS);
     uint64_t before = carried(fd);
     ask_only(fd, LAST, LATE_NS);
     bool by_kernel = carried(fd) - before >= LAST * 64 / 2;
