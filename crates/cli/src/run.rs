@@ -30,7 +30,7 @@ stays with the kernel. See also `barewire ls` and `barewire doctor`.
 Settings, in the file also under [program.NAME] for programs of that name:
   spin_us        how long to look for bytes before a sleep, at most [200]
   calls_before   calls on a connection before it is worth it [16]
-  bytes_before   or bytes [65536]
+  bytes_before   or bytes [1048576]
   unix           1: Unix sockets too, if no program confines itself [0]
   off            1: the library does nothing [0]
 Status: the program's; 127 no such program, 126 it cannot be executed, 125 wrong

@@ -19,6 +19,7 @@ use barewire_fabric::carrier::{Direction, Receiver, Sender};
 
 use crate::lock::{Held, Lock};
 use crate::memory::{self, Carrier, Mapping};
+use crate::stream::room::Looks;
 use crate::{confinement, epoll, fault, members, seeker, uses};
 
 pub use self::counts::{
@@ -146,6 +147,8 @@ pub struct Record {
     pub in_vain_busy_ns: AtomicU64,
     /// Position of the stream at the last of them.
     pub in_vain_at: AtomicU64,
+    /// Of `stream::room`.
+    pub looks_for_room: Looks,
     /// The kernel's name for the socket, from when it goes up.
     pub cookie: AtomicU64,
     /// Counts how often what was read of the line was asked of the kernel, under the receive lock.
@@ -326,6 +329,7 @@ impl Record {
             word.store(0, Ordering::Relaxed);
         }
         self.line_error.store(0, Ordering::Relaxed);
+        self.looks_for_room.forget();
         self.send_lock.begin_anew();
         self.recv_lock.begin_anew();
         self.set_state(state);

@@ -5,7 +5,7 @@
 //! | `BAREWIRE_PROFILE` | `profile` | `balanced` | `latency`, `throughput`, `quiet`: other defaults for the rest |
 //! | `BAREWIRE_SPIN_US` | `spin_us` | 200 | how long to look before a sleep, at most |
 //! | `BAREWIRE_CALLS_BEFORE` | `calls_before` | 16 | calls that move bytes before a connection looks for its other end |
-//! | `BAREWIRE_BYTES_BEFORE` | `bytes_before` | 65536 | or so many bytes |
+//! | `BAREWIRE_BYTES_BEFORE` | `bytes_before` | 1048576 | or so many bytes |
 //! | `BAREWIRE_UNIX` | `unix` | 0 | `1`: Unix sockets too |
 //! | `BAREWIRE_OFF` | `off` | 0 | `1`: the library does nothing |
 //! | `BAREWIRE_SETTINGS` | | | what `barewire run` read from a file, as below |
@@ -14,10 +14,10 @@
 //!
 //! | profile | `spin_us` | `calls_before` | `bytes_before` | for |
 //! |---|---|---|---|---|
-//! | `balanced` | 200 | 16 | 65536 | most |
+//! | `balanced` | 200 | 16 | 1048576 | most |
 //! | `latency` | 1000 | 4 | 16384 | answers at once, at the price of processor time |
-//! | `throughput` | 10 | 16 | 65536 | busy servers: processor time goes to work, not to looking |
-//! | `quiet` | 0 | 64 | 262144 | batteries and crowded hosts: never looks, sleeps at once |
+//! | `throughput` | 10 | 16 | 1048576 | busy servers: processor time goes to work, not to looking |
+//! | `quiet` | 0 | 64 | 4194304 | batteries and crowded hosts: never looks, sleeps at once |
 //!
 //! With one processor nobody looks, unless `latency` or a number asks for it.
 //!
@@ -46,10 +46,13 @@ pub struct Settings {
 /// How long a wait looks, by default: as long as KVM has a guest's processor look before it sleeps
 /// (`halt_poll_ns`), since a wake-up costs some tens of microseconds there.
 const SPIN_US: u64 = 200;
+/// Bytes before a connection looks for its other end, by default. To come on board costs what a ring then saves on
+/// some 150 KB. One that ends right after that has lost it: little beside what 1 MiB takes.
+const BYTES: u64 = 1 << 20;
 
 static SPIN_NS: AtomicU64 = AtomicU64::new(SPIN_US * 1000);
 static CALLS_BEFORE: AtomicU32 = AtomicU32::new(16);
-static BYTES_BEFORE: AtomicU64 = AtomicU64::new(65_536);
+static BYTES_BEFORE: AtomicU64 = AtomicU64::new(BYTES);
 static UNIX: AtomicBool = AtomicBool::new(true);
 
 /// The settings as they are.
@@ -88,9 +91,9 @@ impl Draft {
         let look = u64::from(process::processors() > 1);
         (self.spin_us, self.calls_before, self.bytes_before) = match name {
             b"latency" => (1_000, 4, 16 << 10),
-            b"throughput" => (10 * look, 16, 64 << 10),
-            b"quiet" => (0, 64, 256 << 10),
-            _ => (SPIN_US * look, 16, 64 << 10),
+            b"throughput" => (10 * look, 16, BYTES),
+            b"quiet" => (0, 64, 4 * BYTES),
+            _ => (SPIN_US * look, 16, BYTES),
         };
     }
 

@@ -12,6 +12,7 @@ mod quick;
 mod ready;
 mod recall;
 mod receiving;
+pub mod room;
 mod sending;
 
 use core::ffi::c_int;

@@ -8,7 +8,7 @@ use libc::ssize_t;
 
 use super::recall::{self, step_back};
 use super::receiving::{count_bytes, is_to_wait};
-use super::{give_up, in_vain, is_over, quick};
+use super::{give_up, in_vain, is_over, quick, room};
 use crate::buffers::{Parts, for_each_stretch, kernel_send, offered, slice, total};
 use crate::lock::{Held, WITHOUT_LIMIT};
 use crate::memory::Carrier;
@@ -17,12 +17,6 @@ use crate::record::{
     LINE_ONLY, LOCAL, NEVER_UP, OPENER, READ_SHUT, Record, STUCK, State, WRITE_SHUT, Why,
 };
 use crate::{capture, epoll, fault, kernel, local, process, record};
-
-/// How long a sender waits for room in the ring while its receiver is awake.
-const ROOM_WAIT_NS: u64 = 200_000;
-/// How long one that does not wait looks for it: the copies over the line, and the changes there and back,
-/// cost more. A receiver that reads 64 KiB at once tells of room when it has them.
-const ROOM_LOOK_NS: u64 = 50_000;
 
 /// Sends as `sendmsg` would. The socket is up, or may go up at any moment.
 pub fn send(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ssize_t {
@@ -293,7 +287,7 @@ fn ring_send(
     let rest = total(parts) - sent;
     if sender.room_known() < rest as u64
         && sender.room(&carrier)? == 0
-        && !room_comes(record, waits, held)?
+        && !room::comes(record, waits, held)?
     {
         step_back(fd, record, held)?;
         return Ok(Put::Bytes(0));
@@ -372,33 +366,6 @@ fn are_there(parts: Parts<'_>, skip: usize, limit: usize) -> bool {
         there = there && fault::can_read(at, len);
     });
     there
-}
-
-/// Whether there is room, after a while.
-fn room_comes(record: &Record, waits: bool, held: &Held<'_>) -> Result<bool, Broken> {
-    let carrier = record.carrier();
-    let sender = record.sender(held);
-    let mut until_ns = process::now_ns() + if waits { ROOM_WAIT_NS } else { ROOM_LOOK_NS };
-    let mut before = sender.in_ring();
-    loop {
-        for _ in 0..32 {
-            core::hint::spin_loop();
-        }
-        let room = sender.room(&carrier)?;
-        // A few lines at a time would have both ends fight for them.
-        if room >= record.sender(held).ring_bytes() / 4 {
-            return Ok(true);
-        }
-        let now_ns = process::now_ns();
-        if waits && sender.in_ring() != before {
-            before = sender.in_ring();
-            until_ns = now_ns + ROOM_WAIT_NS;
-        }
-        if now_ns > until_ns || sender.line_wanted(&carrier) || sender.receiver_sleeps(&carrier) {
-            return Ok(room > 0);
-        }
-        process::give_way();
-    }
 }
 
 pub fn send_token(fd: c_int) -> bool {
