@@ -42,6 +42,8 @@ fn soak(stage: &Stage, program: &Path, words: [&str; 3], limit_s: u64) {
         .tool(program)
         .args(words)
         .env("SOAK_PRELOAD", library.unwrap_or_default())
+        // Few of its connections move as much as comes on board by default.
+        .env("BAREWIRE_BYTES_BEFORE", "65536")
         .env("BAREWIRE_SOCKETS_REPORT", stage.path("reports/all"))
         .run(limit_s);
     println!("{}", said.stdout);
