@@ -140,6 +140,7 @@ javac               default-jdk-headless
 has:python_tests    $PYTHON_TESTS
 h5dump              hdf5-tools
 has:h5py            python3-h5py
+has:liburing        liburing-dev
 "
 
 # The server is not in the path: Debian keeps several versions side by side.
@@ -149,6 +150,8 @@ has_postgres() { compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null; }
 has_python_tests() { /usr/bin/python3 -c 'import test.test_socket' 2>/dev/null; }
 
 has_h5py() { /usr/bin/python3 -c 'import h5py' 2>/dev/null; }
+
+has_liburing() { [[ -e /usr/include/liburing.h ]]; }
 
 # missing_programs: prints the packages of the programs that are not here.
 missing_programs() {
