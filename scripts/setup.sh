@@ -141,6 +141,7 @@ has:python_tests    $PYTHON_TESTS
 h5dump              hdf5-tools
 has:h5py            python3-h5py
 has:liburing        liburing-dev
+nft                 nftables
 "
 
 # The server is not in the path: Debian keeps several versions side by side.

@@ -19,6 +19,7 @@ use barewire_fabric::carrier::{Direction, Receiver, Sender};
 
 use crate::lock::{Held, Lock};
 use crate::memory::{self, Carrier, Mapping};
+use crate::stream::probe::Probe;
 use crate::stream::room::Looks;
 use crate::{confinement, epoll, fault, members, seeker, uses};
 
@@ -101,6 +102,8 @@ pub struct Record {
     pub send_checked_ns: AtomicU64,
     /// What `ring_bytes_in` was at the last send.
     pub heard_bytes: AtomicU64,
+    /// What `stream::probe` remembers.
+    pub probe: Probe,
     /// An error of the line that the program has not been told of yet.
     pub line_error: AtomicI32,
     /// The spawn actions of this process that duplicate it for another program; 0 for none.
@@ -329,6 +332,7 @@ impl Record {
             word.store(0, Ordering::Relaxed);
         }
         self.line_error.store(0, Ordering::Relaxed);
+        self.probe.forget();
         self.looks_for_room.forget();
         self.send_lock.begin_anew();
         self.recv_lock.begin_anew();

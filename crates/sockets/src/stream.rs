@@ -8,6 +8,7 @@ pub mod in_vain;
 mod leaving;
 pub mod low_water;
 mod peeking;
+pub mod probe;
 mod quick;
 mod ready;
 mod recall;

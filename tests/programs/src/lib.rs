@@ -4,7 +4,7 @@
 //! A [`Scenario`] is run once for each [`Mode`], on a fresh [`Stage`]: a folder, free ports,
 //! processes that are stopped and counted. What a scenario observed must be the same in
 //! every mode. The scenarios stand in `tests/`; the C programs among them in
-//! `torture/`, `soak/` and `lockstep/`.
+//! `torture/`, `soak/`, `lockstep/` and `firewall/`.
 //!
 //! Settings by environment:
 //!

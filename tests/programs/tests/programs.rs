@@ -6,6 +6,8 @@
 
 #[path = "programs/cpython.rs"]
 mod cpython;
+#[path = "programs/firewall.rs"]
+mod firewall;
 #[path = "programs/memcached.rs"]
 mod memcached;
 #[path = "programs/postgres.rs"]

@@ -94,13 +94,13 @@ pub fn may_skip_line(record: &Record) -> bool {
     !leaves && !record.has(CHECK_LINE) && process::tick_ns() == checked_ns
 }
 
-/// Whether the other end is known to be there: something came from it since the last send, or who sends
-/// has asked since the last tick.
+/// Whether the line need not be looked at before a send: something came from the other end since the last
+/// send, or who sends has looked since the last tick.
 #[inline]
 fn is_known_there(record: &Record) -> bool {
     // Relaxed, all: under the lock, but for what came, which stands for itself.
     let heard = record.ring_bytes_in.load(Ordering::Relaxed);
-    if record.heard_bytes.load(Ordering::Relaxed) != heard {
+    if record.heard_bytes.load(Ordering::Relaxed) != heard && !record.probe.is_to_be_timed() {
         record.heard_bytes.store(heard, Ordering::Relaxed);
         return true;
     }

@@ -227,8 +227,9 @@ fn lane_to_use(
             step_back(fd, record, held)?;
             Ok(Lane::Line)
         }
-        // It has to be woken over the line: then the bytes may as well go there.
-        Lane::Ring if sender.receiver_sleeps(&carrier) => {
+        // It has to be woken over the line: then the bytes may as well go there. Or the kernel is to have
+        // its say.
+        Lane::Ring if sender.receiver_sleeps(&carrier) || record.probe.is_due(record) => {
             held.changing(|| sender.leave_ring(&carrier));
             Ok(Lane::Line)
         }
@@ -469,6 +470,7 @@ pub fn on_line(record: &Record, held: &Held<'_>, call: impl FnOnce() -> ssize_t)
         let result = call();
         if result > 0 {
             sender.sent_on_line(result.unsigned_abs() as u64);
+            record.probe.sent_on_line();
         }
         local::tell_sent(record, sender.side(), Some(sender.position()));
         result
