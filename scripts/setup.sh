@@ -135,6 +135,8 @@ rstream             rdmacm-utils
 stress-ng           stress-ng
 sshd                openssh-server
 ssh                 openssh-client
+sudo                sudo
+setcap              libcap2-bin
 node                nodejs
 javac               default-jdk-headless
 has:python_tests    $PYTHON_TESTS

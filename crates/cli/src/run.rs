@@ -11,6 +11,7 @@ mod settings;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -71,6 +72,9 @@ pub enum RunError {
     /// A setting is wrong.
     #[error(transparent)]
     Settings(#[from] settings::SettingsError),
+    /// Who began us has fewer rights than we have.
+    #[error("has more rights than who began it (set-user-id, or file capabilities): not for this")]
+    Privileged,
     /// Nothing can be told there.
     #[error("--why: {}: {}", .0.display(), .1)]
     Why(PathBuf, io::Error),
@@ -86,7 +90,7 @@ impl RunError {
     /// The status that `env`, `nice` and their like give.
     fn code(&self) -> u8 {
         match self {
-            Self::Library(_) | Self::Settings(_) | Self::Why(..) => 125,
+            Self::Library(_) | Self::Settings(_) | Self::Why(..) | Self::Privileged => 125,
             Self::NotExecutable(..) => 126,
             Self::Missing(_) => 127,
         }
@@ -103,6 +107,10 @@ pub fn run(args: &RunArgs) -> ExitCode {
 enum Never {}
 
 fn begin(args: &RunArgs) -> Result<Never, RunError> {
+    // Environment, settings and program are somebody's with fewer rights.
+    if barewire_sys::exec::is_secure() {
+        return Err(RunError::Privileged);
+    }
     let name = args
         .program
         .first()
@@ -147,9 +155,13 @@ fn may_tell(path: &Path) -> io::Result<()> {
     let folder = path.parent().unwrap_or(path);
     let is_new = !path.exists();
     rustix::fs::access(if is_new { folder } else { path }, Access::WRITE_OK)?;
-    match is_new || path.is_file() {
-        true => Ok(()),
-        false => Err(io::Error::other("it is not a file")),
+    match path.symlink_metadata() {
+        Err(_) => Ok(()),
+        // As the library opens it.
+        Ok(found) if found.is_file() && found.nlink() == 1 => Ok(()),
+        Ok(found) if found.is_file() => Err(io::Error::other("it has another name, too")),
+        Ok(found) if found.is_symlink() => Err(io::Error::other("it is a symbolic link")),
+        Ok(_) => Err(io::Error::other("it is not a file")),
     }
 }
 

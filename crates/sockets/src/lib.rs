@@ -30,6 +30,7 @@ mod local;
 mod lock;
 mod members;
 mod memory;
+mod privilege;
 mod process;
 mod real;
 mod record;
@@ -50,10 +51,14 @@ mod why;
 /// Runs before the program's first line.
 extern "C" fn begin() {
     real::look_up_all();
+    if privilege::is_gained() {
+        return privilege::clear_variables();
+    }
     if !settings::read() {
         return;
     }
     process::note_own_ids();
+    report::set_up();
     why::set_up();
     // Where one of them fails, what was reserved is not used: nothing is on board.
     if memory::may_reserve()

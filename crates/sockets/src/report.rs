@@ -1,7 +1,9 @@
 //! What happened, in numbers: a line at exit, if that was asked for.
 
-use core::ffi::CStr;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::ffi::{CStr, c_char};
+use core::mem::zeroed;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use crate::{kernel::Owned, real, settings};
 use crate::{process, record};
@@ -12,6 +14,42 @@ static STEPPED_BACK: AtomicU64 = AtomicU64::new(0);
 /// Of sockets that are closed.
 static BYTES_OUT: AtomicU64 = AtomicU64::new(0);
 static BYTES_IN: AtomicU64 = AtomicU64::new(0);
+
+/// Where a line goes, as the environment said at start: our copy, since there are programs that
+/// clear their environment and write over it, or set it for others.
+pub struct Target(AtomicPtr<c_char>);
+
+impl Target {
+    /// Nowhere.
+    pub const fn nowhere() -> Self {
+        Self(AtomicPtr::new(null_mut()))
+    }
+
+    /// Reads the variable of this name. For the constructor.
+    pub fn read(&self, name: &CStr) -> Option<&'static CStr> {
+        let value = settings::variable(name).filter(|value| !value.is_empty())?;
+        // SAFETY: a string; without memory for the copy nothing is told.
+        let copy = unsafe { libc::strdup(value.as_ptr()) };
+        // Relaxed, here and below: set before there are other threads.
+        self.0.store(copy, Ordering::Relaxed);
+        self.get()
+    }
+
+    /// Where it goes, if anywhere.
+    pub fn get(&self) -> Option<&'static CStr> {
+        let target = self.0.load(Ordering::Relaxed);
+        // SAFETY: it is null or a string that stays.
+        (!target.is_null()).then(|| unsafe { CStr::from_ptr(target) })
+    }
+}
+
+/// Where the line at exit goes.
+static TARGET: Target = Target::nowhere();
+
+/// Notes whether a line was asked for.
+pub fn set_up() {
+    TARGET.read(c"BAREWIRE_SOCKETS_REPORT");
+}
 
 // Relaxed, all: counters for display.
 
@@ -100,9 +138,9 @@ impl Line {
     }
 }
 
-/// Appends the line to the file that the environment names.
+/// Appends the line to the file that the environment named at start.
 pub fn write() {
-    let Some(path) = settings::variable(c"BAREWIRE_SOCKETS_REPORT") else {
+    let Some(path) = TARGET.get() else {
         return;
     };
     record::for_each_own(closed);
@@ -147,13 +185,78 @@ pub fn append(path: &CStr, line: &Line) {
     if name.as_bytes().last() != Some(&0) {
         return;
     }
-    let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_CLOEXEC;
-    // SAFETY: the name ends with a zero, and the line has its length.
+    // SAFETY: the name ends with a zero.
+    let Some(file) = (unsafe { open_to_append(name.bytes.as_ptr().cast()) }) else {
+        return;
+    };
+    // SAFETY: the line has its length.
+    unsafe { real::write(file.raw(), line.bytes.as_ptr().cast(), line.len) };
+}
+
+/// Opens a file that a line may be appended to. Others may be able to write to its folder (`/tmp`):
+/// they must not make the program write to a file of their choice, nor wait. So no link is followed
+/// in the last part of the path, and nothing is written but to a regular file that has no other name.
+///
+/// # Safety
+/// The path ends with a zero.
+unsafe fn open_to_append(path: *const c_char) -> Option<Owned> {
+    let flags = libc::O_WRONLY
+        | libc::O_APPEND
+        | libc::O_CREAT
+        | libc::O_CLOEXEC
+        | libc::O_NOFOLLOW
+        | libc::O_NONBLOCK
+        | libc::O_NOCTTY;
+    // SAFETY: as promised; the status is ours to write.
     unsafe {
-        let fd = real::open(name.bytes.as_ptr().cast(), flags, 0o644);
-        if fd >= 0 {
-            let file = Owned::from_raw(fd);
-            real::write(file.raw(), line.bytes.as_ptr().cast(), line.len);
+        let fd = real::open(path, flags, 0o644);
+        if fd < 0 {
+            return None;
         }
+        let file = Owned::from_raw(fd);
+        let mut status: libc::stat = zeroed();
+        let is_known = libc::fstat(file.raw(), &raw mut status) == 0;
+        let is_file = status.st_mode & libc::S_IFMT == libc::S_IFREG;
+        (is_known && is_file && status.st_nlink == 1).then_some(file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CString;
+    use std::os::unix::ffi::OsStrExt;
+    use std::path::Path;
+
+    fn opens(path: &Path) -> bool {
+        let path = CString::new(path.as_os_str().as_bytes()).unwrap();
+        // SAFETY: the path ends with a zero.
+        unsafe { open_to_append(path.as_ptr()) }.is_some()
+    }
+
+    #[test]
+    fn only_a_file_of_one_name_is_written_to() {
+        let folder = std::env::temp_dir().join(format!("barewire-append-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let [file, link, second, pipe] =
+            ["file", "link", "second", "pipe"].map(|name| folder.join(name));
+        assert!(opens(&file) && opens(&file));
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        assert!(!opens(&link));
+        let name = CString::new(pipe.as_os_str().as_bytes()).unwrap();
+        // SAFETY: the path ends with a zero.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o666) }, 0);
+        // Without a reader, and with one.
+        assert!(!opens(&pipe));
+        let reader = std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(&pipe);
+        assert!(!opens(&pipe));
+        drop(reader);
+        assert!(!opens(&folder));
+        std::fs::hard_link(&file, &second).unwrap();
+        assert!(!opens(&file) && !opens(&second));
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -10,7 +10,7 @@
 //! | `BAREWIRE_OFF` | `off` | 0 | `1`: the library does nothing |
 //! | `BAREWIRE_SETTINGS` | | | what `barewire run` read from a file, as below |
 //! | `BAREWIRE_WHY` | | | `-` or a file: what became of each connection. See `why` |
-//! | `BAREWIRE_SOCKETS_REPORT` | | | a file to append a line to at exit; `%p` is the process id |
+//! | `BAREWIRE_SOCKETS_REPORT` | | | a file to append a line to at exit; `%p` is the process id. A regular file, not a link |
 //!
 //! | profile | `spin_us` | `calls_before` | `bytes_before` | for |
 //! |---|---|---|---|---|

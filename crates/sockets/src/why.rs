@@ -9,32 +9,22 @@
 //!
 //! A Unix socket is named by its inode and the other end's (0: not known), as `ss -x` has them.
 //!
-//! The lines go to a file, or to standard error as it was at start: if that descriptor is
+//! The lines go to a regular file that has one name, or to standard error as it was at start: if that descriptor is
 //! something else by now, they go nowhere.
 
-use core::ffi::{CStr, c_char};
 use core::fmt::Write;
 use core::mem::zeroed;
-use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::record::{self, LINE_ONLY, LOCAL, Record, State, TOLD, Why};
-use crate::report::{self, Line};
-use crate::{kernel, process, real, settings};
+use crate::report::{self, Line, Target};
+use crate::{kernel, process, real};
 
-/// Our copy of where to tell it; null: nowhere. There are programs that clear their environment
-/// and write over it.
-static TARGET: AtomicPtr<c_char> = AtomicPtr::new(null_mut());
+/// Where to tell it.
+static TARGET: Target = Target::nowhere();
 /// Device and inode of standard error at start; 0 if it is not asked for.
 static ERROR_DEVICE: AtomicU64 = AtomicU64::new(0);
 static ERROR_INODE: AtomicU64 = AtomicU64::new(0);
-
-fn wanted() -> Option<&'static CStr> {
-    // Relaxed: set at start, before there are other threads.
-    let target = TARGET.load(Ordering::Relaxed);
-    // SAFETY: it is null or a string that stays.
-    (!target.is_null()).then(|| unsafe { CStr::from_ptr(target) })
-}
 
 fn standard_error() -> Option<(u64, u64)> {
     // SAFETY: `status` is ours to write.
@@ -46,12 +36,7 @@ fn standard_error() -> Option<(u64, u64)> {
 
 /// Notes where to tell it, and what standard error is.
 pub fn set_up() {
-    let Some(target) = settings::variable(c"BAREWIRE_WHY").filter(|value| !value.is_empty()) else {
-        return;
-    };
-    // SAFETY: a string; without memory for the copy nothing is told.
-    TARGET.store(unsafe { libc::strdup(target.as_ptr()) }, Ordering::Relaxed);
-    if target == c"-" {
+    if TARGET.read(c"BAREWIRE_WHY") == Some(c"-") {
         let (device, inode) = standard_error().unwrap_or((0, 0));
         // Relaxed, here and below: compared for equality only.
         ERROR_DEVICE.store(device, Ordering::Relaxed);
@@ -61,7 +46,7 @@ pub fn set_up() {
 
 /// Tells what became of a socket, once. `fd` is a descriptor of it, still open.
 pub fn tell(fd: i32, record: &Record) {
-    let Some(target) = wanted() else { return };
+    let Some(target) = TARGET.get() else { return };
     let state = record.state();
     if matches!(state, State::Fresh | State::Listening) || record.has(TOLD) {
         return;
@@ -126,7 +111,7 @@ fn describe(line: &mut Line, fd: i32, record: &Record, state: State) -> core::fm
 
 /// Tells of all sockets that end with this process.
 pub fn tell_all() {
-    if wanted().is_none() {
+    if TARGET.get().is_none() {
         return;
     }
     record::for_each_descriptor(0, u32::MAX, |fd, record| {

@@ -12,6 +12,8 @@ mod firewall;
 mod memcached;
 #[path = "programs/postgres.rs"]
 mod postgres;
+#[path = "programs/privilege.rs"]
+mod privilege;
 #[path = "programs/python.rs"]
 mod python;
 #[path = "programs/redis.rs"]

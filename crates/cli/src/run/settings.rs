@@ -11,7 +11,8 @@
 
 use std::ffi::OsString;
 use std::fmt::Write;
-use std::io;
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
@@ -148,12 +149,39 @@ fn file(named: Option<&Path>) -> Result<Option<(PathBuf, String)>, SettingsError
     let Some(path) = named.map(Path::to_owned).or_else(default_file) else {
         return Ok(None);
     };
-    match std::fs::read_to_string(&path) {
-        Ok(text) => Ok(Some((path, text))),
+    let text = if named.is_some() {
+        std::fs::read_to_string(&path).map(Some)
+    } else {
+        read_own(&path)
+    };
+    match text {
+        Ok(text) => Ok(text.map(|text| (path, text))),
         // A folder that may not be searched is not this user's: HOME is still another's.
         Err(_) if named.is_none() && path.symlink_metadata().is_err() => Ok(None),
         Err(error) => Err(SettingsError::File { path, error }),
     }
+}
+
+/// A file's text, if the file is this user's or root's: with `sudo`, HOME may still be another's, who
+/// is not to choose what this user reads, nor to make it wait.
+fn read_own(path: &Path) -> io::Result<Option<String>> {
+    let mut options = std::fs::OpenOptions::new();
+    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+    let mut file = options
+        .read(true)
+        .custom_flags(flags.bits() as i32)
+        .open(path)?;
+    let found = file.metadata()?;
+    let is_own = found.uid() == 0 || found.uid() == rustix::process::geteuid().as_raw();
+    if !is_own {
+        return Ok(None);
+    }
+    if !found.is_file() {
+        return Err(io::Error::other("it is not a file"));
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    Ok(Some(text))
 }
 
 fn default_file() -> Option<PathBuf> {

@@ -5,7 +5,6 @@ use core::sync::atomic::Ordering;
 
 use libc::{FILE, pid_t};
 
-use crate::confinement;
 use crate::hooks::lifetime::{before_another_program, end_of_image};
 use crate::real;
 use crate::record;
@@ -41,6 +40,10 @@ macro_rules! becoming {
 
 /// Runs a call that returns only if it fails.
 fn instead_of_us(call: impl FnOnce() -> c_int) -> c_int {
+    if record::is_hidden() {
+        // Nothing of ours is to be put away.
+        return call();
+    }
     before_another_program(core::ptr::null());
     end_of_image(true);
     let result = call();
@@ -56,9 +59,8 @@ fn instead_of_us(call: impl FnOnce() -> c_int) -> c_int {
 unsafe fn is_there(path: *const c_char) -> bool {
     let saved = real::errno();
     // SAFETY: as promised.
-    let there = path.is_null()
-        || confinement::is_confined()
-        || unsafe { libc::access(path, libc::F_OK) } == 0;
+    let there =
+        path.is_null() || record::is_hidden() || unsafe { libc::access(path, libc::F_OK) } == 0;
     real::set_errno(saved);
     there
 }
