@@ -3,6 +3,7 @@
 use core::ffi::{c_int, c_short, c_void};
 use core::mem::zeroed;
 
+pub mod aside;
 pub mod passing;
 pub mod unix;
 
@@ -29,8 +30,9 @@ impl Owned {
         fd
     }
 
-    fn checked(fd: c_int) -> Option<Self> {
-        (fd >= 0).then(|| Self(fd))
+    /// Takes over a new one of ours, if it was made, and moves it out of the program's way.
+    pub fn checked(fd: c_int) -> Option<Self> {
+        (fd >= 0).then(|| Self(aside::moved(fd)))
     }
 }
 

@@ -69,6 +69,7 @@ extern "C" fn begin() {
         && record::set_up()
     {
         memory::note_reserved();
+        kernel::aside::make_room();
         capture::set_up();
         hooks::lifetime::set_up();
         status::publish();

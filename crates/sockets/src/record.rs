@@ -475,8 +475,8 @@ pub fn find(fd: i32) -> Option<&'static Record> {
 /// Notes that a descriptor is our own, for a record.
 pub fn note_own(fd: i32, record: &Record) {
     if let Some(slot) = slot(fd) {
-        note_highest(fd);
         // Relaxed, here and below: it stands for itself.
+        HIGHEST_OWN.fetch_max(fd.unsigned_abs(), Ordering::Relaxed);
         slot.store(OWN | (record.number() + 1), Ordering::Relaxed);
     }
 }
@@ -727,12 +727,20 @@ pub fn for_each_descriptor(first: u32, last: u32, mut visit: impl FnMut(i32, &'s
 /// Those of `first..=last` that may be a socket or a set that we know: however many a program
 /// closes at once, no more are looked at than up to the highest that ever was one.
 pub fn known_descriptors(first: u32, last: u32) -> impl Iterator<Item = i32> {
-    let highest = HIGHEST.load(Ordering::Relaxed).min(DESCRIPTORS_MAX - 1);
+    let highest = highest().max(HIGHEST_OWN.load(Ordering::Relaxed));
+    let highest = highest.min(DESCRIPTORS_MAX - 1);
     (first..=last.min(highest)).map(|fd| fd as i32)
 }
 
 /// The highest descriptor that ever had a record, or was a set with one in it.
 static HIGHEST: AtomicU32 = AtomicU32::new(0);
+/// The highest that was ever our own.
+static HIGHEST_OWN: AtomicU32 = AtomicU32::new(0);
+
+/// The highest of the program's that is known.
+pub fn highest() -> u32 {
+    HIGHEST.load(Ordering::Relaxed)
+}
 
 /// Notes that a descriptor has a record, or is a set.
 pub fn note_highest(fd: i32) {

@@ -405,6 +405,55 @@ static void few_descriptors_peer(int fd)
     await();
 }
 
+/* What a program opens gets the lowest number, also while a connection looks for its other end. */
+struct numbers {
+    int opened, copy;
+};
+
+static struct numbers numbers_now(int fd)
+{
+    struct numbers now = {MUST(open("/dev/null", O_RDONLY)), MUST(dup(fd))};
+    MUST(close(now.opened));
+    MUST(close(now.copy));
+    return now;
+}
+
+static void check_numbers(int fd, struct numbers before)
+{
+    struct numbers now = numbers_now(fd);
+    CHECK(now.opened == before.opened && now.copy == before.copy);
+}
+
+static void low_numbers(int fd)
+{
+    struct numbers lowest = numbers_now(fd);
+    for (int i = 0; i < 40; i++) {
+        send_next(fd, 64);
+        check_numbers(fd, lowest);
+    }
+    post();
+    for (int i = 0; i < 200; i++) {
+        talk(fd, 1);
+        check_numbers(fd, lowest);
+    }
+    say("lowest");
+}
+
+static void low_numbers_peer(int fd)
+{
+    struct numbers lowest = numbers_now(fd);
+    await();
+    for (int i = 0; i < 40; i++) {
+        receive_next(fd, 64);
+        check_numbers(fd, lowest);
+    }
+    for (int i = 0; i < 200; i++) {
+        talk(fd, 1);
+        check_numbers(fd, lowest);
+    }
+    say("lowest");
+}
+
 /* More sets than the library looks after. */
 static void many_sets(int fd)
 {
@@ -475,6 +524,7 @@ const struct torture_case beside_cases[] = {
     {"connects-anew", connects_anew_peer, connects_anew, OWN_SOCKETS | INTERNET},
     {"small-stack", small_stack, small_stack_peer, 0},
     {"few-descriptors", few_descriptors, few_descriptors_peer, OWN_SOCKETS},
+    {"low-numbers", low_numbers, low_numbers_peer, COLD},
     {"many-sets", many_sets, small_stack_peer, 0},
     {"few-addresses", few_addresses, talks, 0},
     {"own-names", own_names, own_names_peer, 0},

@@ -44,7 +44,7 @@ fn with_port(mut name: Name, port: u16) -> Option<Name> {
 fn tcp_socket(family: c_int) -> Option<Owned> {
     // SAFETY: no pointers.
     let fd = unsafe { real::socket(family, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
-    (fd >= 0).then(|| Owned::from_raw(fd))
+    Owned::checked(fd)
 }
 
 fn bind(socket: &Owned, name: &Name) -> bool {
@@ -72,7 +72,10 @@ fn pair() -> Option<(Owned, Owned)> {
     let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
     // SAFETY: the kernel writes two numbers.
     let result = unsafe { real::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()) };
-    (result == 0).then(|| (Owned::from_raw(fds[0]), Owned::from_raw(fds[1])))
+    if result != 0 {
+        return None;
+    }
+    Some((Owned::checked(fds[0])?, Owned::checked(fds[1])?))
 }
 
 /// Two ends of a new connection: the second has the addresses of `fd`, if it is one of TCP and can have
