@@ -10,15 +10,16 @@
 
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
+use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use libc::epoll_event;
 
 pub use self::tables::{ACTIVE_MAX, Inner, Registration};
-use self::tables::{INNER_MAX, Set, Tables, make};
+use self::tables::{Counters, INNER_MAX, Shared, Tables, make};
 use crate::lock::{Held, Lock};
 use crate::real;
-use crate::record::{self, DESCRIPTORS_MAX, Record, State, WATCHED};
+use crate::record::{self, Record, State, WATCHED};
 use crate::relay::holders;
 use crate::{memory, stream};
 
@@ -26,6 +27,7 @@ pub mod late;
 mod tables;
 
 static LOCK: Lock = Lock::new();
+static SHARED: AtomicPtr<Shared> = AtomicPtr::new(core::ptr::null_mut());
 static TABLES: AtomicPtr<Tables> = AtomicPtr::new(core::ptr::null_mut());
 /// Registrations there are, of all sets: without any, a wait is the kernel's alone.
 static REGISTERED: AtomicU32 = AtomicU32::new(0);
@@ -34,22 +36,55 @@ static ONCE: AtomicBool = AtomicBool::new(false);
 
 /// Reserves the tables.
 pub fn set_up() -> bool {
-    let Some(tables) = make() else { return false };
-    let Some(place) = memory::reserve_private(size_of::<Tables>()) else {
+    let shared = tables::make_shared().and_then(keep);
+    let Some(shared) = shared else { return false };
+    // SAFETY: just written, never unmapped, and nobody changes it.
+    let Some(tables) = make(unsafe { &*shared }).and_then(keep) else {
         return false;
     };
-    let place = place.cast::<Tables>();
-    // SAFETY: fresh memory, large enough and aligned to a page.
-    unsafe { place.write(tables) };
-    // Release: partner: the acquire in tables.
-    TABLES.store(place, Ordering::Release);
+    // Release, both: partner: the acquires in shared and tables.
+    SHARED.store(shared, Ordering::Release);
+    TABLES.store(tables, Ordering::Release);
     true
+}
+
+/// Puts it where it stays.
+fn keep<T>(it: T) -> Option<*mut T> {
+    let place = memory::reserve_private(size_of::<T>())?.cast::<T>();
+    // SAFETY: fresh memory, large enough and aligned to a page.
+    unsafe { place.write(it) };
+    Some(place)
+}
+
+/// What is known without the lock.
+fn shared() -> Option<&'static Shared> {
+    // Acquire: partner: the release in set_up.
+    let shared = SHARED.load(Ordering::Acquire);
+    // SAFETY: null, or written before it was stored, and never unmapped. Nobody changes it but by
+    // atomics: there is no exclusive reference to it.
+    unsafe { shared.as_ref() }
 }
 
 /// The tables, with their lock.
 struct Locked {
-    tables: &'static mut Tables,
+    tables: *mut Tables,
     _held: Held<'static>,
+}
+
+impl Deref for Locked {
+    type Target = Tables;
+
+    fn deref(&self) -> &Tables {
+        // SAFETY: the lock makes it exclusive for as long as this is there; never unmapped.
+        unsafe { &*self.tables }
+    }
+}
+
+impl DerefMut for Locked {
+    fn deref_mut(&mut self) -> &mut Tables {
+        // SAFETY: as above.
+        unsafe { &mut *self.tables }
+    }
 }
 
 fn tables() -> Option<Locked> {
@@ -59,8 +94,6 @@ fn tables() -> Option<Locked> {
         return None;
     }
     let held = LOCK.hold()?;
-    // SAFETY: the lock makes it exclusive.
-    let tables = unsafe { &mut *tables };
     Some(Locked {
         tables,
         _held: held,
@@ -69,8 +102,8 @@ fn tables() -> Option<Locked> {
 
 /// This thread is about to fork: the tables stay as they are until it has.
 pub fn begin_fork() {
-    if let Some(locked) = tables() {
-        locked.tables.make_all_eager();
+    if let Some(mut locked) = tables() {
+        locked.make_all_eager();
         core::mem::forget(locked);
     }
 }
@@ -83,26 +116,28 @@ pub fn end_fork() {
 /// A child has one thread, and nobody else holds the lock.
 pub fn after_fork() {
     LOCK.reset();
-    let Some(locked) = tables() else { return };
-    for set in &mut locked.tables.sets[..locked.tables.sets_used] {
+    let Some(mut locked) = tables() else { return };
+    for number in 0..locked.sets_used {
+        let counters = locked.counters(number as u32);
         // Relaxed: nobody else is there, and nobody of us sleeps.
-        set.sleeping.store(0, Ordering::Relaxed);
-        set.waiting.store(0, Ordering::Relaxed);
-        set.is_inherited = true;
+        counters.sleeping.store(0, Ordering::Relaxed);
+        counters.waiting.store(0, Ordering::Relaxed);
+        locked.sets[number].is_inherited = true;
     }
 }
 
 /// For a process that waits in no set, and gives the tables' memory back.
 pub fn forget() {
     LOCK.reset();
-    // Relaxed, both: nobody else is there.
+    // Relaxed, all: nobody else is there.
     REGISTERED.store(0, Ordering::Relaxed);
+    SHARED.store(core::ptr::null_mut(), Ordering::Relaxed);
     TABLES.store(core::ptr::null_mut(), Ordering::Relaxed);
 }
 /// A set is made: it is known from now on, so that it can be in others.
 pub fn created(set_fd: c_int) {
-    if let Some(locked) = tables() {
-        locked.tables.set_for(set_fd);
+    if let Some(mut locked) = tables() {
+        locked.set_for(set_fd);
     }
 }
 
@@ -132,10 +167,10 @@ pub unsafe fn control(
     if !is_ours && !late::has_any() {
         return kernel();
     }
-    let Some(locked) = tables() else {
+    let Some(mut locked) = tables() else {
         return kernel();
     };
-    let tables = &mut *locked.tables;
+    let tables = &mut *locked;
     // SAFETY: as promised.
     if let Some(result) = unsafe { tables.change_late(set_fd, operation, fd, record, event) } {
         return result.map_or_else(|error| real::fail(error) as c_int, |()| 0);
@@ -161,12 +196,12 @@ pub unsafe fn control(
 }
 
 fn inner_changed(set_fd: c_int, operation: c_int, fd: c_int, event: Option<epoll_event>) {
-    let Some(locked) = tables() else { return };
-    let inner = locked.tables.set_number(fd);
-    let outer = locked.tables.set_number(set_fd);
+    let Some(mut locked) = tables() else { return };
+    let inner = locked.set_number(fd);
+    let outer = locked.set_number(set_fd);
     if let (Some(inner), Some(outer)) = (inner, outer) {
-        locked.tables.make_eager(inner);
-        locked.tables.sets[outer as usize].change_inner(operation, fd, event);
+        locked.make_eager(inner);
+        locked.sets[outer as usize].change_inner(operation, fd, event);
     }
 }
 
@@ -211,7 +246,7 @@ fn change(
             if record.state() != State::Up {
                 return Some(true);
             }
-            tables.sets[set as usize].note_change();
+            tables.counters(set).note_change();
             Some(tables.look_at(index))
         }
         (libc::EPOLL_CTL_DEL, _) => {
@@ -233,12 +268,14 @@ pub fn now_up(record: &Record) -> bool {
     if REGISTERED.load(Ordering::Relaxed) == 0 {
         return true;
     }
-    let Some(locked) = tables() else { return false };
+    let Some(mut locked) = tables() else {
+        return false;
+    };
     let mut all = true;
-    let mut next = locked.tables.of_record[record.number() as usize];
+    let mut next = locked.of_record[record.number() as usize];
     while let Some(index) = next.checked_sub(1) {
-        all &= locked.tables.look_at(index as usize);
-        next = locked.tables.registrations[index as usize].next;
+        all &= locked.look_at(index as usize);
+        next = locked.registrations[index as usize].next;
     }
     all
 }
@@ -252,11 +289,11 @@ pub fn descriptor_closed(record: &Record, fd: c_int) {
     let Some(other) = record::any_descriptor(record) else {
         return;
     };
-    let Some(locked) = tables() else { return };
-    locked.tables.tell_kernel_of(record);
-    let mut next = locked.tables.of_record[record.number() as usize];
+    let Some(mut locked) = tables() else { return };
+    locked.tell_kernel_of(record);
+    let mut next = locked.of_record[record.number() as usize];
     while let Some(index) = next.checked_sub(1) {
-        let registration = &mut locked.tables.registrations[index as usize];
+        let registration = &mut locked.registrations[index as usize];
         if registration.fd == fd {
             registration.fd = other;
             registration.stray = true;
@@ -270,11 +307,11 @@ pub fn socket_closed(record: &Record) {
     if REGISTERED.load(Ordering::Relaxed) == 0 {
         return;
     }
-    let Some(locked) = tables() else { return };
+    let Some(mut locked) = tables() else { return };
     // Others may have the socket: then the kernel does not take it out by itself.
-    locked.tables.tell_kernel_of(record);
-    while let Some(index) = locked.tables.of_record[record.number() as usize].checked_sub(1) {
-        locked.tables.remove(index as usize);
+    locked.tell_kernel_of(record);
+    while let Some(index) = locked.of_record[record.number() as usize].checked_sub(1) {
+        locked.remove(index as usize);
     }
 }
 
@@ -285,10 +322,10 @@ pub fn tell_again(record: &Record) {
         return;
     }
     let Some(locked) = tables() else { return };
-    let mut next = locked.tables.of_record[record.number() as usize];
+    let mut next = locked.of_record[record.number() as usize];
     while let Some(index) = next.checked_sub(1) {
-        locked.tables.ask_again(index as usize);
-        next = locked.tables.registrations[index as usize].next;
+        locked.ask_again(index as usize);
+        next = locked.registrations[index as usize].next;
     }
 }
 
@@ -301,11 +338,11 @@ pub fn replaced(fd: c_int, record: &Record, is_shared: bool, replace: impl FnOnc
         0 => None,
         _ => tables(),
     };
-    let Some(locked) = locked else {
+    let Some(mut locked) = locked else {
         return replace();
     };
-    locked.tables.tell_kernel_of(record);
-    let tables = &*locked.tables;
+    locked.tell_kernel_of(record);
+    let tables = &*locked;
     let each = |operation: c_int| {
         let mut next = tables.of_record[record.number() as usize];
         while let Some(index) = next.checked_sub(1) {
@@ -336,18 +373,16 @@ pub fn set_closed(set_fd: c_int) {
         return;
     }
     let Some(mut locked) = tables() else { return };
-    let tables = &mut locked.tables;
+    let tables = &mut *locked;
     let Some(number) = tables.set_number(set_fd) else {
         return;
     };
-    tables.set_of[set_fd.unsigned_abs() as usize] = 0;
+    tables.shared.name(set_fd.unsigned_abs() as usize, None);
+    tables.sets[number as usize].used -= 1;
     // A duplicate keeps the set.
-    if tables.sets[number as usize]
-        .used
-        .fetch_sub(1, Ordering::Relaxed)
-        > 1
-    {
-        let other = tables.set_of.iter().position(|&set| set == number + 1);
+    if tables.sets[number as usize].used > 0 {
+        let mut all = 0..tables.shared.set_of.len();
+        let other = all.find(|&fd| tables.set_number(fd as c_int) == Some(number));
         tables.sets[number as usize].fd = other.map_or(-1, |fd| fd as c_int);
         return;
     }
@@ -365,16 +400,15 @@ pub fn set_duplicated(old: c_int, new: c_int) {
         return;
     }
     let Some(mut locked) = tables() else { return };
-    let tables = &mut locked.tables;
+    let tables = &mut *locked;
     let Some(number) = tables.set_number(old) else {
         return;
     };
-    if let Some(place) = tables.set_of.get_mut(new.unsigned_abs() as usize) {
-        *place = number + 1;
+    let place = new.unsigned_abs() as usize;
+    if place < tables.shared.set_of.len() {
+        tables.shared.name(place, Some(number));
+        tables.sets[number as usize].used += 1;
         record::note_highest(new);
-        tables.sets[number as usize]
-            .used
-            .fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -404,18 +438,7 @@ pub fn is_used_unseen() -> bool {
 
 /// The number of a set, looked up without the lock.
 fn number_now(set_fd: c_int) -> Option<u32> {
-    // Acquire: partner: the release in set_up.
-    let tables = TABLES.load(Ordering::Acquire);
-    if tables.is_null() || set_fd < 0 || set_fd.unsigned_abs() >= DESCRIPTORS_MAX {
-        return None;
-    }
-    // SAFETY: the table of sets is never unmapped; a word is read whole.
-    let number = unsafe {
-        let table = (&raw const (*tables).set_of).read();
-        let word = table.as_ptr().add(set_fd.unsigned_abs() as usize);
-        core::ptr::read_volatile(word)
-    };
-    number.checked_sub(1)
+    shared()?.set_number(set_fd)
 }
 
 /// Counts a thread that waits or sleeps on a set, until it is dropped.
@@ -423,33 +446,23 @@ pub struct Counted(Option<&'static AtomicU32>);
 
 /// A thread begins to wait on a set.
 pub fn waiting(set_fd: c_int) -> Counted {
-    // SAFETY: as promised to `count`.
-    count(set_fd, |set| unsafe { &raw const (*set).waiting })
+    count(set_fd, |counters| &counters.waiting)
 }
 
 /// A thread is about to sleep on a set.
 pub fn sleeping(set_fd: c_int) -> Counted {
-    // SAFETY: as promised to `count`.
-    count(set_fd, |set| unsafe { &raw const (*set).sleeping })
+    count(set_fd, |counters| &counters.sleeping)
 }
 
-/// One of the counters of a set. `which` gets a set that is never unmapped, and gives it.
-fn counter(
-    set_fd: c_int,
-    which: impl FnOnce(*const Set) -> *const AtomicU32,
-) -> Option<&'static AtomicU32> {
-    let number = number_now(set_fd)?;
-    let tables = TABLES.load(Ordering::Acquire);
-    // SAFETY: there are as many sets as numbers, never unmapped; the counter is atomic.
-    unsafe {
-        let sets = (&raw const (*tables).sets).read();
-        Some(&*which(sets.as_ptr().add(number as usize)))
-    }
+/// What is counted of a set.
+fn counters(set_fd: c_int) -> Option<&'static Counters> {
+    let shared = shared()?;
+    shared.counters.get(shared.set_number(set_fd)? as usize)
 }
 
-/// Counts one more. `which` as for [`counter`].
-fn count(set_fd: c_int, which: impl FnOnce(*const Set) -> *const AtomicU32) -> Counted {
-    let counter = counter(set_fd, which);
+/// Counts one more.
+fn count(set_fd: c_int, which: impl FnOnce(&'static Counters) -> &'static AtomicU32) -> Counted {
+    let counter = counters(set_fd).map(which);
     if let Some(counter) = counter {
         // SeqCst: partner: the loads in Tables::look_at and Tables::may_be_late.
         counter.fetch_add(1, Ordering::SeqCst);
@@ -475,15 +488,14 @@ pub struct Changes {
 impl Changes {
     /// From now on.
     pub fn of(set_fd: c_int) -> Self {
-        // SAFETY: as promised to `counter`.
-        let counter = counter(set_fd, |set| unsafe { &raw const (*set).changes });
+        let counter = counters(set_fd).map(|counters| &counters.changes);
         let mut changes = Self { counter, seen: 0 };
         changes.seen = changes.now();
         changes
     }
 
     fn now(self) -> u32 {
-        // Relaxed: partner: Set::note_change. What is to be looked at is copied under the lock.
+        // Relaxed: partner: Counters::note_change. What is to be looked at is copied under the lock.
         self.counter
             .map_or(0, |counter| counter.load(Ordering::Relaxed))
     }
@@ -531,8 +543,10 @@ fn fill<const N: usize>(
 ) -> bool {
     into.count = 0;
     into.inner_count = 0;
-    let Some(locked) = tables() else { return true };
-    let tables = &mut *locked.tables;
+    let Some(mut locked) = tables() else {
+        return true;
+    };
+    let tables = &mut *locked;
     let Some(number) = tables.set_number(set_fd) else {
         return true;
     };
@@ -597,8 +611,10 @@ impl<const N: usize> Active<N> {
 /// The program is about to be told of a socket in the ring. `false` if it is not to be any more:
 /// another thread has changed the registration since it was copied, or was told of it.
 pub fn tell(index: u32, copy: &Registration, head: u64) -> bool {
-    let Some(locked) = tables() else { return true };
-    let tables = &mut *locked.tables;
+    let Some(mut locked) = tables() else {
+        return true;
+    };
+    let tables = &mut *locked;
     let registration = &mut tables.registrations[index as usize];
     if registration.is_another(copy) || registration.silent {
         return false;
@@ -620,8 +636,8 @@ pub fn tell(index: u32, copy: &Registration, head: u64) -> bool {
 
 /// The kernel tells of a socket that has had `head` bytes in the ring: they are not told again.
 pub fn saw(index: u32, copy: &Registration, head: u64) {
-    let Some(locked) = tables() else { return };
-    let registration = &mut locked.tables.registrations[index as usize];
+    let Some(mut locked) = tables() else { return };
+    let registration = &mut locked.registrations[index as usize];
     if !registration.is_another(copy) {
         // Another thread may have seen more.
         registration.head_told = registration.head_told.max(head);
@@ -632,10 +648,10 @@ pub fn saw(index: u32, copy: &Registration, head: u64) {
 /// do so again. Not, if the program has changed it, or was told.
 pub fn listen_again(index: u32, copy: &Registration) {
     let Some(locked) = tables() else { return };
-    let registration = &locked.tables.registrations[index as usize];
+    let registration = &locked.registrations[index as usize];
     if registration.is_once() && !registration.silent && !registration.is_another(copy) {
         let saved = real::errno();
-        locked.tables.modify(index as usize, registration.events);
+        locked.modify(index as usize, registration.events);
         real::set_errno(saved);
     }
 }
@@ -656,16 +672,16 @@ pub fn claim(set_fd: c_int, data: u64) -> Claim {
     if !ONCE.load(Ordering::Relaxed) {
         return Claim::Free;
     }
-    tables().map_or(Claim::Free, |locked| locked.tables.claim(set_fd, data))
+    tables().map_or(Claim::Free, |mut locked| locked.claim(set_fd, data))
 }
 
 /// A wait is about to sleep with these armed: from now on the kernel tells of them.
 pub fn rest<const N: usize>(active: &Active<N>) {
-    let Some(locked) = tables() else { return };
+    let Some(mut locked) = tables() else { return };
     for (index, copy) in active.iter() {
-        let registration = &locked.tables.registrations[*index as usize];
+        let registration = &locked.registrations[*index as usize];
         if !registration.is_another(copy) && !registration.is_late() {
-            locked.tables.deactivate(*index as usize);
+            locked.deactivate(*index as usize);
         }
     }
 }
@@ -673,7 +689,7 @@ pub fn rest<const N: usize>(active: &Active<N>) {
 /// Which registration the kernel tells of, if that can be told; it is active from now on.
 pub fn woken(set_fd: c_int, data: u64) -> Option<(u32, Registration)> {
     let mut locked = tables()?;
-    let tables = &mut locked.tables;
+    let tables = &mut *locked;
     let set = tables.set_number(set_fd)?;
     let index = tables.find(set, data)?;
     if tables.registrations[index].ambiguous {

@@ -14,6 +14,7 @@ mod length;
 mod lex;
 mod links;
 mod safety;
+mod shared;
 mod tiers;
 mod tree;
 mod unsafety;
@@ -111,6 +112,7 @@ fn run_all(workspace: &Workspace, tree: &Tree) -> Vec<(&'static str, Outcome)> {
         ("forbid unsafe", unsafety::check_roots(workspace, tree)),
         ("no unsafe", unsafety::check_sources(tree)),
         ("safety comments", safety::check(tree)),
+        ("shared tables", shared::check(tree)),
         ("headers", headers::check(tree)),
         ("atomics", atomics::check(tree)),
         ("clocks", clocks::check(tree)),

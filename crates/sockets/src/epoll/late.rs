@@ -129,9 +129,11 @@ impl Tables {
     fn may_be_late(&mut self, index: usize, record: &Record, wanted: Option<epoll_event>) -> bool {
         let registration = self.registrations[index];
         let set = &self.sets[registration.set as usize];
+        let count = self.counters(registration.set);
         // SeqCst: partner: the counts in Counted. Who waits has copied what it looks at.
-        let is_watched = set.waiting.load(Ordering::SeqCst) | set.sleeping.load(Ordering::SeqCst);
-        if set.eager.load(Ordering::Relaxed) || is_watched != 0 || record.state() != State::Up {
+        let is_watched =
+            count.waiting.load(Ordering::SeqCst) | count.sleeping.load(Ordering::SeqCst);
+        if set.eager || is_watched != 0 || record.state() != State::Up {
             return false;
         }
         if registration.ambiguous || registration.stray || !self.activate(index) {
@@ -162,8 +164,11 @@ impl Tables {
     /// is writable. If the program wants to know that, it has been told.
     fn shout(&mut self, index: usize) {
         let registration = self.registrations[index];
-        let set = &self.sets[registration.set as usize];
-        let sleeps = set.sleeping.load(Ordering::SeqCst) > 0;
+        let sleeps = self
+            .counters(registration.set)
+            .sleeping
+            .load(Ordering::SeqCst)
+            > 0;
         let reads = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
         let hears = registration.events & reads != 0 && !registration.silent;
         if !sleeps || !hears || registration.removed || registration.is_loud() {
@@ -330,7 +335,7 @@ impl Tables {
     /// From now on the kernel is told of each change of a set at once.
     pub fn make_eager(&mut self, set: u32) {
         self.tell_kernel_of_set(set);
-        self.sets[set as usize].eager.store(true, Ordering::Relaxed);
+        self.sets[set as usize].eager = true;
     }
 
     /// Another process is about to have all sets, too.
@@ -350,12 +355,9 @@ pub fn is_looked_at(set_fd: c_int) -> bool {
     let Some(number) = number_now(set_fd) else {
         return false;
     };
-    if let Some(locked) = tables() {
-        if !locked.tables.sets[number as usize]
-            .eager
-            .load(Ordering::Relaxed)
-        {
-            locked.tables.make_eager(number);
+    if let Some(mut locked) = tables() {
+        if !locked.sets[number as usize].eager {
+            locked.make_eager(number);
         }
     }
     true
@@ -363,11 +365,11 @@ pub fn is_looked_at(set_fd: c_int) -> bool {
 
 /// There are bytes in the ring of a socket, and threads may sleep on sets that it is in.
 pub fn shout(record: &Record) {
-    let Some(locked) = tables() else { return };
-    let mut next = locked.tables.of_record[record.number() as usize];
+    let Some(mut locked) = tables() else { return };
+    let mut next = locked.of_record[record.number() as usize];
     while let Some(index) = next.checked_sub(1) {
-        locked.tables.shout(index as usize);
-        next = locked.tables.registrations[index as usize].next;
+        locked.shout(index as usize);
+        next = locked.registrations[index as usize].next;
     }
 }
 
@@ -378,13 +380,13 @@ pub fn before_another_program() {
     if REGISTERED.load(Ordering::Relaxed) == 0 || process::is_borrower() {
         return;
     }
-    let Some(locked) = tables() else { return };
-    for set in 0..locked.tables.sets_used as u32 {
+    let Some(mut locked) = tables() else { return };
+    for set in 0..locked.sets_used as u32 {
         // SAFETY: no pointers.
-        let flags = unsafe { real::fcntl(locked.tables.sets[set as usize].fd, libc::F_GETFD, 0) };
-        locked.tables.tell_kernel_of_set(set);
+        let flags = unsafe { real::fcntl(locked.sets[set as usize].fd, libc::F_GETFD, 0) };
+        locked.tell_kernel_of_set(set);
         if flags >= 0 && flags & libc::FD_CLOEXEC == 0 {
-            locked.tables.make_eager(set);
+            locked.make_eager(set);
         }
     }
 }
@@ -397,10 +399,10 @@ pub fn sift(set_fd: c_int, events: &mut [epoll_event]) -> usize {
     if events.is_empty() || LATE.load(Ordering::SeqCst) == 0 {
         return events.len();
     }
-    let Some(locked) = tables() else {
+    let Some(mut locked) = tables() else {
         return events.len();
     };
-    let tables = &mut *locked.tables;
+    let tables = &mut *locked;
     let Some(set) = tables.set_number(set_fd) else {
         return events.len();
     };

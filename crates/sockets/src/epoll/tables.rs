@@ -1,7 +1,8 @@
 //! The tables of the sets, and what keeps them whole. Reached under the lock of [`super`] only.
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::ops::{Deref, DerefMut};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use libc::epoll_event;
 
@@ -93,7 +94,8 @@ pub const INNER_MAX: usize = 32;
 /// A set.
 #[repr(C)]
 pub struct Set {
-    pub used: AtomicU32,
+    /// Its descriptors; 0 if this place is free.
+    pub used: u32,
     pub inner: [Inner; INNER_MAX],
     pub inner_count: u32,
     pub active: [u32; ACTIVE_MAX],
@@ -105,9 +107,14 @@ pub struct Set {
     /// One of its descriptors.
     pub fd: c_int,
     /// The kernel is told of each change at once: others than waits of this process may look at it.
-    pub eager: AtomicBool,
+    pub eager: bool,
     /// The process that this one is a child of has it as well.
     pub is_inherited: bool,
+}
+
+/// What is known of a set without the lock.
+#[repr(C)]
+pub struct Counters {
     /// How often there was something new to look at: whoever looks has a copy of the active ones.
     pub changes: AtomicU32,
     /// Threads that wait on this set, whether they look or sleep.
@@ -116,33 +123,68 @@ pub struct Set {
     pub sleeping: AtomicU32,
 }
 
-/// All tables. Reached under [`LOCK`] only.
-pub struct Tables {
+/// An array in memory of its own, which is never given back.
+pub struct Array<T> {
+    at: *mut T,
+    count: usize,
+}
+
+impl<T> Deref for Array<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: made in `reserve` for so many, and no other array lies there.
+        unsafe { core::slice::from_raw_parts(self.at, self.count) }
+    }
+}
+
+impl<T> DerefMut for Array<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as above.
+        unsafe { core::slice::from_raw_parts_mut(self.at, self.count) }
+    }
+}
+
+/// What is read without the lock, and written under it unless it counts: atomics only.
+pub struct Shared {
     /// Number of the set of each descriptor, plus 1.
-    pub set_of: &'static mut [u32],
-    pub sets: &'static mut [Set],
+    pub set_of: Array<AtomicU32>,
+    /// Of each set, by its number.
+    pub counters: Array<Counters>,
+}
+
+/// All tables. Reached under [`LOCK`](super::LOCK) only, but for what is shared.
+pub struct Tables {
+    pub shared: &'static Shared,
+    pub sets: Array<Set>,
     /// One more than the highest set that ever was.
     pub sets_used: usize,
-    pub registrations: &'static mut [Registration],
+    pub registrations: Array<Registration>,
     pub used: usize,
     pub free: u32,
     /// First registration of each record, plus 1.
-    pub of_record: &'static mut [u32],
+    pub of_record: Array<u32>,
     /// By set and data: number of the registration, plus 1.
-    pub buckets: &'static mut [u32],
+    pub buckets: Array<u32>,
     pub gone: usize,
 }
 
-fn reserve<T>(count: usize) -> Option<&'static mut [T]> {
-    let at = memory::reserve_private(count * size_of::<T>())?;
-    // SAFETY: fresh zeroed memory for `count` of them, never unmapped; zeros are valid for
-    // every type that it is called with below.
-    Some(unsafe { core::slice::from_raw_parts_mut(at.cast::<T>(), count) })
+fn reserve<T>(count: usize) -> Option<Array<T>> {
+    // Zeros, which are valid for every type that it is called with below.
+    let at = memory::reserve_private(count * size_of::<T>())?.cast::<T>();
+    Some(Array { at, count })
 }
 
-pub fn make() -> Option<Tables> {
-    Some(Tables {
+pub fn make_shared() -> Option<Shared> {
+    Some(Shared {
         set_of: reserve(DESCRIPTORS_MAX as usize)?,
+        counters: reserve(SETS_MAX)?,
+    })
+}
+
+pub fn make(shared: &'static Shared) -> Option<Tables> {
+    Some(Tables {
+        shared,
         sets: reserve(SETS_MAX)?,
         sets_used: 0,
         registrations: reserve(REGISTRATIONS_MAX)?,
@@ -159,10 +201,29 @@ fn bucket(set: u32, data: u64) -> usize {
     (mixed >> 40) as usize & (BUCKETS - 1)
 }
 
+impl Shared {
+    /// The number of the set that a descriptor is.
+    pub fn set_number(&self, set_fd: c_int) -> Option<u32> {
+        let place = self.set_of.get(usize::try_from(set_fd).ok()?)?;
+        // Acquire: partner: the release in name. What is counted of the set is its own.
+        place.load(Ordering::Acquire).checked_sub(1)
+    }
+
+    /// From now on the descriptor is the set with this number, or none.
+    pub fn name(&self, place: usize, number: Option<u32>) {
+        let plus_one = number.map_or(0, |number| number + 1);
+        // Release: partner: the acquire in set_number.
+        self.set_of[place].store(plus_one, Ordering::Release);
+    }
+}
+
 impl Tables {
     pub fn set_number(&self, set_fd: c_int) -> Option<u32> {
-        let number = *self.set_of.get(usize::try_from(set_fd).ok()?)?;
-        number.checked_sub(1)
+        self.shared.set_number(set_fd)
+    }
+
+    pub fn counters(&self, set: u32) -> &'static Counters {
+        &self.shared.counters[set as usize]
     }
 
     /// The number of the set, which is new if nobody has registered anything in it.
@@ -171,18 +232,19 @@ impl Tables {
             return Some(number);
         }
         let place = usize::try_from(set_fd).ok()?;
-        // Relaxed: under the lock.
-        let free = |set: &Set| set.used.load(Ordering::Relaxed) == 0;
-        let number = self.sets.iter().position(free)?;
-        *self.set_of.get_mut(place)? = number as u32 + 1;
-        self.sets[number].used.store(1, Ordering::Relaxed);
+        if place >= self.shared.set_of.len() {
+            return None;
+        }
+        let number = self.sets.iter().position(|set| set.used == 0)?;
+        self.sets[number].used = 1;
         self.sets[number].active_count = 0;
         self.sets[number].inner_count = 0;
         self.sets[number].count = 0;
         self.sets[number].fd = set_fd;
         self.sets[number].is_inherited = false;
-        *self.sets[number].eager.get_mut() = false;
+        self.sets[number].eager = false;
         self.sets_used = self.sets_used.max(number + 1);
+        self.shared.name(place, Some(number as u32));
         record::note_highest(set_fd);
         Some(number as u32)
     }
@@ -280,12 +342,11 @@ impl Tables {
         }
         let before = *registration;
         registration.silent = true;
-        // Relaxed: under the lock.
         let set = &self.sets[before.set as usize];
         match before.silent {
             false => Claim::Ours(before),
             // Another process may have asked again, unseen.
-            true if set.eager.load(Ordering::Relaxed) => Claim::Free,
+            true if set.eager => Claim::Free,
             true => Claim::Theirs,
         }
     }
@@ -353,9 +414,9 @@ impl Tables {
     /// As [`Tables::activate`]. `false` also if a thread sleeps on the set: the kernel is to wake
     /// it, whatever other threads do.
     pub fn look_at(&mut self, index: usize) -> bool {
-        let set = self.registrations[index].set as usize;
+        let set = self.registrations[index].set;
         // SeqCst: partner: `sleeping`. Whoever is about to sleep is counted, or finds it registered.
-        self.activate(index) && self.sets[set].sleeping.load(Ordering::SeqCst) == 0
+        self.activate(index) && self.counters(set).sleeping.load(Ordering::SeqCst) == 0
     }
 
     /// Returns `false` if the set looks at as many as it can.
@@ -371,7 +432,8 @@ impl Tables {
         *place = index as u32;
         set.active_count += 1;
         registration.active = true;
-        set.note_change();
+        let number = registration.set;
+        self.counters(number).note_change();
         true
     }
 
@@ -393,13 +455,15 @@ impl Tables {
     }
 }
 
-impl Set {
+impl Counters {
     /// Who looks is to look at something else, too.
     pub fn note_change(&self) {
-        // Relaxed: partner: the load in Changes::are_new. It only ends a look.
+        // Relaxed: partner: the load in Changes::now. It only ends a look.
         self.changes.fetch_add(1, Ordering::Relaxed);
     }
+}
 
+impl Set {
     pub fn change_inner(&mut self, operation: c_int, fd: c_int, event: Option<epoll_event>) {
         let known = &mut self.inner[..self.inner_count as usize];
         let at = known.iter().position(|inner| inner.fd == fd);
