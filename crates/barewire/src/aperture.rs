@@ -1,7 +1,7 @@
 //! Apertures: memory that a peer may store into or load from, with stated rights.
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -18,7 +18,7 @@ use crate::connection::ConnectionShared;
 use crate::control::Message;
 use crate::error::{Error, Misconduct, Result};
 use crate::link::Link;
-use crate::peer::fixed;
+use crate::passed::Passed;
 use crate::shared::Shared;
 use crate::state::{Pending, State};
 use crate::tripwire::{Place, Tripwire};
@@ -678,7 +678,7 @@ impl State {
         shared: &Arc<Shared>,
         index: usize,
         message: &Message<'_>,
-        fds: Vec<OwnedFd>,
+        passed: Passed,
     ) -> Result<(), Misconduct> {
         let &Message::Grant {
             connection,
@@ -715,7 +715,7 @@ impl State {
         }
         let link = peer.link().ok_or(Misconduct::Control("closed"))?;
         let at = (index, peer.generation);
-        let remote = import(shared, link, at, aperture, config, fds)?;
+        let remote = import(shared, link, at, aperture, config, passed)?;
         peer.granted.0.insert(aperture, Arc::clone(&remote.flags));
         self.push(Pending::Granted {
             number: connection,
@@ -733,18 +733,19 @@ fn import(
     peer: (usize, u32),
     number: u32,
     config: ApertureConfig,
-    fds: Vec<OwnedFd>,
+    passed: Passed,
 ) -> Result<Arc<RemoteShared>, Misconduct> {
-    let [memory, table, counts] = fixed(fds)?;
     let (access, peer_access, flags) = match config.rights {
         Rights::ReadWrite => (Access::ReadWrite, PeerAccess::ReadWrite, 0),
         Rights::Read => (Access::Read, PeerAccess::ReadOnly, FLAG_READ_ONLY),
     };
     let slots = config.tripwires_max;
     let len_bytes = config.len_bytes;
-    let memory = Memfd::from_peer(memory, len_bytes.next_multiple_of(PAGE), peer_access)?;
-    let table = Memfd::from_peer(table, table_bytes(len_bytes, slots), PeerAccess::ReadOnly)?;
-    let counts = Memfd::from_peer(counts, counts_bytes(slots), PeerAccess::ReadWrite)?;
+    let [memory, table, counts] = passed.take_memory([
+        (len_bytes.next_multiple_of(PAGE), peer_access),
+        (table_bytes(len_bytes, slots), PeerAccess::ReadOnly),
+        (counts_bytes(slots), PeerAccess::ReadWrite),
+    ])?;
     let unmappable = |_| Misconduct::Control("aperture that can not be mapped here");
     let window = memory.map(access).map_err(unmappable)?.whole();
     let table = table.map(Access::Read).map_err(unmappable)?;

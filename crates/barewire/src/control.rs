@@ -44,6 +44,11 @@ pub(crate) struct RegionRef {
     pub ring_bytes: u32,
 }
 
+/// Whether a message that begins with this byte has descriptors.
+pub(crate) fn may_carry_descriptors(kind: u8) -> bool {
+    matches!(kind, 1 | 2 | 8)
+}
+
 /// Why a connection was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]

@@ -1,25 +1,25 @@
 //! First contact: who may have a link, and the exchange of hellos that makes one.
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use barewire_fabric::doorbell::PAGE_BYTES;
 use barewire_shm::Window;
 use barewire_sys::memory::{Access, Memfd, PeerAccess};
 use barewire_sys::process::Credentials;
+use barewire_sys::retire::Guarded;
 use barewire_sys::socket::Socket;
-use barewire_sys::wake::EventFd;
+use barewire_sys::wake::{EventFd, Interest};
 
 use crate::config::Policy;
 use crate::control::{FLAG_MEMBARRIER, Message, RejectCode, VERSION};
 use crate::error::{Misconduct, Result};
 use crate::link::{Link, Status};
-use crate::peer::{
-    Checked, MESSAGES_PER_TURN, Peer, Stage, checked_source, descriptors_exhausted, fixed,
-};
+use crate::passed::Passed;
+use crate::peer::{Checked, MESSAGES_PER_TURN, Peer, Stage, checked_source, descriptors_exhausted};
 use crate::shared::Shared;
-use crate::state::State;
+use crate::state::{State, Token};
 
 /// Peers that may have connected and not yet said who they are.
 const GREETING_MAX: usize = 256;
@@ -28,13 +28,17 @@ impl State {
     /// Takes what waits at a listening socket.
     pub(crate) fn accept_sockets(&mut self, shared: &Shared, listener: usize) {
         for _ in 0..MESSAGES_PER_TURN {
+            // Whoever comes may have sent what is slow to close.
+            if shared.retirer.is_full() {
+                return self.pause_listeners(shared);
+            }
             let Some(entry) = self.listeners.get(listener) else {
                 return;
             };
             let socket = match entry.socket.accept() {
-                Ok(Some(socket)) => socket,
+                Ok(Some(socket)) => Guarded::new(socket, &shared.retirer),
                 Ok(None) => return,
-                Err(_) => return self.turn_one_away(listener),
+                Err(_) => return self.turn_one_away(shared, listener),
             };
             let policy = entry.policy.clone();
             let Ok(credentials) = socket.peer_credentials() else {
@@ -67,12 +71,36 @@ impl State {
 
     /// No descriptor is left for whoever waits at a listening socket, and it would be
     /// reported again and again. One kept in reserve lets us take it and hang up.
-    fn turn_one_away(&mut self, listener: usize) {
+    fn turn_one_away(&mut self, shared: &Shared, listener: usize) {
         self.spare = None;
         if let Some(entry) = self.listeners.get(listener) {
-            drop(entry.socket.accept());
+            if let Ok(Some(socket)) = entry.socket.accept() {
+                shared.retirer.socket(socket);
+            }
         }
         self.spare = EventFd::new().ok();
+    }
+
+    /// Nobody is let in until more has been closed. Who waits, waits in the kernel.
+    fn pause_listeners(&mut self, shared: &Shared) {
+        self.listeners_paused = true;
+        self.listen_for(shared, Interest::default());
+    }
+
+    /// Ends that pause if it is time.
+    pub(crate) fn resume_listeners(&mut self, shared: &Shared) {
+        if self.listeners_paused && !shared.retirer.is_full() {
+            self.listeners_paused = false;
+            self.listen_for(shared, Interest::READ);
+        }
+    }
+
+    fn listen_for(&self, shared: &Shared, interest: Interest) {
+        for (index, entry) in &self.listeners {
+            let token = Token::Listener(index).pack();
+            // It can only fail for a descriptor that is not in the set.
+            let _ = shared.epoll.modify(&entry.socket, token, interest);
+        }
     }
 
     /// Whether this user may have one more link. If one of them has not been greeted yet,
@@ -147,7 +175,7 @@ impl State {
         shared: &Shared,
         index: usize,
         message: &Message<'_>,
-        fds: Vec<OwnedFd>,
+        passed: Passed,
     ) -> Checked {
         let &Message::Hello {
             version,
@@ -166,7 +194,7 @@ impl State {
         }
         let far_source = checked_source(source)?;
         let same_user = self.peers[index].credentials.uid == shared.own.uid;
-        let (page, waker) = checked_wake_up(fds, same_user)?;
+        let (page, waker) = checked_wake_up(passed, same_user)?;
         let initiator = self.peers[index].initiator;
         if !initiator && self.say_hello(shared, index).is_err() {
             self.close_peer(shared, index, Status::Left, None);
@@ -238,15 +266,17 @@ pub(crate) fn admits(policy: &Policy, shared: &Shared, socket: &Socket, who: &Cr
 }
 
 /// The peer's doorbell page and, from our own user, its eventfd.
-fn checked_wake_up(fds: Vec<OwnedFd>, same_user: bool) -> Checked<(Window, Option<EventFd>)> {
-    let (page, waker) = if same_user {
-        let [page, waker] = fixed(fds)?;
-        (page, Some(waker))
+fn checked_wake_up(passed: Passed, same_user: bool) -> Checked<(Window, Option<EventFd>)> {
+    let page = (PAGE_BYTES, PeerAccess::ReadWrite);
+    let (memfd, waker) = if same_user {
+        passed.check_memory([page])?;
+        let [memory, waker] = passed.take()?;
+        let memfd = Memfd::from_peer(memory, PAGE_BYTES, PeerAccess::ReadWrite)?;
+        (memfd, Some(waker))
     } else {
-        let [page] = fixed(fds)?;
-        (page, None)
+        let [memfd] = passed.take_memory([page])?;
+        (memfd, None)
     };
-    let memfd = Memfd::from_peer(page, PAGE_BYTES, PeerAccess::ReadWrite)?;
     let region = memfd
         .map(Access::ReadWrite)
         .map_err(|_| Misconduct::Control("doorbell page that can not be mapped here"))?;

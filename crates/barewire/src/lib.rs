@@ -621,6 +621,7 @@ mod half;
 mod link;
 mod node;
 mod opening;
+mod passed;
 mod peer;
 mod receiver;
 mod sender;

@@ -12,7 +12,7 @@ use barewire_fabric::window::Fences;
 use barewire_shm::Window;
 use barewire_shm::counters::{CounterPage, QueueCounter};
 use barewire_sys::memory::fork_generation;
-use barewire_sys::socket::Socket;
+use barewire_sys::retire::Guarded;
 use barewire_sys::wake::{EventFd, heavy_fence, light_fence};
 
 use crate::control::Message;
@@ -32,7 +32,7 @@ pub(crate) enum Status {
 }
 
 pub(crate) struct Link {
-    socket: Arc<Socket>,
+    socket: Arc<Guarded>,
     pub peer: Credentials,
     /// The peer's doorbell page.
     page: Window,
@@ -50,7 +50,7 @@ pub(crate) struct Link {
 
 impl Link {
     pub fn new(
-        socket: Arc<Socket>,
+        socket: Arc<Guarded>,
         peer: Credentials,
         page: Window,
         waker: Option<EventFd>,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use barewire_sys::SysError;
 use barewire_sys::clock::monotonic_ns;
+use barewire_sys::retire::{Guarded, Retirer};
 use barewire_sys::socket::{Listener as ListenSocket, Socket};
 use barewire_sys::wake::Interest;
 
@@ -85,7 +86,7 @@ impl Node {
         self.shared.check_fork()?;
         let socket_name = socket_name(self.shared.own.uid, name)?;
         let socket = ListenSocket::bind(&socket_name, BACKLOG)
-            .map_err(|error| name_taken(error, name, &socket_name))?;
+            .map_err(|error| name_taken(error, name, &socket_name, &self.shared.retirer))?;
         let mut state = self.shared.state();
         let index = state.listeners.vacant_key();
         let token = Token::Listener(index).pack();
@@ -310,11 +311,12 @@ impl core::fmt::Debug for Node {
 }
 
 /// Who has a name that we wanted.
-fn name_taken(error: SysError, name: &str, socket_name: &[u8]) -> Error {
+fn name_taken(error: SysError, name: &str, socket_name: &[u8], retirer: &Retirer) -> Error {
     if !matches!(error, SysError::AddressInUse { .. }) {
         return error.into();
     }
-    let holder = Socket::connect(socket_name).and_then(|s| s.peer_credentials());
+    let holder = Socket::connect(socket_name).map(|s| Guarded::new(s, retirer));
+    let holder = holder.and_then(|s| s.peer_credentials());
     Error::NameTaken {
         name: name.to_owned(),
         holder: match holder {
@@ -339,6 +341,20 @@ impl Drop for Listener {
         let mut state = self.shared.state();
         if let Some(entry) = state.listeners.try_remove(self.index) {
             let _ = self.shared.epoll.remove(&entry.socket);
+            turn_all_away(entry.socket, &self.shared.retirer);
+        }
+    }
+}
+
+/// Gives a name up. What those have sent who still wait is closed beside us.
+fn turn_all_away(listener: ListenSocket, retirer: &Retirer) {
+    listener.shutdown();
+    loop {
+        match listener.accept() {
+            Ok(Some(socket)) => retirer.socket(socket),
+            Ok(None) => return,
+            // No descriptor is left to take them with.
+            Err(_) => return retirer.later(Box::new(listener)),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use barewire_fabric::frame::{region_bytes, ring_bytes_valid};
 use barewire_shm::Window;
+use barewire_sys::retire::Guarded;
 use barewire_sys::socket::Socket;
 
 use crate::config::{ConnectOptions, check_data, check_ring, socket_name};
@@ -60,6 +61,8 @@ impl State {
             },
             other => other.into(),
         })?;
+        // Whoever holds the name may have sent something by now.
+        let socket = Guarded::new(socket, &shared.retirer);
         let credentials = socket.peer_credentials()?;
         if credentials.uid != owner {
             return Err(Error::WrongOwner {

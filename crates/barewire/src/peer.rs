@@ -11,9 +11,10 @@ use barewire_fabric::doorbell::SOURCES_MAX;
 use barewire_shm::Region;
 use barewire_shm::counters::QueueCounter;
 use barewire_sys::SysError;
-use barewire_sys::memory::{Access, Memfd, PeerAccess};
+use barewire_sys::memory::{Access, PeerAccess};
 use barewire_sys::process::Credentials;
-use barewire_sys::socket::{Received, Sent, Socket};
+use barewire_sys::retire::Guarded;
+use barewire_sys::socket::Sent;
 use barewire_sys::wake::Interest;
 
 use crate::aperture::Granted;
@@ -22,6 +23,7 @@ use crate::config::Policy;
 use crate::control::{MESSAGE_BYTES_MAX, Message};
 use crate::error::{Error, Misconduct, Result};
 use crate::link::{Link, Status};
+use crate::passed::{Heard, Passed, hear};
 use crate::shared::Shared;
 use crate::state::{Far, Pending, Phase, Source, State, Token};
 
@@ -53,7 +55,7 @@ pub(crate) enum Stage {
 /// What a node keeps of one peer.
 pub(crate) struct Peer {
     pub generation: u32,
-    pub socket: Option<Arc<Socket>>,
+    pub socket: Option<Arc<Guarded>>,
     pub credentials: Credentials,
     pub pidfd: Option<OwnedFd>,
     pub stage: Stage,
@@ -132,7 +134,7 @@ impl State {
     pub(crate) fn add_peer(
         &mut self,
         shared: &Shared,
-        socket: Socket,
+        socket: Guarded,
         credentials: Credentials,
         initiator: bool,
     ) -> Result<usize> {
@@ -140,7 +142,7 @@ impl State {
         let generation = self.peer_generation;
         let index = self.peers.vacant_key();
         let token = Token::Socket(index, generation).pack();
-        shared.epoll.add(&socket, token, Interest::READ)?;
+        shared.epoll.add(&*socket, token, Interest::READ)?;
         let pidfd = socket.peer_pidfd();
         if let Some(pidfd) = &pidfd {
             let token = Token::Death(index, generation).pack();
@@ -259,7 +261,7 @@ impl State {
         };
         let token = Token::Socket(index, peer.generation).pack();
         // It can only fail for a descriptor that is not in the set.
-        let _ = shared.epoll.modify(&**socket, token, interest);
+        let _ = shared.epoll.modify(&***socket, token, interest);
     }
 
     /// The owner has taken an out-of-band message of the peer at this index.
@@ -320,23 +322,17 @@ impl State {
                 return;
             };
             let mut buffer = [0; MESSAGE_BYTES_MAX];
-            let mut fds = Vec::new();
-            let read = match socket.recv(&mut buffer, &mut fds) {
-                Ok(Received::Message(len)) => &buffer[..len],
-                Ok(Received::WouldBlock) => return,
-                Ok(Received::Hangup) | Err(_) => {
-                    self.peer_died(shared, index);
-                    return;
-                }
-                Ok(Received::Truncated) => {
-                    let reason = Misconduct::Control("message too long or too many descriptors");
-                    self.misbehaved(shared, index, reason);
-                    return;
-                }
+            let foreign = self.is_foreign(shared, index);
+            let (len, passed) = match hear(&socket, foreign, &mut buffer, &shared.retirer) {
+                Heard::Message(len, passed) => (len, passed),
+                Heard::Nothing => return,
+                Heard::Gone => return self.peer_died(shared, index),
+                Heard::Wrong(reason) => return self.misbehaved(shared, index, reason),
+                Heard::NoRoom => return self.close_peer(shared, index, Status::Left, None),
             };
             self.news = true;
-            let handled = match Message::parse(read) {
-                Some(message) => self.handle(shared, index, message, fds),
+            let handled = match Message::parse(&buffer[..len]) {
+                Some(message) => self.handle(shared, index, message, passed),
                 None => Err(Misconduct::Control("not a message")),
             };
             if let Err(reason) = handled {
@@ -368,21 +364,21 @@ impl State {
         let mut died = true;
         if let Some(socket) = socket {
             let mut buffer = [0; MESSAGE_BYTES_MAX];
-            let mut fds = Vec::new();
+            let foreign = self.is_foreign(shared, index);
             for _ in 0..LAST_WORDS_MAX {
                 let up = |p: &Peer| p.socket.is_some() && !p.doomed;
                 if !self.peers.get(index).is_some_and(up) {
                     break;
                 }
-                let Ok(Received::Message(len)) = socket.recv(&mut buffer, &mut fds) else {
+                let heard = hear(&socket, foreign, &mut buffer, &shared.retirer);
+                let Heard::Message(len, passed) = heard else {
                     break;
                 };
-                let fds = core::mem::take(&mut fds);
                 let Some(message) = Message::parse(&buffer[..len]) else {
                     break;
                 };
                 died &= message != Message::Bye;
-                if self.handle(shared, index, message, fds).is_err() {
+                if self.handle(shared, index, message, passed).is_err() {
                     break;
                 }
             }
@@ -410,7 +406,7 @@ impl State {
         };
         self.news = true;
         shared.counters.sub(QueueCounter::Links, 1);
-        let _ = shared.epoll.remove(&*socket);
+        let _ = shared.epoll.remove(&**socket);
         if let Some(pidfd) = peer.pidfd.take() {
             let _ = shared.epoll.remove(&pidfd);
         }
@@ -452,7 +448,7 @@ impl State {
             self.free_source(source);
         }
         // The slot is kept until the last connection that refers to it is gone.
-        self.forget_peer_if_done(index);
+        self.forget_peer_if_done(shared, index);
     }
 
     fn end_connections(&mut self, shared: &Shared, index: usize, error: &Error) {
@@ -472,10 +468,15 @@ impl State {
         }
     }
 
-    pub fn forget_peer_if_done(&mut self, index: usize) {
+    pub fn forget_peer_if_done(&mut self, shared: &Shared, index: usize) {
         let done = |p: &Peer| p.connections.is_empty() && p.socket.is_none();
         if self.peers.get(index).is_some_and(done) {
-            self.peers.remove(index);
+            let foreign = self.is_foreign(shared, index);
+            let peer = self.peers.remove(index);
+            // To give much memory back takes its time.
+            if foreign && !peer.segments.is_empty() {
+                shared.retirer.later(Box::new(peer.segments));
+            }
         }
     }
 
@@ -484,12 +485,12 @@ impl State {
         shared: &Shared,
         index: usize,
         message: Message<'_>,
-        fds: Vec<OwnedFd>,
+        passed: Passed,
     ) -> Checked {
         let peer = self.peers.get(index).ok_or(Misconduct::Control("closed"))?;
         let greeting = matches!(peer.stage, Stage::Greeting);
         match message {
-            Message::Hello { .. } if greeting => self.hello(shared, index, &message, fds),
+            Message::Hello { .. } if greeting => self.hello(shared, index, &message, passed),
             Message::Reject { code, reason, .. } if greeting => {
                 self.refused_at_once(shared, index, code, reason);
                 Ok(())
@@ -500,7 +501,9 @@ impl State {
             }
             _ if greeting => Err(Misconduct::Control("spoke before saying hello")),
             Message::Hello { .. } => Err(Misconduct::Control("said hello twice")),
-            Message::Segment { number, len_bytes } => self.segment(index, number, len_bytes, fds),
+            Message::Segment { number, len_bytes } => {
+                self.segment(index, number, len_bytes, passed)
+            }
             Message::Open {
                 connection,
                 region,
@@ -532,7 +535,7 @@ impl State {
                 Ok(())
             }
             Message::Grant { .. } => match shared.me.upgrade() {
-                Some(node) => self.granted(&node, index, &message, fds),
+                Some(node) => self.granted(&node, index, &message, passed),
                 None => Ok(()),
             },
             Message::Release { aperture } => {
@@ -550,12 +553,18 @@ impl State {
         }
     }
 
+    /// Whether a peer is of another user.
+    pub(crate) fn is_foreign(&self, shared: &Shared, index: usize) -> bool {
+        let peer = self.peers.get(index);
+        peer.is_some_and(|p| p.credentials.uid != shared.own.uid)
+    }
+
     pub(crate) fn is_up(&self, index: usize) -> bool {
         let up = |p: &Peer| matches!(p.stage, Stage::Up(_));
         self.peers.get(index).is_some_and(up)
     }
 
-    fn segment(&mut self, index: usize, number: u32, len_bytes: u64, fds: Vec<OwnedFd>) -> Checked {
+    fn segment(&mut self, index: usize, number: u32, len_bytes: u64, passed: Passed) -> Checked {
         let peer = &mut self.peers[index];
         if number as usize != peer.segments.len() || number >= SEGMENTS_MAX {
             return Err(Misconduct::Control("segment out of order, or too many"));
@@ -563,8 +572,8 @@ impl State {
         if len_bytes > PEER_SEGMENT_BYTES_MAX {
             return Err(Misconduct::Control("segment too large"));
         }
-        let [fd] = fixed(fds)?;
-        let memfd = Memfd::from_peer(fd, len_bytes as usize, PeerAccess::ReadWrite)?;
+        let wanted = [(len_bytes as usize, PeerAccess::ReadWrite)];
+        let [memfd] = passed.take_memory(wanted)?;
         let region = memfd
             .map(Access::ReadWrite)
             .map_err(|_| Misconduct::Control("segment that can not be mapped here"))?;
@@ -607,12 +616,6 @@ pub(crate) fn checked_source(source: u32) -> Checked<u32> {
     } else {
         Err(Misconduct::Control("doorbell bit beyond the page"))
     }
-}
-
-/// Exactly as many descriptors as the message has.
-pub(crate) fn fixed<const N: usize>(fds: Vec<OwnedFd>) -> Checked<[OwnedFd; N]> {
-    fds.try_into()
-        .map_err(|_| Misconduct::Control("wrong number of descriptors"))
 }
 
 pub(crate) fn descriptors_exhausted() -> Error {

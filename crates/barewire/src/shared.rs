@@ -14,6 +14,7 @@ use barewire_sys::clock::monotonic_ns;
 use barewire_sys::discover::COUNTER_PAGE_NAME;
 use barewire_sys::memory::{Access, Memfd, arm_fork_guard, fork_generation};
 use barewire_sys::process::{Credentials, own_credentials, random_bytes};
+use barewire_sys::retire::Retirer;
 use barewire_sys::wake::{Epoll, EpollEvent, EventFd, Interest, heavy_fence, register_expedited};
 
 use crate::bulk::Job;
@@ -57,6 +58,8 @@ pub(crate) struct Shared {
     pub own: Credentials,
     pub epoll: Epoll,
     pub eventfd: EventFd,
+    /// Closes what peers and strangers have sent.
+    pub retirer: Retirer,
     /// The doorbell page of our own user's peers, and of ourselves.
     pub own_page: Window,
     pub counters: CounterPage,
@@ -112,6 +115,7 @@ impl Shared {
         let epoll = Epoll::new()?;
         let eventfd = EventFd::new()?;
         epoll.add(&eventfd, TOKEN_EVENTFD, Interest::READ_EDGE)?;
+        let retirer = Retirer::new(eventfd.try_clone()?);
         let attention = Arc::new(AtomicBool::new(false));
         let mut state = State::new(Arc::clone(&attention));
         let own_page = state.domain_page(own.uid)?.clone();
@@ -128,6 +132,7 @@ impl Shared {
             own,
             epoll,
             eventfd,
+            retirer,
             own_page,
             counters,
             _counters_memfd: counters_memfd,
@@ -194,6 +199,7 @@ impl Shared {
         for event in &events {
             state.socket_event(self, event);
         }
+        state.resume_listeners(self);
         state.close_doomed(self);
         state.news = false;
         if !state.settled() {

@@ -192,6 +192,8 @@ pub(crate) struct State {
     pub spare: Option<EventFd>,
     /// Connections whose readiness was told and is perhaps to be told again.
     pub told: VecDeque<u32>,
+    /// Listening sockets are not looked at until more has been closed.
+    pub listeners_paused: bool,
     /// Whether those go before new arrivals this time; they take turns.
     pub told_first: bool,
 }
@@ -223,6 +225,7 @@ impl State {
             stale: Vec::new(),
             spare: EventFd::new().ok(),
             told: VecDeque::new(),
+            listeners_paused: false,
             told_first: false,
         }
     }
@@ -476,7 +479,7 @@ impl State {
                 peer.arena.free(region);
             }
         }
-        self.forget_peer_if_done(entry.link);
+        self.forget_peer_if_done(shared, entry.link);
     }
 
     pub fn request_answered(&mut self, listener: Option<usize>) {

@@ -17,6 +17,7 @@ pub mod memory;
 pub mod netlink;
 pub mod netns;
 pub mod process;
+pub mod retire;
 pub mod socket;
 pub mod tcp;
 pub mod wake;

@@ -150,19 +150,33 @@ impl Memfd {
         expected_len: usize,
         access: PeerAccess,
     ) -> Result<Memfd, BadDescriptor> {
+        Memfd::check_peer(fd.as_fd(), expected_len, access)?;
+        Ok(Memfd {
+            fd,
+            len_bytes: expected_len,
+            access,
+        })
+    }
+
+    /// Whether [`Memfd::from_peer`] would accept a descriptor. Nothing is asked that a file
+    /// could wait with: what is no memory is told by its lack of seals.
+    ///
+    /// # Errors
+    /// What is wrong with the descriptor; it stays open.
+    pub fn check_peer(
+        fd: BorrowedFd<'_>,
+        expected_len: usize,
+        access: PeerAccess,
+    ) -> Result<(), BadDescriptor> {
         check_len(expected_len as u64)?;
-        let actual = verify_memfd(fd.as_fd(), access)?;
+        let actual = verify_memfd(fd, access)?;
         if actual != expected_len as u64 {
             return Err(BadDescriptor::WrongSize {
                 expected: expected_len as u64,
                 actual,
             });
         }
-        Ok(Memfd {
-            fd,
-            len_bytes: expected_len,
-            access,
-        })
+        Ok(())
     }
 
     /// As [`Memfd::from_peer`] for reading, with whatever size it has.

@@ -11,7 +11,7 @@ use rustix::io::Errno as Raw;
 use rustix::process::{Pid, Resource, Rlimit};
 use rustix::thread::CpuSet;
 
-use crate::error::{Result, SysError, on};
+use crate::error::{Errno, Result, SysError, on};
 
 pub use child::{ForkedChild, SpawnOpts, fork_child, spawn_with};
 
@@ -63,6 +63,40 @@ pub fn own_credentials() -> Credentials {
 /// The id of this process. A system call.
 pub fn getpid() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
+}
+
+/// Starts a thread that takes none of the program's signals.
+///
+/// # Errors
+/// The limit on threads or on memory is reached.
+pub fn start_thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
+    let builder = std::thread::Builder::new().name(name.to_owned());
+    // A new thread has the mask of the one that starts it.
+    let before = block_signals();
+    let started = builder.stack_size(THREAD_STACK_BYTES).spawn(run);
+    set_signals(&before);
+    started.map(drop).map_err(|error| SysError::Os {
+        what: "start a thread",
+        errno: Errno(error.raw_os_error().unwrap_or(0)),
+    })
+}
+
+/// Enough for threads that do little.
+const THREAD_STACK_BYTES: usize = 128 << 10;
+
+fn block_signals() -> libc::sigset_t {
+    // SAFETY: a set of signals is plain memory, filled in by the two calls.
+    unsafe {
+        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        before
+    }
+}
+
+fn set_signals(mask: &libc::sigset_t) {
+    // SAFETY: the mask lives until the call returns.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, std::ptr::null_mut()) };
 }
 
 /// Fills `buf` with random bytes fit for secrets.
@@ -246,6 +280,18 @@ pub fn start_session() -> Result<()> {
     rustix::process::setsid()
         .map(drop)
         .map_err(on("start a session (setsid)"))
+}
+
+/// Whether this process may open so many descriptors more. Where that can not be told, for
+/// want of /proc, it is assumed.
+pub fn has_room_for_descriptors(more: usize) -> bool {
+    let limit = rustix::process::getrlimit(Resource::Nofile).current;
+    let limit = limit.unwrap_or(u64::MAX);
+    match open_fd_count() {
+        Ok(open) => (open + more) as u64 <= limit,
+        Err(SysError::TooManyDescriptors { .. }) => false,
+        Err(_) => true,
+    }
 }
 
 /// How many descriptors this process has open; for tests and diagnostics.

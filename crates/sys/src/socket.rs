@@ -19,6 +19,9 @@ pub use crate::process::Credentials;
 
 /// How many descriptors one message carries at most.
 pub const MOST_FDS: usize = 16;
+/// How many the kernel lets a message carry (SCM_MAX_FD). There is always room for all of
+/// them: the kernel would have this thread close the rest, and that may wait.
+pub const RIGHTS_MAX: usize = 253;
 
 /// A socket on which others connect.
 #[derive(Debug)]
@@ -44,6 +47,12 @@ impl Listener {
         Ok(Listener { fd })
     }
 
+    /// Nobody can connect from here on; who waits can still be accepted.
+    pub fn shutdown(&self) {
+        // It can only fail where there is no socket.
+        let _ = rustix::net::shutdown(&self.fd, rustix::net::Shutdown::Both);
+    }
+
     /// The next connection, or `None` if none waits.
     ///
     /// # Errors
@@ -54,7 +63,8 @@ impl Listener {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             match rustix::net::accept_with(&self.fd, flags) {
                 Ok(fd) => return Ok(Some(Socket { fd })),
-                Err(Raw::AGAIN) => return Ok(None),
+                // Invalid: shut down, and nobody waits any more.
+                Err(Raw::AGAIN | Raw::INVAL) => return Ok(None),
                 Err(Raw::INTR | Raw::CONNABORTED) => {}
                 Err(errno) => return Err(SysError::new("accept a connection", errno)),
             }
@@ -91,6 +101,15 @@ pub enum Received {
     /// descriptors for which this process has no numbers left. It is gone,
     /// and all its descriptors are closed.
     Truncated,
+}
+
+/// What [`Socket::peek`] saw of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peeked {
+    /// Its first byte, if it has one.
+    pub first: Option<u8>,
+    /// Whether it carries descriptors.
+    pub has_descriptors: bool,
 }
 
 /// One end of a connection.
@@ -173,6 +192,21 @@ impl Socket {
     /// # Errors
     /// Only if the kernel lacks memory or the socket is broken.
     pub fn recv(&self, buf: &mut [u8], fds: &mut Vec<OwnedFd>) -> Result<Received> {
+        let before = fds.len();
+        let received = self.recv_keeping(buf, fds)?;
+        if !matches!(received, Received::Message(_)) {
+            fds.truncate(before);
+        }
+        Ok(received)
+    }
+
+    /// As [`Socket::recv`]; but all descriptors that came are in `fds`, also those of a
+    /// message that was too long or had too many, for the caller to close where that may
+    /// wait.
+    ///
+    /// # Errors
+    /// As [`Socket::recv`].
+    pub fn recv_keeping(&self, buf: &mut [u8], fds: &mut Vec<OwnedFd>) -> Result<Received> {
         // After a reset, which is told once, come the messages sent before it.
         let mut was_reset = false;
         loop {
@@ -188,29 +222,67 @@ impl Socket {
     }
 
     fn recv_once(&self, buf: &mut [u8], fds: &mut Vec<OwnedFd>) -> rustix::io::Result<Received> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(RIGHTS_MAX))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
         let mut bufs = [IoSliceMut::new(buf)];
         let got = rustix::net::recvmsg(&self.fd, &mut bufs, &mut control, flags)?;
-        let mut arrived = Vec::new();
+        let before = fds.len();
         for message in control.drain() {
             if let RecvAncillaryMessage::ScmRights(rights) = message {
-                arrived.extend(rights);
+                fds.extend(rights);
             }
         }
         let cut = got
             .flags
             .intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC);
-        // The buffer is aligned, which may leave room for one more.
-        if cut || arrived.len() > MOST_FDS {
+        if cut || fds.len() - before > MOST_FDS {
             return Ok(Received::Truncated);
         }
         if got.bytes == 0 {
             return Ok(Received::Hangup);
         }
-        fds.append(&mut arrived);
         Ok(Received::Message(got.bytes))
+    }
+
+    /// What the next message is, without receiving it; `None` if nothing is there now.
+    ///
+    /// No descriptor is made for what it carries, so nothing has to be closed.
+    ///
+    /// # Errors
+    /// Only if the connection was reset, which is told once, or the socket is broken.
+    pub fn peek(&self) -> Result<Option<Peeked>> {
+        let mut first = [0];
+        let mut nothing: [MaybeUninit<u8>; 0] = [];
+        let mut control = RecvAncillaryBuffer::new(&mut nothing);
+        let mut bufs = [IoSliceMut::new(&mut first)];
+        let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
+        loop {
+            match rustix::net::recvmsg(&self.fd, &mut bufs, &mut control, flags) {
+                Err(Raw::INTR) => {}
+                Err(Raw::AGAIN) => return Ok(None),
+                Err(errno) => return Err(SysError::new("look at a socket", errno)),
+                Ok(got) => {
+                    return Ok(Some(Peeked {
+                        first: (got.bytes > 0).then(|| first[0]),
+                        has_descriptors: got.flags.contains(ReturnFlags::CTRUNC),
+                    }));
+                }
+            }
+        }
+    }
+
+    /// Whether a message is left that was not received. Only for a socket that is shut down:
+    /// afterwards messages carry more than was sent.
+    pub(crate) fn has_unread(&self) -> bool {
+        // With this every message has something beside its bytes, also an empty one.
+        let _ = rustix::net::sockopt::set_socket_passcred(&self.fd, true);
+        // The first look may be told of a reset instead.
+        let peeked = self.peek().or_else(|_| self.peek());
+        // An error that stays tells nothing, so there may be something.
+        peeked.map_or(true, |peeked| {
+            peeked.is_some_and(|p| p.first.is_some() || p.has_descriptors)
+        })
     }
 
     /// Ends the connection for both sides, whoever else has the descriptor. What has been

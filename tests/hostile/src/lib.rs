@@ -8,6 +8,7 @@
 pub mod attack;
 pub mod link;
 pub mod ring;
+pub mod stall;
 pub mod users;
 pub mod victim;
 pub mod wire;

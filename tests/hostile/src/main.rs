@@ -1,10 +1,11 @@
 //! The processes of the test: `victim NAME`, `attack NAME OWNER KIND SEED MUTATIONS`,
-//! `imitate MODEL NAME OWNER`.
+//! `imitate MODEL NAME OWNER`, `stall NAME OWNER MILLISECONDS`.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
+use std::time::Duration;
 
-use barewire_hostile::{attack, victim};
+use barewire_hostile::{attack, stall, victim};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -18,6 +19,10 @@ fn main() -> ExitCode {
         }
         ["imitate", model, name, owner] => {
             attack::imitate(model, name, owner.parse().unwrap_or(0));
+        }
+        ["stall", name, owner, time] => {
+            let time = Duration::from_millis(time.parse().unwrap_or(0));
+            stall::run(name, owner.parse().unwrap_or(0), time);
         }
         _ => {
             eprintln!("usage: barewire-hostile victim NAME");
