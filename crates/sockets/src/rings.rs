@@ -1,20 +1,32 @@
 //! Rings of the kernel's (`io_uring`) that the program has. Through one it reaches a socket past
-//! this library, which does not see that it does: so a process with one leaves its sockets to the
-//! kernel, those on board and those to come.
+//! this library.
 //!
-//! A ring that is made by `syscall`, or by a function of liburing's that the dynamic loader
-//! resolves, for the program or for a plugin with its own, is noticed at once; one that is made by
-//! an instruction of the program's own, when a connection has gone up: after the first of a process,
-//! the second, the fourth and so on, so that all these looks together cost each connection no more
-//! than a few descriptors' worth.
+//! Where the program submits entries by a call that the library sees, the C library's `syscall` or a
+//! function of liburing's that the dynamic loader resolves, it looks at them first ([`entries`]): the
+//! sockets that they use are the kernel's from then on, the others stay as they are. So a program that
+//! has a ring for files, timers or changes of epoll sets loses nothing.
+//!
+//! A ring whose entries cannot be looked at sends all sockets of the process back to the kernel, those on
+//! board and those to come: one from which a thread of the kernel takes the entries (`SQPOLL`), or one that
+//! the program makes or uses by instructions of its own. Such a one is noticed when a connection has gone
+//! up: after the first of a process, the second, the fourth and so on, so that all these looks together
+//! cost each connection no more than a few descriptors' worth.
+//!
+//! The setting `io_uring` says whether it is so (`inspect`), whether every ring sends all sockets back
+//! (`leave`), or whether the program is told that it may have no ring (`refuse`), as in most containers.
 
-use core::ffi::{CStr, c_int};
+use core::ffi::{CStr, c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::hooks::lifetime::give_all_back;
+use crate::process::quietly;
 use crate::real;
-use crate::record::Why;
+use crate::record::{self, Why};
 use crate::relay::holders;
+use crate::settings::{self, Rings};
+
+pub mod entries;
+pub mod watched;
 
 /// Rings whose descriptors are kept; with more at once the process is the kernel's for good.
 const KEPT_MAX: usize = 8;
@@ -111,13 +123,147 @@ fn keep(number: u32, fd: c_int) -> bool {
     })
 }
 
-/// A ring was made by a function that does not say which: it is looked for.
+/// `io_uring_setup` has made a ring.
+///
+/// # Safety
+/// `params` is what the kernel has just filled in.
+pub unsafe fn set_up(fd: c_int, params: *const watched::Params) {
+    quietly(|| {
+        // SAFETY: as promised.
+        let params = unsafe { params.read_unaligned() };
+        let has_descriptor = params.flags & watched::NO_DESCRIPTOR == 0;
+        if !may_look() || !watched::set_up(fd, &params) {
+            made(has_descriptor.then_some(fd));
+        }
+    });
+}
+
+/// liburing has made a ring with these flags; it looks at its entries itself, see `hooks::uring`.
+pub fn made_by_library(fd: c_int, flags: u32) {
+    quietly(|| {
+        let is_noted = flags & watched::NO_DESCRIPTOR != 0 || watched::note(fd, flags);
+        if !may_look() || !watched::can_be_of_library(flags) || !is_noted {
+            watched::closing(fd);
+            made((flags & watched::NO_DESCRIPTOR == 0).then_some(fd));
+        }
+    });
+}
+
+fn may_look() -> bool {
+    settings::get().rings == Rings::Inspect
+}
+
+/// The program submits `count` entries of a ring by a call of the kernel's: they are looked at before.
+/// What is returned lives until the call is over. `None`: nothing is to be looked at.
+pub fn before_enter(fd: c_int, count: u32, is_descriptor: bool) -> Option<watched::Submission> {
+    if count == 0 || record::is_hidden() || !may_look() {
+        return None;
+    }
+    let begun = is_descriptor.then(|| quietly(|| watched::begin(fd, count)));
+    let Some((submission, queue)) = begun.flatten() else {
+        cannot_look(fd, is_descriptor);
+        return None;
+    };
+    // SAFETY: of a ring that is mapped until the submission is over, and has no other.
+    if !unsafe { entries::look(&queue) } {
+        quietly(|| made(None));
+    }
+    Some(submission)
+}
+
+/// Entries of a ring are used that nobody can look at.
 #[cold]
-pub fn made_somewhere() {
-    if !look() {
-        made(None);
+fn cannot_look(fd: c_int, is_descriptor: bool) {
+    quietly(|| {
+        watched::closing(fd);
+        let fd = Some(fd).filter(|_| is_descriptor);
+        let is_known = fd.is_some_and(|fd| are_used_still() && is_kept(fd));
+        if !is_known {
+            made(fd);
+        }
+    });
+}
+
+/// Whether it is known as one that sends all sockets back.
+fn is_kept(fd: c_int) -> bool {
+    KEPT.iter().any(|place| {
+        let kept = place.load(Ordering::Relaxed);
+        kept != u64::from(NONE) && kept as c_int == fd
+    })
+}
+
+/// The program is about to submit these entries of a ring of liburing's.
+///
+/// # Safety
+/// As for [`entries::look`].
+pub unsafe fn before_submit(fd: c_int, queue: &entries::Queue) {
+    if record::is_hidden() || !may_look() {
+        return;
+    }
+    // SAFETY: as promised.
+    if !unsafe { entries::look(queue) } {
+        quietly(|| made(None));
+    }
+    watched::looked(fd, queue.first.wrapping_add(queue.count));
+}
+
+/// The program registers these descriptors with a ring of liburing's.
+///
+/// # Safety
+/// As for [`entries::leave_list_to_kernel`].
+pub unsafe fn before_list(list: *const c_int, count: u32) {
+    if !record::is_hidden() && may_look() {
+        // SAFETY: as promised.
+        quietly(|| unsafe { entries::leave_list_to_kernel(list, count) });
     }
 }
+
+/// The program registers something with a ring.
+///
+/// # Safety
+/// As for `io_uring_register`.
+pub unsafe fn before_register(fd: c_int, operation: u32, list: *const c_void, count: u32) {
+    /// `struct io_uring_rsrc_register` and `io_uring_rsrc_update2`, which begin alike up to here.
+    const DATA_AT: usize = 16;
+    const COUNT_AT: usize = 24;
+    if record::is_hidden() || !may_look() {
+        return;
+    }
+    // SAFETY: the program's list, here and below; what is not there is not read.
+    let word = |at: usize| unsafe {
+        let at = list.cast::<u8>().wrapping_add(at);
+        let is_there = crate::fault::can_read_aside(at, 8);
+        is_there.then(|| at.cast::<u64>().read_unaligned())
+    };
+    let list_at = |at: Option<u64>| at.unwrap_or(0) as *const c_int;
+    // SAFETY: as above.
+    quietly(|| unsafe {
+        match operation & !USES_REGISTERED {
+            REGISTER_FILES => entries::leave_list_to_kernel(list.cast(), count),
+            REGISTER_FILES_UPDATE => entries::leave_list_to_kernel(list_at(word(8)), count),
+            REGISTER_FILES2 => {
+                let count = word(0).unwrap_or(0) as u32;
+                entries::leave_list_to_kernel(list_at(word(DATA_AT)), count);
+            }
+            REGISTER_FILES_UPDATE2 => {
+                let count = word(COUNT_AT).map_or(0, |count| count as u32);
+                entries::leave_list_to_kernel(list_at(word(8)), count);
+            }
+            // What it may submit, and where its entries are, is another matter from now on.
+            REGISTER_RESTRICTIONS | RESIZE_RINGS => watched::closing(fd),
+            _ => {}
+        }
+    });
+}
+
+/// Operations of `io_uring_register`, and the bit that says that the ring is a registered one.
+const REGISTER_FILES: u32 = 2;
+const REGISTER_FILES_UPDATE: u32 = 6;
+const REGISTER_RESTRICTIONS: u32 = 11;
+const REGISTER_FILES2: u32 = 13;
+const REGISTER_FILES_UPDATE2: u32 = 14;
+const RESIZE_RINGS: u32 = 33;
+const USES_REGISTERED: u32 = 1 << 31;
 
 /// A connection has gone up.
 pub fn upgraded() {
@@ -127,20 +273,22 @@ pub fn upgraded() {
     }
 }
 
-/// Looks for a ring among all descriptors; says whether there is one.
-fn look() -> bool {
+/// Looks for a ring that was made, or is used, unseen.
+fn look() {
+    if watched::are_used_unseen() {
+        made(None);
+    }
     let Some(folder) = holders::open(libc::AT_FDCWD, c"/proc/self/fd") else {
-        return false;
+        return;
     };
-    let mut found = false;
     holders::any_number(folder.raw(), |number, name| {
-        if is_ring(folder.raw(), name) == Some(true) {
-            found = true;
-            made(c_int::try_from(number).ok());
+        let fd = c_int::try_from(number).ok();
+        let is_watched = fd.is_some_and(watched::is_watched);
+        if !is_watched && is_ring(folder.raw(), name) == Some(true) {
+            made(fd);
         }
         false
     });
-    found
 }
 
 /// Whether the link `name` in a folder names a ring, if it can be read.

@@ -7,6 +7,7 @@
 //! | `BAREWIRE_CALLS_BEFORE` | `calls_before` | 16 | calls that move bytes before a connection looks for its other end |
 //! | `BAREWIRE_BYTES_BEFORE` | `bytes_before` | 1048576 | or so many bytes |
 //! | `BAREWIRE_UNIX` | `unix` | 0 | `1`: Unix sockets too |
+//! | `BAREWIRE_IO_URING` | `io_uring` | `inspect` | `leave`: a program with a ring of the kernel's has all sockets from the kernel; `refuse`: it gets no ring |
 //! | `BAREWIRE_OFF` | `off` | 0 | `1`: the library does nothing |
 //! | `BAREWIRE_SETTINGS` | | | what `barewire run` read from a file, as below |
 //! | `BAREWIRE_WHY` | | | `-` or a file: what became of each connection. See `why` |
@@ -30,6 +31,18 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::process;
 
+/// What becomes of a program that asks for a ring of the kernel's (`io_uring`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Rings {
+    /// Its entries are looked at: the sockets that it uses are the kernel's.
+    Inspect = 0,
+    /// All its sockets are the kernel's.
+    Leave = 1,
+    /// It gets none, as where the kernel permits none.
+    Refuse = 2,
+}
+
 /// The settings.
 #[derive(Clone, Copy)]
 pub struct Settings {
@@ -41,6 +54,8 @@ pub struct Settings {
     pub bytes_before: u64,
     /// Whether Unix sockets are carried.
     pub unix: bool,
+    /// What becomes of a program with rings of the kernel's.
+    pub rings: Rings,
 }
 
 /// How long a wait looks, by default: as long as KVM has a guest's processor look before it sleeps
@@ -54,6 +69,7 @@ static SPIN_NS: AtomicU64 = AtomicU64::new(SPIN_US * 1000);
 static CALLS_BEFORE: AtomicU32 = AtomicU32::new(16);
 static BYTES_BEFORE: AtomicU64 = AtomicU64::new(BYTES);
 static UNIX: AtomicBool = AtomicBool::new(true);
+static RINGS: AtomicU32 = AtomicU32::new(Rings::Inspect as u32);
 
 /// The settings as they are.
 #[inline]
@@ -64,6 +80,11 @@ pub fn get() -> Settings {
         calls_before: CALLS_BEFORE.load(Ordering::Relaxed),
         bytes_before: BYTES_BEFORE.load(Ordering::Relaxed),
         unix: UNIX.load(Ordering::Relaxed),
+        rings: match RINGS.load(Ordering::Relaxed) {
+            0 => Rings::Inspect,
+            1 => Rings::Leave,
+            _ => Rings::Refuse,
+        },
     }
 }
 
@@ -81,6 +102,7 @@ struct Draft {
     calls_before: u64,
     bytes_before: u64,
     unix: bool,
+    rings: Rings,
     off: bool,
 }
 
@@ -107,6 +129,15 @@ impl Draft {
                 self.unix = value == b"1";
                 return;
             }
+            b"io_uring" => {
+                self.rings = match value {
+                    b"inspect" => Rings::Inspect,
+                    b"leave" => Rings::Leave,
+                    b"refuse" => Rings::Refuse,
+                    _ => self.rings,
+                };
+                return;
+            }
             b"off" => {
                 self.off = value == b"1";
                 return;
@@ -128,6 +159,7 @@ fn lay(draft: &mut Draft, find: impl Fn(&[u8]) -> Option<&'static [u8]>) {
         b"calls_before",
         b"bytes_before",
         b"unix",
+        b"io_uring",
         b"off",
     ] {
         if let Some(value) = find(key) {
@@ -165,6 +197,7 @@ fn own_variable(key: &[u8]) -> Option<&'static [u8]> {
         b"calls_before" => c"BAREWIRE_CALLS_BEFORE",
         b"bytes_before" => c"BAREWIRE_BYTES_BEFORE",
         b"unix" => c"BAREWIRE_UNIX",
+        b"io_uring" => c"BAREWIRE_IO_URING",
         _ => c"BAREWIRE_OFF",
     };
     variable(name).map(CStr::to_bytes)
@@ -193,6 +226,7 @@ pub fn read() -> bool {
         calls_before: 0,
         bytes_before: 0,
         unix: false,
+        rings: Rings::Inspect,
         off: false,
     };
     draft.set_profile(b"balanced");
@@ -207,5 +241,6 @@ pub fn read() -> bool {
     CALLS_BEFORE.store(calls, Ordering::Relaxed);
     BYTES_BEFORE.store(draft.bytes_before, Ordering::Relaxed);
     UNIX.store(draft.unix, Ordering::Relaxed);
+    RINGS.store(draft.rings as u32, Ordering::Relaxed);
     !draft.off
 }

@@ -10,11 +10,11 @@ use crate::hooks::socket::duplicating;
 use crate::local::UNREAD;
 use crate::lock::{Held, Lock};
 use crate::process::quietly;
-use crate::record::{self, LOCAL, Record, State, Why};
+use crate::record::{self, LEFT, LOCAL, Record, State, Why};
 use crate::stream::{Left, Patience};
 use crate::{
     capture, confinement, epoll, fault, kernel, members, process, real, relay, report, retire,
-    seeker, stream, upgrade, uses, why,
+    rings, seeker, stream, upgrade, uses, why,
 };
 
 /// How long a close waits for a call of another thread on the same socket.
@@ -25,6 +25,10 @@ pub fn closing(fd: c_int) {
     let record = record::find(fd);
     let is_set = epoll::is_set(fd);
     if record.is_none() && !is_set {
+        // Looked at before: is_borrower is a call.
+        if rings::watched::are_there() && !process::is_borrower() {
+            rings::watched::closing(fd);
+        }
         return not_known(fd);
     }
     // The tables are its parent's, other threads of which use the socket.
@@ -203,6 +207,9 @@ fn close_all(first: c_uint, last: c_uint) {
     for fd in record::known_descriptors(first, last) {
         closing(fd);
     }
+    if rings::watched::are_there() && !process::is_borrower() {
+        rings::watched::closing_range(first, last);
+    }
 }
 
 /// # Safety
@@ -215,7 +222,10 @@ unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
 
 /// Whether there is anything to do when a descriptor is closed.
 fn is_ours(fd: c_int) -> bool {
-    record::find(fd).is_some() || record::own(fd).is_some() || epoll::is_set(fd)
+    record::find(fd).is_some()
+        || record::own(fd).is_some()
+        || epoll::is_set(fd)
+        || rings::watched::is_watched(fd)
 }
 
 /// Whether a descriptor is open.
@@ -386,6 +396,18 @@ pub fn before_duplicate(fd: c_int) {
     }
 }
 
+/// The program reaches this socket past this library from now on: it is the kernel's. One that listens
+/// stays what it is.
+pub fn leave_to_kernel(fd: c_int, record: &'static Record, why: Why) {
+    let is_left = matches!(record.state(), State::Listening | State::Plain) || record.has(LEFT);
+    if !is_left {
+        give_back(fd, record, why, recall_deadline());
+        if record::is_of(fd, record) {
+            record.set(LEFT, true);
+        }
+    }
+}
+
 /// The program reaches its sockets past this library from now on: all are the kernel's.
 pub fn give_all_back(why: Why) {
     let deadline_ns = recall_deadline();
@@ -518,6 +540,7 @@ extern "C" fn after_fork_in_child() {
     TURNS.iter().for_each(Lock::reset);
     retire::after_fork();
     epoll::after_fork();
+    rings::watched::after_fork();
     report::forget();
     capture::forget();
 }

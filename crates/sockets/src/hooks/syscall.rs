@@ -8,8 +8,8 @@ use core::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
 
 use libc::{msghdr, socklen_t, timespec};
 
-use crate::hooks::confine;
 use crate::hooks::lifetime::fork_untold;
+use crate::hooks::{confine, uring};
 use crate::process::{quietly, uncancelled};
 use crate::wait::Deadline;
 use crate::{confinement, fault, real, rings};
@@ -145,7 +145,12 @@ unsafe fn of_sockets(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -> Option<c
             #[cfg(target_arch = "x86_64")]
             libc::SYS_fork => fork_by_number(number, [a, b, c, d, e, f]),
             libc::SYS_clone if is_fork(a, b) => fork_by_number(number, [a, b, c, d, e, f]),
-            libc::SYS_io_uring_setup => return Some(io_uring_setup(a, b)),
+            libc::SYS_io_uring_setup => return Some(uring::setup(a, b)),
+            libc::SYS_io_uring_enter => return Some(uring::enter([a, b, c, d, e, f])),
+            libc::SYS_io_uring_register => {
+                rings::before_register(fd, b as u32, c as *const c_void, d as u32);
+                return None;
+            }
             libc::SYS_seccomp | libc::SYS_prctl => {
                 return confine::call(number, [a, b, c, d, e, f]);
             }
@@ -265,25 +270,4 @@ unsafe fn until_told(
         }
     });
     Some(result)
-}
-
-/// Offset of the flags in what `io_uring_setup` is given, and the one with which it returns no
-/// descriptor.
-const RING_FLAGS_AT: usize = 8;
-const RING_HAS_NO_DESCRIPTOR: u32 = 1 << 15;
-
-/// # Safety
-/// As for the call of this name.
-#[cold]
-unsafe fn io_uring_setup(entries: usize, params: usize) -> c_long {
-    // SAFETY: the program's call; if it succeeds, the kernel has just read what is given.
-    unsafe {
-        let result = real::syscall(libc::SYS_io_uring_setup, entries, params, 0, 0, 0, 0);
-        if result >= 0 {
-            let flags = ((params + RING_FLAGS_AT) as *const u32).read_unaligned();
-            let has_descriptor = flags & RING_HAS_NO_DESCRIPTOR == 0;
-            rings::made(has_descriptor.then_some(result as c_int));
-        }
-        result
-    }
 }

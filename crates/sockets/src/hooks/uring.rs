@@ -1,20 +1,156 @@
-//! Functions of liburing's that make a ring, or have it live without its descriptor. That library
-//! calls the kernel past the C library, so `syscall` does not see them.
+//! Calls that make a ring of the kernel's, submit its entries, or register sockets with it: by the C
+//! library's `syscall`, and by functions of liburing's, which call the kernel past the C library.
 
-use core::ffi::{CStr, c_int, c_uint, c_void};
+use core::ffi::{CStr, c_int, c_long, c_uint, c_void};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::ffi::CString;
 
-use crate::rings;
+use crate::process::quietly;
+use crate::rings::entries::Queue;
+use crate::rings::watched::{self, Params};
+use crate::settings::{self, Rings};
+use crate::{real, rings};
+
+/// What a program is told that may have no ring: as by a container's filter, or by the kernel where
+/// `kernel.io_uring_disabled` is set.
+const REFUSED: c_int = libc::EPERM;
+
+fn refuses() -> bool {
+    settings::get().rings == Rings::Refuse
+}
+
+/// # Safety
+/// As for the call of this name.
+#[cold]
+pub unsafe fn setup(entries: usize, params: usize) -> c_long {
+    if refuses() {
+        return real::fail(REFUSED) as c_long;
+    }
+    // SAFETY: the program's call; if it succeeds, the kernel has just written what is given.
+    unsafe {
+        let result = real::syscall(libc::SYS_io_uring_setup, entries, params, 0, 0, 0, 0);
+        if result >= 0 {
+            rings::set_up(result as c_int, params as *const Params);
+        }
+        result
+    }
+}
+
+/// The descriptor of a ring is one of those that are registered.
+const REGISTERED_RING: usize = 1 << 4;
+
+/// # Safety
+/// As for the call of this name.
+pub unsafe fn enter([fd, count, least, flags, argument, bytes]: [usize; 6]) -> c_long {
+    let is_descriptor = flags & REGISTERED_RING == 0;
+    let submission = rings::before_enter(fd as c_int, count as u32, is_descriptor);
+    let number = libc::SYS_io_uring_enter;
+    // SAFETY: the program's call.
+    let result = unsafe { real::syscall(number, fd, count, least, flags, argument, bytes) };
+    if submission.is_some() {
+        quietly(|| drop(submission));
+    }
+    result
+}
+
+/// Where `struct io_uring` (liburing.h), which is part of the programs that were built with it, has the
+/// pointers to the kernel's head, the mask and the entries; what is not submitted yet; flags and descriptor.
+const HEAD_AT: usize = 0;
+const MASK_AT: usize = 16;
+const ENTRIES_AT: usize = 56;
+const TAIL_AT: usize = 68;
+const FLAGS_AT: usize = 192;
+const FD_AT: usize = 196;
+
+/// The number at an offset in a ring of liburing's.
+///
+/// # Safety
+/// The ring is the program's.
+unsafe fn number_at(ring: *const c_void, at: usize) -> u32 {
+    // SAFETY: as promised.
+    unsafe { ring.byte_add(at).cast::<u32>().read() }
+}
+
+/// liburing has made a ring.
+///
+/// # Safety
+/// As for [`number_at`].
+unsafe fn made(ring: *const c_void) {
+    // SAFETY: as promised.
+    let (fd, flags) = unsafe { (number_at(ring, FD_AT), number_at(ring, FLAGS_AT)) };
+    rings::made_by_library(fd as c_int, flags);
+}
+
+/// What the program has put into a ring of liburing's is about to be submitted.
+///
+/// # Safety
+/// As for [`number_at`].
+unsafe fn submits(ring: *const c_void) {
+    // SAFETY: as promised; a ring that was made has these.
+    unsafe {
+        let flags = number_at(ring, FLAGS_AT);
+        if !watched::can_be_of_library(flags) {
+            return;
+        }
+        let pointer_at = |at| ring.byte_add(at).cast::<*mut u32>().read();
+        // Acquire: partner: the kernel's release of its head.
+        let first = AtomicU32::from_ptr(pointer_at(HEAD_AT)).load(Ordering::Acquire);
+        let count = number_at(ring, TAIL_AT).wrapping_sub(first);
+        let mask = pointer_at(MASK_AT).read();
+        if count == 0 || count > mask.wrapping_add(1) {
+            return;
+        }
+        let queue = Queue {
+            entries: pointer_at(ENTRIES_AT).cast(),
+            array: core::ptr::null(),
+            mask,
+            is_wide: flags & watched::WIDE_ENTRIES != 0,
+            is_polled: flags & watched::POLLED != 0,
+            first,
+            count,
+        };
+        rings::before_submit(number_at(ring, FD_AT) as c_int, &queue);
+    }
+}
+
+/// The program has let go of a ring of liburing's.
+///
+/// # Safety
+/// As for [`number_at`].
+unsafe fn ends(ring: *const c_void) {
+    // SAFETY: as promised.
+    let fd = unsafe { number_at(ring, FD_AT) };
+    quietly(|| watched::closing(fd as c_int));
+}
 
 /// The function of this name of liburing's, which the program has found ours in place of.
-fn look_up(name: &CStr, ours: *const c_void) -> *mut c_void {
-    // SAFETY: the name ends with a zero.
-    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
-    if found.is_null() {
-        look_up_aside(name, ours)
-    } else {
-        found
+fn look_up(cache: &AtomicPtr<c_void>, name: &CStr, ours: *const c_void) -> *mut c_void {
+    // Relaxed: the pointer is to code that is never unloaded.
+    let found = cache.load(Ordering::Relaxed);
+    if !found.is_null() {
+        return found;
     }
+    let found = quietly(|| look_up_first(name, ours));
+    cache.store(found, Ordering::Relaxed);
+    found
+}
+
+#[cold]
+fn look_up_first(name: &CStr, ours: *const c_void) -> *mut c_void {
+    // SAFETY: the name ends with a zero.
+    let mut found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    if found.is_null() {
+        found = look_up_aside(name, ours);
+    }
+    // SAFETY: what is told of is ours to write; the object is there, and stays from now on.
+    unsafe {
+        let mut object: libc::Dl_info = core::mem::zeroed();
+        if !found.is_null() && libc::dladdr(found, &raw mut object) != 0 {
+            let how = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
+            libc::dlopen(object.dli_fname, how);
+        }
+    }
+    found
 }
 
 /// As above, where it was loaded for a part of the program only, by whatever name: its own
@@ -57,39 +193,171 @@ unsafe extern "C" fn note_object(
     0
 }
 
-/// They return 0, or a descriptor, or an error's number below 0, and do not touch `errno`.
-macro_rules! announced {
-    ($($name:ident($($arg:ident: $type:ty),*) => $then:expr;)*) => { $(
+/// Calls liburing's function of a name and a type. It returns 0, or a number, or an error's number below
+/// 0, and does not touch `errno`.
+macro_rules! call {
+    ($name:ident($($arg:ident: $type:ty),* $(,)?)) => {{
+        static FOUND: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
+        let name = concat!(stringify!($name), "\0").as_bytes();
+        let name = CStr::from_bytes_until_nul(name).unwrap_or(c"");
+        let found = look_up(&FOUND, name, $name as *const c_void);
+        if found.is_null() {
+            -libc::ENOSYS
+        } else {
+            // SAFETY: liburing's function of this name has this type; the program's call.
+            unsafe {
+                let call: unsafe extern "C-unwind" fn($($type),*) -> c_int = core::mem::transmute(found);
+                call($($arg),*)
+            }
+        }
+    }};
+}
+
+/// Functions that make a ring: whatever is at `ring` describes it then.
+macro_rules! making {
+    ($($name:ident($($arg:ident: $type:ty),*);)*) => { $(
         /// # Safety
         /// As for liburing's.
         #[unsafe(no_mangle)]
-        unsafe extern "C-unwind" fn $name($($arg: $type),*) -> c_int {
-            let saved = crate::real::errno();
-            let name = concat!(stringify!($name), "\0").as_bytes();
-            let name = CStr::from_bytes_until_nul(name).unwrap_or(c"");
-            let found = look_up(name, $name as *const c_void);
-            if found.is_null() {
-                return -libc::ENOSYS;
+        unsafe extern "C-unwind" fn $name(entries: c_uint, ring: *mut c_void, $($arg: $type),*) -> c_int {
+            if refuses() {
+                return -REFUSED;
             }
-            // SAFETY: liburing's function of this name has this type; the program's call.
-            let result = unsafe {
-                let call: unsafe extern "C-unwind" fn($($type),*) -> c_int = core::mem::transmute(found);
-                call($($arg),*)
-            };
+            let result = call!($name(entries: c_uint, ring: *mut c_void, $($arg: $type),*));
             if result >= 0 {
-                $then;
+                // SAFETY: it was just made.
+                unsafe { made(ring) };
             }
-            crate::real::set_errno(saved);
             result
         }
     )* };
 }
 
-announced! {
-    io_uring_queue_init(entries: c_uint, ring: *mut c_void, flags: c_uint) => rings::made_somewhere();
-    io_uring_queue_init_params(entries: c_uint, ring: *mut c_void, params: *mut c_void) => rings::made_somewhere();
-    io_uring_queue_init_mem(entries: c_uint, ring: *mut c_void, params: *mut c_void, memory: *mut c_void, bytes: usize) => rings::made_somewhere();
-    io_uring_setup(entries: c_uint, params: *mut c_void) => rings::made_somewhere();
-    // It lives on then when its descriptor is closed, and nobody can see it any more.
-    io_uring_register_ring_fd(ring: *mut c_void) => rings::made(None);
+making! {
+    io_uring_queue_init(flags: c_uint);
+    io_uring_queue_init_params(params: *mut c_void);
+    io_uring_queue_init_mem(params: *mut c_void, memory: *mut c_void, bytes: usize);
+}
+
+/// Functions that submit what is in a ring, or may.
+macro_rules! submitting {
+    ($($name:ident($($arg:ident: $type:ty),*);)*) => { $(
+        /// # Safety
+        /// As for liburing's.
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name(ring: *mut c_void, $($arg: $type),*) -> c_int {
+            // SAFETY: the program's ring.
+            unsafe { submits(ring) };
+            call!($name(ring: *mut c_void, $($arg: $type),*))
+        }
+    )* };
+}
+
+submitting! {
+    io_uring_submit();
+    io_uring_submit_and_get_events();
+    io_uring_submit_and_wait(least: c_uint);
+    io_uring_submit_and_wait_timeout(result: *mut c_void, least: c_uint, time: *mut c_void, mask: *mut c_void);
+    io_uring_submit_and_wait_min_timeout(result: *mut c_void, least: c_uint, time: *mut c_void, shortest: c_uint, mask: *mut c_void);
+    io_uring_submit_and_wait_reg(result: *mut c_void, least: c_uint, place: c_int);
+    io_uring_wait_cqes(result: *mut c_void, least: c_uint, time: *mut c_void, mask: *mut c_void);
+    io_uring_wait_cqes_min_timeout(result: *mut c_void, least: c_uint, time: *mut c_void, shortest: c_uint, mask: *mut c_void);
+    io_uring_wait_cqe_timeout(result: *mut c_void, time: *mut c_void);
+}
+
+/// Functions that register descriptors with a ring, or tell of its end.
+macro_rules! registering {
+    ($($name:ident($($arg:ident: $type:ty),*) => $first:expr;)*) => { $(
+        /// # Safety
+        /// As for liburing's.
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name(ring: *mut c_void, $($arg: $type),*) -> c_int {
+            // SAFETY: the program's ring, and its list.
+            unsafe { $first(ring) };
+            call!($name(ring: *mut c_void, $($arg: $type),*))
+        }
+    )* };
+}
+
+registering! {
+    io_uring_register_files(list: *const c_int, count: c_uint) => |_| rings::before_list(list, count);
+    io_uring_register_files_tags(list: *const c_int, tags: *const u64, count: c_uint) => |_| rings::before_list(list, count);
+    io_uring_register_files_update(at: c_uint, list: *const c_int, count: c_uint) => |_| rings::before_list(list, count);
+    io_uring_register_files_update_tag(at: c_uint, list: *const c_int, tags: *const u64, count: c_uint) => |_| rings::before_list(list, count);
+    io_uring_register_restrictions(list: *mut c_void, count: c_uint) => |ring| ends(ring);
+    io_uring_close_ring_fd() => |ring| ends(ring);
+}
+
+/// # Safety
+/// As for liburing's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn io_uring_queue_exit(ring: *mut c_void) {
+    // SAFETY: the program's ring.
+    unsafe { ends(ring) };
+    // It returns nothing: what is in the register of the result means nothing.
+    let _ = call!(io_uring_queue_exit(ring: *mut c_void));
+}
+
+/// # Safety
+/// As for liburing's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn io_uring_setup(entries: c_uint, params: *mut c_void) -> c_int {
+    if refuses() {
+        return -REFUSED;
+    }
+    let result = call!(io_uring_setup(entries: c_uint, params: *mut c_void));
+    if result >= 0 {
+        // SAFETY: the kernel has just written what is given.
+        unsafe { rings::set_up(result, params.cast()) };
+    }
+    result
+}
+
+/// # Safety
+/// As for liburing's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn io_uring_enter(
+    fd: c_uint,
+    count: c_uint,
+    least: c_uint,
+    flags: c_uint,
+    mask: *mut c_void,
+) -> c_int {
+    let is_descriptor = flags as usize & REGISTERED_RING == 0;
+    let submission = rings::before_enter(fd as c_int, count, is_descriptor);
+    let result = call!(io_uring_enter(fd: c_uint, count: c_uint, least: c_uint, flags: c_uint, mask: *mut c_void));
+    quietly(|| drop(submission));
+    result
+}
+
+/// # Safety
+/// As for liburing's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn io_uring_enter2(
+    fd: c_uint,
+    count: c_uint,
+    least: c_uint,
+    flags: c_uint,
+    argument: *mut c_void,
+    bytes: usize,
+) -> c_int {
+    let is_descriptor = flags as usize & REGISTERED_RING == 0;
+    let submission = rings::before_enter(fd as c_int, count, is_descriptor);
+    let result = call!(io_uring_enter2(fd: c_uint, count: c_uint, least: c_uint, flags: c_uint, argument: *mut c_void, bytes: usize));
+    quietly(|| drop(submission));
+    result
+}
+
+/// # Safety
+/// As for liburing's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn io_uring_register(
+    fd: c_uint,
+    operation: c_uint,
+    list: *const c_void,
+    count: c_uint,
+) -> c_int {
+    // SAFETY: the program's call.
+    unsafe { rings::before_register(fd as c_int, operation, list, count) };
+    call!(io_uring_register(fd: c_uint, operation: c_uint, list: *const c_void, count: c_uint))
 }
