@@ -1,10 +1,8 @@
 /* What a library in front of the kernel finds hard to give as the kernel does: peeks over bytes
- * that came in different ways, low-water marks, pointers to no memory, calls by their number,
- * rings of the kernel's (io_uring). See torture.h. */
+ * that came in different ways, low-water marks, pointers to no memory, calls by their number. See
+ * torture.h. */
 #include "torture.h"
 
-#include <dlfcn.h>
-#include <linux/io_uring.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -13,10 +11,6 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
-
-#ifdef WITH_LIBURING
-#include <liburing.h>
-#endif
 
 /* Sends bytes of the stream in a way that only the kernel can: out of a file, from where it is. */
 static void send_from_file(int fd, size_t size)
@@ -463,197 +457,6 @@ static void number_client(int fd)
     rest_ms(50);
 }
 
-/* A ring of the kernel's, made by hand. */
-struct ring {
-    int fd;
-    unsigned *sq_tail, *sq_mask, *sq_array, *cq_head, *cq_tail, *cq_mask;
-    struct io_uring_sqe *entries;
-    struct io_uring_cqe *results;
-};
-
-static struct ring a_ring(void)
-{
-    struct io_uring_params params = {0};
-    struct ring ring = {.fd = syscall(SYS_io_uring_setup, 8, &params)};
-    if (ring.fd < 0) return ring;
-    size_t size = params.sq_off.array + params.sq_entries * sizeof(unsigned);
-    size_t results = params.cq_off.cqes + params.cq_entries * sizeof(struct io_uring_cqe);
-    uint8_t *sq = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, ring.fd, IORING_OFF_SQ_RING);
-    uint8_t *cq = mmap(NULL, results, PROT_READ | PROT_WRITE, MAP_SHARED, ring.fd, IORING_OFF_CQ_RING);
-    ring.entries = mmap(NULL, params.sq_entries * sizeof(struct io_uring_sqe), PROT_READ | PROT_WRITE,
-                        MAP_SHARED, ring.fd, IORING_OFF_SQES);
-    CHECK(sq != MAP_FAILED && cq != MAP_FAILED && ring.entries != MAP_FAILED);
-    ring.sq_tail = (unsigned *)(sq + params.sq_off.tail);
-    ring.sq_mask = (unsigned *)(sq + params.sq_off.ring_mask);
-    ring.sq_array = (unsigned *)(sq + params.sq_off.array);
-    ring.cq_head = (unsigned *)(cq + params.cq_off.head);
-    ring.cq_tail = (unsigned *)(cq + params.cq_off.tail);
-    ring.cq_mask = (unsigned *)(cq + params.cq_off.ring_mask);
-    ring.results = (struct io_uring_cqe *)(cq + params.cq_off.cqes);
-    return ring;
-}
-
-/* One call through the ring, to its end. */
-static int through(struct ring *ring, int what, int fd, void *bytes, size_t size)
-{
-    unsigned at = *ring->sq_tail & *ring->sq_mask;
-    ring->entries[at] = (struct io_uring_sqe){
-        .opcode = what, .fd = fd, .addr = (uintptr_t)bytes, .len = size};
-    ring->sq_array[at] = at;
-    __atomic_store_n(ring->sq_tail, *ring->sq_tail + 1, __ATOMIC_RELEASE);
-    MUST(syscall(SYS_io_uring_enter, ring->fd, 1, 1, IORING_ENTER_GETEVENTS, NULL, 0));
-    CHECK(__atomic_load_n(ring->cq_tail, __ATOMIC_ACQUIRE) != *ring->cq_head);
-    int result = ring->results[*ring->cq_head & *ring->cq_mask].res;
-    __atomic_store_n(ring->cq_head, *ring->cq_head + 1, __ATOMIC_RELEASE);
-    return result;
-}
-
-/* With a ring that there is, or one that is made where bytes are waiting. */
-static void use_ring(int fd, const struct ring *made)
-{
-    uint8_t bytes[1000];
-    talk(fd, 50);
-    meet();
-    wait_for_bytes(fd, 700);
-    struct ring ring = made ? *made : a_ring();
-    if (ring.fd < 0) {
-        say("no ring: %s", strerrorname_np(errno));
-    }
-    for (int i = 0; i < 50; i++) {
-        for (size_t left = i ? 100 : 700; left;) {
-            int got = ring.fd < 0 ? recv(fd, bytes, left, 0)
-                                  : through(&ring, IORING_OP_RECV, fd, bytes, left);
-            CHECK(got > 0);
-            check(incoming.seed, incoming.position, bytes, got);
-            incoming.position += got, left -= got;
-        }
-        fill(outgoing.seed, outgoing.position, bytes, 100);
-        int put = ring.fd < 0 ? send(fd, bytes, 100, 0)
-                              : through(&ring, IORING_OP_SEND, fd, bytes, 100);
-        CHECK(put == 100);
-        outgoing.position += put;
-    }
-    say("through the ring: good");
-    meet();
-}
-
-static void uring_server(int fd)
-{
-    use_ring(fd, NULL);
-}
-
-/* A plugin beside the program makes one by a liburing of its own, which is no concern of the
- * program's. */
-static void plugin_server(int fd)
-{
-    char path[4096];
-    snprintf(path, sizeof path, "%s-plugin.so", program_path);
-    void *plugin = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    int (*make_ring)(void) = plugin ? (int (*)(void))dlsym(plugin, "make_ring") : NULL;
-    talk(fd, 50);
-    say("the plugin: %d", make_ring ? make_ring() >= 0 : -1);
-    talk(fd, 50);
-}
-
-static void plugin_client(int fd)
-{
-    talk(fd, 100);
-}
-
-/* It is there before the connection, and cannot be seen any more: there is no /proc (for root). */
-static void unseen_ring_server(int unused)
-{
-    (void)unused;
-    int listener = listener_here(1);
-    struct ring ring = a_ring();
-    int outcome = chroot("/dev");
-    (void)outcome;
-    use_ring(accept_one(listener), &ring);
-}
-
-static void uring_client(int fd)
-{
-    talk(fd, 50);
-    meet();
-    send_next(fd, 700);
-    receive_next(fd, 100);
-    for (int i = 1; i < 50; i++) {
-        send_next(fd, 100);
-        receive_next(fd, 100);
-    }
-    meet();
-}
-
-static void unseen_ring_client(int unused)
-{
-    (void)unused;
-    uring_client(dial());
-}
-
-#ifdef WITH_LIBURING
-/* The same by liburing, which calls the kernel past the C library. */
-static void use_library_ring(int fd, struct io_uring *made)
-{
-    struct io_uring new, *ring = made ? made : &new;
-    uint8_t bytes[100];
-    talk(fd, 50);
-    meet();
-    wait_for_bytes(fd, 700);
-    int error = made ? 0 : io_uring_queue_init(8, ring, 0);
-    for (size_t left = 700 + 49 * 100; left;) {
-        size_t size = left < sizeof bytes ? left : sizeof bytes;
-        ssize_t got;
-        if (!error) {
-            struct io_uring_cqe *result;
-            io_uring_prep_recv(io_uring_get_sqe(ring), fd, bytes, size, 0);
-            CHECK(io_uring_submit(ring) == 1 && !io_uring_wait_cqe(ring, &result));
-            got = result->res;
-            io_uring_cqe_seen(ring, result);
-        } else {
-            got = recv(fd, bytes, size, 0);
-        }
-        CHECK(got > 0);
-        check(incoming.seed, incoming.position, bytes, got);
-        incoming.position += got, left -= got;
-        if (left % 100 == 0 && left < 5000) send_next(fd, 100);
-    }
-    say("through the library's ring: good");
-    meet();
-}
-
-static void liburing_server(int fd)
-{
-    use_library_ring(fd, NULL);
-}
-
-/* Before the connection, and without its descriptor. */
-static void closed_ring_server(int unused)
-{
-    (void)unused;
-    struct io_uring ring;
-    int listener = listener_here(1);
-    bool made = !io_uring_queue_init(8, &ring, 0);
-    if (made && io_uring_register_ring_fd(&ring) == 1) close(ring.ring_fd);
-    use_library_ring(accept_one(listener), made ? &ring : NULL);
-}
-
-static void liburing_client(int fd)
-{
-    talk(fd, 50);
-    meet();
-    send_next(fd, 700);
-    for (int i = 0; i < 49; i++) send_next(fd, 100);
-    receive_next(fd, 50 * 100);
-    meet();
-}
-
-static void closed_ring_client(int unused)
-{
-    (void)unused;
-    liburing_client(dial());
-}
-#endif
-
 const struct torture_case exact_cases[] = {
     {"peek-lanes", peek_server, peek_client, 0},
     {"low-water-later", mark_server, mark_client, INTERNET},
@@ -661,12 +464,5 @@ const struct torture_case exact_cases[] = {
     {"fault-signals", signals_server, pages_client, 0},
     {"fault-aside", answers_aside, answers_aside, OWN_SOCKETS},
     {"by-number-mixed", number_server, number_client, 0},
-    {"io-uring", uring_server, uring_client, 0},
-    {"io-uring-plugin", plugin_server, plugin_client, 0},
-    {"io-uring-unseen", unseen_ring_server, unseen_ring_client, OWN_SOCKETS},
-#ifdef WITH_LIBURING
-    {"io-uring-library", liburing_server, liburing_client, 0},
-    {"io-uring-closed", closed_ring_server, closed_ring_client, OWN_SOCKETS},
-#endif
     {NULL, NULL, NULL, 0},
 };

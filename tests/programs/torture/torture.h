@@ -44,7 +44,7 @@ struct torture_case {
 
 extern const struct torture_case stream_cases[], edge_cases[], event_cases[], process_cases[],
     life_cases[], kernel_cases[], local_cases[], set_cases[], confined_cases[], exact_cases[],
-    past_cases[], wait_cases[], beside_cases[], cancel_cases[], cut_cases[];
+    past_cases[], wait_cases[], beside_cases[], cancel_cases[], cut_cases[], ring_cases[];
 
 /* A stream and how far it has come. */
 struct flow {
@@ -116,6 +116,9 @@ int dial(void);
 int dial_nonblocking(void);
 void dial_by(int fd);
 int family(void);
+
+/* Whether a ring of the kernel's (io_uring) can be made here. */
+bool has_ring(void);
 
 /* What a program that was made by exec begins with: `@then` and its words. */
 int later_image(int count, char **words);

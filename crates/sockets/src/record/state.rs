@@ -77,8 +77,10 @@ pub enum Why {
     WakeUp = 9,
     /// Its program has confined itself. See `confinement`.
     Confined = 10,
-    /// The program has rings of the kernel's, which reach sockets past this library.
+    /// The program has rings of the kernel's, whose entries this library cannot look at.
     Rings = 13,
+    /// The program uses it by a ring of the kernel's.
+    InRing = 14,
 }
 
 impl Why {
@@ -98,7 +100,8 @@ impl Why {
             Self::Kind => "of a kind that is not accelerated",
             Self::WakeUp => "both ends in one process, bytes one way: a wake-up",
             Self::Confined => "its program has confined itself (seccomp)",
-            Self::Rings => "the program uses io_uring, which goes past the library",
+            Self::Rings => "the program has an io_uring whose entries cannot be seen",
+            Self::InRing => "the program uses it by io_uring, past the library",
         }
     }
 
@@ -118,6 +121,7 @@ impl Why {
             9 => Self::WakeUp,
             10 => Self::Confined,
             13 => Self::Rings,
+            14 => Self::InRing,
             _ => Self::None,
         }
     }

@@ -181,7 +181,7 @@ unsafe fn look_at(at: *mut Entry, is_polled: bool, before: &mut Before) -> bool 
 /// the library is so already.
 fn leave_to_kernel(fd: c_int) {
     if let Some(record) = record::find(fd) {
-        lifetime::leave_to_kernel(fd, record, Why::Rings);
+        lifetime::leave_to_kernel(fd, record, Why::InRing);
     }
 }
 
@@ -193,7 +193,7 @@ fn leave_for_good(fd: c_int) -> bool {
         let record = quietly(|| record::add(fd, State::Plain));
         if let Some(record) = record {
             record::note_highest(fd);
-            record.note_why(Why::Rings);
+            record.note_why(Why::InRing);
         }
     }
     true

@@ -155,8 +155,8 @@ impl Setting {
         }
     }
 
-    /// Runs one case; before each line that it says stands its name.
-    fn run(&self, name: &str) -> String {
+    /// A case that is about to be run.
+    fn command(&self, name: &str) -> Command {
         let mut command = Command::new(&built().program);
         command
             .arg(name)
@@ -174,7 +174,12 @@ impl Setting {
         if self.is_cold {
             command.env("TORTURE_COLD", "1");
         }
-        let output = command.output().unwrap();
+        command
+    }
+
+    /// Runs one case; before each line that it says stands its name.
+    fn run(&self, name: &str) -> String {
+        let output = self.command(name).output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
         let lines = said.lines().map(|line| format!("{name}: {line}\n"));
         lines.collect::<String>() + &String::from_utf8_lossy(&output.stderr)
@@ -255,14 +260,84 @@ fn torture_static() {
     }
 }
 
+/// A program with a ring of the kernel's has its connections accelerated, but for those that it uses by
+/// the ring. Of each case: how many ends say that they were accelerated, and how many that a ring was used.
+const RING_CASES: [(&str, usize, usize); 4] = [
+    ("io-uring-beside", 2, 0),
+    ("io-uring-epoll", 2, 0),
+    ("io-uring-of-two", 3, 1),
+    ("io-uring-registered", 1, 1),
+];
+
+#[test]
+fn torture_rings_beside_connections() {
+    if !has_rings() {
+        return skip("torture-rings-beside-connections", "no io_uring here");
+    }
+    let play = |stage: &Stage| -> Observed {
+        let setting = Setting::new(stage, "inet", false);
+        let mut said = String::new();
+        for (name, accelerated, by_ring) in RING_CASES {
+            let why = stage.folder().join(format!("why-{name}"));
+            let output = setting.command(name).env("BAREWIRE_WHY", &why).output().unwrap();
+            said += &String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success(), "{name}: {output:?}");
+            if stage.preload_of(true).is_none() {
+                continue;
+            }
+            let told = fs::read_to_string(&why).unwrap();
+            let count = |text: &str| told.lines().filter(|line| line.contains(text)).count();
+            let outcome = (count(": accelerated, ring"), count("by io_uring"));
+            assert_eq!(outcome, (accelerated, by_ring), "{name}:\n{told}");
+        }
+        said
+    };
+    Scenario::new("torture-rings").run(&["cc"], play);
+}
+
+/// With the setting, a program gets no ring, or has all from the kernel when it has one.
+#[test]
+fn torture_rings_by_setting() {
+    if !has_rings() {
+        return skip("torture-rings-by-setting", "no io_uring here");
+    }
+    let play = |stage: &Stage| -> Observed {
+        let setting = Setting::new(stage, "inet", false);
+        for (value, answer, reason) in [
+            ("refuse", "server: no ring: EPERM\n", ": accelerated, ring"),
+            ("leave", "server: through the ring: good\n", "cannot be seen"),
+            ("inspect", "server: through the ring: good\n", "by io_uring"),
+        ] {
+            let why = stage.folder().join(format!("why-{value}"));
+            let mut command = setting.command("io-uring");
+            command.env("BAREWIRE_IO_URING", value).env("BAREWIRE_WHY", &why);
+            let output = command.output().unwrap();
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success(), "{value}: {output:?}");
+            if stage.preload_of(true).is_some() {
+                let told = fs::read_to_string(&why).unwrap();
+                assert!(said.contains(answer), "{value}: {said}");
+                assert!(told.contains(reason), "{value}: {told}");
+            }
+        }
+        String::new()
+    };
+    Scenario::new("torture-rings-set").run(&["cc"], play);
+}
+
+/// Whether a ring can be made here.
+fn has_rings() -> bool {
+    let output = Command::new(&built().program).arg("has-ring").output();
+    output.is_ok_and(|output| output.status.success())
+}
+
 /// A machine without liburing's headers, or whose kernel permits no rings, has fewer cases.
 #[test]
 fn torture_io_uring() {
     if !built().has_liburing {
         skip("torture-liburing", "no liburing to compile with");
     }
-    let disabled = fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
-    if disabled.is_ok_and(|value| value.trim() != "0") {
-        skip("torture-io-uring", "kernel.io_uring_disabled is set");
+    if !has_rings() {
+        skip("torture-io-uring", "no io_uring here");
     }
 }
