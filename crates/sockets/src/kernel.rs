@@ -180,7 +180,8 @@ pub fn is_kernel_only(fd: c_int) -> bool {
     // SAFETY: no pointers.
     let flags = unsafe { real::fcntl(fd, libc::F_GETFL, 0) };
     let mark = option(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT);
-    flags < 0 || flags & libc::O_ASYNC != 0 || mark != Some(1)
+    // 0, which a listener of Multipath TCP hands on, means what 1 means.
+    flags < 0 || flags & libc::O_ASYNC != 0 || mark.is_none_or(|mark| mark > 1)
 }
 
 /// The kernel's name for a socket, unlike any other's.

@@ -73,7 +73,9 @@ pub const ASKS: u32 = 16_384;
 pub const WATCHED: u32 = 32_768;
 /// Bit: reading was shut down.
 pub const READ_SHUT: u32 = 65_536;
-/// The program reaches it past this library: it was given back to the kernel, whole.
+/// Bit: a listener of Multipath TCP; it has no mark, and what it accepts may be of TCP alone.
+pub const MULTIPATH: u32 = 1 << 29;
+/// Bit: the program reaches it past this library: it was given back to the kernel, whole.
 pub const LEFT: u32 = 1 << 30;
 /// Bit: people were told what became of it.
 pub const TOLD: u32 = 1 << 31;

@@ -9,7 +9,7 @@ enum { LIMIT_MS = 60000, LOG_MAX = 1 << 20 };
 static const struct torture_case *const tables[] = {
     stream_cases, edge_cases, event_cases, process_cases, life_cases, kernel_cases,
     local_cases, set_cases, confined_cases, exact_cases, past_cases,
-    wait_cases, beside_cases, cancel_cases, cut_cases, ring_cases,
+    wait_cases, beside_cases, cancel_cases, cut_cases, ring_cases, multipath_cases,
 };
 
 static const struct torture_case *find(const char *name)
@@ -192,7 +192,8 @@ int main(int count, char **words)
     if (c) return supervise(c);
     if (count == 2 && !strcmp(words[1], "list")) return list(), 0;
     if (count == 2 && !strcmp(words[1], "has-ring")) return !has_ring();
-    fputs("usage: torture CASE | list | has-ring\n"
+    if (count == 2 && !strcmp(words[1], "has-multipath")) return !has_multipath();
+    fputs("usage: torture CASE | list | has-ring | has-multipath\n"
           "environment: TORTURE_FAMILY=inet|inet6|unix  TORTURE_COLD=1  TORTURE_SCALE=N\n"
           "  TORTURE_SERVER_PRELOAD=FILE  TORTURE_CLIENT_PRELOAD=FILE (empty: none)\n"
           "  TORTURE_STATIC=FILE: this program, linked statically\n",

@@ -44,7 +44,8 @@ struct torture_case {
 
 extern const struct torture_case stream_cases[], edge_cases[], event_cases[], process_cases[],
     life_cases[], kernel_cases[], local_cases[], set_cases[], confined_cases[], exact_cases[],
-    past_cases[], wait_cases[], beside_cases[], cancel_cases[], cut_cases[], ring_cases[];
+    past_cases[], wait_cases[], beside_cases[], cancel_cases[], cut_cases[], ring_cases[],
+    multipath_cases[];
 
 /* A stream and how far it has come. */
 struct flow {
@@ -119,6 +120,8 @@ int family(void);
 
 /* Whether a ring of the kernel's (io_uring) can be made here. */
 bool has_ring(void);
+/* Whether sockets of Multipath TCP can be made here. */
+bool has_multipath(void);
 
 /* What a program that was made by exec begins with: `@then` and its words. */
 int later_image(int count, char **words);

@@ -9,7 +9,7 @@ use libc::{sockaddr, socklen_t};
 use crate::hooks::lifetime::{self, used_past_us};
 use crate::process::quietly;
 use crate::record::{
-    CHECK_LINE, DELAYS, LOCAL, LOW_WATER, NONBLOCKING, OPENER, READ_SHUT, Record, State,
+    CHECK_LINE, DELAYS, LOCAL, LOW_WATER, MULTIPATH, NONBLOCKING, OPENER, READ_SHUT, Record, State,
     WRITE_SHUT, Why,
 };
 use crate::{
@@ -19,8 +19,22 @@ use crate::{
 
 /// Whether a socket is one of TCP.
 fn is_tcp(fd: c_int) -> bool {
-    let protocol = kernel::option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL);
-    protocol == Some(libc::IPPROTO_TCP)
+    protocol(fd) == Some(libc::IPPROTO_TCP)
+}
+
+fn protocol(fd: c_int) -> Option<c_int> {
+    kernel::option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL)
+}
+
+/// A socket of Multipath TCP is the kernel's. Its other end may use TCP alone; but the kernel has then
+/// still two sockets of this end, and tells the program of the one, and others of the other: it cannot
+/// prove which it is.
+fn leave_multipath(fd: c_int) {
+    if record::find(fd).is_none() {
+        if let Some(record) = enter(fd, State::Plain) {
+            record.note_why(Why::Multipath);
+        }
+    }
 }
 
 /// Enters a socket into the table.
@@ -53,18 +67,22 @@ fn adopt_listener(fd: c_int) -> Option<&'static Record> {
     if !confinement::may_come() {
         return None;
     }
-    let is_tcp = is_tcp(fd);
-    let is_local = !is_tcp && local::is_carried(fd);
-    if !is_local && !is_tcp {
+    let protocol = protocol(fd);
+    let is_tcp = protocol == Some(libc::IPPROTO_TCP);
+    let is_multipath = protocol == Some(libc::IPPROTO_MPTCP);
+    let is_local = !is_tcp && !is_multipath && local::is_carried(fd);
+    if !is_local && !is_tcp && !is_multipath {
         return None;
     }
-    let state = if is_local || upgrade::mark(fd) {
+    // A listener of Multipath TCP cannot be marked; what it accepts is, one by one.
+    let state = if is_local || is_multipath || upgrade::mark(fd) {
         State::Listening
     } else {
         State::Plain
     };
     let record = record::find(fd).or_else(|| enter(fd, state))?;
     record.set(LOCAL, is_local);
+    record.set(MULTIPATH, is_multipath);
     record.set_state(state);
     Some(record)
 }
@@ -102,14 +120,27 @@ fn accepted(listener: c_int, new: c_int) {
     // A socket that listened before this program began has no mark yet: from now on it has.
     let listener = match record::find(listener) {
         Some(listener) => Some(listener),
-        None => adopt_listener(listener).filter(|record| record.has(LOCAL) || upgrade::mark(new)),
+        None => adopt_listener(listener)
+            .filter(|record| record.has(LOCAL | MULTIPATH) || upgrade::mark(new)),
     };
     let listener = listener.filter(|listener| listener.state() == State::Listening);
+    if listener.is_some_and(|listener| listener.has(MULTIPATH)) {
+        return accepted_by_multipath(new);
+    }
     let _ = match listener.map(|listener| listener.has(LOCAL)) {
         Some(true) => local::enter(new),
         Some(false) => enter(new, State::Candidate),
         None => None,
     };
+}
+
+/// Where the other end uses TCP alone, the kernel has made the new socket one of TCP.
+fn accepted_by_multipath(new: c_int) {
+    if !is_tcp(new) {
+        leave_multipath(new);
+    } else if upgrade::mark(new) {
+        enter(new, State::Candidate);
+    }
 }
 
 /// # Safety
@@ -118,8 +149,17 @@ fn accepted(listener: c_int, new: c_int) {
 unsafe extern "C-unwind" fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
     let record = quietly(|| {
         // Not read from the address, which may be anything: the kernel says what it thinks of it.
-        let may = confinement::may_come() && is_tcp(fd);
-        may.then(|| before_connect(fd)).flatten()
+        if !confinement::may_come() {
+            return None;
+        }
+        match protocol(fd) {
+            Some(libc::IPPROTO_TCP) => before_connect(fd),
+            Some(libc::IPPROTO_MPTCP) => {
+                leave_multipath(fd);
+                None
+            }
+            _ => None,
+        }
     });
     // SAFETY: the program's call.
     let result = unsafe { real::connect(fd, address, len) };

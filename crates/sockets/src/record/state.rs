@@ -81,6 +81,8 @@ pub enum Why {
     Rings = 13,
     /// The program uses it by a ring of the kernel's.
     InRing = 14,
+    /// It is one of Multipath TCP.
+    Multipath = 15,
 }
 
 impl Why {
@@ -101,6 +103,7 @@ impl Why {
             Self::WakeUp => "both ends in one process, bytes one way: a wake-up",
             Self::Confined => "its program has confined itself (seccomp)",
             Self::Rings => "the program has an io_uring whose entries cannot be seen",
+            Self::Multipath => "of Multipath TCP, or made as such",
             Self::InRing => "the program uses it by io_uring, past the library",
         }
     }
@@ -122,6 +125,7 @@ impl Why {
             10 => Self::Confined,
             13 => Self::Rings,
             14 => Self::InRing,
+            15 => Self::Multipath,
             _ => Self::None,
         }
     }

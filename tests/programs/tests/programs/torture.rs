@@ -271,15 +271,40 @@ const RING_CASES: [(&str, usize, usize); 4] = [
 
 #[test]
 fn torture_rings_beside_connections() {
-    if !has_rings() {
+    if !has("ring") {
         return skip("torture-rings-beside-connections", "no io_uring here");
     }
+    told_of("torture-rings", &RING_CASES, "by io_uring");
+}
+
+/// Who listens with Multipath TCP has connections to ends that use TCP alone accelerated.
+const MULTIPATH_CASES: [(&str, usize, usize); 3] = [
+    ("multipath-server", 2, 0),
+    ("multipath-client", 0, 1),
+    ("multipath-both", 0, 2),
+];
+
+#[test]
+fn torture_multipath() {
+    if !has("multipath") {
+        return skip("torture-multipath", "no Multipath TCP here");
+    }
+    told_of("torture-multipath", &MULTIPATH_CASES, "of Multipath TCP");
+}
+
+/// Runs cases; what the library tells of their ends must be so many times that they were accelerated, and
+/// so many times this reason why not.
+fn told_of(scenario: &'static str, cases: &[(&str, usize, usize)], reason: &str) {
     let play = |stage: &Stage| -> Observed {
         let setting = Setting::new(stage, "inet", false);
         let mut said = String::new();
-        for (name, accelerated, by_ring) in RING_CASES {
+        for &(name, accelerated, left) in cases {
             let why = stage.folder().join(format!("why-{name}"));
-            let output = setting.command(name).env("BAREWIRE_WHY", &why).output().unwrap();
+            let output = setting
+                .command(name)
+                .env("BAREWIRE_WHY", &why)
+                .output()
+                .unwrap();
             said += &String::from_utf8_lossy(&output.stdout);
             assert!(output.status.success(), "{name}: {output:?}");
             if stage.preload_of(true).is_none() {
@@ -287,30 +312,36 @@ fn torture_rings_beside_connections() {
             }
             let told = fs::read_to_string(&why).unwrap();
             let count = |text: &str| told.lines().filter(|line| line.contains(text)).count();
-            let outcome = (count(": accelerated, ring"), count("by io_uring"));
-            assert_eq!(outcome, (accelerated, by_ring), "{name}:\n{told}");
+            let outcome = (count(": accelerated, ring"), count(reason));
+            assert_eq!(outcome, (accelerated, left), "{name}:\n{told}");
         }
         said
     };
-    Scenario::new("torture-rings").run(&["cc"], play);
+    Scenario::new(scenario).run(&["cc"], play);
 }
 
 /// With the setting, a program gets no ring, or has all from the kernel when it has one.
 #[test]
 fn torture_rings_by_setting() {
-    if !has_rings() {
+    if !has("ring") {
         return skip("torture-rings-by-setting", "no io_uring here");
     }
     let play = |stage: &Stage| -> Observed {
         let setting = Setting::new(stage, "inet", false);
         for (value, answer, reason) in [
             ("refuse", "server: no ring: EPERM\n", ": accelerated, ring"),
-            ("leave", "server: through the ring: good\n", "cannot be seen"),
+            (
+                "leave",
+                "server: through the ring: good\n",
+                "cannot be seen",
+            ),
             ("inspect", "server: through the ring: good\n", "by io_uring"),
         ] {
             let why = stage.folder().join(format!("why-{value}"));
             let mut command = setting.command("io-uring");
-            command.env("BAREWIRE_IO_URING", value).env("BAREWIRE_WHY", &why);
+            command
+                .env("BAREWIRE_IO_URING", value)
+                .env("BAREWIRE_WHY", &why);
             let output = command.output().unwrap();
             let said = String::from_utf8_lossy(&output.stdout);
             assert!(output.status.success(), "{value}: {output:?}");
@@ -325,9 +356,10 @@ fn torture_rings_by_setting() {
     Scenario::new("torture-rings-set").run(&["cc"], play);
 }
 
-/// Whether a ring can be made here.
-fn has_rings() -> bool {
-    let output = Command::new(&built().program).arg("has-ring").output();
+/// Whether the kernel has here what the program can try.
+fn has(what: &str) -> bool {
+    let mut command = Command::new(&built().program);
+    let output = command.arg(format!("has-{what}")).output();
     output.is_ok_and(|output| output.status.success())
 }
 
@@ -337,7 +369,7 @@ fn torture_io_uring() {
     if !built().has_liburing {
         skip("torture-liburing", "no liburing to compile with");
     }
-    if !has_rings() {
+    if !has("ring") {
         skip("torture-io-uring", "no io_uring here");
     }
 }
