@@ -226,6 +226,13 @@ pub fn end() {
     });
 }
 
+/// For a process that gives the memory back: nothing can be captured any more.
+pub fn forget_memory() {
+    // Relaxed: nobody else is there.
+    record::captured().store(0, Ordering::Relaxed);
+    MEMORY.store(0, Ordering::Relaxed);
+}
+
 /// A child is not captured with its parent.
 pub fn forget() {
     if is_on() {

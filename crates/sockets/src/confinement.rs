@@ -54,8 +54,8 @@ pub fn may_come() -> bool {
     // Relaxed, here and below: whoever changes it to confined has hidden the table before, and its
     // own calls come behind.
     match STATE.load(Ordering::Relaxed) {
-        OPEN => true,
         // Where nothing can be carried, it does not matter.
+        OPEN => !record::is_hidden(),
         UNKNOWN => !record::is_hidden() && find_out(),
         _ => false,
     }

@@ -126,7 +126,13 @@ pub fn after_fork() {
     }
 }
 
-/// For a process that waits in no set, and gives the tables' memory back.
+/// Whether no set has a socket of ours.
+pub fn has_none() -> bool {
+    // Relaxed: for a process with one thread.
+    REGISTERED.load(Ordering::Relaxed) == 0
+}
+
+/// For a process that waits in no set of ours, and gives the tables' memory back.
 pub fn forget() {
     LOCK.reset();
     // Relaxed, all: nobody else is there.

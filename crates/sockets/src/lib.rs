@@ -68,9 +68,9 @@ extern "C" fn begin() {
         && members::set_up()
         && record::set_up()
     {
+        capture::set_up();
         memory::note_reserved();
         kernel::aside::make_room();
-        capture::set_up();
         hooks::lifetime::set_up();
         status::publish();
     }

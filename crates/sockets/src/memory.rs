@@ -2,7 +2,7 @@
 
 use core::ffi::c_void;
 use core::sync::atomic::{
-    AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence,
+    AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence,
 };
 
 use barewire_fabric::carrier::{CONTROL_BYTES, SharedMemory, memory_bytes};
@@ -25,8 +25,17 @@ static RESERVED: AtomicU64 = AtomicU64::new(0);
 /// Bytes that were ever mapped.
 static EVER_MAPPED: AtomicU64 = AtomicU64::new(0);
 
+/// What was reserved at the start: address and length of each piece.
+static PIECES: [(AtomicUsize, AtomicUsize); PIECES_MAX] =
+    [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; PIECES_MAX];
+/// As above.
+const PIECES_MAX: usize = 16;
+
+/// The places from this number on are given back, and get no carrier.
+static PLACES_LEFT: AtomicU32 = AtomicU32::new(RECORDS_MAX);
+
 /// With less than that there is no room for what is reserved, and the program.
-const ROOM_MIN: u64 = 18 << 30;
+pub const ROOM_MIN: u64 = 18 << 30;
 
 /// Whether the process may have so many addresses.
 pub fn may_reserve() -> bool {
@@ -50,12 +59,81 @@ pub fn reserved() -> u64 {
     RESERVED.load(Ordering::Relaxed)
 }
 
+/// Whether it is known where all is that was reserved at the start.
+pub fn is_all_known() -> bool {
+    let known: usize = PIECES
+        .iter()
+        .map(|piece| piece.1.load(Ordering::Relaxed))
+        .sum();
+    known as u64 == reserved()
+}
+
+/// Gives all back that was reserved at the start, for a process that has nothing there and no other
+/// thread.
+///
+/// # Safety
+/// Nothing there is used any more.
+pub unsafe fn give_all_back() {
+    PLACES.store(0, Ordering::Relaxed);
+    RESERVED.store(0, Ordering::Relaxed);
+    for (at, len) in &PIECES {
+        let (at, len) = (
+            at.swap(0, Ordering::Relaxed),
+            len.swap(0, Ordering::Relaxed),
+        );
+        if len > 0 {
+            // SAFETY: mapped at the start; as promised.
+            unsafe { libc::munmap(at as *mut c_void, len) };
+        }
+    }
+}
+
+/// Gives the places back behind the last that ever had a carrier: nobody looks there. Sockets that have
+/// their records there stay with the kernel. No carrier is mapped meanwhile.
+pub fn give_places_back() {
+    let had_one = |number: &u32| mapping(*number) != Mapping(0);
+    let left = (0..places_left())
+        .rev()
+        .find(had_one)
+        .map_or(0, |last| last + 1);
+    let (from, to) = (left as usize, places_left() as usize);
+    PLACES_LEFT.store(left, Ordering::Relaxed);
+    if from == to || places() == 0 {
+        return;
+    }
+    let bytes = (to - from) * CARRIER_BYTES;
+    // SAFETY: of our own reservation, and of no use as said.
+    unsafe { libc::munmap(carrier(left).base.cast(), bytes) };
+    RESERVED.fetch_sub(bytes as u64, Ordering::Relaxed);
+}
+
+fn places_left() -> u32 {
+    // Relaxed: changed while no carrier is mapped.
+    PLACES_LEFT.load(Ordering::Relaxed)
+}
+
+/// Notes a piece that is reserved at the start.
+fn note_piece(at: *mut c_void, len: usize) {
+    let free = PIECES
+        .iter()
+        .find(|piece| piece.1.load(Ordering::Relaxed) == 0);
+    if let Some(piece) = free {
+        // Relaxed: before the program's first line.
+        piece.0.store(at as usize, Ordering::Relaxed);
+        piece.1.store(len, Ordering::Relaxed);
+    }
+}
+
 fn map(len: usize, protection: i32, flags: i32) -> Option<*mut c_void> {
     let flags = flags | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: a new mapping, anywhere.
     let at = unsafe { libc::mmap(core::ptr::null_mut(), len, protection, flags, -1, 0) };
     EVER_MAPPED.fetch_add(len as u64, Ordering::Relaxed);
-    (at != libc::MAP_FAILED).then_some(at)
+    let is_there = at != libc::MAP_FAILED;
+    if is_there && reserved() == 0 {
+        note_piece(at, len);
+    }
+    is_there.then_some(at)
 }
 
 /// Zeroed memory that children made by fork share.
@@ -99,6 +177,9 @@ pub fn mapping(number: u32) -> Mapping {
 /// Maps a carrier's memory into the place of record `number`. It is sealed against
 /// shrinking, so all of it stays there.
 pub fn map_carrier(number: u32, fd: i32) -> bool {
+    if number >= places_left() {
+        return false;
+    }
     let carrier = carrier(number);
     // SAFETY: the place is ours, and whoever still looks there bears any words.
     let at = unsafe {

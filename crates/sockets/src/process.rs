@@ -97,6 +97,17 @@ pub fn lives(id: u32) -> bool {
     result == 0 || real::errno() != libc::ESRCH
 }
 
+/// Whether this process has one thread; not, where that can not be seen.
+pub fn is_alone() -> bool {
+    // SAFETY: the path ends with a zero; the status is ours to write.
+    unsafe {
+        let mut status: libc::stat = zeroed();
+        let result = libc::stat(c"/proc/self/task".as_ptr(), &raw mut status);
+        // A link for each thread, beside those that every folder has.
+        result == 0 && status.st_nlink == 3
+    }
+}
+
 /// Lets another thread run, if one waits for this processor.
 pub fn give_way() {
     // SAFETY: no arguments, cannot fail.

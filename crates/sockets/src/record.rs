@@ -430,6 +430,28 @@ pub fn is_hidden() -> bool {
     TABLE.descriptors.load(Ordering::Relaxed).is_null()
 }
 
+/// Whether this process has no socket here.
+pub fn has_none() -> bool {
+    let mut none = true;
+    for_each_own(|_| none = false);
+    none
+}
+
+/// For a process that has none, and gives the tables' memory back.
+pub fn forget_all() {
+    // Relaxed, both: nobody else is there.
+    TABLE
+        .descriptors
+        .store(core::ptr::null_mut(), Ordering::Relaxed);
+    SHARED.store(core::ptr::null_mut(), Ordering::Relaxed);
+}
+
+/// Gives the places of carriers back that were never used.
+pub fn give_places_back() {
+    let _gate = GATE.hold();
+    memory::give_places_back();
+}
+
 /// A descriptor of our own, for the record of that number.
 const OWN: u32 = 1 << 31;
 

@@ -8,6 +8,8 @@
 mod cpython;
 #[path = "programs/firewall.rs"]
 mod firewall;
+#[path = "programs/limits.rs"]
+mod limits;
 #[path = "programs/memcached.rs"]
 mod memcached;
 #[path = "programs/postgres.rs"]

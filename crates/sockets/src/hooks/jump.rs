@@ -6,6 +6,7 @@ use core::sync::atomic::Ordering;
 use libc::{FILE, pid_t};
 
 use crate::hooks::lifetime::{before_another_program, end_of_image};
+use crate::hooks::limits;
 use crate::real;
 use crate::record;
 
@@ -46,7 +47,9 @@ fn instead_of_us(call: impl FnOnce() -> c_int) -> c_int {
     }
     before_another_program(core::ptr::null());
     end_of_image(true);
+    let exact = limits::for_another_program();
     let result = call();
+    drop(exact);
     end_of_image(false);
     result
 }
@@ -119,8 +122,16 @@ macro_rules! announced_with_actions {
             environment: Strings,
         ) -> c_int {
             before_another_program(actions);
-            // SAFETY: the program's call.
-            unsafe { real::$name(child, path, actions, attributes, arguments, environment) }
+            let mut own: pid_t = 0;
+            let child = if child.is_null() { &raw mut own } else { child };
+            // SAFETY: the program's call; the number has just been written.
+            unsafe {
+                let result = real::$name(child, path, actions, attributes, arguments, environment);
+                if result == 0 {
+                    limits::for_child(*child);
+                }
+                result
+            }
         }
     )* };
 }

@@ -1,13 +1,19 @@
 //! Limits of the address space. What this library has reserved there takes no memory, and is not the
-//! program's: a limit that the program sets for itself is so much larger to the kernel, as far as the kernel
-//! permits, and no larger to the program.
+//! program's.
+//!
+//! A program that has no socket here and one thread (a shell, or what begins others) gives all of it back
+//! when it sets a limit that leaves no room for it, and is from then on as without the library. To the
+//! kernel the limit of any other is larger by what is reserved, as far as the kernel permits, and no larger
+//! to the program. What it begins gets the limit as the program has set it: at an exec in this process
+//! the kernel is told just before, and at a `posix_spawn` just after.
 
 use core::ffi::{c_int, c_uint};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use libc::{RLIM_INFINITY, pid_t, rlim_t, rlimit};
 
-use crate::{confinement, fault, memory, process, real};
+use crate::process::quietly;
+use crate::{capture, confinement, epoll, fault, members, memory, process, real, record, status};
 
 /// A limit that is kept, `rlim_cur` and `rlim_max`.
 struct Kept([AtomicU64; 2]);
@@ -92,6 +98,80 @@ fn kernels() -> rlimit {
     now
 }
 
+/// Whether a limit leaves no room for what is reserved.
+fn is_small(limit: rlimit) -> bool {
+    limit.rlim_cur.min(limit.rlim_max) <= memory::ROOM_MIN
+}
+
+/// Gives back all that is reserved, if this process can do without.
+#[cold]
+fn give_all_back() {
+    let is_set = IS_SET.load(Ordering::Relaxed);
+    if is_set || confinement::is_confined() || process::is_borrower() || !memory::is_all_known() {
+        return;
+    }
+    let is_unused = record::has_none() && epoll::has_none();
+    if !is_unused || !quietly(process::is_alone) {
+        return;
+    }
+    capture::forget_memory();
+    record::forget_all();
+    epoll::forget();
+    members::forget_all();
+    // SAFETY: no other thread is there, and this one finds the tables no more.
+    quietly(|| unsafe { memory::give_all_back() });
+    status::publish();
+}
+
+/// The kernel has the limit that this program has set, for the program that it becomes. If it goes on
+/// after all, that ends when this is dropped.
+pub struct Exact {
+    before: rlimit,
+    wanted: rlimit,
+}
+
+/// What the kernel has, and what this program has set, if that is another.
+fn told_and_wanted() -> Option<(rlimit, rlimit)> {
+    if !IS_SET.load(Ordering::Relaxed) || confinement::is_confined() {
+        return None;
+    }
+    let now = kernels();
+    let wanted = shown(now);
+    let differ = (now.rlim_cur, now.rlim_max) != (wanted.rlim_cur, wanted.rlim_max);
+    differ.then_some((now, wanted))
+}
+
+fn tell_kernel(process: pid_t, limit: &rlimit) -> bool {
+    // SAFETY: the limit lives, and nothing is asked back.
+    unsafe { real::prlimit(process, libc::RLIMIT_AS, limit, core::ptr::null_mut()) == 0 }
+}
+
+/// This process is about to become another program.
+pub fn for_another_program() -> Option<Exact> {
+    let (before, wanted) = told_and_wanted()?;
+    quietly(|| tell_kernel(0, &wanted)).then_some(Exact { before, wanted })
+}
+
+impl Drop for Exact {
+    fn drop(&mut self) {
+        let restored = quietly(|| tell_kernel(0, &self.before));
+        // A child made by vfork has its parent's memory, and is about to end.
+        if restored || process::is_borrower() {
+            return;
+        }
+        // To raise it again takes a right that this program has not: it gets room in another way.
+        quietly(record::give_places_back);
+        TOLD.set(self.wanted);
+    }
+}
+
+/// This process has made a child that is another program by now.
+pub fn for_child(child: pid_t) {
+    if let Some((_, wanted)) = told_and_wanted() {
+        quietly(|| tell_kernel(child, &wanted));
+    }
+}
+
 /// # Safety
 /// The limits are the program's.
 unsafe fn of_addresses(new: *const rlimit, old: *mut rlimit) -> c_int {
@@ -99,7 +179,13 @@ unsafe fn of_addresses(new: *const rlimit, old: *mut rlimit) -> c_int {
     let is_there = !new.is_null() && fault::can_read(new, size_of::<rlimit>());
     // SAFETY: as promised, and it is there.
     let wanted = is_there.then(|| unsafe { new.read() });
-    let kernel = wanted.map(|wanted| told(wanted, now));
+    if wanted.is_some_and(is_small) {
+        give_all_back();
+    }
+    // What a child made by vfork sets is for the program that it becomes.
+    let is_exact = process::is_borrower() && !confinement::is_confined();
+    let as_told = |wanted| if is_exact { wanted } else { told(wanted, now) };
+    let kernel = wanted.map(as_told);
     let new = kernel.as_ref().map_or(new, core::ptr::from_ref);
     // SAFETY: the program's call; the kernel has just written to `old`.
     unsafe {

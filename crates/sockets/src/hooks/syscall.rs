@@ -141,6 +141,9 @@ unsafe fn of_sockets(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -> Option<c
                 libc::execveat(fd, b as *const _, c as *const _, d as *const _, flags)
             }
             libc::SYS_exit_group => libc::_exit(fd),
+            libc::SYS_prlimit64 => libc::prlimit(fd, b as c_uint, c as *const _, d as *mut _),
+            libc::SYS_setrlimit => libc::setrlimit(a as c_uint, b as *const _),
+            libc::SYS_getrlimit => libc::getrlimit(a as c_uint, b as *mut _),
             libc::SYS_rt_sigaction => return fault::call([a, b, c, d]),
             #[cfg(target_arch = "x86_64")]
             libc::SYS_fork => fork_by_number(number, [a, b, c, d, e, f]),
