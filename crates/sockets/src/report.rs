@@ -5,8 +5,9 @@ use core::mem::zeroed;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use crate::{kernel::Owned, real, settings};
+use crate::kernel::{Owned, passing};
 use crate::{process, record};
+use crate::{real, settings};
 
 static UPGRADED: AtomicU64 = AtomicU64::new(0);
 static REFUSED: AtomicU64 = AtomicU64::new(0);
@@ -87,9 +88,12 @@ pub fn forget() {
     }
 }
 
+/// Bytes of a line at most.
+const LINE_BYTES: usize = 512;
+
 /// Text in a buffer of fixed size; what does not fit is cut.
 pub struct Line {
-    bytes: [u8; 512],
+    bytes: [u8; LINE_BYTES],
     len: usize,
 }
 
@@ -104,7 +108,7 @@ impl Line {
     /// An empty one.
     pub const fn new() -> Self {
         Self {
-            bytes: [0; 512],
+            bytes: [0; LINE_BYTES],
             len: 0,
         }
     }
@@ -217,7 +221,10 @@ unsafe fn open_to_append(path: *const c_char) -> Option<Owned> {
         let mut status: libc::stat = zeroed();
         let is_known = libc::fstat(file.raw(), &raw mut status) == 0;
         let is_file = status.st_mode & libc::S_IFMT == libc::S_IFREG;
-        (is_known && is_file && status.st_nlink == 1).then_some(file)
+        // To write beyond the limit for files would end the program (SIGXFSZ).
+        let bytes = status.st_size.unsigned_abs() + LINE_BYTES as u64;
+        let has_room = bytes <= passing::file_bytes_max();
+        (is_known && is_file && has_room && status.st_nlink == 1).then_some(file)
     }
 }
 

@@ -208,7 +208,7 @@ pub fn sealed_memory(len: usize) -> Option<Owned> {
 }
 
 /// The longest file that this process may make; shared memory is one to the kernel.
-fn file_bytes_max() -> u64 {
+pub fn file_bytes_max() -> u64 {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,

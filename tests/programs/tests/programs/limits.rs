@@ -8,12 +8,14 @@ const SHOW: &str = "grep \"Max address space\" /proc/self/limits";
 
 /// Shells, and what they are told.
 const SHELLS: [&str; 2] = ["sh", "bash"];
-const SCRIPTS: [&str; 6] = [
+const SCRIPTS: [&str; 7] = [
     "ulimit -v 400000; exec SHOW",
     "ulimit -v 400000; SHOW",
     "(ulimit -v 400000; SHOW); SHOW",
     "ulimit -S -v 400000; exec SHOW",
     "ulimit -v 40000000; exec SHOW",
+    // What the library is asked to write at the end must not end it.
+    "ulimit -f 0; true; exec true",
     "ulimit -v 400000; ulimit -v 300000; sh -c 'ulimit -v 200000; SHOW; true'",
 ];
 
