@@ -1,6 +1,6 @@
 # The project's entry points. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test soak bench bench-wire bench-lab kek docs lint fuzz clean
+.PHONY: help setup demo test fresh soak bench bench-wire bench-lab kek docs lint fuzz clean
 
 CARGO := scripts/cargo.sh
 # Where cargo builds, and where our own results go.
@@ -10,41 +10,46 @@ BENCH := $(CARGO) run --quiet --release -p barewire-cli --bin barewire -- bench 
 help: ## list what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## check the toolchain; as root on Debian or Ubuntu install what is missing
-	@scripts/setup.sh
+# What each needs first: scripts/setup.sh looks, and as root on Debian or Ubuntu installs.
+setup: setup-test ## check the toolchain; as root on Debian or Ubuntu install what tests need
+setup-%:
+	@scripts/setup.sh $*
 
-demo: setup ## measure unmodified programs and the network, quickly, and draw a page
+demo: setup-demo ## measure unmodified programs and the network, quickly, and draw a page
 	@scripts/demo.sh
 
-test: setup ## every check: format, lints, tidy, tests, model checking, docs
+test: setup-test ## every check: format, lints, tidy, tests, model checking, docs
 	@scripts/test.sh
 
-soak: setup ## an hour of mixed traffic of unmodified programs (SOAK_SECONDS=3600, SOAK_SEED)
+fresh: ## as root: make demo and make test on a new minimal Debian (FRESH_SUITE=trixie, FRESH_STEPS=quick)
+	@scripts/fresh.sh
+
+soak: setup-test ## an hour of mixed traffic of unmodified programs (SOAK_SECONDS=3600, SOAK_SEED)
 	$(CARGO) build --release -p barewire-sockets
 	SOAK_SECONDS=$(or $(SOAK_SECONDS),3600) BAREWIRE_PROGRAMS_MODES=preloaded \
 	BAREWIRE_PRELOAD_LIB=$(abspath $(TARGET))/release/libbarewire_sockets.so \
 	$(CARGO) test -p barewire-programs --test soak -- --nocapture
 
-bench: setup ## the full measurements, as json, csv and a page
+bench: setup-build ## the full measurements, as json, csv and a page
 	@mkdir -p $(TARGET)/bench
 	$(BENCH) --json $(TARGET)/bench/results.json --csv $(TARGET)/bench/results.csv --html $(TARGET)/bench/index.html
 	@echo
 	@echo "The page: $(abspath $(TARGET))/bench/index.html"
 
-bench-wire: setup ## speeds of the formats and cores, beside memcpy
+bench-wire: setup-build ## speeds of the formats and cores, beside memcpy
 	$(CARGO) run --quiet --release -p barewire-benches -- wire
 
-bench-lab: setup ## events per second of the event kernel, beside SimPy and nexosim
+bench-lab: setup-build ## events per second of the event kernel, beside SimPy and nexosim
 	@scripts/bench-lab.sh
 
-kek: setup ## as root: kernel shaping and event building through an emulated switch (KEK="--full")
+kek: setup-build ## as root: kernel shaping and event building through an emulated switch (KEK="--full")
 	$(CARGO) run --quiet --release -p barewire-cli --bin barewire -- kek --page docs/studies/event-builder.md $(KEK)
 
-docs: setup ## the reference of every crate
+docs: setup-build ## the reference of every crate
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
 	@echo "The reference: $(abspath $(TARGET))/doc/barewire/index.html"
 
-lint: setup ## only the fast checks: format, lints, tidy (and licences, with cargo-deny)
+lint: setup-lint ## only the fast checks: format, lints, tidy (and licences, with cargo-deny)
 	@scripts/test.sh format clippy tidy
 	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check licenses; \
 	else echo "licences not checked: cargo-deny is not installed"; fi

@@ -1,36 +1,52 @@
 #!/usr/bin/env bash
-# Makes sure that this machine can build and test the project.
+# Makes sure that this machine has what a purpose needs: `scripts/setup.sh demo`.
 #
-# Needs: cargo and rustc of at least the workspace's rust-version, rustfmt,
-# clippy, and a C linker. Where one is missing, and we are root on a Debian or
-# Ubuntu, it is installed from the distribution's packages; otherwise we say
-# what to do. Never downloads a toolchain by itself. Quick when all is there.
+#   build   cargo and rustc of at least the workspace's rust-version, and a C linker
+#   lint    also rustfmt and clippy
+#   demo    what `build` needs; wants redis and nginx, and wrk, which drives nginx
+#   test    what `lint` needs; wants every program that a test runs
 #
-# Wants: tshark, the outside judge of our captures, h5dump and h5py, those of our
-# HDF5 files, and the programs that
-# tests/programs runs on the network: servers, their clients, interpreters. They
-# are installed in the same way, but a machine without them will do: the tests
-# that need one are skipped, and counted as such. No server is started by its
-# installation, neither now nor at the next boot.
+# What is missing is installed, if we are root on a Debian or Ubuntu, from the
+# distribution's packages, without those that are only recommended; else we say
+# what to do. Never downloads a toolchain by itself, never removes a package.
+# Quick when all is there.
+#
+# A program that is only wanted and can not be had does not stop anything: the
+# demo says what it did not measure, and a test that needs it is skipped and
+# counted as such. No server is started by its installation, neither now nor at
+# the next boot.
 set -euo pipefail
 . "$(dirname "$0")/toolchain.sh"
+
+
+purpose=${1:-test}
+case $purpose in
+build | lint | demo | test) ;;
+*)
+    echo "usage: scripts/setup.sh [build|lint|demo|test]" >&2
+    exit 2
+    ;;
+esac
+
+# wants_lints: whether this purpose needs rustfmt and clippy.
+wants_lints() {
+    [ "$purpose" = lint ] || [ "$purpose" = test ]
+}
 
 # What is missing, one word each: linker, rust, rustfmt, clippy.
 missing() {
     command -v cc >/dev/null || echo linker
-    if [ -z "$CARGO_FOUND" ]; then
-        echo rust rustfmt clippy
-        return
-    fi
-    cargo fmt --version >/dev/null 2>&1 || echo rustfmt
-    cargo clippy --version >/dev/null 2>&1 || echo clippy
+    [ -n "$CARGO_FOUND" ] || echo rust
+    wants_lints || return 0
+    { [ -n "$CARGO_FOUND" ] && cargo fmt --version >/dev/null 2>&1; } || echo rustfmt
+    { [ -n "$CARGO_FOUND" ] && cargo clippy --version >/dev/null 2>&1; } || echo clippy
 }
 
 give_up() {
     {
         echo "setup: missing: $*"
         [ -z "$CARGO_FOUND" ] || echo "setup: found: $CARGO_FOUND $(version_of "$CARGO_FOUND")"
-        echo "setup: needed: Rust >= $RUST_VERSION_MIN with rustfmt and clippy, and a C linker (cc)"
+        echo "setup: needed: Rust >= $RUST_VERSION_MIN, a C linker (cc), and for lints rustfmt and clippy"
         echo "setup: on Debian 13: apt-get install gcc cargo rustc rustfmt rust-clippy"
         echo "setup: elsewhere: https://rustup.rs, then: rustup component add rustfmt clippy"
     } >&2
@@ -54,27 +70,28 @@ first_available() {
     return 1
 }
 
-# packages_for SUFFIX: prints the packages of one Rust, "" for the plain ones
-# and "-1.85" for versioned ones, whose helpers are named in several ways.
+# packages_for SUFFIX: prints the packages of one Rust: "" for the plain ones,
+# "-1.85" for versioned ones, "-web" for those that Debian 12 builds browsers
+# with. The helpers are named in several ways; Debian 12 has no clippy for its
+# newer Rust.
 packages_for() {
     local version=${1#-}
-    first_available "cargo$1" && first_available "rustc$1" &&
-        first_available "rustfmt$1" ${version:+"rust-$version-rustfmt" "rust-$version-all"} &&
-        first_available "rust-clippy$1" "clippy$1" ${version:+"rust-$version-clippy" "rust-$version-all"}
+    first_available "cargo$1" && first_available "rustc$1" || return 1
+    wants_lints || return 0
+    first_available "rustfmt$1" ${version:+"rust-$version-rustfmt" "rust-$version-all"} || return 1
+    first_available "rust-clippy$1" "clippy$1" ${version:+"rust-$version-clippy" "rust-$version-all"} ||
+        [ "$1" = -web ]
 }
 
 # rust_packages: prints the packages of the Rust to install: the plain ones if
 # they are new enough, else the newest versioned ones that are.
 rust_packages() {
-    local version packages
-    if version=$(available rustc) && at_least "$version" "$RUST_VERSION_MIN" &&
-        packages=$(packages_for ""); then
-        echo "$packages"
-        return
-    fi
-    for version in $(apt-cache pkgnames rustc- 2>/dev/null |
-        sed -n 's/^rustc-\([0-9]\+\.[0-9]\+\)$/\1/p' | sort -rV); do
-        if at_least "$version" "$RUST_VERSION_MIN" && packages=$(packages_for "-$version"); then
+    local suffix version packages versioned
+    versioned=$(apt-cache pkgnames rustc- 2>/dev/null |
+        sed -n 's/^rustc\(-[0-9]\+\.[0-9]\+\)$/\1/p' | sort -rV)
+    for suffix in "" $versioned -web; do
+        version=$(available "rustc$suffix") || continue
+        if at_least "$version" "$RUST_VERSION_MIN" && packages=$(packages_for "$suffix"); then
             echo "$packages"
             return
         fi
@@ -96,36 +113,28 @@ update_lists() {
 # install_packages PACKAGE...: installs without a question: debconf takes its defaults.
 # For wireshark-common, whether others than root may capture, that is no.
 install_packages() {
-    echo "setup: installing: $*"
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" </dev/null
+    local options=(-y -qq --no-install-recommends --no-remove -o DPkg::Lock::Timeout=600)
+    local count
+    count=$(apt-get -s "${options[@]}" install "$@" 2>/dev/null | grep -c '^Inst ' || true)
+    echo "setup: installing $count packages, for: $*"
+    DEBIAN_FRONTEND=noninteractive apt-get "${options[@]}" install "$@" </dev/null >/dev/null
 }
 
-# want_tshark: installs it where that is possible; where not, says so.
-want_tshark() {
-    if command -v tshark >/dev/null; then
-        return
-    fi
-    if can_install && update_lists && install_packages tshark; then
-        return
-    fi
-    {
-        echo "setup: tshark is missing: the tests in which it judges our captures will be skipped"
-        echo "setup: on Debian: apt-get install tshark"
-    } >&2
-}
-
-# The package of Python's own tests bears the version of Python.
-PYTHON_TESTS=$(/usr/bin/python3 -c 'import sys; print("libpython3.%d-testsuite" % sys.version_info[1])' \
-    2>/dev/null || echo libpython3-testsuite)
-
-# What the tests in tests/programs run, and those of HDF5 files; and the package that brings it. A name
-# with a colon is asked for by the function behind it.
-PROGRAMS="
+# What the demo runs, and the package that brings it.
+DEMO_PROGRAMS="
 redis-server        redis-server
+redis-benchmark     redis-tools
+nginx               nginx
+wrk                 wrk
+"
+
+# What the tests run besides: the judges of our captures (tshark) and of our HDF5
+# files (h5dump, h5py), and in tests/programs servers, their clients and
+# interpreters; and what makes the machine of `make fresh`. A name with a colon is asked for by the function behind it.
+TEST_PROGRAMS="
+tshark              tshark
 redis-cli           redis-tools
 memcached           memcached
-nginx               nginx-light
-wrk                 wrk
 curl                curl
 has:postgres        postgresql
 haproxy             haproxy
@@ -139,12 +148,23 @@ sudo                sudo
 setcap              libcap2-bin
 node                nodejs
 javac               default-jdk-headless
-has:python_tests    $PYTHON_TESTS
+python3             python3
+has:python_tests    PYTHON_TESTS
 h5dump              hdf5-tools
 has:h5py            python3-h5py
 has:liburing        liburing-dev
 nft                 nftables
+debootstrap         debootstrap
 "
+
+# The package of Python's own tests bears the version of Python: of the one that
+# is here, or of the one that apt would install.
+python_tests_package() {
+    local version
+    version=$(/usr/bin/python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null ||
+        available python3 | sed -n 's/^\([0-9]*\.[0-9]*\).*/\1/p')
+    echo "libpython${version:-3}-testsuite"
+}
 
 # The server is not in the path: Debian keeps several versions side by side.
 has_postgres() { compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null; }
@@ -158,14 +178,19 @@ has_liburing() { [[ -e /usr/include/liburing.h ]]; }
 
 # missing_programs: prints the packages of the programs that are not here.
 missing_programs() {
-    local program package
+    local program package programs=""
+    case $purpose in
+    demo) programs=$DEMO_PROGRAMS ;;
+    test) programs=$DEMO_PROGRAMS$TEST_PROGRAMS ;;
+    esac
     while read -r program package; do
+        [ "$package" != PYTHON_TESTS ] || package=$(python_tests_package)
         case $program in
         "") continue ;;
         has:*) "has_${program#has:}" ;;
         *) PATH=$PATH:/usr/sbin:/sbin command -v "$program" >/dev/null ;;
         esac || echo "$package"
-    done <<<"$PROGRAMS"
+    done <<<"$programs"
 }
 
 # units_of PACKAGE...: prints the services that they bring.
@@ -205,7 +230,10 @@ want_programs() {
     local package packages known=()
     packages=$(missing_programs)
     [ -n "$packages" ] || return 0
-    if can_install && update_lists; then
+    if can_install; then
+        update_lists
+        # Now apt may know more of what a name stands for.
+        packages=$(missing_programs)
         for package in $packages; do
             if available "$package" >/dev/null; then known+=("$package"); fi
         done
@@ -220,7 +248,7 @@ want_programs() {
         [ -n "$packages" ] || return 0
     fi
     {
-        echo "setup: programs are missing: the tests that run them will be skipped"
+        echo "setup: programs are missing: what needs them will be left out"
         # shellcheck disable=SC2086 # one package a word
         echo "setup: on Debian: apt-get install --no-install-recommends" $packages
     } >&2
@@ -228,38 +256,34 @@ want_programs() {
 
 needed=$(missing | tr '\n' ' ')
 needed=${needed% }
-if [ -z "$needed" ]; then
-    want_tshark
-    want_programs
-    echo "setup: $(cargo --version), $(cargo fmt --version), $(cargo clippy --version): nothing to do"
-    exit 0
-fi
-
-can_install || give_up "$needed"
-echo "setup: missing: $needed; asking apt"
-update_lists
-
-wanted=()
-for part in $needed; do
-    case $part in
-    linker) wanted+=(gcc libc6-dev) ;;
-    rust | rustfmt | clippy)
-        # A toolchain of rustup's gets its parts from rustup: packages would
-        # bring another compiler.
-        case $CARGO_FOUND in "" | /usr/*) ;; *) give_up "$needed" ;; esac
-        packages=$(rust_packages) || give_up "$needed (apt has no Rust >= $RUST_VERSION_MIN with them)"
-        # shellcheck disable=SC2206 # one package a word
-        wanted+=($packages)
-        ;;
+if [ -n "$needed" ]; then
+    can_install || give_up "$needed"
+    echo "setup: missing: $needed; asking apt"
+    update_lists
+    wanted=()
+    for part in $needed; do
+        case $part in
+        linker) wanted+=(gcc libc6-dev) ;;
+        rust | rustfmt | clippy)
+            # A toolchain of rustup's gets its parts from rustup: packages would
+            # bring another compiler.
+            case $CARGO_FOUND in "" | /usr/*) ;; *) give_up "$needed" ;; esac
+            packages=$(rust_packages) || give_up "$needed (apt has no Rust >= $RUST_VERSION_MIN with them)"
+            # shellcheck disable=SC2206 # one package a word
+            wanted+=($packages)
+            ;;
+        esac
+    done
+    mapfile -t wanted < <(printf '%s\n' "${wanted[@]}" | sort -u)
+    install_packages "${wanted[@]}" ca-certificates
+    hash -r
+    find_toolchain
+    needed=$(missing | tr '\n' ' ')
+    case ${needed% } in
+    "") ;;
+    clippy) echo "setup: no clippy for this Rust is to be had here: its step will be skipped" >&2 ;;
+    *) give_up "${needed% } (after installing ${wanted[*]})" ;;
     esac
-done
-mapfile -t wanted < <(printf '%s\n' "${wanted[@]}" | sort -u)
-install_packages "${wanted[@]}" ca-certificates
-
-hash -r
-find_toolchain
-needed=$(missing | tr '\n' ' ')
-[ -z "$needed" ] || give_up "${needed% } (after installing ${wanted[*]})"
-want_tshark
+fi
 want_programs
-echo "setup: $(cargo --version)"
+echo "setup: ready for $purpose: $(cargo --version)"
