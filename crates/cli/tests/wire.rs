@@ -5,6 +5,8 @@
 mod captures;
 #[path = "wire/faults.rs"]
 mod faults;
+#[path = "../../wire/tests/tshark/ordinary.rs"]
+mod ordinary;
 #[path = "wire/vectors.rs"]
 mod vectors;
 

@@ -3,6 +3,8 @@
 
 #[path = "tshark/build.rs"]
 mod build;
+#[path = "tshark/ordinary.rs"]
+mod ordinary;
 #[path = "tshark/script.rs"]
 mod script;
 #[path = "tshark/tool.rs"]
@@ -536,7 +538,7 @@ fn what_wireshark_writes_is_read_back() {
         return;
     };
     for (name, file) in all_formats() {
-        std::fs::write(tool.path("in"), &file).unwrap();
+        tool.write("in", &file);
         let ours: Vec<_> = Reader::new(&file).map(Result::unwrap).collect();
         for format in ["pcap", "nsecpcap", "pcapng"] {
             tool.run("editcap", &["-F", format, "in", "out"]);
@@ -558,7 +560,7 @@ fn what_wireshark_writes_is_read_back() {
     let files = [(LinkType::SUNATM, payload), (LinkType::ERF, record)];
     for (name, (link_type, packet)) in ["a", "b"].iter().zip(&files) {
         let file = pcapng(*link_type, std::slice::from_ref(packet));
-        std::fs::write(tool.path(name), file).unwrap();
+        tool.write(name, &file);
     }
     tool.run("mergecap", &["-a", "-w", "merged", "a", "b"]);
     let merged = std::fs::read(tool.path("merged")).unwrap();

@@ -1,11 +1,10 @@
 //! Captures that we write are accepted by `check` and opened by Wireshark; what is wrong in
 //! them is counted for its circuit.
 
-use std::process::Command;
-
 use barewire_wire::capture::{Buffer, ByteOrder, LinkType, Pcapng, Reader, erf};
 use serde_json::Value;
 
+use super::ordinary::{Folder, SCRIPT_ARGUMENTS};
 use super::{Scratch, barewire, encoded, faulty, numbered, sound, text};
 
 /// Encodes into a capture.
@@ -488,15 +487,14 @@ fn one_packet_of_a_capture_can_be_shown() {
 
 /// Wireshark's words about a capture, if it is installed; for our own formats by our script.
 fn tshark(capture: &Scratch, is_ours: bool) -> Option<String> {
-    let script = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../docs/wireshark/barewire.lua"
-    );
-    let mut command = Command::new("tshark");
+    let name = if is_ours { "ours" } else { "known" };
+    let folder = Folder::new(name);
+    folder.write("file", &std::fs::read(capture.path()).unwrap());
+    let mut command = folder.command("tshark");
     if is_ours {
-        command.args(["-X", &format!("lua_script:{script}")]);
+        command.args(SCRIPT_ARGUMENTS);
     }
-    let output = command.args(["-V", "-r", capture.path()]).output().ok()?;
+    let output = command.args(["-V", "-r", "file"]).output().ok()?;
     assert!(output.status.success(), "{}", text(&output.stderr));
     Some(text(&output.stdout))
 }

@@ -1,20 +1,16 @@
 //! Running Wireshark's programs on captures of ours, in a folder of their own.
 
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The script under test.
-const LUA: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/../../docs/wireshark/barewire.lua"
-);
+use crate::ordinary::{Folder, SCRIPT_ARGUMENTS};
 
 /// A test's own folder, which goes when the test passes.
 pub struct Tool {
-    folder: PathBuf,
+    folder: Folder,
 }
 
 impl Tool {
@@ -27,26 +23,23 @@ impl Tool {
             skipped(test, "tshark is not installed");
             return None;
         }
-        let name = format!("tshark-{}-{test}", std::process::id());
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        fs::create_dir_all(&folder).unwrap();
-        Some(Self { folder })
+        Some(Self {
+            folder: Folder::new(test),
+        })
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
+        self.folder.path(name)
     }
 
-    /// What `program` prints; its success is demanded. Neither the settings of the user nor
-    /// those of the system are read.
+    pub fn write(&self, name: &str, bytes: &[u8]) {
+        self.folder.write(name, bytes);
+    }
+
+    /// What `program` prints; its success is demanded.
     pub fn run(&self, program: &str, arguments: &[&str]) -> String {
-        let output = Command::new(program)
-            .args(arguments)
-            .current_dir(&self.folder)
-            .env("WIRESHARK_CONFIG_DIR", &self.folder)
-            .env("TZ", "UTC")
-            .output()
-            .unwrap();
+        let mut command = self.folder.command(program);
+        let output = command.args(arguments).output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{program} {arguments:?}: {errors}");
         // A script that does not load is only a warning to tshark.
@@ -55,19 +48,20 @@ impl Tool {
     }
 
     fn tshark(&self, file: &[u8], options: &[&str]) -> String {
-        fs::write(self.path("file"), file).unwrap();
-        let script = format!("lua_script:{LUA}");
-        let fixed = ["-n", "-r", "file", "-X", &script];
+        self.write("file", file);
+        let [option, script] = SCRIPT_ARGUMENTS;
+        let fixed = ["-n", "-r", "file", option, script];
         self.run("tshark", &[&fixed, options].concat())
     }
 
     /// The values of `fields` in every packet, several values of one field joined by commas.
+    /// What is true is `1`, as with Wireshark 4.0; 4.4 prints `True`.
     pub fn fields(&self, file: &[u8], options: &[&str], fields: &[&str]) -> Vec<Vec<String>> {
         let mut all = vec!["-T", "fields", "-E", "separator=|"];
         fields.iter().for_each(|field| all.extend(["-e", field]));
         all.extend(options);
         let text = self.tshark(file, &all);
-        let row = |line: &str| line.split('|').map(String::from).collect();
+        let row = |line: &str| line.split('|').map(as_numbers).collect();
         text.lines().map(row).collect()
     }
 
@@ -87,10 +81,18 @@ impl Tool {
         trees
     }
 
-    /// The test is over: the folder may go.
-    pub fn done(self) {
-        fs::remove_dir_all(self.folder).unwrap();
-    }
+    /// The test is over: the folder goes.
+    pub fn done(self) {}
+}
+
+/// The values of a field, with `1` and `0` for those that are words of truth.
+fn as_numbers(values: &str) -> String {
+    let number = |value| match value {
+        "True" => "1",
+        "False" => "0",
+        other => other,
+    };
+    values.split(',').map(number).collect::<Vec<_>>().join(",")
 }
 
 /// The line of a tree that begins with `name`, without it.
