@@ -211,7 +211,7 @@ struct Attack {
 impl Attack {
     fn start(victim: &Victim, kind: &str, user: Option<u32>, seed: u64, mutations: u64) -> Attack {
         let owner = own_credentials().uid;
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(users::program(PROGRAM));
         command.args(["attack", &victim.name, &owner.to_string(), kind]);
         command.args([seed.to_string(), mutations.to_string()]);
         command.stdin(Stdio::null()).stdout(Stdio::piped());

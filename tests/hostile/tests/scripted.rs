@@ -162,7 +162,7 @@ fn a_node_id_can_not_be_taken() {
         });
         // Until the name is there.
         drop(Node::new().unwrap().connect(&served).unwrap());
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(users::program(PROGRAM));
         command.args(["imitate", &served, &called, &uid.to_string()]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let opts = SpawnOpts {

@@ -58,7 +58,11 @@ struct Running {
 
 impl Running {
     fn start(words: &[&str], on_board: bool, user: Option<u32>) -> Running {
-        let mut command = Command::new(program());
+        let path = match user {
+            Some(_) => users::program(program().to_str().unwrap()),
+            None => program().to_owned(),
+        };
+        let mut command = Command::new(path);
         command.args(words);
         if on_board {
             command.env("LD_PRELOAD", library());
