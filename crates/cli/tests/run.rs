@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
@@ -55,12 +55,29 @@ impl Folder {
             .env("HOME", &self.0)
             .env("GO111MODULE", "off")
             .env("GOFLAGS", "");
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        let built = command.status().is_ok_and(|status| status.success());
-        if !built {
-            skip(&format!("{compiler:?} can not build here"));
+        let why_not = why_not_built(&mut command);
+        if let Some(why) = &why_not {
+            skip(why);
         }
-        built.then_some(program)
+        why_not.is_none().then_some(program)
+    }
+}
+
+/// Why a compiler built nothing, in words for the list of what was skipped.
+fn why_not_built(compiler: &mut Command) -> Option<String> {
+    let name = compiler.get_program().to_string_lossy().into_owned();
+    match compiler.output() {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            Some(format!("no {name} compiler is installed"))
+        }
+        Err(error) => Some(format!("the {name} compiler can not be started: {error}")),
+        Ok(output) if output.status.success() => None,
+        Ok(output) => {
+            let said = text(&output.stderr);
+            let last = said.lines().rfind(|line| !line.trim().is_empty());
+            let said = last.unwrap_or("it does not say why");
+            Some(format!("{name} compiles nothing here: {said}"))
+        }
     }
 }
 
@@ -81,6 +98,16 @@ fn skip(reason: &str) {
         .open(log)
         .unwrap();
     writeln!(file, "SKIPPED: {name}: {reason}").unwrap();
+}
+
+#[test]
+fn a_compiler_that_builds_nothing_is_named_with_the_reason() {
+    let why = |words: &[&str]| why_not_built(Command::new(words[0]).args(&words[1..]));
+    let none = why(&["barewire-no-such-compiler"]).unwrap();
+    assert_eq!(none, "no barewire-no-such-compiler compiler is installed");
+    let broken = why(&["sh", "-c", "echo no linker >&2; exit 1"]).unwrap();
+    assert_eq!(broken, "sh compiles nothing here: no linker");
+    assert_eq!(why(&["true"]), None);
 }
 
 #[test]
