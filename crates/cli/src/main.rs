@@ -3,20 +3,25 @@
 //! `run` runs unmodified programs on board, and `doctor` says whether that works here;
 //! `bench` measures; `ls`, `stat` and `capture` look at what runs; `wire` looks at formats; `daq`
 //! builds events, `kek` does so through an emulated switch; `lab` runs the laboratory; each
-//! sub-command lives in its own module.
+//! sub-command lives in its own module. Without the feature `full` there are only those that
+//! concern the network.
 #![forbid(unsafe_code)]
 
 mod bench;
 mod capture;
+#[cfg(feature = "full")]
 mod daq;
 mod doctor;
+#[cfg(feature = "full")]
 mod kek;
+#[cfg(feature = "full")]
 mod lab;
 mod ls;
 mod nodes;
 mod onboard;
 mod run;
 mod stat;
+#[cfg(feature = "full")]
 mod wire;
 
 use std::process::ExitCode;
@@ -38,13 +43,16 @@ enum Command {
     /// Write what a program under `run` sends and receives as packets for Wireshark
     #[command(after_help = capture::AFTER)]
     Capture(capture::CaptureArgs),
+    #[cfg(feature = "full")]
     /// The event builder: sources, builders and a manager
     #[command(subcommand)]
     Daq(daq::DaqCommand),
     /// Say whether unmodified programs can be accelerated here, and if not, what to change
     Doctor(doctor::DoctorArgs),
+    #[cfg(feature = "full")]
     /// Shaping by the kernel, as KEK measured it, and event building through a switch (root)
     Kek(kek::KekArgs),
+    #[cfg(feature = "full")]
     /// The laboratory: published systems, simulated, beside their published figures
     #[command(subcommand)]
     Lab(lab::LabCommand),
@@ -54,6 +62,7 @@ enum Command {
     Run(run::RunArgs),
     /// Show the counters of a process: its event queues and every connection
     Stat(stat::StatArgs),
+    #[cfg(feature = "full")]
     /// Look at the formats of the classic networks: ATM, AAL5, AAL3/4, CBN, Jetstream, ...
     Wire(Box<wire::WireArgs>),
     /// The server process of the benchmark; started by `bench`, of no use by hand
@@ -72,13 +81,17 @@ fn main() -> ExitCode {
     let outcome: Result<ExitCode, Box<dyn std::error::Error>> = match Arguments::parse().command {
         Command::Bench(command) => bench::run(*command).map(done).map_err(Into::into),
         Command::Capture(args) => capture::run(&args).map(done).map_err(Into::into),
+        #[cfg(feature = "full")]
         Command::Daq(command) => daq::run(&command).map_err(Into::into),
         Command::Doctor(args) => doctor::run(&args).map_err(Into::into),
+        #[cfg(feature = "full")]
         Command::Kek(args) => kek::run(&args).map(done).map_err(Into::into),
+        #[cfg(feature = "full")]
         Command::Lab(command) => lab::run(&command).map(done).map_err(Into::into),
         Command::Ls(args) => ls::run(&args).map(done).map_err(Into::into),
         Command::Run(args) => Ok(run::run(&args)),
         Command::Stat(args) => stat::run(&args).map(done).map_err(Into::into),
+        #[cfg(feature = "full")]
         Command::Wire(args) => wire::run(&args).map_err(Into::into),
         Command::BenchProgram => bench::programs::peer::serve().map(done).map_err(Into::into),
         Command::BenchServer => bench::child::serve().map(done).map_err(Into::into),
@@ -88,11 +101,22 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             eprintln!("barewire: {error}");
-            // Of `wire` and `daq check`, 1 says that what they looked at is faulty.
-            match error.is::<wire::WireError>() || error.is::<daq::DaqError>() {
+            match says_faulty(&*error) {
                 true => ExitCode::from(2),
                 false => ExitCode::FAILURE,
             }
         }
     }
+}
+
+/// Whether it comes from `wire` or `daq check`, of which 1 says that what they looked at is
+/// faulty.
+#[cfg(feature = "full")]
+fn says_faulty(error: &(dyn std::error::Error + 'static)) -> bool {
+    error.is::<wire::WireError>() || error.is::<daq::DaqError>()
+}
+
+#[cfg(not(feature = "full"))]
+fn says_faulty(_: &(dyn std::error::Error + 'static)) -> bool {
+    false
 }
