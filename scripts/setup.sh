@@ -129,8 +129,9 @@ wrk                 wrk
 "
 
 # What the tests run besides: the judges of our captures (tshark) and of our HDF5
-# files (h5dump, h5py), and in tests/programs servers, their clients and
-# interpreters; and what makes the machine of `make fresh`. A name with a colon is asked for by the function behind it.
+# files (h5dump, h5py); in tests/programs servers, their clients, interpreters and
+# libraries with tests of their own; and what makes the machine of `make fresh`. A name
+# with a colon is asked for by the function behind it.
 TEST_PROGRAMS="
 tshark              tshark
 redis-cli           redis-tools
@@ -153,6 +154,8 @@ has:python_tests    PYTHON_TESTS
 h5dump              hdf5-tools
 has:h5py            python3-h5py
 has:liburing        liburing-dev
+has:tornado         python3-tornado
+twist3              python3-twisted
 nft                 nftables
 debootstrap         debootstrap
 "
@@ -173,6 +176,8 @@ has_postgres() { compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null; }
 has_python_tests() { /usr/bin/python3 -c 'import test.test_socket' 2>/dev/null; }
 
 has_h5py() { /usr/bin/python3 -c 'import h5py' 2>/dev/null; }
+
+has_tornado() { /usr/bin/python3 -c 'import tornado.test' 2>/dev/null; }
 
 has_liburing() { [[ -e /usr/include/liburing.h ]]; }
 

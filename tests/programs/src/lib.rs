@@ -4,7 +4,7 @@
 //! A [`Scenario`] is run once for each [`Mode`], on a fresh [`Stage`]: a folder, free ports,
 //! processes that are stopped and counted. What a scenario observed must be the same in
 //! every mode. The scenarios stand in `tests/`; the C programs among them in
-//! `torture/`, `soak/`, `lockstep/` and `firewall/`.
+//! `torture/`, `soak/`, `lockstep/`, `firewall/` and `warm/`.
 //!
 //! Settings by environment:
 //!
@@ -46,6 +46,19 @@ pub fn find(program: &str) -> Option<std::path::PathBuf> {
 /// If `cc` is not there or finds an error.
 #[must_use]
 pub fn built(name: &str, into: &str) -> std::path::PathBuf {
+    compiled(name, into, &[])
+}
+
+/// As [`built`], of a library that can be preloaded.
+///
+/// # Panics
+/// As [`built`].
+#[must_use]
+pub fn built_shared(name: &str, into: &str) -> std::path::PathBuf {
+    compiled(name, into, &["-shared", "-fPIC"])
+}
+
+fn compiled(name: &str, into: &str, flags: &[&str]) -> std::path::PathBuf {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
     let files = std::fs::read_dir(folder).unwrap();
     let sources = files
@@ -55,7 +68,9 @@ pub fn built(name: &str, into: &str) -> std::path::PathBuf {
     // In place of a program that may be running, by its name only.
     let fresh = program.with_extension("new");
     let output = std::process::Command::new("cc")
-        .args(["-O2", "-g", "-Wall", "-pthread", "-o"])
+        .args(["-O2", "-g", "-Wall", "-pthread"])
+        .args(flags)
+        .arg("-o")
         .arg(&fresh)
         .args(sources)
         .output()

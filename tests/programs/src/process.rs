@@ -83,6 +83,18 @@ impl<'stage> Program<'stage> {
         self
     }
 
+    /// Preloads a file in front of the library; the same file alone where the library is not preloaded.
+    pub fn preloaded_first(mut self, file: &Path) -> Self {
+        let mut files = file.as_os_str().to_owned();
+        let mut given = self.command.get_envs();
+        if let Some((_, Some(library))) = given.find(|(name, _)| *name == "LD_PRELOAD") {
+            files.push(" ");
+            files.push(library);
+        }
+        self.command.env("LD_PRELOAD", files);
+        self
+    }
+
     /// Runs it as this user, to whom the stage must belong: [`Stage::give_to`].
     pub fn user(mut self, user: Option<(u32, u32)>) -> Self {
         if let Some((uid, gid)) = user {

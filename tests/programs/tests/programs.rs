@@ -24,6 +24,8 @@ mod redis;
 mod runtimes;
 #[path = "programs/ssh.rs"]
 mod ssh;
+#[path = "programs/suites.rs"]
+mod suites;
 #[path = "programs/torture.rs"]
 mod torture;
 #[path = "programs/traffic.rs"]
