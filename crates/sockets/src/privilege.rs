@@ -27,7 +27,7 @@ pub fn is_gained() -> bool {
 pub fn clear_variables() {
     // SAFETY: a variable of the C library's, of this type.
     unsafe extern "C" {
-        static mut environ: *mut *mut c_char;
+        static environ: *mut *mut c_char;
     }
     // SAFETY: the C library has set it before any constructor.
     let list = unsafe { environ };
