@@ -33,6 +33,8 @@
 //! | 1 EPOCH | sender | epochs closed |
 //! | 2 TOKENS | sender | tokens ever announced |
 //! | 3 PROCESSOR | sender | 1 + where it ran when it put bytes; 0: not known. A hint |
+//! | 4 SINCE | sender | when the oldest bytes of the ring came, by the clock of the callers; 0: not known. For order only |
+//! | 5 SEEN | sender | TAIL of the direction back, when bytes were last put: saves the other side a look at TAIL |
 //! | 8..12 BOUND | sender | stream position at the end of epoch `e`, at `e mod 4` |
 //! | 12..16 TOKENS_AT | sender | tokens announced by the end of epoch `e` |
 //! | 16 TAIL | receiver | bytes ever taken from the ring |
@@ -40,6 +42,7 @@
 //! | 18 IN_LINE | receiver | 1 while it may be reading the line |
 //! | 24 ARMED | both | 1 + the epoch in which the receiver sleeps; 0: awake |
 //! | 25 IN_RING | sender | 1 while it puts bytes into the ring: not on the line that the receiver polls |
+//! | 26 ORDERED | receiver | 1: it waits for others as well, and wants SINCE, and [`Sender::mark`] |
 //!
 //! Direction 0 lies at word 0, direction 1 at word 32; words 64 to 71 are the side's own
 //! ([`UP`], [`LEAVING`], [`WANT_LINE`], [`TAKE_BACK`], by side); the rings follow at byte 4096.
@@ -67,6 +70,15 @@
 //! epoch, all of which the receiver is told of. So it finds an epoch of the ring without a
 //! byte left, and goes on with the line. Bytes that the line took when it did not take all are
 //! in the ring still, and on the line they are not of the stream: that is what a token is.
+//!
+//! *Order.* A receiver that waits for several connections tells its program of them in the order of
+//! SINCE. The sender stores it when it puts bytes into a ring that is empty, before HEAD: so who sees the
+//! bytes sees when they came, and whoever had sent before that has its HEAD there. Between bytes in a ring and
+//! those that the kernel carries elsewhere there is no such word. So a sender that is about to send by the
+//! kernel first has a token follow what lies unread in its rings ([`Sender::mark`]), and the kernel tells of both
+//! in their order. It may do so, whether the receiver is armed or not, unless that is in the middle of a read
+//! of the line which it may have begun before this epoch.
+//! What the other side writes there changes when a program hears of its bytes, never whether.
 //!
 //! The other side is not trusted: what it wrote is read once and checked ([`Broken`]). It
 //! can spoil its own connection only. Source: own design (`docs/decisions/0005`).
@@ -108,6 +120,8 @@ const HEAD: usize = 0;
 const EPOCH: usize = 1;
 const TOKENS: usize = 2;
 const PROCESSOR: usize = 3;
+const SINCE: usize = 4;
+const SEEN: usize = 5;
 const IN_RING: usize = 25;
 const BOUND: usize = 8;
 const TOKENS_AT: usize = 12;
@@ -115,6 +129,7 @@ const TAIL: usize = 16;
 const REACHED: usize = 17;
 const IN_LINE: usize = 18;
 const ARMED: usize = 24;
+const ORDERED: usize = 26;
 const DIRECTION_WORDS: usize = 32;
 /// Word, by side: 1 when that side follows this protocol.
 pub const UP: usize = 64;
@@ -201,6 +216,17 @@ impl Direction {
     #[must_use]
     pub fn processor(self, memory: &impl SharedMemory) -> u64 {
         memory.load(self.word(PROCESSOR))
+    }
+
+    /// When the oldest bytes of its ring came, as its sender says; 0: not known.
+    #[must_use]
+    pub fn since(self, memory: &impl SharedMemory) -> u64 {
+        memory.load(self.word(SINCE))
+    }
+
+    /// The receiver waits for others as well: from now on it is told when bytes came.
+    pub fn want_order(self, memory: &impl SharedMemory) {
+        memory.store(self.word(ORDERED), 1);
     }
 
     /// Bytes ever put into its ring, as its sender says.

@@ -605,6 +605,12 @@ impl<const N: usize> Active<N> {
         self.count == 0 && self.inner_count == 0
     }
 
+    /// The one at this place, of those there are.
+    pub fn nth(&self, nth: usize) -> &(u32, Registration) {
+        // SAFETY: the first `count` were written.
+        unsafe { self.entries[..self.count][nth].assume_init_ref() }
+    }
+
     /// The registrations, each with its index.
     pub fn iter(&self) -> impl Iterator<Item = &(u32, Registration)> {
         // SAFETY: the first `count` were written.
@@ -616,7 +622,7 @@ impl<const N: usize> Active<N> {
 
 /// The program is about to be told of a socket in the ring. `false` if it is not to be any more:
 /// another thread has changed the registration since it was copied, or was told of it.
-pub fn tell(index: u32, copy: &Registration, head: u64) -> bool {
+pub fn tell(index: u32, copy: &Registration, head: u64, now_ns: u64) -> bool {
     let Some(mut locked) = tables() else {
         return true;
     };
@@ -630,6 +636,7 @@ pub fn tell(index: u32, copy: &Registration, head: u64) -> bool {
         return false;
     }
     registration.head_told = head;
+    registration.told_ns = now_ns;
     if registration.is_once() {
         registration.silent = true;
         // Nor is the kernel to tell of it.
@@ -690,6 +697,14 @@ pub fn rest<const N: usize>(active: &Active<N>) {
             locked.deactivate(*index as usize);
         }
     }
+}
+
+/// Which registration of a set has these data, if that can be told.
+pub fn registration(set_fd: c_int, data: u64) -> Option<Registration> {
+    let tables = tables()?;
+    let index = tables.find(tables.set_number(set_fd)?, data)?;
+    let registration = tables.registrations[index];
+    (!registration.ambiguous).then_some(registration)
 }
 
 /// Which registration the kernel tells of, if that can be told; it is active from now on.

@@ -30,6 +30,7 @@ mod local;
 mod lock;
 mod members;
 mod memory;
+mod order;
 mod privilege;
 mod process;
 mod real;

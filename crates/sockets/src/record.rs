@@ -73,6 +73,8 @@ pub const ASKS: u32 = 16_384;
 pub const WATCHED: u32 = 32_768;
 /// Bit: reading was shut down.
 pub const READ_SHUT: u32 = 65_536;
+/// Bit: the other end says when its bytes come. See `wait::told`.
+pub const ORDERED: u32 = 131_072;
 /// Bit: a listener of Multipath TCP; it has no mark, and what it accepts may be of TCP alone.
 pub const MULTIPATH: u32 = 1 << 29;
 /// Bit: the program reaches it past this library: it was given back to the kernel, whole.

@@ -27,7 +27,7 @@ pub use receiving::{
     SIOCATMARK, Tokens, arm, has_error, keep_error, leave_to_kernel, read_past_us, receive,
     receive_with, take_error, take_kept_error, take_tokens,
 };
-pub use sending::send;
+pub use sending::{mark, send};
 
 use crate::confinement;
 use crate::real::{self, fail};

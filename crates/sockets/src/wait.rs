@@ -21,6 +21,9 @@ use crate::spin::Spin;
 use crate::stream::{self, Readiness, settle};
 use crate::{kernel, local, process, real};
 
+pub mod told;
+use told::ring_ready;
+
 const POLL_IN: i16 = libc::POLLIN | libc::POLLRDNORM;
 const EPOLL_IN: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
 /// With one of these the kernel means more than a token.
@@ -99,6 +102,11 @@ pub fn up(fd: c_int) -> Option<&'static Record> {
 /// Whether the ring has something to read.
 pub fn has_news(record: &Record) -> bool {
     incoming(record).has_news(&record.carrier()) && !stream::low_water::holds_back(record)
+}
+
+/// Whether the ring has something that came until then.
+fn has_come(record: &Record, until_ns: u64) -> bool {
+    has_news(record) && told::came_ns(record, until_ns).is_some()
 }
 
 /// Whether the other end last ran on this processor: then looking keeps it from answering.
@@ -262,6 +270,10 @@ fn inner_rings<const N: usize>(active: &Active<N>, depth: u32) -> bool {
 /// As `ppoll`.
 pub fn poll(fds: &mut [pollfd], deadline: Deadline, mask: *const sigset_t) -> c_int {
     let mut spin = Spin::begin();
+    let mut looks = 0;
+    if fds.len() > 1 {
+        fds.iter().filter_map(wants_in).for_each(told::want_order);
+    }
     loop {
         let looked = &*fds;
         let news = || {
@@ -273,7 +285,7 @@ pub fn poll(fds: &mut [pollfd], deadline: Deadline, mask: *const sigset_t) -> c_
         let mut look =
             || spin.until_or(news, || deadline.is_over() || kernel_has_any(looked), near);
         if is_over || news() || look() {
-            let ready = poll_now(fds, mask);
+            let ready = poll_now(fds, told::until_ns(&mut looks), mask);
             if ready != 0 || is_over {
                 return ready;
             }
@@ -291,23 +303,24 @@ pub fn poll(fds: &mut [pollfd], deadline: Deadline, mask: *const sigset_t) -> c_
             return slept;
         }
         spin.woke();
-        let ready = sift(fds);
+        // Of what it has slept for, the kernel tells. Of others the next wait does.
+        let ready = sift(fds, 0);
         if ready != 0 {
             return ready;
         }
     }
 }
 
-/// Asks the kernel and looks at the rings. If there is nothing, a signal that only `mask` lets through ends
-/// it.
-fn poll_now(fds: &mut [pollfd], mask: *const sigset_t) -> c_int {
+/// Asks the kernel and looks at the rings, for what came until then. If there is nothing, a signal that only
+/// `mask` lets through ends it.
+fn poll_now(fds: &mut [pollfd], until_ns: u64, mask: *const sigset_t) -> c_int {
     let count = fds.len() as libc::nfds_t;
     // SAFETY: the slice has its length.
     let result = unsafe { real::poll(fds.as_mut_ptr(), count, 0) };
     if result < 0 {
         return result;
     }
-    let ready = sift(fds);
+    let ready = sift(fds, until_ns);
     if ready > 0 || mask.is_null() {
         return ready;
     }
@@ -317,18 +330,21 @@ fn poll_now(fds: &mut [pollfd], mask: *const sigset_t) -> c_int {
     };
     // SAFETY: as above; time and mask live.
     let result = unsafe { real::ppoll(fds.as_mut_ptr(), count, &raw const at_once, mask) };
-    if result < 0 { result } else { sift(fds) }
+    if result < 0 {
+        return result;
+    }
+    sift(fds, until_ns)
 }
 
-/// Adds what is in the rings to what the kernel said, and takes mere tokens away.
-fn sift(fds: &mut [pollfd]) -> c_int {
+/// Adds what came into the rings until then to what the kernel said, and takes mere tokens away.
+fn sift(fds: &mut [pollfd], until_ns: u64) -> c_int {
     let mut ready = 0;
     for poll in fds {
         if let Some(record) = wants_in(poll) {
             stream::in_vain::wait_is_seen(record);
             let said = poll.revents & POLL_IN != 0;
-            let is_ready =
-                (has_news(record) || said) && settle(poll.fd, record, said) == Readiness::Ready;
+            let is_ready = (said || has_come(record, until_ns))
+                && settle(poll.fd, record, said) == Readiness::Ready;
             if is_ready {
                 poll.revents |= poll.events & POLL_IN;
             } else if poll.revents & POLL_ENDS == 0 {
@@ -468,6 +484,7 @@ fn epoll_of<const N: usize, const SLEEPERS: usize>(
     mask: *const sigset_t,
 ) -> Option<c_int> {
     let mut spin = Spin::begin();
+    let mut looks = 0;
     let _waiting = epoll::waiting(set);
     let view = View::<N>::of(set);
     loop {
@@ -482,19 +499,21 @@ fn epoll_of<const N: usize, const SLEEPERS: usize>(
             !view.active.borrow().is_empty()
                 && spin.until_or(news, || deadline.is_over() || set_is_ready(set), near)
         };
-        // Who asks without waiting wants to know of all.
-        if in_rings && !is_over && mask.is_null() && was_just_asked(set) {
-            let ready = add_rings(events, 0, &view.active.borrow());
-            if ready > 0 {
-                return Some(ready as c_int);
-            }
-        }
         if is_over || in_rings || look() {
+            let active = &view.active.borrow();
+            if let Some(until_ns) = told::left_by_last(set).filter(|_| mask.is_null()) {
+                let ready = told::add_rings(set, events, 0, active, until_ns);
+                if ready > 0 {
+                    return Some(ready as c_int);
+                }
+            }
+            // First: see `told`.
+            let until_ns = told::until_ns(&mut looks);
             let Some(told) = ask_kernel(set, events, mask) else {
                 return Some(-1);
             };
             let told = sift_epoll(set, &mut events[..told]);
-            let ready = add_rings(events, told, &view.active.borrow());
+            let ready = told::add_rings(set, events, told, active, until_ns);
             if ready > 0 || is_over {
                 return Some(ready as c_int);
             }
@@ -523,32 +542,6 @@ fn epoll_of<const N: usize, const SLEEPERS: usize>(
             return Some(0);
         }
     }
-}
-
-thread_local! {
-    /// The set of which this thread last asked the kernel, when, and how often it did without
-    /// since.
-    static ASKED: Cell<(c_int, u64, u32)> = const { Cell::new((-1, 0, 0)) };
-}
-
-/// How long, and for how many waits, what is in the rings is told without asking the kernel.
-const UNASKED_NS: u64 = 50_000;
-/// As above.
-const UNASKED_MAX: u32 = 7;
-
-/// Whether the kernel need not be asked in this wait; notes that it is, if so.
-fn was_just_asked(set: c_int) -> bool {
-    ASKED.with(|cell| {
-        let (last, at_ns, unasked) = cell.get();
-        let now_ns = process::now_ns();
-        let just = last == set && unasked < UNASKED_MAX && now_ns - at_ns < UNASKED_NS;
-        cell.set(if just {
-            (last, at_ns, unasked + 1)
-        } else {
-            (set, now_ns, 0)
-        });
-        just
-    })
 }
 
 /// What the kernel tells of a set without waiting, but for what the program does not want any
@@ -596,46 +589,6 @@ fn kernel_epoll_exactly(
 /// A set of epoll can be polled itself: whether the kernel has anything to tell of it.
 fn set_is_ready(set: c_int) -> bool {
     kernel::events_now(set, libc::POLLIN) != 0
-}
-
-/// What we tell of a socket on board.
-struct RingReady {
-    record: &'static Record,
-    /// The head of its ring.
-    head: u64,
-    bits: u32,
-}
-
-impl RingReady {
-    /// The events, if they still hold when tokens are off the line.
-    fn settled(&self, registration: &Registration) -> u32 {
-        let reads = self.bits & EPOLL_IN != 0;
-        if reads && settle(registration.fd, self.record, false) == Readiness::Not {
-            return self.bits & !EPOLL_IN;
-        }
-        self.bits
-    }
-}
-
-/// What the program is to be told of a socket that the kernel does not tell.
-fn ring_ready(registration: &Registration) -> Option<RingReady> {
-    let record = registration
-        .socket()
-        .filter(|record| record.state() == State::Up)?;
-    stream::in_vain::wait_is_seen(record);
-    let late_out = match registration.late_out() {
-        0 => 0,
-        bits if goes_through_ring(record) => bits,
-        _ => 0,
-    };
-    let ready = |head, bits| RingReady { record, head, bits };
-    let reads = registration.events & EPOLL_IN;
-    if reads == 0 || registration.silent || !has_news(record) {
-        return (late_out != 0).then(|| ready(0, late_out));
-    }
-    let head = incoming(record).head(&record.carrier());
-    let edge = registration.events & libc::EPOLLET as u32 != 0;
-    (!edge || head != registration.head_told).then(|| ready(head, reads | late_out))
 }
 
 /// Takes away what the kernel has told and the program is not to be told; returns how many events
@@ -715,57 +668,6 @@ fn let_through(set: c_int, event: epoll_event) -> Readiness {
         epoll::listen_again(index, &registration);
     }
     readiness
-}
-
-/// Adds the sockets whose rings have something to the `told` events of the kernel's.
-fn add_rings<const N: usize>(events: &mut [epoll_event], told: usize, active: &Active<N>) -> usize {
-    let mut count = told;
-    let of_sets = active.inner().iter();
-    for inner in of_sets.filter(|inner| inner.events & EPOLL_IN != 0 && rings(inner.fd, 1)) {
-        if let Some(at) = place_of(events, count, inner.data) {
-            count = put_event(events, count, at, inner.events & EPOLL_IN, inner.data);
-        }
-    }
-    for (index, registration) in active.iter() {
-        let Some(ready) = ring_ready(registration) else {
-            continue;
-        };
-        let mut bits = ready.settled(registration);
-        if bits == 0 {
-            continue;
-        }
-        if registration.events & libc::EPOLLET as u32 != 0 && goes_through_ring(ready.record) {
-            // At an edge the kernel tells all that is so.
-            bits |= registration.events & libc::EPOLLOUT as u32;
-        }
-        let Some(at) = place_of(events, count, registration.data) else {
-            break;
-        };
-        if !epoll::tell(*index, registration, ready.head) {
-            continue;
-        }
-        count = put_event(events, count, at, bits, registration.data);
-    }
-    count
-}
-
-/// Where the event with this data is, or goes. `None` if there is no room.
-fn place_of(events: &[epoll_event], count: usize, data: u64) -> Option<usize> {
-    let same = events[..count].iter().position(|event| event.u64 == data);
-    same.or((count < events.len()).then_some(count))
-}
-
-/// Adds bits to an event, or an event; returns how many there are.
-fn put_event(events: &mut [epoll_event], count: usize, at: usize, bits: u32, data: u64) -> usize {
-    if at < count {
-        events[at].events |= bits;
-        return count;
-    }
-    events[at] = epoll_event {
-        events: bits,
-        u64: data,
-    };
-    count + 1
 }
 
 /// `None` if something has come before it slept.

@@ -44,8 +44,8 @@ struct torture_case {
 
 extern const struct torture_case stream_cases[], edge_cases[], event_cases[], process_cases[],
     life_cases[], kernel_cases[], local_cases[], set_cases[], confined_cases[], exact_cases[],
-    past_cases[], wait_cases[], beside_cases[], cancel_cases[], cut_cases[], ring_cases[],
-    multipath_cases[];
+    past_cases[], wait_cases[], beside_cases[], cancel_cases[], cut_cases[], order_cases[],
+    ring_cases[], multipath_cases[];
 
 /* A stream and how far it has come. */
 struct flow {

@@ -1,9 +1,9 @@
 //! The sending end of one direction. See [`super`] for the protocol.
 
 use super::{
-    ARMED, BOUND, Broken, Direction, EPOCH, HEAD, IN_LINE, IN_RING, KEPT_EPOCHS, Lane, PROCESSOR,
-    REACHED, REFUSED, SharedMemory, TAIL, TAKE_BACK, TAKING, TOKENS, TOKENS_AT, UP, WANT_LINE,
-    lane,
+    ARMED, BOUND, Broken, Direction, EPOCH, HEAD, IN_LINE, IN_RING, KEPT_EPOCHS, Lane, ORDERED,
+    PROCESSOR, REACHED, REFUSED, SEEN, SINCE, SharedMemory, TAIL, TAKE_BACK, TAKING, TOKENS,
+    TOKENS_AT, UP, WANT_LINE, lane,
 };
 
 /// The sending end's own state. Whoever uses it has it alone; it may lie in memory that
@@ -99,6 +99,55 @@ impl Sender {
             memory.store(in_ring, 0);
         }
         !wanted
+    }
+
+    /// Between [`Sender::put`] and [`Sender::publish`]: says when the bytes came, if the receiver wants to
+    /// know and has read all before them. Returns whether that was so: then call [`Sender::mark`]
+    /// before something is sent elsewhere by the kernel.
+    #[inline]
+    pub fn date(&self, memory: &impl SharedMemory, now: impl FnOnce() -> u64) -> bool {
+        let back = self.direction.reversed();
+        memory.store(self.direction.word(SEEN), memory.load(back.word(TAIL)));
+        if memory.load(self.direction.word(ORDERED)) == 0 {
+            return false;
+        }
+        let shown = memory.load(self.direction.word(HEAD));
+        // First in the line that was read with the last answer, if there was one.
+        let is_read = |word| memory.load(word) == shown;
+        let is_first = is_read(back.word(SEEN)) || is_read(self.direction.word(TAIL));
+        if is_first {
+            memory.store(self.direction.word(SINCE), now());
+        }
+        is_first
+    }
+
+    /// Before something is sent elsewhere by the kernel: whether a token is to follow what lies
+    /// unread in the ring, for a receiver that wants order. If so, send it as after
+    /// [`Sender::publish`].
+    #[must_use]
+    pub fn mark(&mut self, memory: &impl SharedMemory) -> bool {
+        let is_unread = self.lane() == Lane::Ring
+            && memory.load(self.direction.word(ORDERED)) != 0
+            && memory.load(self.direction.word(TAIL)) != self.head;
+        if !is_unread || self.owes_token || !self.enter_ring(memory) {
+            return false;
+        }
+        // Partner: the fence in Receiver::next. It does not read the line for data of an epoch that it
+        // takes to be open: so it bears a token.
+        memory.fence();
+        if memory.load(self.direction.word(IN_LINE)) != 0
+            && memory.load(self.direction.word(REACHED)) != self.epoch
+        {
+            memory.store(self.direction.word(IN_RING), 0);
+            return false;
+        }
+        self.waking = self.tokens + 1;
+        memory.swap_if(self.direction.word(ARMED), self.epoch + 1, 0);
+        self.tokens += 1;
+        memory.store(self.direction.word(TOKENS), self.tokens);
+        // Last: as in publish.
+        memory.store(self.direction.word(IN_RING), 0);
+        true
     }
 
     /// Shows the receiver what was put. Returns whether it sleeps: then send a token, one

@@ -109,6 +109,8 @@ pub fn drive(data: &[u8]) {
                 let mut ahead = [NO_EPOCH; AHEAD_MAX];
                 assert!(receiver.ahead(&memory, &mut ahead) <= AHEAD_MAX);
                 let _ = (direction.has_news(&memory), direction.is_in_ring(&memory));
+                let _ = direction.since(&memory);
+                direction.want_order(&memory);
             }
             7 => {
                 if receiver.arm_past(&memory, u64::from(lies)) && lies % 2 == 0 {
@@ -154,8 +156,11 @@ fn send(sender: &mut Sender, memory: &Liar<'_>, len: u8) {
         return sender.leave_ring(memory);
     }
     sender.put(memory, &vec![len; (room as usize).min(usize::from(len))]);
+    let is_first = sender.date(memory, || u64::from(len));
     if sender.publish(memory, 0) && len % 2 == 0 {
         sender.token_failed();
+    } else if is_first && sender.mark(memory) {
+        sender.token_sent();
     }
 }
 

@@ -9,7 +9,7 @@
 use barewire_fabric::carrier::{Next, SharedMemory};
 use loom::thread;
 
-use crate::carrier_ends::Op::{self, Byte, Down, Full, Up};
+use crate::carrier_ends::Op::{self, Byte, Down, Full, Mark, Up};
 use crate::carrier_ends::{Found, Receiving, Sending};
 use crate::carrier_memory::{Call, Flaw, HEAD, Item, Side, TAIL, WANTED};
 use crate::{check_caught, check_within};
@@ -214,6 +214,50 @@ fn token_that_the_line_did_not_take_comes_later() {
 #[test]
 fn token_forgotten_or_taken_back_is_caught() {
     TOKEN_FAILS.catches(&[Flaw::OwedForgotten, Flaw::TokenTakenBack]);
+}
+
+/// The sender goes up and has a token follow what it puts, whatever the receiver does.
+const MARKS_ACROSS: Model = Model {
+    preemptions: Some(3),
+    ..Model::new(&[Byte, Up, Byte, Mark, Down, Byte], 3)
+};
+
+#[test]
+fn token_that_marks_is_no_data() {
+    MARKS_ACROSS.holds();
+}
+
+#[test]
+fn token_that_marks_amid_a_read_of_the_line_is_caught() {
+    MARKS_ACROSS.catches(&[Flaw::MarkBlind]);
+}
+
+/// The same with a receiver that sleeps, and with one that reads while it is armed.
+#[test]
+fn token_that_marks_wakes_nobody_for_nothing() {
+    Model {
+        sleeps: true,
+        ..MARKS_ACROSS
+    }
+    .holds();
+    Model {
+        sleeps: true,
+        reads_armed: true,
+        ..Model::new(&[Up, Byte, Mark, Byte], 2)
+    }
+    .holds();
+}
+
+/// The line does not take the token.
+#[test]
+fn token_that_marks_may_fail() {
+    Model {
+        before: &[Up],
+        sleeps: true,
+        preemptions: Some(4),
+        ..Model::new(&[Byte, Full(true), Mark, Full(false), Byte], 3)
+    }
+    .holds();
 }
 
 /// The sender sends two bytes; the receiver, armed, ends the ring and gives the line to

@@ -18,9 +18,11 @@ pub enum Op {
     Full(bool),
     /// Any call: it takes bytes back, if that is asked.
     Answer,
+    /// Have a token follow what is unread in the ring.
+    Mark,
 }
 
-use Op::{Answer, Byte, Down, Full, Up};
+use Op::{Answer, Byte, Down, Full, Mark, Up};
 
 /// The sender, and how far its stream got.
 pub struct Sending {
@@ -60,6 +62,7 @@ impl Sending {
             Byte => return self.byte(),
             Full(is_full) => self.is_full = is_full,
             Answer => drop(self.take_back()),
+            Mark => self.mark(),
             Up | Down => {}
         }
         true
@@ -91,6 +94,19 @@ impl Sending {
             } else {
                 self.side.send(Item::Token);
             }
+        }
+    }
+
+    fn mark(&mut self) {
+        let before = self.sender;
+        if !self.side.during(Call::Mark, |side| self.sender.mark(side)) {
+            return;
+        }
+        if self.is_full {
+            self.fail_token(before);
+            self.sender.leave_ring(&self.side);
+        } else {
+            self.side.send(Item::Token);
         }
     }
 

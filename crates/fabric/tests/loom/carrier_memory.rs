@@ -17,6 +17,9 @@ const TOKENS_AT: usize = 12;
 pub const TAIL: usize = 16;
 pub const REACHED: usize = 17;
 const ARMED: usize = 24;
+/// Always 1 in the models.
+const ORDERED: usize = 26;
+const IN_LINE: usize = 18;
 /// The receiver is side 1.
 pub const WANTED: usize = WANT_LINE + 1;
 const ASKED: usize = TAKE_BACK + 1;
@@ -44,6 +47,8 @@ pub enum Flaw {
     LightFence,
     /// `Receiver::end_ring`.
     HeavyFence,
+    /// `Sender::mark` does not look at IN_LINE.
+    MarkBlind,
     /// All stores are relaxed.
     StoresRelaxed,
     /// The receiver loads EPOCH before HEAD.
@@ -151,6 +156,8 @@ pub enum Call {
     Rouse,
     /// `Receiver::ring_has_bytes`.
     RingHasBytes,
+    /// `Sender::mark`.
+    Mark,
 }
 
 /// What one side sees of the memory and of the line.
@@ -258,7 +265,7 @@ impl Side {
     fn get(&self, index: usize) -> u64 {
         match self.word(index) {
             Some(word) => word.load(Ordering::Acquire),
-            None => u64::from(index == UP || index == UP + 1),
+            None => u64::from([UP, UP + 1, ORDERED].contains(&index)),
         }
     }
 
@@ -344,6 +351,7 @@ impl SharedMemory for Side {
                 self.early.set(Some(first));
                 first
             }
+            (Call::Mark, IN_LINE) if self.flaw == Flaw::MarkBlind => 0,
             (Call::RingHasBytes, TOKENS) if self.flaw == Flaw::TokensOverlooked => 0,
             (Call::TryRing, ARMED) if self.looks_away() => 0,
             (Call::Publish(epoch), ARMED) if self.flaw == Flaw::UpWithoutLookTokenInAnyEpoch => {
@@ -414,7 +422,7 @@ impl SharedMemory for Side {
             Call::Arm | Call::ArmPast { .. } => self.flaw == Flaw::ArmFence,
             Call::AskBack | Call::Rouse => self.flaw == Flaw::AskFences,
             // The request orders as much.
-            Call::BeginToTakeBack => false,
+            Call::BeginToTakeBack | Call::Mark => false,
             Call::Withdraw | Call::TookBack(_) | Call::RingHasBytes | Call::Other => {
                 unreachable!("a fence in no call that has one")
             }

@@ -7,8 +7,8 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use libc::epoll_event;
 
 use super::{Claim, REGISTERED};
-use crate::memory;
 use crate::record::{self, DESCRIPTORS_MAX, RECORDS_MAX, Record, State};
+use crate::{memory, wait};
 
 /// Sets of one process.
 const SETS_MAX: usize = 4096;
@@ -30,6 +30,8 @@ pub struct Registration {
     pub data: u64,
     /// Bytes ever in the ring when the program was last told of it: for edges.
     pub head_told: u64,
+    /// When that was.
+    pub told_ns: u64,
     /// The descriptor it was registered with.
     pub fd: c_int,
     /// The events, as the program asked for them.
@@ -368,6 +370,7 @@ impl Tables {
         self.registrations[index] = Registration {
             data: event.u64,
             head_told: 0,
+            told_ns: 0,
             fd,
             events: event.events,
             told_kernel: event.events,
@@ -432,6 +435,9 @@ impl Tables {
         *place = index as u32;
         set.active_count += 1;
         registration.active = true;
+        if let Some(record) = registration.socket() {
+            wait::told::want_order(record);
+        }
         let number = registration.set;
         self.counters(number).note_change();
         true

@@ -12,7 +12,14 @@ use crate::hooks::socket::{settle_connecting, stay_with_kernel};
 use crate::process::{end_if_cancelled, quietly, uncancelled};
 use crate::record::{self, LINE_ONLY, LOCAL, Record, State, Why};
 use crate::wait::Deadline;
-use crate::{buffers, capture, fault, kernel, real, rings, stream, upgrade};
+use crate::{buffers, capture, fault, kernel, order, real, rings, stream, upgrade};
+
+/// A call that sends something by the kernel.
+#[inline]
+fn by_kernel<T>(fd: c_int, call: impl FnOnce() -> T) -> T {
+    order::before_kernel_sends(fd);
+    call()
+}
 
 /// The record of a descriptor whose bytes this library moves.
 #[inline]
@@ -256,7 +263,7 @@ unsafe extern "C-unwind" fn pwritev64v2(
             give(fd, record, parts, flags)
         }
         // SAFETY: the program's call.
-        _ => unsafe { real::pwritev64v2(fd, parts, count, offset, flags) },
+        _ => unsafe { by_kernel(fd, || real::pwritev64v2(fd, parts, count, offset, flags)) },
     }
 }
 
@@ -462,7 +469,7 @@ unsafe extern "C-unwind" fn write(fd: c_int, from: *const c_void, len: size_t) -
     match ours(fd) {
         Some(record) if len > 0 => give(fd, record, &[part(from, len)], 0),
         // SAFETY: the program's call.
-        _ => unsafe { real::write(fd, from, len) },
+        _ => unsafe { by_kernel(fd, || real::write(fd, from, len)) },
     }
 }
 
@@ -474,7 +481,7 @@ unsafe extern "C-unwind" fn writev(fd: c_int, parts: *const iovec, count: c_int)
     match with(ours(fd), || unsafe { list(parts, count.max(0) as size_t) }) {
         Some((record, parts)) if buffers::total(parts) > 0 => give(fd, record, parts, 0),
         // SAFETY: the program's call.
-        _ => unsafe { real::writev(fd, parts, count) },
+        _ => unsafe { by_kernel(fd, || real::writev(fd, parts, count)) },
     }
 }
 
@@ -490,7 +497,7 @@ unsafe extern "C-unwind" fn send(
     match ours(fd) {
         Some(record) if len > 0 => give(fd, record, &[part(from, len)], flags),
         // SAFETY: the program's call.
-        _ => unsafe { real::send(fd, from, len, flags) },
+        _ => unsafe { by_kernel(fd, || real::send(fd, from, len, flags)) },
     }
 }
 
@@ -516,7 +523,11 @@ unsafe extern "C-unwind" fn sendto(
             give(fd, record, &[part(from, len)], flags)
         }
         // SAFETY: the program's call.
-        _ => unsafe { real::sendto(fd, from, len, flags, address, address_len) },
+        _ => unsafe {
+            by_kernel(fd, || {
+                real::sendto(fd, from, len, flags, address, address_len)
+            })
+        },
     }
 }
 
@@ -530,7 +541,7 @@ unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_
             if lifetime::may_give() && fault::can_read_aside(message, size_of::<msghdr>()) {
                 lifetime::before_giving(message);
             }
-            return real::sendmsg(fd, message, flags);
+            return by_kernel(fd, || real::sendmsg(fd, message, flags));
         };
         if !fault::can_read(message, size_of::<msghdr>()) {
             return real::fail(libc::EFAULT);
@@ -595,7 +606,7 @@ unsafe extern "C-unwind" fn sendmmsg(
             unsafe { lifetime::before_giving(&raw const (*messages.add(nth)).msg_hdr) };
         }
         // SAFETY: the program's call.
-        return unsafe { real::sendmmsg(fd, messages, count, flags) };
+        return unsafe { by_kernel(fd, || real::sendmmsg(fd, messages, count, flags)) };
     }
     let mut done = 0;
     while done < count {
@@ -666,7 +677,7 @@ unsafe extern "C-unwind" fn sendfile64(
             moved(out, record, result)
         }
         // SAFETY: the program's call.
-        None => unsafe { real::sendfile64(out, file, offset, count) },
+        None => unsafe { by_kernel(out, || real::sendfile64(out, file, offset, count)) },
     }
 }
 
@@ -738,6 +749,7 @@ unsafe extern "C-unwind" fn splice(
         stay_with_kernel(record);
     }
     let call = || {
+        order::before_kernel_sends(to);
         // SAFETY: the program's call.
         let result = unsafe { real::splice(from, from_offset, to, to_offset, len, flags) };
         drop(past_us);

@@ -16,7 +16,7 @@ use crate::real::{self, errno, fail};
 use crate::record::{
     LINE_ONLY, LOCAL, NEVER_UP, OPENER, READ_SHUT, Record, STUCK, State, WRITE_SHUT, Why,
 };
-use crate::{capture, epoll, fault, kernel, local, process, record};
+use crate::{capture, epoll, fault, kernel, local, order, process, record};
 
 /// Sends as `sendmsg` would. The socket is up, or may go up at any moment.
 pub fn send(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ssize_t {
@@ -99,6 +99,7 @@ fn send_alone(
             record.set(NEVER_UP, true);
         }
         local::mark_first(fd, record);
+        order::before_kernel_sends(fd);
         let result = kernel_send(fd, parts, 0, flags);
         local::count_out(record, result);
         return result;
@@ -319,9 +320,30 @@ fn ring_send(
 /// Shows the other end what was put into the ring, and wakes it if it sleeps.
 #[inline]
 pub fn publish(fd: c_int, sender: &mut Sender, carrier: &Carrier) {
+    let is_first = sender.date(carrier, process::now_ns);
     if sender.publish(carrier, process::processor()) {
         wake(fd, sender, carrier);
+    } else if is_first {
+        order::note(fd);
     }
+}
+
+/// Has a token follow what is unread in the ring. See [`crate::order`].
+pub fn mark(fd: c_int, record: &Record) {
+    // Who sends at this moment is not behind what this thread is about to send.
+    let Some(held) = record.send_lock.try_hold() else {
+        return;
+    };
+    if record.state() != State::Up || !record::is_of(fd, record) || held.is_taken_over() {
+        return;
+    }
+    let carrier = record.carrier();
+    let sender = record.sender(&held);
+    held.moving(|| {
+        if sender.mark(&carrier) {
+            wake(fd, sender, &carrier);
+        }
+    });
 }
 
 #[cold]
@@ -459,6 +481,7 @@ fn line_send_once(
     flags: c_int,
     held: &Held<'_>,
 ) -> ssize_t {
+    order::before_kernel_sends(fd);
     on_line(record, held, || kernel_send(fd, parts, sent, flags))
 }
 
