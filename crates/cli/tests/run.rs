@@ -580,6 +580,11 @@ fn what_became_of_a_connection_is_told_at_its_end() {
             && said.contains(&format!("127.0.0.1:{}", server.said)),
         "{said}"
     );
+    // All but the first calls went through the rings, each way.
+    assert!(
+        !said.contains("ring 0 B") && !said.contains(", 0 B in"),
+        "{said}"
+    );
     assert!(client("1").contains("kernel, over before it was worth more: 2 calls, 128 B"));
     let pattern = folder.path("%p.txt");
     let client = server.client(true, &[&format!("--why={pattern}"), "--set", "off=0"], MANY);

@@ -162,6 +162,8 @@ pub struct Record {
     pub cookie: AtomicU64,
     /// Counts how often what was read of the line was asked of the kernel, under the receive lock.
     pub recounts: AtomicU32,
+    /// What of `ring_bytes_out` and `ring_bytes_in` is in the sums of `report`.
+    pub bytes_reported: [AtomicU64; 2],
     /// 1 while it is among the free ones.
     is_free: AtomicU32,
 }
@@ -327,6 +329,8 @@ impl Record {
             &self.named_by,
             &self.ring_bytes_out,
             &self.ring_bytes_in,
+            &self.bytes_reported[0],
+            &self.bytes_reported[1],
             &self.captured_bytes[0],
             &self.captured_bytes[1],
             &self.line_out,

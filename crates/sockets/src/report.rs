@@ -69,16 +69,18 @@ pub fn stepped_back() {
     STEPPED_BACK.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A socket is closed: its bytes are added up.
+/// This process is done with a socket: its bytes are added up, but for those that another process, or
+/// an earlier call, has added up. The record keeps its counts, for whoever is told of them later.
 pub fn closed(record: &record::Record) {
-    BYTES_OUT.fetch_add(
-        record.ring_bytes_out.swap(0, Ordering::Relaxed),
-        Ordering::Relaxed,
-    );
-    BYTES_IN.fetch_add(
-        record.ring_bytes_in.swap(0, Ordering::Relaxed),
-        Ordering::Relaxed,
-    );
+    let [out_reported, in_reported] = &record.bytes_reported;
+    for (moved, reported, sum) in [
+        (&record.ring_bytes_out, out_reported, &BYTES_OUT),
+        (&record.ring_bytes_in, in_reported, &BYTES_IN),
+    ] {
+        let now = moved.load(Ordering::Relaxed);
+        let before = reported.fetch_max(now, Ordering::Relaxed);
+        sum.fetch_add(now.saturating_sub(before), Ordering::Relaxed);
+    }
 }
 
 /// A child begins with nothing.
