@@ -691,10 +691,16 @@ fn the_doctor_says_what_is_amiss() {
     assert!(said.contains("change: see below: ulimit -n"), "{said}");
     let missing = barewire(&["doctor"])
         .env("BAREWIRE_SOCKETS_LIB", "/nonexistent.so")
+        .env("BAREWIRE_IO_URING", "refuse")
         .output();
     let missing = missing.unwrap();
     assert_eq!(missing.status.code(), Some(1));
-    assert!(text(&missing.stdout).contains("looked at: /nonexistent.so"));
+    let said = text(&missing.stdout);
+    assert!(said.contains("looked at: /nonexistent.so"), "{said}");
+    assert!(
+        said.contains("setting refuse: programs get no ring"),
+        "{said}"
+    );
 }
 
 /// Ends whoever makes a system call, and runs a program like that.

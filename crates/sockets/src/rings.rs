@@ -128,6 +128,9 @@ fn keep(number: u32, fd: c_int) -> bool {
 /// # Safety
 /// `params` is what the kernel has just filled in.
 pub unsafe fn set_up(fd: c_int, params: *const watched::Params) {
+    if record::is_hidden() {
+        return;
+    }
     quietly(|| {
         // SAFETY: as promised.
         let params = unsafe { params.read_unaligned() };
@@ -140,6 +143,9 @@ pub unsafe fn set_up(fd: c_int, params: *const watched::Params) {
 
 /// liburing has made a ring with these flags; it looks at its entries itself, see `hooks::uring`.
 pub fn made_by_library(fd: c_int, flags: u32) {
+    if record::is_hidden() {
+        return;
+    }
     quietly(|| {
         let is_noted = flags & watched::NO_DESCRIPTOR != 0 || watched::note(fd, flags);
         if !may_look() || !watched::can_be_of_library(flags) || !is_noted {
@@ -175,12 +181,12 @@ pub fn before_enter(fd: c_int, count: u32, is_descriptor: bool) -> Option<watche
 #[cold]
 fn cannot_look(fd: c_int, is_descriptor: bool) {
     quietly(|| {
-        watched::closing(fd);
-        let fd = Some(fd).filter(|_| is_descriptor);
-        let is_known = fd.is_some_and(|fd| are_used_still() && is_kept(fd));
-        if !is_known {
-            made(fd);
+        // Looked up before all else: it is so at each call of a ring that cannot be looked at.
+        if FOR_GOOD.load(Ordering::Relaxed) || (is_descriptor && is_kept(fd)) {
+            return;
         }
+        watched::closing(fd);
+        made(is_descriptor.then_some(fd));
     });
 }
 

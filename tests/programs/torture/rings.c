@@ -513,6 +513,25 @@ static void closed_ring_server(int unused)
     use_library_ring(accept_one(listener), made ? &ring : NULL);
 }
 
+/* A file by liburing's ring beside the connection, as MariaDB has its files. */
+static void library_beside_server(int fd)
+{
+    struct io_uring ring;
+    char bytes[8];
+    int file = MUST(open("/dev/zero", O_RDONLY));
+    bool is_made = !io_uring_queue_init(8, &ring, 0);
+    for (int i = 0; i < 100; i++) {
+        talk(fd, 5);
+        if (!is_made) continue;
+        struct io_uring_cqe *result;
+        io_uring_prep_read(io_uring_get_sqe(&ring), file, bytes, sizeof bytes, 0);
+        CHECK(io_uring_submit(&ring) == 1 && !io_uring_wait_cqe(&ring, &result));
+        CHECK(result->res == sizeof bytes);
+        io_uring_cqe_seen(&ring, result);
+    }
+    finish(fd);
+}
+
 static void liburing_client(int fd)
 {
     talk(fd, 50);
@@ -542,6 +561,7 @@ const struct torture_case ring_cases[] = {
     {"io-uring-poll", polled_server, polled_client, OWN_SOCKETS},
     {"io-uring-registered", registered_server, registered_client, 0},
 #ifdef WITH_LIBURING
+    {"io-uring-library-beside", library_beside_server, beside_client, 0},
     {"io-uring-library", liburing_server, liburing_client, 0},
     {"io-uring-closed", closed_ring_server, closed_ring_client, OWN_SOCKETS},
 #endif

@@ -3,7 +3,7 @@
 use rustix::process::Resource;
 
 use super::Check;
-use crate::run::library;
+use crate::run::{library, rings_setting};
 
 /// All of them.
 pub fn checks() -> Vec<Check> {
@@ -16,6 +16,7 @@ pub fn checks() -> Vec<Check> {
         processes(),
         sandbox(),
         users(),
+        rings(),
         looking(),
         preload(),
     ]
@@ -170,6 +171,35 @@ fn users() -> Check {
             "one of its own: only programs in it, whose users it knows, can meet",
         ),
     }
+}
+
+/// Whether the kernel has `io_uring`, and what becomes of programs that use it.
+fn rings() -> Check {
+    const NAME: &str = "io_uring";
+    let has = match setting("/proc/sys/kernel/io_uring_disabled") {
+        Some(0) => "the kernel has it",
+        Some(1) => "the kernel keeps it for privileged programs",
+        Some(_) => "the kernel refuses it",
+        None if std::fs::read_to_string("/proc/kallsyms")
+            .is_ok_and(|names| names.contains("io_uring_setup")) =>
+        {
+            "the kernel has it"
+        }
+        None => "the kernel has it not, as far as can be seen",
+    };
+    let setting = match rings_setting() {
+        Ok(setting) => setting,
+        Err(error) => {
+            let change = "mend the setting: inspect, leave or refuse";
+            return Check::bad(NAME, error.to_string(), change);
+        }
+    };
+    let then = match setting.as_str() {
+        "leave" => "programs with a ring have all sockets from the kernel",
+        "refuse" => "programs get no ring",
+        _ => "sockets that programs use by it are left to the kernel",
+    };
+    Check::good(NAME, format!("{has}; setting {setting}: {then}"))
 }
 
 fn looking() -> Check {

@@ -21,14 +21,16 @@ use toml::de::{DeTable, DeValue};
 use super::RunArgs;
 
 /// The keys, with the variables that they are in the environment.
-const KEYS: [(&str, &str); 6] = [
+const KEYS: [(&str, &str); 7] = [
     ("profile", "BAREWIRE_PROFILE"),
     ("spin_us", "BAREWIRE_SPIN_US"),
     ("calls_before", "BAREWIRE_CALLS_BEFORE"),
     ("bytes_before", "BAREWIRE_BYTES_BEFORE"),
     ("unix", "BAREWIRE_UNIX"),
+    ("io_uring", "BAREWIRE_IO_URING"),
     ("off", "BAREWIRE_OFF"),
 ];
+const RINGS: [&str; 3] = ["inspect", "leave", "refuse"];
 const PROFILES: [&str; 4] = ["balanced", "latency", "throughput", "quiet"];
 /// A longer look is a mistake.
 const SPIN_US_MAX: u64 = 1_000_000;
@@ -70,7 +72,9 @@ pub enum SettingsError {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Wrong {
     /// There is no such setting.
-    #[error("no setting `{0}`; there are: profile, spin_us, calls_before, bytes_before, unix, off")]
+    #[error(
+        "no setting `{0}`; there are: profile, spin_us, calls_before, bytes_before, unix, io_uring, off"
+    )]
     Key(String),
     /// It cannot have this value.
     #[error("`{key}` must be {expected}, not `{found}`")]
@@ -140,6 +144,27 @@ impl Settings {
     }
 }
 
+/// What becomes of programs that ask for a ring of the kernel's, by the environment or the user's file.
+///
+/// # Errors
+/// What is wrong, and where.
+pub fn rings() -> Result<String, SettingsError> {
+    const KEY: &str = "io_uring";
+    if let Some(value) = std::env::var_os("BAREWIRE_IO_URING") {
+        let checked = check(KEY, &value.to_string_lossy());
+        let checked = checked.map_err(|wrong| at("BAREWIRE_IO_URING".to_owned(), wrong))?;
+        return Ok(checked.1);
+    }
+    let text = match file(None)? {
+        Some((path, text)) => compile(&path, &text, "")?,
+        None => String::new(),
+    };
+    let general = text.split('[').next().unwrap_or_default();
+    let values = general.split(';').filter_map(|item| item.split_once('='));
+    let last = values.filter(|(key, _)| *key == KEY).last();
+    Ok(last.map_or(RINGS[0], |(_, value)| value).to_owned())
+}
+
 fn at(place: String, wrong: Wrong) -> SettingsError {
     SettingsError::Setting { place, wrong }
 }
@@ -206,6 +231,8 @@ fn check(key: &str, value: &str) -> Result<(&'static str, String), Wrong> {
     let value = match key {
         "profile" if PROFILES.contains(&value) => value.to_owned(),
         "profile" => return Err(expected(format!("one of {}", PROFILES.join(", ")))),
+        "io_uring" if RINGS.contains(&value) => value.to_owned(),
+        "io_uring" => return Err(expected(format!("one of {}", RINGS.join(", ")))),
         "unix" | "off" => match value {
             "1" | "true" => "1".to_owned(),
             "0" | "false" => "0".to_owned(),
@@ -341,6 +368,9 @@ mod tests {
     #[test]
     fn values_are_as_the_library_reads_them() {
         assert_eq!(check("off", "true"), Ok(("BAREWIRE_OFF", "1".to_owned())));
+        let refuse = Ok(("BAREWIRE_IO_URING", "refuse".to_owned()));
+        assert_eq!(check("io_uring", "refuse"), refuse);
+        assert!(check("io_uring", "1").is_err());
         let unix = check("unix", "false");
         assert_eq!(unix, Ok(("BAREWIRE_UNIX", "0".to_owned())));
         assert!(check("unix", "2").is_err());

@@ -9,14 +9,14 @@ use crate::process::quietly;
 use crate::rings::entries::Queue;
 use crate::rings::watched::{self, Params};
 use crate::settings::{self, Rings};
-use crate::{real, rings};
+use crate::{real, record, rings};
 
 /// What a program is told that may have no ring: as by a container's filter, or by the kernel where
 /// `kernel.io_uring_disabled` is set.
 const REFUSED: c_int = libc::EPERM;
 
 fn refuses() -> bool {
-    settings::get().rings == Rings::Refuse
+    settings::get().rings == Rings::Refuse && !record::is_hidden()
 }
 
 /// # Safety

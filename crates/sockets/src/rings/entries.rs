@@ -10,7 +10,7 @@ use core::ffi::c_int;
 use crate::hooks::{lifetime, socket};
 use crate::process::quietly;
 use crate::record::{self, State, Why};
-use crate::{epoll, fault, kernel, real};
+use crate::{epoll, fault, kernel, real, settings};
 
 /// Entries that are about to be submitted.
 pub struct Queue {
@@ -171,9 +171,10 @@ unsafe fn look_at(at: *mut Entry, is_polled: bool, before: &mut Before) -> bool 
     }
     if entry.operation == operation::POLL_ADD {
         // It may still wait when the socket is connected.
-        return leave_for_good(entry.fd);
+        leave_for_good(entry.fd);
+    } else {
+        leave_to_kernel(entry.fd);
     }
-    leave_to_kernel(entry.fd);
     true
 }
 
@@ -186,17 +187,28 @@ fn leave_to_kernel(fd: c_int) {
 }
 
 /// As above; a socket that is not connected yet does not come on board when it is.
-fn leave_for_good(fd: c_int) -> bool {
+fn leave_for_good(fd: c_int) {
     if record::find(fd).is_some() {
         leave_to_kernel(fd);
-    } else if quietly(|| kernel::option(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) == Some(0)) {
-        let record = quietly(|| record::add(fd, State::Plain));
-        if let Some(record) = record {
+    } else {
+        quietly(|| leave_new(fd));
+    }
+}
+
+fn leave_new(fd: c_int) {
+    let protocol = kernel::option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL);
+    let may_come = match protocol {
+        Some(libc::IPPROTO_TCP) => kernel::tuple(fd).is_none(),
+        Some(_) => settings::get().unix && kernel::unix::is_of_streams(fd),
+        None => false,
+    };
+    let listens = kernel::option(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) != Some(0);
+    if may_come && !listens {
+        if let Some(record) = record::add(fd, State::Plain) {
             record::note_highest(fd);
             record.note_why(Why::InRing);
         }
     }
-    true
 }
 
 /// As above, of sockets that are registered with a ring.

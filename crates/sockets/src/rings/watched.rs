@@ -16,7 +16,8 @@ use super::entries::Queue;
 use crate::lock::Lock;
 
 /// Rings at a time; one more and the process is the kernel's, as with a ring that cannot be looked at.
-const WATCHED_MAX: usize = 64;
+/// PostgreSQL makes one for each of its processes before it starts them.
+const WATCHED_MAX: usize = 1024;
 
 /// `struct io_uring_params` (linux/io_uring.h), as far as it is read here.
 #[derive(Clone, Copy)]
@@ -141,11 +142,17 @@ static LOCK: Lock = Lock::new();
 static RINGS: [Ring; WATCHED_MAX] = [const { Ring::none() }; WATCHED_MAX];
 /// How many there are: what each close looks at.
 static COUNT: AtomicU32 = AtomicU32::new(0);
+/// Places that were ever taken: those behind are free.
+static USED: AtomicUsize = AtomicUsize::new(0);
+
+fn used() -> &'static [Ring] {
+    &RINGS[..USED.load(Ordering::Relaxed)]
+}
 
 /// A child has one thread, which submits nothing.
 pub fn after_fork() {
     LOCK.reset();
-    for ring in &RINGS {
+    for ring in used() {
         ring.submitting.store(0, Ordering::Relaxed);
     }
 }
@@ -156,7 +163,7 @@ fn ring_of(fd: c_int) -> Option<&'static Ring> {
             && ring.fd.load(Ordering::Relaxed) == fd + 1
             && ring.is_closed.load(Ordering::Relaxed) == 0
     };
-    RINGS.iter().find(is_it)
+    used().iter().find(is_it)
 }
 
 /// Whether there is any. Without the lock: who makes one at this moment has submitted nothing.
@@ -183,7 +190,10 @@ fn enter(fd: c_int, flags: u32) -> Option<&'static Ring> {
     if let Some(old) = ring_of(fd) {
         retire(old);
     }
-    let ring = RINGS.iter().find(|it| it.fd.load(Ordering::Relaxed) == 0)?;
+    let is_free = |it: &Ring| it.fd.load(Ordering::Relaxed) == 0;
+    let place = RINGS.iter().position(is_free)?;
+    USED.fetch_max(place + 1, Ordering::Relaxed);
+    let ring = &RINGS[place];
     ring.fd.store(fd.checked_add(1)?, Ordering::Relaxed);
     ring.flags.store(flags, Ordering::Relaxed);
     ring.seen.store(0, Ordering::Relaxed);
@@ -265,7 +275,7 @@ pub fn closing_range(first: u32, last: u32) {
         return;
     }
     let Some(_held) = LOCK.hold() else { return };
-    for ring in &RINGS {
+    for ring in used() {
         let fd = ring.fd.load(Ordering::Relaxed) - 1;
         if u32::try_from(fd).is_ok_and(|fd| (first..=last).contains(&fd)) {
             retire(ring);
@@ -337,5 +347,5 @@ pub fn looked(fd: c_int, until: u32) {
 /// Whether the kernel has got entries of any ring that nobody looked at.
 pub fn are_used_unseen() -> bool {
     let is_used = |ring: &Ring| ring.fd.load(Ordering::Relaxed) != 0 && ring.is_used_unseen();
-    are_there() && LOCK.hold().is_some_and(|_held| RINGS.iter().any(is_used))
+    are_there() && LOCK.hold().is_some_and(|_held| used().iter().any(is_used))
 }

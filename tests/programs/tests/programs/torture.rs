@@ -274,7 +274,11 @@ fn torture_rings_beside_connections() {
     if !has("ring") {
         return skip("torture-rings-beside-connections", "no io_uring here");
     }
-    told_of("torture-rings", &RING_CASES, "by io_uring");
+    let mut cases = RING_CASES.to_vec();
+    if built().has_liburing {
+        cases.push(("io-uring-library-beside", 2, 0));
+    }
+    told_of("torture-rings", &cases, "by io_uring");
 }
 
 /// Who listens with Multipath TCP has connections to ends that use TCP alone accelerated.
