@@ -165,7 +165,9 @@ pub fn before_enter(fd: c_int, count: u32, is_descriptor: bool) -> Option<watche
     if count == 0 || record::is_hidden() || !may_look() {
         return None;
     }
-    let begun = is_descriptor.then(|| quietly(|| watched::begin(fd, count)));
+    let saved = real::errno();
+    let begun = is_descriptor.then(|| watched::begin(fd, count));
+    real::set_errno(saved);
     let Some((submission, queue)) = begun.flatten() else {
         cannot_look(fd, is_descriptor);
         return None;

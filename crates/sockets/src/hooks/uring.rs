@@ -47,9 +47,7 @@ pub unsafe fn enter([fd, count, least, flags, argument, bytes]: [usize; 6]) -> c
     let number = libc::SYS_io_uring_enter;
     // SAFETY: the program's call.
     let result = unsafe { real::syscall(number, fd, count, least, flags, argument, bytes) };
-    if submission.is_some() {
-        quietly(|| drop(submission));
-    }
+    drop(submission);
     result
 }
 
@@ -326,7 +324,7 @@ unsafe extern "C-unwind" fn io_uring_enter(
     let is_descriptor = flags as usize & REGISTERED_RING == 0;
     let submission = rings::before_enter(fd as c_int, count, is_descriptor);
     let result = call!(io_uring_enter(fd: c_uint, count: c_uint, least: c_uint, flags: c_uint, mask: *mut c_void));
-    quietly(|| drop(submission));
+    drop(submission);
     result
 }
 
@@ -344,7 +342,7 @@ unsafe extern "C-unwind" fn io_uring_enter2(
     let is_descriptor = flags as usize & REGISTERED_RING == 0;
     let submission = rings::before_enter(fd as c_int, count, is_descriptor);
     let result = call!(io_uring_enter2(fd: c_uint, count: c_uint, least: c_uint, flags: c_uint, argument: *mut c_void, bytes: usize));
-    quietly(|| drop(submission));
+    drop(submission);
     result
 }
 

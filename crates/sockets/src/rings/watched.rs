@@ -14,6 +14,7 @@ use core::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
 
 use super::entries::Queue;
 use crate::lock::Lock;
+use crate::process::quietly;
 
 /// Rings at a time; one more and the process is the kernel's, as with a ring that cannot be looked at.
 /// PostgreSQL makes one for each of its processes before it starts them.
@@ -118,6 +119,15 @@ impl Ring {
         let seen = self.seen.load(Ordering::Relaxed);
         self.word(&self.head)
             .is_some_and(|head| head.wrapping_sub(seen) as i32 > 0)
+    }
+
+    #[cold]
+    fn unmap_if_closed(&self) {
+        let _held = LOCK.hold();
+        let is_closed = self.is_closed.load(Ordering::Relaxed) != 0;
+        if is_closed && self.submitting.load(Ordering::Relaxed) == 0 {
+            self.unmap();
+        }
     }
 
     fn unmap(&self) {
@@ -285,11 +295,10 @@ pub fn closing_range(first: u32, last: u32) {
 
 /// The place is free; not before the last call that submits has returned.
 fn retire(ring: &Ring) {
-    // Acquire: partner: the release in Submission: who looked at the entries is done.
-    if ring.submitting.load(Ordering::Acquire) == 0 {
+    // SeqCst, both: partner: those in the drop of Submission. One of the two sees the other.
+    ring.is_closed.store(1, Ordering::SeqCst);
+    if ring.submitting.load(Ordering::SeqCst) == 0 {
         ring.unmap();
-    } else {
-        ring.is_closed.store(1, Ordering::Relaxed);
     }
 }
 
@@ -298,11 +307,10 @@ pub struct Submission(&'static Ring);
 
 impl Drop for Submission {
     fn drop(&mut self) {
-        let _held = LOCK.hold();
-        // Release: partner: the acquire in retire.
-        let before = self.0.submitting.fetch_sub(1, Ordering::Release);
-        if before == 1 && self.0.is_closed.load(Ordering::Relaxed) != 0 {
-            self.0.unmap();
+        // SeqCst, both: partner: those in retire. Who looked at the entries is done.
+        let before = self.0.submitting.fetch_sub(1, Ordering::SeqCst);
+        if before == 1 && self.0.is_closed.load(Ordering::SeqCst) != 0 {
+            quietly(|| self.0.unmap_if_closed());
         }
     }
 }
