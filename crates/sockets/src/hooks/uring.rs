@@ -52,13 +52,17 @@ pub unsafe fn enter([fd, count, least, flags, argument, bytes]: [usize; 6]) -> c
 }
 
 /// Where `struct io_uring` (liburing.h), which is part of the programs that were built with it, has the
-/// pointers to the kernel's head, the mask and the entries; what is not submitted yet; flags and descriptor.
+/// pointers to the kernel's head, the mask and the entries; what is not submitted yet; flags, descriptor and
+/// what the kernel can do.
 const HEAD_AT: usize = 0;
 const MASK_AT: usize = 16;
 const ENTRIES_AT: usize = 56;
 const TAIL_AT: usize = 68;
 const FLAGS_AT: usize = 192;
 const FD_AT: usize = 196;
+const FEATURES_AT: usize = 200;
+/// `IORING_FEAT_EXT_ARG`: the kernel's call takes a time itself.
+const TAKES_TIME: u32 = 1 << 8;
 
 /// The number at an offset in a ring of liburing's.
 ///
@@ -237,27 +241,44 @@ making! {
     io_uring_queue_init_mem(params: *mut c_void, memory: *mut c_void, bytes: usize);
 }
 
+/// What may be in a ring is submitted by a call that waits, with a timeout of its own beside it: before
+/// Linux 5.11 only. PostgreSQL waits so for other processes' rings, whose entries are none of this one's.
+///
+/// # Safety
+/// As for [`number_at`].
+unsafe fn waits(ring: *const c_void) {
+    // SAFETY: as promised.
+    unsafe {
+        if number_at(ring, FEATURES_AT) & TAKES_TIME == 0 {
+            submits(ring);
+        }
+    }
+}
+
 /// Functions that submit what is in a ring, or may.
 macro_rules! submitting {
-    ($($name:ident($($arg:ident: $type:ty),*);)*) => { $(
+    ($before:ident: $($name:ident($($arg:ident: $type:ty),*);)*) => { $(
         /// # Safety
         /// As for liburing's.
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name(ring: *mut c_void, $($arg: $type),*) -> c_int {
             // SAFETY: the program's ring.
-            unsafe { submits(ring) };
+            unsafe { $before(ring) };
             call!($name(ring: *mut c_void, $($arg: $type),*))
         }
     )* };
 }
 
-submitting! {
+submitting! { submits:
     io_uring_submit();
     io_uring_submit_and_get_events();
     io_uring_submit_and_wait(least: c_uint);
     io_uring_submit_and_wait_timeout(result: *mut c_void, least: c_uint, time: *mut c_void, mask: *mut c_void);
     io_uring_submit_and_wait_min_timeout(result: *mut c_void, least: c_uint, time: *mut c_void, shortest: c_uint, mask: *mut c_void);
     io_uring_submit_and_wait_reg(result: *mut c_void, least: c_uint, place: c_int);
+}
+
+submitting! { waits:
     io_uring_wait_cqes(result: *mut c_void, least: c_uint, time: *mut c_void, mask: *mut c_void);
     io_uring_wait_cqes_min_timeout(result: *mut c_void, least: c_uint, time: *mut c_void, shortest: c_uint, mask: *mut c_void);
     io_uring_wait_cqe_timeout(result: *mut c_void, time: *mut c_void);
