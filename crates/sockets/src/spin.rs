@@ -4,16 +4,21 @@
 //! came within it and shrinks when nothing did. While others want the processor, a thread that
 //! waits yields to them after each look: they may be the very other ends that are to answer,
 //! and a yield to and fro costs less than a sleep and a wake-up. What they use of the processor
-//! is not taken off the budget. One that keeps the processor for long is another matter: then
-//! a thread that sleeps is woken sooner than one that has yielded. The budget is nothing after
-//! that, but for a try now and then.
+//! is not taken off the budget.
+//!
+//! On a crowded machine a thread that sleeps is woken sooner than one that looks gets the processor
+//! again: the kernel puts it in front of those that never sleep. So a thread that loses the
+//! processor in the middle of a look, by a yield or without, weighs for how long. While its looks
+//! are short and end with news, others may have the processor a few times as long as it gets on
+//! itself: so long they would have it anyway. Beyond that it sleeps at once for many waits, but
+//! for a try now and then.
 
 use core::cell::Cell;
 
 use crate::{process, settings};
 
 thread_local! {
-    static MEMORY: Cell<Memory> = const { Cell::new(Memory { budget_ns: u64::MAX, rest: 0, next_rest: 0, shares: false }) };
+    static MEMORY: Cell<Memory> = const { Cell::new(Memory { budget_ns: u64::MAX, rest: 0, next_rest: 0, due_ns: DUE_MIN_NS, begun_ns: 0, shares: false }) };
 }
 
 /// What a thread remembers of its waits.
@@ -25,6 +30,10 @@ struct Memory {
     rest: u32,
     /// How many those will be when others want the processor the next time.
     next_rest: u32,
+    /// When the last wait began that ended without a sleep.
+    begun_ns: u64,
+    /// How long others may keep the processor before looking is too dear.
+    due_ns: u64,
     /// Others ran in the yields of its last wait.
     shares: bool,
 }
@@ -39,16 +48,24 @@ const ALONE_NS: u64 = 4_000;
 const NEAR_NS: u64 = 10_000;
 /// In a yield that takes longer, someone else has run. Of the budget it costs as much.
 const SWITCH_NS: u64 = 1_000;
-/// Whoever keeps the processor for longer answers nobody.
+/// Whoever keeps the processor for longer is not the other end, which would have answered.
 const CROWDED_NS: u64 = 1_000_000;
 /// A wait is at most so many times as long as its budget, with what others use.
 const PATIENCE: u64 = 20;
 /// What a wait with a look saves against a sleep and a wake-up, about. So many waits without a
 /// look make up for the time lost to a crowd.
 const SAVES_NS: u64 = 5_000;
-/// Those are so many times as many when it happens again, up to the most.
+/// Those are so many times as many when it happens again, up to [`REST_MAX`].
 const REST_GROWS: u32 = 4;
 const REST_MAX: u32 = 1 << 14;
+/// While looking pays, others may have the processor for so many times as long as this thread gets on.
+const SHARE: u64 = 3;
+/// From one wait to the next this thread gets on for at most as long.
+const STEP_MAX_NS: u64 = 50_000;
+/// Others are due as much from the beginning: one that keeps the processor once, for its time slice, is no crowd.
+const DUE_MIN_NS: u64 = 4_000_000;
+/// The most that others are due: crowds come and go.
+const DUE_MAX_NS: u64 = 10_000_000;
 /// Waits that paid until the processor's crowding is all but forgotten.
 const FORGETS: u32 = 512;
 
@@ -95,9 +112,9 @@ impl Spin {
             let is_near = near();
             if is_near || memory.shares || spent_ns > ALONE_NS {
                 let away_ns = yield_ns();
-                if away_ns > CROWDED_NS && !news() {
-                    self.crowded(away_ns);
-                    return false;
+                if away_ns > CROWDED_NS && !is_due(away_ns) {
+                    self.waited = false;
+                    return news();
                 }
                 shares |= away_ns > SWITCH_NS;
                 spent_ns += away_ns.min(SWITCH_NS);
@@ -105,6 +122,7 @@ impl Spin {
             let before_ns = process::now_ns();
             for _ in 0..if is_near || shares { 1 } else { LOOKS } {
                 if news() {
+                    paid_off(self.begin_ns, spent_ns);
                     self.over(true, shares);
                     return true;
                 }
@@ -115,7 +133,12 @@ impl Spin {
                 return true;
             }
             let now_ns = process::now_ns();
-            spent_ns += now_ns - before_ns;
+            let look_ns = now_ns - before_ns;
+            if look_ns > CROWDED_NS && !is_due(look_ns) {
+                self.waited = false;
+                return news();
+            }
+            spent_ns += look_ns.min(CROWDED_NS);
             if is_near && spent_ns > NEAR_NS {
                 // It is not about to answer; asleep, we are out of its way.
                 self.waited = false;
@@ -173,20 +196,39 @@ impl Spin {
             cell.set(memory);
         });
     }
+}
 
-    /// Others want the processor for themselves.
-    #[cold]
-    fn crowded(&mut self, away_ns: u64) {
-        self.waited = false;
-        MEMORY.with(|cell| {
-            let mut memory = cell.get();
-            let lost = u32::try_from(away_ns / SAVES_NS).unwrap_or(REST_MAX);
+/// A wait that began at `begin_ns` has ended after a look of `spent_ns`, without a sleep.
+fn paid_off(begin_ns: u64, spent_ns: u64) {
+    MEMORY.with(|cell| {
+        let mut memory = cell.get();
+        let step_ns = begin_ns.saturating_sub(memory.begun_ns).min(STEP_MAX_NS);
+        memory.begun_ns = begin_ns;
+        if spent_ns <= SAVES_NS {
+            memory.due_ns = (memory.due_ns + step_ns * SHARE).min(DUE_MAX_NS);
+        }
+        cell.set(memory);
+    });
+}
+
+/// Others kept the processor for `away_ns` in the middle of a look. Whether that is their due: they would have
+/// it as well if this thread slept. If not, the next waits do not look.
+#[cold]
+fn is_due(away_ns: u64) -> bool {
+    MEMORY.with(|cell| {
+        let mut memory = cell.get();
+        let lost_ns = away_ns.saturating_sub(memory.due_ns);
+        memory.due_ns = memory.due_ns.saturating_sub(away_ns);
+        if lost_ns > 0 {
+            let lost = u32::try_from(lost_ns / SAVES_NS).unwrap_or(REST_MAX);
             memory.rest = memory.next_rest.max(lost).min(REST_MAX);
             memory.next_rest = memory.rest * REST_GROWS;
             memory.shares = false;
-            cell.set(memory);
-        });
-    }
+            memory.due_ns = DUE_MIN_NS;
+        }
+        cell.set(memory);
+        lost_ns == 0
+    })
 }
 
 /// Lets others run; says for how long they did.
@@ -194,4 +236,58 @@ fn yield_ns() -> u64 {
     let before_ns = process::now_ns();
     process::give_way();
     process::now_ns() - before_ns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// So long runs what else is there, until it is this thread's turn again: one of them, or many.
+    const SLICE_NS: u64 = 3_000_000;
+    const CROWD_NS: u64 = 10 * SLICE_NS;
+    const BEGIN_NS: u64 = 1 << 40;
+
+    /// Each test has a thread of its own.
+    fn memory() -> Memory {
+        MEMORY.with(Cell::get)
+    }
+
+    /// Gets on for so long, with waits that look for `spent_ns` each.
+    fn get_on(ns: u64, spent_ns: u64) {
+        for wait in 0..=ns / STEP_MAX_NS {
+            paid_off(BEGIN_NS + wait * STEP_MAX_NS, spent_ns);
+        }
+    }
+
+    #[test]
+    fn in_a_crowd_a_thread_sleeps_for_as_many_waits_as_make_up_for_what_it_lost() {
+        assert!(!is_due(CROWD_NS));
+        let lost = (CROWD_NS - DUE_MIN_NS) / SAVES_NS;
+        assert_eq!(u64::from(memory().rest), lost);
+        // Longer, when it happens again.
+        assert!(!is_due(CROWD_NS));
+        let again = lost * u64::from(REST_GROWS);
+        assert_eq!(u64::from(memory().rest), again.min(u64::from(REST_MAX)));
+    }
+
+    #[test]
+    fn who_gets_on_goes_on_looking_beside_one_other() {
+        for _ in 0..100 {
+            get_on(SLICE_NS, SAVES_NS / 4);
+            assert!(is_due(SLICE_NS));
+        }
+        assert_eq!(memory().rest, 0);
+    }
+
+    #[test]
+    fn what_others_are_due_is_soon_used_up() {
+        get_on(100 * SLICE_NS, SAVES_NS / 4);
+        assert!(!is_due(CROWD_NS));
+    }
+
+    #[test]
+    fn looks_that_take_longer_than_a_sleep_costs_are_worth_nothing() {
+        get_on(100 * SLICE_NS, SAVES_NS * 4);
+        assert!(!is_due(2 * SLICE_NS));
+    }
 }
