@@ -11,25 +11,42 @@
 //! number left, one stays where it is.
 
 use core::ffi::c_int;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::{real, record};
 
 /// The first of them, if limit and program permit.
 const FIRST: u64 = 1024;
 
+/// Where they begin, as it was found last; 0: not yet. A limit that is lowered later is noticed by the kernel.
+static BEGIN: AtomicU32 = AtomicU32::new(0);
+
 /// Gives a new descriptor of ours another number. It is closed by exec.
 pub fn moved(fd: c_int) -> c_int {
-    let Some(first) = first_number(limit(), record::highest()) else {
-        return fd;
-    };
-    // SAFETY: no pointers.
-    let new = unsafe { real::fcntl(fd, libc::F_DUPFD_CLOEXEC, first as usize) };
-    if new < 0 {
-        return fd;
-    }
+    let Some(new) = duplicate(fd) else { return fd };
     // SAFETY: it is ours. The file stays open, so nothing is waited for.
     unsafe { real::close(fd) };
     new
+}
+
+fn duplicate(fd: c_int) -> Option<c_int> {
+    let highest = record::highest();
+    // Relaxed, here and below: it stands for itself.
+    let begin = BEGIN.load(Ordering::Relaxed);
+    let found = Some(begin).filter(|&begin| begin > highest);
+    found
+        .and_then(|begin| duplicate_from(fd, begin))
+        .or_else(|| {
+            let begin = first_number(limit(), highest)?;
+            BEGIN.store(begin, Ordering::Relaxed);
+            duplicate_from(fd, begin)
+        })
+}
+
+fn duplicate_from(fd: c_int, begin: u32) -> Option<c_int> {
+    // SAFETY: no pointers.
+    let new = unsafe { real::fcntl(fd, libc::F_DUPFD_CLOEXEC, begin as usize) };
+    (new >= 0).then_some(new)
 }
 
 /// Where they begin: `limit` is the process's, `highest` the highest number of the program's that is
@@ -53,17 +70,9 @@ fn limit() -> u64 {
 /// Has the kernel make room for such numbers, once. In a process with many threads it waits for all
 /// processors before it uses a larger table, for milliseconds; at start there is one thread.
 pub fn make_room() {
-    let Some(first) = first_number(limit(), 0) else {
-        return;
-    };
-    for fd in 0..3 {
-        // SAFETY: no pointers; the copy is ours.
-        let copy = unsafe { real::fcntl(fd, libc::F_DUPFD_CLOEXEC, first as usize) };
-        if copy >= 0 {
-            // SAFETY: as above.
-            unsafe { real::close(copy) };
-            return;
-        }
+    if let Some(copy) = (0..3).find_map(duplicate) {
+        // SAFETY: it is ours.
+        unsafe { real::close(copy) };
     }
 }
 
