@@ -23,9 +23,10 @@ const fn ask(title: &'static str, test: &'static str, size: u64, connections: u6
     }
 }
 
-const QUESTIONS: [Question; 8] = [
+const QUESTIONS: [Question; 9] = [
     ask("Round trip of 8 bytes", "rtt", 8, 1),
     ask("Round trip of 4 KiB", "rtt", 4096, 1),
+    ask("Round trip of 64 KiB", "rtt", 65_536, 1),
     ask("Messages of 64 bytes, one way", "stream", 64, 1),
     ask("Bytes, one way, 64 KiB at a time", "stream", 65_536, 1),
     ask("Transactions, 1 connection", "transactions", 64, 1),
@@ -46,7 +47,6 @@ impl Question {
             row.transport == transport
                 && (row.test == self.test && row.size_bytes == self.size_bytes)
                 && row.connections == self.connections
-                && row.variant != "ping-pong"
                 && (row.test == "wake" || row.waiting == "polling")
         };
         rows.iter().filter(fits).reduce(|a, b| {
@@ -107,8 +107,8 @@ pub fn glance(out: &mut String, rows: &[Row]) {
     headline(out, rows);
     out.push_str(
         "<h2>At a glance</h2><p class=\"soft small\">Each transport's best way, median of all \
-         samples, beside the <b>limit</b>: what two processes on this machine reach with bare \
-         loads and stores and no protocol. Bars are to scale within a panel.</p>\
+         samples, beside the <b>limit</b>: the best that two processes on this machine reached with \
+         bare loads and stores and no protocol. Bars are to scale within a panel.</p>\
          <div class=\"panels\">",
     );
     for question in asked {
@@ -145,6 +145,31 @@ fn headline(out: &mut String, rows: &[Row]) {
         if parts.is_empty() { "" } else { ", " },
         parts.join(", ")
     );
+    slower(out, rows);
+}
+
+/// Says where another transport is the faster one.
+fn slower(out: &mut String, rows: &[Row]) {
+    let mut cases = Vec::new();
+    for question in &QUESTIONS {
+        let Some(own) = question.best(rows, "barewire") else {
+            continue;
+        };
+        for other in transports(rows) {
+            let best = question.best(rows, other).filter(|_| other != "limit");
+            let Some(best) = best.filter(|it| it.band == own.band && advantage(own, it) < 1.0)
+            else {
+                continue;
+            };
+            let (title, other) = (question.title, escape(other));
+            let (own, best) = (question.value(own), question.value(best));
+            cases.push(format!("{title}: {other} {best}, barewire {own}"));
+        }
+    }
+    if !cases.is_empty() {
+        let cases = cases.join("; ");
+        let _ = write!(out, "<p>Where another transport was faster: {cases}.</p>");
+    }
 }
 
 fn panel(out: &mut String, question: &Question, rows: &[Row], transports: &[&str]) {

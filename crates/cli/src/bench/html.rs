@@ -15,13 +15,14 @@ use super::svg::{Plot, Series, escape};
 const STYLE: &str = include_str!("page.css");
 
 const EXPLANATION: &str = "\
-<p><b>The limit.</b> Beside every figure stands what two processes on this machine reach \
-with bare loads and stores of the same bytes: no protocol, no credits, no checks. For round \
-trips it is a message copied into shared memory and out again, each way; for streams the best \
-of several rings of fixed slots; for transactions such a ring each way; for wake-ups the \
-kernel's own eventfd or futex. A ratio is the figure divided by the limit: for times 1.5 means \
-half as long again as the bare machine (smaller is better), for rates 0.5 means half of it \
-(larger is better).</p>\
+<p><b>The limit.</b> The least time, or the highest rate, that this machine can do, as far as \
+this run has seen: the best of all that was measured for the same question in the same band. As a \
+rule that is a program on the bare machine, with loads and stores of the same bytes and no \
+protocol, no credits, no checks: for round trips a cache line to and fro, a message copied into \
+shared memory and out again, or a ring of fixed slots; for bytes one way the best of several rings, \
+whatever the size of a message; for transactions such a ring each way; for wake-ups the kernel's \
+own eventfd or futex. A ratio is the figure divided by the limit: for times 1.5 means half as long \
+again (smaller is better), for rates 0.5 means half of it (larger is better).</p>\
 <p><b>Bands.</b> On shared virtual machines the two processors move between physical cores, \
 and how far apart they happen to be decides more than anything else. Before and after each \
 sample, one cache line goes to and fro between the two processes for a few milliseconds. \
@@ -33,8 +34,7 @@ limit measured in its own band; compare two figures only if their bands are the 
 sample. For times, p99 and p99.9 are over all single round trips; for rates they are what 99&nbsp;% \
 and 99.9&nbsp;% of the milliseconds reached. Processor use is given for client and server.</p>\
 <p><b>Rivals.</b> Rows of ucx and libfabric come from those projects' own programs, which \
-report no tail. A put of UCX is finished when its last byte is seen: nothing is copied out, so \
-it can beat a limit that copies in and out.</p>";
+report no tail. A put of UCX is finished when its last byte is seen: nothing is copied out.</p>";
 
 /// The whole page; what unmodified programs did comes first, if that is known.
 pub fn page(report: &Report, programs: Option<&Programs>) -> String {
@@ -107,9 +107,6 @@ fn lines<'a>(
             bands.push(row.band.clone());
         }
         if row.transport == "limit" {
-            if row.variant == "ping-pong" {
-                continue;
-            }
             let best = limit.entry(point.0 as u64).or_insert(point.1);
             *best = if row.is_rate() {
                 best.max(point.1)

@@ -97,6 +97,9 @@ pub struct ProgramsArgs {
     /// Connections at rest
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     connections: u32,
+    /// Show what each figure was to be (docs/bench.md), and whether it is
+    #[arg(long)]
+    targets: bool,
     /// Write the results as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -139,7 +142,13 @@ pub fn run(args: &ProgramsArgs) -> Result<()> {
         let stage = Stage::new(&library)?;
         let how = how(args, &report, scenario, placement);
         match play(scenario, &stage, how) {
-            Ok(Played::Figures(figures)) => report.figures.extend(figures),
+            Ok(Played::Figures(figures)) => {
+                if !args.quiet {
+                    let lines = figures.iter().map(report::line);
+                    lines.for_each(|line| eprintln!("{line}"));
+                }
+                report.figures.extend(figures);
+            }
             Ok(Played::Skipped(why)) => report.skipped.push(format!("{name}: {why}")),
             Err(error) => report.failed.push(format!("{name}: {error}")),
         }
@@ -217,7 +226,7 @@ fn play(scenario: Scenario, stage: &Stage, how: How) -> Result<Played> {
                 Err(why) => return Ok(Played::Skipped(why)),
             }
         }
-        Scenario::Nginx => match real::need(["nginx", "wrk"], "nginx-light wrk") {
+        Scenario::Nginx => match real::need(["nginx", "wrk"], "nginx wrk") {
             Ok(programs) => real::nginx(stage, how, &programs),
             Err(why) => return Ok(Played::Skipped(why)),
         },
@@ -238,14 +247,14 @@ fn write(args: &ProgramsArgs, report: &Report) -> Result<()> {
         super::write(path, &report.to_json()?)?;
     }
     if let Some(path) = &args.html {
-        super::write(path, &report.page())?;
+        super::write(path, &report.page(args.targets))?;
     }
     if !args.quiet {
         use std::io::Write;
         // A reader that closed the pipe has seen enough.
         let _ = std::io::stdout()
             .lock()
-            .write_all(report.table().as_bytes());
+            .write_all(report.table(args.targets).as_bytes());
     }
     Ok(())
 }

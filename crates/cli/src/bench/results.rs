@@ -230,33 +230,37 @@ fn count(bands: &BTreeMap<Band, Box<BandBook>>) -> u64 {
 pub type Books<'a> = Vec<(&'a Case, CaseBook)>;
 
 /// What a figure may be compared with: the same test, size, connections, waiting, band.
-type Key = (String, u64, u64, String, String);
+type Key = (String, Option<u64>, u64, String, String);
 
 fn key(row: &Row) -> Key {
+    // Bytes one way are compared with bytes: the machine need not take them in pieces of
+    // this size, and whoever gathers small messages does not.
+    let size = (row.unit != "bytes/s").then_some(row.size_bytes);
     (
         row.test.clone(),
-        row.size_bytes,
+        size,
         row.connections,
         row.waiting.clone(),
         row.band.clone(),
     )
 }
 
-/// The best limit of each key: several cases of the bare machine compete for it.
+/// The limit of each key: the best that anything reached. As a rule that is a program on
+/// the bare machine; where another beats them all, the machine can do that much.
 fn limits(rows: &[Row]) -> BTreeMap<Key, f64> {
+    let is_bare = |row: &Row| row.transport == "limit";
     let mut limits: BTreeMap<Key, f64> = BTreeMap::new();
-    for row in rows.iter().filter(|row| row.transport == "limit") {
-        // One bare line is shorter than any message with content: it is shown, but what
-        // a message is compared with is the bare exchange of a message.
-        if row.variant == "ping-pong" {
-            continue;
+    for row in rows.iter().filter(|row| is_bare(row)) {
+        limits.entry(key(row)).or_insert(row.median);
+    }
+    for row in rows {
+        // Without a bare program there is no limit.
+        if let Some(best) = limits.get_mut(&key(row)) {
+            *best = match row.is_rate() {
+                true => best.max(row.median),
+                false => best.min(row.median),
+            };
         }
-        let best = limits.entry(key(row)).or_insert(row.median);
-        *best = if row.is_rate() {
-            best.max(row.median)
-        } else {
-            best.min(row.median)
-        };
     }
     limits
 }
@@ -388,9 +392,9 @@ pub mod tests {
         assert_eq!(rows.len(), 3);
         let of = |who: &str| rows.iter().find(|row| row.who() == who).unwrap();
         assert_eq!(of("tcp").band, "A");
-        assert_eq!(of("tcp").ratio_to_limit, Some(40.0));
+        assert_eq!(of("tcp").ratio_to_limit, Some(60.0));
         assert_eq!(of("limit exchange").band, "B");
-        assert_eq!(of("limit exchange").ratio_to_limit, Some(1.0));
+        assert_eq!(of("limit exchange").ratio_to_limit, Some(1.5));
         assert_eq!(of("tcp").samples, 2);
         let all = super::rows(&books, Vec::new(), true);
         assert_eq!(all.len(), 6);
@@ -398,7 +402,7 @@ pub mod tests {
             .iter()
             .find(|r| r.who() == "tcp" && r.band == "B")
             .unwrap();
-        assert_eq!(slow.ratio_to_limit, Some(30.0));
+        assert_eq!(slow.ratio_to_limit, Some(45.0));
     }
 
     #[test]
@@ -421,6 +425,52 @@ pub mod tests {
         assert!((pipe.ratio_to_limit.unwrap() - 1.0 / 64.0).abs() < 1e-6);
         let slower = rows.iter().find(|row| row.variant == "ring-64k").unwrap();
         assert_eq!(slower.ratio_to_limit, Some(0.5));
+    }
+
+    #[test]
+    fn no_row_beats_its_limit() {
+        let line = case(Test::Rtt, Transport::Limit, Variant::PingPong);
+        let exchange = case(Test::Rtt, Transport::Limit, Variant::Exchange);
+        let tcp = case(Test::Rtt, Transport::Tcp, Variant::Plain);
+        let ring = case(Test::Stream, Transport::Limit, Variant::Ring64k);
+        let mut large = case(Test::Stream, Transport::Limit, Variant::Ring64k);
+        large.work.size = 65_536;
+        let batch = case(Test::Stream, Transport::Barewire, Variant::Batch);
+        let mut stream = case(Test::Stream, Transport::Barewire, Variant::Stream);
+        stream.work.size = 4096;
+        let books: Books<'_> = vec![
+            (&line, book(&[(100.0, 100.0)])),
+            (&exchange, book(&[(250.0, 100.0)])),
+            (&tcp, book(&[(5000.0, 100.0)])),
+            (&ring, book(&[(64.0, 100.0)])),
+            (&large, book(&[(8192.0, 100.0)])),
+            (&batch, book(&[(16.0, 100.0)])),
+            (&stream, book(&[(256.0, 100.0)])),
+        ];
+        let rows = rows(&books, Vec::new(), false);
+        for row in &rows {
+            let ratio = row.ratio_to_limit.unwrap();
+            assert!(
+                if row.is_rate() {
+                    ratio <= 1.0
+                } else {
+                    ratio >= 1.0
+                },
+                "{row:?}"
+            );
+        }
+        let of = |who: &str, size| {
+            let found = rows
+                .iter()
+                .find(|it| it.who() == who && it.size_bytes == size);
+            found.unwrap().ratio_to_limit.unwrap()
+        };
+        // A bare line carries 8 bytes too.
+        assert!((of("limit exchange", 64) - 2.5).abs() < 1e-9);
+        // 4 bytes a nanosecond in batches, 8 by the large ring, 16 by the stream.
+        assert!((of("barewire stream", 4096) - 1.0).abs() < 1e-9);
+        assert!((of("limit ring-64k", 65_536) - 0.5).abs() < 1e-9);
+        assert!((of("barewire batch", 64) - 0.25).abs() < 1e-9);
     }
 
     #[test]

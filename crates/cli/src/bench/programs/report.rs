@@ -82,10 +82,10 @@ impl Report {
         )
     }
 
-    /// For the terminal.
-    pub fn table(&self) -> String {
+    /// For the terminal; with the project's own targets, if they are asked for.
+    pub fn table(&self, targets: bool) -> String {
         let mut out = String::new();
-        let widths = Widths::of(&self.figures);
+        let widths = Widths::of(&self.figures, targets);
         let _ = writeln!(out, "{}", widths.line(&HEADINGS.map(str::to_owned)));
         for figure in &self.figures {
             let _ = writeln!(out, "{}", widths.line(&cells(figure)));
@@ -102,8 +102,8 @@ impl Report {
         out
     }
 
-    /// As a page that loads nothing.
-    pub fn page(&self) -> String {
+    /// As a page that loads nothing; `targets` as in [`Report::table`].
+    pub fn page(&self, targets: bool) -> String {
         let environment = &self.environment;
         let mut out = format!(
             "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
@@ -117,25 +117,26 @@ impl Report {
             kernel = escape(&environment.kernel),
             version = escape(&environment.barewire_version),
         );
-        self.body(&mut out);
+        self.body(&mut out, targets);
         out.push_str("</body></html>\n");
         out
     }
 
-    /// As a part of another page.
+    /// As a part of another page, without targets.
     pub fn section(&self, out: &mut String) {
         let _ = write!(out, "<h2>{TITLE}</h2>");
-        self.body(out);
+        self.body(out, false);
     }
 
-    fn body(&self, out: &mut String) {
+    fn body(&self, out: &mut String, targets: bool) {
+        let columns = columns(targets);
         let _ = write!(
             out,
             "<p>{}</p><p>{}.</p><div class=\"wide\"><table><thead><tr>",
             escape(READING),
             escape(&self.load())
         );
-        for heading in HEADINGS {
+        for heading in &HEADINGS[..columns] {
             let _ = write!(out, "<th>{heading}</th>");
         }
         out.push_str("</tr></thead><tbody>");
@@ -146,8 +147,8 @@ impl Report {
                 let _ = write!(out, "<div class=\"soft small\">{}</div>", escape(&remark));
             }
             out.push_str("</th>");
-            for cell in rest {
-                let _ = write!(out, "<td>{}</td>", escape(&cell));
+            for cell in &rest[..columns - 1] {
+                let _ = write!(out, "<td>{}</td>", escape(cell));
             }
             out.push_str("</tr>");
         }
@@ -163,6 +164,22 @@ impl Report {
 const HEADINGS: [&str; 7] = [
     "figure", "without", "with", "gain", "(range)", "cpu", "target",
 ];
+
+/// How many of the columns are shown: the last one holds the targets.
+fn columns(targets: bool) -> usize {
+    HEADINGS.len() - usize::from(!targets)
+}
+
+/// A figure in a line, told as soon as it is there.
+pub fn line(figure: &Figure) -> String {
+    let [name, without, with, gain, ..] = cells(figure);
+    let gain = if gain.is_empty() {
+        gain
+    } else {
+        format!(", {gain}")
+    };
+    format!("figure: {name}: without barewire {without}, with it {with}{gain}")
+}
 
 fn value(unit: Unit, value: f64) -> String {
     match unit {
@@ -262,23 +279,23 @@ fn remarks(figure: &Figure) -> Vec<String> {
     all
 }
 
-/// Widths of the columns.
-struct Widths([usize; 7]);
+/// Widths of the columns, and how many are shown.
+struct Widths([usize; 7], usize);
 
 impl Widths {
-    fn of(figures: &[Figure]) -> Widths {
+    fn of(figures: &[Figure], targets: bool) -> Widths {
         let mut widths = HEADINGS.map(|it| it.chars().count());
         for figure in figures {
             for (width, cell) in widths.iter_mut().zip(cells(figure)) {
                 *width = (*width).max(cell.chars().count());
             }
         }
-        Widths(widths)
+        Widths(widths, columns(targets))
     }
 
     fn line(&self, cells: &[String; 7]) -> String {
         let mut out = String::new();
-        for (at, (cell, &width)) in cells.iter().zip(&self.0).enumerate() {
+        for (at, (cell, &width)) in cells.iter().zip(&self.0).take(self.1).enumerate() {
             // Names and verdicts begin, numbers end, where their columns do.
             let _ = match at {
                 0 | 4 | 6 => write!(out, "{cell:<width$}  "),
@@ -322,8 +339,23 @@ pub mod tests {
     }
 
     #[test]
+    fn targets_are_for_who_asks_for_them() {
+        let report = report();
+        for shown in [report.table(false), report.page(false)] {
+            for words in ["target", "MISS", "hit", "&lt;= 3 x", "<= 3 x"] {
+                assert!(!shown.contains(words), "{words:?} in\n{shown}");
+            }
+            assert!(shown.contains("34.5 x"), "{shown}");
+        }
+        assert!(report.page(true).contains("&gt;= 4 x: MISS"));
+        let line = line(&report.figures[0]);
+        let expected = "figure: 64 B <polling>: without barewire 10.0 us, with it 290 ns, 34.5 x";
+        assert_eq!(line, expected);
+    }
+
+    #[test]
     fn the_table_says_hit_and_miss() {
-        let table = report().table();
+        let table = report().table(true);
         for words in [
             "<= 3 x bare: 2.90, hit",
             ">= 4 x: MISS",
@@ -345,7 +377,7 @@ pub mod tests {
         let report = report();
         let back: Report = serde_json::from_str(&report.to_json().unwrap()).unwrap();
         assert_eq!(back, report);
-        let page = report.page();
+        let page = report.page(true);
         check_well_formed(&page, &["meta"]);
         assert!(page.contains("64 B &lt;polling&gt;"));
     }
