@@ -342,7 +342,7 @@ pub mod tests {
     fn targets_are_for_who_asks_for_them() {
         let report = report();
         for shown in [report.table(false), report.page(false)] {
-            for words in ["target", "MISS", "hit", "&lt;= 3 x", "<= 3 x"] {
+            for words in ["target", "MISS", ", hit", "&lt;= 3 x", "<= 3 x"] {
                 assert!(!shown.contains(words), "{words:?} in\n{shown}");
             }
             assert!(shown.contains("34.5 x"), "{shown}");
