@@ -48,6 +48,7 @@ give_up() {
         [ -z "$CARGO_FOUND" ] || echo "setup: found: $CARGO_FOUND $(version_of "$CARGO_FOUND")"
         echo "setup: needed: Rust >= $RUST_VERSION_MIN, a C linker (cc), and for lints rustfmt and clippy"
         echo "setup: on Debian 13: apt-get install gcc cargo rustc rustfmt rust-clippy"
+        echo "setup: on Debian 12: apt-get install gcc cargo-web rustc-web rustfmt-web rust-web-clippy"
         echo "setup: elsewhere: https://rustup.rs, then: rustup component add rustfmt clippy"
     } >&2
     exit 1
@@ -72,15 +73,13 @@ first_available() {
 
 # packages_for SUFFIX: prints the packages of one Rust: "" for the plain ones,
 # "-1.85" for versioned ones, "-web" for those that Debian 12 builds browsers
-# with. The helpers are named in several ways; Debian 12 has no clippy for its
-# newer Rust.
+# with. The helpers are named in several ways.
 packages_for() {
     local version=${1#-}
     first_available "cargo$1" && first_available "rustc$1" || return 1
     wants_lints || return 0
     first_available "rustfmt$1" ${version:+"rust-$version-rustfmt" "rust-$version-all"} || return 1
-    first_available "rust-clippy$1" "clippy$1" ${version:+"rust-$version-clippy" "rust-$version-all"} ||
-        [ "$1" = -web ]
+    first_available "rust-clippy$1" "clippy$1" ${version:+"rust-$version-clippy" "rust-$version-all"}
 }
 
 # rust_packages: prints the packages of the Rust to install: the plain ones if
@@ -284,11 +283,7 @@ if [ -n "$needed" ]; then
     hash -r
     find_toolchain
     needed=$(missing | tr '\n' ' ')
-    case ${needed% } in
-    "") ;;
-    clippy) echo "setup: no clippy for this Rust is to be had here: its step will be skipped" >&2 ;;
-    *) give_up "${needed% } (after installing ${wanted[*]})" ;;
-    esac
+    [ -z "$needed" ] || give_up "${needed% } (after installing ${wanted[*]})"
 fi
 want_programs
 echo "setup: ready for $purpose: $(cargo --version)"
