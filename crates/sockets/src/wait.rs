@@ -485,6 +485,8 @@ fn epoll_of<const N: usize, const SLEEPERS: usize>(
 ) -> Option<c_int> {
     let mut spin = Spin::begin();
     let mut looks = 0;
+    // Programs look at the first event without a look at the count: where there is none, it stays.
+    let before = events.first().copied();
     let _waiting = epoll::waiting(set);
     let view = View::<N>::of(set);
     loop {
@@ -514,6 +516,9 @@ fn epoll_of<const N: usize, const SLEEPERS: usize>(
             };
             let told = sift_epoll(set, &mut events[..told]);
             let ready = told::add_rings(set, events, told, active, until_ns);
+            if let Some((first, before)) = events.first_mut().zip(before).filter(|_| ready == 0) {
+                *first = before;
+            }
             if ready > 0 || is_over {
                 return Some(ready as c_int);
             }
