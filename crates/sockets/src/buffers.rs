@@ -140,6 +140,9 @@ pub fn kernel_receive(
             real::recv(fd, into, limit.min(part.iov_len - got), flags)
         });
     }
+    if got == 0 && limit >= total(parts) {
+        return receive_message(fd, parts, flags, control);
+    }
     let mut rest = [libc::iovec {
         iov_base: core::ptr::null_mut(),
         iov_len: 0,

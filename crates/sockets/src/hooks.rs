@@ -9,6 +9,7 @@ mod io;
 mod jump;
 pub mod lifetime;
 mod limits;
+mod messages;
 mod past;
 mod reaping;
 pub mod socket;

@@ -680,7 +680,7 @@ const LOOPS_MULTICASTS: u16 = 1 << 4;
 /// As above: `recverr_rfc4884`, which means nothing to TCP.
 const TELLS_LENGTHS: u16 = 1 << 9;
 /// `IP_RECVERR_RFC4884`, which sets it.
-const TELL_LENGTHS: c_int = 26;
+pub const TELL_LENGTHS: c_int = 26;
 
 /// Sets or clears the sign that this process holds the meeting place of a TCP socket. Only who has
 /// the socket can do that.

@@ -28,6 +28,8 @@ mod hooks;
 mod kernel;
 mod local;
 mod lock;
+mod lost;
+mod marks;
 mod members;
 mod memory;
 mod order;

@@ -7,7 +7,7 @@
 //! | mark | loops no multicasts back | size of the receive buffer, which means nothing to it |
 //! | positions in the stream | the kernel counts | counted here, from the first byte on |
 //! | control data | means nothing | over the line, with its bytes; who asks for credentials has the line for good |
-//! | closed with bytes unread | a reset | LEAVING is [`UNREAD`]: the other end tells the error |
+//! | closed with bytes unread | a reset | LEAVING is `UNREAD`: the other end tells the error (`lost`) |
 //!
 //! **Positions.** The kernel counts no bytes of a Unix socket. So only those are carried whose
 //! whole life this library has seen, and before the second end goes up it checks that nothing
@@ -29,19 +29,17 @@
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, Ordering, fence};
 
-use barewire_fabric::carrier::{LEAVING, SharedMemory, UP};
+use barewire_fabric::carrier::{SharedMemory, UP};
 use libc::ssize_t;
 
 use crate::kernel::{self, unix};
 use crate::memory::Carrier;
-use crate::record::{self, CAREFUL, LOCAL, RECORDS_MAX, RESET_TOLD, Record, State, Why};
+use crate::record::{self, CAREFUL, LOCAL, RECORDS_MAX, Record, State, Why};
 use crate::{process, real, settings};
 
 const SENT: usize = 504;
 const READ: usize = 506;
 const IN_CALL: u64 = u64::MAX;
-/// In LEAVING: closed with bytes of the ring unread.
-pub const UNREAD: u64 = 2;
 
 /// A Unix socket is connected: it may be carried from now on, since its whole life is seen.
 pub fn enter(fd: c_int) -> Option<&'static Record> {
@@ -321,28 +319,6 @@ pub fn tell_read(record: &Record, side: usize, read: u64) {
     let carrier = record.carrier();
     if must_tell(record, &carrier, side) {
         carrier.store(READ + side, read);
-    }
-}
-
-/// An error that the kernel does not tell of: the other end has closed and left bytes unread,
-/// which were in the ring. It is told once; `take`: now.
-pub fn reset_by_peer(record: &Record, take: bool) -> bool {
-    if !record.has(LOCAL) || record.has(RESET_TOLD) {
-        return false;
-    }
-    // Relaxed: with Up comes the side.
-    let other = 1 - record.side.load(Ordering::Relaxed) as usize;
-    let is_reset = record.state() == State::Up && record.carrier().load(LEAVING + other) == UNREAD;
-    if is_reset && take {
-        record.set(RESET_TOLD, true);
-    }
-    is_reset
-}
-
-/// The kernel has told an error of the line itself.
-pub fn note_error(record: &Record, error: c_int) {
-    if error == libc::ECONNRESET && record.has(LOCAL) {
-        record.set(RESET_TOLD, true);
     }
 }
 

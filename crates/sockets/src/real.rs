@@ -299,6 +299,18 @@ pub fn fail(error: c_int) -> ssize_t {
     -1
 }
 
+/// Runs a call of the program's: one that succeeds leaves `errno` as it was, whatever this library
+/// has asked the kernel for in the middle.
+#[inline]
+pub fn keeping_errno<T: Copy + PartialOrd + Default>(call: impl FnOnce() -> T) -> T {
+    let saved = errno();
+    let result = call();
+    if result >= T::default() {
+        set_errno(saved);
+    }
+    result
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

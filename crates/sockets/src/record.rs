@@ -73,8 +73,18 @@ pub const ASKS: u32 = 16_384;
 pub const WATCHED: u32 = 32_768;
 /// Bit: reading was shut down.
 pub const READ_SHUT: u32 = 65_536;
+/// Bit: the last bytes that were sent are to wait for more (`MSG_MORE`), which the kernel sees to.
+pub const HELD_BACK: u32 = 1 << 17;
+/// Bit: the kernel has told that the other end's half is over.
+pub const ENDED: u32 = 1 << 18;
+/// Bit: it has the marks of `marks`.
+pub const MARKED: u32 = 1 << 19;
+/// Bit, of a marked socket: the program wants no multicasts looped back.
+pub const LOOPS_NOT: u32 = 1 << 20;
+/// Bit, of a marked socket: the program has set `IP_RECVERR_RFC4884`.
+pub const TELLS_LENGTHS: u32 = 1 << 21;
 /// Bit: the other end says when its bytes come. See `wait::told`.
-pub const ORDERED: u32 = 131_072;
+pub const ORDERED: u32 = 1 << 22;
 /// Bit: a listener of Multipath TCP; it has no mark, and what it accepts may be of TCP alone.
 pub const MULTIPATH: u32 = 1 << 29;
 /// Bit: the program reaches it past this library: it was given back to the kernel, whole.
@@ -110,10 +120,10 @@ pub struct Record {
     pub heard_bytes: AtomicU64,
     /// What `stream::probe` remembers.
     pub probe: Probe,
+    /// Bytes ever put into the ring when the other end was last known to be there.
+    pub put_when_there: AtomicU64,
     /// An error of the line that the program has not been told of yet.
     pub line_error: AtomicI32,
-    /// The spawn actions of this process that duplicate it for another program; 0 for none.
-    pub named_by: AtomicU64,
     /// Bytes put into and taken from the ring.
     pub ring_bytes_out: AtomicU64,
     /// As above.
@@ -162,10 +172,12 @@ pub struct Record {
     pub cookie: AtomicU64,
     /// Counts how often what was read of the line was asked of the kernel, under the receive lock.
     pub recounts: AtomicU32,
-    /// What of `ring_bytes_out` and `ring_bytes_in` is in the sums of `report`.
-    pub bytes_reported: [AtomicU64; 2],
     /// 1 while it is among the free ones.
     is_free: AtomicU32,
+    /// What of `ring_bytes_out` and `ring_bytes_in` is in the sums of `report`.
+    pub bytes_reported: [AtomicU64; 2],
+    /// The spawn actions of this process that duplicate it for another program; 0 for none.
+    pub named_by: AtomicU64,
 }
 
 /// Where outsiders find what they may read. See `status`.
@@ -326,6 +338,7 @@ impl Record {
             &self.line_checked_ns,
             &self.send_checked_ns,
             &self.heard_bytes,
+            &self.put_when_there,
             &self.named_by,
             &self.ring_bytes_out,
             &self.ring_bytes_in,

@@ -46,12 +46,12 @@ use crate::kernel::{self, Name, Owned, Peer, unix};
 use crate::lock::Held;
 use crate::memory::{CARRIER_BYTES, RING_BYTES};
 use crate::process::quietly;
-use crate::real::errno;
+use crate::real::{self, errno};
 use crate::record::{
-    self, CAREFUL, DELAYS, LOCAL, NEVER_UP, NONBLOCKING, OPENER, Record, State, Why,
+    self, CAREFUL, DELAYS, HELD_BACK, LOCAL, NEVER_UP, NONBLOCKING, OPENER, Record, State, Why,
 };
 use crate::seeker::{self, Part};
-use crate::{confinement, local, members, process, report, retire, settings};
+use crate::{confinement, local, marks, members, process, report, retire, settings};
 
 /// Looks for the other end before we give up. The pauses between them double.
 const LOOKS_MAX: u32 = 24;
@@ -71,19 +71,10 @@ const GREETING_BYTES: usize = 40;
 /// After so many tries in which a Unix socket was shared, or only woke a thread, it is the kernel's.
 const LOCAL_TRIES: u32 = 3;
 
-/// Marks a socket before it listens or connects.
-pub fn mark(fd: c_int) -> bool {
-    kernel::set_option(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP, 0)
-}
-
 /// Takes the mark away, and gives up the place.
 pub fn unmark(fd: c_int, record: &Record) {
     end_seeking(fd, record);
-    if record.has(LOCAL) {
-        local::unmark(fd, record);
-    } else {
-        kernel::set_option(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP, 1);
-    }
+    marks::unmark(fd, record);
 }
 
 /// Called when bytes move on a socket that is not up. Goes a step towards it, now and then.
@@ -387,6 +378,10 @@ fn begin_anew(fd: c_int, record: &'static Record) {
 /// Runs a call of the program's that makes a descriptor: if it may have no more of them, once more
 /// without those that we have open.
 pub fn with_room(call: impl Fn() -> c_int) -> c_int {
+    real::keeping_errno(|| try_with_room(call))
+}
+
+fn try_with_room(call: impl Fn() -> c_int) -> c_int {
     let is_full = |result| result < 0 && errno() == libc::EMFILE;
     let mut result = call();
     if is_full(result) && quietly(give_up_places) {
@@ -496,7 +491,8 @@ fn go_up(fd: c_int, record: &'static Record, side: u32) -> bool {
     let alone = record.processes.load(Ordering::Relaxed) == 1;
     // Acquire: partner: the releases of those that count; what they read comes first.
     let is_read = record.direct_reads.load(Ordering::Acquire) != 0;
-    let may = alone && !is_read && !record.has(NEVER_UP);
+    // To have tokens sent at once would send bytes that wait for more.
+    let may = alone && !is_read && !record.has(NEVER_UP | HELD_BACK);
     if record.state() != State::Stepping || !may || !kernel::take_part_in_barriers() {
         return false;
     }

@@ -19,7 +19,7 @@ use crate::memory::RING_BYTES;
 use crate::record::{self, CHECK_LINE, Record, State};
 use crate::spin::Spin;
 use crate::stream::{self, Readiness, settle};
-use crate::{kernel, local, process, real};
+use crate::{kernel, lost, process, real};
 
 pub mod told;
 use told::ring_ready;
@@ -117,7 +117,12 @@ pub fn peer_is_near(record: &Record) -> bool {
 
 /// Whether what is sent goes through the ring: then there is always room on the line.
 pub fn goes_through_ring(record: &Record) -> bool {
-    incoming(record).reversed().is_in_ring(&record.carrier())
+    outgoing(record).is_in_ring(&record.carrier())
+}
+
+/// The direction that we send in.
+pub fn outgoing(record: &Record) -> Direction {
+    incoming(record).reversed()
 }
 
 /// The direction that we receive in.
@@ -367,10 +372,10 @@ pub fn note_end(poll: &mut pollfd) {
     }
     if let Some(record) = record::find(poll.fd) {
         record.set(CHECK_LINE, true);
-        let is_over = poll.revents & libc::POLLHUP != 0;
-        if stream::has_error(record) || (is_over && local::reset_by_peer(record, false)) {
+        if stream::has_error(record) {
             poll.revents |= libc::POLLERR;
         }
+        poll.revents |= lost::events_of(record, poll.revents);
     }
 }
 
@@ -612,8 +617,8 @@ fn sift_epoll(set: c_int, events: &mut [epoll_event]) -> usize {
             event.events &= !EPOLL_IN;
         }
         event.events &= !OF_RING;
-        if event.events & EPOLL_ENDS != 0 && is_reset(set, event) {
-            event.events |= libc::EPOLLERR as u32;
+        if event.events & EPOLL_ENDS != 0 {
+            event.events |= of_end(set, event);
         }
         if event.events != 0 {
             event.events = claimed(set, event);
@@ -639,16 +644,20 @@ fn claimed(set: c_int, event: epoll_event) -> u32 {
     }
 }
 
-/// Of a socket whose end is told: whether the other end has closed with bytes of the ring unread. The
-/// next read looks at the line.
-fn is_reset(set: c_int, event: epoll_event) -> bool {
+/// What is told besides of a socket whose end is told. The next read looks at the line.
+fn of_end(set: c_int, event: epoll_event) -> u32 {
     let woken = epoll::woken(set, event.u64);
-    let record = woken.and_then(|(_, registration)| registration.socket());
-    record.is_some_and(|record| {
-        record.set(CHECK_LINE, true);
-        let is_over = event.events & libc::EPOLLHUP as u32 != 0;
-        stream::has_error(record) || (is_over && local::reset_by_peer(record, false))
-    })
+    let Some(record) = woken.and_then(|(_, registration)| registration.socket()) else {
+        return 0;
+    };
+    record.set(CHECK_LINE, true);
+    let error = if stream::has_error(record) {
+        libc::POLLERR
+    } else {
+        0
+    };
+    // They have the same numbers.
+    (error | lost::events_of(record, event.events as i16)) as u32
 }
 
 fn let_through(set: c_int, event: epoll_event) -> Readiness {

@@ -10,6 +10,7 @@ static const struct torture_case *const tables[] = {
     stream_cases, edge_cases, event_cases, process_cases, life_cases, kernel_cases,
     local_cases, set_cases, confined_cases, exact_cases, past_cases,
     wait_cases, beside_cases, cancel_cases, cut_cases, order_cases, ring_cases, multipath_cases,
+    answer_cases, lost_cases,
 };
 
 static const struct torture_case *find(const char *name)

@@ -316,6 +316,8 @@ static void work(const char *name, int fd)
     } else if (!strcmp(name, "flow")) {
         duplex(fd, 1500000, 1500000);
         finish(fd);
+    } else if (!strcmp(name, "options")) {
+        say_options_there(fd);
     } else if (!strcmp(name, "some")) {
         talk(fd, AFTER);
         say("fcntl of another: %s", fcntl(150, F_GETFD) < 0 ? strerrorname_np(errno) : "open");

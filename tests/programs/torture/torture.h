@@ -45,7 +45,7 @@ struct torture_case {
 extern const struct torture_case stream_cases[], edge_cases[], event_cases[], process_cases[],
     life_cases[], kernel_cases[], local_cases[], set_cases[], confined_cases[], exact_cases[],
     past_cases[], wait_cases[], beside_cases[], cancel_cases[], cut_cases[], order_cases[],
-    ring_cases[], multipath_cases[];
+    ring_cases[], multipath_cases[], answer_cases[], lost_cases[];
 
 /* A stream and how far it has come. */
 struct flow {
@@ -125,6 +125,9 @@ bool has_multipath(void);
 
 /* What a program that was made by exec begins with: `@then` and its words. */
 int later_image(int count, char **words);
+
+/* Of a program that has got a socket from another: see answers.c. */
+void say_options_there(int fd);
 
 /* Time and waiting. */
 long now_ms(void);

@@ -73,6 +73,12 @@ impl Sender {
         self.head - self.tail_seen
     }
 
+    /// Bytes ever put into the ring.
+    #[must_use]
+    pub const fn head(&self) -> u64 {
+        self.head
+    }
+
     /// Copies `bytes` behind what is in the ring. They are not there for the receiver
     /// before [`Sender::publish`]. There must be room, and the lane be the ring.
     pub fn put(&mut self, memory: &impl SharedMemory, bytes: &[u8]) {

@@ -2,28 +2,25 @@
 
 use core::ffi::{c_int, c_uint, c_void};
 
-use libc::{
-    iovec, mmsghdr, msghdr, off_t, off64_t, size_t, sockaddr, socklen_t, ssize_t, timespec,
-};
+use libc::{iovec, msghdr, off_t, off64_t, size_t, sockaddr, socklen_t, ssize_t};
 
 use crate::buffers::Control;
 use crate::hooks::lifetime::{self, used_past_us};
 use crate::hooks::socket::{settle_connecting, stay_with_kernel};
 use crate::process::{end_if_cancelled, quietly, uncancelled};
 use crate::record::{self, LINE_ONLY, LOCAL, Record, State, Why};
-use crate::wait::Deadline;
 use crate::{buffers, capture, fault, kernel, order, real, rings, stream, upgrade};
 
 /// A call that sends something by the kernel.
 #[inline]
-fn by_kernel<T>(fd: c_int, call: impl FnOnce() -> T) -> T {
+pub fn by_kernel<T>(fd: c_int, call: impl FnOnce() -> T) -> T {
     order::before_kernel_sends(fd);
     call()
 }
 
 /// The record of a descriptor whose bytes this library moves.
 #[inline]
-fn ours(fd: c_int) -> Option<&'static Record> {
+pub fn ours(fd: c_int) -> Option<&'static Record> {
     let record = record::find(fd)?;
     match record.state() {
         State::Candidate | State::Seeking | State::Stepping | State::Up => Some(record),
@@ -101,7 +98,10 @@ unsafe fn take_message(
             if !record.has(LOCAL) {
                 (*message).msg_namelen = 0;
             } else if !name.is_null() {
-                kernel::unix::sender_name(fd, name, &raw mut (*message).msg_namelen, result);
+                let len = &raw mut (*message).msg_namelen;
+                if !kernel::unix::sender_name(fd, name, len, result) {
+                    return real::fail(libc::EFAULT);
+                }
             }
         }
     }
@@ -123,13 +123,13 @@ const fn part(base: *const c_void, len: size_t) -> iovec {
 /// Flags with which a receive is the kernel's.
 const KERNEL_FLAGS: c_int = libc::MSG_OOB | libc::MSG_ERRQUEUE;
 /// More buffers, or messages, than this the kernel refuses.
-const PARTS_MAX: c_int = 1024;
+pub const PARTS_MAX: c_int = 1024;
 
 /// The program's list of buffers, if the kernel would take it.
 ///
 /// # Safety
 /// `parts` points to `count` of them.
-unsafe fn list<'a>(parts: *const iovec, count: size_t) -> Option<&'a [iovec]> {
+pub unsafe fn list<'a>(parts: *const iovec, count: size_t) -> Option<&'a [iovec]> {
     if count == 0
         || count > PARTS_MAX as usize
         || !fault::can_read(parts, count * size_of::<iovec>())
@@ -321,7 +321,9 @@ unsafe extern "C-unwind" fn recvfrom(
             match unsafe { name_length(address_len) } {
                 // SAFETY: as above.
                 Ok(len) if record.has(LOCAL) => unsafe {
-                    kernel::unix::sender_name(fd, address, len, result);
+                    if !kernel::unix::sender_name(fd, address, len, result) {
+                        return real::fail(libc::EFAULT);
+                    }
                 },
                 // A TCP socket has no address to give with each byte.
                 // SAFETY: as above.
@@ -373,7 +375,7 @@ unsafe fn room<'a>(message: *const msghdr) -> Option<&'a [iovec]> {
 /// # Safety
 /// As for the C library's.
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
     let ours = ours(fd).filter(|_| flags & KERNEL_FLAGS == 0);
     if ours.is_some() && !fault::can_write(message, size_of::<msghdr>()) {
         return real::fail(libc::EFAULT);
@@ -398,68 +400,6 @@ unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_in
         }
     }
     result
-}
-
-/// # Safety
-/// As for the C library's.
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn recvmmsg(
-    fd: c_int,
-    messages: *mut mmsghdr,
-    count: c_uint,
-    flags: c_int,
-    timeout: *mut timespec,
-) -> c_int {
-    let is_timed = !timeout.is_null();
-    let is_bad = is_timed && !fault::can_write(timeout, size_of::<timespec>());
-    let Some(record) = ours(fd).filter(|_| !is_bad) else {
-        // SAFETY: the program's call.
-        return unsafe { real::recvmmsg(fd, messages, count, flags, timeout) };
-    };
-    // SAFETY: the program's time, here and below.
-    let deadline = Deadline::after(unsafe { timeout.as_ref() }.copied());
-    if deadline.is_none() {
-        return real::fail(libc::EINVAL) as c_int;
-    }
-    // The kernel begins so, whatever there is to read.
-    let error = match flags & libc::MSG_ERRQUEUE {
-        0 => stream::take_error(fd, record),
-        _ => 0,
-    };
-    if error != 0 {
-        return real::fail(error) as c_int;
-    }
-    let mut done = 0;
-    // As in the kernel, the time is looked at between messages only.
-    while done < count && !deadline.is_some_and(Deadline::is_over) {
-        let later = if done > 0 && flags & libc::MSG_WAITFORONE != 0 {
-            libc::MSG_DONTWAIT
-        } else {
-            0
-        };
-        // SAFETY: the program's `count` messages.
-        unsafe {
-            let message = messages.add(done as usize);
-            let flags = (flags & !libc::MSG_WAITFORONE) | later;
-            let result = recvmsg(fd, &raw mut (*message).msg_hdr, flags);
-            if result < 0 {
-                if done > 0 && real::errno() != libc::EAGAIN {
-                    stream::keep_error(record, real::errno());
-                }
-                break;
-            }
-            (*message).msg_len = result.unsigned_abs() as c_uint;
-            done += 1;
-        }
-    }
-    if done == 0 && count > 0 {
-        return -1;
-    }
-    if let (Some(left), true) = (deadline.and_then(Deadline::left), is_timed) {
-        // SAFETY: as above.
-        unsafe { *timeout = left };
-    }
-    done as c_int
 }
 
 /// # Safety
@@ -534,7 +474,11 @@ unsafe extern "C-unwind" fn sendto(
 /// # Safety
 /// As for the C library's.
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+pub unsafe extern "C-unwind" fn sendmsg(
+    fd: c_int,
+    message: *const msghdr,
+    flags: c_int,
+) -> ssize_t {
     // SAFETY: the program's message, here and below.
     unsafe {
         let Some(record) = ours(fd) else {
@@ -585,55 +529,6 @@ unsafe fn give_message(
         lifetime::before_giving(message);
         let result = stream::with_line(fd, record, flags, || real::sendmsg(fd, message, flags));
         moved(fd, record, result)
-    }
-}
-
-/// # Safety
-/// As for the C library's.
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn sendmmsg(
-    fd: c_int,
-    messages: *mut mmsghdr,
-    count: c_uint,
-    flags: c_int,
-) -> c_int {
-    if record::find(fd).is_none() {
-        let count_taken = count.min(PARTS_MAX.unsigned_abs()) as usize;
-        let are_there = lifetime::may_give()
-            && fault::can_read_aside(messages, count_taken * size_of::<mmsghdr>());
-        for nth in 0..if are_there { count_taken } else { 0 } {
-            // SAFETY: the program's `count` messages.
-            unsafe { lifetime::before_giving(&raw const (*messages.add(nth)).msg_hdr) };
-        }
-        // SAFETY: the program's call.
-        return unsafe { by_kernel(fd, || real::sendmmsg(fd, messages, count, flags)) };
-    }
-    let mut done = 0;
-    while done < count {
-        // SAFETY: the program's `count` messages.
-        unsafe {
-            let message = messages.add(done as usize);
-            if !fault::can_write(message, size_of::<mmsghdr>()) {
-                real::set_errno(libc::EFAULT);
-                break;
-            }
-            let result = sendmsg(fd, &raw const (*message).msg_hdr, flags);
-            if result < 0 {
-                break;
-            }
-            (*message).msg_len = result.unsigned_abs() as c_uint;
-            done += 1;
-            let header = &(*message).msg_hdr;
-            let whole = list(header.msg_iov, header.msg_iovlen as size_t).map_or(0, buffers::total);
-            if result.unsigned_abs() < whole {
-                break;
-            }
-        }
-    }
-    if done == 0 && count > 0 {
-        -1
-    } else {
-        done as c_int
     }
 }
 
@@ -740,9 +635,12 @@ unsafe extern "C-unwind" fn splice(
 ) -> ssize_t {
     let source = ours(from);
     let past_us = source.and_then(stream::read_past_us);
-    if let Some(record) = source.filter(|record| past_us.is_none() && record.state() == State::Up) {
+    // An offset in a socket or a pipe is an error: the kernel's.
+    let has_offset = !from_offset.is_null() || !to_offset.is_null();
+    let is_up = |record: &&Record| past_us.is_none() && record.state() == State::Up;
+    if let Some(record) = source.filter(|record| !has_offset && is_up(record)) {
         let waits = flags & libc::SPLICE_F_NONBLOCK == 0;
-        return stream::splice_by_hand(from, record, to, len, waits);
+        return real::keeping_errno(|| stream::splice_by_hand(from, record, to, len, waits));
     }
     if let Some(record) = source.filter(|record| record.has(LOCAL)) {
         // What goes past our counters.

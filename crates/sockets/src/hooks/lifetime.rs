@@ -7,14 +7,14 @@ use barewire_fabric::carrier::{LEAVING, Next, SharedMemory};
 use libc::msghdr;
 
 use crate::hooks::socket::duplicating;
-use crate::local::UNREAD;
 use crate::lock::{Held, Lock};
+use crate::lost::UNREAD;
 use crate::process::quietly;
 use crate::record::{self, LEFT, LOCAL, Record, State, Why};
 use crate::stream::{Left, Patience};
 use crate::{
-    capture, confinement, epoll, fault, kernel, members, process, real, relay, report, retire,
-    rings, seeker, stream, upgrade, uses, why,
+    capture, confinement, epoll, fault, kernel, marks, members, process, real, relay, report,
+    retire, rings, seeker, stream, upgrade, uses, why,
 };
 
 /// How long a close waits for a call of another thread on the same socket.
@@ -386,6 +386,9 @@ fn give_back_loudly(fd: c_int, record: &'static Record, why: Why, until_ns: u64)
     } else {
         record.note_why(why);
     }
+    if why == Why::Given {
+        marks::unmark(fd, record);
+    }
 }
 
 /// A socket that a child made by vfork duplicates is for the program that it becomes, which has it by
@@ -471,7 +474,8 @@ pub fn before_another_program(actions: *const c_void) {
     epoll::late::before_another_program();
     let deadline_ns = recall_deadline();
     record::for_each_descriptor(0, c_uint::MAX, |fd, record| {
-        if record.state() == State::Listening || record.state() == State::Plain {
+        let is_kernels = matches!(record.state(), State::Listening | State::Plain);
+        if is_kernels && !marks::has_any(record) {
             return;
         }
         // SAFETY: no pointers.
@@ -550,7 +554,7 @@ extern "C" fn after_fork_in_child() {
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn fork() -> libc::pid_t {
     // SAFETY: the program's call.
-    let child = unsafe { real::fork() };
+    let child = real::keeping_errno(|| unsafe { real::fork() });
     if child != 0 {
         quietly(|| members::child_made(child));
     }
@@ -562,15 +566,17 @@ pub fn fork_untold(call: impl FnOnce() -> libc::pid_t) -> libc::pid_t {
     if record::is_hidden() {
         return call();
     }
-    before_fork();
-    let child = call();
-    if child == 0 {
-        after_fork_in_child();
-    } else {
-        after_fork();
-        quietly(|| members::child_made(child));
-    }
-    child
+    real::keeping_errno(|| {
+        before_fork();
+        let child = call();
+        if child == 0 {
+            after_fork_in_child();
+        } else {
+            after_fork();
+            members::child_made(child);
+        }
+        child
+    })
 }
 
 /// # Safety

@@ -13,8 +13,8 @@ use crate::record::{
     WRITE_SHUT, Why,
 };
 use crate::{
-    capture, confinement, epoll, fault, kernel, local, process, real, record, settings, stream,
-    upgrade,
+    capture, confinement, epoll, fault, kernel, local, lost, marks, process, real, record,
+    settings, stream, upgrade,
 };
 
 /// Whether a socket is one of TCP.
@@ -74,16 +74,16 @@ fn adopt_listener(fd: c_int) -> Option<&'static Record> {
     if !is_local && !is_tcp && !is_multipath {
         return None;
     }
+    let record = record::find(fd).or_else(|| enter(fd, State::Plain))?;
+    record.set(LOCAL, is_local);
+    record.set(MULTIPATH, is_multipath);
     // A listener of Multipath TCP cannot be marked; what it accepts is, one by one.
-    let state = if is_local || is_multipath || upgrade::mark(fd) {
+    let is_carried = is_local || is_multipath || marks::mark_record(fd, record);
+    record.set_state(if is_carried {
         State::Listening
     } else {
         State::Plain
-    };
-    let record = record::find(fd).or_else(|| enter(fd, state))?;
-    record.set(LOCAL, is_local);
-    record.set(MULTIPATH, is_multipath);
-    record.set_state(state);
+    });
     Some(record)
 }
 
@@ -118,28 +118,30 @@ unsafe extern "C-unwind" fn accept4(
 
 fn accepted(listener: c_int, new: c_int) {
     // A socket that listened before this program began has no mark yet: from now on it has.
-    let listener = match record::find(listener) {
-        Some(listener) => Some(listener),
-        None => adopt_listener(listener)
-            .filter(|record| record.has(LOCAL | MULTIPATH) || upgrade::mark(new)),
+    let known = record::find(listener);
+    let listener = known.or_else(|| adopt_listener(listener));
+    let Some(listener) = listener.filter(|listener| listener.state() == State::Listening) else {
+        return;
     };
-    let listener = listener.filter(|listener| listener.state() == State::Listening);
-    if listener.is_some_and(|listener| listener.has(MULTIPATH)) {
-        return accepted_by_multipath(new);
+    if listener.has(MULTIPATH) {
+        accepted_by_multipath(new);
+    } else if listener.has(LOCAL) {
+        local::enter(new);
+    } else if let Some(record) = enter(new, State::Candidate) {
+        if known.is_some() {
+            marks::inherit(new, record, listener);
+        } else {
+            marks::mark_record(new, record);
+        }
     }
-    let _ = match listener.map(|listener| listener.has(LOCAL)) {
-        Some(true) => local::enter(new),
-        Some(false) => enter(new, State::Candidate),
-        None => None,
-    };
 }
 
 /// Where the other end uses TCP alone, the kernel has made the new socket one of TCP.
 fn accepted_by_multipath(new: c_int) {
     if !is_tcp(new) {
         leave_multipath(new);
-    } else if upgrade::mark(new) {
-        enter(new, State::Candidate);
+    } else if let Some(record) = enter(new, State::Candidate) {
+        marks::mark_record(new, record);
     }
 }
 
@@ -187,7 +189,10 @@ fn disconnected(fd: c_int) {
     let known = kernel::option_bytes(fd, libc::SOL_SOCKET, libc::SO_LINGER, &mut linger);
     let generation = record.generation();
     let cut = || quietly(|| upgrade::stays_down(record) || stream::cut(fd, record));
-    quietly(|| upgrade::restore_delays(fd, record));
+    quietly(|| {
+        upgrade::restore_delays(fd, record);
+        marks::unmark(fd, record);
+    });
     // Relaxed: who comes to have it later has it from this process.
     if record.processes.load(Ordering::Relaxed) > 1 {
         // While this process has it, too.
@@ -268,10 +273,10 @@ fn before_connect(fd: c_int) -> Option<&'static Record> {
         // A second call, for a connection in progress, or one that failed.
         return (record.state() == State::Fresh).then_some(record);
     }
-    if !upgrade::mark(fd) {
-        return None;
-    }
-    enter(fd, State::Fresh)
+    let flags = marks::mark(fd)?;
+    let record = enter(fd, State::Fresh)?;
+    record.set(flags, true);
+    Some(record)
 }
 
 fn connected(record: &Record) {
@@ -300,6 +305,10 @@ unsafe extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
         // SAFETY: no pointers.
         return unsafe { real::shutdown(fd, how) };
     };
+    real::keeping_errno(|| shut(fd, record, how))
+}
+
+fn shut(fd: c_int, record: &Record, how: c_int) -> c_int {
     // What another thread sends at this moment goes first, and what we were asked to take back;
     // but one that waits in the kernel is freed by this very call.
     quietly(|| stream::answer(fd, record));
@@ -354,6 +363,17 @@ unsafe extern "C-unwind" fn getsockopt(
                 // As many bytes of it as the kernel has.
                 value.cast::<u8>().write_bytes(0, *len as usize);
             }
+            (libc::IPPROTO_IP, name) if marks::is_one(name) => {
+                if let Some(shown) = record::find(fd).and_then(|record| marks::shown(record, name))
+                {
+                    // As many bytes as the kernel has written: one will do.
+                    let bytes = shown.to_ne_bytes();
+                    let count = bytes.len().min(*len as usize);
+                    value
+                        .cast::<u8>()
+                        .copy_from_nonoverlapping(bytes.as_ptr(), count);
+                }
+            }
             (libc::SOL_SOCKET, libc::SO_RCVLOWAT) if *len == 4 => {
                 if let Some(mark) = record::find(fd).and_then(stream::low_water::shown) {
                     number.write_unaligned(mark);
@@ -361,7 +381,8 @@ unsafe extern "C-unwind" fn getsockopt(
             }
             (libc::SOL_SOCKET, libc::SO_RCVBUF | libc::SO_ERROR) if *len == 4 => {
                 if let Some(record) = record::find(fd) {
-                    number.write_unaligned(shown_option(fd, record, name, number.read_unaligned()));
+                    let shown = shown_option(fd, record, name, number.read_unaligned());
+                    number.write_unaligned(shown);
                 }
             }
             _ => {}
@@ -393,11 +414,14 @@ unsafe extern "C-unwind" fn setsockopt(
 
 /// What the program is told of a number that the kernel has for a socket: an error may have been kept.
 fn shown_option(fd: c_int, record: &Record, name: c_int, value: c_int) -> c_int {
+    if name == libc::SO_ERROR {
+        lost::look_for_end(fd, record);
+    }
     match (name, value) {
         (libc::SO_ERROR, 0) if stream::has_error(record) => stream::take_error(fd, record),
-        (libc::SO_ERROR, 0) if local::reset_by_peer(record, true) => libc::ECONNRESET,
+        (libc::SO_ERROR, 0) if lost::take_reset(fd, record) => libc::ECONNRESET,
         (libc::SO_ERROR, error) => {
-            local::note_error(record, error);
+            lost::note_error(record, error);
             error
         }
         (_, size) => local::shown_receive_buffer(record, size),
@@ -415,6 +439,12 @@ fn option_set(fd: c_int, level: c_int, name: c_int) {
     }
     if level == libc::SOL_SOCKET && name == libc::SO_RCVLOWAT {
         low_water_set(fd);
+        return;
+    }
+    if level == libc::IPPROTO_IP && marks::is_one(name) {
+        if let Some(record) = record::find(fd) {
+            marks::set_by_program(fd, record, name);
+        }
         return;
     }
     let kernel_only = match level {
@@ -503,7 +533,7 @@ pub fn duplicating(old: c_int, call: impl FnOnce() -> c_int) -> c_int {
         lifetime::before_duplicate(old);
         return call();
     }
-    let new = record::duplicate(old, call);
+    let new = real::keeping_errno(|| record::duplicate(old, call));
     if new >= 0 && new != old {
         quietly(|| {
             // The C library's own streams are there: what the program prints goes past us.
@@ -539,6 +569,18 @@ unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, argument: usize) 
         // SAFETY: the program's call, here and below.
         return unsafe { real::ioctl(fd, request, argument) };
     };
+    // SAFETY: the program's call.
+    real::keeping_errno(|| unsafe { ioctl_ours(fd, record, request, argument) })
+}
+
+/// # Safety
+/// As for [`ioctl`].
+unsafe fn ioctl_ours(
+    fd: c_int,
+    record: &'static Record,
+    request: c_ulong,
+    argument: usize,
+) -> c_int {
     let up = record.state() == State::Up;
     let request_bits = request & REQUEST_BITS;
     let number_at = argument as *mut c_int;

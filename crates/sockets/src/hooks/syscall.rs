@@ -192,7 +192,7 @@ unsafe fn of_waits(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -> Option<c_l
                 libc::ppoll(a as *mut _, b as libc::nfds_t, time, d as *const _)
             })?,
             #[cfg(target_arch = "x86_64")]
-            libc::SYS_select => {
+            libc::SYS_select if is_looked_at(e as *const libc::timeval) => {
                 libc::select(fd, b as *mut _, c as *mut _, d as *mut _, e as *mut _)
             }
             libc::SYS_pselect6 => {
@@ -224,6 +224,11 @@ const fn is_mask(mask: usize, bytes: usize) -> bool {
     mask == 0 || bytes == real::KERNEL_MASK_BYTES
 }
 
+/// Whether the C library may look at what the program gives: else the kernel says what it thinks of it.
+fn is_looked_at<T>(given: *const T) -> bool {
+    given.is_null() || (fault::is_watched() && fault::can_read_aside(given, size_of::<T>()))
+}
+
 /// The mask of a `pselect6`; `None` if the kernel does not take it.
 ///
 /// # Safety
@@ -232,7 +237,7 @@ unsafe fn mask_of_select(given: *const MaskAndSize) -> Option<*const libc::sigse
     if given.is_null() {
         return Some(core::ptr::null());
     }
-    if !fault::is_watched() || !fault::can_read(given, size_of::<MaskAndSize>()) {
+    if !is_looked_at(given) {
         return None;
     }
     // SAFETY: as promised, and it is there.
@@ -253,24 +258,14 @@ unsafe fn until_told(
     if time.is_null() {
         return Some(wait(time));
     }
-    let is_ours = fault::is_watched() && !confinement::is_confined();
-    if !is_ours || !fault::can_read(time, size_of::<timespec>()) {
+    if confinement::is_confined() || !is_looked_at(time) {
         return None;
     }
     // SAFETY: as promised, and it is there.
     let deadline = Deadline::after(Some(unsafe { time.read_unaligned() }))?;
     let result = wait(time);
     let left = deadline.left()?;
-    quietly(|| {
-        // The kernel writes there first: to memory that is only to be read it does not, and all is
-        // well.
-        let (clock, at) = (libc::CLOCK_MONOTONIC as usize, time as usize);
-        // SAFETY: as promised.
-        unsafe {
-            if real::syscall(libc::SYS_clock_gettime, clock, at, 0, 0, 0, 0) == 0 {
-                time.write_unaligned(left);
-            }
-        }
-    });
+    // To memory that is only to be read it is not told, and all is well.
+    quietly(|| fault::write_time(time, left));
     Some(result)
 }

@@ -5,6 +5,7 @@ use core::ffi::{c_int, c_void};
 use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
 
 use crate::hooks::socket;
+use crate::process::quietly;
 use crate::wait::{self, Deadline};
 use crate::{epoll, fault, memory, real, record, upgrade};
 
@@ -16,12 +17,21 @@ unsafe fn list<'a>(fds: *mut pollfd, count: nfds_t) -> Option<&'a mut [pollfd]> 
     if !fault::is_watched()
         || count == 0
         || count > 1 << 20
-        || !fault::can_write(fds, count as usize * size_of::<pollfd>())
+        || !fault::can_read_aside(fds, count as usize * size_of::<pollfd>())
     {
         return None;
     }
     // SAFETY: as promised.
     Some(unsafe { core::slice::from_raw_parts_mut(fds, count as usize) })
+}
+
+/// Whether we are to wait: one of ours is among them, and what the kernel would find bad is not.
+fn is_our_wait(fds: &[pollfd], mask: *const sigset_t) -> bool {
+    wait::has_ours(fds) && is_mask_there(mask) && fault::can_write(fds.as_ptr(), size_of_val(fds))
+}
+
+fn is_mask_there(mask: *const sigset_t) -> bool {
+    mask.is_null() || fault::can_read_aside(mask, real::KERNEL_MASK_BYTES)
 }
 
 /// Asks the kernel alone, and notes which of our sockets it tells the end of.
@@ -33,6 +43,10 @@ fn by_kernel(fds: &mut [pollfd], call: impl FnOnce(*mut pollfd) -> c_int) -> c_i
     result
 }
 
+fn poll_ours(fds: &mut [pollfd], deadline: Deadline, mask: *const sigset_t) -> c_int {
+    real::keeping_errno(|| wait::poll(fds, deadline, mask))
+}
+
 /// # Safety
 /// As for the C library's.
 #[unsafe(no_mangle)]
@@ -41,8 +55,8 @@ unsafe extern "C-unwind" fn poll(fds: *mut pollfd, count: nfds_t, timeout_ms: c_
     let call = |fds| unsafe { real::poll(fds, count, timeout_ms) };
     // SAFETY: the program's call.
     match unsafe { list(fds, count) } {
-        Some(fds) if wait::has_ours(fds) => {
-            wait::poll(fds, Deadline::in_ms(timeout_ms), core::ptr::null())
+        Some(fds) if is_our_wait(fds, core::ptr::null()) => {
+            poll_ours(fds, Deadline::in_ms(timeout_ms), core::ptr::null())
         }
         Some(fds) => by_kernel(fds, call),
         None => call(fds),
@@ -60,23 +74,44 @@ unsafe extern "C-unwind" fn ppoll(
 ) -> c_int {
     // SAFETY: the program's call, here and below.
     let deadline = unsafe { deadline_of(timeout) };
+    if is_nowhere(deadline) {
+        return real::fail(libc::EFAULT) as c_int;
+    }
     // SAFETY: the program's call.
     let call = |fds| unsafe { real::ppoll(fds, count, timeout, mask) };
     // SAFETY: the program's call.
     match (unsafe { list(fds, count) }, deadline) {
-        (Some(fds), Some(deadline)) if wait::has_ours(fds) => wait::poll(fds, deadline, mask),
+        (Some(fds), Ok(deadline)) if is_our_wait(fds, mask) => poll_ours(fds, deadline, mask),
         (Some(fds), _) => by_kernel(fds, call),
         (None, _) => call(fds),
     }
 }
 
+/// Why a time that the program gives is not looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum NoTime {
+    /// There is no such memory. The C library would read it all the same.
+    Nowhere,
+    /// It is not a time, or there is no socket of ours: the kernel's affair.
+    Kernels,
+}
+
+fn is_nowhere(deadline: Result<Deadline, NoTime>) -> bool {
+    deadline.err() == Some(NoTime::Nowhere)
+}
+
 /// # Safety
 /// `timeout` is null or the program's.
-unsafe fn deadline_of(timeout: *const timespec) -> Option<Deadline> {
-    let is_there = timeout.is_null()
-        || (fault::is_watched() && fault::can_read(timeout, size_of::<timespec>()));
-    // SAFETY: as promised.
-    is_there.then(|| Deadline::after(unsafe { timeout.as_ref() }.copied()))?
+unsafe fn deadline_of(timeout: *const timespec) -> Result<Deadline, NoTime> {
+    let time = if timeout.is_null() {
+        None
+    } else if fault::is_watched() {
+        // SAFETY: as promised; any bytes are a time.
+        Some(unsafe { fault::copy_aside(timeout) }.ok_or(NoTime::Nowhere)?)
+    } else {
+        return Err(NoTime::Kernels);
+    };
+    Deadline::after(time).ok_or(NoTime::Kernels)
 }
 
 /// # Safety
@@ -137,12 +172,12 @@ const NONE: pollfd = pollfd {
 };
 
 impl Sets {
-    /// Whether the words for descriptors below `count` can be read and written.
-    fn are_there(self, count: c_int) -> bool {
+    /// Whether the words for descriptors below `count` are there, as `look` finds.
+    fn are_there(self, count: c_int, look: impl Fn(*const fd_set, usize) -> bool) -> bool {
         let bytes =
             (count.unsigned_abs() as usize).div_ceil(usize::BITS as usize) * size_of::<usize>();
         let mut sets = [self.read, self.write, self.except].into_iter();
-        sets.all(|set| set.is_null() || fault::can_write(set, bytes))
+        sets.all(|set| set.is_null() || look(set, bytes))
     }
 
     /// As a `poll`, in `room` for `count`; returns how many there are.
@@ -253,7 +288,8 @@ unsafe fn select_ours(
     mask: *const sigset_t,
 ) -> Option<c_int> {
     let deadline = deadline?;
-    if !fault::is_watched() || count <= 0 || count as usize > SELECT_MAX || !sets.are_there(count) {
+    let is_looked_at = fault::is_watched() && count > 0 && count as usize <= SELECT_MAX;
+    if !is_looked_at || !sets.are_there(count, fault::can_read_aside) {
         return None;
     }
     let mut few = [NONE; FEW];
@@ -267,10 +303,10 @@ unsafe fn select_ours(
     // SAFETY: as promised.
     let used = unsafe { sets.as_poll(count, room) };
     let fds = &mut room[..used];
-    if !wait::has_ours(fds) {
+    if !is_our_wait(fds, mask) || !sets.are_there(count, fault::can_write) {
         return None;
     }
-    let ready = wait::poll(fds, deadline, mask);
+    let ready = poll_ours(fds, deadline, mask);
     if ready < 0 {
         return Some(ready);
     }
@@ -297,13 +333,20 @@ unsafe extern "C-unwind" fn select(
         write,
         except,
     };
-    let is_there = || fault::is_watched() && fault::can_write(timeout, size_of::<timeval>());
-    if !timeout.is_null() && !is_there() {
+    if !fault::is_watched() {
         // SAFETY: the program's call, here and below.
         return unsafe { real::select(count, read, write, except, timeout) };
     }
-    // SAFETY: the program's call.
-    let time = unsafe { timeout.as_ref() }.map(|time| timespec {
+    let given = if timeout.is_null() {
+        None
+    } else {
+        // SAFETY: the program's; any bytes are a time.
+        match unsafe { fault::copy_aside(timeout) } {
+            None => return real::fail(libc::EFAULT) as c_int,
+            given => given,
+        }
+    };
+    let time = given.map(|time| timespec {
         tv_sec: time.tv_sec.saturating_add(time.tv_usec / 1_000_000),
         tv_nsec: time.tv_usec % 1_000_000 * 1000,
     });
@@ -315,10 +358,14 @@ unsafe extern "C-unwind" fn select(
     };
     // As Linux does: what is left of the time is told.
     if let Some(left) = deadline.and_then(Deadline::left) {
-        // SAFETY: the program's call.
-        unsafe {
-            (*timeout).tv_sec = left.tv_sec;
-            (*timeout).tv_usec = left.tv_nsec / 1000;
+        let left = timeval {
+            tv_sec: left.tv_sec,
+            tv_usec: left.tv_nsec / 1000,
+        };
+        // To memory that is only to be read the kernel tells nothing either.
+        if fault::can_write(timeout, size_of::<timeval>()) {
+            // SAFETY: the program's, and it is there.
+            unsafe { timeout.write_unaligned(left) };
         }
     }
     result
@@ -343,7 +390,10 @@ unsafe extern "C-unwind" fn pselect(
     // SAFETY: the program's call, here and below.
     unsafe {
         let deadline = deadline_of(timeout);
-        match select_ours(count, sets, deadline, mask) {
+        if is_nowhere(deadline) {
+            return real::fail(libc::EFAULT) as c_int;
+        }
+        match select_ours(count, sets, deadline.ok(), mask) {
             Some(result) => result,
             None => real::pselect(count, read, write, except, timeout, mask),
         }
@@ -370,7 +420,7 @@ unsafe extern "C-unwind" fn epoll_create1(flags: c_int) -> c_int {
 
 fn created(set: c_int) -> c_int {
     if set >= 0 && !record::is_hidden() {
-        epoll::created(set);
+        quietly(|| epoll::created(set));
     }
     set
 }
@@ -388,7 +438,17 @@ unsafe extern "C-unwind" fn epoll_ctl(
         socket::before_connect_if_new(fd);
     }
     // SAFETY: the program's call.
-    unsafe { epoll::control(set, operation, fd, event) }
+    real::keeping_errno(|| unsafe { epoll::control(set, operation, fd, event) })
+}
+
+/// As [`wait_in_set`], for who has no room: that is an error once there is an event.
+#[cold]
+fn wait_without_room(set: c_int, deadline: Deadline, mask: *const sigset_t) -> c_int {
+    let mut room = [epoll_event { events: 0, u64: 0 }];
+    match real::keeping_errno(|| wait::epoll(set, &mut room, deadline, mask)) {
+        1.. => real::fail(libc::EFAULT) as c_int,
+        none => none,
+    }
 }
 
 /// Waits for events of a set, by `kernel` if it has no sockets of ours.
@@ -405,8 +465,11 @@ unsafe fn wait_in_set(
 ) -> c_int {
     let sleeping = epoll::sleeping(set);
     let is_known = count > 0 && epoll::is_known(set);
-    if is_known && !fault::can_write(events, size_of::<epoll_event>()) {
+    if is_known && !is_mask_there(mask) {
         return real::fail(libc::EFAULT) as c_int;
+    }
+    if is_known && !fault::can_write(events, size_of::<epoll_event>()) {
+        return wait_without_room(set, deadline, mask);
     }
     let mut got = 0;
     if !is_known {
@@ -419,10 +482,12 @@ unsafe fn wait_in_set(
     // SAFETY: as promised.
     let room = unsafe { core::slice::from_raw_parts_mut(events, count.unsigned_abs() as usize) };
     // Sockets of ours have come into it while it slept.
-    match wait::sift_all(set, &mut room[..got.unsigned_abs() as usize]) {
-        0 => wait::epoll(set, room, deadline, mask),
-        left => left as c_int,
-    }
+    real::keeping_errno(
+        || match wait::sift_all(set, &mut room[..got.unsigned_abs() as usize]) {
+            0 => wait::epoll(set, room, deadline, mask),
+            left => left as c_int,
+        },
+    )
 }
 
 /// # Safety
@@ -476,8 +541,8 @@ unsafe extern "C-unwind" fn epoll_pwait2(
     unsafe {
         let kernel = || real::epoll_pwait2(set, events, count, timeout, mask);
         match deadline_of(timeout) {
-            Some(deadline) => wait_in_set(set, events, count, deadline, mask, kernel),
-            None => kernel(),
+            Ok(deadline) => wait_in_set(set, events, count, deadline, mask, kernel),
+            Err(_) => kernel(),
         }
     }
 }

@@ -10,7 +10,7 @@ use super::{
     Name, Owned, Peer, SOCK_DIAG_BY_FAMILY, ask_kernel, diag_socket, has_message, option,
     set_option,
 };
-use crate::real;
+use crate::{fault, real};
 
 /// Whether it is a stream socket of the Unix family.
 pub fn is_stream(fd: c_int) -> bool {
@@ -88,16 +88,16 @@ pub fn unread(fd: c_int) -> Option<u64> {
 }
 
 /// Writes the name of whoever sent the bytes that were received, as the kernel does: none with
-/// no bytes, and none if the other end has none.
+/// no bytes, and none if the other end has none. `false`: there is no such memory.
 ///
 /// # Safety
-/// `address` has as many bytes as `len` says; both are the program's.
+/// `address` has as many bytes as `len` says; both are the program's, and the length is there.
 pub unsafe fn sender_name(
     fd: c_int,
     address: *mut libc::sockaddr,
     len: *mut libc::socklen_t,
     received: libc::ssize_t,
-) {
+) -> bool {
     let mut name = [0_u8; size_of::<libc::sockaddr_un>()];
     let mut name_len = name.len() as libc::socklen_t;
     // SAFETY: `name` has `name_len` bytes; the rest as promised.
@@ -111,9 +111,13 @@ pub unsafe fn sender_name(
         if result != 0 || name_len <= 2 {
             name_len = 0;
         }
-        let room = (*len).min(name_len).min(name.len() as libc::socklen_t);
-        core::ptr::copy_nonoverlapping(name.as_ptr(), address.cast::<u8>(), room as usize);
-        *len = name_len;
+        let room = len.read_unaligned().min(name_len) as usize;
+        let is_there = fault::can_overwrite(address, room);
+        if is_there {
+            core::ptr::copy_nonoverlapping(name.as_ptr(), address.cast::<u8>(), room);
+            len.write_unaligned(name_len);
+        }
+        is_there
     }
 }
 

@@ -9,7 +9,7 @@ use libc::{iovec, pollfd};
 use super::holders::is_held_elsewhere;
 use crate::record::{Record, State};
 use crate::wait::{self, Deadline};
-use crate::{kernel, members, memory, process, real, stream};
+use crate::{kernel, lost, members, memory, process, real, stream};
 
 /// Bytes on their way, of each direction.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -266,6 +266,9 @@ impl Relay {
             if way.ended && way.is_empty() && !way.shut {
                 way.shut = true;
                 on = true;
+                if to == self.old {
+                    lost::say_half_is_over(self.record);
+                }
                 // SAFETY: no pointers.
                 unsafe { real::shutdown(to, libc::SHUT_WR) };
             }

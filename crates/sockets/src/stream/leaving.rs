@@ -208,6 +208,15 @@ pub fn with_line(
     flags: c_int,
     call: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
+    real::keeping_errno(|| on_clear_line(fd, record, flags, call))
+}
+
+fn on_clear_line(
+    fd: c_int,
+    record: &Record,
+    flags: c_int,
+    call: impl FnOnce() -> ssize_t,
+) -> ssize_t {
     let waits = is_to_wait(record, flags);
     let Some(held) = sending::hold(fd, record, waits) else {
         return fail(libc::EAGAIN);

@@ -5,7 +5,7 @@
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
-use barewire_fabric::carrier::{LEAVING, Lane, SharedMemory};
+use barewire_fabric::carrier::{LEAVING, Lane, Sender, SharedMemory};
 use libc::{iovec, ssize_t};
 
 use super::receiving::count_bytes;
@@ -17,7 +17,7 @@ use crate::real::fail;
 use crate::record::{
     self, CHECK_LINE, LINE_ONLY, LOCAL, LOW_WATER, NONBLOCKING, Record, State, WRITE_SHUT,
 };
-use crate::{capture, fault, process};
+use crate::{capture, fault, lost, process};
 
 /// Flags that change nothing here, or are looked at.
 const FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
@@ -97,11 +97,12 @@ pub fn may_skip_line(record: &Record) -> bool {
 /// Whether the line need not be looked at before a send: something came from the other end since the last
 /// send, or who sends has looked since the last tick.
 #[inline]
-fn is_known_there(record: &Record) -> bool {
+fn is_known_there(record: &Record, sender: &Sender) -> bool {
     // Relaxed, all: under the lock, but for what came, which stands for itself.
     let heard = record.ring_bytes_in.load(Ordering::Relaxed);
     if record.heard_bytes.load(Ordering::Relaxed) != heard && !record.probe.is_to_be_timed() {
         record.heard_bytes.store(heard, Ordering::Relaxed);
+        lost::note_there(record, sender);
         return true;
     }
     record.send_checked_ns.load(Ordering::Relaxed) == process::tick_ns()
@@ -123,7 +124,7 @@ pub fn send(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> Optio
         && sender.room_known() >= len as u64
         && !sender.receiver_sleeps(&carrier)
         && !other_leaves(record, &carrier, &held)
-        && is_known_there(record)
+        && is_known_there(record, sender)
         && fault::can_read(part.iov_base, len);
     let put = || {
         // Last: whoever has entered puts something.

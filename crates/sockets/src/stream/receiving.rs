@@ -17,7 +17,7 @@ use crate::real::{self, errno, fail};
 use crate::record::{CHECK_LINE, LOCAL, LOW_WATER, NONBLOCKING, Record, State};
 use crate::spin::Spin;
 use crate::wait::peer_is_near;
-use crate::{capture, epoll, kernel, local, process, record};
+use crate::{capture, epoll, kernel, local, lost, process, record};
 
 /// How often a read that does not wait looks again because something has come.
 const ROUNDS_MAX: u32 = 64;
@@ -42,7 +42,7 @@ pub fn receive_with(
     flags: c_int,
     control: &mut Option<Control>,
 ) -> ssize_t {
-    let result = receive_some(fd, record, parts, flags, control);
+    let result = real::keeping_errno(|| receive_some(fd, record, parts, flags, control));
     if record.has(LOW_WATER) {
         let saved = errno();
         let held = record.recv_lock.hold();
@@ -560,10 +560,10 @@ fn receive_next(
                 }
                 return Ok(match result {
                     0 if wanted == 0 => Step::Bytes(0),
-                    0 => ended_with(record, 0),
+                    0 => ended_with(fd, record, 0),
                     1.. => Step::Bytes(result.unsigned_abs()),
                     _ if error == libc::EAGAIN => Step::Nothing,
-                    _ => ended_with(record, error),
+                    _ => ended_with(fd, record, error),
                 });
             }
             Next::Tokens(count) => match take_tokens(fd, record, held, count) {
@@ -571,12 +571,12 @@ fn receive_next(
                 Tokens::NotYet => return Ok(Step::Nothing),
                 // What was put into the ring before the end is there by now.
                 Tokens::End if receiver.has_news(&carrier) => receiver.took_tokens(count),
-                Tokens::End => return Ok(ended_with(record, 0)),
+                Tokens::End => return Ok(ended_with(fd, record, 0)),
                 Tokens::Failed(error) if receiver.has_news(&carrier) => {
                     receiver.took_tokens(count);
                     keep_error(record, error);
                 }
-                Tokens::Failed(error) => return Ok(ended_with(record, error)),
+                Tokens::Failed(error) => return Ok(ended_with(fd, record, error)),
             },
             Next::Empty => match end_of_line(fd, record) {
                 Line::Quiet => return Ok(Step::Nothing),
@@ -587,7 +587,7 @@ fn receive_next(
                 }
                 Line::Bytes => {}
                 Line::Ended(error) if receiver.has_news(&carrier) => keep_error(record, error),
-                Line::Ended(error) => return Ok(ended_with(record, error)),
+                Line::Ended(error) => return Ok(ended_with(fd, record, error)),
             },
         }
     }
@@ -615,10 +615,13 @@ pub fn count_bytes(counter: &AtomicU64, bytes: usize) {
 }
 
 /// The line has ended, with an error or without, and the ring is empty.
-fn ended_with(record: &Record, error: c_int) -> Step {
-    local::note_error(record, error);
+fn ended_with(fd: c_int, record: &Record, error: c_int) -> Step {
     match error {
-        0 if local::reset_by_peer(record, true) => Step::Failed(libc::ECONNRESET),
+        0 => lost::note_ended(record),
+        _ => lost::note_error(record, error),
+    }
+    match error {
+        0 if lost::take_reset(fd, record) => Step::Failed(libc::ECONNRESET),
         0 => Step::End,
         _ => Step::Failed(error),
     }

@@ -14,9 +14,9 @@ use crate::lock::{Held, WITHOUT_LIMIT};
 use crate::memory::Carrier;
 use crate::real::{self, errno, fail};
 use crate::record::{
-    LINE_ONLY, LOCAL, NEVER_UP, OPENER, READ_SHUT, Record, STUCK, State, WRITE_SHUT, Why,
+    HELD_BACK, LINE_ONLY, LOCAL, NEVER_UP, OPENER, READ_SHUT, Record, STUCK, State, WRITE_SHUT, Why,
 };
-use crate::{capture, epoll, fault, kernel, local, order, process, record};
+use crate::{capture, epoll, fault, kernel, local, lost, order, process, record};
 
 /// Sends as `sendmsg` would. The socket is up, or may go up at any moment.
 pub fn send(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ssize_t {
@@ -26,10 +26,10 @@ pub fn send(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ssize
 }
 
 fn send_with(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ssize_t {
-    let Some(held) = hold(fd, record, is_to_wait(record, flags)) else {
-        return fail(libc::EAGAIN);
-    };
-    let result = send_alone(fd, record, parts, flags, &held);
+    let result = real::keeping_errno(|| match hold(fd, record, is_to_wait(record, flags)) {
+        Some(held) => send_alone(fd, record, parts, flags, &held),
+        None => fail(libc::EAGAIN),
+    });
     if capture::is_on() {
         capture::sent(fd, record, parts, result);
     }
@@ -100,6 +100,7 @@ fn send_alone(
         }
         local::mark_first(fd, record);
         order::before_kernel_sends(fd);
+        note_held_back(record, flags);
         let result = kernel_send(fd, parts, 0, flags);
         local::count_out(record, result);
         return result;
@@ -133,6 +134,11 @@ fn send_alone(
                 Ok(Put::Fault) => return with_sent(fail(libc::EFAULT), sent),
                 Err(broken) => Err(broken),
             },
+            // On a Unix socket the next read is told.
+            Ok(Lane::Line) if sent == 0 && !record.has(LOCAL) && lost::is_reset_before(record) => {
+                lost::take_reset(fd, record);
+                return fail(libc::ECONNRESET);
+            }
             Ok(Lane::Line) if !line_is_clear(fd, record, waits, held) => Ok(None),
             Ok(Lane::Line) if is_over(fd, record, generation) => {
                 return with_sent(fail(libc::EBADF), sent);
@@ -210,7 +216,11 @@ fn lane_to_use(
 ) -> Result<Lane, Broken> {
     let carrier = record.carrier();
     let sender = record.sender(held);
+    if note_held_back(record, flags) {
+        return leave_for_line(fd, record, held);
+    }
     let line_only = record.has(LINE_ONLY)
+        || record.has(HELD_BACK)
         || flags & LINE_FLAGS != 0
         || (bytes >= LOCAL_BYTES && record.has(LOCAL));
     match sender.lane() {
@@ -223,10 +233,9 @@ fn lane_to_use(
             if line_only
                 || sender.line_wanted(&carrier)
                 || other_leaves(record, &carrier, held)
-                || other_is_gone(fd, record) =>
+                || other_is_gone(fd, record, held) =>
         {
-            step_back(fd, record, held)?;
-            Ok(Lane::Line)
+            leave_for_line(fd, record, held)
         }
         // It has to be woken over the line: then the bytes may as well go there. Or the kernel is to have
         // its say.
@@ -238,6 +247,24 @@ fn lane_to_use(
     }
 }
 
+/// Notes whether what is sent now is to wait for more. Returns whether that is new, or over: what comes
+/// behind bytes that wait sets them free, over the line as well.
+fn note_held_back(record: &Record, flags: c_int) -> bool {
+    let holds_back = flags & libc::MSG_MORE != 0 && !record.has(LOCAL);
+    let changes = record.has(HELD_BACK) != holds_back;
+    if changes {
+        record.set(HELD_BACK, holds_back);
+    }
+    changes
+}
+
+fn leave_for_line(fd: c_int, record: &Record, held: &Held<'_>) -> Result<Lane, Broken> {
+    if record.sender(held).lane() == Lane::Ring {
+        step_back(fd, record, held)?;
+    }
+    Ok(Lane::Line)
+}
+
 /// Whether the other end has closed: then the kernel says what becomes of what is sent.
 #[inline]
 pub fn other_leaves(record: &Record, carrier: &Carrier, held: &Held<'_>) -> bool {
@@ -247,7 +274,7 @@ pub fn other_leaves(record: &Record, carrier: &Carrier, held: &Held<'_>) -> bool
 
 /// Whether the other end was killed: it has ended, and did not say so. Then too the kernel says what
 /// becomes of what is sent. Asked once a tick.
-fn other_is_gone(fd: c_int, record: &Record) -> bool {
+fn other_is_gone(fd: c_int, record: &Record, held: &Held<'_>) -> bool {
     // Relaxed, both: under the lock.
     let tick_ns = process::tick_ns();
     if record.send_checked_ns.load(Ordering::Relaxed) == tick_ns {
@@ -261,7 +288,10 @@ fn other_is_gone(fd: c_int, record: &Record) -> bool {
         line_ended(fd)
     };
     if is_gone {
+        lost::note_ended(record);
         record.set(LINE_ONLY, true);
+    } else {
+        lost::note_there(record, record.sender(held));
     }
     is_gone
 }

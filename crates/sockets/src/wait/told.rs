@@ -18,9 +18,9 @@ use libc::epoll_event;
 
 use super::{EPOLL_IN, goes_through_ring, has_news, incoming, rings};
 use crate::epoll::{self, Active, Registration};
-use crate::process;
 use crate::record::{ORDERED, Record, State};
 use crate::stream::{self, Readiness, settle};
+use crate::{fault, process};
 
 /// The other end is to say when its bytes come.
 pub fn want_order(record: &Record) {
@@ -224,7 +224,8 @@ pub fn add_rings<const N: usize>(
 /// Where the event with this data is, or goes. `None` if there is no room.
 fn place_of(events: &[epoll_event], count: usize, data: u64) -> Option<usize> {
     let same = events[..count].iter().position(|event| event.u64 == data);
-    same.or((count < events.len()).then_some(count))
+    let has_room = || count < events.len() && fault::goes_on(&raw const events[count]);
+    same.or_else(|| has_room().then_some(count))
 }
 
 /// Adds bits to an event, or an event; returns how many there are.
