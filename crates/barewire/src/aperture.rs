@@ -13,7 +13,9 @@ use barewire_shm::{Region, Window};
 use barewire_sys::memory::{Access, DetachableMapping, Memfd, PeerAccess, SealSet};
 use barewire_sys::wake::heavy_fence;
 
+use crate::budget::{Charges, Resource};
 use crate::bulk::Job;
+use crate::bytes::Bytes;
 use crate::connection::ConnectionShared;
 use crate::control::Message;
 use crate::error::{Error, Misconduct, Result};
@@ -87,35 +89,6 @@ fn counts_bytes(slots: u32) -> usize {
 
 fn table_bytes(len_bytes: usize, slots: u32) -> usize {
     watch::table_bytes(len_bytes, slots).next_multiple_of(PAGE)
-}
-
-/// Bounds-checked access to the bytes of an aperture, from whichever side.
-#[derive(Clone)]
-struct Bytes {
-    window: Window,
-    len_bytes: usize,
-}
-
-impl Bytes {
-    #[inline]
-    fn check(&self, offset: usize, len_bytes: usize) -> Result<(), AccessError> {
-        if offset > self.len_bytes || self.len_bytes - offset < len_bytes {
-            return Err(AccessError::OutOfRange {
-                offset,
-                len_bytes,
-                aperture_bytes: self.len_bytes,
-            });
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn check_word(&self, offset: usize) -> Result<(), AccessError> {
-        if offset % 8 != 0 {
-            return Err(AccessError::Misaligned { offset });
-        }
-        self.check(offset, 8)
-    }
 }
 
 pub(crate) struct ApertureShared {
@@ -389,7 +362,11 @@ pub(crate) struct RemoteShared {
     /// What refuses or complicates access; the node's tables hold it too.
     flags: Arc<AtomicU32>,
     outbound: Mutex<Option<Outbound>>,
+    _charges: Charges,
 }
+
+/// What an imported aperture takes: its memory, watch table and counts.
+const APERTURE: [(Resource, u64); 2] = [(Resource::Mappings, 3), (Resource::PrivateBytes, 1024)];
 
 impl RemoteShared {
     pub fn outbound(&self) -> MutexGuard<'_, Option<Outbound>> {
@@ -697,7 +674,10 @@ impl State {
         let peer = &mut self.peers[index];
         let max = shared.config.granted_apertures_max as usize;
         if peer.granted.0.len() >= max {
-            return Err(Misconduct::Control("grants more apertures than we take"));
+            return Err(Misconduct::Exceeds {
+                what: "apertures of one peer",
+                limit: max as u64,
+            });
         }
         let config = ApertureConfig {
             len_bytes: usize::try_from(len_bytes).unwrap_or(usize::MAX),
@@ -715,13 +695,18 @@ impl State {
         }
         let link = peer.link().ok_or(Misconduct::Control("closed"))?;
         let at = (index, peer.generation);
-        let remote = import(shared, link, at, aperture, config, passed)?;
+        let event = self.charge(shared, index, &[(Resource::Events, 1)])?;
+        let charges = self.charge(shared, index, &APERTURE)?;
+        let remote = import(shared, link, at, aperture, config, passed, charges)?;
+        self.connections[connection as usize].events += 1;
+        let peer = &mut self.peers[index];
         peer.granted.0.insert(aperture, Arc::clone(&remote.flags));
         self.push(Pending::Granted {
             number: connection,
             serial,
             cookie,
             aperture: RemoteAperture(remote),
+            charges: event,
         });
         Ok(())
     }
@@ -734,6 +719,7 @@ fn import(
     number: u32,
     config: ApertureConfig,
     passed: Passed,
+    charges: Charges,
 ) -> Result<Arc<RemoteShared>, Misconduct> {
     let (access, peer_access, flags) = match config.rights {
         Rights::ReadWrite => (Access::ReadWrite, PeerAccess::ReadWrite, 0),
@@ -763,6 +749,7 @@ fn import(
         slots,
         flags: Arc::new(AtomicU32::new(flags)),
         outbound: Mutex::new(None),
+        _charges: charges,
     }))
 }
 

@@ -69,6 +69,14 @@ impl Arena {
         Ok(Allocated { region, window })
     }
 
+    /// Whether that takes a new segment.
+    pub fn must_grow(&self, ring_bytes: usize) -> bool {
+        let is_free = self.free.get(&(ring_bytes as u32));
+        let bytes = region_bytes(ring_bytes);
+        let room = |s: &Segment| s.region.len_bytes() - s.used_bytes >= bytes;
+        is_free.is_none_or(Vec::is_empty) && !self.segments.last().is_some_and(room)
+    }
+
     fn window(&self, region: &RegionRef) -> Option<Window> {
         let segment = self.segments.get(region.segment as usize)?;
         let bytes = region_bytes(region.ring_bytes as usize);

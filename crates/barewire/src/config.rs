@@ -31,6 +31,55 @@ pub enum Spin {
     },
 }
 
+/// What peers of other users may use up of a node. Who would exceed it is refused with the
+/// name of what there is too much of; others notice nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Links, that is nodes of theirs.
+    pub links: u64,
+    /// Connections, with those that wait to be accepted.
+    pub connections: u64,
+    /// Bytes of this process's private memory for them: tables, a bit for each line of their
+    /// rings, out-of-band messages, control messages that they do not read. Without the
+    /// messages that are being put together ([`NodeConfig::message_bytes_max`]).
+    pub private_bytes: u64,
+    /// Mappings of shared memory.
+    pub mappings: u64,
+    /// Open descriptors.
+    pub descriptors: u64,
+    /// Out-of-band messages and apertures that nobody has taken out of the event queue.
+    pub events: u64,
+}
+
+impl Budget {
+    /// The default for one user: 128 links, 16 384 connections, 64 MiB, 4096 mappings, 1024
+    /// descriptors, 8192 events.
+    #[must_use]
+    pub fn of_one_user() -> Budget {
+        Budget {
+            links: 128,
+            connections: 16_384,
+            private_bytes: 64 << 20,
+            mappings: 4096,
+            descriptors: 1024,
+            events: 8192,
+        }
+    }
+
+    /// The default for all other users together: four times that of one.
+    #[must_use]
+    pub fn of_all_users() -> Budget {
+        Budget {
+            links: 512,
+            connections: 65_536,
+            private_bytes: 256 << 20,
+            mappings: 16_384,
+            descriptors: 4096,
+            events: 32_768,
+        }
+    }
+}
+
 /// Settings of a [`Node`](crate::Node).
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
@@ -45,9 +94,14 @@ pub struct NodeConfig {
     pub connections_max: u32,
     /// Most apertures that one peer may have granted to this node at a time.
     pub granted_apertures_max: u32,
-    /// Most links, that is nodes, that all processes of one other user may have with this
-    /// node at a time. For its own user there is no limit.
-    pub foreign_links_max: u32,
+    /// What all processes of one other user may use up of this node. For its own user there
+    /// is no such limit.
+    pub user_budget: Budget,
+    /// What all processes of all other users together may use up of this node.
+    pub foreign_budget: Budget,
+    /// Largest ring of a peer of another user, in bytes: private memory for it is in
+    /// proportion.
+    pub foreign_ring_bytes_max: usize,
     /// Bulk transfers that may be outstanding.
     pub bulk_max: u32,
     /// Connection requests of one listener that may wait to be accepted.
@@ -65,7 +119,9 @@ impl Default for NodeConfig {
             message_bytes_max: 16 << 20,
             connections_max: 131_072,
             granted_apertures_max: 1024,
-            foreign_links_max: 128,
+            user_budget: Budget::of_one_user(),
+            foreign_budget: Budget::of_all_users(),
+            foreign_ring_bytes_max: 16 << 20,
             bulk_max: 64,
             backlog_max: 1024,
             capture: None,

@@ -21,6 +21,7 @@
 //! | 12 Bye     |                                                          |                |
 //! | 13 Wake    |                                                          |                |
 //! region: u32 segment, u64 offset, u32 ring bytes
+//! Reject of connection 2^32 - 1: of the whole link, which ends
 //! ```
 //! Source: own design (`docs/decisions/0001`).
 
@@ -43,6 +44,9 @@ pub(crate) struct RegionRef {
     pub offset: u64,
     pub ring_bytes: u32,
 }
+
+/// The connection of a [`Message::Reject`] that ends the whole link.
+pub(crate) const THE_LINK: u32 = u32::MAX;
 
 /// Whether a message that begins with this byte has descriptors.
 pub(crate) fn may_carry_descriptors(kind: u8) -> bool {

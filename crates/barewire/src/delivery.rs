@@ -118,7 +118,10 @@ impl State {
                     number,
                     serial,
                     data,
+                    charges,
                 } => {
+                    drop(charges);
+                    self.event_handed_out(number, serial);
                     self.out_of_band_handed_out(shared, index, generation);
                     let connection = ConnectionId(number);
                     // The number may be another connection's by now.
@@ -131,7 +134,10 @@ impl State {
                     serial,
                     cookie,
                     aperture,
+                    charges,
                 } => {
+                    drop(charges);
+                    self.event_handed_out(number, serial);
                     if self.connection(number, serial).is_some() {
                         out.push(Event::Granted {
                             connection: ConnectionId(number),
@@ -226,8 +232,36 @@ impl State {
         match self.pending.remove(at) {
             Some(Pending::Granted {
                 cookie, aperture, ..
-            }) => Some((cookie, aperture)),
+            }) => {
+                self.event_handed_out(number, serial);
+                Some((cookie, aperture))
+            }
             _ => None,
+        }
+    }
+
+    fn event_handed_out(&mut self, number: u32, serial: u64) {
+        if let Some(entry) = self.connection(number, serial) {
+            entry.events = entry.events.saturating_sub(1);
+        }
+    }
+
+    /// Drops what a connection that is no more was sent and nobody has taken.
+    pub(crate) fn drop_events(&mut self, shared: &Shared, of: u64) {
+        for event in core::mem::take(&mut self.pending) {
+            match event {
+                Pending::OutOfBand { link, serial, .. } if serial == of => {
+                    self.out_of_band_handed_out(shared, link.0, link.1);
+                }
+                // It gives itself back, for which it takes our lock.
+                Pending::Granted {
+                    serial, aperture, ..
+                } if serial == of => {
+                    self.stale.push(aperture);
+                    self.attract();
+                }
+                other => self.pending.push_back(other),
+            }
         }
     }
 

@@ -31,6 +31,14 @@ pub enum Misconduct {
     /// On the control channel of the link.
     #[error("{0}")]
     Control(&'static str),
+    /// It, or others of its user, asked for more than [`NodeConfig`](crate::NodeConfig) allows.
+    #[error("asks for more than its user may have: no more than {limit} {what}")]
+    Exceeds {
+        /// Of what there would have been too much.
+        what: &'static str,
+        /// How much there may be.
+        limit: u64,
+    },
     /// By a descriptor it passed.
     #[error("passed an unusable descriptor: {0}")]
     Descriptor(#[from] BadDescriptor),

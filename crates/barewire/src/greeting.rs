@@ -12,9 +12,10 @@ use barewire_sys::retire::Guarded;
 use barewire_sys::socket::Socket;
 use barewire_sys::wake::{EventFd, Interest};
 
+use crate::budget::{Charges, Exceeded, Resource};
 use crate::config::Policy;
 use crate::control::{FLAG_MEMBARRIER, Message, RejectCode, VERSION};
-use crate::error::{Misconduct, Result};
+use crate::error::{Error, Misconduct, Result};
 use crate::link::{Link, Status};
 use crate::passed::Passed;
 use crate::peer::{Checked, MESSAGES_PER_TURN, Peer, Stage, checked_source, descriptors_exhausted};
@@ -23,6 +24,14 @@ use crate::state::{State, Token};
 
 /// Peers that may have connected and not yet said who they are.
 const GREETING_MAX: usize = 256;
+
+/// What a link takes: its socket and the process's descriptor; the peer's doorbell page.
+const LINK: [(Resource, u64); 4] = [
+    (Resource::Links, 1),
+    (Resource::Descriptors, 2),
+    (Resource::Mappings, 1),
+    (Resource::PrivateBytes, 4096),
+];
 
 impl State {
     /// Takes what waits at a listening socket.
@@ -54,17 +63,22 @@ impl State {
                 continue;
             }
             self.limit_greeters(shared);
-            if !self.has_room_for(shared, &credentials) {
-                let refusal = Message::Reject {
-                    connection: 0,
-                    code: RejectCode::Busy,
-                    reason: "too many links with this user",
-                };
-                let _ = socket.send(&refusal.encode(), &[]);
-                continue;
-            }
+            let charges = match self.charge_link(shared, &credentials) {
+                Ok(charges) => charges,
+                Err(exceeded) => {
+                    let reason = Error::from(exceeded).to_string();
+                    let refusal = Message::Reject {
+                        connection: 0,
+                        code: RejectCode::Busy,
+                        reason: &reason,
+                    };
+                    let _ = socket.send(&refusal.encode(), &[]);
+                    continue;
+                }
+            };
             if let Ok(index) = self.add_peer(shared, socket, credentials, false) {
                 self.peers[index].policy = policy;
+                self.peers[index].charges = charges;
             }
         }
     }
@@ -103,15 +117,21 @@ impl State {
         }
     }
 
-    /// Whether this user may have one more link. If one of them has not been greeted yet,
-    /// that one makes room.
-    fn has_room_for(&mut self, shared: &Shared, who: &Credentials) -> bool {
+    /// Charges a user with one more link. If one of its links has not been greeted yet, that
+    /// one makes room.
+    pub(crate) fn charge_link(
+        &mut self,
+        shared: &Shared,
+        who: &Credentials,
+    ) -> Result<Charges, Exceeded> {
         if who.uid == shared.own.uid {
-            return true;
+            return Ok(Charges::default());
         }
-        let theirs = |p: &Peer| p.socket.is_some() && p.credentials.uid == who.uid;
-        let links = self.peers.iter().filter(|(_, p)| theirs(p)).count();
-        links < shared.config.foreign_links_max as usize || self.drop_greeter(shared, who.uid)
+        let charged = self.accounts.charge(who.uid, &LINK);
+        if charged.is_ok() || !self.drop_greeter(shared, who.uid) {
+            return charged;
+        }
+        self.accounts.charge(who.uid, &LINK)
     }
 
     /// Makes room when too many have connected without saying hello: the oldest goes, of

@@ -603,7 +603,9 @@
 
 mod aperture;
 mod arena;
+mod budget;
 mod bulk;
+mod bytes;
 mod capture;
 pub mod config;
 mod conform;
@@ -634,7 +636,7 @@ mod wait;
 pub use aperture::{Aperture, ApertureConfig, RemoteAperture};
 pub use barewire_fabric::Violation;
 pub use barewire_fabric::aperture::{AccessError, Action, Memory, Mode, Rights};
-pub use config::{ConnectOptions, ListenOptions, NodeConfig, Policy, Spin};
+pub use config::{Budget, ConnectOptions, ListenOptions, NodeConfig, Policy, Spin};
 pub use connection::Connection;
 pub use error::{Credentials, Error, Fault, Misconduct, Result};
 pub use event::{ConnectionId, Event};

@@ -44,6 +44,8 @@ pub(crate) struct Link {
     asymmetric: bool,
     status: AtomicU32,
     misconduct: Mutex<Option<Misconduct>>,
+    /// Why the peer wants no more of us.
+    refusal: Mutex<Option<String>>,
     fork_generation: u32,
     counters: CounterPage,
 }
@@ -66,6 +68,7 @@ impl Link {
             asymmetric,
             status: AtomicU32::new(Status::Up as u32),
             misconduct: Mutex::new(None),
+            refusal: Mutex::new(None),
             fork_generation: fork_generation(),
             counters,
         }
@@ -127,12 +130,23 @@ impl Link {
             .misconduct
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
+        let refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (None, Some(reason)) = (misconduct, &*refusal) {
+            let reason = reason.clone();
+            return Error::Refused { reason };
+        }
         // Acquire pairs with the Release of `close`.
         match (self.status.load(Ordering::Acquire), misconduct) {
             (_, Some(misconduct)) => Error::PeerMisbehaved(misconduct),
             (s, _) if s == Status::Died as u32 => Error::PeerDied { pid: self.peer.pid },
             _ => Error::PeerGone,
         }
+    }
+
+    /// The peer said why it is about to end the link.
+    pub fn refused(&self, reason: &str) {
+        let mut refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
+        *refusal = Some(reason.to_owned());
     }
 
     /// Closes the link for the data path. The first reason stays.

@@ -1,10 +1,11 @@
 //! Opening and closing connections: what is said on the control channel, from both sides.
 
-use barewire_fabric::frame::{region_bytes, ring_bytes_valid};
+use barewire_fabric::frame::{LINE_BYTES, region_bytes, ring_bytes_valid};
 use barewire_shm::Window;
 use barewire_sys::retire::Guarded;
 use barewire_sys::socket::Socket;
 
+use crate::budget::Resource;
 use crate::config::{ConnectOptions, check_data, check_ring, socket_name};
 use crate::control::{Message, RegionRef, RejectCode};
 use crate::error::{Error, Misconduct, Result};
@@ -13,6 +14,11 @@ use crate::link::Status;
 use crate::peer::{Checked, checked_source};
 use crate::shared::Shared;
 use crate::state::{Far, Pending, Phase, State};
+
+/// Private memory for a peer's ring: a bit for each line of it.
+fn bits_bytes(ring_bytes: usize) -> u64 {
+    (ring_bytes / LINE_BYTES / 8) as u64
+}
 
 impl State {
     /// Begins a connection; the answer comes later. Returns its number.
@@ -72,7 +78,9 @@ impl State {
                 expected: owner,
             });
         }
+        let charges = self.charge_link(shared, &credentials)?;
         let index = self.add_peer(shared, socket, credentials, true)?;
+        self.peers[index].charges = charges;
         let key = (owner, name.to_owned());
         self.peers[index].name = Some(key.clone());
         self.by_name.insert(key, index);
@@ -179,7 +187,19 @@ impl State {
                 "too many requests wait to be accepted",
             );
         }
-        match self.add_connection(shared, index, Phase::Requested, name) {
+        if self.is_foreign(shared, index) && far.ring_bytes > shared.config.foreign_ring_bytes_max {
+            let max = shared.config.foreign_ring_bytes_max;
+            let reason = format!("a ring of more than {max} bytes, which is the most here");
+            return refuse(self, RejectCode::Busy, &reason);
+        }
+        let private = bits_bytes(far.ring_bytes) + data.len() as u64;
+        let charged = self.charge(shared, index, &[(Resource::PrivateBytes, private)]);
+        let added = charged.map_err(Error::from).and_then(|charges| {
+            let number = self.add_connection(shared, index, Phase::Requested, name)?;
+            self.connections[number as usize].charges.add(charges);
+            Ok(number)
+        });
+        match added {
             Ok(number) => {
                 self.listeners[listener].waiting += 1;
                 self.peers[index].requests.insert(connection, number);
@@ -237,11 +257,19 @@ impl State {
         };
         let phase = self.ours(index, connection)?;
         let (window, ring_bytes) = self.peer_region(index, &region)?;
+        let max = shared.config.foreign_ring_bytes_max;
+        if self.is_foreign(shared, index) && ring_bytes > max {
+            let (what, limit) = ("bytes of a ring of this user", max as u64);
+            return Err(Misconduct::Exceeds { what, limit });
+        }
+        let private = [(Resource::PrivateBytes, bits_bytes(ring_bytes))];
+        let charges = self.charge(shared, index, &private)?;
         let source = checked_source(source)?;
         let entry = &mut self.connections[connection as usize];
         if entry.far.is_some() {
             return Err(Misconduct::Control("accepts twice"));
         }
+        entry.charges.add(charges);
         let far = Far {
             number: own,
             window,

@@ -14,13 +14,14 @@ use barewire_sys::SysError;
 use barewire_sys::memory::{Access, PeerAccess};
 use barewire_sys::process::Credentials;
 use barewire_sys::retire::Guarded;
-use barewire_sys::socket::Sent;
+use barewire_sys::socket::{RIGHTS_MAX, Sent};
 use barewire_sys::wake::Interest;
 
 use crate::aperture::Granted;
 use crate::arena::{Arena, SEGMENTS_MAX};
+use crate::budget::{Charges, Resource};
 use crate::config::Policy;
-use crate::control::{MESSAGE_BYTES_MAX, Message};
+use crate::control::{MESSAGE_BYTES_MAX, Message, RejectCode, THE_LINK};
 use crate::error::{Error, Misconduct, Result};
 use crate::link::{Link, Status};
 use crate::passed::{Heard, Passed, hear};
@@ -66,7 +67,8 @@ pub(crate) struct Peer {
     pub far_source: u32,
     pub arena: Arena,
     pub segments: Vec<Region>,
-    outbox: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
+    outbox: VecDeque<(Vec<u8>, Vec<OwnedFd>, Charges)>,
+    pub charges: Charges,
     /// Our numbers of the connections with this peer.
     pub connections: HashSet<u32>,
     /// Its connections that wait for our answer: its numbers and ours.
@@ -161,6 +163,7 @@ impl State {
             arena: Arena::default(),
             segments: Vec::new(),
             outbox: VecDeque::new(),
+            charges: Charges::default(),
             connections: HashSet::new(),
             requests: HashMap::new(),
             out_of_band: 0,
@@ -219,7 +222,16 @@ impl State {
         let Some(owned) = owned else {
             return self.doom(index, None);
         };
-        peer.outbox.push_back((bytes, owned));
+        let wanted = [
+            (Resource::PrivateBytes, bytes.len() as u64 + 128),
+            (Resource::Descriptors, owned.len() as u64),
+        ];
+        let charges = match self.charge(shared, index, &wanted) {
+            Ok(charges) => charges,
+            Err(exceeded) => return self.doom(index, Some(exceeded.into())),
+        };
+        let peer = &mut self.peers[index];
+        peer.outbox.push_back((bytes, owned, charges));
         if peer.outbox.len() == 1 {
             self.set_interest(shared, index);
         }
@@ -286,7 +298,7 @@ impl State {
         let Some(socket) = peer.socket.clone() else {
             return;
         };
-        while let Some((bytes, fds)) = peer.outbox.front() {
+        while let Some((bytes, fds, _)) = peer.outbox.front() {
             let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
             match socket.send(bytes, &fds) {
                 Ok(Sent::Done) => drop(peer.outbox.pop_front()),
@@ -328,7 +340,11 @@ impl State {
                 Heard::Nothing => return,
                 Heard::Gone => return self.peer_died(shared, index),
                 Heard::Wrong(reason) => return self.misbehaved(shared, index, reason),
-                Heard::NoRoom => return self.close_peer(shared, index, Status::Left, None),
+                Heard::NoRoom => {
+                    let (what, limit) =
+                        ("descriptors than this process may open", RIGHTS_MAX as u64);
+                    return self.misbehaved(shared, index, Misconduct::Exceeds { what, limit });
+                }
             };
             self.news = true;
             let handled = match Message::parse(&buffer[..len]) {
@@ -353,8 +369,27 @@ impl State {
         }
     }
 
+    /// Tells a peer that has asked for too much why its link ends.
+    fn say_why(&mut self, shared: &Shared, index: usize, reason: Misconduct) {
+        shared.counters.add(QueueCounter::Refusals, 1);
+        let socket = self.peers.get(index).and_then(|p| p.socket.clone());
+        if let Some(socket) = socket {
+            let message = Message::Reject {
+                connection: THE_LINK,
+                code: RejectCode::Busy,
+                reason: &reason.to_string(),
+            };
+            // If it does not get through, the peer learns of the end by the hang-up.
+            let _ = socket.send(&message.encode(), &[]);
+        }
+    }
+
     fn misbehaved(&mut self, shared: &Shared, index: usize, reason: Misconduct) {
-        shared.counters.add(QueueCounter::Violations, 1);
+        if let Misconduct::Exceeds { .. } = reason {
+            self.say_why(shared, index, reason);
+        } else {
+            shared.counters.add(QueueCounter::Violations, 1);
+        }
         self.close_peer(shared, index, Status::Misbehaved, Some(reason));
     }
 
@@ -502,7 +537,7 @@ impl State {
             _ if greeting => Err(Misconduct::Control("spoke before saying hello")),
             Message::Hello { .. } => Err(Misconduct::Control("said hello twice")),
             Message::Segment { number, len_bytes } => {
-                self.segment(index, number, len_bytes, passed)
+                self.segment(shared, index, number, len_bytes, passed)
             }
             Message::Open {
                 connection,
@@ -521,6 +556,17 @@ impl State {
                     message_bytes_max,
                 };
                 self.opened(shared, index, far, name, data);
+                Ok(())
+            }
+            Message::Reject {
+                connection: THE_LINK,
+                reason,
+                ..
+            } => {
+                if let Stage::Up(link) = &peer.stage {
+                    link.refused(reason);
+                }
+                self.close_peer(shared, index, Status::Left, None);
                 Ok(())
             }
             Message::Accept { .. } => self.accepted(shared, index, &message),
@@ -564,7 +610,14 @@ impl State {
         self.peers.get(index).is_some_and(up)
     }
 
-    fn segment(&mut self, index: usize, number: u32, len_bytes: u64, passed: Passed) -> Checked {
+    fn segment(
+        &mut self,
+        shared: &Shared,
+        index: usize,
+        number: u32,
+        len_bytes: u64,
+        passed: Passed,
+    ) -> Checked {
         let peer = &mut self.peers[index];
         if number as usize != peer.segments.len() || number >= SEGMENTS_MAX {
             return Err(Misconduct::Control("segment out of order, or too many"));
@@ -572,11 +625,14 @@ impl State {
         if len_bytes > PEER_SEGMENT_BYTES_MAX {
             return Err(Misconduct::Control("segment too large"));
         }
+        let charges = self.charge(shared, index, &[(Resource::Mappings, 1)])?;
         let wanted = [(len_bytes as usize, PeerAccess::ReadWrite)];
         let [memfd] = passed.take_memory(wanted)?;
         let region = memfd
             .map(Access::ReadWrite)
             .map_err(|_| Misconduct::Control("segment that can not be mapped here"))?;
+        let peer = &mut self.peers[index];
+        peer.charges.add(charges);
         peer.segments.push(region);
         Ok(())
     }
@@ -591,6 +647,12 @@ impl State {
         let Some(serial) = self.standing(index, connection)? else {
             return Ok(());
         };
+        let wanted = [
+            (Resource::Events, 1),
+            (Resource::PrivateBytes, data.len() as u64 + 128),
+        ];
+        let charges = self.charge(shared, index, &wanted)?;
+        self.connections[connection as usize].events += 1;
         let peer = &mut self.peers[index];
         let generation = peer.generation;
         peer.out_of_band += 1;
@@ -605,6 +667,7 @@ impl State {
             number: connection,
             serial,
             data,
+            charges,
         });
         Ok(())
     }

@@ -17,6 +17,7 @@ use barewire_sys::process::{Credentials, own_credentials, random_bytes};
 use barewire_sys::retire::Retirer;
 use barewire_sys::wake::{Epoll, EpollEvent, EventFd, Interest, heavy_fence, register_expedited};
 
+use crate::budget::Accounts;
 use crate::bulk::Job;
 use crate::capture::Tap;
 use crate::config::NodeConfig;
@@ -117,7 +118,9 @@ impl Shared {
         epoll.add(&eventfd, TOKEN_EVENTFD, Interest::READ_EDGE)?;
         let retirer = Retirer::new(eventfd.try_clone()?);
         let attention = Arc::new(AtomicBool::new(false));
-        let mut state = State::new(Arc::clone(&attention));
+        let (of_one, of_all) = (&config.user_budget, &config.foreign_budget);
+        let accounts = Accounts::new(of_one, of_all, counters.clone());
+        let mut state = State::new(Arc::clone(&attention), accounts);
         let own_page = state.domain_page(own.uid)?.clone();
         let tap = match &config.capture {
             Some(path) => Some(Arc::new(Tap::create(path, own.pid as u32)?)),
@@ -206,6 +209,10 @@ impl Shared {
             // Release pairs with the Acquire in `quiet`.
             self.attention.store(true, Ordering::Release);
         }
+        let stale = core::mem::take(&mut state.stale);
+        drop(state);
+        // Each gives itself back, for which it takes the lock.
+        drop(stale);
         Ok(events.len())
     }
 

@@ -17,6 +17,7 @@ use barewire_sys::wake::{EpollEvent, EventFd};
 use slab::Slab;
 
 use crate::aperture::RemoteAperture;
+use crate::budget::{Accounts, Charges, Exceeded, Resource};
 use crate::config::Policy;
 use crate::connection::{Connection, ConnectionShared};
 use crate::control::{Message, RegionRef, RejectCode};
@@ -132,6 +133,9 @@ pub(crate) struct ConnectionEntry {
     pub closed_reported: bool,
     /// In the list of those whose readiness was told.
     pub told: bool,
+    /// Events of it that wait and are counted.
+    pub events: u32,
+    pub charges: Charges,
 }
 
 /// An event that has not been handed out.
@@ -154,12 +158,14 @@ pub(crate) enum Pending {
         number: u32,
         serial: u64,
         data: Vec<u8>,
+        charges: Charges,
     },
     Granted {
         number: u32,
         serial: u64,
         cookie: u64,
         aperture: RemoteAperture,
+        charges: Charges,
     },
     Plain(Event),
 }
@@ -172,6 +178,7 @@ pub(crate) struct State {
     pub listeners: Slab<ListenerEntry>,
     pub connections: Slab<ConnectionEntry>,
     pub exports: Exports,
+    pub accounts: Accounts,
     next_serial: u64,
     pub sources: Vec<Source>,
     free_sources: VecDeque<u32>,
@@ -198,12 +205,15 @@ pub(crate) struct State {
     pub told_first: bool,
 }
 
+/// What a connection takes of private memory in our tables, in bytes: generously.
+const CONNECTION_BYTES: u64 = 2048;
+
 /// The source by which a node rings itself.
 pub(crate) const OWN_SOURCE: u32 = 0;
 
 impl State {
     /// `attention` is set whenever something other than a bit of the own page has come up.
-    pub fn new(attention: Arc<AtomicBool>) -> State {
+    pub fn new(attention: Arc<AtomicBool>, accounts: Accounts) -> State {
         State {
             peers: Slab::new(),
             peer_generation: 0,
@@ -212,6 +222,7 @@ impl State {
             listeners: Slab::new(),
             connections: Slab::new(),
             exports: Exports::default(),
+            accounts,
             next_serial: 1,
             sources: vec![Source::Own],
             free_sources: VecDeque::new(),
@@ -467,6 +478,9 @@ impl State {
             return;
         }
         let entry = self.connections.remove(number as usize);
+        if entry.events > 0 {
+            self.drop_events(shared, entry.serial);
+        }
         if entry.phase == Phase::Requested {
             self.request_answered(entry.listener);
         }
@@ -480,6 +494,20 @@ impl State {
             }
         }
         self.forget_peer_if_done(shared, entry.link);
+    }
+
+    /// Charges the user of a peer, unless it is our own.
+    pub fn charge(
+        &mut self,
+        shared: &Shared,
+        index: usize,
+        wanted: &[(Resource, u64)],
+    ) -> core::result::Result<Charges, Exceeded> {
+        let uid = self.peers.get(index).map(|p| p.credentials.uid);
+        match uid.filter(|uid| *uid != shared.own.uid) {
+            Some(uid) => self.accounts.charge(uid, wanted),
+            None => Ok(Charges::default()),
+        }
     }
 
     pub fn request_answered(&mut self, listener: Option<usize>) {
@@ -503,6 +531,11 @@ impl State {
                 limit: u64::from(limit),
             });
         }
+        let wanted = [
+            (Resource::Connections, 1),
+            (Resource::PrivateBytes, CONNECTION_BYTES),
+        ];
+        let charges = self.charge(shared, link, &wanted)?;
         let source = self.add_source(Source::Free)?;
         let serial = self.serial();
         let number = self.connections.insert(ConnectionEntry {
@@ -523,6 +556,8 @@ impl State {
             peer_detached: false,
             closed_reported: false,
             told: false,
+            events: 0,
+            charges,
         }) as u32;
         self.set_source(source, Source::Connection(number));
         self.peers[link].connections.insert(number);
@@ -538,6 +573,11 @@ impl State {
         ring_bytes: usize,
     ) -> Result<RegionRef> {
         let link = self.connections[number as usize].link;
+        if self.peers[link].arena.must_grow(ring_bytes) {
+            let segment = [(Resource::Mappings, 1), (Resource::Descriptors, 1)];
+            let charges = self.charge(shared, link, &segment)?;
+            self.peers[link].charges.add(charges);
+        }
         let allocated = self.peers[link].arena.allocate(ring_bytes)?;
         self.announce_segments(shared, link)?;
         let region = allocated.region;

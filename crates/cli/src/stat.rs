@@ -223,7 +223,9 @@ fn text(node: &NodeView, now: &[Snapshot], before: &[Snapshot], most: usize) -> 
             .map(|(name, value)| {
                 let name = name.replace('_', " ");
                 // What is open now is no rate.
-                match old.filter(|_| name != "links" && name != "connections") {
+                let is_open =
+                    ["links", "connections"].contains(&&*name) || name.starts_with("foreign ");
+                match old.filter(|_| !is_open) {
                     None => format!("{name} {value}"),
                     Some((old, seconds)) => {
                         let key = name.replace(' ', "_");

@@ -314,6 +314,12 @@ impl<I: Incoming, O: Outgoing> MessageReceiver<I, O> {
         if frame.len_bytes > self.message_bytes_max - before {
             return Err(self.too_long());
         }
+        // What a peer sends must not end the process for want of memory.
+        if self.partial.try_reserve(frame.len_bytes).is_err() {
+            return Err(Violation::NoMemory {
+                needed: (before + frame.len_bytes) as u64,
+            });
+        }
         self.partial.resize(before + frame.len_bytes, 0);
         let incoming = self.ring.incoming();
         incoming.read(frame.offset, &mut self.partial[before..]);

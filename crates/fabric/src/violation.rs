@@ -74,6 +74,12 @@ pub enum Violation {
         /// The limit.
         max: u64,
     },
+    /// There is no memory to put a message in pieces together.
+    #[error("no memory for a message of {needed} bytes and more")]
+    NoMemory {
+        /// Its bytes so far.
+        needed: u64,
+    },
     /// A whole message or a packed frame arrived inside a fragmented message.
     #[error("frame of kind {kind} inside a fragmented message")]
     Interleaved {

@@ -53,10 +53,24 @@ pub enum QueueCounter {
     Violations,
     /// Peers that died.
     Deaths,
+    /// Requests of peers of other users that would have exceeded a budget.
+    Refusals,
+    /// What peers of other users hold now: links.
+    ForeignLinks,
+    /// Connections.
+    ForeignConnections,
+    /// Bytes of private memory.
+    ForeignPrivateBytes,
+    /// Mappings.
+    ForeignMappings,
+    /// Descriptors.
+    ForeignDescriptors,
+    /// Events that have not been handed out.
+    ForeignEvents,
 }
 
 /// Number of [`QueueCounter`]s, with their names.
-pub const QUEUE_COUNTERS: [(QueueCounter, &str); 9] = [
+pub const QUEUE_COUNTERS: [(QueueCounter, &str); 16] = [
     (QueueCounter::Events, "events"),
     (QueueCounter::Sleeps, "sleeps"),
     (QueueCounter::SpuriousWakes, "spurious_wakes"),
@@ -66,6 +80,13 @@ pub const QUEUE_COUNTERS: [(QueueCounter, &str); 9] = [
     (QueueCounter::Connections, "connections"),
     (QueueCounter::Violations, "violations"),
     (QueueCounter::Deaths, "deaths"),
+    (QueueCounter::Refusals, "refusals"),
+    (QueueCounter::ForeignLinks, "foreign_links"),
+    (QueueCounter::ForeignConnections, "foreign_connections"),
+    (QueueCounter::ForeignPrivateBytes, "foreign_private_bytes"),
+    (QueueCounter::ForeignMappings, "foreign_mappings"),
+    (QueueCounter::ForeignDescriptors, "foreign_descriptors"),
+    (QueueCounter::ForeignEvents, "foreign_events"),
 ];
 
 /// Counters of a connection, in their order in a slot.

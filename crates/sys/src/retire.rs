@@ -28,6 +28,8 @@ use crate::wake::EventFd;
 
 /// Threads that close at a time.
 const THREADS_MAX: u32 = 8;
+/// With more that waits for each thread, there is one more.
+const ITEMS_PER_THREAD: usize = 8;
 /// Sockets that one thread closes together.
 const BATCH_MAX: usize = 64;
 /// With so much that waits, nothing new should be let in.
@@ -129,9 +131,11 @@ impl Retirer {
         queue.was_full
     }
 
-    /// Starts a thread if there is work for one more.
+    /// Starts a thread if there is work for one more: if none is there, or if so much waits
+    /// that those that are there must be stuck.
     fn start(&self, queue: &mut Queue) {
-        if queue.items.is_empty() || queue.threads >= THREADS_MAX {
+        let enough = queue.items.len() <= queue.threads as usize * ITEMS_PER_THREAD;
+        if queue.items.is_empty() || enough || queue.threads >= THREADS_MAX {
             return;
         }
         let pool = Arc::clone(&self.0);

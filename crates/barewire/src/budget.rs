@@ -1,0 +1,284 @@
+//! What peers of other users may use up here, counted: a budget for each user and one for
+//! all of them together.
+//!
+//! What is charged holds its [`Charges`], and gives them back by being dropped. So everything
+//! is zero again when the links are gone.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use barewire_shm::counters::{CounterPage, QueueCounter};
+
+use crate::config::Budget;
+use crate::error::{Error, Misconduct};
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Resource {
+    Links,
+    Connections,
+    PrivateBytes,
+    Mappings,
+    Descriptors,
+    Events,
+}
+
+const RESOURCES: usize = 6;
+
+/// The counters that show them, in their order.
+const COUNTERS: [QueueCounter; RESOURCES] = [
+    QueueCounter::ForeignLinks,
+    QueueCounter::ForeignConnections,
+    QueueCounter::ForeignPrivateBytes,
+    QueueCounter::ForeignMappings,
+    QueueCounter::ForeignDescriptors,
+    QueueCounter::ForeignEvents,
+];
+
+/// Names for errors, in their order: of one user, of all of them.
+const NAMES: [[&str; 2]; RESOURCES] = [
+    ["links with this user", "links with other users"],
+    ["connections with this user", "connections with other users"],
+    [
+        "bytes of private memory for this user",
+        "bytes of private memory for other users",
+    ],
+    ["mappings for this user", "mappings for other users"],
+    ["descriptors for this user", "descriptors for other users"],
+    [
+        "events of this user that wait",
+        "events of other users that wait",
+    ],
+];
+
+/// A budget is used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Exceeded {
+    what: &'static str,
+    limit: u64,
+}
+
+impl From<Exceeded> for Error {
+    fn from(Exceeded { what, limit }: Exceeded) -> Error {
+        Error::LimitReached { what, limit }
+    }
+}
+
+impl From<Exceeded> for Misconduct {
+    fn from(Exceeded { what, limit }: Exceeded) -> Misconduct {
+        Misconduct::Exceeds { what, limit }
+    }
+}
+
+/// How much of a budget is used.
+#[derive(Debug)]
+struct Used {
+    limits: [u64; RESOURCES],
+    used: [AtomicU64; RESOURCES],
+}
+
+impl Used {
+    fn new(budget: &Budget) -> Used {
+        Used {
+            limits: [
+                budget.links,
+                budget.connections,
+                budget.private_bytes,
+                budget.mappings,
+                budget.descriptors,
+                budget.events,
+            ],
+            used: Default::default(),
+        }
+    }
+
+    fn take(&self, resource: Resource, amount: u64) -> bool {
+        let at = resource as usize;
+        let more = |used: u64| {
+            let sum = used.checked_add(amount)?;
+            (sum <= self.limits[at]).then_some(sum)
+        };
+        // Relaxed: a count; nothing is ordered by it.
+        self.used[at]
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+            .is_ok()
+    }
+
+    fn give(&self, resource: Resource, amount: u64) {
+        // Relaxed: as above.
+        self.used[resource as usize].fetch_sub(amount, Ordering::Relaxed);
+    }
+}
+
+struct Account {
+    uid: u32,
+    own: Used,
+    all: Arc<Used>,
+    counters: CounterPage,
+}
+
+/// The accounts of the users whose peers hold something here.
+pub(crate) struct Accounts {
+    of_one: Budget,
+    all: Arc<Used>,
+    counters: CounterPage,
+    users: Vec<Arc<Account>>,
+}
+
+impl Accounts {
+    pub fn new(of_one: &Budget, of_all: &Budget, counters: CounterPage) -> Accounts {
+        Accounts {
+            of_one: of_one.clone(),
+            all: Arc::new(Used::new(of_all)),
+            counters,
+            users: Vec::new(),
+        }
+    }
+
+    /// Charges a user with all of `wanted`, or with nothing.
+    pub fn charge(&mut self, uid: u32, wanted: &[(Resource, u64)]) -> Result<Charges, Exceeded> {
+        let account = self.account(uid);
+        let mut charges = Charges(Vec::with_capacity(wanted.len()));
+        for &(resource, amount) in wanted {
+            match Charge::new(&account, resource, amount) {
+                Ok(charge) => charges.0.push(charge),
+                Err(exceeded) => {
+                    self.counters.add(QueueCounter::Refusals, 1);
+                    return Err(exceeded);
+                }
+            }
+        }
+        Ok(charges)
+    }
+
+    fn account(&mut self, uid: u32) -> Arc<Account> {
+        if let Some(known) = self.users.iter().find(|a| a.uid == uid) {
+            return Arc::clone(known);
+        }
+        // Those who hold nothing any more.
+        self.users.retain(|a| Arc::strong_count(a) > 1);
+        let account = Arc::new(Account {
+            uid,
+            own: Used::new(&self.of_one),
+            all: Arc::clone(&self.all),
+            counters: self.counters.clone(),
+        });
+        self.users.push(Arc::clone(&account));
+        account
+    }
+}
+
+struct Charge {
+    account: Arc<Account>,
+    resource: Resource,
+    amount: u64,
+}
+
+impl Charge {
+    fn new(account: &Arc<Account>, resource: Resource, amount: u64) -> Result<Charge, Exceeded> {
+        let at = resource as usize;
+        for (nth, used) in [&account.own, &*account.all].into_iter().enumerate() {
+            if !used.take(resource, amount) {
+                if nth == 1 {
+                    account.own.give(resource, amount);
+                }
+                let (what, limit) = (NAMES[at][nth], used.limits[at]);
+                return Err(Exceeded { what, limit });
+            }
+        }
+        account.counters.add(COUNTERS[at], amount);
+        Ok(Charge {
+            account: Arc::clone(account),
+            resource,
+            amount,
+        })
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        let Charge {
+            account,
+            resource,
+            amount,
+        } = self;
+        // The counter first: what it shows is never beyond the budget.
+        account.counters.sub(COUNTERS[*resource as usize], *amount);
+        account.all.give(*resource, *amount);
+        account.own.give(*resource, *amount);
+    }
+}
+
+/// What something is charged with. Empty for peers of the node's own user.
+#[derive(Default)]
+pub(crate) struct Charges(Vec<Charge>);
+
+impl Charges {
+    /// Adds what it is charged with from now on, too.
+    pub fn add(&mut self, more: Charges) {
+        self.0.extend(more.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use barewire_shm::Region;
+    use barewire_shm::counters::{CounterView, Identity, page_bytes};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ALL: [Resource; RESOURCES] = [
+        Resource::Links,
+        Resource::Connections,
+        Resource::PrivateBytes,
+        Resource::Mappings,
+        Resource::Descriptors,
+        Resource::Events,
+    ];
+
+    fn budget(each: u64) -> Budget {
+        Budget {
+            links: each,
+            connections: each,
+            private_bytes: each,
+            mappings: each,
+            descriptors: each,
+            events: each,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_budget_is_exceeded_and_all_comes_back(
+            steps in proptest::collection::vec((0..4_u32, 0..6_usize, 0..30_u64, any::<bool>()), 0..200)
+        ) {
+            let region = Region::private(page_bytes(1));
+            let identity = Identity { pid: 1, uid: 2, started_ns: 3, node_id: [4, 5] };
+            let page = CounterPage::create(&region, 1, identity).unwrap();
+            let view = CounterView::open(&region).unwrap();
+            let mut accounts = Accounts::new(&budget(50), &budget(120), page);
+            let mut held: Vec<(u32, usize, u64, Charges)> = Vec::new();
+            for (uid, at, amount, gives_back) in steps {
+                if gives_back && !held.is_empty() {
+                    held.swap_remove(at % held.len());
+                }
+                let of = |held: &[(u32, usize, u64, Charges)], user: Option<u32>| -> u64 {
+                    let same = held.iter().filter(|h| h.1 == at && user.is_none_or(|u| u == h.0));
+                    same.map(|h| h.2).sum()
+                };
+                let fits = of(&held, Some(uid)) + amount <= 50 && of(&held, None) + amount <= 120;
+                let charged = accounts.charge(uid, &[(ALL[at], amount)]);
+                prop_assert_eq!(charged.is_ok(), fits);
+                if let Ok(charges) = charged {
+                    held.push((uid, at, amount, charges));
+                }
+                prop_assert_eq!(view.queue_counter(COUNTERS[at]), of(&held, None));
+            }
+            held.clear();
+            for counter in COUNTERS {
+                prop_assert_eq!(view.queue_counter(counter), 0);
+            }
+        }
+    }
+}
