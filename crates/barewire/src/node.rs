@@ -225,6 +225,12 @@ impl Node {
     /// `max` of them. Returns how many: 0 at the time-out, or when a tripwire with the
     /// action [`Wake`](crate::Action::Wake) fired.
     ///
+    /// *Order.* Requests, out-of-band messages and apertures of one peer node come in the
+    /// order in which it sent them, also on different connections. `Ready` says only where to
+    /// look: of several connections it comes in any order, within one wait and across waits,
+    /// whichever was sent to first, and in no order with other events. Who must know what was
+    /// sent first sends it on one connection: there messages come as they were sent.
+    ///
     /// # Errors
     /// As [`Node::poll`].
     pub fn wait(

@@ -247,6 +247,36 @@ fn out_of_band_messages_arrive_as_events() {
     }
 }
 
+/// As `Node::wait` promises, also over several waits and connections.
+#[test]
+fn out_of_band_messages_of_a_node_come_in_order() {
+    const COUNT: u8 = 60;
+    let name = format!("oob-order-{}", std::process::id());
+    let a = Node::new().unwrap();
+    let _listener = a.listen(&name).unwrap();
+    let called = name.clone();
+    let caller = thread::spawn(move || {
+        let b = Node::new().unwrap();
+        let (x, y) = (b.connect(&called).unwrap(), b.connect(&called).unwrap());
+        for i in 0..COUNT {
+            let connection = if i % 2 == 0 { &y } else { &x };
+            assert!(connection.send_out_of_band(&[i]).unwrap());
+        }
+        (b, x, y)
+    });
+    let _kept = [0, 1].map(|_| a.next_request(SECOND).unwrap().accept().unwrap());
+    let mut heard = Vec::new();
+    while heard.len() < usize::from(COUNT) {
+        match a.next_event(SECOND).unwrap() {
+            Some(Event::OutOfBand { data, .. }) => heard.extend(data),
+            Some(_) => {}
+            None => panic!("only {heard:?}"),
+        }
+    }
+    assert!(heard.is_sorted(), "{heard:?}");
+    drop(caller.join().unwrap());
+}
+
 #[test]
 fn streams() {
     use std::io::{Read, Write};
