@@ -268,21 +268,25 @@ fn barewire_in_all_its_ways() {
         expect(&value, test, &["limit", "barewire"]);
         value
     };
-    let variants = |value: &Value| {
-        let rows = value["results"].as_array().unwrap();
-        let own = rows.iter().filter(|row| row["transport"] == "barewire");
-        let mut names: Vec<String> = own.map(|row| row["variant"].to_string()).collect();
-        names.sort();
-        names.dedup();
-        names.join(" ")
+    // On a crowded machine all samples of a case may have to be dropped; then it is named.
+    let has = |value: &Value, test: &str, variant: &str| {
+        let rows = value["results"].as_array().unwrap().iter();
+        let mut own = rows.filter(|row| row["transport"] == "barewire");
+        let dropped = value["environment"]["not_measured"].to_string();
+        let named = dropped.contains(&format!("{test} barewire {variant} "));
+        assert!(
+            own.any(|row| row["variant"] == variant) || named,
+            "{variant} is missing: {dropped}"
+        );
     };
     let value = with("own-rtt", "rtt", "8,64,4096,65536");
-    assert_eq!(variants(&value), r#""event-queue" "message" "tripwire""#);
+    for variant in ["event-queue", "message", "tripwire"] {
+        has(&value, "rtt", variant);
+    }
     let value = with("own-stream", "stream", "8,512,100000");
-    assert_eq!(
-        variants(&value),
-        r#""batch" "message" "stream" "stream-8k""#
-    );
+    for variant in ["batch", "message", "stream", "stream-8k"] {
+        has(&value, "stream", variant);
+    }
     let halves = value["half_peaks"].as_array().unwrap();
     assert!(halves.iter().all(|half| half["size_bytes"].is_number()));
     let value = run("own-wake", &["wake", "--transport", "barewire"]);
