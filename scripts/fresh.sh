@@ -32,7 +32,7 @@ can_not() {
 # mirror_of LABEL: prints from where this machine gets the packages with that label.
 mirror_of() {
     apt-get indextargets --format '$(LABEL) $(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' \
-        2>/dev/null | sed -n "s/^$1 //p" | head -n 1
+        2>/dev/null | sed -n "s/^$1 //p" | head -n 1 || true
 }
 
 # own_settings: prints the variables that lead to registries, as name=value, with a 0
@@ -197,6 +197,11 @@ for program in debootstrap unshare pivot_root setpriv git flock; do
     command -v "$program" >/dev/null || can_not "$program is not installed"
 done
 mirror=${FRESH_MIRROR:-$(mirror_of Debian)}
+if [ -z "$mirror" ] && command -v apt-get >/dev/null; then
+    # Which mirror is Debian's stands in lists that may not be here yet.
+    apt-get update -qq -o DPkg::Lock::Timeout=600 || true
+    mirror=$(mirror_of Debian)
+fi
 [ -n "$mirror" ] || can_not "apt knows no mirror of Debian here; name one in FRESH_MIRROR"
 unshare --mount --pid --fork true 2>/dev/null || can_not "no mount or process namespace can be made"
 [ -z "$(git -C "$repository" status --porcelain 2>/dev/null)" ] ||
