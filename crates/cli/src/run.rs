@@ -34,8 +34,7 @@ Settings, in the file also under [program.NAME] for programs of that name:
   calls_before   calls on a connection before it is worth it [16]
   bytes_before   or bytes [1048576]
   unix           1: Unix sockets too, if no program confines itself [0]
-  io_uring       inspect: sockets that a program uses by io_uring are left to the
-                 kernel; leave: all of such a program; refuse: it gets none [inspect]
+  io_uring       inspect, leave or refuse: see docs/sockets.md [inspect]
   off            1: the library does nothing [0]
 Status: the program's; 127 no such program, 126 it cannot be executed, 125 wrong
 settings or no library, 2 wrong options."

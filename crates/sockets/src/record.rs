@@ -26,71 +26,17 @@ use crate::{confinement, epoll, fault, members, seeker, uses};
 pub use self::counts::{
     count_again, count_child, killed, leave, leave_to_others, others_have, take_up_again,
 };
+pub use self::flags::*;
 pub use self::state::{State, Why};
 
 mod counts;
+mod flags;
 mod state;
 
 /// Sockets that one family of processes can have on board at a time.
 pub const RECORDS_MAX: u32 = 1 << 16;
 /// Descriptors above this are not looked at.
 pub const DESCRIPTORS_MAX: u32 = 1 << 20;
-
-/// Bit of [`Record::flags`]: calls on the descriptor do not wait. Right once it is up.
-pub const NONBLOCKING: u32 = 1;
-/// Bit: this side goes over the line for good.
-pub const LINE_ONLY: u32 = 2;
-/// Bit: the next look must ask the kernel whether the line has ended.
-pub const CHECK_LINE: u32 = 4;
-/// Bit: writing was shut down.
-pub const WRITE_SHUT: u32 = 8;
-
-/// Bit: this end opened the connection.
-pub const OPENER: u32 = 16;
-
-/// Bit: the other end did not come back from a read in time.
-pub const STUCK: u32 = 32;
-
-/// Bit: the program has not asked for `TCP_NODELAY`; the line has it all the same.
-pub const DELAYS: u32 = 64;
-/// Bit: a Unix socket. See `local`.
-pub const LOCAL: u32 = 128;
-/// Bit: the program was told that the other end has closed and left bytes unread.
-pub const RESET_TOLD: u32 = 256;
-/// Bit: it has moved so much that it may go up soon.
-pub const CAREFUL: u32 = 512;
-/// Bit: urgent bytes were sent before it was up.
-pub const NEVER_UP: u32 = 1024;
-/// Bit: the program has set a low-water mark. See `stream::low_water`.
-pub const LOW_WATER: u32 = 2048;
-/// Bit: a relay has taken its place in this process.
-pub const RELAYED: u32 = 4096;
-/// Bit: the program waits for it by calls that we see. See `stream::in_vain`.
-pub const WAITS_SEEN: u32 = 8192;
-/// Bit: it does not wait, but asks again and again.
-pub const ASKS: u32 = 16_384;
-/// Bit: a process has put it into an epoll set of its parent's, who may wait for it: the kernel tells.
-pub const WATCHED: u32 = 32_768;
-/// Bit: reading was shut down.
-pub const READ_SHUT: u32 = 65_536;
-/// Bit: the last bytes that were sent are to wait for more (`MSG_MORE`), which the kernel sees to.
-pub const HELD_BACK: u32 = 1 << 17;
-/// Bit: the kernel has told that the other end's half is over.
-pub const ENDED: u32 = 1 << 18;
-/// Bit: it has the marks of `marks`.
-pub const MARKED: u32 = 1 << 19;
-/// Bit, of a marked socket: the program wants no multicasts looped back.
-pub const LOOPS_NOT: u32 = 1 << 20;
-/// Bit, of a marked socket: the program has set `IP_RECVERR_RFC4884`.
-pub const TELLS_LENGTHS: u32 = 1 << 21;
-/// Bit: the other end says when its bytes come. See `wait::told`.
-pub const ORDERED: u32 = 1 << 22;
-/// Bit: a listener of Multipath TCP; it has no mark, and what it accepts may be of TCP alone.
-pub const MULTIPATH: u32 = 1 << 29;
-/// Bit: the program reaches it past this library: it was given back to the kernel, whole.
-pub const LEFT: u32 = 1 << 30;
-/// Bit: people were told what became of it.
-pub const TOLD: u32 = 1 << 31;
 
 /// A socket.
 #[repr(C, align(128))]

@@ -19,7 +19,7 @@ use crate::memory::RING_BYTES;
 use crate::record::{self, CHECK_LINE, Record, State};
 use crate::spin::Spin;
 use crate::stream::{self, Readiness, settle};
-use crate::{kernel, lost, process, real};
+use crate::{kernel, lost, order, process, real};
 
 pub mod told;
 use told::ring_ready;
@@ -126,7 +126,7 @@ pub fn outgoing(record: &Record) -> Direction {
 }
 
 /// The direction that we receive in.
-fn incoming(record: &Record) -> Direction {
+pub fn incoming(record: &Record) -> Direction {
     let side = record.side.load(Ordering::Relaxed);
     Direction::from_side(1 - side, RING_BYTES)
 }
@@ -343,6 +343,9 @@ fn poll_now(fds: &mut [pollfd], until_ns: u64, mask: *const sigset_t) -> c_int {
 
 /// Adds what came into the rings until then to what the kernel said, and takes mere tokens away.
 fn sift(fds: &mut [pollfd], until_ns: u64) -> c_int {
+    if fds.iter().any(|poll| poll.revents != 0) {
+        order::has_used_kernel();
+    }
     let mut ready = 0;
     for poll in fds {
         if let Some(record) = wants_in(poll) {
@@ -516,9 +519,18 @@ fn epoll_of<const N: usize, const SLEEPERS: usize>(
             }
             // First: see `told`.
             let until_ns = told::until_ns(&mut looks);
+            // Who asks without waiting wants to know of all.
+            if in_rings && !is_over && mask.is_null() {
+                let ready = told::add_rings_unasked(set, events, active, until_ns);
+                if ready > 0 {
+                    return Some(ready as c_int);
+                }
+            }
             let Some(told) = ask_kernel(set, events, mask) else {
                 return Some(-1);
             };
+            // What it had no room for may be older than what rings have by the next wait.
+            told::note_asked(set, if told < events.len() { until_ns } else { 0 });
             let told = sift_epoll(set, &mut events[..told]);
             let ready = told::add_rings(set, events, told, active, until_ns);
             if let Some((first, before)) = events.first_mut().zip(before).filter(|_| ready == 0) {
@@ -558,8 +570,7 @@ fn epoll_of<const N: usize, const SLEEPERS: usize>(
 /// more. `None`: an error.
 fn ask_kernel(set: c_int, events: &mut [epoll_event], mask: *const sigset_t) -> Option<usize> {
     loop {
-        let told = kernel_epoll(set, events, 0, mask);
-        let told = usize::try_from(told).ok()?;
+        let told = usize::try_from(kernel_epoll(set, events, 0, mask)).ok()?;
         let left = epoll::late::sift(set, &mut events[..told]);
         // Full of what nobody wants: there may be more. The kernel knows by now.
         if left > 0 || told < events.len() {
@@ -627,6 +638,9 @@ fn sift_epoll(set: c_int, events: &mut [epoll_event]) -> usize {
             events[left] = event;
             left += 1;
         }
+    }
+    if left > 0 {
+        order::has_used_kernel();
     }
     left
 }
