@@ -221,6 +221,14 @@ impl Direction {
         memory.load(self.word(PROCESSOR))
     }
 
+    /// Whether the line holds nothing but tokens: its bytes go through the ring, and the receiver has read
+    /// all that went over the line before.
+    #[must_use]
+    pub fn has_tokens_only(self, memory: &impl SharedMemory) -> bool {
+        let epoch = memory.load(self.word(EPOCH));
+        lane(epoch) == Lane::Ring && memory.load(self.word(REACHED)) == epoch
+    }
+
     /// When the oldest bytes of its ring came, as its sender says; 0: not known.
     #[must_use]
     pub fn since(self, memory: &impl SharedMemory) -> u64 {

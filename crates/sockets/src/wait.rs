@@ -687,6 +687,9 @@ fn let_through(set: c_int, event: epoll_event) -> Readiness {
     };
     stream::in_vain::wait_is_seen(record);
     let head = incoming(record).head(&record.carrier());
+    if is_told_edge(record, &registration, head) && event.events & !(EPOLL_IN | OF_RING) == 0 {
+        return Readiness::Not;
+    }
     let readiness = settle(registration.fd, record, kernel_says_so);
     if readiness == Readiness::Ready {
         epoll::saw(index, &registration, head);
@@ -696,6 +699,14 @@ fn let_through(set: c_int, event: epoll_event) -> Readiness {
         epoll::listen_again(index, &registration);
     }
     readiness
+}
+
+/// Whether what the kernel tells at an edge can only be a token for bytes of the ring that the program was
+/// told of. It stays on the line: the next read takes it off.
+fn is_told_edge(record: &Record, registration: &Registration, head: u64) -> bool {
+    registration.events & libc::EPOLLET as u32 != 0
+        && registration.head_told == head
+        && incoming(record).has_tokens_only(&record.carrier())
 }
 
 /// `None` if something has come before it slept.

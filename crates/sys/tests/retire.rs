@@ -43,6 +43,7 @@ fn nobody_waits_for_what_is_retired() {
     let open = open_fd_count().unwrap();
     unread_messages_do_not_hold_up_a_close();
     more_descriptors_than_agreed_come_whole();
+    until("all closed", || open_fd_count().unwrap() == open);
     peeking_leaves_a_message_and_makes_nothing();
     until("all closed", || open_fd_count().unwrap() == open);
     let child = fork_child(|| {
