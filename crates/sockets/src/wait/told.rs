@@ -17,6 +17,7 @@
 
 use core::cell::Cell;
 use core::ffi::c_int;
+use core::mem::MaybeUninit;
 
 use libc::epoll_event;
 
@@ -118,14 +119,6 @@ struct Found {
 }
 
 impl Found {
-    const NONE: Self = Self {
-        came_ns: 0,
-        head: 0,
-        bits: 0,
-        nth: 0,
-        kernel_ns: 0,
-    };
-
     /// What is to be told of a registration; not, if that came later.
     fn of(nth: usize, registration: &Registration, until_ns: u64) -> Option<Self> {
         let ready = ring_ready(registration)?;
@@ -196,7 +189,7 @@ pub fn add_rings_unasked<const N: usize>(
     if of != set || is_late || !active.inner().is_empty() {
         return 0;
     }
-    let mut found = [Found::NONE; N];
+    let mut found = [const { MaybeUninit::uninit() }; N];
     let found = find(active, until_ns, &mut found);
     if found.iter().any(|one| one.kernel_ns >= asked_ns) {
         return 0;
@@ -225,7 +218,7 @@ pub fn add_rings<const N: usize>(
     let by_kernel = events[..told].iter();
     let last_ns = by_kernel.filter_map(|event| told_by_kernel_ns(set, event));
     let found_until_ns = last_ns.fold(until_ns, u64::max);
-    let mut found = [Found::NONE; N];
+    let mut found = [const { MaybeUninit::uninit() }; N];
     let found = find(active, found_until_ns, &mut found);
     tell(set, events, (told, count), active, until_ns, found)
 }
@@ -234,17 +227,18 @@ pub fn add_rings<const N: usize>(
 fn find<'a, const N: usize>(
     active: &Active<N>,
     until_ns: u64,
-    found: &'a mut [Found; N],
+    found: &'a mut [MaybeUninit<Found>; N],
 ) -> &'a [Found] {
     let mut count = 0;
     for (nth, (_, registration)) in active.iter().enumerate() {
         if let Some(one) = Found::of(nth, registration, until_ns) {
-            found[count] = one;
+            found[count].write(one);
             count += 1;
         }
     }
-    let found = &mut found[..count];
-    found.sort_unstable_by_key(|one| one.came_ns);
+    // SAFETY: so many were written.
+    let found = unsafe { core::slice::from_raw_parts_mut(found.as_mut_ptr().cast(), count) };
+    found.sort_unstable_by_key(|one: &Found| one.came_ns);
     found
 }
 
