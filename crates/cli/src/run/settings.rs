@@ -160,8 +160,8 @@ pub fn rings() -> Result<String, SettingsError> {
         None => String::new(),
     };
     let general = text.split('[').next().unwrap_or_default();
-    let values = general.split(';').filter_map(|item| item.split_once('='));
-    let last = values.filter(|(key, _)| *key == KEY).last();
+    let mut values = general.split(';').filter_map(|item| item.split_once('='));
+    let last = values.rfind(|(key, _)| *key == KEY);
     Ok(last.map_or(RINGS[0], |(_, value)| value).to_owned())
 }
 

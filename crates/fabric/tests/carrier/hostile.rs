@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 
 use barewire_fabric::carrier::{
-    AHEAD_MAX, Ahead, Direction, Lane, Next, Receiver, Sender, SharedMemory,
+    AHEAD_MAX, Ahead, Dates, Direction, Lane, Next, Receiver, Sender, SharedMemory,
 };
 
 use super::memory::Memory;
