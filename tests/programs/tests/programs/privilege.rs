@@ -116,7 +116,7 @@ fn play(stage: &Stage, has_sudo: bool) -> Observed {
     // The library is there, and does something where nobody has other rights.
     let ordinary = facts(&["./ordinary"]);
     assert!(ordinary.contains("secure=0"), "{ordinary}");
-    assert_eq!(ordinary.contains("mark=0"), is_on_board, "{ordinary}");
+    assert_eq!(ordinary.contains("handlers=1"), is_on_board, "{ordinary}");
 
     let mut observed = Observed::new();
     for secure in ["./set-user", "./set-group", "./capable"] {
