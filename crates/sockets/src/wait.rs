@@ -19,7 +19,7 @@ use crate::memory::RING_BYTES;
 use crate::record::{self, CHECK_LINE, Record, State};
 use crate::spin::Spin;
 use crate::stream::{self, Readiness, settle};
-use crate::{kernel, lost, order, process, real};
+use crate::{kernel, lost, process, real};
 
 pub mod told;
 use told::ring_ready;
@@ -126,7 +126,7 @@ pub fn outgoing(record: &Record) -> Direction {
 }
 
 /// The direction that we receive in.
-pub fn incoming(record: &Record) -> Direction {
+fn incoming(record: &Record) -> Direction {
     let side = record.side.load(Ordering::Relaxed);
     Direction::from_side(1 - side, RING_BYTES)
 }
@@ -343,9 +343,6 @@ fn poll_now(fds: &mut [pollfd], until_ns: u64, mask: *const sigset_t) -> c_int {
 
 /// Adds what came into the rings until then to what the kernel said, and takes mere tokens away.
 fn sift(fds: &mut [pollfd], until_ns: u64) -> c_int {
-    if fds.iter().any(|poll| poll.revents != 0) {
-        order::has_used_kernel();
-    }
     let mut ready = 0;
     for poll in fds {
         if let Some(record) = wants_in(poll) {
@@ -519,25 +516,17 @@ fn epoll_of<const N: usize, const SLEEPERS: usize>(
             }
             // First: see `told`.
             let until_ns = told::until_ns(&mut looks);
-            // Who asks without waiting wants to know of all.
-            if in_rings && !is_over && mask.is_null() {
-                let ready = told::add_rings_unasked(set, events, active, until_ns);
-                if ready > 0 {
-                    return Some(ready as c_int);
-                }
-            }
             let Some(told) = ask_kernel(set, events, mask) else {
                 return Some(-1);
             };
-            // What it had no room for may be older than what rings have by the next wait.
-            told::note_asked(set, if told < events.len() { until_ns } else { 0 });
             let told = sift_epoll(set, &mut events[..told]);
             let ready = told::add_rings(set, events, told, active, until_ns);
-            if let Some((first, before)) = events.first_mut().zip(before).filter(|_| ready == 0) {
-                *first = before;
-            }
-            if ready > 0 || is_over {
+            if ready > 0 {
                 return Some(ready as c_int);
+            }
+            restore_first(events, before);
+            if is_over {
+                return Some(0);
             }
         }
         // Counted before the look at what is to be armed: whoever registers or reads a socket after
@@ -560,9 +549,17 @@ fn epoll_of<const N: usize, const SLEEPERS: usize>(
         if told > 0 {
             return Some(told as c_int);
         }
+        restore_first(events, before);
         if slept == 0 && deadline.is_over() {
             return Some(0);
         }
+    }
+}
+
+/// Where nothing is told, the program finds its first event as it was.
+fn restore_first(events: &mut [epoll_event], before: Option<epoll_event>) {
+    if let Some((first, before)) = events.first_mut().zip(before) {
+        *first = before;
     }
 }
 
@@ -570,7 +567,8 @@ fn epoll_of<const N: usize, const SLEEPERS: usize>(
 /// more. `None`: an error.
 fn ask_kernel(set: c_int, events: &mut [epoll_event], mask: *const sigset_t) -> Option<usize> {
     loop {
-        let told = usize::try_from(kernel_epoll(set, events, 0, mask)).ok()?;
+        let told = kernel_epoll(set, events, 0, mask);
+        let told = usize::try_from(told).ok()?;
         let left = epoll::late::sift(set, &mut events[..told]);
         // Full of what nobody wants: there may be more. The kernel knows by now.
         if left > 0 || told < events.len() {
@@ -639,9 +637,6 @@ fn sift_epoll(set: c_int, events: &mut [epoll_event]) -> usize {
             left += 1;
         }
     }
-    if left > 0 {
-        order::has_used_kernel();
-    }
     left
 }
 
@@ -687,9 +682,6 @@ fn let_through(set: c_int, event: epoll_event) -> Readiness {
     };
     stream::in_vain::wait_is_seen(record);
     let head = incoming(record).head(&record.carrier());
-    if is_told_edge(record, &registration, head) && event.events & !(EPOLL_IN | OF_RING) == 0 {
-        return Readiness::Not;
-    }
     let readiness = settle(registration.fd, record, kernel_says_so);
     if readiness == Readiness::Ready {
         epoll::saw(index, &registration, head);
@@ -699,14 +691,6 @@ fn let_through(set: c_int, event: epoll_event) -> Readiness {
         epoll::listen_again(index, &registration);
     }
     readiness
-}
-
-/// Whether what the kernel tells at an edge can only be a token for bytes of the ring that the program was
-/// told of. It stays on the line: the next read takes it off.
-fn is_told_edge(record: &Record, registration: &Registration, head: u64) -> bool {
-    registration.events & libc::EPOLLET as u32 != 0
-        && registration.head_told == head
-        && incoming(record).has_tokens_only(&record.carrier())
 }
 
 /// `None` if something has come before it slept.

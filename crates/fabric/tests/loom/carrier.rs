@@ -237,12 +237,14 @@ fn token_that_marks_amid_a_read_of_the_line_is_caught() {
 fn token_that_marks_wakes_nobody_for_nothing() {
     Model {
         sleeps: true,
+        preemptions: Some(2),
         ..MARKS_ACROSS
     }
     .holds();
     Model {
         sleeps: true,
         reads_armed: true,
+        preemptions: Some(2),
         ..Model::new(&[Up, Byte, Mark, Byte], 2)
     }
     .holds();

@@ -8,16 +8,11 @@
 //! that were sent before, the kernel tells as well (`crate::order`). Where the kernel tells of a token, bytes
 //! in other rings that came before those that the token is for are told before it.
 //!
-//! A question to the kernel costs as much as the rest of a wait. So a wait tells of rings without one if this
-//! thread has asked lately, and nobody whose bytes are in them has used the kernel since
-//! (`fabric::carrier`, KERNEL): what was sent by it before these bytes, that question has found.
-//!
 //! Who is told and does not read is behind others then, as in the kernel's list: the time of the telling
 //! counts in place of an earlier one. With it, a program that takes one event at a time hears of all.
 
 use core::cell::Cell;
 use core::ffi::c_int;
-use core::mem::MaybeUninit;
 
 use libc::epoll_event;
 
@@ -25,7 +20,7 @@ use super::{EPOLL_IN, goes_through_ring, has_news, incoming, rings};
 use crate::epoll::{self, Active, Registration};
 use crate::record::{ORDERED, Record, State};
 use crate::stream::{self, Readiness, settle};
-use crate::{fault, order, process};
+use crate::{fault, process};
 
 /// The other end is to say when its bytes come.
 pub fn want_order(record: &Record) {
@@ -114,11 +109,16 @@ struct Found {
     bits: u32,
     /// Which one it is.
     nth: u32,
-    /// When its sender last used the kernel; 0 if it is not bytes that are told.
-    kernel_ns: u64,
 }
 
 impl Found {
+    const NONE: Self = Self {
+        came_ns: 0,
+        head: 0,
+        bits: 0,
+        nth: 0,
+    };
+
     /// What is to be told of a registration; not, if that came later.
     fn of(nth: usize, registration: &Registration, until_ns: u64) -> Option<Self> {
         let ready = ring_ready(registration)?;
@@ -135,14 +135,11 @@ impl Found {
             // At an edge the kernel tells all that is so.
             bits |= registration.events & libc::EPOLLOUT as u32;
         }
-        let is_read = bits & EPOLL_IN != 0;
-        let kernel_used = || incoming(ready.record).kernel_used(&ready.record.carrier());
         Some(Self {
             came_ns: came.unwrap_or(0).max(registration.told_ns),
             head: ready.head,
             bits,
             nth: nth as u32,
-            kernel_ns: if is_read { kernel_used() } else { 0 },
         })
     }
 }
@@ -159,42 +156,6 @@ pub fn left_by_last(set: c_int) -> Option<u64> {
         let (of, until_ns) = left.replace((-1, 0));
         (of == set).then_some(until_ns)
     })
-}
-
-/// How long what is in rings may be told without asking the kernel: what nobody sent before it, the kernel tells
-/// so much later at most.
-const UNASKED_NS: u64 = 50_000;
-
-thread_local! {
-    /// The set of which this thread last asked the kernel, and what the clock said before it did.
-    static ASKED: Cell<(c_int, u64)> = const { Cell::new((-1, 0)) };
-}
-
-/// The kernel was asked of a set, after `until_ns` was read; 0: it may know of more.
-pub fn note_asked(set: c_int, until_ns: u64) {
-    // Of a wait that looks too often the time is not known.
-    let at_ns = if until_ns == u64::MAX { 0 } else { until_ns };
-    ASKED.with(|asked| asked.set((set, at_ns)));
-}
-
-/// As [`add_rings`], if the kernel need not be asked before; else nothing is told.
-pub fn add_rings_unasked<const N: usize>(
-    set: c_int,
-    events: &mut [epoll_event],
-    active: &Active<N>,
-    until_ns: u64,
-) -> usize {
-    let (of, asked_ns) = ASKED.with(Cell::get);
-    let is_late = until_ns.saturating_sub(asked_ns) >= UNASKED_NS;
-    if of != set || is_late || !active.inner().is_empty() {
-        return 0;
-    }
-    let mut found = [const { MaybeUninit::uninit() }; N];
-    let found = find(active, until_ns, &mut found);
-    if found.iter().any(|one| one.kernel_ns >= asked_ns) {
-        return 0;
-    }
-    tell(set, events, (0, 0), active, until_ns, found)
 }
 
 /// Adds the sockets whose rings have something to the `told` events of the kernel's; returns how many there
@@ -218,39 +179,16 @@ pub fn add_rings<const N: usize>(
     let by_kernel = events[..told].iter();
     let last_ns = by_kernel.filter_map(|event| told_by_kernel_ns(set, event));
     let found_until_ns = last_ns.fold(until_ns, u64::max);
-    let mut found = [const { MaybeUninit::uninit() }; N];
-    let found = find(active, found_until_ns, &mut found);
-    tell(set, events, (told, count), active, until_ns, found)
-}
-
-/// The rings that have something that came until then, in the order in which it came.
-fn find<'a, const N: usize>(
-    active: &Active<N>,
-    until_ns: u64,
-    found: &'a mut [MaybeUninit<Found>; N],
-) -> &'a [Found] {
-    let mut count = 0;
+    let mut found = [Found::NONE; N];
+    let mut found_count = 0;
     for (nth, (_, registration)) in active.iter().enumerate() {
-        if let Some(one) = Found::of(nth, registration, until_ns) {
-            found[count].write(one);
-            count += 1;
+        if let Some(one) = Found::of(nth, registration, found_until_ns) {
+            found[found_count] = one;
+            found_count += 1;
         }
     }
-    // SAFETY: so many were written.
-    let found = unsafe { core::slice::from_raw_parts_mut(found.as_mut_ptr().cast(), count) };
-    found.sort_unstable_by_key(|one: &Found| one.came_ns);
-    found
-}
-
-/// Adds what was found to the events that there are: how many of them are the kernel's, and how many in all.
-fn tell<const N: usize>(
-    set: c_int,
-    events: &mut [epoll_event],
-    (told, mut count): (usize, usize),
-    active: &Active<N>,
-    until_ns: u64,
-    found: &[Found],
-) -> usize {
+    let found = &mut found[..found_count];
+    found.sort_unstable_by_key(|one| one.came_ns);
     let told_ns = match until_ns {
         u64::MAX => process::now_ns(),
         at_ns => at_ns,
@@ -265,7 +203,6 @@ fn tell<const N: usize>(
         if !epoll::tell(*index, registration, one.head, told_ns) {
             continue;
         }
-        order::heard_of(one.kernel_ns);
         if at == count && told > 0 {
             let is_later = |event| told_by_kernel_ns(set, event).is_some_and(|it| it > one.came_ns);
             let later = events[behind..count].iter().position(is_later);
