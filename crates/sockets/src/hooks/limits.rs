@@ -2,7 +2,7 @@
 //! program's.
 //!
 //! A program that has no socket here and one thread (a shell, or what begins others) gives all of it back
-//! when it sets a limit that leaves no room for it, and is from then on as without the library. To the
+//! when it sets a limit that leaves no room for it. From then on it is as without the library. To the
 //! kernel the limit of any other is larger by what is reserved, as far as the kernel permits, and no larger
 //! to the program. What it begins gets the limit as the program has set it: at an exec in this process
 //! the kernel is told just before, and at a `posix_spawn` just after.
