@@ -13,6 +13,7 @@
 
 use core::cell::Cell;
 use core::ffi::c_int;
+use core::mem::MaybeUninit;
 
 use libc::epoll_event;
 
@@ -112,13 +113,6 @@ struct Found {
 }
 
 impl Found {
-    const NONE: Self = Self {
-        came_ns: 0,
-        head: 0,
-        bits: 0,
-        nth: 0,
-    };
-
     /// What is to be told of a registration; not, if that came later.
     fn of(nth: usize, registration: &Registration, until_ns: u64) -> Option<Self> {
         let ready = ring_ready(registration)?;
@@ -179,15 +173,17 @@ pub fn add_rings<const N: usize>(
     let by_kernel = events[..told].iter();
     let last_ns = by_kernel.filter_map(|event| told_by_kernel_ns(set, event));
     let found_until_ns = last_ns.fold(until_ns, u64::max);
-    let mut found = [Found::NONE; N];
+    let mut found = [const { MaybeUninit::<Found>::uninit() }; N];
     let mut found_count = 0;
     for (nth, (_, registration)) in active.iter().enumerate() {
         if let Some(one) = Found::of(nth, registration, found_until_ns) {
-            found[found_count] = one;
+            found[found_count].write(one);
             found_count += 1;
         }
     }
-    let found = &mut found[..found_count];
+    // SAFETY: so many were written.
+    let found: &mut [Found] =
+        unsafe { core::slice::from_raw_parts_mut(found.as_mut_ptr().cast(), found_count) };
     found.sort_unstable_by_key(|one| one.came_ns);
     let told_ns = match until_ns {
         u64::MAX => process::now_ns(),
