@@ -2,6 +2,9 @@
  * order, by whatever call, whether the connections are on board or not. See torture.h. */
 #include "torture.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/syscall.h>
@@ -13,7 +16,8 @@ enum way { LEVEL, EDGE, ONCE, ONE_EVENT, POLL, SELECT };
 enum server { WAITS, ASKS, SLEEPS, IS_AWAY };
 enum other { ON_BOARD, NOT_ON_BOARD, PIPE };
 
-/* What is told must be read, and an answer is sent when both were heard. */
+/* What is told must be read, and an answer is sent when both were heard: over a connection of its own,
+ * since the kernel puts off what arrives at a socket while its owner is in a call on it. */
 struct plan {
     enum way way;
     enum server server;
@@ -135,7 +139,8 @@ static void be_away(void)
 
 static void hear(const struct plan *plan)
 {
-    int listener = listener_here(2);
+    int listener = listener_here(3);
+    int answers = accept_one(listener);
     int on_board = accept_one(listener);
     warm_up(on_board);
     int other = plan->other == PIPE ? AWAIT_FD : accept_one(listener);
@@ -148,13 +153,12 @@ static void hear(const struct plan *plan)
     int inverted = 0;
     for (int round = 0; round < plan->rounds; round++) {
         inverted += hear_round(&ear, round);
-        CHECK(send(on_board, "a", 1, 0) == 1);
+        CHECK(send(answers, "a", 1, 0) == 1);
         if (plan->server == IS_AWAY) be_away();
     }
-    /* On a crowded machine the kernel itself, which then puts off what comes over TCP, has up to 4 of 5000
-     * in the wrong order. */
-    if (inverted > plan->rounds / 500)
-        fail("%d of %d in the wrong order", inverted, plan->rounds);
+    /* Where processors are crowded, a thread of the kernel's delivers what is sent over TCP, and up to 3 of
+     * 20000 come in the wrong order without any library. */
+    if (inverted > plan->rounds / 1000) fail("%d of %d in the wrong order", inverted, plan->rounds);
     say("in order");
 }
 
@@ -200,9 +204,28 @@ static int by_another(int fd)
     return ends[1];
 }
 
+/* Keeps the senders on one processor. Each has a queue of its own for what was sent over TCP, and on a
+ * crowded machine a second message from another processor can overtake the first. */
+static void stay_here(void)
+{
+    cpu_set_t here;
+    CPU_ZERO(&here);
+    CPU_SET(MUST(sched_getcpu()), &here);
+    MUST(sched_setaffinity(0, sizeof here, &here));
+}
+
+/* Not only when all before it was acknowledged, for which the kernel may take its time. */
+static void send_at_once(int fd)
+{
+    int yes = 1;
+    if (family() != AF_UNIX) MUST(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes));
+}
+
 static void speak(const struct plan *plan)
 {
+    stay_here();
     learn();
+    int answers = dial();
     int on_board = dial();
     warm_up(on_board);
     int other = plan->other == PIPE        ? POST_FD
@@ -212,6 +235,8 @@ static void speak(const struct plan *plan)
     int first = plan->other_first ? other : on_board;
     int second = plan->other_first ? on_board : other;
     if (plan->by_chain) second = by_another(second);
+    send_at_once(on_board);
+    if (plan->other != PIPE) send_at_once(other);
     await();
     for (int round = 0; round < plan->rounds; round++) {
         struct message message = {round};
@@ -219,7 +244,7 @@ static void speak(const struct plan *plan)
         if (plan->server == SLEEPS) usleep(500);
         CHECK(write(first, &message, sizeof message) == sizeof message);
         CHECK(write(second, &message, sizeof message) == sizeof message);
-        CHECK(recv(on_board, &answer, 1, 0) == 1);
+        CHECK(recv(answers, &answer, 1, 0) == 1);
     }
     if (plan->by_chain) {
         close(second);
