@@ -35,6 +35,7 @@
 //! | 3 PROCESSOR | sender | 1 + where it ran when it put bytes; 0: not known. A hint |
 //! | 4 SINCE | sender | when the oldest bytes of the ring came, by the clock of the callers; 0: not known. For order only |
 //! | 5 SEEN | sender | TAIL of the direction back, when bytes were last put: saves the other side a look at TAIL |
+//! | 6 KERNEL | sender | stored with SINCE: when it, or whoever it heard of, last used the kernel; 0: never known. For order only |
 //! | 8..12 BOUND | sender | stream position at the end of epoch `e`, at `e mod 4` |
 //! | 12..16 TOKENS_AT | sender | tokens announced by the end of epoch `e` |
 //! | 16 TAIL | receiver | bytes ever taken from the ring |
@@ -76,7 +77,8 @@
 //! bytes sees when they came, and whoever had sent before that has its HEAD there. Between bytes in a ring and
 //! those that the kernel carries elsewhere there is no such word. So a sender that is about to send by the
 //! kernel first has a token follow what lies unread in its rings ([`Sender::mark`]), and the kernel tells of both
-//! in their order. It may do so, whether the receiver is armed or not, unless that is in the middle of a read
+//! in their order. A receiver that finds bytes in a ring has to ask the kernel first only if KERNEL is later than
+//! its last question. The sender may send a token, whether the receiver is armed or not, unless that is in the middle of a read
 //! of the line which it may have begun before this epoch.
 //! What the other side writes there changes when a program hears of its bytes, never whether.
 //!
@@ -87,7 +89,7 @@ mod receiver;
 mod sender;
 
 pub use receiver::{AHEAD_MAX, Ahead, Answer, Next, Receiver};
-pub use sender::Sender;
+pub use sender::{Dates, Sender};
 
 /// Memory that two processes share, and may both write at any time.
 ///
@@ -122,6 +124,7 @@ const TOKENS: usize = 2;
 const PROCESSOR: usize = 3;
 const SINCE: usize = 4;
 const SEEN: usize = 5;
+const KERNEL: usize = 6;
 const IN_RING: usize = 25;
 const BOUND: usize = 8;
 const TOKENS_AT: usize = 12;
@@ -218,10 +221,25 @@ impl Direction {
         memory.load(self.word(PROCESSOR))
     }
 
+    /// Whether the line holds nothing but tokens, and the end of the stream: its bytes go through the ring,
+    /// and the receiver has read all that went over the line before.
+    #[must_use]
+    pub fn has_tokens_only(self, memory: &impl SharedMemory) -> bool {
+        let epoch = memory.load(self.word(EPOCH));
+        lane(epoch) == Lane::Ring && memory.load(self.word(REACHED)) == epoch
+    }
+
     /// When the oldest bytes of its ring came, as its sender says; 0: not known.
     #[must_use]
     pub fn since(self, memory: &impl SharedMemory) -> u64 {
         memory.load(self.word(SINCE))
+    }
+
+    /// When its sender, or whoever that heard of, last used the kernel before the oldest bytes of its ring
+    /// came, as it says; 0: not known to have.
+    #[must_use]
+    pub fn kernel_used(self, memory: &impl SharedMemory) -> u64 {
+        memory.load(self.word(KERNEL))
     }
 
     /// The receiver waits for others as well: from now on it is told when bytes came.

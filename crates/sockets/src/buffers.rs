@@ -4,7 +4,7 @@ use core::ffi::{c_int, c_void};
 
 use libc::{iovec, ssize_t};
 
-use crate::{process, real};
+use crate::{order, process, real};
 
 /// The program's buffers, as in `readv`.
 pub type Parts<'a> = &'a [iovec];
@@ -78,6 +78,12 @@ pub fn offered(parts: Parts<'_>, sent: usize) -> usize {
 
 /// `sendmsg` of the kernel's from byte `sent` of the buffers on.
 pub fn kernel_send(fd: c_int, parts: Parts<'_>, sent: usize, flags: c_int) -> ssize_t {
+    let result = kernel_send_parts(fd, parts, sent, flags);
+    order::has_used_kernel();
+    result
+}
+
+fn kernel_send_parts(fd: c_int, parts: Parts<'_>, sent: usize, flags: c_int) -> ssize_t {
     if let [part] = parts {
         // SAFETY: the program's buffer, of which `sent` bytes are done with.
         return process::counted(flags, || unsafe {
@@ -123,6 +129,14 @@ pub struct Control {
     pub flags: c_int,
 }
 
+/// The program hears of what the kernel gave.
+fn heard(result: ssize_t) -> ssize_t {
+    if result >= 0 {
+        order::has_used_kernel();
+    }
+    result
+}
+
 /// `recvmsg` of the kernel's into `limit` bytes from byte `got` on.
 pub fn kernel_receive(
     fd: c_int,
@@ -137,7 +151,7 @@ pub fn kernel_receive(
         // SAFETY: the program's buffer, of which `got` bytes are done with.
         return process::counted(flags, || unsafe {
             let into = part.iov_base.cast::<u8>().add(got).cast();
-            real::recv(fd, into, limit.min(part.iov_len - got), flags)
+            heard(real::recv(fd, into, limit.min(part.iov_len - got), flags))
         });
     }
     if got == 0 && limit >= total(parts) {
@@ -168,7 +182,7 @@ pub fn kernel_receive_all(
 ) -> ssize_t {
     match (parts, &control) {
         // SAFETY: the program's buffer.
-        ([part], None) => unsafe { real::recv(fd, part.iov_base, part.iov_len, flags) },
+        ([part], None) => unsafe { heard(real::recv(fd, part.iov_base, part.iov_len, flags)) },
         _ => receive_message(fd, parts, flags, control),
     }
 }
@@ -183,9 +197,9 @@ pub fn kernel_receive_as_asked(
     match parts {
         _ if flags != 0 || control.is_some() => kernel_receive_all(fd, parts, flags, control),
         // SAFETY: the program's buffer.
-        [part] => unsafe { real::read(fd, part.iov_base, part.iov_len) },
+        [part] => unsafe { heard(real::read(fd, part.iov_base, part.iov_len)) },
         // SAFETY: the program's buffers.
-        _ => unsafe { real::readv(fd, parts.as_ptr(), parts.len() as c_int) },
+        _ => unsafe { heard(real::readv(fd, parts.as_ptr(), parts.len() as c_int)) },
     }
 }
 
@@ -204,7 +218,7 @@ fn receive_message(
             message.msg_control = control.at;
             message.msg_controllen = control.room as _;
         }
-        let result = process::counted(flags, || real::recvmsg(fd, &raw mut message, flags));
+        let result = process::counted(flags, || heard(real::recvmsg(fd, &raw mut message, flags)));
         if let (Some(control), 0..) = (control, result) {
             control.len = message.msg_controllen as usize;
             control.flags = message.msg_flags;

@@ -549,10 +549,9 @@ fn fill<const N: usize>(
 ) -> bool {
     into.count = 0;
     into.inner_count = 0;
-    let Some(mut locked) = tables() else {
+    let Some(mut tables) = tables() else {
         return true;
     };
-    let tables = &mut *locked;
     let Some(number) = tables.set_number(set_fd) else {
         return true;
     };
@@ -561,16 +560,14 @@ fn fill<const N: usize>(
     } else {
         tables.tell_kernel_of_those_that_it_serves(number);
     }
-    let set = &mut tables.sets[number as usize];
+    let set = &tables.sets[number as usize];
     let active = &set.active[..set.active_count as usize];
     if active.len() > N || (!takes_inner && set.inner_count > 0) {
         return false;
     }
     into.inner = set.inner;
     into.inner_count = set.inner_count as usize;
-    set.turn = set.turn.wrapping_add(1);
-    let (before, from) = active.split_at(set.turn as usize % active.len().max(1));
-    for &index in from.iter().chain(before) {
+    for &index in active {
         let registration = tables.registrations[index as usize];
         if !registration.removed {
             into.entries[into.count].write((index, registration));
@@ -620,31 +617,48 @@ impl<const N: usize> Active<N> {
     }
 }
 
-/// The program is about to be told of a socket in the ring. `false` if it is not to be any more:
-/// another thread has changed the registration since it was copied, or was told of it.
-pub fn tell(index: u32, copy: &Registration, head: u64, now_ns: u64) -> bool {
-    let Some(mut locked) = tables() else {
-        return true;
-    };
-    let tables = &mut *locked;
-    let registration = &mut tables.registrations[index as usize];
-    if registration.is_another(copy) || registration.silent {
-        return false;
+/// What a wait needs to tell the program of rings: the tables, while it does.
+pub struct Teller(Option<Locked>);
+
+/// Begins to tell. No other call of this module until that is over.
+pub fn teller() -> Teller {
+    Teller(tables())
+}
+
+impl Teller {
+    /// The program is about to be told of a socket in the ring. `false` if it is not to be any more:
+    /// another thread has changed the registration since it was copied, or was told of it.
+    pub fn tell(&mut self, index: u32, copy: &Registration, head: u64, now_ns: u64) -> bool {
+        let Some(tables) = &mut self.0 else {
+            return true;
+        };
+        let registration = &mut tables.registrations[index as usize];
+        if registration.is_another(copy) || registration.silent {
+            return false;
+        }
+        let edge = registration.events & libc::EPOLLET as u32 != 0;
+        if edge && registration.head_told != copy.head_told {
+            return false;
+        }
+        registration.head_told = head;
+        registration.told_ns = now_ns;
+        if registration.is_once() {
+            registration.silent = true;
+            // Nor is the kernel to tell of it.
+            let saved = real::errno();
+            tables.modify(index as usize, libc::EPOLLONESHOT as u32);
+            real::set_errno(saved);
+        }
+        true
     }
-    let edge = registration.events & libc::EPOLLET as u32 != 0;
-    if edge && registration.head_told != copy.head_told {
-        return false;
+
+    /// Which registration of a set has these data, if that can be told.
+    pub fn registration(&self, set_fd: c_int, data: u64) -> Option<Registration> {
+        let tables = self.0.as_ref()?;
+        let index = tables.find(tables.set_number(set_fd)?, data)?;
+        let registration = tables.registrations[index];
+        (!registration.ambiguous).then_some(registration)
     }
-    registration.head_told = head;
-    registration.told_ns = now_ns;
-    if registration.is_once() {
-        registration.silent = true;
-        // Nor is the kernel to tell of it.
-        let saved = real::errno();
-        tables.modify(index as usize, libc::EPOLLONESHOT as u32);
-        real::set_errno(saved);
-    }
-    true
 }
 
 /// The kernel tells of a socket that has had `head` bytes in the ring: they are not told again.
@@ -697,14 +711,6 @@ pub fn rest<const N: usize>(active: &Active<N>) {
             locked.deactivate(*index as usize);
         }
     }
-}
-
-/// Which registration of a set has these data, if that can be told.
-pub fn registration(set_fd: c_int, data: u64) -> Option<Registration> {
-    let tables = tables()?;
-    let index = tables.find(tables.set_number(set_fd)?, data)?;
-    let registration = tables.registrations[index];
-    (!registration.ambiguous).then_some(registration)
 }
 
 /// Which registration the kernel tells of, if that can be told; it is active from now on.

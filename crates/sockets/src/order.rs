@@ -5,12 +5,64 @@
 //! of what is ready. So before this process sends anything by the kernel, what it has put into rings and is not
 //! read yet is followed by a token. The kernel then has both in its list, in their order. That
 //! holds for whatever the program sends by, and for whoever sends next because of it.
+//!
+//! The other way round, for bytes in a ring that were sent after something that the kernel carries, the
+//! receiver asks the kernel first. It need not do so when it has asked since the sender last used the
+//! kernel: so the sender stores that time beside its bytes (`fabric::carrier`, KERNEL). Who reads a ring
+//! takes the time over if it is later than its own: a chain of messages has the latest of all its senders.
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use barewire_fabric::carrier::Dates;
 
 use crate::record::{self, Record, State};
-use crate::stream;
+use crate::{process, stream, wait};
+
+/// Whether this process has sent or heard something by the kernel that [`KERNEL_NS`] does not know of.
+static HAS_USED: AtomicBool = AtomicBool::new(false);
+/// When this process, or one that it heard of through a ring, last sent or heard something by the kernel.
+static KERNEL_NS: AtomicU64 = AtomicU64::new(0);
+
+/// The program has sent or heard something by the kernel.
+#[inline]
+pub fn has_used_kernel() {
+    // Relaxed: looked at first, so that the line stays shared among threads.
+    if !HAS_USED.load(Ordering::Relaxed) {
+        // Release: partner: the swap in dates.
+        HAS_USED.store(true, Ordering::Release);
+    }
+}
+
+/// What is said of bytes that are put into an empty ring now.
+pub fn dates() -> Dates {
+    // AcqRel: partner: has_used_kernel. The clock is read behind it: what was used before is earlier.
+    if HAS_USED.load(Ordering::Relaxed) && HAS_USED.swap(false, Ordering::AcqRel) {
+        KERNEL_NS.fetch_max(process::now_ns(), Ordering::Relaxed);
+    }
+    // Relaxed: a thread that another one's message made send has synchronized with that one.
+    let kernel_used = KERNEL_NS.load(Ordering::Relaxed);
+    Dates {
+        since: process::now_ns(),
+        kernel_used,
+    }
+}
+
+/// The program hears of bytes in the ring of a connection.
+#[inline]
+pub fn heard(record: &Record) {
+    heard_of(wait::incoming(record).kernel_used(&record.carrier()));
+}
+
+/// As above, of bytes whose sender has said this time.
+#[inline]
+pub fn heard_of(kernel_ns: u64) {
+    // Relaxed: as in dates.
+    if kernel_ns > KERNEL_NS.load(Ordering::Relaxed) {
+        // Nobody has used it later than now, whatever the other end says.
+        KERNEL_NS.fetch_max(kernel_ns.min(process::now_ns()), Ordering::Relaxed);
+    }
+}
 
 /// Descriptors whose rings got bytes while they were empty, each plus 1, since this process sent by the
 /// kernel. Two that share a place are seldom both in use: then the first is followed by a token early.

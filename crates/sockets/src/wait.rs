@@ -19,13 +19,14 @@ use crate::memory::RING_BYTES;
 use crate::record::{self, CHECK_LINE, Record, State};
 use crate::spin::Spin;
 use crate::stream::{self, Readiness, settle};
-use crate::{kernel, lost, process, real};
+use crate::{kernel, lost, order, process, real};
 
 pub mod told;
 use told::ring_ready;
 
 const POLL_IN: i16 = libc::POLLIN | libc::POLLRDNORM;
 const EPOLL_IN: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
+const EPOLL_OUT: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM) as u32;
 /// With one of these the kernel means more than a token.
 const POLL_ENDS: i16 = libc::POLLHUP | libc::POLLERR | libc::POLLRDHUP | libc::POLLNVAL;
 const EPOLL_ENDS: u32 = (libc::EPOLLHUP | libc::EPOLLERR | libc::EPOLLRDHUP) as u32;
@@ -126,7 +127,7 @@ pub fn outgoing(record: &Record) -> Direction {
 }
 
 /// The direction that we receive in.
-fn incoming(record: &Record) -> Direction {
+pub fn incoming(record: &Record) -> Direction {
     let side = record.side.load(Ordering::Relaxed);
     Direction::from_side(1 - side, RING_BYTES)
 }
@@ -343,6 +344,9 @@ fn poll_now(fds: &mut [pollfd], until_ns: u64, mask: *const sigset_t) -> c_int {
 
 /// Adds what came into the rings until then to what the kernel said, and takes mere tokens away.
 fn sift(fds: &mut [pollfd], until_ns: u64) -> c_int {
+    if fds.iter().any(|poll| poll.revents != 0) {
+        order::has_used_kernel();
+    }
     let mut ready = 0;
     for poll in fds {
         if let Some(record) = wants_in(poll) {
@@ -516,9 +520,18 @@ fn epoll_of<const N: usize, const SLEEPERS: usize>(
             }
             // First: see `told`.
             let until_ns = told::until_ns(&mut looks);
+            // Who asks without waiting wants to know of all.
+            if in_rings && !is_over && mask.is_null() {
+                let ready = told::add_rings_unasked(set, events, active, until_ns);
+                if ready > 0 {
+                    return Some(ready as c_int);
+                }
+            }
             let Some(told) = ask_kernel(set, events, mask) else {
                 return Some(-1);
             };
+            // What it had no room for may be older than what rings have by the next wait.
+            told::note_asked(set, if told < events.len() { until_ns } else { 0 });
             let told = sift_epoll(set, &mut events[..told]);
             let ready = told::add_rings(set, events, told, active, until_ns);
             if ready > 0 {
@@ -567,8 +580,7 @@ fn restore_first(events: &mut [epoll_event], before: Option<epoll_event>) {
 /// more. `None`: an error.
 fn ask_kernel(set: c_int, events: &mut [epoll_event], mask: *const sigset_t) -> Option<usize> {
     loop {
-        let told = kernel_epoll(set, events, 0, mask);
-        let told = usize::try_from(told).ok()?;
+        let told = usize::try_from(kernel_epoll(set, events, 0, mask)).ok()?;
         let left = epoll::late::sift(set, &mut events[..told]);
         // Full of what nobody wants: there may be more. The kernel knows by now.
         if left > 0 || told < events.len() {
@@ -637,6 +649,9 @@ fn sift_epoll(set: c_int, events: &mut [epoll_event]) -> usize {
             left += 1;
         }
     }
+    if left > 0 {
+        order::has_used_kernel();
+    }
     left
 }
 
@@ -682,15 +697,28 @@ fn let_through(set: c_int, event: epoll_event) -> Readiness {
     };
     stream::in_vain::wait_is_seen(record);
     let head = incoming(record).head(&record.carrier());
-    let readiness = settle(registration.fd, record, kernel_says_so);
+    let mut readiness = settle(registration.fd, record, kernel_says_so);
+    let is_read_only = event.events & !(EPOLL_IN | OF_RING) == 0;
+    if readiness == Readiness::Ready && is_read_only && is_told_edge(record, &registration, head) {
+        readiness = Readiness::Not;
+    }
     if readiness == Readiness::Ready {
         epoll::saw(index, &registration, head);
     } else if event.events & EPOLL_ENDS != 0 {
         return Readiness::Ready;
-    } else if event.events & !(EPOLL_IN | OF_RING) == 0 {
+    } else if is_read_only {
         epoll::listen_again(index, &registration);
     }
     readiness
+}
+
+/// Whether what the kernel tells at an edge is a wake-up byte for bytes of the ring that the program was told of
+/// before it came. The end of the stream is no such thing, also where the program wants to hear of bytes only.
+fn is_told_edge(record: &Record, registration: &Registration, head: u64) -> bool {
+    registration.events & libc::EPOLLET as u32 != 0
+        && registration.head_told == head
+        && incoming(record).has_tokens_only(&record.carrier())
+        && kernel::events_now(registration.fd, libc::POLLRDHUP) == 0
 }
 
 /// `None` if something has come before it slept.

@@ -397,7 +397,21 @@ impl Receiver {
         true
     }
 
-    /// After [`Next::Tokens`]: so many were read.
+    /// Tokens that the line has before anything else, or is about to have, although
+    /// [`Receiver::next`] tells of bytes in the ring first. They may be read as after
+    /// [`Next::Tokens`], so that the line is not readable because of them.
+    #[must_use]
+    pub fn tokens_ahead(&self, memory: &impl SharedMemory) -> u64 {
+        // TOKENS first: if EPOCH is unchanged after it, all of them are of this epoch.
+        let announced = memory.load(self.direction.word(TOKENS));
+        let is_open = memory.load(self.direction.word(EPOCH)) == self.epoch;
+        match self.lane() {
+            Lane::Ring if is_open => announced.saturating_sub(self.tokens_taken),
+            _ => 0,
+        }
+    }
+
+    /// After [`Next::Tokens`], or [`Receiver::tokens_ahead`]: so many were read.
     pub const fn took_tokens(&mut self, tokens: u64) {
         self.tokens_taken += tokens;
     }

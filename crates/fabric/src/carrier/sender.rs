@@ -1,10 +1,19 @@
 //! The sending end of one direction. See [`super`] for the protocol.
 
 use super::{
-    ARMED, BOUND, Broken, Direction, EPOCH, HEAD, IN_LINE, IN_RING, KEPT_EPOCHS, Lane, ORDERED,
-    PROCESSOR, REACHED, REFUSED, SEEN, SINCE, SharedMemory, TAIL, TAKE_BACK, TAKING, TOKENS,
-    TOKENS_AT, UP, WANT_LINE, lane,
+    ARMED, BOUND, Broken, Direction, EPOCH, HEAD, IN_LINE, IN_RING, KEPT_EPOCHS, KERNEL, Lane,
+    ORDERED, PROCESSOR, REACHED, REFUSED, SEEN, SINCE, SharedMemory, TAIL, TAKE_BACK, TAKING,
+    TOKENS, TOKENS_AT, UP, WANT_LINE, lane,
 };
+
+/// What a sender says of bytes that it puts into an empty ring, by the clock of the callers.
+#[derive(Clone, Copy, Debug)]
+pub struct Dates {
+    /// Now.
+    pub since: u64,
+    /// When this process, or whoever it heard of, last used the kernel; 0: not known to have.
+    pub kernel_used: u64,
+}
 
 /// The sending end's own state. Whoever uses it has it alone; it may lie in memory that
 /// the sender's own processes share, but never where the receiver can write.
@@ -111,7 +120,7 @@ impl Sender {
     /// know and has read all before them. Returns whether that was so: then call [`Sender::mark`]
     /// before something is sent elsewhere by the kernel.
     #[inline]
-    pub fn date(&self, memory: &impl SharedMemory, now: impl FnOnce() -> u64) -> bool {
+    pub fn date(&self, memory: &impl SharedMemory, dates: impl FnOnce() -> Dates) -> bool {
         let back = self.direction.reversed();
         memory.store(self.direction.word(SEEN), memory.load(back.word(TAIL)));
         if memory.load(self.direction.word(ORDERED)) == 0 {
@@ -122,7 +131,9 @@ impl Sender {
         let is_read = |word| memory.load(word) == shown;
         let is_first = is_read(back.word(SEEN)) || is_read(self.direction.word(TAIL));
         if is_first {
-            memory.store(self.direction.word(SINCE), now());
+            let dates = dates();
+            memory.store(self.direction.word(SINCE), dates.since);
+            memory.store(self.direction.word(KERNEL), dates.kernel_used);
         }
         is_first
     }

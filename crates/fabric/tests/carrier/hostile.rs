@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 
 use barewire_fabric::carrier::{
-    AHEAD_MAX, Ahead, Direction, Lane, Next, Receiver, Sender, SharedMemory,
+    AHEAD_MAX, Ahead, Dates, Direction, Lane, Next, Receiver, Sender, SharedMemory,
 };
 
 use super::memory::Memory;
@@ -109,7 +109,8 @@ pub fn drive(data: &[u8]) {
                 let mut ahead = [NO_EPOCH; AHEAD_MAX];
                 assert!(receiver.ahead(&memory, &mut ahead) <= AHEAD_MAX);
                 let _ = (direction.has_news(&memory), direction.is_in_ring(&memory));
-                let _ = direction.since(&memory);
+                let _ = direction.has_tokens_only(&memory);
+                let _ = (direction.since(&memory), direction.kernel_used(&memory));
                 direction.want_order(&memory);
             }
             7 => {
@@ -156,7 +157,10 @@ fn send(sender: &mut Sender, memory: &Liar<'_>, len: u8) {
         return sender.leave_ring(memory);
     }
     sender.put(memory, &vec![len; (room as usize).min(usize::from(len))]);
-    let is_first = sender.date(memory, || u64::from(len));
+    let is_first = sender.date(memory, || Dates {
+        since: u64::from(len),
+        kernel_used: u64::from(len),
+    });
     if sender.publish(memory, 0) && len % 2 == 0 {
         sender.token_failed();
     } else if is_first && sender.mark(memory) {

@@ -23,6 +23,7 @@ struct Model {
     looks: u32,
     sleeps: bool,
     reads_armed: bool,
+    takes_early: bool,
     preemptions: Option<usize>,
 }
 
@@ -34,6 +35,7 @@ impl Model {
             looks,
             sleeps: false,
             reads_armed: false,
+            takes_early: false,
             preemptions: None,
         }
     }
@@ -43,6 +45,7 @@ impl Model {
         let mut sending = Sending::new(&side);
         let mut receiving = Receiving::new(&side);
         receiving.reads_armed = self.reads_armed;
+        receiving.takes_early = self.takes_early;
         sending.run(self.before);
         let thread = thread::spawn(move || {
             sending.run(self.script);
@@ -151,6 +154,23 @@ const TOKEN_THEN_DATA: Model = Model {
 #[test]
 fn token_is_no_data() {
     TOKEN_THEN_DATA.holds();
+}
+
+/// A wait takes tokens while the ring has bytes.
+#[test]
+fn token_taken_before_the_bytes_of_the_ring_is_no_data() {
+    Model {
+        takes_early: true,
+        preemptions: Some(3),
+        ..TOKEN_THEN_DATA
+    }
+    .holds();
+    Model {
+        takes_early: true,
+        preemptions: Some(2),
+        ..MARKS_ACROSS
+    }
+    .holds();
 }
 
 #[test]

@@ -186,6 +186,8 @@ pub struct Receiving {
     pub side: Side,
     /// Reads the line while it is armed, as a second thread does.
     pub reads_armed: bool,
+    /// Takes tokens off the line while the ring has bytes, as a wait does.
+    pub takes_early: bool,
     /// It was told that the line has ended, and believes it.
     pub has_ended: bool,
 }
@@ -196,6 +198,7 @@ impl Receiving {
             receiver: Receiver::new(DIRECTION, 0),
             side: side.clone(),
             reads_armed: false,
+            takes_early: false,
             has_ended: false,
         }
     }
@@ -215,6 +218,11 @@ impl Receiving {
             });
         let item = match next {
             Ok(Next::Ring(_)) => {
+                if self.takes_early && self.receiver.tokens_ahead(&self.side) > 0 {
+                    let item = self.side.receive();
+                    assert_eq!(item.unwrap_or(Item::Token), Item::Token);
+                    self.receiver.took_tokens(u64::from(item.is_ok()));
+                }
                 let mut byte = [0];
                 self.receiver.copy(&self.side, 0, &mut byte);
                 assert_eq!(u64::from(byte[0]), self.receiver.position());

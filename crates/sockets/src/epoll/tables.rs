@@ -102,8 +102,6 @@ pub struct Set {
     pub inner_count: u32,
     pub active: [u32; ACTIVE_MAX],
     pub active_count: u32,
-    /// Waits so far: each begins with another of the active ones.
-    pub turn: u32,
     /// Registrations of this set.
     pub count: u32,
     /// One of its descriptors.

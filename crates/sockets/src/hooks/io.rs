@@ -15,7 +15,17 @@ use crate::{buffers, capture, fault, kernel, order, real, rings, stream, upgrade
 #[inline]
 pub fn by_kernel<T>(fd: c_int, call: impl FnOnce() -> T) -> T {
     order::before_kernel_sends(fd);
-    call()
+    let result = call();
+    order::has_used_kernel();
+    result
+}
+
+/// A call that hears something by the kernel.
+#[inline]
+pub fn from_kernel<T>(call: impl FnOnce() -> T) -> T {
+    let result = call();
+    order::has_used_kernel();
+    result
 }
 
 /// The record of a descriptor whose bytes this library moves.
@@ -180,7 +190,7 @@ unsafe extern "C-unwind" fn read(fd: c_int, into: *mut c_void, len: size_t) -> s
     match ours(fd) {
         Some(record) if len > 0 => take(fd, record, &[part(into, len)], 0),
         // SAFETY: the program's call.
-        _ => unsafe { real::read(fd, into, len) },
+        _ => from_kernel(|| unsafe { real::read(fd, into, len) }),
     }
 }
 
@@ -208,7 +218,7 @@ unsafe extern "C-unwind" fn readv(fd: c_int, parts: *const iovec, count: c_int) 
     match with(ours(fd), || unsafe { list(parts, count.max(0) as size_t) }) {
         Some((record, parts)) => take(fd, record, parts, 0),
         // SAFETY: the program's call.
-        _ => unsafe { real::readv(fd, parts, count) },
+        _ => from_kernel(|| unsafe { real::readv(fd, parts, count) }),
     }
 }
 
@@ -279,7 +289,7 @@ unsafe extern "C-unwind" fn recv(
     match ours(fd) {
         Some(record) if flags & KERNEL_FLAGS == 0 => take(fd, record, &[part(into, len)], flags),
         // SAFETY: the program's call.
-        _ => unsafe { real::recv(fd, into, len, flags) },
+        _ => from_kernel(|| unsafe { real::recv(fd, into, len, flags) }),
     }
 }
 
@@ -333,7 +343,7 @@ unsafe extern "C-unwind" fn recvfrom(
             result
         }
         // SAFETY: the program's call.
-        _ => unsafe { real::recvfrom(fd, into, len, flags, address, address_len) },
+        _ => from_kernel(|| unsafe { real::recvfrom(fd, into, len, flags, address, address_len) }),
     }
 }
 
@@ -383,7 +393,7 @@ pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: 
     // SAFETY: the program's message, here and below.
     let Some((record, parts)) = with(ours, || unsafe { room(message) }) else {
         // SAFETY: the program's call.
-        return unsafe { real::recvmsg(fd, message, flags) };
+        return from_kernel(|| unsafe { real::recvmsg(fd, message, flags) });
     };
     // Of a TCP socket the kernel may have been asked for times, and what is left.
     if record.has(LOCAL) || record.has(LINE_ONLY) {
@@ -650,6 +660,7 @@ unsafe extern "C-unwind" fn splice(
         order::before_kernel_sends(to);
         // SAFETY: the program's call.
         let result = unsafe { real::splice(from, from_offset, to, to_offset, len, flags) };
+        order::has_used_kernel();
         drop(past_us);
         result
     };

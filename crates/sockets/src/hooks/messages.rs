@@ -4,7 +4,7 @@ use core::ffi::{c_int, c_uint};
 
 use libc::{mmsghdr, size_t, ssize_t, timespec};
 
-use crate::hooks::io::{PARTS_MAX, by_kernel, list, ours, recvmsg, sendmsg};
+use crate::hooks::io::{PARTS_MAX, by_kernel, from_kernel, list, ours, recvmsg, sendmsg};
 use crate::hooks::lifetime;
 use crate::record::{self, Record};
 use crate::wait::Deadline;
@@ -22,7 +22,7 @@ unsafe extern "C-unwind" fn recvmmsg(
 ) -> c_int {
     let Some(record) = ours(fd) else {
         // SAFETY: the program's call.
-        return unsafe { real::recvmmsg(fd, messages, count, flags, timeout) };
+        return from_kernel(|| unsafe { real::recvmmsg(fd, messages, count, flags, timeout) });
     };
     // SAFETY: the program's call.
     real::keeping_errno(|| unsafe { take_messages(fd, record, messages, count, flags, timeout) })

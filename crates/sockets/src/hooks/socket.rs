@@ -6,6 +6,7 @@ use core::sync::atomic::Ordering;
 use barewire_fabric::carrier::{LEAVING, SharedMemory};
 use libc::{sockaddr, socklen_t};
 
+use crate::hooks::io::from_kernel;
 use crate::hooks::lifetime::{self, used_past_us};
 use crate::process::quietly;
 use crate::record::{
@@ -109,7 +110,8 @@ unsafe extern "C-unwind" fn accept4(
     flags: c_int,
 ) -> c_int {
     // SAFETY: the program's call.
-    let new = upgrade::with_room(|| unsafe { real::accept4(fd, address, len, flags) });
+    let call = || unsafe { real::accept4(fd, address, len, flags) };
+    let new = from_kernel(|| upgrade::with_room(call));
     if new >= 0 {
         quietly(|| accepted(fd, new));
     }

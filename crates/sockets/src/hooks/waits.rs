@@ -4,10 +4,11 @@ use core::ffi::{c_int, c_void};
 
 use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
 
+use crate::hooks::io::from_kernel;
 use crate::hooks::socket;
 use crate::process::quietly;
 use crate::wait::{self, Deadline};
-use crate::{epoll, fault, memory, real, record, upgrade};
+use crate::{epoll, fault, memory, order, real, record, upgrade};
 
 /// The program's descriptors, if they can be looked at.
 ///
@@ -38,6 +39,7 @@ fn is_mask_there(mask: *const sigset_t) -> bool {
 fn by_kernel(fds: &mut [pollfd], call: impl FnOnce(*mut pollfd) -> c_int) -> c_int {
     let result = call(fds.as_mut_ptr());
     if result > 0 {
+        order::has_used_kernel();
         fds.iter_mut().for_each(wait::note_end);
     }
     result
@@ -335,7 +337,7 @@ unsafe extern "C-unwind" fn select(
     };
     if !fault::is_watched() {
         // SAFETY: the program's call, here and below.
-        return unsafe { real::select(count, read, write, except, timeout) };
+        return from_kernel(|| unsafe { real::select(count, read, write, except, timeout) });
     }
     let given = if timeout.is_null() {
         None
@@ -354,7 +356,7 @@ unsafe extern "C-unwind" fn select(
     // SAFETY: the program's call.
     let Some(result) = (unsafe { select_ours(count, sets, deadline, core::ptr::null()) }) else {
         // SAFETY: the program's call.
-        return unsafe { real::select(count, read, write, except, timeout) };
+        return from_kernel(|| unsafe { real::select(count, read, write, except, timeout) });
     };
     // As Linux does: what is left of the time is told.
     if let Some(left) = deadline.and_then(Deadline::left) {
@@ -395,7 +397,7 @@ unsafe extern "C-unwind" fn pselect(
         }
         match select_ours(count, sets, deadline.ok(), mask) {
             Some(result) => result,
-            None => real::pselect(count, read, write, except, timeout, mask),
+            None => from_kernel(|| real::pselect(count, read, write, except, timeout, mask)),
         }
     }
 }
@@ -503,7 +505,7 @@ unsafe extern "C-unwind" fn epoll_wait(
     // SAFETY: the program's call, here and below.
     unsafe {
         wait_in_set(set, events, count, deadline, core::ptr::null(), || {
-            real::epoll_wait(set, events, count, timeout_ms)
+            from_kernel(|| real::epoll_wait(set, events, count, timeout_ms))
         })
     }
 }
@@ -522,7 +524,7 @@ unsafe extern "C-unwind" fn epoll_pwait(
     // SAFETY: the program's call, here and below.
     unsafe {
         wait_in_set(set, events, count, deadline, mask, || {
-            real::epoll_pwait(set, events, count, timeout_ms, mask)
+            from_kernel(|| real::epoll_pwait(set, events, count, timeout_ms, mask))
         })
     }
 }
@@ -539,7 +541,7 @@ unsafe extern "C-unwind" fn epoll_pwait2(
 ) -> c_int {
     // SAFETY: the program's call, here and below.
     unsafe {
-        let kernel = || real::epoll_pwait2(set, events, count, timeout, mask);
+        let kernel = || from_kernel(|| real::epoll_pwait2(set, events, count, timeout, mask));
         match deadline_of(timeout) {
             Ok(deadline) => wait_in_set(set, events, count, deadline, mask, kernel),
             Err(_) => kernel(),

@@ -17,7 +17,7 @@ use crate::real::fail;
 use crate::record::{
     self, CHECK_LINE, LINE_ONLY, LOCAL, LOW_WATER, NONBLOCKING, Record, State, WRITE_SHUT,
 };
-use crate::{capture, fault, lost, process};
+use crate::{capture, fault, lost, order, process};
 
 /// Flags that change nothing here, or are looked at.
 const FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
@@ -70,6 +70,7 @@ fn take(record: &Record, part: &iovec, bytes: u64, held: &Held<'_>) -> Option<ss
         receiver.copy(&carrier, 0, unsafe { slice_mut(part, 0, len) });
         receiver.took(&carrier, len as u64);
         count_bytes(&record.ring_bytes_in, len);
+        order::heard(record);
     });
     Some(len as ssize_t)
 }

@@ -137,7 +137,19 @@ pub fn settle(fd: c_int, record: &Record, kernel_says_so: bool) -> Readiness {
             Ok(Next::Ring(_)) if !kernel_says_so && low_water::holds_back(record) => {
                 return Readiness::Not;
             }
-            Err(_) | Ok(Next::Ring(_)) => return Readiness::Ready,
+            Ok(Next::Ring(_)) => {
+                // Else the kernel tells of them in each wait until a read finds the ring empty.
+                let count = if kernel_says_so {
+                    receiver.tokens_ahead(&carrier)
+                } else {
+                    0
+                };
+                if count > 0 {
+                    take_tokens_beside(fd, record, &held, count);
+                }
+                return Readiness::Ready;
+            }
+            Err(_) => return Readiness::Ready,
             Ok(Next::Line(_)) => {
                 receiver.read_line(&carrier, 0);
                 return match kernel_says_so {

@@ -17,7 +17,7 @@ use crate::real::{self, errno, fail};
 use crate::record::{CHECK_LINE, LOCAL, LOW_WATER, NONBLOCKING, Record, State};
 use crate::spin::Spin;
 use crate::wait::peer_is_near;
-use crate::{capture, epoll, kernel, local, lost, process, record};
+use crate::{capture, epoll, kernel, local, lost, order, process, record};
 
 /// How often a read that does not wait looks again because something has come.
 const ROUNDS_MAX: u32 = 64;
@@ -523,6 +523,7 @@ fn receive_next(
                         done += len as u64;
                     });
                 }
+                order::heard(record);
                 if flags & libc::MSG_PEEK == 0 {
                     receiver.took(&carrier, len as u64);
                     count_bytes(&record.ring_bytes_in, len);

@@ -350,7 +350,7 @@ fn ring_send(
 /// Shows the other end what was put into the ring, and wakes it if it sleeps.
 #[inline]
 pub fn publish(fd: c_int, sender: &mut Sender, carrier: &Carrier) {
-    let is_first = sender.date(carrier, process::now_ns);
+    let is_first = sender.date(carrier, order::dates);
     if sender.publish(carrier, process::processor()) {
         wake(fd, sender, carrier);
     } else if is_first {
