@@ -117,8 +117,8 @@ impl Receiver {
         self.lane() == Lane::Line && memory.load(self.direction.word(EPOCH)) == self.epoch
     }
 
-    /// Bytes in the ring, where they are all that [`Receiver::next`] would tell of, and this end is
-    /// awake: three loads from one line. `None`: it has more to say.
+    /// Bytes in the ring, where they are all that [`Receiver::next`] would tell of, no token lies on the
+    /// line, and this end is awake: three loads from one line. `None`: there is more to say.
     #[must_use]
     #[inline]
     pub fn glance(&self, memory: &impl SharedMemory) -> Option<u64> {
@@ -126,9 +126,8 @@ impl Receiver {
         let head = memory.load(self.direction.word(HEAD));
         let used_bytes = head.wrapping_sub(self.tail);
         let is_open = memory.load(self.direction.word(EPOCH)) == self.epoch;
-        let is_all =
-            used_bytes > 0 || memory.load(self.direction.word(TOKENS)) == self.tokens_taken;
-        let is_simple = self.lane() == Lane::Ring && self.armed == 0 && is_open && is_all;
+        let has_tokens = memory.load(self.direction.word(TOKENS)) != self.tokens_taken;
+        let is_simple = self.lane() == Lane::Ring && self.armed == 0 && is_open && !has_tokens;
         (is_simple && used_bytes <= self.direction.ring_bytes()).then_some(used_bytes)
     }
 

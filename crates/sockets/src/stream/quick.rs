@@ -109,6 +109,13 @@ fn is_known_there(record: &Record, sender: &Sender) -> bool {
     record.send_checked_ns.load(Ordering::Relaxed) == process::tick_ns()
 }
 
+/// Bytes were put into the ring: what came from the other end before stands for nothing any more.
+pub fn note_send(record: &Record) {
+    // Relaxed, both: as in is_known_there.
+    let heard = record.ring_bytes_in.load(Ordering::Relaxed);
+    record.heard_bytes.store(heard, Ordering::Relaxed);
+}
+
 /// As [`super::send`]; `None`: nothing was done, go the long way.
 #[inline]
 pub fn send(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> Option<ssize_t> {

@@ -5,7 +5,7 @@ use core::ffi::c_int;
 use barewire_fabric::carrier::{AHEAD_MAX, Ahead, Lane, Next};
 
 use super::low_water;
-use super::receiving::{Tokens, take_tokens};
+use super::receiving::{Tokens, keep_error, take_tokens, take_tokens_ahead};
 use crate::lock::Held;
 use crate::record::{CHECK_LINE, Record, State};
 use crate::{kernel, real, uses};
@@ -138,14 +138,10 @@ pub fn settle(fd: c_int, record: &Record, kernel_says_so: bool) -> Readiness {
                 return Readiness::Not;
             }
             Ok(Next::Ring(_)) => {
-                // Else the kernel tells of them in each wait until a read finds the ring empty.
-                let count = if kernel_says_so {
-                    receiver.tokens_ahead(&carrier)
-                } else {
-                    0
-                };
-                if count > 0 {
-                    take_tokens_beside(fd, record, &held, count);
+                if kernel_says_so {
+                    // Unless the descriptor has been closed: then there are none.
+                    let used = uses::begin(fd, record);
+                    used.inspect(|_| take_tokens_ahead(fd, record, &held));
                 }
                 return Readiness::Ready;
             }
@@ -164,8 +160,13 @@ pub fn settle(fd: c_int, record: &Record, kernel_says_so: bool) -> Readiness {
             Ok(Next::Tokens(count)) => match take_tokens_beside(fd, record, &held, count) {
                 Tokens::Taken => took_tokens = true,
                 Tokens::NotYet => return Readiness::Not,
-                Tokens::End | Tokens::Failed(_) => {
+                Tokens::End => {
                     record.set(CHECK_LINE, true);
+                    return Readiness::Ready;
+                }
+                Tokens::Failed(error) => {
+                    // The kernel tells it once.
+                    keep_error(record, error);
                     return Readiness::Ready;
                 }
             },

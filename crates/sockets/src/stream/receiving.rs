@@ -533,6 +533,7 @@ fn receive_next(
                         // What is there already, this thread's next call finds.
                         let _ = receiver.arm(&carrier);
                     }
+                    take_tokens_ahead(fd, record, held);
                 }
                 return Ok(Step::Bytes(len));
             }
@@ -710,6 +711,28 @@ pub fn take_tokens(fd: c_int, record: &Record, held: &Held<'_>, count: u64) -> T
             Tokens::Taken
         })
     })
+}
+
+/// Takes the tokens that lie before what the ring has. Left there, the kernel would call the socket readable in
+/// each wait, and reset the connection if this process was killed. Not while another thread or process may
+/// sleep until the kernel tells it of them.
+pub fn take_tokens_ahead(fd: c_int, record: &Record, held: &Held<'_>) {
+    let receiver = record.receiver(held);
+    // Relaxed, both: a sleeper that comes now arms, and sees what the ring has.
+    let is_alone = record.sleepers.load(Ordering::Relaxed) == 0
+        && record.processes.load(Ordering::Relaxed) == 1;
+    if receiver.is_armed() || !is_alone {
+        return;
+    }
+    let count = receiver.tokens_ahead(&record.carrier());
+    if count == 0 {
+        return;
+    }
+    match take_tokens(fd, record, held, count) {
+        Tokens::Taken | Tokens::NotYet => {}
+        Tokens::End => record.set(CHECK_LINE, true),
+        Tokens::Failed(error) => keep_error(record, error),
+    }
 }
 
 fn read_tokens(fd: c_int, count: u64) -> Result<u64, Tokens> {

@@ -337,6 +337,7 @@ fn ring_send(
             sender.put(&carrier, unsafe { slice(part, skip, len) });
         });
         count_bytes(&record.ring_bytes_out, len);
+        quick::note_send(record);
         publish(fd, sender, &carrier);
         true
     });
