@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use barewire_fabric::{Allowance, OverBudget, Violation};
 use barewire_shm::counters::{CounterPage, QueueCounter};
 
 use crate::config::Budget;
@@ -51,21 +52,23 @@ const NAMES: [[&str; 2]; RESOURCES] = [
     ],
 ];
 
-/// A budget is used up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Exceeded {
-    what: &'static str,
-    limit: u64,
-}
-
-impl From<Exceeded> for Error {
-    fn from(Exceeded { what, limit }: Exceeded) -> Error {
+impl From<OverBudget> for Error {
+    fn from(OverBudget { what, limit }: OverBudget) -> Error {
         Error::LimitReached { what, limit }
     }
 }
 
-impl From<Exceeded> for Misconduct {
-    fn from(Exceeded { what, limit }: Exceeded) -> Misconduct {
+impl From<Violation> for Misconduct {
+    fn from(violation: Violation) -> Misconduct {
+        match violation {
+            Violation::OverBudget(exceeded) => exceeded.into(),
+            violation => Misconduct::Ring(violation),
+        }
+    }
+}
+
+impl From<OverBudget> for Misconduct {
+    fn from(OverBudget { what, limit }: OverBudget) -> Misconduct {
         Misconduct::Exceeds { what, limit }
     }
 }
@@ -110,6 +113,7 @@ impl Used {
     }
 }
 
+#[derive(Debug)]
 struct Account {
     uid: u32,
     own: Used,
@@ -136,19 +140,18 @@ impl Accounts {
     }
 
     /// Charges a user with all of `wanted`, or with nothing.
-    pub fn charge(&mut self, uid: u32, wanted: &[(Resource, u64)]) -> Result<Charges, Exceeded> {
+    pub fn charge(&mut self, uid: u32, wanted: &[(Resource, u64)]) -> Result<Charges, OverBudget> {
         let account = self.account(uid);
         let mut charges = Charges(Vec::with_capacity(wanted.len()));
         for &(resource, amount) in wanted {
-            match Charge::new(&account, resource, amount) {
-                Ok(charge) => charges.0.push(charge),
-                Err(exceeded) => {
-                    self.counters.add(QueueCounter::Refusals, 1);
-                    return Err(exceeded);
-                }
-            }
+            charges.0.push(Charge::new(&account, resource, amount)?);
         }
         Ok(charges)
+    }
+
+    /// Who pays for the messages in pieces of this user.
+    pub fn allowance(&mut self, uid: u32) -> Arc<dyn Allowance> {
+        self.account(uid)
     }
 
     fn account(&mut self, uid: u32) -> Arc<Account> {
@@ -168,6 +171,42 @@ impl Accounts {
     }
 }
 
+impl Account {
+    fn take(&self, resource: Resource, amount: u64) -> Result<(), OverBudget> {
+        let at = resource as usize;
+        for (nth, used) in [&self.own, &*self.all].into_iter().enumerate() {
+            if !used.take(resource, amount) {
+                if nth == 1 {
+                    self.own.give(resource, amount);
+                }
+                let (what, limit) = (NAMES[at][nth], used.limits[at]);
+                self.counters.add(QueueCounter::Refusals, 1);
+                return Err(OverBudget { what, limit });
+            }
+        }
+        self.counters.add(COUNTERS[at], amount);
+        Ok(())
+    }
+
+    fn give(&self, resource: Resource, amount: u64) {
+        // The counter first: what it shows is never beyond the budget.
+        self.counters.sub(COUNTERS[resource as usize], amount);
+        self.all.give(resource, amount);
+        self.own.give(resource, amount);
+    }
+}
+
+/// For messages that come in pieces.
+impl Allowance for Account {
+    fn take(&self, bytes: usize) -> Result<(), OverBudget> {
+        self.take(Resource::PrivateBytes, bytes as u64)
+    }
+
+    fn give(&self, bytes: usize) {
+        self.give(Resource::PrivateBytes, bytes as u64);
+    }
+}
+
 struct Charge {
     account: Arc<Account>,
     resource: Resource,
@@ -175,18 +214,8 @@ struct Charge {
 }
 
 impl Charge {
-    fn new(account: &Arc<Account>, resource: Resource, amount: u64) -> Result<Charge, Exceeded> {
-        let at = resource as usize;
-        for (nth, used) in [&account.own, &*account.all].into_iter().enumerate() {
-            if !used.take(resource, amount) {
-                if nth == 1 {
-                    account.own.give(resource, amount);
-                }
-                let (what, limit) = (NAMES[at][nth], used.limits[at]);
-                return Err(Exceeded { what, limit });
-            }
-        }
-        account.counters.add(COUNTERS[at], amount);
+    fn new(account: &Arc<Account>, resource: Resource, amount: u64) -> Result<Charge, OverBudget> {
+        account.take(resource, amount)?;
         Ok(Charge {
             account: Arc::clone(account),
             resource,
@@ -197,15 +226,7 @@ impl Charge {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        let Charge {
-            account,
-            resource,
-            amount,
-        } = self;
-        // The counter first: what it shows is never beyond the budget.
-        account.counters.sub(COUNTERS[*resource as usize], *amount);
-        account.all.give(*resource, *amount);
-        account.own.give(*resource, *amount);
+        self.account.give(self.resource, self.amount);
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use barewire_fabric::frame::{RING_BYTES_MAX, RING_BYTES_MIN, ring_bytes_valid};
-use barewire_sys::process::Credentials;
+use barewire_sys::process::{Credentials, descriptors_max, mappings_max};
 
 use crate::error::{Error, Result};
 
@@ -33,6 +33,9 @@ pub enum Spin {
 
 /// What peers of other users may use up of a node. Who would exceed it is refused with the
 /// name of what there is too much of; others notice nothing.
+///
+/// A node made where the process may open few descriptors (`RLIMIT_NOFILE`) or have few mappings
+/// (`vm.max_map_count`) gives at most half of them to all other users, and a quarter to one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// Links, that is nodes of theirs.
@@ -40,8 +43,8 @@ pub struct Budget {
     /// Connections, with those that wait to be accepted.
     pub connections: u64,
     /// Bytes of this process's private memory for them: tables, a bit for each line of their
-    /// rings, out-of-band messages, control messages that they do not read. Without the
-    /// messages that are being put together ([`NodeConfig::message_bytes_max`]).
+    /// rings, messages that come in pieces, out-of-band messages, control messages that they do
+    /// not read.
     pub private_bytes: u64,
     /// Mappings of shared memory.
     pub mappings: u64,
@@ -63,6 +66,15 @@ impl Budget {
             mappings: 4096,
             descriptors: 1024,
             events: 8192,
+        }
+    }
+
+    /// As much of it as leaves the process most of what it may have itself: one part in `share`.
+    pub(crate) fn fitted(&self, share: u64) -> Budget {
+        Budget {
+            descriptors: self.descriptors.min(descriptors_max() / share),
+            mappings: self.mappings.min(mappings_max() / share),
+            ..self.clone()
         }
     }
 

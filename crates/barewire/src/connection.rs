@@ -11,7 +11,7 @@ use barewire_fabric::frame::{STATE_DEAF, STATE_FINISHED};
 use barewire_fabric::ring::{
     RingReceiver, RingSender, publish_armed, publish_starved, publish_state,
 };
-use barewire_fabric::{MessageReceiver, MessageSender};
+use barewire_fabric::{Allowance, MessageReceiver, MessageSender};
 use barewire_shm::Window;
 use barewire_shm::counters::{SlotCounters, SlotInfo};
 
@@ -177,6 +177,7 @@ impl Connection {
         entry: &ConnectionEntry,
         far: &Far,
         incoming: &Window,
+        allowance: Option<Arc<dyn Allowance>>,
     ) -> Connection {
         let own_ring = incoming.len_bytes() - barewire_fabric::frame::CONTROL_BYTES;
         let slot = SlotInfo {
@@ -205,16 +206,17 @@ impl Connection {
         });
         let out = RingSender::new(far.window.clone(), incoming.clone(), far.ring_bytes);
         let inn = RingReceiver::new(incoming.clone(), far.window.clone(), own_ring);
+        let mut messages = MessageReceiver::new(inn, node.config.message_bytes_max);
+        if let Some(allowance) = allowance {
+            messages = messages.with_allowance(allowance);
+        }
         Connection {
             sender: Sender::new(
                 TxSide::new(Arc::clone(node), Arc::clone(&common), counters.clone()),
                 MessageSender::new(out),
                 far.message_bytes_max,
             ),
-            receiver: Receiver::new(
-                RxSide::new(Arc::clone(node), common, counters),
-                MessageReceiver::new(inn, node.config.message_bytes_max),
-            ),
+            receiver: Receiver::new(RxSide::new(Arc::clone(node), common, counters), messages),
             _not_sync: PhantomData,
         }
     }

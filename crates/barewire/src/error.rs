@@ -27,7 +27,7 @@ pub enum Fault {
 pub enum Misconduct {
     /// In the ring or the control line of one connection.
     #[error("{0}")]
-    Ring(#[from] Violation),
+    Ring(Violation),
     /// On the control channel of the link.
     #[error("{0}")]
     Control(&'static str),
@@ -218,7 +218,7 @@ impl Error {
 
 impl From<Violation> for Error {
     fn from(violation: Violation) -> Error {
-        Error::PeerMisbehaved(Misconduct::Ring(violation))
+        Error::PeerMisbehaved(Misconduct::from(violation))
     }
 }
 

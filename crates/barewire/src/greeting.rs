@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use barewire_fabric::OverBudget;
 use barewire_fabric::doorbell::PAGE_BYTES;
 use barewire_shm::Window;
 use barewire_sys::memory::{Access, Memfd, PeerAccess};
@@ -12,7 +13,7 @@ use barewire_sys::retire::Guarded;
 use barewire_sys::socket::Socket;
 use barewire_sys::wake::{EventFd, Interest};
 
-use crate::budget::{Charges, Exceeded, Resource};
+use crate::budget::{Charges, Resource};
 use crate::config::Policy;
 use crate::control::{FLAG_MEMBARRIER, Message, RejectCode, VERSION};
 use crate::error::{Error, Misconduct, Result};
@@ -123,7 +124,7 @@ impl State {
         &mut self,
         shared: &Shared,
         who: &Credentials,
-    ) -> Result<Charges, Exceeded> {
+    ) -> Result<Charges, OverBudget> {
         if who.uid == shared.own.uid {
             return Ok(Charges::default());
         }

@@ -344,8 +344,14 @@ impl RxSide {
         if let Some(error) = &self.failed {
             return error.clone();
         }
-        self.node.counters.add(QueueCounter::Violations, 1);
         let error = Error::from(violation);
+        if let Violation::OverBudget(exceeded) = violation {
+            // Before the connection: the peer is to learn why.
+            let mut state = self.node.state();
+            state.end_link_of(&self.node, self.common.number, exceeded.into());
+        } else {
+            self.node.counters.add(QueueCounter::Violations, 1);
+        }
         self.failed = Some(error.clone());
         self.common.set_taking(false);
         self.common.say(FINISHED | DEAF);

@@ -247,6 +247,13 @@ impl State {
         }
     }
 
+    /// Closes the link of an open connection for this reason, which the peer is told.
+    pub fn end_link_of(&mut self, shared: &Shared, connection: u32, reason: Misconduct) {
+        if let Some(entry) = self.connections.get(connection as usize) {
+            self.misbehaved(shared, entry.link, reason);
+        }
+    }
+
     /// Closes the links that were to be closed.
     pub fn close_doomed(&mut self, shared: &Shared) {
         while let Some((index, generation, reason)) = self.doomed.pop() {

@@ -119,7 +119,7 @@ impl Shared {
         let retirer = Retirer::new(eventfd.try_clone()?);
         let attention = Arc::new(AtomicBool::new(false));
         let (of_one, of_all) = (&config.user_budget, &config.foreign_budget);
-        let accounts = Accounts::new(of_one, of_all, counters.clone());
+        let accounts = Accounts::new(&of_one.fitted(4), &of_all.fitted(2), counters.clone());
         let mut state = State::new(Arc::clone(&attention), accounts);
         let own_page = state.domain_page(own.uid)?.clone();
         let tap = match &config.capture {

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use barewire_fabric::OverBudget;
 use barewire_fabric::doorbell::{self, Drain, PAGE_BYTES, SOURCES_MAX};
 use barewire_shm::Window;
 use barewire_shm::counters::QueueCounter;
@@ -17,7 +18,7 @@ use barewire_sys::wake::{EpollEvent, EventFd};
 use slab::Slab;
 
 use crate::aperture::RemoteAperture;
-use crate::budget::{Accounts, Charges, Exceeded, Resource};
+use crate::budget::{Accounts, Charges, Resource};
 use crate::config::Policy;
 use crate::connection::{Connection, ConnectionShared};
 use crate::control::{Message, RegionRef, RejectCode};
@@ -443,7 +444,10 @@ impl State {
         let (Some(far), Some((_, window))) = (&entry.far, &entry.region) else {
             return Err(Error::PeerGone);
         };
-        let mut connection = Connection::new(shared, link, number, entry, far, window);
+        let uid = link.peer.uid;
+        let foreign = uid != shared.own.uid;
+        let allowance = foreign.then(|| self.accounts.allowance(uid));
+        let mut connection = Connection::new(shared, link, number, entry, far, window, allowance);
         entry.shared = Some(connection.shared());
         if connection.arm() {
             self.push_ready(number);
@@ -502,7 +506,7 @@ impl State {
         shared: &Shared,
         index: usize,
         wanted: &[(Resource, u64)],
-    ) -> core::result::Result<Charges, Exceeded> {
+    ) -> core::result::Result<Charges, OverBudget> {
         let uid = self.peers.get(index).map(|p| p.credentials.uid);
         match uid.filter(|uid| *uid != shared.own.uid) {
             Some(uid) => self.accounts.charge(uid, wanted),

@@ -21,6 +21,7 @@ extern crate std;
 extern crate alloc;
 
 pub mod aperture;
+pub mod assembly;
 pub mod carrier;
 pub mod doorbell;
 pub mod frame;
@@ -31,6 +32,7 @@ pub mod violation;
 pub mod wait;
 pub mod window;
 
+pub use assembly::{Allowance, OverBudget};
 pub use queue::{MessageReceiver, MessageSender, SendProgress};
 pub use ring::{RingReceiver, RingSender};
 pub use stream::{StreamReceiver, StreamSender};

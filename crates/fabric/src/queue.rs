@@ -3,8 +3,9 @@
 //! A message that fits a frame is one frame. A longer one is a run of `More` frames and
 //! a `Whole` one. Small ones sent together share a `Packed` frame.
 
-use alloc::vec::Vec;
+use alloc::sync::Arc;
 
+use crate::assembly::{Allowance, Assembly};
 use crate::frame::Kind;
 use crate::ring::{Frame, RingReceiver, RingSender, Slot};
 use crate::violation::Violation;
@@ -190,7 +191,7 @@ pub struct MessageReceiver<I, O> {
     /// The packed frame being taken apart, and the offset of its next message.
     packed: Option<(Frame, usize)>,
     /// Fragments of a message so far; empty if none is under way.
-    partial: Vec<u8>,
+    partial: Assembly,
     in_fragments: bool,
     /// `partial` holds a whole message that has not been given back yet.
     assembled: bool,
@@ -207,12 +208,19 @@ impl<I: Incoming, O: Outgoing> MessageReceiver<I, O> {
             ring,
             message_bytes_max,
             packed: None,
-            partial: Vec::new(),
+            partial: Assembly::new(None),
             in_fragments: false,
             assembled: false,
             whole: None,
             told: false,
         }
+    }
+
+    /// Has messages in pieces take no more memory than `allowance` gives.
+    #[must_use]
+    pub fn with_allowance(mut self, allowance: Arc<dyn Allowance>) -> Self {
+        self.partial = Assembly::new(Some(allowance));
+        self
     }
 
     /// The ring underneath.
@@ -303,7 +311,7 @@ impl<I: Incoming, O: Outgoing> MessageReceiver<I, O> {
             self.partial.clear();
             self.in_fragments = true;
         }
-        let before = self.partial.len();
+        let before = self.partial.bytes().len();
         // All but the last are full: nobody can keep us busy with crumbs.
         if frame.kind == Kind::More && frame.len_bytes != self.ring.frame_bytes_max() {
             return Err(Violation::FragmentLength {
@@ -314,15 +322,10 @@ impl<I: Incoming, O: Outgoing> MessageReceiver<I, O> {
         if frame.len_bytes > self.message_bytes_max - before {
             return Err(self.too_long());
         }
-        // What a peer sends must not end the process for want of memory.
-        if self.partial.try_reserve(frame.len_bytes).is_err() {
-            return Err(Violation::NoMemory {
-                needed: (before + frame.len_bytes) as u64,
-            });
-        }
-        self.partial.resize(before + frame.len_bytes, 0);
-        let incoming = self.ring.incoming();
-        incoming.read(frame.offset, &mut self.partial[before..]);
+        let into = self
+            .partial
+            .extend(frame.len_bytes, self.message_bytes_max)?;
+        self.ring.incoming().read(frame.offset, into);
         self.told |= self.ring.release(frame);
         Ok(())
     }
@@ -358,7 +361,7 @@ impl<I: Incoming, O: Outgoing> MessageReceiver<I, O> {
     /// The message that [`Next::Assembled`] announced.
     #[inline]
     pub fn assembled(&self) -> &[u8] {
-        &self.partial
+        self.partial.bytes()
     }
 
     /// Copies out a message that lies in place.
@@ -372,7 +375,10 @@ impl<I: Incoming, O: Outgoing> MessageReceiver<I, O> {
     pub fn done(&mut self, next: &Next) {
         match next {
             Next::Nothing => {}
-            Next::Assembled => self.assembled = false,
+            Next::Assembled => {
+                self.assembled = false;
+                self.partial.used();
+            }
             Next::InPlace(located) => self.done_in_place(located),
         }
     }

@@ -1,5 +1,7 @@
 //! What a peer did that no correct peer does.
 
+use crate::assembly::OverBudget;
+
 /// A breach of the protocol by the peer. The connection on which it was seen cannot be
 /// used further; nothing of ours was read or written outside its bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
@@ -80,6 +82,9 @@ pub enum Violation {
         /// Its bytes so far.
         needed: u64,
     },
+    /// A message in pieces takes more memory than its sender may have.
+    #[error("a message that takes more than {} {}", .0.limit, .0.what)]
+    OverBudget(OverBudget),
     /// A whole message or a packed frame arrived inside a fragmented message.
     #[error("frame of kind {kind} inside a fragmented message")]
     Interleaved {

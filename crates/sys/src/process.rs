@@ -282,13 +282,26 @@ pub fn start_session() -> Result<()> {
         .map_err(on("start a session (setsid)"))
 }
 
+/// How many descriptors this process may have open (`RLIMIT_NOFILE`); `u64::MAX` for any number.
+pub fn descriptors_max() -> u64 {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    limit.current.unwrap_or(u64::MAX)
+}
+
+/// How many mappings a process may have (`vm.max_map_count`); Linux's default where it cannot be read.
+pub fn mappings_max() -> u64 {
+    const DEFAULT: u64 = 65_530;
+    let text = std::fs::read_to_string("/proc/sys/vm/max_map_count");
+    text.ok()
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(DEFAULT)
+}
+
 /// Whether this process may open so many descriptors more. Where that can not be told, for
 /// want of /proc, it is assumed.
 pub fn has_room_for_descriptors(more: usize) -> bool {
-    let limit = rustix::process::getrlimit(Resource::Nofile).current;
-    let limit = limit.unwrap_or(u64::MAX);
     match open_fd_count() {
-        Ok(open) => (open + more) as u64 <= limit,
+        Ok(open) => (open + more) as u64 <= descriptors_max(),
         Err(SysError::TooManyDescriptors { .. }) => false,
         Err(_) => true,
     }

@@ -5,13 +5,13 @@ use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use barewire::{Budget, Connection, ListenOptions, Node, NodeConfig, Policy};
+use barewire::{Budget, ConnectOptions, Connection, ListenOptions, Node, NodeConfig, Policy};
 use barewire_hostile::link::Link;
 use barewire_hostile::{users, wire};
 use barewire_shm::counters::{CounterView, QueueCounter};
 use barewire_sys::memory::{Memfd, SealSet};
 use barewire_sys::process::{SpawnOpts, drop_privileges, fork_child, own_credentials, spawn_with};
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_barewire-hostile");
 const LONG: Duration = Duration::from_secs(60);
@@ -272,9 +272,78 @@ fn name_large_rings(name: &str, owner: u32) {
     }
 }
 
+/// Long messages come in pieces, and are put together in private memory: on many connections
+/// there may be no more of it than on one.
+#[test]
+fn messages_in_pieces_are_paid_for() {
+    const TEST: &str = "messages_in_pieces_are_paid_for";
+    if let Some(reason) = users::why_not(PROGRAM) {
+        return users::skip(TEST, reason);
+    }
+    let name = name("pieces");
+    let child = fork_child(move || {
+        let owner = own_credentials().uid;
+        let private_bytes = 4 << 20;
+        let node = node_with(Budget {
+            private_bytes,
+            ..Budget::of_one_user()
+        });
+        let _listener = listen(&node, &name);
+        let view = counters();
+        let attacker = as_other(|| send_until_refused(&name, owner));
+        let attack = std::thread::spawn(move || attacker.wait().unwrap());
+        let (mut held, mut most, mut buffer) = (Vec::new(), 0, [0; 64]);
+        while !attack.is_finished() {
+            if let Ok(request) = node.next_request(Some(Duration::from_millis(1))) {
+                held.extend(request.accept());
+            }
+            for connection in &mut held {
+                // Too small for any of them: each stays where it was put together.
+                let received = connection.try_recv(&mut buffer);
+                assert!(!matches!(received, Ok(Some(_))));
+            }
+            let now = view.queue_counter(QueueCounter::ForeignPrivateBytes);
+            assert!(now <= private_bytes, "{now} bytes");
+            most = most.max(now);
+        }
+        assert_eq!(attack.join().unwrap().code(), Some(0));
+        assert!(most > private_bytes / 2, "{most} bytes");
+        drop(held);
+        let _ = node.next_request(Some(Duration::from_millis(100)));
+        assert_eq!(view.queue_counter(QueueCounter::ForeignPrivateBytes), 0);
+        0
+    });
+    assert_eq!(child.unwrap().wait().unwrap().code(), Some(0));
+}
+
+fn send_until_refused(name: &str, owner: u32) {
+    let node = Node::new().unwrap();
+    let message = vec![7; 256 << 10];
+    let mut kept = Vec::new();
+    let refused = loop {
+        let options = ConnectOptions {
+            owner: Some(owner),
+            ..ConnectOptions::default()
+        };
+        let sent = node
+            .connect_with(name, &options)
+            .and_then(|mut connection| {
+                connection.send(&message)?;
+                Ok(connection)
+            });
+        match sent {
+            Ok(connection) => kept.push(connection),
+            Err(error) => break error.to_string(),
+        }
+        assert!(kept.len() < 100, "nothing is refused");
+    };
+    assert!(refused.contains("private memory"), "{refused}");
+}
+
 /// In a child of its own, as each of these tests spoils its process: `limit` leaves little of
-/// something to a node, which a stranger then asks for much.
-fn starved(test: &str, limit: impl FnOnce(&Node) + Send) {
+/// something to a node, which a stranger then asks for much. What it gives ends the shortage:
+/// then an honest client is served.
+fn starved<Lift: FnOnce()>(test: &str, limit: impl FnOnce() -> Lift + Send) {
     if let Some(reason) = users::why_not(PROGRAM) {
         return users::skip(test, reason);
     }
@@ -287,18 +356,43 @@ fn starved(test: &str, limit: impl FnOnce(&Node) + Send) {
             std::thread::sleep(Duration::from_millis(200));
             map_all(&name, owner);
         });
-        limit(&node);
+        let lift = limit();
         run_node(&node, Duration::from_secs(2));
         drop(attacker);
+        lift();
+        serve_one(&node, &name, owner);
         0
     });
     let status = child.unwrap().wait().unwrap();
     assert_eq!(status.code(), Some(0), "{status}: the node ended");
 }
 
+/// Answers an honest client.
+fn serve_one(node: &Node, name: &str, owner: u32) {
+    let client = fork_child(|| {
+        let options = ConnectOptions {
+            owner: Some(owner),
+            timeout: LONG,
+            ..ConnectOptions::default()
+        };
+        let node = Node::new().unwrap();
+        let mut connection = node.connect_with(name, &options).unwrap();
+        connection.send(b"honest").unwrap();
+        let mut buffer = [0; 64];
+        let len = connection.receiver().recv_timeout(&mut buffer, Some(LONG));
+        assert_eq!(&buffer[..len.unwrap().unwrap()], b"honest");
+        0
+    });
+    let mut request = node.next_request(Some(LONG)).unwrap().accept().unwrap();
+    let mut buffer = [0; 64];
+    let len = request.receiver().recv_timeout(&mut buffer, Some(LONG));
+    request.send(&buffer[..len.unwrap().unwrap()]).unwrap();
+    assert_eq!(client.unwrap().wait().unwrap().code(), Some(0));
+}
+
 #[test]
 fn a_node_lives_without_mappings() {
-    starved("a_node_lives_without_mappings", |_| {
+    starved("a_node_lives_without_mappings", || {
         // Every other page is protected, so that no two mappings become one.
         let page = Memfd::create("page", 4096).unwrap();
         let mut kept = Vec::new();
@@ -311,43 +405,87 @@ fn a_node_lives_without_mappings() {
         // What an allocator needs.
         kept.truncate(kept.len().saturating_sub(40));
         assert!(kept.len() > 1000, "{}", kept.len());
-        std::mem::forget(kept);
+        move || drop(kept)
     });
 }
 
-fn limit_to(resource: Resource, most: u64) {
+/// Lowers a limit of this process; what it gives raises it again.
+fn limit_to(resource: Resource, most: u64) -> impl FnOnce() {
+    let before = getrlimit(resource);
     let limit = Rlimit {
         current: Some(most),
-        maximum: Some(most),
+        ..before
     };
     setrlimit(resource, limit).unwrap();
+    move || setrlimit(resource, before).unwrap()
 }
 
 #[test]
 fn a_node_lives_without_descriptors() {
-    starved("a_node_lives_without_descriptors", |_| {
+    starved("a_node_lives_without_descriptors", || {
         let open = barewire_sys::process::open_fd_count().unwrap();
-        limit_to(Resource::Nofile, open as u64 + 6);
+        limit_to(Resource::Nofile, open as u64 + 6)
     });
 }
 
 #[test]
 fn a_node_lives_without_address_space() {
-    starved("a_node_lives_without_address_space", |_| {
+    starved("a_node_lives_without_address_space", || {
         let status = std::fs::read_to_string("/proc/self/statm").unwrap();
         let pages: u64 = status.split(' ').next().unwrap().parse().unwrap();
         // A little for the allocator.
-        limit_to(Resource::As, pages * 4096 + (1 << 20));
+        limit_to(Resource::As, pages * 4096 + (1 << 20))
     });
 }
 
 #[test]
 fn a_node_lives_without_threads() {
-    starved("a_node_lives_without_threads", |_| {
+    starved("a_node_lives_without_threads", || {
         // Root is not held to it.
         let me = users::OTHER + 1;
         drop_privileges(me, me).unwrap();
-        limit_to(Resource::Nproc, 1);
+        let lift = limit_to(Resource::Nproc, 1);
         assert!(std::thread::Builder::new().spawn(|| ()).is_err());
+        lift
     });
+}
+
+/// A process that may open few descriptors gives strangers some of them only.
+#[test]
+fn strangers_leave_a_node_descriptors_of_its_own() {
+    const TEST: &str = "strangers_leave_a_node_descriptors_of_its_own";
+    if let Some(reason) = users::why_not(PROGRAM) {
+        return users::skip(TEST, reason);
+    }
+    let name = name("few");
+    let child = fork_child(move || {
+        let owner = own_credentials().uid;
+        // Room for what one message can bring, beside what strangers may keep.
+        let open = barewire_sys::process::open_fd_count().unwrap() as u64;
+        let limit = open + 500;
+        let _lift = limit_to(Resource::Nofile, limit);
+        let node = Node::new().unwrap();
+        let _listener = listen(&node, &name);
+        let attacker = as_other(|| {
+            let links: Vec<_> = (0..128)
+                .map_while(|_| Link::connect(&name, owner))
+                .collect();
+            assert!(links.len() < 128, "nobody is refused");
+        });
+        let attack = std::thread::spawn(move || attacker.wait().unwrap());
+        let view = counters();
+        let mut most = 0;
+        while !attack.is_finished() {
+            run_node(&node, Duration::from_millis(5));
+            most = most.max(view.queue_counter(QueueCounter::ForeignDescriptors));
+            // What the node's own program needs.
+            let own = (0..100).map(|_| std::fs::File::open("/dev/null"));
+            assert!(own.collect::<Vec<_>>().iter().all(Result::is_ok));
+        }
+        assert_eq!(attack.join().unwrap().code(), Some(0));
+        assert!((limit / 8..=limit / 4).contains(&most), "{most} of {limit}");
+        serve_one(&node, &name, owner);
+        0
+    });
+    assert_eq!(child.unwrap().wait().unwrap().code(), Some(0));
 }
