@@ -61,10 +61,12 @@ impl Held<'_> {
     }
 
     /// Runs `work`, which moves bytes and counts them.
+    #[inline]
     pub fn moving<T>(&self, work: impl FnOnce() -> T) -> T {
         self.amid(MOVING, work)
     }
 
+    #[inline(always)]
     fn amid<T>(&self, what: u32, work: impl FnOnce() -> T) -> T {
         // Release, both: partner: the acquire in take_over. Only the holder stores here.
         let own = self.lock.0.load(Ordering::Relaxed);

@@ -35,6 +35,7 @@ pub fn has_used_kernel() {
 }
 
 /// What is said of bytes that are put into an empty ring now.
+#[inline(never)]
 pub fn dates() -> Dates {
     // AcqRel: partner: has_used_kernel. The clock is read behind it: what was used before is earlier.
     if HAS_USED.load(Ordering::Relaxed) && HAS_USED.swap(false, Ordering::AcqRel) {

@@ -108,10 +108,14 @@ impl Spin {
         self.begin_ns = process::now_ns();
         let mut shares = false;
         let mut spent_ns = 0;
+        let mut before_ns = self.begin_ns;
         loop {
             let is_near = near();
             if is_near || memory.shares || spent_ns > ALONE_NS {
-                let away_ns = yield_ns();
+                process::give_way();
+                let back_ns = process::now_ns();
+                let away_ns = back_ns - before_ns;
+                before_ns = back_ns;
                 if away_ns > CROWDED_NS && !is_due(away_ns) {
                     self.waited = false;
                     return news();
@@ -119,7 +123,6 @@ impl Spin {
                 shares |= away_ns > SWITCH_NS;
                 spent_ns += away_ns.min(SWITCH_NS);
             }
-            let before_ns = process::now_ns();
             for _ in 0..if is_near || shares { 1 } else { LOOKS } {
                 if news() {
                     paid_off(self.begin_ns, spent_ns);
@@ -134,6 +137,7 @@ impl Spin {
             }
             let now_ns = process::now_ns();
             let look_ns = now_ns - before_ns;
+            before_ns = now_ns;
             if look_ns > CROWDED_NS && !is_due(look_ns) {
                 self.waited = false;
                 return news();
@@ -229,13 +233,6 @@ fn is_due(away_ns: u64) -> bool {
         cell.set(memory);
         lost_ns == 0
     })
-}
-
-/// Lets others run; says for how long they did.
-fn yield_ns() -> u64 {
-    let before_ns = process::now_ns();
-    process::give_way();
-    process::now_ns() - before_ns
 }
 
 #[cfg(test)]

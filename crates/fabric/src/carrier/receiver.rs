@@ -354,6 +354,7 @@ impl Receiver {
 
     /// Copies bytes from the ring, which has as many, and `already` more before them. They
     /// stay there until [`Receiver::took`].
+    #[inline]
     pub fn copy(&self, memory: &impl SharedMemory, already: u64, bytes: &mut [u8]) {
         let (at, straight) = self.direction.place(self.tail + already);
         let straight = straight.min(bytes.len());

@@ -90,6 +90,7 @@ impl Sender {
 
     /// Copies `bytes` behind what is in the ring. They are not there for the receiver
     /// before [`Sender::publish`]. There must be room, and the lane be the ring.
+    #[inline]
     pub fn put(&mut self, memory: &impl SharedMemory, bytes: &[u8]) {
         debug_assert!(self.lane() == Lane::Ring && bytes.len() as u64 <= self.room_known());
         let (at, straight) = self.direction.place(self.head);
@@ -104,6 +105,7 @@ impl Sender {
 
     /// Before [`Sender::put`]: whether the ring may be used. If not, leave it.
     #[must_use]
+    #[inline]
     pub fn enter_ring(&self, memory: &impl SharedMemory) -> bool {
         let in_ring = self.direction.word(IN_RING);
         memory.store(in_ring, 1);
@@ -173,6 +175,7 @@ impl Sender {
     /// `processor` is where the caller runs, in whatever numbers both ends use, or 0; it tells
     /// a receiver that it is in the caller's way.
     #[must_use]
+    #[inline]
     pub fn publish(&mut self, memory: &impl SharedMemory, processor: u64) -> bool {
         if processor != 0 {
             memory.store(self.direction.word(PROCESSOR), processor);

@@ -48,6 +48,7 @@ fn moved(fd: c_int, record: &'static Record, result: ssize_t) -> ssize_t {
     result
 }
 
+#[cold]
 fn step(fd: c_int, record: &'static Record, bytes: u64) {
     if rings::are_used() {
         stay_with_kernel(record);
