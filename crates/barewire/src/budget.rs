@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use barewire_fabric::{Allowance, OverBudget, Violation};
-use barewire_shm::counters::{CounterPage, QueueCounter};
+use barewire_shm::counters::{CounterPage, Held, QueueCounter, UserCounters};
 
 use crate::config::Budget;
 use crate::error::{Error, Misconduct};
@@ -26,14 +26,14 @@ pub(crate) enum Resource {
 
 const RESOURCES: usize = 6;
 
-/// The counters that show them, in their order.
-const COUNTERS: [QueueCounter; RESOURCES] = [
-    QueueCounter::ForeignLinks,
-    QueueCounter::ForeignConnections,
-    QueueCounter::ForeignPrivateBytes,
-    QueueCounter::ForeignMappings,
-    QueueCounter::ForeignDescriptors,
-    QueueCounter::ForeignEvents,
+/// The counters that show them, in their order: of all users, and of one.
+const COUNTERS: [(QueueCounter, Held); RESOURCES] = [
+    (QueueCounter::ForeignLinks, Held::Links),
+    (QueueCounter::ForeignConnections, Held::Connections),
+    (QueueCounter::ForeignPrivateBytes, Held::PrivateBytes),
+    (QueueCounter::ForeignMappings, Held::Mappings),
+    (QueueCounter::ForeignDescriptors, Held::Descriptors),
+    (QueueCounter::ForeignEvents, Held::Events),
 ];
 
 /// Names for errors, in their order: of one user, of all of them.
@@ -119,6 +119,8 @@ struct Account {
     own: Used,
     all: Arc<Used>,
     counters: CounterPage,
+    /// Its own in the page, if that has room.
+    shown: Option<UserCounters>,
 }
 
 /// The accounts of the users whose peers hold something here.
@@ -165,6 +167,7 @@ impl Accounts {
             own: Used::new(&self.of_one),
             all: Arc::clone(&self.all),
             counters: self.counters.clone(),
+            shown: self.counters.open_user(uid),
         });
         self.users.push(Arc::clone(&account));
         account
@@ -184,15 +187,32 @@ impl Account {
                 return Err(OverBudget { what, limit });
             }
         }
-        self.counters.add(COUNTERS[at], amount);
+        let (of_all, of_one) = COUNTERS[at];
+        self.counters.add(of_all, amount);
+        if let Some(shown) = &self.shown {
+            shown.add(of_one, amount);
+        }
         Ok(())
     }
 
     fn give(&self, resource: Resource, amount: u64) {
         // The counter first: what it shows is never beyond the budget.
-        self.counters.sub(COUNTERS[resource as usize], amount);
+        let (of_all, of_one) = COUNTERS[resource as usize];
+        self.counters.sub(of_all, amount);
+        if let Some(shown) = &self.shown {
+            shown.sub(of_one, amount);
+        }
         self.all.give(resource, amount);
         self.own.give(resource, amount);
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        // All is given back: what holds something has the account.
+        if let Some(shown) = &self.shown {
+            shown.close();
+        }
     }
 }
 
@@ -294,12 +314,17 @@ mod tests {
                 if let Ok(charges) = charged {
                     held.push((uid, at, amount, charges));
                 }
-                prop_assert_eq!(view.queue_counter(COUNTERS[at]), of(&held, None));
+                prop_assert_eq!(view.queue_counter(COUNTERS[at].0), of(&held, None));
+                for user in view.users() {
+                    prop_assert_eq!(user.held[at], of(&held, Some(user.uid)));
+                }
             }
             held.clear();
-            for counter in COUNTERS {
+            for (counter, _) in COUNTERS {
                 prop_assert_eq!(view.queue_counter(counter), 0);
             }
+            drop(accounts);
+            prop_assert!(view.users().is_empty());
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::io;
 use std::time::Duration;
 
-use barewire_shm::counters::{CounterView, QUEUE_COUNTERS, SlotCopy};
+use barewire_shm::counters::{CounterView, QUEUE_COUNTERS, SlotCopy, UserCopy};
 use barewire_sys::clock::monotonic_ns;
 use barewire_sys::discover::{Found, find_counter_pages, open_counter_page};
 
@@ -72,6 +72,13 @@ impl NodeView {
             .iter()
             .map(|(counter, name)| (*name, self.counters.queue_counter(*counter)))
             .collect()
+    }
+
+    /// What the peers of each other user hold, of those who hold something.
+    pub fn users(&self) -> Vec<UserCopy> {
+        let mut users = self.counters.users();
+        users.retain(|user| user.held.iter().any(|held| *held > 0));
+        users
     }
 
     /// One of them.

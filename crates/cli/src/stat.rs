@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use barewire_shm::counters::{Counter, SlotCopy};
+use barewire_shm::counters::{Counter, HELD, SlotCopy, UserCopy};
 use clap::Args;
 use serde_json::{Map, Value, json};
 
@@ -50,6 +50,7 @@ struct Snapshot {
     id: String,
     age: Duration,
     queue: Vec<(&'static str, u64)>,
+    users: Vec<UserCopy>,
     connections: Vec<SlotCopy>,
     at: Instant,
 }
@@ -60,6 +61,7 @@ impl Snapshot {
             id: node.id(),
             age: node.age(),
             queue: node.queue(),
+            users: node.users(),
             connections: node.connections(),
             at: Instant::now(),
         }
@@ -168,6 +170,7 @@ fn object(node: &NodeView, now: &[Snapshot], before: &[Snapshot], most: usize) -
                 "node": snapshot.id,
                 "age_seconds": snapshot.age.as_secs_f64(),
                 "queue": queue,
+                "users": snapshot.users.iter().map(user_object).collect::<Vec<_>>(),
                 "connections": connections,
             });
             if let Some((_, seconds)) = old {
@@ -182,6 +185,23 @@ fn object(node: &NodeView, now: &[Snapshot], before: &[Snapshot], most: usize) -
         "uid": node.found.uid,
         "nodes": nodes,
     })
+}
+
+/// What the peers of another user hold of the node.
+fn user_object(user: &UserCopy) -> Value {
+    let mut object = json!({ "uid": user.uid });
+    for (what, name) in HELD {
+        object[name] = json!(user.held[what as usize]);
+    }
+    object
+}
+
+fn user_line(user: &UserCopy) -> String {
+    let held = HELD.map(|(what, name)| {
+        let name = name.replace('_', " ");
+        format!("{} {name}", user.held[what as usize])
+    });
+    format!("  user {} holds {}\n", user.uid, held.join(", "))
 }
 
 fn connection_object(connection: &SlotCopy, counted: &[u64; 6], seconds: Option<f64>) -> Value {
@@ -238,6 +258,7 @@ fn text(node: &NodeView, now: &[Snapshot], before: &[Snapshot], most: usize) -> 
             })
             .collect();
         out += &format!("  {}\n", queue.join(", "));
+        out.extend(snapshot.users.iter().map(user_line));
         out += &connections_table(snapshot, old, most);
     }
     out

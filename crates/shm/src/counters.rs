@@ -8,6 +8,7 @@
 //! |  0 magic "BWCOUNT1" | 1 version | 2 pid | 3 uid | 4 start, ns since boot | 5 slots |
 //! |  6 highest slot in use + 1 | 7..8 node id | 9..15 zero                             |
 //! | 16.. event queue counters, in the order of `QueueCounter`                          |
+//! | 64.. 32 users of 8 words: 0 user + 1, 0: free | 1..6 `Held`, in its order | 7 zero   |
 //!
 //! slot, 128 bytes; words of 8 bytes
 //! | 0 state: 0 free, 1 open, 2 closing | 1 connection number | 2 peer pid | 3 peer uid |
@@ -89,6 +90,36 @@ pub const QUEUE_COUNTERS: [(QueueCounter, &str); 16] = [
     (QueueCounter::ForeignEvents, "foreign_events"),
 ];
 
+/// What the peers of one other user hold of a node, in the order of its words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// Links.
+    Links,
+    /// Connections.
+    Connections,
+    /// Bytes of private memory.
+    PrivateBytes,
+    /// Mappings.
+    Mappings,
+    /// Descriptors.
+    Descriptors,
+    /// Events that have not been handed out.
+    Events,
+}
+
+/// Number of [`Held`], with their names.
+pub const HELD: [(Held, &str); 6] = [
+    (Held::Links, "links"),
+    (Held::Connections, "connections"),
+    (Held::PrivateBytes, "private_bytes"),
+    (Held::Mappings, "mappings"),
+    (Held::Descriptors, "descriptors"),
+    (Held::Events, "events"),
+];
+
+/// Users that a page has room for; what others hold is in the sums only.
+pub const USERS_MAX: usize = 32;
+
 /// Counters of a connection, in their order in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counter {
@@ -110,8 +141,12 @@ pub enum Counter {
 pub const COUNTERS: usize = 6;
 
 const FIRST_QUEUE_COUNTER: usize = 16;
+const FIRST_USER: usize = 64;
+const USER_WORDS: usize = 8;
 const FIRST_COUNTER: usize = 5;
-const _: () = assert!((FIRST_QUEUE_COUNTER + QUEUE_COUNTERS.len()) * 8 <= HEADER_BYTES);
+const _: () = assert!(FIRST_QUEUE_COUNTER + QUEUE_COUNTERS.len() <= FIRST_USER);
+const _: () = assert!((FIRST_USER + USERS_MAX * USER_WORDS) * 8 <= HEADER_BYTES);
+const _: () = assert!(1 + HELD.len() <= USER_WORDS);
 const _: () =
     assert!((FIRST_COUNTER + COUNTERS) * 8 <= 12 * 8 && 12 * 8 + NAME_BYTES == SLOT_BYTES);
 
@@ -195,6 +230,22 @@ impl CounterPage {
         word.fetch_sub(by, Ordering::Relaxed);
     }
 
+    /// Begins to count what the peers of a user hold; `None` if there is no room for one more.
+    /// One thread at a time opens.
+    #[must_use]
+    pub fn open_user(&self, uid: u32) -> Option<UserCounters> {
+        let places = (0..USERS_MAX).map(|at| (FIRST_USER + at * USER_WORDS) * 8);
+        // Acquire pairs with the Release store in `UserCounters::close`: all words are zero.
+        let mut free = places.filter(|at| self.window.word(*at).load(Ordering::Acquire) == 0);
+        let user = UserCounters {
+            window: self.window.sub(free.next()?, USER_WORDS * 8)?,
+        };
+        // Release pairs with the Acquire load in `CounterView::users`.
+        let word = user.window.word_mut(0);
+        word.store(u64::from(uid) + 1, Ordering::Release);
+        Some(user)
+    }
+
     /// Opens slot `number` for a connection; `None` if the page has no such slot (the
     /// connection then goes uncounted).
     #[must_use]
@@ -224,6 +275,34 @@ impl CounterPage {
         let word = self.window.word_mut(6 * 8);
         word.fetch_max(u64::from(number) + 1, Ordering::Relaxed);
         Some(slot)
+    }
+}
+
+/// The writable counters of one user.
+#[derive(Clone, Debug)]
+pub struct UserCounters {
+    window: Window,
+}
+
+impl UserCounters {
+    /// They hold so much more. Callable from any thread.
+    pub fn add(&self, what: Held, by: u64) {
+        let word = self.window.word_mut((1 + what as usize) * 8);
+        // Relaxed: a counter; nothing is ordered by it.
+        word.fetch_add(by, Ordering::Relaxed);
+    }
+
+    /// They hold so much less.
+    pub fn sub(&self, what: Held, by: u64) {
+        let word = self.window.word_mut((1 + what as usize) * 8);
+        // Relaxed: as above.
+        word.fetch_sub(by, Ordering::Relaxed);
+    }
+
+    /// They hold nothing any more.
+    pub fn close(&self) {
+        // Release pairs with the Acquire load in `CounterPage::open_user`.
+        self.window.word_mut(0).store(0, Ordering::Release);
     }
 }
 
@@ -276,6 +355,15 @@ impl SlotCounters {
 pub struct CounterView {
     window: Window,
     slots: u32,
+}
+
+/// What the peers of a user hold, at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UserCopy {
+    /// The user.
+    pub uid: u32,
+    /// In the order of [`Held`].
+    pub held: [u64; HELD.len()],
 }
 
 /// A copy of one slot.
@@ -337,6 +425,20 @@ impl CounterView {
     #[must_use]
     pub fn queue_counter(&self, counter: QueueCounter) -> u64 {
         self.read(FIRST_QUEUE_COUNTER + counter as usize)
+    }
+
+    /// What the peers of each other user hold.
+    #[must_use]
+    pub fn users(&self) -> Vec<UserCopy> {
+        let places = (0..USERS_MAX).map(|at| FIRST_USER + at * USER_WORDS);
+        let user = |first: usize| {
+            // Acquire pairs with the Release store in `CounterPage::open_user`.
+            let number = self.window.word(first * 8).load(Ordering::Acquire);
+            let uid = u32::try_from(number.checked_sub(1)?).ok()?;
+            let held = core::array::from_fn(|at| self.read(first + 1 + at));
+            Some(UserCopy { uid, held })
+        };
+        places.filter_map(user).collect()
     }
 
     /// Slots to look at: beyond them none has ever been used.
@@ -413,5 +515,35 @@ mod tests {
         assert_eq!(view.slots_used(), 3);
         slot.close();
         assert!(view.slot(2).is_none());
+    }
+
+    #[test]
+    fn users_come_and_go() {
+        let region = Region::private(page_bytes(1));
+        let identity = Identity {
+            pid: 7,
+            uid: 8,
+            started_ns: 9,
+            node_id: [1, 2],
+        };
+        let page = CounterPage::create(&region, 1, identity).unwrap();
+        let view = CounterView::open(&region).unwrap();
+        let all: Vec<_> = (0..USERS_MAX as u32)
+            .map(|uid| page.open_user(uid))
+            .collect();
+        assert!(all.iter().all(Option::is_some));
+        assert!(page.open_user(99).is_none());
+        let third = all[3].as_ref().unwrap();
+        third.add(Held::Mappings, 5);
+        third.sub(Held::Mappings, 3);
+        let users = view.users();
+        assert_eq!(users.len(), USERS_MAX);
+        let held = [0, 0, 0, 2, 0, 0];
+        assert_eq!(users[3], UserCopy { uid: 3, held });
+        third.sub(Held::Mappings, 2);
+        third.close();
+        assert_eq!(view.users().len(), USERS_MAX - 1);
+        assert!(page.open_user(u32::MAX).is_some());
+        assert_eq!(view.users()[3].uid, u32::MAX);
     }
 }

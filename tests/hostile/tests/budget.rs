@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use barewire::{Budget, ConnectOptions, Connection, ListenOptions, Node, NodeConfig, Policy};
 use barewire_hostile::link::Link;
 use barewire_hostile::{users, wire};
-use barewire_shm::counters::{CounterView, QueueCounter};
+use barewire_shm::counters::{CounterView, QueueCounter, UserCopy};
 use barewire_sys::memory::{Memfd, SealSet};
 use barewire_sys::process::{SpawnOpts, drop_privileges, fork_child, own_credentials, spawn_with};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -131,6 +131,15 @@ fn under_attack(seed: u64) {
             assert!(now <= limit, "{counter:?} is {now} of {limit}");
             *most = now.max(*most);
         }
+        for user in view.users() {
+            assert_eq!(user.uid, users::OTHER);
+            assert!(
+                user.held
+                    .iter()
+                    .zip(limits)
+                    .all(|(held, limit)| *held <= limit)
+            );
+        }
     }
     for attacker in &mut attackers {
         let _ = attacker.kill();
@@ -148,6 +157,8 @@ fn under_attack(seed: u64) {
         assert!(begun.elapsed() < LONG, "not given back: {now:?}");
         let _ = node.next_request(Some(Duration::from_millis(5)));
     }
+    let nothing = |user: &UserCopy| user.held == [0; 6];
+    assert!(view.users().iter().all(nothing), "{:?}", view.users());
 }
 
 /// What an attacker of another user does in a process of its own.
