@@ -1,6 +1,7 @@
 //! `barewire ls` and `barewire stat` on a running benchmark, on this test's own nodes, and
 //! on processes that have none.
 
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -237,17 +238,20 @@ fn what_can_not_be_looked_at_is_explained() {
 fn a_watch_ends_with_the_process() {
     let running = Running::start();
     running.listed();
-    let watch = Command::new(env!("CARGO_BIN_EXE_barewire"))
+    let mut watch = Command::new(env!("CARGO_BIN_EXE_barewire"))
         .args(["stat", &running.pid(), "--watch", "0.05"])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    std::thread::sleep(Duration::from_millis(500));
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let is_rate = |line: Result<String, _>| line.unwrap().contains("per second");
+    assert!(lines.by_ref().any(is_rate), "no rates are shown");
     drop(running);
+    // Whatever else it says: it must not stop at a full pipe.
+    lines.for_each(drop);
     let output = watch.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("has ended"));
-    assert!(text(&output.stdout).contains("per second"));
 }
