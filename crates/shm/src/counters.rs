@@ -146,7 +146,7 @@ const USER_WORDS: usize = 8;
 const FIRST_COUNTER: usize = 5;
 const _: () = assert!(FIRST_QUEUE_COUNTER + QUEUE_COUNTERS.len() <= FIRST_USER);
 const _: () = assert!((FIRST_USER + USERS_MAX * USER_WORDS) * 8 <= HEADER_BYTES);
-const _: () = assert!(1 + HELD.len() <= USER_WORDS);
+const _: () = assert!(HELD.len() < USER_WORDS);
 const _: () =
     assert!((FIRST_COUNTER + COUNTERS) * 8 <= 12 * 8 && 12 * 8 + NAME_BYTES == SLOT_BYTES);
 
