@@ -207,9 +207,14 @@ static void lost_client(int unused)
                 /* The first may go before the news comes. */
                 for (int turn = 0; turn < 100 && send(fd, bytes, 1, MSG_NOSIGNAL) == 1; turn++)
                     rest_ms(20);
-                say("in the end: %s", strerrorname_np(errno));
+                CHECK(errno == ECONNRESET || errno == EPIPE);
+                /* Whether this call or the next is told is not the same in each run with the library. */
+                int told = errno == ECONNRESET;
+                told += recv(fd, bytes, sizeof bytes, 0) == -1 && errno == ECONNRESET;
+                say("told %d times", told);
+            } else {
+                SAY(recv(fd, bytes, sizeof bytes, 0));
             }
-            SAY(recv(fd, bytes, sizeof bytes, 0));
             SAY(recv(fd, bytes, sizeof bytes, 0));
             SAY(send(fd, bytes, 1, MSG_NOSIGNAL));
             if (first == 0) await();

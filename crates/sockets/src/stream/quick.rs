@@ -109,11 +109,21 @@ fn is_known_there(record: &Record, sender: &Sender) -> bool {
     record.send_checked_ns.load(Ordering::Relaxed) == process::tick_ns()
 }
 
-/// Bytes were put into the ring: what came from the other end before stands for nothing any more.
-pub fn note_send(record: &Record) {
-    // Relaxed, both: as in is_known_there.
+/// Something came over the line.
+pub fn note_heard_on_line(record: &Record) {
+    // Relaxed: as in is_known_there. So many bytes no ring has had.
+    record.heard_bytes.store(u64::MAX, Ordering::Relaxed);
+}
+
+/// Something is about to be sent. If anything came since the last time, the other end was there then; of what
+/// is sent now that says nothing.
+pub fn note_send(record: &Record, sender: &Sender) {
+    // Relaxed, all: as in is_known_there.
     let heard = record.ring_bytes_in.load(Ordering::Relaxed);
-    record.heard_bytes.store(heard, Ordering::Relaxed);
+    if record.heard_bytes.load(Ordering::Relaxed) != heard {
+        record.heard_bytes.store(heard, Ordering::Relaxed);
+        lost::note_there(record, sender);
+    }
 }
 
 /// As [`super::send`]; `None`: nothing was done, go the long way.

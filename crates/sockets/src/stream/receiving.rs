@@ -14,7 +14,7 @@ use crate::buffers::{
 };
 use crate::lock::{Held, WITHOUT_LIMIT};
 use crate::real::{self, errno, fail};
-use crate::record::{CHECK_LINE, LOCAL, LOW_WATER, NONBLOCKING, Record, State};
+use crate::record::{CHECK_LINE, LOCAL, LOW_WATER, NONBLOCKING, RESET_TOLD, Record, State};
 use crate::spin::Spin;
 use crate::wait::peer_is_near;
 use crate::{capture, epoll, kernel, local, lost, order, process, record};
@@ -552,6 +552,9 @@ fn receive_next(
                 };
                 let error = if result < 0 { errno() } else { 0 };
                 receiver.read_line(&carrier, bytes.unsigned_abs() as u64);
+                if bytes > 0 {
+                    quick::note_heard_on_line(record);
+                }
                 tell_read(record, held);
                 let ended =
                     wanted > 0 && result <= 0 && error != libc::EAGAIN && error != libc::EINTR;
@@ -618,6 +621,9 @@ pub fn count_bytes(counter: &AtomicU64, bytes: usize) {
 
 /// The line has ended, with an error or without, and the ring is empty.
 fn ended_with(fd: c_int, record: &Record, error: c_int) -> Step {
+    // A reset is told once, whoever found it.
+    let is_told = error == libc::ECONNRESET && record.has(RESET_TOLD);
+    let error = if is_told { 0 } else { error };
     match error {
         0 => lost::note_ended(record),
         _ => lost::note_error(record, error),

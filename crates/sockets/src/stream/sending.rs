@@ -287,6 +287,7 @@ fn other_is_gone(fd: c_int, record: &Record, held: &Held<'_>) -> bool {
     } else {
         line_ended(fd)
     };
+    quick::note_send(record, record.sender(held));
     if is_gone {
         lost::note_ended(record);
         record.set(LINE_ONLY, true);
@@ -328,6 +329,7 @@ fn ring_send(
     if !are_there(parts, sent, len) {
         return Ok(Put::Fault);
     }
+    quick::note_send(record, sender);
     let is_put = held.moving(|| {
         if !sender.enter_ring(&carrier) {
             return false;
@@ -337,7 +339,6 @@ fn ring_send(
             sender.put(&carrier, unsafe { slice(part, skip, len) });
         });
         count_bytes(&record.ring_bytes_out, len);
-        quick::note_send(record);
         publish(fd, sender, &carrier);
         true
     });
