@@ -4,6 +4,7 @@
 //! sleeps in the kernel, in a `recv` that only peeks: so timeouts, signals, restarts,
 //! cancellation and the end of the connection are the kernel's own.
 
+mod errors;
 pub mod in_vain;
 mod leaving;
 pub mod low_water;
@@ -15,19 +16,19 @@ mod recall;
 mod receiving;
 pub mod room;
 mod sending;
+mod tokens;
 
 use core::ffi::c_int;
 
 use libc::ssize_t;
 
+pub use errors::{has_error, keep_error, take_error, take_kept_error};
 pub use leaving::{Left, Patience, cut, let_go, line_only, splice_by_hand, with_line};
 pub use ready::{Readiness, is_in_ring, readable_bytes, settle, unread_by_peer};
 pub use recall::{answer, answer_beside, is_asked};
-pub use receiving::{
-    SIOCATMARK, Tokens, arm, has_error, keep_error, leave_to_kernel, read_past_us, receive,
-    receive_with, take_error, take_kept_error, take_tokens,
-};
+pub use receiving::{SIOCATMARK, arm, leave_to_kernel, read_past_us, receive, receive_with};
 pub use sending::{mark, send};
+pub use tokens::{Tokens, take_tokens};
 
 use crate::confinement;
 use crate::real::{self, fail};

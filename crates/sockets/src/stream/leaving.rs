@@ -8,8 +8,9 @@ use libc::{iovec, ssize_t};
 
 use super::ready::unread_on_line;
 use super::recall::{step_back, wait_for_answer, wake, withdraw};
-use super::receiving::{self, Tokens, is_to_wait, take_tokens};
+use super::receiving::{self, is_to_wait};
 use super::sending::{self, line_ended, line_is_clear, on_line};
+use super::tokens::{Tokens, take_tokens};
 use super::{give_up, is_over, low_water, receive};
 use crate::lock::Held;
 use crate::real::{self, fail};

@@ -4,8 +4,9 @@ use core::ffi::c_int;
 
 use barewire_fabric::carrier::{AHEAD_MAX, Ahead, Lane, Next};
 
+use super::errors::keep_error;
 use super::low_water;
-use super::receiving::{Tokens, keep_error, take_tokens, take_tokens_ahead};
+use super::tokens::{Tokens, take_tokens, take_tokens_ahead};
 use crate::lock::Held;
 use crate::record::{CHECK_LINE, Record, State};
 use crate::{kernel, real, uses};

@@ -6,7 +6,9 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use barewire_fabric::carrier::{Broken, Next};
 use libc::ssize_t;
 
+use super::errors::{keep_error, take_kept_error};
 use super::peeking::{peek_now, peek_waiting, room_is_there};
+use super::tokens::{Tokens, is_alone, take_tokens, take_tokens_ahead};
 use super::{give_up, in_vain, is_over, low_water, quick};
 use crate::buffers::{
     Control, Parts, for_each_stretch, kernel_receive, kernel_receive_all, kernel_receive_as_asked,
@@ -23,8 +25,6 @@ use crate::{capture, epoll, kernel, local, lost, order, process, record};
 const ROUNDS_MAX: u32 = 64;
 /// Asks whether the next byte is the one behind the urgent mark.
 pub const SIOCATMARK: c_ulong = 0x8905;
-/// Tokens read from the line at once.
-const TOKENS_AT_ONCE: usize = 64;
 
 /// Receives as `recvmsg` would. The socket is up, or may go up at any moment.
 pub fn receive(fd: c_int, record: &'static Record, parts: Parts<'_>, flags: c_int) -> ssize_t {
@@ -648,36 +648,6 @@ pub fn leave_to_kernel(record: &Record) -> bool {
     held.is_none_or(|held| record.state() != State::Up || arm(record, &held))
 }
 
-/// The kernel tells an error of the line once; the program is told of it later. 0: it was the end.
-pub fn keep_error(record: &Record, error: c_int) {
-    if error != 0 {
-        // Relaxed: it stands for itself.
-        record.line_error.store(error, Ordering::Relaxed);
-    }
-}
-
-/// Whether there is such an error.
-pub fn has_error(record: &Record) -> bool {
-    // Relaxed: as above.
-    record.line_error.load(Ordering::Relaxed) != 0
-}
-
-/// Such an error; it is told now.
-pub fn take_kept_error(record: &Record) -> Option<c_int> {
-    // Looked at first: a swap takes its time. Another thread may be told at the same time.
-    let error = match has_error(record) {
-        true => record.line_error.swap(0, Ordering::Relaxed),
-        false => 0,
-    };
-    (error != 0).then_some(error)
-}
-
-/// The error of a socket that the program has not been told of yet, or else 0; it is told now.
-pub fn take_error(fd: c_int, record: &Record) -> c_int {
-    take_kept_error(record)
-        .unwrap_or_else(|| kernel::option(fd, libc::SOL_SOCKET, libc::SO_ERROR).unwrap_or(0))
-}
-
 /// Whether a call with these flags waits.
 pub fn is_to_wait(record: &Record, flags: c_int) -> bool {
     !record.has(NONBLOCKING) && flags & libc::MSG_DONTWAIT == 0
@@ -690,71 +660,8 @@ fn awake(record: &Record, held: &Held<'_>, may_wait_unseen: bool) {
     if !receiver.is_armed() || (may_wait_unseen && !in_vain::is_known(record)) {
         return;
     }
-    // Relaxed, both: a sleeper that comes now arms it again. Of another process we do not know which
-    // of its sets leave the socket to the kernel.
-    let is_alone = record.sleepers.load(Ordering::Relaxed) == 0
-        && record.processes.load(Ordering::Relaxed) == 1;
-    if is_alone && epoll::now_up(record) {
+    if is_alone(record) && epoll::now_up(record) {
         receiver.disarm(&record.carrier());
-    }
-}
-
-/// What became of an attempt to take tokens off the line.
-pub enum Tokens {
-    /// Some, or all.
-    Taken,
-    NotYet,
-    End,
-    Failed(c_int),
-}
-
-/// Reads at most `count` tokens, and throws them away.
-pub fn take_tokens(fd: c_int, record: &Record, held: &Held<'_>, count: u64) -> Tokens {
-    held.moving(|| {
-        let taken = read_tokens(fd, count);
-        taken.map_or_else(core::convert::identity, |tokens| {
-            record.receiver(held).took_tokens(tokens);
-            Tokens::Taken
-        })
-    })
-}
-
-/// Takes the tokens that lie before what the ring has. Left there, the kernel would call the socket readable in
-/// each wait, and reset the connection if this process was killed. Not while another thread or process may
-/// sleep until the kernel tells it of them.
-pub fn take_tokens_ahead(fd: c_int, record: &Record, held: &Held<'_>) {
-    let receiver = record.receiver(held);
-    // Relaxed, both: a sleeper that comes now arms, and sees what the ring has.
-    let is_alone = record.sleepers.load(Ordering::Relaxed) == 0
-        && record.processes.load(Ordering::Relaxed) == 1;
-    if receiver.is_armed() || !is_alone {
-        return;
-    }
-    let count = receiver.tokens_ahead(&record.carrier());
-    if count == 0 {
-        return;
-    }
-    match take_tokens(fd, record, held, count) {
-        Tokens::Taken | Tokens::NotYet => {}
-        Tokens::End => record.set(CHECK_LINE, true),
-        Tokens::Failed(error) => keep_error(record, error),
-    }
-}
-
-fn read_tokens(fd: c_int, count: u64) -> Result<u64, Tokens> {
-    let mut bytes = [0_u8; TOKENS_AT_ONCE];
-    let len = usize::try_from(count)
-        .unwrap_or(usize::MAX)
-        .min(bytes.len());
-    // SAFETY: `bytes` has `len` bytes.
-    let result = process::uncancelled(|| unsafe {
-        real::recv(fd, bytes.as_mut_ptr().cast(), len, libc::MSG_DONTWAIT)
-    });
-    match result {
-        1.. => Ok(result.unsigned_abs() as u64),
-        0 => Err(Tokens::End),
-        _ if errno() == libc::EAGAIN || errno() == libc::EINTR => Err(Tokens::NotYet),
-        _ => Err(Tokens::Failed(errno())),
     }
 }
 
