@@ -8,32 +8,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use barewire_fabric::{Allowance, OverBudget, Violation};
-use barewire_shm::counters::{CounterPage, Held, QueueCounter, UserCounters};
+use barewire_shm::counters::{CounterPage, HELD, QueueCounter, UserCounters};
 
 use crate::config::Budget;
 use crate::error::{Error, Misconduct};
 
 /// What is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Resource {
-    Links,
-    Connections,
-    PrivateBytes,
-    Mappings,
-    Descriptors,
-    Events,
-}
+pub(crate) use barewire_shm::counters::Held as Resource;
 
-const RESOURCES: usize = 6;
+const RESOURCES: usize = HELD.len();
 
-/// The counters that show them, in their order: of all users, and of one.
-const COUNTERS: [(QueueCounter, Held); RESOURCES] = [
-    (QueueCounter::ForeignLinks, Held::Links),
-    (QueueCounter::ForeignConnections, Held::Connections),
-    (QueueCounter::ForeignPrivateBytes, Held::PrivateBytes),
-    (QueueCounter::ForeignMappings, Held::Mappings),
-    (QueueCounter::ForeignDescriptors, Held::Descriptors),
-    (QueueCounter::ForeignEvents, Held::Events),
+/// The counters that show them of all users, in their order.
+const COUNTERS: [QueueCounter; RESOURCES] = [
+    QueueCounter::ForeignLinks,
+    QueueCounter::ForeignConnections,
+    QueueCounter::ForeignPrivateBytes,
+    QueueCounter::ForeignMappings,
+    QueueCounter::ForeignDescriptors,
+    QueueCounter::ForeignEvents,
 ];
 
 /// Names for errors, in their order: of one user, of all of them.
@@ -187,20 +179,18 @@ impl Account {
                 return Err(OverBudget { what, limit });
             }
         }
-        let (of_all, of_one) = COUNTERS[at];
-        self.counters.add(of_all, amount);
+        self.counters.add(COUNTERS[at], amount);
         if let Some(shown) = &self.shown {
-            shown.add(of_one, amount);
+            shown.add(resource, amount);
         }
         Ok(())
     }
 
     fn give(&self, resource: Resource, amount: u64) {
         // The counter first: what it shows is never beyond the budget.
-        let (of_all, of_one) = COUNTERS[resource as usize];
-        self.counters.sub(of_all, amount);
+        self.counters.sub(COUNTERS[resource as usize], amount);
         if let Some(shown) = &self.shown {
-            shown.sub(of_one, amount);
+            shown.sub(resource, amount);
         }
         self.all.give(resource, amount);
         self.own.give(resource, amount);
@@ -314,13 +304,13 @@ mod tests {
                 if let Ok(charges) = charged {
                     held.push((uid, at, amount, charges));
                 }
-                prop_assert_eq!(view.queue_counter(COUNTERS[at].0), of(&held, None));
+                prop_assert_eq!(view.queue_counter(COUNTERS[at]), of(&held, None));
                 for user in view.users() {
                     prop_assert_eq!(user.held[at], of(&held, Some(user.uid)));
                 }
             }
             held.clear();
-            for (counter, _) in COUNTERS {
+            for counter in COUNTERS {
                 prop_assert_eq!(view.queue_counter(counter), 0);
             }
             drop(accounts);
