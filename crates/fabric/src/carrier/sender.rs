@@ -124,20 +124,27 @@ impl Sender {
     #[inline]
     pub fn date(&self, memory: &impl SharedMemory, dates: impl FnOnce() -> Dates) -> bool {
         let back = self.direction.reversed();
-        memory.store(self.direction.word(SEEN), memory.load(back.word(TAIL)));
+        let taken = memory.load(back.word(TAIL));
+        let dates = self.is_to_be_dated(memory).then(dates);
+        // The receiver may poll the line of all these words and of HEAD. So they are stored one right
+        // after the other: each pause would let it take the line back in between.
+        memory.store(self.direction.word(SEEN), taken);
+        let Some(dates) = dates else { return false };
+        memory.store(self.direction.word(SINCE), dates.since);
+        memory.store(self.direction.word(KERNEL), dates.kernel_used);
+        true
+    }
+
+    /// Whether the receiver wants to know when bytes came, and has read all that was shown to it.
+    #[inline]
+    fn is_to_be_dated(&self, memory: &impl SharedMemory) -> bool {
         if memory.load(self.direction.word(ORDERED)) == 0 {
             return false;
         }
         let shown = memory.load(self.direction.word(HEAD));
-        // First in the line that was read with the last answer, if there was one.
         let is_read = |word| memory.load(word) == shown;
-        let is_first = is_read(back.word(SEEN)) || is_read(self.direction.word(TAIL));
-        if is_first {
-            let dates = dates();
-            memory.store(self.direction.word(SINCE), dates.since);
-            memory.store(self.direction.word(KERNEL), dates.kernel_used);
-        }
-        is_first
+        // First in the line that was read with the last answer, if there was one.
+        is_read(self.direction.reversed().word(SEEN)) || is_read(self.direction.word(TAIL))
     }
 
     /// Before something is sent elsewhere by the kernel: whether a token is to follow what lies
