@@ -521,7 +521,7 @@ fn epoll_of<const N: usize, const SLEEPERS: usize>(
             // First: see `told`.
             let until_ns = told::until_ns(&mut looks);
             // Who asks without waiting wants to know of all.
-            if in_rings && !is_over && mask.is_null() {
+            if !is_over && mask.is_null() {
                 let ready = told::add_rings_unasked(set, events, active, until_ns);
                 if ready > 0 {
                     return Some(ready as c_int);
