@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use barewire_sys::socket::Socket;
+use rustix::net::sockopt;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
 use crate::link::Link;
@@ -14,9 +15,11 @@ use crate::wire;
 
 /// How long the close of each of them waits.
 pub const LINGER: Duration = Duration::from_secs(5);
+const BUFFER_BYTES: usize = 4096;
 
 /// A TCP socket with bytes that it can not send, whose last close waits for them; and its
-/// other end, which does not read.
+/// other end, which does not read. The buffers are small: to fill large ones would take so much of the
+/// machine that all who run on it wait for that.
 ///
 /// # Panics
 /// Without TCP over loopback.
@@ -24,11 +27,13 @@ pub const LINGER: Duration = Duration::from_secs(5);
 pub fn lingering() -> (OwnedFd, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a TCP port");
     let address = listener.local_addr().expect("its address");
+    sockopt::set_socket_recv_buffer_size(&listener, BUFFER_BYTES).expect("SO_RCVBUF");
     let mut stream = TcpStream::connect(address).expect("a connection");
+    sockopt::set_socket_send_buffer_size(&stream, BUFFER_BYTES).expect("SO_SNDBUF");
     let (other, _) = listener.accept().expect("its other end");
     stream.set_nonblocking(true).expect("non-blocking");
-    while stream.write(&[0; 65_536]).is_ok() {}
-    rustix::net::sockopt::set_socket_linger(&stream, Some(LINGER)).expect("SO_LINGER");
+    while stream.write(&[0; 1024]).is_ok() {}
+    sockopt::set_socket_linger(&stream, Some(LINGER)).expect("SO_LINGER");
     (stream.into(), other)
 }
 
@@ -41,7 +46,7 @@ fn send_many(socket: &Socket, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
         let bytes = [std::io::IoSlice::new(bytes)];
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         if rustix::net::sendmsg(socket, &bytes, &mut control, flags).is_err() {
-            let _ = rustix::net::sockopt::set_socket_linger(fds[0], None);
+            let _ = sockopt::set_socket_linger(fds[0], None);
         }
     }
 }
