@@ -4,12 +4,14 @@
 //! | exit status | means |
 //! |---|---|
 //! | 0 | the run ended as it should, and the ledger balances |
-//! | 1 | `check`: the file is faulty |
+//! | 1 | `check`, `convert`: the file is damaged; `order`: the run refuses |
 //! | 2 | the configuration is faulty, or a part can not work |
 //! | 3 | the ledger does not balance |
 //! | 4 | the run ended before its time; why is said |
+//! | 5 | the ledger balances, but something was lost that no setting allows to be; what is said |
 
 mod predict;
+pub(crate) mod report;
 mod scan;
 mod view;
 
@@ -387,12 +389,14 @@ fn manager(args: &ManagerArgs) -> Result<ExitCode, DaqError> {
     };
     let ended = part::run_manager(&config, options)?;
     if args.json {
-        println!("{}", scan::figures(&ended));
+        println!("{}", report::report(&ended));
         return Ok(ExitCode::from(launch::exit_code(&ended.verdict)));
     }
     print!("{}", ended.ledger);
-    if let Verdict::Failed(reason) = &ended.verdict {
-        println!("  the run ended before its time: {reason}");
+    match &ended.verdict {
+        Verdict::Failed(reason) => println!("  the run ended before its time: {reason}"),
+        Verdict::Lost(what) => println!("  LOST: {what}"),
+        Verdict::Balanced | Verdict::Unbalanced(_) => {}
     }
     Ok(ExitCode::from(launch::exit_code(&ended.verdict)))
 }
@@ -410,8 +414,16 @@ fn order(args: &OrderArgs) -> Result<ExitCode, DaqError> {
         Order::Abort => command(RunCommand::Abort),
         Order::Quit => Control::Quit {},
     };
-    println!("{}", part::order(&config, &message)?);
-    Ok(ExitCode::SUCCESS)
+    match part::order(&config, &message) {
+        Err(refused @ PartError::Refused(_)) => {
+            eprintln!("barewire: {refused}");
+            Ok(ExitCode::FAILURE)
+        }
+        answer => {
+            println!("{}", answer?);
+            Ok(ExitCode::SUCCESS)
+        }
+    }
 }
 
 fn convert(args: &ConvertArgs) -> Result<ExitCode, DaqError> {

@@ -1,7 +1,8 @@
 //! `barewire daq`, as it is used: a configuration, a run, its file, and what is said of faults.
 
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 struct Folder(PathBuf);
 
@@ -147,6 +148,57 @@ fn figures_are_json_with_percentiles() {
     );
     assert!(said.contains("\"fragment_bytes\":[1024,"), "{said}");
     assert!(said.contains("\"building_ns\":["), "{said}");
+    let json: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!(
+        (&json["verdict"], &json["run"]),
+        (&"balanced".into(), &1.into())
+    );
+    assert_eq!(json["ledger"]["events"]["built"], 100);
+    let lives = |kind: &str| json["ledger"][kind].as_array().map(Vec::len);
+    assert_eq!((lives("sources"), lives("builders")), (Some(2), Some(1)));
+    assert_eq!(json["ledger"]["sources"][1]["sums"]["sent"], 100);
+    let builder = &json["ledger"]["builders"][0];
+    assert_eq!(builder["sums"]["events_built"], 100);
+    assert_eq!(builder["missing_by_source"], serde_json::json!([0, 0]));
+}
+
+/// What a run says when it waits for an operator: an order that is refused is told by the status.
+#[test]
+fn an_order_that_is_refused_is_told_by_the_status() {
+    let folder = Folder::new("order");
+    let settings = format!(
+        "[run]\nname = \"daq-order-{}\"\nevents = 0\n",
+        std::process::id()
+    );
+    std::fs::write(folder.0.join("a.toml"), settings).expect("written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_barewire"));
+    command.current_dir(&folder.0);
+    command.args(["daq", "run", "a.toml", "--quiet", "--hold"]);
+    let mut run = command.stdout(Stdio::null()).spawn().expect("it starts");
+    let order = |what: &str| folder.barewire(&["order", "a.toml", what]);
+    let begun = Instant::now();
+    while order("start").status.code() != Some(0) {
+        assert!(
+            begun.elapsed() < Duration::from_secs(30),
+            "it does not start"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let refused = order("start");
+    assert_eq!(refused.status.code(), Some(1), "{}", text(&refused.stdout));
+    assert!(
+        text(&refused.stderr).contains("refuses: "),
+        "{}",
+        text(&refused.stderr)
+    );
+    assert_eq!(order("status").status.code(), Some(0));
+    assert_eq!(order("quit").status.code(), Some(1), "it runs");
+    assert_eq!(order("abort").status.code(), Some(0));
+    while order("quit").status.code() != Some(0) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it does not end");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(run.wait().expect("a child").code(), Some(4));
 }
 
 #[test]

@@ -75,16 +75,28 @@ impl Numbers<'_> {
 }
 
 macro_rules! table {
-    ($name:ident: $report:ident, $($field:ident).+ $(, $($more:ident).+)* $(,)?) => {
+    ($name:ident, $names:ident: $report:ident, $($field:ident).+ $(, $($more:ident).+)* $(,)?) => {
         fn $name(report: &mut $report, mut with: impl FnMut(&mut u64)) {
             with(&mut report.$($field).+);
             $(with(&mut report.$($more).+);)*
         }
+
+        const $names: &[&[&str]] = &[&[$(stringify!($field)),+] $(, &[$(stringify!($more)),+])*];
     };
 }
 
+/// Numbers with the names of their fields; `dropped_full` is the field `full` of `dropped`.
+fn with_names(names: &[&[&str]], numbers: &[u64]) -> Vec<(String, u64)> {
+    let name = |path: &[&str]| match path {
+        ["account", rest @ ..] => rest.join("_"),
+        path => path.join("_"),
+    };
+    let names = names.iter().map(|path| name(path));
+    names.zip(numbers.iter().copied()).collect()
+}
+
 table! {
-    each_of_source: SourceReport,
+    each_of_source, SOURCE_NAMES: SourceReport,
     account.offered, account.sent, account.sent_bytes, account.queued,
     account.dropped.full, account.dropped.too_large, account.dropped.builder_lost,
     account.dropped.withdrawn, account.dropped.left_out, account.dropped.aborted,
@@ -93,7 +105,7 @@ table! {
 }
 
 table! {
-    each_of_builder: BuilderReport,
+    each_of_builder, BUILDER_NAMES: BuilderReport,
     account.copies, account.built, account.built_bytes, account.kept, account.open,
     account.duplicate, account.late, account.corrupt, account.unassigned, account.stale,
     account.foreign, account.out_of_sequence, account.gaps, account.expected, account.missing,
@@ -103,7 +115,7 @@ table! {
 }
 
 table! {
-    each_of_events: EventAccount,
+    each_of_events, EVENT_NAMES: EventAccount,
     triggered, refused, built, incomplete, abandoned, aborted, waiting, in_flight, expected,
     present, missing, stale_closes,
 }
@@ -126,7 +138,21 @@ impl SourceReport {
     }
 }
 
+impl SourceReport {
+    /// All sums with their names.
+    #[must_use]
+    pub fn named(self) -> Vec<(String, u64)> {
+        with_names(SOURCE_NAMES, &self.to_numbers())
+    }
+}
+
 impl BuilderReport {
+    /// All sums with their names, but for what is missing from each source.
+    #[must_use]
+    pub fn named(&self) -> Vec<(String, u64)> {
+        with_names(BUILDER_NAMES, &self.clone().to_numbers())
+    }
+
     /// Whether all events that were built or given up went where they should; of what is
     /// verified and dropped there is no account.
     #[must_use]
@@ -160,6 +186,12 @@ pub fn event_numbers(events: &EventAccount) -> Vec<u64> {
     let (mut events, mut numbers) = (*events, Vec::new());
     each_of_events(&mut events, |it| numbers.push(*it));
     numbers
+}
+
+/// The manager's account with its names.
+#[must_use]
+pub fn named_events(events: &EventAccount) -> Vec<(String, u64)> {
+    with_names(EVENT_NAMES, &event_numbers(events))
 }
 
 /// From such numbers; those that are not there are 0.
@@ -202,6 +234,27 @@ pub const fn fates(account: &BuilderAccount) -> [(&'static str, u64); 9] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sums_have_the_names_of_their_fields() {
+        let report = SourceReport {
+            queued_bytes: 7,
+            ..SourceReport::default()
+        };
+        let named = report.named();
+        let names: Vec<_> = named.iter().map(|it| it.0.as_str()).collect();
+        assert_eq!(
+            names[..5],
+            ["offered", "sent", "sent_bytes", "queued", "dropped_full"]
+        );
+        assert!(names.contains(&"intake_waiting"));
+        assert!(named.contains(&("queued_bytes".to_owned(), 7)));
+        assert_eq!(named.len(), report.to_numbers().len());
+        let mut all = names;
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), named.len(), "no name stands twice");
+    }
 
     #[test]
     fn reports_come_back() {

@@ -174,6 +174,8 @@ pub struct Config {
     pub ring_bytes: usize,
     /// What becomes of events.
     pub sink: SinkKind,
+    /// How long a builder waits for a file system that takes no more, before the run ends.
+    pub sink_patience: Duration,
     /// What is said.
     pub monitor: Monitor,
     /// CRC-32C of the text: parts with another one are turned away.
@@ -388,6 +390,7 @@ fn read(reader: &mut Reader, digest: u32) -> Config {
         },
         ring_bytes,
         sink: read_sink(r),
+        sink_patience: time(r, "sink", "patience"),
         monitor: read_monitor(r),
         digest,
     }

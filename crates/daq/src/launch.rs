@@ -16,7 +16,11 @@ const LOOK: Duration = Duration::from_millis(5);
 /// How long parts may take to end after the manager has.
 const GRACE: Duration = Duration::from_secs(2);
 /// A part is not started again sooner.
-const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+/// The pause doubles each time that a part has lived for less than so many pauses ...
+const LIVES_PAUSES: u32 = 10;
+/// ... and after so many such deaths in a row it is not started again.
+const QUICK_DEATHS_MAX: u32 = 9;
 
 /// A process of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +61,9 @@ impl Role {
     }
 }
 
+/// Exit status of a run that lost what no setting allows it to lose.
+const LOST: u8 = 5;
+
 /// Exit status of the manager's process, and of the whole.
 #[must_use]
 pub const fn exit_code(verdict: &Verdict) -> u8 {
@@ -64,6 +71,7 @@ pub const fn exit_code(verdict: &Verdict) -> u8 {
         Verdict::Balanced => 0,
         Verdict::Unbalanced(_) => 3,
         Verdict::Failed(_) => 4,
+        Verdict::Lost(_) => LOST,
     }
 }
 
@@ -102,7 +110,36 @@ impl<F: FnMut(Role, &str, u32)> Watcher for Said<F> {
 struct Process {
     role: Role,
     child: Option<Child>,
+    started: Instant,
     again_at: Option<Instant>,
+    /// Before it was last started again, and deaths in a row so soon after a start that the pause doubled.
+    pause: Duration,
+    quick_deaths: u32,
+}
+
+impl Process {
+    fn new(role: Role, child: Child) -> Self {
+        Self {
+            role,
+            child: Some(child),
+            started: Instant::now(),
+            again_at: None,
+            pause: PAUSE_MIN,
+            quick_deaths: 0,
+        }
+    }
+
+    /// It has died: after which pause it is to be started again; `None`: it dies so soon each time that it
+    /// is of no use.
+    fn pause_after(&mut self, lived: Duration) -> Option<Duration> {
+        if lived >= self.pause * LIVES_PAUSES {
+            (self.pause, self.quick_deaths) = (PAUSE_MIN, 0);
+            return Some(self.pause);
+        }
+        self.quick_deaths += 1;
+        self.pause *= 2;
+        (self.quick_deaths < QUICK_DEATHS_MAX).then_some(self.pause)
+    }
 }
 
 /// Starts all processes of a run and watches them until the manager has ended. `command`
@@ -157,16 +194,12 @@ pub fn run_watched(
     let started = core::iter::once(Role::Manager)
         .chain(parts)
         .try_for_each(|role| {
-            let child = Some(start(role, watcher)?);
-            processes.push(Process {
-                role,
-                child,
-                again_at: None,
-            });
+            let child = start(role, watcher)?;
+            processes.push(Process::new(role, child));
             Ok(())
         });
     if let Err(error) = started {
-        end(&mut processes, Duration::ZERO);
+        end(&mut processes, Duration::ZERO, &mut deaths);
         return Err(error);
     }
     // Read by a thread: a long ledger must not fill the pipe.
@@ -187,7 +220,7 @@ pub fn run_watched(
         for process in &mut processes[1..] {
             watch(process, config.restart, &mut deaths, watcher)?;
             if process.again_at.is_some_and(|at| Instant::now() >= at) {
-                process.again_at = None;
+                (process.again_at, process.started) = (None, Instant::now());
                 process.child = Some(start(process.role, watcher)?);
             }
         }
@@ -206,7 +239,14 @@ pub fn run_watched(
             4
         }
     };
-    end(&mut processes, GRACE);
+    let died = deaths.len();
+    end(&mut processes, GRACE, &mut deaths);
+    // A part that could not finish its file, say, after the manager had ended.
+    let code = if code == 0 && deaths.len() > died {
+        LOST
+    } else {
+        code
+    };
     Ok(Outcome {
         code,
         deaths,
@@ -244,7 +284,17 @@ fn watch(
     }
     watcher.said(process.role, &how(status), id);
     deaths.push(format!("{}: {}", process.role.name(), how(status)));
-    process.again_at = restart.then(|| Instant::now() + PAUSE);
+    if restart {
+        let pause = process.pause_after(process.started.elapsed());
+        process.again_at = pause.map(|it| Instant::now() + it);
+        if pause.is_none() {
+            let text = format!(
+                "is not started again: it died {QUICK_DEATHS_MAX} times soon after its start; the last"
+            );
+            watcher.said(process.role, &text, id);
+            deaths.push(format!("{} {text}", process.role.name()));
+        }
+    }
     Ok(())
 }
 
@@ -256,14 +306,53 @@ fn how(status: ExitStatus) -> String {
     }
 }
 
-/// Waits for those that are left, and ends who does not end.
-fn end(processes: &mut [Process], grace: Duration) {
+/// Waits for those that are left, and ends who does not end. Notes who ended with an error.
+fn end(processes: &mut [Process], grace: Duration, deaths: &mut Vec<String>) {
     let deadline = Instant::now() + grace;
-    for child in processes.iter_mut().filter_map(|it| it.child.as_mut()) {
+    for process in processes {
+        let Some(child) = &mut process.child else {
+            continue;
+        };
         while Instant::now() < deadline && matches!(child.try_wait(), Ok(None)) {
             std::thread::sleep(LOOK);
         }
+        if let Ok(Some(status)) = child.try_wait() {
+            if !status.success() {
+                deaths.push(format!("{}: {}", process.role.name(), how(status)));
+            }
+            continue;
+        }
         let _ = child.kill();
         let _ = child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process() -> Process {
+        let child = Command::new("true").spawn().expect("a process");
+        Process::new(Role::Manager, child)
+    }
+
+    #[test]
+    fn a_part_that_dies_at_once_is_started_ever_later_and_then_no_more() {
+        let mut process = process();
+        let soon = Duration::from_millis(5);
+        let pauses: Vec<_> = core::iter::from_fn(|| process.pause_after(soon)).collect();
+        assert_eq!(pauses.len(), QUICK_DEATHS_MAX as usize - 1);
+        assert!(pauses.windows(2).all(|it| it[1] == it[0] * 2), "{pauses:?}");
+        assert!(pauses.iter().sum::<Duration>() > Duration::from_secs(5));
+    }
+
+    #[test]
+    fn a_part_that_lives_for_a_while_is_started_again_at_once() {
+        let mut process = process();
+        for _ in 0..100 {
+            process.pause_after(Duration::ZERO);
+            let pause = process.pause_after(Duration::from_secs(60));
+            assert_eq!(pause, Some(PAUSE_MIN));
+        }
     }
 }

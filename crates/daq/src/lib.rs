@@ -16,6 +16,7 @@
 //! | [`shape`] | shaping by the kernel: queues set, measured, removed |
 //! | [`signals`] | what asks a run to end |
 //! | [`spread`] | histograms of times and sizes |
+//! | [`disk`] | files on a file system that may be full, read-only, faulty or gone |
 //! | [`record`] | the file of events: written, recovered, verified |
 //! | [`monitor`] | the view, the event log, figures for Prometheus |
 //! | [`launch`] | all processes of a run on this host, watched |
@@ -30,6 +31,7 @@ pub mod config;
 pub mod consumer;
 pub mod costs;
 pub mod detector;
+pub mod disk;
 pub mod generate;
 pub mod launch;
 pub mod monitor;

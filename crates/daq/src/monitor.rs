@@ -18,7 +18,7 @@ use crate::spread::Spreads;
 
 pub use prometheus::{Exporter, exposition};
 pub use shown::{View, Viewer};
-pub use text::{Rates, event_sum, ledger, line};
+pub use text::{Rates, event_sum, ledger, line, lost};
 
 /// What is known of a part.
 #[derive(Clone, Debug, Default)]

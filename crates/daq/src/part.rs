@@ -62,14 +62,10 @@ pub enum PartError {
     /// The kernel does not shape.
     #[error("{0}")]
     Shape(#[from] crate::shape::ShapeError),
-    /// Events can not be recorded.
-    #[error("{path}: {error}")]
-    Record {
-        /// The file.
-        path: String,
-        /// Why.
-        error: std::io::Error,
-    },
+    /// Events can not be recorded, or a file of the manager's not be written: which file, why, and what
+    /// its file system has.
+    #[error("{0}")]
+    Record(String),
     /// Recorded files can not be replayed.
     #[error("replay: {0}")]
     Replay(#[from] crate::replay::ReplayError),

@@ -1,9 +1,13 @@
-//! SIGINT and SIGTERM: the first drains the run, the next ends it.
+//! SIGINT and SIGTERM: the first drains the run, the next ends it. SIGXFSZ, of a file that is longer than the
+//! process may write (`ulimit -f`), is left to the error that comes with it.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
 static ASKED: AtomicU32 = AtomicU32::new(0);
@@ -25,6 +29,12 @@ pub fn listen() -> io::Result<()> {
             }
         })?;
     Ok(())
+}
+
+/// From now on a file that is longer than the process may write does not end the process: the write fails.
+pub fn bear_long_files() {
+    // Where this is not possible, the signal ends the process, as without it.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
 }
 
 /// How often this process was asked to end since it began to [`listen`].

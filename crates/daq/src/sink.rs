@@ -3,13 +3,14 @@
 mod hand_over;
 pub mod hdf5;
 
-use std::io;
 use std::path::Path;
 use std::time::Instant;
 
 use crate::config::{Config, SinkKind};
+use crate::disk;
 use crate::part::PartError;
 use crate::record::{Recorder, Stored};
+use crate::signals;
 
 use hand_over::HandOver;
 pub(crate) use hand_over::{GREETING_BYTES, MAGIC, MESSAGE_BYTES_MAX, name_of};
@@ -23,9 +24,9 @@ const LAST_EVENTS: std::time::Duration = std::time::Duration::from_millis(500);
 pub struct Sunk {
     /// They are in the file, or a consumer has taken them.
     pub taken: u64,
-    /// Dropped: there was no consumer, or it was too slow.
+    /// Dropped: there was no consumer, or it was too slow; or a file system took no more.
     pub dropped: u64,
-    /// A consumer is to take them.
+    /// A consumer is to take them, or a file system.
     pub waiting: u64,
 }
 
@@ -34,10 +35,8 @@ pub struct Sunk {
 pub enum Sink {
     /// Nowhere: they were verified.
     Discard,
-    /// Into a file.
-    File(Recorder),
-    /// Into a file, and into an HDF5 file beside it.
-    Hdf5(Recorder, Box<Hdf5Writer>),
+    /// Into files.
+    File(Box<Files>),
     /// To a consumer.
     HandOver(Box<HandOver>),
 }
@@ -52,14 +51,8 @@ impl Sink {
         match &config.sink {
             SinkKind::Discard => Ok(Self::Discard),
             SinkKind::File { directory, hdf5 } => {
-                let made = Recorder::create(directory, run, builder);
-                let made = made.map_err(|(path, error)| PartError::Record { path, error })?;
-                if !hdf5 {
-                    return Ok(Self::File(made));
-                }
-                let path = made.path().with_extension("h5");
-                let writer = recording(&path, Hdf5Writer::create(&path, run, builder))?;
-                Ok(Self::Hdf5(made, Box::new(writer)))
+                let files = Files::create(directory, *hdf5, run, builder)?;
+                Ok(Self::File(Box::new(files)))
             }
             SinkKind::HandOver { .. } => {
                 let made = HandOver::open(config, run, builder)?;
@@ -73,12 +66,7 @@ impl Sink {
     pub fn note(&self) -> Option<String> {
         match self {
             Self::Discard => None,
-            Self::File(recorder) => Some(format!("records in {}", recorder.path().display())),
-            Self::Hdf5(recorder, writer) => Some(format!(
-                "records in {} and {}",
-                recorder.path().display(),
-                writer.path().display()
-            )),
+            Self::File(file) => Some(format!("records in {}", file.names())),
             Self::HandOver(queue) => Some(format!("hands events over at {}", queue.name())),
         }
     }
@@ -87,16 +75,12 @@ impl Sink {
     pub fn add(&mut self, event: u64, missing: u32, fragments: &[Stored]) {
         match self {
             Self::Discard => {}
-            Self::File(recorder) => recorder.add(event, missing, fragments),
-            Self::Hdf5(recorder, writer) => {
-                recorder.add(event, missing, fragments);
-                writer.add(event, missing, fragments);
-            }
+            Self::File(file) => file.add(event, missing, fragments),
             Self::HandOver(queue) => queue.add(event, missing, fragments),
         }
     }
 
-    /// Writes or sends what it can.
+    /// Writes or sends what it can. What a file system does not take waits for the next time.
     ///
     /// # Errors
     ///
@@ -104,16 +88,7 @@ impl Sink {
     pub fn work(&mut self) -> Result<(), PartError> {
         match self {
             Self::Discard => Ok(()),
-            Self::File(recorder) => {
-                let written = recorder.write();
-                recording(recorder.path(), written)
-            }
-            Self::Hdf5(recorder, writer) => {
-                let written = recorder.write();
-                recording(recorder.path(), written)?;
-                let written = writer.write();
-                recording(writer.path(), written)
-            }
+            Self::File(file) => file.write(),
             Self::HandOver(queue) => Ok(queue.work()?),
         }
     }
@@ -123,8 +98,9 @@ impl Sink {
     #[must_use]
     pub fn settled(&self, closed: &[u64]) -> usize {
         let waits = match self {
+            Self::Discard => None,
+            Self::File(file) => file.first_awaited(),
             Self::HandOver(queue) => queue.first_awaited(),
-            _ => None,
         };
         let at = waits.and_then(|event| closed.iter().position(|&it| it == event));
         at.unwrap_or(closed.len())
@@ -149,11 +125,15 @@ impl Sink {
     pub fn sums(&self) -> Sunk {
         match self {
             Self::Discard => Sunk::default(),
-            Self::File(recorder) | Self::Hdf5(recorder, _) => Sunk {
-                taken: recorder.events(),
-                ..Sunk::default()
-            },
+            Self::File(file) => file.sums(),
             Self::HandOver(queue) => queue.sums(),
+        }
+    }
+
+    /// Gives up what the file system does not take: it counts as dropped.
+    pub fn give_up(&mut self) {
+        if let Self::File(file) = self {
+            file.dropped += file.recorder.give_up();
         }
     }
 
@@ -163,24 +143,108 @@ impl Sink {
     ///
     /// As [`Sink::work`].
     pub fn finish(self) -> Result<(), PartError> {
-        let recorder = match self {
-            Self::Discard | Self::HandOver(_) => return Ok(()),
-            Self::File(recorder) => recorder,
-            Self::Hdf5(recorder, writer) => {
-                // First: the other one waits for the disk, and `daq run` not for ever for us.
-                let path = writer.path().to_owned();
-                recording(&path, writer.finish())?;
-                recorder
-            }
-        };
-        let path = recorder.path().to_owned();
-        recording(&path, recorder.finish())
+        match self {
+            Self::Discard | Self::HandOver(_) => Ok(()),
+            Self::File(file) => file.finish(),
+        }
     }
 }
 
-fn recording<T>(path: &Path, done: io::Result<T>) -> Result<T, PartError> {
-    done.map_err(|error| PartError::Record {
-        path: path.display().to_string(),
-        error,
-    })
+/// The file of events of a builder, and an HDF5 file beside it if that is wanted.
+#[derive(Debug)]
+pub struct Files {
+    recorder: Recorder,
+    hdf5: Option<Hdf5Writer>,
+    /// The first event that was added since all of them were written to all files.
+    unwritten: Option<u64>,
+    /// Events that were given up.
+    dropped: u64,
+}
+
+impl Files {
+    fn create(directory: &Path, hdf5: bool, run: u32, builder: u16) -> Result<Self, PartError> {
+        // A file that is longer than the process may write is an error, too, and not its end.
+        signals::bear_long_files();
+        let recorder = Recorder::create(directory, run, builder);
+        let recorder =
+            recorder.map_err(|(path, error)| PartError::Record(disk::explain(&path, &error, 0)))?;
+        let beside = recorder.path().with_extension("h5");
+        let hdf5 = hdf5.then(|| Hdf5Writer::create(&beside, run, builder));
+        let hdf5 = hdf5.transpose();
+        let hdf5 = hdf5.map_err(|error| {
+            // Nobody has any use for an empty file.
+            let _ = std::fs::remove_file(recorder.path());
+            PartError::Record(disk::explain(&beside, &error, 0))
+        })?;
+        Ok(Self {
+            recorder,
+            hdf5,
+            unwritten: None,
+            dropped: 0,
+        })
+    }
+
+    fn names(&self) -> String {
+        let file = self.recorder.path().display();
+        match &self.hdf5 {
+            None => file.to_string(),
+            Some(hdf5) => format!("{file} and {}", hdf5.path().display()),
+        }
+    }
+
+    fn add(&mut self, event: u64, missing: u32, fragments: &[Stored]) {
+        self.unwritten.get_or_insert(event);
+        self.recorder.add(event, missing, fragments);
+        if let Some(hdf5) = &mut self.hdf5 {
+            hdf5.add(event, missing, fragments);
+        }
+    }
+
+    fn write(&mut self) -> Result<(), PartError> {
+        let written = self.recorder.write();
+        written.map_err(|error| {
+            let bytes = self.recorder.waiting_bytes();
+            PartError::Record(disk::explain(self.recorder.path(), &error, bytes))
+        })?;
+        if let Some(hdf5) = &mut self.hdf5 {
+            let written = hdf5.write();
+            written.map_err(|error| {
+                PartError::Record(disk::explain(hdf5.path(), &error, hdf5.waiting_bytes()))
+            })?;
+        }
+        self.unwritten = None;
+        Ok(())
+    }
+
+    /// The first event that is not in all files. What the recorder has written of a batch counts, unless
+    /// there is another file.
+    fn first_awaited(&self) -> Option<u64> {
+        match self.hdf5 {
+            None => self.recorder.waiting().next(),
+            Some(_) => self.unwritten,
+        }
+    }
+
+    fn sums(&self) -> Sunk {
+        Sunk {
+            taken: self.recorder.events(),
+            dropped: self.dropped,
+            waiting: self.recorder.waiting().count() as u64,
+        }
+    }
+
+    fn finish(self) -> Result<(), PartError> {
+        // First: the other one waits for the disk, and `daq run` not for ever for us.
+        if let Some(hdf5) = self.hdf5 {
+            let (path, bytes) = (hdf5.path().to_owned(), hdf5.waiting_bytes());
+            let finished = hdf5.finish();
+            finished.map_err(|error| PartError::Record(disk::explain(&path, &error, bytes)))?;
+        }
+        let (path, bytes) = (
+            self.recorder.path().to_owned(),
+            self.recorder.waiting_bytes(),
+        );
+        let finished = self.recorder.finish();
+        finished.map_err(|error| PartError::Record(disk::explain(&path, &error, bytes)))
+    }
 }

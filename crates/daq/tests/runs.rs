@@ -7,12 +7,12 @@ mod stage;
 use std::path::PathBuf;
 
 use barewire_daq::generate::Generator;
-use barewire_daq::launch::{Role, Watcher};
+use barewire_daq::launch::{Outcome, Role, Watcher};
 use barewire_daq::record;
 use barewire_proto::evb::{BuilderId, Part, SourceId};
 use barewire_sys::process::{Signal, send_signal};
 use barewire_units::Rng;
-use stage::Place;
+use stage::{Place, files_in};
 
 /// How many kills there are in a run; unset: as many as fit a short test.
 const KILLS: &str = "BAREWIRE_DAQ_KILLS";
@@ -166,7 +166,9 @@ fn a_killed_part_is_named_and_joins_again_and_the_ledger_balances() {
             let place = Place::new(transport, &format!("{STEADY}{TWO_BY_TWO}{CLOCKED}{LOGGED}"));
             let mut killer = Killer::new(&place, vec![(victim, 10); 2]);
             let outcome = place.run_watched(&mut killer);
-            assert_eq!(outcome.code, 0, "{transport}, {name}: {outcome:?}");
+            assert_losses_are_told(&outcome);
+            // A source that died takes along what it had.
+            assert!(outcome.code == 5 || name != "source 1", "{outcome:?}");
             assert_eq!(outcome.deaths, vec![format!("{name}: died of signal 9"); 2]);
             let log = killer.log();
             let count = |text: &str| log.lines().filter(|it| it.contains(text)).count();
@@ -192,7 +194,7 @@ fn a_run_goes_on_through_many_kills_and_the_ledger_balances() {
             .collect();
         let mut killer = Killer::new(&place, victims.clone());
         let outcome = place.run_watched(&mut killer);
-        assert_eq!(outcome.code, 0, "{transport}: {outcome:?}");
+        assert_losses_are_told(&outcome);
         let named = |victim: &(Role, u32)| format!("{}: died of signal 9", victim.0.name());
         assert_eq!(
             outcome.deaths,
@@ -247,11 +249,11 @@ fn what_was_acknowledged_before_a_builder_was_killed_is_in_its_file() {
     let place = Place::new("ring", &settings);
     let mut killer = Killer::new(&place, vec![(builder(0), 60)]);
     let outcome = place.run_watched(&mut killer);
-    assert_eq!(outcome.code, 0, "{outcome:?}");
+    assert_losses_are_told(&outcome);
     let config = place.config();
     let generator = Generator::new(config.sizes, config.seed);
     let (mut built, mut indexed) = (0, 0);
-    let files = place.files("evb");
+    let files = files_in(&place.folder, "evb");
     assert_eq!(files.len(), 2, "one for each life");
     for file in files {
         let checked = record::check(&file, Some(&generator)).expect("a file of events");
@@ -265,6 +267,23 @@ fn what_was_acknowledged_before_a_builder_was_killed_is_in_its_file() {
         built >= triggered && triggered > 0,
         "{built} in files, {triggered} acknowledged"
     );
+}
+
+/// The exit status is that of a loss if something was lost, and then the run says what.
+fn assert_losses_are_told(outcome: &Outcome) {
+    let lost = outcome
+        .ledger
+        .lines()
+        .find_map(|it| it.strip_prefix("lost: "));
+    let code = if lost.is_some() { 5 } else { 0 };
+    assert_eq!(outcome.code, code, "{outcome:?}");
+    let abandoned = number_after(&outcome.ledger, " + abandoned ");
+    let said =
+        lost.is_some_and(|it| it.contains(&format!("{abandoned} events with a builder that died")));
+    assert_eq!(said, abandoned > 0, "{}", outcome.ledger);
+    let source_died = outcome.deaths.iter().any(|it| it.starts_with("source"));
+    let said = lost.is_some_and(|it| it.contains("when it died"));
+    assert_eq!(said, source_died, "{}", outcome.ledger);
 }
 
 fn number_after(text: &str, mark: &str) -> u64 {

@@ -34,7 +34,10 @@ fn a_part_of_another_test() {
                 quiet: true,
             };
             part::run_manager(&config, quiet).map(|ended| {
-                println!("{}", ended.picture.age_ns);
+                println!(
+                    "{}\n{}{:?}",
+                    ended.picture.age_ns, ended.ledger, ended.verdict
+                );
                 exit_code(&ended.verdict)
             })
         }
@@ -87,8 +90,10 @@ fn own_network() -> Option<Interface> {
     Some(loopback)
 }
 
+/// On a machine with other work nobody is to be taken for lost, and nothing for late.
 const SHAPED: &str = "[run]\ntransport = \"tcp\"\nname = \"shape-test\"\nevents = 1000\nduration = \"10 s\"\n\
-    [parts]\nsources = 2\nbuilders = 2\n[fragments]\nsize = \"16 KiB\"\n\
+    [parts]\nliveness = \"20 s\"\nsources = 2\nbuilders = 2\n[builder]\ntimeout = \"20 s\"\n\
+    [fragments]\nsize = \"16 KiB\"\n\
     [flow]\ncontrol = \"kernel\"\nrate = \"100 Mbit/s\"\nburst = \"64 KiB\"\n";
 
 /// A configuration in a file, removed at the end.

@@ -20,7 +20,7 @@ use barewire_daq::record::{Reading, Recorder, Stored};
 use barewire_daq::sink::hdf5;
 use barewire_proto::evb::{BuilderId, Part};
 use barewire_sys::process::{Signal, send_signal};
-use stage::Place;
+use stage::{Place, files_in};
 
 /// Not a test: what a process of a run is.
 #[test]
@@ -139,7 +139,9 @@ fn a_run_that_does_not_wait_accounts_for_what_was_dropped() {
     });
     assert_eq!(outcome.code, 0, "{outcome:?}");
     let ledger = &outcome.ledger;
-    let (_, for_consumer) = ledger.split_once("for a consumer: ").expect("an account");
+    let (_, for_consumer) = ledger
+        .split_once("for file or consumer: ")
+        .expect("an account");
     let (taken, dropped) = (
         count_after(for_consumer, "taken "),
         count_after(for_consumer, "+ dropped "),
@@ -173,7 +175,7 @@ fn without_a_consumer_a_run_that_waits_ends_with_the_reason() {
     assert!(
         outcome
             .ledger
-            .contains("for a consumer: taken 0 + dropped ")
+            .contains("for file or consumer: taken 0 + dropped ")
     );
 }
 
@@ -294,11 +296,17 @@ fn hdf5_files_are_read_by_others_and_those_of_killed_builders_are_made_again() {
             });
         }
     });
-    assert_eq!(outcome.code, 0, "{outcome:?}");
-    let raw = place.files("evb");
+    // Events were with the builder when it died.
+    assert_eq!(outcome.code, 5, "{outcome:?}");
+    assert!(
+        outcome.ledger.contains("with a builder that died"),
+        "{}",
+        outcome.ledger
+    );
+    let raw = files_in(&place.folder, "evb");
     assert_eq!(raw.len(), 2, "one for each life");
     assert_eq!(
-        place.files("h5"),
+        files_in(&place.folder, "h5"),
         [raw[1].with_extension("h5")],
         "the first was killed"
     );

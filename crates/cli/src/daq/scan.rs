@@ -5,12 +5,11 @@ use std::process::ExitCode;
 
 use barewire_daq::config::{Config, with};
 use barewire_daq::launch;
-use barewire_daq::part::{Ended, Verdict};
 use barewire_tables::{Entry, Over, Page, ResultColumn, ResultTable};
 use barewire_units::Rate;
 use clap::Args;
-use serde::{Deserialize, Serialize};
 
+use super::report::Figures;
 use super::{DaqError, HowTo, own_program, own_source};
 
 /// What to measure.
@@ -34,40 +33,6 @@ pub struct ScanArgs {
 
 /// The column of bandwidth.
 pub const BUILT: &str = "built";
-
-/// What came of one run.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Figures {
-    events: u64,
-    bytes: u64,
-    run_ns: u64,
-    processor_ns: u64,
-    /// Median, 90 %, 99 %, 99.9 %, largest; so the next two.
-    building_ns: [u64; 5],
-    event_bytes: [u64; 5],
-    fragment_bytes: [u64; 5],
-    balanced: bool,
-}
-
-/// The figures of a run, as JSON.
-pub fn figures(ended: &Ended) -> String {
-    let picture = &ended.picture;
-    let builders = || picture.builders.iter().map(|it| &it.report);
-    let parts = picture.sources.iter().map(|it| it.report.processor_ns);
-    let processor_ns = parts.chain(builders().map(|it| it.processor_ns));
-    let spread = picture.spread();
-    let figures = Figures {
-        events: picture.events.built,
-        bytes: builders().map(|it| it.account.built_bytes).sum(),
-        run_ns: picture.age_ns,
-        processor_ns: processor_ns.sum::<u64>() + picture.processor_ns,
-        building_ns: spread.building_ns.quantiles(),
-        event_bytes: spread.event_bytes.quantiles(),
-        fragment_bytes: spread.fragment_bytes.quantiles(),
-        balanced: ended.verdict == Verdict::Balanced,
-    };
-    serde_json::to_string(&figures).unwrap_or_default()
-}
 
 /// Measures it.
 pub fn run(args: &ScanArgs) -> Result<ExitCode, DaqError> {

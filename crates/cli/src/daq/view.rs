@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use barewire_daq::config::Config;
 use barewire_daq::launch::{Role, Watcher};
 use barewire_daq::monitor::View;
-use barewire_daq::part::Operator;
+use barewire_daq::part::{Operator, PartError};
 use barewire_daq::signals;
 use barewire_daq::wire::Control;
 use barewire_proto::evb::{Command, RunState};
@@ -214,7 +214,7 @@ fn look(config: &Config, shared: &Shared, orders: &Receiver<Control>) {
                 continue;
             };
             match operator.order(&order, PATIENCE) {
-                Ok(answer) => lock(shared).answer = answer,
+                Ok(answer) | Err(PartError::Refused(answer)) => lock(shared).answer = answer,
                 Err(_) => break,
             }
         }

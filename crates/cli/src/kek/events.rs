@@ -13,12 +13,12 @@ use barewire_proto::evb::{BuilderId, Part, SourceId};
 use barewire_sys::netns::NetNamespace;
 use barewire_tables::{Entry, ResultTable};
 use barewire_units::Rate;
-use serde::Deserialize;
 
 use super::star::{Line, Star, Wiring, limit};
 use super::streams::losses;
 use super::{Kek, KekError, count, number, payload_share, table, text};
 use crate::daq::HowTo;
+use crate::daq::report::Figures;
 
 const MTU_BYTES: u32 = 1500;
 const FRAGMENT_BYTES: u64 = 8 << 10;
@@ -39,16 +39,6 @@ const LENGTH_BYTES: u64 = 4;
 const METHODS: [&str; 5] = ["none", "credits", "barrel", "bucket", "kernel"];
 /// So many sources, and as many builders. All lines together are as fast in each case.
 const SIZES: [u16; 2] = [4, 8];
-
-/// What the manager prints of a run.
-#[derive(Clone, Copy, Debug, Deserialize)]
-struct Built {
-    bytes: u64,
-    run_ns: u64,
-    building_median_ns: u64,
-    building_p999_ns: u64,
-    balanced: bool,
-}
 
 /// All sizes with all methods.
 pub fn incast(kek: &Kek) -> Result<ResultTable, KekError> {
@@ -102,8 +92,8 @@ fn one(kek: &Kek, parts: u16, mbps: u64, method: &str) -> Result<Vec<Entry>, Kek
         number(built_mbps / could),
         count(after.0 - before.0),
         count(after.1 - before.1),
-        number(built.building_median_ns as f64 / 1e6),
-        number(built.building_p999_ns as f64 / 1e6),
+        number(built.building_ns[0] as f64 / 1e6),
+        number(built.building_ns[3] as f64 / 1e6),
     ])
 }
 
@@ -195,7 +185,7 @@ fn in_memory(text: &str) -> io::Result<InMemory> {
 }
 
 /// One run; each part in its host's namespace.
-fn events(star: &Star, config: &Config, file: &Path) -> Result<Built, KekError> {
+fn events(star: &Star, config: &Config, file: &Path) -> Result<Figures, KekError> {
     let program = std::env::current_exe()?;
     let builders = usize::from(config.manager.builders);
     let home = NetNamespace::current()?;
@@ -216,7 +206,7 @@ fn events(star: &Star, config: &Config, file: &Path) -> Result<Built, KekError> 
     home.enter()?;
     let outcome = outcome?;
     moved?;
-    match serde_json::from_str::<Built>(&outcome.ledger) {
+    match serde_json::from_str::<Figures>(&outcome.ledger) {
         Ok(built) if built.balanced && outcome.deaths.is_empty() => Ok(built),
         _ => Err(KekError::Run(format!(
             "status {}, {}\n{}",

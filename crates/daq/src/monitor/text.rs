@@ -6,6 +6,7 @@ use barewire_proto::evb::{EventAccount, Imbalance, Ledger};
 
 use super::{Picture, Seen};
 use crate::accounts::{BuilderReport, SourceReport, drops, fates};
+use crate::config::{Config, SinkKind};
 use crate::spread::{Spread, Spreads};
 
 /// Sums of the period before, to tell rates.
@@ -197,7 +198,7 @@ fn builder_lines(text: &mut String, name: &str, report: &BuilderReport) {
     if report.untaken + report.to_be_taken > 0 {
         let _ = writeln!(
             text,
-            "      for a consumer: taken {} + dropped {} + waiting {}",
+            "      for file or consumer: taken {} + dropped {} + waiting {}",
             report.recorded, report.untaken, report.to_be_taken
         );
     }
@@ -227,6 +228,37 @@ fn missing_by_source(missing: &[u64]) -> String {
         true => String::new(),
         false => format!(" ({})", named.join(", ")),
     }
+}
+
+/// What was lost in a run that no setting allows to be, for people; `None` if nothing was. Settings allow that a
+/// source drops what does not fit its buffer, that an event is closed without a fragment that came too late
+/// and that a consumer does not take everything.
+#[must_use]
+pub fn lost(picture: &Picture, config: &Config) -> Option<String> {
+    let mut all_lost = Vec::new();
+    let abandoned = picture.events.abandoned;
+    if abandoned > 0 {
+        all_lost.push(format!("{abandoned} events with a builder that died"));
+    }
+    for (at, source) in picture.sources.iter().enumerate() {
+        if source.live && source.past.is_empty() {
+            continue;
+        }
+        let of_source = |it: &BuilderReport| it.account.missing_by_source.get(at).copied();
+        let missing: u64 = all(&picture.builders).filter_map(of_source).sum();
+        all_lost.push(format!(
+            "what source {at} had when it died: {missing} fragments are missing, and it had no part in some events"
+        ));
+    }
+    let corrupt: u64 = all(&picture.builders).map(|it| it.account.corrupt).sum();
+    if corrupt > 0 {
+        all_lost.push(format!("{corrupt} fragments that came damaged"));
+    }
+    let unrecorded: u64 = all(&picture.builders).map(|it| it.untaken).sum();
+    if unrecorded > 0 && matches!(config.sink, SinkKind::File { .. }) {
+        all_lost.push(format!("{unrecorded} events that could not be recorded"));
+    }
+    (!all_lost.is_empty()).then(|| all_lost.join("; "))
 }
 
 /// Fragments that sources have sent and no builder has seen.

@@ -41,6 +41,8 @@ const BYTES_OF_MS: u64 = 16 << 10;
 const CLOSED_AT_ONCE: usize = 32;
 const GRANTS_AT_ONCE: usize = 16;
 
+/// How often a file system that takes no more is tried again.
+const TRY_SINK: Duration = Duration::from_millis(100);
 /// How often a consumer is looked at that is to take events.
 const LOOK_AT_SINK: Duration = Duration::from_millis(1);
 /// How often histograms are sent: they are longer than a report.
@@ -90,6 +92,13 @@ struct BuilderSide {
     generated: bool,
 }
 
+/// A file system takes no more.
+#[derive(Clone, Copy)]
+struct Stuck {
+    since: Instant,
+    next_try: Instant,
+}
+
 struct BuilderPart<'a> {
     config: &'a Config,
     id: u16,
@@ -99,6 +108,8 @@ struct BuilderPart<'a> {
     to_sources: BTreeMap<SourceId, ToSource>,
     assembly: Assembly,
     sink: Sink,
+    /// Events stay with the builder as long as this lasts: the window of the run fills, and no more come.
+    stuck: Option<Stuck>,
     /// What the sink was given since it worked, and what of it the manager knows.
     added_bytes: u64,
     told_bytes: u64,
@@ -121,8 +132,9 @@ pub fn run(config: &Config, id: u16) -> Result<(), PartError> {
     }
     let mut net = Net::new(config)?;
     listen(&mut net, config, id)?;
-    let home = Home::find(&mut net, config, Part::Builder(BuilderId(id)))?;
+    let mut home = Home::find(&mut net, config, Part::Builder(BuilderId(id)))?;
     let run = home.run;
+    let sink = open_sink(config, run, id, &mut home, &mut net)?;
     let mut part = BuilderPart {
         config,
         id,
@@ -144,7 +156,8 @@ pub fn run(config: &Config, id: u16) -> Result<(), PartError> {
             spreads: Spreads::default(),
             chunk: vec![0; CHUNK_BYTES],
         },
-        sink: Sink::open(config, run, id)?,
+        sink,
+        stuck: None,
         added_bytes: 0,
         told_bytes: 0,
         next_spread: Instant::now(),
@@ -168,6 +181,45 @@ fn listen(net: &mut Net, config: &Config, id: u16) -> Result<(), PartError> {
             Err(_) if Instant::now() < deadline => std::thread::sleep(RETRY),
             done => return Ok(done?),
         }
+    }
+}
+
+/// The sink of a run. A file system that takes no new file is tried for as long as one that takes no more
+/// of a file; until then the run does not start.
+fn open_sink(
+    config: &Config,
+    run: u32,
+    id: u16,
+    home: &mut Home,
+    net: &mut Net,
+) -> Result<Sink, PartError> {
+    let since = Instant::now();
+    let mut said = false;
+    loop {
+        let problem = match Sink::open(config, run, id) {
+            Err(problem @ PartError::Record(_)) => problem,
+            done => {
+                if said {
+                    let reason = String::new();
+                    home.outbox.push(&Control::Stuck { reason });
+                }
+                return done;
+            }
+        };
+        let reason = problem.to_string();
+        let is_over = since.elapsed() >= super::system_time(config.sink_patience);
+        match (is_over, said) {
+            (true, _) => home.outbox.push(&Control::GaveUp { reason }),
+            (false, false) => home.outbox.push(&Control::Stuck { reason }),
+            (false, true) => home.outbox.push(&Control::Alive { busy_ms: 0 }),
+        }
+        said = true;
+        home.flush(net)?;
+        if is_over {
+            net.flush();
+            return Err(problem);
+        }
+        std::thread::sleep(super::BEAT);
     }
 }
 
@@ -212,13 +264,18 @@ impl BuilderPart<'_> {
             any = true;
             let now = self.home.clock.now();
             for message in messages {
-                self.obey(now, message)?;
+                self.obey(net, now, message)?;
             }
         }
         Ok(any)
     }
 
-    fn obey(&mut self, now: barewire_units::Instant, message: Control) -> Result<(), PartError> {
+    fn obey(
+        &mut self,
+        net: &mut Net,
+        now: barewire_units::Instant,
+        message: Control,
+    ) -> Result<(), PartError> {
         match message {
             Control::Assign {
                 first, builders, ..
@@ -244,7 +301,7 @@ impl BuilderPart<'_> {
                 self.core.handle_entered(now);
                 self.assembly.stored.clear();
             }
-            Control::Enter { state, by, run } => self.enter(now, state, by, run)?,
+            Control::Enter { state, by, run } => self.enter(net, now, (state, by), run)?,
             Control::Quit {} => self.quit = true,
             _ => {}
         }
@@ -253,19 +310,19 @@ impl BuilderPart<'_> {
 
     fn enter(
         &mut self,
+        net: &mut Net,
         now: barewire_units::Instant,
-        state: RunState,
-        by: Command,
+        entered: (RunState, Command),
         run: u32,
     ) -> Result<(), PartError> {
-        match (state, by) {
+        match entered {
             (RunState::Configured, Command::Configure) => {
                 self.core = Builder::new(self.config.builder(self.id, run));
                 self.core.handle_entered(now);
                 self.assembly.begin(run);
                 if run != self.home.run {
                     core::mem::replace(&mut self.sink, Sink::Discard).finish()?;
-                    self.sink = Sink::open(self.config, run, self.id)?;
+                    self.sink = open_sink(self.config, run, self.id, &mut self.home, net)?;
                     self.announce_sink();
                 }
                 self.home.run = run;
@@ -274,6 +331,9 @@ impl BuilderPart<'_> {
             }
             (RunState::Configured | RunState::Failed, by) => {
                 self.sink.end(by == Command::Drained);
+                if self.stuck.take().is_some() {
+                    self.sink.give_up();
+                }
                 if by != Command::Drained {
                     self.core.abandon(now);
                     self.assembly.stored.clear();
@@ -418,7 +478,7 @@ impl BuilderPart<'_> {
     /// Says what is to be said, `all` or what is worth a message.
     fn flush(&mut self, net: &mut Net, all: bool) -> Result<(), PartError> {
         let least = |at_once: usize| if all { 1 } else { at_once };
-        self.sink.work()?;
+        self.write();
         (self.added_bytes, self.told_bytes) = (0, 0);
         let settled = self.sink.settled(&self.closed);
         let settled = if settled < least(CLOSED_AT_ONCE) {
@@ -452,6 +512,41 @@ impl BuilderPart<'_> {
             }
         }
         self.home.flush(net)
+    }
+
+    /// Has the sink write what it was given. What a file system does not take is tried again until
+    /// the configuration's patience is over; then the manager is to end the run.
+    fn write(&mut self) {
+        let now = Instant::now();
+        if self.stuck.is_some_and(|it| now < it.next_try) {
+            return;
+        }
+        match (self.sink.work(), self.stuck.take()) {
+            (Ok(()), None) => {}
+            (Ok(()), Some(_)) => {
+                let reason = String::new();
+                self.home.outbox.push(&Control::Stuck { reason });
+            }
+            (Err(problem), before) => self.is_stuck(now, before, problem.to_string()),
+        }
+    }
+
+    fn is_stuck(&mut self, now: Instant, before: Option<Stuck>, reason: String) {
+        let since = before.map_or(now, |it| it.since);
+        self.stuck = Some(Stuck {
+            since,
+            next_try: now + TRY_SINK,
+        });
+        let patience = super::system_time(self.config.sink_patience);
+        if now - since < patience {
+            if before.is_none() {
+                self.home.outbox.push(&Control::Stuck { reason });
+            }
+            return;
+        }
+        // The run is over when the manager says so, and nothing that comes until then is recorded.
+        self.sink.give_up();
+        self.home.outbox.push(&Control::GaveUp { reason });
     }
 
     fn report(&mut self) {

@@ -3,7 +3,8 @@
 
 mod seats;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use barewire_proto::evb::{
@@ -14,6 +15,7 @@ use barewire_sys::process::cpu_time_self;
 use super::{BEAT, PartError, system_time};
 use crate::clock::{Clock, until};
 use crate::config::{Config, Trigger};
+use crate::disk;
 use crate::generate::Triggers;
 use crate::monitor::{self, Exporter, Log, Picture, Rates, Severity};
 use crate::net::{Address, Net};
@@ -53,6 +55,8 @@ pub enum Verdict {
     Unbalanced(String),
     /// It ended before its time, for this reason; the ledger balances.
     Failed(String),
+    /// The ledger balances, but something was lost that no setting allows to be: what.
+    Lost(String),
 }
 
 /// What is left of a run.
@@ -115,6 +119,8 @@ struct ManagerPart<'a> {
     last_closed: (u64, Instant),
     warned: bool,
     nobody_since: Option<Instant>,
+    /// Builders whose file systems take no more.
+    stuck: BTreeSet<BuilderId>,
     /// Signals that were answered.
     answered: u32,
     quit: bool,
@@ -128,16 +134,18 @@ struct ManagerPart<'a> {
 pub fn run(config: &Config, options: Options) -> Result<Ended, PartError> {
     let mut net = Net::new(config)?;
     net.listen(&Address::of_manager(config))?;
-    let record = |path: String, error| PartError::Record { path, error };
     let log = Log::new(config.monitor.log.as_deref(), options.quiet).map_err(|error| {
-        let path = config.monitor.log.as_deref();
-        record(
-            path.map_or_else(String::new, |it| it.display().to_string()),
-            error,
-        )
+        let path = config.monitor.log.as_deref().unwrap_or(Path::new(""));
+        PartError::Record(format!("monitor.log: {}", disk::explain(path, &error, 0)))
     })?;
     let exporter = config.monitor.prometheus.map(Exporter::start).transpose();
-    let exporter = exporter.map_err(|error| record("Prometheus".to_owned(), error))?;
+    let exporter = exporter.map_err(|error| {
+        let address = config.monitor.prometheus.map(|it| it.to_string());
+        PartError::Record(format!(
+            "monitor.prometheus = \"{}\": {error}",
+            address.unwrap_or_default()
+        ))
+    })?;
     let clock = Clock::begin();
     let now = clock.now();
     let mut part = ManagerPart {
@@ -164,6 +172,7 @@ pub fn run(config: &Config, options: Options) -> Result<Ended, PartError> {
         last_closed: (0, Instant::now()),
         warned: false,
         nobody_since: None,
+        stuck: BTreeSet::new(),
         answered: signals::asked(),
         quit: false,
     };
@@ -301,7 +310,7 @@ impl ManagerPart<'_> {
             Heard::Gone { part, pid, reason } => {
                 let text = format!("{} (process {pid}) is lost: {reason}", super::name_of(part));
                 self.log.say(Severity::Error, &text);
-                self.forget_source(part);
+                self.forget(part);
                 if running {
                     self.core.handle_lost(now, part);
                 }
@@ -346,6 +355,12 @@ impl ManagerPart<'_> {
             (Control::Spread { run, of, counts }, Part::Builder(_)) if run == self.run => {
                 self.seats.set_spread(part, of, &counts);
             }
+            (Control::Stuck { reason }, Part::Builder(builder)) => {
+                self.note_stuck(builder, &reason)
+            }
+            (Control::GaveUp { reason }, Part::Builder(_)) => {
+                self.give_up(now, format!("{}: {reason}", super::name_of(part)));
+            }
             (Control::Note { severity, text }, _) => {
                 let text = format!("{}: {text}", super::name_of(part));
                 self.log.say(Severity::from_code(severity), &text);
@@ -354,10 +369,26 @@ impl ManagerPart<'_> {
         }
     }
 
-    /// What a lost source had is not waited for.
-    fn forget_source(&mut self, part: Part) {
-        if let Part::Source(source) = part {
-            self.has.remove(&source);
+    /// A builder can not record, or can again.
+    fn note_stuck(&mut self, builder: BuilderId, reason: &str) {
+        let name = super::name_of(Part::Builder(builder));
+        if reason.is_empty() {
+            self.stuck.remove(&builder);
+            self.log
+                .say(Severity::Info, &format!("{name} records again"));
+            return;
+        }
+        self.stuck.insert(builder);
+        let patience = system_time(self.config.sink_patience);
+        let text = format!("{name} can not record: {reason}; the run waits, {patience:?} at most");
+        self.log.say(Severity::Error, &text);
+    }
+
+    /// What a lost part had is not waited for.
+    fn forget(&mut self, part: Part) {
+        match part {
+            Part::Source(source) => drop(self.has.remove(&source)),
+            Part::Builder(builder) => drop(self.stuck.remove(&builder)),
         }
     }
 
@@ -376,25 +407,29 @@ impl ManagerPart<'_> {
             Control::Status {} => {
                 let picture = self.picture();
                 let mut since_the_beginning = Rates::default();
-                monitor::line(&picture, &mut since_the_beginning)
+                Ok(monitor::line(&picture, &mut since_the_beginning))
             }
             Control::Quit {} if matches!(self.phase, Phase::Over) => {
                 self.quit = true;
-                "bye".to_owned()
+                Ok("bye".to_owned())
             }
             Control::Order {
                 command: Command::Configure,
             } if matches!(self.phase, Phase::Over) => {
                 self.run = self.run.wrapping_add(1);
                 self.configure();
-                format!("run {} is configured", self.run)
+                Ok(format!("run {} is configured", self.run))
             }
             &Control::Order { command } if command != Command::Configure => {
                 self.obey_order(now, command)
             }
-            _ => "not now".to_owned(),
+            _ => Err(format!("not while the run is {:?}", self.core.state())),
         };
-        self.seats.answer(guest, &Control::Answer { text: answer });
+        let answer = match answer {
+            Ok(text) => Control::Answer { text },
+            Err(reason) => Control::Refused { reason },
+        };
+        self.seats.answer(guest, &answer);
     }
 
     /// Says everything to one who looks.
@@ -410,22 +445,23 @@ impl ManagerPart<'_> {
         }
     }
 
-    fn obey_order(&mut self, now: barewire_units::Instant, command: Command) -> String {
+    fn obey_order(
+        &mut self,
+        now: barewire_units::Instant,
+        command: Command,
+    ) -> Result<String, String> {
         if command == Command::Start && !self.seats.all_ready(self.run) {
-            return "not all parts are ready".to_owned();
+            return Err("not all parts are ready".to_owned());
         }
-        match self.core.command(now, command) {
-            Err(refused) => refused.to_string(),
-            Ok(()) => {
-                match command {
-                    Command::Start => self.begin(now),
-                    Command::Resume => self.triggers.skip_to(now),
-                    Command::Abort => self.reason = Some("aborted by the operator".to_owned()),
-                    _ => {}
-                }
-                format!("{:?}", self.core.state())
-            }
+        let done = self.core.command(now, command);
+        done.map_err(|refused| refused.to_string())?;
+        match command {
+            Command::Start => self.begin(now),
+            Command::Resume => self.triggers.skip_to(now),
+            Command::Abort => self.reason = Some("aborted by the operator".to_owned()),
+            _ => {}
         }
+        Ok(format!("{:?}", self.core.state()))
     }
 
     /// Sets the run back.
@@ -440,6 +476,7 @@ impl ManagerPart<'_> {
         }
         self.seats.begin_run();
         self.has.clear();
+        self.stuck.clear();
         self.had = 0;
         self.configured = now;
         self.ended_at = None;
@@ -455,7 +492,9 @@ impl ManagerPart<'_> {
             return;
         }
         let ready = self.seats.all_ready(self.run);
-        if !ready && since.elapsed() < system_time(self.config.patience) {
+        let may_become =
+            !self.stuck.is_empty() || since.elapsed() < system_time(self.config.patience);
+        if !ready && may_become {
             return;
         }
         let now = self.clock.now();
@@ -561,7 +600,7 @@ impl ManagerPart<'_> {
     }
 
     fn watch_drain(&mut self, now: barewire_units::Instant) {
-        if self.core.state() != RunState::Draining {
+        if self.core.state() != RunState::Draining || !self.stuck.is_empty() {
             self.drained_by = None;
             return;
         }
@@ -575,6 +614,15 @@ impl ManagerPart<'_> {
     }
 
     fn give_up(&mut self, now: barewire_units::Instant, reason: String) {
+        if matches!(self.phase, Phase::Readying(_)) {
+            self.log.say(Severity::Error, &reason);
+            self.reason = Some(reason);
+            self.phase = Phase::Ending(Instant::now());
+            return;
+        }
+        if !matches!(self.phase, Phase::Running) {
+            return;
+        }
         self.log.say(Severity::Error, &reason);
         self.reason = Some(reason);
         let _ = self.core.command(now, Command::Abort);
@@ -600,7 +648,7 @@ impl ManagerPart<'_> {
                         self.log.say(Severity::Error, &text);
                     }
                     self.seats.set_live(part, false);
-                    self.forget_source(part);
+                    self.forget(part);
                     self.seats.tell_all(&Control::Lost { part });
                     if !self.config.manager.goes_on {
                         self.reason = Some(format!("{} was lost", super::name_of(part)));
@@ -686,7 +734,10 @@ impl ManagerPart<'_> {
         let verdict = match (balance, self.reason.take()) {
             (Err(problem), _) => Verdict::Unbalanced(problem),
             (Ok(()), Some(reason)) => Verdict::Failed(reason),
-            (Ok(()), None) => Verdict::Balanced,
+            (Ok(()), None) => match monitor::lost(&picture, self.config) {
+                None => Verdict::Balanced,
+                Some(what) => Verdict::Lost(what),
+            },
         };
         if self.options.hold {
             self.log.say(Severity::Info, &ledger);

@@ -71,12 +71,14 @@ impl Operator {
     ///
     /// # Errors
     ///
-    /// The manager is lost, or does not answer in time.
+    /// The manager is lost, does not answer in time, or refuses.
     pub fn order(&mut self, message: &Control, patience: Duration) -> Result<String, PartError> {
-        self.ask(message, patience, |answer| match answer {
-            Control::Answer { text } => Some(text),
+        let answer = self.ask(message, patience, |answer| match answer {
+            Control::Answer { text } => Some(Ok(text)),
+            Control::Refused { reason } => Some(Err(PartError::Refused(reason))),
             _ => None,
-        })
+        });
+        answer?
     }
 
     /// Looks at the run; of the event log from this line on.
@@ -104,7 +106,7 @@ fn missing(address: &Address, patience: Duration, error: NetError) -> PartError 
 ///
 /// # Errors
 ///
-/// The manager can not be reached, or does not answer.
+/// The manager can not be reached, does not answer, or refuses.
 pub fn order(config: &Config, message: &Control) -> Result<String, PartError> {
     Operator::connect(config)?.order(message, system_time(config.patience))
 }

@@ -22,9 +22,10 @@
 //! to be converted then.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::disk;
 use crate::record::{Reading, RecordError, Stored};
 
 const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
@@ -158,10 +159,17 @@ impl Hdf5Writer {
         // What follows begins at a multiple of 8 of the file.
         self.waiting
             .resize(self.waiting.len().next_multiple_of(8), 0);
-        self.file.write_all(&self.waiting)?;
+        // After an error all of it waits for the next time.
+        disk::write_at(&self.file, self.bytes, &self.waiting).1?;
         self.bytes += self.waiting.len() as u64;
         self.waiting.clear();
         Ok(())
+    }
+
+    /// Bytes that are not in the file.
+    #[must_use]
+    pub fn waiting_bytes(&self) -> u64 {
+        self.waiting.len() as u64
     }
 
     /// Writes the tables, and gives the file its name. That it is on the disk is not waited for.
@@ -183,8 +191,7 @@ impl Hdf5Writer {
             superblock.extend(address.to_le_bytes());
         }
         superblock.extend(lookup3(&superblock).to_le_bytes());
-        self.file.seek(SeekFrom::Start(0))?;
-        self.file.write_all(&superblock)?;
+        disk::write_at(&self.file, 0, &superblock).1?;
         std::fs::rename(&self.part, &self.path)
     }
 

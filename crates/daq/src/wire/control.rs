@@ -357,6 +357,16 @@ messages! {
         /// 1: no more will come.
         last: u8,
     }
+    26 /// The builder can not record: its file system takes no more. It tries again.
+    Stuck {
+        /// Why; empty: it records again.
+        reason: String,
+    }
+    27 /// The builder has given up recording: the run is to end.
+    GaveUp {
+        /// Why.
+        reason: String,
+    }
 }
 
 /// Control messages that are written one after the other and go together.

@@ -43,8 +43,10 @@ pub fn play(config: &Path, role: &str, number: u16) -> ! {
             };
             let ended = part::run_manager(&config, options).expect("all parts come");
             print!("{}", ended.ledger);
-            if let Verdict::Failed(reason) = &ended.verdict {
-                println!("failed: {reason}");
+            match &ended.verdict {
+                Verdict::Failed(reason) => println!("failed: {reason}"),
+                Verdict::Lost(what) => println!("lost: {what}"),
+                Verdict::Balanced | Verdict::Unbalanced(_) => {}
             }
             exit_code(&ended.verdict)
         }
@@ -62,6 +64,8 @@ const PATIENT: &str = "liveness = \"20 s\"\n";
 pub struct Place {
     pub folder: PathBuf,
     pub config: PathBuf,
+    /// Further environment of its processes.
+    pub variables: Vec<(&'static str, PathBuf)>,
 }
 
 static NUMBER: AtomicU16 = AtomicU16::new(0);
@@ -101,7 +105,11 @@ impl Place {
         );
         let config = folder.join("daq.toml");
         std::fs::write(&config, text).expect("written");
-        Self { folder, config }
+        Self {
+            folder,
+            config,
+            variables: Vec::new(),
+        }
     }
 
     pub fn config(&self) -> Config {
@@ -131,21 +139,22 @@ impl Place {
         command.args([ENTRY, "--exact", "--nocapture", "--test-threads=1"]);
         command.env(CONFIG, &self.config);
         command.env(ROLE, role);
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         // What the tests in it say is no result of ours; a manager gets another one.
         command.stdout(Stdio::null());
         command
     }
+}
 
-    /// The recorded files of this ending, in order.
-    pub fn files(&self, ending: &str) -> Vec<PathBuf> {
-        let all = std::fs::read_dir(&self.folder).expect("the folder");
-        let mut files: Vec<_> = all
-            .map(|it| it.expect("an entry").path())
-            .filter(|it| it.extension().is_some_and(|it| it == ending))
-            .collect();
-        files.sort();
-        files
-    }
+/// The files of a folder with this ending, in order.
+pub fn files_in(folder: &Path, ending: &str) -> Vec<PathBuf> {
+    let all = std::fs::read_dir(folder).expect("the folder");
+    let mut files: Vec<_> = all
+        .map(|it| it.expect("an entry").path())
+        .filter(|it| it.extension().is_some_and(|it| it == ending))
+        .collect();
+    files.sort();
+    files
 }
 
 struct Started<F>(F);
