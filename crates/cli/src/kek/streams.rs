@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use barewire_daq::shape::ClassId;
@@ -14,6 +14,9 @@ use super::star::Star;
 const SETTLE: Duration = Duration::from_millis(700);
 /// How long a call may take before the stream looks whether all is over.
 const CALL: Duration = Duration::from_millis(100);
+/// Until all are connected: their first packets may be lost behind those of the streams before them, and are
+/// sent again after a second, then after two more.
+const CONNECT: Duration = Duration::from_secs(20);
 const CHUNK_BYTES: usize = 64 << 10;
 const PORT: u16 = 5200;
 
@@ -54,16 +57,20 @@ pub fn run(star: &mut Star, streams: &[Stream], time: Duration) -> io::Result<Me
     });
     let listeners = listeners.collect::<io::Result<Vec<_>>>()?;
     let counts: Vec<_> = streams.iter().map(|_| AtomicU64::new(0)).collect();
-    let over = AtomicBool::new(false);
+    let (over, connected) = (AtomicBool::new(false), AtomicUsize::new(0));
     let before = losses(star)?;
     let hosts = &star.hosts;
     let (took, received, busy) = std::thread::scope(|scope| {
         let mut threads = Vec::new();
         for ((stream, (address, listener)), count) in streams.iter().zip(listeners).zip(&counts) {
-            let over = &over;
-            threads.push(scope.spawn(move || receive(&listener, count, over)));
+            let (over, connected) = (&over, &connected);
+            threads.push(scope.spawn(move || receive(&listener, count, connected, over)));
             let net = &hosts[stream.from].net;
             threads.push(scope.spawn(move || net.run(|| send(address, stream, over))));
+        }
+        let begun = Instant::now();
+        while connected.load(Relaxed) < streams.len() && begun.elapsed() < CONNECT {
+            std::thread::sleep(Duration::from_millis(1));
         }
         std::thread::sleep(SETTLE);
         let read = || counts.iter().map(|it| it.load(Relaxed)).collect::<Vec<_>>();
@@ -75,6 +82,10 @@ pub fn run(star: &mut Star, streams: &[Stream], time: Duration) -> io::Result<Me
         let ended = threads.into_iter().map(|it| it.join());
         let mut ended = ended.map(|it| it.unwrap_or_else(|_| Err(ErrorKind::Other.into())));
         ended.try_for_each(|it| it)?;
+        if connected.load(Relaxed) < streams.len() {
+            let text = format!("a stream did not connect within {CONNECT:?}");
+            return Err(io::Error::new(ErrorKind::TimedOut, text));
+        }
         let received: Vec<_> = first.iter().zip(last).map(|it| it.1 - it.0).collect();
         io::Result::Ok((took.as_secs_f64(), received, busy_then? - busy?))
     })?;
@@ -111,10 +122,17 @@ fn accept(listener: &TcpListener, over: &AtomicBool) -> io::Result<Option<TcpStr
     Ok(None)
 }
 
-fn receive(listener: &TcpListener, count: &AtomicU64, over: &AtomicBool) -> io::Result<()> {
+fn receive(
+    listener: &TcpListener,
+    count: &AtomicU64,
+    connected: &AtomicUsize,
+    over: &AtomicBool,
+) -> io::Result<()> {
     let Some(mut stream) = accept(listener, over)? else {
         return Ok(());
     };
+    // Read by the thread that measures; nothing else depends on it.
+    connected.fetch_add(1, Relaxed);
     stream.set_read_timeout(Some(CALL))?;
     let mut buffer = vec![0; CHUNK_BYTES];
     while !over.load(Relaxed) {
