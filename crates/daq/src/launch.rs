@@ -10,6 +10,7 @@ use barewire_sys::process::{Signal, SpawnOpts, send_signal, spawn_with};
 
 use crate::config::{Config, SourceKind};
 use crate::part::{Verdict, name_of};
+use crate::seat::Seat;
 
 /// How often processes are looked at.
 const LOOK: Duration = Duration::from_millis(5);
@@ -111,6 +112,8 @@ struct Process {
     role: Role,
     child: Option<Child>,
     started: Instant,
+    /// How often it was started again.
+    starts: u32,
     again_at: Option<Instant>,
     /// Before it was last started again, and deaths in a row so soon after a start that the pause doubled.
     pause: Duration,
@@ -123,6 +126,7 @@ impl Process {
             role,
             child: Some(child),
             started: Instant::now(),
+            starts: 0,
             again_at: None,
             pause: PAUSE_MIN,
             quick_deaths: 0,
@@ -175,8 +179,14 @@ pub fn run_watched(
     };
     let sources = (0..sources).map(|it| Part::Source(SourceId(it)));
     let parts = builders.chain(sources).map(Role::Part);
-    let mut start = |role: Role, watcher: &mut dyn Watcher| {
+    let seat = Seat::of_new_run();
+    let mut start = |role: Role, starts: u32, watcher: &mut dyn Watcher| {
         let mut command = command(role);
+        Seat {
+            start: starts,
+            ..seat
+        }
+        .give(&mut command);
         command.process_group(0);
         if role == Role::Manager {
             command.stdout(Stdio::piped());
@@ -194,7 +204,7 @@ pub fn run_watched(
     let started = core::iter::once(Role::Manager)
         .chain(parts)
         .try_for_each(|role| {
-            let child = start(role, watcher)?;
+            let child = start(role, 0, watcher)?;
             processes.push(Process::new(role, child));
             Ok(())
         });
@@ -221,7 +231,8 @@ pub fn run_watched(
             watch(process, config.restart, &mut deaths, watcher)?;
             if process.again_at.is_some_and(|at| Instant::now() >= at) {
                 (process.again_at, process.started) = (None, Instant::now());
-                process.child = Some(start(process.role, watcher)?);
+                process.starts += 1;
+                process.child = Some(start(process.role, process.starts, watcher)?);
             }
         }
         for _ in 0..watcher.turn() {

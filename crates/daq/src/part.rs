@@ -19,6 +19,7 @@ use barewire_sys::process::getpid;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::net::{Address, Incoming, Net, NetError, Outbox};
+use crate::seat::Seat;
 use crate::wire::{Batch, Control, Role, WireError};
 
 pub use builder::run as run_builder;
@@ -197,7 +198,10 @@ impl Home {
 
 /// The first word of a part.
 fn hello(config: &Config, role: Role) -> Control {
+    let Seat { secret, start } = Seat::own();
     Control::Hello {
+        secret,
+        start,
         role,
         digest: config.digest,
         pid: u32::try_from(getpid()).unwrap_or(0),

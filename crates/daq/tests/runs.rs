@@ -7,7 +7,7 @@ mod stage;
 use std::path::PathBuf;
 
 use barewire_daq::generate::Generator;
-use barewire_daq::launch::{Outcome, Role, Watcher};
+use barewire_daq::launch::{self, Outcome, Role, Watcher};
 use barewire_daq::record;
 use barewire_proto::evb::{BuilderId, Part, SourceId};
 use barewire_sys::process::{Signal, send_signal};
@@ -207,6 +207,57 @@ fn a_run_goes_on_through_many_kills_and_the_ledger_balances() {
         assert!(outcome.ledger.contains("the ledger balances"));
         let built = number_after(&outcome.ledger, " = built ");
         assert!(built > kills as u64, "{}", outcome.ledger);
+    }
+}
+
+#[test]
+fn a_second_run_and_a_stray_part_do_not_disturb_the_first() {
+    for transport in ["ring", "tcp"] {
+        let place = Place::new(transport, &format!("{STEADY}{TWO_BY_TWO}{CLOCKED}{LOGGED}"));
+        let (config, command) = (place.config(), |role: Role| {
+            place.command(&format!("{} {}", role.command(), role.number()))
+        });
+        let mut first = Killer::new(&place, Vec::new());
+        let asks = std::sync::atomic::AtomicBool::new(false);
+        let (outcome, second, stray) = std::thread::scope(|scope| {
+            let run = scope.spawn(|| place.run_watched(&mut Until(&mut first, &asks)));
+            let log = || std::fs::read_to_string(place.folder.join("log")).unwrap_or_default();
+            while !log().contains("Running, by Start") {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            let second = launch::run(&config, command, |_, _, _| {}).expect("processes start");
+            let stray = command(source(0)).output().expect("it starts");
+            asks.store(true, std::sync::atomic::Ordering::Relaxed);
+            (run.join().expect("a run"), second, stray)
+        });
+        assert_eq!(second.code, 2, "{transport}: {second:?}");
+        let problem = String::from_utf8_lossy(&stray.stderr);
+        assert!(
+            problem.contains("the manager refuses: it belongs to another run"),
+            "{problem}"
+        );
+        assert_eq!(
+            (outcome.code, outcome.deaths.len()),
+            (0, 0),
+            "{transport}: {outcome:?}"
+        );
+        let whole = outcome
+            .ledger
+            .contains(" + incomplete 0 + abandoned 0 + aborted 0 ");
+        assert!(whole, "{}", outcome.ledger);
+    }
+}
+
+/// Asks for the end when it is told to.
+struct Until<'a>(&'a mut Killer, &'a std::sync::atomic::AtomicBool);
+
+impl Watcher for Until<'_> {
+    fn said(&mut self, role: Role, what: &str, pid: u32) {
+        self.0.said(role, what, pid);
+    }
+
+    fn turn(&mut self) -> u32 {
+        u32::from(self.1.swap(false, std::sync::atomic::Ordering::Relaxed))
     }
 }
 

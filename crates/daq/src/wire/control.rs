@@ -187,6 +187,10 @@ messages! {
         digest: u32,
         /// Its process.
         pid: u32,
+        /// Of its [`Seat`](crate::seat::Seat).
+        secret: u64,
+        /// Of its seat, too.
+        start: u32,
     }
     2 /// To a part that may take part.
     Welcome {

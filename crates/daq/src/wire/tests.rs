@@ -37,12 +37,18 @@ fn any_control() -> impl Strategy<Value = Control> {
     let state = prop_oneof![Just(RunState::Idle), Just(RunState::Failed)];
     let command = prop_oneof![Just(Command::Configure), Just(Command::Fail)];
     prop_oneof![
-        (any_part(), any::<[u32; 2]>()).prop_map(|(part, [digest, pid])| Control::Hello {
-            role: Role::Part(part),
-            digest,
-            pid,
-        }),
+        (any_part(), any::<[u32; 3]>(), any::<u64>()).prop_map(
+            |(part, [digest, pid, start], secret)| Control::Hello {
+                secret,
+                start,
+                role: Role::Part(part),
+                digest,
+                pid,
+            }
+        ),
         Just(Control::Hello {
+            secret: 0,
+            start: 0,
             role: Role::Operator,
             digest: 0,
             pid: 1

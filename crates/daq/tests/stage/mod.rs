@@ -41,7 +41,10 @@ pub fn play(config: &Path, role: &str, number: u16) -> ! {
                 hold: false,
                 quiet: true,
             };
-            let ended = part::run_manager(&config, options).expect("all parts come");
+            let ended = match part::run_manager(&config, options) {
+                Ok(ended) => ended,
+                Err(problem) => std::process::exit(i32::from(done(Err(problem)))),
+            };
             print!("{}", ended.ledger);
             match &ended.verdict {
                 Verdict::Failed(reason) => println!("failed: {reason}"),

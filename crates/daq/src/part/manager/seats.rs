@@ -8,9 +8,10 @@ use barewire_proto::evb::Part;
 use super::super::read_batch;
 use super::parts_of;
 use crate::accounts::{BuilderReport, SourceReport};
-use crate::config::Config;
+use crate::config::{Config, SourceKind};
 use crate::monitor::Seen;
 use crate::net::{Net, Outbox};
+use crate::seat::Seat as RunSeat;
 use crate::spread::{Spread, Spreads};
 use crate::wire::{Control, Role};
 
@@ -21,6 +22,7 @@ struct Seat {
     live: bool,
     lives: u32,
     pid: u32,
+    shown: RunSeat,
     ready: Option<u32>,
     /// Its last report, and whether nothing will change any more.
     report: Vec<u64>,
@@ -60,6 +62,10 @@ pub(super) enum Heard {
 /// All seats, builders first.
 pub(super) struct Seats {
     digest: u32,
+    /// Of this run; 0: it was started by hand.
+    secret: u64,
+    /// Sources come by themselves, also where the others are started with the run.
+    sources_come: bool,
     seats: Vec<Seat>,
     guests: Vec<Guest>,
     next_guest: usize,
@@ -75,6 +81,7 @@ impl Seats {
             live: false,
             lives: 0,
             pid: 0,
+            shown: RunSeat::default(),
             ready: None,
             report: Vec::new(),
             last: false,
@@ -84,6 +91,8 @@ impl Seats {
         };
         Self {
             digest: config.digest,
+            secret: RunSeat::own().secret,
+            sources_come: matches!(config.source_kind, SourceKind::Own(None)),
             seats: parts_of(config).into_iter().map(seat).collect(),
             guests: Vec::new(),
             next_guest: 0,
@@ -351,7 +360,14 @@ impl Seats {
     /// Listens to a guest; whether it is a part, and has its seat now.
     fn seat_guest(&mut self, net: &mut Net, at: usize, messages: &[Control]) -> bool {
         for message in messages {
-            let &Control::Hello { role, digest, pid } = message else {
+            let &Control::Hello {
+                role,
+                digest,
+                pid,
+                secret,
+                start,
+            } = message
+            else {
                 let guest = self.guests[at].number;
                 let message = message.clone();
                 self.heard.push_back(Heard::Ordered { guest, message });
@@ -360,7 +376,8 @@ impl Seats {
             let Role::Part(part) = role else {
                 continue;
             };
-            let own = self.digest;
+            let (own, shown) = (self.digest, RunSeat { secret, start });
+            let is_stray = self.is_stray(part, shown);
             let Some(seat) = self.seats.iter_mut().find(|it| it.part == part) else {
                 self.refuse(at, "no such part in the manager's configuration".to_owned());
                 continue;
@@ -372,6 +389,18 @@ impl Seats {
                 self.refuse(at, reason);
                 continue;
             }
+            if is_stray {
+                let reason =
+                    "it belongs to another run: `barewire daq run` starts the parts of this one";
+                self.refuse(at, reason.to_owned());
+                continue;
+            }
+            if seat.link.is_some() && !shown.is_later_than(seat.shown) {
+                let reason = format!("its seat is taken by process {}", seat.pid);
+                self.refuse(at, reason);
+                continue;
+            }
+            seat.shown = shown;
             let guest = self.guests.swap_remove(at);
             seat.link.take().into_iter().for_each(|it| net.close(it));
             seat.link = Some(guest.link);
@@ -389,6 +418,12 @@ impl Seats {
             return true;
         }
         false
+    }
+
+    /// Whether a part that shows this is none of this run.
+    fn is_stray(&self, part: Part, shown: RunSeat) -> bool {
+        let comes = self.sources_come && matches!(part, Part::Source(_)) && shown.secret == 0;
+        self.secret != shown.secret && !comes
     }
 
     fn refuse(&mut self, at: usize, reason: String) {
