@@ -16,7 +16,7 @@ use barewire_daq::config::Config;
 use barewire_daq::detector::{Detector, Fragment, Number, Polled, Word};
 use barewire_daq::launch::Role;
 use barewire_daq::part;
-use barewire_daq::record::{self, Reading, Recorded};
+use barewire_daq::record::{self, IndexState, Reading, Recorded};
 use barewire_proto::evb::{Part, SourceId};
 use barewire_sys::process::{Signal, send_signal};
 use stage::Place;
@@ -79,11 +79,12 @@ fn events_of(files: &[PathBuf]) -> BTreeMap<u64, Recorded> {
     let mut events = BTreeMap::new();
     for file in files {
         let mut reading = Reading::open(file).expect("a file of events");
-        while let Some(mut event) = reading.next_event().expect("no fault") {
+        while let Some(mut event) = reading.next_event().expect("it can be read") {
             event.fragments.sort_by_key(|it| it.source);
             let before = events.insert(event.event, event);
             assert!(before.is_none(), "{before:?} twice");
         }
+        assert!(reading.damage().is_none(), "{:?}", reading.damage());
     }
     events
 }
@@ -91,7 +92,8 @@ fn events_of(files: &[PathBuf]) -> BTreeMap<u64, Recorded> {
 fn contents_of(files: &[PathBuf]) -> u64 {
     let sums = files.iter().map(|file| {
         let checked = record::check(file, None).expect("a file of events");
-        assert!(checked.problem.is_none() && checked.indexed, "{checked:?}");
+        let is_whole = checked.is_good() && checked.index == IndexState::Right;
+        assert!(is_whole, "{checked:?}");
         checked.contents
     });
     sums.fold(0, u64::wrapping_add)
