@@ -524,7 +524,7 @@ impl Assembly {
         self.cut += (before - self.partial.len()) as u64;
     }
 
-    /// Takes a message full of pieces.
+    /// Takes a message: full of pieces, or of what the source lacks.
     fn take(
         &mut self,
         now: barewire_units::Instant,
@@ -532,6 +532,12 @@ impl Assembly {
         source: SourceId,
         message: &Incoming<'_>,
     ) -> Result<(), WireError> {
+        let mut start = [0; 4];
+        let start = &mut start[..message.len().min(4)];
+        message.read(0, start);
+        if is_control(start) {
+            return take_lacks(now, core, source, message);
+        }
         let mut chunk = core::mem::take(&mut self.chunk);
         let mut at = 0;
         let mut outcome = Ok(());
@@ -540,9 +546,6 @@ impl Assembly {
             let mut head = [0; PIECE_HEADER_BYTES];
             let head = &mut head[..PIECE_HEADER_BYTES.min(left)];
             message.read(at, head);
-            if at == 0 && is_control(head) {
-                break;
-            }
             let taken = header_of(head, source).and_then(|header| {
                 let bytes = PIECE_HEADER_BYTES + header.bytes as usize;
                 if header.bytes as usize > WHOLE_BYTES || bytes > left {
@@ -685,6 +688,26 @@ impl Assembly {
             });
         }
     }
+}
+
+/// Takes what a source says of fragments that will not come.
+fn take_lacks(
+    now: barewire_units::Instant,
+    core: &mut Builder,
+    source: SourceId,
+    message: &Incoming<'_>,
+) -> Result<(), WireError> {
+    for message in read_batch(message)? {
+        let Control::Lack { run, events } = message else {
+            continue;
+        };
+        // What a source said before it heard of a new run is not about that.
+        let is_of_this_run = run == core.config().run;
+        for event in events.into_iter().filter(|_| is_of_this_run) {
+            core.handle_lack(now, event, source);
+        }
+    }
+    Ok(())
 }
 
 fn header_of(bytes: &[u8], source: SourceId) -> Result<PieceHeader, WireError> {
