@@ -2,8 +2,10 @@
 //! bytes: nothing panics, and what is read is written back as it was.
 #![no_main]
 
+use std::io::Cursor;
+
 use barewire_daq::config::Config;
-use barewire_daq::record::Reading;
+use barewire_daq::record::{Reading, parse};
 use barewire_daq::wire::{Batch, PieceHeader, crc32c};
 use libfuzzer_sys::fuzz_target;
 
@@ -55,7 +57,14 @@ fn file(bytes: &[u8]) {
     whole.extend([0; 20]);
     whole.extend(crc32c(&whole).to_le_bytes());
     whole.extend(bytes);
-    if let Ok(mut reading) = Reading::new(&whole[..], whole.len() as u64) {
-        while let Ok(Some(_)) = reading.next_event() {}
+    let len_bytes = whole.len() as u64;
+    let mut reading = Reading::new(Cursor::new(&whole), len_bytes).expect("its head is right");
+    while let Some(event) = reading.next_event().expect("memory can be read") {
+        let record = &whole[reading.last_at() as usize..];
+        if let Ok(Some((same, _))) = parse(record) {
+            assert_eq!(same, event);
+        }
     }
+    assert!(reading.ending().is_some());
+    assert!(reading.damage().bytes <= len_bytes);
 }

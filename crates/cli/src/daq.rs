@@ -5,11 +5,12 @@
 //! |---|---|
 //! | 0 | the run ended as it should, and the ledger balances |
 //! | 1 | `check`, `convert`: the file is damaged; `order`: the run refuses |
-//! | 2 | the configuration is faulty, or a part can not work |
+//! | 2 | the configuration is faulty, a part can not work, or a file can not be read |
 //! | 3 | the ledger does not balance |
 //! | 4 | the run ended before its time; why is said |
 //! | 5 | the ledger balances, but something was lost that no setting allows to be; what is said |
 
+mod files;
 mod predict;
 pub(crate) mod report;
 mod scan;
@@ -21,12 +22,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use barewire_daq::config::{Config, Fault, SourceKind, template};
-use barewire_daq::generate::Generator;
 use barewire_daq::launch::{self, Outcome, Role, Watcher};
 use barewire_daq::part::{self, Options, PartError, Verdict};
-use barewire_daq::record::{self, RecordError};
+use barewire_daq::record::RecordError;
 use barewire_daq::signals;
-use barewire_daq::sink::hdf5;
 use barewire_daq::wire::Control;
 use barewire_proto::evb::{Command as RunCommand, Part};
 use clap::{Args, Subcommand, ValueEnum};
@@ -47,10 +46,10 @@ pub enum DaqCommand {
     Manager(ManagerArgs),
     /// Give a command to a run that runs
     Order(OrderArgs),
-    /// Verify a recorded file
-    Check(CheckArgs),
-    /// Make an HDF5 file of a recorded file, also of one whose builder was killed
-    Convert(ConvertArgs),
+    /// Verify recorded files, and say what is damaged in them
+    Check(files::CheckArgs),
+    /// Make an HDF5 file of a recorded file, also of a damaged one or one whose builder was killed
+    Convert(files::ConvertArgs),
     /// Measure throughput as a key takes several values
     Scan(scan::ScanArgs),
     /// Run a configuration in the laboratory, and set the prediction beside the measurement
@@ -141,29 +140,6 @@ enum Order {
     Quit,
 }
 
-/// A file.
-#[derive(Clone, Debug, Args)]
-pub struct CheckArgs {
-    /// The file, *.evb
-    file: PathBuf,
-    /// The configuration that made it: what is in the fragments is verified
-    #[arg(long)]
-    config: Option<PathBuf>,
-    /// Print all event numbers
-    #[arg(long)]
-    events: bool,
-}
-
-/// A file to be converted.
-#[derive(Clone, Debug, Args)]
-pub struct ConvertArgs {
-    /// The file, *.evb
-    file: PathBuf,
-    /// The new file; without it, the same name with .h5
-    #[arg(long)]
-    to: Option<PathBuf>,
-}
-
 /// Why `daq` can not do what it was asked to.
 #[derive(Debug, thiserror::Error)]
 pub enum DaqError {
@@ -215,8 +191,8 @@ pub fn run(command: &DaqCommand) -> Result<ExitCode, DaqError> {
         }
         DaqCommand::Manager(args) => manager(args),
         DaqCommand::Order(args) => order(args),
-        DaqCommand::Check(args) => check(args),
-        DaqCommand::Convert(args) => convert(args),
+        DaqCommand::Check(args) => files::check(args),
+        DaqCommand::Convert(args) => files::convert(args),
         DaqCommand::Scan(args) => scan::run(args),
         DaqCommand::Predict(args) => predict::run(args),
     }
@@ -423,67 +399,5 @@ fn order(args: &OrderArgs) -> Result<ExitCode, DaqError> {
             println!("{}", answer?);
             Ok(ExitCode::SUCCESS)
         }
-    }
-}
-
-fn convert(args: &ConvertArgs) -> Result<ExitCode, DaqError> {
-    let to = args.to.clone();
-    let to = to.unwrap_or_else(|| args.file.with_extension("h5"));
-    let name = format!("{} to {}", args.file.display(), to.display());
-    let converted = hdf5::convert(&args.file, &to);
-    let converted = converted.map_err(|error| DaqError::Record(name.clone(), error))?;
-    println!("{name}: {} events", converted.events);
-    match converted.problem {
-        None | Some(RecordError::Cut(_)) => Ok(ExitCode::SUCCESS),
-        Some(problem) => {
-            println!("  {problem}: what follows is left out");
-            Ok(ExitCode::FAILURE)
-        }
-    }
-}
-
-fn check(args: &CheckArgs) -> Result<ExitCode, DaqError> {
-    let generator = match &args.config {
-        None => None,
-        Some(path) => {
-            let config = load(path)?;
-            let generated = config.source_kind == SourceKind::Generator;
-            generated.then(|| Generator::new(config.sizes, config.seed))
-        }
-    };
-    let name = args.file.display().to_string();
-    let checked = record::check(&args.file, generator.as_ref());
-    let checked = checked.map_err(|error| DaqError::Record(name.clone(), error))?;
-    println!(
-        "{name}: run {}, builder {}: {} events built, {} incomplete, {} fragments, {} bytes; {}; contents {:016x}",
-        checked.run,
-        checked.builder,
-        checked.built,
-        checked.incomplete,
-        checked.fragments,
-        checked.bytes,
-        match checked.indexed {
-            true => "indexed",
-            false => "no index: its writer was stopped",
-        },
-        checked.contents,
-    );
-    if args.events {
-        checked.events.iter().for_each(|event| println!("{event}"));
-    }
-    if checked.mismatched > 0 {
-        println!(
-            "  {} fragments do not hold what the generator makes",
-            checked.mismatched
-        );
-    }
-    if let Some(problem) = &checked.problem {
-        println!("  {problem}");
-    }
-    // A cut record at the end is what a stopped writer leaves.
-    let cut = matches!(checked.problem, None | Some(RecordError::Cut(_)));
-    match cut && checked.mismatched == 0 {
-        true => Ok(ExitCode::SUCCESS),
-        false => Ok(ExitCode::FAILURE),
     }
 }

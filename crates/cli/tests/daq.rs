@@ -67,10 +67,103 @@ fn a_configuration_is_written_run_and_its_file_verified() {
     // It does not write over anything.
     assert_eq!(folder.barewire(&["convert", record]).status.code(), Some(2));
     let path = folder.0.join(record);
-    let mut bytes = std::fs::read(&path).expect("the file");
+    let good = std::fs::read(&path).expect("the file");
+    damaged_files_are_read_behind_the_damage(&folder, record, &good);
+    many_files_are_checked_at_once(&folder, record, &good);
+}
+
+/// Of a file of 200 events with two fragments of 1 KiB each: its index follows its records.
+const INDEX_BYTES: usize = 16 + 200 * 16 + 24;
+const RECORD_BYTES: usize = 32 + 2 * (24 + 1024);
+
+fn damaged_files_are_read_behind_the_damage(folder: &Folder, record: &str, good: &[u8]) {
+    // In the data of the first fragment of the first record; in the head of the third.
+    let mut bytes = good.to_vec();
     bytes[1000] ^= 1;
-    std::fs::write(&path, bytes).expect("written");
-    assert_eq!(folder.barewire(&["check", record]).status.code(), Some(1));
+    bytes[32 + 2 * RECORD_BYTES + 9] ^= 1;
+    std::fs::write(folder.0.join("bad.evb"), &bytes).expect("written");
+    let check = folder.barewire(&["check", "bad.evb", "--config", "daq.toml"]);
+    let said = text(&check.stdout);
+    assert_eq!(check.status.code(), Some(1), "{said}");
+    let sums = "198 events built, 0 incomplete, 1 damaged, 397 fragments, 406528 bytes; indexed";
+    assert!(said.contains(sums), "{said}");
+    assert!(!said.contains("stopped"), "{said}");
+    assert!(
+        said.contains("2 damaged stretches with 3176 bytes"),
+        "{said}"
+    );
+    assert!(said.contains("\n    byte 64: 1048 bytes, event "), "{said}");
+    let second = format!(
+        "\n    byte {}: {RECORD_BYTES} bytes\n",
+        32 + 2 * RECORD_BYTES
+    );
+    assert!(said.contains(&second), "{said}");
+    assert!(
+        said.contains("  1 events of the index were not found"),
+        "{said}"
+    );
+
+    let convert = folder.barewire(&["convert", "bad.evb"]);
+    let said = text(&convert.stdout);
+    assert_eq!(convert.status.code(), Some(1), "{said}");
+    assert!(said.contains(": 199 events\n"), "{said}");
+    assert!(
+        said.contains("2 damaged stretches with 3176 bytes"),
+        "{said}"
+    );
+    let converted = std::fs::read(folder.0.join("bad.h5")).expect("a file");
+    assert!(converted.starts_with(b"\x89HDF\r\n\x1a\n"));
+
+    // Cut as by a killed writer: nothing is damaged, and nothing fails.
+    let cut = &good[..good.len() - INDEX_BYTES - 100];
+    std::fs::write(folder.0.join("cut.evb"), cut).expect("written");
+    let check = folder.barewire(&["check", "cut.evb"]);
+    let said = text(&check.stdout);
+    assert_eq!(check.status.code(), Some(0), "{said}");
+    assert!(
+        said.contains("199 events built, 0 incomplete, 398 fragments"),
+        "{said}"
+    );
+    assert!(said.contains("no index: its writer was stopped"), "{said}");
+    std::fs::write(folder.0.join(record), good).expect("written");
+}
+
+fn many_files_are_checked_at_once(folder: &Folder, record: &str, good: &[u8]) {
+    let sum_of = |file: &str| {
+        let said = text(&folder.barewire(&["check", file]).stdout);
+        let (_, sum) = said.split_once("contents ").expect("a sum");
+        u64::from_str_radix(&sum[..16], 16).expect("hexadecimal digits")
+    };
+    let total = sum_of(record).wrapping_add(sum_of("cut.evb"));
+    let two = folder.barewire(&["check", record, "cut.evb"]);
+    assert_eq!(two.status.code(), Some(0));
+    let line = format!(
+        "2 files: 399 events built, 0 incomplete, 798 fragments, 817152 bytes; contents {total:016x}\n"
+    );
+    assert!(text(&two.stdout).ends_with(&line), "{}", text(&two.stdout));
+
+    // The worst file gives the exit status, and none keeps the others from being read.
+    std::fs::write(folder.0.join("foreign.evb"), &good[100..]).expect("written");
+    let all = ["check", "foreign.evb", "none.evb", "bad.evb", record];
+    let checked = folder.barewire(&all);
+    assert_eq!(checked.status.code(), Some(2));
+    assert_eq!(text(&checked.stderr).lines().count(), 2);
+    let json = folder.barewire(&[&all[..], &["--json"]].concat());
+    assert_eq!(json.status.code(), Some(2));
+    let document: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    let states = ["unreadable", "unreadable", "faulty", "good"];
+    for (at, state) in states.iter().enumerate() {
+        assert_eq!(document["files"][at]["state"], *state, "{document}");
+    }
+    let bad = &document["files"][2];
+    assert_eq!(bad["damaged"], 1);
+    assert_eq!(bad["lost"], 1);
+    assert_eq!(bad["damage"][0]["at"], 64);
+    assert_eq!(bad["index"], "right");
+    assert_eq!(document["totals"]["built"], 398);
+    let sum = sum_of(record).wrapping_add(sum_of("bad.evb"));
+    assert_eq!(document["totals"]["contents"], format!("{sum:016x}"));
+    assert_eq!(folder.barewire(&["check"]).status.code(), Some(2));
 }
 
 #[test]

@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | an event is triggered | when any source has given a fragment of that number, or a later one | by the manager: [`Word::Triggered`] |
 //! | a fragment that is given | waits for its event, which follows at once unless the run is paused or full | waits for its event, which has mostly been triggered |
-//! | a number that is left out | the event is built without this source, after `builder.timeout` | the same |
+//! | a number that is left out | the event is built without this source, as soon as a later one is given | the same |
 //! | [`Polled::End`] of all sources | the run is drained | nothing: the manager ends the run |
 //!
 //! When `source.buffer` is full, `source.full = "block"` means that the detector is not asked

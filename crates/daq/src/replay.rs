@@ -2,12 +2,14 @@
 //! numbers, times and bytes.
 //!
 //! Each builder of a run has written a file of its own, in the order in which it closed events;
-//! all of them together are the run. What is kept in memory is where each record begins. A record
-//! that can not be read is told of and left out, and its event is built without it; an event
-//! that was recorded without this source's fragment is built without it again.
+//! all of them together are the run. What is kept in memory is where each record begins. A fragment
+//! or a record that is damaged is told of and left out, and its event is built without it; an event
+//! that was recorded without this source's fragment is built without it again. At the end of the
+//! files it is told how many events this source had no fragment of, and why.
 
+use core::fmt;
+use std::collections::VecDeque;
 use std::fs::File;
-use std::io::BufReader;
 use std::time::{Duration, Instant};
 
 use crate::config::ReplayFiles;
@@ -16,6 +18,8 @@ use crate::record::{self, Reading, RecordError, Stored};
 
 /// Events looked at before it says that it has nothing yet.
 const LOOKS_AT_ONCE: usize = 256;
+/// Damaged fragments that are told one by one; of the others there is the sum at the end.
+const TOLD_MAX: u64 = 8;
 
 /// Why files can not be replayed.
 #[derive(Debug, thiserror::Error)]
@@ -54,11 +58,37 @@ struct Place {
     at: u64,
 }
 
+/// Events of the recorded run of which this source gives no fragment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Lacking {
+    /// Their fragment or their record is damaged.
+    damaged: u64,
+    /// They were recorded without it.
+    absent: u64,
+    /// Numbers between the first event and the last that are in none of the files.
+    unrecorded: u64,
+}
+
+impl fmt::Display for Lacking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            damaged,
+            absent,
+            unrecorded,
+        } = self;
+        write!(
+            f,
+            "the files lack {unrecorded} events; of this source {damaged} fragments are damaged, \
+             and {absent} events were recorded without it"
+        )
+    }
+}
+
 /// A source's fragments of a recorded run.
 #[derive(Debug)]
 pub struct Replay {
     source: u16,
-    files: Vec<Reading<BufReader<File>>>,
+    files: Vec<Reading<File>>,
     places: Vec<Place>,
     next: usize,
     /// How often all was given.
@@ -67,6 +97,11 @@ pub struct Replay {
     pace: Option<Pace>,
     /// Read, and not due yet.
     early: Option<Fragment>,
+    /// What is damaged in the files, and was seen when they were opened.
+    damages: Vec<String>,
+    /// Of it and the rest, what is still to be told in this run.
+    to_tell: VecDeque<String>,
+    lacking: Lacking,
     /// From the first trigger to the last, and once the mean distance.
     span_ns: u64,
     first_ns: u64,
@@ -100,15 +135,21 @@ impl Replay {
     pub fn open(settings: &ReplayFiles, source: u16) -> Result<Self, ReplayError> {
         let mut files = Vec::new();
         let mut places = Vec::new();
+        let mut damages = Vec::new();
         for (number, path) in (0..).zip(&settings.files) {
             let file = path.display().to_string();
             let opened = Reading::open(path).and_then(|it| Ok((it, record::places(path)?)));
-            let (reading, found) = match opened {
+            let (reading, (found, damage)) = match opened {
                 Ok(opened) => opened,
                 Err(error) => return Err(ReplayError::File { file, error }),
             };
-            let run = files.first().map_or(reading.run, |it: &Reading<_>| it.run);
-            if run != reading.run {
+            if !damage.is_none() {
+                damages.push(format!("{file}: {damage}"));
+            }
+            // Of a damaged head nobody knows the run.
+            let known = files.iter().find(|it: &&Reading<_>| it.head_is_right());
+            let run = known.map_or(reading.run, |it| it.run);
+            if run != reading.run && reading.head_is_right() {
                 let found = reading.run;
                 return Err(ReplayError::Runs { file, found, run });
             }
@@ -132,6 +173,9 @@ impl Replay {
             repeat: settings.repeat,
             pace: settings.paced.then(Pace::default),
             early: None,
+            damages,
+            to_tell: VecDeque::new(),
+            lacking: Lacking::default(),
             span_ns: 0,
             first_ns: 0,
         };
@@ -157,13 +201,14 @@ impl Replay {
     fn time_at(&mut self, index: usize) -> Option<u64> {
         let place = self.places[index];
         let reading = &mut self.files[place.file as usize];
-        reading.go_to(place.at).ok()?;
-        let event = reading.next_event().ok()??;
-        event.fragments.first().map(|it| it.at_ns)
+        reading.time_at(place.at, place.event).ok()?
     }
 
     fn read(&mut self) -> Polled {
         for _ in 0..LOOKS_AT_ONCE {
+            if let Some(text) = self.to_tell.pop_front() {
+                return Polled::Trouble(text);
+            }
             if self.next == self.places.len() && self.repeat {
                 self.next = 0;
                 self.rounds += 1;
@@ -172,13 +217,45 @@ impl Replay {
                 return Polled::End;
             };
             self.next += 1;
-            match self.files[place.file as usize].fragment(place.at, self.source) {
-                Ok(Some(stored)) => return self.again(place.event, stored),
-                Ok(None) => {}
-                Err(error) => return Polled::Trouble(format!("event {}: {error}", place.event)),
+            let found = self.look(place);
+            if self.next == self.places.len() && self.rounds == 0 {
+                self.sum_up();
+            }
+            if let Some(stored) = found {
+                return self.again(place.event, stored);
             }
         }
         Polled::NotYet
+    }
+
+    /// The fragment at a place; why there is none is counted, and the first times told.
+    fn look(&mut self, place: Place) -> Option<Stored> {
+        let reading = &mut self.files[place.file as usize];
+        let is_first_round = self.rounds == 0;
+        match reading.fragment(place.at, place.event, self.source) {
+            Ok(Some(stored)) => return Some(stored),
+            Ok(None) => self.lacking.absent += u64::from(is_first_round),
+            Err(error) if is_first_round => {
+                self.lacking.damaged += 1;
+                if self.lacking.damaged <= TOLD_MAX {
+                    let text = format!("event {}: {error}", place.event);
+                    self.to_tell.push_back(text);
+                }
+            }
+            Err(_) => {}
+        }
+        None
+    }
+
+    /// Tells what was not there, if anything was not.
+    fn sum_up(&mut self) {
+        let numbers = self.places.first().zip(self.places.last());
+        let span = numbers.map_or(0, |(first, last)| last.event - first.event);
+        let others = self.places.len().saturating_sub(1) as u64;
+        self.lacking.unrecorded = span.saturating_sub(others);
+        if self.lacking != Lacking::default() {
+            self.to_tell.push_back(self.lacking.to_string());
+        }
     }
 
     /// A fragment, with the number and the time that it has in this round.
@@ -219,6 +296,8 @@ impl Detector for Replay {
     fn told(&mut self, word: Word) {
         if let Word::Configure { .. } = word {
             (self.next, self.rounds, self.early) = (0, 0, None);
+            self.lacking = Lacking::default();
+            self.to_tell = self.damages.iter().cloned().collect();
             self.pace = self.pace.map(|_| Pace::default());
         }
         let Some(pace) = &mut self.pace else {

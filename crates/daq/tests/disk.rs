@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use barewire_daq::launch::Outcome;
-use barewire_daq::record::{self, Checked};
+use barewire_daq::record::{self, Checked, IndexState};
 use stage::{Place, files_in};
 
 /// Not a test: what a process of a run is.
@@ -61,7 +61,7 @@ fn recorded(folder: &Path) -> Checked {
     let files = files_in(folder, "evb");
     assert_eq!(files.len(), 1, "{files:?}");
     let checked = record::check(&files[0], None).expect("a file of events");
-    assert!(checked.problem.is_none(), "{:?}", checked.problem);
+    assert!(checked.is_good() && checked.cut_at.is_none(), "{checked:?}");
     checked
 }
 
@@ -77,7 +77,7 @@ fn assert_whole(outcome: &Outcome, folder: &Path) {
     assert_eq!(outcome.code, 0, "{outcome:?}");
     assert_eq!(count_after(&outcome.ledger, " = built "), EVENTS);
     let checked = recorded(folder);
-    assert_eq!((checked.built, checked.indexed), (EVENTS, true));
+    assert_eq!((checked.built, checked.index), (EVENTS, IndexState::Right));
 }
 
 /// The run ended before its time, with this reason, and the ledger says what is in the file.
@@ -255,7 +255,7 @@ fn on_a_full_file_system_what_was_written_is_whole_and_indexed() {
     let named = format!("file system {} (tmpfs)", small.0.display());
     assert!(outcome.ledger.contains(&named), "{}", outcome.ledger);
     let checked = recorded(&small.0);
-    assert!(checked.indexed);
+    assert_eq!(checked.index, IndexState::Right);
     assert_recorded_as_said(&outcome, &checked);
 }
 

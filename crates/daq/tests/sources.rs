@@ -16,7 +16,7 @@ use barewire_daq::config::Config;
 use barewire_daq::detector::{Detector, Fragment, Number, Polled, Word};
 use barewire_daq::launch::Role;
 use barewire_daq::part;
-use barewire_daq::record::{self, Reading, Recorded};
+use barewire_daq::record::{self, IndexState, Reading, Recorded};
 use barewire_proto::evb::{Part, SourceId};
 use barewire_sys::process::{Signal, send_signal};
 use stage::{Place, files_in};
@@ -79,11 +79,12 @@ fn events_of(files: &[PathBuf]) -> BTreeMap<u64, Recorded> {
     let mut events = BTreeMap::new();
     for file in files {
         let mut reading = Reading::open(file).expect("a file of events");
-        while let Some(mut event) = reading.next_event().expect("no fault") {
+        while let Some(mut event) = reading.next_event().expect("it can be read") {
             event.fragments.sort_by_key(|it| it.source);
             let before = events.insert(event.event, event);
             assert!(before.is_none(), "{before:?} twice");
         }
+        assert!(reading.damage().is_none(), "{:?}", reading.damage());
     }
     events
 }
@@ -91,7 +92,8 @@ fn events_of(files: &[PathBuf]) -> BTreeMap<u64, Recorded> {
 fn contents_of(files: &[PathBuf]) -> u64 {
     let sums = files.iter().map(|file| {
         let checked = record::check(file, None).expect("a file of events");
-        assert!(checked.problem.is_none() && checked.indexed, "{checked:?}");
+        let is_whole = checked.is_good() && checked.index == IndexState::Right;
+        assert!(is_whole, "{checked:?}");
         checked.contents
     });
     sums.fold(0, u64::wrapping_add)
@@ -196,6 +198,106 @@ fn what_was_recorded_without_a_fragment_is_built_without_it_and_rounds_go_on() {
             assert!(number < 40 || fragment.at_ns > old.at_ns);
         }
     }
+}
+
+/// The events of a recording, of which `keeps` says which sources' fragments are kept; `None`: the
+/// event is left out. Written as one file without an index.
+fn holed(
+    place: &Place,
+    events: &BTreeMap<u64, Recorded>,
+    keeps: impl Fn(u64) -> Option<[bool; 2]>,
+) -> PathBuf {
+    let head = std::fs::read(&files_in(&place.folder, "evb")[0]).expect("a file");
+    let mut bytes = head[..32].to_vec();
+    for (&number, event) in events {
+        let Some(kept) = keeps(number) else {
+            continue;
+        };
+        let fragments = event.fragments.iter();
+        let fragments = fragments.filter(|it| kept[usize::from(it.source)]);
+        let fragments: Vec<_> = fragments.cloned().collect();
+        let missing = 2 - fragments.len() as u32;
+        record::append(&mut bytes, number, missing, &fragments);
+    }
+    let file = place.folder.join("holed.evb");
+    std::fs::write(&file, bytes).expect("written");
+    file
+}
+
+#[test]
+fn every_fragment_of_a_recording_with_gaps_is_built_again() {
+    let first = recorded(400);
+    let before = events_of(&files_in(&first.folder, "evb"));
+    // More numbers that nobody has, and more fragments that one source has not, than there are
+    // credits (64) and than may be in flight (256).
+    let keeps = |event: u64| match event {
+        50..350 => None,
+        _ if event % 3 == 1 => Some([true, false]),
+        _ if event % 5 == 1 => Some([false, true]),
+        _ => Some([true, true]),
+    };
+    let file = holed(&first, &before, keeps);
+    let patient = "[builder]\ntimeout = \"20 s\"\n[monitor]\nlog = \"FOLDER/log\"\n";
+    for transport in ["ring", "tcp"] {
+        let again = replay_of(std::slice::from_ref(&file), transport, patient, 0, "");
+        let started = std::time::Instant::now();
+        let outcome = again.run(|_, _| {});
+        assert_eq!(outcome.code, 0, "{transport}: {outcome:?}");
+        // Nobody waits for what will not come.
+        assert!(started.elapsed() < Duration::from_secs(20), "{transport}");
+        let after = events_of(&files_in(&again.folder, "evb"));
+        assert_eq!(after.len(), 400, "{transport}: {}", outcome.ledger);
+        for (number, event) in &after {
+            let kept = keeps(*number).unwrap_or([false, false]);
+            let fragments = before[number].fragments.iter();
+            let fragments = fragments.filter(|it| kept[usize::from(it.source)]);
+            let expected: Vec<_> = fragments.cloned().collect();
+            assert_eq!(event.missing as usize, 2 - expected.len(), "event {number}");
+            assert!(event.fragments == expected, "{transport}: event {number}");
+        }
+        let log = std::fs::read_to_string(again.folder.join("log")).expect("a log");
+        assert!(log.contains("the files lack 300 events"), "{log}");
+    }
+}
+
+#[test]
+fn a_damaged_recording_is_replayed_without_what_is_damaged() {
+    let first = recorded(60);
+    let before = events_of(&files_in(&first.folder, "evb"));
+    let all = |event: u64| (event < 60).then_some([true, true]);
+    let file = holed(&first, &before, all);
+    let mut bytes = std::fs::read(&file).expect("a file");
+    let mut reading = Reading::open(&file).expect("a file of events");
+    let mut places = BTreeMap::new();
+    while let Some(event) = reading.next_event().expect("it can be read") {
+        places.insert(event.event, reading.last_at() as usize);
+    }
+    // The head of event 20, and the first byte of the first fragment's data of event 40.
+    bytes[places[&20] + 17] ^= 1;
+    bytes[places[&40] + 32 + 24] ^= 1;
+    let damaged_source = u16::from_le_bytes([bytes[places[&40] + 32], bytes[places[&40] + 33]]);
+    std::fs::write(&file, bytes).expect("written");
+    let log = "[builder]\ntimeout = \"20 s\"\n[monitor]\nlog = \"FOLDER/log\"\n";
+    let again = replay_of(&[file], "ring", log, 0, "");
+    let outcome = again.run(|_, _| {});
+    assert_eq!(outcome.code, 0, "{outcome:?}");
+    let after = events_of(&files_in(&again.folder, "evb"));
+    assert_eq!(after.len(), 60, "{}", outcome.ledger);
+    for (number, event) in &after {
+        let originals = before[number].fragments.iter();
+        let is_kept = |source: u16| match number {
+            20 => false,
+            40 => source != damaged_source,
+            _ => true,
+        };
+        let expected: Vec<_> = originals.filter(|it| is_kept(it.source)).cloned().collect();
+        assert_eq!(event.missing as usize, 2 - expected.len(), "event {number}");
+        assert!(event.fragments == expected, "event {number}");
+    }
+    let log = std::fs::read_to_string(again.folder.join("log")).expect("a log");
+    assert!(log.contains("2 damaged stretches"), "{log}");
+    assert!(log.contains("the files lack 1 events"), "{log}");
+    assert!(log.contains("event 40: the record at byte"), "{log}");
 }
 
 #[test]

@@ -15,7 +15,7 @@
 //! detector -> Source     the fragment of an event
 //! Manager -> Source, Builder   Assign, Lost, Joined, Enter
 //! Builder -> Source      Grant, Withdraw (credits)
-//! Source -> Builder      fragments, in pieces
+//! Source -> Builder      fragments, in pieces; Lack: there will be none
 //! Builder -> Manager     Close: built or incomplete; Request (policy of pulled events)
 //! all -> Manager         alive, at least every `liveness`
 //! ```

@@ -5,7 +5,7 @@
 //! written where the builder reads it. What finds no room waits, one piece for each builder
 //! at most; the core is told that the way is full.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use barewire_proto::evb::{
@@ -38,6 +38,8 @@ const OFFERS_AT_ONCE: usize = 1024;
 
 /// How often a detector is asked that can not be waited for.
 const ASK: Duration = Duration::from_millis(1);
+/// Longest list in a control message.
+const LACKS_AT_ONCE: usize = 4096;
 /// Times of triggers that are remembered; of older events it is told as 0.
 const TIMES_MAX: usize = 1 << 16;
 
@@ -56,6 +58,8 @@ struct Lane {
     lost: bool,
     next_try: Option<Instant>,
     gathered: Vec<u8>,
+    /// Control messages that wait for room.
+    outbox: Outbox,
     /// A piece that found no room.
     stuck: Option<PieceHeader>,
     /// The core was told that there is no room.
@@ -161,6 +165,7 @@ impl SourcePart<'_> {
             busy |= self.hear_builders(net);
             busy |= self.ask(net)?;
             busy |= self.offer();
+            self.tell_lacks(net);
             busy |= self.transmit(net);
             self.report();
             self.home.flush(net)?;
@@ -302,6 +307,7 @@ impl SourcePart<'_> {
                 self.times.clear();
                 for (at, lane) in (0..).zip(&mut self.lanes) {
                     lane.gathered.clear();
+                    lane.outbox.clear();
                     lane.stuck = None;
                     lane.full = false;
                     if lane.link.is_none() {
@@ -412,6 +418,7 @@ impl SourcePart<'_> {
                     let lane = &mut self.lanes[at];
                     lane.link = None;
                     lane.gathered.clear();
+                    lane.outbox.clear();
                     lane.stuck = None;
                     lane.full = false;
                     lane.next_try = Some(Instant::now() + RETRY);
@@ -433,7 +440,10 @@ impl SourcePart<'_> {
             while event < next.end && left > 0 {
                 let offered = match self.feed.look(self.id, event) {
                     Has::Bytes(bytes) => Some(self.core.offer(event, bytes)),
-                    Has::Nothing => None,
+                    Has::Nothing => {
+                        self.core.lack(event);
+                        None
+                    }
                     Has::NotYet => {
                         stopped = true;
                         break;
@@ -464,6 +474,31 @@ impl SourcePart<'_> {
             }
         }
         left < before
+    }
+
+    /// Tells builders of which events they get no fragment. Who is not told waits until its
+    /// timeout, and what it has granted for that keeps other fragments from coming in time.
+    fn tell_lacks(&mut self, net: &mut Net) {
+        let mut lacks: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
+        while let Some((builder, event)) = self.core.poll_lack() {
+            lacks.entry(builder.0.into()).or_default().push(event);
+        }
+        let run = self.home.run;
+        for (at, events) in lacks {
+            let Some(lane) = self.lanes.get_mut(at).filter(|it| it.link.is_some()) else {
+                continue;
+            };
+            for events in events.chunks(LACKS_AT_ONCE) {
+                let events = events.to_vec();
+                lane.outbox.push(&Control::Lack { run, events });
+            }
+        }
+        for lane in &mut self.lanes {
+            if let Some(link) = lane.link.filter(|_| !lane.outbox.is_empty()) {
+                // That the link has ended is told when it is read.
+                let _ = net.link(link).and_then(|it| lane.outbox.flush(it));
+            }
+        }
     }
 
     fn time_of(&mut self, event: u64) -> u64 {

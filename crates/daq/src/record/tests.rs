@@ -1,8 +1,14 @@
 //! Files written, cut at every byte, spoilt at every byte, and made of any bytes.
 
+mod damage;
+
+use std::io::Cursor;
+use std::path::PathBuf;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use super::format::HEAD_MAGIC;
 use super::*;
 
 struct Folder(PathBuf);
@@ -54,8 +60,12 @@ fn what_is_written_is_read_with_and_without_index() {
         assert_eq!((checked.run, checked.builder), (3, 1));
         assert_eq!((checked.built, checked.incomplete), (1, 1));
         assert_eq!((checked.fragments, checked.bytes), (3, 43));
-        assert_eq!(checked.indexed, finished);
-        assert!(checked.problem.is_none());
+        let state = match finished {
+            true => IndexState::Right,
+            false => IndexState::Stopped,
+        };
+        assert_eq!(checked.index, state);
+        assert!(checked.is_good(), "{checked:?}");
         let index = read_index(&path).expect("a file");
         let expected = finished.then(|| vec![(7, 32), (9, 32 + 32 + 48 + 10)]);
         assert_eq!(index, expected);
@@ -67,32 +77,59 @@ fn what_was_whole_before_the_cut_is_read() {
     let bytes = written(&Folder::new("cut"), false);
     let ends = [32, 32 + 32 + 48 + 10, bytes.len()];
     for len in 32..=bytes.len() {
-        let mut reading = Reading::new(&bytes[..len], len as u64).expect("its head");
+        let cut = Cursor::new(&bytes[..len]);
+        let mut reading = Reading::new(cut, len as u64).expect("its head");
         let mut events = 0;
-        let end = loop {
-            match reading.next_event() {
-                Ok(Some(_)) => events += 1,
-                other => break other,
-            }
+        while reading.next_event().expect("it can be read").is_some() {
+            events += 1;
+        }
+        let last = ends.iter().rposition(|&it| it <= len).expect("its head");
+        assert_eq!(events, last, "cut at {len}");
+        assert!(reading.damage().is_none(), "cut at {len}");
+        let ending = match ends[last] == len {
+            true => Ending::Stopped,
+            false => Ending::Cut(ends[last] as u64),
         };
-        let whole = ends.iter().filter(|&&it| it <= len).count() - 1;
-        assert_eq!(events, whole, "cut at {len}");
-        assert_eq!(end.is_ok(), ends.contains(&len), "cut at {len}");
+        assert_eq!(reading.ending(), Some(ending), "cut at {len}");
     }
 }
 
 #[test]
-fn every_spoilt_byte_is_found() {
-    let bytes = written(&Folder::new("spoilt"), false);
-    for at in 0..bytes.len() {
-        let mut bad = bytes.clone();
-        bad[at] ^= 0x10;
-        let all = Reading::new(&bad[..], bad.len() as u64).and_then(|mut reading| {
-            while reading.next_event()?.is_some() {}
-            Ok(())
-        });
-        assert!(all.is_err(), "byte {at}");
+fn an_index_that_is_cut_is_that_of_a_stopped_writer() {
+    let folder = Folder::new("cut-index");
+    let bytes = written(&folder, true);
+    let index_at = bytes.len() - 24 - 48;
+    for len in index_at..bytes.len() {
+        let path = folder.0.join("cut.evb");
+        std::fs::write(&path, &bytes[..len]).expect("room");
+        let checked = check(&path, None).expect("a file of events");
+        assert_eq!(checked.events, [7, 9], "cut at {len}");
+        assert_eq!(checked.index, IndexState::Stopped, "cut at {len}");
+        assert!(checked.is_good(), "cut at {len}");
     }
+}
+
+#[test]
+fn an_index_of_other_records_disagrees() {
+    let folder = Folder::new("disagrees");
+    let bytes = written(&folder, true);
+    let index_at = bytes.len() - 24 - 48;
+    // The second entry says that event 8 is there, where event 9 is: with a right check code.
+    let mut other = bytes.clone();
+    other[index_at + 32] = 8;
+    let crc = crate::wire::crc32c(&other[index_at..bytes.len() - 24]);
+    let crc_at = bytes.len() - 16;
+    other[crc_at..crc_at + 4].copy_from_slice(&crc.to_le_bytes());
+    let path = folder.0.join("other.evb");
+    std::fs::write(&path, &other).expect("room");
+    let checked = check(&path, None).expect("a file of events");
+    assert_eq!(checked.index, IndexState::Disagrees);
+    assert!(!checked.is_good());
+    assert_eq!(checked.events, [7, 9]);
+    // Nobody goes by it.
+    let (found, damage) = places(&path).expect("a file of events");
+    assert!(damage.is_none());
+    assert_eq!(found, [(7, 32), (9, 122)]);
 }
 
 proptest! {
@@ -103,8 +140,10 @@ proptest! {
             all.extend(b"EVNT");
         }
         all.extend(bytes);
-        if let Ok(mut reading) = Reading::new(&all[..], all.len() as u64) {
-            while let Ok(Some(_)) = reading.next_event() {}
+        let len_bytes = all.len() as u64;
+        if let Ok(mut reading) = Reading::new(Cursor::new(all), len_bytes) {
+            while reading.next_event().expect("it can be read").is_some() {}
+            prop_assert!(reading.ending().is_some());
         }
     }
 }

@@ -26,7 +26,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::disk;
-use crate::record::{Reading, RecordError, Stored};
+use crate::record::{Damage, Ending, Reading, RecordError, Stored};
 
 const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
 const SUPERBLOCK_BYTES: usize = 48;
@@ -432,11 +432,14 @@ fn add(bytes: &[u8], a: &mut u32, b: &mut u32, c: &mut u32) {
 pub struct Converted {
     /// Events that are in the HDF5 file.
     pub events: u64,
-    /// Why the records ended before their index, if they did.
-    pub problem: Option<RecordError>,
+    /// What of the file of events is left out because it is damaged.
+    pub damage: Damage,
+    /// How its records ended.
+    pub ending: Option<Ending>,
 }
 
-/// Makes an HDF5 file of a file of events: of all records before the first that is cut or spoilt.
+/// Makes an HDF5 file of a file of events: of all that is good. Fragments that are damaged count as
+/// missing.
 ///
 /// # Errors
 ///
@@ -444,21 +447,19 @@ pub struct Converted {
 pub fn convert(from: &Path, to: &Path) -> Result<Converted, RecordError> {
     let mut reading = Reading::open(from)?;
     let mut writer = Hdf5Writer::create(to, reading.run, reading.builder)?;
-    let mut converted = Converted::default();
-    loop {
-        match reading.next_event() {
-            Ok(Some(event)) => writer.add(event.event, event.missing, &event.fragments),
-            Ok(None) => break,
-            Err(problem) => {
-                converted.problem = Some(problem);
-                break;
-            }
-        }
+    let mut events = 0;
+    while let Some(event) = reading.next_event()? {
+        let missing = event.missing.saturating_add(event.damaged);
+        writer.add(event.event, missing, &event.fragments);
         writer.write()?;
-        converted.events += 1;
+        events += 1;
     }
     writer.finish()?;
-    Ok(converted)
+    Ok(Converted {
+        events,
+        damage: reading.damage().clone(),
+        ending: reading.ending(),
+    })
 }
 
 #[cfg(test)]

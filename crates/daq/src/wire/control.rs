@@ -371,6 +371,13 @@ messages! {
         /// Why.
         reason: String,
     }
+    28 /// To a builder: the source has no fragment of these events, and will not get one.
+    Lack {
+        /// Of which run.
+        run: u32,
+        /// Which.
+        events: Vec<u64>,
+    }
 }
 
 /// Control messages that are written one after the other and go together.

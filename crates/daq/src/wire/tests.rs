@@ -71,6 +71,8 @@ fn any_control() -> impl Strategy<Value = Control> {
         }),
         ".*".prop_map(|text| Control::Answer { text }),
         (any::<u64>(), 0..2_u8).prop_map(|(end, last)| Control::Have { end, last }),
+        (any::<u32>(), vec(any::<u64>(), 0..50))
+            .prop_map(|(run, events)| Control::Lack { run, events }),
         (any_part(), any::<u64>()).prop_map(|(part, event)| Control::Joined { part, event }),
         (any::<u32>(), any::<u8>(), vec(any::<u64>(), 0..50))
             .prop_map(|(run, of, counts)| Control::Spread { run, of, counts }),

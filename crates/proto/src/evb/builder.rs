@@ -3,7 +3,7 @@
 //! | an event is opened | when it is assigned, or when its first fragment comes before that |
 //! |---|---|
 //! | built | all sources that were alive when it was assigned have sent |
-//! | incomplete | the time is over, or all that are missing are lost |
+//! | incomplete | the time is over, or all that are missing are lost or have said that they lack it |
 //! | abandoned | the run is aborted, or the manager had given this builder up |
 //!
 //! A fragment of an event that is not assigned to this builder within the time is dropped with
@@ -215,12 +215,11 @@ impl Set {
         })
     }
 
-    /// Whether one that is not in `other` is in `alive`.
-    fn waits_for(&self, other: &Self, alive: &Self) -> bool {
-        let words = self.words().zip(other.words()).zip(alive.words());
-        words
-            .into_iter()
-            .any(|((own, others), alive)| own & !others & alive != 0)
+    /// Whether one that is in `alive` is neither in `present` nor in `lacking`.
+    fn waits_for(&self, present: &Self, lacking: &Self, alive: &Self) -> bool {
+        let own = self.words().zip(alive.words());
+        let mut words = own.zip(present.words().zip(lacking.words()));
+        words.any(|((own, alive), (present, lacking))| own & alive & !present & !lacking != 0)
     }
 }
 
@@ -229,6 +228,8 @@ struct Open {
     /// Who should send; nobody is known before the assignment.
     expected: Option<Set>,
     present: Set,
+    /// Who has said that it has no fragment.
+    lacking: Set,
     bytes: u64,
     opened: Instant,
     deadline: Instant,
@@ -359,6 +360,7 @@ impl Builder {
         let open = Open {
             expected: None,
             present: Set::none(sources),
+            lacking: Set::none(sources),
             bytes: 0,
             opened: now,
             deadline,
@@ -471,6 +473,29 @@ impl Builder {
         Fate::Accepted
     }
 
+    /// `source` has no fragment of `event`, and will not get one.
+    pub fn handle_lack(&mut self, now: Instant, event: u64, source: SourceId) {
+        let is_over = self.closed.contains(event) || event < self.forgotten_below;
+        if source.0 >= self.config.sources || !self.alive.contains(source) {
+            return;
+        }
+        if !self.open.contains(event) {
+            // As a fragment does, it may come before the assignment.
+            if is_over || self.early >= EARLY_MAX {
+                return;
+            }
+            self.open_early(now, event);
+        }
+        let Some(open) = self.open.get_mut(event) else {
+            return;
+        };
+        open.lacking.insert(source);
+        let was_under_way = open.under_way.remove(source);
+        self.under_way -= u32::from(was_under_way);
+        self.settle(now, event);
+        self.grant();
+    }
+
     fn follow_sequence(&mut self, fragment: &Fragment) {
         let Some(next) = self.sequences.get_mut(usize::from(fragment.source.0)) else {
             return;
@@ -495,9 +520,11 @@ impl Builder {
         };
         if open.present.count == expected.count {
             self.finish(event);
-        } else if self.alive.count < u32::from(self.config.sources)
-            && !expected.waits_for(&open.present, &self.alive)
-        {
+            return;
+        }
+        let all_may_come =
+            open.lacking.count == 0 && self.alive.count == u32::from(self.config.sources);
+        if !all_may_come && !expected.waits_for(&open.present, &open.lacking, &self.alive) {
             self.give_up(now, event, Ending::Incomplete);
         }
     }
@@ -622,7 +649,8 @@ impl Builder {
             open.looked += 1;
             let source = SourceId(u16::try_from(at).ok()?);
             let wanted = open.expected.as_ref().is_some_and(|it| it.contains(source));
-            if wanted && !open.present.contains(source) && self.alive.contains(source) {
+            let may_come = !open.present.contains(source) && !open.lacking.contains(source);
+            if wanted && may_come && self.alive.contains(source) {
                 open.under_way.insert(source);
                 return Some(source);
             }

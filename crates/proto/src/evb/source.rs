@@ -3,6 +3,7 @@
 //! | input | what changes |
 //! |---|---|
 //! | `offer` | the fragment waits, or is dropped with account, or is refused: wait and offer again |
+//! | `lack` | there will be no fragment of the event: its builder is to be told |
 //! | `handle_assign` | the fragment has a builder, and with [`Flow::Scheduled`] a start |
 //! | `handle_grant` | with [`Flow::Credits`]: the fragment may go |
 //! | `handle_withdrawn` | the same: it never will, and is dropped with account |
@@ -12,7 +13,8 @@
 //! | `abort` | everything is, and whatever is offered after that |
 //!
 //! Assignment and grant may come before the fragment. Of those that may go the oldest event
-//! goes first. The link pulls: call [`Source::transmit`] when it is free, again while it gives
+//! goes first. What `lack` says is told to the builder of the event as soon as that is known
+//! ([`Source::poll_lack`]), so that no builder waits for it. The link pulls: call [`Source::transmit`] when it is free, again while it gives
 //! something, and then at [`Source::next_deadline`] or after the next input.
 
 use alloc::boxed::Box;
@@ -225,7 +227,12 @@ pub struct Source {
     asleep: BTreeSet<(Instant, BuilderId)>,
     /// Fragments that may go from some time on.
     timed: BTreeSet<(Instant, u64)>,
+    /// Of what was offered or is lacking.
     last_offered: Option<u64>,
+    /// Events of which there is no fragment, and whose builder is not known, in ascending order.
+    lacking: VecDeque<u64>,
+    /// What builders are to be told of that.
+    lacks: VecDeque<(BuilderId, u64)>,
     /// Events that are pending without their fragment, in ascending order: whatever takes one
     /// out takes the first.
     early: VecDeque<u64>,
@@ -251,6 +258,8 @@ impl Source {
             asleep: BTreeSet::new(),
             timed: BTreeSet::new(),
             last_offered: None,
+            lacking: VecDeque::new(),
+            lacks: VecDeque::new(),
             early: VecDeque::new(),
             queued_bytes: 0,
             aborted: false,
@@ -325,6 +334,38 @@ impl Source {
         Ok(Offered::Queued)
     }
 
+    /// There is no fragment of `event`, and there will be none. Events come in ascending order,
+    /// also with those that are offered.
+    pub fn lack(&mut self, event: u64) {
+        if self.aborted || self.last_offered.is_some_and(|last| event <= last) {
+            return;
+        }
+        self.last_offered = Some(event);
+        self.forget_early(event);
+        self.not_early(event);
+        match self.pending.remove(event) {
+            // It is closed, or its builder is gone.
+            Some(Pending {
+                dropped: Some(_), ..
+            }) => {}
+            Some(Pending {
+                builder: Some(builder),
+                ..
+            }) => self.lacks.push_back((builder, event)),
+            _ => {
+                self.lacking.push_back(event);
+                if self.lacking.len() > EARLY_MAX {
+                    self.lacking.pop_front();
+                }
+            }
+        }
+    }
+
+    /// A builder that is to be told that it will get no fragment of this event.
+    pub fn poll_lack(&mut self) -> Option<(BuilderId, u64)> {
+        self.lacks.pop_front()
+    }
+
     fn reason_to_drop(&self, event: u64, bytes: u64) -> Option<Offered> {
         let pending = self.pending.get(event);
         if self.aborted {
@@ -388,6 +429,11 @@ impl Source {
 
     /// The manager has given `event` to `builder`, with [`Flow::Scheduled`] from `start` on.
     pub fn handle_assign(&mut self, event: u64, builder: BuilderId, start: Option<Instant>) {
+        if let Ok(at) = self.lacking.binary_search(&event) {
+            self.lacking.remove(at);
+            self.lacks.push_back((builder, event));
+            return;
+        }
         let Some(pending) = self.known(event) else {
             return;
         };
@@ -493,6 +539,7 @@ impl Source {
 
     /// `builder` is lost, or begins again: what waits for it is dropped.
     pub fn handle_lost(&mut self, builder: BuilderId) {
+        self.lacks.retain(|&(to, _)| to != builder);
         let its = |(event, it): (u64, &Pending)| (it.builder == Some(builder)).then_some(event);
         for event in self.pending.iter().filter_map(its).collect::<Vec<_>>() {
             let early = self.pending.get_mut(event).filter(|it| it.bytes.is_none());
@@ -531,6 +578,7 @@ impl Source {
                 .into_iter()
                 .for_each(|builder| self.refresh(builder));
         }
+        self.lacking.retain(|&it| it >= event);
         for lane in &mut self.lanes {
             lane.sequence = 0;
         }
@@ -543,6 +591,8 @@ impl Source {
             let dropped = self.forget(event);
             self.account.dropped.aborted += u64::from(dropped);
         }
+        self.lacking.clear();
+        self.lacks.clear();
         self.lanes.clear();
         self.active.clear();
         self.asleep.clear();

@@ -681,3 +681,76 @@ fn of_many_sources_those_that_are_missing_are_named() {
         "{said:?}"
     );
 }
+
+#[test]
+fn what_sources_lack_takes_no_credits_from_what_they_have() {
+    // Events 0 to 9 have no fragments; more grants than credits would be missed for them.
+    let mut builder = builder(Some(4));
+    let mut sources: Vec<_> = (0..3).map(|id| source(id, Flow::Credits)).collect();
+    for core in &mut sources {
+        (0..10).for_each(|event| core.lack(event));
+        core.offer(10, 100).expect("there is room");
+    }
+    for event in 0..=10 {
+        builder.handle_assign(ms(1), event);
+        for core in &mut sources {
+            core.handle_assign(event, BuilderId(0), None);
+        }
+    }
+    let (mut built, mut incomplete) = (Vec::new(), Vec::new());
+    // Nothing takes any time: no timeout may be needed.
+    loop {
+        let before = (built.len(), incomplete.len());
+        for (id, core) in (0..).zip(&mut sources) {
+            while let Some((to, event)) = core.poll_lack() {
+                assert_eq!(to, BuilderId(0));
+                builder.handle_lack(ms(1), event, SourceId(id));
+            }
+            while let Some(piece) = core.transmit(ms(1)) {
+                builder.handle_fragment(ms(1), fragment(piece.event, id, piece.sequence));
+            }
+        }
+        while let Some(action) = builder.poll_action() {
+            match action {
+                BuilderAction::Grant { source, event } => {
+                    sources[usize::from(source.0)].handle_grant(event);
+                }
+                BuilderAction::Built { event, .. } => built.push(event),
+                BuilderAction::Incomplete { event, missing, .. } => {
+                    assert_eq!(missing.len(), 3);
+                    incomplete.push(event);
+                }
+                _ => {}
+            }
+        }
+        if (built.len(), incomplete.len()) == before && builder.open_events() == 0 {
+            break;
+        }
+        assert!(
+            (built.len(), incomplete.len()) != before || sources[0].account().queued > 0,
+            "{built:?} built, {incomplete:?} incomplete"
+        );
+    }
+    assert_eq!(built, [10]);
+    assert_eq!(incomplete, (0..10).collect::<Vec<_>>());
+    for core in &sources {
+        assert_eq!((core.account().sent, core.account().queued), (1, 0));
+    }
+    builder.account().balance().expect("a balance");
+}
+
+#[test]
+fn an_event_waits_for_those_that_do_not_lack_it() {
+    let mut builder = builder(None);
+    // Before the assignment, as fragments may be.
+    builder.handle_lack(ms(1), 5, SourceId(0));
+    builder.handle_assign(ms(1), 5);
+    builder.handle_fragment(ms(2), fragment(5, 1, 0));
+    assert_eq!(builder.open_events(), 1, "source 2 may still send");
+    builder.handle_fragment(ms(3), fragment(5, 2, 0));
+    assert_eq!(builder.open_events(), 0);
+    let account = builder.account();
+    assert_eq!((account.events_incomplete, account.missing), (1, 1));
+    assert_eq!(account.missing_by_source, [1, 0, 0]);
+    account.balance().expect("a balance");
+}
