@@ -585,12 +585,33 @@ impl<R: Read + Seek> Reading<R> {
         let before = self.at;
         let index = index::load(&mut self.input, index_at, self.len_bytes)?;
         self.input.seek(SeekFrom::Start(before))?;
-        if let Some(index) = index.filter(|it| it.tail_is_right) {
-            let mut places = index.entries;
-            places.sort_unstable_by_key(|it| it.1);
+        let Some(index) = index.filter(|it| it.tail_is_right) else {
+            return Ok(());
+        };
+        let mut places = index.entries;
+        places.sort_unstable_by_key(|it| it.1);
+        if self.covers(&places, index_at)? {
             self.places = Places::Known(places);
         }
         Ok(())
+    }
+
+    /// Whether these places are from the first record to the last, behind which is the index: only
+    /// then it is right to go by them and to look nowhere else.
+    fn covers(&mut self, places: &[(u64, u64)], index_at: u64) -> io::Result<bool> {
+        let (Some(first), Some(last)) = (places.first(), places.last()) else {
+            return Ok(false);
+        };
+        let before = self.at;
+        let found = self.look(last.1)?;
+        let behind_head = self.at;
+        self.go_to(before)?;
+        let ends_at_index = match found {
+            Found::Record(head) => behind_head + head.bytes == index_at,
+            // Its head is damaged.
+            _ => true,
+        };
+        Ok(first.1 == FILE_HEAD_BYTES as u64 && ends_at_index)
     }
 
     /// Where the next good record from `from` on is, or the index, as the index says. An index
