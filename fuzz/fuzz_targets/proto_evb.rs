@@ -85,7 +85,7 @@ impl Parts {
             0 => Part::Source(SourceId(u16::from(who & 3))),
             _ => Part::Builder(BuilderId(u16::from(who & 3))),
         };
-        match kind % 22 {
+        match kind % 24 {
             0 => drop(self.source.offer(event, u64::from(number))),
             1 => self.source.handle_assign(event, builder, None),
             2 => self.source.handle_assign(event, builder, Some(now)),
@@ -123,6 +123,11 @@ impl Parts {
             }
             19 => self.manager.handle_alive(now, part),
             20 => self.manager.handle_lost(now, part),
+            21 => self.source.lack(event),
+            22 => {
+                let _ = self.source.poll_lack();
+                self.builder.handle_lack(now, event, source);
+            }
             _ => {
                 let commands = [
                     Command::Configure,

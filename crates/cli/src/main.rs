@@ -76,7 +76,28 @@ enum Command {
     DoctorEnd(doctor::EndArgs),
 }
 
+/// What a shell says of a program that SIGPIPE has ended.
+const ENDED_BY_SIGPIPE: i32 = 128 + 13;
+
+/// Has the program end quietly when nobody reads its standard output any more, as in `barewire lab list | head`:
+/// as other programs do, which leave this to the signal. Here the signal is ignored, since sockets are to
+/// fail with an error, and printing panics.
+fn end_when_nobody_reads() {
+    let otherwise = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let text = panic.payload().downcast_ref::<String>();
+        let is_closed = |text: &&String| {
+            text.starts_with("failed printing to stdout") && text.contains("Broken pipe")
+        };
+        if text.filter(is_closed).is_some() {
+            std::process::exit(ENDED_BY_SIGPIPE);
+        }
+        otherwise(panic);
+    }));
+}
+
 fn main() -> ExitCode {
+    end_when_nobody_reads();
     let done = |()| ExitCode::SUCCESS;
     let outcome: Result<ExitCode, Box<dyn std::error::Error>> = match Arguments::parse().command {
         Command::Bench(command) => bench::run(*command).map(done).map_err(Into::into),

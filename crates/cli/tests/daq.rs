@@ -295,6 +295,17 @@ fn an_order_that_is_refused_is_told_by_the_status() {
 }
 
 #[test]
+fn a_program_whose_output_nobody_reads_ends_quietly() {
+    let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
+    drop(reader);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_barewire"));
+    command.args(["daq", "init"]).stdout(writer);
+    let output = command.stderr(Stdio::piped()).output().expect("it starts");
+    assert_eq!(output.status.code(), Some(141));
+    assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
 fn faults_are_told_with_their_lines() {
     let folder = Folder::new("faults");
     std::fs::write(

@@ -27,6 +27,9 @@ pub const PIECE_BYTES_MAX: u64 = 16 << 20;
 /// Events that may be in flight: as many as a builder holds before their assignment.
 const WINDOW_MAX: u64 = 4096;
 
+/// Parts say every 50 ms that they live, and the scheduler of a busy machine may keep them from it for tens of ms.
+const LIVENESS_MIN: Duration = Duration::from_ms(200);
+
 /// A batch of control messages fits half a ring.
 const RING_BYTES_MIN: u64 = 256 << 10;
 
@@ -341,7 +344,16 @@ fn read(reader: &mut Reader, digest: u32) -> Config {
     let pull = r.number("assignment", "pull", 1, 4096) as u32;
     let ring_bytes = read_ring(r, piece_bytes);
     let (tcp_manager, tcp_builders) = read_addresses(r, builders);
+    if transport == Transport::Tcp {
+        check_addresses(r, tcp_manager, &tcp_builders);
+    }
     let trigger = read_trigger(r);
+    let (sizes, buffer_bytes) = (read_sizes(r), size(r, "source", "buffer", 1, 1 << 40));
+    if sizes.mean_bytes > buffer_bytes {
+        let mean = ByteSize::from_bytes(sizes.mean_bytes);
+        let wanted = format!("expected at least {mean}: a fragment of fragments.size");
+        r.fault("source", "buffer", wanted);
+    }
     Config {
         name,
         run: r.number("run", "number", 0, u64::from(u32::MAX)) as u32,
@@ -354,7 +366,7 @@ fn read(reader: &mut Reader, digest: u32) -> Config {
         tcp_manager,
         tcp_builders,
         trigger,
-        sizes: read_sizes(r),
+        sizes,
         manager: ManagerConfig {
             sources,
             builders,
@@ -362,13 +374,13 @@ fn read(reader: &mut Reader, digest: u32) -> Config {
             window: Some(window),
             backlog: r.number("assignment", "backlog", 1, 1 << 20) as u32,
             schedule,
-            liveness: positive_time(r, "parts", "liveness"),
+            liveness: read_liveness(r),
             goes_on: r.flag("run", "goes_on"),
         },
         source_kind: read_source_kind(r, trigger),
         source: SourceConfig {
             id: SourceId(0),
-            buffer_bytes: size(r, "source", "buffer", 1, 1 << 40),
+            buffer_bytes,
             full: r.choice(
                 "source",
                 "full",
@@ -525,6 +537,32 @@ fn read_addresses(r: &mut Reader, builders: u16) -> (SocketAddr, Vec<SocketAddr>
     (manager, all)
 }
 
+/// Whether each part has an address of its own.
+fn check_addresses(r: &mut Reader, manager: SocketAddr, builders: &[SocketAddr]) {
+    for (at, builder) in builders.iter().enumerate() {
+        if *builder == manager {
+            let wanted =
+                format!("builder {at} has the address of tcp.manager, expected another one");
+            r.fault("tcp", "builders", wanted);
+        }
+        if let Some(other) = builders[..at].iter().position(|it| it == builder) {
+            let wanted = format!("builders {other} and {at} have the same address");
+            r.fault("tcp", "builders", wanted);
+        }
+    }
+}
+
+/// A shorter one takes parts for lost that live.
+fn read_liveness(r: &mut Reader) -> Duration {
+    let liveness = positive_time(r, "parts", "liveness");
+    if liveness < LIVENESS_MIN {
+        let wanted =
+            format!("expected at least {LIVENESS_MIN}: parts say every 50 ms that they live");
+        r.fault("parts", "liveness", wanted);
+    }
+    liveness
+}
+
 fn read_trigger(r: &mut Reader) -> Trigger {
     let period = positive_time(r, "trigger", "period");
     let modes = [
@@ -654,119 +692,4 @@ fn read_line(r: &mut Reader) -> Option<Rate> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn faults(text: &str) -> Vec<String> {
-        let faults = Config::parse(text, "a.toml").expect_err("faulty");
-        faults.iter().map(ToString::to_string).collect()
-    }
-
-    #[test]
-    fn the_template_is_the_default() {
-        let config = Config::parse(&template(), "template").expect("the template");
-        let empty = Config::parse("", "empty").expect("all defaults");
-        assert_eq!(config.manager, empty.manager);
-        assert_eq!(config.source, empty.source);
-        assert_eq!(config.builder, empty.builder);
-        assert_eq!(config.sizes, empty.sizes);
-        assert_eq!(config.tcp_builders.len(), 1);
-    }
-
-    #[test]
-    fn every_key_says_what_it_expected() {
-        for key in keys::KEYS {
-            let text = format!("[{}]\n{} = 1979-05-27\n", key.section, key.name);
-            let found = faults(&text);
-            let start = format!(
-                "a.toml:2: {}.{} = 1979-05-27: expected",
-                key.section, key.name
-            );
-            assert!(found.iter().any(|it| it.starts_with(&start)), "{found:?}");
-        }
-    }
-
-    #[test]
-    fn faults_are_told_with_line_key_and_what_was_expected() {
-        let text = "[run]\ntransport = \"rings\"\nseeds = 4\n[sourc]\n[source]\npiece = \"3 parsecs\"\n\
-                    [network]\nring = \"96 KiB\"\n[parts]\nsources = 0\n[tcp]\nmanager = \"here\"\n";
-        assert_eq!(
-            faults(text),
-            [
-                "a.toml:2: run.transport = \"rings\": expected one of \"ring\", \"tcp\"; did you mean `ring`?",
-                "a.toml:3: run.seeds = 4: no such key; did you mean `seed`?",
-                "a.toml:4: sourc: no such section; did you mean `source`?",
-                "a.toml:6: source.piece = \"3 parsecs\": unknown unit, expected one of: B, KiB, MiB, GiB, TiB, kB, MB, GB, TB; \
-                 expected a size with its unit, such as \"64 KiB\"",
-                "a.toml:8: network.ring = \"96 KiB\": expected a power of two of at least 256KiB for such pieces",
-                "a.toml:10: parts.sources = 0: expected a whole number, 1 to 1024",
-                "a.toml:12: tcp.manager = \"here\": `here`: expected an address with its port, such as 127.0.0.1:7100",
-            ]
-        );
-        assert_eq!(faults("a = [\n").len(), 1);
-    }
-
-    #[test]
-    fn a_key_gets_another_value() {
-        let text = with("[run]\nseed = 3\n", "a.toml", "fragments.size", "2 KiB");
-        let text = with(&text.expect("a key"), "a.toml", "run.seed", "4").expect("a key");
-        let config = Config::parse(&text, "a.toml").expect("good");
-        assert_eq!((config.sizes.mean_bytes, config.seed), (2048, 4));
-        assert!(with("", "a.toml", "run.sed", "4").is_err());
-        assert!(with("", "a.toml", "run.seed", "=").is_err());
-    }
-
-    #[test]
-    fn shaping_by_the_kernel_is_for_tcp() {
-        let kernel = "[flow]\ncontrol = \"kernel\"\nrate = \"100 Mbit/s\"\nburst = \"1 KiB\"\n";
-        let found = faults(kernel);
-        assert!(found[0].starts_with("a.toml:2: flow.control = \"kernel\": `kernel` shapes"));
-        assert!(
-            found[1].contains("expected at least 2500B: what the rate sends in 200us"),
-            "{found:?}"
-        );
-        let good = kernel.replace("1 KiB", "4 KiB") + "[run]\ntransport = \"tcp\"\n";
-        let config = Config::parse(&good, "a.toml").expect("good");
-        let shaping = Shaping {
-            rate: Rate::from_mbps(100),
-            burst_bytes: 4096,
-        };
-        assert_eq!(
-            (config.shaping, config.source.flow),
-            (Some(shaping), Flow::Free)
-        );
-        let many = good + "[parts]\nsources = 1000\nbuilders = 100\n";
-        assert!(faults(&many)[0].contains("100000 pairs"));
-    }
-
-    #[test]
-    fn what_does_not_fit_together_is_told() {
-        let barrel = "[flow]\ncontrol = \"barrel\"\nslot = \"1 us\"\n";
-        assert!(
-            faults(barrel)[0].starts_with("a.toml:3: flow.slot = \"1 us\": 125 B go in a slot")
-        );
-        let bucket = "[flow]\ncontrol = \"bucket\"\nburst = \"1 KiB\"\n";
-        assert!(faults(bucket)[0].contains("expected at least"));
-        let sizes = "[fragments]\nsize = \"1 KiB\"\nsize_min = \"2 KiB\"\n";
-        assert!(faults(sizes)[0].contains("from size_min to size_max"));
-        let replay = "[source]\nkind = \"replay\"\n[replay]\nfiles = [\"/nowhere.evb\"]\n";
-        let replay = faults(replay);
-        assert!(
-            replay[0].contains("trigger.mode = \"max\": expected \"sources\""),
-            "{replay:?}"
-        );
-        assert!(
-            replay[1].starts_with("a.toml:4: replay.files"),
-            "{replay:?}"
-        );
-        let nobody = faults("[trigger]\nmode = \"sources\"\n");
-        assert!(
-            nobody[0].starts_with("a.toml:2: trigger.mode"),
-            "{nobody:?}"
-        );
-        let sink = "[sink]\nkind = \"hdf5\"\ndirectory = \"/nowhere\"\n";
-        assert!(faults(sink)[0].starts_with("a.toml:3: sink.directory"));
-        let builders = "[parts]\nbuilders = 3\n[tcp]\nbuilders = [\"[::1]:1\", \"[::1]:2\"]\n";
-        assert!(faults(builders)[0].starts_with("a.toml:4: tcp.builders"));
-    }
-}
+mod tests;

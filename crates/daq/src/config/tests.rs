@@ -1,0 +1,140 @@
+//! What a configuration says of what is wrong in it.
+
+use super::*;
+
+fn faults(text: &str) -> Vec<String> {
+    let faults = Config::parse(text, "a.toml").expect_err("faulty");
+    faults.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn the_template_is_the_default() {
+    let config = Config::parse(&template(), "template").expect("the template");
+    let empty = Config::parse("", "empty").expect("all defaults");
+    assert_eq!(config.manager, empty.manager);
+    assert_eq!(config.source, empty.source);
+    assert_eq!(config.builder, empty.builder);
+    assert_eq!(config.sizes, empty.sizes);
+    assert_eq!(config.tcp_builders.len(), 1);
+}
+
+#[test]
+fn every_key_says_what_it_expected() {
+    for key in keys::KEYS {
+        let text = format!("[{}]\n{} = 1979-05-27\n", key.section, key.name);
+        let found = faults(&text);
+        let start = format!(
+            "a.toml:2: {}.{} = 1979-05-27: expected",
+            key.section, key.name
+        );
+        assert!(found.iter().any(|it| it.starts_with(&start)), "{found:?}");
+    }
+}
+
+#[test]
+fn faults_are_told_with_line_key_and_what_was_expected() {
+    let text = "[run]\ntransport = \"rings\"\nseeds = 4\n[sourc]\n[source]\npiece = \"3 parsecs\"\n\
+                [network]\nring = \"96 KiB\"\n[parts]\nsources = 0\n[tcp]\nmanager = \"here\"\n";
+    assert_eq!(
+        faults(text),
+        [
+            "a.toml:2: run.transport = \"rings\": expected one of \"ring\", \"tcp\"; did you mean `ring`?",
+            "a.toml:3: run.seeds = 4: no such key; did you mean `seed`?",
+            "a.toml:4: sourc: no such section; did you mean `source`?",
+            "a.toml:6: source.piece = \"3 parsecs\": unknown unit, expected one of: B, KiB, MiB, GiB, TiB, kB, MB, GB, TB; \
+             expected a size with its unit, such as \"64 KiB\"",
+            "a.toml:8: network.ring = \"96 KiB\": expected a power of two of at least 256KiB for such pieces",
+            "a.toml:10: parts.sources = 0: expected a whole number, 1 to 1024",
+            "a.toml:12: tcp.manager = \"here\": `here`: expected an address with its port, such as 127.0.0.1:7100",
+        ]
+    );
+    assert_eq!(faults("a = [\n").len(), 1);
+}
+
+#[test]
+fn a_key_gets_another_value() {
+    let text = with("[run]\nseed = 3\n", "a.toml", "fragments.size", "2 KiB");
+    let text = with(&text.expect("a key"), "a.toml", "run.seed", "4").expect("a key");
+    let config = Config::parse(&text, "a.toml").expect("good");
+    assert_eq!((config.sizes.mean_bytes, config.seed), (2048, 4));
+    assert!(with("", "a.toml", "run.sed", "4").is_err());
+    assert!(with("", "a.toml", "run.seed", "=").is_err());
+}
+
+#[test]
+fn shaping_by_the_kernel_is_for_tcp() {
+    let kernel = "[flow]\ncontrol = \"kernel\"\nrate = \"100 Mbit/s\"\nburst = \"1 KiB\"\n";
+    let found = faults(kernel);
+    assert!(found[0].starts_with("a.toml:2: flow.control = \"kernel\": `kernel` shapes"));
+    assert!(
+        found[1].contains("expected at least 2500B: what the rate sends in 200us"),
+        "{found:?}"
+    );
+    let good = kernel.replace("1 KiB", "4 KiB") + "[run]\ntransport = \"tcp\"\n";
+    let config = Config::parse(&good, "a.toml").expect("good");
+    let shaping = Shaping {
+        rate: Rate::from_mbps(100),
+        burst_bytes: 4096,
+    };
+    assert_eq!(
+        (config.shaping, config.source.flow),
+        (Some(shaping), Flow::Free)
+    );
+    let many = good + "[parts]\nsources = 1000\nbuilders = 100\n";
+    assert!(faults(&many)[0].contains("100000 pairs"));
+}
+
+#[test]
+fn what_does_not_fit_together_is_told() {
+    let barrel = "[flow]\ncontrol = \"barrel\"\nslot = \"1 us\"\n";
+    assert!(faults(barrel)[0].starts_with("a.toml:3: flow.slot = \"1 us\": 125 B go in a slot"));
+    let bucket = "[flow]\ncontrol = \"bucket\"\nburst = \"1 KiB\"\n";
+    assert!(faults(bucket)[0].contains("expected at least"));
+    let sizes = "[fragments]\nsize = \"1 KiB\"\nsize_min = \"2 KiB\"\n";
+    assert!(faults(sizes)[0].contains("from size_min to size_max"));
+    let replay = "[source]\nkind = \"replay\"\n[replay]\nfiles = [\"/nowhere.evb\"]\n";
+    let replay = faults(replay);
+    assert!(
+        replay[0].contains("trigger.mode = \"max\": expected \"sources\""),
+        "{replay:?}"
+    );
+    assert!(
+        replay[1].starts_with("a.toml:4: replay.files"),
+        "{replay:?}"
+    );
+    let nobody = faults("[trigger]\nmode = \"sources\"\n");
+    assert!(
+        nobody[0].starts_with("a.toml:2: trigger.mode"),
+        "{nobody:?}"
+    );
+    let sink = "[sink]\nkind = \"hdf5\"\ndirectory = \"/nowhere\"\n";
+    assert!(faults(sink)[0].starts_with("a.toml:3: sink.directory"));
+    let busy = "[parts]\nliveness = \"20 ms\"\n";
+    assert!(
+        faults(busy)[0]
+            .starts_with("a.toml:2: parts.liveness = \"20 ms\": expected at least 200ms"),
+        "{:?}",
+        faults(busy)
+    );
+    let large = "[fragments]\nsize = \"2 MiB\"\n[source]\nbuffer = \"1 MiB\"\n";
+    assert!(
+        faults(large)[0].starts_with("a.toml:4: source.buffer = \"1 MiB\": expected at least 2MiB"),
+        "{:?}",
+        faults(large)
+    );
+    let shared = "[run]\ntransport = \"tcp\"\n[parts]\nbuilders = 2\n\
+                  [tcp]\nmanager = \"[::1]:1\"\nbuilders = [\"[::1]:1\", \"[::1]:1\"]\n";
+    let found = faults(shared);
+    assert!(
+        found[0].contains("builder 0 has the address of tcp.manager"),
+        "{found:?}"
+    );
+    assert!(
+        found
+            .iter()
+            .any(|it| it.contains("builders 0 and 1 have the same address")),
+        "{found:?}"
+    );
+    let builders = "[parts]\nbuilders = 3\n[tcp]\nbuilders = [\"[::1]:1\", \"[::1]:2\"]\n";
+    assert!(faults(builders)[0].starts_with("a.toml:4: tcp.builders"));
+}
