@@ -1,28 +1,14 @@
-//! Files on a file system that may be full, read-only or faulty, or whose directory goes away: writing as
-//! much as it takes, and telling a person what is missing.
+//! Files on a file system that may be full, read-only or faulty, or whose directory goes away: room set aside,
+//! and what a person is told when a write fails.
 
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use barewire_units::ByteSize;
 use rustix::fs::{FallocateFlags, StatVfsMountFlags};
-
-/// Writes `bytes` at byte `at` of the file. Returns how many of them are there, and why not all.
-pub fn write_at(file: &File, at: u64, bytes: &[u8]) -> (usize, io::Result<()>) {
-    let mut done = 0;
-    while done < bytes.len() {
-        match file.write_at(&bytes[done..], at + done as u64) {
-            Ok(0) => return (done, Err(io::ErrorKind::WriteZero.into())),
-            Ok(count) => done += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return (done, Err(error)),
-        }
-    }
-    (done, Ok(()))
-}
 
 /// Has the file system set aside room for the file up to byte `end`, without making the file longer.
 /// Returns `false` if it knows no such thing.

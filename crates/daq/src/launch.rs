@@ -9,8 +9,8 @@ use barewire_proto::evb::{BuilderId, Part, SourceId};
 use barewire_sys::process::{Signal, SpawnOpts, send_signal, spawn_with};
 
 use crate::config::{Config, SourceKind};
+use crate::credential::Credential;
 use crate::part::{Verdict, name_of};
-use crate::seat::Seat;
 
 /// How often processes are looked at.
 const LOOK: Duration = Duration::from_millis(5);
@@ -179,14 +179,14 @@ pub fn run_watched(
     };
     let sources = (0..sources).map(|it| Part::Source(SourceId(it)));
     let parts = builders.chain(sources).map(Role::Part);
-    let seat = Seat::of_new_run();
+    let credential = Credential::of_new_run();
     let mut start = |role: Role, starts: u32, watcher: &mut dyn Watcher| {
         let mut command = command(role);
-        Seat {
+        let credential = Credential {
             start: starts,
-            ..seat
-        }
-        .give(&mut command);
+            ..credential
+        };
+        credential.pass_to(&mut command);
         command.process_group(0);
         if role == Role::Manager {
             command.stdout(Stdio::piped());

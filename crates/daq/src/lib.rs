@@ -13,7 +13,7 @@
 //! | [`consumer`] | what a program of the user's is to take built events |
 //! | [`generate`] | triggers, sizes and contents that follow from a seed |
 //! | [`part`] | source, builder and manager: event loops around the cores of `barewire-proto` |
-//! | [`seat`] | what lets a part into a run |
+//! | [`credential`] | what lets a part into a run |
 //! | [`shape`] | shaping by the kernel: queues set, measured, removed |
 //! | [`signals`] | what asks a run to end |
 //! | [`spread`] | histograms of times and sizes |
@@ -31,6 +31,7 @@ pub mod clock;
 pub mod config;
 pub mod consumer;
 pub mod costs;
+pub mod credential;
 pub mod detector;
 pub mod disk;
 pub mod generate;
@@ -40,7 +41,6 @@ pub mod net;
 pub mod part;
 pub mod record;
 pub mod replay;
-pub mod seat;
 pub mod shape;
 pub mod signals;
 pub mod sink;

@@ -18,8 +18,8 @@ use barewire_sys::process::getpid;
 
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::credential::Credential;
 use crate::net::{Address, Incoming, Net, NetError, Outbox};
-use crate::seat::Seat;
 use crate::wire::{Batch, Control, Role, WireError};
 
 pub use builder::run as run_builder;
@@ -198,7 +198,7 @@ impl Home {
 
 /// The first word of a part.
 fn hello(config: &Config, role: Role) -> Control {
-    let Seat { secret, start } = Seat::own();
+    let Credential { secret, start } = Credential::own();
     Control::Hello {
         secret,
         start,

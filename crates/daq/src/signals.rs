@@ -31,8 +31,8 @@ pub fn listen() -> io::Result<()> {
     Ok(())
 }
 
-/// From now on a file that is longer than the process may write does not end the process: the write fails.
-pub fn bear_long_files() {
+/// From now on a file that grows beyond `ulimit -f` does not end the process: the write fails with an error.
+pub fn ignore_file_size_limit() {
     // Where this is not possible, the signal ends the process, as without it.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
 }

@@ -163,8 +163,7 @@ pub struct Files {
 
 impl Files {
     fn create(directory: &Path, hdf5: bool, run: u32, builder: u16) -> Result<Self, PartError> {
-        // A file that is longer than the process may write is an error, too, and not its end.
-        signals::bear_long_files();
+        signals::ignore_file_size_limit();
         let recorder = Recorder::create(directory, run, builder);
         let recorder =
             recorder.map_err(|(path, error)| PartError::Record(disk::explain(&path, &error, 0)))?;

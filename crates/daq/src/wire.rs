@@ -9,7 +9,7 @@
 //! | byte | bytes | field |
 //! |---|---|---|
 //! | 0 | 2 | magic 0xB1 0xE5 |
-//! | 2 | 1 | version: 1 |
+//! | 2 | 1 | version: 2 |
 //! | 3 | 1 | kind: 1 |
 //! | 4 | 4 | run |
 //! | 8 | 8 | event |
@@ -29,7 +29,7 @@
 //! | byte | bytes | field |
 //! |---|---|---|
 //! | 0 | 2 | magic 0xB1 0xE5 |
-//! | 2 | 1 | version: 1 |
+//! | 2 | 1 | version: 2 |
 //! | 3 | 1 | kind: 2 |
 //! | 4 | 4 | CRC-32C of bytes 0 to 3 and of those from 8 on |
 //! | 8 | | messages, each a tag byte and its fields: [`Control`] |
@@ -42,7 +42,7 @@ pub use control::{Batch, Control, Role};
 pub const PIECE_HEADER_BYTES: usize = 56;
 
 const MAGIC: [u8; 2] = [0xb1, 0xe5];
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const KIND_PIECE: u8 = 1;
 const KIND_CONTROL: u8 = 2;
 
@@ -63,7 +63,9 @@ pub enum WireError {
     #[error("magic {0:02x?}, expected [b1, e5]")]
     Magic([u8; 2]),
     /// Another version.
-    #[error("version {0}, expected 1")]
+    #[error(
+        "version {0}, expected {VERSION}: all parts of a run must be of one release of Barewire"
+    )]
     Version(u8),
     /// Neither pieces nor control messages, or not that which belongs here.
     #[error("kind {0}")]

@@ -334,7 +334,7 @@ fn assert_losses_are_told(outcome: &Outcome) {
         lost.is_some_and(|it| it.contains(&format!("{abandoned} events with a builder that died")));
     assert_eq!(said, abandoned > 0, "{}", outcome.ledger);
     let source_died = outcome.deaths.iter().any(|it| it.starts_with("source"));
-    let said = lost.is_some_and(|it| it.contains("when it died"));
+    let said = lost.is_some_and(|it| it.contains(" died: "));
     assert_eq!(said, source_died, "{}", outcome.ledger);
 }
 

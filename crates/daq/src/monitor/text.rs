@@ -247,7 +247,7 @@ pub fn lost(picture: &Picture, config: &Config) -> Option<String> {
         let of_source = |it: &BuilderReport| it.account.missing_by_source.get(at).copied();
         let missing: u64 = all(&picture.builders).filter_map(of_source).sum();
         all_lost.push(format!(
-            "what source {at} had when it died: {missing} fragments are missing, and it had no part in some events"
+            "source {at} died: {missing} of its fragments are missing, and events of that time are without it"
         ));
     }
     let corrupt: u64 = all(&picture.builders).map(|it| it.account.corrupt).sum();

@@ -61,7 +61,8 @@ struct ToSource {
 #[derive(Clone, Copy)]
 struct Stuck {
     since: Instant,
-    next_try: Instant,
+    /// `None`: the builder has given up, and waits for the manager to end the run.
+    next_try: Option<Instant>,
 }
 
 struct BuilderPart<'a> {
@@ -470,7 +471,8 @@ impl BuilderPart<'_> {
     /// the configuration's patience is over; then the manager is to end the run.
     fn write(&mut self) {
         let now = Instant::now();
-        if self.stuck.is_some_and(|it| now < it.next_try) {
+        let waits = |it: Stuck| it.next_try.is_none_or(|at| now < at);
+        if self.stuck.is_some_and(waits) {
             return;
         }
         match (self.sink.work(), self.stuck.take()) {
@@ -485,20 +487,16 @@ impl BuilderPart<'_> {
 
     fn is_stuck(&mut self, now: Instant, before: Option<Stuck>, reason: String) {
         let since = before.map_or(now, |it| it.since);
+        let goes_on = now - since < super::system_time(self.config.sink_patience);
         self.stuck = Some(Stuck {
             since,
-            next_try: now + TRY_SINK,
+            next_try: goes_on.then_some(now + TRY_SINK),
         });
-        let patience = super::system_time(self.config.sink_patience);
-        if now - since < patience {
-            if before.is_none() {
-                self.home.outbox.push(&Control::Stuck { reason });
-            }
-            return;
+        match (goes_on, before) {
+            (false, _) => self.home.outbox.push(&Control::GaveUp { reason }),
+            (true, None) => self.home.outbox.push(&Control::Stuck { reason }),
+            (true, Some(_)) => {}
         }
-        // The run is over when the manager says so, and nothing that comes until then is recorded.
-        self.sink.give_up();
-        self.home.outbox.push(&Control::GaveUp { reason });
     }
 
     fn report(&mut self) {

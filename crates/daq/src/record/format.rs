@@ -13,6 +13,9 @@ pub(super) const FILE_HEAD_BYTES: usize = 32;
 pub(super) const EVENT_HEAD_BYTES: usize = 32;
 pub(super) const FRAGMENT_HEAD_BYTES: usize = 24;
 pub(super) const TAIL_BYTES: usize = 24;
+/// Bytes of the index before its entries, and of an entry.
+pub(super) const INDEX_HEAD_BYTES: usize = 16;
+pub(super) const INDEX_ENTRY_BYTES: usize = 16;
 
 /// A fragment to be recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

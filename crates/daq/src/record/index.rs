@@ -4,12 +4,13 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use super::format::{INDEX_MAGIC, RecordError, TAIL_BYTES, TAIL_MAGIC};
+use super::format::{
+    INDEX_ENTRY_BYTES, INDEX_HEAD_BYTES, INDEX_MAGIC, RecordError, TAIL_BYTES, TAIL_MAGIC,
+};
 use crate::wire::{crc32c, u32_at, u64_at};
 
-/// Bytes of the index before its entries, and of an entry.
-const HEAD_BYTES: u64 = 16;
-const ENTRY_BYTES: u64 = 16;
+const HEAD_BYTES: u64 = INDEX_HEAD_BYTES as u64;
+const ENTRY_BYTES: u64 = INDEX_ENTRY_BYTES as u64;
 
 /// What the last bytes of a file say.
 #[derive(Clone, Copy, Debug)]
@@ -81,7 +82,7 @@ pub(super) fn find(
     if at > room || (room - at) % ENTRY_BYTES != 0 {
         return Ok(None);
     }
-    let mut first = [0; HEAD_BYTES as usize];
+    let mut first = [0; INDEX_HEAD_BYTES];
     file.seek(SeekFrom::Start(at))?;
     file.read_exact(&mut first)?;
     let looks = look(&first, at, len_bytes);
@@ -117,7 +118,7 @@ pub(super) fn load(
     if !is_whole || index.len() as u64 != bytes || crc32c(&index) != tail.crc {
         return Ok(None);
     }
-    let entries = index[HEAD_BYTES as usize..].chunks_exact(ENTRY_BYTES as usize);
+    let entries = index[INDEX_HEAD_BYTES..].chunks_exact(INDEX_ENTRY_BYTES);
     Ok(Some(Index {
         entries: entries.map(|it| (u64_at(it, 0), u64_at(it, 8))).collect(),
         tail_is_right: tail.is_right && tail.index_at == at,

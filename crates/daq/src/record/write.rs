@@ -2,13 +2,14 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::format::{HEAD_MAGIC, INDEX_MAGIC, Stored, TAIL_BYTES, TAIL_MAGIC, append};
+use super::format::{
+    HEAD_MAGIC, INDEX_ENTRY_BYTES, INDEX_HEAD_BYTES, INDEX_MAGIC, Stored, TAIL_BYTES, TAIL_MAGIC,
+    append,
+};
 use crate::disk;
-
-const INDEX_HEAD_BYTES: usize = 16;
-const INDEX_ENTRY_BYTES: usize = 16;
 
 /// A file that is written.
 #[derive(Debug)]
@@ -142,10 +143,9 @@ impl Recorder {
     fn write_first(&mut self, count: usize) -> io::Result<()> {
         let end = self.bytes + count as u64;
         self.set_room_aside(end)?;
-        let (_, written) = disk::write_at(&self.file, self.bytes, &self.waiting[..count]);
-        if let Err(error) = written {
-            // A reader is to find whole records only.
-            let _ = self.file.set_len(self.bytes);
+        if let Err(error) = self.append(&self.waiting[..count]) {
+            // What was set aside may have gone with what was cut.
+            self.reserved = 0;
             return Err(error);
         }
         self.bytes = end;
@@ -153,6 +153,17 @@ impl Recorder {
         let left = self.index[self.recorded..].iter();
         self.recorded += left.take_while(|it| it.1 < end).count();
         Ok(())
+    }
+
+    /// Writes all of `bytes` behind the records that are there, or nothing.
+    fn append(&self, bytes: &[u8]) -> io::Result<()> {
+        let written = self.file.write_all_at(bytes, self.bytes);
+        let is_longer = |it: std::fs::Metadata| it.len() > self.bytes;
+        if written.is_err() && self.file.metadata().is_ok_and(is_longer) {
+            // A reader is to find whole records only.
+            let _ = self.file.set_len(self.bytes);
+        }
+        written
     }
 
     /// Before records up to byte `end` are written: room for them, and for index and tail behind them.
@@ -219,12 +230,7 @@ impl Recorder {
         if !disk::has_name(&self.file)? {
             self.begin_again()?;
         }
-        let (_, written) = disk::write_at(&self.file, self.bytes, &index);
-        if written.is_err() {
-            // Without an index, but whole records.
-            let _ = self.file.set_len(self.bytes);
-        }
-        written?;
+        self.append(&index)?;
         // What was set aside behind the end is given back.
         self.file.set_len(self.bytes + index.len() as u64)?;
         self.file.sync_data()

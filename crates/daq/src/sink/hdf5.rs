@@ -23,9 +23,9 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use crate::disk;
 use crate::record::{Damage, Ending, Reading, RecordError, Stored};
 
 const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
@@ -160,7 +160,7 @@ impl Hdf5Writer {
         self.waiting
             .resize(self.waiting.len().next_multiple_of(8), 0);
         // After an error all of it waits for the next time.
-        disk::write_at(&self.file, self.bytes, &self.waiting).1?;
+        self.file.write_all_at(&self.waiting, self.bytes)?;
         self.bytes += self.waiting.len() as u64;
         self.waiting.clear();
         Ok(())
@@ -191,7 +191,7 @@ impl Hdf5Writer {
             superblock.extend(address.to_le_bytes());
         }
         superblock.extend(lookup3(&superblock).to_le_bytes());
-        disk::write_at(&self.file, 0, &superblock).1?;
+        self.file.write_all_at(&superblock, 0)?;
         std::fs::rename(&self.part, &self.path)
     }
 

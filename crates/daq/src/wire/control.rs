@@ -187,9 +187,9 @@ messages! {
         digest: u32,
         /// Its process.
         pid: u32,
-        /// Of its [`Seat`](crate::seat::Seat).
+        /// Of its [`Credential`](crate::credential::Credential).
         secret: u64,
-        /// Of its seat, too.
+        /// Of its credential, too.
         start: u32,
     }
     2 /// To a part that may take part.

@@ -9,9 +9,9 @@ use super::super::read_batch;
 use super::parts_of;
 use crate::accounts::{BuilderReport, SourceReport};
 use crate::config::{Config, SourceKind};
+use crate::credential::Credential;
 use crate::monitor::Seen;
 use crate::net::{Net, Outbox};
-use crate::seat::Seat as RunSeat;
 use crate::spread::{Spread, Spreads};
 use crate::wire::{Control, Role};
 
@@ -22,7 +22,7 @@ struct Seat {
     live: bool,
     lives: u32,
     pid: u32,
-    shown: RunSeat,
+    shown: Credential,
     ready: Option<u32>,
     /// Its last report, and whether nothing will change any more.
     report: Vec<u64>,
@@ -81,7 +81,7 @@ impl Seats {
             live: false,
             lives: 0,
             pid: 0,
-            shown: RunSeat::default(),
+            shown: Credential::default(),
             ready: None,
             report: Vec::new(),
             last: false,
@@ -91,7 +91,7 @@ impl Seats {
         };
         Self {
             digest: config.digest,
-            secret: RunSeat::own().secret,
+            secret: Credential::own().secret,
             sources_come: matches!(config.source_kind, SourceKind::Own(None)),
             seats: parts_of(config).into_iter().map(seat).collect(),
             guests: Vec::new(),
@@ -376,7 +376,7 @@ impl Seats {
             let Role::Part(part) = role else {
                 continue;
             };
-            let (own, shown) = (self.digest, RunSeat { secret, start });
+            let (own, shown) = (self.digest, Credential { secret, start });
             let is_stray = self.is_stray(part, shown);
             let Some(seat) = self.seats.iter_mut().find(|it| it.part == part) else {
                 self.refuse(at, "no such part in the manager's configuration".to_owned());
@@ -421,7 +421,7 @@ impl Seats {
     }
 
     /// Whether a part that shows this is none of this run.
-    fn is_stray(&self, part: Part, shown: RunSeat) -> bool {
+    fn is_stray(&self, part: Part, shown: Credential) -> bool {
         let comes = self.sources_come && matches!(part, Part::Source(_)) && shown.secret == 0;
         self.secret != shown.secret && !comes
     }

@@ -1,22 +1,22 @@
-//! What lets a part into a run: whoever starts a run gives its parts a number that nobody can guess, and counts how
-//! often each of them was started. A part of another run is turned away, and so is one whose seat is taken,
-//! unless it is a later start of the same part.
+//! What lets a part into a run. Whoever starts a run gives its parts a number that nobody can guess, and counts
+//! how often each of them was started. The manager turns a part of another run away. It also turns one away
+//! whose seat is taken, unless it is a later start of the same part.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::process::Command;
 
-const VARIABLE: &str = "BAREWIRE_DAQ_SEAT";
+const VARIABLE: &str = "BAREWIRE_DAQ_CREDENTIAL";
 
 /// By which a part shows that it belongs to a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seat {
+pub struct Credential {
     /// Of the run; 0: it was started by hand.
     pub secret: u64,
     /// How often the part was started before.
     pub start: u32,
 }
 
-impl Seat {
+impl Credential {
     /// Of the first starts of a new run.
     #[must_use]
     pub fn of_new_run() -> Self {
@@ -42,7 +42,7 @@ impl Seat {
 
     /// Has what the command starts show it. Others can not read it there: a process's environment is for its
     /// own user.
-    pub fn give(self, command: &mut Command) {
+    pub fn pass_to(self, command: &mut Command) {
         command.env(VARIABLE, format!("{:x}:{}", self.secret, self.start));
     }
 
@@ -58,27 +58,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seats_are_of_one_run_and_one_start() {
-        let first = Seat::of_new_run();
-        let again = Seat { start: 1, ..first };
+    fn credentials_are_of_one_run_and_one_start() {
+        let first = Credential::of_new_run();
+        let again = Credential { start: 1, ..first };
         assert!(again.is_later_than(first) && !first.is_later_than(again));
         assert!(!again.is_later_than(again));
-        assert!(!again.is_later_than(Seat::of_new_run()), "another run");
-        let by_hand = Seat::default();
         assert!(
-            !Seat {
+            !again.is_later_than(Credential::of_new_run()),
+            "another run"
+        );
+        let by_hand = Credential::default();
+        assert!(
+            !Credential {
                 start: 1,
                 ..by_hand
             }
             .is_later_than(by_hand)
         );
         assert_eq!(
-            Seat::parse("1f:3"),
-            Some(Seat {
+            Credential::parse("1f:3"),
+            Some(Credential {
                 secret: 31,
                 start: 3
             })
         );
-        assert_eq!(Seat::parse("x:3"), None);
+        assert_eq!(Credential::parse("x:3"), None);
     }
 }
