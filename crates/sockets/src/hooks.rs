@@ -12,6 +12,7 @@ mod limits;
 mod messages;
 mod past;
 mod reaping;
+mod shell;
 pub mod socket;
 mod syscall;
 mod uring;

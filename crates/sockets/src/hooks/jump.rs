@@ -3,7 +3,7 @@
 use core::ffi::{c_char, c_int, c_void};
 use core::sync::atomic::Ordering;
 
-use libc::{FILE, pid_t};
+use libc::pid_t;
 
 use crate::hooks::lifetime::{before_another_program, end_of_image};
 use crate::hooks::limits;
@@ -11,20 +11,6 @@ use crate::real;
 use crate::record;
 
 type Strings = *const *const c_char;
-
-/// Another program in a child: this one goes on.
-macro_rules! announced {
-    ($($name:ident($($arg:ident: $type:ty),*) -> $result:ty;)*) => { $(
-        /// # Safety
-        /// As for the C library's.
-        #[unsafe(no_mangle)]
-        unsafe extern "C-unwind" fn $name($($arg: $type),*) -> $result {
-            before_another_program(core::ptr::null());
-            // SAFETY: the program's call.
-            unsafe { real::$name($($arg),*) }
-        }
-    )* };
-}
 
 /// Another program in this process, unless that fails.
 macro_rules! becoming {
@@ -107,7 +93,7 @@ becoming! {
     fexecve(fd: c_int, arguments: Strings, environment: Strings) -> c_int;
 }
 
-/// As [`announced!`], with actions that may duplicate descriptors for the other program.
+/// Another program in a child, with actions that may duplicate descriptors for it: this one goes on.
 macro_rules! announced_with_actions {
     ($($name:ident)*) => { $(
         /// # Safety
@@ -154,11 +140,6 @@ unsafe extern "C-unwind" fn posix_spawn_file_actions_adddup2(
     }
     // SAFETY: the program's call.
     unsafe { real::posix_spawn_file_actions_adddup2(actions, fd, new) }
-}
-
-announced! {
-    system(command: *const c_char) -> c_int;
-    popen(command: *const c_char, mode: *const c_char) -> *mut FILE;
 }
 
 /// `execl` and its kin take any number of arguments, up to a null pointer. A function of

@@ -5,7 +5,8 @@
 //! when it sets a limit that leaves no room for it. From then on it is as without the library. To the
 //! kernel the limit of any other is larger by what is reserved, as far as the kernel permits, and no larger
 //! to the program. What it begins gets the limit as the program has set it: at an exec in this process
-//! the kernel is told just before, and at a `posix_spawn` just after.
+//! the kernel is told just before, at a `posix_spawn` just after, and a shell that `system` or `popen`
+//! begins is told to lower it.
 
 use core::ffi::{c_int, c_uint};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -163,6 +164,11 @@ impl Drop for Exact {
         quietly(record::give_places_back);
         TOLD.set(self.wanted);
     }
+}
+
+/// What the program has set for what it begins, if the kernel has another limit for this process.
+pub fn wanted_of_children() -> Option<rlimit> {
+    quietly(told_and_wanted).map(|(_, wanted)| wanted)
 }
 
 /// This process has made a child that is another program by now.

@@ -22,7 +22,7 @@ const SCRIPTS: [&str; 7] = [
 /// Sets a limit and begins children in every way that Python has: first without a socket, then with a
 /// connection that is on board; then a program that can not be begun, after which this one goes on.
 const PYTHON: &str = r#"
-import os, resource, socket, subprocess, sys
+import ctypes, os, resource, socket, subprocess, sys
 SHOW = ["grep", "Max address space", "/proc/self/limits"]
 SET = (400 << 20, 500 << 20)
 
@@ -61,8 +61,25 @@ def begins():
             line(text.strip())
     os.close(writer)
     os.waitpid(child, 0)
+    in_shells()
     line("own %s" % (resource.getrlimit(resource.RLIMIT_AS),))
     os._exit(0)
+
+def in_shells():
+    "By the C library's system and popen. A long command is passed on whole."
+    show = " ".join("'%s'" % word for word in SHOW)
+    line("system %d" % os.system(show))
+    line("system %d" % os.system("exit 3"))
+    line("system %d" % os.system(""))
+    line("system %d" % os.system(show + "; : " + "x" * 100000))
+    c = ctypes.CDLL(None)
+    c.popen.restype = c.fgets.restype = ctypes.c_void_p
+    file = ctypes.c_void_p(c.popen((show + "; exit 4").encode(), b"r"))
+    text = ctypes.create_string_buffer(200)
+    while c.fgets(text, len(text), file):
+        line("popen " + text.value.decode().strip())
+    line("pclose %d" % c.pclose(file))
+    line("shell %d" % c.system(None))
 
 def for_children_only():
     subprocess.run(SHOW, preexec_fn=limit)
