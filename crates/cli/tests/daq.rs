@@ -201,7 +201,8 @@ fn a_scan_gives_a_row_for_each_value() {
 fn a_prediction_stands_beside_the_measurement() {
     let folder = Folder::new("predict");
     let name = format!("daq-predict-{}", std::process::id());
-    let settings = format!("[run]\nname = \"{name}\"\nevents = 100\n");
+    let settings =
+        format!("[run]\nname = \"{name}\"\nevents = 100\n[builder]\ntimeout = \"20 s\"\n");
     std::fs::write(folder.0.join("a.toml"), settings).expect("written");
     let over = ["--over", "fragment_size=256 KiB, 1 MiB"];
     let scan = ["scan", "a.toml", "--runs", "1", "-o", "a.json"];
@@ -303,6 +304,32 @@ fn a_program_whose_output_nobody_reads_ends_quietly() {
     let output = command.stderr(Stdio::piped()).output().expect("it starts");
     assert_eq!(output.status.code(), Some(141));
     assert_eq!(text(&output.stderr), "");
+}
+
+/// Sources that find no room at the end of a run have counted a fragment as sent that is not on its way.
+#[test]
+fn a_run_that_ends_while_fragments_are_late_balances() {
+    let folder = Folder::new("late");
+    assert!(folder.barewire(&["init", "daq.toml"]).status.success());
+    let file = folder.0.join("daq.toml");
+    let settings = std::fs::read_to_string(&file).expect("written");
+    let settings = settings
+        .replace("\"daq\"", &format!("\"daq-late-{}\"", std::process::id()))
+        .replace("events = 100000", "events = 2000")
+        .replace("size = \"1 KiB\"", "size = \"32 KiB\"")
+        .replace("timeout = \"1 s\"", "timeout = \"2 ms\"")
+        .replace("control = \"credits\"", "control = \"none\"");
+    std::fs::write(&file, settings).expect("written");
+    for _ in 0..3 {
+        let run = folder.barewire(&["run", "daq.toml", "--quiet", "--json"]);
+        let ledger: serde_json::Value = serde_json::from_slice(&run.stdout).expect("JSON");
+        assert_eq!(ledger["verdict"], "lost", "{ledger}");
+        assert_eq!(run.status.code(), Some(5), "{ledger}");
+        assert_ne!(
+            ledger["ledger"]["builders"][0]["sums"]["late"], 0,
+            "{ledger}"
+        );
+    }
 }
 
 #[test]

@@ -109,7 +109,7 @@ table! {
     account.copies, account.built, account.built_bytes, account.kept, account.open,
     account.duplicate, account.late, account.corrupt, account.unassigned, account.stale,
     account.foreign, account.out_of_sequence, account.gaps, account.expected, account.missing,
-    account.events_assigned, account.events_built, account.events_incomplete,
+    account.timed_out, account.events_assigned, account.events_built, account.events_incomplete,
     account.events_abandoned, account.events_open,
     mismatched, cut, processor_ns, recorded, untaken, to_be_taken,
 }
@@ -262,9 +262,9 @@ mod tests {
         assert_eq!(SourceReport::from_numbers(&numbers).to_numbers(), numbers);
         let numbers: Vec<u64> = (1..=12).collect();
         assert_eq!(event_numbers(&events_from(&numbers)), numbers);
-        let numbers: Vec<u64> = (1..=29).collect();
+        let numbers: Vec<u64> = (1..=30).collect();
         let report = BuilderReport::from_numbers(&numbers);
-        assert_eq!(report.account.missing_by_source, [27, 28, 29]);
+        assert_eq!(report.account.missing_by_source, [28, 29, 30]);
         assert_eq!(report.clone().to_numbers(), numbers);
         assert_eq!(BuilderReport::from_numbers(&[]), BuilderReport::default());
     }

@@ -175,6 +175,8 @@ pub struct Config {
     pub builder: BuilderConfig,
     /// Receive memory of a connection.
     pub ring_bytes: usize,
+    /// Events may be closed by the timeout without a fragment; otherwise this is a loss.
+    pub may_time_out: bool,
     /// What becomes of events.
     pub sink: SinkKind,
     /// How long a builder waits for a file system that takes no more, before the run ends.
@@ -400,6 +402,11 @@ fn read(reader: &mut Reader, digest: u32) -> Config {
             pull: (policy == Policy::Pulled).then_some(pull),
             remembered_events: r.number("builder", "remembered", 0, 1 << 24) as usize,
         },
+        may_time_out: r.choice(
+            "builder",
+            "incomplete",
+            &[("loss", false), ("allowed", true)],
+        ),
         ring_bytes,
         sink: read_sink(r),
         sink_patience: time(r, "sink", "patience"),

@@ -68,6 +68,7 @@ pub(super) const KEYS: &[Key] = &[
     key("replay", "pace", "\"max\"", "`max`: as fast as it goes; `recorded`: at the times of the recorded triggers"),
     key("replay", "repeat", "false", "begins again at the end, with numbers that go on"),
     key("builder", "timeout", "\"1 s\"", "how long an event may be open"),
+    key("builder", "incomplete", "\"loss\"", "an event closed by the timeout without a fragment: `loss`: the run ends with 5; `allowed`"),
     key("builder", "remembered", "65536", "closed events of which late fragments are told from copies"),
     key("network", "ring", "\"512 KiB\"", "receive memory of a connection, a power of two of at least 4 pieces + 4 KiB"),
     key("sink", "kind", "\"discard\"", "`discard`: verified and dropped; `file`: recorded; `hdf5`: and in HDF5; `hand-over`: to a consumer on this host"),

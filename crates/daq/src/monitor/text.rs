@@ -230,8 +230,8 @@ fn missing_by_source(missing: &[u64]) -> String {
     }
 }
 
-/// What was lost in a run that no setting allows to be, for people; `None` if nothing was. Settings allow that a
-/// source drops what does not fit its buffer, that an event is closed without a fragment that came too late
+/// What was lost in a run that no setting allows to be, for people; `None` if nothing was. Settings may allow that
+/// a source drops what does not fit its buffer, that an event is closed without a fragment that came too late
 /// and that a consumer does not take everything.
 #[must_use]
 pub fn lost(picture: &Picture, config: &Config) -> Option<String> {
@@ -248,6 +248,12 @@ pub fn lost(picture: &Picture, config: &Config) -> Option<String> {
         let missing: u64 = all(&picture.builders).filter_map(of_source).sum();
         all_lost.push(format!(
             "source {at} died: {missing} of its fragments are missing, and events of that time are without it"
+        ));
+    }
+    let timed_out: u64 = all(&picture.builders).map(|it| it.account.timed_out).sum();
+    if timed_out > 0 && !config.may_time_out {
+        all_lost.push(format!(
+            "{timed_out} fragments that did not come within builder.timeout"
         ));
     }
     let corrupt: u64 = all(&picture.builders).map(|it| it.account.corrupt).sum();

@@ -35,6 +35,10 @@ const BYTES_OF_MS: u64 = 16 << 10;
 const CLOSED_AT_ONCE: usize = 32;
 const GRANTS_AT_ONCE: usize = 16;
 
+/// What the file system takes longer for does not count for events that are open: meanwhile this
+/// builder takes no fragments.
+const PAUSE_MIN: Duration = Duration::from_millis(5);
+
 /// How often a file system that takes no more is tried again.
 const TRY_SINK: Duration = Duration::from_millis(100);
 /// How often a consumer is looked at that is to take events.
@@ -475,7 +479,14 @@ impl BuilderPart<'_> {
         if self.stuck.is_some_and(waits) {
             return;
         }
-        match (self.sink.work(), self.stuck.take()) {
+        let worked = self.sink.work();
+        let pause = now.elapsed();
+        if pause >= PAUSE_MIN {
+            let pause_ns = u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX);
+            self.core
+                .handle_pause(barewire_units::Duration::from_ns(pause_ns));
+        }
+        match (worked, self.stuck.take()) {
             (Ok(()), None) => {}
             (Ok(()), Some(_)) => {
                 let reason = String::new();

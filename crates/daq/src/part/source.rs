@@ -66,6 +66,13 @@ struct Lane {
     full: bool,
 }
 
+impl Lane {
+    /// Whether all that counts as sent is on its way.
+    fn is_empty(&self) -> bool {
+        self.gathered.is_empty() && self.stuck.is_none()
+    }
+}
+
 struct SourcePart<'a> {
     config: &'a Config,
     id: u16,
@@ -318,10 +325,9 @@ impl SourcePart<'_> {
                 (self.ended, self.said_last) = (false, false);
                 self.said_has = (0, false);
             }
-            // Nothing that is left is wanted any more.
+            // Nothing that is left is wanted any more, but for what counts as sent and found no room yet.
             (RunState::Configured | RunState::Failed, _) => {
                 self.core.abort();
-                self.lanes.iter_mut().for_each(|lane| lane.stuck = None);
                 self.forget();
                 self.ended = true;
             }
@@ -648,7 +654,7 @@ impl SourcePart<'_> {
 
     /// Says that it lives, and what its account is.
     fn report(&mut self) {
-        let last = self.ended && self.lanes.iter().all(|lane| lane.gathered.is_empty());
+        let last = self.ended && self.lanes.iter().all(Lane::is_empty);
         let at_once = last && !self.said_last;
         if !at_once && !self.home.beat_is_due() {
             return;

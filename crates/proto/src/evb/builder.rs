@@ -119,8 +119,7 @@ pub enum BuilderAction {
         /// Of which event.
         event: u64,
     },
-    /// Tell a source that its fragment is not wanted any more: the event was closed before the
-    /// fragment was granted.
+    /// Tell a source that its fragment is not wanted any more: the event was closed without it.
     Withdraw {
         /// Whom.
         source: SourceId,
@@ -577,6 +576,10 @@ impl Builder {
             self.account.missing_by_source[usize::from(source.0)] += 1;
         }
         self.account.missing += missing.len() as u64;
+        if ending == Ending::Incomplete {
+            let due = |it: &&SourceId| self.alive.contains(**it) && !open.lacking.contains(**it);
+            self.account.timed_out += missing.iter().filter(due).count() as u64;
+        }
         self.account.kept += u64::from(open.present.count);
         self.account.events_open -= 1;
         if ending == Ending::Abandoned {
@@ -658,16 +661,22 @@ impl Builder {
         None
     }
 
-    /// Tells those that were not asked for their fragment of `event`.
+    /// Tells those whose fragment of `event` has not come that it is not wanted. Granted fragments
+    /// that came too late would make those of the next events late, too.
     fn withdraw(&mut self, event: u64) {
-        while let Some(source) = self.next_to_grant(event) {
-            // It is not under way: undone here, and not counted.
-            if let Some(open) = self.open.get_mut(event) {
-                open.under_way.remove(source);
-            }
-            self.actions
-                .push_back(BuilderAction::Withdraw { source, event });
-        }
+        let Some(open) = self.open.get(event) else {
+            return;
+        };
+        let Some(expected) = &open.expected else {
+            return;
+        };
+        let missing = expected.without(&open.present);
+        let may_come = |it: &SourceId| !open.lacking.contains(*it) && self.alive.contains(*it);
+        self.actions.extend(
+            missing
+                .filter(may_come)
+                .map(|source| BuilderAction::Withdraw { source, event }),
+        );
     }
 
     /// `source` is lost.
@@ -713,6 +722,17 @@ impl Builder {
     pub fn abandon(&mut self, now: Instant) {
         for event in self.open.events().collect::<Vec<_>>() {
             self.give_up(now, event, Ending::Abandoned);
+        }
+    }
+
+    /// For a while this builder could take no fragments, because it waited for a disk: that time does
+    /// not count for the events that were open.
+    pub fn handle_pause(&mut self, pause: Duration) {
+        for (deadline, _) in &mut self.deadlines {
+            *deadline = deadline.saturating_add(pause);
+        }
+        for open in self.open.values_mut() {
+            open.deadline = open.deadline.saturating_add(pause);
         }
     }
 

@@ -91,7 +91,9 @@ pub struct BuilderAccount {
     pub expected: u64,
     /// Of them: not there when their event was given up.
     pub missing: u64,
-    /// Of them, by source: who was missing.
+    /// Of those that were missing: the time was over, although their source lived and did not lack them.
+    pub timed_out: u64,
+    /// Of all that were missing, by source.
     pub missing_by_source: Vec<u64>,
     /// Events that it was given.
     pub events_assigned: u64,

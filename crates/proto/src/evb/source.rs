@@ -454,16 +454,24 @@ impl Source {
         self.admit(event);
     }
 
-    /// The builder of `event` has closed it, and does not want a fragment that it has not granted.
+    /// The builder of `event` has closed it, and does not want its fragment. One that is under way in
+    /// pieces is sent to its end.
     pub fn handle_withdrawn(&mut self, event: u64) {
+        let flow = self.config.flow;
         let Some(pending) = self.known(event) else {
             return;
         };
         if pending.bytes.is_none() {
             pending.dropped = Some(Offered::DroppedWithdrawn);
-        } else if !pending.granted && self.config.flow == Flow::Credits {
+        } else if pending.sent_bytes == 0 && flow == Flow::Credits {
+            let builder = pending.builder;
             self.forget(event);
             self.account.dropped.withdrawn += 1;
+            let Some(builder) = builder else {
+                return;
+            };
+            self.lane(builder).remove(event);
+            self.refresh(builder);
         }
     }
 

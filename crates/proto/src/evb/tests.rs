@@ -9,6 +9,7 @@ use barewire_units::{ByteSize, Duration, Graph, Instant, Rate};
 use super::*;
 
 mod any_calls;
+mod late;
 mod swarm;
 
 const MS: Duration = Duration::from_ms(1);
