@@ -59,6 +59,11 @@ fn a_configuration_is_written_run_and_its_file_verified() {
         said.contains("200 events built, 0 incomplete, 400 fragments, 409600 bytes; indexed"),
         "{said}"
     );
+    assert!(said.contains(", seed 1\n"), "{said}");
+    let check = folder.barewire(&["check", record, "--settings"]);
+    let shown = text(&check.stdout).replace("\n    ", "\n");
+    let settings = std::fs::read_to_string(folder.0.join("daq.toml")).expect("the settings");
+    assert!(shown.contains(settings.trim_end()), "{shown}");
     let convert = folder.barewire(&["convert", record]);
     assert_eq!(convert.status.code(), Some(0), "{}", text(&convert.stderr));
     assert!(text(&convert.stdout).ends_with(": 200 events\n"));
@@ -72,15 +77,19 @@ fn a_configuration_is_written_run_and_its_file_verified() {
     many_files_are_checked_at_once(&folder, record, &good);
 }
 
+/// Bytes before the records, but for the texts that say of which run they are.
+const FILE_HEAD_BYTES: usize = 32 + 48;
 /// Of a file of 200 events with two fragments of 1 KiB each: its index follows its records.
 const INDEX_BYTES: usize = 16 + 200 * 16 + 24;
 const RECORD_BYTES: usize = 32 + 2 * (24 + 1024);
 
 fn damaged_files_are_read_behind_the_damage(folder: &Folder, record: &str, good: &[u8]) {
     // In the data of the first fragment of the first record; in the head of the third.
+    let first = good.windows(4).position(|it| it == b"EVNT");
+    let first = first.expect("a record");
     let mut bytes = good.to_vec();
-    bytes[1000] ^= 1;
-    bytes[32 + 2 * RECORD_BYTES + 9] ^= 1;
+    bytes[first + 968] ^= 1;
+    bytes[first + 2 * RECORD_BYTES + 9] ^= 1;
     std::fs::write(folder.0.join("bad.evb"), &bytes).expect("written");
     let check = folder.barewire(&["check", "bad.evb", "--config", "daq.toml"]);
     let said = text(&check.stdout);
@@ -92,10 +101,11 @@ fn damaged_files_are_read_behind_the_damage(folder: &Folder, record: &str, good:
         said.contains("2 damaged stretches with 3176 bytes"),
         "{said}"
     );
-    assert!(said.contains("\n    byte 64: 1048 bytes, event "), "{said}");
+    let one = format!("\n    byte {}: 1048 bytes, event ", first + 32);
+    assert!(said.contains(&one), "{said}");
     let second = format!(
         "\n    byte {}: {RECORD_BYTES} bytes\n",
-        32 + 2 * RECORD_BYTES
+        first + 2 * RECORD_BYTES
     );
     assert!(said.contains(&second), "{said}");
     assert!(
@@ -158,7 +168,10 @@ fn many_files_are_checked_at_once(folder: &Folder, record: &str, good: &[u8]) {
     let bad = &document["files"][2];
     assert_eq!(bad["damaged"], 1);
     assert_eq!(bad["lost"], 1);
-    assert_eq!(bad["damage"][0]["at"], 64);
+    let settings = std::fs::read_to_string(folder.0.join("daq.toml")).expect("the settings");
+    assert_eq!(bad["about"]["config"], settings);
+    let first = FILE_HEAD_BYTES + settings.len() + env!("CARGO_PKG_VERSION").len();
+    assert_eq!(bad["damage"][0]["at"], first + 32);
     assert_eq!(bad["index"], "right");
     assert_eq!(document["totals"]["built"], 398);
     let sum = sum_of(record).wrapping_add(sum_of("bad.evb"));

@@ -183,7 +183,9 @@ pub struct Config {
     pub sink_patience: Duration,
     /// What is said.
     pub monitor: Monitor,
-    /// CRC-32C of the text: parts with another one are turned away.
+    /// The text.
+    pub text: String,
+    /// CRC-32C of it: parts with another one are turned away.
     pub digest: u32,
 }
 
@@ -214,7 +216,7 @@ impl Config {
     /// All faults.
     pub fn parse(text: &str, file: &str) -> Result<Self, Vec<Fault>> {
         let mut reader = Reader::new(text, file);
-        let config = read(&mut reader, crc_fast::crc32_iscsi(text.as_bytes()));
+        let config = read(&mut reader, text);
         if reader.faults.is_empty() {
             return Ok(config);
         }
@@ -318,7 +320,7 @@ fn address(reader: &mut Reader, section: &str, key: &str, text: &str) -> Option<
     address
 }
 
-fn read(reader: &mut Reader, digest: u32) -> Config {
+fn read(reader: &mut Reader, text: &str) -> Config {
     let r = reader;
     let name = r.text("run", "name");
     if name.is_empty() || name.len() > 40 || !name.bytes().all(|b| b.is_ascii_graphic()) {
@@ -411,7 +413,8 @@ fn read(reader: &mut Reader, digest: u32) -> Config {
         sink: read_sink(r),
         sink_patience: time(r, "sink", "patience"),
         monitor: read_monitor(r),
-        digest,
+        text: text.to_owned(),
+        digest: crc_fast::crc32_iscsi(text.as_bytes()),
     }
 }
 

@@ -9,6 +9,16 @@
 //! | | 2 | builder |
 //! | | 14 | zero |
 //! | | 4 | CRC-32C of what is before it in the head |
+//! | of the run: not in files of older versions | 4 | `INFO` |
+//! | | 4 | bytes of the version |
+//! | | 4 | bytes of the configuration |
+//! | | 4 | CRC-32C of both texts |
+//! | | 8 | seed |
+//! | | 8 | when the file was made, ns since 1970 |
+//! | | 8 | when the manager's clock was 0, ns since 1970 |
+//! | | 4 | zero |
+//! | | 4 | CRC-32C of the 44 bytes before it |
+//! | | | version, configuration: at most a MiB each |
 //! | event, any number | 4 | `EVNT` |
 //! | | 4 | fragments that are missing: 0 for a built event |
 //! | | 8 | event |
@@ -42,6 +52,7 @@
 //! | the data of a fragment | its event without that fragment, and all others |
 //! | the head of a record | all other events: an index says where the next record begins; without one its fragments are stepped over by their own check codes, and then the bytes are searched for the next good head |
 //! | the head of the file | all events; run and builder may be wrong |
+//! | what it says of the run | all events |
 //! | index or tail | all events |
 //! | bytes were lost or came in between | all events whose records are whole |
 //!
@@ -49,6 +60,7 @@
 //! hold a recording. Only if the head of a record **and** its first fragments are damaged, and there is
 //! no index, a record within the data of a fragment is taken for one of the file.
 
+mod about;
 mod check;
 mod damage;
 mod format;
@@ -56,6 +68,7 @@ mod index;
 mod read;
 mod write;
 
+pub use about::About;
 pub use check::{Checked, IndexState, check};
 pub use damage::{Damage, Ending, Stretch};
 pub use format::{RecordError, Recorded, Stored, append, parse};

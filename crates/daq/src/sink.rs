@@ -6,10 +6,11 @@ pub mod hdf5;
 use std::path::Path;
 use std::time::Instant;
 
+use crate::clock::Clock;
 use crate::config::{Config, SinkKind};
 use crate::disk;
 use crate::part::PartError;
-use crate::record::{Recorder, Stored};
+use crate::record::{About, Recorder, Stored};
 use crate::signals;
 
 use hand_over::HandOver;
@@ -47,11 +48,12 @@ impl Sink {
     /// # Errors
     ///
     /// The file can not be made, or the name is taken.
-    pub fn open(config: &Config, run: u32, builder: u16) -> Result<Self, PartError> {
+    pub fn open(config: &Config, run: u32, builder: u16, clock: &Clock) -> Result<Self, PartError> {
         match &config.sink {
             SinkKind::Discard => Ok(Self::Discard),
             SinkKind::File { directory, hdf5 } => {
-                let files = Files::create(directory, *hdf5, run, builder)?;
+                let files =
+                    Files::create(directory, *hdf5, (run, builder), &About::now(config, clock))?;
                 Ok(Self::File(Box::new(files)))
             }
             SinkKind::HandOver { .. } => {
@@ -162,9 +164,14 @@ pub struct Files {
 }
 
 impl Files {
-    fn create(directory: &Path, hdf5: bool, run: u32, builder: u16) -> Result<Self, PartError> {
+    fn create(
+        directory: &Path,
+        hdf5: bool,
+        (run, builder): (u32, u16),
+        about: &About,
+    ) -> Result<Self, PartError> {
         signals::ignore_file_size_limit();
-        let recorder = Recorder::create(directory, run, builder);
+        let recorder = Recorder::create(directory, run, builder, about);
         let recorder =
             recorder.map_err(|(path, error)| PartError::Record(disk::explain(&path, &error, 0)))?;
         let beside = recorder.path().with_extension("h5");

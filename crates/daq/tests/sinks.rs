@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use barewire_daq::config::Config;
 use barewire_daq::generate::Generator;
 use barewire_daq::launch::Role;
-use barewire_daq::record::{Reading, Recorder, Stored};
+use barewire_daq::record::{About, Reading, Recorder, Stored};
 use barewire_daq::sink::hdf5;
 use barewire_proto::evb::{BuilderId, Part};
 use barewire_sys::process::{Signal, send_signal};
@@ -346,7 +346,7 @@ fn hdf5_files_of_any_shape_are_read_by_others() {
         (257, 10),
         (9_000, 97),
     ] {
-        let mut raw = Recorder::create(&place.folder, 7, 3).expect("a file");
+        let mut raw = Recorder::create(&place.folder, 7, 3, &About::default()).expect("a file");
         for number in (0..count).rev() {
             let fragments: Vec<_> = match number % 5 {
                 0 => vec![fragment(0, 0), fragment(40_000, 3)],

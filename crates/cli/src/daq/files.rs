@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use barewire_daq::config::SourceKind;
 use barewire_daq::generate::Generator;
-use barewire_daq::record::{self, Checked, Damage, Ending, IndexState, RecordError};
+use barewire_daq::record::{self, About, Checked, Damage, Ending, IndexState, RecordError};
 use barewire_daq::sink::hdf5;
 use clap::Args;
 use serde::Serialize;
@@ -31,6 +31,9 @@ pub struct CheckArgs {
     /// Print all event numbers
     #[arg(long)]
     events: bool,
+    /// Print the configuration with which each file was recorded
+    #[arg(long)]
+    settings: bool,
     /// Print a JSON document instead of lines
     #[arg(long)]
     json: bool,
@@ -141,11 +144,37 @@ struct StretchReport {
     source: Option<u16>,
 }
 
+/// What a file says of its run. Times are in UTC, as in RFC 3339.
+#[derive(Clone, Debug, Serialize)]
+struct AboutReport {
+    seed: u64,
+    version: String,
+    made: String,
+    /// When an event was triggered that has the time 0 in the file.
+    clock_began: String,
+    config: String,
+}
+
+impl AboutReport {
+    fn of(about: &About) -> Self {
+        let text = |time| humantime::format_rfc3339_nanos(time).to_string();
+        Self {
+            seed: about.seed,
+            version: about.version.clone(),
+            made: text(about.made()),
+            clock_began: text(about.triggered(0)),
+            config: about.config.clone(),
+        }
+    }
+}
+
 /// What is told of a file that could be read.
 #[derive(Clone, Debug, Serialize)]
 struct Contents {
     run: u32,
     builder: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    about: Option<AboutReport>,
     index: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     cut_at: Option<u64>,
@@ -191,7 +220,7 @@ pub fn check(args: &CheckArgs) -> Result<ExitCode, DaqError> {
         }
         match args.json {
             true => reports.push(report(file, state, &checked, args.events)),
-            false => print_file(&file, &checked, args.events),
+            false => print_file(&file, &checked, args),
         }
     }
     if args.json {
@@ -260,6 +289,7 @@ fn report(
     let contents = checked.as_ref().ok().map(|checked| Contents {
         run: checked.run,
         builder: checked.builder,
+        about: checked.about.as_ref().map(AboutReport::of),
         index: index_word(checked.index),
         cut_at: checked.cut_at,
         sums: Sums::of(checked),
@@ -284,7 +314,7 @@ fn stretches(damage: &Damage) -> Vec<StretchReport> {
     damage.first.iter().map(report).collect()
 }
 
-fn print_file(file: &str, checked: &Result<Checked, RecordError>, with_events: bool) {
+fn print_file(file: &str, checked: &Result<Checked, RecordError>, args: &CheckArgs) {
     let checked = match checked {
         Ok(checked) => checked,
         Err(error) => {
@@ -300,7 +330,10 @@ fn print_file(file: &str, checked: &Result<Checked, RecordError>, with_events: b
         index_text(checked.index),
         checked.contents,
     );
-    if with_events {
+    if let Some(about) = &checked.about {
+        print_about(about, args.settings);
+    }
+    if args.events {
         checked.events.iter().for_each(|event| println!("{event}"));
     }
     if checked.mismatched > 0 {
@@ -315,6 +348,18 @@ fn print_file(file: &str, checked: &Result<Checked, RecordError>, with_events: b
     print_damage(&checked.damage);
     if let Some(lost) = checked.lost.filter(|&lost| lost > 0) {
         println!("  {lost} events of the index were not found");
+    }
+}
+
+fn print_about(about: &About, with_settings: bool) {
+    println!(
+        "  made {} by barewire {}, seed {}",
+        humantime::format_rfc3339_seconds(about.made()),
+        about.version,
+        about.seed
+    );
+    if with_settings {
+        about.config.lines().for_each(|line| println!("    {line}"));
     }
 }
 

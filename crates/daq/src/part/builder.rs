@@ -153,7 +153,7 @@ fn open_sink(
     let since = Instant::now();
     let mut said = false;
     loop {
-        let problem = match Sink::open(config, run, id) {
+        let problem = match Sink::open(config, run, id, &home.clock) {
             Err(problem @ PartError::Record(_)) => problem,
             done => {
                 if said {

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 
+use super::about::About;
 use super::damage::{Damage, Ending};
 use super::format::{RecordError, Recorded, fragment_head};
 use super::index::{self, Index};
@@ -33,6 +34,8 @@ pub struct Checked {
     pub run: u32,
     /// The builder.
     pub builder: u16,
+    /// What the file says of its run; `None` in files of older versions, or if that is damaged.
+    pub about: Option<About>,
     /// Events that were built, and are not damaged.
     pub built: u64,
     /// Events that were given up, with what was there, and are not damaged.
@@ -91,6 +94,7 @@ pub fn check(path: &Path, generator: Option<&Generator>) -> Result<Checked, Reco
     let mut checked = Checked {
         run: reading.run,
         builder: reading.builder,
+        about: reading.about.clone(),
         ..Checked::default()
     };
     let mut found = Vec::new();

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
+use super::about::{self, About};
 use super::damage::{Damage, Ending, Stretch};
 use super::format::{
     EVENT_HEAD_BYTES, EVENT_MAGIC, EventHead, FILE_HEAD_BYTES, FRAGMENT_HEAD_BYTES, FragmentHead,
@@ -40,6 +41,10 @@ pub struct Reading<R> {
     damage: Damage,
     ending: Option<Ending>,
     head_is_right: bool,
+    /// Where records begin.
+    begin: u64,
+    /// What the file says of its run; `None` in files of older versions, or if that is damaged.
+    pub about: Option<About>,
     /// The run.
     pub run: u32,
     /// The builder.
@@ -124,24 +129,34 @@ impl<R: Read + Seek> Reading<R> {
         input.read_exact(&mut head)?;
         let tail = index::read_tail(&mut input, len_bytes)?;
         let index_at = index::find(&mut input, tail.as_ref(), len_bytes)?;
-        input.seek(SeekFrom::Start(FILE_HEAD_BYTES as u64))?;
+        let about::Found {
+            about,
+            end: begin,
+            is_damaged,
+        } = about::read(&mut input, len_bytes)?;
+        input.seek(SeekFrom::Start(begin))?;
         let mut reading = Self {
             input: BufReader::with_capacity(BUFFER_BYTES, input),
             len_bytes,
-            at: FILE_HEAD_BYTES as u64,
+            at: begin,
             tail,
-            index_at: index_at.filter(|&it| it >= FILE_HEAD_BYTES as u64),
+            index_at: index_at.filter(|&it| it >= begin),
             places: Places::NotAsked,
             read_again_bytes: len_bytes.saturating_mul(READ_AGAIN_MAX),
-            last_at: FILE_HEAD_BYTES as u64,
+            last_at: begin,
             damage: Damage::default(),
             ending: None,
             head_is_right: crc32c(&head[..28]) == u32_at(&head, 28) && &head[..8] == HEAD_MAGIC,
+            begin,
+            about,
             run: u32_at(&head, 8),
             builder: u16::from_le_bytes([head[12], head[13]]),
         };
         if !reading.head_is_right {
             reading.accept_damaged_head(&head)?;
+        }
+        if is_damaged {
+            reading.add_head_damage(FILE_HEAD_BYTES as u64, begin);
         }
         Ok(reading)
     }
@@ -149,19 +164,25 @@ impl<R: Read + Seek> Reading<R> {
     /// A file whose head is damaged is ours if it still begins as ours do, or if a record follows.
     fn accept_damaged_head(&mut self, head: &[u8; FILE_HEAD_BYTES]) -> Result<(), RecordError> {
         let first = FILE_HEAD_BYTES as u64;
-        let is_ours = &head[..8] == HEAD_MAGIC || self.begins_something(first)?;
+        let says_something = self.begin > first;
+        let is_ours = &head[..8] == HEAD_MAGIC || says_something || self.begins_something(first)?;
         if !is_ours {
             let what = "it does not begin with BWEVENT1";
             return Err(RecordError::Foreign(what));
         }
-        self.go_to(first)?;
+        self.go_to(self.begin)?;
+        self.add_head_damage(0, first);
+        Ok(())
+    }
+
+    /// What is before the records is damaged from byte `at` to byte `end`.
+    fn add_head_damage(&mut self, at: u64, end: u64) {
         self.damage.add(Stretch {
-            at: 0,
-            bytes: first,
+            at,
+            bytes: end - at,
             event: None,
             source: None,
         });
-        Ok(())
     }
 
     /// Where the next record begins.
@@ -611,7 +632,7 @@ impl<R: Read + Seek> Reading<R> {
             // Its head is damaged.
             _ => true,
         };
-        Ok(first.1 == FILE_HEAD_BYTES as u64 && ends_at_index)
+        Ok(first.1 == self.begin && ends_at_index)
     }
 
     /// Where the next good record from `from` on is, or the index, as the index says. An index
@@ -681,7 +702,7 @@ pub fn places(path: &Path) -> Result<(Vec<(u64, u64)>, Damage), RecordError> {
         if reading.agrees_with(&index)? {
             return Ok((index, reading.damage));
         }
-        reading.go_to(FILE_HEAD_BYTES as u64)?;
+        reading.go_to(reading.begin)?;
     }
     let mut places = Vec::new();
     while let Some(event) = reading.next_event()? {

@@ -35,8 +35,21 @@ fn fragment(source: u16, bytes: usize) -> Stored {
     }
 }
 
+fn about() -> About {
+    About {
+        seed: 11,
+        made_unix_ns: 1_000_000_007,
+        clock_unix_ns: 1_000_000_000,
+        version: "1.2".to_owned(),
+        config: "[run]\nseed = 11\n".to_owned(),
+    }
+}
+
+/// Where the first record begins: behind the head and what the file says of its run.
+const FIRST: usize = 32 + 48 + 3 + 16;
+
 fn written(folder: &Folder, finished: bool) -> Vec<u8> {
-    let mut recorder = Recorder::create(&folder.0, 3, 1).expect("a new file");
+    let mut recorder = Recorder::create(&folder.0, 3, 1, &about()).expect("a new file");
     recorder.add(7, 0, &[fragment(0, 10), fragment(1, 0)]);
     recorder.write().expect("room");
     recorder.add(9, 1, &[fragment(1, 33)]);
@@ -58,6 +71,7 @@ fn what_is_written_is_read_with_and_without_index() {
             .join(format!("run-000003-builder-01-{number:03}.evb"));
         let checked = check(&path, None).expect("a file of events");
         assert_eq!((checked.run, checked.builder), (3, 1));
+        assert_eq!(checked.about, Some(about()));
         assert_eq!((checked.built, checked.incomplete), (1, 1));
         assert_eq!((checked.fragments, checked.bytes), (3, 43));
         let state = match finished {
@@ -67,7 +81,10 @@ fn what_is_written_is_read_with_and_without_index() {
         assert_eq!(checked.index, state);
         assert!(checked.is_good(), "{checked:?}");
         let index = read_index(&path).expect("a file");
-        let expected = finished.then(|| vec![(7, 32), (9, 32 + 32 + 48 + 10)]);
+        let expected = finished.then(|| {
+            let first = FIRST as u64;
+            vec![(7, first), (9, first + 32 + 48 + 10)]
+        });
         assert_eq!(index, expected);
     }
 }
@@ -75,8 +92,8 @@ fn what_is_written_is_read_with_and_without_index() {
 #[test]
 fn what_was_whole_before_the_cut_is_read() {
     let bytes = written(&Folder::new("cut"), false);
-    let ends = [32, 32 + 32 + 48 + 10, bytes.len()];
-    for len in 32..=bytes.len() {
+    let ends = [FIRST, FIRST + 32 + 48 + 10, bytes.len()];
+    for len in FIRST..=bytes.len() {
         let cut = Cursor::new(&bytes[..len]);
         let mut reading = Reading::new(cut, len as u64).expect("its head");
         let mut events = 0;
@@ -91,6 +108,26 @@ fn what_was_whole_before_the_cut_is_read() {
             false => Ending::Cut(ends[last] as u64),
         };
         assert_eq!(reading.ending(), Some(ending), "cut at {len}");
+    }
+}
+
+#[test]
+fn all_events_are_read_behind_a_damaged_head() {
+    let folder = Folder::new("damaged-head");
+    for finished in [false, true] {
+        let good = written(&folder, finished);
+        for at in 0..FIRST {
+            let mut bytes = good.clone();
+            bytes[at] ^= 0x10;
+            let path = folder.0.join("bad.evb");
+            std::fs::write(&path, &bytes).expect("room");
+            let checked = check(&path, None).expect("a file of events");
+            assert_eq!(checked.events, [7, 9], "byte {at}");
+            assert!(!checked.damage.is_none() && !checked.is_good(), "byte {at}");
+            assert_eq!(checked.about.is_some(), at < 32, "byte {at}");
+            let (found, _) = places(&path).expect("a file of events");
+            assert_eq!(found.len(), 2, "byte {at}");
+        }
     }
 }
 
@@ -129,15 +166,17 @@ fn an_index_of_other_records_disagrees() {
     // Nobody goes by it.
     let (found, damage) = places(&path).expect("a file of events");
     assert!(damage.is_none());
-    assert_eq!(found, [(7, 32), (9, 122)]);
+    assert_eq!(found, [(7, FIRST as u64), (9, FIRST as u64 + 90)]);
 }
 
 proptest! {
     #[test]
-    fn any_bytes_are_read_without_harm(bytes in vec(any::<u8>(), 0..300), head: bool) {
+    fn any_bytes_are_read_without_harm(bytes in vec(any::<u8>(), 0..300), begin in 0..3) {
         let mut all = written_head();
-        if head {
-            all.extend(b"EVNT");
+        match begin {
+            0 => all.extend(b"EVNT"),
+            1 => about().append(&mut all),
+            _ => {}
         }
         all.extend(bytes);
         let len_bytes = all.len() as u64;

@@ -5,6 +5,7 @@ use std::io::{self, Read, Seek};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use super::about::About;
 use super::format::{
     HEAD_MAGIC, INDEX_ENTRY_BYTES, INDEX_HEAD_BYTES, INDEX_MAGIC, Stored, TAIL_BYTES, TAIL_MAGIC,
     append,
@@ -36,30 +37,26 @@ impl Recorder {
     /// # Errors
     ///
     /// The file that can not be made, and why.
-    pub fn create(directory: &Path, run: u32, builder: u16) -> Result<Self, (PathBuf, io::Error)> {
+    pub fn create(
+        directory: &Path,
+        run: u32,
+        builder: u16,
+        about: &About,
+    ) -> Result<Self, (PathBuf, io::Error)> {
+        let head = head_of(run, builder, about);
         let mut number = 0;
         loop {
             let name = format!("run-{run:06}-builder-{builder:02}-{number:03}.evb");
             let path = directory.join(name);
             match new_file(&path) {
-                Ok(file) => return Self::begin(file, path, run, builder),
+                Ok(file) => return Self::begin(file, path, head),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
                 Err(error) => return Err((path, error)),
             }
         }
     }
 
-    fn begin(
-        file: File,
-        path: PathBuf,
-        run: u32,
-        builder: u16,
-    ) -> Result<Self, (PathBuf, io::Error)> {
-        let mut head = Vec::from(HEAD_MAGIC);
-        head.extend(run.to_le_bytes());
-        head.extend(builder.to_le_bytes());
-        head.extend([0; 14]);
-        head.extend(crate::wire::crc32c(&head).to_le_bytes());
+    fn begin(file: File, path: PathBuf, head: Vec<u8>) -> Result<Self, (PathBuf, io::Error)> {
         let mut recorder = Self {
             path,
             file,
@@ -235,6 +232,17 @@ impl Recorder {
         self.file.set_len(self.bytes + index.len() as u64)?;
         self.file.sync_data()
     }
+}
+
+/// What stands before the records.
+fn head_of(run: u32, builder: u16, about: &About) -> Vec<u8> {
+    let mut head = Vec::from(HEAD_MAGIC);
+    head.extend(run.to_le_bytes());
+    head.extend(builder.to_le_bytes());
+    head.extend([0; 14]);
+    head.extend(crate::wire::crc32c(&head).to_le_bytes());
+    about.append(&mut head);
+    head
 }
 
 fn new_file(path: &Path) -> io::Result<File> {
