@@ -319,6 +319,95 @@ fn a_program_whose_output_nobody_reads_ends_quietly() {
     assert_eq!(text(&output.stderr), "");
 }
 
+/// A port of this host that is free now.
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    listener.local_addr().expect("it is bound").port()
+}
+
+#[test]
+fn addresses_that_can_not_be_used_are_told_at_once_and_names_of_hosts_work() {
+    let folder = Folder::new("addresses");
+    let taken = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let taken = taken
+        .local_addr()
+        .map(|it| (taken, it))
+        .expect("it is bound");
+    let taken_at = taken.1.to_string();
+    let free = || format!("127.0.0.1:{}", free_port());
+    // So long a name needs no name server to be unknown.
+    let unknown = format!("{}:7100", "x".repeat(70));
+    let begin = std::time::Instant::now();
+    for (key, said, tcp, prometheus) in [
+        (
+            "tcp.manager",
+            "another program listens there",
+            [&taken_at, &free()],
+            String::new(),
+        ),
+        (
+            "tcp.builders",
+            "another program listens there",
+            [&free(), &taken_at],
+            String::new(),
+        ),
+        // From a network for documentation: nobody has it.
+        (
+            "tcp.builders",
+            "not an address of this host",
+            [&free(), &"192.0.2.1:7100".to_owned()],
+            String::new(),
+        ),
+        (
+            "monitor.prometheus",
+            "another program listens there",
+            [&free(), &free()],
+            taken_at.clone(),
+        ),
+        (
+            "tcp.manager",
+            ": failed to lookup address",
+            [&unknown, &free()],
+            String::new(),
+        ),
+    ] {
+        let settings = format!(
+            "[run]\ntransport = \"tcp\"\nevents = 10\n[tcp]\nmanager = \"{}\"\nbuilders = \"{}\"\n\
+             [monitor]\nprometheus = \"{prometheus}\"\n",
+            tcp[0], tcp[1]
+        );
+        std::fs::write(folder.0.join("a.toml"), settings).expect("written");
+        let run = folder.barewire(&["run", "a.toml", "--quiet"]);
+        assert_eq!(run.status.code(), Some(2), "{}", text(&run.stderr));
+        let all = text(&run.stdout);
+        assert!(
+            all.contains(&format!("{key} = \"")) && all.contains(said),
+            "{key}: {all}"
+        );
+    }
+    assert!(
+        begin.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        begin.elapsed()
+    );
+
+    let settings = format!(
+        "[run]\ntransport = \"tcp\"\nevents = 10\n[tcp]\nmanager = \"localhost:{}\"\n\
+         builders = \"localhost:{}\"\n[builder]\ntimeout = \"20 s\"\n",
+        free_port(),
+        free_port()
+    );
+    std::fs::write(folder.0.join("b.toml"), settings).expect("written");
+    let run = folder.barewire(&["run", "b.toml", "--quiet"]);
+    assert_eq!(
+        run.status.code(),
+        Some(0),
+        "{}{}",
+        text(&run.stdout),
+        text(&run.stderr)
+    );
+}
+
 /// Sources that find no room at the end of a run have counted a fragment as sent that is not on its way.
 #[test]
 fn a_run_that_ends_while_fragments_are_late_balances() {

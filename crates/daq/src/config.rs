@@ -2,10 +2,10 @@
 //! before anything runs, and every fault is told with file, line, key, what stands there and
 //! what was expected.
 
+mod address;
 mod keys;
 mod read;
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use barewire_proto::evb::{
@@ -16,6 +16,7 @@ use barewire_units::{ByteSize, Duration, Instant, Rate};
 
 use crate::shape::{LATENESS, Shaping};
 
+pub use address::{HostPort, fault, unusable};
 pub use keys::template;
 pub use read::Fault;
 use read::Reader;
@@ -129,7 +130,7 @@ pub struct Monitor {
     /// Between two lines of the view.
     pub period: Duration,
     /// Address for Prometheus.
-    pub prometheus: Option<SocketAddr>,
+    pub prometheus: Option<HostPort>,
     /// File of the event log.
     pub log: Option<PathBuf>,
     /// Rate of a line, for fractions of it.
@@ -156,9 +157,9 @@ pub struct Config {
     /// How long the manager waits for all parts.
     pub patience: Duration,
     /// The manager's address.
-    pub tcp_manager: SocketAddr,
+    pub tcp_manager: HostPort,
     /// The builders' addresses.
-    pub tcp_builders: Vec<SocketAddr>,
+    pub tcp_builders: Vec<HostPort>,
     /// When events happen.
     pub trigger: Trigger,
     /// How large fragments are.
@@ -302,6 +303,7 @@ fn positive_time(reader: &mut Reader, section: &str, key: &str) -> Duration {
 }
 
 fn size(reader: &mut Reader, section: &str, key: &str, least: u64, most: u64) -> u64 {
+    reader.demand_unit(section, key, "size", "64 KiB");
     let size = reader.quantity::<ByteSize>(section, key, "size", "64 KiB");
     let bytes = size.map_or(least, ByteSize::as_bytes);
     if !(least..=most).contains(&bytes) {
@@ -309,15 +311,6 @@ fn size(reader: &mut Reader, section: &str, key: &str, least: u64, most: u64) ->
         reader.fault(section, key, format!("expected a size, {least} to {most}"));
     }
     bytes
-}
-
-fn address(reader: &mut Reader, section: &str, key: &str, text: &str) -> Option<SocketAddr> {
-    let address = text.parse().ok();
-    if address.is_none() {
-        let wanted = format!("`{text}`: expected an address with its port, such as 127.0.0.1:7100");
-        reader.fault(section, key, wanted);
-    }
-    address
 }
 
 fn read(reader: &mut Reader, text: &str) -> Config {
@@ -347,9 +340,9 @@ fn read(reader: &mut Reader, text: &str) -> Config {
     let credits = r.number("flow", "credits", 1, 1 << 20) as u32;
     let pull = r.number("assignment", "pull", 1, 4096) as u32;
     let ring_bytes = read_ring(r, piece_bytes);
-    let (tcp_manager, tcp_builders) = read_addresses(r, builders);
+    let (tcp_manager, tcp_builders) = address::read_all(r, builders);
     if transport == Transport::Tcp {
-        check_addresses(r, tcp_manager, &tcp_builders);
+        address::check(r, &tcp_manager, &tcp_builders);
     }
     let trigger = read_trigger(r);
     let (sizes, buffer_bytes) = (read_sizes(r), size(r, "source", "buffer", 1, 1 << 40));
@@ -525,43 +518,6 @@ fn read_ring(r: &mut Reader, piece_bytes: u64) -> usize {
     ring as usize
 }
 
-fn read_addresses(r: &mut Reader, builders: u16) -> (SocketAddr, Vec<SocketAddr>) {
-    let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
-    let text = r.text("tcp", "manager");
-    let manager = address(r, "tcp", "manager", &text).unwrap_or(nowhere);
-    let texts = r.list("tcp", "builders");
-    let mut all: Vec<_> = texts
-        .iter()
-        .filter_map(|text| address(r, "tcp", "builders", text))
-        .collect();
-    if let [first] = all[..] {
-        let port = |n: u16| first.port().checked_add(n);
-        all = (0..builders)
-            .map_while(|n| Some(SocketAddr::new(first.ip(), port(n)?)))
-            .collect();
-    }
-    if all.len() != usize::from(builders) {
-        let wanted = format!("expected one address, or {builders}, one for each builder");
-        r.fault("tcp", "builders", wanted);
-    }
-    (manager, all)
-}
-
-/// Whether each part has an address of its own.
-fn check_addresses(r: &mut Reader, manager: SocketAddr, builders: &[SocketAddr]) {
-    for (at, builder) in builders.iter().enumerate() {
-        if *builder == manager {
-            let wanted =
-                format!("builder {at} has the address of tcp.manager, expected another one");
-            r.fault("tcp", "builders", wanted);
-        }
-        if let Some(other) = builders[..at].iter().position(|it| it == builder) {
-            let wanted = format!("builders {other} and {at} have the same address");
-            r.fault("tcp", "builders", wanted);
-        }
-    }
-}
-
 /// A shorter one takes parts for lost that live.
 fn read_liveness(r: &mut Reader) -> Duration {
     let liveness = positive_time(r, "parts", "liveness");
@@ -682,7 +638,7 @@ fn read_monitor(r: &mut Reader) -> Monitor {
     let log = Some(r.text("monitor", "log")).filter(|it| !it.is_empty());
     Monitor {
         period: positive_time(r, "monitor", "period"),
-        prometheus: prometheus.and_then(|it| address(r, "monitor", "prometheus", &it)),
+        prometheus: prometheus.and_then(|it| address::read(r, "monitor", "prometheus", &it)),
         log: log.map(PathBuf::from),
         line: read_line(r),
     }

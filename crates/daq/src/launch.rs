@@ -81,7 +81,7 @@ pub const fn exit_code(verdict: &Verdict) -> u8 {
 pub struct Outcome {
     /// [`exit_code`] of the manager's verdict; 4 if the manager died.
     pub code: u8,
-    /// Parts that died, in order, with how.
+    /// Parts that died, in order, with how; or why none was started.
     pub deaths: Vec<String>,
     /// What the manager wrote to its standard output.
     pub ledger: String,
@@ -171,6 +171,14 @@ pub fn run_watched(
     mut command: impl FnMut(Role) -> Command,
     watcher: &mut dyn Watcher,
 ) -> io::Result<Outcome> {
+    let faults = crate::config::unusable(config);
+    if !faults.is_empty() {
+        return Ok(Outcome {
+            code: 2,
+            deaths: faults,
+            ledger: String::new(),
+        });
+    }
     let builders = (0..config.manager.builders).map(|it| Part::Builder(BuilderId(it)));
     let sources = match config.source_kind {
         // They come by themselves.

@@ -5,14 +5,14 @@
 
 mod tcp;
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use barewire::{ConnectOptions, Connection, Event, Node, NodeConfig, Reservation, Spin};
 use barewire_sys::wake::{Epoll, EpollEvent, Interest};
 
-use crate::config::{Config, Transport};
+use crate::config::{Config, HostPort, Transport};
 use crate::wire::{Batch, Control, PIECE_HEADER_BYTES};
 use tcp::TcpLink;
 
@@ -44,13 +44,25 @@ pub enum NetError {
     Ended,
 }
 
+impl NetError {
+    /// Whether somebody listens there already.
+    #[must_use]
+    pub fn is_in_use(&self) -> bool {
+        match self {
+            Self::Ring(error) => matches!(error, barewire::Error::NameTaken { .. }),
+            Self::Tcp(error) => error.kind() == std::io::ErrorKind::AddrInUse,
+            _ => false,
+        }
+    }
+}
+
 /// Where somebody listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// A name on the user-level network.
     Ring(String),
     /// A TCP address.
-    Tcp(SocketAddr),
+    Tcp(HostPort),
 }
 
 impl Address {
@@ -59,7 +71,7 @@ impl Address {
     pub fn of_manager(config: &Config) -> Self {
         match config.transport {
             Transport::Ring => Self::Ring(format!("{}-manager", config.name)),
-            Transport::Tcp => Self::Tcp(config.tcp_manager),
+            Transport::Tcp => Self::Tcp(config.tcp_manager.clone()),
         }
     }
 
@@ -68,9 +80,30 @@ impl Address {
     pub fn of_builder(config: &Config, id: u16) -> Self {
         match config.transport {
             Transport::Ring => Self::Ring(format!("{}-builder-{id}", config.name)),
-            Transport::Tcp => Self::Tcp(config.tcp_builders[usize::from(id)]),
+            Transport::Tcp => Self::Tcp(config.tcp_builders[usize::from(id)].clone()),
         }
     }
+}
+
+impl core::fmt::Display for Address {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Ring(name) => f.write_str(name),
+            Self::Tcp(address) => address.fmt(f),
+        }
+    }
+}
+
+/// Tries all addresses of a host once.
+fn connect_tcp(to: &HostPort) -> std::io::Result<TcpStream> {
+    let mut last = std::io::Error::from(std::io::ErrorKind::NotFound);
+    for address in to.resolve()? {
+        match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
 }
 
 /// A connection.
@@ -264,7 +297,7 @@ impl Net {
         match (address, &self.node) {
             (Address::Ring(name), Some(node)) => self.ring_name = Some(node.listen(name)?),
             (Address::Tcp(address), _) => {
-                let listener = TcpListener::bind(address)?;
+                let listener = address.listen()?;
                 listener.set_nonblocking(true)?;
                 self.poll.add(&listener, TOKEN_LISTENER, Interest::READ)?;
                 self.listener = Some(listener);
@@ -303,7 +336,7 @@ impl Net {
                 Link::Ring(Box::new(node.connect_with(name, &options)?))
             }
             (Address::Tcp(address), _) => {
-                let stream = std::net::TcpStream::connect_timeout(address, CONNECT_TIMEOUT)?;
+                let stream = connect_tcp(address)?;
                 Link::Tcp(Box::new(TcpLink::new(stream, self.message_bytes_max)?))
             }
             (Address::Ring(_), None) => return Err(NetError::Ended),

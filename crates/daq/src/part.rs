@@ -39,7 +39,7 @@ pub enum PartError {
     #[error("no such part: the configuration has {0} of them, numbered from 0")]
     NoSuchPart(u16),
     /// The manager can not be reached.
-    #[error("the manager does not answer at {address:?} within {patience:?}: {reason}")]
+    #[error("the manager does not answer at {address} within {patience:?}: {reason}")]
     NoManager {
         /// Where.
         address: Address,
@@ -48,6 +48,9 @@ pub enum PartError {
         /// The last error.
         reason: String,
     },
+    /// Nobody can listen where the configuration says.
+    #[error("{0}")]
+    Listen(String),
     /// The manager has turned it away.
     #[error("the manager refuses: {0}")]
     Refused(String),
@@ -93,6 +96,14 @@ pub enum PartError {
 #[must_use]
 pub fn system_time(time: barewire_units::Duration) -> Duration {
     Duration::from_nanos(time.as_ns())
+}
+
+/// Why a part can not listen at `address`, with the key that names it.
+fn cannot_listen(address: &Address, key: &'static str, error: NetError) -> PartError {
+    PartError::Listen(match (address, &error) {
+        (Address::Tcp(address), NetError::Tcp(error)) => crate::config::fault(key, address, error),
+        _ => format!("run.name: the name `{address}` can not be used: {error}"),
+    })
 }
 
 /// A batch of control messages that has come.

@@ -186,6 +186,17 @@ impl Reader {
         }
     }
 
+    /// A number alone is no quantity, but for 0: what takes bytes elsewhere without a unit.
+    pub fn demand_unit(&mut self, section: &str, key: &str, kind: &str, example: &str) {
+        if let Given::Text(text) = self.given(section, key) {
+            let text = text.trim();
+            if text != "0" && text.ends_with(|it: char| it.is_ascii_digit()) {
+                let wanted = format!("expected a {kind} with its unit, such as \"{example}\"");
+                self.fault(section, key, wanted);
+            }
+        }
+    }
+
     /// A whole number within bounds.
     pub fn number(&mut self, section: &str, key: &str, least: u64, most: u64) -> u64 {
         let number = match self.given(section, key) {

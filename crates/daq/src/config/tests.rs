@@ -45,7 +45,7 @@ fn faults_are_told_with_line_key_and_what_was_expected() {
              expected a size with its unit, such as \"64 KiB\"",
             "a.toml:8: network.ring = \"96 KiB\": expected a power of two of at least 256KiB for such pieces",
             "a.toml:10: parts.sources = 0: expected a whole number, 1 to 1024",
-            "a.toml:12: tcp.manager = \"here\": `here`: expected an address with its port, such as 127.0.0.1:7100",
+            "a.toml:12: tcp.manager = \"here\": `here`: expected an address or a host name with a port, such as 127.0.0.1:7100",
         ]
     );
     assert_eq!(faults("a = [\n").len(), 1);
@@ -137,4 +137,29 @@ fn what_does_not_fit_together_is_told() {
     );
     let builders = "[parts]\nbuilders = 3\n[tcp]\nbuilders = [\"[::1]:1\", \"[::1]:2\"]\n";
     assert!(faults(builders)[0].starts_with("a.toml:4: tcp.builders"));
+}
+
+#[test]
+fn a_number_alone_is_no_quantity() {
+    for (section, key) in [
+        ("fragments", "size"),
+        ("fragments", "size_min"),
+        ("flow", "burst"),
+        ("source", "buffer"),
+        ("source", "piece"),
+        ("network", "ring"),
+        ("sink", "buffer"),
+        ("sink", "patience"),
+        ("builder", "timeout"),
+        ("run", "duration"),
+        ("monitor", "period"),
+        ("monitor", "line"),
+        ("flow", "rate"),
+    ] {
+        let found = faults(&format!("[{section}]\n{key} = \"65536\"\n"));
+        let start = format!("a.toml:2: {section}.{key} = \"65536\": ");
+        let is_told = |it: &String| it.starts_with(&start) && it.contains("unit");
+        assert!(found.iter().any(is_told), "{key}: {found:?}");
+    }
+    assert!(Config::parse("[fragments]\nsize_min = \"0\"\n", "a.toml").is_ok());
 }

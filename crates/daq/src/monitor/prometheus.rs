@@ -22,13 +22,12 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// Listens, in a thread that ends with the process.
+    /// Answers who connects, in a thread that ends with the process.
     ///
     /// # Errors
     ///
-    /// The address is taken, or there is no thread.
-    pub fn start(address: SocketAddr) -> io::Result<Self> {
-        let listener = TcpListener::bind(address)?;
+    /// There is no thread.
+    pub fn start(listener: TcpListener) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let text = Arc::new(Mutex::new(String::new()));
         let shared = Arc::clone(&text);

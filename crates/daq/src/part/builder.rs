@@ -43,6 +43,8 @@ const PAUSE_MIN: Duration = Duration::from_millis(5);
 const TRY_SINK: Duration = Duration::from_millis(100);
 /// How often a consumer is looked at that is to take events.
 const LOOK_AT_SINK: Duration = Duration::from_millis(1);
+/// How long the name or address of one that has just died may still be taken.
+const NAME_PATIENCE: Duration = Duration::from_secs(2);
 /// How often histograms are sent: they are longer than a report.
 const SPREADS: Duration = Duration::from_secs(1);
 /// Longest list in a control message.
@@ -132,11 +134,15 @@ pub fn run(config: &Config, id: u16) -> Result<(), PartError> {
 
 /// The name of one that has just died may be taken for a moment.
 fn listen(net: &mut Net, config: &Config, id: u16) -> Result<(), PartError> {
-    let deadline = Instant::now() + super::system_time(config.patience);
+    let deadline = Instant::now() + NAME_PATIENCE;
+    let address = Address::of_builder(config, id);
     loop {
-        match net.listen(&Address::of_builder(config, id)) {
-            Err(_) if Instant::now() < deadline => std::thread::sleep(RETRY),
-            done => return Ok(done?),
+        match net.listen(&address) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.is_in_use() && Instant::now() < deadline => {
+                std::thread::sleep(RETRY);
+            }
+            Err(error) => return Err(super::cannot_listen(&address, "tcp.builders", error)),
         }
     }
 }

@@ -133,19 +133,19 @@ struct ManagerPart<'a> {
 /// Not all parts have come, or the machine refuses something.
 pub fn run(config: &Config, options: Options) -> Result<Ended, PartError> {
     let mut net = Net::new(config)?;
-    net.listen(&Address::of_manager(config))?;
+    let address = Address::of_manager(config);
+    let listens = net.listen(&address);
+    listens.map_err(|error| super::cannot_listen(&address, "tcp.manager", error))?;
     let log = Log::new(config.monitor.log.as_deref(), options.quiet).map_err(|error| {
         let path = config.monitor.log.as_deref().unwrap_or(Path::new(""));
         PartError::Record(format!("monitor.log: {}", disk::explain(path, &error, 0)))
     })?;
-    let exporter = config.monitor.prometheus.map(Exporter::start).transpose();
-    let exporter = exporter.map_err(|error| {
-        let address = config.monitor.prometheus.map(|it| it.to_string());
-        PartError::Record(format!(
-            "monitor.prometheus = \"{}\": {error}",
-            address.unwrap_or_default()
-        ))
-    })?;
+    let exporter = config.monitor.prometheus.as_ref().map(|address| {
+        let started = address.listen().and_then(Exporter::start);
+        let fault = |error| crate::config::fault("monitor.prometheus", address, &error);
+        started.map_err(|error| PartError::Listen(fault(error)))
+    });
+    let exporter = exporter.transpose()?;
     let clock = Clock::begin();
     let now = clock.now();
     let mut part = ManagerPart {
