@@ -324,7 +324,10 @@ fn run_all(args: &RunArgs) -> Result<ExitCode, DaqError> {
         }
     };
     let outcome = outcome.map_err(starting)?;
-    print!("{}", outcome.ledger);
+    match args.json {
+        true => print!("{}", report::with_status(&outcome)),
+        false => print!("{}", outcome.ledger),
+    }
     for death in &outcome.deaths {
         match args.json {
             true => eprintln!("{death}"),

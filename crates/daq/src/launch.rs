@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use barewire_proto::evb::{BuilderId, Part, SourceId};
 use barewire_sys::process::{Signal, SpawnOpts, send_signal, spawn_with};
 
-use crate::config::{Config, SourceKind};
+use crate::config::{Config, SinkKind, SourceKind};
 use crate::credential::Credential;
-use crate::part::{Verdict, name_of};
+use crate::part::{Verdict, name_of, system_time};
 
 /// How often processes are looked at.
 const LOOK: Duration = Duration::from_millis(5);
@@ -42,6 +42,12 @@ impl Role {
         }
     }
 
+    /// Whether it is a builder's.
+    #[must_use]
+    pub const fn is_builder(self) -> bool {
+        matches!(self, Self::Part(Part::Builder(_)))
+    }
+
     /// The number that stands in `--part`.
     #[must_use]
     pub const fn number(self) -> u16 {
@@ -63,7 +69,7 @@ impl Role {
 }
 
 /// Exit status of a run that lost what no setting allows it to lose.
-const LOST: u8 = 5;
+pub const LOST: u8 = 5;
 
 /// Exit status of the manager's process, and of the whole.
 #[must_use]
@@ -259,7 +265,11 @@ pub fn run_watched(
         }
     };
     let died = deaths.len();
-    end(&mut processes, GRACE, &mut deaths);
+    let grace_of_builders = match config.sink {
+        SinkKind::File { .. } => GRACE + system_time(config.sink_patience),
+        _ => GRACE,
+    };
+    end(&mut processes, grace_of_builders, &mut deaths);
     // A part that could not finish its file, say, after the manager had ended.
     let code = if code == 0 && deaths.len() > died {
         LOST
@@ -326,12 +336,18 @@ fn how(status: ExitStatus) -> String {
 }
 
 /// Waits for those that are left, and ends who does not end. Notes who ended with an error.
-fn end(processes: &mut [Process], grace: Duration, deaths: &mut Vec<String>) {
-    let deadline = Instant::now() + grace;
+/// Waits for those that are still there, builders first: they have files to finish, which takes time on a
+/// slow disk. Who takes longer is killed; of a builder that is told, since its file may lack something.
+fn end(processes: &mut [Process], grace_of_builders: Duration, deaths: &mut Vec<String>) {
+    let begin = Instant::now();
+    processes.sort_by_key(|it| !it.role.is_builder());
     for process in processes {
         let Some(child) = &mut process.child else {
             continue;
         };
+        let is_builder = process.role.is_builder();
+        let grace = if is_builder { grace_of_builders } else { GRACE };
+        let deadline = begin + grace;
         while Instant::now() < deadline && matches!(child.try_wait(), Ok(None)) {
             std::thread::sleep(LOOK);
         }
@@ -343,6 +359,12 @@ fn end(processes: &mut [Process], grace: Duration, deaths: &mut Vec<String>) {
         }
         let _ = child.kill();
         let _ = child.wait();
+        if is_builder {
+            let name = process.role.name();
+            deaths.push(format!(
+                "{name}: killed, as it had not ended after {grace:?}"
+            ));
+        }
     }
 }
 

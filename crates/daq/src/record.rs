@@ -73,7 +73,7 @@ pub use check::{Checked, IndexState, check};
 pub use damage::{Damage, Ending, Stretch};
 pub use format::{RecordError, Recorded, Stored, append, parse};
 pub use index::{index_in, read_index};
-pub use read::{Reading, places};
+pub use read::{Reading, outline, places};
 pub use write::Recorder;
 
 #[cfg(test)]

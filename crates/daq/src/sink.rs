@@ -73,6 +73,15 @@ impl Sink {
         }
     }
 
+    /// The file of events that is written.
+    #[must_use]
+    pub fn recording(&self) -> Option<&Path> {
+        match self {
+            Self::File(file) => Some(file.recorder.path()),
+            _ => None,
+        }
+    }
+
     /// One more event.
     pub fn add(&mut self, event: u64, missing: u32, fragments: &[Stored]) {
         match self {

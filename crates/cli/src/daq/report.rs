@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use barewire_daq::accounts::named_events;
+use barewire_daq::launch::{self, Outcome};
 use barewire_daq::monitor::Seen;
 use barewire_daq::part::{Ended, Verdict};
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,16 @@ struct Report<'a> {
     /// Why, if it is not `balanced`.
     reason: Option<&'a str>,
     ledger: Ledger,
+    /// Events that were abandoned or aborted and stand in recordings all the same.
+    recovered: RecoveredReport,
+}
+
+#[derive(Serialize)]
+struct RecoveredReport {
+    built: u64,
+    incomplete: u64,
+    /// Recordings that could not be read, which may hold more, with the reason.
+    unread: Vec<String>,
 }
 
 /// Sums by their names.
@@ -107,8 +118,29 @@ pub fn report(ended: &Ended) -> String {
                 (it.named().into_iter().collect(), Some(missing))
             }),
         },
+        recovered: RecoveredReport {
+            built: ended.recovered.built,
+            incomplete: ended.recovered.incomplete,
+            unread: ended.recovered.unread.clone(),
+        },
     };
     serde_json::to_string(&report).unwrap_or_default()
+}
+
+/// The manager's report as it is after all parts have ended: one that could not end its file after the
+/// manager had spoken makes the run end with another status.
+pub fn with_status(outcome: &Outcome) -> String {
+    let is_later = outcome.code == launch::LOST;
+    let report = serde_json::from_str::<serde_json::Value>(&outcome.ledger);
+    match report {
+        Ok(mut report) if is_later && report["verdict"] == "balanced" => {
+            report["verdict"] = "lost".into();
+            report["balanced"] = false.into();
+            report["reason"] = outcome.deaths.join("; ").into();
+            format!("{report}\n")
+        }
+        _ => outcome.ledger.clone(),
+    }
 }
 
 fn figures(ended: &Ended) -> Figures {

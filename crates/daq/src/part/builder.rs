@@ -312,6 +312,11 @@ impl BuilderPart<'_> {
         if let Some(text) = self.sink.note() {
             self.home.outbox.push(&Control::Note { severity: 0, text });
         }
+        if let Some(file) = self.sink.recording() {
+            let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+            let file = file.display().to_string();
+            self.home.outbox.push(&Control::Recording { file });
+        }
     }
 
     fn hear_sources(&mut self, net: &mut Net) -> Result<bool, PartError> {

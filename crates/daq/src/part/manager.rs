@@ -1,6 +1,7 @@
 //! The manager: lets parts in, triggers events, tells everybody what the core decides, and
 //! puts the accounts together at the end.
 
+mod given_up;
 mod seats;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +22,7 @@ use crate::monitor::{self, Exporter, Log, Picture, Rates, Severity};
 use crate::net::{Address, Net};
 use crate::signals;
 use crate::wire::Control;
+use given_up::GivenUp;
 use seats::{Heard, Seats};
 
 /// Triggers given before the manager looks at its links again.
@@ -59,6 +61,8 @@ pub enum Verdict {
     Lost(String),
 }
 
+pub use given_up::Recovered;
+
 /// What is left of a run.
 #[derive(Clone, Debug)]
 pub struct Ended {
@@ -68,6 +72,8 @@ pub struct Ended {
     pub ledger: String,
     /// All sums.
     pub picture: Picture,
+    /// What of the events that were given up is recorded.
+    pub recovered: Recovered,
 }
 
 #[derive(Clone, Copy)]
@@ -109,6 +115,7 @@ struct ManagerPart<'a> {
     /// The highest of the first.
     had: u64,
     assigned: Assigned,
+    given_up: GivenUp,
     reason: Option<String>,
     ended: Option<Ended>,
     log: Log,
@@ -162,6 +169,7 @@ pub fn run(config: &Config, options: Options) -> Result<Ended, PartError> {
         has: BTreeMap::new(),
         had: 0,
         assigned: Assigned::default(),
+        given_up: GivenUp::default(),
         reason: None,
         ended: None,
         log,
@@ -361,6 +369,7 @@ impl ManagerPart<'_> {
             (Control::GaveUp { reason }, Part::Builder(_)) => {
                 self.give_up(now, format!("{}: {reason}", super::name_of(part)));
             }
+            (Control::Recording { file }, Part::Builder(_)) => self.given_up.note_recording(file),
             (Control::Note { severity, text }, _) => {
                 let text = format!("{}: {text}", super::name_of(part));
                 self.log.say(Severity::from_code(severity), &text);
@@ -417,6 +426,7 @@ impl ManagerPart<'_> {
                 command: Command::Configure,
             } if matches!(self.phase, Phase::Over) => {
                 self.run = self.run.wrapping_add(1);
+                self.given_up.clear();
                 self.configure();
                 Ok(format!("run {} is configured", self.run))
             }
@@ -630,6 +640,7 @@ impl ManagerPart<'_> {
 
     /// Tells everybody what the core has decided.
     fn follow(&mut self) {
+        self.given_up.add(self.core.take_given_up());
         while let Some(action) = self.core.poll_action() {
             if let ManagerAction::Assign {
                 event,
@@ -731,6 +742,8 @@ impl ManagerPart<'_> {
         if balance.is_err() && !late {
             return;
         }
+        let recovered = self.given_up.recovered();
+        let ledger = ledger + &recovered.lines();
         let verdict = match (balance, self.reason.take()) {
             (Err(problem), _) => Verdict::Unbalanced(problem),
             (Ok(()), Some(reason)) => Verdict::Failed(reason),
@@ -746,6 +759,7 @@ impl ManagerPart<'_> {
             verdict,
             ledger,
             picture,
+            recovered,
         });
         self.phase = Phase::Over;
         self.quit = !self.options.hold;

@@ -711,6 +711,29 @@ pub fn places(path: &Path) -> Result<(Vec<(u64, u64)>, Damage), RecordError> {
     Ok((places, reading.damage))
 }
 
+/// The events of a file up to the first damage, and whether each has all its fragments, as the heads of
+/// its records say: the fragments are not looked at.
+///
+/// # Errors
+///
+/// The file can not be read, or is none of ours.
+pub fn outline(path: &Path) -> Result<Vec<(u64, bool)>, RecordError> {
+    let mut reading = Reading::open(path)?;
+    let mut events = Vec::new();
+    loop {
+        let found = reading.look(reading.at)?;
+        let Found::Record(head) = found else {
+            return Ok(events);
+        };
+        let end = reading.at + head.bytes;
+        if end > reading.len_bytes {
+            return Ok(events);
+        }
+        events.push((head.event, head.missing == 0));
+        reading.go_to(end)?;
+    }
+}
+
 impl Reading<File> {
     /// Whether the first, the last and some entries between them lead to their events.
     fn agrees_with(&mut self, index: &[(u64, u64)]) -> Result<bool, RecordError> {

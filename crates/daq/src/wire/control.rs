@@ -378,6 +378,11 @@ messages! {
         /// Which.
         events: Vec<u64>,
     }
+    29 /// The builder records in this file from now on.
+    Recording {
+        /// Its path.
+        file: String,
+    }
 }
 
 /// Control messages that are written one after the other and go together.

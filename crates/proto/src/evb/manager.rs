@@ -142,6 +142,7 @@ pub struct Manager {
     free_from: Vec<Instant>,
     actions: VecDeque<ManagerAction>,
     account: EventAccount,
+    given_up: Vec<u64>,
 }
 
 impl Manager {
@@ -169,6 +170,7 @@ impl Manager {
             free_from: vec![Instant::ORIGIN; usize::from(config.builders)],
             actions: VecDeque::new(),
             account: EventAccount::default(),
+            given_up: Vec::new(),
         }
     }
 
@@ -257,6 +259,7 @@ impl Manager {
         for (_, event) in self.in_flight.iter() {
             self.assigner.finish(event.builder);
         }
+        self.given_up.extend(self.in_flight.events());
         self.in_flight.clear();
     }
 
@@ -380,6 +383,11 @@ impl Manager {
         Some(start)
     }
 
+    /// Events that were abandoned or aborted while a builder had them, since this was last asked.
+    pub fn take_given_up(&mut self) -> Vec<u64> {
+        core::mem::take(&mut self.given_up)
+    }
+
     /// A part lives. One that was lost joins again, with nothing of what it had.
     pub fn handle_alive(&mut self, now: Instant, part: Part) {
         self.handle_busy(now, part, Duration::ZERO);
@@ -431,10 +439,12 @@ impl Manager {
                     .in_flight
                     .iter()
                     .filter(|(_, it)| it.builder == builder);
-                for event in its.map(|(event, _)| event).collect::<Vec<_>>() {
+                let its: Vec<_> = its.map(|(event, _)| event).collect();
+                for &event in &its {
                     self.in_flight.remove(event);
-                    self.account.abandoned += 1;
                 }
+                self.account.abandoned += its.len() as u64;
+                self.given_up.extend(its);
             }
         }
         if !self.config.goes_on && self.step(Command::Fail) {
