@@ -7,7 +7,7 @@
 //! | 1 | `check`, `convert`: the file is damaged; `order`: the run refuses |
 //! | 2 | the configuration is faulty, a part can not work, or a file can not be read |
 //! | 3 | the ledger does not balance |
-//! | 4 | the run ended before its time; why is said |
+//! | 4 | the run, or a `scan`, ended before its time; why is said |
 //! | 5 | the ledger balances, but something was lost that no setting allows to be; what is said |
 
 mod files;
@@ -50,7 +50,8 @@ pub enum DaqCommand {
     Check(files::CheckArgs),
     /// Make an HDF5 file of a recorded file, also of a damaged one or one whose builder was killed
     Convert(files::ConvertArgs),
-    /// Measure throughput as a key takes several values
+    /// Measure throughput as keys take several values
+    #[command(after_help = scan::AFTER)]
     Scan(scan::ScanArgs),
     /// Run a configuration in the laboratory, and set the prediction beside the measurement
     Predict(Box<predict::PredictArgs>),
@@ -163,6 +164,14 @@ pub enum DaqError {
     /// What is to be measured can not be.
     #[error("{0}")]
     Scan(String),
+    /// A measurement ended before its time.
+    #[error("{why}")]
+    Ended {
+        /// Exit status.
+        code: u8,
+        /// Why.
+        why: String,
+    },
 }
 
 fn list(faults: &[Fault]) -> String {
@@ -178,6 +187,16 @@ fn list(faults: &[Fault]) -> String {
 
 /// Does it.
 pub fn run(command: &DaqCommand) -> Result<ExitCode, DaqError> {
+    match do_it(command) {
+        Err(DaqError::Ended { code, why }) => {
+            eprintln!("barewire: {why}");
+            Ok(ExitCode::from(code))
+        }
+        done => done,
+    }
+}
+
+fn do_it(command: &DaqCommand) -> Result<ExitCode, DaqError> {
     match command {
         DaqCommand::Init(args) => init(args),
         DaqCommand::Run(args) => run_all(args),

@@ -18,7 +18,7 @@ mod progress;
 mod reproduce;
 mod run;
 mod shelf;
-mod store;
+pub mod store;
 
 use std::collections::BTreeMap;
 use std::io;

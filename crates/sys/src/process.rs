@@ -142,6 +142,24 @@ pub fn pin_to_cpu(cpu: usize) -> Result<()> {
     })
 }
 
+/// Ties the calling thread, and what it starts from now on, to these processors.
+///
+/// # Errors
+/// `InvalidArgument` if none of them is there and allowed.
+pub fn pin_to_cpus(cpus: &[usize]) -> Result<()> {
+    const WHAT: &str = "pin a thread to processors (sched_setaffinity)";
+    let mut set = CpuSet::new();
+    let known = cpus.iter().filter(|&&cpu| cpu < CpuSet::MAX_CPU);
+    known.for_each(|&cpu| set.set(cpu));
+    rustix::thread::sched_setaffinity(None, &set).map_err(|errno| match errno {
+        Raw::INVAL => SysError::InvalidArgument {
+            what: WHAT,
+            reason: "none of them is here and allowed (see `taskset -p` and cpuset cgroups)",
+        },
+        _ => SysError::new(WHAT, errno),
+    })
+}
+
 fn one_cpu(cpu: usize) -> Option<CpuSet> {
     let mut set = CpuSet::new();
     (cpu < CpuSet::MAX_CPU).then(|| set.set(cpu))?;

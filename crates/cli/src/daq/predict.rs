@@ -17,7 +17,7 @@ use barewire_units::ByteSize;
 use clap::Args;
 
 use super::DaqError;
-use super::scan::{self, BUILT, Format, Point};
+use super::scan::{self, BUILT, Outputs, Point};
 use crate::lab::calibrate::{self, CalibrateArgs};
 
 /// The plan that is run.
@@ -49,7 +49,7 @@ pub struct PredictArgs {
     processors: Option<usize>,
     /// Measure it too: so many runs for each size
     #[arg(long, value_name = "RUNS", num_args = 0..=1, default_missing_value = "3")]
-    measure: Option<usize>,
+    measure: Option<u16>,
     /// What was measured: a .json of `barewire daq scan --over fragment_size=...`
     #[arg(long, value_name = "FILE", conflicts_with = "measure")]
     measured: Option<PathBuf>,
@@ -68,19 +68,17 @@ fn problem(error: impl ToString) -> DaqError {
 
 /// Predicts it.
 pub fn run(args: &PredictArgs) -> Result<ExitCode, DaqError> {
-    args.out
-        .iter()
-        .try_for_each(|it| Format::of(it).map(drop))?;
     if !matches!(args.over.key.as_str(), "fragment_size" | "fragments.size") {
         return wrong(format!(
             "--over {}: expected fragment_size=VALUES",
             args.over.key
         ));
     }
-    let points = scan::points(&args.config, &args.over)?;
+    let points = scan::points(&args.config, core::slice::from_ref(&args.over))?;
     let Some(first) = points.first() else {
         return wrong("no sizes".to_owned());
     };
+    let outputs = Outputs::check(&args.out, points.len())?;
     let costs = Costs::measure(&first.config).map_err(problem)?;
     let host = Host::of(args.with.as_deref())?;
     let processors = args.processors.unwrap_or(allowed_cpus().len());
@@ -93,7 +91,7 @@ pub fn run(args: &PredictArgs) -> Result<ExitCode, DaqError> {
     let predicted = laboratory.predicted(&points)?;
     let measured = match (&args.measured, args.measure) {
         (Some(file), _) => Some(read(file)?),
-        (None, Some(runs)) => Some(scan::measure(&args.over, &points, runs, None)?),
+        (None, Some(runs)) => Some(scan::measure(&args.over, &points, runs)?),
         (None, None) => None,
     };
     let table = beside(&args.over, &predicted, measured.as_ref());
@@ -118,7 +116,7 @@ pub fn run(args: &PredictArgs) -> Result<ExitCode, DaqError> {
         notes,
         tables: vec![table],
     };
-    scan::write(&page, &args.out)?;
+    outputs.write(&page, &[])?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -533,7 +531,7 @@ mod tests {
         for text in texts.iter().chain(&policies) {
             std::fs::write(&dir, text).expect("written");
             let over: Over = "fragment_size=1 KiB, 100 KiB".parse().expect("sizes");
-            let points = scan::points(&dir, &over).expect("good");
+            let points = scan::points(&dir, core::slice::from_ref(&over)).expect("good");
             let table = laboratory.predicted(&points).expect(text);
             let shown = beside(&over, &table, None);
             assert_eq!(shown.columns.len(), 6, "{text}");

@@ -1,28 +1,57 @@
-//! `barewire daq scan`: runs of one configuration as a key takes several values.
+//! `barewire daq scan`: runs of one configuration as keys take several values, in every combination.
+//!
+//! Each run that has ended is written to the files at once, so that a scan that was stopped or has
+//! failed keeps what it has; `--resume` takes the runs of a .json file as measured.
 
-use std::path::{Path, PathBuf};
+mod files;
+mod jobs;
+mod points;
+
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use barewire_daq::config::{Config, with};
-use barewire_daq::launch;
+use barewire_daq::signals;
 use barewire_tables::{Entry, Over, Page, ResultColumn, ResultTable};
 use barewire_units::Rate;
 use clap::Args;
 
-use super::report::Figures;
-use super::{DaqError, HowTo, own_program, own_source};
+use super::DaqError;
+use files::Single;
+pub use files::{Outputs, io};
+pub use jobs::Jobs;
+pub use points::{Point, points};
+
+pub const AFTER: &str = "\
+Examples:
+  barewire daq scan a.toml --over 'fragment_size=1 KiB..1 MiB times 4' -o a.json -o a.html
+  barewire daq scan a.toml --over 'parts.sources=1..4' --over 'flow.credits=16, 64'   8 combinations
+  barewire daq scan a.toml --over 'fragment_size=1 KiB, 8 KiB' -o a.json --resume     goes on after Ctrl-C
+
+Exit status: 0 if all was measured; 4 if the scan was ended before; otherwise that of the run that failed.
+What was measured until then is in the files of -o.";
 
 /// What to measure.
 #[derive(Clone, Debug, Args)]
 pub struct ScanArgs {
     /// The configuration; its limit of events or time is that of each run
     config: PathBuf,
-    /// The key and its values, as `fragment_size=1 KiB..1 MiB times 4` or `run.transport=ring, tcp`
-    #[arg(long, value_name = "KEY=VALUES")]
-    over: Over,
-    /// Runs for each value
-    #[arg(long, default_value_t = 5)]
-    runs: usize,
+    /// A key and its values, as `fragment_size=1 KiB..1 MiB times 4` or `run.transport=ring, tcp`.
+    /// May be repeated: then every combination is measured
+    #[arg(long, value_name = "KEY=VALUES", required = true)]
+    over: Vec<Over>,
+    /// Runs for each combination
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    runs: u16,
+    /// Do N runs at a time, each on processors of its own; without N as many as there is room for.
+    /// They still share the memory's bandwidth
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "0")]
+    parallel: Option<usize>,
+    /// Processors for each of the runs of --parallel; otherwise one for each of its processes
+    #[arg(long, value_name = "N", requires = "parallel", value_parser = clap::value_parser!(u16).range(1..))]
+    processors: Option<u16>,
+    /// Take the runs of this configuration that a .json file of -o already holds
+    #[arg(long)]
+    resume: bool,
     /// Rate of the line, for the share of it, as `10 Gbit/s`; otherwise `monitor.line`
     #[arg(long)]
     line: Option<Rate>,
@@ -36,94 +65,167 @@ pub const BUILT: &str = "built";
 
 /// Measures it.
 pub fn run(args: &ScanArgs) -> Result<ExitCode, DaqError> {
-    args.out
-        .iter()
-        .try_for_each(|it| Format::of(it).map(drop))?;
     let points = points(&args.config, &args.over)?;
+    let outputs = Outputs::check(&args.out, points.len())?;
+    let processors = args.processors.map(usize::from);
+    let jobs = Jobs::plan(&points, args.parallel, processors)?;
+    let known = match args.resume {
+        true => outputs.measured()?,
+        false => Vec::new(),
+    };
     let line = args
         .line
         .or(points.iter().find_map(|it| it.config.monitor.line));
-    let table = measure(&args.over, &points, args.runs, line)?;
-    print!("{}", table.to_text());
-    let page = Page {
-        heading: format!("barewire daq scan {}", args.config.display()),
-        notes: vec![format!(
-            "Means of {} runs for each value; what follows ± is half of the 95 % interval.",
-            args.runs.max(1)
-        )],
-        tables: vec![table],
+    let mut scan = Scan {
+        name: args.config.display().to_string(),
+        over: &args.over,
+        points: &points,
+        runs: args.runs.into(),
+        line,
+        jobs: &jobs,
+        singles: known,
     };
-    write(&page, &args.out)?;
-    Ok(ExitCode::SUCCESS)
+    scan.say_known(args.resume);
+    eprintln!("{}", jobs.in_words());
+    super::listen()?;
+    let ended = scan.measure(|scan| outputs.write(&scan.page(), scan.singles()));
+    // Also where nothing was left to be measured, or another file is named than before; but nothing takes
+    // the place of an older file.
+    if scan.done() > 0 {
+        outputs.write(&scan.page(), scan.singles())?;
+    }
+    print!("{}", scan.table().to_text());
+    match ended {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(DaqError::Ended { code, why }) => Err(DaqError::Ended {
+            code,
+            why: scan.left(&why, &args.out),
+        }),
+        Err(other) => Err(other),
+    }
 }
 
-/// A configuration with one of the values.
-pub struct Point {
-    text: String,
-    /// Checked.
-    pub config: Config,
+/// Runs each point `runs` times, one after the other.
+pub fn measure(over: &Over, points: &[Point], runs: u16) -> Result<ResultTable, DaqError> {
+    let mut scan = Scan {
+        name: String::new(),
+        over: core::slice::from_ref(over),
+        points,
+        runs: runs.max(1).into(),
+        line: None,
+        jobs: &Jobs::one_at_a_time(),
+        singles: Vec::new(),
+    };
+    scan.measure(|_| Ok(()))?;
+    Ok(scan.table())
 }
 
-/// The configuration with each of the values. Everything is checked before the first run.
-pub fn points(file: &Path, over: &Over) -> Result<Vec<Point>, DaqError> {
-    let name = file.display().to_string();
-    let text = std::fs::read_to_string(file).map_err(|it| io(file, it))?;
-    let key = match over.key.as_str() {
-        "fragment_size" => "fragments.size",
-        key => key,
-    };
-    let point = |value: &String| {
-        let text = with(&text, &name, key, value).map_err(|it| DaqError::Config(vec![it]))?;
-        let config = Config::parse(&text, &format!("{name} with {key} = {value}"));
-        let config = config.map_err(DaqError::Config)?;
-        Ok(Point { text, config })
-    };
-    over.values.iter().map(point).collect()
-}
-
-/// Runs each point `runs` times.
-pub fn measure(
-    over: &Over,
-    points: &[Point],
+/// What is to be measured, and what was.
+struct Scan<'a> {
+    name: String,
+    over: &'a [Over],
+    points: &'a [Point],
     runs: usize,
     line: Option<Rate>,
-) -> Result<ResultTable, DaqError> {
-    let own = std::env::temp_dir().join(format!("barewire-daq-scan-{}.toml", std::process::id()));
-    let mut rows = Vec::new();
-    for (value, point) in over.values.iter().zip(points) {
-        std::fs::write(&own, &point.text).map_err(|it| io(&own, it))?;
-        let mut all = Vec::new();
-        for number in 0..runs.max(1) {
-            eprintln!("{} = {value}, run {}", over.key, number + 1);
-            let figures = one_run(&point.config, &own);
-            all.push(figures.inspect_err(|_| drop(std::fs::remove_file(&own)))?);
-        }
-        rows.push(row(&all, line));
-    }
-    let _ = std::fs::remove_file(&own);
-    Ok(table(over, rows, line.is_some()))
+    jobs: &'a Jobs,
+    /// Runs that have ended well, of this scan and others that stood in its file.
+    singles: Vec<Single>,
 }
 
-fn one_run(config: &Config, file: &Path) -> Result<Figures, DaqError> {
-    let program = own_program()?;
-    let how = HowTo {
-        own_source: own_source(config),
-        json: true,
-        ..HowTo::quietly(&program, file)
-    };
-    let outcome = launch::run(config, |role| how.command(role), |_, _, _| {});
-    let outcome = outcome.map_err(|error| DaqError::Io {
-        what: "start a part".to_owned(),
-        error,
-    })?;
-    let figures = serde_json::from_str::<Figures>(&outcome.ledger);
-    match figures {
-        Ok(figures) if figures.balanced && outcome.deaths.is_empty() => Ok(figures),
-        _ => Err(DaqError::Scan(format!(
-            "a run did not end as it should: status {}, {}",
-            outcome.code,
-            outcome.deaths.join(", ")
-        ))),
+impl Scan<'_> {
+    fn singles(&self) -> &[Single] {
+        &self.singles
+    }
+
+    fn identity(&self, point: &Point) -> String {
+        point.identity(self.jobs.processors_each())
+    }
+
+    /// The runs of a point that count.
+    fn of_point(&self, point: &Point) -> Vec<&Single> {
+        let identity = self.identity(point);
+        let own = self
+            .singles
+            .iter()
+            .filter(|it| it.configuration == identity);
+        own.take(self.runs).collect()
+    }
+
+    fn done(&self) -> usize {
+        self.points.iter().map(|it| self.of_point(it).len()).sum()
+    }
+
+    fn wanted(&self) -> usize {
+        self.points.len() * self.runs
+    }
+
+    fn say_known(&self, is_resumed: bool) {
+        if is_resumed {
+            let (done, wanted) = (self.done(), self.wanted());
+            eprintln!("{done} of {wanted} runs were measured before");
+        }
+    }
+
+    /// Does what is missing; after each run `keep` writes it down.
+    fn measure(
+        &mut self,
+        mut keep: impl FnMut(&Self) -> Result<(), DaqError>,
+    ) -> Result<(), DaqError> {
+        let mut wanted = Vec::new();
+        for (at, point) in self.points.iter().enumerate() {
+            let done = self.of_point(point).len();
+            wanted.extend((done..self.runs).map(|run| (at, run)));
+        }
+        let (points, jobs, runs) = (self.points, self.jobs, self.runs);
+        let before = signals::asked();
+        let over = self.over;
+        let say = |at: usize, run: usize, what: &str| {
+            let place = points[at].place(over);
+            eprintln!("{place}: run {} of {runs}{what}", run + 1);
+        };
+        let processors = jobs.processors_each();
+        jobs.run(points, wanted, before, say, |at, figures| {
+            let configuration = points[at].identity(processors);
+            self.singles.push(Single::new(configuration, figures));
+            keep(self)
+        })
+    }
+
+    /// Of points that were measured.
+    fn table(&self) -> ResultTable {
+        let measured = self.points.iter().filter_map(|point| {
+            let all = self.of_point(point);
+            (!all.is_empty()).then(|| (point, row(&all, self.line)))
+        });
+        table(self.over, measured, self.line.is_some())
+    }
+
+    fn page(&self) -> Page {
+        let (done, wanted) = (self.done(), self.wanted());
+        let mut notes = vec![format!(
+            "Means of {} runs for each combination; what follows ± is half of the 95 % interval.",
+            self.runs
+        )];
+        notes.push(self.jobs.in_words());
+        notes.extend((done < wanted).then(|| format!("Not whole: {done} of {wanted} runs.")));
+        Page {
+            heading: format!("barewire daq scan {}", self.name),
+            notes,
+            tables: vec![self.table()],
+        }
+    }
+
+    /// What is left after an end before the time, and how to go on.
+    fn left(&self, why: &str, files: &[PathBuf]) -> String {
+        let (done, wanted) = (self.done(), self.wanted());
+        let is_json = |it: &&PathBuf| it.extension().is_some_and(|it| it == "json");
+        match files.iter().find(is_json) {
+            Some(file) => format!(
+                "{why}; {done} of {wanted} runs are in {}, and --resume goes on from there",
+                file.display()
+            ),
+            None => format!("{why}; {done} of {wanted} runs were measured"),
+        }
     }
 }
 
@@ -148,16 +250,16 @@ fn mean(values: &[f64]) -> (f64, Option<f64>) {
     (mean, Some(t * (squares / freedom as f64 / count).sqrt()))
 }
 
-/// A row, but for its first cell.
-fn row(all: &[Figures], line: Option<Rate>) -> Vec<Entry> {
-    let each = |of: &dyn Fn(&Figures) -> f64| entry(all.iter().map(of));
-    let per_s = |it: &Figures, what: u64| what as f64 / (it.run_ns.max(1) as f64 / 1e9);
+/// A row, but for what was varied.
+fn row(all: &[&Single], line: Option<Rate>) -> Vec<Entry> {
+    let each = |of: &dyn Fn(&Single) -> f64| entry(all.iter().map(|it| of(it)));
+    let per_s = |it: &Single, what: f64| what / (it.run_ns.max(1.0) / 1e9);
     let mut row = vec![
         each(&|it| per_s(it, it.bytes) / 1e6),
         each(&|it| per_s(it, it.events)),
-        each(&|it| it.processor_ns as f64 / it.run_ns.max(1) as f64),
-        each(&|it| it.building_ns[0] as f64 / 1e3),
-        each(&|it| it.building_ns[3] as f64 / 1e3),
+        each(&|it| it.processor_ns / it.run_ns.max(1.0)),
+        each(&|it| it.building_median_ns / 1e3),
+        each(&|it| it.building_most_ns / 1e3),
     ];
     if let Some(line) = line {
         let bps = line.as_bps() as f64;
@@ -166,7 +268,11 @@ fn row(all: &[Figures], line: Option<Rate>) -> Vec<Entry> {
     row
 }
 
-fn table(over: &Over, rows: Vec<Vec<Entry>>, has_line: bool) -> ResultTable {
+fn table<'a>(
+    over: &[Over],
+    rows: impl Iterator<Item = (&'a Point, Vec<Entry>)>,
+    has_line: bool,
+) -> ResultTable {
     let columns = [
         (BUILT, "MB/s"),
         ("events", "1/s"),
@@ -180,103 +286,20 @@ fn table(over: &Over, rows: Vec<Vec<Entry>>, has_line: bool) -> ResultTable {
         name: (*name).to_owned(),
         unit: (*unit).to_owned(),
     });
-    let (first, values) = over.column();
-    let with_first = |(value, row): (Entry, Vec<Entry>)| [vec![value], row].concat();
+    let (firsts, values): (Vec<_>, Vec<_>) = over.iter().map(Over::column).unzip();
+    let whole = |(point, row): (&Point, Vec<Entry>)| {
+        let axes = point.at.iter().zip(&values);
+        axes.map(|(&at, values)| values[at].clone())
+            .chain(row)
+            .collect()
+    };
     ResultTable {
         name: "scan".to_owned(),
-        keys: 1,
-        columns: core::iter::once(first).chain(columns).collect(),
-        rows: values.into_iter().zip(rows).map(with_first).collect(),
-    }
-}
-
-/// What a file holds, by its ending.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    Csv,
-    Json,
-    Html,
-    Svg,
-}
-
-impl Format {
-    /// Of this file.
-    pub fn of(path: &Path) -> Result<Self, DaqError> {
-        match path.extension().and_then(|it| it.to_str()) {
-            Some("csv") => Ok(Self::Csv),
-            Some("json") => Ok(Self::Json),
-            Some("html") => Ok(Self::Html),
-            Some("svg") => Ok(Self::Svg),
-            _ => Err(DaqError::Scan(format!(
-                "{}: expected a name that ends with .csv, .json, .html or .svg",
-                path.display()
-            ))),
-        }
-    }
-}
-
-/// Writes a page of one table into files, by their endings.
-pub fn write(page: &Page, files: &[PathBuf]) -> Result<(), DaqError> {
-    for file in files {
-        let tables = &page.tables;
-        let text = match Format::of(file)? {
-            Format::Csv => tables.iter().map(|it| it.to_csv(true)).collect(),
-            Format::Json => serde_json::to_string_pretty(tables).unwrap_or_default() + "\n",
-            Format::Html => page.to_html(),
-            Format::Svg => page.to_svg().ok_or_else(|| {
-                DaqError::Scan(format!(
-                    "{}: one row is no plot; give more values",
-                    file.display()
-                ))
-            })?,
-        };
-        std::fs::write(file, text).map_err(|error| io(file, error))?;
-    }
-    Ok(())
-}
-
-pub fn io(what: &Path, error: std::io::Error) -> DaqError {
-    DaqError::Io {
-        what: what.display().to_string(),
-        error,
+        keys: over.len(),
+        columns: firsts.into_iter().chain(columns).collect(),
+        rows: rows.map(whole).collect(),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_table_has_its_plots_and_is_read_again() {
-        let figures = |events| Figures {
-            events,
-            bytes: events * 1_000,
-            run_ns: 2_000_000_000,
-            processor_ns: 1_000_000_000,
-            building_ns: [1, 2, 3, 4, 5],
-            event_bytes: [0; 5],
-            fragment_bytes: [0; 5],
-            balanced: true,
-        };
-        let over: Over = "fragment_size=1 KiB, 1 MiB".parse().expect("values");
-        let line = Some(Rate::from_mbps(8));
-        let rows = [1_000, 3_000].map(|it| row(&[figures(it), figures(it + 200)], line));
-        let page = Page {
-            heading: "a".to_owned(),
-            notes: Vec::new(),
-            tables: vec![table(&over, rows.to_vec(), true)],
-        };
-        let csv = page.tables[0].to_csv(false);
-        let rows: Vec<&str> = csv.lines().collect();
-        assert_eq!(rows[1], "1,0.55,550,0.5,0.001,0.004,55");
-        assert!(rows[2].starts_with("1024,1.55,1550,"), "{csv}");
-        let svg = page.to_svg().expect("plots");
-        for part in ["MB/s", "1/s", "processors", "us", "share of the line, %"] {
-            assert!(svg.contains(part), "{part}");
-        }
-        let json = serde_json::to_string(&page.tables).expect("written");
-        let read: Vec<ResultTable> = serde_json::from_str(&json).expect("read");
-        assert_eq!(read, page.tables);
-        assert!(Format::of(Path::new("a.txt")).is_err());
-    }
-}
+mod tests;

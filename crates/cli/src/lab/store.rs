@@ -166,6 +166,13 @@ fn try_beside(path: &Path) -> io::Result<()> {
     fs::remove_dir(probe)
 }
 
+/// Looks whether [`write()`] can write a file there, and leaves what is there as it is.
+pub fn try_file(path: &Path) -> io::Result<()> {
+    let probe = beside(path, "partial");
+    fs::File::create_new(&probe)?;
+    fs::remove_file(probe)
+}
+
 /// Writes a file whole, or not at all.
 pub fn write(path: &Path, text: impl AsRef<[u8]>) -> Result<()> {
     let partial = beside(path, "partial");
