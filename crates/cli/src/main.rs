@@ -21,6 +21,7 @@ mod nodes;
 mod onboard;
 mod run;
 mod stat;
+mod terminal;
 #[cfg(feature = "full")]
 mod wire;
 

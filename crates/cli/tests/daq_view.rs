@@ -33,6 +33,7 @@ fn configuration(name: &str, settings: &str) -> PathBuf {
 
 fn run(config: &PathBuf, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_barewire"));
+    command.env("TERM", "xterm-256color").env_remove("NO_COLOR");
     command.args(["daq", "run"]).arg(config).args(arguments);
     command
 }
@@ -175,6 +176,58 @@ fn the_terminal_is_given_back_when_the_manager_is_killed() {
     seat.wait_for("manager: died of signal 9");
     assert_eq!(ended(&mut seat.child).code(), Some(4));
     assert_eq!(seat.modes(), before);
+    let _ = std::fs::remove_file(config);
+}
+
+/// All that is drawn in a run in which a source is killed.
+fn drawn_of_a_death(no_color: Option<&str>) -> String {
+    let config = configuration("colours", "");
+    let mut command = run(&config, &[]);
+    if let Some(text) = no_color {
+        command.env("NO_COLOR", text);
+    }
+    let mut seat = Seat::start(command);
+    let mut drawn = seat.wait_for("source 0 started: process ");
+    let number = seat.wait_for("\u{1b}");
+    let digits = number.chars().take_while(char::is_ascii_digit);
+    let pid = digits.collect::<String>().parse().ok();
+    drawn += &seat.wait_for("Running");
+    kill_process(pid.and_then(Pid::from_raw).expect(&number), Signal::KILL).expect("it lives");
+    drawn += &seat.wait_for(") is lost");
+    seat.press("q");
+    drawn += &seat.wait_for(LEAVE);
+    assert_eq!(ended(&mut seat.child).code(), Some(5));
+    let _ = std::fs::remove_file(config);
+    drawn
+}
+
+#[test]
+fn colours_are_left_out_where_nobody_wants_them() {
+    // Foreground, as crossterm writes it.
+    const COLOUR: &str = "\u{1b}[38;5;";
+    const REVERSE: &str = "\u{1b}[7m";
+    let with = drawn_of_a_death(None);
+    assert!(with.contains(COLOUR) && !with.contains(REVERSE));
+    let without = drawn_of_a_death(Some("1"));
+    assert!(!without.contains(COLOUR), "{without:?}");
+    assert!(
+        without.contains(REVERSE),
+        "errors still stand out: {without:?}"
+    );
+}
+
+#[test]
+fn a_dumb_terminal_gets_lines() {
+    let config = configuration("dumb", "[monitor]\nperiod = \"100 ms\"\n");
+    let mut command = run(&config, &[]);
+    command.env("TERM", "dumb");
+    let mut seat = Seat::start(command);
+    let mut said = seat.wait_for("s Running: ");
+    said += &seat.wait_for("sources held up");
+    kill_process(Pid::from_child(&seat.child), Signal::TERM).expect("it lives");
+    said += &seat.wait_for("the ledger balances");
+    assert_eq!(ended(&mut seat.child).code(), Some(0));
+    assert!(!said.contains('\u{1b}'), "{said:?}");
     let _ = std::fs::remove_file(config);
 }
 

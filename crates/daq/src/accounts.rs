@@ -40,6 +40,8 @@ pub struct SourceReport {
     pub queued_bytes: u64,
     /// Processor time it has used, in ns.
     pub processor_ns: u64,
+    /// Back-pressure: for how long it had fragments to send and waited, for room, credits or its turn, in ns.
+    pub held_up_ns: u64,
 }
 
 /// What a builder reports.
@@ -59,6 +61,10 @@ pub struct BuilderReport {
     pub untaken: u64,
     /// Events that wait for a consumer.
     pub to_be_taken: u64,
+    /// The event that is open for longest, if `account.events_open` is not 0.
+    pub oldest_event: u64,
+    /// For how long, in ns.
+    pub oldest_age_ns: u64,
 }
 
 struct Numbers<'a>(&'a [u64]);
@@ -102,6 +108,7 @@ table! {
     account.dropped.withdrawn, account.dropped.left_out, account.dropped.aborted,
     not_offered, queued_bytes, processor_ns,
     intake.given, intake.waiting, intake.overflowed, intake.unordered, intake.unwanted,
+    held_up_ns,
 }
 
 table! {
@@ -112,6 +119,7 @@ table! {
     account.timed_out, account.events_assigned, account.events_built, account.events_incomplete,
     account.events_abandoned, account.events_open,
     mismatched, cut, processor_ns, recorded, untaken, to_be_taken,
+    oldest_event, oldest_age_ns,
 }
 
 table! {
@@ -258,13 +266,13 @@ mod tests {
 
     #[test]
     fn reports_come_back() {
-        let numbers: Vec<u64> = (1..=18).collect();
+        let numbers: Vec<u64> = (1..=19).collect();
         assert_eq!(SourceReport::from_numbers(&numbers).to_numbers(), numbers);
         let numbers: Vec<u64> = (1..=12).collect();
         assert_eq!(event_numbers(&events_from(&numbers)), numbers);
-        let numbers: Vec<u64> = (1..=30).collect();
+        let numbers: Vec<u64> = (1..=32).collect();
         let report = BuilderReport::from_numbers(&numbers);
-        assert_eq!(report.account.missing_by_source, [28, 29, 30]);
+        assert_eq!(report.account.missing_by_source, [30, 31, 32]);
         assert_eq!(report.clone().to_numbers(), numbers);
         assert_eq!(BuilderReport::from_numbers(&[]), BuilderReport::default());
     }

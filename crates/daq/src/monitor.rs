@@ -1,9 +1,11 @@
 //! What the manager says: a line or a page per period, an event log with severities, figures
 //! for Prometheus, and the ledger at the end.
 
+mod losses;
 mod prometheus;
 mod shown;
 mod text;
+mod wall;
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -16,9 +18,11 @@ use barewire_proto::evb::{EventAccount, RunState};
 use crate::accounts::{BuilderReport, SourceReport};
 use crate::spread::Spreads;
 
+pub use losses::{Count, in_words, losses, losses_of_builder, losses_of_source, wrapped};
 pub use prometheus::{Exporter, exposition};
 pub use shown::{View, Viewer};
-pub use text::{Rates, event_sum, ledger, line, lost};
+pub use text::{Rates, event_sum, ledger, lines, lost, share_held_up, share_of_buffer, waiting};
+pub use wall::{date_and_time, with_time_of_day};
 
 /// What is known of a part.
 #[derive(Clone, Debug, Default)]
@@ -62,6 +66,13 @@ impl Picture {
         self.spreads.iter().for_each(|it| all.add(it));
         all
     }
+}
+
+/// Seconds since 1970.
+#[must_use]
+pub fn unix_s() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default().as_secs()
 }
 
 /// How grave an event is.

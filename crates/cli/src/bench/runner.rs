@@ -9,6 +9,7 @@ use super::child::Session;
 use super::error::Result;
 use super::plan::{Case, ChannelSpec, Phase, Plan, Transport};
 use super::results::{Books, CaseBook};
+use crate::terminal::progress_bar;
 
 /// Fewer samples than this in the best covered band, and more are taken.
 const TOO_FEW: usize = 3;
@@ -27,7 +28,7 @@ pub fn progress(total: u64, quiet: bool) -> ProgressBar {
     if quiet {
         return ProgressBar::hidden();
     }
-    let bar = ProgressBar::new(total);
+    let bar = progress_bar(total);
     if let Ok(style) =
         ProgressStyle::with_template("{bar:32} {pos}/{len} samples, {eta} left  {msg}")
     {

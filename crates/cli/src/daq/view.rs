@@ -19,12 +19,13 @@ use std::time::{Duration, Instant};
 
 use barewire_daq::config::Config;
 use barewire_daq::launch::{Role, Watcher};
-use barewire_daq::monitor::View;
+use barewire_daq::monitor::{View, unix_s};
 use barewire_daq::part::{Operator, PartError};
 use barewire_daq::signals;
 use barewire_daq::wire::Control;
 use barewire_proto::evb::{Command, RunState};
 
+use crate::terminal::may_redraw;
 use screen::Screen;
 use terminal::{Key, Terminal};
 
@@ -62,7 +63,7 @@ fn lock(shared: &Shared) -> MutexGuard<'_, Found> {
 
 /// Whether there is a terminal to draw on and to read keys from.
 pub fn is_possible() -> bool {
-    io::stdout().is_terminal() && io::stdin().is_terminal()
+    may_redraw(&io::stdout()) && io::stdin().is_terminal()
 }
 
 /// The view, while it has the terminal.
@@ -168,7 +169,9 @@ impl Live {
         let found = lock(&self.shared);
         let log = found.log.iter().map(String::as_str);
         let view = found.view.as_ref();
-        let lines = self.screen.lines(view, log, &found.answer, (width, height));
+        let lines = self
+            .screen
+            .lines(view, log, &found.answer, (width, height), unix_s());
         drop(found);
         // A terminal that has gone has nobody before it.
         let _ = self.terminal.draw(&lines);

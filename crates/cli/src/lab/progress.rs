@@ -1,12 +1,14 @@
 //! How far a run is and how long it will take, on standard error if that is a terminal.
 
-use std::io::{IsTerminal, stderr};
+use std::io::stderr;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use barewire_tables::runs::Watch;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
+
+use crate::terminal::{may_redraw, progress_bar};
 
 /// How often it is drawn.
 const PERIOD: Duration = Duration::from_millis(100);
@@ -17,7 +19,7 @@ const STEPS: u64 = 1000;
 
 /// Does `work`, and draws how far `watch` says it is until then.
 pub fn shown<T>(watch: &Watch, work: impl FnOnce() -> T) -> T {
-    if !stderr().is_terminal() {
+    if !may_redraw(&stderr()) {
         return work();
     }
     let (working, is_over) = channel::<()>();
@@ -38,7 +40,7 @@ pub fn shown<T>(watch: &Watch, work: impl FnOnce() -> T) -> T {
 }
 
 fn bar() -> ProgressBar {
-    let bar = ProgressBar::new(STEPS);
+    let bar = progress_bar(STEPS);
     if let Ok(style) = ProgressStyle::with_template("{spinner} {bar:30} {percent:>3} %  {msg}") {
         bar.set_style(style);
     }

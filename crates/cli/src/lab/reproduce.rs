@@ -8,10 +8,11 @@ use barewire_tables::plan::Shelf;
 use barewire_tables::{Change, Expected, ExpectedError, Over, Report, Run, reproduce, sweep};
 use barewire_testbed::System;
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressStyle;
 
 use super::{LabError, Result, store, versions};
 use crate::nodes::print;
+use crate::terminal::progress_bar;
 
 pub const LONG: &str = "\
 Run systems and set what they give beside what was published.
@@ -120,8 +121,7 @@ fn unknown(name: &str, all: &[Published]) -> LabError {
 }
 
 fn run_each(wanted: Vec<Published>, args: &ReproduceArgs) -> Result<Vec<Run>> {
-    // Drawn on standard error, and only if that is a terminal.
-    let bar = ProgressBar::new(wanted.len() as u64);
+    let bar = progress_bar(wanted.len() as u64);
     if let Ok(style) = ProgressStyle::with_template("{spinner} {pos}/{len} systems  {msg}") {
         bar.set_style(style);
     }

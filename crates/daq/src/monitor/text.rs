@@ -1,9 +1,11 @@
-//! The line of each period, and the ledger at the end.
+//! The lines of each period, and the ledger at the end.
 
 use std::fmt::Write as _;
 
 use barewire_proto::evb::{EventAccount, Imbalance, Ledger};
 
+use super::losses::{in_words, losses, wrapped};
+use super::wall::time_of_day;
 use super::{Picture, Seen};
 use crate::accounts::{BuilderReport, SourceReport, drops, fates};
 use crate::config::{Config, SinkKind};
@@ -16,53 +18,126 @@ pub struct Rates {
     built: u64,
     sent_bytes: u64,
     processor_ns: u64,
+    held_up_ns: u64,
 }
 
-fn all<R: Clone>(seen: &[Seen<R>]) -> impl Iterator<Item = &R> {
+pub(super) fn all<R: Clone>(seen: &[Seen<R>]) -> impl Iterator<Item = &R> {
     seen.iter()
         .flat_map(|it| it.past.iter().chain(core::iter::once(&it.report)))
 }
 
-/// One line: rates since the last one, backlog, what was lost.
+/// Columns of a terminal that everything fits.
+const WIDTH: usize = 80;
+
+/// What there is to say each period, in lines of at most 80 columns: time of day (UTC) and rates; what waits and
+/// what is held up; what was lost so far, if anything was. `unix_s` is the time.
 #[must_use]
-pub fn line(picture: &Picture, before: &mut Rates) -> String {
+pub fn lines(picture: &Picture, config: &Config, before: &mut Rates, unix_s: u64) -> String {
     let now = Rates {
         age_ns: picture.age_ns,
         built: picture.events.built,
         sent_bytes: all(&picture.sources).map(|it| it.account.sent_bytes).sum(),
         processor_ns: processor_ns(picture),
+        held_up_ns: all(&picture.sources).map(|it| it.held_up_ns).sum(),
     };
     let passed = now.age_ns.saturating_sub(before.age_ns).max(1) as f64 / 1e9;
     let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 / passed;
+    let held_up = rate(now.held_up_ns, before.held_up_ns) / 1e9;
+    let rates = vec![
+        format!(
+            "{} {:8.1} s {:?}: {:.0} events/s",
+            time_of_day(unix_s),
+            picture.age_ns as f64 / 1e9,
+            picture.state,
+            rate(now.built, before.built),
+        ),
+        format!("{:.1} MB/s", rate(now.sent_bytes, before.sent_bytes) / 1e6),
+        format!(
+            "{:.0} % of a processor",
+            rate(now.processor_ns, before.processor_ns) / 1e7
+        ),
+    ];
+    let mut text = wrapped(&rates, ", ", 10, WIDTH);
+    let indented = |mut items: Vec<String>| {
+        if let Some(first) = items.first_mut() {
+            first.insert_str(0, "  ");
+        }
+        wrapped(&items, ", ", 4, WIDTH)
+    };
+    let mut waiting = waiting(picture, config);
+    waiting.push(share_held_up(held_up / picture.sources.len().max(1) as f64));
+    text.extend(indented(waiting));
+    let mut sums = vec![format!("built {}", picture.events.built)];
+    sums.extend(in_words(&losses(picture)));
+    text.extend(indented(sums));
+    *before = now;
+    text.join("\n")
+}
+
+/// How far the run is held up: events in flight and waiting, the oldest one, and how full buffers are.
+#[must_use]
+pub fn waiting(picture: &Picture, config: &Config) -> Vec<String> {
     let events = &picture.events;
+    let window = config
+        .manager
+        .window
+        .map_or_else(String::new, |it| format!(" of {it}"));
+    let mut items = vec![
+        format!("in flight {}{window}", events.in_flight),
+        format!("waiting {}", events.waiting),
+        oldest(picture),
+    ];
     let queued: u64 = picture
         .sources
         .iter()
         .map(|it| it.report.queued_bytes)
         .sum();
-    let lost = |live: &[bool]| live.iter().filter(|live| !**live).count();
-    let sources: Vec<_> = picture.sources.iter().map(|it| it.live).collect();
-    let builders: Vec<_> = picture.builders.iter().map(|it| it.live).collect();
-    let text = format!(
-        "{:8.1} s {:?}: {:.0} events/s, {:.1} MB/s, {:.0} % of a processor; in flight {}, waiting {}, queued {:.1} MB; \
-         built {}, incomplete {}, abandoned {}, refused {}; lost sources {}, builders {}",
-        picture.age_ns as f64 / 1e9,
-        picture.state,
-        rate(now.built, before.built),
-        rate(now.sent_bytes, before.sent_bytes) / 1e6,
-        rate(now.processor_ns, before.processor_ns) / 1e7,
-        events.in_flight,
-        events.waiting,
-        queued as f64 / 1e6,
-        events.built,
-        events.incomplete,
-        events.abandoned,
-        events.refused,
-        lost(&sources),
-        lost(&builders),
-    );
-    *before = now;
-    text
+    let fullest = (0..)
+        .zip(&picture.sources)
+        .max_by_key(|it| it.1.report.queued_bytes);
+    let fullest = fullest.map_or_else(String::new, |(source, seen)| {
+        let share = share_of_buffer(seen.report.queued_bytes, config);
+        format!(" (fullest: {share:.0} %, source {source})")
+    });
+    items.push(format!("buffers {:.1} MB{fullest}", queued as f64 / 1e6));
+    let to_be_taken: u64 = picture
+        .builders
+        .iter()
+        .map(|it| it.report.to_be_taken)
+        .sum();
+    if to_be_taken > 0 {
+        items.push(format!("for file or consumer {to_be_taken} events"));
+    }
+    items
+}
+
+/// Of a source's buffer, in per cent.
+#[must_use]
+pub fn share_of_buffer(queued_bytes: u64, config: &Config) -> f64 {
+    queued_bytes as f64 * 100.0 / config.source.buffer_bytes.max(1) as f64
+}
+
+/// Back-pressure on sources, from 0 to 1, for people.
+#[must_use]
+pub fn share_held_up(share: f64) -> String {
+    format!(
+        "sources held up {:.0} % of the time",
+        (share * 100.0).min(100.0)
+    )
+}
+
+/// The event that is open for longest at the builders that live, and for how long.
+fn oldest(picture: &Picture) -> String {
+    let open = (0..).zip(&picture.builders);
+    let open = open.filter(|(_, it)| it.live && it.report.account.events_open > 0);
+    match open.max_by_key(|(_, it)| it.report.oldest_age_ns) {
+        Some((builder, seen)) => format!(
+            "oldest open event {} for {:.1} ms (builder {builder})",
+            seen.report.oldest_event,
+            seen.report.oldest_age_ns as f64 / 1e6
+        ),
+        None => "no event open".to_owned(),
+    }
 }
 
 fn processor_ns(picture: &Picture) -> u64 {
@@ -335,5 +410,82 @@ fn balance(picture: &Picture) -> Result<(), String> {
         Some(0) => Ok(()),
         Some(lost) => Err(format!("{lost} fragments were sent and never seen")),
         None => Err("builders have seen more fragments than were sent".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use barewire_proto::evb::RunState;
+
+    use super::*;
+    use crate::monitor::Seen;
+
+    #[test]
+    fn the_lines_of_a_period_fit_a_terminal_and_hide_nothing() {
+        let config = Config::parse("", "a.toml").expect("good");
+        let mut sent = SourceReport {
+            queued_bytes: 32 << 20,
+            held_up_ns: 1_000_000_000,
+            ..SourceReport::default()
+        };
+        sent.account.sent_bytes = 4_000_000;
+        sent.account.dropped.full = 7;
+        let mut took = BuilderReport {
+            oldest_event: 99,
+            oldest_age_ns: 2_500_000,
+            cut: 8,
+            ..BuilderReport::default()
+        };
+        took.account.events_open = 3;
+        took.account.gaps = 5;
+        let mut dead = BuilderReport::default();
+        dead.account.late = 6;
+        let mut picture = Picture {
+            run: 1,
+            state: RunState::Draining,
+            events: EventAccount {
+                built: 20,
+                incomplete: 2,
+                in_flight: 9,
+                waiting: 4,
+                ..EventAccount::default()
+            },
+            sources: vec![Seen {
+                live: true,
+                report: sent,
+                ..Seen::default()
+            }],
+            builders: vec![Seen {
+                live: true,
+                report: took,
+                past: vec![dead],
+                ..Seen::default()
+            }],
+            spreads: Vec::new(),
+            age_ns: 2_000_000_000,
+            processor_ns: 500_000_000,
+        };
+        let mut rates = Rates::default();
+        let text = lines(&picture, &config, &mut rates, 1_795_476_665);
+        assert!(text.lines().all(|it| it.len() <= 80), "{text}");
+        for part in [
+            "23:31:05      2.0 s Draining: 10 events/s, 2.0 MB/s, 25 % of a processor",
+            "in flight 9 of 256, waiting 4,",
+            "oldest open event 99 for 2.5 ms (builder 0)",
+            "buffers 33.6 MB (fullest: 50 %, source 0)",
+            "sources held up 50 % of the time",
+            "built 20, events incomplete 2, dropped (buffer full) 7",
+            "late 6",
+            "gaps 5",
+            "cut 8",
+        ] {
+            let text = text.replace("\n    ", " ");
+            assert!(text.contains(part), "no {part:?} in\n{text}");
+        }
+        // The next line has the rates since this one.
+        picture.age_ns += 1_000_000_000;
+        let next = lines(&picture, &config, &mut rates, 1_795_476_666);
+        assert!(next.contains(": 0 events/s"), "{next}");
+        assert!(next.contains("held up 0 %"), "{next}");
     }
 }

@@ -530,6 +530,8 @@ impl BuilderPart<'_> {
         }
         self.said_last = last;
         let sunk = self.sink.sums();
+        let now = self.home.clock.now();
+        let oldest = self.core.oldest_open();
         let report = BuilderReport {
             account: self.core.account().clone(),
             mismatched: self.assembly.mismatched,
@@ -538,6 +540,8 @@ impl BuilderPart<'_> {
             recorded: sunk.taken,
             untaken: sunk.dropped,
             to_be_taken: sunk.waiting,
+            oldest_event: oldest.map_or(0, |it| it.0),
+            oldest_age_ns: oldest.map_or(0, |it| now.saturating_duration_since(it.1).as_ns()),
         };
         self.report_spreads(at_once);
         self.home.outbox.push(&Control::Alive { busy_ms: 0 });

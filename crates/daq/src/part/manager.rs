@@ -416,7 +416,13 @@ impl ManagerPart<'_> {
             Control::Status {} => {
                 let picture = self.picture();
                 let mut since_the_beginning = Rates::default();
-                Ok(monitor::line(&picture, &mut since_the_beginning))
+                let now_s = monitor::unix_s();
+                Ok(monitor::lines(
+                    &picture,
+                    self.config,
+                    &mut since_the_beginning,
+                    now_s,
+                ))
             }
             Control::Quit {} if matches!(self.phase, Phase::Over) => {
                 self.quit = true;
@@ -778,9 +784,10 @@ impl ManagerPart<'_> {
         let picture = self.picture();
         if line_is_due {
             self.next_line = now + system_time(self.config.monitor.period);
-            let line = monitor::line(&picture, &mut self.rates);
+            let now_s = monitor::unix_s();
+            let lines = monitor::lines(&picture, self.config, &mut self.rates, now_s);
             if !self.options.quiet {
-                eprintln!("{line}");
+                eprintln!("{lines}");
             }
         }
         if let Some(exporter) = exporter {

@@ -95,6 +95,8 @@ struct SourcePart<'a> {
     to_be_ready: bool,
     ended: bool,
     said_last: bool,
+    /// See [`SourceReport::held_up_ns`]; of this run.
+    held_up: Duration,
     quit: bool,
 }
 
@@ -154,6 +156,7 @@ fn run_feed(config: &Config, id: u16, feed: Feed) -> Result<(), PartError> {
         to_be_ready: true,
         ended: false,
         said_last: false,
+        held_up: Duration::ZERO,
         quit: false,
     };
     part.lanes
@@ -185,12 +188,20 @@ impl SourcePart<'_> {
                 if self.wants() && !self.watched {
                     pause = pause.min(ASK);
                 }
-                net.wait(pause)?;
+                self.wait(net, pause)?;
             } else if turn % 64 == 0 {
                 net.look()?;
             }
         }
         net.flush();
+        Ok(())
+    }
+
+    /// Waits; what it could not send meanwhile was held up.
+    fn wait(&mut self, net: &mut Net, pause: Duration) -> Result<(), PartError> {
+        let since = (self.core.account().queued > 0).then(Instant::now);
+        net.wait(pause)?;
+        self.held_up += since.map_or(Duration::ZERO, |it| it.elapsed());
         Ok(())
     }
 
@@ -323,6 +334,7 @@ impl SourcePart<'_> {
                 }
                 self.to_be_ready = true;
                 (self.ended, self.said_last) = (false, false);
+                self.held_up = Duration::ZERO;
                 self.said_has = (0, false);
             }
             // Nothing that is left is wanted any more, but for what counts as sent and found no room yet.
@@ -667,6 +679,7 @@ impl SourcePart<'_> {
             not_offered: left.sum(),
             queued_bytes: self.core.queued_bytes(),
             processor_ns: u64::try_from(cpu_time_self().as_nanos()).unwrap_or(u64::MAX),
+            held_up_ns: u64::try_from(self.held_up.as_nanos()).unwrap_or(u64::MAX),
         };
         self.home.outbox.push(&Control::Alive { busy_ms: 0 });
         self.home.outbox.push(&Control::Account {

@@ -324,6 +324,13 @@ impl Builder {
         self.open.len()
     }
 
+    /// The event that is open for longest, and since when.
+    #[must_use]
+    pub fn oldest_open(&self) -> Option<(u64, Instant)> {
+        let &(_, event) = self.deadlines.front()?;
+        self.open.get(event).map(|open| (event, open.opened))
+    }
+
     /// Starts the clock of `event`.
     fn start_clock(&mut self, now: Instant, event: u64) -> Instant {
         self.now = self.now.max(now);

@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 
-use barewire_daq::accounts::{drops, fates};
 use barewire_daq::config::Config;
-use barewire_daq::monitor::{Picture, Seen, View, event_sum};
-use barewire_units::Rate;
+use barewire_daq::monitor::{
+    Picture, Seen, View, date_and_time, event_sum, in_words, losses, losses_of_builder,
+    losses_of_source, share_held_up, share_of_buffer, waiting, with_time_of_day, wrapped,
+};
 
 use super::terminal::{Line, Look};
 
@@ -13,57 +14,74 @@ use super::terminal::{Line, Look};
 const SPAN_NS: u64 = 2_000_000_000;
 /// Lines of the log that are shown whatever else there is.
 const LOG_LEAST: usize = 4;
+/// Columns of the tables of parts, without a rate of the line: on less each part has a list.
+const TABLE_WIDTH: usize = 62;
 
 /// What is kept from one drawing to the next.
 pub struct Screen {
-    name: String,
-    line: Option<Rate>,
+    config: Config,
     /// Pictures of the last [`SPAN_NS`], and one before.
     past: VecDeque<Picture>,
+}
+
+/// What is shown of a part.
+struct Row {
+    /// `source 3`.
+    name: String,
+    live: bool,
+    is_wrong: bool,
+    /// Figures with the names of their columns.
+    figures: Vec<(&'static str, String)>,
+    /// Where there is room.
+    sum: String,
+    /// Whatever room there is.
+    losses: Vec<String>,
 }
 
 impl Screen {
     /// Of a run.
     pub fn new(config: &Config) -> Self {
         Self {
-            name: config.name.clone(),
-            line: config.monitor.line,
+            config: config.clone(),
             past: VecDeque::new(),
         }
     }
 
-    /// The screen of `width` columns and `height` lines.
+    /// The screen of `width` columns and `height` lines, at `unix_s` seconds since 1970.
     pub fn lines<'a>(
         &mut self,
         view: Option<&View>,
         log: impl Iterator<Item = &'a str>,
         answer: &str,
         (width, height): (usize, usize),
+        unix_s: u64,
     ) -> Vec<Line> {
         let mut lines = Vec::new();
+        let keys = keys(answer, width);
+        let name = &self.config.name;
         match view {
             Some(view) => {
                 self.remember(&view.picture);
-                self.run(&mut lines, view);
-                let room = height.saturating_sub(lines.len() + LOG_LEAST + 2);
-                self.parts(&mut lines, &view.picture, room);
+                self.run(&mut lines, view, width, unix_s);
+                let room = height.saturating_sub(lines.len() + LOG_LEAST + 1 + keys.len());
+                self.parts(&mut lines, &view.picture, room, width);
             }
-            None => lines.push(head(format!(
-                "barewire daq  {}  waits for its parts",
-                self.name
-            ))),
+            None => lines.push(head(format!("barewire daq  {name}  waits for its parts"))),
         }
         lines.push(head("log".to_owned()));
-        let room = height.saturating_sub(lines.len() + 1);
-        let log: Vec<_> = log.collect();
-        let last = &log[log.len().saturating_sub(room)..];
-        lines.extend(last.iter().map(|text| log_line(text)));
-        lines.truncate(height.saturating_sub(1));
-        let keys = "q drain and end   p pause, resume   Ctrl-C the same as q, twice: abort";
-        lines.push(head(match answer {
-            "" => keys.to_owned(),
-            answer => format!("{keys}   [{answer}]"),
-        }));
+        let room = height.saturating_sub(lines.len() + keys.len());
+        let mut last: Vec<Line> = Vec::new();
+        for text in log.collect::<Vec<_>>().into_iter().rev() {
+            if last.len() >= room {
+                break;
+            }
+            last.extend(log_lines(text, width).into_iter().rev());
+        }
+        last.truncate(room);
+        lines.extend(last.into_iter().rev());
+        lines.truncate(height.saturating_sub(keys.len()));
+        lines.extend(keys);
+        lines.truncate(height.max(1));
         lines.into_iter().map(|it| clipped(it, width)).collect()
     }
 
@@ -98,110 +116,249 @@ impl Screen {
         of(now).saturating_sub(of(before)) as f64 * 1e9 / passed_ns as f64
     }
 
-    fn share(&self, bytes_per_s: f64) -> String {
-        self.line.map_or_else(String::new, |line| {
-            format!("{:7.1} %", bytes_per_s * 800.0 / line.as_bps() as f64)
-        })
-    }
-
-    fn run(&self, lines: &mut Vec<Line>, view: &View) {
+    fn run(&self, lines: &mut Vec<Line>, view: &View, width: usize, unix_s: u64) {
         let picture = &view.picture;
-        let events = &picture.events;
-        lines.push(head(format!(
-            "barewire daq  {}  run {}  {:?}  {:.1} s",
-            self.name,
-            picture.run,
-            picture.state,
-            picture.age_ns as f64 / 1e9
-        )));
-        let bytes = self.rate(picture, built_bytes);
-        let processors = self.rate(picture, processor_ns) / 1e9;
-        lines.push(plain(format!(
-            "{:.0} events/s   {:.1} MB/s   {processors:.2} processors   in flight {}, waiting {}, queued {:.1} MB",
-            self.rate(picture, |it| it.events.built),
-            bytes / 1e6,
-            events.in_flight,
-            events.waiting,
-            queued_bytes(picture) as f64 / 1e6
-        )));
-        let times = quantiles(&view.building_ns, |ns| format!("{:.1}", ns as f64 / 1e3));
-        let sizes = quantiles(&view.event_bytes, |bytes| bytes.to_string());
-        lines.push(plain(format!(
-            "median, 90, 99, 99.9 %, largest: building time {times} us; event {sizes} B"
-        )));
-        let lost = events.incomplete + events.abandoned + events.aborted + events.refused;
-        let text = format!("events: {}", event_sum(events));
-        lines.push(warning_if(lost > 0, text));
-    }
-
-    /// A line for each part, in at most `room` lines.
-    fn parts(&self, lines: &mut Vec<Line>, picture: &Picture, room: usize) {
-        let of_line = if self.line.is_some() { "  of line" } else { "" };
-        let mut all = vec![head(format!(
-            "source    fragments/s      MB/s{of_line}   queued MB  processor  ledger"
-        ))];
-        let sources = picture.sources.iter().enumerate();
-        all.extend(sources.map(|(at, seen)| self.source(picture, at, seen.live)));
-        all.push(head(format!(
-            "builder      events/s      MB/s{of_line}        open  processor  ledger"
-        )));
-        let builders = picture.builders.iter().enumerate();
-        all.extend(builders.map(|(at, seen)| self.builder(picture, at, seen.live)));
-        let left = all.len().saturating_sub(room);
-        if left > 0 {
-            all.truncate(room.saturating_sub(1));
-            all.push(plain(format!("  and {} more lines", left + 1)));
+        let title = vec![
+            "barewire daq".to_owned(),
+            self.config.name.clone(),
+            format!("run {}", picture.run),
+            format!("{:?}", picture.state),
+            format!("{:.1} s", picture.age_ns as f64 / 1e9),
+            format!("{} UTC", date_and_time(unix_s)),
+        ];
+        let mut put = |items: &[String], between: &str, look: Look| {
+            let wrapped = wrapped(items, between, 2, width);
+            lines.extend(wrapped.into_iter().map(|text| Line { look, text }));
+        };
+        put(&title, "  ", Look::Head);
+        let losses = in_words(&losses(picture));
+        match losses.is_empty() {
+            true => put(&["nothing is lost".to_owned()], "", Look::Plain),
+            false => put(&led_by("lost: ", losses), ", ", Look::Warning),
         }
-        lines.extend(all);
+        let rates = [
+            format!("{:.0} events/s", self.rate(picture, |it| it.events.built)),
+            format!("{:.1} MB/s", self.rate(picture, built_bytes) / 1e6),
+            format!("{:.2} processors", self.rate(picture, processor_ns) / 1e9),
+        ];
+        put(&rates, "   ", Look::Plain);
+        let mut waits = waiting(picture, &self.config);
+        let share = self.rate(picture, held_up_ns) / 1e9 / picture.sources.len().max(1) as f64;
+        waits.push(share_held_up(share));
+        put(&waits, ", ", Look::Plain);
+        let times = quantiles(&view.building_ns, |ns| format!("{:.1}", ns as f64 / 1e3));
+        put(&led_by("building time in us: ", times), ", ", Look::Plain);
+        let sizes = quantiles(&view.event_bytes, |bytes| bytes.to_string());
+        put(&led_by("events in B: ", sizes), ", ", Look::Plain);
+        let sum = event_sum(&picture.events);
+        let sum: Vec<_> = sum.split(" + ").map(str::to_owned).collect();
+        put(&led_by("events: ", sum), " + ", Look::Plain);
     }
 
-    fn source(&self, picture: &Picture, at: usize, live: bool) -> Line {
-        let report = &picture.sources[at].report;
+    /// Lines for each part, in at most `room` lines; if that is too little, those that lost something
+    /// come first.
+    fn parts(&self, lines: &mut Vec<Line>, picture: &Picture, room: usize, width: usize) {
+        let sources = 0..picture.sources.len();
+        let sources: Vec<_> = sources.map(|at| self.source(picture, at)).collect();
+        let builders = 0..picture.builders.len();
+        let builders: Vec<_> = builders.map(|at| self.builder(picture, at)).collect();
+        let is_bad = |row: &&Row| row.is_bad();
+        let bad = || sources.iter().chain(&builders).filter(is_bad);
+        let shown = |rows: &mut dyn Iterator<Item = &Row>| -> Vec<Vec<Line>> {
+            rows.map(|row| row.lines(width)).collect()
+        };
+        let mut all = vec![header(&sources, width)];
+        all.extend(shown(&mut sources.iter()));
+        all.push(header(&builders, width));
+        all.extend(shown(&mut builders.iter()));
+        if all.iter().map(Vec::len).sum::<usize>() > room {
+            let good = sources.iter().chain(&builders).filter(|row| !row.is_bad());
+            all = shown(&mut bad().chain(good));
+        }
+        let mut left = room;
+        let parts = all.len();
+        for (at, part) in all.into_iter().enumerate() {
+            let is_last = at + 1 == parts;
+            if part.len() + usize::from(!is_last) > left {
+                if left > 0 {
+                    let more = format!("  and {} more: too few lines", parts - at);
+                    lines.push(warning_if(at < bad().count(), more));
+                }
+                return;
+            }
+            left -= part.len();
+            lines.extend(part);
+        }
+    }
+
+    fn source(&self, picture: &Picture, at: usize) -> Row {
+        let seen = &picture.sources[at];
+        let report = &seen.report;
         let of =
             |what: fn(&Seen<_>) -> u64| self.rate(picture, |it| it.sources.get(at).map_or(0, what));
         let bytes = of(|it| it.report.account.sent_bytes);
+        let mut figures = vec![
+            (
+                "fragments/s",
+                format!("{:.0}", of(|it| it.report.account.sent)),
+            ),
+            ("MB/s", format!("{:.1}", bytes / 1e6)),
+        ];
+        figures.extend(self.share(bytes));
+        let share = share_of_buffer(report.queued_bytes, &self.config);
+        figures.extend([
+            ("buffer", format!("{share:.0} %")),
+            (
+                "held up",
+                format!("{:.0} %", of(|it| it.report.held_up_ns) / 1e7),
+            ),
+            (
+                "processor",
+                format!("{:.0} %", of(|it| it.report.processor_ns) / 1e7),
+            ),
+        ]);
         let account = &report.account;
-        let dropped = named(&drops(&account.dropped), |_| true);
-        let text = format!(
-            "{at:6} {:>14.0} {:9.1}{} {:11.1} {:8.0} %  offered {} = sent {} + queued {}{dropped}{}",
-            of(|it| it.report.account.sent),
-            bytes / 1e6,
-            self.share(bytes),
-            report.queued_bytes as f64 / 1e6,
-            of(|it| it.report.processor_ns) / 1e7,
-            account.offered,
-            account.sent,
-            account.queued,
-            state(picture.sources[at].lives, live)
-        );
-        line(!live, !dropped.is_empty(), text)
+        Row {
+            name: format!("source {at}{}", life(seen.lives, seen.live)),
+            live: seen.live,
+            is_wrong: false,
+            figures,
+            sum: format!(
+                "offered {} = sent {} + queued {}",
+                account.offered, account.sent, account.queued
+            ),
+            losses: in_words(&losses_of_source(report)),
+        }
     }
 
-    fn builder(&self, picture: &Picture, at: usize, live: bool) -> Line {
-        let report = &picture.builders[at].report;
+    fn builder(&self, picture: &Picture, at: usize) -> Row {
+        let seen = &picture.builders[at];
+        let report = &seen.report;
         let of = |what: fn(&Seen<_>) -> u64| {
             self.rate(picture, |it| it.builders.get(at).map_or(0, what))
         };
         let bytes = of(|it| it.report.account.built_bytes);
         let account = &report.account;
-        let lost = named(&fates(account), |fate| !matches!(fate, "built" | "open"));
-        let text = format!(
-            "{at:6} {:>14.0} {:9.1}{} {:11} {:8.0} %  came {} = built {} + open {}{lost}; events incomplete {}, wrong content {}{}",
-            of(|it| it.report.account.events_built),
-            bytes / 1e6,
-            self.share(bytes),
-            account.events_open,
-            of(|it| it.report.processor_ns) / 1e7,
-            account.copies,
-            account.built,
-            account.open,
-            account.events_incomplete,
-            report.mismatched,
-            state(picture.builders[at].lives, live)
-        );
-        let bad = !lost.is_empty() || account.events_incomplete > 0;
-        line(!live || report.mismatched > 0, bad, text)
+        let mut figures = vec![
+            (
+                "events/s",
+                format!("{:.0}", of(|it| it.report.account.events_built)),
+            ),
+            ("MB/s", format!("{:.1}", bytes / 1e6)),
+        ];
+        figures.extend(self.share(bytes));
+        let oldest = match account.events_open {
+            0 => "-".to_owned(),
+            _ => format!("{:.1} ms", report.oldest_age_ns as f64 / 1e6),
+        };
+        figures.extend([
+            ("open", account.events_open.to_string()),
+            ("oldest", oldest),
+            (
+                "processor",
+                format!("{:.0} %", of(|it| it.report.processor_ns) / 1e7),
+            ),
+        ]);
+        Row {
+            name: format!("builder {at}{}", life(seen.lives, seen.live)),
+            live: seen.live,
+            is_wrong: report.mismatched > 0,
+            figures,
+            sum: format!(
+                "came {} = built {} + open {} + others",
+                account.copies, account.built, account.open
+            ),
+            losses: in_words(&losses_of_builder(report)),
+        }
     }
+
+    fn share(&self, bytes_per_s: f64) -> Option<(&'static str, String)> {
+        let line = self.config.monitor.line?;
+        let share = bytes_per_s * 800.0 / line.as_bps() as f64;
+        Some(("of line", format!("{share:.1} %")))
+    }
+}
+
+/// Widths of the columns of figures, after that of names.
+const NAME_WIDTH: usize = 11;
+const FIGURE_WIDTHS: [usize; 6] = [12, 9, 9, 9, 10, 10];
+
+/// Whether a table of so many figures fits.
+fn is_table(figures: usize, width: usize) -> bool {
+    let more = figures.saturating_sub(FIGURE_WIDTHS.len() - 1) * 9;
+    width >= TABLE_WIDTH + more
+}
+
+/// The columns of `figures` in a line.
+fn in_columns(first: &str, figures: &[String]) -> String {
+    let mut text = format!("{first:<NAME_WIDTH$}");
+    for (figure, width) in figures.iter().zip(FIGURE_WIDTHS) {
+        // A figure that is too long takes some of the blanks before it, and moves the others.
+        text += &format!(" {figure:>0$}", width - 1);
+    }
+    text
+}
+
+fn header(rows: &[Row], width: usize) -> Vec<Line> {
+    let Some(row) = rows.first() else {
+        return Vec::new();
+    };
+    if !is_table(row.figures.len(), width) {
+        return Vec::new();
+    }
+    let names: Vec<_> = row.figures.iter().map(|it| it.0.to_owned()).collect();
+    vec![head(in_columns("", &names))]
+}
+
+impl Row {
+    fn is_bad(&self) -> bool {
+        !self.live || self.is_wrong || !self.losses.is_empty()
+    }
+
+    fn lines(&self, width: usize) -> Vec<Line> {
+        let mut texts = Vec::new();
+        if is_table(self.figures.len(), width) {
+            let figures: Vec<_> = self.figures.iter().map(|it| it.1.clone()).collect();
+            let row = in_columns(&self.name, &figures);
+            let with_sum = format!("{row}  {}", self.sum);
+            texts.push(match with_sum.chars().count() <= width {
+                true => with_sum,
+                false => row,
+            });
+        } else {
+            let figures = self.figures.iter().map(|(name, it)| format!("{name} {it}"));
+            let items = led_by(&format!("{}: ", self.name), figures.collect());
+            texts.extend(wrapped(&items, ", ", 4, width));
+        }
+        if !self.losses.is_empty() {
+            let items = led_by("    ", self.losses.clone());
+            texts.extend(wrapped(&items, ", ", 4, width));
+        }
+        let is_wrong = !self.live || self.is_wrong;
+        let look = |text| line(is_wrong, self.is_bad(), text);
+        texts.into_iter().map(look).collect()
+    }
+}
+
+/// With `word` before the first.
+fn led_by(word: &str, mut items: Vec<String>) -> Vec<String> {
+    if let Some(first) = items.first_mut() {
+        first.insert_str(0, word);
+    }
+    items
+}
+
+fn keys(answer: &str, width: usize) -> Vec<Line> {
+    let mut items = vec![
+        "q drain and end".to_owned(),
+        "p pause, resume".to_owned(),
+        "Ctrl-C the same as q, twice: abort".to_owned(),
+    ];
+    if !answer.is_empty() {
+        items.push(format!("[{answer}]"));
+    }
+    let lines = wrapped(&items, "   ", 0, width);
+    lines.into_iter().map(head).collect()
 }
 
 fn built_bytes(picture: &Picture) -> u64 {
@@ -209,12 +366,8 @@ fn built_bytes(picture: &Picture) -> u64 {
     builders.map(|it| it.report.account.built_bytes).sum()
 }
 
-fn queued_bytes(picture: &Picture) -> u64 {
-    picture
-        .sources
-        .iter()
-        .map(|it| it.report.queued_bytes)
-        .sum()
+fn held_up_ns(picture: &Picture) -> u64 {
+    picture.sources.iter().map(|it| it.report.held_up_ns).sum()
 }
 
 fn processor_ns(picture: &Picture) -> u64 {
@@ -223,31 +376,21 @@ fn processor_ns(picture: &Picture) -> u64 {
     sources.chain(builders).sum::<u64>() + picture.processor_ns
 }
 
-fn quantiles(of: &[u64], shown: impl Fn(u64) -> String) -> String {
-    let all: Vec<_> = of.iter().map(|it| shown(*it)).collect();
-    all.join(", ")
-}
-
-/// Those of `counts` that are not zero, as terms of a sum.
-fn named(counts: &[(&str, u64)], is_wanted: impl Fn(&str) -> bool) -> String {
-    let some = counts
-        .iter()
-        .filter(|(name, count)| *count > 0 && is_wanted(name));
-    some.map(|(name, count)| format!(" + {name} {count}"))
+/// Median, 90 %, 99 %, 99.9 % and the largest, by their names.
+fn quantiles(of: &[u64], shown: impl Fn(u64) -> String) -> Vec<String> {
+    let names = ["median", "90 %", "99 %", "99.9 %", "largest"];
+    let named = names.into_iter().zip(of);
+    named
+        .map(|(name, it)| format!("{name} {}", shown(*it)))
         .collect()
 }
 
-fn state(lives: u32, live: bool) -> String {
+fn life(lives: u32, live: bool) -> String {
     match (live, lives) {
-        (false, _) => "; LOST".to_owned(),
+        (false, _) => " LOST".to_owned(),
         (true, 0 | 1) => String::new(),
-        (true, lives) => format!("; life {lives}"),
+        (true, lives) => format!(" life {lives}"),
     }
-}
-
-fn plain(text: String) -> Line {
-    let look = Look::Plain;
-    Line { look, text }
 }
 
 fn head(text: String) -> Line {
@@ -268,12 +411,15 @@ fn line(wrong: bool, bad: bool, text: String) -> Line {
     Line { look, text }
 }
 
-fn log_line(text: &str) -> Line {
-    line(
-        text.contains(" error: "),
-        text.contains(" warning: "),
-        text.to_owned(),
-    )
+/// A line of the log, with the time of day, as lines of the screen.
+fn log_lines(text: &str, width: usize) -> Vec<Line> {
+    let words: Vec<_> = with_time_of_day(text)
+        .split(' ')
+        .map(str::to_owned)
+        .collect();
+    let (wrong, bad) = (text.contains(" error: "), text.contains(" warning: "));
+    let lines = wrapped(&words, " ", 4, width);
+    lines.into_iter().map(|it| line(wrong, bad, it)).collect()
 }
 
 /// What comes from other processes must not command the terminal.
@@ -284,89 +430,4 @@ fn clipped(line: Line, width: usize) -> Line {
 }
 
 #[cfg(test)]
-mod tests {
-    use barewire_daq::accounts::{BuilderReport, SourceReport};
-    use barewire_proto::evb::{EventAccount, RunState};
-
-    use super::*;
-
-    fn view(age_s: u64, built: u64) -> View {
-        let mut sent = SourceReport::default();
-        sent.account.sent_bytes = built * 1_000;
-        let mut took = BuilderReport::default();
-        took.account.built_bytes = built * 2_000;
-        took.account.late = built / 1_000;
-        let source = Seen {
-            live: true,
-            report: sent,
-            ..Seen::default()
-        };
-        let builder = Seen {
-            live: true,
-            report: took,
-            ..Seen::default()
-        };
-        View {
-            picture: Picture {
-                run: 1,
-                state: RunState::Running,
-                events: EventAccount {
-                    built,
-                    ..EventAccount::default()
-                },
-                sources: vec![source; 2],
-                builders: vec![builder],
-                spreads: Vec::new(),
-                age_ns: age_s * 1_000_000_000,
-                processor_ns: 0,
-            },
-            building_ns: vec![1_000, 2_000, 3_000, 4_000, 5_000],
-            event_bytes: vec![1; 5],
-            log_from: 0,
-            log: Vec::new(),
-        }
-    }
-
-    fn text(lines: &[Line]) -> String {
-        lines.iter().map(|it| format!("{}\n", it.text)).collect()
-    }
-
-    #[test]
-    fn rates_are_those_of_the_last_seconds() {
-        let settings = "[monitor]\nline = \"80 Mbit/s\"\n";
-        let config = Config::parse(settings, "a.toml").expect("good");
-        let mut screen = Screen::new(&config);
-        let size = (200, 24);
-        for (age_s, built) in [(0, 0), (10, 0), (12, 0), (14, 10_000)] {
-            let lines = screen.lines(Some(&view(age_s, built)), ["a"].into_iter(), "", size);
-            assert!(lines.len() <= 24);
-        }
-        let log = ["1.0 error: \u{1b}[2Jgone"].into_iter();
-        let lines = screen.lines(Some(&view(14, 10_000)), log, "Paused", size);
-        let shown = text(&lines);
-        assert!(shown.contains("5000 events/s   10.0 MB/s"), "{shown}");
-        assert!(shown.contains("  50.0 %"), "{shown}");
-        assert!(shown.contains("late 10"), "{shown}");
-        assert!(shown.contains("[Paused]"), "{shown}");
-        assert!(!shown.contains('\u{1b}'));
-        let last = &lines[lines.len() - 2];
-        assert_eq!(last.look, Look::Error);
-    }
-
-    #[test]
-    fn every_screen_is_no_larger_than_it_may_be() {
-        let config = Config::parse("", "a.toml").expect("good");
-        for height in 0..40 {
-            for width in [0, 1, 30, 300] {
-                let mut screen = Screen::new(&config);
-                let log = ["a line of the log"; 50];
-                for view in [None, Some(view(3, 5))] {
-                    let log = log.into_iter();
-                    let lines = screen.lines(view.as_ref(), log, "", (width, height));
-                    assert!(lines.len() <= height.max(1), "{width} x {height}");
-                    assert!(lines.iter().all(|it| it.text.chars().count() <= width));
-                }
-            }
-        }
-    }
-}
+mod tests;

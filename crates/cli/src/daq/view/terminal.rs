@@ -14,6 +14,8 @@ use crossterm::terminal::{
 };
 use crossterm::{execute, queue};
 
+use crate::terminal::may_colour;
+
 /// A terminal that does not say how large it is.
 const SIZE: (u16, u16) = (80, 24);
 
@@ -58,6 +60,7 @@ pub struct Line {
 /// The terminal, while we have it.
 pub struct Terminal {
     out: Stdout,
+    has_colours: bool,
     drawn: Vec<Line>,
 }
 
@@ -81,6 +84,7 @@ impl Terminal {
         TAKEN.store(true, Ordering::Relaxed);
         let mut terminal = Self {
             out: stdout(),
+            has_colours: may_colour(),
             drawn: Vec::new(),
         };
         // If this fails, dropping it gives back what was taken.
@@ -142,11 +146,13 @@ impl Terminal {
     }
 
     fn put(&mut self, line: &Line) -> io::Result<()> {
-        match line.look {
-            Look::Plain => {}
-            Look::Head => queue!(self.out, SetAttribute(Attribute::Bold))?,
-            Look::Warning => queue!(self.out, SetForegroundColor(Color::Yellow))?,
-            Look::Error => queue!(self.out, SetForegroundColor(Color::Red))?,
+        match (line.look, self.has_colours) {
+            (Look::Plain, _) => {}
+            (Look::Head, _) => queue!(self.out, SetAttribute(Attribute::Bold))?,
+            (Look::Warning, true) => queue!(self.out, SetForegroundColor(Color::Yellow))?,
+            (Look::Error, true) => queue!(self.out, SetForegroundColor(Color::Red))?,
+            (Look::Warning, false) => queue!(self.out, SetAttribute(Attribute::Underlined))?,
+            (Look::Error, false) => queue!(self.out, SetAttribute(Attribute::Reverse))?,
         }
         queue!(self.out, Print(&line.text), SetAttribute(Attribute::Reset))
     }
