@@ -269,6 +269,29 @@ fn figures_are_json_with_percentiles() {
     assert_eq!(builder["missing_by_source"], serde_json::json!([0, 0]));
 }
 
+/// Faulty fragments on purpose are no loss, but they are told.
+#[test]
+fn what_is_faulty_on_purpose_is_told() {
+    let folder = Folder::new("faulty");
+    let name = format!("daq-faulty-{}", std::process::id());
+    let settings = format!(
+        "[run]\nname = \"{name}\"\nevents = 100\n[builder]\ntimeout = \"300 ms\"\n[faults]\ncheck = 0.1\n"
+    );
+    std::fs::write(folder.0.join("a.toml"), settings).expect("written");
+    let run = folder.barewire(&["run", "a.toml", "--quiet", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&run.stdout).expect("JSON");
+    assert_eq!(run.status.code(), Some(0), "{json}");
+    assert_eq!(json["verdict"], "balanced");
+    let told = json["on_purpose"].as_str().expect("what was lost");
+    assert!(told.contains("with a wrong check code"), "{told}");
+    let sum = |kind: &str, name: &str| -> u64 {
+        let lives = json["ledger"][kind].as_array().expect("lives").iter();
+        lives.filter_map(|it| it["sums"][name].as_u64()).sum()
+    };
+    assert!(sum("sources", "faults_check") > 0);
+    assert_eq!(sum("sources", "faults_check"), sum("builders", "corrupt"));
+}
+
 /// What a run says when it waits for an operator: an order that is refused is told by the status.
 #[test]
 fn an_order_that_is_refused_is_told_by_the_status() {

@@ -3,6 +3,8 @@
 
 use barewire_proto::evb::{BuilderAccount, Drops, EventAccount, SourceAccount};
 
+use crate::faults::FaultCounts;
+
 /// What a source had from its detector: 0 for a generator, which makes what it is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Intake {
@@ -42,6 +44,8 @@ pub struct SourceReport {
     pub processor_ns: u64,
     /// Back-pressure: for how long it had fragments to send and waited, for room, credits or its turn, in ns.
     pub held_up_ns: u64,
+    /// What it has sent faulty on purpose.
+    pub faults: FaultCounts,
 }
 
 /// What a builder reports.
@@ -49,8 +53,10 @@ pub struct SourceReport {
 pub struct BuilderReport {
     /// Its account.
     pub account: BuilderAccount,
-    /// Fragments with the right check code and the wrong content.
+    /// Pieces with the right check code and the wrong content.
     pub mismatched: u64,
+    /// Fragments with another size than the generator gives them; they count as corrupt.
+    pub wrong_size: u64,
     /// Fragments of which only a part came: their source or its link had died.
     pub cut: u64,
     /// Processor time it has used, in ns.
@@ -109,6 +115,7 @@ table! {
     not_offered, queued_bytes, processor_ns,
     intake.given, intake.waiting, intake.overflowed, intake.unordered, intake.unwanted,
     held_up_ns,
+    faults.late, faults.twice, faults.number, faults.size, faults.check,
 }
 
 table! {
@@ -119,7 +126,7 @@ table! {
     account.timed_out, account.events_assigned, account.events_built, account.events_incomplete,
     account.events_abandoned, account.events_open,
     mismatched, cut, processor_ns, recorded, untaken, to_be_taken,
-    oldest_event, oldest_age_ns,
+    oldest_event, oldest_age_ns, wrong_size,
 }
 
 table! {
@@ -266,7 +273,7 @@ mod tests {
 
     #[test]
     fn reports_come_back() {
-        let numbers: Vec<u64> = (1..=19).collect();
+        let numbers: Vec<u64> = (1..=24).collect();
         assert_eq!(SourceReport::from_numbers(&numbers).to_numbers(), numbers);
         let numbers: Vec<u64> = (1..=12).collect();
         assert_eq!(event_numbers(&events_from(&numbers)), numbers);

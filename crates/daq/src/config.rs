@@ -3,6 +3,7 @@
 //! what was expected.
 
 mod address;
+mod faults;
 mod keys;
 mod read;
 
@@ -14,6 +15,7 @@ use barewire_proto::evb::{
 };
 use barewire_units::{ByteSize, Duration, Instant, Rate};
 
+use crate::faults::Faults;
 use crate::shape::{LATENESS, Shaping};
 
 pub use address::{HostPort, fault, unusable};
@@ -168,6 +170,8 @@ pub struct Config {
     pub manager: ManagerConfig,
     /// Where fragments come from.
     pub source_kind: SourceKind,
+    /// What the generator sends faulty on purpose.
+    pub faults: Faults,
     /// The core of source 0.
     pub source: SourceConfig,
     /// Shaping by the kernel; the core then sends as it can.
@@ -351,6 +355,8 @@ fn read(reader: &mut Reader, text: &str) -> Config {
         let wanted = format!("expected at least {mean}: a fragment of fragments.size");
         r.fault("source", "buffer", wanted);
     }
+    let source_kind = read_source_kind(r, trigger);
+    let faults = faults::read_faults(r, &source_kind);
     Config {
         name,
         run: r.number("run", "number", 0, u64::from(u32::MAX)) as u32,
@@ -374,7 +380,8 @@ fn read(reader: &mut Reader, text: &str) -> Config {
             liveness: read_liveness(r),
             goes_on: r.flag("run", "goes_on"),
         },
-        source_kind: read_source_kind(r, trigger),
+        source_kind,
+        faults,
         source: SourceConfig {
             id: SourceId(0),
             buffer_bytes,

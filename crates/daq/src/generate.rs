@@ -4,6 +4,7 @@
 use barewire_units::{Duration, Instant, Rng};
 
 use crate::config::{Shape, Sizes, Trigger};
+use crate::faults::NUMBERS;
 
 /// Sizes and contents of all fragments of all sources.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +21,8 @@ impl Generator {
     }
 
     fn key(&self, source: u16, event: u64) -> u64 {
+        // A fragment that gets a wrong number on purpose keeps its contents.
+        let event = event % NUMBERS;
         let mixed = self.seed ^ u64::from(source).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         scatter(mixed ^ scatter(event))
     }

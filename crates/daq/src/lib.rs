@@ -34,6 +34,7 @@ pub mod costs;
 pub mod credential;
 pub mod detector;
 pub mod disk;
+pub mod faults;
 pub mod generate;
 pub mod launch;
 pub mod monitor;

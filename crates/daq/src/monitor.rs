@@ -21,7 +21,9 @@ use crate::spread::Spreads;
 pub use losses::{Count, in_words, losses, losses_of_builder, losses_of_source, wrapped};
 pub use prometheus::{Exporter, Families, Format, exposition};
 pub use shown::{View, Viewer};
-pub use text::{Rates, event_sum, ledger, lines, lost, share_held_up, share_of_buffer, waiting};
+pub use text::{
+    Rates, event_sum, ledger, lines, lost, lost_on_purpose, share_held_up, share_of_buffer, waiting,
+};
 pub use wall::{date_and_time, with_time_of_day};
 
 /// What is known of a part.

@@ -310,6 +310,7 @@ fn left_out(config: &Config) -> Option<String> {
             config.source_kind != SourceKind::Generator,
             "fragments are generated, of the sizes in the configuration",
         ),
+        (config.faults.any(), "no fragment is faulty"),
         (
             config.trigger == Trigger::Sources,
             "sources always have a fragment",

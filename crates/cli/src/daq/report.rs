@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use barewire_daq::accounts::named_events;
 use barewire_daq::launch::{self, Outcome};
-use barewire_daq::monitor::Seen;
+use barewire_daq::monitor::{Seen, lost_on_purpose};
 use barewire_daq::part::{Ended, Verdict};
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +39,8 @@ struct Report<'a> {
     verdict: &'static str,
     /// Why, if it is not `balanced`.
     reason: Option<&'a str>,
+    /// What was lost because fragments were faulty on purpose, if any were.
+    on_purpose: Option<String>,
     ledger: Ledger,
     /// Events that were abandoned or aborted and stand in recordings all the same.
     recovered: RecoveredReport,
@@ -108,6 +110,7 @@ pub fn report(ended: &Ended) -> String {
         run: picture.run,
         verdict,
         reason,
+        on_purpose: lost_on_purpose(picture),
         ledger: Ledger {
             events: named_events(&picture.events).into_iter().collect(),
             sources: lives(&picture.sources, |it| {

@@ -52,6 +52,30 @@ fn faults_are_told_with_line_key_and_what_was_expected() {
 }
 
 #[test]
+fn faulty_fragments_are_for_the_generator_and_no_more_than_all() {
+    let config = Config::parse(
+        "[faults]\nlate = 0.5\ncheck = 0.5\ndelay = \"3 s\"\n",
+        "a.toml",
+    );
+    let asked = config.expect("good").faults;
+    assert_eq!((asked.late, asked.check, asked.any()), (0.5, 0.5, true));
+    assert_eq!(asked.delay, Duration::from_ms(3000));
+    assert!(!Config::parse("", "a.toml").expect("good").faults.any());
+    let many = faults("[faults]\nsize = 0.5\ncheck = 0.6\n");
+    assert!(
+        many[0].starts_with("a.toml:2: faults.size = 0.5: expected shares"),
+        "{many:?}"
+    );
+    let own = faults("[source]\nkind = \"own\"\n[faults]\ntwice = 0.5\n");
+    assert!(
+        own[0].starts_with("a.toml:4: faults.twice = 0.5: only the generator"),
+        "{own:?}"
+    );
+    let more = faults("[faults]\nnumber = 1.5\n");
+    assert!(more[0].ends_with("expected a number, 0 to 1"), "{more:?}");
+}
+
+#[test]
 fn a_key_gets_another_value() {
     let text = with("[run]\nseed = 3\n", "a.toml", "fragments.size", "2 KiB");
     let text = with(&text.expect("a key"), "a.toml", "run.seed", "4").expect("a key");

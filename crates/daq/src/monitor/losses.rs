@@ -41,6 +41,7 @@ pub fn losses_of_builder(report: &BuilderReport) -> Vec<Count> {
         ("missing", account.missing),
         ("cut", report.cut),
         ("wrong content", report.mismatched),
+        ("wrong size", report.wrong_size),
         ("events incomplete", account.events_incomplete),
         ("events abandoned", account.events_abandoned),
         ("events not recorded or taken", report.untaken),

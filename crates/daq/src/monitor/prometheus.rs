@@ -391,6 +391,7 @@ fn of_builders(families: &mut Families, picture: &Picture) {
             ("out_of_sequence", account.out_of_sequence),
             ("cut", report.cut),
             ("wrong_content", report.mismatched),
+            ("wrong_size", report.wrong_size),
         ] {
             faults.push((format!("{part},kind=\"{kind}\""), count as f64));
         }

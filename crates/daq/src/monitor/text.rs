@@ -9,6 +9,7 @@ use super::wall::time_of_day;
 use super::{Picture, Seen};
 use crate::accounts::{BuilderReport, SourceReport, drops, fates};
 use crate::config::{Config, SinkKind};
+use crate::faults::FaultCounts;
 use crate::spread::{Spread, Spreads};
 
 /// Sums of the period before, to tell rates.
@@ -191,6 +192,9 @@ pub fn ledger(picture: &Picture) -> (String, Result<(), String>) {
     if picture.spreads.len() > 1 {
         spread_lines(&mut text, "all", &picture.spread());
     }
+    if let Some(what) = lost_on_purpose(picture) {
+        let _ = writeln!(text, "  {what}");
+    }
     let verdict = balance(picture);
     let said = match &verdict {
         Ok(()) => "the ledger balances".to_owned(),
@@ -228,6 +232,10 @@ fn source_line(text: &mut String, name: &str, report: &SourceReport) {
         "; {} bytes; not taken from the detector {}",
         account.sent_bytes, report.not_offered
     );
+    let faulty = report.faults.in_words();
+    if !faulty.is_empty() {
+        let _ = writeln!(text, "      faulty on purpose: {faulty}");
+    }
     let intake = &report.intake;
     if intake.given > 0 {
         let _ = writeln!(
@@ -255,8 +263,8 @@ fn builder_lines(text: &mut String, name: &str, report: &BuilderReport) {
     }
     let _ = writeln!(
         text,
-        "; out of sequence {}, gaps {}, cut {}, wrong content {}",
-        account.out_of_sequence, account.gaps, report.cut, report.mismatched
+        "; out of sequence {}, gaps {}, cut {}, wrong content {}, wrong size {}",
+        account.out_of_sequence, account.gaps, report.cut, report.mismatched, report.wrong_size
     );
     let _ = writeln!(
         text,
@@ -332,6 +340,7 @@ pub fn lost(picture: &Picture, config: &Config) -> Option<String> {
         ));
     }
     let corrupt: u64 = all(&picture.builders).map(|it| it.account.corrupt).sum();
+    let corrupt = corrupt.saturating_sub(faults(picture).corrupt());
     if corrupt > 0 {
         all_lost.push(format!("{corrupt} fragments that came damaged"));
     }
@@ -340,6 +349,32 @@ pub fn lost(picture: &Picture, config: &Config) -> Option<String> {
         all_lost.push(format!("{unrecorded} events that could not be recorded"));
     }
     (!all_lost.is_empty()).then(|| all_lost.join("; "))
+}
+
+/// All that sources have sent faulty on purpose.
+fn faults(picture: &Picture) -> FaultCounts {
+    let each = all(&picture.sources).map(|it| it.faults);
+    each.fold(FaultCounts::default(), FaultCounts::and)
+}
+
+/// What was lost because sources have sent faulty fragments on purpose, for people; `None` if none was faulty. It
+/// is allowed, and told all the same.
+#[must_use]
+pub fn lost_on_purpose(picture: &Picture) -> Option<String> {
+    let faulty = faults(picture).in_words();
+    let of = |what: fn(&BuilderReport) -> u64| all(&picture.builders).map(what).sum::<u64>();
+    (!faulty.is_empty()).then(|| {
+        format!(
+            "by [faults] of the configuration: fragments {faulty}; builders found {} late, {} duplicate, {} unassigned, \
+             {} corrupt, and closed {} events without {} fragments",
+            of(|it| it.account.late),
+            of(|it| it.account.duplicate),
+            of(|it| it.account.unassigned),
+            of(|it| it.account.corrupt),
+            of(|it| it.account.events_incomplete),
+            of(|it| it.account.missing)
+        )
+    })
 }
 
 /// Fragments that sources have sent and no builder has seen.

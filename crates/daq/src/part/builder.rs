@@ -199,6 +199,10 @@ impl BuilderPart<'_> {
             }
             busy |= self.hear_sources(net)?;
             self.core.handle_time(self.home.clock.now());
+            if self.ended {
+                // What comes now is of no event that will still be assigned.
+                self.core.abandon(self.home.clock.now());
+            }
             self.act(net)?;
             self.report();
             self.flush(net, !busy)?;
@@ -535,6 +539,7 @@ impl BuilderPart<'_> {
         let report = BuilderReport {
             account: self.core.account().clone(),
             mismatched: self.assembly.mismatched,
+            wrong_size: self.assembly.wrong_size,
             cut: self.assembly.cut,
             processor_ns: u64::try_from(cpu_time_self().as_nanos()).unwrap_or(u64::MAX),
             recorded: sunk.taken,

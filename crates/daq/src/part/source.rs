@@ -5,6 +5,8 @@
 //! written where the builder reads it. What finds no room waits, one piece for each builder
 //! at most; the core is told that the way is full.
 
+mod faulty;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
@@ -22,6 +24,7 @@ use crate::net::{Address, Link, Net, NetError, Outbox};
 use crate::replay::Replay;
 use crate::shape::Shaper;
 use crate::wire::{Control, PIECE_HEADER_BYTES, PieceHeader, Role};
+use faulty::Faulty;
 
 /// Pieces of at most so many bytes are gathered.
 const SMALL_BYTES: u64 = 4 << 10;
@@ -97,6 +100,8 @@ struct SourcePart<'a> {
     said_last: bool,
     /// See [`SourceReport::held_up_ns`]; of this run.
     held_up: Duration,
+    /// If fragments are to be faulty.
+    faulty: Option<Faulty>,
     quit: bool,
 }
 
@@ -157,6 +162,7 @@ fn run_feed(config: &Config, id: u16, feed: Feed) -> Result<(), PartError> {
         ended: false,
         said_last: false,
         held_up: Duration::ZERO,
+        faulty: Faulty::new(config),
         quit: false,
     };
     part.lanes
@@ -182,6 +188,9 @@ impl SourcePart<'_> {
             turn = turn.wrapping_add(1);
             if !busy {
                 let mut pause = self.home.pause(self.core.next_deadline());
+                if let Some(due) = self.faulty.as_ref().and_then(|it| it.pause(Instant::now())) {
+                    pause = pause.min(due);
+                }
                 if self.lanes.iter().any(|it| it.next_try.is_some()) {
                     pause = pause.min(RETRY);
                 }
@@ -335,6 +344,7 @@ impl SourcePart<'_> {
                 self.to_be_ready = true;
                 (self.ended, self.said_last) = (false, false);
                 self.held_up = Duration::ZERO;
+                self.faulty.iter_mut().for_each(Faulty::begin);
                 self.said_has = (0, false);
             }
             // Nothing that is left is wanted any more, but for what counts as sent and found no room yet.
@@ -540,15 +550,44 @@ impl SourcePart<'_> {
             pieces += 1;
             bytes += piece.bytes;
             let header = self.header(&piece);
-            match piece.bytes <= SMALL_BYTES {
-                true => self.gather(net, piece.builder, header),
-                false => self.send_large(net, piece.builder, header),
+            let header = match &mut self.faulty {
+                Some(faulty) => faulty.pass(Instant::now(), piece.builder, header),
+                None => Some(header),
+            };
+            if let Some(header) = header {
+                self.send_piece(net, piece.builder, header);
             }
         }
+        any |= self.send_faulty(net);
         for at in 0..self.lanes.len() {
             if !self.lanes[at].full && !self.send_gathered(net, at) {
                 self.block(at);
             }
+        }
+        any
+    }
+
+    fn send_piece(&mut self, net: &mut Net, builder: BuilderId, header: PieceHeader) {
+        match u64::from(header.bytes) <= SMALL_BYTES {
+            true => self.gather(net, builder, header),
+            false => self.send_large(net, builder, header),
+        }
+    }
+
+    /// Sends what is to come later or twice, as far as there is room; at the end of a run all of it.
+    fn send_faulty(&mut self, net: &mut Net) -> bool {
+        let mut any = false;
+        for _ in 0..PIECES_AT_ONCE {
+            let Some(faulty) = &mut self.faulty else {
+                return false;
+            };
+            let lanes = &self.lanes;
+            let has_room = |to: BuilderId| lanes.get(usize::from(to.0)).is_none_or(|it| !it.full);
+            let Some((to, header)) = faulty.due(Instant::now(), self.ended, has_room) else {
+                return any;
+            };
+            any = true;
+            self.send_piece(net, to, header);
         }
         any
     }
@@ -567,6 +606,7 @@ impl SourcePart<'_> {
             fragment_bytes: narrow(piece.fragment_bytes),
             offset: narrow(piece.offset),
             bytes: narrow(piece.bytes),
+            // What the check code of the bytes is mixed with.
             crc: 0,
         }
     }
@@ -585,7 +625,7 @@ impl SourcePart<'_> {
         if header.ends() {
             self.feed.sent(header.event);
         }
-        header.crc = crate::wire::crc32c(bytes);
+        header.crc ^= crate::wire::crc32c(bytes);
         lane.gathered[start..body].copy_from_slice(&header.to_bytes());
         if lane.gathered.len() >= GATHERED_BYTES && !self.send_gathered(net, at) {
             self.block(at);
@@ -666,7 +706,8 @@ impl SourcePart<'_> {
 
     /// Says that it lives, and what its account is.
     fn report(&mut self) {
-        let last = self.ended && self.lanes.iter().all(Lane::is_empty);
+        let all_is_sent = self.faulty.as_ref().is_none_or(Faulty::is_empty);
+        let last = self.ended && all_is_sent && self.lanes.iter().all(Lane::is_empty);
         let at_once = last && !self.said_last;
         if !at_once && !self.home.beat_is_due() {
             return;
@@ -680,6 +721,10 @@ impl SourcePart<'_> {
             queued_bytes: self.core.queued_bytes(),
             processor_ns: u64::try_from(cpu_time_self().as_nanos()).unwrap_or(u64::MAX),
             held_up_ns: u64::try_from(self.held_up.as_nanos()).unwrap_or(u64::MAX),
+            faults: self
+                .faulty
+                .as_ref()
+                .map_or_else(Default::default, |it| it.counts),
         };
         self.home.outbox.push(&Control::Alive { busy_ms: 0 });
         self.home.outbox.push(&Control::Account {
@@ -722,7 +767,7 @@ fn write_piece(
         room.write(PIECE_HEADER_BYTES + done, part);
         done += count;
     }
-    header.crc = digest.finalize() as u32;
+    header.crc ^= digest.finalize() as u32;
     room.write(0, &header.to_bytes());
     room.commit();
     Ok(true)

@@ -324,11 +324,14 @@ impl Builder {
         self.open.len()
     }
 
-    /// The event that is open for longest, and since when.
+    /// The event that is open for longest of those that are assigned, and since when.
     #[must_use]
     pub fn oldest_open(&self) -> Option<(u64, Instant)> {
-        let &(_, event) = self.deadlines.front()?;
-        self.open.get(event).map(|open| (event, open.opened))
+        self.deadlines.iter().find_map(|&(at, event)| {
+            let open = self.open.get(event)?;
+            let counts = open.deadline == at && open.expected.is_some();
+            counts.then_some((event, open.opened))
+        })
     }
 
     /// Starts the clock of `event`.

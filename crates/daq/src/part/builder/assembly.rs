@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use barewire_proto::evb::{Builder, Fate, Fragment, SourceId};
 
 use super::super::read_batch;
-use crate::config::{Config, SinkKind, SourceKind};
+use crate::config::{Config, Shape, SinkKind, SourceKind};
 use crate::generate::Generator;
 use crate::net::Incoming;
 use crate::record::Stored;
@@ -37,6 +37,10 @@ pub(super) struct Assembly {
     pub stored: BTreeMap<u64, Vec<Stored>>,
     /// Pieces that do not hold what the generator makes.
     pub mismatched: u64,
+    /// Fragments whose size is not that which the generator makes.
+    pub wrong_size: u64,
+    /// Sizes are looked at: where they cost nothing to know, or may be wrong.
+    knows_sizes: bool,
     /// Fragments of which only a part came.
     pub cut: u64,
     pub spreads: Spreads,
@@ -53,6 +57,9 @@ impl Assembly {
             partial: BTreeMap::new(),
             stored: BTreeMap::new(),
             mismatched: 0,
+            wrong_size: 0,
+            knows_sizes: config.source_kind == SourceKind::Generator
+                && (config.sizes.shape == Shape::Fixed || config.faults.any()),
             cut: 0,
             spreads: Spreads::default(),
             chunk: vec![0; CHUNK_BYTES],
@@ -63,7 +70,7 @@ impl Assembly {
         self.run = run;
         self.partial.clear();
         self.stored.clear();
-        (self.mismatched, self.cut) = (0, 0);
+        (self.mismatched, self.wrong_size, self.cut) = (0, 0, 0);
         self.spreads.clear();
     }
 
@@ -213,6 +220,11 @@ impl Assembly {
             self.partial.insert((source, header.event), partial);
             return;
         }
+        let bytes = u64::from(header.fragment_bytes);
+        if self.knows_sizes && bytes != self.generator.size(header.source, header.event) {
+            self.wrong_size += 1;
+            partial.broken = true;
+        }
         let fate = core.handle_fragment(
             now,
             Fragment {
@@ -220,14 +232,13 @@ impl Assembly {
                 event: header.event,
                 source,
                 sequence: header.sequence,
-                bytes: u64::from(header.fragment_bytes),
+                bytes,
                 intact: !partial.broken,
             },
         );
         if fate != Fate::Accepted {
             return;
         }
-        let bytes = u64::from(header.fragment_bytes);
         self.spreads.fragment_bytes.note(bytes);
         if self.keeps {
             partial.data.extend_from_slice(body);
