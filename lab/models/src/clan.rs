@@ -8,7 +8,7 @@
 //! | card | packs bursts that follow each other into packets, sends, receives | [`Interface`] |
 //! | tripwires | an associative memory; a packet that touches an entry fires it | [`Cam`] |
 //! | event queue | a doorbell page of `barewire-fabric`, which the card rings | [`Words`] |
-//! | switches | cut-through, five ports each, two of them joined | [`Cluster`] |
+//! | switches | two of them, joined, with cut-through; five ports each were built | [`Cluster`] |
 //! | endpoints' state | what of it the processor's cache holds | [`StateCache`] |
 //! | rivals | what a message costs over a socket or a VIA card | [`Rival`] |
 //! | VIA | a message that finds no receive descriptor | [`ViaReceiver`], [`Credits`] |
@@ -29,6 +29,6 @@ pub use cache::StateCache;
 pub use interface::{Answer, Cargo, Done, Interface, InterfaceConfig, Packet, Transfer};
 pub use memory::{Loads, Memory, Operation, Store, Stores, Words};
 pub use rival::{Rival, RivalConfig, Task};
-pub use switch::{Cluster, Hop};
+pub use switch::{Cluster, Hop, PORTS_MAX, PORTS_MIN};
 pub use tripwire::{Cam, CamError, EntryId, Place};
 pub use via::{Credits, Fate, Reliability, ViaReceiver};

@@ -6,7 +6,7 @@
 //! | bandwidth | one transfer by the card | its arrival in the peer's memory |
 //! | round trip | a message each way over the live network's queue; both poll | the client's clock |
 //! | Queue | transfers into and out of the live network's byte stream | what the reader reads |
-//! | server | requests over many queues; tripwires, event queue, poll, sleep | the clients' clocks, the server's answers |
+//! | server | requests over many queues; tripwires, event queue, poll, sleep | the clients' clocks, the server's answers; what they tend to as load grows (`plateau`) |
 //! | rivals | the same requests at the cost per message of a socket or a VIA card | the same |
 //!
 //! The rings, the message queue and the stream are `barewire-fabric`'s, over the windows of
@@ -18,6 +18,7 @@ mod descriptors;
 mod experiments;
 mod many;
 mod parameters;
+mod plateau;
 mod program;
 mod rivals;
 mod runs;
@@ -30,20 +31,16 @@ use barewire_units::{Duration, Rng};
 
 use crate::{Finding, SystemError, replicate};
 use parameters::Parameters;
-use runs::{Run, Served, Service, Streaming, Until};
+use runs::{Run, Service, Streaming, Until};
 
-/// Client hosts that saturate the server.
-const CLIENTS: usize = 7;
-/// Connections of each of them.
-const CONNECTIONS: usize = 4;
-/// How long a saturated server is measured, and before that not.
-const SATURATED: Until = Until::Times(Duration::from_us(300), Duration::from_ms(2));
 /// Between requests, longer than the server polls; not a multiple of a poll.
 const GAP: Duration = Duration::from_us(40);
 /// Messages that a round trip is measured over.
 const ROUNDS: u64 = 200;
-/// Requests a second offered over UDP: around its peak.
-const UDP_OFFERED: [f64; 5] = [31_000.0, 32_500.0, 34_000.0, 36_000.0, 40_000.0];
+/// Requests a second offered over UDP: its peak is somewhere between.
+const UDP_OFFERED: [f64; 8] = [
+    20_000.0, 28_000.0, 31_000.0, 32_500.0, 34_000.0, 36_000.0, 40_000.0, 50_000.0,
+];
 const UDP_TIME: Duration = Duration::from_ms(250);
 
 /// The Collapsed LAN.
@@ -76,7 +73,7 @@ type Experiment = (
     fn(&Parameters, u64) -> Result<Run, SystemError>,
 );
 
-const EXPERIMENTS: [Experiment; 13] = [
+const EXPERIMENTS: [Experiment; 16] = [
     ("prototype", "one word", "latency", "us", |p, _| {
         Ok(runs::word(p, ROUNDS))
     }),
@@ -102,6 +99,16 @@ const EXPERIMENTS: [Experiment; 13] = [
     ("queue", "128 B transfers", "rate", "Mbit/s", |p, _| {
         Ok(stream(p, 128, 32 * 1024))
     }),
+    ("queue", "any transfer", "highest rate", "Mbit/s", |p, _| {
+        Ok(plateau::queue_highest(p))
+    }),
+    (
+        "queue",
+        "half of the highest rate",
+        "transfer",
+        "B",
+        |p, _| Ok(plateau::queue_half_size(p)),
+    ),
     (
         "server",
         "requests far apart",
@@ -112,24 +119,29 @@ const EXPERIMENTS: [Experiment; 13] = [
     ("server", "back to back", "round trip", "us", |p, _| {
         one_client(p, Duration::ZERO)
     }),
-    ("server", "CLAN", "requests", "1/s", |p, _| {
-        saturated(p).map(|served| Run {
-            value: served.rate,
-            hash: served.hash,
-        })
+    (
+        "server",
+        "CLAN, many connections",
+        "requests",
+        "1/s",
+        |p, _| plateau::many_connections(p),
+    ),
+    ("server", "CLAN, overload", "requests", "1/s", |p, seed| {
+        Ok(plateau::overload(p, seed))
     }),
     ("server", "VIA", "requests", "1/s", |p, _| {
-        Ok(rival_rate(p.via))
+        Ok(plateau::rival(p.via))
     }),
     ("server", "UDP, peak", "requests", "1/s", udp_peak),
     ("server", "TCP", "requests", "1/s", |p, _| {
-        Ok(rival_rate(p.gige_tcp))
+        Ok(plateau::rival(p.gige_tcp))
     }),
 ];
 
 /// Every finding, and the hashes of all runs in one.
 fn measure_all(parameters: &str, seed: u64) -> Result<(Vec<Finding>, u64), SystemError> {
     let parameters = Parameters::parse(parameters)?;
+    plateau::check(&parameters)?;
     let runs = replicate(EXPERIMENTS.len(), |index| {
         EXPERIMENTS[index].4(&parameters, seed)
     });
@@ -163,27 +175,26 @@ fn rival_round_trip(host: parameters::RivalHost) -> Run {
     }
 }
 
-fn rival_rate(host: parameters::RivalHost) -> Run {
-    let run = rivals::crowd(host, (CLIENTS * CONNECTIONS) as u64, 10 * ROUNDS);
-    Run {
-        value: run.rate,
-        hash: run.hash,
-    }
+/// What UDP answers of each number of requests that is offered.
+fn udp_curve(parameters: &Parameters, seed: u64) -> Vec<Run> {
+    let run = |(nth, rate)| {
+        let rng = Rng::from_seed(seed).fork_nth("udp", nth as u64);
+        let run = rivals::offered(parameters.gige_udp, (rate, u64::MAX), UDP_TIME, rng);
+        Run {
+            value: run.rate,
+            hash: run.hash,
+        }
+    };
+    UDP_OFFERED.into_iter().enumerate().map(run).collect()
 }
 
 /// The most that UDP answers, whatever is offered.
 fn udp_peak(parameters: &Parameters, seed: u64) -> Result<Run, SystemError> {
-    let mut peak = Run {
-        value: 0.0,
-        hash: 0,
-    };
-    for (nth, rate) in UDP_OFFERED.into_iter().enumerate() {
-        let rng = Rng::from_seed(seed).fork_nth("udp", nth as u64);
-        let run = rivals::offered(parameters.gige_udp, (rate, u64::MAX), UDP_TIME, rng);
-        peak.value = peak.value.max(run.rate);
-        peak.hash = peak.hash.rotate_left(7) ^ run.hash;
-    }
-    Ok(peak)
+    let curve = udp_curve(parameters, seed);
+    Ok(Run {
+        value: curve.iter().map(|run| run.value).fold(0.0, f64::max),
+        hash: plateau::hash_of(&curve),
+    })
 }
 
 fn one_client(parameters: &Parameters, gap: Duration) -> Result<Run, SystemError> {
@@ -198,15 +209,4 @@ fn one_client(parameters: &Parameters, gap: Duration) -> Result<Run, SystemError
         value: served.round_trip_us,
         hash: served.hash,
     })
-}
-
-/// As many requests as the server answers.
-fn saturated(parameters: &Parameters) -> Result<Served, SystemError> {
-    let service = Service {
-        clients: CLIENTS,
-        connections: CONNECTIONS,
-        gap: Duration::ZERO,
-        end: SATURATED,
-    };
-    runs::serve(parameters, &service)
 }

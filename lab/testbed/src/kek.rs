@@ -78,7 +78,12 @@ impl super::System for System {
     }
 
     fn experiments(&self) -> &'static [crate::Experiment] {
-        &[bursts::BURSTS, full_rate::FULL_RATE, stream::STREAM]
+        &[
+            bursts::BURSTS,
+            bursts::DELAYED_ACK,
+            full_rate::FULL_RATE,
+            stream::STREAM,
+        ]
     }
 }
 

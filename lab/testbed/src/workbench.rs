@@ -6,6 +6,7 @@
 //!
 //! | experiment | what runs | what is measured |
 //! |---|---|---|
+//! | `copy` | nothing but copies of memory | their rate by size |
 //! | `ping` | a message there and back | round trip, and where its time goes |
 //! | `stream` | messages one after the other | throughput, what holds it up, losses |
 //! | `request` | clients that ask at random times | answers, their times, losses |
@@ -48,6 +49,7 @@ impl super::System for System {
 
     fn experiments(&self) -> &'static [Experiment] {
         &[
+            runs::COPY,
             runs::PING,
             runs::STREAM,
             runs::REQUEST,

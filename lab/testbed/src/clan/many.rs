@@ -16,7 +16,6 @@
 use barewire_des::Simulator;
 use barewire_des::stats::Histogram;
 use barewire_fabric::frame::region_bytes;
-use barewire_models::clan::Cluster;
 use barewire_units::{Duration, Instant, Rng};
 use serde::Deserialize;
 
@@ -160,7 +159,7 @@ struct Counts {
 
 /// Runs a crowd, and records what each card sends.
 pub fn run(parameters: &Parameters, crowd: &Crowd, seed: u64, packets: usize) -> Found {
-    let clients = crowd.clients.clamp(1, Cluster::HOSTS_MAX - 1);
+    let clients = crowd.clients.clamp(1, parameters.hosts_max() - 1);
     let mut parameters = parameters.clone();
     parameters.card.cam_entries = crowd.cam_entries;
     let mut cabinet = Cabinet::new(&parameters, 1 + clients);

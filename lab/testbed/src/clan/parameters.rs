@@ -1,7 +1,7 @@
 //! The parameter file of CLAN, and the models' configurations made of it.
 
 use barewire_fabric::frame::{LINE_BYTES, ring_bytes_valid};
-use barewire_models::clan::{InterfaceConfig, RivalConfig};
+use barewire_models::clan::{Cluster, InterfaceConfig, PORTS_MAX, PORTS_MIN, RivalConfig};
 use barewire_units::{ByteSize, Duration, Rate};
 use serde::Deserialize;
 
@@ -50,6 +50,7 @@ pub struct Link {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Switch {
+    pub ports: usize,
     pub latency: Duration,
 }
 
@@ -153,6 +154,11 @@ impl Parameters {
                 "host.write_entry: {}, but words of {WORD_BYTES} B go to the bus whole",
                 self.host.write_entry
             ))
+        } else if !(PORTS_MIN..=PORTS_MAX).contains(&self.switch.ports) {
+            Some(format!(
+                "switch.ports: {}; expected {PORTS_MIN} to {PORTS_MAX}",
+                self.switch.ports
+            ))
         } else if self.card.fifo.as_bytes() == 0 {
             Some("card.fifo: nothing fits".into())
         } else if self.endpoint.state.as_bytes() == 0 {
@@ -234,6 +240,11 @@ impl Parameters {
             ("via_stream.frame", self.via_stream.frame),
             ("via_stream.overhead", self.via_stream.overhead),
         ]
+    }
+
+    /// Hosts that the two joined switches have ports for.
+    pub const fn hosts_max(&self) -> usize {
+        Cluster::hosts_max(self.switch.ports)
     }
 
     /// Bytes of a ring.

@@ -3,7 +3,7 @@
 use barewire_des::Simulator;
 use barewire_des::stats::Tally;
 use barewire_fabric::{StreamReceiver, StreamSender};
-use barewire_models::clan::{Cluster, Transfer};
+use barewire_models::clan::Transfer;
 use barewire_units::{Duration, Instant};
 
 use super::parameters::Parameters;
@@ -142,7 +142,7 @@ pub fn streams(
     (warm_up, time): (Duration, Duration),
     packets: usize,
 ) -> (Vec<usize>, u64, Vec<LinkCapture>) {
-    let (mut cabinet, mut sim) = network(parameters, Cluster::HOSTS_MAX);
+    let (mut cabinet, mut sim) = network(parameters, parameters.hosts_max());
     cabinet.record(packets);
     let costs = parameters.costs();
     for [from, to] in pairs {
@@ -305,7 +305,7 @@ pub struct Served {
 ///
 /// More connections than the card has tripwires for.
 pub fn serve(parameters: &Parameters, service: &Service) -> Result<Served, SystemError> {
-    let clients = service.clients.clamp(1, Cluster::HOSTS_MAX - 1);
+    let clients = service.clients.clamp(1, parameters.hosts_max() - 1);
     let (mut cabinet, mut sim) = network(parameters, 1 + clients);
     let (costs, message_bytes) = (parameters.costs(), parameters.message_bytes());
     let mut far_ends = Vec::new();

@@ -60,7 +60,7 @@ fn more_clients_reach_the_limit_and_stay_there() {
             clients,
             connections,
             gap: Duration::ZERO,
-            end: SATURATED,
+            end: Until::Times(Duration::from_us(300), Duration::from_ms(2)),
         };
         let served = runs::serve(&parameters(), &service);
         served.expect("good parameters").rate
@@ -70,6 +70,41 @@ fn more_clients_reach_the_limit_and_stay_there() {
     let (two, many, more) = (rate(2, 1), rate(7, 4), rate(7, 16));
     assert!(two > 1.8 * one && many > 1.5 * two, "{one} {two} {many}");
     assert!((more / many - 1.0).abs() < 0.1, "{many} {more}");
+}
+
+/// A peak at an end of the loads that were tried would be no peak.
+#[test]
+fn the_peak_of_udp_is_among_the_loads_and_not_at_an_end() {
+    let curve = udp_curve(&parameters(), 1);
+    let rates: Vec<f64> = curve.iter().map(|run| run.value).collect();
+    let peak = rates.iter().copied().fold(0.0, f64::max);
+    let ends = [rates[0], rates[rates.len() - 1]];
+    assert!(ends.iter().all(|end| *end < 0.9 * peak), "{rates:?}");
+}
+
+/// The row is what the curve tends to, so points that the fit did not see are near it.
+#[test]
+fn the_server_keeps_its_limit_at_loads_that_the_fit_did_not_see() {
+    let limit = plateau::many_connections(&parameters()).expect("good parameters");
+    let crowd = |load| many::Crowd {
+        clients: 7,
+        endpoints: 35,
+        cam_entries: 256,
+        when_full: many::WhenFull::Refuse,
+        activity: many::Activity::Uniform,
+        load,
+        time: Duration::from_ms(2),
+    };
+    let loads = [
+        many::Load::Rate(700e3),
+        many::Load::Rate(2.2e6),
+        many::Load::Window(5),
+        many::Load::Window(40),
+    ];
+    for load in loads {
+        let rate = many::run(&parameters(), &crowd(load), 9, 0).rate;
+        assert!((rate / limit.value - 1.0).abs() < 0.02, "{load:?}: {rate}");
+    }
 }
 
 #[test]
@@ -103,6 +138,8 @@ fn parameters_are_checked() {
     assert!(with("write_entry = \"64 B\"", "write_entry = \"4 B\"").contains("host.write_entry"));
     assert!(with("cam_entries = 256", "cam_entries = 27").contains("card.cam_entries"));
     assert!(with("poll = \"50 ns\"", "poll = \"0 ns\"").contains("host.poll"));
+    assert!(with("ports = 5", "ports = 4").contains("switch.ports"));
+    assert!(with("ports = 5", "ports = 1").contains("switch.ports"));
     assert!(with("\"2 KiB\"", "\"0 B\"").contains("card.fifo"));
     assert!(with("dispatch =", "dipsatch =").contains("dipsatch"));
 }

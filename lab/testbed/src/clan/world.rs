@@ -130,7 +130,8 @@ fn exported(packet: &[u8]) -> Vec<u8> {
 }
 
 impl Cabinet {
-    /// Idle hosts, at most as many as the switches have ports for.
+    /// Idle hosts, at most as many as the switches have ports for. More are not asked for: every
+    /// experiment checks its hosts against [`Parameters::hosts_max`].
     pub fn new(parameters: &Parameters, hosts: usize) -> Self {
         let host = |_| {
             let memory = Memory::default();
@@ -148,8 +149,8 @@ impl Cabinet {
             }
         };
         Cabinet {
-            hosts: (0..hosts.min(Cluster::HOSTS_MAX)).map(host).collect(),
-            cluster: Cluster::new(parameters.switch.latency),
+            hosts: (0..hosts.min(parameters.hosts_max())).map(host).collect(),
+            cluster: Cluster::new(parameters.switch.latency, parameters.switch.ports),
             flights: Vec::new(),
             free: Vec::new(),
             card_latency: parameters.card.latency,
@@ -328,7 +329,7 @@ impl Cabinet {
                 capture.record(sim.now(), || exported(&packet.encode(host)));
             }
             let packet = self.take_off(Flight { packet, time });
-            let switch = Cluster::switch_of(host);
+            let switch = self.cluster.switch_of(host);
             let head = ClanEvent::Head { packet, switch };
             sim.after(self.card_latency, Class::NORMAL, node, head);
         }

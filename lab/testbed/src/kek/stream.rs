@@ -31,7 +31,6 @@ struct Inputs {
     buffer: ByteSize,
     message: ByteSize,
     nagle: bool,
-    delayed_ack: Duration,
     shaping: String,
     switched: bool,
     port_buffer: ByteSize,
@@ -73,7 +72,6 @@ impl Inputs {
         let times = [
             ("tx_coal", self.tx_coal, us(0), us(10_000)),
             ("rx_coal", self.rx_coal, us(0), us(10_000)),
-            ("delayed_ack", self.delayed_ack, us(0), us(10_000_000)),
             ("warm_up", self.warm_up, us(0), us(10_000_000)),
             ("time", self.time, us(1), us(10_000_000)),
         ];
@@ -100,7 +98,6 @@ impl Inputs {
     /// The parameters with what the inputs say of them.
     fn apply(&self, mut parameters: Parameters) -> Parameters {
         parameters.tcp.nagle = self.nagle;
-        parameters.tcp.ack_delay = self.delayed_ack;
         parameters.tcp.message = self.message;
         parameters.switch.buffer = self.port_buffer;
         let runs = &mut parameters.runs;

@@ -1,10 +1,12 @@
 //! The experiments: what the programs on the hosts do, and what is measured.
 
+mod copy;
 mod incast;
 mod ping;
 mod request;
 mod stream;
 
+pub(super) use copy::COPY;
 pub(super) use incast::INCAST;
 pub(super) use ping::{PING, Pings, ping};
 pub(super) use request::REQUEST;

@@ -53,6 +53,38 @@ fn experiment(name: &str) -> &'static Experiment {
     all.find(|known| known.name == name).expect(name)
 }
 
+/// A rate for what the cache holds and one for what it does not, as the parameters say; and of
+/// KEK's hosts the PC733 copies fastest and the PC800 slowest, in the cache and beyond.
+#[test]
+fn copies_have_the_rates_of_cache_and_memory() {
+    let rates = |host: &str| -> Vec<f64> {
+        let fragments = System.fragments().iter();
+        let text = fragments.clone().find(|known| known.0 == host).expect(host);
+        let fragment: toml::Table = toml::from_str(text.1).expect(host);
+        let mut whole: toml::Table = toml::from_str(System.parameters()).expect("parameters");
+        let memory = &fragment["parameters"]["host"]["memory"];
+        whole["host"]["memory"] = memory.clone();
+        let inputs = "sizes = [\"64 B\", \"64 KiB\", \"1 MiB\", \"64 MiB\"]";
+        let outcome = super::tests::run("copy", &whole.to_string(), inputs).expect("a run");
+        let rate = |row: &Vec<Cell>| match row[2] {
+            Cell::Number(rate) => rate,
+            ref other => panic!("{other:?}"),
+        };
+        outcome.tables[0].rows.iter().map(rate).collect()
+    };
+    let [pc500, pc733, pc800] = ["pc500", "pc733", "pc800"].map(rates);
+    assert_eq!(pc733, [3200.0, 3200.0, 1600.0, 1600.0]);
+    for at in 0..4 {
+        assert!(pc733[at] > pc500[at] && pc500[at] > pc800[at], "{at}");
+    }
+    let refused = run("copy", System.parameters(), "sizes = [\"2 GiB\"]");
+    assert!(
+        refused
+            .err()
+            .is_some_and(|it| it.to_string().contains("sizes"))
+    );
+}
+
 fn setting<'a>(parameters: &'a str, inputs: &'a str, progress: &'a Progress) -> Setting<'a> {
     Setting {
         parameters,

@@ -1,6 +1,7 @@
 //! Round trips, the Queue's curve, the server's curve, and the two switches.
 
 use barewire_fabric::ring::frame_bytes_max;
+use barewire_models::clan::{PORTS_MAX, PORTS_MIN};
 use barewire_units::{ByteSize, Duration, Rng};
 use serde::Deserialize;
 
@@ -174,7 +175,7 @@ impl ServerInputs {
     fn read(setting: &Setting<'_>) -> Result<(Self, Parameters), SystemError> {
         let parameters = parameters(setting)?;
         let inputs: Self = setting.read_inputs()?;
-        within("clients", inputs.clients, 1..=7)?;
+        within("clients", inputs.clients, 1..=parameters.hosts_max() - 1)?;
         within("connections", inputs.connections, 1..=1000)?;
         let endpoints = inputs.clients * inputs.connections;
         if endpoints > parameters.card.cam_entries {
@@ -331,7 +332,7 @@ fn in_flight(
 
 pub const CLUSTER: Experiment = Experiment {
     name: "cluster",
-    question: "What do two joined switches carry within each and from one to the other?",
+    question: "What do twelve cards on two joined switches carry, within each and from one to the other?",
     inputs: include_str!("../../../plans/clan-cluster.toml"),
     check: |setting| ClusterInputs::read(setting).map(drop),
     run: cluster,
@@ -340,22 +341,48 @@ pub const CLUSTER: Experiment = Experiment {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ClusterInputs {
+    cards: usize,
+    ports: usize,
     streams: Vec<usize>,
     transfer: ByteSize,
     time: Duration,
 }
 
-/// Pairs of hosts: within a switch, and across.
-const PATTERNS: [(&str, [[u8; 2]; 4]); 2] = [
-    ("within a switch", [[0, 1], [4, 5], [2, 3], [6, 7]]),
-    ("across", [[0, 4], [1, 5], [2, 6], [3, 7]]),
-];
+/// Streams within each switch, and from the one to the other.
+const PATTERNS: [&str; 2] = ["within a switch", "across"];
+
+/// Pairs of hosts of a pattern, as many as `cards` make: half of the cards at each switch, which
+/// has `ports`.
+fn pairs(pattern: usize, cards: usize, ports: usize) -> Vec<[u8; 2]> {
+    let other = ports - 1;
+    let host = |number: usize| number as u8;
+    let each = 0..cards / 2;
+    match pattern {
+        // In turn at the one switch and at the other.
+        0 => each
+            .map(|nth| {
+                let first = 2 * (nth / 2) + if nth % 2 == 0 { 0 } else { other };
+                [host(first), host(first + 1)]
+            })
+            .collect(),
+        _ => each.map(|nth| [host(nth), host(other + nth)]).collect(),
+    }
+}
 
 impl ClusterInputs {
     fn read(setting: &Setting<'_>) -> Result<(Self, Parameters), SystemError> {
-        let parameters = parameters(setting)?;
+        let mut parameters = parameters(setting)?;
         let inputs: Self = setting.read_inputs()?;
-        counts("streams", &inputs.streams, 1..=4)?;
+        within("ports", inputs.ports, PORTS_MIN..=PORTS_MAX)?;
+        parameters.switch.ports = inputs.ports;
+        within("cards", inputs.cards, 4..=parameters.hosts_max())?;
+        if inputs.cards % 4 != 0 {
+            return Err(SystemError::Contradiction(format!(
+                "cards: {}; expected a multiple of 4, so that each switch has pairs of them",
+                inputs.cards
+            )));
+        }
+        counts("streams", &inputs.streams, 1..=inputs.cards / 2)?;
         sizes("transfer", &[inputs.transfer], 1..=MIB)?;
         measured(inputs.time, Duration::from_us(100), Duration::from_ms(1000))?;
         Ok((inputs, parameters))
@@ -368,7 +395,7 @@ fn cluster(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     setting.progress.announce((points + PATTERNS.len()) as u64);
     let mut answer = Answer::default();
     let found = replicate(points, |index| {
-        let (_, pairs) = &PATTERNS[index / inputs.streams.len()];
+        let pairs = pairs(index / inputs.streams.len(), inputs.cards, inputs.ports);
         let pairs = &pairs[..inputs.streams[index % inputs.streams.len()]];
         let packets = if index == 0 {
             setting.packets_per_link
@@ -394,7 +421,7 @@ fn cluster(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         let slowest = read.iter().copied().min().unwrap_or(0);
         rates.push([
             inputs.streams[index % inputs.streams.len()].into(),
-            PATTERNS[index / inputs.streams.len()].0.into(),
+            PATTERNS[index / inputs.streams.len()].into(),
             rate(read.iter().sum()).into(),
             rate(slowest).into(),
         ]);
@@ -402,9 +429,9 @@ fn cluster(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     }
     let columns = [("where", ""), ("round trip, mean", "us")];
     let mut trips = Table::new("round trip through the switches", &columns);
-    for (name, pairs) in PATTERNS {
+    for (pattern, name) in PATTERNS.into_iter().enumerate() {
         let ping = Ping {
-            hosts: pairs[0],
+            hosts: pairs(pattern, inputs.cards, inputs.ports)[0],
             message_bytes: parameters.message_bytes(),
             rounds: 200,
             gap: Duration::ZERO,

@@ -33,12 +33,12 @@ struct EndpointsInputs {
 
 /// What both experiments have.
 fn check_demand(
-    clients: usize,
+    (clients, clients_max): (usize, usize),
     window: usize,
     offered: f64,
     time: Duration,
 ) -> Result<(), SystemError> {
-    within("clients", clients, 1..=7)?;
+    within("clients", clients, 1..=clients_max)?;
     within("window", window, 1..=1000)?;
     within("offered", offered, OFFERED_MIN..=OFFERED_MAX)?;
     measured(time, Duration::from_us(1), Duration::from_ms(1000))
@@ -49,7 +49,8 @@ impl EndpointsInputs {
         let parameters = parameters(setting)?;
         let inputs: Self = setting.read_inputs()?;
         counts("endpoints", &inputs.endpoints, 1..=ENDPOINTS_MAX)?;
-        check_demand(inputs.clients, inputs.window, inputs.offered, inputs.time)?;
+        let clients = (inputs.clients, parameters.hosts_max() - 1);
+        check_demand(clients, inputs.window, inputs.offered, inputs.time)?;
         within("card.cam_entries", parameters.card.cam_entries, 1..=CAM_MAX)?;
         Ok((inputs, parameters))
     }
@@ -180,7 +181,8 @@ impl CamInputs {
         counts("cam_entries", &inputs.cam_entries, 1..=CAM_MAX)?;
         counts("endpoints", &inputs.endpoints, 1..=ENDPOINTS_MAX)?;
         some("when_full", &inputs.when_full)?;
-        check_demand(inputs.clients, inputs.window, inputs.offered, inputs.time)?;
+        let clients = (inputs.clients, parameters.hosts_max() - 1);
+        check_demand(clients, inputs.window, inputs.offered, inputs.time)?;
         let points = inputs.cam_entries.len() * inputs.endpoints.len();
         within(
             "points of the experiment",

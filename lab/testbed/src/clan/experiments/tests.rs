@@ -78,7 +78,7 @@ const SMALL: [(&str, &[(&str, &str)]); 8] = [
     ),
     (
         "cluster",
-        &[("[1, 2, 3, 4]", "[1, 2]"), ("\"4 ms\"", "\"400 us\"")],
+        &[("[1, 2, 3, 4, 5, 6]", "[1, 2]"), ("\"4 ms\"", "\"400 us\"")],
     ),
     (
         "endpoints",
@@ -209,9 +209,9 @@ fn the_server_keeps_its_rate_under_overload_and_udp_does_not() {
     assert_eq!(number(curve, 4, "CLAN, sleeps"), 0.0);
     near(number(under_way, 0, "CLAN"), 1e6 / 7.9, 3.0);
     let limit = number(under_way, 1, "CLAN");
-    near(limit, 461_000.0, 5.0);
+    near(limit, 461_000.0, 3.0);
     for row in [3, 4] {
-        near(number(curve, row, "CLAN"), 1.04 * limit, 7.0);
+        near(number(curve, row, "CLAN"), limit, 3.0);
     }
     near(number(curve, 4, "VIA"), 150_000.0, 3.0);
     near(number(curve, 4, "TCP"), 21_184.0, 3.0);
@@ -238,6 +238,50 @@ fn the_line_between_the_switches_is_shared() {
     let trip = |row| number(trips, row, "round trip, mean");
     // One more switch in each direction.
     near(trip(1) - trip(0), 0.5, 1.0);
+}
+
+/// What the source had: twelve cards, half of them at each of two joined switches.
+#[test]
+fn twelve_cards_at_two_switches_fill_their_lines_or_share_one() {
+    let changes = [("\"4 ms\"", "\"1 ms\""), ("[1, 2, 3, 4, 5, 6]", "[1, 6]")];
+    let outcome = ask("cluster", &changes, 0).expect("good inputs");
+    let rates = &outcome.tables[0];
+    let rate = |row, column| number(rates, row, column);
+    let (one, within, across) = (0, 1, 3);
+    near(
+        rate(within, "all together"),
+        6.0 * rate(one, "all together"),
+        1.0,
+    );
+    // Headers are part of the line's 1000 Mbit/s. Six in turn come short of one alone, and
+    // each gets its share.
+    let shared = rate(across, "all together");
+    assert!(shared > 700.0 && shared < 1000.0, "{shared}");
+    near(rate(across, "slowest"), shared / 6.0, 10.0);
+}
+
+#[test]
+fn cards_that_switches_have_no_ports_for_are_refused() {
+    let refused = |changes: &[(&str, &str)]| match ask("cluster", changes, 0) {
+        Err(error) => error.to_string(),
+        Ok(_) => panic!("{changes:?} were taken"),
+    };
+    let built = refused(&[("ports = 7", "ports = 5")]);
+    assert!(
+        built.contains("cards: found 12, expected 4 to 8"),
+        "{built}"
+    );
+    let odd = refused(&[("cards = 12", "cards = 10")]);
+    assert!(odd.contains("a multiple of 4"), "{odd}");
+    let many = refused(&[("cards = 12", "cards = 8")]);
+    assert!(many.contains("streams: found 5, expected 1 to 4"), "{many}");
+    let eight = [
+        ("ports = 7", "ports = 5"),
+        ("cards = 12", "cards = 8"),
+        ("[1, 2, 3, 4, 5, 6]", "[4]"),
+        ("\"4 ms\"", "\"400 us\""),
+    ];
+    assert!(ask("cluster", &eight, 0).is_ok());
 }
 
 fn crowd(endpoints: usize, cam_entries: usize, when_full: WhenFull, load: Load) -> many::Found {
@@ -273,7 +317,7 @@ fn what_is_beyond_the_tripwires_is_refused_or_shares_or_is_polled() {
     let polled = crowd(30, 8, WhenFull::Poll, load);
     assert_eq!((polled.connected, polled.tripwires), (30, 8));
     assert!(shared.vain_looks > 1.5 * enough.vain_looks);
-    assert!(polled.vain_looks > 1.5 * enough.vain_looks);
+    assert!(polled.vain_looks > 1.4 * enough.vain_looks);
     // Whoever polls can not sleep.
     let slow = Load::Rate(20_000.0);
     assert_eq!(crowd(30, 8, WhenFull::Poll, slow).sleeps, 0);
@@ -373,7 +417,7 @@ fn inputs_are_checked() {
     );
     assert!(refused("buffers", "\"50 ms\"", "\"50 us\"").contains("time"));
     assert!(refused("via", "burst = 16", "burst = 0").contains("burst"));
-    assert!(refused("cluster", "[1, 2, 3, 4]", "[5]").contains("streams: found 5"));
+    assert!(refused("cluster", "[1, 2, 3, 4, 5, 6]", "[7]").contains("streams: found 7"));
 }
 
 mod properties {

@@ -4,6 +4,11 @@
 //! A bit of the event queue stands for one endpoint, or for several that share a tripwire:
 //! then the server looks at each of them. Endpoints without a tripwire are looked at in
 //! turn, one for each event and whenever there is none; with such a server never sleeps.
+//!
+//! A request costs the same however many wait behind it. On CLAN each transfer that touches a
+//! tripwire puts an entry of its own into the event queue, and each entry is taken and called
+//! back. The doorbell page of the live network has one bit for all that wait behind a
+//! tripwire, so the server pays for the further requests behind a bit as it paid for the bit.
 
 use std::ops::Range;
 
@@ -38,6 +43,8 @@ pub struct Events {
     next_unwatched: usize,
     /// An event has been taken since an endpoint without a tripwire was looked at.
     owed: bool,
+    /// An event has been paid for, and no request yet been taken for it.
+    paid: bool,
 }
 
 impl Events {
@@ -52,7 +59,17 @@ impl Events {
             unwatched: 0..0,
             next_unwatched: 0,
             owed: false,
+            paid: false,
         }
+    }
+
+    /// What it costs to take the event of a request of `end` and to call back, beyond what has
+    /// been paid. An endpoint without a tripwire has no events.
+    fn event_cost(&mut self, end: usize, costs: &Costs) -> Duration {
+        if std::mem::take(&mut self.paid) || self.unwatched.contains(&end) {
+            return Duration::ZERO;
+        }
+        costs.dispatch
     }
 
     fn take_unwatched(&mut self) -> Option<Range<usize>> {
@@ -194,7 +211,7 @@ impl Server {
         }
         let taken = events.words.taken();
         if let Some(source) = events.drain.next_source(&events.words) {
-            events.owed = true;
+            (events.owed, events.paid) = (true, true);
             // The first line is in the costs of a dispatch.
             let lines = (events.words.taken() - taken).saturating_sub(1);
             self.agenda = events.groups[source as usize].clone();
@@ -254,7 +271,11 @@ impl Server {
                 true => self.endpoints.state,
                 false => Duration::ZERO,
             };
-            return Step::Run(self.costs.receive(self.message.len()) + state);
+            let event = match &mut self.ears {
+                Ears::Ring => Duration::ZERO,
+                Ears::Events(events) => events.event_cost(end, &self.costs),
+            };
+            return Step::Run(event + self.costs.receive(self.message.len()) + state);
         }
         self.vain_looks += 1;
         if !self.agenda.is_empty() {
