@@ -44,7 +44,7 @@ pub enum LabCommand {
     /// Run a plan and show its tables
     #[command(after_help = run::AFTER_RUN)]
     Run(Box<run::RunArgs>),
-    /// Run a plan as one of its keys takes several values, or a system's published tables
+    /// Run a plan as keys of it take several values, or a system's published tables
     #[command(after_help = run::AFTER_SWEEP)]
     Sweep(Box<run::SweepArgs>),
     /// Draw the tables of a result

@@ -230,6 +230,47 @@ fn nothing_runs_before_all_of_a_plan_is_checked() {
     assert_eq!(folder.names("."), ["mine.toml"]);
 }
 
+/// The pairs of the paper's table go in step; another key takes each of its values with each.
+#[test]
+fn a_sweep_takes_pairs_and_several_axes() {
+    let folder = Folder::new("lab-plans-sweep-axes");
+    let pairs = "(inputs.tx_coal, inputs.rx_coal)=(400 us, 120 us), (996 us, 1000 us)";
+    let hosts = "inputs.host=pc500, pc733";
+    let short = [
+        "inputs.mtu=1500 B",
+        "inputs.time=20 ms",
+        "inputs.warm_up=20 ms",
+    ];
+    let mut arguments = vec!["sweep", "kek-stream", "--over", pairs, "--over", hosts];
+    for change in short {
+        arguments.extend(["--set", change]);
+    }
+    arguments.extend(["-o", "swept"]);
+    folder.done(&arguments);
+    let results = folder.results("swept");
+    let of = |row: &Vec<barewire_tables::Entry>| [0, 1, 2].map(|at| row[at].shown());
+    let points: Vec<_> = results.tables[0].rows.iter().map(of).collect();
+    assert_eq!(
+        points,
+        [
+            ["400", "120", "pc500"],
+            ["400", "120", "pc733"],
+            ["996", "1000", "pc500"],
+            ["996", "1000", "pc733"]
+        ]
+    );
+    folder.done(&["plot", "swept"]);
+    let twice = ["sweep", "kek-stream", "--over", hosts, "--over", hosts];
+    let error = folder.refused(&twice);
+    assert!(error.contains("`inputs.host` is swept twice"), "{error}");
+    let torn = ["sweep", "kek-stream", "--over", "(a, b)=(1)"];
+    let error = folder.refused(&torn);
+    assert!(
+        error.contains("(1) has 1 values, and there are 2 keys"),
+        "{error}"
+    );
+}
+
 #[test]
 fn a_sweep_has_its_value_in_the_first_column_and_is_drawn() {
     let folder = Folder::new("lab-plans-sweep");

@@ -6,16 +6,18 @@
 //! | [`runs`] | plans run, with replications, on all processors |
 //! | [`Results`] | what came out, as JSON, CSV, text, a page with plots |
 //! | [`Page`] | any tables as a page with plots, or as a drawing |
-//! | [`Over`] | the values of a sweep |
+//! | [`Over`] | the values of one key in a sweep |
+//! | [`Axes`] | all keys of a sweep, multiplied out or in step |
 //! | [`pcapng`] | what went over the links, as a file for Wireshark |
 //! | [`Expected`] | what was published: `expected/SYSTEM.toml`, with tolerance and source |
 //! | [`reproduce`], [`Report`] | a system run and set beside it: each value with its error and verdict |
-//! | [`sweep`] | that, as one parameter takes several values |
+//! | [`sweep`] | that, as parameters take several values |
 //!
 //! Neither results nor reports have a date or a duration in them: the same plan, parameters
 //! and seed give the same bytes.
 #![forbid(unsafe_code)]
 
+mod axes;
 mod chart;
 mod csv;
 mod expected;
@@ -37,6 +39,7 @@ mod suggest;
 mod sweep;
 mod text;
 
+pub use axes::{Axes, Axis, AxisError};
 pub use expected::{Expected, ExpectedError, Kind, Row};
 pub use join::{Line, Verdict, join};
 pub use over::{Over, OverError};

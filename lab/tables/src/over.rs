@@ -22,7 +22,7 @@ use barewire_units::{ByteSize, Duration, Rate};
 use serde::{Deserialize, Serialize};
 
 /// Most values of a sweep.
-const VALUES_MAX: usize = 10_000;
+pub(crate) const VALUES_MAX: usize = 10_000;
 
 /// A key and the values that it takes, one after the other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,8 +83,8 @@ pub(crate) fn at_commas(text: &str) -> Vec<&str> {
     for (at, c) in text.char_indices() {
         match c {
             '"' => is_quoted = !is_quoted,
-            '[' | '{' if !is_quoted => depth += 1,
-            ']' | '}' if !is_quoted => depth -= 1,
+            '[' | '{' | '(' if !is_quoted => depth += 1,
+            ']' | '}' | ')' if !is_quoted => depth -= 1,
             ',' if !is_quoted && depth == 0 => {
                 items.push(&text[begin..at]);
                 begin = at + 1;

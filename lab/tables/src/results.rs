@@ -8,7 +8,7 @@
 //! | `format` | 1 |
 //! | `plan`, `title`, `question`, `system`, `experiment` | what was asked of whom |
 //! | `seed`, `replications` | of the plan |
-//! | `over` | of a sweep: `key` and `values`; else null |
+//! | `over` | of a sweep: `key` and `values`, or of several keys `keys` and `points` (a value for each key); else null |
 //! | `trace_hash` | over all events of all runs, in hexadecimal |
 //! | `about` | versions of program and compiler |
 //! | `changes` | what differs from the defaults: `key`, `value`, `was`, `from` |
@@ -27,6 +27,7 @@ use std::fmt::Write;
 use barewire_testbed::{Column, LinkCapture};
 use serde::{Deserialize, Serialize};
 
+use crate::axes::Axes;
 use crate::grid::{Head, grid, wrap};
 use crate::over::{Amount, Over};
 use crate::plan::{Changed, Plan};
@@ -61,7 +62,7 @@ pub struct Results {
     /// Runs that each value is the mean of.
     pub replications: usize,
     /// What was swept, if anything was.
-    pub over: Option<Over>,
+    pub over: Option<Axes>,
     /// Over all events of all runs, in hexadecimal.
     pub trace_hash: String,
     /// With which versions.
@@ -204,12 +205,12 @@ impl Results {
         }
     }
 
-    /// Of a sweep: what `found` has for each value of `over`, in tables whose first column is
-    /// that value. `plan` is the one without it.
+    /// Of a sweep: what `found` has for each point of `over`, in tables whose first columns are
+    /// the values of that point. `plan` is the one without them.
     #[must_use]
     pub fn of_sweep(
         plan: &Plan,
-        over: Over,
+        over: Axes,
         found: &[Found],
         about: BTreeMap<String, String>,
     ) -> Results {
@@ -348,14 +349,15 @@ pub(crate) fn file_stem(name: &str) -> String {
     }
 }
 
-/// The tables of all values, one below the other, with the value in front of each row. A
-/// table that only some values gave is there for those.
-fn swept(over: &Over, found: &[Found]) -> Vec<ResultTable> {
-    let (first, entries) = over.column();
+/// The tables of all points, one below the other, with the point's values in front of each
+/// row. A table that only some points gave is there for those.
+fn swept(over: &Axes, found: &[Found]) -> Vec<ResultTable> {
+    let (first, entries): (Vec<_>, Vec<_>) = over.columns().into_iter().unzip();
     let mut tables: Vec<ResultTable> = Vec::new();
-    for (entry, found) in entries.iter().zip(found) {
+    for (at, found) in found.iter().enumerate() {
+        let point: Vec<Entry> = entries.iter().map(|column| column[at].clone()).collect();
         for table in &found.tables {
-            let mut columns = vec![first.clone()];
+            let mut columns = first.clone();
             columns.extend(table.columns.iter().cloned());
             let known = tables
                 .iter()
@@ -363,13 +365,13 @@ fn swept(over: &Over, found: &[Found]) -> Vec<ResultTable> {
             let at = known.unwrap_or_else(|| {
                 tables.push(ResultTable {
                     name: table.name.clone(),
-                    keys: table.keys + 1,
+                    keys: table.keys + first.len(),
                     columns,
                     rows: Vec::new(),
                 });
                 tables.len() - 1
             });
-            let in_front = |row: &Vec<Entry>| [std::slice::from_ref(entry), row].concat();
+            let in_front = |row: &Vec<Entry>| [point.as_slice(), row].concat();
             tables[at].rows.extend(table.rows.iter().map(in_front));
         }
     }

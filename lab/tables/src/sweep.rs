@@ -1,22 +1,20 @@
-//! A sweep: what a system gives as one of its parameters takes several values.
+//! A sweep: what a system gives as parameters of it take several values.
 
 use std::fmt::Write;
 
 use barewire_testbed::{Finding, System, replicate};
 
-use crate::over::Over;
+use crate::axes::Axes;
 use crate::parameters;
 use crate::text::figures;
 use crate::{Change, ReproduceError};
 
 /// Why a sweep could not be run.
 #[derive(Debug, thiserror::Error)]
-#[error("{key}={value}: {source}")]
+#[error("{point}: {source}")]
 pub struct SweepError {
-    /// Which parameter.
-    pub key: String,
-    /// The value at fault.
-    pub value: String,
+    /// The keys and values at fault.
+    pub point: String,
     /// Why.
     pub source: Box<ReproduceError>,
 }
@@ -25,35 +23,33 @@ pub struct SweepError {
 #[derive(Clone, Debug)]
 pub struct Sweep {
     system: String,
-    over: Over,
+    over: Axes,
     lines: Vec<SweptLine>,
 }
 
-/// One quantity at every value of the parameter.
+/// One quantity at every point.
 #[derive(Clone, Debug)]
 struct SweptLine {
     finding: Finding,
-    /// In the order of the values; `None` where the experiment gave none.
+    /// In the order of the points; `None` where the experiment gave none.
     values: Vec<Option<f64>>,
 }
 
-/// Runs `system` once for every value of `over`, on all processors, with its own
+/// Runs `system` once for every point of `over`, on all processors, with its own
 /// parameters changed by `changes`. The result does not depend on the processors.
 ///
 /// # Errors
 ///
-/// The first value with which the system cannot be run.
+/// The first point with which the system cannot be run.
 pub fn sweep(
     system: &dyn System,
-    over: Over,
+    over: Axes,
     changes: &[Change],
     seed: u64,
 ) -> Result<Sweep, SweepError> {
-    let runs = replicate(over.values.len(), |index| {
-        let value = &over.values[index];
-        run(system, &over.key, value, changes, seed).map_err(|source| SweepError {
-            key: over.key.clone(),
-            value: value.clone(),
+    let runs = replicate(over.len(), |index| {
+        run(system, over.point(index), changes, seed).map_err(|source| SweepError {
+            point: in_words(over.point(index)),
             source: Box::new(source),
         })
     });
@@ -65,10 +61,14 @@ pub fn sweep(
     })
 }
 
-fn run(
+fn in_words<'a>(point: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+    let words = point.map(|(key, value)| format!("{key}={value}"));
+    words.collect::<Vec<_>>().join(", ")
+}
+
+fn run<'a>(
     system: &dyn System,
-    key: &str,
-    value: &str,
+    point: impl Iterator<Item = (&'a str, &'a str)>,
     changes: &[Change],
     seed: u64,
 ) -> Result<Vec<Finding>, ReproduceError> {
@@ -76,7 +76,9 @@ fn run(
     for change in changes {
         parameters = parameters::set(&parameters, &change.key, &change.value)?;
     }
-    parameters = parameters::set(&parameters, key, value)?;
+    for (key, value) in point {
+        parameters = parameters::set(&parameters, key, value)?;
+    }
     Ok(system.run(&parameters, seed)?)
 }
 
@@ -111,14 +113,14 @@ impl Sweep {
         self.lines.retain(|line| line.name().contains(text));
     }
 
-    /// As a table: a row for each quantity, a column for each value.
+    /// As a table: a row for each quantity, a column for each point.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut head = vec![
-            format!("{} of {}", self.over.key, self.system),
+            format!("{} of {}", self.over.keys_shown(), self.system),
             "unit".to_owned(),
         ];
-        head.extend(self.over.values.iter().cloned());
+        head.extend((0..self.over.len()).map(|at| self.over.point_shown(at)));
         let mut grid = vec![head];
         for line in &self.lines {
             let mut row = vec![line.name(), line.finding.unit.to_owned()];
@@ -132,18 +134,18 @@ impl Sweep {
         in_columns(&grid)
     }
 
-    /// As comma-separated values: a line for each quantity at each value.
+    /// As comma-separated values: a line for each quantity at each point. Several keys, and
+    /// their values, stand in one field with commas between.
     #[must_use]
     pub fn to_csv(&self) -> String {
         let mut out = String::from("system,key,value,table,row,quantity,unit,model\n");
         for line in &self.lines {
-            let found = self.over.values.iter().zip(&line.values);
-            for (value, model) in found {
+            for (at, model) in line.values.iter().enumerate() {
                 let finding = &line.finding;
                 let fields = [
                     self.system.as_str(),
-                    &self.over.key,
-                    value,
+                    &self.over.keys_shown(),
+                    &self.over.point_shown(at),
                     finding.table,
                     &finding.row,
                     finding.quantity,
@@ -199,7 +201,8 @@ mod tests {
 
     fn swept(over: &str, changes: &[&str]) -> Result<Sweep, SweepError> {
         let changes: Vec<Change> = changes.iter().map(|text| text.parse().unwrap()).collect();
-        sweep(&Sample, over.parse().unwrap(), &changes, 7)
+        let axis: crate::Axis = over.parse().unwrap();
+        sweep(&Sample, Axes::cross(&[axis]).unwrap(), &changes, 7)
     }
 
     #[test]
@@ -223,6 +226,29 @@ sample,block.setup,100 us,table-1,1 cell,time,us,110
 sample,block.setup,200 us,table-1,1 cell,time,us,210
 "
         );
+    }
+
+    #[test]
+    fn pairs_are_set_together_and_axes_multiplied() {
+        let axes: Vec<crate::Axis> = [
+            "(block.setup, block.cells)=(100 us, [1]), (200 us, [10])",
+            "block.cell=10 us, 20 us",
+        ]
+        .map(|text| text.parse().unwrap())
+        .into();
+        let mut sweep = sweep(&Sample, Axes::cross(&axes).unwrap(), &[], 7).unwrap();
+        sweep.keep("table-1");
+        let found: Vec<_> = sweep.lines.iter().map(|line| &line.values[..]).collect();
+        assert_eq!(
+            found,
+            [
+                [Some(110.0), Some(120.0), None, None],
+                [None, None, Some(300.0), Some(400.0)]
+            ]
+        );
+        assert!(sweep.to_csv().contains(
+            "\"block.setup, block.cells, block.cell\",\"200 us, [10], 20 us\",table-1,10 cells"
+        ));
     }
 
     #[test]

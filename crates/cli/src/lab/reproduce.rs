@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use barewire_tables::plan::Shelf;
-use barewire_tables::{Change, Expected, ExpectedError, Over, Report, Run, reproduce, sweep};
+use barewire_tables::{Axes, Change, Expected, ExpectedError, Report, Run, reproduce, sweep};
 use barewire_testbed::System;
 use clap::Args;
 use indicatif::ProgressStyle;
@@ -174,10 +174,10 @@ fn write_json(path: &Path, text: serde_json::Result<String>) -> Result<()> {
     store::write(path, text)
 }
 
-/// The published tables of a system, as one of its parameters takes several values.
+/// The published tables of a system, as parameters of it take several values.
 pub struct SystemSweep<'a> {
     pub system: &'static dyn System,
-    pub over: &'a Over,
+    pub over: &'a Axes,
     pub set: &'a [Change],
     pub seed: u64,
     pub only: Option<&'a str>,

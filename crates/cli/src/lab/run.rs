@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use barewire_tables::plan::{Plan, Shelf};
 use barewire_tables::runs::{Watch, run as run_plans};
-use barewire_tables::{Change, Over, Results, pcapng};
+use barewire_tables::{Axes, Axis, Change, Results, pcapng};
 use clap::Args;
 
 use super::store::{self, Folder};
@@ -33,6 +33,9 @@ Values:
 
 Examples:
   barewire lab sweep cbn-ping --over 'driver.wake=10 us..100 us step 10 us' -o wake
+  barewire lab sweep kek-stream --set inputs.mtu='1500 B' \\
+    --over '(inputs.tx_coal, inputs.rx_coal)=(40 us, 12 us), (400 us, 120 us), (996 us, 1000 us)'
+  barewire lab sweep clan-ping --over 'bus.clock=15 ns, 30 ns' --over 'host.poll=25 ns, 50 ns'
   barewire lab sweep cbn --over 'ring.line_rate=512 Mbit/s,1000 Mbit/s' --only table-1";
 
 /// Packets that are recorded of each link, if their number is not said.
@@ -59,14 +62,15 @@ pub struct RunArgs {
     pcap: Option<u32>,
 }
 
-/// Run a plan as one of its keys takes several values, or a system's published tables
+/// Run a plan as keys of it take several values, or a system's published tables
 #[derive(Clone, Debug, Args)]
 pub struct SweepArgs {
     #[command(flatten)]
     plan: PlanArgs,
-    /// The key and its values; keys are as for --set
-    #[arg(long, value_name = "KEY=VALUES")]
-    over: Over,
+    /// A key and its values; keys are as for --set. Given twice: each value of the one with each of
+    /// the other. Keys that take their values in step: '(KEY, KEY)=(VALUE, VALUE), (VALUE, VALUE)'
+    #[arg(long, value_name = "KEY=VALUES", required = true)]
+    over: Vec<Axis>,
     /// Keep the result in this folder; an older result there is replaced. Of a plan
     #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -107,14 +111,16 @@ pub fn run(lab: Shelf, args: &RunArgs) -> Result<()> {
     Ok(())
 }
 
-/// Runs a plan, or the published tables of a system, with each value.
+/// Runs a plan, or the published tables of a system, at each point.
 pub fn sweep(lab: Shelf, args: &SweepArgs) -> Result<()> {
     let name = &args.plan.plan;
+    let over =
+        Axes::cross(&args.over).map_err(|error| LabError::Usage(format!("--over: {error}")))?;
     if let Some(system) = lab.system(name) {
         args.only_of_a_plan()?;
         let sweep = reproduce::SystemSweep {
             system,
-            over: &args.over,
+            over: &over,
             set: &args.plan.set,
             seed: args.plan.seed.unwrap_or(1),
             only: args.only.as_deref(),
@@ -129,22 +135,23 @@ pub fn sweep(lab: Shelf, args: &SweepArgs) -> Result<()> {
     }
     let draft = lab.open(name)?;
     let base = lab.resolve(&draft, &args.plan.wanted())?;
-    let with_value = |value: &String| {
+    let at_point = |index| {
         let mut wanted = args.plan.wanted();
-        let (key, value) = (args.over.key.clone(), value.clone());
-        wanted.set.push(("--over", Change { key, value }));
+        let change = |(key, value): (&str, &str)| Change {
+            key: key.to_owned(),
+            value: value.to_owned(),
+        };
+        let changes = over.point(index).map(change);
+        wanted.set.extend(changes.map(|change| ("--over", change)));
         lab.resolve(&draft, &wanted)
     };
-    let plans: Vec<Plan> = args
-        .over
-        .values
-        .iter()
-        .map(with_value)
+    let plans: Vec<Plan> = (0..over.len())
+        .map(at_point)
         .collect::<std::result::Result<_, _>>()?;
     let folder = args.out.as_deref().map(Folder::look).transpose()?;
     let watch = Watch::new(&plans);
     let found = progress::shown(&watch, || run_plans(&plans, 0, &watch))?;
-    let results = Results::of_sweep(&base, args.over.clone(), &found, versions());
+    let results = Results::of_sweep(&base, over, &found, versions());
     print(&results.to_text())?;
     match &folder {
         Some(folder) => keep(folder, &results, Vec::new()),

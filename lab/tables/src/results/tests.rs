@@ -167,6 +167,7 @@ fn a_sweep_has_its_value_in_front_of_each_row() {
         .collect();
     let found = run(&plans, 0, &Watch::new(&plans)).unwrap();
     let base = sample::plan(&[]);
+    let over = Axes::from(over);
     let results = Results::of_sweep(&base, over.clone(), &found, BTreeMap::new());
     assert_eq!(results.over, Some(over));
     let table = &results.tables[0];
@@ -176,6 +177,38 @@ fn a_sweep_has_its_value_in_front_of_each_row() {
     assert_eq!(values, [90.0, 90.0, 90.0, 1000.0, 1000.0, 1000.0].map(Some));
     assert_eq!(table.rows[4][1..], found[1].tables[0].rows[1][..]);
     assert!(results.changes.is_empty());
+}
+
+#[test]
+fn a_sweep_of_several_keys_has_a_column_for_each() {
+    let axes: Vec<crate::Axis> = ["block.setup=90 us,1 ms", "block.cell=1 us, 2 us"]
+        .map(|text| text.parse().unwrap())
+        .into();
+    let axes = Axes::cross(&axes).unwrap();
+    let plan = |at| {
+        let changes: Vec<String> = axes.point(at).map(|(k, v)| format!("{k}={v}")).collect();
+        sample::plan(&changes.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let plans: Vec<Plan> = (0..axes.len()).map(plan).collect();
+    let found = run(&plans, 0, &Watch::new(&plans)).unwrap();
+    let base = sample::plan(&[]);
+    let results = Results::of_sweep(&base, axes, &found, BTreeMap::new());
+    let table = &results.tables[0];
+    assert_eq!((table.keys, table.rows.len()), (3, 12));
+    assert_eq!(table.columns[1], column("block.cell", "us"));
+    let values = |column: usize| -> Vec<f64> {
+        let rows = table.rows.iter().step_by(3);
+        rows.filter_map(|row| row[column].number()).collect()
+    };
+    assert_eq!(values(0), [90.0, 90.0, 1000.0, 1000.0]);
+    assert_eq!(values(1), [1.0, 2.0, 1.0, 2.0]);
+    let json = results.to_json().unwrap();
+    assert_eq!(Results::from_json(&json).unwrap(), results);
+    assert!(
+        results
+            .to_html()
+            .contains("Swept: (block.setup, block.cell)=")
+    );
 }
 
 #[test]
