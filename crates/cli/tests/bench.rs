@@ -311,3 +311,45 @@ fn transactions_over_barewire() {
         expect(&value, "transactions", &["limit", "barewire"]);
     }
 }
+
+/// A line for each size in the table and in the file; a size that can not be is refused.
+#[test]
+fn copies_are_measured_by_size() {
+    let _alone = alone();
+    let json = file("copy.json");
+    let path = json.to_str().unwrap();
+    let output = bench(&[
+        "copy",
+        "--size",
+        "64,65536",
+        "--samples",
+        "2",
+        "--json",
+        path,
+    ]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout).lines().count(), 3);
+    let value: Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    std::fs::remove_file(&json).unwrap();
+    let results = value["results"].as_array().unwrap();
+    let sizes: Vec<_> = results
+        .iter()
+        .map(|row| row["size_bytes"].as_u64())
+        .collect();
+    assert_eq!(sizes, [Some(64), Some(65_536)]);
+    for row in results {
+        let of = |key: &str| row[key].as_f64().unwrap();
+        assert!(of("copy_ns") > 0.0, "{row}");
+        assert!(of("rate_mbit_s_least") <= of("rate_mbit_s"), "{row}");
+        assert!(of("rate_mbit_s") <= of("rate_mbit_s_most"), "{row}");
+    }
+    for size in ["0", "2000000000"] {
+        let output = bench(&["copy", "--size", size]);
+        assert!(!output.status.success());
+        assert!(
+            text(&output.stderr).contains("--size"),
+            "{}",
+            text(&output.stderr)
+        );
+    }
+}

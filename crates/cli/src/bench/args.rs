@@ -61,6 +61,7 @@ Examples:
   barewire bench stream --transport barewire,unix   one way, two transports
   barewire bench transactions --connections 1,1000
   barewire bench all --json r.json --html r.html    results to keep and to look at
+  barewire bench copy                               copies of memory, by size
   barewire bench programs --quick                   programs that know nothing of barewire
 
 The JSON format is described in docs/bench.md.";

@@ -6,13 +6,15 @@
 //! `runner` interleaves them, `results` sorts them by `bands` and sets every figure
 //! beside its limit, the `report_*` modules and `html` write it down. The measuring
 //! `loops` are written once, over the traits in `transport`. `programs` is a benchmark of its
-//! own: unmodified programs, with the library that is preloaded and without.
+//! own: unmodified programs, with the library that is preloaded and without. `copy` is one of
+//! memory alone.
 
 pub mod args;
 pub mod bands;
 pub mod child;
 pub mod clock;
 pub mod control;
+pub mod copy;
 pub mod environment;
 pub mod error;
 pub mod glance;
@@ -63,12 +65,16 @@ enum OtherBench {
     /// Unmodified programs, without the preloaded library and with it
     #[command(long_about = programs::LONG, after_help = programs::AFTER)]
     Programs(programs::ProgramsArgs),
+    /// Copies of memory, by size: what no transport that copies can beat
+    #[command(after_help = copy::AFTER)]
+    Copy(copy::CopyArgs),
 }
 
 /// Runs what was asked for.
 pub fn run(command: BenchCommand) -> Result<()> {
     match (command.other, command.test) {
         (Some(OtherBench::Programs(args)), _) => programs::run(&args),
+        (Some(OtherBench::Copy(args)), _) => copy::run(&args),
         (None, Some(test)) => run_tests(&BenchArgs {
             test,
             options: command.options,

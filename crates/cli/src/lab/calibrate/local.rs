@@ -4,6 +4,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use super::{Figure, SAMPLES};
+use crate::bench::copy::copy_ns;
 
 /// Nanoseconds that `operations` calls of `what` take, for each of them, in several samples.
 fn each_ns(operations: u32, mut what: impl FnMut()) -> Vec<f64> {
@@ -64,11 +65,7 @@ pub(super) fn copies() -> Copies {
     let from = vec![0x5a_u8; BEYOND];
     let mut to = vec![0_u8; BEYOND];
     let mut rates = |size: usize| -> Vec<f64> {
-        let times = ((32 << 20) / size).clamp(1, 1000) as u32;
-        let ns = each_ns(times, || {
-            to[..size].copy_from_slice(&black_box(&from)[..size]);
-            black_box(&mut to);
-        });
+        let ns = copy_ns(&from[..size], &mut to[..size], SAMPLES);
         ns.iter().map(|ns| size as f64 * 8e9 / ns).collect()
     };
     let cached = Figure::of(&rates(WITHIN));
