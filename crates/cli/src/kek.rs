@@ -6,12 +6,14 @@
 //! | shaped: set and measured | does the rate that comes out follow the setting? |
 //! | not shaped: 1 Gbit/s shared | how do streams share a line by themselves? |
 //! | processor time of shaping | what does it cost? |
+//! | shaped by the script (`--tc`) | what does a script of `tc` commands make of three streams? |
 //! | events through the switch | which flow control keeps a small buffer from dropping, at what rate? |
 //!
 //! Nothing of it is seen outside, and nothing stays: see `star.rs`.
 
 mod events;
 mod links;
+mod script;
 mod shaping;
 mod star;
 mod streams;
@@ -46,6 +48,10 @@ pub struct KekArgs {
     /// Rate of all lines to builders together: what this machine's processors can carry
     #[arg(long, default_value = "100 Mbit/s")]
     together: Rate,
+    /// Only streams from one source to three, shaped by this script of `tc` commands: the source is
+    /// 198.18.0.1, they go to 198.18.0.2, .3 and .4; the name of the device is free
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["only", "page"])]
+    tc: Option<PathBuf>,
     /// Put the tables into this page, in place of those that stand there
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
@@ -69,6 +75,9 @@ pub enum KekError {
     /// A configuration of ours is faulty.
     #[error("the configuration of a run: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Config(Vec<Fault>),
+    /// A script of `tc` commands that can not be used.
+    #[error("{0}")]
+    Script(String),
     /// A run did not end as it should.
     #[error("a run did not end as it should: {0}")]
     Run(String),
@@ -119,6 +128,8 @@ impl Kek {
 
 /// Measures it.
 pub fn run(args: &KekArgs) -> Result<(), KekError> {
+    // Before anything that takes time, and where nothing can be emulated too.
+    let script = args.tc.as_deref().map(script::Script::read).transpose()?;
     if let Err(reason) = probe() {
         println!(
             "SKIPPED: kek: {reason}; it needs root, network namespaces, veth, a bridge, HTB and bfifo"
@@ -132,6 +143,10 @@ pub fn run(args: &KekArgs) -> Result<(), KekError> {
         print!("{shown}");
         text += &shown;
     };
+    if let Some(script) = &script {
+        add(script::measure(&kek, script)?);
+        return Ok(());
+    }
     if args.only != Some(Only::Events) {
         add(shaping::settings(&kek)?);
         add(shaping::fairness(&kek)?);

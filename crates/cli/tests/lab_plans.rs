@@ -271,6 +271,45 @@ fn a_sweep_takes_pairs_and_several_axes() {
     );
 }
 
+/// A value from a file, here a script of `tc` commands; the kept plan has its text, and runs without
+/// the file.
+#[test]
+fn a_value_can_be_the_text_of_a_file() {
+    let folder = Folder::new("lab-plans-file-value");
+    let script = "# half of what the other would get\n\
+                  tc qdisc add dev eth0 root handle 1: htb default 10\n\
+                  tc class add dev eth0 parent 1: classid 1:10 htb rate 50mbit burst 64k\n";
+    folder.write("script.tc", script);
+    let mut arguments = vec!["run", "kek-stream", "--set", "inputs.tc=@script.tc"];
+    for change in ["inputs.time=500 ms", "inputs.warm_up=500 ms"] {
+        arguments.extend(["--set", change]);
+    }
+    let (shown, _) = folder.done(&[&arguments[..], &["-o", "shaped"]].concat());
+    let results = folder.results("shaped");
+    let rate = results.tables[0].rows[0][1].number().expect("a rate");
+    assert!(rate > 45.0 && rate < 51.0, "{shown}");
+    std::fs::remove_file(folder.0.join("script.tc")).expect("removed");
+    folder.done(&["run", "shaped", "-o", "again"]);
+    assert_eq!(folder.results("again").trace_hash, results.trace_hash);
+
+    let plan = format!(
+        "system = \"kek\"\nexperiment = \"stream\"\n[inputs]\n\
+         time = \"500 ms\"\nwarm_up = \"500 ms\"\ntc = \"\"\"\n{script}\"\"\"\n"
+    );
+    folder.write("mine.toml", &plan);
+    folder.done(&["run", "mine.toml", "-o", "mine"]);
+    let mine = folder.results("mine").tables[0].rows[0][1].number();
+    assert_eq!(mine, Some(rate));
+    let error = folder.refused(&["run", "kek-stream", "--set", "inputs.tc=@nosuch.tc"]);
+    assert!(error.contains("nosuch.tc"), "{error}");
+    folder.write(
+        "bad.tc",
+        "tc qdisc add dev eth0 root handle 1: htb\ntc oops\n",
+    );
+    let error = folder.refused(&["run", "kek-stream", "--set", "inputs.tc=@bad.tc"]);
+    assert!(error.contains("tc: line 2"), "{error}");
+}
+
 #[test]
 fn a_sweep_has_its_value_in_the_first_column_and_is_drawn() {
     let folder = Folder::new("lab-plans-sweep");

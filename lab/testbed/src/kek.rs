@@ -14,10 +14,13 @@
 //! |---|---|
 //! | `stream` | streams from n sources to m destinations, with settings of one's own |
 //! | `full-rate` | the paper left it open: why 1x3 does not follow its settings at full rate |
+//! | `admission` | what reservations of rate are worth to those that are let in |
+//! | `delayed-ack` | where a message waits for a delayed acknowledgement |
 //! | `bursts` | the same: which flow control brings coherent bursts of N x M through a switch |
 //!
 //! Source: kek00. Parameters: `parameters/kek.toml`.
 
+mod admission;
 mod bursts;
 mod ethernet;
 mod full_rate;
@@ -30,7 +33,6 @@ mod world;
 
 pub(crate) use bursts::{Distribution, Sizes};
 
-use barewire_models::kek::HEADER_BYTES;
 use barewire_units::{ByteSize, Rate};
 
 use crate::{Finding, SystemError, replicate};
@@ -79,6 +81,7 @@ impl super::System for System {
 
     fn experiments(&self) -> &'static [crate::Experiment] {
         &[
+            admission::ADMISSION,
             bursts::BURSTS,
             bursts::DELAYED_ACK,
             full_rate::FULL_RATE,
@@ -304,9 +307,7 @@ fn as_good(a: f64, b: f64) -> bool {
 /// The rate of the stream that is farthest from its setting, over that setting. The bucket
 /// counts Ethernet, IP and TCP headers, the program does not.
 fn worst_over_set(run: &Run, set: Rate) -> f64 {
-    let payload = (JUMBO - HEADER_BYTES) as f64;
-    let set_mbps = set.as_bps() as f64 * 1e-6;
-    let expected = set_mbps * payload / (JUMBO + 14) as f64;
+    let expected = plan::payload_mbps(set, JUMBO);
     let ratios = run.mbps.iter().map(|mbps| mbps / expected);
     ratios.fold(1.0, |worst: f64, ratio| {
         if (ratio - 1.0).abs() > (worst - 1.0).abs() {

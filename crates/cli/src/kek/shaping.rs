@@ -23,14 +23,14 @@ const BURST_LATENESSES: u64 = 5;
 const BURST_BYTES_MIN: u64 = 18_100;
 
 #[derive(Clone, Copy, Debug)]
-struct Layout {
-    name: &'static str,
+pub struct Layout {
+    pub name: &'static str,
     sources: usize,
     destinations: usize,
 }
 
 const ONE: Layout = layout("1x1", 1, 1);
-const SPREAD: Layout = layout("1x3", 1, 3);
+pub const SPREAD: Layout = layout("1x3", 1, 3);
 const GATHER: Layout = layout("3x1", 3, 1);
 /// What each stream is set to, in Mbit/s.
 const SETTINGS: [(Layout, &[u64]); 3] = [
@@ -49,7 +49,7 @@ const fn layout(name: &'static str, sources: usize, destinations: usize) -> Layo
 
 impl Layout {
     /// Sources are the first hosts. Every stream has a class of its own at its source.
-    fn streams(self) -> Vec<Stream> {
+    pub fn streams(self) -> Vec<Stream> {
         let pairs = (0..self.sources)
             .flat_map(|from| (0..self.destinations).map(move |to| (from, self.sources + to)));
         let minors = 1_u16..;
@@ -63,7 +63,7 @@ impl Layout {
     }
 
     /// With lines at the ports of the destinations.
-    fn star(self, kek: &Kek, mtu_bytes: u32) -> Result<Star, KekError> {
+    pub fn star(self, kek: &Kek, mtu_bytes: u32) -> Result<Star, KekError> {
         let wiring = Wiring {
             mtu_bytes,
             segments_max: SEGMENTS_MAX,

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use barewire_models::kek::HEADER_BYTES;
 use barewire_units::{ByteSize, Duration, Rate};
 use serde::Deserialize;
 
@@ -71,6 +72,10 @@ pub struct Plan {
     pub buffer: ByteSize,
     /// The rate of each stream's token bucket, if there is one.
     pub shaped: Option<Rate>,
+    /// A rate for each stream in their order, in place of the one above for all of them.
+    pub reserved: Vec<Rate>,
+    /// `tc` commands for the output queue of every source, in place of buckets.
+    pub script: Option<String>,
     /// The depth of the buckets, if it is not to follow the rate.
     pub bucket: Option<ByteSize>,
     /// Whether a switch is between the hosts, or one link.
@@ -89,6 +94,8 @@ impl Plan {
             tuning: Tuning::best(mtu),
             buffer: parameters.tcp.buffer,
             shaped: None,
+            reserved: Vec::new(),
+            script: None,
             bucket: None,
             switched: false,
             packets_per_link: 0,
@@ -106,21 +113,28 @@ impl Plan {
         }
     }
 
-    /// The commands for the output queue of `host`: Fig 4, a class and a token bucket for
-    /// each destination.
+    /// The commands for the output queue of `host`: those that were given; or Fig 4, a class and
+    /// a token bucket for each destination.
     pub fn commands(&self, parameters: &Parameters, host: u8) -> Option<String> {
-        let rate = self.shaped?;
+        if self.script.is_some() {
+            let is_source = self.streams.iter().any(|&(from, _)| from == host);
+            return self.script.clone().filter(|_| is_source);
+        }
+        let rate_of = |stream: usize| self.reserved.get(stream).copied().or(self.shaped);
         let shaping = &parameters.shaping;
         let link_bps = shaping.bandwidth.as_bps();
         let (limit, allot) = (shaping.limit.as_bytes(), self.mtu + 14);
-        let deep = rate.bytes_in(shaping.bucket).as_bytes() + allot;
-        let bucket = self.bucket.map_or(deep, ByteSize::as_bytes);
         let mut text = format!(
             "tc qdisc add dev eth0 root handle 1: cbq bandwidth {link_bps}bit avpkt 1000 cell 8\n"
         );
         let mut any = false;
-        for &(_, to) in self.streams.iter().filter(|&&(from, _)| from == host) {
+        for (stream, &(from, to)) in self.streams.iter().enumerate() {
+            let Some(rate) = rate_of(stream).filter(|_| from == host) else {
+                continue;
+            };
             any = true;
+            let deep = rate.bytes_in(shaping.bucket).as_bytes() + allot;
+            let bucket = self.bucket.map_or(deep, ByteSize::as_bytes);
             let class = to + 1;
             let rate_bps = rate.as_bps();
             // Writing to a string does not fail.
@@ -136,4 +150,11 @@ impl Plan {
         }
         any.then_some(text)
     }
+}
+
+/// What a program has of a bucket's `rate`, Mbit/s: the bucket counts Ethernet, IP and TCP
+/// headers, the program does not.
+pub fn payload_mbps(rate: Rate, mtu: u64) -> f64 {
+    let payload = (mtu - HEADER_BYTES) as f64;
+    rate.as_bps() as f64 * 1e-6 * payload / (mtu + 14) as f64
 }

@@ -1,6 +1,7 @@
 //! The basic measurement: netperf streams from n sources to m destinations, with settings of
 //! one's own, and the frames on each PC's link.
 
+use barewire_proto::shaping::{Timer, Tree};
 use barewire_units::{ByteSize, Duration, Rate};
 use serde::Deserialize;
 
@@ -32,6 +33,7 @@ struct Inputs {
     message: ByteSize,
     nagle: bool,
     shaping: String,
+    tc: String,
     switched: bool,
     port_buffer: ByteSize,
     warm_up: Duration,
@@ -80,7 +82,24 @@ impl Inputs {
                 return Err(wrong(key, time, &format!("{least} to {most}")));
             }
         }
+        if self.shaping != "none" && !self.tc.is_empty() {
+            let expected = "\"none\" with commands in tc, which shape by themselves";
+            return Err(wrong("shaping", &self.shaping, expected));
+        }
+        self.script()?;
         self.shaped().map(drop)
+    }
+
+    /// The commands for each source, if there are any; checked, so that a mistake is told with
+    /// its line before anything runs.
+    fn script(&self) -> Result<Option<String>, SystemError> {
+        if self.tc.trim().is_empty() {
+            return Ok(None);
+        }
+        match Tree::parse(&self.tc, Timer::EXACT) {
+            Ok(_) => Ok(Some(self.tc.clone())),
+            Err(error) => Err(SystemError::Contradiction(format!("tc: {error}"))),
+        }
     }
 
     fn shaped(&self) -> Result<Option<Rate>, SystemError> {
@@ -123,6 +142,8 @@ impl Inputs {
             },
             buffer: self.buffer,
             shaped: self.shaped()?,
+            reserved: Vec::new(),
+            script: self.script()?,
             bucket: None,
             switched: self.switched,
             packets_per_link,

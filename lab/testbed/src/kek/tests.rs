@@ -218,3 +218,70 @@ fn parameters_are_checked() {
     assert!(with("warm_up =", "worm_up =").contains("worm_up"));
     assert!(with("\ntime = \"120 ms\"", "\ntime = \"0 s\"").contains("no time"));
 }
+
+fn stream(changes: &[(&str, &str)]) -> Result<crate::Outcome, SystemError> {
+    let mut inputs = stream::STREAM.inputs.to_owned();
+    for (from, to) in changes {
+        let changed = inputs.replacen(from, to, 1);
+        assert_ne!(changed, inputs, "{from}");
+        inputs = changed;
+    }
+    let setting = crate::Setting {
+        parameters: super::System.parameters(),
+        inputs: &inputs,
+        seed: SEED,
+        packets_per_link: 0,
+        progress: &crate::Progress::default(),
+    };
+    (stream::STREAM.check)(&setting)?;
+    (stream::STREAM.run)(&setting)
+}
+
+/// The rates of all streams, Mbit/s.
+fn rates_of(outcome: &crate::Outcome) -> Vec<f64> {
+    let rate = |row: &Vec<crate::Cell>| match row[1] {
+        crate::Cell::Number(rate) => rate,
+        ref other => panic!("{other:?}"),
+    };
+    outcome.tables[0].rows.iter().map(rate).collect()
+}
+
+/// Two destinations, a rate for each; with HTB, of which the generated commands know nothing.
+#[test]
+fn a_script_shapes_as_it_says() {
+    let script = "\"\"\"
+tc qdisc add dev eth0 root handle 1: htb default 20   # as on a host of today
+tc class add dev eth0 parent 1: classid 1:10 htb rate 40mbit burst 60k
+tc class add dev eth0 parent 1: classid 1:20 htb rate 120mbit burst 160k
+tc filter add dev eth0 parent 1: protocol ip prio 1 u32 match ip dst 10.0.0.1 flowid 1:10
+\"\"\"";
+    let changes = [
+        ("destinations = 1", "destinations = 2"),
+        ("switched = false", "switched = true"),
+        ("tc = \"\"", &format!("tc = {script}")),
+        ("warm_up = \"100 ms\"", "warm_up = \"500 ms\""),
+        ("time = \"200 ms\"", "time = \"500 ms\""),
+    ];
+    let rates = rates_of(&stream(&changes).expect("good inputs"));
+    for (rate, set) in rates.iter().zip([40.0, 120.0]) {
+        let error = rate / plan::payload_mbps(Rate::from_mbps(set as u64), JUMBO) - 1.0;
+        assert!(error.abs() < 0.03, "{set} Mbit/s: {rates:?}");
+    }
+}
+
+#[test]
+fn a_script_with_a_mistake_is_refused_before_anything_runs() {
+    let refused = |changes: &[(&str, &str)]| match stream(changes) {
+        Err(error) => error.to_string(),
+        Ok(_) => panic!("{changes:?} were taken"),
+    };
+    let torn = "tc = \"tc qdisc add dev eth0 root handle 1: htb default\"";
+    let error = refused(&[("tc = \"\"", torn)]);
+    assert!(error.contains("tc: line 1, column"), "{error}");
+    let good = "tc = \"tc qdisc add dev eth0 root handle 1: htb\"";
+    let error = refused(&[
+        ("tc = \"\"", good),
+        ("shaping = \"none\"", "shaping = \"10 Mbit/s\""),
+    ]);
+    assert!(error.contains("shaping"), "{error}");
+}

@@ -1,0 +1,261 @@
+//! Admission control: what it is worth to those that are let in.
+//!
+//! Each source asks `barewire-proto`'s admission control for a rate to the one destination,
+//! one after the other. What is let in sends through a token bucket of the rate that it
+//! reserved; what is refused sends nothing. The same is then run with nobody refused: every
+//! source has its bucket, and together they are more than the line carries.
+//!
+//! The paper names admission control as the first of four parts of quality of service
+//! (kek00), and measured without it.
+
+use barewire_proto::shaping::admission::{Admission, Destination, Flow};
+use barewire_units::{Duration, Instant, Rate};
+use serde::Deserialize;
+
+use super::parameters::Parameters;
+use super::plan::{Host, Plan, Width, payload_mbps};
+use super::world::{Run, run};
+use crate::{Cell, Experiment, Outcome, Setting, SystemError, Table, replicate};
+
+/// The experiment as a plan names it.
+pub const ADMISSION: Experiment = Experiment {
+    name: "admission",
+    question: "what do streams get that reserve their rate, with admission control and without?",
+    inputs: include_str!("../../plans/kek-admission.toml"),
+    check: |setting| prepare(setting).map(drop),
+    run: answer,
+};
+
+/// The only destination.
+const DESTINATION: u8 = 0;
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Inputs {
+    asked: Vec<Rate>,
+    capacity: Rate,
+    host: Host,
+    pci_bits: u64,
+    warm_up: Duration,
+    time: Duration,
+}
+
+fn wrong<T>(key: &str, found: impl core::fmt::Display, expected: &str) -> Result<T, SystemError> {
+    Err(SystemError::Contradiction(format!(
+        "{key}: {found}; expected {expected}"
+    )))
+}
+
+impl Inputs {
+    fn check(&self, parameters: &Parameters) -> Result<(), SystemError> {
+        let sources_max = parameters.switch.ports - 1;
+        if self.asked.is_empty() || self.asked.len() > sources_max {
+            let expected = format!("1 to {sources_max} sources, as the switch has ports");
+            return wrong("asked", format!("{} rates", self.asked.len()), &expected);
+        }
+        let range = Rate::from_mbps(1)..=Rate::from_gbps(1);
+        if let Some(rate) = self.asked.iter().find(|rate| !range.contains(rate)) {
+            return wrong("asked", rate, "1 Mbit/s to 1 Gbit/s");
+        }
+        if !(Rate::from_mbps(1)..=Rate::from_gbps(10)).contains(&self.capacity) {
+            return wrong("capacity", self.capacity, "1 Mbit/s to 10 Gbit/s");
+        }
+        if !matches!(self.pci_bits, 32 | 64) {
+            return wrong("pci_bits", self.pci_bits, "32 or 64");
+        }
+        let longest = Duration::from_s(10);
+        if self.time.is_zero() || self.time > longest || self.warm_up > longest {
+            return wrong("warm_up, time", self.time, "up to 10 s, and time above 0");
+        }
+        Ok(())
+    }
+
+    /// What admission control says to each source, in their order.
+    fn decisions(&self) -> Vec<Result<(), String>> {
+        let mut admission = Admission::new(self.capacity, Duration::MAX);
+        let ask = |(flow, rate): (u64, &Rate)| {
+            let to = Destination(DESTINATION.into());
+            let asked = admission.reserve(Instant::ORIGIN, Flow(flow), to, *rate);
+            asked.map_err(|rejected| rejected.to_string())
+        };
+        (1..).zip(&self.asked).map(ask).collect()
+    }
+
+    /// A run of the sources with these numbers, which are those of their PCs.
+    fn plan(&self, parameters: &Parameters, sources: &[u8]) -> Plan {
+        let width = match self.pci_bits {
+            32 => Width::Bits32,
+            _ => Width::Bits64,
+        };
+        let rate = |source: &u8| self.asked[usize::from(*source) - 1];
+        let streams: Vec<_> = sources.iter().map(|&it| (it, DESTINATION)).collect();
+        Plan {
+            hosts: vec![(self.host, width); 1 + self.asked.len()],
+            reserved: sources.iter().map(rate).collect(),
+            ..Plan::builder(parameters, &streams, None)
+        }
+    }
+}
+
+fn prepare(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
+    let mut parameters = Parameters::parse(setting.parameters)?;
+    let inputs: Inputs = setting.read_inputs()?;
+    inputs.check(&parameters)?;
+    let runs = &mut parameters.runs;
+    (runs.switched_warm_up, runs.switched_time) = (inputs.warm_up, inputs.time);
+    Ok((parameters, inputs))
+}
+
+/// What the stream of a source has got; 0 if it had none.
+fn got_mbps(plan: &Plan, run: &Run, source: u8) -> f64 {
+    let at = plan.streams.iter().position(|stream| stream.0 == source);
+    at.map_or(0.0, |at| run.mbps[at])
+}
+
+fn answer(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
+    let (parameters, inputs) = prepare(setting)?;
+    let decisions = inputs.decisions();
+    let all: Vec<u8> = (1..).take(inputs.asked.len()).collect();
+    let is_in = |source: &u8| decisions[usize::from(*source) - 1].is_ok();
+    let admitted: Vec<u8> = all.iter().copied().filter(is_in).collect();
+    let mut plans = [admitted, all.clone()].map(|it| inputs.plan(&parameters, &it));
+    plans[0].packets_per_link = setting.packets_per_link;
+    setting.progress.announce(plans.len() as u64);
+    let runs = replicate(plans.len(), |index| {
+        let run = run(&parameters, &plans[index], setting.seed);
+        setting.progress.step();
+        run
+    });
+    let runs = runs.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let mut table = Table::new(
+        "what each source asks for and gets",
+        &[
+            ("source", ""),
+            ("asks for", "Mbit/s"),
+            ("payload of that", "Mbit/s"),
+            ("with admission control", "Mbit/s"),
+            ("without", "Mbit/s"),
+            ("answer", ""),
+        ],
+    );
+    for (source, decision) in all.iter().zip(&decisions) {
+        let asked = inputs.asked[usize::from(*source) - 1];
+        let got = |at: usize| Cell::from(got_mbps(&plans[at], &runs[at], *source));
+        table.push([
+            Cell::from(source.to_string()),
+            Cell::from(asked.as_bps() as f64 * 1e-6),
+            Cell::from(payload_mbps(asked, plans[0].mtu)),
+            got(0),
+            got(1),
+            Cell::from(match decision {
+                Ok(()) => "admitted".to_owned(),
+                Err(reason) => format!("refused: {reason}"),
+            }),
+        ]);
+    }
+    let mut outcome = Outcome {
+        tables: vec![table],
+        ..Outcome::default()
+    };
+    for run in runs {
+        outcome.trace_hash = outcome.trace_hash.rotate_left(7) ^ run.hash;
+        if outcome.links.is_empty() {
+            outcome.links = run.links;
+        }
+    }
+    Ok(outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::System as _;
+    use crate::kek::System;
+
+    fn ask(changes: &[(&str, &str)]) -> Result<Outcome, SystemError> {
+        let mut inputs = ADMISSION.inputs.to_owned();
+        for (from, to) in changes {
+            let changed = inputs.replacen(from, to, 1);
+            assert_ne!(changed, inputs, "{from}");
+            inputs = changed;
+        }
+        let setting = Setting {
+            parameters: System.parameters(),
+            inputs: &inputs,
+            seed: 1,
+            packets_per_link: 0,
+            progress: &crate::Progress::default(),
+        };
+        (ADMISSION.check)(&setting)?;
+        (ADMISSION.run)(&setting)
+    }
+
+    fn number(cell: &Cell) -> f64 {
+        match cell {
+            Cell::Number(number) => *number,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn text(cell: &Cell) -> &str {
+        match cell {
+            Cell::Text(text) => text,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// 900 Mbit/s are taken by the first three. With the others let in too, what is asked is
+    /// 1.2 Gbit/s, and somebody's reservation does not hold.
+    #[test]
+    fn whoever_is_let_in_gets_what_was_reserved() {
+        let outcome = ask(&[]).expect("good inputs");
+        let rows = &outcome.tables[0].rows;
+        assert_eq!(rows.len(), 5);
+        for row in &rows[..3] {
+            assert_eq!(text(&row[5]), "admitted");
+            let share = number(&row[3]) / number(&row[2]);
+            assert!((share - 1.0).abs() < 0.03, "{row:?}");
+        }
+        for row in &rows[3..] {
+            assert!(
+                text(&row[5]).contains("0 bit/s of 900Mbit/s are left"),
+                "{row:?}"
+            );
+            assert_eq!(number(&row[3]), 0.0, "{row:?}");
+        }
+        let share = |row: &Vec<Cell>| number(&row[4]) / number(&row[2]);
+        let worst = rows.iter().map(share).fold(1.0, f64::min);
+        assert!(worst < 0.9, "without admission control: {worst}");
+    }
+
+    /// A smaller wish fits where a larger one did not.
+    #[test]
+    fn what_is_left_is_given_to_whom_it_is_enough() {
+        let changes = [("\"900 Mbit/s\"", "\"700 Mbit/s\""), ("500 ms", "100 ms")];
+        let outcome = ask(&changes).expect("good inputs");
+        let answers: Vec<bool> = outcome.tables[0]
+            .rows
+            .iter()
+            .map(|row| text(&row[5]) == "admitted")
+            .collect();
+        assert_eq!(answers, [true, true, false, false, true]);
+    }
+
+    #[test]
+    fn inputs_are_checked() {
+        let refused = |from: &str, to: &str| match ask(&[(from, to)]) {
+            Err(error) => error.to_string(),
+            Ok(_) => panic!("{to} was taken"),
+        };
+        assert!(refused("\"300 Mbit/s\"", "\"3 Gbit/s\"").contains("asked"));
+        assert!(
+            refused("capacity = \"900 Mbit/s\"", "capacity = \"1 bit/s\"").contains("capacity")
+        );
+        assert!(refused("pci_bits = 64", "pci_bits = 16").contains("pci_bits"));
+        assert!(refused("time = \"500 ms\"", "time = \"0 us\"").contains("time"));
+        let nine = ["\"1 Mbit/s\""; 9].join(", ");
+        let before =
+            "\"300 Mbit/s\", \"300 Mbit/s\", \"300 Mbit/s\", \"200 Mbit/s\", \"100 Mbit/s\"";
+        assert!(refused(before, &nine).contains("9 rates"));
+    }
+}
