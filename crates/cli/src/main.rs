@@ -1,8 +1,8 @@
 //! The `barewire` command: one program with a sub-command for each thing it can do.
 //!
 //! `run` runs unmodified programs on board, and `doctor` says whether that works here;
-//! `bench` measures; `ls`, `stat` and `capture` look at what runs; `wire` looks at formats; `daq`
-//! builds events, `kek` does so through an emulated switch; `lab` runs the laboratory; each
+//! `bench` measures; `ls`, `stat` and `capture` look at what runs; `wire` looks at formats; `stream` measures
+//! between hosts; `daq` builds events, `kek` does so through an emulated switch; `lab` runs the laboratory; each
 //! sub-command lives in its own module. Without the feature `full` there are only those that
 //! concern the network.
 #![forbid(unsafe_code)]
@@ -22,6 +22,8 @@ mod onboard;
 mod run;
 mod stat;
 mod terminal;
+#[cfg(feature = "full")]
+mod stream;
 #[cfg(feature = "full")]
 mod wire;
 
@@ -63,6 +65,10 @@ enum Command {
     Run(run::RunArgs),
     /// Show the counters of a process: its event queues and every connection
     Stat(stat::StatArgs),
+    #[cfg(feature = "full")]
+    /// Measure how fast a stream goes to a host and back, over the kernel's TCP or barewire
+    #[command(after_help = stream::AFTER)]
+    Stream(stream::StreamArgs),
     #[cfg(feature = "full")]
     /// Look at the formats of the classic networks: ATM, AAL5, AAL3/4, CBN, Jetstream, ...
     Wire(Box<wire::WireArgs>),
@@ -113,6 +119,8 @@ fn main() -> ExitCode {
         Command::Ls(args) => ls::run(&args).map(done).map_err(Into::into),
         Command::Run(args) => Ok(run::run(&args)),
         Command::Stat(args) => stat::run(&args).map(done).map_err(Into::into),
+        #[cfg(feature = "full")]
+        Command::Stream(args) => stream::run(&args).map(done).map_err(Into::into),
         #[cfg(feature = "full")]
         Command::Wire(args) => wire::run(&args).map_err(Into::into),
         Command::BenchProgram => bench::programs::peer::serve().map(done).map_err(Into::into),
