@@ -56,7 +56,7 @@ fn echo(mut connection: Connection) {
     loop {
         let answered = connection
             .receiver()
-            .recv_vec(&mut message, None)
+            .recv_into(&mut message)
             .and_then(|_| connection.send(&message));
         match answered {
             Ok(()) => {}

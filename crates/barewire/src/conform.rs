@@ -93,9 +93,9 @@ impl Transport for Connection {
         Transport::recv(self, into, Duration::ZERO)
     }
     fn recv(&mut self, into: &mut Vec<u8>, timeout: Duration) -> Result<Received> {
-        match self.receiver().recv_vec(into, Some(timeout)) {
-            Ok(true) => Ok(Received::Message),
-            Ok(false) => Ok(Received::Nothing),
+        match self.receiver().recv_into_timeout(into, timeout) {
+            Ok(Some(_)) => Ok(Received::Message),
+            Ok(None) => Ok(Received::Nothing),
             Err(Error::Finished) => Ok(Received::Finished),
             Err(error) => Err(error),
         }

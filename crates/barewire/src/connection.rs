@@ -146,6 +146,17 @@ impl ConnectionShared {
         self.halves.load(Ordering::Relaxed) == 0
     }
 
+    /// A line that says which connection a handle is of, for people.
+    pub fn describe(&self, handle: &str, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let (number, name, peer) = (self.number, &self.name, self.link.peer);
+        let (pid, uid) = (peer.pid, peer.uid);
+        let state = if self.link.is_up() { "" } else { ", down" };
+        write!(
+            f,
+            "{handle} {{ connection: {number}, name: {name:?}, peer: process {pid} of user {uid}{state} }}"
+        )
+    }
+
     /// One half is gone; returns whether both are.
     pub fn half_gone(&self) -> bool {
         // AcqRel pairs with itself: the last half sees what the other did.
@@ -162,7 +173,6 @@ impl ConnectionShared {
 /// A connection is `Send`: it may be used in another thread than its node's. It is not
 /// `Sync`; [`Connection::split`] gives halves for two threads, and [`Sender::share`] a
 /// sender for many.
-#[derive(Debug)]
 pub struct Connection {
     pub(crate) sender: Sender,
     receiver: Receiver,
@@ -347,15 +357,21 @@ impl Connection {
     ///
     /// # Errors
     /// [`Error::Timeout`], or why the connection is down.
-    pub fn import(&self, timeout: Option<Duration>) -> Result<(u64, RemoteAperture)> {
+    pub fn import(&self, timeout: impl Into<Option<Duration>>) -> Result<(u64, RemoteAperture)> {
         let side = &self.sender.side;
         let number = side.common.number;
-        let deadline = Deadline::after(timeout);
+        let deadline = Deadline::after(timeout.into());
         let found = side.node.wait_until(deadline, false, |_| {
             let granted = side.node.state().take_granted(number);
             granted.map(Ok).or_else(|| side.check().err().map(Err))
         })?;
         found.unwrap_or(Err(Error::Timeout))
+    }
+}
+
+impl core::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.sender.side.common.describe("Connection", f)
     }
 }
 

@@ -75,6 +75,16 @@ pub enum Error {
         /// The user whose name it would be.
         owner: u32,
     },
+    /// A node connected to a name of its own, and did not accept meanwhile.
+    #[error(
+        "timed out: it is this very node that listens as `{name}`, and it did not accept; \
+         accept in another thread (next_request), use start_connect and accept in the event \
+         loop, or connect from a second node"
+    )]
+    OwnName {
+        /// The name.
+        name: String,
+    },
     /// The process that holds the name belongs to somebody else than was expected.
     #[error(
         "the name `{name}` is held by process {pid} of user {found}, expected user {expected}: \
@@ -188,6 +198,7 @@ impl Error {
         match self {
             Error::BadName { .. }
             | Error::NameTaken { .. }
+            | Error::OwnName { .. }
             | Error::OutOfLimits { .. }
             | Error::LimitReached { .. }
             | Error::TooLong { .. }
@@ -235,7 +246,7 @@ impl From<Error> for std::io::Error {
             Error::NoSuchName { .. } | Error::Refused { .. } => ErrorKind::ConnectionRefused,
             Error::NameTaken { .. } => ErrorKind::AddrInUse,
             Error::WrongOwner { .. } => ErrorKind::PermissionDenied,
-            Error::Timeout => ErrorKind::TimedOut,
+            Error::Timeout | Error::OwnName { .. } => ErrorKind::TimedOut,
             Error::PeerDeaf => ErrorKind::BrokenPipe,
             Error::PeerDied { .. } | Error::PeerGone | Error::PeerMisbehaved(_) => {
                 ErrorKind::ConnectionReset

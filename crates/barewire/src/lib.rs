@@ -96,9 +96,13 @@
 //! | to wait | [`Connection::send`], [`Connection::recv`] |
 //! | not to wait | [`Connection::try_send`], [`Connection::try_recv`] |
 //! | to wait for a while | [`Sender::send_timeout`], [`Receiver::recv_timeout`] |
-//! | any length, without knowing it | [`Receiver::recv_vec`] |
+//! | any length, without knowing it | [`Receiver::recv_into`] |
 //! | many small ones at once | [`Sender::send_batch`], [`Receiver::recv_batch`] |
-//! | no copy of your own | [`Sender::reserve`], [`Receiver::peek`] |
+//! | no copy of your own | [`Sender::send_with`], [`Sender::reserve`], [`Receiver::recv_message`] |
+//!
+//! Receiving has one shape: a bare name waits, `try_…` does not, `…_timeout` waits for a
+//! while; the latter two say `None` if there was no message. All nine stand in a table at
+//! [`Receiver`].
 //!
 //! When the receiver's memory is full, `try_send` returns `false` and `send` waits: the
 //! receiver returns *credit* as it takes messages. Nothing is ever thrown away.
@@ -114,7 +118,9 @@
 //! #     let accepted = server.next_request(None)?.accept()?;
 //! #     Ok([(server, accepted), opening.join().unwrap()?])
 //! # }
-//! # fn main() -> barewire::Result<()> {
+//! use std::io::Write;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let [(_a, mut alice), (_b, mut bob)] = pair("messages")?;
 //! // Several messages, one doorbell.
 //! let sent = alice.sender().send_batch(&["one", "two", "three"])?;
@@ -125,23 +131,30 @@
 //! assert_eq!(got, [b"one".to_vec(), b"two".to_vec(), b"three".to_vec()]);
 //!
 //! // Built where the receiver reads it: no copy on the way out.
-//! if let Some(mut room) = alice.sender().reserve(100)? {
-//!     room.write(0, b"in ");
-//!     room.write(3, b"place");
-//!     room.commit(8);
-//! }
+//! alice.sender().send_with(100, |room| write!(room, "in {}", "place"))?;
 //! // Looked at before it is taken: it stays the next until it is released.
-//! let message = bob.receiver().peek()?.expect("a message");
+//! let message = bob.receiver().recv_message()?;
 //! let mut bytes = [0; 5];
-//! message.read(3, &mut bytes);
+//! message.read_at(3, &mut bytes);
 //! assert_eq!(&bytes, b"place");
+//! assert_eq!(message, b"in place");
 //! message.release();
+//!
+//! // The same by hand, at any offset, and sent only if all went well.
+//! assert!(alice.sender().reserve_bytes_max() >= 100); // a quarter of the ring, nearly
+//! if let Some(mut room) = alice.sender().reserve(100)? {
+//!     room.write_at(8, b"backwards");
+//!     room.write_at(0, b"written ");
+//!     room.commit_written();
+//! }
+//! assert_eq!(bob.receiver().recv_message()?.into_vec(), b"written backwards");
 //!
 //! // Any length, into a vector.
 //! let long = vec![7; 100_000];
 //! let sender = thread::spawn(move || alice.send(&long).map(|()| alice));
 //! let mut message = Vec::new();
-//! assert!(bob.receiver().recv_vec(&mut message, Some(Duration::from_secs(5)))?);
+//! let came = bob.receiver().recv_into_timeout(&mut message, Duration::from_secs(5))?;
+//! assert_eq!(came, Some(100_000));
 //! assert_eq!(message.len(), 100_000);
 //! # drop(sender.join().unwrap()?);
 //! # Ok(())
@@ -149,7 +162,8 @@
 //! ```
 //!
 //! A [`Message`] that is looked at in place can be copied from, but not borrowed: a hostile
-//! sender may change it at any time.
+//! sender may change it at any time. It is [`std::io::Read`], as the [`Reservation`] that it
+//! was built in is [`std::io::Write`]: parsers and serializers work on both.
 //!
 //! # Byte streams
 //!
@@ -559,7 +573,8 @@
 //! |---|---|---|
 //! | receive ring of a connection, a power of two | 4 KiB | 256 MiB |
 //! | message | 16 MiB | 2 GiB |
-//! | message with `try_send` | half the ring | |
+//! | message with `try_send` ([`Sender::try_send_bytes_max`]) | half the receiver's ring, less 128 bytes: 1920 bytes | |
+//! | message built in place, with `reserve` or `send_with` ([`Sender::reserve_bytes_max`]) | a quarter of the receiver's ring, less 64 bytes: 960 bytes | |
 //! | name | | 80 bytes |
 //! | data with a request; out-of-band message | | 4 KiB |
 //! | connections of a node | 131 072 | 200 000 |

@@ -100,11 +100,16 @@ impl Node {
         Ok(Listener {
             shared: Arc::clone(&self.shared),
             index,
+            name: name.to_owned(),
         })
     }
 
     /// Connects to a name of this user's; waits up to five seconds, also for the name to
     /// appear.
+    ///
+    /// The name may be one that this very node listens to: then another thread has to accept
+    /// ([`Node::next_request`]), because this one waits here. With one thread, use
+    /// [`Node::start_connect`] and accept in the event loop, or a second node.
     ///
     /// # Errors
     /// See [`Node::connect_with`].
@@ -115,7 +120,8 @@ impl Node {
     /// Connects to a name and waits for the answer.
     ///
     /// # Errors
-    /// [`Error::NoSuchName`], [`Error::Timeout`], [`Error::Refused`],
+    /// [`Error::NoSuchName`], [`Error::Timeout`], [`Error::OwnName`] if the time has passed
+    /// and it is this very node that should have accepted, [`Error::Refused`],
     /// [`Error::WrongOwner`] if the name has been squatted on, [`Error::LimitReached`],
     /// [`Error::PeerDied`], [`Error::PeerMisbehaved`], [`Error::System`].
     pub fn connect_with(&self, name: &str, options: &ConnectOptions) -> Result<Connection> {
@@ -169,7 +175,15 @@ impl Node {
                 Err(error)
             }
             Ok(None) => {
-                shared.state().abandon(shared, number);
+                let mut state = shared.state();
+                state.abandon(shared, number);
+                if options.owner.unwrap_or(shared.own.uid) == shared.own.uid
+                    && state.listeners.iter().any(|(_, l)| l.name == name)
+                {
+                    return Err(Error::OwnName {
+                        name: name.to_owned(),
+                    });
+                }
                 Err(Error::Timeout)
             }
             Err(error) => {
@@ -237,18 +251,18 @@ impl Node {
         &self,
         events: &mut Vec<Event>,
         max: usize,
-        timeout: Option<Duration>,
+        timeout: impl Into<Option<Duration>>,
     ) -> Result<usize> {
-        self.shared.wait(events, max, timeout)
+        self.shared.wait(events, max, timeout.into())
     }
 
     /// Waits for one event, for at most `timeout`.
     ///
     /// # Errors
     /// As [`Node::poll`].
-    pub fn next_event(&self, timeout: Option<Duration>) -> Result<Option<Event>> {
+    pub fn next_event(&self, timeout: impl Into<Option<Duration>>) -> Result<Option<Event>> {
         let mut events = Vec::with_capacity(1);
-        self.shared.wait(&mut events, 1, timeout)?;
+        self.shared.wait(&mut events, 1, timeout.into())?;
         Ok(events.pop())
     }
 
@@ -273,8 +287,8 @@ impl Node {
     ///
     /// # Errors
     /// [`Error::Timeout`]; as [`Node::poll`].
-    pub fn next_request(&self, timeout: Option<Duration>) -> Result<Request> {
-        let deadline = Deadline::after(timeout);
+    pub fn next_request(&self, timeout: impl Into<Option<Duration>>) -> Result<Request> {
+        let deadline = Deadline::after(timeout.into());
         let shared = &self.shared;
         let found = shared.wait_until(deadline, false, |_| shared.state().take_request(shared))?;
         found.ok_or(Error::Timeout)
@@ -336,6 +350,15 @@ fn name_taken(error: SysError, name: &str, socket_name: &[u8], retirer: &Retirer
 pub struct Listener {
     shared: Arc<Shared>,
     index: usize,
+    name: String,
+}
+
+impl Listener {
+    /// The name that is listened to.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
 }
 
 impl Drop for Listener {
@@ -367,7 +390,9 @@ fn turn_all_away(listener: ListenSocket, retirer: &Retirer) {
 
 impl core::fmt::Debug for Listener {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Listener").finish_non_exhaustive()
+        f.debug_struct("Listener")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 

@@ -20,7 +20,6 @@ use crate::wait::Deadline;
 ///
 /// [`io::Read`] and [`io::Write`] block; `try_read` and `try_write` do not. At the end of
 /// what the peer sent, reading gives 0 bytes, as everywhere.
-#[derive(Debug)]
 pub struct Stream {
     reader: StreamReader,
     writer: StreamWriter,
@@ -74,6 +73,24 @@ impl Stream {
     }
 }
 
+impl core::fmt::Debug for Stream {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.reader.side.common.describe("Stream", f)
+    }
+}
+
+impl core::fmt::Debug for StreamReader {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.side.common.describe("StreamReader", f)
+    }
+}
+
+impl core::fmt::Debug for StreamWriter {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.side.common.describe("StreamWriter", f)
+    }
+}
+
 impl io::Read for Stream {
     #[inline]
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
@@ -93,7 +110,6 @@ impl io::Write for Stream {
 }
 
 /// The reading direction of a [`Stream`].
-#[derive(Debug)]
 pub struct StreamReader {
     side: RxSide,
     stream: StreamReceiver<Window, Window>,
@@ -148,12 +164,12 @@ impl StreamReader {
     pub fn read_timeout(
         &mut self,
         into: &mut [u8],
-        timeout: Option<Duration>,
+        timeout: impl Into<Option<Duration>>,
     ) -> Result<Option<usize>> {
         if let Some(len) = self.try_read(into)? {
             return Ok(Some(len));
         }
-        let deadline = Deadline::after(timeout);
+        let deadline = Deadline::after(timeout.into());
         let node = Arc::clone(&self.side.node);
         loop {
             let (side, stream) = (&mut self.side, &mut self.stream);
@@ -182,7 +198,6 @@ impl io::Read for StreamReader {
 }
 
 /// The writing direction of a [`Stream`].
-#[derive(Debug)]
 pub struct StreamWriter {
     side: TxSide,
     stream: StreamSender<Window, Window>,
@@ -217,14 +232,18 @@ impl StreamWriter {
     ///
     /// # Errors
     /// As [`StreamWriter::try_write`].
-    pub fn write_timeout(&mut self, bytes: &[u8], timeout: Option<Duration>) -> Result<usize> {
+    pub fn write_timeout(
+        &mut self,
+        bytes: &[u8],
+        timeout: impl Into<Option<Duration>>,
+    ) -> Result<usize> {
         let written = self.try_write(bytes)?;
         if written > 0 || bytes.is_empty() {
             return Ok(written);
         }
         let node = Arc::clone(&self.side.node);
         let (side, stream) = (&mut self.side, &mut self.stream);
-        let found = node.wait_until(Deadline::after(timeout), true, |step| {
+        let found = node.wait_until(Deadline::after(timeout.into()), true, |step| {
             if let Err(error) = side.check_sending(stream.ring()) {
                 return Some(Err(error));
             }

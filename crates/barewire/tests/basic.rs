@@ -56,12 +56,22 @@ fn a_long_message_crosses_a_small_ring() {
         a
     });
     let mut got = Vec::new();
-    assert!(b.receiver().recv_vec(&mut got, SECOND).unwrap());
+    assert!(
+        b.receiver()
+            .recv_into_timeout(&mut got, SECOND)
+            .unwrap()
+            .is_some()
+    );
     assert_eq!(got, expected);
-    assert!(b.receiver().recv_vec(&mut got, SECOND).unwrap());
+    assert!(
+        b.receiver()
+            .recv_into_timeout(&mut got, SECOND)
+            .unwrap()
+            .is_some()
+    );
     assert_eq!(got, b"after");
     drop(sender.join().unwrap());
-    let end = b.receiver().recv_vec(&mut got, SECOND);
+    let end = b.receiver().recv_into_timeout(&mut got, SECOND);
     assert_eq!(end, Err(Error::Finished));
 }
 

@@ -61,8 +61,8 @@ fn goes_on(connection: &mut Connection, puppet: &mut Child, first: u64) {
     puppet.tell(&format!("send 0 1 {first} 20"));
     let (mut got, mut expected) = (Vec::new(), Vec::new());
     for i in first..first + 20 {
-        let came = connection.receiver().recv_vec(&mut got, SOON);
-        assert_eq!(came, Ok(true), "message {i}");
+        let came = connection.receiver().recv_into_timeout(&mut got, SOON);
+        assert!(came.is_ok_and(|len| len.is_some()), "message {i}");
         message(1, i, &mut expected);
         assert!(got == expected, "message {i}");
     }
@@ -93,9 +93,12 @@ fn in_a_child_every_inherited_connection_says_forked() {
         assert_eq!(connection.try_recv(&mut buffer), Err(forked.clone()));
         assert_eq!(connection.recv(&mut buffer), Err(forked.clone()));
         let receiver = connection.receiver();
-        assert_eq!(receiver.recv_vec(&mut into, now), Err(forked.clone()));
+        assert_eq!(
+            receiver.recv_into_timeout(&mut into, now),
+            Err(forked.clone())
+        );
         assert_eq!(receiver.recv_batch(3, |_| ()), Err(forked.clone()));
-        assert_eq!(receiver.peek().err(), Some(forked.clone()));
+        assert_eq!(receiver.try_recv_message().err(), Some(forked.clone()));
         assert_eq!(connection.try_send(b"child"), Err(forked.clone()));
         assert_eq!(connection.send(b"child"), Err(forked.clone()));
         let sender = connection.sender();
@@ -116,7 +119,13 @@ fn in_a_child_every_inherited_connection_says_forked() {
     });
     let (mut got, mut expected) = (Vec::new(), Vec::new());
     for i in 0..3 {
-        assert!(connection.receiver().recv_vec(&mut got, SOON).unwrap());
+        assert!(
+            connection
+                .receiver()
+                .recv_into_timeout(&mut got, SOON)
+                .unwrap()
+                .is_some()
+        );
         message(short_seed(i), 0, &mut expected);
         assert!(got == expected, "message {i}");
     }
@@ -260,12 +269,17 @@ fn a_child_makes_a_node_of_its_own() {
         for i in 0..200 {
             message(3, i, &mut out);
             own.sender().send_timeout(&out, SOON).unwrap();
-            assert!(own.receiver().recv_vec(&mut got, SOON).unwrap());
+            assert!(
+                own.receiver()
+                    .recv_into_timeout(&mut got, SOON)
+                    .unwrap()
+                    .is_some()
+            );
             assert!(got == out);
         }
         own.finish();
-        let end = own.receiver().recv_vec(&mut got, SOON);
-        assert_eq!(end, Ok(true), "the farewell");
+        let end = own.receiver().recv_into_timeout(&mut got, SOON);
+        assert!(end.is_ok_and(|len| len.is_some()), "the farewell");
         // A child of the child, once more.
         let grandchild = fork_child(|| {
             i32::from(own.try_send(b"x") != Err(Error::Forked) || Node::new().is_err())

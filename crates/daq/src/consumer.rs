@@ -87,8 +87,8 @@ impl Consumer {
         let mut message = Vec::new();
         let greeted = connection
             .receiver()
-            .recv_vec(&mut message, Some(patience))?;
-        if !greeted {
+            .recv_into_timeout(&mut message, patience)?;
+        if greeted.is_none() {
             return Err(ConsumerError::Timeout(patience));
         }
         if message.len() != GREETING_BYTES || !message.starts_with(MAGIC) {
@@ -146,9 +146,13 @@ impl Consumer {
             }
             let left = deadline.map(|it| it.saturating_duration_since(Instant::now()));
             self.message.clear();
-            match self.connection.receiver().recv_vec(&mut self.message, left) {
-                Ok(true) => self.bytes.extend_from_slice(&self.message),
-                Ok(false) => return Err(ConsumerError::Timeout(timeout.unwrap_or_default())),
+            match self
+                .connection
+                .receiver()
+                .recv_into_timeout(&mut self.message, left)
+            {
+                Ok(Some(_)) => self.bytes.extend_from_slice(&self.message),
+                Ok(None) => return Err(ConsumerError::Timeout(timeout.unwrap_or_default())),
                 Err(barewire::Error::Finished | barewire::Error::PeerGone) => return Ok(None),
                 Err(error) => return Err(error.into()),
             }

@@ -128,7 +128,7 @@ impl Room<'_> {
     /// Stores `bytes` at `at`, inside of what was asked for.
     pub fn write(&mut self, at: usize, bytes: &[u8]) {
         match self {
-            Self::Ring(room) => room.write(at, bytes),
+            Self::Ring(room) => room.write_at(at, bytes),
             Self::Tcp(room) => room[at..at + bytes.len()].copy_from_slice(bytes),
         }
     }
@@ -170,7 +170,7 @@ impl Incoming<'_> {
     /// Copies what lies at `at`, inside of it.
     pub fn read(&self, at: usize, into: &mut [u8]) {
         match self {
-            Self::Ring(message) => message.read(at, into),
+            Self::Ring(message) => message.read_at(at, into),
             Self::Tcp(bytes) => into.copy_from_slice(&bytes[at..at + into.len()]),
         }
     }
@@ -227,7 +227,7 @@ impl Link {
     ) -> Result<Option<R>, NetError> {
         match self {
             Self::Ring(connection) => {
-                let Some(message) = connection.receiver().peek()? else {
+                let Some(message) = connection.receiver().try_recv_message()? else {
                     return Ok(None);
                 };
                 let taken = take(&Incoming::Ring(&message));

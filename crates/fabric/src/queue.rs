@@ -50,6 +50,18 @@ impl<O: Outgoing, I: Incoming> MessageSender<O, I> {
         self.ring
     }
 
+    /// Most bytes of a message in one frame.
+    #[inline]
+    pub fn frame_bytes_max(&self) -> usize {
+        self.ring.frame_bytes_max()
+    }
+
+    /// Longest message that can be in the ring as a whole, in bytes.
+    #[inline]
+    pub fn whole_message_bytes_max(&self) -> usize {
+        self.ring.whole_message_bytes_max()
+    }
+
     /// Sends a message that fits one frame; `false` while the ring is too full.
     ///
     /// # Errors

@@ -394,7 +394,11 @@ impl Puppet {
                 let (seed, first, count) = (number(2), number(3), number(4));
                 let (connection, mut expected) = (self.connection(words), Vec::new());
                 for i in first..first + count {
-                    if !connection.receiver().recv_vec(&mut buffer, SOON)? {
+                    if connection
+                        .receiver()
+                        .recv_into_timeout(&mut buffer, SOON)?
+                        .is_none()
+                    {
                         return Err(barewire::Error::Timeout);
                     }
                     message(seed, i, &mut expected);
@@ -408,14 +412,15 @@ impl Puppet {
                 let got = self
                     .connection(words)
                     .receiver()
-                    .recv_vec(&mut buffer, SOON);
+                    .recv_into_timeout(&mut buffer, SOON)
+                    .map(|came| came.is_some());
                 return Ok(format!("{got:?}"));
             }
             // echo CONNECTION: until the other side finishes
             "echo" => {
                 let connection = self.connection(words);
                 let mut count = 0;
-                while let Ok(true) = connection.receiver().recv_vec(&mut buffer, SOON) {
+                while let Ok(Some(_)) = connection.receiver().recv_into_timeout(&mut buffer, SOON) {
                     connection.send(&buffer)?;
                     count += 1;
                 }

@@ -321,7 +321,14 @@ impl Channel for Announced {
     /// the queue would say once more that there may be.
     #[inline(always)]
     fn flush(&mut self) -> Result<()> {
-        if self.unfinished && self.connection.receiver().peek().map_err(failed)?.is_none() {
+        if self.unfinished
+            && self
+                .connection
+                .receiver()
+                .try_recv_message()
+                .map_err(failed)?
+                .is_none()
+        {
             self.unfinished = false;
         }
         Ok(())
