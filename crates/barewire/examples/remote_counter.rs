@@ -73,7 +73,7 @@ fn own() -> Result {
                 connection.grant(&aperture, 7)?;
                 connections.push(connection);
             }
-            Some(Event::Tripwire { cookie: 1 }) => {
+            Some(Event::Tripwire { cookie: 1, .. }) => {
                 let is_done = |i: &usize| aperture.load(DONE + i * 64) == Ok(1);
                 done = (0..COUNTERS).filter(is_done).count();
                 println!("tripwire: {done} done");

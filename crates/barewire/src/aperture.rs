@@ -19,6 +19,7 @@ use crate::bytes::Bytes;
 use crate::connection::ConnectionShared;
 use crate::control::Message;
 use crate::error::{Error, Misconduct, Result};
+use crate::event::ApertureId;
 use crate::link::Link;
 use crate::passed::Passed;
 use crate::shared::Shared;
@@ -93,6 +94,7 @@ fn table_bytes(len_bytes: usize, slots: u32) -> usize {
 
 pub(crate) struct ApertureShared {
     pub number: u32,
+    pub id: ApertureId,
     node: Arc<Shared>,
     bytes: Bytes,
     mapping: DetachableMapping,
@@ -145,7 +147,7 @@ impl ApertureShared {
 ///
 /// The owner reads and writes it through [`Memory`]; its own stores fire no tripwires.
 /// Dropping it revokes it.
-pub struct Aperture(Arc<ApertureShared>);
+pub struct Aperture(pub(crate) Arc<ApertureShared>);
 
 impl Aperture {
     pub(crate) fn new(node: &Arc<Shared>, config: ApertureConfig) -> Result<Aperture> {
@@ -168,6 +170,7 @@ impl Aperture {
         let number = node.state().exports.reserve();
         let shared = Arc::new(ApertureShared {
             number,
+            id: ApertureId::next(),
             node: Arc::clone(node),
             bytes: Bytes {
                 window: mapping.region().whole(),
@@ -351,6 +354,7 @@ const OUTBOUND_MAX: u32 = 1024;
 
 pub(crate) struct RemoteShared {
     number: u32,
+    pub id: ApertureId,
     node: Weak<Shared>,
     link: Arc<Link>,
     /// Index and generation of the peer in the node's tables.
@@ -523,7 +527,7 @@ fn count(counts: &Window, hit: &Hit) {
 /// no system call, and no action of the peer. Cloning is cheap; the aperture is given
 /// back when the last clone is dropped.
 #[derive(Clone)]
-pub struct RemoteAperture(Arc<RemoteShared>);
+pub struct RemoteAperture(pub(crate) Arc<RemoteShared>);
 
 impl RemoteAperture {
     /// What we may do with it.
@@ -740,6 +744,7 @@ fn import(
         .ok_or(Misconduct::Control("watch table of impossible size"))?;
     Ok(Arc::new(RemoteShared {
         number,
+        id: ApertureId::next(),
         node: Arc::downgrade(node),
         link,
         peer,

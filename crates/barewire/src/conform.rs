@@ -44,7 +44,7 @@ impl TripwireSet for RemoteAperture {
 
 fn notice(event: &Event) -> Notice {
     match event {
-        Event::Tripwire { cookie } => Notice::Tripwire { cookie: *cookie },
+        Event::Tripwire { cookie, .. } => Notice::Tripwire { cookie: *cookie },
         Event::Ready(id) => Notice::Ready {
             connection: id.index() as u64,
         },

@@ -1,5 +1,7 @@
 //! What a node tells its owner.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use crate::aperture::RemoteAperture;
 use crate::connection::Connection;
 use crate::error::{Error, Result};
@@ -19,6 +21,27 @@ impl ConnectionId {
 }
 
 impl core::fmt::Display for ConnectionId {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// An aperture, as its handles name it ([`Aperture::id`](crate::Aperture::id),
+/// [`RemoteAperture::id`]): each aperture of a process has another, and none is used again.
+/// The two ends of an aperture have different ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ApertureId(u64);
+
+impl ApertureId {
+    /// One that nothing has had yet.
+    pub(crate) fn next() -> ApertureId {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        // Relaxed: only has to be another number each time.
+        ApertureId(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl core::fmt::Display for ApertureId {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "{}", self.0)
     }
@@ -73,6 +96,8 @@ pub enum Event {
     Tripwire {
         /// Its cookie.
         cookie: u64,
+        /// The aperture that it was set on.
+        aperture: ApertureId,
     },
     /// A bulk transfer has ended.
     Completion {

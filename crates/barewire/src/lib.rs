@@ -281,12 +281,52 @@
 //!
 //! [`Event::Ready`] says: try. It comes when something arrives where nothing was, again if
 //! you stop before [`try_recv`](Receiver::try_recv) says that nothing is left, and at the
-//! end, so `Closed` needs no handling where `Ready` has it. The queue can not overflow: each
+//! end, so `Closed` needs no handling where `Ready` has it. It is for those who want to be
+//! told the end of a connection that they do not read from, and why it ended. The queue can not overflow: each
 //! connection and each *tripwire* is in it at most once. That is the *doorbell*: a bit per
 //! source, which peers set and the owner takes.
 //!
 //! Room to send is told in the same way: after a `try_send` that returned `false`,
 //! [`Event::Ready`] comes when it is worth another try.
+//!
+//! ```
+//! # use barewire::{Connection, Node};
+//! # use std::{thread, time::Duration};
+//! # fn pair(name: &str) -> barewire::Result<[(Node, Connection); 2]> {
+//! #     let name = format!("tour-{name}-{}", std::process::id());
+//! #     let (server, client) = (Node::new()?, Node::new()?);
+//! #     let _listener = server.listen(&name)?;
+//! #     let opening = thread::spawn(move || client.connect(&name).map(|c| (client, c)));
+//! #     let accepted = server.next_request(None)?.accept()?;
+//! #     Ok([(server, accepted), opening.join().unwrap()?])
+//! # }
+//! use barewire::{Error, Event};
+//!
+//! # fn main() -> barewire::Result<()> {
+//! # let [(node, mut connection), (_b, mut to_a)] = pair("closed")?;
+//! # to_a.send(b"goodbye")?;
+//! # drop(to_a);
+//! let (ended, reason) = loop {
+//!     match node.next_event(Duration::from_secs(5))? {
+//!         Some(Event::Closed { connection, reason }) => break (connection, reason),
+//!         Some(_) => {}
+//!         None => panic!("not within five seconds"),
+//!     }
+//! };
+//! assert_eq!(ended, connection.id());
+//! match &reason {
+//!     Error::PeerGone => println!("closed in an orderly way"),
+//!     Error::PeerDied { pid } => println!("process {pid} died"),
+//!     Error::PeerMisbehaved(how) => println!("broke the protocol: {how}"),
+//!     other => println!("{other}"),
+//! }
+//! # assert_eq!(reason, Error::PeerGone);
+//! // What was sent before the end is still there to be received.
+//! assert_eq!(connection.receiver().recv_message()?.into_vec(), b"goodbye");
+//! assert_eq!(connection.recv(&mut [0; 8]), Err(Error::Finished));
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! # Waiting in your own loop
 //!
@@ -365,7 +405,10 @@
 //!
 //! // Alice is told.
 //! let event = alice.next_event(Some(Duration::from_secs(5)))?;
-//! assert!(matches!(event, Some(Event::Tripwire { cookie: 7 })));
+//! let Some(Event::Tripwire { cookie: 7, aperture }) = event else {
+//!     panic!("{event:?}");
+//! };
+//! assert_eq!(aperture, page.id());
 //! let mut text = [0; 8];
 //! page.get(100, &mut text)?;
 //! assert_eq!(&text, b"but here");
@@ -654,7 +697,7 @@ pub use barewire_fabric::aperture::{AccessError, Action, Memory, Mode, Rights};
 pub use config::{Budget, ConnectOptions, ListenOptions, NodeConfig, Policy, Spin};
 pub use connection::Connection;
 pub use error::{Credentials, Error, Fault, Misconduct, Result};
-pub use event::{ConnectionId, Event};
+pub use event::{ApertureId, ConnectionId, Event};
 pub use node::{Listener, Node, Request};
 pub use receiver::{Message, Receiver};
 pub use sender::{Reservation, Sender, SharedSender};

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use barewire_fabric::aperture::{Action, Mode};
 use barewire_shm::watch::{ArmError, FLAG_COUNT, FLAG_ENQUEUE, FLAG_WAKE};
 
-use crate::aperture::{ApertureShared, RemoteShared, settle_watch};
+use crate::aperture::{Aperture, ApertureShared, RemoteAperture, RemoteShared, settle_watch};
 use crate::error::Result;
-use crate::event::Event;
+use crate::event::{ApertureId, Event};
 use crate::shared::Shared;
 use crate::state::Source;
 
@@ -52,6 +52,13 @@ impl Place {
         }
     }
 
+    fn aperture(&self) -> ApertureId {
+        match self {
+            Place::Own(aperture) => aperture.id,
+            Place::Imported(aperture) => aperture.id,
+        }
+    }
+
     fn count(&self, slot: u32) -> u64 {
         match self {
             Place::Own(aperture) => aperture.counts.atomic_load(slot as usize * 8),
@@ -91,7 +98,10 @@ impl TripwireShared {
             self.place.disarm(self.slot);
         }
         match self.action {
-            Action::Enqueue { cookie } => Some(Event::Tripwire { cookie }),
+            Action::Enqueue { cookie } => Some(Event::Tripwire {
+                cookie,
+                aperture: self.place.aperture(),
+            }),
             Action::Count => None,
             Action::Wake => {
                 self.node.note_woken();
@@ -131,6 +141,22 @@ impl TripwireShared {
         if self.armed.swap(false, Ordering::AcqRel) {
             self.place.disarm(self.slot);
         }
+    }
+}
+
+impl Aperture {
+    /// What events name it by.
+    #[must_use]
+    pub fn id(&self) -> ApertureId {
+        self.0.id
+    }
+}
+
+impl RemoteAperture {
+    /// What events name it by; the same for all clones.
+    #[must_use]
+    pub fn id(&self) -> ApertureId {
+        self.0.id
     }
 }
 
@@ -175,6 +201,12 @@ impl Tripwire {
         node.state().set_source(source, own);
         settle_watch();
         Ok(Tripwire(shared))
+    }
+
+    /// The aperture that it was set on, as events name it.
+    #[must_use]
+    pub fn aperture(&self) -> ApertureId {
+        self.0.place.aperture()
     }
 
     /// Whether it is still set: not disarmed, and not a one-shot that has fired.

@@ -215,7 +215,7 @@ fn apertures_and_tripwires() {
     assert_eq!(count.count(), 2);
     assert!(matches!(
         a.next_event(SECOND).unwrap(),
-        Some(Event::Tripwire { cookie: 7 })
+        Some(Event::Tripwire { cookie: 7, aperture: at }) if at == aperture.id()
     ));
     assert!(!once.is_armed());
     assert!(
@@ -226,7 +226,7 @@ fn apertures_and_tripwires() {
     assert_eq!(aperture.load(64), Ok(5));
     assert!(matches!(
         b.next_event(SECOND).unwrap(),
-        Some(Event::Tripwire { cookie: 9 })
+        Some(Event::Tripwire { cookie: 9, aperture: at }) if at == remote.id() && at == ours.aperture()
     ));
     ours.disarm();
     assert_eq!(remote.add(64, 3), Ok(5));
@@ -245,6 +245,48 @@ fn apertures_and_tripwires() {
     assert!(remote.put(0, &[1]).is_err());
     assert_eq!(aperture.load(0), Ok(0));
     to_a.send(b"still there").unwrap();
+}
+
+/// The same cookie on several apertures, at both ends: the event says which it was.
+#[test]
+fn a_tripwire_says_which_aperture_it_was_on() {
+    let ((a, to_b), (b, to_a)) = pair("which");
+    let config = ApertureConfig::new(64, Rights::ReadWrite);
+    let near: Vec<_> = (0..3).map(|_| a.export(config).unwrap()).collect();
+    let far: Vec<_> = (0..3)
+        .map(|i| {
+            to_b.grant(&near[i], i as u64).unwrap();
+            to_a.import(SECOND).unwrap().1
+        })
+        .collect();
+    let same = Action::Enqueue { cookie: 1 };
+    let trap = |t: barewire::Result<barewire::Tripwire>| t.unwrap();
+    let _near_traps: Vec<_> = (near.iter())
+        .map(|m| trap(m.tripwire(0, 64, Mode::Sticky, same)))
+        .collect();
+    let _far_traps: Vec<_> = (far.iter())
+        .map(|m| trap(m.clone().tripwire(0, 64, Mode::Sticky, same)))
+        .collect();
+    let mut ids: Vec<_> = near.iter().map(|m| m.id()).collect();
+    ids.extend(far.iter().map(|m| m.id()));
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 6, "each its own");
+    let which = |node: &Node| loop {
+        match node.next_event(SECOND).unwrap() {
+            Some(Event::Tripwire {
+                cookie: 1,
+                aperture,
+            }) => break aperture,
+            Some(_) => {}
+            None => panic!("no tripwire"),
+        }
+    };
+    for i in [2, 0, 1, 1, 2] {
+        far[i].store(8, 1).unwrap();
+        assert_eq!(which(&a), near[i].id(), "aperture {i}, its owner");
+        assert_eq!(which(&b), far[i].id(), "aperture {i}, its importer");
+    }
 }
 
 #[test]

@@ -241,7 +241,7 @@ fn a_child_does_not_take_the_parents_tripwires_or_apertures() {
     let started = Instant::now();
     while !fired && started.elapsed() < LONG {
         let event = node.next_event(Some(Duration::from_millis(500))).unwrap();
-        fired = matches!(event, Some(Event::Tripwire { cookie: 5 }));
+        fired = matches!(event, Some(Event::Tripwire { cookie: 5, .. }));
         if event.is_none() {
             break;
         }

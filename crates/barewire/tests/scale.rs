@@ -401,7 +401,7 @@ fn a_hundred_thousand_tripwires_on_one_queue() {
 
 fn take(events: &mut Vec<Event>, got: &mut BTreeSet<usize>) {
     for event in events.drain(..) {
-        if let Event::Tripwire { cookie } = event {
+        if let Event::Tripwire { cookie, .. } = event {
             assert!(got.insert(cookie as usize), "tripwire {cookie} twice");
         }
     }
