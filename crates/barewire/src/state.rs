@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use barewire_fabric::OverBudget;
 use barewire_fabric::doorbell::{self, Drain, PAGE_BYTES, SOURCES_MAX};
+use barewire_fabric::ring::publish_state;
 use barewire_shm::Window;
 use barewire_shm::counters::QueueCounter;
 use barewire_sys::memory::{Access, Memfd};
@@ -20,7 +21,7 @@ use slab::Slab;
 use crate::aperture::RemoteAperture;
 use crate::budget::{Accounts, Charges, Resource};
 use crate::config::Policy;
-use crate::connection::{Connection, ConnectionShared};
+use crate::connection::{Connection, ConnectionShared, DEAF, FINISHED};
 use crate::control::{Message, RegionRef, RejectCode};
 use crate::error::{Error, Misconduct, Result};
 use crate::event::Event;
@@ -466,6 +467,10 @@ impl State {
             return;
         };
         entry.handle_gone = true;
+        if let (None, Some(far)) = (&entry.shared, &entry.far) {
+            // There never was a handle that would have said so.
+            publish_state(&far.window, FINISHED | DEAF);
+        }
         let (link, far) = (entry.link, entry.far.as_ref().map(|far| far.number));
         if let Some(far) = far {
             self.send(shared, link, &Message::Detach { connection: far }, &[]);

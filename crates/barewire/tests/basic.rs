@@ -409,6 +409,37 @@ fn many_connections_over_one_link() {
     client.join().unwrap();
 }
 
+/// Who accepts a request that was given up meanwhile is told the end, in every way.
+#[test]
+fn a_connection_that_was_given_up_while_it_was_accepted_ends() {
+    let name = name("given-up");
+    let (server, client) = (Node::new().unwrap(), Node::new().unwrap());
+    let _listener = server.listen(&name).unwrap();
+    let options = ConnectOptions::default();
+    let moment = Duration::from_millis(1);
+    for second_connection in [false, true] {
+        let id = client.start_connect(&name, &options).unwrap();
+        // The greeting of the first needs both to poll.
+        let request = loop {
+            client.poll(&mut Vec::new(), 0).unwrap();
+            if let Ok(request) = server.next_request(moment) {
+                break request;
+            }
+        };
+        client.cancel_connect(id);
+        let mut accepted = request.accept().unwrap();
+        let answering = thread::spawn({
+            let client = client.clone();
+            move || client.next_event(Duration::from_millis(100)).unwrap()
+        });
+        let received = accepted.receiver().recv_timeout(&mut [0; 8], SECOND);
+        assert_eq!(received, Err(Error::Finished), "{second_connection}");
+        let sent = accepted.send(b"x").unwrap_err();
+        assert_eq!(sent, Error::PeerDeaf, "{second_connection}");
+        assert!(answering.join().unwrap().is_none());
+    }
+}
+
 /// What arrives between the answer to a request and the making of the handle is announced
 /// like everything else.
 #[test]
