@@ -46,7 +46,7 @@ kek: setup-build ## as root: kernel shaping and event building through an emulat
 	$(CARGO) run --quiet --release -p barewire-cli --bin barewire -- kek --page docs/studies/event-builder.md $(KEK)
 
 docs: setup-build ## the reference of every crate
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --features barewire/tokio --no-deps
 	@echo "The reference: $(abspath $(TARGET))/doc/barewire/index.html"
 
 lint: setup-lint ## only the fast checks: format, lints, tidy (and licences, with cargo-deny)

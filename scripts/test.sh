@@ -110,7 +110,7 @@ build_docs() {
     local deny=""
     if [[ -n ${LINT_RUST:-} && $(cargo --version) == "cargo $LINT_RUST."* ]]; then deny="-D warnings"; fi
     RUSTDOCFLAGS="${RUSTDOCFLAGS:-} $deny" \
-        cargo doc --workspace --no-deps ${locked[@]+"${locked[@]}"}
+        cargo doc --workspace --features barewire/tokio --no-deps ${locked[@]+"${locked[@]}"}
 }
 
 # fresh_machine: whether what a newcomer needs is installed and builds on a Debian that

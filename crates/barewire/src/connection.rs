@@ -244,6 +244,12 @@ impl Connection {
         ready
     }
 
+    /// Whether it is one of this node's.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn is_of(&self, node: &Arc<Shared>) -> bool {
+        Arc::ptr_eq(&self.sender.side.node, node)
+    }
+
     /// Its number on this node, as events name it.
     #[must_use]
     pub fn id(&self) -> ConnectionId {

@@ -169,9 +169,17 @@ pub enum Error {
     /// The process was forked: the child can not use its parent's connections.
     #[error("made before fork(): a child process needs a node of its own")]
     Forked,
-    /// An aperture of one node was to be granted on a connection of another.
-    #[error("the aperture and the connection belong to different nodes of this process")]
+    /// Something of one node was handed to another: an aperture to be granted on its
+    /// connection, a connection to be adopted.
+    #[error("what was handed over belongs to another node of this process")]
     OtherNode,
+    /// There is no runtime of tokio, with I/O and time enabled, or the one that drove the node
+    /// has ended.
+    #[error(
+        "no tokio runtime with I/O and time enabled drives this node: make it in one, and keep \
+         that running"
+    )]
+    NoRuntime,
     /// An access to an aperture was refused.
     #[error("{0}")]
     Access(#[from] AccessError),
@@ -192,6 +200,16 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether connecting may work a little later: a name that is not there may come; one
+    /// whose owner has just gone, come back; a full backlog, empty.
+    pub(crate) fn may_pass(&self, wait_for_name: bool) -> bool {
+        match self {
+            Error::NoSuchName { .. } | Error::PeerGone | Error::PeerDied { .. } => wait_for_name,
+            Error::System(SysError::Busy { .. }) => true,
+            _ => false,
+        }
+    }
+
     /// Whose fault it is.
     #[must_use]
     pub fn fault(&self) -> Fault {
@@ -206,6 +224,7 @@ impl Error {
             | Error::Closed
             | Error::Forked
             | Error::OtherNode
+            | Error::NoRuntime
             | Error::Arm(_)
             | Error::Access(
                 AccessError::OutOfRange { .. }

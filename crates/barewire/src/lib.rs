@@ -14,15 +14,16 @@
 //! 4. [Byte streams](#byte-streams)
 //! 5. [The event queue: many connections](#the-event-queue-many-connections)
 //! 6. [Waiting in your own loop](#waiting-in-your-own-loop)
-//! 7. [Apertures and tripwires](#apertures-and-tripwires)
-//! 8. [A remote counter](#a-remote-counter)
-//! 9. [Bulk transfers](#bulk-transfers)
-//! 10. [Out of band](#out-of-band)
-//! 11. [Errors, and whose fault they are](#errors-and-whose-fault-they-are)
-//! 12. [Threads](#threads)
-//! 13. [Life and death](#life-and-death)
-//! 14. [Limits and memory](#limits-and-memory)
-//! 15. [Security](#security)
+//! 7. [Async code](#async-code)
+//! 8. [Apertures and tripwires](#apertures-and-tripwires)
+//! 9. [A remote counter](#a-remote-counter)
+//! 10. [Bulk transfers](#bulk-transfers)
+//! 11. [Out of band](#out-of-band)
+//! 12. [Errors, and whose fault they are](#errors-and-whose-fault-they-are)
+//! 13. [Threads](#threads)
+//! 14. [Life and death](#life-and-death)
+//! 15. [Limits and memory](#limits-and-memory)
+//! 16. [Security](#security)
 //!
 //! # When to use it, and when not
 //!
@@ -362,8 +363,46 @@
 //! # }
 //! ```
 //!
-//! With tokio, the node goes into an `AsyncFd` (`examples/tokio.rs`, and with a timer beside
-//! it `examples/own_loop.rs`). In such a loop use the calls that do not wait.
+//! In such a loop use the calls that do not wait (`examples/own_loop.rs`, with a timer beside
+//! the node).
+//!
+//! # Async code
+//!
+//! With the cargo feature `tokio` there is the module `barewire::tokio`: an `AsyncNode` whose
+//! connections are `Stream` and `Sink` of messages, or `AsyncRead` and `AsyncWrite`. Futures
+//! may be dropped at any moment without a loss. `examples/async.rs` is a server with many
+//! clients. (By hand, and for other runtimes: the node's descriptor, as in
+//! `examples/tokio.rs`.)
+//!
+//! ```
+//! # #[cfg(feature = "tokio")]
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use barewire::Node;
+//! use barewire::tokio::AsyncNode;
+//! use futures_util::{SinkExt, StreamExt};
+//!
+//! # let name = format!("tour-async-{}", std::process::id());
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+//! let server = AsyncNode::new(Node::new()?)?;
+//! let _listener = server.listen(&name)?;
+//! tokio::spawn(async move {
+//!     let connection = server.accept(server.next_request().await?)?;
+//!     let (answers, requests) = connection.split();
+//!     requests.forward(answers).await // sends back what comes, until the client finishes
+//! });
+//!
+//! let client = AsyncNode::new(Node::new()?)?;
+//! let mut connection = client.connect(&name).await?;
+//! SinkExt::send(&mut connection, b"hello").await?;
+//! assert_eq!(connection.next().await, Some(Ok(b"hello".to_vec())));
+//! connection.finish().await?;
+//! assert_eq!(connection.next().await, None);
+//! # Ok(())
+//! # })
+//! # }
+//! # #[cfg(not(feature = "tokio"))]
+//! # fn main() {}
+//! ```
 //!
 //! # Apertures and tripwires
 //!
@@ -688,6 +727,8 @@ mod sender;
 mod shared;
 mod state;
 mod stream;
+#[cfg(feature = "tokio")]
+pub mod tokio;
 mod tripwire;
 mod wait;
 

@@ -16,6 +16,8 @@ use crate::connection::Connection;
 use crate::error::{Credentials, Error, Result};
 use crate::event::{ConnectionId, Event};
 use crate::shared::Shared;
+#[cfg(feature = "tokio")]
+use crate::state::OWN_SOURCE;
 use crate::state::{ListenerEntry, Phase, Token};
 use crate::wait::Deadline;
 
@@ -34,7 +36,7 @@ const NAME_PAUSE_LONGEST: Duration = Duration::from_millis(20);
 /// `Node` is `Send` and `Sync`: several threads may wait on it, each event goes to one.
 #[derive(Clone)]
 pub struct Node {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl Node {
@@ -132,15 +134,7 @@ impl Node {
                 Ok(connection) => return Ok(connection),
                 Err(error) => error,
             };
-            // A name that is not there may come; one whose owner has just gone, come back;
-            // a full backlog, empty.
-            let passing = match &error {
-                Error::NoSuchName { .. } | Error::PeerGone | Error::PeerDied { .. } => {
-                    options.wait_for_name
-                }
-                Error::System(SysError::Busy { .. }) => true,
-                _ => false,
-            };
+            let passing = error.may_pass(options.wait_for_name);
             let left = deadline.left(monotonic_ns()).unwrap_or_default();
             if !passing || left.is_zero() {
                 return Err(error);
@@ -214,6 +208,12 @@ impl Node {
         self.shared
             .state()
             .cancel_connect(&self.shared, connection.0);
+    }
+
+    /// Has whoever waits for our events look.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn ring(&self) {
+        self.shared.ring_own(OWN_SOURCE);
     }
 
     /// Makes an aperture.

@@ -307,6 +307,13 @@ impl Receiver {
         Ok(next.map(|next| Message::new(self, next)))
     }
 
+    /// Readiness need not be told again for what has not been taken: whoever waits next
+    /// tries first.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn leave_the_rest(&self) {
+        self.side.common.set_taking(false);
+    }
+
     /// The next message, in place, if one is there.
     ///
     /// # Errors

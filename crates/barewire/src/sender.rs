@@ -204,6 +204,33 @@ impl Sender {
         }
     }
 
+    /// Puts as much of a message of any length into the ring as there is room for; `true`
+    /// when all of it is in. Until then nothing else may be sent.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn try_send_part(
+        &mut self,
+        message: &[u8],
+        progress: &mut SendProgress,
+    ) -> Result<bool> {
+        self.side.check_sending(self.queue.ring())?;
+        let before = progress.sent_bytes;
+        match self.queue.send_part(message, progress) {
+            Ok(true) => {
+                self.side.tap([message]);
+                self.side.sent(self.queue.ring(), 1, message.len());
+                Ok(true)
+            }
+            Ok(false) => {
+                if progress.sent_bytes > before {
+                    self.side.bell(self.queue.ring());
+                }
+                self.side.was_full();
+                Ok(false)
+            }
+            Err(violation) => Err(self.side.violated(violation)),
+        }
+    }
+
     /// Sends as many of `messages` as there is room for, several to a frame where they
     /// are small, and returns how many that was. The receiver is rung once.
     ///

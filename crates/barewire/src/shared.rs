@@ -1,7 +1,7 @@
 //! What all handles of a node share, and how they wait.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -291,7 +291,10 @@ impl Shared {
         // Relaxed: see `quiet`.
         self.disarmed_count.store(disarmed.len(), Ordering::Relaxed);
         drop(disarmed);
-        // Relaxed: set by the owner's thread, which is this one or will poll.
+        // SeqCst fence, with that in `fall_asleep_for_descriptor`: either the owner, who may be
+        // another thread, sees the count, or we see that it falls asleep.
+        fence(Ordering::SeqCst);
+        // Relaxed: the fence orders it.
         if self.asleep_for_descriptor.load(Ordering::Relaxed) {
             let _ = self.eventfd.signal();
         }
@@ -379,6 +382,8 @@ impl Shared {
                 state.announce_sleep();
             }
         }
+        // SeqCst fence, with that in `note_disarmed`.
+        fence(Ordering::SeqCst);
         let found = self.collect(out, max);
         if found > 0 {
             self.stop_sleep_for_descriptor();

@@ -156,6 +156,12 @@ impl StreamReader {
         }
     }
 
+    /// As [`Receiver::leave_the_rest`].
+    #[cfg(feature = "tokio")]
+    pub(crate) fn leave_the_rest(&self) {
+        self.side.common.set_taking(false);
+    }
+
     /// Reads at least one byte, unless at the end; waits for at most `timeout`; `None` if
     /// that has passed.
     ///

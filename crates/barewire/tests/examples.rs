@@ -101,6 +101,15 @@ fn remote_counter() {
     );
 }
 
+/// `async` is a keyword.
+#[test]
+fn in_async_code() {
+    says(
+        "async",
+        &["answered 3000 requests of 3 clients, copied 3000000 bytes"],
+    );
+}
+
 #[test]
 fn tokio() {
     says("tokio", &["answered 1000 requests"]);
@@ -127,6 +136,7 @@ fn none_is_left_out() {
         .collect();
     found.sort();
     let known = [
+        "async",
         "echo",
         "many_clients",
         "own_loop",
