@@ -229,6 +229,8 @@ impl Error {
             | Error::Access(
                 AccessError::OutOfRange { .. }
                 | AccessError::Misaligned { .. }
+                | AccessError::Unaligned { .. }
+                | AccessError::NoSuchElement { .. }
                 | AccessError::ReadOnly,
             ) => Fault::Caller,
             Error::NoSuchName { .. }

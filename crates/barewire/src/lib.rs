@@ -464,6 +464,24 @@
 //! promised: to say that something is complete, [`store`](Memory::store) a word after it.
 //! Whoever sees the word sees what was put before.
 //!
+//! Values of plain data, and arrays of them, are loaded and stored with [`Typed`]: types of
+//! your own by the derives of [`bytemuck`], with bounds and alignment checked.
+//!
+//! ```
+//! # fn main() -> barewire::Result<()> {
+//! # let node = barewire::Node::new()?;
+//! use barewire::{ApertureConfig, Rights, Typed};
+//!
+//! let page = node.export(ApertureConfig::new(4096, Rights::Read))?;
+//! page.store_value(16, &21.5_f64)?;
+//! let prices = page.array::<[f32; 4]>(64, 10)?;
+//! prices.set(3, &[1.0, 2.0, 0.5, 0.25])?;
+//! assert_eq!(prices.get(3)?[2], 0.5);
+//! assert!(page.load_value::<f64>(20).is_err()); // not a multiple of 8
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # A remote counter
 //!
 //! Words of an aperture are atomic for all who hold it, the owner too: additions and
@@ -730,11 +748,13 @@ mod stream;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 mod tripwire;
+mod typed;
 mod wait;
 
 pub use aperture::{Aperture, ApertureConfig, RemoteAperture};
 pub use barewire_fabric::Violation;
 pub use barewire_fabric::aperture::{AccessError, Action, Memory, Mode, Rights};
+pub use bytemuck;
 pub use config::{Budget, ConnectOptions, ListenOptions, NodeConfig, Policy, Spin};
 pub use connection::Connection;
 pub use error::{Credentials, Error, Fault, Misconduct, Result};
@@ -744,6 +764,7 @@ pub use receiver::{Message, Receiver};
 pub use sender::{Reservation, Sender, SharedSender};
 pub use stream::{Stream, StreamReader, StreamWriter};
 pub use tripwire::Tripwire;
+pub use typed::{Array, Typed};
 
 /// The code in the README, compiled and run.
 #[cfg(doctest)]

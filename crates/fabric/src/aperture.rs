@@ -37,6 +37,22 @@ pub enum AccessError {
         /// The offset.
         offset: usize,
     },
+    /// A typed access to an offset that is not a multiple of the type's alignment.
+    #[error("value at offset {offset}, which is not a multiple of its alignment, {align_bytes}")]
+    Unaligned {
+        /// The offset.
+        offset: usize,
+        /// The alignment, in bytes.
+        align_bytes: usize,
+    },
+    /// An array in an aperture has no such element.
+    #[error("element {index} of an array of {count}")]
+    NoSuchElement {
+        /// The index.
+        index: usize,
+        /// How many elements it has.
+        count: usize,
+    },
     /// A store into an aperture that was exported for reading.
     #[error("the aperture was exported read-only")]
     ReadOnly,
