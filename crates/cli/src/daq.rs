@@ -66,6 +66,14 @@ pub struct InitArgs {
 
 /// A run.
 #[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  barewire daq init run.toml          a configuration, with every key explained
+  barewire daq run run.toml           in view, in a terminal; Ctrl-C ends it in order
+  barewire daq run run.toml --plain   lines in place of the view
+  barewire daq run run.toml --quiet --json > ledger.json
+  barewire daq run run.toml --hold &  then `barewire daq order run.toml start`
+docs/event-builder.md says what the statuses mean.")]
 pub struct RunArgs {
     /// The configuration
     config: PathBuf,

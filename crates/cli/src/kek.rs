@@ -32,6 +32,13 @@ use star::{Line, Star, Wiring, limit};
 
 /// What to measure.
 #[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples (as root):
+  barewire kek                                 everything, in about three minutes
+  barewire kek --only events --time 2000       only events, 2 s for each row
+  barewire kek --only streams --congestion cubic
+  barewire kek --full --page docs/studies/event-builder.md
+It makes network namespaces of its own and removes them; nothing of it is seen outside.")]
 pub struct KekArgs {
     /// Longer: ten minutes instead of three
     #[arg(long)]

@@ -3,14 +3,26 @@
 
 mod sockets;
 
+use std::collections::HashMap;
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
 use clap::Args;
 use serde::Serialize;
 
 use crate::nodes::{self, LookError, NodeView, Result, age, in_columns, print};
 use crate::onboard;
+use crate::stat::seconds;
 
 /// List the nodes on this host, and the sockets of programs under `barewire run`
 #[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  barewire ls                        nodes, and sockets of programs under `barewire run`
+  barewire ls --watch 1              again each second, with events per second
+  barewire ls --sockets --json       sockets alone, for programs
+  barewire ls 4711                   the sockets of process 4711
+`barewire stat PID` shows every connection of a node.")]
 pub struct LsArgs {
     /// Only the sockets of programs under `barewire run`
     #[arg(long)]
@@ -21,6 +33,12 @@ pub struct LsArgs {
     /// As JSON: an array of nodes; of processes with --sockets or PID
     #[arg(long)]
     pub json: bool,
+    /// List again and again, JSON as a line each; with PID, until the process ends
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub watch: Option<Duration>,
+    /// With --watch, stop after so many times
+    #[arg(long, value_name = "N", requires = "watch")]
+    pub count: Option<u64>,
 }
 
 /// A node, as listed.
@@ -34,7 +52,13 @@ struct Listed {
     links: u64,
     connections: u64,
     events: u64,
+    /// With --watch, but for the first time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    events_per_second: Option<f64>,
 }
+
+/// The events of each node that was seen, and when.
+type Seen = HashMap<String, (u64, Instant)>;
 
 impl Listed {
     fn new(node: &NodeView) -> Listed {
@@ -47,39 +71,100 @@ impl Listed {
             links: node.queue_counter("links"),
             connections: node.queue_counter("connections"),
             events: node.queue_counter("events"),
+            events_per_second: None,
         }
+    }
+
+    /// With the rate since it was last seen.
+    fn with_rate(mut self, seen: &mut Seen) -> Listed {
+        let (events, now) = (self.events, Instant::now());
+        if let Some((before, at)) = seen.insert(self.node.clone(), (events, now)) {
+            let seconds = (now - at).as_secs_f64().max(1e-6);
+            self.events_per_second = Some(events.saturating_sub(before) as f64 / seconds);
+        }
+        self
     }
 }
 
-/// Lists them.
+/// Lists them, once or again and again.
 pub fn run(args: &LsArgs) -> Result<()> {
+    let mut seen = Seen::new();
+    let Some(pause) = args.watch else {
+        return print(&listing(args, &mut seen)?);
+    };
+    let clear = if clears_screen(args) {
+        "\x1b[H\x1b[2J"
+    } else {
+        ""
+    };
+    let mut shown = 0;
+    while args.count.is_none_or(|count| shown < count) {
+        if shown > 0 {
+            std::thread::sleep(pause);
+        }
+        let text = match (listing(args, &mut seen), args.pid) {
+            (Err(_), Some(pid)) if shown > 0 => {
+                eprintln!("barewire: process {pid} has ended");
+                return Ok(());
+            }
+            (listing, _) => listing?,
+        };
+        let between = if args.json || !clear.is_empty() {
+            ""
+        } else {
+            "\n"
+        };
+        print(&format!("{clear}{text}{between}"))?;
+        shown += 1;
+    }
+    Ok(())
+}
+
+/// Whether each list takes the place of the last.
+fn clears_screen(args: &LsArgs) -> bool {
+    let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+    !args.json && !dumb && std::io::stdout().is_terminal()
+}
+
+/// What is to be said now.
+fn listing(args: &LsArgs, seen: &mut Seen) -> Result<String> {
     if args.sockets || args.pid.is_some() {
         return list_sockets(args);
     }
     let nodes = nodes::all();
+    let listed = |seen: &mut Seen| -> Vec<Listed> {
+        let list = nodes.iter().map(Listed::new);
+        match args.watch {
+            Some(_) => list.map(|node| node.with_rate(seen)).collect(),
+            None => list.collect(),
+        }
+    };
     if args.json {
-        let listed: Vec<Listed> = nodes.iter().map(Listed::new).collect();
-        return print_json(&listed);
+        return as_json(args, &listed(seen));
     }
     let on_board = onboard::all();
     let mut text = match (nodes.is_empty(), on_board.is_empty()) {
         (true, true) => "no nodes, and no programs under `barewire run`\n".to_owned(),
         (true, false) => sockets::table(&on_board),
-        (false, true) => table(&nodes),
-        (false, false) => table(&nodes) + "\n" + &sockets::table(&on_board),
+        (false, true) => table(&nodes, &listed(seen)),
+        (false, false) => table(&nodes, &listed(seen)) + "\n" + &sockets::table(&on_board),
     };
     if barewire_sys::process::own_credentials().uid != 0 {
         text += "(those of other users are shown to root only)\n";
     }
-    print(&text)
+    Ok(text)
 }
 
-fn print_json<T: Serialize>(listed: &T) -> Result<()> {
-    let text = serde_json::to_string_pretty(listed).map_err(std::io::Error::from)?;
-    print(&(text + "\n"))
+/// On one line if more of them follow.
+fn as_json<T: Serialize>(args: &LsArgs, listed: &T) -> Result<String> {
+    let text = match args.watch {
+        Some(_) => serde_json::to_string(listed),
+        None => serde_json::to_string_pretty(listed),
+    };
+    Ok(text.map_err(std::io::Error::from)? + "\n")
 }
 
-fn list_sockets(args: &LsArgs) -> Result<()> {
+fn list_sockets(args: &LsArgs) -> Result<String> {
     let processes = match args.pid {
         Some(pid) => vec![
             onboard::of_process(pid)
@@ -88,7 +173,7 @@ fn list_sockets(args: &LsArgs) -> Result<()> {
         None => onboard::all(),
     };
     if args.json {
-        return print_json(&processes);
+        return as_json(args, &processes);
     }
     let mut text = sockets::table(&processes);
     let settings = processes.iter().find_map(|process| process.settings);
@@ -103,11 +188,11 @@ fn list_sockets(args: &LsArgs) -> Result<()> {
     if processes.is_empty() {
         text = "no programs with the sockets' library (see `barewire run --help`)\n".to_owned();
     }
-    print(&text)
+    Ok(text)
 }
 
-fn table(nodes: &[NodeView]) -> String {
-    let heading = [
+fn table(nodes: &[NodeView], listed: &[Listed]) -> String {
+    let mut heading: Vec<String> = [
         "pid",
         "command",
         "user",
@@ -115,19 +200,29 @@ fn table(nodes: &[NodeView]) -> String {
         "links",
         "connections",
         "events",
-    ];
-    let mut lines = vec![heading.map(str::to_owned).to_vec()];
-    for node in nodes {
-        let listed = Listed::new(node);
-        lines.push(vec![
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    let rates = listed.iter().any(|node| node.events_per_second.is_some());
+    if rates {
+        heading.push("events/s".to_owned());
+    }
+    let mut lines = vec![heading];
+    for (node, listed) in nodes.iter().zip(listed) {
+        let mut line = vec![
             listed.pid.to_string(),
-            listed.comm,
+            listed.comm.clone(),
             listed.uid.to_string(),
             age(node.age()),
             listed.links.to_string(),
             listed.connections.to_string(),
             listed.events.to_string(),
-        ]);
+        ];
+        if rates {
+            let rate = listed.events_per_second;
+            line.push(rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0}")));
+        }
+        lines.push(line);
     }
     in_columns(&lines, &[1], "")
 }

@@ -29,7 +29,7 @@ mod wire;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Processes that talk through shared memory: measure it, look at it.
 #[derive(Debug, Parser)]
@@ -72,15 +72,40 @@ enum Command {
     #[cfg(feature = "full")]
     /// Look at the formats of the classic networks: ATM, AAL5, AAL3/4, CBN, Jetstream, ...
     Wire(Box<wire::WireArgs>),
+}
+
+/// What this program starts itself as. Not among the others, so that nobody is asked whether
+/// he meant one of these.
+#[derive(Debug, Parser)]
+#[command(name = "barewire")]
+enum Inner {
     /// The server process of the benchmark; started by `bench`, of no use by hand
-    #[command(name = "bench-server", hide = true)]
+    #[command(name = "bench-server")]
     BenchServer,
     /// A program of `bench programs`; started by it, of no use by hand
-    #[command(name = "bench-program", hide = true)]
+    #[command(name = "bench-program")]
     BenchProgram,
     /// One end of the test that `doctor` makes, of no use by hand
-    #[command(name = "doctor-end", hide = true)]
+    #[command(name = "doctor-end")]
     DoctorEnd(doctor::EndArgs),
+}
+
+impl Inner {
+    /// Whether we were started as one of these.
+    fn is_asked_for() -> bool {
+        let first = std::env::args_os().nth(1);
+        let inner = Inner::command();
+        first.is_some_and(|name| inner.get_subcommands().any(|it| *it.get_name() == *name))
+    }
+
+    fn run(self) -> Result<ExitCode, Box<dyn std::error::Error>> {
+        match self {
+            Inner::BenchProgram => bench::programs::peer::serve()?,
+            Inner::BenchServer => bench::child::serve()?,
+            Inner::DoctorEnd(args) => doctor::end(&args)?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
 }
 
 /// What a shell says of a program that SIGPIPE has ended.
@@ -105,27 +130,10 @@ fn end_when_nobody_reads() {
 
 fn main() -> ExitCode {
     end_when_nobody_reads();
-    let done = |()| ExitCode::SUCCESS;
-    let outcome: Result<ExitCode, Box<dyn std::error::Error>> = match Arguments::parse().command {
-        Command::Bench(command) => bench::run(*command).map(done).map_err(Into::into),
-        Command::Capture(args) => capture::run(&args).map(done).map_err(Into::into),
-        #[cfg(feature = "full")]
-        Command::Daq(command) => daq::run(&command).map_err(Into::into),
-        Command::Doctor(args) => doctor::run(&args).map_err(Into::into),
-        #[cfg(feature = "full")]
-        Command::Kek(args) => kek::run(&args).map(done).map_err(Into::into),
-        #[cfg(feature = "full")]
-        Command::Lab(command) => lab::run(&command).map(done).map_err(Into::into),
-        Command::Ls(args) => ls::run(&args).map(done).map_err(Into::into),
-        Command::Run(args) => Ok(run::run(&args)),
-        Command::Stat(args) => stat::run(&args).map(done).map_err(Into::into),
-        #[cfg(feature = "full")]
-        Command::Stream(args) => stream::run(&args).map(done).map_err(Into::into),
-        #[cfg(feature = "full")]
-        Command::Wire(args) => wire::run(&args).map_err(Into::into),
-        Command::BenchProgram => bench::programs::peer::serve().map(done).map_err(Into::into),
-        Command::BenchServer => bench::child::serve().map(done).map_err(Into::into),
-        Command::DoctorEnd(args) => doctor::end(&args).map(done).map_err(Into::into),
+    let outcome = if Inner::is_asked_for() {
+        Inner::parse().run()
+    } else {
+        Arguments::parse().command.run()
     };
     match outcome {
         Ok(code) => code,
@@ -135,6 +143,30 @@ fn main() -> ExitCode {
                 true => ExitCode::from(2),
                 false => ExitCode::FAILURE,
             }
+        }
+    }
+}
+
+impl Command {
+    fn run(self) -> Result<ExitCode, Box<dyn std::error::Error>> {
+        let done = |()| ExitCode::SUCCESS;
+        match self {
+            Command::Bench(command) => bench::run(*command).map(done).map_err(Into::into),
+            Command::Capture(args) => capture::run(&args).map(done).map_err(Into::into),
+            #[cfg(feature = "full")]
+            Command::Daq(command) => daq::run(&command).map_err(Into::into),
+            Command::Doctor(args) => doctor::run(&args).map_err(Into::into),
+            #[cfg(feature = "full")]
+            Command::Kek(args) => kek::run(&args).map(done).map_err(Into::into),
+            #[cfg(feature = "full")]
+            Command::Lab(command) => lab::run(&command).map(done).map_err(Into::into),
+            Command::Ls(args) => ls::run(&args).map(done).map_err(Into::into),
+            Command::Run(args) => Ok(run::run(&args)),
+            Command::Stat(args) => stat::run(&args).map(done).map_err(Into::into),
+            #[cfg(feature = "full")]
+            Command::Stream(args) => stream::run(&args).map(done).map_err(Into::into),
+            #[cfg(feature = "full")]
+            Command::Wire(args) => wire::run(&args).map_err(Into::into),
         }
     }
 }

@@ -27,6 +27,11 @@ pub use settings::rings as rings_setting;
 #[command(
     override_usage = "barewire run [OPTIONS] [--] PROGRAM [ARGUMENTS]...",
     after_help = "\
+Examples:
+  barewire run redis-server &
+  barewire run redis-benchmark -t get,set           both ends: accelerated
+  barewire run --why -- curl http://localhost:8000  says how each connection was carried
+  barewire run --profile latency --set spin_us=100 -- PROGRAM
 Connections on this host are accelerated if both ends run this way; all else
 stays with the kernel. See also `barewire ls` and `barewire doctor`.
 Settings, in the file also under [program.NAME] for programs of that name:

@@ -11,6 +11,12 @@ use crate::nodes::{self, NodeView, Result, age, in_columns, print};
 
 /// Show the counters of a process: its event queues and every connection
 #[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  barewire stat 4711                      all counters, once
+  barewire stat 4711 --watch 1 --top 5    each second the rates of the five busiest
+  barewire stat 4711 --json | jq '.nodes[0].connections[].messages_in'
+`barewire ls` says which processes have nodes.")]
 pub struct StatArgs {
     /// The process
     pub pid: i32,
@@ -28,7 +34,8 @@ pub struct StatArgs {
     pub top: Option<usize>,
 }
 
-fn seconds(text: &str) -> std::result::Result<Duration, String> {
+/// Seconds between two looks, from the command line.
+pub fn seconds(text: &str) -> std::result::Result<Duration, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.01..=86_400.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
         _ => Err("a number of seconds from 0.01 to 86400".to_owned()),

@@ -200,6 +200,50 @@ fn every_message_is_counted() {
     drop(client);
 }
 
+/// Again and again, with rates from the second time on.
+#[test]
+fn a_list_is_watched() {
+    let ((server, mut to_client), (_client, mut to_server)) = pair("watched");
+    let worked = std::sync::atomic::AtomicBool::new(false);
+    let watch = ["ls", "--json", "--watch", "0.2", "--count", "3"];
+    let output = std::thread::scope(|scope| {
+        // Events, as long as it is looked at.
+        scope.spawn(|| {
+            while !worked.load(std::sync::atomic::Ordering::SeqCst) {
+                to_server.send(b"x").unwrap();
+                server.next_event(Duration::from_millis(100)).unwrap();
+                while to_client.try_recv(&mut [0; 8]).unwrap().is_some() {}
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let output = barewire(&watch);
+        worked.store(true, std::sync::atomic::Ordering::SeqCst);
+        output
+    });
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let lists: Vec<Value> = (text(&output.stdout).lines())
+        .map(|line| serde_json::from_str(line).expect("a line of JSON"))
+        .collect();
+    assert_eq!(lists.len(), 3);
+    let busiest = |list: &Value| -> Option<f64> {
+        let nodes = list.as_array().unwrap().iter();
+        let own = nodes.filter(|node| node["pid"] == u64::from(std::process::id()));
+        own.filter_map(|node| node["events_per_second"].as_f64())
+            .reduce(f64::max)
+    };
+    assert_eq!(busiest(&lists[0]), None, "there is no rate at first");
+    for list in &lists[1..] {
+        let rate = busiest(list).expect("a rate");
+        assert!((1.0..5000.0).contains(&rate), "{rate} events per second");
+    }
+    let table = text(&barewire(&["ls", "--watch", "0.05", "--count", "2"]).stdout);
+    assert_eq!(table.matches("connections").count(), 2, "{table}");
+    assert_eq!(table.matches("events/s").count(), 1, "{table}");
+    assert!(!table.contains('\x1b'), "no terminal: {table:?}");
+    let refused = barewire(&["ls", "--count", "2"]);
+    assert_eq!(refused.status.code(), Some(2));
+}
+
 #[test]
 fn what_can_not_be_looked_at_is_explained() {
     let refused = |output: &Output, words: &str| {

@@ -1,0 +1,84 @@
+//! What the command says of itself: examples that are true, and no advice to use what is of
+//! no use by hand.
+
+use std::process::{Command, Output, Stdio};
+
+fn barewire(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_barewire"))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .expect("barewire starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The help of each has examples, and every option in them is one of that command.
+#[test]
+fn the_help_has_examples_with_options_that_exist() {
+    for command in [
+        vec!["run"],
+        vec!["ls"],
+        vec!["stat"],
+        vec!["daq", "run"],
+        vec!["kek"],
+    ] {
+        let output = barewire(&[&command[..], &["--help"]].concat());
+        assert!(output.status.success(), "{command:?}");
+        let help = text(&output.stdout);
+        let (options, after) = help.split_once("\nExamples").expect("examples");
+        let name = format!("  barewire {} ", command.join(" "));
+        let examples: Vec<&str> = (after.lines())
+            .filter(|line| line.starts_with("  barewire "))
+            .collect();
+        let own = examples.iter().filter(|line| line.starts_with(&name));
+        assert!(own.count() >= 2, "{command:?}: {examples:?}");
+        for example in examples.iter().filter(|line| line.starts_with(&name)) {
+            // Behind `--` and a pipe stand the options of others.
+            let ours = example.split(" -- ").next().unwrap();
+            let ours = ours.split(" | ").next().unwrap();
+            for word in ours.split(' ').filter(|word| word.starts_with("--")) {
+                let exists = options.contains(&format!("{word} "))
+                    || options.contains(&format!("{word}\n"))
+                    || options.contains(&format!("{word}["));
+                assert!(exists, "{word} of {example:?} is no option of {command:?}");
+            }
+        }
+        for line in after.lines() {
+            assert!(line.chars().count() <= 90, "{command:?}: {line:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_of_no_use_by_hand_is_neither_listed_nor_suggested() {
+    let inner = ["bench-server", "bench-program", "doctor-end"];
+    let help = text(&barewire(&["--help"]).stdout);
+    for name in inner {
+        assert!(!help.contains(name), "{help}");
+        let mistyped = [
+            &name[..name.len() - 1],
+            &name.replace('-', ""),
+            &format!("{name}s"),
+        ]
+        .map(str::to_owned);
+        for mistyped in mistyped {
+            let output = barewire(&[&mistyped]);
+            assert_eq!(output.status.code(), Some(2), "{mistyped}");
+            let said = text(&output.stderr);
+            assert!(said.contains("unrecognized subcommand"), "{said}");
+            let advice = said.replace(&format!("'{mistyped}'"), "");
+            assert!(!advice.contains(name), "{said}");
+        }
+    }
+    // What is of use is suggested.
+    let said = text(&barewire(&["bensh"]).stderr);
+    assert!(said.contains("'bench'"), "{said}");
+    // And these still say what they are.
+    let output = barewire(&["bench-server"]);
+    assert!(!output.status.success());
+    let said = text(&output.stderr);
+    assert!(said.contains("not by hand"), "{said}");
+}
