@@ -21,9 +21,9 @@ mod nodes;
 mod onboard;
 mod run;
 mod stat;
-mod terminal;
 #[cfg(feature = "full")]
 mod stream;
+mod terminal;
 #[cfg(feature = "full")]
 mod wire;
 

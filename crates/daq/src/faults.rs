@@ -126,6 +126,12 @@ impl FaultCounts {
         }
     }
 
+    /// Those that an event may lack.
+    #[must_use]
+    pub const fn absent(&self) -> u64 {
+        self.late + self.number + self.corrupt()
+    }
+
     /// Those that builders find damaged.
     #[must_use]
     pub const fn corrupt(&self) -> u64 {
@@ -199,6 +205,6 @@ mod tests {
             ..FaultCounts::default()
         });
         assert_eq!(words.in_words(), "2 late, 3 with a wrong check code");
-        assert_eq!(words.corrupt(), 3);
+        assert_eq!((words.corrupt(), words.absent()), (3, 5));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use barewire::{Node, Request};
+use barewire::Request;
 
 use super::carrier::{self, Carrier, Ours, Tcp};
 use super::{NAME, Over, PORT, Result, StreamError, consume, doing, order, produce};
@@ -80,13 +80,13 @@ fn serve_ours(name: &str) -> Result<()> {
     let tests = Arc::default();
     loop {
         let request = node.next_request(None).map_err(doing("listening"))?;
-        if let Err(error) = begin_ours(request, &node, &tests) {
+        if let Err(error) = begin_ours(request, &tests) {
             eprintln!("barewire: a connection: {error}");
         }
     }
 }
 
-fn begin_ours(request: Request, _node: &Node, tests: &Arc<AtomicUsize>) -> Result<()> {
+fn begin_ours(request: Request, tests: &Arc<AtomicUsize>) -> Result<()> {
     let Some(place) = Place::take(tests) else {
         request.reject("as many tests run as may");
         return Ok(());

@@ -334,6 +334,7 @@ pub fn lost(picture: &Picture, config: &Config) -> Option<String> {
         ));
     }
     let timed_out: u64 = all(&picture.builders).map(|it| it.account.timed_out).sum();
+    let timed_out = timed_out.saturating_sub(faults(picture).absent());
     if timed_out > 0 && !config.may_time_out {
         all_lost.push(format!(
             "{timed_out} fragments that did not come within builder.timeout"

@@ -1,17 +1,25 @@
 //! Times of day for people, in UTC, from seconds since 1970.
 
+use std::time::{Duration, UNIX_EPOCH};
+
 /// `2026-11-23 23:31:05`.
 #[must_use]
 pub fn date_and_time(unix_s: u64) -> String {
-    let (year, month, day) = date(unix_s / 86_400);
-    format!("{year:04}-{month:02}-{day:02} {}", time_of_day(unix_s))
+    let text = rfc_3339(unix_s);
+    format!("{} {}", &text[..10], &text[11..19])
 }
 
 /// `23:31:05`.
 #[must_use]
 pub fn time_of_day(unix_s: u64) -> String {
-    let (hours, minutes) = (unix_s / 3600 % 24, unix_s / 60 % 60);
-    format!("{hours:02}:{minutes:02}:{:02}", unix_s % 60)
+    rfc_3339(unix_s)[11..19].to_owned()
+}
+
+/// As `2026-11-23T23:31:05Z`. Times after the year 9999 are told as its end.
+fn rfc_3339(unix_s: u64) -> String {
+    const LAST_S: u64 = 253_402_300_799;
+    let time = UNIX_EPOCH + Duration::from_secs(unix_s.min(LAST_S));
+    humantime::format_rfc3339_seconds(time).to_string()
 }
 
 /// A line of the event log with the time of day in place of its seconds since 1970; other lines as they are.
@@ -30,24 +38,6 @@ pub fn with_time_of_day(line: &str) -> String {
         Some((seconds, fraction, rest)) => format!("{}.{fraction} {rest}", time_of_day(seconds)),
         None => line.to_owned(),
     }
-}
-
-/// Year, month and day, so many days after 1970-01-01, in the Gregorian calendar.
-fn date(days: u64) -> (u64, u64, u64) {
-    /// Days of 400 years.
-    const CYCLE: u64 = 146_097;
-    // Years that begin in March end with the day that is not there every year.
-    let days = days + 719_468;
-    let (cycles, day) = (days / CYCLE, days % CYCLE);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day_of_year = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let (month, later) = match month {
-        0..=9 => (month + 3, 0),
-        _ => (month - 9, 1),
-    };
-    (cycles * 400 + year + later, month, day)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What is told keeps the rules of both formats, over HTTP too.
 
+use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
 use super::rules::broken;
@@ -115,7 +116,8 @@ fn ask(address: SocketAddr, request: &str) -> (String, String) {
 
 #[test]
 fn who_asks_over_http_gets_the_format_that_it_accepts() {
-    let exporter = Exporter::start("127.0.0.1:0".parse().expect("an address")).expect("it listens");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let exporter = Exporter::start(listener).expect("a thread");
     let accept = |accept: &str| format!("GET /metrics HTTP/1.1\r\nHost: a\r\n{accept}\r\n");
     let open = accept("Accept: application/openmetrics-text; version=1.0.0\r\n");
     // Before there is a picture.
