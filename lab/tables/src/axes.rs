@@ -15,7 +15,6 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::over::{Over, OverError, VALUES_MAX, at_commas};
-use crate::results::{Entry, ResultColumn};
 
 /// One axis: keys, and the values that they take together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,18 +164,14 @@ impl Axes {
         self.points[index].join(", ")
     }
 
-    /// The values of each key as a column of a table, an entry for each point: numbers in the
-    /// unit of the first, or names if they have no unit in common.
+    /// The values of each key, one for each point.
     #[must_use]
-    pub fn columns(&self) -> Vec<(ResultColumn, Vec<Entry>)> {
-        let column = |(at, key): (usize, &String)| {
-            let over = Over {
-                key: key.clone(),
-                values: self.points.iter().map(|point| point[at].clone()).collect(),
-            };
-            over.column()
+    pub fn by_key(&self) -> Vec<Over> {
+        let over = |(at, key): (usize, &String)| Over {
+            key: key.clone(),
+            values: self.points.iter().map(|point| point[at].clone()).collect(),
         };
-        self.keys.iter().enumerate().map(column).collect()
+        self.keys.iter().enumerate().map(over).collect()
     }
 }
 
@@ -283,9 +278,12 @@ mod tests {
         let axes = axes(&["(a, b)=(1, 2)", "c=7 us"]).expect("good axes");
         let point: Vec<_> = axes.point(0).collect();
         assert_eq!(point, [("a", "1"), ("b", "2"), ("c", "7 us")]);
-        let columns = axes.columns();
-        assert_eq!(columns.len(), 3);
-        assert_eq!(columns[2].0.unit, "us");
+        let by_key = axes.by_key();
+        assert_eq!(by_key.len(), 3);
+        assert_eq!(
+            (by_key[2].key.as_str(), &by_key[2].values[0][..]),
+            ("c", "7 us")
+        );
         assert_eq!(axes.to_string(), "(a, b, c)=(1, 2, 7 us)");
     }
 
@@ -329,7 +327,7 @@ mod tests {
         #[test]
         fn nothing_that_people_type_panics(text in "[0-9a-c., =()\\[\\]\"*stepu-]{0,30}") {
             if let Ok(axis) = text.parse::<Axis>() {
-                let _ = Axes::cross(&[axis]).map(|axes| axes.columns());
+                let _ = Axes::cross(&[axis]).map(|axes| axes.by_key());
             }
         }
     }

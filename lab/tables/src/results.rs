@@ -352,7 +352,8 @@ pub(crate) fn file_stem(name: &str) -> String {
 /// The tables of all points, one below the other, with the point's values in front of each
 /// row. A table that only some points gave is there for those.
 fn swept(over: &Axes, found: &[Found]) -> Vec<ResultTable> {
-    let (first, entries): (Vec<_>, Vec<_>) = over.columns().into_iter().unzip();
+    let columns = over.by_key().into_iter().map(|key| key.column());
+    let (first, entries): (Vec<_>, Vec<_>) = columns.unzip();
     let mut tables: Vec<ResultTable> = Vec::new();
     for (at, found) in found.iter().enumerate() {
         let point: Vec<Entry> = entries.iter().map(|column| column[at].clone()).collect();

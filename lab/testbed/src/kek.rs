@@ -83,7 +83,7 @@ impl super::System for System {
         &[
             admission::ADMISSION,
             bursts::BURSTS,
-            bursts::DELAYED_ACK,
+            bursts::delayed::DELAYED_ACK,
             full_rate::FULL_RATE,
             stream::STREAM,
         ]

@@ -35,15 +35,7 @@ const TIME_OFFERED: Duration = Duration::from_ms(2);
 /// Answers that a rival is measured over.
 const RIVAL_ANSWERS: u64 = 2000;
 /// Transfers through the Queue among which the highest rate is sought, bytes.
-const TRANSFERS: [usize; 7] = [
-    1 << 10,
-    4 << 10,
-    16 << 10,
-    32 << 10,
-    64 << 10,
-    128 << 10,
-    256 << 10,
-];
+const TRANSFERS: [usize; 5] = [4 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10];
 /// Transfers among which that for half of the highest rate is sought, bytes.
 const HALF_TRANSFERS: [usize; 9] = [64, 80, 96, 112, 128, 144, 160, 192, 256];
 
@@ -161,7 +153,7 @@ pub fn rival(host: RivalHost) -> Run {
 
 fn queue(parameters: &Parameters, transfers: &[usize]) -> (Vec<(f64, f64)>, u64) {
     let runs = replicate(transfers.len(), |index| {
-        let measured = (4 * transfers[index]).max(32 << 10);
+        let measured = (2 * transfers[index]).max(32 << 10);
         let streaming = Streaming::new(parameters, transfers[index], measured);
         streaming.run(parameters).0
     });

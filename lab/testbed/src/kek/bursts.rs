@@ -17,7 +17,7 @@ use serde::Deserialize;
 use super::parameters::Parameters;
 use crate::{Cell, Experiment, Outcome, Setting, SystemError, Table, replicate};
 
-mod delayed;
+pub mod delayed;
 mod shape;
 mod sizes;
 mod tcp;
@@ -25,7 +25,6 @@ mod tcp;
 mod tests;
 mod world;
 
-pub use delayed::DELAYED_ACK;
 use shape::Shape;
 pub(crate) use sizes::{Distribution, Sizes};
 use world::Found;
