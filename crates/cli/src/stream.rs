@@ -2,8 +2,10 @@
 //!
 //! | file | what it has |
 //! |---|---|
+//! | `common.rs` | limits and errors |
 //! | `carrier.rs` | a connection of the kernel's TCP or of barewire, as the test needs it |
 //! | `order.rs` | what the two ends say to each other |
+//! | `flow.rs` | the data: written for a time, read to the end |
 //! | `serve.rs` | the end that listens |
 //!
 //! One connection is a test in one direction: the end that begins orders it, data flow for the
@@ -12,18 +14,19 @@
 //! an end that says or does nothing for some seconds is given up.
 
 mod carrier;
+mod common;
+mod flow;
 mod order;
 mod serve;
-
-use std::io;
-use std::time::{Duration, Instant};
 
 use barewire_units::ByteSize;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use carrier::Carrier;
-use order::{Order, Tally};
+pub use common::StreamError;
+use common::{Over, Result, doing};
+use flow::{consume, produce};
+use order::Order;
 
 pub const AFTER: &str = "\
 Examples:
@@ -36,13 +39,6 @@ Examples:
 
 The port is 7299 unless HOST:PORT names one. Whoever can reach the port can have this host receive and send; it
 listens to 127.0.0.1 unless --listen names an address, and to this user alone with --over barewire.";
-
-/// Where TCP listens unless told otherwise.
-const PORT: u16 = 7299;
-/// Under which name barewire listens unless told otherwise.
-const NAME: &str = "stream";
-/// An end that does nothing for so long is given up.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How fast a stream goes to a host and back, over the kernel's TCP or barewire
 #[derive(Clone, Debug, Args)]
@@ -80,25 +76,6 @@ pub struct StreamArgs {
     json: bool,
 }
 
-/// What carries a stream.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Over {
-    /// The kernel's TCP
-    #[default]
-    Tcp,
-    /// A barewire connection, between programs of one host
-    Barewire,
-}
-
-impl Over {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Barewire => "barewire",
-        }
-    }
-}
-
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Directions {
     /// To the other end
@@ -108,35 +85,6 @@ enum Directions {
     Receive,
     /// Both at a time, over a connection each
     Both,
-}
-
-/// Why there is no result.
-#[derive(Debug, thiserror::Error)]
-pub enum StreamError {
-    /// Options that can not be.
-    #[error("{0}")]
-    Usage(String),
-    /// A connection, or an end of it, that failed.
-    #[error("{what}: {source}")]
-    Io {
-        /// What was being done.
-        what: String,
-        /// What was said.
-        source: io::Error,
-    },
-    /// The other end does not do as it should.
-    #[error("the other end {0}")]
-    Peer(String),
-}
-
-pub type Result<T> = std::result::Result<T, StreamError>;
-
-/// Says what was being done when it failed.
-fn doing<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> StreamError {
-    move |error| StreamError::Io {
-        what: what.into(),
-        source: error.into(),
-    }
 }
 
 /// One direction's result.
@@ -208,7 +156,7 @@ fn orders(args: &StreamArgs) -> Result<Vec<Order>> {
 
 /// Orders a test, takes part in it and gives what was received.
 fn measure(over: Over, host: &str, order: &Order) -> Result<Measured> {
-    let mut carrier = carrier::connect(over, host, order)?;
+    let mut carrier = carrier::connect(over, host, order.settings())?;
     order::send(&mut *carrier, order)?;
     let peers_buffers = order::await_start(&mut *carrier)?;
     let own_buffers = carrier.buffers();
@@ -240,48 +188,6 @@ fn measure(over: Over, host: &str, order: &Order) -> Result<Measured> {
         receive_buffer_bytes: to.receive_bytes,
     })
 }
-
-/// Writes for the time of the order, then says that this was all.
-fn produce(carrier: &mut dyn Carrier, order: &Order) -> Result<u64> {
-    let message = vec![0x55_u8; order.message_bytes as usize];
-    let end = Instant::now() + order.time();
-    let mut written = 0;
-    while Instant::now() < end {
-        let mut rest = &message[..];
-        // A message that was begun is written whole, or Nagle's rule would see its parts.
-        while !rest.is_empty() {
-            let bytes = carrier.write(rest).map_err(doing("sending"))?;
-            rest = &rest[bytes..];
-            written += bytes as u64;
-        }
-    }
-    carrier.finish().map_err(doing("ending the stream"))?;
-    Ok(written)
-}
-
-/// Reads to the end; the clock runs from the first byte to the last.
-fn consume(carrier: &mut dyn Carrier, order: &Order) -> Result<Tally> {
-    let mut buffer = vec![0_u8; (order.message_bytes as usize).max(READ_BYTES_MIN)];
-    let latest = Instant::now() + order.time() + PATIENCE;
-    let mut first = None;
-    let mut tally = Tally::default();
-    loop {
-        let bytes = carrier.read(&mut buffer).map_err(doing("receiving"))?;
-        let now = Instant::now();
-        if bytes == 0 {
-            return Ok(tally);
-        }
-        if now > latest {
-            return Err(StreamError::Peer("sends for longer than was asked".into()));
-        }
-        let first = *first.get_or_insert(now);
-        tally.bytes += bytes as u64;
-        tally.nanoseconds = (now - first).as_nanos() as u64;
-    }
-}
-
-/// What a call reads at least, so that small messages are not measured by the reader's calls.
-const READ_BYTES_MIN: usize = 64 << 10;
 
 fn show(args: &StreamArgs, host: &str, measured: &[Measured]) -> Result<()> {
     let report = Report {

@@ -7,8 +7,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
 use barewire::{ConnectOptions, Node, NodeConfig, Stream};
 use rustix::net::sockopt;
 
-use super::order::Order;
-use super::{NAME, Over, PATIENCE, PORT, Result, StreamError, doing};
+use super::common::{NAME, Over, PATIENCE, PORT, Result, StreamError, doing};
 
 /// Bulk data want a larger ring than the 4 KiB that many small connections want.
 const RING_BYTES: usize = 256 << 10;
@@ -23,6 +22,14 @@ pub struct Buffers {
     pub receive_bytes: Option<u64>,
 }
 
+/// How a connection is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Of the sockets, or of barewire's rings; 0: as they are.
+    pub buffer_bytes: u64,
+    pub nagle: bool,
+}
+
 /// A connection.
 pub trait Carrier {
     /// At least one byte, 0 at the end.
@@ -32,8 +39,8 @@ pub trait Carrier {
     /// Nothing more will be written.
     fn finish(&mut self) -> io::Result<()>;
     fn buffers(&self) -> Buffers;
-    /// Has the connection as the order wants it.
-    fn set_up(&mut self, order: &Order) -> io::Result<()>;
+    /// Has the connection as it is to be.
+    fn set_up(&mut self, settings: Settings) -> io::Result<()>;
 }
 
 /// Whether a ring of so many bytes can be; 0 is the default.
@@ -103,10 +110,10 @@ impl Carrier for Tcp {
         }
     }
 
-    fn set_up(&mut self, order: &Order) -> io::Result<()> {
-        self.0.set_nodelay(!order.nagle)?;
-        if order.buffer_bytes > 0 {
-            let bytes = order.buffer_bytes as usize;
+    fn set_up(&mut self, settings: Settings) -> io::Result<()> {
+        self.0.set_nodelay(!settings.nagle)?;
+        if settings.buffer_bytes > 0 {
+            let bytes = settings.buffer_bytes as usize;
             sockopt::set_socket_send_buffer_size(&self.0, bytes)?;
             sockopt::set_socket_recv_buffer_size(&self.0, bytes)?;
         }
@@ -152,7 +159,7 @@ impl Carrier for Ours {
     }
 
     /// Rings are as they were made, and there is no rule of Nagle's.
-    fn set_up(&mut self, _: &Order) -> io::Result<()> {
+    fn set_up(&mut self, _: Settings) -> io::Result<()> {
         Ok(())
     }
 }
@@ -176,14 +183,14 @@ pub fn ring_of(bytes: u64) -> usize {
 }
 
 /// Reaches the end that listens.
-pub fn connect(over: Over, host: &str, order: &Order) -> Result<Box<dyn Carrier>> {
+pub fn connect(over: Over, host: &str, settings: Settings) -> Result<Box<dyn Carrier>> {
     let mut carrier: Box<dyn Carrier> = match over {
         Over::Tcp => Box::new(connect_tcp(host)?),
         Over::Barewire => {
-            let node = node(order.buffer_bytes)?;
+            let node = node(settings.buffer_bytes)?;
             let options = ConnectOptions {
                 wait_for_name: false,
-                data: order.buffer_bytes.to_le_bytes().to_vec(),
+                data: settings.buffer_bytes.to_le_bytes().to_vec(),
                 ..ConnectOptions::default()
             };
             let name = if host.is_empty() { NAME } else { host };
@@ -193,7 +200,7 @@ pub fn connect(over: Over, host: &str, order: &Order) -> Result<Box<dyn Carrier>
         }
     };
     carrier
-        .set_up(order)
+        .set_up(settings)
         .map_err(doing("setting the socket up"))?;
     Ok(carrier)
 }

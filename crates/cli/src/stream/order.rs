@@ -11,8 +11,8 @@
 
 use std::time::Duration;
 
-use super::carrier::{Buffers, Carrier};
-use super::{Result, StreamError, doing};
+use super::carrier::{Buffers, Carrier, Settings};
+use super::common::{Result, StreamError, doing};
 
 const MAGIC: &[u8; 8] = b"BWSTREAM";
 const START: &[u8; 8] = b"BWSTART1";
@@ -56,6 +56,14 @@ fn next_u64(from: &mut &[u8]) -> u64 {
 impl Order {
     pub const fn time(&self) -> Duration {
         Duration::from_millis(self.time_ms)
+    }
+
+    /// What the connection needs to know of it.
+    pub const fn settings(&self) -> Settings {
+        Settings {
+            buffer_bytes: self.buffer_bytes,
+            nagle: self.nagle,
+        }
     }
 
     /// Whether all of it is within its limits; in words what is not.

@@ -9,7 +9,9 @@ use std::time::Duration;
 use barewire::Request;
 
 use super::carrier::{self, Carrier, Ours, Tcp};
-use super::{NAME, Over, PORT, Result, StreamError, consume, doing, order, produce};
+use super::common::{NAME, Over, PORT, Result, StreamError, doing};
+use super::flow::{consume, produce};
+use super::order;
 
 /// Tests at a time; whoever comes beyond is turned away.
 const TESTS_MAX: usize = 64;
@@ -111,7 +113,7 @@ fn told(ended: Result<()>, _place: Place) {
 fn test(carrier: &mut dyn Carrier) -> Result<()> {
     let order = order::await_order(carrier)?;
     carrier
-        .set_up(&order)
+        .set_up(order.settings())
         .map_err(doing("setting the socket up"))?;
     order::start(carrier)?;
     if order.sends {
