@@ -70,7 +70,8 @@ impl Script {
     /// No `tc`, or a command that it refuses.
     fn apply(&self, host: &Host) -> Result<(), KekError> {
         for (line, words) in &self.commands {
-            let run = || Command::new(&words[0]).args(&words[1..]).output();
+            // The parser has seen that the first word is `tc`; nothing else is ever run.
+            let run = || Command::new("tc").args(&words[1..]).output();
             let output = host.net.run(run).map_err(|error| match error.kind() {
                 io::ErrorKind::NotFound => {
                     KekError::Script("there is no `tc` here: install iproute2".to_owned())
@@ -158,6 +159,7 @@ mod tests {
         let refused = |text: &str| Script::parse(text).expect_err(text);
         assert!(refused("tc qdisc add dev eth0 root htb default\n").contains("line 1"));
         assert!(refused("\nrm -rf /\n").contains("line 2"));
+        assert!(refused("qdisc add dev eth0 root htb\n").contains("line 1"));
         assert!(refused("# nothing\n").contains("no commands"));
     }
 }
