@@ -277,9 +277,9 @@ mod tests {
         assert_eq!(SourceReport::from_numbers(&numbers).to_numbers(), numbers);
         let numbers: Vec<u64> = (1..=12).collect();
         assert_eq!(event_numbers(&events_from(&numbers)), numbers);
-        let numbers: Vec<u64> = (1..=32).collect();
+        let numbers: Vec<u64> = (1..=33).collect();
         let report = BuilderReport::from_numbers(&numbers);
-        assert_eq!(report.account.missing_by_source, [30, 31, 32]);
+        assert_eq!(report.account.missing_by_source, [31, 32, 33]);
         assert_eq!(report.clone().to_numbers(), numbers);
         assert_eq!(BuilderReport::from_numbers(&[]), BuilderReport::default());
     }
