@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{PoisonError, Weak};
 
-use crate::aperture::RemoteShared;
 use crate::error::{Error, Result};
 use crate::event::Event;
+use crate::remote::RemoteShared;
 use crate::shared::Shared;
 use crate::state::{OWN_SOURCE, Pending};
 
@@ -47,10 +47,10 @@ impl Job {
     fn run(self) -> Event {
         let cookie = self.cookie;
         let result = match self.kind {
-            Kind::Put(data) => self.aperture.put(self.offset, &data).map(|()| data),
+            Kind::Put(data) => self.aperture.put_all(self.offset, &data).map(|()| data),
             Kind::Get(len_bytes) => {
                 let mut data = vec![0; len_bytes];
-                self.aperture.get(self.offset, &mut data).map(|()| data)
+                self.aperture.get_all(self.offset, &mut data).map(|()| data)
             }
         };
         Event::Completion {

@@ -6,11 +6,12 @@ use barewire_fabric::aperture::{
     Action, ByteStream, EventSource, Mode, Notice, Received, Transport, Trap, TripwireSet,
 };
 
-use crate::aperture::{Aperture, RemoteAperture};
+use crate::aperture::Aperture;
 use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::node::Node;
+use crate::remote::RemoteAperture;
 use crate::stream::Stream;
 use crate::tripwire::Tripwire;
 

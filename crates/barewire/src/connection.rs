@@ -15,12 +15,13 @@ use barewire_fabric::{Allowance, MessageReceiver, MessageSender};
 use barewire_shm::Window;
 use barewire_shm::counters::{SlotCounters, SlotInfo};
 
-use crate::aperture::{Aperture, RemoteAperture};
+use crate::aperture::Aperture;
 use crate::error::{Credentials, Error, Result};
 use crate::event::ConnectionId;
 use crate::half::{RxSide, TxSide};
 use crate::link::Link;
 use crate::receiver::Receiver;
+use crate::remote::RemoteAperture;
 use crate::sender::Sender;
 use crate::shared::Shared;
 use crate::state::{ConnectionEntry, Far};
@@ -341,7 +342,8 @@ impl Connection {
     /// too many unread: try again later.
     ///
     /// # Errors
-    /// [`Error::OutOfLimits`], or why the connection is down.
+    /// [`Error::OutOfLimits`], or why the connection is down, as the kernel knows it: a peer
+    /// that has died is told as such by this call, also if nobody polls the node.
     pub fn send_out_of_band(&self, data: &[u8]) -> Result<bool> {
         self.sender.side.send_out_of_band(data)
     }
@@ -354,7 +356,7 @@ impl Connection {
     /// none of this connection's node; [`Error::LimitReached`] if the peer has it already;
     /// why the connection is down.
     pub fn grant(&self, aperture: &Aperture, cookie: u64) -> Result<()> {
-        self.sender.side.check()?;
+        self.sender.side.check_alive()?;
         aperture.grant(&self.sender.side.node, &self.sender.side.common, cookie)
     }
 
@@ -368,7 +370,7 @@ impl Connection {
         let number = side.common.number;
         let deadline = Deadline::after(timeout.into());
         let found = side.node.wait_until(deadline, false, |_| {
-            let granted = side.node.state().take_granted(number);
+            let granted = side.node.state().take_granted(&side.node, number);
             granted.map(Ok).or_else(|| side.check().err().map(Err))
         })?;
         found.unwrap_or(Err(Error::Timeout))

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::aperture::RemoteAperture;
 use crate::error::Error;
 use crate::event::{ConnectionId, Event};
 use crate::node::Request;
+use crate::remote::RemoteAperture;
 use crate::shared::Shared;
 use crate::state::{Pending, Phase, Source, State};
 
@@ -142,7 +142,7 @@ impl State {
                         out.push(Event::Granted {
                             connection: ConnectionId(number),
                             cookie,
-                            aperture,
+                            aperture: RemoteAperture::new(aperture, shared),
                         });
                     } else {
                         self.stale.push(aperture);
@@ -225,7 +225,11 @@ impl State {
     }
 
     /// Takes the first granted aperture out of the events.
-    pub fn take_granted(&mut self, number: u32) -> Option<(u64, RemoteAperture)> {
+    pub fn take_granted(
+        &mut self,
+        shared: &Arc<Shared>,
+        number: u32,
+    ) -> Option<(u64, RemoteAperture)> {
         let serial = self.connections.get(number as usize)?.serial;
         let wanted = |p: &Pending| matches!(p, Pending::Granted { serial: s, .. } if *s == serial);
         let at = self.pending.iter().position(wanted)?;
@@ -234,7 +238,7 @@ impl State {
                 cookie, aperture, ..
             }) => {
                 self.event_handed_out(number, serial);
-                Some((cookie, aperture))
+                Some((cookie, RemoteAperture::new(aperture, shared)))
             }
             _ => None,
         }

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::aperture::RemoteAperture;
 use crate::connection::Connection;
 use crate::error::{Error, Result};
 use crate::node::Request;
+use crate::remote::RemoteAperture;
 
 /// The number of a connection on its node: small, and used again after the connection
 /// has been dropped, so that it can index a table.

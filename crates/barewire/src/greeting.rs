@@ -231,8 +231,18 @@ impl State {
         let asymmetric = shared.membarrier && flags & FLAG_MEMBARRIER != 0;
         let counters = shared.counters.clone();
         let credentials = peer.credentials;
-        let link = Link::new(socket, credentials, page, waker, asymmetric, counters);
+        let pidfd = peer.pidfd.clone();
+        let link = Link::new(
+            socket,
+            pidfd,
+            credentials,
+            page,
+            waker,
+            asymmetric,
+            counters,
+        );
         peer.stage = Stage::Up(Arc::new(link));
+        peer.watch = None;
         if node_id != shared.node_id {
             let known = *self.by_node_id.entry(node_id).or_insert(index);
             // Ids are said, not proved: only the kernel's word makes it the same process.

@@ -170,8 +170,19 @@ impl TxSide {
         ring.disarm();
     }
 
-    pub fn send_out_of_band(&self, data: &[u8]) -> Result<bool> {
+    /// As [`TxSide::check`], but asks the kernel: for what nobody would miss who sent it to
+    /// the dead.
+    pub fn check_alive(&self) -> Result<()> {
         self.check()?;
+        if self.common.link.has_ended() {
+            self.node.look_after_peer_of(self.common.number);
+            self.check()?;
+        }
+        Ok(())
+    }
+
+    pub fn send_out_of_band(&self, data: &[u8]) -> Result<bool> {
+        self.check_alive()?;
         if data.len() > OUT_OF_BAND_BYTES_MAX {
             return Err(Error::OutOfLimits {
                 what: "length of an out-of-band message",

@@ -657,11 +657,18 @@
 //!
 //! - Dropping a [`Connection`] closes it. What was sent before stays receivable.
 //! - [`Connection::finish`] closes one direction: for «that was the question».
-//! - A [`Node`] lives until its last handle, connection, listener and aperture is dropped.
+//! - A [`Node`] lives until its last handle, connection, listener and aperture is dropped,
+//!   imported ones too.
 //! - When a process dies, however it dies, its peers are told at once: `Ready`, then
 //!   [`Event::Closed`] with [`Error::PeerDied`]. What it had sent can still be received,
-//!   because it lies in the receiver's memory; [`AccessError::PeerGone`] is what its
-//!   apertures say from then on. Everything it held is given back.
+//!   because it lies in the receiver's memory. Everything it held is given back.
+//! - Its apertures say [`AccessError::PeerGone`] to every access as soon as the kernel knows
+//!   of the death, also if you never poll your node: while you hold an imported aperture, a
+//!   thread of your process watches for it. It sleeps, and an access costs no more for it.
+//!   An out-of-band message or a grant to the dead gives [`Error::PeerDied`].
+//! - A program that neither waits nor polls nor holds an aperture learns of a death after at
+//!   most 256 fruitless [`try_recv`](Connection::try_recv) or
+//!   [`try_send`](Connection::try_send): wait or poll now and then.
 //! - Nothing has to be cleaned up after a crash. There are no files, no daemon, no locks: a
 //!   name is free again when its holder is gone.
 //! - A program that waits spins first, for as long as a sleep and a wake-up would cost here,
@@ -718,6 +725,7 @@
 
 mod aperture;
 mod arena;
+mod aside;
 mod budget;
 mod bulk;
 mod bytes;
@@ -741,6 +749,7 @@ mod opening;
 mod passed;
 mod peer;
 mod receiver;
+mod remote;
 mod sender;
 mod shared;
 mod state;
@@ -751,7 +760,7 @@ mod tripwire;
 mod typed;
 mod wait;
 
-pub use aperture::{Aperture, ApertureConfig, RemoteAperture};
+pub use aperture::{Aperture, ApertureConfig};
 pub use barewire_fabric::Violation;
 pub use barewire_fabric::aperture::{AccessError, Action, Memory, Mode, Rights};
 pub use bytemuck;
@@ -761,6 +770,7 @@ pub use error::{Credentials, Error, Fault, Misconduct, Result};
 pub use event::{ApertureId, ConnectionId, Event};
 pub use node::{Listener, Node, Request};
 pub use receiver::{Message, Receiver};
+pub use remote::RemoteAperture;
 pub use sender::{Reservation, Sender, SharedSender};
 pub use stream::{Stream, StreamReader, StreamWriter};
 pub use tripwire::Tripwire;

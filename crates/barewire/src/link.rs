@@ -4,6 +4,7 @@
 //! it takes to run the control channel (arena, outbox, peer's segments) is kept by the
 //! node, under its lock.
 
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,7 +14,8 @@ use barewire_shm::Window;
 use barewire_shm::counters::{CounterPage, QueueCounter};
 use barewire_sys::memory::fork_generation;
 use barewire_sys::retire::Guarded;
-use barewire_sys::wake::{EventFd, heavy_fence, light_fence};
+use barewire_sys::wake::{EventFd, Interest, heavy_fence, light_fence};
+use barewire_sys::watch::has_news;
 
 use crate::control::Message;
 use crate::error::{Credentials, Error, Misconduct};
@@ -33,6 +35,8 @@ pub(crate) enum Status {
 
 pub(crate) struct Link {
     socket: Arc<Guarded>,
+    /// Readable once the peer's process has ended.
+    pidfd: Option<Arc<OwnedFd>>,
     pub peer: Credentials,
     /// The peer's doorbell page.
     page: Window,
@@ -53,6 +57,7 @@ pub(crate) struct Link {
 impl Link {
     pub fn new(
         socket: Arc<Guarded>,
+        pidfd: Option<Arc<OwnedFd>>,
         peer: Credentials,
         page: Window,
         waker: Option<EventFd>,
@@ -61,6 +66,7 @@ impl Link {
     ) -> Link {
         Link {
             socket,
+            pidfd,
             peer,
             page,
             waker,
@@ -118,6 +124,12 @@ impl Link {
         Ok(())
     }
 
+    /// Asks the kernel whether the peer has ended or hung up, which the status says only once
+    /// somebody has looked. A system call.
+    pub fn has_ended(&self) -> bool {
+        has_ended(&self.socket, self.pidfd.as_deref())
+    }
+
     pub fn is_up(&self) -> bool {
         // Acquire pairs with the Release of `close`.
         self.status.load(Ordering::Acquire) == Status::Up as u32
@@ -168,6 +180,13 @@ impl Link {
             Ordering::Relaxed,
         );
     }
+}
+
+/// Whether the other end of a link has hung up, or its process has ended. A system call.
+pub(crate) fn has_ended(socket: &Guarded, pidfd: Option<&OwnedFd>) -> bool {
+    let mut watched = vec![(socket.as_fd(), Interest::default())];
+    watched.extend(pidfd.map(|pidfd| (pidfd.as_fd(), Interest::READ)));
+    has_news(&watched)
 }
 
 impl Fences for Link {

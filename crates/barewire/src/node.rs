@@ -31,7 +31,7 @@ const NAME_PAUSE_LONGEST: Duration = Duration::from_millis(20);
 ///
 /// A process may have several nodes, one per thread for instance; each has its own event
 /// queue. Cloning a node gives another handle of the same one. A node lives until its
-/// last handle, connection, listener and aperture is dropped.
+/// last handle, connection, listener and aperture is dropped, imported ones too.
 ///
 /// `Node` is `Send` and `Sync`: several threads may wait on it, each event goes to one.
 #[derive(Clone)]
@@ -187,9 +187,13 @@ impl Node {
         }
     }
 
-    /// Begins to connect and returns at once. The answer comes as [`Event::Connected`] or
-    /// [`Event::ConnectFailed`] with the number returned. The timeout of the options and
+    /// Begins to connect and returns at once; nobody need poll for the other side to be asked.
+    /// The answer comes as [`Event::Connected`] or [`Event::ConnectFailed`] with the number
+    /// returned, from the next poll after it has arrived. The timeout of the options and
     /// their waiting for a name do not apply.
+    ///
+    /// The first contact with a node takes an exchange, to which a thread of the process
+    /// attends. If none can be started, the next poll does.
     ///
     /// # Errors
     /// Those of [`Node::connect_with`] that can be told at once.

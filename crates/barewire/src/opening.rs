@@ -48,6 +48,11 @@ impl State {
             self.open(shared, number);
         } else {
             self.peers[link].waiting.push(number);
+            if announce {
+                // Nobody need poll before the other side is asked. Without a thread to do it,
+                // the next poll does.
+                self.watch_for_hello(shared, link);
+            }
         }
         Ok(number)
     }

@@ -16,8 +16,8 @@ use barewire_sys::process::Credentials;
 use barewire_sys::retire::Guarded;
 use barewire_sys::socket::{RIGHTS_MAX, Sent};
 use barewire_sys::wake::Interest;
+use barewire_sys::watch::Watch;
 
-use crate::aperture::Granted;
 use crate::arena::{Arena, SEGMENTS_MAX};
 use crate::budget::{Charges, Resource};
 use crate::config::Policy;
@@ -25,6 +25,7 @@ use crate::control::{MESSAGE_BYTES_MAX, Message, RejectCode, THE_LINK};
 use crate::error::{Error, Misconduct, Result};
 use crate::link::{Link, Status};
 use crate::passed::{Heard, Passed, hear};
+use crate::remote::Granted;
 use crate::shared::Shared;
 use crate::state::{Far, Pending, Phase, Source, State, Token};
 
@@ -58,7 +59,9 @@ pub(crate) struct Peer {
     pub generation: u32,
     pub socket: Option<Arc<Guarded>>,
     pub credentials: Credentials,
-    pub pidfd: Option<OwnedFd>,
+    pub pidfd: Option<Arc<OwnedFd>>,
+    /// While the thread of the process watches its descriptors for us.
+    pub watch: Option<Watch>,
     pub stage: Stage,
     pub initiator: bool,
     /// The bit by which the peer announces control messages.
@@ -145,7 +148,7 @@ impl State {
         let index = self.peers.vacant_key();
         let token = Token::Socket(index, generation).pack();
         shared.epoll.add(&*socket, token, Interest::READ)?;
-        let pidfd = socket.peer_pidfd();
+        let pidfd = socket.peer_pidfd().map(Arc::new);
         if let Some(pidfd) = &pidfd {
             let token = Token::Death(index, generation).pack();
             shared.epoll.add(pidfd, token, Interest::READ)?;
@@ -156,6 +159,7 @@ impl State {
             socket: Some(Arc::new(socket)),
             credentials,
             pidfd,
+            watch: None,
             stage: Stage::Greeting,
             initiator,
             source,
@@ -179,7 +183,8 @@ impl State {
         Ok(index)
     }
 
-    /// Sends a control message, now or when the peer has read others.
+    /// Sends a control message, now or when the peer has read others. What became of the
+    /// peer is seen when its socket is read.
     pub fn send(
         &mut self,
         shared: &Shared,
@@ -447,6 +452,7 @@ impl State {
             return;
         };
         self.news = true;
+        peer.watch = None;
         shared.counters.sub(QueueCounter::Links, 1);
         let _ = shared.epoll.remove(&**socket);
         if let Some(pidfd) = peer.pidfd.take() {

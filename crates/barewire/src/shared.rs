@@ -234,7 +234,7 @@ impl Shared {
     }
 
     /// What woke us may have been meant for the owner's event loop.
-    fn pass_on(&self, state: &State) {
+    pub fn pass_on(&self, state: &State) {
         // Relaxed: changed under the lock of the state only.
         if self.asleep_for_descriptor.load(Ordering::Relaxed) && state.has_work() {
             // Failing means that the counter is full: then it wakes all the same.
@@ -242,7 +242,7 @@ impl Shared {
         }
     }
 
-    fn wake_leader(&self) {
+    pub fn wake_leader(&self) {
         if self.gate().led {
             // Failing means that the counter is full: then it wakes all the same.
             let _ = self.eventfd.signal();

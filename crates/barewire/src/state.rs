@@ -18,7 +18,6 @@ use barewire_sys::socket::Listener;
 use barewire_sys::wake::{EpollEvent, EventFd};
 use slab::Slab;
 
-use crate::aperture::RemoteAperture;
 use crate::budget::{Accounts, Charges, Resource};
 use crate::config::Policy;
 use crate::connection::{Connection, ConnectionShared, DEAF, FINISHED};
@@ -27,6 +26,7 @@ use crate::error::{Error, Misconduct, Result};
 use crate::event::Event;
 use crate::exports::Exports;
 use crate::peer::Peer;
+use crate::remote::RemoteShared;
 use crate::shared::Shared;
 use crate::tripwire::TripwireShared;
 
@@ -166,7 +166,7 @@ pub(crate) enum Pending {
         number: u32,
         serial: u64,
         cookie: u64,
-        aperture: RemoteAperture,
+        aperture: Arc<RemoteShared>,
         charges: Charges,
     },
     Plain(Event),
@@ -196,7 +196,7 @@ pub(crate) struct State {
     /// Links to be closed: index, generation, and what their peers did.
     pub doomed: Vec<(usize, u32, Option<Misconduct>)>,
     /// Apertures that came too late, to be dropped without our lock.
-    pub stale: Vec<RemoteAperture>,
+    pub stale: Vec<Arc<RemoteShared>>,
     /// A descriptor in reserve.
     pub spare: Option<EventFd>,
     /// Connections whose readiness was told and is perhaps to be told again.

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use barewire_fabric::aperture::{Action, Mode};
 use barewire_shm::watch::{ArmError, FLAG_COUNT, FLAG_ENQUEUE, FLAG_WAKE};
 
-use crate::aperture::{Aperture, ApertureShared, RemoteAperture, RemoteShared, settle_watch};
+use crate::aperture::{Aperture, ApertureShared, settle_watch};
 use crate::error::Result;
 use crate::event::{ApertureId, Event};
+use crate::remote::{RemoteAperture, RemoteShared};
 use crate::shared::Shared;
 use crate::state::Source;
 
@@ -156,7 +157,7 @@ impl RemoteAperture {
     /// What events name it by; the same for all clones.
     #[must_use]
     pub fn id(&self) -> ApertureId {
-        self.0.id
+        self.shared.id
     }
 }
 

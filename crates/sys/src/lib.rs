@@ -21,5 +21,6 @@ pub mod retire;
 pub mod socket;
 pub mod tcp;
 pub mod wake;
+pub mod watch;
 
 pub use error::{BadDescriptor, Errno, Result, SysError};

@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::memory::fork_generation;
@@ -216,6 +216,12 @@ impl Deref for Guarded {
     type Target = Socket;
     fn deref(&self) -> &Socket {
         &self.socket
+    }
+}
+
+impl AsFd for Guarded {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 
