@@ -4,16 +4,19 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use barewire_fabric::aperture::{AccessError, Action, Memory, Mode, Rights};
+use barewire_fabric::doorbell;
 use barewire_shm::Window;
 use barewire_shm::watch::{self, WatchTable};
 use barewire_sys::memory::{Access, DetachableMapping, Memfd, SealSet};
-use barewire_sys::wake::heavy_fence;
+use barewire_sys::wake::{heavy_fence, light_fence};
 
 use crate::bytes::Bytes;
 use crate::connection::ConnectionShared;
 use crate::control::Message;
 use crate::error::{Error, Result};
 use crate::event::ApertureId;
+use crate::importers::{FENCE, FOREIGN, Importers, OWN, on_owner_bytes, on_owner_max};
+use crate::link::Link;
 use crate::shared::Shared;
 use crate::tripwire::{Place, Tripwire};
 
@@ -96,6 +99,9 @@ pub(crate) struct ApertureShared {
     pub counts: Window,
     config: ApertureConfig,
     withdrawn: Mutex<bool>,
+    importers: Importers,
+    /// Our doorbell page, in which importers say that they wait.
+    page: Window,
     granted_to: Mutex<Vec<u32>>,
 }
 
@@ -112,6 +118,68 @@ impl ApertureShared {
         granted.contains(&uid)
     }
 
+    /// The importer with this link no longer holds it.
+    pub fn importer_gone(&self, link: usize) {
+        if self.importers.remove(|index| index == link) {
+            doorbell::nobody_waits(&self.page, self.number);
+        }
+    }
+
+    /// After a store of the owner's: fires the tripwires that importers have set on it. That
+    /// is a load while nobody holds the aperture, and two while nobody has waited.
+    #[inline]
+    fn stored(&self, offset: usize, len_bytes: usize) {
+        // Where that is not enough, `manner` says so.
+        light_fence(true);
+        let manner = self.importers.manner();
+        if manner != 0 {
+            self.stored_shared(manner, offset, len_bytes);
+        }
+    }
+
+    #[inline]
+    fn stored_shared(&self, mut manner: u32, offset: usize, len_bytes: usize) {
+        if manner & FENCE != 0 {
+            light_fence(false);
+            manner = self.importers.manner();
+        }
+        let own = manner & OWN != 0 && doorbell::may_wait(&self.page, self.number);
+        if own || manner & FOREIGN != 0 {
+            self.tell_importers(offset, len_bytes);
+        }
+    }
+
+    #[cold]
+    fn tell_importers(&self, offset: usize, len_bytes: usize) {
+        // In a forked child the lock of the list may be held for ever.
+        if self.node.check_fork().is_ok() {
+            self.importers.tell(offset, len_bytes);
+        }
+    }
+
+    /// Makes the memory for the tripwires that an importer sets on our stores, and looks
+    /// after it from now on.
+    fn add_importer(&self, index: usize, link: &Arc<Link>) -> Result<(Memfd, u32)> {
+        let len_bytes = self.config.len_bytes;
+        let foreign = link.peer.uid != self.node.own.uid;
+        let slots = on_owner_max(foreign);
+        let memfd = Memfd::create_sealed("barewire-waiting", on_owner_bytes(len_bytes, slots))?;
+        let region = memfd.map(Access::ReadWrite)?;
+        let reached = link.is_asymmetric();
+        let manner = if foreign { FOREIGN } else { OWN } | if reached { 0 } else { FENCE };
+        let importer = (index, Arc::clone(link));
+        let added = self
+            .importers
+            .add(importer, manner, &region, (len_bytes, slots));
+        added.ok_or(Error::Closed)?;
+        if !reached {
+            // Stores of other threads see it before the importer can set a tripwire. Where it
+            // is reached, its own fence has them do so.
+            heavy_fence();
+        }
+        Ok((memfd, slots))
+    }
+
     /// Cuts the peers off: what they store from now on is not seen, and they are told.
     fn withdraw(&self) -> Result<()> {
         self.node.check_fork()?;
@@ -124,6 +192,8 @@ impl ApertureShared {
         }
         self.mapping.detach()?;
         *withdrawn = true;
+        // What is stored from here on, they do not see.
+        self.importers.remove(|_| true);
         self.watch().withdraw();
         let mut state = self.node.state();
         let aperture = self.number;
@@ -136,7 +206,9 @@ impl ApertureShared {
 
 /// Memory of this process that peers may be granted.
 ///
-/// The owner reads and writes it through [`Memory`]; its own stores fire no tripwires.
+/// The owner reads and writes it through [`Memory`]. Its own stores fire none of its own
+/// tripwires; they fire those that importers have set on them
+/// ([`RemoteAperture::tripwire_on_owner`](crate::RemoteAperture::tripwire_on_owner)).
 /// Dropping it revokes it.
 pub struct Aperture(pub(crate) Arc<ApertureShared>);
 
@@ -175,9 +247,13 @@ impl Aperture {
             counts,
             config,
             withdrawn: Mutex::new(false),
+            importers: Importers::new(node.membarrier),
+            page: node.own_page.clone(),
             granted_to: Mutex::default(),
         });
         node.state().exports.set(number, &shared);
+        // The number may have been another's.
+        doorbell::nobody_waits(&node.own_page, number);
         Ok(Aperture(shared))
     }
 
@@ -247,6 +323,13 @@ impl Aperture {
                 limit: 1,
             });
         }
+        let (waiting, receiver_tripwires) = match aperture.add_importer(link, &connection.link) {
+            Ok(made) => made,
+            Err(error) => {
+                state.exports.released(aperture.number, link);
+                return Err(error);
+            }
+        };
         let message = Message::Grant {
             connection: far,
             aperture: aperture.number,
@@ -254,11 +337,13 @@ impl Aperture {
             len_bytes: aperture.config.len_bytes as u64,
             tripwires: aperture.config.tripwires_max,
             writable: aperture.config.rights == Rights::ReadWrite,
+            receiver_tripwires,
         };
         let fds = [
             aperture.memfd.as_fd(),
             aperture.watch_memfd.as_fd(),
             aperture.counts_memfd.as_fd(),
+            waiting.as_fd(),
         ];
         state.send(node, link, &message, &fds);
         Ok(())
@@ -288,34 +373,46 @@ impl Memory for Aperture {
         self.0.bytes.len_bytes
     }
 
+    #[inline]
     fn put(&self, offset: usize, bytes: &[u8]) -> Result<(), AccessError> {
         self.0.bytes.check(offset, bytes.len())?;
         self.0.bytes.window.write_bytes(offset, bytes);
+        if !bytes.is_empty() {
+            self.0.stored(offset, bytes.len());
+        }
         Ok(())
     }
 
+    #[inline]
     fn get(&self, offset: usize, into: &mut [u8]) -> Result<(), AccessError> {
         self.0.bytes.check(offset, into.len())?;
         self.0.bytes.window.read_bytes(offset, into);
         Ok(())
     }
 
+    #[inline]
     fn load(&self, offset: usize) -> Result<u64, AccessError> {
         self.0.bytes.check_word(offset)?;
         Ok(self.0.bytes.window.atomic_load(offset))
     }
 
+    #[inline]
     fn store(&self, offset: usize, value: u64) -> Result<(), AccessError> {
         self.0.bytes.check_word(offset)?;
         self.0.bytes.window.atomic_store(offset, value);
+        self.0.stored(offset, 8);
         Ok(())
     }
 
+    #[inline]
     fn add(&self, offset: usize, value: u64) -> Result<u64, AccessError> {
         self.0.bytes.check_word(offset)?;
-        Ok(self.0.bytes.window.atomic_add(offset, value))
+        let was = self.0.bytes.window.atomic_add(offset, value);
+        self.0.stored(offset, 8);
+        Ok(was)
     }
 
+    #[inline]
     fn compare_exchange(
         &self,
         offset: usize,
@@ -324,7 +421,11 @@ impl Memory for Aperture {
     ) -> Result<Result<u64, u64>, AccessError> {
         self.0.bytes.check_word(offset)?;
         let window = &self.0.bytes.window;
-        Ok(window.atomic_compare_exchange(offset, current, new))
+        let result = window.atomic_compare_exchange(offset, current, new);
+        if result.is_ok() {
+            self.0.stored(offset, 8);
+        }
+        Ok(result)
     }
 }
 

@@ -1,12 +1,13 @@
 //! What is done for a node beside whoever polls it: seeing that a peer is gone, and going on
 //! with connecting.
 //!
-//! An owner that never polls its node would go on storing into the memory of the dead, and
+//! An importer that never polls its node would go on storing into the memory of the dead, and
 //! loading from it. So while a link has apertures of the peer's, a thread of the process
-//! ([`barewire_sys::watch`]) watches the link's descriptors for their end, handles that as a
-//! poll would, and wakes whoever sleeps. An access costs what it did: the load of a word,
-//! which that thread sets. A node without imported apertures has no part in it. Why not
-//! otherwise: `docs/decisions/0007`.
+//! ([`barewire_sys::watch`]) watches the link's descriptors for their end. It sets a word in
+//! each of these apertures, which every access loads anyway, and rings for those who wait for
+//! the owner's stores. It takes no lock of the node's tables: the rest of what a death means
+//! waits for the next poll, as ever. A node without imported apertures has no part in it. Why
+//! not otherwise: `docs/decisions/0007`.
 
 use std::sync::{Arc, MutexGuard};
 
@@ -23,6 +24,20 @@ impl Peer {
     pub fn has_ended(&self) -> bool {
         let socket = self.socket.as_ref();
         socket.is_none_or(|socket| has_ended(socket, self.pidfd.as_deref()))
+    }
+
+    /// Has the thread of the process call `told` for what `interest` says of the socket, and
+    /// for the end of the process; whether it does.
+    fn watch(&mut self, interest: Interest, told: Told) -> bool {
+        let Some(socket) = self.socket.as_ref().filter(|_| self.watch.is_none()) else {
+            return self.watch.is_some();
+        };
+        let mut watched: Vec<(Watched, Interest)> = vec![(Arc::clone(socket) as _, interest)];
+        if let Some(pidfd) = &self.pidfd {
+            watched.push((Arc::clone(pidfd) as _, Interest::READ));
+        }
+        self.watch = watch(watched, told).ok();
+        self.watch.is_some()
     }
 }
 
@@ -72,34 +87,36 @@ impl Shared {
 }
 
 impl State {
-    /// Has the end of a peer seen even if nobody polls. `false` if no thread can be started.
+    /// Has the end of a peer tell its apertures even if nobody polls. `false` if no thread can
+    /// be started.
     pub fn watch_for_end(&mut self, shared: &Shared, index: usize) -> bool {
-        self.watch(shared, index, Interest::default())
+        let Some(peer) = self.peers.get_mut(index) else {
+            return false;
+        };
+        let Some(socket) = peer.socket.clone() else {
+            return false;
+        };
+        let (node, granted, pidfd) = (shared.me.clone(), peer.granted.clone(), peer.pidfd.clone());
+        let told = move || {
+            let node = node.upgrade();
+            if let Some(node) = node.filter(|_| has_ended(&socket, pidfd.as_deref())) {
+                granted.owner_gone(&node);
+            }
+        };
+        peer.watch(Interest::default(), Arc::new(told))
     }
 
     /// Has the peer's hello read even if nobody polls. `false` if no thread can be started.
     pub fn watch_for_hello(&mut self, shared: &Shared, index: usize) -> bool {
-        self.watch(shared, index, Interest::READ)
-    }
-
-    fn watch(&mut self, shared: &Shared, index: usize, interest: Interest) -> bool {
         let Some(peer) = self.peers.get_mut(index) else {
             return false;
         };
-        let Some(socket) = peer.socket.as_ref().filter(|_| peer.watch.is_none()) else {
-            return peer.watch.is_some();
-        };
-        let mut watched: Vec<(Watched, Interest)> = vec![(Arc::clone(socket) as _, interest)];
-        if let Some(pidfd) = &peer.pidfd {
-            watched.push((Arc::clone(pidfd) as _, Interest::READ));
-        }
         let (node, generation) = (shared.me.clone(), peer.generation);
-        let told: Told = Arc::new(move || {
+        let told = move || {
             if let Some(node) = node.upgrade() {
                 node.look_after(index, generation);
             }
-        });
-        peer.watch = watch(watched, told).ok();
-        peer.watch.is_some()
+        };
+        peer.watch(Interest::READ, Arc::new(told))
     }
 }

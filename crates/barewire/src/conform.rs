@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use barewire_fabric::aperture::{
-    Action, ByteStream, EventSource, Mode, Notice, Received, Transport, Trap, TripwireSet,
+    Action, ByteStream, EventSource, Mode, Notice, OwnerTripwires, Received, Transport, Trap,
+    TripwireSet,
 };
 
 use crate::aperture::Aperture;
@@ -40,6 +41,18 @@ impl TripwireSet for RemoteAperture {
     type Error = Error;
     fn arm(&self, offset: usize, len: usize, mode: Mode, action: Action) -> Result<Tripwire> {
         self.tripwire(offset, len, mode, action)
+    }
+}
+
+impl OwnerTripwires for RemoteAperture {
+    fn arm_on_owner(
+        &self,
+        offset: usize,
+        len: usize,
+        mode: Mode,
+        action: Action,
+    ) -> Result<Tripwire> {
+        self.tripwire_on_owner(offset, len, mode, action)
     }
 }
 

@@ -14,7 +14,8 @@
 //! | 6 Detach   | u32 connection (of the receiver of this message)         |                |
 //! | 7 Abandon  | u32 connection (of the opener, who sends it)             |                |
 //! | 8 Grant    | u32 connection (of the receiver), u32 aperture,          | memory, watch, |
-//! |            | u64 cookie, u64 bytes, u32 tripwires, u8 rights          | counts         |
+//! |            | u64 cookie, u64 bytes, u32 tripwires, u8 rights,         | counts,        |
+//! |            | u32 tripwires of the receiver on the sender's stores     | receiver's     |
 //! | 9 Release  | u32 aperture (of the receiver)                           |                |
 //! | 10 Revoke  | u32 aperture (of the sender)                             |                |
 //! | 11 OutOfBand | u32 connection (of the receiver), u16 + data           |                |
@@ -29,7 +30,7 @@ use crate::config::{NAME_BYTES_MAX, OUT_OF_BAND_BYTES_MAX, REQUEST_DATA_BYTES_MA
 
 /// Version of everything two sides must agree on: these messages and the layouts in
 /// shared memory.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 /// Longest control message.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 8192;
 /// Hello flag: the sender's heavy fence is membarrier, so our light fence may be none.
@@ -114,6 +115,7 @@ pub(crate) enum Message<'a> {
         len_bytes: u64,
         tripwires: u32,
         writable: bool,
+        receiver_tripwires: u32,
     },
     Release {
         aperture: u32,
@@ -261,6 +263,7 @@ impl<'a> Message<'a> {
                 len_bytes,
                 tripwires,
                 writable,
+                receiver_tripwires,
             } => w
                 .u8(8)
                 .u32(*connection)
@@ -268,7 +271,8 @@ impl<'a> Message<'a> {
                 .u64(*cookie)
                 .u64(*len_bytes)
                 .u32(*tripwires)
-                .u8(u8::from(*writable)),
+                .u8(u8::from(*writable))
+                .u32(*receiver_tripwires),
             Message::Release { aperture } => w.u8(9).u32(*aperture),
             Message::Revoke { aperture } => w.u8(10).u32(*aperture),
             Message::OutOfBand { connection, data } => w.u8(11).u32(*connection).bytes(data),
@@ -331,6 +335,7 @@ impl<'a> Message<'a> {
                 len_bytes: r.u64()?,
                 tripwires: r.u32()?,
                 writable: r.u8()? != 0,
+                receiver_tripwires: r.u32()?,
             },
             9 => Message::Release { aperture: r.u32()? },
             10 => Message::Revoke { aperture: r.u32()? },
@@ -406,6 +411,7 @@ mod tests {
                 len_bytes: 20,
                 tripwires: 21,
                 writable: true,
+                receiver_tripwires: 30,
             },
             Message::Release { aperture: 22 },
             Message::Revoke { aperture: 23 },

@@ -51,6 +51,9 @@ impl Exports {
     pub fn released(&mut self, number: u32, link: usize) {
         if let Some(export) = self.0.get_mut(number as usize) {
             export.links.retain(|l| *l != link);
+            if let Some(aperture) = export.aperture.upgrade() {
+                aperture.importer_gone(link);
+            }
             self.free_if_done(number);
         }
     }

@@ -16,14 +16,15 @@
 //! 6. [Waiting in your own loop](#waiting-in-your-own-loop)
 //! 7. [Async code](#async-code)
 //! 8. [Apertures and tripwires](#apertures-and-tripwires)
-//! 9. [A remote counter](#a-remote-counter)
-//! 10. [Bulk transfers](#bulk-transfers)
-//! 11. [Out of band](#out-of-band)
-//! 12. [Errors, and whose fault they are](#errors-and-whose-fault-they-are)
-//! 13. [Threads](#threads)
-//! 14. [Life and death](#life-and-death)
-//! 15. [Limits and memory](#limits-and-memory)
-//! 16. [Security](#security)
+//! 9. [A table with readers who wait](#a-table-with-readers-who-wait)
+//! 10. [A remote counter](#a-remote-counter)
+//! 11. [Bulk transfers](#bulk-transfers)
+//! 12. [Out of band](#out-of-band)
+//! 13. [Errors, and whose fault they are](#errors-and-whose-fault-they-are)
+//! 14. [Threads](#threads)
+//! 15. [Life and death](#life-and-death)
+//! 16. [Limits and memory](#limits-and-memory)
+//! 17. [Security](#security)
 //!
 //! # When to use it, and when not
 //!
@@ -413,7 +414,9 @@
 //!
 //! A *tripwire* is a trap on a range of an aperture. When a transfer touches the range, its
 //! [`Action`] happens: an event in the queue, a count, or a wake-up. The owner sets them on
-//! what peers do, and an importer on what it does itself; the two know nothing of each other.
+//! what peers do ([`Aperture::tripwire`]). An importer sets them on what the owner stores
+//! ([`RemoteAperture::tripwire_on_owner`]) or on what it does itself
+//! ([`RemoteAperture::tripwire`]). They know nothing of each other.
 //!
 //! ```
 //! # use barewire::{Connection, Node};
@@ -482,6 +485,62 @@
 //! # }
 //! ```
 //!
+//! # A table with readers who wait
+//!
+//! One process keeps a table, others read it and sleep until it changes. The owner only
+//! stores: it sends nothing, and need not poll its node. A reader sets a tripwire on what the
+//! owner stores, looks, and waits if it has seen that before. In this order nothing is missed:
+//! a store that comes after the look ends the wait. `examples/shared_table.rs` does this with
+//! five processes.
+//!
+//! ```
+//! # use barewire::{Connection, Node};
+//! # use std::{thread, time::Duration};
+//! # fn pair(name: &str) -> barewire::Result<[(Node, Connection); 2]> {
+//! #     let name = format!("tour-{name}-{}", std::process::id());
+//! #     let (server, client) = (Node::new()?, Node::new()?);
+//! #     let _listener = server.listen(&name)?;
+//! #     let opening = thread::spawn(move || client.connect(&name).map(|c| (client, c)));
+//! #     let accepted = server.next_request(None)?.accept()?;
+//! #     Ok([(server, accepted), opening.join().unwrap()?])
+//! # }
+//! use barewire::{Action, ApertureConfig, Memory, Mode, Rights};
+//!
+//! # fn main() -> barewire::Result<()> {
+//! # let [(owner, to_reader), (reader, to_owner)] = pair("table")?;
+//! // The sum of the numbers up to the version: the version at 0, the sum at 8.
+//! let table = owner.export(ApertureConfig::new(4096, Rights::Read))?;
+//! to_reader.grant(&table, 0)?;
+//! let (_, far) = to_owner.import(Some(Duration::from_secs(5)))?;
+//!
+//! let reading = thread::spawn(move || -> barewire::Result<u64> {
+//!     let _changes = far.tripwire_on_owner(0, 8, Mode::Sticky, Action::Wake)?;
+//!     let (mut seen, mut events) = (0, Vec::new());
+//!     loop {
+//!         let version = far.load(0)?; // an error once the owner has gone or revoked it
+//!         if version == 100 {
+//!             return Ok(far.load(8)?); // stored before the version
+//!         }
+//!         if version == seen {
+//!             reader.wait(&mut events, 16, None)?; // its end ends the wait, too
+//!             events.clear();
+//!         }
+//!         seen = version;
+//!     }
+//! });
+//! for version in 1..=100 {
+//!     table.add(8, version)?;
+//!     table.store(0, version)?;
+//! }
+//! assert_eq!(reading.join().unwrap()?, 5050);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! While no importer has set such a tripwire on an aperture, a store of its owner's costs the
+//! loads of two words more; after that a lock of the owner's own process and a load for each
+//! importer. To wake one that sleeps is a system call.
+//!
 //! # A remote counter
 //!
 //! Words of an aperture are atomic for all who hold it, the owner too: additions and
@@ -513,7 +572,7 @@
 //!     scope.spawn(|| (0..1000).try_for_each(|_| counter.add(0, 1).map(drop)));
 //! });
 //! assert_eq!(counter.load(0)?, 2000);
-//! assert_eq!(touched.count(), 1000); // the owner's own do not count
+//! assert_eq!(touched.count(), 1000); // what the peer added: not the owner's own
 //!
 //! // A lock that whoever holds 1 has: taken if it was 0.
 //! assert_eq!(far.compare_exchange(0, 2000, 1)?, Ok(2000));
@@ -688,7 +747,8 @@
 //! | connections and tripwires of a node | | 262 144 |
 //! | aperture | | 64 GiB |
 //! | tripwires of an aperture, by its owner | 1024 | 1 048 576 |
-//! | tripwires of an importer on one aperture | | 1024 |
+//! | tripwires of an importer on one aperture: on its own transfers | | 1024 |
+//! | the same, on what the owner stores (16 if the owner is of another user) | | 1024 |
 //! | apertures that one peer has granted us | 1024 | |
 //! | nodes of another user linked to a node | 128 | |
 //! | bulk transfers under way | 64 | |
@@ -743,6 +803,7 @@ mod exports;
 pub mod fuzzing;
 mod greeting;
 mod half;
+mod importers;
 mod link;
 mod node;
 mod opening;

@@ -35,8 +35,8 @@ pub(crate) enum Status {
 
 pub(crate) struct Link {
     socket: Arc<Guarded>,
-    /// Readable once the peer's process has ended.
-    pidfd: Option<Arc<OwnedFd>>,
+    /// Readable once the peer's process has ended; given back when the link is closed.
+    pidfd: Mutex<Option<Arc<OwnedFd>>>,
     pub peer: Credentials,
     /// The peer's doorbell page.
     page: Window,
@@ -66,7 +66,7 @@ impl Link {
     ) -> Link {
         Link {
             socket,
-            pidfd,
+            pidfd: Mutex::new(pidfd),
             peer,
             page,
             waker,
@@ -105,6 +105,17 @@ impl Link {
         };
     }
 
+    /// Says in the peer's page that its stores into this aperture may be waited for. A heavy
+    /// fence must follow.
+    pub fn announce_waiting(&self, aperture: u32) {
+        doorbell::announce_waiting(&self.page, aperture);
+    }
+
+    /// Whether a heavy fence on either side reaches the other.
+    pub fn is_asymmetric(&self) -> bool {
+        self.asymmetric
+    }
+
     /// Why the link can not be used, if so.
     #[inline]
     pub fn check(&self) -> Result<(), Error> {
@@ -127,7 +138,8 @@ impl Link {
     /// Asks the kernel whether the peer has ended or hung up, which the status says only once
     /// somebody has looked. A system call.
     pub fn has_ended(&self) -> bool {
-        has_ended(&self.socket, self.pidfd.as_deref())
+        let pidfd = self.pidfd.lock().unwrap_or_else(PoisonError::into_inner);
+        has_ended(&self.socket, pidfd.as_deref())
     }
 
     pub fn is_up(&self) -> bool {
@@ -178,6 +190,12 @@ impl Link {
             status as u32,
             Ordering::Release,
             Ordering::Relaxed,
+        );
+        drop(
+            self.pidfd
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take(),
         );
     }
 }

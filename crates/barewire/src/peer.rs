@@ -480,7 +480,7 @@ impl State {
             }
         };
         let granted = core::mem::take(&mut self.peers[index].granted);
-        granted.owner_gone();
+        granted.owner_gone(shared);
         if node_id.is_some_and(|id| self.by_node_id.get(&id) == Some(&index)) {
             self.by_node_id.retain(|_, at| *at != index);
         }
@@ -602,7 +602,7 @@ impl State {
                 Ok(())
             }
             Message::Revoke { aperture } => {
-                self.peers[index].granted.revoked(aperture);
+                self.peers[index].granted.revoked(aperture, shared);
                 Ok(())
             }
             Message::OutOfBand { connection, data } => {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use barewire_fabric::aperture::{AccessError, Action, Memory, Mode, Rights};
 use barewire_fabric::doorbell::SOURCES_MAX;
 use barewire_fabric::window::Fences;
-use barewire_shm::watch::{self, Hit, WatchTable, WatchView};
+use barewire_shm::watch::{self, ArmError, Hit, WatchTable, WatchView};
 use barewire_shm::{Region, Window};
 use barewire_sys::memory::{Access, PeerAccess};
 
@@ -18,6 +18,7 @@ use crate::bytes::Bytes;
 use crate::control::Message;
 use crate::error::{Error, Misconduct, Result};
 use crate::event::ApertureId;
+use crate::importers::{ON_OWNER_MAX, OnOwner, on_owner_bytes};
 use crate::link::Link;
 use crate::passed::Passed;
 use crate::peer::Peer;
@@ -56,16 +57,50 @@ pub(crate) struct RemoteShared {
     watch: WatchView,
     counts: Option<Window>,
     slots: u32,
-    /// What refuses or complicates access; the node's tables hold it too.
-    flags: Arc<AtomicU32>,
+    standing: Arc<Standing>,
     /// Accesses while no thread watched the owner.
     unwatched: AtomicU32,
     outbound: Mutex<Option<Outbound>>,
+    on_owner: Mutex<OnOwner>,
     _charges: Charges,
 }
 
-/// What an imported aperture takes: its memory, watch table and counts.
-const APERTURE: [(Resource, u64); 2] = [(Resource::Mappings, 3), (Resource::PrivateBytes, 1024)];
+/// What the node's tables know of an imported aperture too.
+struct Standing {
+    /// What refuses or complicates access.
+    flags: AtomicU32,
+    /// The bits of the tripwires set on the owner's stores: rung when there will be none.
+    waiting: Mutex<Vec<u32>>,
+}
+
+impl Standing {
+    fn flags(&self) -> u32 {
+        // Acquire pairs with the Release of `set`.
+        self.flags.load(Ordering::Acquire)
+    }
+
+    fn set(&self, flag: u32) {
+        // Release pairs with the Acquire load in `flags`.
+        self.flags.fetch_or(flag, Ordering::Release);
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Vec<u32>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on accesses are refused by `flag`. Whoever waits for the owner's stores is
+    /// woken, to find out.
+    fn end(&self, flag: u32, node: &Shared) {
+        self.set(flag);
+        for source in &*self.waiting() {
+            node.ring_own(*source);
+        }
+    }
+}
+
+/// What an imported aperture takes: its memory, watch table and counts, and the table for
+/// tripwires on the owner's stores.
+const APERTURE: [(Resource, u64); 2] = [(Resource::Mappings, 4), (Resource::PrivateBytes, 1024)];
 
 impl RemoteShared {
     pub fn outbound(&self) -> MutexGuard<'_, Option<Outbound>> {
@@ -89,8 +124,41 @@ impl RemoteShared {
             view,
             counts: Region::private(counts_bytes(OUTBOUND_MAX)).whole(),
         });
-        set(&self.flags, FLAG_OUTBOUND);
+        self.standing.set(FLAG_OUTBOUND);
         Ok(())
+    }
+
+    pub fn on_owner(&self) -> MutexGuard<'_, OnOwner> {
+        self.on_owner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets a tripwire on the owner's stores; its slot and what is counted there. It holds for
+    /// what the owner stores after a heavy fence of the caller's.
+    pub fn arm_on_owner(
+        &self,
+        offset: u64,
+        len_bytes: u64,
+        source: u32,
+        flags: u32,
+    ) -> Result<(u32, u64)> {
+        let mut on_owner = self.on_owner();
+        let table = on_owner.table().ok_or(ArmError::PlaceFull)?;
+        let slot = table.arm(offset, len_bytes, source, flags)?;
+        self.standing.waiting().push(source);
+        self.link.announce_waiting(self.number);
+        Ok((slot, on_owner.count(slot)))
+    }
+
+    pub fn disarm_on_owner(&self, slot: u32, source: u32) {
+        if let Some(table) = self.on_owner().table() {
+            table.disarm(slot);
+        }
+        self.standing.waiting().retain(|s| *s != source);
+    }
+
+    /// Whether the owner is of this user.
+    pub fn owned_by(&self, uid: u32) -> bool {
+        self.link.peer.uid == uid
     }
 
     /// Whether anything stands in the way of an access; the flags.
@@ -105,8 +173,7 @@ impl RemoteShared {
 
     #[inline]
     fn flags(&self) -> u32 {
-        // Acquire pairs with the Release of `set`.
-        self.flags.load(Ordering::Acquire)
+        self.standing.flags()
     }
 
     #[cold]
@@ -166,7 +233,7 @@ impl RemoteShared {
     #[cold]
     fn fire_inbound(&self, offset: usize, len_bytes: usize) -> Result<(), AccessError> {
         if self.watch.withdrawn() {
-            set(&self.flags, FLAG_REVOKED);
+            self.standing.set(FLAG_REVOKED);
             return Err(AccessError::Revoked);
         }
         self.watch.matching(offset, len_bytes, |hit| {
@@ -265,8 +332,7 @@ impl Drop for RemoteShared {
         let mut state = node.state();
         let peer = state.peers.get_mut(self.peer.0);
         if let Some(peer) = peer.filter(|p| p.generation == self.peer.1) {
-            peer.granted.0.remove(&aperture);
-            if peer.granted.0.is_empty() {
+            if peer.granted.remove(aperture) {
                 peer.watch = None;
             }
             state.send(&node, self.peer.0, &Message::Release { aperture }, &[]);
@@ -310,8 +376,7 @@ impl RemoteAperture {
     /// What we may do with it.
     #[must_use]
     pub fn rights(&self) -> Rights {
-        // Relaxed: fixed when it was made.
-        if self.shared.flags.load(Ordering::Relaxed) & FLAG_READ_ONLY != 0 {
+        if self.shared.flags() & FLAG_READ_ONLY != 0 {
             Rights::Read
         } else {
             Rights::ReadWrite
@@ -319,7 +384,8 @@ impl RemoteAperture {
     }
 
     /// Sets a tripwire on our own puts: it fires when one touches `len_bytes` at `offset`,
-    /// on our own event queue.
+    /// on our own event queue. To be told what the owner stores:
+    /// [`RemoteAperture::tripwire_on_owner`].
     ///
     /// # Errors
     /// [`Error::Arm`], [`Error::LimitReached`]; [`Error::Access`] if the owner is gone or has
@@ -331,8 +397,59 @@ impl RemoteAperture {
         mode: Mode,
         action: Action,
     ) -> Result<Tripwire> {
-        self.shared.check(RemoteShared::REFUSES_LOADS)?;
         let place = Place::Imported(Arc::clone(&self.shared));
+        self.arm(place, (offset, len_bytes), mode, action)
+    }
+
+    /// Sets a tripwire on the owner's stores: it fires when the owner puts, stores, adds or
+    /// exchanges through its [`Aperture`](crate::Aperture) and touches one of these bytes, on
+    /// our own event queue. What importers transfer fires it not. A read-only aperture will
+    /// do, and the owner need not poll its node.
+    ///
+    /// A store that begins after this returns fires it. To wait for a change: set the
+    /// tripwire, look at the bytes, and only then wait. It also fires, with nothing stored,
+    /// when the owner revokes the aperture or is gone, so that whoever waits looks and gets
+    /// the error.
+    ///
+    /// ```no_run
+    /// # use barewire::{Action, Memory, Mode, Node, RemoteAperture};
+    /// # fn wait_for_change(node: &Node, far: &RemoteAperture, last: u64) -> barewire::Result<u64> {
+    /// let _trap = far.tripwire_on_owner(0, 8, Mode::Sticky, Action::Wake)?;
+    /// let mut events = Vec::new();
+    /// loop {
+    ///     let now = far.load(0)?; // an error once the owner is gone
+    ///     if now != last {
+    ///         return Ok(now);
+    ///     }
+    ///     node.wait(&mut events, 64, None)?;
+    ///     events.clear();
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Arm`] with the limit: 1024 on one aperture, 16 if the owner is of another
+    /// user; [`Error::LimitReached`]; [`Error::Access`] if the owner is gone or has revoked
+    /// the aperture.
+    pub fn tripwire_on_owner(
+        &self,
+        offset: usize,
+        len_bytes: usize,
+        mode: Mode,
+        action: Action,
+    ) -> Result<Tripwire> {
+        let place = Place::Owners(Arc::clone(&self.shared));
+        self.arm(place, (offset, len_bytes), mode, action)
+    }
+
+    fn arm(
+        &self,
+        place: Place,
+        (offset, len_bytes): (usize, usize),
+        mode: Mode,
+        action: Action,
+    ) -> Result<Tripwire> {
+        self.shared.check(RemoteShared::REFUSES_LOADS)?;
         let tripwire = Tripwire::arm(&self.node, place, offset, len_bytes, mode, action)?;
         // The owner may have gone after the first look: nothing will fire it then.
         self.shared.check(RemoteShared::REFUSES_LOADS)?;
@@ -448,6 +565,7 @@ impl State {
             len_bytes,
             tripwires,
             writable,
+            receiver_tripwires,
         } = message
         else {
             return Err(Misconduct::Control("not a grant"));
@@ -457,7 +575,11 @@ impl State {
         };
         let peer = &mut self.peers[index];
         let max = shared.config.granted_apertures_max as usize;
-        if peer.granted.0.len() >= max {
+        let (count, known) = {
+            let holdings = peer.granted.holdings();
+            (holdings.held.len(), holdings.held.contains_key(&aperture))
+        };
+        if count >= max {
             return Err(Misconduct::Exceeds {
                 what: "apertures of one peer",
                 limit: max as u64,
@@ -472,7 +594,7 @@ impl State {
             },
             tripwires_max: tripwires,
         };
-        if config.check().is_err() || peer.granted.0.contains_key(&aperture) {
+        if config.check().is_err() || receiver_tripwires > ON_OWNER_MAX || known {
             return Err(Misconduct::Control(
                 "grants an impossible aperture, or one twice",
             ));
@@ -481,13 +603,14 @@ impl State {
         let at = (index, peer.generation);
         let event = self.charge(shared, index, &[(Resource::Events, 1)])?;
         let charges = self.charge(shared, index, &APERTURE)?;
-        let remote = import(shared, link, at, aperture, config, passed, charges)?;
+        let numbers = (aperture, receiver_tripwires);
+        let remote = import(shared, link, at, numbers, config, passed, charges)?;
         self.connections[connection as usize].events += 1;
         if !self.watch_for_end(shared, index) {
-            set(&remote.flags, FLAG_UNWATCHED);
+            remote.standing.set(FLAG_UNWATCHED);
         }
         let peer = &mut self.peers[index];
-        peer.granted.0.insert(aperture, Arc::clone(&remote.flags));
+        peer.granted.add(aperture, &remote.standing);
         self.push(Pending::Granted {
             number: connection,
             serial,
@@ -503,7 +626,7 @@ fn import(
     node: &Arc<Shared>,
     link: Arc<Link>,
     peer: (usize, u32),
-    number: u32,
+    (number, receiver_tripwires): (u32, u32),
     config: ApertureConfig,
     passed: Passed,
     charges: Charges,
@@ -514,15 +637,20 @@ fn import(
     };
     let slots = config.tripwires_max;
     let len_bytes = config.len_bytes;
-    let [memory, table, counts] = passed.take_memory([
+    let on_owner_bytes = on_owner_bytes(len_bytes, receiver_tripwires);
+    let [memory, table, counts, on_owner] = passed.take_memory([
         (len_bytes.next_multiple_of(PAGE), peer_access),
         (table_bytes(len_bytes, slots), PeerAccess::ReadOnly),
         (counts_bytes(slots), PeerAccess::ReadWrite),
+        (on_owner_bytes, PeerAccess::ReadWrite),
     ])?;
     let unmappable = |_| Misconduct::Control("aperture that can not be mapped here");
     let window = memory.map(access).map_err(unmappable)?.whole();
     let table = table.map(Access::Read).map_err(unmappable)?;
     let counts = counts.map(Access::ReadWrite).map_err(unmappable)?;
+    let on_owner = on_owner.map(Access::ReadWrite).map_err(unmappable)?;
+    let on_owner = OnOwner::new(on_owner, len_bytes, receiver_tripwires)
+        .ok_or(Misconduct::Control("table of tripwires of impossible size"))?;
     let watch = WatchView::open(&table, len_bytes, slots)
         .ok_or(Misconduct::Control("watch table of impossible size"))?;
     Ok(Arc::new(RemoteShared {
@@ -535,42 +663,69 @@ fn import(
         watch,
         counts: Some(counts.whole()),
         slots,
-        flags: Arc::new(AtomicU32::new(flags)),
+        standing: Arc::new(Standing {
+            flags: AtomicU32::new(flags),
+            waiting: Mutex::default(),
+        }),
         unwatched: AtomicU32::new(0),
         outbound: Mutex::new(None),
+        on_owner: Mutex::new(on_owner),
         _charges: charges,
     }))
 }
 
-fn set(flags: &AtomicU32, flag: u32) {
-    // Release pairs with the Acquire load in `RemoteShared::flags`.
-    flags.fetch_or(flag, Ordering::Release);
+/// The apertures that one peer has granted and that are still held. Clones are the same.
+#[derive(Clone, Default)]
+pub(crate) struct Granted(Arc<Mutex<Holdings>>);
+
+#[derive(Default)]
+struct Holdings {
+    /// By the peer's numbers.
+    held: HashMap<u32, Arc<Standing>>,
+    gone: bool,
 }
 
-/// The apertures that one peer has granted and that are still held, by its numbers.
-#[derive(Default)]
-pub(crate) struct Granted(HashMap<u32, Arc<AtomicU32>>);
-
 impl Granted {
+    fn holdings(&self) -> MutexGuard<'_, Holdings> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, number: u32, standing: &Arc<Standing>) {
+        let mut holdings = self.holdings();
+        holdings.held.insert(number, Arc::clone(standing));
+        if holdings.gone {
+            standing.set(FLAG_OWNER_GONE);
+        }
+    }
+
+    /// Whether none is left.
+    fn remove(&self, number: u32) -> bool {
+        let mut holdings = self.holdings();
+        holdings.held.remove(&number);
+        holdings.held.is_empty()
+    }
+
     /// The owner has revoked one; numbers that the peer makes up are ignored.
-    pub fn revoked(&self, number: u32) {
-        if let Some(flags) = self.0.get(&number) {
-            set(flags, FLAG_REVOKED);
+    pub fn revoked(&self, number: u32, node: &Shared) {
+        if let Some(standing) = self.holdings().held.get(&number) {
+            standing.end(FLAG_REVOKED, node);
         }
     }
 
     /// From now on a thread watches the owner.
     fn watched(&self) {
-        for flags in self.0.values() {
-            // Release pairs with the Acquire load in `RemoteShared::flags`.
-            flags.fetch_and(!FLAG_UNWATCHED, Ordering::Release);
+        for standing in self.holdings().held.values() {
+            // Release pairs with the Acquire load in `Standing::flags`.
+            standing.flags.fetch_and(!FLAG_UNWATCHED, Ordering::Release);
         }
     }
 
     /// The owner of all of them is gone.
-    pub fn owner_gone(&self) {
-        for flags in self.0.values() {
-            set(flags, FLAG_OWNER_GONE);
+    pub fn owner_gone(&self, node: &Shared) {
+        let mut holdings = self.holdings();
+        holdings.gone = true;
+        for standing in holdings.held.values() {
+            standing.end(FLAG_OWNER_GONE, node);
         }
     }
 }
@@ -613,7 +768,7 @@ mod tests {
     /// As if no thread could be started.
     fn unwatch(far: &RemoteAperture) {
         far.node.state().peers[far.shared.peer.0].watch = None;
-        set(&far.shared.flags, FLAG_UNWATCHED);
+        far.shared.standing.set(FLAG_UNWATCHED);
     }
 
     #[test]

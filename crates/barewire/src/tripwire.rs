@@ -19,6 +19,8 @@ pub(crate) enum Place {
     Own(Arc<ApertureShared>),
     /// On an imported one: our own puts fire it.
     Imported(Arc<RemoteShared>),
+    /// On an imported one: the owner's stores fire it.
+    Owners(Arc<RemoteShared>),
 }
 
 impl Place {
@@ -37,10 +39,11 @@ impl Place {
                 let slot = outbound.table.arm(offset, len_bytes, source, flags)?;
                 Ok((slot, outbound.counts.atomic_load(slot as usize * 8)))
             }
+            Place::Owners(aperture) => aperture.arm_on_owner(offset, len_bytes, source, flags),
         }
     }
 
-    fn disarm(&self, slot: u32) {
+    fn disarm(&self, slot: u32, source: u32) {
         match self {
             Place::Own(aperture) => {
                 aperture.watch().disarm(slot);
@@ -50,13 +53,14 @@ impl Place {
                     outbound.table.disarm(slot);
                 }
             }
+            Place::Owners(aperture) => aperture.disarm_on_owner(slot, source),
         }
     }
 
     fn aperture(&self) -> ApertureId {
         match self {
             Place::Own(aperture) => aperture.id,
-            Place::Imported(aperture) => aperture.id,
+            Place::Imported(aperture) | Place::Owners(aperture) => aperture.id,
         }
     }
 
@@ -68,6 +72,7 @@ impl Place {
                 let counts = outbound.as_ref().map(|o| &o.counts);
                 counts.map_or(0, |c| c.atomic_load(slot as usize * 8))
             }
+            Place::Owners(aperture) => aperture.on_owner().count(slot),
         }
     }
 }
@@ -96,7 +101,7 @@ impl TripwireShared {
             return None;
         }
         if self.mode == Mode::OneShot {
-            self.place.disarm(self.slot);
+            self.place.disarm(self.slot, self.source);
         }
         match self.action {
             Action::Enqueue { cookie } => Some(Event::Tripwire {
@@ -130,6 +135,7 @@ impl TripwireShared {
         match &self.place {
             Place::Own(aperture) => aperture.is_granted_to(uid),
             Place::Imported(_) => false,
+            Place::Owners(aperture) => aperture.owned_by(uid),
         }
     }
 
@@ -140,7 +146,7 @@ impl TripwireShared {
         }
         // AcqRel pairs with itself: only one of firing and disarming takes it out.
         if self.armed.swap(false, Ordering::AcqRel) {
-            self.place.disarm(self.slot);
+            self.place.disarm(self.slot, self.source);
         }
     }
 }

@@ -111,6 +111,16 @@ fn in_async_code() {
 }
 
 #[test]
+fn shared_table() {
+    let said = run("shared_table");
+    assert_eq!(said.matches("good: true").count(), 4, "{said}");
+    assert!(
+        said.contains("4 readers saw 1000 changes of 100 rows"),
+        "{said}"
+    );
+}
+
+#[test]
 fn tokio() {
     says("tokio", &["answered 1000 requests"]);
 }
@@ -141,6 +151,7 @@ fn none_is_left_out() {
         "many_clients",
         "own_loop",
         "remote_counter",
+        "shared_table",
         "stream_file",
         "tokio",
     ];

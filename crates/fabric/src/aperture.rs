@@ -150,8 +150,8 @@ pub trait Trap {
 ///
 /// Contract:
 /// - At the owner's end a tripwire watches what peers transfer into the aperture; at an
-///   importer's end, what this importer transfers. The owner's own stores fire nothing.
-///   The ends know nothing of each other's tripwires.
+///   importer's end, what this importer transfers. The owner's own stores fire nothing set
+///   here ([`OwnerTripwires`]). The ends know nothing of each other's tripwires.
 /// - A put (of at least one byte), a store, an add and an exchange that replaced are
 ///   transfers; a get, a load and an exchange that did not replace are none. A transfer
 ///   fires every tripwire whose range it touches by at least one byte, and no other.
@@ -170,6 +170,28 @@ pub trait TripwireSet {
     /// # Errors
     /// If the range is empty or not inside the aperture, or there is no room for more.
     fn arm(
+        &self,
+        offset: usize,
+        len_bytes: usize,
+        mode: Mode,
+        action: Action,
+    ) -> Result<Self::Trap, Self::Error>;
+}
+
+/// An importer's end of an aperture whose owner tells what it stores.
+///
+/// Contract: as [`TripwireSet`], but what is watched is what the owner transfers through its
+/// own end, and nothing else: no importer's transfers fire it. The owner's own tripwires, and
+/// those that an importer sets by [`TripwireSet::arm`], know nothing of it. An aperture that
+/// may only be read will do. It may also fire when the owner is gone or has withdrawn the
+/// aperture, so that whoever waits finds out.
+pub trait OwnerTripwires: TripwireSet {
+    /// Sets a tripwire on `len_bytes` at `offset`.
+    ///
+    /// # Errors
+    /// If the range is empty or not inside the aperture, there is no room for more, or there
+    /// is no owner any more.
+    fn arm_on_owner(
         &self,
         offset: usize,
         len_bytes: usize,

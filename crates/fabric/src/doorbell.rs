@@ -7,6 +7,8 @@
 //! words 3..7    leaf[0..5]   one bit per source, looked at directly       (set by peers)
 //! words 8..70   mid[1..64]
 //! words 71..    leaf[5..4096]
+//! words 4168..  waiting[0..4024]: not 0: an importer of the aperture with this number may
+//!               wait for its owner to store into it      (set by peers, cleared by owner)
 //! ```
 //!
 //! The words of the first 320 sources lie in the first cache line, and the owner looks at
@@ -47,8 +49,13 @@ pub trait SharedWords {
 pub const SOURCES_MAX: u32 = 64 * 64 * 64;
 /// Words per page.
 pub const PAGE_WORDS: usize = 2 + 64 + 64 * 64;
-/// Bytes per page, rounded up to whole 4 KiB.
-pub const PAGE_BYTES: usize = (PAGE_WORDS * 8).next_multiple_of(4096);
+/// First of the words in which importers say that they wait, on a line of its own.
+const WAITING_AT: usize = PAGE_WORDS.next_multiple_of(8);
+/// How many of them there are.
+const WAITING_WORDS: usize = 4024;
+/// Bytes per page.
+pub const PAGE_BYTES: usize = (WAITING_AT + WAITING_WORDS) * 8;
+const _: () = assert!(PAGE_BYTES == 64 << 10);
 
 const TOP: usize = 0;
 const SLEEP: usize = 1;
@@ -106,6 +113,36 @@ pub fn ring<W: SharedWords>(words: &W, source: u32) -> u64 {
 pub fn pending<W: SharedWords>(words: &W) -> bool {
     let direct = (0..LEAVES_IN_FIRST_LINE).fold(0, |bits, l| bits | words.load(leaf_index(l)));
     direct | words.load(TOP) != 0
+}
+
+/// The word for an aperture's importers. The last is shared by all that have none of their own.
+#[inline]
+fn waiting_index(aperture: u32) -> usize {
+    WAITING_AT + (aperture as usize).min(WAITING_WORDS - 1)
+}
+
+/// Importer: from now on the owner of this page looks, after each of its stores into the
+/// aperture with this number, at what its importers wait for. What the owner is to find has
+/// been stored before; a heavy fence and another look at what is waited for must follow.
+pub fn announce_waiting<W: SharedWords>(words: &W, aperture: u32) {
+    let index = waiting_index(aperture);
+    if words.load(index) == 0 {
+        words.or(index, 1);
+    }
+}
+
+/// Owner: whether an importer of the aperture may wait for stores: a single load. The store
+/// and a light fence come before.
+#[inline]
+pub fn may_wait<W: SharedWords>(words: &W, aperture: u32) -> bool {
+    words.load(waiting_index(aperture)) != 0
+}
+
+/// Owner: nobody holds the aperture with this number, so nobody waits.
+pub fn nobody_waits<W: SharedWords>(words: &W, aperture: u32) {
+    if (aperture as usize) < WAITING_WORDS - 1 && may_wait(words, aperture) {
+        words.store(waiting_index(aperture), 0);
+    }
 }
 
 /// Owner: announces sleep number `sequence` (odd). Returns `false` if something is
@@ -221,7 +258,7 @@ mod tests {
 
     impl Page {
         fn new() -> Page {
-            Page((0..PAGE_WORDS).map(|_| AtomicU64::new(0)).collect())
+            Page((0..PAGE_BYTES / 8).map(|_| AtomicU64::new(0)).collect())
         }
     }
 
@@ -317,6 +354,26 @@ mod tests {
             others.iter().all(|source| seen.contains(source)),
             "{seen:?}"
         );
+    }
+
+    #[test]
+    fn importers_wait_for_the_aperture_that_they_name() {
+        let page = Page::new();
+        let many = WAITING_WORDS as u32;
+        for aperture in [0, 1, many - 2] {
+            assert!(!may_wait(&page, aperture));
+            announce_waiting(&page, aperture);
+            announce_waiting(&page, aperture);
+            assert!(may_wait(&page, aperture) && !may_wait(&page, aperture + 1));
+            nobody_waits(&page, aperture);
+            assert!(!may_wait(&page, aperture));
+        }
+        // Those without a word of their own are looked after as long as the page lives.
+        announce_waiting(&page, many + 5);
+        nobody_waits(&page, many + 5);
+        nobody_waits(&page, u32::MAX);
+        assert!(may_wait(&page, many + 5) && may_wait(&page, u32::MAX));
+        assert!(!pending(&page), "no source was rung");
     }
 
     #[test]

@@ -30,6 +30,8 @@ mod carrier_memory;
 mod doorbell;
 #[path = "loom/ring.rs"]
 mod ring;
+#[path = "loom/waiting.rs"]
+mod waiting;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

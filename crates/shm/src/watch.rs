@@ -1,9 +1,10 @@
 //! The watch table: which lines of an aperture carry tripwires, and what those do.
 //!
-//! The side that sets tripwires owns the table and stores into it; whoever puts into the
-//! aperture only loads from it. For a put that touches no watched line that is one load
-//! of a word that nobody else is changing: a bit per cache line says whether a tripwire
-//! touches it.
+//! The side that sets tripwires owns the table and stores into it; the side whose transfers
+//! they watch only loads from it. That is an importer for the owner's tripwires, and the
+//! owner for those that an importer sets on its stores. For a put that touches no watched
+//! line that is one load of a word that nobody else is changing: a bit per cache line says
+//! whether a tripwire touches it.
 //!
 //! ```text
 //! header, 64 bytes; words of 8 bytes
@@ -19,9 +20,11 @@
 //!
 //! The putter trusts none of it: slots, lengths of chains and sources are bounded, and a
 //! table that keeps changing is given up after some tries (the tripwire's owner is then
-//! the one who misses an event).
+//! the one who misses an event). Nor does the table's owner trust what it has stored: it
+//! keeps the chains in memory of its own, since the other side may be able to change these.
 
 use core::sync::atomic::Ordering;
+use std::collections::HashMap;
 
 use crate::region::{Region, Window};
 
@@ -38,6 +41,8 @@ pub const STATE_WITHDRAWN: u64 = 1;
 pub const CHAIN_MAX: u32 = 1024;
 /// Steps after which a putter gives up on a table that makes no sense.
 const STEPS_MAX: u32 = 4 * CHAIN_MAX;
+/// The same, for a table of few slots.
+const STEPS_MIN: u32 = 256;
 
 /// Flag: put an event into the queue.
 pub const FLAG_ENQUEUE: u32 = 1;
@@ -161,6 +166,8 @@ pub struct WatchTable {
     window: Window,
     layout: Layout,
     entries: Vec<Option<Entry>>,
+    /// Links (slot + 1) to the first of each chain, by the word that heads it.
+    heads: HashMap<usize, u32>,
     free: Vec<u32>,
     /// How many tripwires touch each line; made with the first of them.
     lines: Vec<u32>,
@@ -176,6 +183,7 @@ impl WatchTable {
             window,
             layout,
             entries: Vec::new(),
+            heads: HashMap::new(),
             free: Vec::new(),
             lines: Vec::new(),
         };
@@ -227,21 +235,21 @@ impl WatchTable {
             return Err(ArmError::PlaceFull);
         }
         let slot = self.take_slot()?;
-        let next = self.load(head);
+        let next = self.head(head);
         let at = self.layout.slot(slot);
         let sequence = self.load(at) & !1;
-        self.store(at, sequence + 1);
+        self.store(at, sequence.wrapping_add(1));
         self.store(at + 1, offset);
         self.store(at + 2, len_bytes);
         self.store(at + 3, u64::from(flags) << 32 | u64::from(source));
-        self.store(at + 4, next);
-        self.store(at, sequence + 2);
+        self.store(at + 4, u64::from(next));
+        self.store(at, sequence.wrapping_add(2));
         self.entries[slot as usize] = Some(Entry {
             offset,
             len_bytes,
-            next: next as u32,
+            next,
         });
-        self.store(head, u64::from(slot) + 1);
+        self.set_head(head, slot + 1);
         self.watch(offset, len_bytes);
         Ok(slot)
     }
@@ -262,12 +270,26 @@ impl WatchTable {
 
     fn chain_len(&self, head: usize) -> u32 {
         let mut len = 0;
-        let mut at = self.load(head) as u32;
+        let mut at = self.head(head);
         while let Some(entry) = self.entry(at) {
             len += 1;
             at = entry.next;
         }
         len
+    }
+
+    /// The link to the first of a chain, or 0.
+    fn head(&self, head: usize) -> u32 {
+        self.heads.get(&head).copied().unwrap_or(0)
+    }
+
+    fn set_head(&mut self, head: usize, link: u32) {
+        self.store(head, u64::from(link));
+        if link == 0 {
+            self.heads.remove(&head);
+        } else {
+            self.heads.insert(head, link);
+        }
     }
 
     /// The entry that a link (slot + 1) leads to.
@@ -310,11 +332,10 @@ impl WatchTable {
     fn unlink(&mut self, slot: u32, entry: &Entry) {
         let link = slot + 1;
         let head = self.layout.chain(place_of(entry.offset, entry.len_bytes));
-        if self.load(head) as u32 == link {
-            self.store(head, u64::from(entry.next));
-            return;
+        let mut at = self.head(head);
+        if at == link {
+            return self.set_head(head, entry.next);
         }
-        let mut at = self.load(head) as u32;
         while let Some(previous) = self.entry(at) {
             if previous.next == link {
                 let slot = at - 1;
@@ -419,7 +440,9 @@ impl WatchView {
     /// may be reported twice if the table changes meanwhile.
     #[cold]
     pub fn matching(&self, offset: usize, len_bytes: usize, mut fire: impl FnMut(Hit)) {
-        let mut steps = STEPS_MAX;
+        // At worst all are in one chain, which is walked for each.
+        let slots = self.layout.slots;
+        let mut steps = slots.saturating_mul(slots).clamp(STEPS_MIN, STEPS_MAX);
         let range = (offset as u64, (offset + len_bytes) as u64);
         for page in offset >> PAGE_SHIFT..=(offset + len_bytes - 1) >> PAGE_SHIFT {
             let mut lines = self.touched(page, offset, len_bytes);
@@ -566,6 +589,36 @@ mod tests {
                 "{offset} {len}"
             );
         }
+    }
+
+    #[test]
+    fn the_owner_of_a_table_does_not_trust_it() {
+        const BYTES: usize = 4096;
+        let mut rng = Rng::from_seed(23);
+        let region = Region::private(table_bytes(BYTES, 16));
+        let mut table = WatchTable::create(&region, BYTES, 16).unwrap();
+        let window = region.whole();
+        let mut armed = Vec::new();
+        for _ in 0..20_000 {
+            // Whoever maps it too stores what leads in circles.
+            let word = rng.below((window.len_bytes() / 8) as u64) as usize;
+            // Relaxed: single-threaded test.
+            window
+                .word(word * 8)
+                .store(rng.below(20), Ordering::Relaxed);
+            let offset = rng.below(BYTES as u64 - 8);
+            if rng.below(2) == 0 {
+                armed.extend(table.arm(offset, 8, 1, FLAG_WAKE));
+            } else if let Some(slot) = armed.pop() {
+                assert!(table.disarm(slot));
+            }
+            assert!(armed.len() <= 16);
+        }
+        // What it says to a putter is wrong now, but it is as full as it should be.
+        while armed.len() < 16 {
+            armed.push(table.arm(0, 8, 1, FLAG_WAKE).unwrap());
+        }
+        assert!(table.arm(0, 8, 1, FLAG_WAKE).is_err());
     }
 
     #[test]

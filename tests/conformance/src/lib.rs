@@ -12,6 +12,7 @@
 //! | [`doorbell::cases`] | [`Doorbells`] | `doorbell::SharedWords` |
 //! | [`memory::cases`] | [`Apertures`] | `aperture::Memory` |
 //! | [`tripwire::cases`] | [`Apertures`] | `aperture::{TripwireSet, Trap}` |
+//! | [`waiting::cases`] | [`Apertures`] with [`OwnerTripwires`] | `aperture::OwnerTripwires` |
 //! | [`events::cases`] | [`Apertures`] | `aperture::EventSource` |
 //! | [`transport::cases`] | [`Connections`] | `aperture::{Transport, EventSource}` |
 //! | [`transport::stream_cases`] | [`Connections`] | `aperture::ByteStream` |
@@ -22,7 +23,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use barewire_fabric::aperture::{ByteStream, EventSource, Memory, Rights, Transport, TripwireSet};
+use barewire_fabric::aperture::{
+    ByteStream, EventSource, Memory, OwnerTripwires, Rights, Transport, TripwireSet,
+};
 use barewire_fabric::doorbell::SharedWords;
 use barewire_fabric::window::{Fences, Incoming, Outgoing};
 
@@ -33,6 +36,7 @@ pub mod memory;
 pub mod queue;
 pub mod transport;
 pub mod tripwire;
+pub mod waiting;
 pub mod window;
 
 /// What every fabric says of itself.
@@ -103,6 +107,10 @@ pub trait Apertures: FabricUnderTest {
     /// Takes the aperture away from its importers.
     fn revoke(owned: &Self::Owned);
 }
+
+/// A fabric with apertures whose owners tell what they store.
+pub trait WatchedOwners: Apertures<Remote: OwnerTripwires> {}
+impl<F: Apertures<Remote: OwnerTripwires>> WatchedOwners for F {}
 
 /// A fabric with connections.
 pub trait Connections: FabricUnderTest {

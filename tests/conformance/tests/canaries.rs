@@ -3,7 +3,7 @@
 use barewire_conformance::fabrics::broken;
 use barewire_conformance::fabrics::private::Private;
 use barewire_conformance::{
-    doorbell, events, memory, must_fail, queue, transport, tripwire, window,
+    doorbell, events, memory, must_fail, queue, transport, tripwire, waiting, window,
 };
 
 /// One test per flaw, with the suite and the case that must see it.
@@ -35,6 +35,11 @@ canaries! {
     repeats_the_count: REPEATS, tripwire::cases, "a_one_shot_counts_one";
     undead: UNDEAD, tripwire::cases, "disarmed_means_silent";
     early: EARLY, tripwire::cases, "bytes_are_there_when_it_is_told";
+    silent_sums: SILENT_SUMS, waiting::cases, "every_kind_of_store_fires";
+    coarse_for_waiters: COARSE, waiting::cases, "ranges_fire_where_they_overlap";
+    tells_of_importers: TELLS_OF_IMPORTERS, waiting::cases, "only_the_owners_stores_fire";
+    no_wake_for_waiters: DOES_NOT_WAKE, waiting::cases, "a_reader_who_waits_misses_nothing";
+    undead_for_waiters: UNDEAD, waiting::cases, "disarmed_means_silent";
     not_coalesced: NOT_COALESCED, events::cases, "however_often_it_fires_it_is_told_once";
     forgets: FORGETS, events::cases, "no_one_is_forgotten";
     does_not_wake: DOES_NOT_WAKE, events::cases, "a_sleeper_is_woken_by_an_event";

@@ -5,7 +5,9 @@ use barewire_conformance::fabrics::card::Card;
 use barewire_conformance::fabrics::network::Network;
 use barewire_conformance::fabrics::private::Private;
 use barewire_conformance::fabrics::shared::Shared;
-use barewire_conformance::{check, doorbell, events, memory, queue, transport, tripwire, window};
+use barewire_conformance::{
+    check, doorbell, events, memory, queue, transport, tripwire, waiting, window,
+};
 
 /// A module of tests for a fabric: one per suite that it has to pass.
 macro_rules! passes {
@@ -23,6 +25,7 @@ passes!(private: Private<SOUND> {
     doorbells: doorbell::cases,
     memory_of_apertures: memory::cases,
     tripwires: tripwire::cases,
+    tripwires_on_owners: waiting::cases,
     event_queues: events::cases,
     connections: transport::cases,
     streams: transport::stream_cases,
@@ -37,6 +40,7 @@ passes!(shared_memory: Shared {
 passes!(network_spinning: Network<true> {
     memory_of_apertures: memory::cases,
     tripwires: tripwire::cases,
+    tripwires_on_owners: waiting::cases,
     event_queues: events::cases,
     connections: transport::cases,
     streams: transport::stream_cases,
@@ -45,6 +49,7 @@ passes!(network_spinning: Network<true> {
 passes!(network_sleeping: Network<false> {
     memory_of_apertures: memory::cases,
     tripwires: tripwire::cases,
+    tripwires_on_owners: waiting::cases,
     event_queues: events::cases,
     connections: transport::cases,
     streams: transport::stream_cases,

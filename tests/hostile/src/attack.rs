@@ -10,7 +10,7 @@ use barewire_sys::socket::{Listener, Socket};
 use barewire_sys::wake::EventFd;
 use barewire_units::Rng;
 
-use crate::link::Link;
+use crate::link::{Link, on_owner_bytes};
 use crate::ring::{adversarial, scribble, storm};
 use crate::wire;
 
@@ -242,7 +242,7 @@ impl Attacker<'_> {
             5
         };
         let message = match self.rng.below(16) {
-            0 => wire::hello(1, [word, number.into()], 1, source),
+            0 => wire::hello(wire::VERSION, [word, number.into()], 1, source),
             1 => wire::hello(word as u32, [1, 2], 0, 3),
             2 => return (wire::segment(number, word), 1),
             3 => return (wire::segment(1, 1 << 20), 1),
@@ -252,8 +252,13 @@ impl Attacker<'_> {
             7 => wire::reject(number, word as u8, &any[..len.min(1200)]),
             8 => wire::numbered(wire::DETACH, number),
             9 => wire::numbered(wire::ABANDON, number),
-            10 => return (wire::grant(number, word as u32, word, 1 << 16, 8, 1), 3),
-            11 => return (wire::grant(number, 1, 2, word, word as u32, 0), 3),
+            10 => return (wire::grant(number, word as u32, word, 1 << 16, 8, 1, 16), 4),
+            11 => {
+                return (
+                    wire::grant(number, 1, 2, word, word as u32, 0, word as u32),
+                    4,
+                );
+            }
             12 => wire::numbered(wire::RELEASE, number),
             13 => wire::numbered(wire::REVOKE, number),
             14 => wire::out_of_band(number, &any[..len.min(4200)]),
@@ -292,7 +297,7 @@ impl Attacker<'_> {
             Some(memfd.into_fd())
         };
         let size = SealSet::SHRINK | SealSet::GROW;
-        let some_bytes = [4096, 36_864, 65_536, 1 << 20][self.rng.index(4)];
+        let some_bytes = [4096, 12_288, 65_536, 1 << 20][self.rng.index(4)];
         match self.rng.below(12) {
             0 => Some(rustix::pipe::pipe().ok()?.0),
             1 => Some(Socket::pair().ok()?.0.into_fd()),
@@ -361,21 +366,25 @@ impl Attacker<'_> {
             let pages = |b: usize| b.next_multiple_of(4096);
             let table_bytes = pages(barewire_shm::watch::table_bytes(bytes, slots));
             let size = SealSet::SHRINK | SealSet::GROW;
-            let made = [pages(bytes), table_bytes, 4096].map(|b| {
+            let on_owner = [0, 16, 1024][self.rng.index(3)];
+            let waiting_bytes = on_owner_bytes(bytes, on_owner);
+            let made = [pages(bytes), table_bytes, 4096, waiting_bytes].map(|b| {
                 let memfd = Memfd::create("hostile-aperture", b).ok()?;
                 let window = memfd.map(barewire_sys::memory::Access::ReadWrite).ok()?;
                 memfd.seal(size).ok()?;
                 Some((memfd, window.whole()))
             });
-            let [Some(memory), Some(table), Some(counts)] = made else {
+            let [Some(memory), Some(table), Some(counts), Some(waiting)] = made else {
                 return;
             };
             self.spoil_table(&table.1);
-            let message = wire::grant(far, aperture, 7, bytes as u64, slots, 1);
-            let fds = [memory.0.as_fd(), table.0.as_fd(), counts.0.as_fd()];
+            let message = wire::grant(far, aperture, 7, bytes as u64, slots, 1, on_owner);
+            let fds = [&memory, &table, &counts, &waiting].map(|(memfd, _)| memfd.as_fd());
             link.send(&message, &fds);
             for _ in 0..20 {
                 self.spoil_table(&table.1);
+                // What the victim sets in it, it must not read back with trust.
+                self.spoil_table(&waiting.1);
                 self.mutations += scribble(&counts.1, &mut self.rng, 8);
             }
             for at in 0..link.apertures.len() {
@@ -387,6 +396,7 @@ impl Attacker<'_> {
                     self.mutations += scribble(&counts.window, &mut self.rng, 64);
                 }
             }
+            self.wait_for_stores(&link);
             self.pause();
             if self.rng.below(3) == 0 {
                 link.send(&wire::numbered(wire::REVOKE, aperture), &[]);
@@ -395,6 +405,16 @@ impl Attacker<'_> {
             if !link.up {
                 return;
             }
+        }
+    }
+
+    /// Says that it waits for the victim's own stores, with tables that lie.
+    fn wait_for_stores(&mut self, link: &Link) {
+        for (aperture, memory) in &link.waiting {
+            if let Some(page) = &link.far_page {
+                barewire_fabric::doorbell::announce_waiting(&page.window, *aperture);
+            }
+            self.spoil_table(&memory.window);
         }
     }
 
@@ -450,6 +470,9 @@ impl Attacker<'_> {
                 if let Some(counts) = counts {
                     counts.abuse(&mut self.rng);
                 }
+            }
+            for (_, memory) in &link.waiting {
+                memory.abuse(&mut self.rng);
             }
             let own = link.segment.window.clone();
             self.mutations += 20 + scribble(&own, &mut self.rng, 100);

@@ -88,6 +88,8 @@ pub struct Link {
     pub page: Memory,
     /// The victim's doorbell page.
     pub far_page: Option<Memory>,
+    /// Where we may set tripwires on the victim's stores, with its aperture's number.
+    pub waiting: Vec<(u32, Memory)>,
     /// The victim's eventfd, if we are of its user.
     pub waker: Option<EventFd>,
     /// The bit of this link at the victim.
@@ -168,6 +170,7 @@ impl Link {
             arena: Vec::new(),
             conns: Vec::new(),
             apertures: Vec::new(),
+            waiting: Vec::new(),
             calls: Vec::new(),
             free: (0..OWN_REGIONS).rev().collect(),
             up: true,
@@ -186,7 +189,7 @@ impl Link {
 
     /// Says a correct hello, and hands out our segment.
     pub fn say_hello(&mut self) {
-        let hello = wire::hello(1, self.node, 1, 7);
+        let hello = wire::hello(wire::VERSION, self.node, 1, 7);
         let page = self.page.memfd.as_fd().try_clone_to_owned();
         let waker = self.eventfd.as_fd().try_clone_to_owned();
         let (Ok(page), Ok(waker)) = (page, waker) else {
@@ -316,7 +319,12 @@ impl Link {
                 len,
                 tripwires,
                 writable,
-            } if fds.len() == 3 => {
+                on_owner,
+            } if fds.len() == 4 => {
+                let bytes = on_owner_bytes(len as usize, on_owner);
+                let waiting = fds.pop().and_then(|fd| Memory::theirs(fd, bytes, true));
+                self.waiting
+                    .extend(waiting.map(|memory| (aperture, memory)));
                 let counts = (tripwires.max(1) as usize * 8).next_multiple_of(4096);
                 let counts = fds.pop().and_then(|fd| Memory::theirs(fd, counts, true));
                 drop(fds.pop());
@@ -383,4 +391,13 @@ impl Link {
     pub fn same_user(&self) -> bool {
         self.same_user
     }
+}
+
+/// Bytes of the memory for an importer's tripwires on the owner's stores.
+#[must_use]
+pub fn on_owner_bytes(len: usize, slots: u32) -> usize {
+    let pages = |bytes: usize| bytes.next_multiple_of(4096);
+    // What a message of no sense asks for is not made.
+    let len = len.min(1 << 40);
+    pages(barewire_shm::watch::table_bytes(len, slots)) + pages(slots.max(1) as usize * 8)
 }

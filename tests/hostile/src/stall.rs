@@ -83,7 +83,7 @@ fn visit(name: &str, owner: u32, number: u64, kept: &mut Vec<(TcpStream, Option<
     };
     let (slow, other) = lingering();
     let fd = slow.as_fd();
-    let hello = wire::hello(1, [number, 7], 1, 7);
+    let hello = wire::hello(wire::VERSION, [number, 7], 1, 7);
     match number % 6 {
         0 => send_many(&socket, b"?", &[fd]),
         1 => send_many(&socket, &hello, &[fd]),

@@ -1,5 +1,5 @@
 //! The service that is attacked: echoes messages, grants apertures with tripwires on
-//! them, stores into what it is granted, and calls whom it is told to call.
+//! them, stores into them and into what it is granted, and calls whom it is told to call.
 //!
 //! It answers `report` on its standard input with lines `key value` and one `end`.
 
@@ -22,6 +22,9 @@ const ANSWERS_MAX: usize = 64;
 /// Connections of one user other than ours: what the service itself allows.
 const FOREIGN_CONNECTIONS_MAX: usize = 4096;
 
+/// Pause between two rounds of stores into its own apertures.
+const STORES_EVERY: Duration = Duration::from_millis(50);
+
 type Tally = Arc<Mutex<BTreeMap<String, u64>>>;
 
 struct Client {
@@ -38,8 +41,10 @@ struct Service {
     foreign: usize,
     apertures: Vec<Aperture>,
     _tripwires: Vec<Tripwire>,
-    held: VecDeque<RemoteAperture>,
+    held: VecDeque<(RemoteAperture, Option<Tripwire>)>,
     buffer: Vec<u8>,
+    /// When it last stored into its own apertures.
+    stored: Instant,
 }
 
 /// Serves under `name` until its standard input ends.
@@ -138,6 +143,7 @@ impl Service {
             _tripwires: tripwires,
             held: VecDeque::new(),
             buffer: vec![0; MESSAGE_BYTES_MAX],
+            stored: Instant::now(),
         })
     }
 
@@ -159,6 +165,25 @@ impl Service {
             for at in core::mem::take(&mut self.behind) {
                 self.answer(at);
             }
+            self.store_for_those_who_wait();
+        }
+    }
+
+    /// Stores of our own, after each of which importers are looked at that say they wait.
+    fn store_for_those_who_wait(&mut self) {
+        // Not so often that others wait for it.
+        if self.stored.elapsed() < STORES_EVERY {
+            return;
+        }
+        self.stored = Instant::now();
+        for aperture in &self.apertures {
+            let stored = [
+                aperture.put(100, &[5; 5000]),
+                aperture.store(64, 1),
+                aperture.add(4096, 1).map(drop),
+                aperture.compare_exchange(64, 1, 2).map(drop),
+            ];
+            assert!(stored.iter().all(Result::is_ok), "its own memory");
         }
     }
 
@@ -291,9 +316,15 @@ impl Service {
             }
         }
         let _ = aperture.tripwire(0, len.min(100), Mode::Sticky, Action::Count);
+        // Set and taken away again, in memory that its owner spoils meanwhile.
+        let actions = [Action::Count, Action::Wake, Action::Enqueue { cookie: 3 }];
+        for (at, action) in (0..len.saturating_sub(100)).step_by(777).zip(actions) {
+            let _ = aperture.tripwire_on_owner(at, 100, Mode::Sticky, action);
+        }
         let _ = aperture.bulk_put(0, vec![1; len.min(100_000)], 0);
         let _ = aperture.bulk_get(0, len.min(100_000), 1);
-        self.held.push_back(aperture);
+        let waits = aperture.tripwire_on_owner(0, 8, Mode::Sticky, Action::Wake);
+        self.held.push_back((aperture, waits.ok()));
         if self.held.len() > 8 {
             self.held.pop_front();
         }

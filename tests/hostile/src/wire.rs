@@ -46,6 +46,9 @@ impl Bytes {
 /// Segment, offset, bytes of the ring.
 pub type Region = (u32, u64, u32);
 
+/// The version of the protocol that is spoken here.
+pub const VERSION: u32 = 2;
+
 /// `Hello`.
 #[must_use]
 pub fn hello(version: u32, node: [u64; 2], flags: u32, source: u32) -> Vec<u8> {
@@ -110,9 +113,10 @@ pub fn grant(
     len: u64,
     tripwires: u32,
     rights: u8,
+    on_owner: u32,
 ) -> Vec<u8> {
     let b = Bytes::of(8).u32(connection).u32(aperture).u64(cookie);
-    b.u64(len).u32(tripwires).u8(rights).0
+    b.u64(len).u32(tripwires).u8(rights).u32(on_owner).0
 }
 
 /// `OutOfBand`.
@@ -188,6 +192,8 @@ pub enum Heard {
         tripwires: u32,
         /// Whether we may store.
         writable: bool,
+        /// Slots for tripwires of ours on the owner's stores.
+        on_owner: u32,
     },
     /// Anything else.
     Other,
@@ -230,6 +236,7 @@ pub fn parse(m: &[u8]) -> Heard {
             len: u64_at(17),
             tripwires: u32_at(25),
             writable: m.get(29) == Some(&1),
+            on_owner: u32_at(30),
         },
         _ => Heard::Other,
     }

@@ -355,8 +355,10 @@ fn attack(users: &[Option<u32>]) {
     assert!(worst < P99_MAX, "p99 of the honest {worst:?}");
     assert!(rounds > 50, "{rounds} rounds when it was over");
     let grew = |key: &str| after.get(key).unwrap_or(&0).saturating_sub(before[key]);
-    assert!(grew("descriptors") <= 2, "descriptors are left over");
-    assert!(grew("mappings") <= 60, "mappings are left over");
+    // Two are those of the thread that watches those who grant.
+    assert!(grew("descriptors") <= 2 + 2, "descriptors are left over");
+    // Eight imported apertures are held, of four each, and threads have stacks and heaps.
+    assert!(grew("mappings") <= 75, "mappings are left over");
     assert!(grew("private_kib") < 150 << 10, "memory is left over");
     assert_eq!(after["node: links"], HONEST as u64);
     // An honest one may just be changing over to a new one.

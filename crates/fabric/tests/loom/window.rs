@@ -248,6 +248,15 @@ impl Page {
         }
     }
 
+    /// A page of which these words exist.
+    pub fn of(words: &[usize]) -> Page {
+        Page {
+            words: words.iter().map(|at| (*at, AtomicU64::new(0))).collect(),
+            settles: true,
+            fences: true,
+        }
+    }
+
     fn word(&self, index: usize) -> Option<&AtomicU64> {
         let found = self.words.iter().find(|(number, _)| *number == index);
         found.map(|(_, word)| word)

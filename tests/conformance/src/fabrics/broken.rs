@@ -38,6 +38,11 @@ pub const UNDEAD: u8 = 32;
 /// A tripwire is reported before the bytes are there.
 pub const EARLY: u8 = 33;
 
+/// What the owner adds is not told to those who wait for its stores.
+pub const SILENT_SUMS: u8 = 34;
+/// Importers' transfers are told as if they were the owner's.
+pub const TELLS_OF_IMPORTERS: u8 = 35;
+
 /// Every firing is reported.
 pub const NOT_COALESCED: u8 = 40;
 /// The queue holds 64 and forgets the rest.

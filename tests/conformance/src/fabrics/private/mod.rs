@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use barewire_fabric::Violation;
 use barewire_fabric::aperture::{
-    AccessError, Action, EventSource, Memory, Mode, Notice, Rights, Trap, TripwireSet,
+    AccessError, Action, EventSource, Memory, Mode, Notice, OwnerTripwires, Rights, Trap,
+    TripwireSet,
 };
 use barewire_fabric::doorbell::{PAGE_BYTES, SharedWords};
 use barewire_fabric::frame::CREDIT;
@@ -404,6 +405,8 @@ pub struct End<const FLAW: u8> {
     queue: Queue<FLAW>,
     /// At the importer's end: the owner's tripwires and queue.
     owner: Option<(Wires, Queue<FLAW>)>,
+    /// The importer's tripwires on what the owner transfers, and its queue.
+    on_owner: (Wires, Queue<FLAW>),
 }
 
 impl<const FLAW: u8> End<FLAW> {
@@ -443,13 +446,18 @@ impl<const FLAW: u8> End<FLAW> {
 
     /// After a transfer.
     fn touched(&self, offset: usize, len_bytes: usize) {
-        let Some((wires, queue)) = &self.owner else {
-            return;
-        };
         if len_bytes == 0 {
             return;
         }
-        for (wires, queue) in [(wires, queue), (&self.wires, &self.queue)] {
+        let on_owner = (&self.on_owner.0, &self.on_owner.1);
+        let mut fired = match &self.owner {
+            None => vec![on_owner],
+            Some((wires, queue)) => vec![(wires, queue), (&self.wires, &self.queue)],
+        };
+        if FLAW == flaw::TELLS_OF_IMPORTERS {
+            fired.push(on_owner);
+        }
+        for (wires, queue) in fired {
             for wire in lock(wires).iter() {
                 if wire.touched::<FLAW>(offset, len_bytes) {
                     wire.fire(queue);
@@ -511,7 +519,9 @@ impl<const FLAW: u8> Memory for End<FLAW> {
                 memory.atomic_add(offset, value)
             }
         })?;
-        self.touched(offset, 8);
+        if self.owner.is_some() || FLAW != flaw::SILENT_SUMS {
+            self.touched(offset, 8);
+        }
         Ok(was)
     }
 
@@ -532,14 +542,11 @@ impl<const FLAW: u8> Memory for End<FLAW> {
     }
 }
 
-impl<const FLAW: u8> TripwireSet for End<FLAW> {
-    type Trap = PrivateTrap<FLAW>;
-    type Error = AccessError;
-
-    fn arm(
+impl<const FLAW: u8> End<FLAW> {
+    fn arm_among(
         &self,
-        offset: usize,
-        len_bytes: usize,
+        wires: &Wires,
+        (offset, len_bytes): (usize, usize),
         mode: Mode,
         action: Action,
     ) -> Result<PrivateTrap<FLAW>, AccessError> {
@@ -559,11 +566,38 @@ impl<const FLAW: u8> TripwireSet for End<FLAW> {
             queued: AtomicBool::new(false),
             count: AtomicU64::new(0),
         });
-        lock(&self.wires).push(Arc::clone(&wire));
+        lock(wires).push(Arc::clone(&wire));
         Ok(PrivateTrap {
             wire,
-            wires: Arc::clone(&self.wires),
+            wires: Arc::clone(wires),
         })
+    }
+}
+
+impl<const FLAW: u8> TripwireSet for End<FLAW> {
+    type Trap = PrivateTrap<FLAW>;
+    type Error = AccessError;
+
+    fn arm(
+        &self,
+        offset: usize,
+        len_bytes: usize,
+        mode: Mode,
+        action: Action,
+    ) -> Result<PrivateTrap<FLAW>, AccessError> {
+        self.arm_among(&self.wires, (offset, len_bytes), mode, action)
+    }
+}
+
+impl<const FLAW: u8> OwnerTripwires for End<FLAW> {
+    fn arm_on_owner(
+        &self,
+        offset: usize,
+        len_bytes: usize,
+        mode: Mode,
+        action: Action,
+    ) -> Result<PrivateTrap<FLAW>, AccessError> {
+        self.arm_among(&self.on_owner.0, (offset, len_bytes), mode, action)
     }
 }
 
@@ -579,21 +613,21 @@ impl<const FLAW: u8> Apertures for Private<FLAW> {
             rights,
             revoked: RwLock::new(false),
         });
-        let end = |owner| {
-            let queue = Queue::default();
-            ApertureEnd {
-                memory: End {
-                    shared: Arc::clone(&shared),
-                    wires: Arc::default(),
-                    queue: queue.clone(),
-                    owner,
-                },
-                queue,
-            }
+        let far_queue = Queue::default();
+        let on_owner = (Wires::default(), far_queue.clone());
+        let end = |queue: Queue<FLAW>, owner| ApertureEnd {
+            memory: End {
+                shared: Arc::clone(&shared),
+                wires: Arc::default(),
+                queue: queue.clone(),
+                owner,
+                on_owner: on_owner.clone(),
+            },
+            queue,
         };
-        let owned = end(None);
+        let owned = end(Queue::default(), None);
         let owner = (Arc::clone(&owned.memory.wires), owned.queue.clone());
-        let remote = end(Some(owner));
+        let remote = end(far_queue, Some(owner));
         (owned, remote)
     }
 
