@@ -813,6 +813,7 @@ mod receiver;
 mod remote;
 mod sender;
 mod shared;
+mod standing;
 mod state;
 mod stream;
 #[cfg(feature = "tokio")]

@@ -25,8 +25,8 @@ use crate::control::{MESSAGE_BYTES_MAX, Message, RejectCode, THE_LINK};
 use crate::error::{Error, Misconduct, Result};
 use crate::link::{Link, Status};
 use crate::passed::{Heard, Passed, hear};
-use crate::remote::Granted;
 use crate::shared::Shared;
+use crate::standing::Granted;
 use crate::state::{Far, Pending, Phase, Source, State, Token};
 
 /// Control messages read from one socket before the others get a turn.

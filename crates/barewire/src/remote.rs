@@ -1,6 +1,5 @@
 //! Imported apertures: a peer's memory, as far as it has granted it.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -23,15 +22,11 @@ use crate::link::Link;
 use crate::passed::Passed;
 use crate::peer::Peer;
 use crate::shared::Shared;
+use crate::standing::{
+    FLAG_OUTBOUND, FLAG_OWNER_GONE, FLAG_READ_ONLY, FLAG_REVOKED, FLAG_UNWATCHED, Standing,
+};
 use crate::state::{Pending, State};
 use crate::tripwire::{Place, Tripwire};
-
-const FLAG_REVOKED: u32 = 1;
-const FLAG_OWNER_GONE: u32 = 2;
-const FLAG_OUTBOUND: u32 = 4;
-const FLAG_READ_ONLY: u32 = 8;
-/// No thread watches the owner: each access has to ask the kernel.
-const FLAG_UNWATCHED: u32 = 16;
 
 /// With no thread to watch the owner, one is tried for again after so many accesses.
 const ACCESSES_PER_ATTEMPT: u32 = 1024;
@@ -63,39 +58,6 @@ pub(crate) struct RemoteShared {
     outbound: Mutex<Option<Outbound>>,
     on_owner: Mutex<OnOwner>,
     _charges: Charges,
-}
-
-/// What the node's tables know of an imported aperture too.
-struct Standing {
-    /// What refuses or complicates access.
-    flags: AtomicU32,
-    /// The bits of the tripwires set on the owner's stores: rung when there will be none.
-    waiting: Mutex<Vec<u32>>,
-}
-
-impl Standing {
-    fn flags(&self) -> u32 {
-        // Acquire pairs with the Release of `set`.
-        self.flags.load(Ordering::Acquire)
-    }
-
-    fn set(&self, flag: u32) {
-        // Release pairs with the Acquire load in `flags`.
-        self.flags.fetch_or(flag, Ordering::Release);
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, Vec<u32>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// From now on accesses are refused by `flag`. Whoever waits for the owner's stores is
-    /// woken, to find out.
-    fn end(&self, flag: u32, node: &Shared) {
-        self.set(flag);
-        for source in &*self.waiting() {
-            node.ring_own(*source);
-        }
-    }
 }
 
 /// What an imported aperture takes: its memory, watch table and counts, and the table for
@@ -575,10 +537,7 @@ impl State {
         };
         let peer = &mut self.peers[index];
         let max = shared.config.granted_apertures_max as usize;
-        let (count, known) = {
-            let holdings = peer.granted.holdings();
-            (holdings.held.len(), holdings.held.contains_key(&aperture))
-        };
+        let (count, known) = peer.granted.count(aperture);
         if count >= max {
             return Err(Misconduct::Exceeds {
                 what: "apertures of one peer",
@@ -663,71 +622,12 @@ fn import(
         watch,
         counts: Some(counts.whole()),
         slots,
-        standing: Arc::new(Standing {
-            flags: AtomicU32::new(flags),
-            waiting: Mutex::default(),
-        }),
+        standing: Arc::new(Standing::new(flags)),
         unwatched: AtomicU32::new(0),
         outbound: Mutex::new(None),
         on_owner: Mutex::new(on_owner),
         _charges: charges,
     }))
-}
-
-/// The apertures that one peer has granted and that are still held. Clones are the same.
-#[derive(Clone, Default)]
-pub(crate) struct Granted(Arc<Mutex<Holdings>>);
-
-#[derive(Default)]
-struct Holdings {
-    /// By the peer's numbers.
-    held: HashMap<u32, Arc<Standing>>,
-    gone: bool,
-}
-
-impl Granted {
-    fn holdings(&self) -> MutexGuard<'_, Holdings> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn add(&self, number: u32, standing: &Arc<Standing>) {
-        let mut holdings = self.holdings();
-        holdings.held.insert(number, Arc::clone(standing));
-        if holdings.gone {
-            standing.set(FLAG_OWNER_GONE);
-        }
-    }
-
-    /// Whether none is left.
-    fn remove(&self, number: u32) -> bool {
-        let mut holdings = self.holdings();
-        holdings.held.remove(&number);
-        holdings.held.is_empty()
-    }
-
-    /// The owner has revoked one; numbers that the peer makes up are ignored.
-    pub fn revoked(&self, number: u32, node: &Shared) {
-        if let Some(standing) = self.holdings().held.get(&number) {
-            standing.end(FLAG_REVOKED, node);
-        }
-    }
-
-    /// From now on a thread watches the owner.
-    fn watched(&self) {
-        for standing in self.holdings().held.values() {
-            // Release pairs with the Acquire load in `Standing::flags`.
-            standing.flags.fetch_and(!FLAG_UNWATCHED, Ordering::Release);
-        }
-    }
-
-    /// The owner of all of them is gone.
-    pub fn owner_gone(&self, node: &Shared) {
-        let mut holdings = self.holdings();
-        holdings.gone = true;
-        for standing in holdings.held.values() {
-            standing.end(FLAG_OWNER_GONE, node);
-        }
-    }
 }
 
 #[cfg(test)]
