@@ -279,7 +279,7 @@ fn waiting(node: &Node) -> thread::JoinHandle<(Instant, Vec<Event>)> {
 }
 
 fn told(events: &[Event]) -> bool {
-    let ours = |e: &Event| matches!(e, Event::Tripwire { cookie: 7 });
+    let ours = |e: &Event| matches!(e, Event::Tripwire { cookie: 7, .. });
     events.iter().any(ours)
 }
 
