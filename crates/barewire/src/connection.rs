@@ -330,6 +330,40 @@ impl Connection {
         self.receiver.try_recv(buffer)
     }
 
+    /// Sends a message; waits for at most `timeout`. See [`Sender::send_timeout`].
+    ///
+    /// # Errors
+    /// See [`Sender::send_timeout`].
+    pub fn send_timeout(
+        &mut self,
+        message: &[u8],
+        timeout: impl Into<Option<Duration>>,
+    ) -> Result<()> {
+        self.sender.send_timeout(message, timeout)
+    }
+
+    /// Receives a message; waits for at most `timeout`. See [`Receiver::recv_timeout`]; the
+    /// other ways to receive are there, too.
+    ///
+    /// # Errors
+    /// See [`Receiver::recv_timeout`].
+    pub fn recv_timeout(
+        &mut self,
+        buffer: &mut [u8],
+        timeout: impl Into<Option<Duration>>,
+    ) -> Result<Option<usize>> {
+        self.receiver.recv_timeout(buffer, timeout)
+    }
+
+    /// Receives a message of any length into a vector; waits for one. See
+    /// [`Receiver::recv_into`].
+    ///
+    /// # Errors
+    /// See [`Receiver::recv_into`].
+    pub fn recv_into(&mut self, into: &mut Vec<u8>) -> Result<usize> {
+        self.receiver.recv_into(into)
+    }
+
     /// Says that nothing more will be sent: the peer receives what was sent, then
     /// [`Error::Finished`]. Receiving goes on.
     pub fn finish(&mut self) {

@@ -97,8 +97,8 @@
 //! |---|---|
 //! | to wait | [`Connection::send`], [`Connection::recv`] |
 //! | not to wait | [`Connection::try_send`], [`Connection::try_recv`] |
-//! | to wait for a while | [`Sender::send_timeout`], [`Receiver::recv_timeout`] |
-//! | any length, without knowing it | [`Receiver::recv_into`] |
+//! | to wait for a while | [`Connection::send_timeout`], [`Connection::recv_timeout`] |
+//! | any length, without knowing it | [`Connection::recv_into`] |
 //! | many small ones at once | [`Sender::send_batch`], [`Receiver::recv_batch`] |
 //! | no copy of your own | [`Sender::send_with`], [`Sender::reserve`], [`Receiver::recv_message`] |
 //!

@@ -245,7 +245,16 @@ fn all_that_receive_have_one_shape() {
     let message = receiver.recv_message_timeout(None).unwrap().unwrap();
     assert_eq!(message.into_vec(), b"abc");
 
+    // By the connection, without asking for its halves.
+    for _ in 0..2 {
+        to_b.send_timeout(b"short", LONG).unwrap();
+    }
+    assert_eq!(to_a.recv_timeout(&mut buffer, LONG), Ok(Some(5)));
+    assert_eq!(to_a.recv_into(&mut vector), Ok(5));
+    assert_eq!(to_a.recv_timeout(&mut buffer, short), Ok(None));
+
     to_b.finish();
+    let receiver = to_a.receiver();
     let end = Err(Error::Finished);
     assert_eq!(receiver.recv(&mut buffer), end.clone());
     assert_eq!(
