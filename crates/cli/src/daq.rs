@@ -53,7 +53,7 @@ pub enum DaqCommand {
     /// Measure throughput as keys take several values
     #[command(after_help = scan::AFTER)]
     Scan(scan::ScanArgs),
-    /// Run a configuration in the laboratory, and set the prediction beside the measurement
+    /// Run a configuration in the laboratory, calibrated on this machine if asked to, and set the prediction beside the measurement
     Predict(Box<predict::PredictArgs>),
 }
 

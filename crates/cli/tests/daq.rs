@@ -227,7 +227,7 @@ fn a_prediction_stands_beside_the_measurement() {
         let said = text(&predict.stdout);
         assert!(predict.status.success(), "{}", text(&predict.stderr));
         assert!(
-            said.contains("Of 2 sizes, the predicted bandwidth"),
+            said.contains("Of 2 shapes, the predicted bandwidth"),
             "{said}"
         );
         assert!(said.contains("Not in the model"), "{said}");
@@ -236,7 +236,7 @@ fn a_prediction_stands_beside_the_measurement() {
     }
     let alone = folder.barewire(&[&predict[..], &over].concat());
     assert!(!text(&alone.stdout).contains("measured,"));
-    let wrong = folder.barewire(&["predict", "a.toml", "--over", "run.seed=1"]);
+    let wrong = folder.barewire(&["predict", "a.toml", "--over", "run.sed=1"]);
     assert_eq!(wrong.status.code(), Some(2));
 }
 

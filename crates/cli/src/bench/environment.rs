@@ -67,13 +67,20 @@ impl Environment {
     }
 }
 
-fn kernel() -> String {
+/// System and version.
+pub fn kernel() -> String {
     let read = |name: &str| {
         std::fs::read_to_string(format!("/proc/sys/kernel/{name}"))
             .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
     };
     let arch = std::env::consts::ARCH;
     format!("{} {} {arch}", read("ostype"), read("osrelease"))
+}
+
+/// The processor's own name.
+#[cfg(feature = "full")]
+pub fn processor_name() -> String {
+    processor(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default())
 }
 
 fn processor(cpuinfo: &str) -> String {

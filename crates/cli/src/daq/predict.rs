@@ -1,7 +1,10 @@
 //! `barewire daq predict`: the same configuration in the laboratory, beside what was measured.
 //!
 //! The host is the workbench's, measured by `barewire lab calibrate` or given; what the program
-//! itself takes is measured here, without any transport. Nothing is fitted on a whole run.
+//! itself takes is measured here, without any transport. With a calibration what the laboratory says is
+//! corrected by what short runs on this machine gave.
+
+mod calibration;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,6 +22,7 @@ use clap::Args;
 use super::DaqError;
 use super::scan::{self, BUILT, Outputs, Point};
 use crate::lab::calibrate::{self, CalibrateArgs};
+use calibration::Calibration;
 
 /// The plan that is run.
 const PLAN: &str = "workbench-events";
@@ -33,17 +37,24 @@ const TCP_ROOM: &str = "2 MiB";
 pub struct PredictArgs {
     /// The configuration
     config: PathBuf,
-    /// Sizes of fragments
+    /// A key and its values; may be repeated: then every combination is predicted
     #[arg(
         long,
-        value_name = "fragment_size=VALUES",
+        value_name = "KEY=VALUES",
         default_value = "fragment_size=256 B..1 MiB times 4"
     )]
-    over: Over,
+    over: Vec<Over>,
     /// The host: a file of `barewire lab calibrate`, or a preset such as modern-pc; otherwise this
     /// machine is measured now, which takes some ten seconds
     #[arg(long, value_name = "FILE|NAME")]
     with: Option<String>,
+    /// Calibrate: run short shapes on this machine for about a minute, which should have nothing else to do, keep
+    /// in FILE by how much the laboratory is off, and predict with that
+    #[arg(long, value_name = "FILE", conflicts_with = "with")]
+    calibrate: Option<PathBuf>,
+    /// Predict with a file of --calibrate, of this machine
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["with", "calibrate", "processors"])]
+    calibration: Option<PathBuf>,
     /// Processors that the processes share; otherwise as many as there are for this command
     #[arg(long, value_name = "N")]
     processors: Option<usize>,
@@ -68,46 +79,55 @@ fn problem(error: impl ToString) -> DaqError {
 
 /// Predicts it.
 pub fn run(args: &PredictArgs) -> Result<ExitCode, DaqError> {
-    if !matches!(args.over.key.as_str(), "fragment_size" | "fragments.size") {
-        return wrong(format!(
-            "--over {}: expected fragment_size=VALUES",
-            args.over.key
-        ));
+    let of_sizes = matches!(&args.over[..], [it] if is_size(&it.key));
+    if args.measured.is_some() && !of_sizes {
+        return wrong("--measured goes with --over fragment_size=VALUES alone".to_owned());
     }
-    let points = scan::points(&args.config, core::slice::from_ref(&args.over))?;
+    let points = scan::points(&args.config, &args.over)?;
     let Some(first) = points.first() else {
-        return wrong("no sizes".to_owned());
+        return wrong("no values".to_owned());
     };
     let outputs = Outputs::check(&args.out, points.len())?;
-    let costs = Costs::measure(&first.config).map_err(problem)?;
-    let host = Host::of(args.with.as_deref())?;
     let processors = args.processors.unwrap_or(allowed_cpus().len());
+    let calibration = calibration_of(args, processors)?;
+    let costs = Costs::measure(&first.config).map_err(problem)?;
+    let host = match &calibration {
+        Some(found) => Host::of_text(&found.host)?,
+        None => Host::of(args.with.as_deref())?,
+    };
     let laboratory = Laboratory {
         costs,
         with: &host.with,
         processors,
         fragments: FRAGMENTS,
     };
-    let predicted = laboratory.predicted(&points)?;
+    let mut predicted = laboratory.predicted(&points)?;
+    let lost = not_built(&predicted);
+    if let Some(calibration) = &calibration {
+        laboratory.correct(calibration, &points, &mut predicted)?;
+    }
     let measured = match (&args.measured, args.measure) {
-        (Some(file), _) => Some(read(file)?),
-        (None, Some(runs)) => Some(scan::measure(&args.over, &points, runs)?),
+        (Some(file), _) => Some(Measured::by_sizes(read(file)?, &args.over[0])),
+        (None, Some(runs)) => Some(Measured::in_order(scan::measure(
+            &args.over, &points, runs,
+        )?)),
         (None, None) => None,
     };
-    let table = beside(&args.over, &predicted, measured.as_ref());
-    let mut notes = vec![
-        format!(
-            "Host: {}; {processors} processors. The program, measured by itself: {}.",
-            host.name,
-            in_words(&costs)
-        ),
-        "Not in the model: caches and the bandwidth of memory that processes share, copies from \
-         another processor's cache, anything else that runs, the system's scheduler beside its \
-         slices, reports, files. Nothing was fitted on a whole run."
+    let table = beside(&args.over, &points, &predicted, measured.as_ref());
+    let mut notes = vec![format!(
+        "Host: {}; {processors} processors. The program, measured by itself: {}.",
+        host.name,
+        in_words(&costs)
+    )];
+    notes.push(match &calibration {
+        Some(found) => found.in_words(),
+        None => "Not in the model: caches and the bandwidth of memory that processes share, copies from \
+                 another processor's cache, anything else that runs, the system's scheduler beside its \
+                 slices, reports, files. Nothing was fitted on a whole run; --calibrate does."
             .to_owned(),
-    ];
+    });
     notes.extend(left_out(&first.config));
-    notes.extend(not_built(&predicted));
+    notes.extend(lost);
     notes.extend(measured.is_some().then(|| how_far_off(&table)));
     print!("{}", table.to_text());
     notes.iter().for_each(|note| println!("{note}"));
@@ -118,6 +138,23 @@ pub fn run(args: &PredictArgs) -> Result<ExitCode, DaqError> {
     };
     outputs.write(&page, &[])?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn is_size(key: &str) -> bool {
+    matches!(key, "fragment_size" | "fragments.size")
+}
+
+/// The calibration that is asked for, measured now or read.
+fn calibration_of(args: &PredictArgs, processors: usize) -> Result<Option<Calibration>, DaqError> {
+    let Some(file) = &args.calibrate else {
+        let file = args.calibration.as_deref();
+        return file.map(Calibration::read).transpose();
+    };
+    // Found out now, and not after a minute.
+    crate::lab::store::try_file(file).map_err(|error| scan::io(file, error))?;
+    let found = Calibration::measure(processors)?;
+    found.write(file)?;
+    Ok(Some(found))
 }
 
 /// A host for the plan; a file that was made for it goes with it.
@@ -136,12 +173,28 @@ impl Host {
                 made: false,
             });
         }
+        Self::measured_now()
+    }
+
+    fn in_temp(name: &str) -> (Self, PathBuf) {
         let path = std::env::temp_dir().join(format!("barewire-host-{}.toml", std::process::id()));
         let host = Self {
-            name: "this machine, measured now".to_owned(),
+            name: name.to_owned(),
             with: path.display().to_string(),
             made: true,
         };
+        (host, path)
+    }
+
+    /// What `barewire lab calibrate` has written.
+    fn of_text(text: &str) -> Result<Self, DaqError> {
+        let (host, path) = Self::in_temp("this machine, of the calibration");
+        std::fs::write(&path, text).map_err(|error| scan::io(&path, error))?;
+        Ok(host)
+    }
+
+    fn measured_now() -> Result<Self, DaqError> {
+        let (host, path) = Self::in_temp("this machine, measured now");
         calibrate::calibrate(&CalibrateArgs {
             output: Some(path),
             cpus: Vec::new(),
@@ -197,6 +250,57 @@ impl Laboratory<'_> {
         };
         tables.for_each(|more| table.rows.extend(more.rows));
         Ok(table)
+    }
+
+    /// Corrects what was predicted by what a calibration says; the laboratory's own figure gets a column.
+    fn correct(
+        &self,
+        calibration: &Calibration,
+        points: &[Point],
+        predicted: &mut ResultTable,
+    ) -> Result<(), DaqError> {
+        let column = |table: &ResultTable, name: &str| {
+            let at = table.columns.iter().position(|it| it.name == name);
+            at.ok_or_else(|| problem(format!("the laboratory gave no {name}")))
+        };
+        let [built, events, busy] = [
+            column(predicted, BUILT)?,
+            column(predicted, "events")?,
+            column(predicted, "processor time")?,
+        ];
+        predicted.columns.push(ResultColumn {
+            name: ALONE.to_owned(),
+            unit: "MB/s".to_owned(),
+        });
+        for (point, row) in points.iter().zip(&mut predicted.rows) {
+            let alone = row[built].number().unwrap_or(0.0);
+            row.push(number(alone));
+            let Some(ratios) = calibration.ratios(&point.config) else {
+                continue;
+            };
+            // What triggers or shaping hold down is only as much as the machine can at most.
+            let most = match point.saturated() {
+                None => alone * ratios.built,
+                Some(point) => {
+                    let table = self.predicted(&[point])?;
+                    let most = table.rows.first().and_then(|it| it.get(built)?.number());
+                    most.unwrap_or(alone) * ratios.built
+                }
+            };
+            let is_held_down = point.saturated().is_some();
+            let found = if is_held_down { alone.min(most) } else { most };
+            let share = if alone > 0.0 { found / alone } else { 1.0 };
+            let scale = |entry: &mut Entry, by: f64| {
+                if let Some(value) = entry.number() {
+                    *entry = number(value * by);
+                }
+            };
+            scale(&mut row[built], share);
+            scale(&mut row[events], share);
+            // What a MB costs is corrected, however many there are.
+            scale(&mut row[busy], share * ratios.busy / ratios.built);
+        }
+        Ok(())
     }
 
     /// The configuration as inputs of the plan.
@@ -372,10 +476,42 @@ const OF_A_MB: &str = "processor time of a MB";
 const OFF: &str = "built, prediction against measurement";
 const OFF_OF_A_MB: &str = "processor time of a MB, prediction against measurement";
 
+/// The laboratory's figure before it was corrected, and how far off that is.
+const ALONE: &str = "built, the laboratory alone";
+const OFF_ALONE: &str = "built, the laboratory alone against measurement";
+
+/// What was measured, and its row for each that was predicted.
+struct Measured {
+    table: ResultTable,
+    rows: Vec<Option<usize>>,
+}
+
+impl Measured {
+    fn in_order(table: ResultTable) -> Self {
+        let rows = (0..table.rows.len()).map(Some).collect();
+        Self { table, rows }
+    }
+
+    fn by_sizes(table: ResultTable, over: &Over) -> Self {
+        let (first, values) = over.column();
+        let row = |value| row_at(&table, bytes(value, &first.unit)?);
+        let rows = values.iter().map(row).collect();
+        Self { table, rows }
+    }
+
+    fn row(&self, at: usize) -> Option<&Vec<Entry>> {
+        self.table.rows.get((*self.rows.get(at)?)?)
+    }
+}
+
 /// Prediction beside measurement.
-fn beside(over: &Over, predicted: &ResultTable, measured: Option<&ResultTable>) -> ResultTable {
-    let (first, values) = over.column();
-    let mut columns = vec![first.clone()];
+fn beside(
+    over: &[Over],
+    points: &[Point],
+    predicted: &ResultTable,
+    measured: Option<&Measured>,
+) -> ResultTable {
+    let (mut columns, values): (Vec<_>, Vec<_>) = over.iter().map(Over::column).unzip();
     for (name, unit) in COMPARED {
         for of in ["predicted", "measured"] {
             columns.push(ResultColumn {
@@ -384,28 +520,37 @@ fn beside(over: &Over, predicted: &ResultTable, measured: Option<&ResultTable>) 
             });
         }
     }
-    columns.extend([OFF, OFF_OF_A_MB].map(|name| ResultColumn {
+    let is_corrected = predicted.columns.iter().any(|it| it.name == ALONE);
+    let alone = [(ALONE, "MB/s"), (OFF_ALONE, "%")];
+    let more = [(OFF, "%"), (OFF_OF_A_MB, "%")].into_iter();
+    let more = more.chain(alone.into_iter().filter(|_| is_corrected));
+    columns.extend(more.map(|(name, unit)| ResultColumn {
         name: name.to_owned(),
-        unit: "%".to_owned(),
+        unit: unit.to_owned(),
     }));
-    let rows = values.into_iter().zip(&predicted.rows).map(|(value, row)| {
-        let at = bytes(&value, &first.unit);
-        let other = measured.and_then(|it| Some((it, row_at(it, at?)?)));
-        let mut cells = vec![value];
+    let rows = points.iter().zip(&predicted.rows).enumerate();
+    let rows = rows.map(|(at, (point, row))| {
+        let other = measured.and_then(|it| Some((&it.table, it.row(at)?)));
+        let real = |name| other.and_then(|(table, row)| cell(table, row, name).number());
+        let axes = point.at.iter().zip(&values);
+        let mut cells: Vec<_> = axes.map(|(&at, values)| values[at].clone()).collect();
         for (name, _) in COMPARED {
             cells.push(cell(predicted, row, name));
             cells.push(other.map_or(Entry::Missing, |(table, row)| cell(table, row, name)));
         }
         for what in [BUILT, OF_A_MB] {
-            let model = cell(predicted, row, what).number();
-            let real = other.and_then(|(table, row)| cell(table, row, what).number());
-            cells.push(off(model, real));
+            cells.push(off(cell(predicted, row, what).number(), real(what)));
+        }
+        if is_corrected {
+            let alone = cell(predicted, row, ALONE);
+            cells.push(alone.clone());
+            cells.push(off(alone.number(), real(BUILT)));
         }
         cells
     });
     let mut table = ResultTable {
         name: "prediction".to_owned(),
-        keys: 1,
+        keys: over.len(),
         columns,
         rows: rows.collect(),
     };
@@ -467,10 +612,10 @@ fn bytes(entry: &Entry, unit: &str) -> Option<u64> {
     text.parse::<ByteSize>().ok().map(ByteSize::as_bytes)
 }
 
-fn row_at(table: &ResultTable, wanted: u64) -> Option<&Vec<Entry>> {
+fn row_at(table: &ResultTable, wanted: u64) -> Option<usize> {
     let unit = &table.columns.first()?.unit;
-    let is_it = |row: &&Vec<Entry>| row.first().and_then(|it| bytes(it, unit)) == Some(wanted);
-    table.rows.iter().find(is_it)
+    let is_it = |row: &Vec<Entry>| row.first().and_then(|it| bytes(it, unit)) == Some(wanted);
+    table.rows.iter().position(is_it)
 }
 
 fn how_far_off(table: &ResultTable) -> String {
@@ -481,114 +626,33 @@ fn how_far_off(table: &ResultTable) -> String {
         off.sort_by(f64::total_cmp);
         off
     };
-    let (built, cost) = (sorted(OFF), sorted(OFF_OF_A_MB));
-    let in_words = |off: &[f64]| {
-        let worst = off.last()?;
-        let middle = off[off.len() / 2];
-        Some(format!(
-            "{middle:.0} % in the middle and {worst:.0} % at worst"
-        ))
+    let (built, cost, alone) = (sorted(OFF), sorted(OFF_OF_A_MB), sorted(OFF_ALONE));
+    let near = built.iter().filter(|it| **it <= NEAR_PERCENT).count();
+    let alone = match in_words_of(&alone) {
+        Some(of_alone) => format!(" The laboratory alone is off by {of_alone}."),
+        None => String::new(),
     };
-    match (in_words(&built), in_words(&cost)) {
+    match (in_words_of(&built), in_words_of(&cost)) {
         (Some(of_built), Some(of_cost)) => format!(
-            "Of {} sizes, the predicted bandwidth is off by {of_built}, the processor time of a MB by {of_cost}. \
-             Whatever else runs takes bandwidth away, and little else.",
+            "Of {} shapes, the predicted bandwidth is off by {of_built}, and by less than {NEAR_PERCENT} % of {near}; \
+             the processor time of a MB by {of_cost}. Whatever else runs takes bandwidth away, and little else.{alone}",
             built.len()
         ),
-        _ => "No size was both predicted and measured.".to_owned(),
+        _ => "No shape was both predicted and measured.".to_owned(),
     }
 }
+
+/// Of sorted figures.
+fn in_words_of(off: &[f64]) -> Option<String> {
+    let worst = off.last()?;
+    let middle = off[off.len() / 2];
+    Some(format!(
+        "{middle:.0} % in the middle and {worst:.0} % at worst"
+    ))
+}
+
+/// What counts as near.
+const NEAR_PERCENT: f64 = 20.0;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_configuration_is_a_plan_that_runs() {
-        let costs = Costs {
-            fragment_out: 100.0,
-            make_kib: 50.0,
-            fragment_in: 100.0,
-            verify_kib: 50.0,
-            event: 100.0,
-            message: 200.0,
-            message_event: 5.0,
-        };
-        let laboratory = Laboratory {
-            costs,
-            with: "modern-pc",
-            processors: 2,
-            fragments: 2_000,
-        };
-        let slot = "slot = \"2 ms\"\nlead = \"1 ms\"\nburst = \"128 KiB\"";
-        let texts = ["none", "credits", "barrel", "bucket", "schedule"].map(|control| {
-            format!("[flow]\ncontrol = \"{control}\"\n{slot}\n[run]\ntransport = \"tcp\"\n[builder]\ntimeout = \"100 s\"\n[assignment]\nwindow = 32\n")
-        });
-        let policies = ["least-loaded", "pulled", "hash"].map(|policy| {
-            format!("[assignment]\npolicy = \"{policy}\"\nwindow = 32\n[fragments]\nsizes = \"log-normal\"\n[trigger]\nmode = \"poisson\"\n")
-        });
-        let dir =
-            std::env::temp_dir().join(format!("barewire-predict-{}.toml", std::process::id()));
-        for text in texts.iter().chain(&policies) {
-            std::fs::write(&dir, text).expect("written");
-            let over: Over = "fragment_size=1 KiB, 100 KiB".parse().expect("sizes");
-            let points = scan::points(&dir, core::slice::from_ref(&over)).expect("good");
-            let table = laboratory.predicted(&points).expect(text);
-            let shown = beside(&over, &table, None);
-            assert_eq!(shown.columns.len(), 6, "{text}");
-            let built = |row: usize| cell(&shown, &shown.rows[row], "built, predicted").number();
-            assert!(built(0) > Some(0.0) && built(1) > Some(0.0), "{text}");
-            for row in &table.rows {
-                assert_eq!(
-                    cell(&table, row, "events not built").number(),
-                    Some(0.0),
-                    "{text}"
-                );
-            }
-        }
-        let _ = std::fs::remove_file(dir);
-    }
-
-    #[test]
-    fn measurements_are_found_by_their_sizes() {
-        let column = |name: &str, unit: &str| ResultColumn {
-            name: name.to_owned(),
-            unit: unit.to_owned(),
-        };
-        let predicted = ResultTable {
-            name: "rates".to_owned(),
-            keys: 1,
-            columns: vec![
-                column("fragment", "B"),
-                column(BUILT, "MB/s"),
-                column("processor time", "processors"),
-            ],
-            rows: vec![
-                vec![number(1024.0), number(90.0), number(2.0)],
-                vec![number(4096.0), number(100.0), number(2.0)],
-            ],
-        };
-        let measured = ResultTable {
-            name: "scan".to_owned(),
-            keys: 1,
-            columns: vec![
-                column("fragment_size", "KiB"),
-                column(BUILT, "MB/s"),
-                column("processor time", "processors"),
-            ],
-            rows: vec![vec![number(4.0), number(80.0), number(1.0)]],
-        };
-        let over: Over = "fragment_size=1024 B, 4096 B".parse().expect("sizes");
-        let table = beside(&over, &predicted, Some(&measured));
-        let off = |row: usize| cell(&table, &table.rows[row], OFF);
-        assert_eq!(off(0), Entry::Missing);
-        assert_eq!(off(1).number(), Some(25.0));
-        let cost = cell(&table, &table.rows[1], OFF_OF_A_MB).number();
-        assert!((cost.expect("a number") - 60.0).abs() < 1e-9);
-        let said = how_far_off(&table);
-        assert!(
-            said.contains("25 % at worst") && said.contains("60 % at worst"),
-            "{said}"
-        );
-    }
-}
+mod tests;

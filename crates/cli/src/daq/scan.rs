@@ -106,10 +106,10 @@ pub fn run(args: &ScanArgs) -> Result<ExitCode, DaqError> {
 }
 
 /// Runs each point `runs` times, one after the other.
-pub fn measure(over: &Over, points: &[Point], runs: u16) -> Result<ResultTable, DaqError> {
+pub fn measure(over: &[Over], points: &[Point], runs: u16) -> Result<ResultTable, DaqError> {
     let mut scan = Scan {
         name: String::new(),
-        over: core::slice::from_ref(over),
+        over,
         points,
         runs: runs.max(1).into(),
         line: None,

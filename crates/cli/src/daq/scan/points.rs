@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use barewire_daq::config::{Config, with};
+use barewire_daq::config::{Config, Trigger, with};
+use barewire_proto::evb::Flow;
 use barewire_tables::Over;
 
 use super::super::DaqError;
@@ -40,6 +41,27 @@ impl Point {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
         format!("{hash:016x}")
+    }
+
+    /// For the laboratory: the same without what holds bandwidth down beside the machine, triggers and shaping;
+    /// `None` if there is nothing of it.
+    pub fn saturated(&self) -> Option<Self> {
+        let is_free = matches!(self.config.source.flow, Flow::Free | Flow::Credits);
+        let is_full = matches!(self.config.trigger, Trigger::Max | Trigger::Sources);
+        if is_free && is_full && self.config.shaping.is_none() {
+            return None;
+        }
+        let mut config = self.config.clone();
+        config.trigger = Trigger::Max;
+        (config.shaping, config.manager.schedule) = (None, None);
+        if !is_free {
+            config.source.flow = Flow::Free;
+        }
+        Some(Self {
+            at: self.at.clone(),
+            text: String::new(),
+            config,
+        })
     }
 
     /// The configuration for the run that is done beside `slot` others: names on the network are its own.
