@@ -264,6 +264,37 @@ fn runs_at_a_time_have_processors_of_their_own() {
     );
 }
 
+/// Measuring the host ties a thread to a processor; the runs that come after it are to have all.
+#[test]
+fn a_prediction_measures_on_all_processors() {
+    let folder = Folder::new("predict", "events = 0\nduration = \"1 s\"\n");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_barewire"));
+    command
+        .current_dir(&folder.0)
+        .args(["daq", "predict", "a.toml"]);
+    command.args(["--over", "fragment_size=1 MiB", "--measure", "1"]);
+    let mut child = command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let begun = Instant::now();
+    let found = loop {
+        let is_part = |it: &(String, String)| it.0.contains("barewire-daq-scan");
+        if let Some((_, processors)) = children(child.id()).into_iter().find(is_part) {
+            break processors;
+        }
+        assert!(begun.elapsed() < 4 * PATIENCE, "no run begins");
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let own = std::fs::read_to_string("/proc/self/status").expect("/proc");
+    let own = own
+        .lines()
+        .find_map(|it| it.strip_prefix("Cpus_allowed_list:"));
+    assert_eq!(Some(found.as_str()), own.map(str::trim));
+    assert_eq!(code_of(&mut child), Some(0));
+}
+
 fn skip(name: &str, reason: &str) {
     use std::io::Write as _;
     let line = format!("SKIPPED: {name}: {reason}\n");

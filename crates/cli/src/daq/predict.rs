@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use barewire_daq::config::{Config, Shape, SinkKind, SourceKind, Transport, Trigger};
 use barewire_daq::costs::Costs;
 use barewire_proto::evb::{Flow, Policy, WhenFull};
-use barewire_sys::process::allowed_cpus;
+use barewire_sys::process::{allowed_cpus, pin_to_cpus};
 use barewire_tables::plan::{Shelf, Wanted};
 use barewire_tables::runs::{Watch, run as run_plans};
 use barewire_tables::{Change, Entry, Over, Page, ResultColumn, ResultTable};
@@ -195,12 +195,15 @@ impl Host {
 
     fn measured_now() -> Result<Self, DaqError> {
         let (host, path) = Self::in_temp("this machine, measured now");
-        calibrate::calibrate(&CalibrateArgs {
+        // It ties this thread to a processor: what is started after it, to be measured, is to have all.
+        let before = allowed_cpus();
+        let measured = calibrate::calibrate(&CalibrateArgs {
             output: Some(path),
             cpus: Vec::new(),
             quiet: false,
-        })
-        .map_err(problem)?;
+        });
+        pin_to_cpus(&before).map_err(problem)?;
+        measured.map_err(problem)?;
         Ok(host)
     }
 }

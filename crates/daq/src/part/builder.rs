@@ -204,8 +204,13 @@ impl BuilderPart<'_> {
                 self.core.abandon(self.home.clock.now());
             }
             self.act(net)?;
-            self.report();
+            let has_reported = self.report();
             self.flush(net, !busy)?;
+            if has_reported {
+                // Over TCP it would wait until there is nothing else to do, and a busy part would be
+                // taken for a dead one.
+                net.flush();
+            }
             turn = turn.wrapping_add(1);
             if !busy {
                 let mut pause = self.home.pause(self.core.next_deadline());
@@ -525,12 +530,12 @@ impl BuilderPart<'_> {
         }
     }
 
-    fn report(&mut self) {
+    fn report(&mut self) -> bool {
         // Until the end: what is still on the way arrives after the run has ended.
         let last = self.ended && !self.sink.is_busy();
         let at_once = last && !self.said_last;
         if !at_once && !self.home.beat_is_due() {
-            return;
+            return false;
         }
         self.said_last = last;
         let sunk = self.sink.sums();
@@ -555,6 +560,7 @@ impl BuilderPart<'_> {
             last: u8::from(last),
             sums: report.to_numbers(),
         });
+        true
     }
 
     /// Says how times and sizes are spread: now and then, and with the last report.

@@ -183,8 +183,13 @@ impl SourcePart<'_> {
             busy |= self.offer();
             self.tell_lacks(net);
             busy |= self.transmit(net);
-            self.report();
+            let has_reported = self.report();
             self.home.flush(net)?;
+            if has_reported {
+                // Over TCP it would wait until there is nothing else to do, and a busy part would be
+                // taken for a dead one.
+                net.flush();
+            }
             turn = turn.wrapping_add(1);
             if !busy {
                 let mut pause = self.home.pause(self.core.next_deadline());
@@ -704,13 +709,13 @@ impl SourcePart<'_> {
         any
     }
 
-    /// Says that it lives, and what its account is.
-    fn report(&mut self) {
+    /// Says that it lives, and what its account is, if it is time for that.
+    fn report(&mut self) -> bool {
         let all_is_sent = self.faulty.as_ref().is_none_or(Faulty::is_empty);
         let last = self.ended && all_is_sent && self.lanes.iter().all(Lane::is_empty);
         let at_once = last && !self.said_last;
         if !at_once && !self.home.beat_is_due() {
-            return;
+            return false;
         }
         self.said_last = last;
         let left = self.to_offer.iter().map(|it| it.end - it.first);
@@ -732,6 +737,7 @@ impl SourcePart<'_> {
             last: u8::from(last),
             sums: report.to_numbers(),
         });
+        true
     }
 }
 

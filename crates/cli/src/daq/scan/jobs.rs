@@ -144,6 +144,10 @@ impl Jobs {
                     while let Some((at, run)) = next() {
                         say(at, run, "");
                         let came = one_run(&points[at], slot, cpus.as_deref(), asked_before);
+                        // Before anybody takes the next one.
+                        if came.is_err() {
+                            clear(queue);
+                        }
                         // The other end is there until all that send have gone.
                         let _ = done.send((at, run, came));
                     }
@@ -156,7 +160,7 @@ impl Jobs {
                     Err(problem) => Some(problem),
                 };
                 let Some(problem) = problem else { continue };
-                queue.lock().unwrap_or_else(PoisonError::into_inner).clear();
+                clear(&queue);
                 let error = match problem {
                     Problem::Failed(error) => error,
                     Problem::Interrupted => DaqError::Ended {
@@ -172,6 +176,13 @@ impl Jobs {
         });
         ended
     }
+}
+
+/// Points and numbers of runs.
+type Queue = Mutex<VecDeque<(usize, usize)>>;
+
+fn clear(queue: &Queue) {
+    queue.lock().unwrap_or_else(PoisonError::into_inner).clear();
 }
 
 /// Sources, builders and manager.
