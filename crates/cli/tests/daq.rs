@@ -71,10 +71,46 @@ fn a_configuration_is_written_run_and_its_file_verified() {
     assert!(converted.starts_with(b"\x89HDF\r\n\x1a\n"));
     // It does not write over anything.
     assert_eq!(folder.barewire(&["convert", record]).status.code(), Some(2));
+    hdf5_files_are_checked_as_recordings_are(&folder, record);
     let path = folder.0.join(record);
     let good = std::fs::read(&path).expect("the file");
     damaged_files_are_read_behind_the_damage(&folder, record, &good);
     many_files_are_checked_at_once(&folder, record, &good);
+}
+
+fn hdf5_files_are_checked_as_recordings_are(folder: &Folder, record: &str) {
+    let converted = "run-000001-builder-00-000.h5";
+    let said_of = |file: &str| {
+        let check = folder.barewire(&["check", file, "--settings", "--config", "daq.toml"]);
+        assert_eq!(check.status.code(), Some(0), "{}", text(&check.stderr));
+        // All but the name: counts, sum of the contents, seed, version, time, configuration.
+        text(&check.stdout).replacen(file, "", 1)
+    };
+    assert_eq!(said_of(converted), said_of(record));
+    assert!(said_of(converted).contains(": 200 events built"));
+
+    let good = std::fs::read(folder.0.join(converted)).expect("a file");
+    let fragment = good.windows(8).position(|it| it == b"source-1");
+    let mut group = good[..fragment.expect("a link")].windows(4);
+    let group = group.rposition(|it| it == b"OHDR").expect("a group");
+    let mut bad = good.clone();
+    bad[group + 20] ^= 1;
+    std::fs::write(folder.0.join("bad.h5"), &bad).expect("written");
+    let check = folder.barewire(&["check", "bad.h5"]);
+    let said = text(&check.stdout);
+    assert_eq!(check.status.code(), Some(1), "{said}");
+    assert!(said.contains(": 199 events built"), "{said}");
+    assert!(said.contains(&format!("\n    byte {group}: ")), "{said}");
+    assert!(
+        said.contains("1 events of the index were not found"),
+        "{said}"
+    );
+    std::fs::write(folder.0.join("bad.h5"), &good[..good.len() - 1]).expect("written");
+    let check = folder.barewire(&["check", "bad.h5"]);
+    assert_eq!(check.status.code(), Some(2));
+    let said = text(&check.stderr);
+    assert!(said.contains("the file is cut"), "{said}");
+    std::fs::remove_file(folder.0.join("bad.h5")).expect("a file");
 }
 
 /// Bytes before the records, but for the texts that say of which run they are.

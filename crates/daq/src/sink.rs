@@ -184,7 +184,7 @@ impl Files {
         let recorder =
             recorder.map_err(|(path, error)| PartError::Record(disk::explain(&path, &error, 0)))?;
         let beside = recorder.path().with_extension("h5");
-        let hdf5 = hdf5.then(|| Hdf5Writer::create(&beside, run, builder));
+        let hdf5 = hdf5.then(|| Hdf5Writer::create(&beside, run, builder, Some(about)));
         let hdf5 = hdf5.transpose();
         let hdf5 = hdf5.map_err(|error| {
             // Nobody has any use for an empty file.

@@ -20,6 +20,7 @@ use barewire_daq::record::{About, Reading, Recorder, Stored};
 use barewire_daq::sink::hdf5;
 use barewire_proto::evb::{BuilderId, Part};
 use barewire_sys::process::{Signal, send_signal};
+use crc_fast::{CrcAlgorithm, checksum};
 use stage::{Place, files_in};
 
 /// Not a test: what a process of a run is.
@@ -208,6 +209,11 @@ const READER: &str = r#"
 import sys, zlib, h5py
 with h5py.File(sys.argv[1], "r") as file:
     print("file", file.attrs["run"], file.attrs["builder"], file.attrs["events"], len(file["events"]))
+    a = file.attrs
+    config = file["config"][()]
+    print("about", a["seed"], a["made_unix_ns"], a["clock_unix_ns"], a["version"].decode(), len(config), zlib.crc32(config))
+    assert all(a[it].dtype == "uint64" for it in ("seed", "made_unix_ns", "clock_unix_ns"))
+    assert file["config"].asstr()[()] == config.decode()
     for at, name in enumerate(file["events"]):
         print(name)
         if at % int(sys.argv[2]):
@@ -219,7 +225,7 @@ with h5py.File(sys.argv[1], "r") as file:
         for number in a["sources"]:
             data = event["source-%d" % number]
             assert data.dtype == "uint8" and data.attrs["source"] == number
-            print("fragment", number, data.attrs["time_ns"], data.shape[0], zlib.crc32(data[()].tobytes()))
+            print("fragment", number, data.attrs["time_ns"], data.shape[0], zlib.crc32(data[()].tobytes()), data.attrs["crc32c"])
         assert len(event) == len(a["sources"])
 "#;
 
@@ -247,6 +253,17 @@ fn as_recorded(file: &Path, every: usize) -> String {
     }
     let count = events.len();
     let mut text = format!("file {} {} {count} {count}\n", reading.run, reading.builder);
+    let about = reading.about.as_ref().expect("it is good");
+    let _ = writeln!(
+        text,
+        "about {} {} {} {} {} {}",
+        about.seed,
+        about.made_unix_ns,
+        about.clock_unix_ns,
+        about.version,
+        about.config.len(),
+        checksum(CrcAlgorithm::Crc32IsoHdlc, about.config.as_bytes())
+    );
     for (at, event) in events.values().enumerate() {
         let _ = writeln!(text, "{:012}", event.event);
         if at % every > 0 {
@@ -262,17 +279,58 @@ fn as_recorded(file: &Path, every: usize) -> String {
             .for_each(|it| text += &format!(" {}", it.source));
         text.push('\n');
         for it in &event.fragments {
-            let crc = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32IsoHdlc, &it.data);
             let _ = writeln!(
                 text,
-                "fragment {} {} {} {crc}",
+                "fragment {} {} {} {} {}",
                 it.source,
                 it.at_ns,
-                it.data.len()
+                it.data.len(),
+                checksum(CrcAlgorithm::Crc32IsoHdlc, &it.data),
+                checksum(CrcAlgorithm::Crc32Iscsi, &it.data)
             );
         }
     }
     text
+}
+
+fn read_by_h5dump(file: &Path, about: &About) {
+    let dump = |arguments: &[&str]| {
+        let dump = Command::new("h5dump").args(arguments).arg(file).output();
+        let dump = dump.expect("h5dump");
+        assert!(dump.status.success(), "{}", file.display());
+        String::from_utf8_lossy(&dump.stdout).into_owned()
+    };
+    dump(&["--header"]);
+    let seed = dump(&["--attribute", "/seed"]);
+    assert!(seed.contains(&format!("(0): {}\n", about.seed)), "{seed}");
+    let version = dump(&["--attribute", "/version"]);
+    assert!(
+        version.contains(&format!("(0): \"{}\"", about.version)),
+        "{version}"
+    );
+    let config = dump(&["--dataset", "/config"]);
+    let bytes = about.config.len();
+    assert!(config.contains(&format!("STRSIZE {bytes};")), "{bytes}");
+}
+
+/// The library's own reader finds what was recorded, too.
+fn read_by_us(file: &Path, raw: &Path) {
+    let mut recorded = Reading::open(raw).expect("a file of events");
+    let mut events = BTreeMap::new();
+    while let Some(event) = recorded.next_event().expect("it can be read") {
+        events.insert(event.event, event);
+    }
+    let mut reading = hdf5::Hdf5Reading::open(file).expect("a good file");
+    assert_eq!(reading.about, recorded.about);
+    assert_eq!(
+        (reading.run, reading.builder),
+        (recorded.run, recorded.builder)
+    );
+    for event in events.values() {
+        let next = reading.next_event().expect("a good file");
+        assert_eq!(next.as_ref(), Some(event));
+    }
+    assert_eq!(reading.next_event().expect("a good file"), None);
 }
 
 #[test]
@@ -320,8 +378,12 @@ fn hdf5_files_are_read_by_others_and_those_of_killed_builders_are_made_again() {
             "{}",
             file.display()
         );
-        let dump = Command::new("h5dump").arg("--header").arg(&file).output();
-        assert!(dump.expect("h5dump").status.success());
+        let reading = Reading::open(&raw).expect("a file of events");
+        let about = reading.about.as_ref().expect("it is good");
+        let settings = std::fs::read_to_string(&place.config).expect("the settings");
+        assert_eq!(about.config, settings);
+        read_by_h5dump(&file, about);
+        read_by_us(&file, &raw);
     }
 }
 
@@ -346,7 +408,15 @@ fn hdf5_files_of_any_shape_are_read_by_others() {
         (257, 10),
         (9_000, 97),
     ] {
-        let mut raw = Recorder::create(&place.folder, 7, 3, &About::default()).expect("a file");
+        // A configuration that no attribute could hold.
+        let about = About {
+            seed: u64::MAX - count,
+            made_unix_ns: 5,
+            clock_unix_ns: 3,
+            version: "1.2".to_owned(),
+            config: "# text é\n".repeat(8_000 * (count as usize % 2)) + "x",
+        };
+        let mut raw = Recorder::create(&place.folder, 7, 3, &about).expect("a file");
         for number in (0..count).rev() {
             let fragments: Vec<_> = match number % 5 {
                 0 => vec![fragment(0, 0), fragment(40_000, 3)],
@@ -372,5 +442,7 @@ fn hdf5_files_of_any_shape_are_read_by_others() {
             read_by_others(&file, every) == as_recorded(&path, every),
             "{count} events"
         );
+        read_by_h5dump(&file, &about);
+        read_by_us(&file, &path);
     }
 }

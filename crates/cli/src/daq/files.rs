@@ -1,5 +1,5 @@
 //! `barewire daq check` and `convert`: recorded files, verified and converted. Both go on behind
-//! damage, and say what was damaged.
+//! damage, and say what was damaged. `check` takes HDF5 files of ours too.
 //!
 //! | exit status | means |
 //! |---|---|
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use barewire_daq::config::SourceKind;
 use barewire_daq::generate::Generator;
-use barewire_daq::record::{self, About, Checked, Damage, Ending, IndexState, RecordError};
+use barewire_daq::record::{self, About, Checked, Damage, Ending, IndexState};
 use barewire_daq::sink::hdf5;
 use clap::Args;
 use serde::Serialize;
@@ -22,7 +22,7 @@ use super::{DaqError, load};
 /// Files to be verified.
 #[derive(Clone, Debug, Args)]
 pub struct CheckArgs {
-    /// The files, *.evb
+    /// The files, *.evb or *.h5
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The configuration that made them: what is in the fragments is verified
@@ -212,7 +212,7 @@ pub fn check(args: &CheckArgs) -> Result<ExitCode, DaqError> {
     let mut worst = State::Good;
     for path in &args.files {
         let file = path.display().to_string();
-        let checked = record::check(path, generator.as_ref());
+        let checked = check_file(path, generator.as_ref());
         let state = state_of(&checked);
         worst = worst.max(state);
         if let Ok(checked) = &checked {
@@ -240,6 +240,15 @@ pub fn check(args: &CheckArgs) -> Result<ExitCode, DaqError> {
     Ok(worst.exit_code())
 }
 
+/// Reads a file of either kind; the error is for people.
+fn check_file(path: &Path, generator: Option<&Generator>) -> Result<Checked, String> {
+    // What can not be read is told by the check.
+    match hdf5::is_hdf5(path).unwrap_or(false) {
+        true => hdf5::check(path, generator).map_err(|error| error.to_string()),
+        false => record::check(path, generator).map_err(|error| error.to_string()),
+    }
+}
+
 /// What made the fragments, if it is the generator.
 fn generator(config: Option<&Path>) -> Result<Option<Generator>, DaqError> {
     let Some(path) = config else {
@@ -250,7 +259,7 @@ fn generator(config: Option<&Path>) -> Result<Option<Generator>, DaqError> {
     Ok(is_generated.then(|| Generator::new(config.sizes, config.seed)))
 }
 
-fn state_of(checked: &Result<Checked, RecordError>) -> State {
+fn state_of(checked: &Result<Checked, String>) -> State {
     match checked {
         Ok(checked) if checked.is_good() => State::Good,
         Ok(_) => State::Faulty,
@@ -283,7 +292,7 @@ const fn index_word(index: IndexState) -> &'static str {
 fn report(
     file: String,
     state: State,
-    checked: &Result<Checked, RecordError>,
+    checked: &Result<Checked, String>,
     with_events: bool,
 ) -> FileReport {
     let contents = checked.as_ref().ok().map(|checked| Contents {
@@ -299,7 +308,7 @@ fn report(
     FileReport {
         file,
         state,
-        error: checked.as_ref().err().map(ToString::to_string),
+        error: checked.as_ref().err().cloned(),
         contents,
     }
 }
@@ -314,7 +323,7 @@ fn stretches(damage: &Damage) -> Vec<StretchReport> {
     damage.first.iter().map(report).collect()
 }
 
-fn print_file(file: &str, checked: &Result<Checked, RecordError>, args: &CheckArgs) {
+fn print_file(file: &str, checked: &Result<Checked, String>, args: &CheckArgs) {
     let checked = match checked {
         Ok(checked) => checked,
         Err(error) => {

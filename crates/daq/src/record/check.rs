@@ -121,7 +121,7 @@ pub fn check(path: &Path, generator: Option<&Generator>) -> Result<Checked, Reco
 }
 
 impl Checked {
-    fn add(&mut self, event: &Recorded, generator: Option<&Generator>) {
+    pub(crate) fn add(&mut self, event: &Recorded, generator: Option<&Generator>) {
         self.events.push(event.event);
         if event.damaged == 0 {
             self.built += u64::from(event.missing == 0);

@@ -53,7 +53,7 @@ impl Damage {
         self.stretches == 0
     }
 
-    pub(super) fn add(&mut self, stretch: Stretch) {
+    pub(crate) fn add(&mut self, stretch: Stretch) {
         self.stretches += 1;
         self.bytes = self.bytes.saturating_add(stretch.bytes);
         if self.first.len() < FIRST_MAX {
