@@ -26,7 +26,7 @@
 //! | | 4 | fragments |
 //! | | 4 | CRC-32C of the 28 bytes before it |
 //! | fragment of it | 2 | source |
-//! | | 2 | zero |
+//! | | 2 | lowest 16 bits of the event |
 //! | | 4 | CRC-32C of all of the fragment but these 4 bytes |
 //! | | 8 | time of the trigger, ns on the manager's clock |
 //! | | 8 | bytes of its data |

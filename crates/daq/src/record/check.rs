@@ -76,7 +76,8 @@ impl Checked {
 fn contents_of(event: &Recorded) -> u64 {
     let mut sum = scatter(event.event ^ scatter(u64::from(event.missing)));
     for fragment in &event.fragments {
-        let head = fragment_head(fragment);
+        // The same for a fragment whatever the event, whose number is in the sum already.
+        let head = fragment_head(0, fragment);
         let code = u64::from(u32_at(&head, 4)) | u64::from(fragment.source) << 32;
         let sized = scatter(code ^ scatter(fragment.data.len() as u64));
         sum = sum.wrapping_add(scatter(sized ^ scatter(event.event)));

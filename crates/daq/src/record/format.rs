@@ -97,6 +97,11 @@ impl FragmentHead {
         u16::from_le_bytes([self.0[0], self.0[1]])
     }
 
+    /// Whether it says that it belongs to this event.
+    pub fn is_of(&self, event: u64) -> bool {
+        self.0[2..4] == lower_bytes(event)
+    }
+
     /// Bytes of its data; `None` if there are more than a fragment may have.
     pub fn data_bytes(&self) -> Option<u64> {
         Some(u64_at(&self.0, 16)).filter(|&it| it <= FRAGMENT_BYTES_MAX)
@@ -130,16 +135,23 @@ pub fn append(into: &mut Vec<u8>, event: u64, missing: u32, fragments: &[Stored]
     let crc = crc32c(&into[start..]);
     into.extend(crc.to_le_bytes());
     for fragment in fragments {
-        let head = fragment_head(fragment);
+        let head = fragment_head(event, fragment);
         into.extend(head);
         into.extend(&fragment.data);
     }
 }
 
-/// The head of `fragment`, with the check code of all of it.
-pub(super) fn fragment_head(fragment: &Stored) -> [u8; FRAGMENT_HEAD_BYTES] {
+/// What a fragment holds of the number of its event: where bytes are lost, one of another event may
+/// follow, good in itself.
+fn lower_bytes(event: u64) -> [u8; 2] {
+    (event as u16).to_le_bytes()
+}
+
+/// The head of `fragment`, which belongs to `event`, with the check code of all of it.
+pub(super) fn fragment_head(event: u64, fragment: &Stored) -> [u8; FRAGMENT_HEAD_BYTES] {
     let mut head = [0; FRAGMENT_HEAD_BYTES];
     head[..2].copy_from_slice(&fragment.source.to_le_bytes());
+    head[2..4].copy_from_slice(&lower_bytes(event));
     head[8..16].copy_from_slice(&fragment.at_ns.to_le_bytes());
     head[16..].copy_from_slice(&(fragment.data.len() as u64).to_le_bytes());
     let crc = fragment_crc(&head, &fragment.data);
@@ -183,7 +195,8 @@ pub fn parse(bytes: &[u8]) -> Result<Option<(Recorded, usize)>, RecordError> {
         ..Recorded::default()
     };
     for _ in 0..head.count {
-        let fragment = take_fragment(&mut left).ok_or(spoilt("a fragment is damaged"))?;
+        let fragment =
+            take_fragment(head.event, &mut left).ok_or(spoilt("a fragment is damaged"))?;
         event.fragments.push(fragment);
     }
     if !left.is_empty() {
@@ -192,10 +205,13 @@ pub fn parse(bytes: &[u8]) -> Result<Option<(Recorded, usize)>, RecordError> {
     Ok(Some((event, EVENT_HEAD_BYTES + head.bytes as usize)))
 }
 
-/// The fragment at the beginning of `bytes`, if it is all there and right.
-fn take_fragment(bytes: &mut &[u8]) -> Option<Stored> {
+/// The fragment of `event` at the beginning of `bytes`, if it is all there and right.
+fn take_fragment(event: u64, bytes: &mut &[u8]) -> Option<Stored> {
     let (head, rest) = bytes.split_first_chunk()?;
     let head = FragmentHead(*head);
+    if !head.is_of(event) {
+        return None;
+    }
     let (data, rest) = rest.split_at_checked(usize::try_from(head.data_bytes()?).ok()?)?;
     *bytes = rest;
     head.with(data.to_vec())

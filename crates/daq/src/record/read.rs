@@ -256,7 +256,7 @@ impl<R: Read + Seek> Reading<R> {
             return Ok(found);
         }
         let head = self.head_at(at, event)?;
-        let walk = self.walk(head.count, self.at + head.bytes)?;
+        let walk = self.walk(&head)?;
         let is_good = walk.is_good();
         let found = walk.fragments.into_iter().find(|it| it.source == source);
         match found {
@@ -272,7 +272,7 @@ impl<R: Read + Seek> Reading<R> {
     /// No good record of this event begins there, or the file can not be read.
     pub fn time_at(&mut self, at: u64, event: u64) -> Result<Option<u64>, RecordError> {
         let head = self.head_at(at, event)?;
-        let walk = self.walk(head.count, self.at + head.bytes)?;
+        let walk = self.walk(&head)?;
         Ok(walk.fragments.first().map(|it| it.at_ns))
     }
 
@@ -303,7 +303,7 @@ impl<R: Read + Seek> Reading<R> {
                 continue;
             }
             found = fragment.with(self.data(bytes)?);
-            if found.is_none() {
+            if found.is_none() || !fragment.is_of(head.event) {
                 return Ok(None);
             }
         }
@@ -393,7 +393,7 @@ impl<R: Read + Seek> Reading<R> {
     /// The record that begins at `start`; its head was read. `None`: it is cut.
     fn record(&mut self, start: u64, head: &EventHead) -> io::Result<Option<Recorded>> {
         let end = self.at + head.bytes;
-        let walk = self.walk(head.count, end)?;
+        let walk = self.walk(head)?;
         if walk.is_cut && self.may_be_cut() {
             self.ending = Some(Ending::Cut(start));
             return Ok(None);
@@ -411,9 +411,10 @@ impl<R: Read + Seek> Reading<R> {
         }))
     }
 
-    /// Reads `count` fragments of a record that ends at `end`. Behind a bad fragment the others are
+    /// Reads the fragments of a record whose head was just read. Behind a bad fragment the others are
     /// taken only if all lengths add up: else they might be bytes of something else.
-    fn walk(&mut self, count: u32, end: u64) -> io::Result<Walk> {
+    fn walk(&mut self, head: &EventHead) -> io::Result<Walk> {
+        let end = self.at + head.bytes;
         let mut walk = Walk {
             fragments: Vec::new(),
             bad: Vec::new(),
@@ -422,9 +423,9 @@ impl<R: Read + Seek> Reading<R> {
             is_in_step: false,
         };
         let mut good_before = 0;
-        for _ in 0..count {
+        for _ in 0..head.count {
             let at = self.at;
-            match self.piece(end)? {
+            match self.piece(Some(head.event), end)? {
                 Piece::Good(fragment) => {
                     walk.is_in_step = !walk.bad.is_empty();
                     walk.fragments.push(fragment);
@@ -459,13 +460,19 @@ impl<R: Read + Seek> Reading<R> {
         Ok(walk)
     }
 
-    fn piece(&mut self, end: u64) -> io::Result<Piece> {
+    /// The fragment that is next, of `event` if that is known.
+    fn piece(&mut self, event: Option<u64>, end: u64) -> io::Result<Piece> {
         let head = match self.fragment_head(end)? {
             Ok(head) => head,
             Err(piece) => return Ok(piece),
         };
         let data = self.data(head.data_bytes().unwrap_or(0))?;
-        Ok(head.with(data).map_or(Piece::Bad(head), Piece::Good))
+        Ok(match head.with(data) {
+            Some(fragment) if event.is_none_or(|it| head.is_of(it)) => Piece::Good(fragment),
+            // That of another event: bytes between were lost.
+            Some(_) => Piece::Broken,
+            None => Piece::Bad(head),
+        })
     }
 
     /// The head of a fragment whose data is there, in a record that ends at `end`; or why there
@@ -568,7 +575,7 @@ impl<R: Read + Seek> Reading<R> {
             if is_record || before >= self.limit() {
                 return Ok(());
             }
-            if !matches!(self.piece(self.limit())?, Piece::Good(_)) {
+            if !matches!(self.piece(None, self.limit())?, Piece::Good(_)) {
                 return self.go_back(before);
             }
         }

@@ -316,6 +316,22 @@ proptest! {
     }
 }
 
+/// The bytes between the first fragments of two events are lost: behind the one stand those of the other.
+#[test]
+fn fragments_of_another_event_are_not_taken() {
+    for is_indexed in [false, true] {
+        let recording = recording(is_indexed, false);
+        let behind_first = |nth: usize| {
+            let first = &recording.events[nth].fragments[0];
+            recording.records[nth].start + 32 + 24 + first.data.len()
+        };
+        let mut bad = recording.bytes.clone();
+        bad.drain(behind_first(5)..behind_first(6));
+        let is_hit = |record: &Range<usize>| recording.records[5..7].contains(record);
+        assert_good_but(&recording, &read_all(&bad), is_hit);
+    }
+}
+
 /// Counts what is read of it.
 struct Counted<R> {
     inner: R,
