@@ -360,6 +360,36 @@ proptest! {
 }
 
 #[test]
+fn every_changed_byte_of_the_tree_is_found() {
+    let events = some_events(300);
+    let good = file_of(&events, Some(&about()));
+    let place_of = |begin: &[u8]| good.windows(begin.len()).rposition(|it| it == begin);
+    let leaf = place_of(b"SNOD").expect("the last node of names");
+    let below = place_of(b"TREE\0\0").expect("the last node of the lower level");
+    let root = place_of(b"TREE\0\x01").expect("the root");
+    // Heads; names and addresses of 4, 6 and 2 children. Neighbours, and what libraries may keep in an
+    // entry, are not read.
+    let keys = |node: usize, children: usize| node + 24..node + 24 + 8 * (2 * children + 1);
+    let heads = (leaf..leaf + 8)
+        .chain(below..below + 8)
+        .chain(root..root + 8);
+    let entries = (0..4).flat_map(|it| leaf + 8 + 40 * it..leaf + 24 + 40 * it);
+    let used = heads
+        .chain(entries)
+        .chain(keys(below, 6))
+        .chain(keys(root, 2));
+    for at in used {
+        for bit in [at % 8, (at + 3) % 8] {
+            let mut bad = good.clone();
+            bad[at] ^= 1 << bit;
+            let what = format!("bit {bit} of byte {at}");
+            let errors = assert_right_or_error(&bad, &events, &[], &what);
+            assert!(errors > 0, "{what}");
+        }
+    }
+}
+
+#[test]
 fn an_error_says_where_and_the_next_event_is_read() {
     let events = some_events(10);
     let good = file_of(&events, None);
