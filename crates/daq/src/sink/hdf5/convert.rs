@@ -47,7 +47,8 @@ pub fn convert(from: &Path, to: &Path) -> Result<Converted, RecordError> {
     })
 }
 
-/// Whether a file begins as HDF5 files do.
+/// Whether a file begins as HDF5 files do, or has the name of one: one that is damaged, or whose writer was stopped, is to be
+/// told as that.
 ///
 /// # Errors
 ///
@@ -56,7 +57,8 @@ pub fn is_hdf5(path: &Path) -> io::Result<bool> {
     let mut first = Vec::new();
     let count = SIGNATURE.len() as u64;
     File::open(path)?.take(count).read_to_end(&mut first)?;
-    Ok(first == SIGNATURE)
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    Ok(first == SIGNATURE || name.ends_with(".h5") || name.ends_with(".h5.part"))
 }
 
 /// Reads a whole HDF5 file that this library has written, as [`crate::record::check`] does with a file of

@@ -327,7 +327,9 @@ fn a_file_that_is_cut_is_not_read() {
     let mut writer = Hdf5Writer::create(&path, 1, 0, None).expect("a new file");
     writer.add(1, 0, &[]);
     writer.write().expect("room");
-    let error = Hdf5Reading::open(&folder.0.join("a.h5.part")).expect_err("it is not whole");
+    let part = folder.0.join("a.h5.part");
+    assert!(is_hdf5(&part).expect("a file"));
+    let error = Hdf5Reading::open(&part).expect_err("it is not whole");
     assert!(
         error.to_string().contains("its writer was stopped"),
         "{error}"
