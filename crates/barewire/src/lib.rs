@@ -781,6 +781,8 @@
 //! somebody else holds the name, that is [`Error::WrongOwner`], before a byte is shared.
 //! `docs/security.md` in the repository says, mechanism by mechanism, what a peer can do and
 //! what it can not.
+// tidy: long file: a guided tour, whose code is compiled and run
+
 #![forbid(unsafe_code)]
 
 mod aperture;

@@ -1,6 +1,7 @@
 //! The manager: lets parts in, triggers events, tells everybody what the core decides, and
 //! puts the accounts together at the end.
 
+mod ended;
 mod given_up;
 mod seats;
 
@@ -25,6 +26,8 @@ use crate::wire::Control;
 use given_up::GivenUp;
 use seats::{Heard, Seats};
 
+pub use ended::{Ended, Options, Verdict};
+
 /// Triggers given before the manager looks at its links again.
 const TRIGGERS_AT_ONCE: u64 = 512;
 /// With triggers as fast as they go: the least part of the window that is triggered at once.
@@ -38,43 +41,6 @@ const BUSY_MAX: barewire_units::Duration = barewire_units::Duration::from_ms(60_
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// Nothing is closed for so long although there is something: a warning.
 const STALL: Duration = Duration::from_secs(2);
-
-/// How the manager is to behave.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
-    /// Neither starts nor ends by itself, but waits for an operator.
-    pub hold: bool,
-    /// Says nothing on standard error.
-    pub quiet: bool,
-}
-
-/// How a run ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Every fragment is accounted for.
-    Balanced,
-    /// A sum does not hold.
-    Unbalanced(String),
-    /// It ended before its time, for this reason; the ledger balances.
-    Failed(String),
-    /// The ledger balances, but something was lost that no setting allows to be: what.
-    Lost(String),
-}
-
-pub use given_up::Recovered;
-
-/// What is left of a run.
-#[derive(Clone, Debug)]
-pub struct Ended {
-    /// How it ended.
-    pub verdict: Verdict,
-    /// The ledger, for people.
-    pub ledger: String,
-    /// All sums.
-    pub picture: Picture,
-    /// What of the events that were given up is recorded.
-    pub recovered: Recovered,
-}
 
 #[derive(Clone, Copy)]
 enum Phase {
