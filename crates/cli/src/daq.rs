@@ -347,7 +347,7 @@ fn run_all(args: &RunArgs) -> Result<ExitCode, DaqError> {
                 quiet: args.quiet,
                 passed_on: signals::asked(),
             };
-            launch::run_watched(&config, |role| how.command(role), &mut plainly)
+            launch::run_here(&config, |role| how.command(role), &mut plainly)
         }
     };
     let outcome = outcome.map_err(starting)?;
@@ -374,7 +374,7 @@ fn run_in_view(config: &Config, how: HowTo<'_>) -> std::io::Result<Outcome> {
         command.stderr(errors());
         command
     };
-    let outcome = launch::run_watched(config, command, &mut live);
+    let outcome = launch::run_here(config, command, &mut live);
     live.end().iter().for_each(|line| eprintln!("{line}"));
     outcome
 }

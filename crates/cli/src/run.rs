@@ -22,18 +22,17 @@ pub use find::{LibraryError, library};
 use settings::Settings;
 pub use settings::rings as rings_setting;
 
-/// Run a program with its TCP connections and Unix sockets on this host accelerated
-#[derive(Clone, Debug, Args)]
-#[command(
-    override_usage = "barewire run [OPTIONS] [--] PROGRAM [ARGUMENTS]...",
-    after_help = "\
+const EXAMPLES: &str = "\
 Examples:
   barewire run redis-server &
   barewire run redis-benchmark -t get,set           both ends: accelerated
-  barewire run --why -- curl http://localhost:8000  says how each connection was carried
+  barewire run --why -- curl http://localhost:8000  how each was carried
   barewire run --profile latency --set spin_us=100 -- PROGRAM
 Connections on this host are accelerated if both ends run this way; all else
-stays with the kernel. See also `barewire ls` and `barewire doctor`.
+stays with the kernel. See also `barewire ls` and `barewire doctor`.";
+
+/// What `-h` leaves out: its page fits a screen.
+const SETTINGS: &str = "\
 Settings, in the file also under [program.NAME] for programs of that name:
   spin_us        how long to look for bytes before a sleep, at most [200]
   calls_before   calls on a connection before it is worth it [16]
@@ -42,7 +41,14 @@ Settings, in the file also under [program.NAME] for programs of that name:
   io_uring       inspect, leave or refuse: see docs/sockets.md [inspect]
   off            1: the library does nothing [0]
 Status: the program's; 127 no such program, 126 it cannot be executed, 125 wrong
-settings or no library, 2 wrong options."
+settings or no library, 2 wrong options.";
+
+/// Run a program with its TCP connections and Unix sockets on this host accelerated
+#[derive(Clone, Debug, Args)]
+#[command(
+    override_usage = "barewire run [OPTIONS] [--] PROGRAM [ARGUMENTS]...",
+    after_help = EXAMPLES,
+    after_long_help = format!("{EXAMPLES}\n{SETTINGS}")
 )]
 pub struct RunArgs {
     /// Settings for balanced use, latency, throughput or quiet

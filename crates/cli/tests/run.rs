@@ -335,10 +335,15 @@ fn settings_reach_the_program_or_are_refused_where_they_are_wrong() {
 
 #[test]
 fn the_help_fits_a_screen() {
-    let help = text(&run(&["--help"]).stdout);
+    let [short, long] = ["-h", "--help"].map(|it| text(&run(&[it]).stdout));
     // 24 lines of 80 characters, of which the next prompt needs one.
-    assert!(help.lines().count() <= 23, "{help}");
-    assert!(help.lines().all(|line| line.len() <= 80), "{help}");
+    assert!(short.lines().count() <= 23, "{short}");
+    let lines = || short.lines().chain(long.lines());
+    assert!(lines().all(|line| line.len() <= 80), "{short}{long}");
+    assert!(
+        long.contains("spin_us") && long.contains("Status:"),
+        "{long}"
+    );
 }
 
 #[test]

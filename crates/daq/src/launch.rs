@@ -166,25 +166,39 @@ pub fn run(
     run_watched(config, command, &mut Said(said))
 }
 
-/// The same, and `watcher` may ask for its end. Each process is a group of its own: what a
+/// The same with all parts on this host, after a look whether they can listen at the addresses of
+/// the configuration: who can not is told before a part starts.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn run_here(
+    config: &Config,
+    command: impl FnMut(Role) -> Command,
+    watcher: &mut dyn Watcher,
+) -> io::Result<Outcome> {
+    let faults = crate::config::unusable(config);
+    if faults.is_empty() {
+        return run_watched(config, command, watcher);
+    }
+    Ok(Outcome {
+        code: 2,
+        deaths: faults,
+        ledger: String::new(),
+    })
+}
+
+/// As [`run`], and `watcher` may ask for its end. Each process is a group of its own: what a
 /// terminal tells this one, its parts do not hear.
 ///
 /// # Errors
 ///
 /// As [`run`].
-pub fn run_watched(
+fn run_watched(
     config: &Config,
     mut command: impl FnMut(Role) -> Command,
     watcher: &mut dyn Watcher,
 ) -> io::Result<Outcome> {
-    let faults = crate::config::unusable(config);
-    if !faults.is_empty() {
-        return Ok(Outcome {
-            code: 2,
-            deaths: faults,
-            ledger: String::new(),
-        });
-    }
     let builders = (0..config.manager.builders).map(|it| Part::Builder(BuilderId(it)));
     let sources = match config.source_kind {
         // They come by themselves.

@@ -12,7 +12,7 @@ use barewire_daq::record::{self, IndexState};
 use barewire_proto::evb::{BuilderId, Part, SourceId};
 use barewire_sys::process::{Signal, send_signal};
 use barewire_units::Rng;
-use stage::{Place, files_in};
+use stage::{Place, Started, files_in};
 
 /// How many kills there are in a run; unset: as many as fit a short test.
 const KILLS: &str = "BAREWIRE_DAQ_KILLS";
@@ -225,7 +225,8 @@ fn a_second_run_and_a_stray_part_do_not_disturb_the_first() {
             while !log().contains("Running, by Start") {
                 std::thread::sleep(std::time::Duration::from_millis(5));
             }
-            let second = launch::run(&config, command, |_, _, _| {}).expect("processes start");
+            let mut nobody = Started(|_, _| {});
+            let second = launch::run_here(&config, command, &mut nobody).expect("processes start");
             let stray = command(source(0)).output().expect("it starts");
             asks.store(true, std::sync::atomic::Ordering::Relaxed);
             (run.join().expect("a run"), second, stray)

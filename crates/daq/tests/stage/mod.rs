@@ -133,7 +133,7 @@ impl Place {
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let _turn = ONE_AT_A_TIME.lock();
         let command = |role: Role| self.command(&format!("{} {}", role.command(), role.number()));
-        launch::run_watched(&self.config(), command, watcher).expect("processes start")
+        launch::run_here(&self.config(), command, watcher).expect("processes start")
     }
 
     /// What starts this program with a role and a number.
@@ -160,7 +160,7 @@ pub fn files_in(folder: &Path, ending: &str) -> Vec<PathBuf> {
     files
 }
 
-struct Started<F>(F);
+pub struct Started<F>(pub F);
 
 impl<F: FnMut(Role, u32)> Watcher for Started<F> {
     fn said(&mut self, role: Role, what: &str, pid: u32) {

@@ -281,7 +281,7 @@ fn figures_of(config: &Config, file: &Path, watcher: &mut UntilAsked) -> Result<
         json: true,
         ..HowTo::quietly(&program, file)
     };
-    let outcome = launch::run_watched(config, |role| how.command(role), watcher);
+    let outcome = launch::run_here(config, |role| how.command(role), watcher);
     let outcome = outcome.map_err(|error| DaqError::Io {
         what: "start a part".to_owned(),
         error,
