@@ -279,7 +279,8 @@ mod tests {
         let rate = Rate::from_mbps(20);
         let line = Line {
             rate: Rate::from_mbps(50),
-            buffer_bytes: Some(100_000),
+            // As much as comes in 200 ms: a machine that stands still so long loses nothing.
+            buffer_bytes: Some(1_000_000),
         };
         limit(&mut star.hosts[2].port, line).expect("a line");
         let class = Class {

@@ -3,6 +3,7 @@
 //! what was expected.
 
 mod address;
+mod admission;
 mod faults;
 mod keys;
 mod read;
@@ -459,6 +460,7 @@ fn read_flow(
     let burst = size(r, "flow", "burst", 1, 1 << 40);
     let slot = positive_time(r, "flow", "slot");
     let lead = time(r, "flow", "lead");
+    admission::check(r, control, rate, sources);
     let flow = match control {
         Control::None | Control::Kernel => Flow::Free,
         Control::Credits => Flow::Credits,
@@ -647,19 +649,17 @@ fn read_monitor(r: &mut Reader) -> Monitor {
         period: positive_time(r, "monitor", "period"),
         prometheus: prometheus.and_then(|it| address::read(r, "monitor", "prometheus", &it)),
         log: log.map(PathBuf::from),
-        line: read_line(r),
+        line: read_line(r, "monitor"),
     }
 }
 
-fn read_line(r: &mut Reader) -> Option<Rate> {
-    let text = r.text("monitor", "line");
+/// The rate of a line; `None` if the key is empty.
+fn read_line(r: &mut Reader, section: &str) -> Option<Rate> {
+    let text = r.text(section, "line");
     let rate = text.parse().ok();
     if rate.is_none() && !text.is_empty() {
-        r.fault(
-            "monitor",
-            "line",
-            "expected a rate with its unit, such as \"10 Gbit/s\"",
-        );
+        let wanted = "expected a rate with its unit, such as \"10 Gbit/s\"";
+        r.fault(section, "line", wanted);
     }
     rate
 }

@@ -1,7 +1,9 @@
 //! Budgets: what peers of another user use up here has limits, is counted, and is given back;
 //! and a process that has run out of something stays alive.
 
+use std::io::{Read as _, Write as _};
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -58,9 +60,13 @@ fn listen(node: &Node, name: &str) -> barewire::Listener {
 fn counters() -> CounterView {
     let pid = std::process::id() as i32;
     let pages = barewire_sys::discover::find_counter_pages();
-    let page = pages.iter().find(|p| p.pid == pid).unwrap();
-    let region = barewire_sys::discover::open_counter_page(pid, page.fd_number).unwrap();
-    CounterView::open(&region).unwrap()
+    let mut views = pages.iter().filter(|page| page.pid == pid).map(|page| {
+        let region = barewire_sys::discover::open_counter_page(pid, page.fd_number).unwrap();
+        CounterView::open(&region).unwrap()
+    });
+    // A child has inherited the pages of nodes of other tests, too.
+    let is_own = |view: &CounterView| view.identity().pid == pid.unsigned_abs();
+    views.find(is_own).unwrap()
 }
 
 fn attacker(name: &str, kind: &str, seed: u64) -> Child {
@@ -163,8 +169,12 @@ fn under_attack(seed: u64) {
 
 /// What an attacker of another user does in a process of its own.
 fn as_other(what: impl FnOnce() + Send) -> barewire_sys::process::ForkedChild {
+    as_user(users::OTHER, what)
+}
+
+fn as_user(uid: u32, what: impl FnOnce() + Send) -> barewire_sys::process::ForkedChild {
     fork_child(move || {
-        drop_privileges(users::OTHER, users::OTHER).unwrap();
+        drop_privileges(uid, uid).unwrap();
         what();
         0
     })
@@ -477,22 +487,32 @@ fn strangers_leave_a_node_descriptors_of_its_own() {
         let _lift = limit_to(Resource::Nofile, limit);
         let node = Node::new().unwrap();
         let _listener = listen(&node, &name);
-        let attacker = as_other(|| {
+        let (mut ours, mut theirs) = UnixStream::pair().unwrap();
+        // A user of its own: the kernel holds what all of a user's processes have sent and nobody has
+        // received against the limit of descriptors of the one that sends, which is low here.
+        let attacker = as_user(users::OTHER + 2, || {
             let links: Vec<_> = (0..128)
                 .map_while(|_| Link::connect(&name, owner))
                 .collect();
             assert!(links.len() < 128, "nobody is refused");
+            // The links stay until the node's side has counted them.
+            theirs.write_all(&[0]).unwrap();
+            theirs.read_exact(&mut [0]).unwrap();
         });
         let attack = std::thread::spawn(move || attacker.wait().unwrap());
         let view = counters();
         let mut most = 0;
-        while !attack.is_finished() {
+        ours.set_nonblocking(true).unwrap();
+        let mut is_over = false;
+        while !is_over && !attack.is_finished() {
+            is_over = ours.read(&mut [0]).is_ok();
             run_node(&node, Duration::from_millis(5));
             most = most.max(view.queue_counter(QueueCounter::ForeignDescriptors));
             // What the node's own program needs.
             let own = (0..100).map(|_| std::fs::File::open("/dev/null"));
             assert!(own.collect::<Vec<_>>().iter().all(Result::is_ok));
         }
+        ours.write_all(&[0]).unwrap();
         assert_eq!(attack.join().unwrap().code(), Some(0));
         assert!((limit / 8..=limit / 4).contains(&most), "{most} of {limit}");
         serve_one(&node, &name, owner);

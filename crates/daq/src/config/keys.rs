@@ -57,6 +57,7 @@ pub(super) const KEYS: &[Key] = &[
     key("flow", "credits", "64", "of `credits`: fragments under way to a builder"),
     key("flow", "rate", "\"1 Gbit/s\"", "of `bucket` and `kernel`: each source to each builder; of `barrel`: of the link"),
     key("flow", "burst", "\"256 KiB\"", "of `bucket`: its depth, at least a piece; of `kernel`: what goes at once"),
+    key("flow", "line", "\"\"", "rate of a builder's line: sources that may send more to it together are refused; empty: not checked"),
     key("flow", "slot", "\"1 ms\"", "of `barrel` and `schedule`: time of a slot, a piece must fit"),
     key("flow", "lead", "\"2 ms\"", "of `schedule`: from assignment to the first slot"),
     key("source", "kind", "\"generator\"", "`generator`; `replay`: of files below, with mode = \"sources\"; `own`: programs of yours"),

@@ -164,6 +164,30 @@ fn what_does_not_fit_together_is_told() {
 }
 
 #[test]
+fn rates_are_admitted_against_the_line() {
+    let with = |control: &str, rate: &str| {
+        let flow =
+            format!("[flow]\ncontrol = \"{control}\"\nline = \"1 Gbit/s\"\nslot = \"10 ms\"\n");
+        format!("{flow}rate = \"{rate}\"\n[parts]\nsources = 4\nbuilders = 2\n")
+    };
+    for (control, rate) in [("bucket", "250 Mbit/s"), ("barrel", "1 Gbit/s")] {
+        assert!(
+            Config::parse(&with(control, rate), "a.toml").is_ok(),
+            "{control}"
+        );
+    }
+    assert_eq!(
+        faults(&with("bucket", "300 Mbit/s")),
+        [
+            "a.toml:3: flow.line = \"1 Gbit/s\": source 3 reserves 300Mbit/s to each builder, and 100000000 bit/s \
+          of its line are left: expected flow.rate of at most 250Mbit/s"
+        ]
+    );
+    assert!(faults(&with("barrel", "2 Gbit/s"))[0].contains("at most 1Gbit/s"));
+    assert!(faults(&with("credits", "1 Mbit/s"))[0].contains("sources reserve no rate"));
+}
+
+#[test]
 fn a_number_alone_is_no_quantity() {
     for (section, key) in [
         ("fragments", "size"),
@@ -179,6 +203,7 @@ fn a_number_alone_is_no_quantity() {
         ("monitor", "period"),
         ("monitor", "line"),
         ("flow", "rate"),
+        ("flow", "line"),
     ] {
         let found = faults(&format!("[{section}]\n{key} = \"65536\"\n"));
         let start = format!("a.toml:2: {section}.{key} = \"65536\": ");
