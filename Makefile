@@ -47,6 +47,7 @@ kek: setup-build ## as root: kernel shaping and event building through an emulat
 
 docs: setup-build ## the reference of every crate
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --features barewire/tokio --no-deps
+	@test -f "$(TARGET)/doc/barewire/struct.Node.html" || { echo "the pages of crate barewire are missing"; exit 1; }
 	@echo "The reference: $(abspath $(TARGET))/doc/barewire/index.html"
 
 lint: setup-lint ## only the fast checks: format, lints, tidy (and licences, with cargo-deny)

@@ -110,7 +110,10 @@ build_docs() {
     local deny=""
     if [[ -n ${LINT_RUST:-} && $(cargo --version) == "cargo $LINT_RUST."* ]]; then deny="-D warnings"; fi
     RUSTDOCFLAGS="${RUSTDOCFLAGS:-} $deny" \
-        cargo doc --workspace --features barewire/tokio --no-deps ${locked[@]+"${locked[@]}"}
+        cargo doc --workspace --features barewire/tokio --no-deps ${locked[@]+"${locked[@]}"} || return
+    # The command has the name of the crate: its pages once stood in their place.
+    local page="${CARGO_TARGET_DIR:-target}/doc/barewire/struct.Node.html"
+    [[ -f $page ]] || { echo "the pages of crate barewire are missing: $page"; return 1; }
 }
 
 # fresh_machine: whether what a newcomer needs is installed and builds on a Debian that

@@ -108,7 +108,11 @@ impl Server {
             for event in events.drain(..) {
                 match event {
                     Event::Request(request) => {
-                        let connection = request.accept()?;
+                        // An error: the client has given up meanwhile.
+                        let Ok(connection) = request.accept() else {
+                            self.served += 1;
+                            continue;
+                        };
                         let at = connection.id().index();
                         let room = self.connections.len().max(at + 1);
                         self.connections.resize_with(room, || None);

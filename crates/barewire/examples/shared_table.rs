@@ -21,6 +21,8 @@ const ROW_BYTES: usize = 64;
 /// In a row: how often it was changed, then its price. Odd while it is being changed.
 const VERSION: usize = 0;
 const PRICE: usize = 8;
+/// Counts the changes. Stored last, so that nobody is woken in the middle of one.
+const CHANGED: usize = 16;
 const READERS: usize = 4;
 const CHANGES: u64 = 1000;
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(10));
@@ -98,8 +100,9 @@ fn write(table: &Aperture, row: usize, price: u64) -> Result {
     let at = row * ROW_BYTES;
     table.add(at + VERSION, 1)?;
     table.store(at + PRICE, price)?;
-    // This is the store that readers wait for.
     table.add(at + VERSION, 1)?;
+    // This is the store that readers wait for.
+    table.add(at + CHANGED, 1)?;
     Ok(())
 }
 
@@ -120,10 +123,10 @@ fn read(name: &str, row: usize) -> Result {
     let node = Node::new()?;
     let mut connection = node.connect(name)?;
     let (_, table) = connection.import(PATIENCE)?;
-    // Wakes us when the owner stores into the row's version. Set before the first look:
+    // Wakes us when the owner stores into the row's count of changes. Set before the first look:
     // what changes between a look and the wait ends the wait.
     let _changed =
-        table.tripwire_on_owner(row * ROW_BYTES + VERSION, 8, Mode::Sticky, Action::Wake)?;
+        table.tripwire_on_owner(row * ROW_BYTES + CHANGED, 8, Mode::Sticky, Action::Wake)?;
     let mut waits = 0;
     let mut events = Vec::new();
     loop {

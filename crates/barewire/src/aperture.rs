@@ -318,10 +318,7 @@ impl Aperture {
         let mut state = node.state();
         let (link, far) = state.route(connection.number).ok_or(Error::PeerGone)?;
         if !state.exports.granted(aperture.number, link) {
-            return Err(Error::LimitReached {
-                what: "grants of one aperture to the same peer",
-                limit: 1,
-            });
+            return Err(Error::GrantedAlready);
         }
         let (waiting, receiver_tripwires) = match aperture.add_importer(link, &connection.link) {
             Ok(made) => made,

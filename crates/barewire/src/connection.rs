@@ -383,11 +383,12 @@ impl Connection {
     }
 
     /// Grants the peer an aperture; it gets [`Event::Granted`](crate::Event::Granted)
-    /// with this cookie. The rights are those of the aperture.
+    /// with this cookie. The rights are those of the aperture. The grant lasts until the peer gives it
+    /// back or the aperture is revoked, also after this connection is dropped.
     ///
     /// # Errors
     /// [`Error::Access`] if the aperture has been revoked; [`Error::OtherNode`] if it is
-    /// none of this connection's node; [`Error::LimitReached`] if the peer has it already;
+    /// none of this connection's node; [`Error::GrantedAlready`] if the peer's node has it already;
     /// why the connection is down.
     pub fn grant(&self, aperture: &Aperture, cookie: u64) -> Result<()> {
         self.sender.side.check_alive()?;

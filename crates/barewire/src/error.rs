@@ -129,6 +129,12 @@ pub enum Error {
         /// How many.
         limit: u64,
     },
+    /// The peer's node has this aperture, over this connection or another one.
+    #[error(
+        "this peer's node has the aperture already: it can be granted again after the peer has \
+         given it back and this node has been polled"
+    )]
+    GrantedAlready,
     /// A message is longer than the receiver takes.
     #[error("message of {len_bytes} bytes; the receiver takes at most {max_bytes}")]
     TooLong {
@@ -219,6 +225,7 @@ impl Error {
             | Error::OwnName { .. }
             | Error::OutOfLimits { .. }
             | Error::LimitReached { .. }
+            | Error::GrantedAlready
             | Error::TooLong { .. }
             | Error::BufferTooSmall { .. }
             | Error::Closed

@@ -65,7 +65,8 @@ pub enum Event {
     /// Try this connection: there may be something to receive, room to send, or an end.
     /// Comes when something arrives while nothing was there; it is repeated if you
     /// receive and stop before [`try_recv`](crate::Receiver::try_recv) says that nothing
-    /// is left, so you may take as much at a time as you like, but take something.
+    /// is left, so you may take as much at a time as you like, but take something. Who can take
+    /// nothing, because an answer waits for room, tries again when it is told of the room.
     Ready(ConnectionId),
     /// The peer of a connection closed it, died or broke the protocol. What it had sent
     /// before can still be received. Comes once.

@@ -248,7 +248,8 @@
 //!         match event {
 //!             Event::Request(request) => {
 //!                 // Look at request.peer(), request.name() and request.data() here.
-//!                 let connection = request.accept()?;
+//!                 // An error: the client has given up meanwhile.
+//!                 let Ok(connection) = request.accept() else { continue };
 //!                 let at = connection.id().index();
 //!                 connections.resize_with(connections.len().max(at + 1), || None);
 //!                 connections[at] = Some(connection);
@@ -258,17 +259,16 @@
 //!                     continue;
 //!                 };
 //!                 // One message per turn keeps it fair: of the rest we are told again.
-//!                 match connection.try_recv(&mut buffer) {
-//!                     Ok(Some(len)) => {
-//!                         // If it does not read its answers, it does not get them.
-//!                         let _ = connection.try_send(&buffer[..len])?;
-//!                     }
-//!                     Ok(None) => {}
-//!                     // The end, whatever the reason: everything has been received.
-//!                     Err(_) => {
-//!                         connections[id.index()] = None;
-//! #                         ended += 1;
-//!                     }
+//!                 let answered = match connection.try_recv(&mut buffer) {
+//!                     // If it does not read its answers, it does not get them.
+//!                     Ok(Some(len)) => connection.try_send(&buffer[..len]).map(drop),
+//!                     Ok(None) => Ok(()),
+//!                     Err(error) => Err(error),
+//!                 };
+//!                 // Whatever the reason, it ends this connection and no other.
+//!                 if answered.is_err() {
+//!                     connections[id.index()] = None;
+//! #                     ended += 1;
 //!                 }
 //!             }
 //!             _ => {}
@@ -517,7 +517,7 @@
 //!     let _changes = far.tripwire_on_owner(0, 8, Mode::Sticky, Action::Wake)?;
 //!     let (mut seen, mut events) = (0, Vec::new());
 //!     loop {
-//!         let version = far.load(0)?; // an error once the owner has gone or revoked it
+//!         let version = far.load(0)?; // an error once the owner has gone
 //!         if version == 100 {
 //!             return Ok(far.load(8)?); // stored before the version
 //!         }
@@ -540,6 +540,15 @@
 //! While no importer has set such a tripwire on an aperture, a store of its owner's costs the
 //! loads of two words more; after that a lock of the owner's own process and a load for each
 //! importer. To wake one that sleeps is a system call.
+//!
+//! **Rows of more than 8 bytes.** Only a word is loaded whole. Give each row a version that is odd while the
+//! row is being changed, and load and store the row word by word: all processes see the stores of
+//! words in one order. The owner adds 1 to the version, stores the words, adds 1 again, and then adds
+//! 1 to a word on which the tripwires lie: one on the version would wake readers in the middle of a
+//! change. A reader loads the version, the words, and the version again. If both are the same and
+//! even, the row is whole; else it looks again. If the owner dies in between, the next load says so.
+//! `put`, `get` and typed values of more than a word are copies, for which no order is promised:
+//! do not put them in the place of the words. `examples/shared_table.rs` does all this.
 //!
 //! # A remote counter
 //!

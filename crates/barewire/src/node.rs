@@ -243,6 +243,9 @@ impl Node {
     /// `max` of them. Returns how many: 0 at the time-out, or when a tripwire with the
     /// action [`Wake`](crate::Action::Wake) fired.
     ///
+    /// A signal does not end the wait. A program that is to stop waits with a time-out and looks at
+    /// its own flag, or waits on the node's descriptor and an eventfd of its own.
+    ///
     /// *Order.* Requests, out-of-band messages and apertures of one peer node come in the
     /// order in which it sent them, also on different connections. `Ready` says only where to
     /// look: of several connections it comes in any order, within one wait and across waits,

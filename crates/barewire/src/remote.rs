@@ -373,6 +373,10 @@ impl RemoteAperture {
     /// when the owner revokes the aperture or is gone, so that whoever waits looks and gets
     /// the error.
     ///
+    /// Of the owner's death every access learns at once. Of a revocation a put, store, add or
+    /// exchange learns at once; a load or get learns of it after the next poll of the importer's node,
+    /// or after such a store. So a program that only loads polls its node now and then.
+    ///
     /// ```no_run
     /// # use barewire::{Action, Memory, Mode, Node, RemoteAperture};
     /// # fn wait_for_change(node: &Node, far: &RemoteAperture, last: u64) -> barewire::Result<u64> {

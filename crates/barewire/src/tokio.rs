@@ -227,6 +227,10 @@ impl Drop for Attempt<'_> {
 /// [`AsyncNode::with_events`]: [`Event::Closed`], [`Event::OutOfBand`], [`Event::Granted`],
 /// [`Event::Tripwire`], [`Event::Completion`].
 ///
+/// Give tripwires of an async program the action [`Enqueue`](crate::Action::Enqueue):
+/// [`Wake`](crate::Action::Wake) wakes the task that polls the node, and nobody else. Apertures come as
+/// [`Event::Granted`]: [`Connection::import`](crate::Connection::import) would stop the thread.
+///
 /// Take them: when 1024 wait, the node stands still until some have been taken, as one does
 /// whose program does not poll. Dropping this drops them, now and from then on.
 pub struct Events {

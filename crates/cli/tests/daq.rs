@@ -294,7 +294,11 @@ fn figures_are_json_with_percentiles() {
     let json: serde_json::Value = serde_json::from_str(&said).expect("JSON");
     assert_eq!(
         (&json["verdict"], &json["run"]),
-        (&"balanced".into(), &1.into())
+        (&"good".into(), &1.into())
+    );
+    assert_eq!(
+        (&json["events_triggered"], &json["events_built"]),
+        (&100.into(), &100.into())
     );
     assert_eq!(json["ledger"]["events"]["built"], 100);
     let lives = |kind: &str| json["ledger"][kind].as_array().map(Vec::len);
@@ -317,7 +321,7 @@ fn what_is_faulty_on_purpose_is_told() {
     let run = folder.barewire(&["run", "a.toml", "--quiet", "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&run.stdout).expect("JSON");
     assert_eq!(run.status.code(), Some(0), "{json}");
-    assert_eq!(json["verdict"], "balanced");
+    assert_eq!(json["verdict"], "good");
     let told = json["on_purpose"].as_str().expect("what was lost");
     assert!(told.contains("with a wrong check code"), "{told}");
     let sum = |kind: &str, name: &str| -> u64 {

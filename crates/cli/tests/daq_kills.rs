@@ -184,13 +184,13 @@ fn check(folder: &Path, output: &Output, killed: u64) {
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let verdict = report["verdict"].as_str().expect("a word");
     let code = match verdict {
-        "balanced" => 0,
+        "good" => 0,
         "failed" => 4,
         "lost" => 5,
         _ => panic!("{report}\n{said}"),
     };
     assert_eq!(output.status.code(), Some(code), "{report}\n{said}");
-    assert_eq!(report["balanced"], code == 0, "{report}");
+    assert_eq!(report["good"], code == 0, "{report}");
     let deaths = said.matches("died of signal 9").count() as u64;
     assert!(deaths <= killed, "{said}");
 

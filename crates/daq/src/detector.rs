@@ -9,7 +9,10 @@
 //! | an event is triggered | when any source has given a fragment of that number, or a later one | by the manager: [`Word::Triggered`] |
 //! | a fragment that is given | waits for its event, which follows at once unless the run is paused or full | waits for its event, which has mostly been triggered |
 //! | a number that is left out | the event is built without this source, as soon as a later one is given | the same |
-//! | [`Polled::End`] of all sources | the run is drained | nothing: the manager ends the run |
+//! | [`Polled::End`] of all sources | the run is drained | no more fragments come: what was left out up to the last event is closed at once |
+//!
+//! Without [`Polled::End`] after [`Word::Drain`], a last event that a source leaves out waits for
+//! `builder.timeout`, and counts as lost with `builder.incomplete = "loss"`.
 //!
 //! When `source.buffer` is full, `source.full = "block"` means that the detector is not asked
 //! any more until there is room; `"drop"` that it is asked, and that what it gives is dropped

@@ -223,7 +223,10 @@ fn run_watched(
             pdeathsig: true,
             ..SpawnOpts::default()
         };
-        let child = spawn_with(&mut command, options)?;
+        let child = spawn_with(&mut command, options).map_err(|error| {
+            let program = std::path::Path::new(command.get_program()).display();
+            io::Error::new(error.kind(), format!("{program}: {error}"))
+        })?;
         watcher.said(role, "started", child.id());
         io::Result::Ok(child)
     };

@@ -48,6 +48,9 @@ pub enum PartError {
         /// The last error.
         reason: String,
     },
+    /// Nobody listens at the manager's address.
+    #[error("no run of this configuration goes on: nobody listens at {0}")]
+    NoRun(Address),
     /// Nobody can listen where the configuration says.
     #[error("{0}")]
     Listen(String),

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use barewire_daq::config::SourceKind;
 use barewire_daq::generate::Generator;
-use barewire_daq::record::{self, About, Checked, Damage, Ending, IndexState};
+use barewire_daq::record::{self, About, Checked, Damage, Ending, IndexState, RecordError};
 use barewire_daq::sink::hdf5;
 use clap::Args;
 use serde::Serialize;
@@ -70,8 +70,8 @@ struct Sums {
     built: u64,
     incomplete: u64,
     damaged: u64,
-    /// Events that indices list and that were not found.
-    lost: u64,
+    /// Events that indices list and that were not found; `None` of files without a good index.
+    lost: Option<u64>,
     fragments: u64,
     damaged_fragments: u64,
     mismatched_fragments: u64,
@@ -96,7 +96,7 @@ impl Sums {
             built: checked.built,
             incomplete: checked.incomplete,
             damaged: checked.damage.events,
-            lost: checked.lost.unwrap_or(0),
+            lost: checked.lost,
             fragments: checked.fragments,
             damaged_fragments: checked.damage.fragments,
             mismatched_fragments: checked.mismatched,
@@ -111,7 +111,13 @@ impl Sums {
         self.built += other.built;
         self.incomplete += other.incomplete;
         self.damaged += other.damaged;
-        self.lost += other.lost;
+        // Of all files that say it.
+        self.lost = self
+            .lost
+            .zip(other.lost)
+            .map(|(one, two)| one + two)
+            .or(self.lost)
+            .or(other.lost);
         self.fragments += other.fragments;
         self.damaged_fragments += other.damaged_fragments;
         self.mismatched_fragments += other.mismatched_fragments;
@@ -385,13 +391,25 @@ fn print_damage(damage: &Damage) {
     }
 }
 
+/// What to do about a file that is there already.
+fn advised(error: RecordError) -> RecordError {
+    use std::io::{Error, ErrorKind};
+    match error {
+        RecordError::File(error) if error.kind() == ErrorKind::AlreadyExists => {
+            let advice = "the new file is there already: remove it, or name another with --to";
+            RecordError::File(Error::new(error.kind(), advice))
+        }
+        error => error,
+    }
+}
+
 /// Converts a recorded file.
 pub fn convert(args: &ConvertArgs) -> Result<ExitCode, DaqError> {
     let to = args.to.clone();
     let to = to.unwrap_or_else(|| args.file.with_extension("h5"));
     let name = format!("{} to {}", args.file.display(), to.display());
     let converted = hdf5::convert(&args.file, &to);
-    let converted = converted.map_err(|error| DaqError::Record(name.clone(), error))?;
+    let converted = converted.map_err(|error| DaqError::Record(name.clone(), advised(error)))?;
     println!("{name}: {} events", converted.events);
     if converted.damage.is_none() && converted.ending != Some(Ending::Damaged) {
         return Ok(ExitCode::SUCCESS);

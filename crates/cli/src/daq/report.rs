@@ -11,8 +11,10 @@ use serde::{Deserialize, Serialize};
 /// What came of one run.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Figures {
+    /// Numbers that the manager gave out.
+    pub events_triggered: u64,
     /// Events that were built.
-    pub events: u64,
+    pub events_built: u64,
     /// Of all fragments of built events.
     pub bytes: u64,
     /// From its start to its end.
@@ -25,8 +27,9 @@ pub struct Figures {
     pub event_bytes: [u64; 5],
     /// See above.
     pub fragment_bytes: [u64; 5],
-    /// The ledger balances, the run ended in its time, and nothing was lost that may not be.
-    pub balanced: bool,
+    /// The ledger balances, the run ended in its time, and nothing was lost that may not be: the exit
+    /// status is 0.
+    pub good: bool,
 }
 
 /// A run as JSON: figures, how it ended, and the whole ledger.
@@ -35,9 +38,9 @@ struct Report<'a> {
     #[serde(flatten)]
     figures: Figures,
     run: u32,
-    /// `balanced`, `unbalanced`, `failed` or `lost`.
+    /// `good`, `unbalanced`, `failed` or `lost`.
     verdict: &'static str,
-    /// Why, if it is not `balanced`.
+    /// Why, if it is not `good`.
     reason: Option<&'a str>,
     /// What was lost because fragments were faulty on purpose, if any were.
     on_purpose: Option<String>,
@@ -100,7 +103,7 @@ fn lives<R>(seen: &[Seen<R>], life: impl Fn(&R) -> (Sums, Option<Vec<u64>>)) -> 
 pub fn report(ended: &Ended) -> String {
     let picture = &ended.picture;
     let (verdict, reason) = match &ended.verdict {
-        Verdict::Balanced => ("balanced", None),
+        Verdict::Balanced => ("good", None),
         Verdict::Unbalanced(reason) => ("unbalanced", Some(reason.as_str())),
         Verdict::Failed(reason) => ("failed", Some(reason.as_str())),
         Verdict::Lost(what) => ("lost", Some(what.as_str())),
@@ -136,9 +139,9 @@ pub fn with_status(outcome: &Outcome) -> String {
     let is_later = outcome.code == launch::LOST;
     let report = serde_json::from_str::<serde_json::Value>(&outcome.ledger);
     match report {
-        Ok(mut report) if is_later && report["verdict"] == "balanced" => {
+        Ok(mut report) if is_later && report["verdict"] == "good" => {
             report["verdict"] = "lost".into();
-            report["balanced"] = false.into();
+            report["good"] = false.into();
             report["reason"] = outcome.deaths.join("; ").into();
             format!("{report}\n")
         }
@@ -153,13 +156,14 @@ fn figures(ended: &Ended) -> Figures {
     let processor_ns = parts.chain(builders().map(|it| it.processor_ns));
     let spread = picture.spread();
     Figures {
-        events: picture.events.built,
+        events_triggered: picture.events.triggered,
+        events_built: picture.events.built,
         bytes: builders().map(|it| it.account.built_bytes).sum(),
         run_ns: picture.age_ns,
         processor_ns: processor_ns.sum::<u64>() + picture.processor_ns,
         building_ns: spread.building_ns.quantiles(),
         event_bytes: spread.event_bytes.quantiles(),
         fragment_bytes: spread.fragment_bytes.quantiles(),
-        balanced: ended.verdict == Verdict::Balanced,
+        good: ended.verdict == Verdict::Balanced,
     }
 }

@@ -207,7 +207,7 @@ fn events(star: &Star, config: &Config, file: &Path) -> Result<Figures, KekError
     let outcome = outcome?;
     moved?;
     match serde_json::from_str::<Figures>(&outcome.ledger) {
-        Ok(built) if built.balanced && outcome.deaths.is_empty() => Ok(built),
+        Ok(built) if built.good && outcome.deaths.is_empty() => Ok(built),
         _ => Err(KekError::Run(format!(
             "status {}, {}\n{}",
             outcome.code,

@@ -79,7 +79,7 @@ pub(super) const KEYS: &[Key] = &[
     key("builder", "remembered", "65536", "closed events of which late fragments are told from copies"),
     key("network", "ring", "\"512 KiB\"", "receive memory of a connection, a power of two of at least 4 pieces + 4 KiB"),
     key("sink", "kind", "\"discard\"", "`discard`: verified and dropped; `file`: recorded; `hdf5`: and in HDF5; `hand-over`: to a consumer on this host"),
-    key("sink", "directory", "\".\"", "of `file` and `hdf5`: where; an existing file is never touched"),
+    key("sink", "directory", "\".\"", "of `file` and `hdf5`: where, a directory that exists; an existing file is never touched"),
     key("sink", "patience", "\"10 s\"", "of `file` and `hdf5`: how long the run waits for a file system that is full, read-only or faulty; then it ends"),
     key("sink", "consumer", "\"wait\"", "of `hand-over`, without a consumer, or with a slow one: `wait`, or `drop` with account"),
     key("sink", "buffer", "\"64 MiB\"", "of `drop`: events that wait for the consumer"),

@@ -27,7 +27,7 @@ impl Operator {
         let address = Address::of_manager(config);
         let link = net
             .connect(&address)
-            .map_err(|error| missing(&address, Duration::ZERO, error))?;
+            .map_err(|_| PartError::NoRun(address.clone()))?;
         let mut outbox = Outbox::default();
         outbox.push(&hello(config, Role::Operator));
         Ok(Self {

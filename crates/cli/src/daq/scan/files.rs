@@ -51,7 +51,7 @@ impl Single {
     pub fn new(configuration: String, figures: &Figures) -> Self {
         Self {
             configuration,
-            events: figures.events as f64,
+            events: figures.events_built as f64,
             bytes: figures.bytes as f64,
             run_ns: figures.run_ns as f64,
             processor_ns: figures.processor_ns as f64,

@@ -288,7 +288,7 @@ fn figures_of(config: &Config, file: &Path, watcher: &mut UntilAsked) -> Result<
     })?;
     let figures = serde_json::from_str::<Figures>(&outcome.ledger);
     match figures {
-        Ok(figures) if figures.balanced && outcome.deaths.is_empty() => Ok(figures),
+        Ok(figures) if figures.good && outcome.deaths.is_empty() => Ok(figures),
         _ => Err(DaqError::Ended {
             code: match outcome.code {
                 0 => LOST,

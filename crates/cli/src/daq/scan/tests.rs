@@ -30,14 +30,15 @@ impl Drop for Folder {
 
 fn figures(events: u64) -> Figures {
     Figures {
-        events,
+        events_triggered: events,
+        events_built: events,
         bytes: events * 1_000,
         run_ns: 2_000_000_000,
         processor_ns: 1_000_000_000,
         building_ns: [1, 2, 3, 4, 5],
         event_bytes: [0; 5],
         fragment_bytes: [0; 5],
-        balanced: true,
+        good: true,
     }
 }
 
