@@ -4,7 +4,8 @@
 //! processes, remote memory access over a network, a simulated card. This crate states
 //! what it must promise ([`window`], [`aperture`]) and holds the protocols built on it:
 //! the frame ring ([`ring`]), messages ([`queue`]), byte streams ([`stream`]), the event queue's
-//! page ([`doorbell`]) and how to wait for it ([`wait`]).
+//! page ([`doorbell`]) and how to wait for it ([`wait`]); and a look at a ring from outside
+//! ([`survey`]).
 //! They know neither clock nor operating system, so the code that moves a live message
 //! is the code that runs on a modelled card.
 //!
@@ -28,6 +29,7 @@ pub mod frame;
 pub mod queue;
 pub mod ring;
 pub mod stream;
+pub mod survey;
 pub mod violation;
 pub mod wait;
 pub mod window;

@@ -326,6 +326,17 @@ impl<I: Incoming, O: Outgoing> RingReceiver<I, O> {
         }
     }
 
+    /// As [`RingReceiver::new`], at a ring that has been read up to position `tail`: for who looks
+    /// at it from outside ([`crate::survey`]).
+    pub(crate) fn beginning_at(inn: I, out: O, ring_bytes: usize, tail: u64) -> Self {
+        let ring = RingReceiver::new(inn, out, ring_bytes);
+        RingReceiver {
+            tail,
+            told: tail,
+            ..ring
+        }
+    }
+
     /// Most payload bytes of one frame.
     #[inline]
     pub fn frame_bytes_max(&self) -> usize {
