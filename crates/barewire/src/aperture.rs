@@ -7,7 +7,9 @@ use barewire_fabric::aperture::{AccessError, Action, Memory, Mode, Rights};
 use barewire_fabric::doorbell;
 use barewire_shm::Window;
 use barewire_shm::watch::{self, WatchTable};
-use barewire_sys::memory::{Access, DetachableMapping, Memfd, SealSet};
+use barewire_sys::memory::{
+    Access, DetachableMapping, HugePages, Memfd, Placement, SealSet, huge_page_bytes,
+};
 use barewire_sys::wake::{heavy_fence, light_fence};
 
 use crate::bytes::Bytes;
@@ -77,6 +79,21 @@ impl ApertureConfig {
 }
 
 pub(crate) const PAGE: usize = 4096;
+
+/// An aperture has the size that peers are told. So it can only lie on huge pages as a whole if
+/// it is a whole number of them.
+fn check_huge(placement: &Placement, len_bytes: usize) -> Result<()> {
+    let required = placement.huge_pages == HugePages::Require;
+    match huge_page_bytes().filter(|_| required) {
+        Some(huge) if len_bytes % huge != 0 => Err(Error::OutOfLimits {
+            what: "aperture bytes (on huge pages: a multiple of the least)",
+            value: len_bytes as u64,
+            min: huge as u64,
+            max: APERTURE_BYTES_MAX as u64,
+        }),
+        _ => Ok(()),
+    }
+}
 
 pub(crate) fn counts_bytes(slots: u32) -> usize {
     (slots.max(1) as usize * 8).next_multiple_of(PAGE)
@@ -216,8 +233,10 @@ impl Aperture {
     pub(crate) fn new(node: &Arc<Shared>, config: ApertureConfig) -> Result<Aperture> {
         config.check()?;
         let slots = config.tripwires_max;
+        let placement = node.config.placement();
+        check_huge(&placement, config.len_bytes)?;
         let memfd = Memfd::create("barewire-aperture", config.len_bytes.next_multiple_of(PAGE))?;
-        let mapping = memfd.map_detachable(Access::ReadWrite)?;
+        let mapping = memfd.map_detachable(Access::ReadWrite, &placement)?;
         let fixed_size = SealSet::SHRINK | SealSet::GROW;
         memfd.seal(match config.rights {
             Rights::ReadWrite => fixed_size | SealSet::SEAL,
@@ -280,7 +299,9 @@ impl Aperture {
         Tripwire::arm(&self.0.node, place, offset, len_bytes, mode, action)
     }
 
-    /// Cuts all peers off: nothing they store from now on is seen here. Our contents stay.
+    /// Cuts all peers off: nothing they store from now on is seen here. Our contents stay, in a
+    /// private copy, which is placed as the kernel likes: neither locked, near a NUMA node nor on
+    /// huge pages.
     ///
     /// # Errors
     /// If the system has no memory for the private copy.

@@ -5,12 +5,14 @@
 //! been given back is zeroed where a new connection looks first, and used again.
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use barewire_fabric::frame::{CONTROL_BYTES, LINE_BYTES, region_bytes};
+use barewire_shm::counters::RegionPlace;
 use barewire_shm::{Region, Window};
 use barewire_sys::SysError;
-use barewire_sys::memory::{Access, Memfd};
+use barewire_sys::discover::ARENA_NAME;
+use barewire_sys::memory::{Access, Memfd, Placement};
 
 use crate::control::RegionRef;
 
@@ -38,21 +40,28 @@ pub(crate) struct Arena {
 pub(crate) struct Allocated {
     pub region: RegionRef,
     pub window: Window,
+    /// Where others of our user find it.
+    pub place: Option<RegionPlace>,
 }
 
 impl Arena {
     /// A zeroed region with a ring of `ring_bytes`. New segments have to be announced
-    /// to the peer ([`Arena::unannounced`]) before it hears of the region.
-    pub fn allocate(&mut self, ring_bytes: usize) -> Result<Allocated, SysError> {
+    /// to the peer ([`Arena::unannounced`]) before it hears of the region. They are placed as
+    /// `placement` says.
+    pub fn allocate(
+        &mut self,
+        ring_bytes: usize,
+        placement: &Placement,
+    ) -> Result<Allocated, SysError> {
         if let Some(region) = self.free.get_mut(&(ring_bytes as u32)).and_then(Vec::pop) {
-            if let Some(window) = self.window(&region) {
-                return Ok(Allocated { region, window });
+            if let Some(allocated) = self.allocated(region) {
+                return Ok(allocated);
             }
         }
         let bytes = region_bytes(ring_bytes);
         let room = |s: &Segment| s.region.len_bytes() - s.used_bytes >= bytes;
         if !self.segments.last().is_some_and(room) {
-            self.add_segment(bytes)?;
+            self.add_segment(bytes, placement)?;
         }
         let number = self.segments.len() - 1;
         let segment = &mut self.segments[number];
@@ -62,11 +71,24 @@ impl Arena {
             ring_bytes: ring_bytes as u32,
         };
         segment.used_bytes += bytes;
-        let window = self.window(&region).ok_or(SysError::InvalidArgument {
+        self.allocated(region).ok_or(SysError::InvalidArgument {
             what: "cutting a region from a segment",
             reason: "it does not fit",
-        })?;
-        Ok(Allocated { region, window })
+        })
+    }
+
+    fn allocated(&self, region: RegionRef) -> Option<Allocated> {
+        let segment = self.segments.get(region.segment as usize)?;
+        let fd_number = u32::try_from(segment.memfd.as_fd().as_raw_fd()).ok();
+        let bytes = region_bytes(region.ring_bytes as usize);
+        Some(Allocated {
+            region,
+            window: segment.region.window(region.offset as usize, bytes)?,
+            place: fd_number.map(|fd_number| RegionPlace {
+                fd_number,
+                offset_bytes: region.offset,
+            }),
+        })
     }
 
     /// Whether that takes a new segment.
@@ -77,13 +99,7 @@ impl Arena {
         is_free.is_none_or(Vec::is_empty) && !self.segments.last().is_some_and(room)
     }
 
-    fn window(&self, region: &RegionRef) -> Option<Window> {
-        let segment = self.segments.get(region.segment as usize)?;
-        let bytes = region_bytes(region.ring_bytes as usize);
-        segment.region.window(region.offset as usize, bytes)
-    }
-
-    fn add_segment(&mut self, at_least: usize) -> Result<(), SysError> {
+    fn add_segment(&mut self, at_least: usize, placement: &Placement) -> Result<(), SysError> {
         if self.segments.len() >= SEGMENTS_MAX as usize {
             return Err(SysError::InvalidArgument {
                 what: "growing a link's receive memory",
@@ -92,9 +108,10 @@ impl Arena {
         }
         let step = SEGMENT_BYTES_FIRST << self.segments.len().min(8);
         let bytes = step.min(SEGMENT_BYTES_LARGEST).max(at_least);
-        let memfd = Memfd::create_sealed("barewire-arena", bytes.next_multiple_of(4096))?;
+        let bytes = placement.rounded_bytes(bytes.next_multiple_of(4096));
+        let memfd = Memfd::create_sealed(ARENA_NAME, bytes)?;
         // Stores go remote, loads stay local: we only ever read here.
-        let region = memfd.map(Access::Read)?;
+        let region = memfd.map_placed(Access::Read, placement)?;
         self.segments.push(Segment {
             memfd,
             region,
@@ -134,6 +151,13 @@ impl Arena {
 mod tests {
     use super::*;
     use barewire_fabric::window::{Incoming, Outgoing};
+    use barewire_sys::memory::HugePages;
+
+    const ANYWHERE: Placement = Placement {
+        lock: false,
+        numa_node: None,
+        huge_pages: HugePages::Never,
+    };
 
     #[test]
     fn regions_do_not_overlap_and_come_back_clean() {
@@ -141,7 +165,7 @@ mod tests {
         let mut taken = Vec::new();
         for i in 0..200 {
             let ring_bytes = 1024 << (i % 4);
-            let allocated = arena.allocate(ring_bytes).unwrap();
+            let allocated = arena.allocate(ring_bytes, &ANYWHERE).unwrap();
             let r = allocated.region;
             let range = r.offset..r.offset + region_bytes(ring_bytes) as u64;
             for (segment, other) in &taken {
@@ -153,7 +177,7 @@ mod tests {
         }
         assert!(arena.segments.len() > 1);
 
-        let allocated = arena.allocate(1024).unwrap();
+        let allocated = arena.allocate(1024, &ANYWHERE).unwrap();
         let segment = &arena.segments[allocated.region.segment as usize];
         let peer = segment.memfd.map(Access::ReadWrite).unwrap();
         let peer = peer
@@ -162,7 +186,7 @@ mod tests {
         peer.write(0, &[0xff; CONTROL_BYTES + LINE_BYTES]);
         assert_eq!(allocated.window.observe_u64(64), u64::MAX);
         arena.free(allocated.region);
-        let again = arena.allocate(1024).unwrap();
+        let again = arena.allocate(1024, &ANYWHERE).unwrap();
         assert_eq!(again.region, allocated.region);
         for word in 0..(CONTROL_BYTES + LINE_BYTES) / 8 {
             assert_eq!(again.window.observe_u64(word * 8), 0);
@@ -173,10 +197,10 @@ mod tests {
     fn segments_are_announced_once() {
         let mut arena = Arena::default();
         assert!(arena.unannounced().is_none());
-        arena.allocate(4096).unwrap();
+        arena.allocate(4096, &ANYWHERE).unwrap();
         assert_eq!(arena.unannounced().unwrap().0, 0);
         assert!(arena.unannounced().is_none());
-        arena.allocate(1 << 20).unwrap();
+        arena.allocate(1 << 20, &ANYWHERE).unwrap();
         assert_eq!(arena.unannounced().unwrap().0, 1);
     }
 }

@@ -4,9 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use barewire_fabric::frame::{RING_BYTES_MAX, RING_BYTES_MIN, ring_bytes_valid};
+use barewire_shm::counters::{Huge, Placed};
+use barewire_sys::memory::Placement;
 use barewire_sys::process::{Credentials, descriptors_max, mappings_max};
 
 use crate::error::{Error, Result};
+
+pub use barewire_sys::memory::HugePages;
 
 /// Longest name, in bytes.
 pub const NAME_BYTES_MAX: usize = 80;
@@ -121,6 +125,21 @@ pub struct NodeConfig {
     /// Where to record everything sent and received, as a pcapng file that Wireshark
     /// opens; `None`: nowhere. See [`Node::flush_capture`](crate::Node::flush_capture).
     pub capture: Option<PathBuf>,
+    /// Whether the memory that this node makes is taken at once and kept from being swapped out
+    /// (mlock): the rings that it receives from, the apertures that it exports, its doorbell
+    /// pages. Not in it are its counters page, tables of tripwires, and what its peers have made.
+    /// A link takes its memory in segments: 256 KiB first, then twice the last, up to 64 MiB.
+    /// `RLIMIT_MEMLOCK` has to allow all of it, or [`Error::System`](crate::Error::System) names
+    /// it.
+    pub lock_memory: bool,
+    /// The NUMA node that the same memory is taken from, whoever touches it first; others when it
+    /// has none left (MPOL_PREFERRED). `None`: as the kernel does it. A node is made with an error
+    /// if there is no such NUMA node, or the kernel has none.
+    pub numa_node: Option<u32>,
+    /// Whether rings and apertures lie on transparent huge pages, which are then taken at once.
+    /// The segments of a link become whole numbers of them, so each link takes at least one (2
+    /// MiB on x86-64); with [`HugePages::Require`] an aperture has to be a whole number of them.
+    pub huge_pages: HugePages,
 }
 
 impl Default for NodeConfig {
@@ -137,25 +156,56 @@ impl Default for NodeConfig {
             bulk_max: 64,
             backlog_max: 1024,
             capture: None,
+            lock_memory: false,
+            numa_node: None,
+            huge_pages: HugePages::Never,
         }
     }
 }
 
 impl NodeConfig {
+    /// Where the memory that it makes is to lie.
+    pub(crate) fn placement(&self) -> Placement {
+        Placement {
+            lock: self.lock_memory,
+            numa_node: self.numa_node,
+            huge_pages: self.huge_pages,
+        }
+    }
+
+    /// The same, for the counters page.
+    pub(crate) fn placed(&self) -> Placed {
+        Placed {
+            locked: self.lock_memory,
+            numa_node: self.numa_node,
+            huge_pages: match self.huge_pages {
+                HugePages::Never => Huge::No,
+                HugePages::Try => Huge::Tried,
+                HugePages::Require => Huge::Required,
+            },
+        }
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
         check_ring(self.ring_bytes)?;
         check_message_max(self.message_bytes_max)?;
-        let max = 200_000;
-        if !(1..=max).contains(&self.connections_max) {
-            return Err(Error::OutOfLimits {
-                what: "connections_max",
-                value: u64::from(self.connections_max),
-                min: 1,
-                max: u64::from(max),
-            });
-        }
-        Ok(())
+        check_connections_max(self.connections_max, CONNECTIONS_MAX)
     }
+}
+
+/// Most connections that a node may be made for.
+const CONNECTIONS_MAX: u32 = 200_000;
+
+pub(crate) fn check_connections_max(connections_max: u32, max: u32) -> Result<()> {
+    if (1..=max).contains(&connections_max) {
+        return Ok(());
+    }
+    Err(Error::OutOfLimits {
+        what: "connections_max",
+        value: u64::from(connections_max),
+        min: 1,
+        max: u64::from(max),
+    })
 }
 
 pub(crate) fn check_ring(ring_bytes: usize) -> Result<()> {

@@ -197,6 +197,7 @@ impl Connection {
             peer_uid: link.peer.uid,
             ring_bytes_out: far.ring_bytes as u32,
             ring_bytes_in: own_ring as u32,
+            region: entry.place,
             name: &entry.name,
         };
         let counters: Option<SlotCounters> = node.counters.open_slot(number, &slot);

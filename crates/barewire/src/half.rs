@@ -328,6 +328,10 @@ impl RxSide {
     /// Credit was told to the sender: rings it if it waits for the room.
     #[inline]
     pub fn credit_told(&self, ring: &In) {
+        // Shown to who looks from outside: never behind what the sender may use again.
+        if let Some(counters) = &self.counters {
+            counters.store_reader(ring.tail_lines());
+        }
         if ring.must_ring(&*self.common.link) {
             self.common.link.ring(self.common.far_source);
         }
@@ -343,6 +347,7 @@ impl RxSide {
         self.messages += 1;
         self.bytes += bytes as u64;
         if let Some(counters) = &self.counters {
+            counters.store_reader(ring.tail_lines());
             counters.store(Counter::MessagesIn, self.messages);
             counters.store(Counter::BytesIn, self.bytes);
         }

@@ -768,6 +768,32 @@
 //! descriptors. What is exceeded is refused with [`Error::LimitReached`] or
 //! [`Error::OutOfLimits`].
 //!
+//! Where the memory lies that a node makes (the rings it receives from, the apertures it
+//! exports) is the kernel's choice, unless you say otherwise when you make the node:
+//!
+//! | you want | setting | what it takes |
+//! |---|---|---|
+//! | no wait for the disk: nothing is swapped out | [`NodeConfig::lock_memory`] | `RLIMIT_MEMLOCK` for all of it; each segment of a link is taken at once |
+//! | memory near the processors of a NUMA node | [`NodeConfig::numa_node`] | that node, while it has memory; others then |
+//! | fewer misses of the TLB, with large rings and apertures | [`NodeConfig::huge_pages`] | whole huge pages, at once: 2 MiB or more for each link |
+//!
+//! ```
+//! use barewire::{HugePages, Node, NodeConfig};
+//!
+//! # fn main() -> barewire::Result<()> {
+//! let node = Node::with_config(NodeConfig {
+//!     ring_bytes: 1 << 20,
+//!     huge_pages: HugePages::Try, // `Require`: or an error that says what is missing
+//!     ..NodeConfig::default()
+//! })?;
+//! # drop(node);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! It holds for what peers touch first, too. They need not know of it, and may place their own
+//! memory otherwise: each side receives in its own.
+//!
 //! # Security
 //!
 //! The boundary is the *trust domain*, a user id. Within one, the network defends against
@@ -837,7 +863,7 @@ pub use aperture::{Aperture, ApertureConfig};
 pub use barewire_fabric::Violation;
 pub use barewire_fabric::aperture::{AccessError, Action, Memory, Mode, Rights};
 pub use bytemuck;
-pub use config::{Budget, ConnectOptions, ListenOptions, NodeConfig, Policy, Spin};
+pub use config::{Budget, ConnectOptions, HugePages, ListenOptions, NodeConfig, Policy, Spin};
 pub use connection::Connection;
 pub use error::{Credentials, Error, Fault, Misconduct, Result};
 pub use event::{ApertureId, ConnectionId, Event};

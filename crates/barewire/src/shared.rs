@@ -113,6 +113,9 @@ impl Shared {
         };
         let region = counters_memfd.map(Access::ReadWrite)?;
         let counters = CounterPage::create(&region, slots, identity).ok_or(Error::Closed)?;
+        let placement = config.placement();
+        placement.check()?;
+        counters.set_placed(config.placed());
         let epoll = Epoll::new()?;
         let eventfd = EventFd::new()?;
         epoll.add(&eventfd, TOKEN_EVENTFD, Interest::READ_EDGE)?;
@@ -120,7 +123,7 @@ impl Shared {
         let attention = Arc::new(AtomicBool::new(false));
         let (of_one, of_all) = (&config.user_budget, &config.foreign_budget);
         let accounts = Accounts::new(&of_one.fitted(4), &of_all.fitted(2), counters.clone());
-        let mut state = State::new(Arc::clone(&attention), accounts);
+        let mut state = State::new(Arc::clone(&attention), accounts, placement);
         let own_page = state.domain_page(own.uid)?.clone();
         let tap = match &config.capture {
             Some(path) => Some(Arc::new(Tap::create(path, own.pid as u32)?)),

@@ -12,8 +12,8 @@ use barewire_fabric::OverBudget;
 use barewire_fabric::doorbell::{self, Drain, PAGE_BYTES, SOURCES_MAX};
 use barewire_fabric::ring::publish_state;
 use barewire_shm::Window;
-use barewire_shm::counters::QueueCounter;
-use barewire_sys::memory::{Access, Memfd};
+use barewire_shm::counters::{QueueCounter, RegionPlace};
+use barewire_sys::memory::{Access, Memfd, Placement};
 use barewire_sys::socket::Listener;
 use barewire_sys::wake::{EpollEvent, EventFd};
 use slab::Slab;
@@ -122,6 +122,8 @@ pub(crate) struct ConnectionEntry {
     pub listener: Option<usize>,
     pub far: Option<Far>,
     pub region: Option<(RegionRef, Window)>,
+    /// Where others of our user find it.
+    pub place: Option<RegionPlace>,
     pub wanted_ring_bytes: usize,
     pub source: u32,
     /// Why opening failed.
@@ -185,6 +187,8 @@ pub(crate) struct State {
     pub sources: Vec<Source>,
     free_sources: VecDeque<u32>,
     pub domains: Vec<Domain>,
+    /// Where the memory that we make is to lie.
+    placement: Placement,
     sleep_sequence: u64,
     /// Who has announced sleep and not yet being awake: threads, and the descriptor.
     sleepers: u32,
@@ -215,7 +219,8 @@ pub(crate) const OWN_SOURCE: u32 = 0;
 
 impl State {
     /// `attention` is set whenever something other than a bit of the own page has come up.
-    pub fn new(attention: Arc<AtomicBool>, accounts: Accounts) -> State {
+    /// The memory that the node makes lies where `placement` says.
+    pub fn new(attention: Arc<AtomicBool>, accounts: Accounts, placement: Placement) -> State {
         State {
             peers: Slab::new(),
             peer_generation: 0,
@@ -229,6 +234,7 @@ impl State {
             sources: vec![Source::Own],
             free_sources: VecDeque::new(),
             domains: Vec::new(),
+            placement,
             sleep_sequence: 0,
             sleepers: 0,
             news: false,
@@ -248,7 +254,9 @@ impl State {
             return Ok(at);
         }
         let memfd = Memfd::create_sealed("barewire-doorbell", PAGE_BYTES)?;
-        let page = memfd.map(Access::ReadWrite)?.whole();
+        // It is far smaller than a huge page.
+        let placement = self.placement.on_small_pages();
+        let page = memfd.map_placed(Access::ReadWrite, &placement)?.whole();
         doorbell::announce_awake(&page, self.sleep_sequence & !1);
         if self.sleep_sequence % 2 == 1 {
             // Somebody sleeps already; the page is not yet known to any peer.
@@ -556,6 +564,7 @@ impl State {
             listener: None,
             far: None,
             region: None,
+            place: None,
             wanted_ring_bytes: shared.config.ring_bytes,
             source,
             failure: None,
@@ -587,10 +596,13 @@ impl State {
             let charges = self.charge(shared, link, &segment)?;
             self.peers[link].charges.add(charges);
         }
-        let allocated = self.peers[link].arena.allocate(ring_bytes)?;
+        let arena = &mut self.peers[link].arena;
+        let allocated = arena.allocate(ring_bytes, &self.placement)?;
         self.announce_segments(shared, link)?;
         let region = allocated.region;
-        self.connections[number as usize].region = Some((region, allocated.window));
+        let entry = &mut self.connections[number as usize];
+        entry.region = Some((region, allocated.window));
+        entry.place = allocated.place;
         Ok(region)
     }
 

@@ -6,7 +6,7 @@
 use std::io;
 use std::time::Duration;
 
-use barewire_shm::counters::{CounterView, QUEUE_COUNTERS, SlotCopy, UserCopy};
+use barewire_shm::counters::{CounterView, Placed, QUEUE_COUNTERS, SlotCopy, UserCopy};
 use barewire_sys::clock::monotonic_ns;
 use barewire_sys::discover::{Found, find_counter_pages, open_counter_page};
 
@@ -58,6 +58,11 @@ impl NodeView {
     pub fn id(&self) -> String {
         let [low, high] = self.counters.identity().node_id;
         format!("{low:016x}{high:016x}")
+    }
+
+    /// How the memory that it makes is placed.
+    pub fn placed(&self) -> Placed {
+        self.counters.placed()
     }
 
     /// How long it has been there.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use barewire_shm::counters::{Counter, HELD, SlotCopy, UserCopy};
+use barewire_shm::counters::{Counter, HELD, Huge, Placed, SlotCopy, UserCopy};
 use clap::Args;
 use serde_json::{Map, Value, json};
 
@@ -56,6 +56,7 @@ const COUNTERS: [(Counter, &str); 6] = [
 struct Snapshot {
     id: String,
     age: Duration,
+    placed: Placed,
     queue: Vec<(&'static str, u64)>,
     users: Vec<UserCopy>,
     connections: Vec<SlotCopy>,
@@ -67,6 +68,7 @@ impl Snapshot {
         Snapshot {
             id: node.id(),
             age: node.age(),
+            placed: node.placed(),
             queue: node.queue(),
             users: node.users(),
             connections: node.connections(),
@@ -176,6 +178,11 @@ fn object(node: &NodeView, now: &[Snapshot], before: &[Snapshot], most: usize) -
             let mut object = json!({
                 "node": snapshot.id,
                 "age_seconds": snapshot.age.as_secs_f64(),
+                "memory": {
+                    "locked": snapshot.placed.locked,
+                    "numa_node": snapshot.placed.numa_node,
+                    "huge_pages": huge(snapshot.placed.huge_pages),
+                },
                 "queue": queue,
                 "users": snapshot.users.iter().map(user_object).collect::<Vec<_>>(),
                 "connections": connections,
@@ -192,6 +199,36 @@ fn object(node: &NodeView, now: &[Snapshot], before: &[Snapshot], most: usize) -
         "uid": node.found.uid,
         "nodes": nodes,
     })
+}
+
+fn huge(huge: Huge) -> &'static str {
+    match huge {
+        Huge::No => "never",
+        Huge::Tried => "try",
+        Huge::Required => "require",
+    }
+}
+
+/// How the node's memory is placed, if not as the kernel likes.
+fn placed_line(placed: &Placed) -> String {
+    let numa = placed
+        .numa_node
+        .map(|node| format!("near NUMA node {node}"));
+    let huge = match placed.huge_pages {
+        Huge::No => None,
+        Huge::Tried => Some("on huge pages where there are some"),
+        Huge::Required => Some("on huge pages"),
+    };
+    let locked = placed.locked.then(|| "locked".to_owned());
+    let words: Vec<String> = locked
+        .into_iter()
+        .chain(numa)
+        .chain(huge.map(str::to_owned))
+        .collect();
+    match words.is_empty() {
+        true => String::new(),
+        false => format!("  memory {}\n", words.join(", ")),
+    }
 }
 
 /// What the peers of another user hold of the node.
@@ -265,6 +302,7 @@ fn text(node: &NodeView, now: &[Snapshot], before: &[Snapshot], most: usize) -> 
             })
             .collect();
         out += &format!("  {}\n", queue.join(", "));
+        out += &placed_line(&snapshot.placed);
         out.extend(snapshot.users.iter().map(user_line));
         out += &connections_table(snapshot, old, most);
     }

@@ -6,16 +6,23 @@
 //! ```text
 //! header, 4096 bytes; words of 8 bytes
 //! |  0 magic "BWCOUNT1" | 1 version | 2 pid | 3 uid | 4 start, ns since boot | 5 slots |
-//! |  6 highest slot in use + 1 | 7..8 node id | 9..15 zero                             |
+//! |  6 highest slot in use + 1 | 7..8 node id | 9 placement of memory | 10..15 zero     |
 //! | 16.. event queue counters, in the order of `QueueCounter`                          |
 //! | 64.. 32 users of 8 words: 0 user + 1, 0: free | 1..6 `Held`, in its order | 7 zero   |
 //!
+//! placement: | 0 locked | 1 near a NUMA node | 3..2 huge pages: 0 no, 1 tried, 2 required |
+//!            | 63..32 the NUMA node                                                       |
+//!
 //! slot, 128 bytes; words of 8 bytes
-//! | 0 state: 0 free, 1 open, 2 closing | 1 connection number | 2 peer pid | 3 peer uid |
-//! | 4 ring bytes out (31..0), in (63..32) | 5..10 counters, order of `Counter`         |
-//! | 11 zero | 12..15 name, UTF-8, zero padded                                          |
+//! | 0 state: 0 free, 1 open, 2 closing | 1 connection number (31..0), where the region |
+//! |   of the ring in begins, in lines (63..32)                                         |
+//! | 2 peer pid (31..0), descriptor of the memory that the region lies in + 1 (63..32)  |
+//! | 3 peer uid | 4 ring bytes out (31..0), in (63..32)                                 |
+//! | 5..10 counters, order of `Counter` | 11 position of the reader of the ring in, in  |
+//! |   lines | 12..15 name, UTF-8, zero padded                                          |
 //! ```
-//! Byte order of the host. Source: own design.
+//! A page of an earlier version of this program has zeros for the placement, the region and
+//! the reader's position. Byte order of the host. Source: own design.
 
 use core::sync::atomic::Ordering;
 
@@ -144,6 +151,9 @@ const FIRST_QUEUE_COUNTER: usize = 16;
 const FIRST_USER: usize = 64;
 const USER_WORDS: usize = 8;
 const FIRST_COUNTER: usize = 5;
+const PLACEMENT: usize = 9;
+const READER: usize = 11;
+const LINE_BYTES: u64 = 64;
 const _: () = assert!(FIRST_QUEUE_COUNTER + QUEUE_COUNTERS.len() <= FIRST_USER);
 const _: () = assert!((FIRST_USER + USERS_MAX * USER_WORDS) * 8 <= HEADER_BYTES);
 const _: () = assert!(HELD.len() < USER_WORDS);
@@ -169,6 +179,81 @@ pub struct Identity {
     pub node_id: [u64; 2],
 }
 
+/// Whether memory lies on huge pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Huge {
+    /// As the system does it.
+    #[default]
+    No,
+    /// As much as the kernel gave.
+    Tried,
+    /// All of it.
+    Required,
+}
+
+/// How the memory that a node makes is placed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Placed {
+    /// It is kept from being swapped out.
+    pub locked: bool,
+    /// The NUMA node that its pages are taken from.
+    pub numa_node: Option<u32>,
+    /// Whether it lies on huge pages.
+    pub huge_pages: Huge,
+}
+
+impl Placed {
+    fn pack(self) -> u64 {
+        let huge = match self.huge_pages {
+            Huge::No => 0,
+            Huge::Tried => 1,
+            Huge::Required => 2,
+        };
+        let node = self.numa_node.map_or(0, |node| u64::from(node) << 32 | 2);
+        u64::from(self.locked) | huge << 2 | node
+    }
+
+    fn unpack(word: u64) -> Placed {
+        Placed {
+            locked: word & 1 != 0,
+            numa_node: (word & 2 != 0).then_some((word >> 32) as u32),
+            huge_pages: match word >> 2 & 3 {
+                1 => Huge::Tried,
+                2 => Huge::Required,
+                _ => Huge::No,
+            },
+        }
+    }
+}
+
+/// Where the region of a connection's ring lies in its owner's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegionPlace {
+    /// The descriptor of that memory in the process of the owner.
+    pub fd_number: u32,
+    /// Where the region begins in it, in bytes: a multiple of 64.
+    pub offset_bytes: u64,
+}
+
+impl RegionPlace {
+    /// For the upper halves of the words 1 and 2; zeros, which say nothing, if it has no room.
+    fn pack(place: Option<RegionPlace>) -> (u64, u64) {
+        let fit = |place: RegionPlace| {
+            let lines = u32::try_from(place.offset_bytes / LINE_BYTES).ok()?;
+            let fd = place.fd_number.checked_add(1)?;
+            Some((u64::from(lines) << 32, u64::from(fd) << 32))
+        };
+        place.and_then(fit).unwrap_or_default()
+    }
+
+    fn unpack(first: u64, second: u64) -> Option<RegionPlace> {
+        Some(RegionPlace {
+            fd_number: ((second >> 32) as u32).checked_sub(1)?,
+            offset_bytes: (first >> 32) * LINE_BYTES,
+        })
+    }
+}
+
 /// The node's end of the page.
 #[derive(Clone, Debug)]
 pub struct CounterPage {
@@ -192,6 +277,11 @@ impl CounterPage {
         // Release pairs with the Acquire load of the magic in `CounterView::open`.
         page.window.word_mut(0).store(MAGIC, Ordering::Release);
         Some(page)
+    }
+
+    /// Says how the memory that the node makes is placed.
+    pub fn set_placed(&self, placed: Placed) {
+        self.set(PLACEMENT, placed.pack());
     }
 
     #[inline]
@@ -260,8 +350,9 @@ impl CounterPage {
         for word in 1..SLOT_BYTES / 8 {
             slot.set(word, 0);
         }
-        slot.set(1, u64::from(about.connection));
-        slot.set(2, u64::from(about.peer_pid));
+        let (lines, fd) = RegionPlace::pack(about.region);
+        slot.set(1, lines | u64::from(about.connection));
+        slot.set(2, fd | u64::from(about.peer_pid));
         slot.set(3, u64::from(about.peer_uid));
         let sizes = u64::from(about.ring_bytes_in) << 32 | u64::from(about.ring_bytes_out);
         slot.set(4, sizes);
@@ -319,6 +410,8 @@ pub struct SlotInfo<'a> {
     pub ring_bytes_out: u32,
     /// Bytes of the ring we read from.
     pub ring_bytes_in: u32,
+    /// Where the region of that ring lies, if that can be said.
+    pub region: Option<RegionPlace>,
     /// Name connected to.
     pub name: &'a str,
 }
@@ -342,6 +435,12 @@ impl SlotCounters {
     #[inline]
     pub fn store(&self, counter: Counter, value: u64) {
         self.set(FIRST_COUNTER + counter as usize, value);
+    }
+
+    /// Stores up to where the ring in has been read, in lines since the connection began.
+    #[inline]
+    pub fn store_reader(&self, position: u64) {
+        self.set(READER, position);
     }
 
     /// Frees the slot.
@@ -379,6 +478,10 @@ pub struct SlotCopy {
     pub ring_bytes_out: u32,
     /// Bytes of the ring read from.
     pub ring_bytes_in: u32,
+    /// Where the region of that ring lies in its owner's memory, if that was said.
+    pub region: Option<RegionPlace>,
+    /// Up to where that ring has been read, in lines since the connection began.
+    pub reader: u64,
     /// In the order of [`Counter`].
     pub counters: [u64; COUNTERS],
     /// Name connected to, perhaps cut.
@@ -421,6 +524,12 @@ impl CounterView {
         }
     }
 
+    /// How the memory that the node makes is placed.
+    #[must_use]
+    pub fn placed(&self) -> Placed {
+        Placed::unpack(self.read(PLACEMENT))
+    }
+
     /// A counter of the event queue.
     #[must_use]
     pub fn queue_counter(&self, counter: QueueCounter) -> u64 {
@@ -461,15 +570,18 @@ impl CounterView {
         }
         // Relaxed: counters; any recent value will do.
         let read = |word: usize| slot.word(word * 8).load(Ordering::Relaxed);
+        let (first, second) = (read(1), read(2));
         let mut name = [0; NAME_BYTES];
         slot.read_bytes(12 * 8, &mut name);
         let len = name.iter().position(|b| *b == 0).unwrap_or(NAME_BYTES);
         Some(SlotCopy {
-            connection: read(1) as u32,
-            peer_pid: read(2) as u32,
+            connection: first as u32,
+            peer_pid: second as u32,
             peer_uid: read(3) as u32,
             ring_bytes_out: read(4) as u32,
             ring_bytes_in: (read(4) >> 32) as u32,
+            region: RegionPlace::unpack(first, second),
+            reader: read(READER),
             counters: core::array::from_fn(|i| read(FIRST_COUNTER + i)),
             name: String::from_utf8_lossy(&name[..len]).into_owned(),
         })
@@ -500,21 +612,56 @@ mod tests {
             peer_uid: 12,
             ring_bytes_out: 4096,
             ring_bytes_in: 8192,
+            region: Some(RegionPlace {
+                fd_number: 0,
+                offset_bytes: 8256,
+            }),
             name: "a name that is longer than thirty-two bytes",
         };
         assert!(page.open_slot(4, &about).is_none());
         let slot = page.open_slot(2, &about).unwrap();
         slot.store(Counter::BytesIn, 77);
+        slot.store_reader(1 << 40);
         page.add(QueueCounter::Events, 5);
         let copy = view.slot(2).unwrap();
         assert_eq!((copy.connection, copy.peer_pid, copy.peer_uid), (3, 11, 12));
         assert_eq!((copy.ring_bytes_out, copy.ring_bytes_in), (4096, 8192));
         assert_eq!(copy.counters[Counter::BytesIn as usize], 77);
+        assert_eq!((copy.region, copy.reader), (about.region, 1 << 40));
         assert_eq!(copy.name, "a name that is longer than thirt");
         assert_eq!(view.queue_counter(QueueCounter::Events), 5);
         assert_eq!(view.slots_used(), 3);
         slot.close();
         assert!(view.slot(2).is_none());
+    }
+
+    #[test]
+    fn what_does_not_fit_or_was_never_said_is_not_told() {
+        let far = RegionPlace {
+            fd_number: 1,
+            offset_bytes: 64 << 32,
+        };
+        let none = RegionPlace {
+            fd_number: u32::MAX,
+            offset_bytes: 0,
+        };
+        for place in [None, Some(far), Some(none)] {
+            assert_eq!(RegionPlace::pack(place), (0, 0));
+        }
+        assert_eq!(RegionPlace::unpack(3, 4), None);
+        assert_eq!(Placed::unpack(0), Placed::default());
+        for huge_pages in [Huge::No, Huge::Tried, Huge::Required] {
+            for numa_node in [None, Some(0), Some(u32::MAX)] {
+                for locked in [false, true] {
+                    let placed = Placed {
+                        locked,
+                        numa_node,
+                        huge_pages,
+                    };
+                    assert_eq!(Placed::unpack(placed.pack()), placed);
+                }
+            }
+        }
     }
 
     #[test]

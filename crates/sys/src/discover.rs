@@ -1,4 +1,4 @@
-//! Finding the counter pages of all processes on this machine.
+//! Finding the counter pages of all processes on this machine, and the rings that they name.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -13,8 +13,14 @@ use crate::memory::{Access, Memfd};
 /// The memfd name that marks a counter page.
 pub const COUNTER_PAGE_NAME: &str = "barewire-counters";
 
-/// How /proc shows such a memfd.
-const LINK: &str = "/memfd:barewire-counters (deleted)";
+/// The memfd name of the memory that a node receives in.
+pub const ARENA_NAME: &str = "barewire-arena";
+
+/// Whether this is how /proc shows a memfd of that name.
+fn is_memfd_of_name(target: &Path, name: &str) -> bool {
+    let shown = target.to_str().and_then(|t| t.strip_prefix("/memfd:"));
+    shown.and_then(|t| t.strip_suffix(" (deleted)")) == Some(name)
+}
 
 /// A process with a counter page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +79,7 @@ fn fd_path(pid: i32, fd_number: i32) -> PathBuf {
 }
 
 fn is_counter_page(path: &Path) -> bool {
-    fs::read_link(path).is_ok_and(|target| target.as_os_str() == LINK)
+    fs::read_link(path).is_ok_and(|target| is_memfd_of_name(&target, COUNTER_PAGE_NAME))
 }
 
 fn describe(pid: i32, fd_number: i32) -> Option<Found> {
@@ -105,16 +111,30 @@ fn effective_uid(status: &str) -> Option<u32> {
 /// no counter page, or its size could change.
 pub fn open_counter_page(pid: i32, fd_number: i32) -> Result<Region> {
     const WHAT: &str = "open a counter page (/proc/PID/fd)";
+    open_memory(WHAT, pid, fd_number, COUNTER_PAGE_NAME)
+}
+
+/// Maps the memory that a process receives in and has under a descriptor, for reading: as
+/// its counter page names them.
+///
+/// # Errors
+/// As [`open_counter_page`].
+pub fn open_arena(pid: i32, fd_number: i32) -> Result<Region> {
+    const WHAT: &str = "open the memory of rings (/proc/PID/fd)";
+    open_memory(WHAT, pid, fd_number, ARENA_NAME)
+}
+
+fn open_memory(what: &'static str, pid: i32, fd_number: i32, name: &str) -> Result<Region> {
     let path = fd_path(pid, fd_number);
     let failed = |error: std::io::Error| match error.raw_os_error() {
         Some(libc::ENOENT | libc::ESRCH | libc::ENXIO) | None => {
-            SysError::NoSuchProcess { what: WHAT, pid }
+            SysError::NoSuchProcess { what, pid }
         }
-        Some(errno) => SysError::new(WHAT, Errno(errno)),
+        Some(errno) => SysError::new(what, Errno(errno)),
     };
     // Looked at before opening: opening a device or a pipe could do things.
     let target = fs::read_link(&path).map_err(failed)?;
-    if target.as_os_str() != LINK {
+    if !is_memfd_of_name(&target, name) {
         return Err(crate::BadDescriptor::NotMemfd.into());
     }
     let mut options = fs::OpenOptions::new();

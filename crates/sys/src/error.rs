@@ -61,6 +61,45 @@ pub enum SysError {
         /// ENOMEM, ENOSPC or ENOBUFS.
         errno: Errno,
     },
+    /// More memory was to be kept from being swapped out than this process may lock (ENOMEM,
+    /// EPERM or EAGAIN of mlock).
+    #[error(
+        "lock {len_bytes} bytes of memory (mlock): {errno}; RLIMIT_MEMLOCK lets this process lock {} \
+         in all; raise it (`ulimit -l`, or LimitMEMLOCK in a service file), give the program \
+         CAP_IPC_LOCK, lock less, or, if the limit is not it, free memory",
+        limit(*.limit_bytes)
+    )]
+    LockedMemoryLimit {
+        /// How much was to be locked, in bytes.
+        len_bytes: u64,
+        /// How much the process may lock in all, in bytes; `None`: any amount.
+        limit_bytes: Option<u64>,
+        /// ENOMEM, EPERM or EAGAIN.
+        errno: Errno,
+    },
+    /// There is no such NUMA node with memory, or this process may not use it.
+    #[error(
+        "there is no NUMA node {node} with memory that this process may use; nodes with memory: \
+         {present} (/sys/devices/system/node/has_memory; a cpuset may allow fewer)"
+    )]
+    NoNumaNode {
+        /// The node asked for.
+        node: u32,
+        /// Those that there are, as the kernel lists them.
+        present: String,
+    },
+    /// Not all of the memory could be had on huge pages.
+    #[error(
+        "put {len_bytes} bytes on huge pages (madvise): {errno}; that takes whole huge pages of \
+         /sys/kernel/mm/transparent_hugepage/hpage_pmd_size bytes, free memory in one piece, Linux \
+         6.1 or newer, and shmem_enabled in the same folder not `deny`; or only try them"
+    )]
+    NoHugePages {
+        /// How much was asked for, in bytes.
+        len_bytes: u64,
+        /// What the kernel said; EINVAL also if it is no whole number of huge pages.
+        errno: Errno,
+    },
     /// This kernel lacks the call, or a sandbox hides it.
     #[error("{what}: {errno}; it needs {needs}, and a sandbox (seccomp) that allows it")]
     Unsupported {
@@ -157,6 +196,8 @@ impl SysError {
         match self {
             SysError::TooManyDescriptors { errno, .. }
             | SysError::OutOfMemory { errno, .. }
+            | SysError::LockedMemoryLimit { errno, .. }
+            | SysError::NoHugePages { errno, .. }
             | SysError::Unsupported { errno, .. }
             | SysError::PermissionDenied { errno, .. }
             | SysError::Os { errno, .. } => Some(errno.0),
@@ -165,7 +206,7 @@ impl SysError {
             SysError::NoListener { .. } => Some(libc::ECONNREFUSED),
             SysError::Busy { .. } => Some(libc::EAGAIN),
             SysError::Hangup { .. } => Some(libc::EPIPE),
-            SysError::InvalidArgument { .. } => Some(libc::EINVAL),
+            SysError::InvalidArgument { .. } | SysError::NoNumaNode { .. } => Some(libc::EINVAL),
             SysError::BadDescriptor(_) => None,
         }
     }
@@ -179,6 +220,11 @@ impl From<SysError> for std::io::Error {
         };
         std::io::Error::new(kind, error)
     }
+}
+
+/// A limit in bytes, for people.
+fn limit(bytes: Option<u64>) -> String {
+    bytes.map_or_else(|| "any amount".to_owned(), |bytes| format!("{bytes} bytes"))
 }
 
 /// Shorthand to turn a kernel error into a [`SysError`] in a `map_err`.

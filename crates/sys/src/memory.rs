@@ -3,6 +3,7 @@
 mod detach;
 mod fork;
 mod mapping;
+mod placement;
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,6 +17,7 @@ use mapping::Mapping;
 
 pub use detach::DetachableMapping;
 pub use fork::{arm_fork_guard, fork_generation, forked};
+pub use placement::{HugePages, Placement, huge_page_bytes};
 
 /// The largest shared memory a peer may offer, in bytes.
 pub const LARGEST_LEN_BYTES: u64 = 1 << 40;
@@ -236,23 +238,45 @@ impl Memfd {
     /// No memory or address space; `BadDescriptor` where `access` is more than
     /// this descriptor gives.
     pub fn map(&self, access: Access) -> Result<Region> {
-        let mapping = self.map_raw(access)?;
+        self.map_placed(access, &Placement::default())
+    }
+
+    /// As [`Memfd::map`], for whoever made the memory: has it lie where `placement` says. Pages
+    /// that peers touch first lie there too. What is locked is kept in memory as long as this
+    /// mapping is.
+    ///
+    /// # Errors
+    /// As [`Memfd::map`]; `LockedMemoryLimit`, `NoNumaNode`, `NoHugePages`; `Unsupported` without
+    /// NUMA in the kernel, or where a sandbox keeps one from it.
+    pub fn map_placed(&self, access: Access, placement: &Placement) -> Result<Region> {
+        let mapping = self.map_raw(access, placement)?;
         Ok(mapping::region(mapping, self.len_bytes, access))
     }
 
-    /// As [`Memfd::map`], with a way to cut the mapping off from its peers.
+    /// As [`Memfd::map_placed`], with a way to cut the mapping off from its peers. The private
+    /// copy that it then becomes lies anywhere.
     ///
     /// # Errors
-    /// As [`Memfd::map`].
-    pub fn map_detachable(&self, access: Access) -> Result<DetachableMapping> {
-        DetachableMapping::new(self, access)
+    /// As [`Memfd::map_placed`].
+    pub fn map_detachable(
+        &self,
+        access: Access,
+        placement: &Placement,
+    ) -> Result<DetachableMapping> {
+        DetachableMapping::new(self, access, placement)
     }
 
-    fn map_raw(&self, access: Access) -> Result<std::sync::Arc<Mapping>> {
+    fn map_raw(&self, access: Access, placement: &Placement) -> Result<std::sync::Arc<Mapping>> {
         if access == Access::ReadWrite && self.access == PeerAccess::ReadOnly {
             return Err(BadDescriptor::WrongAccess.into());
         }
-        Mapping::shared(self.fd.as_fd(), self.len_bytes, access)
+        let fd = self.fd.as_fd();
+        let mapping = match placement.align_bytes() {
+            1 => Mapping::shared(fd, self.len_bytes, access)?,
+            align_bytes => Mapping::shared_aligned(fd, self.len_bytes, access, align_bytes)?,
+        };
+        placement.apply(&mapping)?;
+        Ok(std::sync::Arc::new(mapping))
     }
 
     /// Writes zeros to `len_bytes` bytes from `offset_bytes` on. The pages are

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use barewire_sys::SysError;
-use barewire_sys::memory::{Access, Memfd, PeerAccess};
+use barewire_sys::memory::{Access, Memfd, PeerAccess, Placement};
 use barewire_sys::process::{fork_child, open_fd_count, raise_nofile_limit};
 use barewire_sys::socket::{Listener, Received, Sent, Socket};
 use barewire_sys::wake::EventFd;
@@ -78,7 +78,9 @@ fn refused_descriptors() {
 
 fn mappings_and_peers() {
     let (memfd, region) = Memfd::create_owner_writable("own", 4096).unwrap();
-    let detachable = memfd.map_detachable(Access::Read).unwrap();
+    let detachable = memfd
+        .map_detachable(Access::Read, &Placement::default())
+        .unwrap();
     detachable.detach().unwrap();
     let (a, _b) = Socket::pair().unwrap();
     drop((a.peer_pidfd(), region));

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 
 use barewire_sys::memory::{
-    Access, Memfd, PeerAccess, SealSet, arm_fork_guard, fork_generation, forked,
+    Access, Memfd, PeerAccess, Placement, SealSet, arm_fork_guard, fork_generation, forked,
 };
 use barewire_sys::process::fork_child;
 use barewire_sys::wake::{Epoll, EventFd};
@@ -216,7 +216,9 @@ fn an_attacker_cannot_open_owner_writable_memory_anew_for_writing() {
 fn a_detached_region_keeps_what_the_peer_had_written() {
     let memfd = Memfd::create_sealed("detach", LEN).unwrap();
     let peer = memfd.map(Access::ReadWrite).unwrap();
-    let ours = memfd.map_detachable(Access::ReadWrite).unwrap();
+    let ours = memfd
+        .map_detachable(Access::ReadWrite, &Placement::default())
+        .unwrap();
     let clone = ours.region.clone();
     peer.whole().atomic_store(64, 1);
     ours.detach().unwrap();

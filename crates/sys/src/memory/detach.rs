@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use barewire_shm::Region;
 
 use super::mapping::{self, Mapping};
-use super::{Access, Memfd};
+use super::{Access, Memfd, Placement};
 use crate::error::Result;
 
 /// A mapping of shared memory that can be cut off from its file, so that what
@@ -31,12 +31,12 @@ impl std::fmt::Debug for DetachableMapping {
 }
 
 impl DetachableMapping {
-    /// Maps all of `memfd`.
+    /// Maps all of `memfd`, and has it lie where `placement` says.
     ///
     /// # Errors
-    /// As [`Memfd::map`].
-    pub fn new(memfd: &Memfd, access: Access) -> Result<DetachableMapping> {
-        let mapping = memfd.map_raw(access)?;
+    /// As [`Memfd::map_placed`].
+    pub fn new(memfd: &Memfd, access: Access, placement: &Placement) -> Result<DetachableMapping> {
+        let mapping = memfd.map_raw(access, placement)?;
         let len_bytes = memfd.len_bytes();
         let region = mapping::region(mapping.clone(), len_bytes, access);
         Ok(DetachableMapping {
@@ -101,6 +101,13 @@ fn copy_words(from: &Mapping, to: &Mapping, words: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::HugePages;
+
+    const ANYWHERE: Placement = Placement {
+        lock: false,
+        numa_node: None,
+        huge_pages: HugePages::Never,
+    };
 
     fn word(mapping: &Mapping, index: usize) -> &AtomicU64 {
         assert!(index < 1024);
@@ -111,8 +118,8 @@ mod tests {
     #[test]
     fn detached_memory_keeps_its_contents_and_sees_no_more_stores() {
         let memfd = Memfd::create_sealed("detach", 8192).unwrap();
-        let peer = memfd.map_raw(Access::ReadWrite).unwrap();
-        let ours = memfd.map_detachable(Access::ReadWrite).unwrap();
+        let peer = memfd.map_raw(Access::ReadWrite, &ANYWHERE).unwrap();
+        let ours = memfd.map_detachable(Access::ReadWrite, &ANYWHERE).unwrap();
         let kept = ours.region.clone();
         word(&peer, 0).store(11, Ordering::Relaxed);
         word(&peer, 1023).store(22, Ordering::Relaxed);
@@ -138,9 +145,9 @@ mod tests {
     #[test]
     fn read_only_memory_can_be_detached() {
         let memfd = Memfd::create_sealed("detach-ro", 8192).unwrap();
-        let peer = memfd.map_raw(Access::ReadWrite).unwrap();
+        let peer = memfd.map_raw(Access::ReadWrite, &ANYWHERE).unwrap();
         word(&peer, 7).store(7, Ordering::Relaxed);
-        let ours = memfd.map_detachable(Access::Read).unwrap();
+        let ours = memfd.map_detachable(Access::Read, &ANYWHERE).unwrap();
         ours.detach().unwrap();
         word(&peer, 7).store(8, Ordering::Relaxed);
         assert_eq!(word(&ours.mapping, 7).load(Ordering::Relaxed), 7);
@@ -150,10 +157,10 @@ mod tests {
     #[test]
     fn readers_meet_no_gap_while_memory_is_detached() {
         let memfd = Memfd::create_sealed("detach-race", 8192).unwrap();
-        let peer = memfd.map_raw(Access::ReadWrite).unwrap();
+        let peer = memfd.map_raw(Access::ReadWrite, &ANYWHERE).unwrap();
         word(&peer, 5).store(5, Ordering::Relaxed);
         for _ in 0..50 {
-            let ours = memfd.map_detachable(Access::Read).unwrap();
+            let ours = memfd.map_detachable(Access::Read, &ANYWHERE).unwrap();
             std::thread::scope(|scope| {
                 let reader = scope.spawn(|| {
                     let read = || word(&ours.mapping, 5).load(Ordering::Relaxed);

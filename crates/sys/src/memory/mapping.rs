@@ -34,16 +34,58 @@ pub(super) fn prot(access: Access) -> ProtFlags {
 
 impl Mapping {
     /// Maps `len_bytes` bytes (not zero) of a file, shared.
-    pub(super) fn shared(
-        fd: BorrowedFd<'_>,
-        len_bytes: usize,
-        access: Access,
-    ) -> Result<Arc<Mapping>> {
+    pub(super) fn shared(fd: BorrowedFd<'_>, len_bytes: usize, access: Access) -> Result<Mapping> {
         let null = std::ptr::null_mut();
         // SAFETY: the kernel chooses a free range, so no existing object is touched.
         let base =
             unsafe { rustix::mm::mmap(null, len_bytes, prot(access), MapFlags::SHARED, fd, 0) };
-        Mapping::new("map shared memory (mmap)", base, len_bytes).map(Arc::new)
+        Mapping::new("map shared memory (mmap)", base, len_bytes)
+    }
+
+    /// As [`Mapping::shared`], at an address that is a multiple of `align_bytes`, a power of
+    /// two of at least a page.
+    pub(super) fn shared_aligned(
+        fd: BorrowedFd<'_>,
+        len_bytes: usize,
+        access: Access,
+        align_bytes: usize,
+    ) -> Result<Mapping> {
+        const WHAT: &str = "map shared memory at a multiple of a huge page (mmap)";
+        let room_bytes = len_bytes.next_multiple_of(rustix::param::page_size());
+        let null = std::ptr::null_mut();
+        let (none, private) = (ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE);
+        let all_bytes = room_bytes + align_bytes;
+        // SAFETY: the kernel chooses a free range, so no existing object is touched.
+        let room = unsafe { rustix::mm::mmap_anonymous(null, all_bytes, none, private) };
+        let room = Mapping::new(WHAT, room, all_bytes)?;
+        let before = room.base().align_offset(align_bytes);
+        // SAFETY: `before` is less than `align_bytes`, so the range lies in `room`, which nobody
+        // else knows and which nothing lies in.
+        let base = unsafe {
+            let at = room.base().as_ptr().add(before).cast();
+            rustix::mm::mmap(
+                at,
+                len_bytes,
+                prot(access),
+                MapFlags::SHARED | MapFlags::FIXED,
+                fd,
+                0,
+            )
+        };
+        let mapping = Mapping::new(WHAT, base, len_bytes)?;
+        let (room, behind) = (room.leak(), before + room_bytes);
+        Mapping::unmap_part(room, 0, before);
+        Mapping::unmap_part(room, behind, all_bytes - behind);
+        Ok(mapping)
+    }
+
+    /// Gives back a part of a range that was given up by [`Mapping::leak`] and holds nothing.
+    fn unmap_part(room: NonNull<u8>, at: usize, len_bytes: usize) {
+        if len_bytes > 0 {
+            // SAFETY: the caller owns the range, which nobody has a pointer to. Should it fail,
+            // it just stays reserved.
+            let _ = unsafe { rustix::mm::munmap(room.as_ptr().add(at).cast(), len_bytes) };
+        }
     }
 
     /// Maps `len_bytes` bytes (not zero) of zeroed memory of this process alone.
@@ -67,6 +109,10 @@ impl Mapping {
 
     pub(super) fn base(&self) -> NonNull<u8> {
         self.base.cast()
+    }
+
+    pub(super) fn len_bytes(&self) -> usize {
+        self.len_bytes
     }
 
     /// Gives up the ownership: the range is not unmapped any more.
