@@ -1,7 +1,7 @@
 //! The `barewire` command: one program with a sub-command for each thing it can do.
 //!
 //! `run` runs unmodified programs on board, and `doctor` says whether that works here;
-//! `bench` measures; `ls`, `stat` and `capture` look at what runs; `wire` looks at formats; `stream` measures
+//! `bench` measures; `ls`, `stat`, `dump` and `capture` look at what runs; `wire` looks at formats; `stream` measures
 //! between hosts; `daq` builds events, `kek` does so through an emulated switch; `lab` runs the laboratory; each
 //! sub-command lives in its own module. Without the feature `full` there are only those that
 //! concern the network.
@@ -12,6 +12,7 @@ mod capture;
 #[cfg(feature = "full")]
 mod daq;
 mod doctor;
+mod dump;
 #[cfg(feature = "full")]
 mod kek;
 #[cfg(feature = "full")]
@@ -52,6 +53,8 @@ enum Command {
     Daq(daq::DaqCommand),
     /// Say whether unmodified programs can be accelerated here, and if not, what to change
     Doctor(doctor::DoctorArgs),
+    /// Show what waits in the queues of a process, header by header
+    Dump(dump::DumpArgs),
     #[cfg(feature = "full")]
     /// Shaping by the kernel, as KEK measured it, and event building through a switch (root)
     Kek(kek::KekArgs),
@@ -156,6 +159,7 @@ impl Command {
             #[cfg(feature = "full")]
             Command::Daq(command) => daq::run(&command).map_err(Into::into),
             Command::Doctor(args) => doctor::run(&args).map_err(Into::into),
+            Command::Dump(args) => dump::run(&args).map(done).map_err(Into::into),
             #[cfg(feature = "full")]
             Command::Kek(args) => kek::run(&args).map(done).map_err(Into::into),
             #[cfg(feature = "full")]

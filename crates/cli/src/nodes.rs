@@ -1,4 +1,4 @@
-//! The nodes of this host, seen from outside: what `ls` and `stat` look at.
+//! The nodes of this host, seen from outside: what `ls`, `stat` and `dump` look at.
 //!
 //! A node keeps its counters in memory that whoever may look at its process can map for
 //! reading (`barewire_shm::counters`). Looking stops nobody, and needs nobody's help.
@@ -63,6 +63,13 @@ impl NodeView {
     /// How the memory that it makes is placed.
     pub fn placed(&self) -> Placed {
         self.counters.placed()
+    }
+
+    /// One of its open connections.
+    pub fn connection(&self, number: u32) -> Option<SlotCopy> {
+        self.counters
+            .slot(number)
+            .filter(|slot| slot.connection == number)
     }
 
     /// How long it has been there.

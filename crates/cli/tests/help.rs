@@ -22,6 +22,7 @@ fn the_help_has_examples_with_options_that_exist() {
         vec!["run"],
         vec!["ls"],
         vec!["stat"],
+        vec!["dump"],
         vec!["daq", "run"],
         vec!["kek"],
     ] {
