@@ -65,33 +65,52 @@ impl From<OverBudget> for Misconduct {
     }
 }
 
+/// The parts of a budget, in the order of [`Resource`].
+fn in_order(budget: &Budget) -> [u64; RESOURCES] {
+    [
+        budget.links,
+        budget.connections,
+        budget.private_bytes,
+        budget.mappings,
+        budget.descriptors,
+        budget.events,
+    ]
+}
+
 /// How much of a budget is used.
 #[derive(Debug)]
 struct Used {
-    limits: [u64; RESOURCES],
+    limits: [AtomicU64; RESOURCES],
     used: [AtomicU64; RESOURCES],
 }
 
 impl Used {
     fn new(budget: &Budget) -> Used {
         Used {
-            limits: [
-                budget.links,
-                budget.connections,
-                budget.private_bytes,
-                budget.mappings,
-                budget.descriptors,
-                budget.events,
-            ],
+            limits: in_order(budget).map(AtomicU64::new),
             used: Default::default(),
         }
     }
 
+    /// From now on nothing is given beyond these; what is held stays.
+    fn limit(&self, budget: &Budget) {
+        for (limit, value) in self.limits.iter().zip(in_order(budget)) {
+            // Relaxed: what is charged at the same time is by the one or the other.
+            limit.store(value, Ordering::Relaxed);
+        }
+    }
+
+    fn limit_of(&self, resource: Resource) -> u64 {
+        // Relaxed: as above.
+        self.limits[resource as usize].load(Ordering::Relaxed)
+    }
+
     fn take(&self, resource: Resource, amount: u64) -> bool {
         let at = resource as usize;
+        let limit = self.limit_of(resource);
         let more = |used: u64| {
             let sum = used.checked_add(amount)?;
-            (sum <= self.limits[at]).then_some(sum)
+            (sum <= limit).then_some(sum)
         };
         // Relaxed: a count; nothing is ordered by it.
         self.used[at]
@@ -130,6 +149,15 @@ impl Accounts {
             all: Arc::new(Used::new(of_all)),
             counters,
             users: Vec::new(),
+        }
+    }
+
+    /// Sets other budgets. Who holds more keeps it, and gets nothing more.
+    pub fn change(&mut self, of_one: &Budget, of_all: &Budget) {
+        self.of_one = of_one.clone();
+        self.all.limit(of_all);
+        for account in &self.users {
+            account.own.limit(of_one);
         }
     }
 
@@ -174,7 +202,7 @@ impl Account {
                 if nth == 1 {
                     self.own.give(resource, amount);
                 }
-                let (what, limit) = (NAMES[at][nth], used.limits[at]);
+                let (what, limit) = (NAMES[at][nth], used.limit_of(resource));
                 self.counters.add(QueueCounter::Refusals, 1);
                 return Err(OverBudget { what, limit });
             }
@@ -277,6 +305,28 @@ mod tests {
             descriptors: each,
             events: each,
         }
+    }
+
+    #[test]
+    fn other_budgets_hold_for_what_comes_next() {
+        let region = Region::private(page_bytes(1));
+        let identity = Identity {
+            pid: 1,
+            uid: 2,
+            started_ns: 3,
+            node_id: [4, 5],
+        };
+        let page = CounterPage::create(&region, 1, identity).unwrap();
+        let mut accounts = Accounts::new(&budget(5), &budget(9), page);
+        let held = accounts.charge(7, &[(Resource::Links, 5)]).unwrap();
+        accounts.change(&budget(3), &budget(9));
+        let refused = accounts.charge(7, &[(Resource::Links, 1)]).err();
+        assert_eq!(refused.map(|over| over.limit), Some(3));
+        drop(held);
+        assert!(accounts.charge(7, &[(Resource::Links, 3)]).is_ok());
+        accounts.change(&budget(30), &budget(20));
+        assert!(accounts.charge(8, &[(Resource::Links, 20)]).is_ok());
+        assert!(accounts.charge(8, &[(Resource::Links, 21)]).is_err());
     }
 
     proptest! {

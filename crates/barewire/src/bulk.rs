@@ -63,7 +63,7 @@ impl Job {
 impl Shared {
     /// Hands a transfer to the copying thread, which is started with the first.
     pub fn bulk(&self, job: Job) -> Result<()> {
-        let limit = self.config.bulk_max;
+        let limit = self.live().config.bulk_max;
         // Relaxed: a count; the queue's lock orders the rest.
         if self.bulk_under_way.fetch_add(1, Ordering::Relaxed) >= limit {
             self.bulk_under_way.fetch_sub(1, Ordering::Relaxed);

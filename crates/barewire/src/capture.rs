@@ -9,6 +9,7 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -25,6 +26,7 @@ pub(crate) struct Tap {
     /// `None` once writing has failed: a full disk must not stop the network.
     file: Mutex<Option<Capture>>,
     own_pid: u32,
+    paused: AtomicBool,
 }
 
 struct Capture {
@@ -68,7 +70,17 @@ impl Tap {
         Ok(Tap {
             file: Mutex::new(Some(file)),
             own_pid,
+            paused: AtomicBool::new(false),
         })
+    }
+
+    /// Stops recording for a while, with what was recorded written out, or goes on.
+    pub fn pause(&self, paused: bool) {
+        // Relaxed: a hint; a message at the same time is recorded or not.
+        if self.paused.swap(paused, Ordering::Relaxed) != paused && paused {
+            // That it could not be written is told by whoever asks for it.
+            let _ = self.flush();
+        }
     }
 
     /// Records bytes sent to process `peer_pid`.
@@ -82,6 +94,10 @@ impl Tap {
     }
 
     fn record(&self, from: u32, to: u32, bytes: &[u8]) {
+        // Relaxed: as in `pause`.
+        if self.paused.load(Ordering::Relaxed) {
+            return;
+        }
         let since = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
@@ -135,11 +151,34 @@ mod tests {
         let tap = Tap {
             file: Mutex::new(Some(Capture::begin(full).unwrap())),
             own_pid: 1,
+            paused: AtomicBool::new(false),
         };
         for _ in 0..100 {
             tap.sent(2, &[0; 1000]);
         }
         assert!(!tap.flush());
+    }
+
+    #[test]
+    fn nothing_is_recorded_while_it_is_paused() {
+        let path = std::env::temp_dir().join(format!("barewire-pause-{}", std::process::id()));
+        let tap = Tap::create(&path, 1).unwrap();
+        for (paused, message) in [(false, b"first"), (true, b"never"), (false, b"third")] {
+            tap.pause(paused);
+            tap.sent(2, message);
+        }
+        tap.pause(true);
+        let file = std::fs::read(&path).unwrap();
+        std::fs::remove_file(path).unwrap();
+        let packets: Vec<_> = Reader::new(&file).map(|p| p.unwrap()).collect();
+        let bytes: Vec<_> = packets.iter().map(|p| p.open().unwrap()).collect();
+        assert!(matches!(
+            bytes[..],
+            [
+                Content::Exported(_, b"first"),
+                Content::Exported(_, b"third")
+            ]
+        ));
     }
 
     #[test]

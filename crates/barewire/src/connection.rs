@@ -218,7 +218,7 @@ impl Connection {
         });
         let out = RingSender::new(far.window.clone(), incoming.clone(), far.ring_bytes);
         let inn = RingReceiver::new(incoming.clone(), far.window.clone(), own_ring);
-        let mut messages = MessageReceiver::new(inn, node.config.message_bytes_max);
+        let mut messages = MessageReceiver::new(inn, entry.message_bytes_max);
         if let Some(allowance) = allowance {
             messages = messages.with_allowance(allowance);
         }

@@ -192,6 +192,14 @@ pub enum Error {
     /// A tripwire could not be set.
     #[error("{0}")]
     Arm(#[from] ArmError),
+    /// A setting of a live node was not changed.
+    #[error("{key}: {reason}")]
+    BadSetting {
+        /// The setting.
+        key: String,
+        /// Why not.
+        reason: String,
+    },
     /// The capture file can not be written.
     #[error("capture file {path}: {reason}")]
     Capture {
@@ -221,6 +229,7 @@ impl Error {
     pub fn fault(&self) -> Fault {
         match self {
             Error::BadName { .. }
+            | Error::BadSetting { .. }
             | Error::NameTaken { .. }
             | Error::OwnName { .. }
             | Error::OutOfLimits { .. }

@@ -24,7 +24,8 @@
 //! 14. [Threads](#threads)
 //! 15. [Life and death](#life-and-death)
 //! 16. [Limits and memory](#limits-and-memory)
-//! 17. [Security](#security)
+//! 17. [A node that runs](#a-node-that-runs)
+//! 18. [Security](#security)
 //!
 //! # When to use it, and when not
 //!
@@ -794,6 +795,33 @@
 //! It holds for what peers touch first, too. They need not know of it, and may place their own
 //! memory otherwise: each side receives in its own.
 //!
+//! # A node that runs
+//!
+//! Nobody has to be stopped to be looked at, and some settings can be changed meanwhile.
+//!
+//! | you want | command |
+//! |---|---|
+//! | all nodes and what they do | `barewire ls`, `barewire stat PID` |
+//! | what waits in a queue, header by header, also of a process that hangs | `barewire dump PID` |
+//! | other limits, or another time to spin | `barewire set PID KEY=VALUE`, [`Node::set`] |
+//!
+//! [`Node::settings`] lists what can be set: how long to spin, limits and budgets, sizes for
+//! connections that begin afterwards, and whether a capture goes on. A node takes a request
+//! from outside when it is polled, or waits; only its own user and root may ask. What was made
+//! stays as it is: memory lies where it lies.
+//!
+//! ```
+//! use barewire::Node;
+//!
+//! # fn main() -> barewire::Result<()> {
+//! let node = Node::new()?;
+//! node.set(&[("spin", "20us"), ("backlog_max", "64")])?; // both, or none
+//! let error = node.set(&[("colour", "red")]).unwrap_err();
+//! assert!(error.to_string().contains("these can be set: spin, "));
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Security
 //!
 //! The boundary is the *trust domain*, a user id. Within one, the network defends against
@@ -849,6 +877,7 @@ mod peer;
 mod receiver;
 mod remote;
 mod sender;
+pub mod settings;
 mod shared;
 mod standing;
 mod state;

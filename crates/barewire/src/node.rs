@@ -15,6 +15,7 @@ use crate::config::{ConnectOptions, ListenOptions, NodeConfig, check_ring, socke
 use crate::connection::Connection;
 use crate::error::{Credentials, Error, Result};
 use crate::event::{ConnectionId, Event};
+use crate::settings::Setting;
 use crate::shared::Shared;
 #[cfg(feature = "tokio")]
 use crate::state::OWN_SOURCE;
@@ -58,10 +59,30 @@ impl Node {
         })
     }
 
-    /// Its settings.
+    /// The settings it was made with. [`Node::settings`] has what holds now.
     #[must_use]
     pub fn config(&self) -> &NodeConfig {
         &self.shared.config
+    }
+
+    /// Its settings that can be changed while it lives, as they are now.
+    #[must_use]
+    pub fn settings(&self) -> Vec<Setting> {
+        self.shared.settings()
+    }
+
+    /// Changes settings, each by its name in [`Node::settings`] and a value as it is written
+    /// there: all of these or, with an error, none. `barewire set` does the same from outside
+    /// ([`settings::ask`](crate::settings::ask)).
+    ///
+    /// Limits hold for what comes next: who has more keeps it. Sizes hold for connections that
+    /// begin afterwards. How long to spin holds at once, also for a thread that spins.
+    ///
+    /// # Errors
+    /// [`Error::BadSetting`] names what can be set; [`Error::OutOfLimits`]; [`Error::Forked`].
+    pub fn set(&self, changes: &[(&str, &str)]) -> Result<()> {
+        self.shared.check_fork()?;
+        self.shared.change(changes)
     }
 
     /// Who we are to our peers.
@@ -457,7 +478,7 @@ impl Request {
     /// # Errors
     /// [`Error::PeerGone`] if the other side has given up; [`Error::System`].
     pub fn accept(self) -> Result<Connection> {
-        let ring_bytes = self.shared.config.ring_bytes;
+        let ring_bytes = self.shared.live().config.ring_bytes;
         self.accept_with_ring(ring_bytes)
     }
 

@@ -30,7 +30,8 @@ impl State {
         announce: bool,
     ) -> Result<u32> {
         let owner = options.owner.unwrap_or(shared.own.uid);
-        let ring_bytes = options.ring_bytes.unwrap_or(shared.config.ring_bytes);
+        let ring_bytes = options.ring_bytes;
+        let ring_bytes = ring_bytes.unwrap_or_else(|| shared.live().config.ring_bytes);
         check_ring(ring_bytes)?;
         check_data(&options.data)?;
         let socket_name = socket_name(owner, name)?;
@@ -118,7 +119,7 @@ impl State {
             connection: number,
             region,
             source,
-            message_bytes_max: shared.config.message_bytes_max as u64,
+            message_bytes_max: entry.message_bytes_max as u64,
             name: &name,
             data: &data,
         };
@@ -185,15 +186,15 @@ impl State {
                 "not allowed by the listener's policy",
             );
         }
-        if entry.waiting >= shared.config.backlog_max {
+        if entry.waiting >= shared.live().config.backlog_max {
             return refuse(
                 self,
                 RejectCode::Busy,
                 "too many requests wait to be accepted",
             );
         }
-        if self.is_foreign(shared, index) && far.ring_bytes > shared.config.foreign_ring_bytes_max {
-            let max = shared.config.foreign_ring_bytes_max;
+        let max = shared.live().config.foreign_ring_bytes_max;
+        if self.is_foreign(shared, index) && far.ring_bytes > max {
             let reason = format!("a ring of more than {max} bytes, which is the most here");
             return refuse(self, RejectCode::Busy, &reason);
         }
@@ -262,7 +263,7 @@ impl State {
         };
         let phase = self.ours(index, connection)?;
         let (window, ring_bytes) = self.peer_region(index, &region)?;
-        let max = shared.config.foreign_ring_bytes_max;
+        let max = shared.live().config.foreign_ring_bytes_max;
         if self.is_foreign(shared, index) && ring_bytes > max {
             let (what, limit) = ("bytes of a ring of this user", max as u64);
             return Err(Misconduct::Exceeds { what, limit });

@@ -540,7 +540,7 @@ impl State {
             return Ok(());
         };
         let peer = &mut self.peers[index];
-        let max = shared.config.granted_apertures_max as usize;
+        let max = shared.live().config.granted_apertures_max as usize;
         let (count, known) = peer.granted.count(aperture);
         if count >= max {
             return Err(Misconduct::Exceeds {

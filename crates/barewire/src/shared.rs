@@ -24,6 +24,7 @@ use crate::config::NodeConfig;
 use crate::connection::ConnectionShared;
 use crate::error::{Error, Result};
 use crate::event::Event;
+use crate::settings::{Door, Live, fitted};
 use crate::state::{State, TOKEN_EVENTFD};
 use crate::wait::{Deadline, Spinner};
 
@@ -54,7 +55,14 @@ struct Gate {
 }
 
 pub(crate) struct Shared {
+    /// What it was made with.
     pub config: NodeConfig,
+    /// What holds now of what may change.
+    pub live: Mutex<Live>,
+    /// Held by who changes settings.
+    pub changing: Mutex<()>,
+    /// Where others ask for that.
+    pub door: Door,
     pub node_id: [u64; 2],
     pub own: Credentials,
     pub epoll: Epoll,
@@ -80,7 +88,7 @@ pub(crate) struct Shared {
     asleep_for_descriptor: AtomicBool,
     polls: AtomicU32,
     last_look_ns: AtomicU64,
-    spinner: Spinner,
+    pub spinner: Spinner,
     fork_generation: u32,
     /// A tripwire with the action Wake fired.
     woken: AtomicBool,
@@ -121,18 +129,22 @@ impl Shared {
         epoll.add(&eventfd, TOKEN_EVENTFD, Interest::READ_EDGE)?;
         let retirer = Retirer::new(eventfd.try_clone()?);
         let attention = Arc::new(AtomicBool::new(false));
-        let (of_one, of_all) = (&config.user_budget, &config.foreign_budget);
-        let accounts = Accounts::new(&of_one.fitted(4), &of_all.fitted(2), counters.clone());
+        let (of_one, of_all) = fitted(&config);
+        let accounts = Accounts::new(&of_one, &of_all, counters.clone());
         let mut state = State::new(Arc::clone(&attention), accounts, placement);
         let own_page = state.domain_page(own.uid)?.clone();
         let tap = match &config.capture {
             Some(path) => Some(Arc::new(Tap::create(path, own.pid as u32)?)),
             None => None,
         };
+        let door = Door::open(node_id, &epoll)?;
         let membarrier = register_expedited();
         let spinner = Spinner::new(config.spin);
         Ok(Arc::new_cyclic(|me| Shared {
             spinner,
+            live: Mutex::new(Live::new(config.clone())),
+            changing: Mutex::new(()),
+            door,
             config,
             node_id,
             own,
@@ -201,6 +213,10 @@ impl Shared {
         self.epoll.wait(&mut events, timeout)?;
         // Relaxed: a hint about when we last looked.
         self.last_look_ns.store(monotonic_ns(), Ordering::Relaxed);
+        self.attend_door_again();
+        for event in &events {
+            self.attend_door(event.token);
+        }
         let mut state = self.state();
         for event in &events {
             state.socket_event(self, event);
@@ -452,6 +468,7 @@ impl Shared {
         }
         let mut now_ns = monotonic_ns();
         let budget_ns = if spin { self.spinner.budget_ns() } else { 0 };
+        let mut changes = self.spinner.changes();
         let mut wait = Wait::begin(now_ns, budget_ns, deadline.at_ns());
         if budget_ns > 0 {
             if let Some(found) = step(Step::Spin) {
@@ -474,7 +491,14 @@ impl Shared {
             now_ns = monotonic_ns();
             match act {
                 Act::Look if found.is_some() => self.note_spin_hit(),
-                Act::Look => self.look_now_and_then(now_ns)?,
+                Act::Look => {
+                    self.look_now_and_then(now_ns)?;
+                    if changes != self.spinner.changes() {
+                        // How long to spin was changed meanwhile.
+                        changes = self.spinner.changes();
+                        wait = Wait::begin(now_ns, self.spinner.budget_ns(), deadline.at_ns());
+                    }
+                }
                 Act::Sleep if found.is_some() => self.spinner.in_vain(wait.waited(now_ns)),
                 Act::Sleep => self.counters.add(QueueCounter::SpuriousWakes, 1),
                 Act::Arm | Act::GiveUp => {}

@@ -124,6 +124,8 @@ pub(crate) struct ConnectionEntry {
     pub region: Option<(RegionRef, Window)>,
     /// Where others of our user find it.
     pub place: Option<RegionPlace>,
+    /// Longest message that we take, as we tell the peer.
+    pub message_bytes_max: usize,
     pub wanted_ring_bytes: usize,
     pub source: u32,
     /// Why opening failed.
@@ -541,7 +543,14 @@ impl State {
         phase: Phase,
         name: &str,
     ) -> Result<u32> {
-        let limit = shared.config.connections_max;
+        let (limit, ring_bytes, message_bytes_max) = {
+            let config = &shared.live().config;
+            (
+                config.connections_max,
+                config.ring_bytes,
+                config.message_bytes_max,
+            )
+        };
         if self.connections.len() >= limit as usize {
             return Err(Error::LimitReached {
                 what: "connections",
@@ -565,7 +574,8 @@ impl State {
             far: None,
             region: None,
             place: None,
-            wanted_ring_bytes: shared.config.ring_bytes,
+            message_bytes_max,
+            wanted_ring_bytes: ring_bytes,
             source,
             failure: None,
             announce: false,
@@ -623,7 +633,9 @@ impl State {
             return Err(Error::PeerGone);
         };
         let region = self.give_region(shared, number, ring_bytes)?;
-        self.connections[number as usize].phase = Phase::Open;
+        let entry = &mut self.connections[number as usize];
+        entry.phase = Phase::Open;
+        let message_bytes_max = entry.message_bytes_max as u64;
         self.peers[link].requests.remove(&far.number);
         self.request_answered(listener);
         let message = Message::Accept {
@@ -631,7 +643,7 @@ impl State {
             own: number,
             region,
             source,
-            message_bytes_max: shared.config.message_bytes_max as u64,
+            message_bytes_max,
         };
         self.send(shared, link, &message, &[]);
         self.make_handle(shared, number)

@@ -1,6 +1,6 @@
 //! Waiting: spin, then sleep, and how long to spin.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use barewire_fabric::wait::Budget;
@@ -21,31 +21,39 @@ const STEP_NS: u64 = 1000;
 #[derive(Debug)]
 pub(crate) struct Spinner {
     budget_ns: AtomicU64,
-    most_ns: u64,
-    adaptive: bool,
+    most_ns: AtomicU64,
+    adaptive: AtomicBool,
+    changes: AtomicU32,
 }
 
 impl Spinner {
     pub fn new(spin: Spin) -> Spinner {
-        let fixed = |ns| Spinner {
-            budget_ns: AtomicU64::new(ns),
-            most_ns: ns,
-            adaptive: false,
-        };
-        match spin {
-            Spin::Never => fixed(0),
-            Spin::Forever => fixed(u64::MAX),
-            Spin::For(time) => fixed(nanoseconds(time)),
-            // Spinning on the only processor keeps the peer from answering.
-            Spin::Adaptive { .. } if allowed_cpus().len() < 2 => fixed(0),
-            Spin::Adaptive { at_most } => {
-                let most = at_most.unwrap_or_else(|| wake_cost().clamp(MEASURED_MIN, MEASURED_MAX));
-                Spinner {
-                    adaptive: true,
-                    ..fixed(nanoseconds(most))
-                }
-            }
+        let (most_ns, adaptive) = most_and_adaptive(spin);
+        Spinner {
+            budget_ns: AtomicU64::new(most_ns),
+            most_ns: AtomicU64::new(most_ns),
+            adaptive: AtomicBool::new(adaptive),
+            changes: AtomicU32::new(0),
         }
+    }
+
+    /// From now on another rule holds. A wait at the same time may still do a step by the old one,
+    /// or by a mixture, which only spins for longer or shorter once.
+    pub fn change(&self, spin: Spin) {
+        let (most_ns, adaptive) = most_and_adaptive(spin);
+        // Relaxed: hints, each of which is taken by itself.
+        self.adaptive.store(adaptive, Ordering::Relaxed);
+        self.most_ns.store(most_ns, Ordering::Relaxed);
+        self.set(most_ns);
+        // Relaxed: as above.
+        self.changes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often the rule has been changed: who waits begins anew with another.
+    #[inline]
+    pub fn changes(&self) -> u32 {
+        // Relaxed: seen sooner or later is enough.
+        self.changes.load(Ordering::Relaxed)
     }
 
     /// How long to spin this time.
@@ -55,9 +63,19 @@ impl Spinner {
         self.budget_ns.load(Ordering::Relaxed)
     }
 
+    fn most_ns(&self) -> u64 {
+        // Relaxed: a hint; any recent value will do.
+        self.most_ns.load(Ordering::Relaxed)
+    }
+
+    fn is_adaptive(&self) -> bool {
+        // Relaxed: as above.
+        self.adaptive.load(Ordering::Relaxed)
+    }
+
     fn rule(&self) -> Budget {
         Budget {
-            most: self.most_ns,
+            most: self.most_ns(),
             step: STEP_NS,
         }
     }
@@ -65,14 +83,14 @@ impl Spinner {
     /// Spinning was rewarded.
     pub fn rewarded(&self) {
         let budget = self.budget_ns();
-        if self.adaptive && budget < self.most_ns {
+        if self.is_adaptive() && budget < self.most_ns() {
             self.set(self.rule().rewarded(budget));
         }
     }
 
     /// Spinning was in vain: the wait lasted `waited_ns` in all.
     pub fn in_vain(&self, waited_ns: u64) {
-        if self.adaptive {
+        if self.is_adaptive() {
             self.set(self.rule().in_vain(self.budget_ns(), waited_ns));
         }
     }
@@ -80,6 +98,21 @@ impl Spinner {
     fn set(&self, budget_ns: u64) {
         // Relaxed: a hint.
         self.budget_ns.store(budget_ns, Ordering::Relaxed);
+    }
+}
+
+/// The longest time to spin, in nanoseconds, and whether it becomes less while it does not pay.
+fn most_and_adaptive(spin: Spin) -> (u64, bool) {
+    match spin {
+        Spin::Never => (0, false),
+        Spin::Forever => (u64::MAX, false),
+        Spin::For(time) => (nanoseconds(time), false),
+        // Spinning on the only processor keeps the peer from answering.
+        Spin::Adaptive { .. } if allowed_cpus().len() < 2 => (0, false),
+        Spin::Adaptive { at_most } => {
+            let most = at_most.unwrap_or_else(|| wake_cost().clamp(MEASURED_MIN, MEASURED_MAX));
+            (nanoseconds(most), true)
+        }
     }
 }
 
@@ -116,8 +149,9 @@ mod tests {
     fn the_budget_shrinks_when_it_does_not_pay_and_comes_back() {
         let spinner = Spinner {
             budget_ns: AtomicU64::new(20_000),
-            most_ns: 20_000,
-            adaptive: true,
+            most_ns: AtomicU64::new(20_000),
+            adaptive: AtomicBool::new(true),
+            changes: AtomicU32::new(0),
         };
         for _ in 0..20 {
             spinner.in_vain(1_000_000_000);
@@ -144,5 +178,15 @@ mod tests {
             spinner.rewarded();
             assert_eq!(spinner.budget_ns(), ns);
         }
+    }
+
+    #[test]
+    fn a_change_holds_at_once_and_is_counted() {
+        let spinner = Spinner::new(Spin::Forever);
+        assert_eq!(spinner.changes(), 0);
+        spinner.change(Spin::For(Duration::from_micros(3)));
+        assert_eq!((spinner.budget_ns(), spinner.changes()), (3000, 1));
+        spinner.in_vain(u64::MAX);
+        assert_eq!(spinner.budget_ns(), 3000);
     }
 }

@@ -1,7 +1,7 @@
 //! The `barewire` command: one program with a sub-command for each thing it can do.
 //!
 //! `run` runs unmodified programs on board, and `doctor` says whether that works here;
-//! `bench` measures; `ls`, `stat`, `dump` and `capture` look at what runs; `wire` looks at formats; `stream` measures
+//! `bench` measures; `ls`, `stat`, `dump` and `capture` look at what runs, and `set` changes it; `wire` looks at formats; `stream` measures
 //! between hosts; `daq` builds events, `kek` does so through an emulated switch; `lab` runs the laboratory; each
 //! sub-command lives in its own module. Without the feature `full` there are only those that
 //! concern the network.
@@ -21,6 +21,7 @@ mod ls;
 mod nodes;
 mod onboard;
 mod run;
+mod set;
 mod stat;
 #[cfg(feature = "full")]
 mod stream;
@@ -66,6 +67,8 @@ enum Command {
     Ls(ls::LsArgs),
     /// Run a program with its TCP connections on this host accelerated
     Run(run::RunArgs),
+    /// Change settings of a live node, or show those that can be changed
+    Set(set::SetArgs),
     /// Show the counters of a process: its event queues and every connection
     Stat(stat::StatArgs),
     #[cfg(feature = "full")]
@@ -166,6 +169,7 @@ impl Command {
             Command::Lab(command) => lab::run(&command).map(done).map_err(Into::into),
             Command::Ls(args) => ls::run(&args).map(done).map_err(Into::into),
             Command::Run(args) => Ok(run::run(&args)),
+            Command::Set(args) => set::run(&args).map_err(Into::into),
             Command::Stat(args) => stat::run(&args).map(done).map_err(Into::into),
             #[cfg(feature = "full")]
             Command::Stream(args) => stream::run(&args).map(done).map_err(Into::into),

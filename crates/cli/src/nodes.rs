@@ -1,4 +1,4 @@
-//! The nodes of this host, seen from outside: what `ls`, `stat` and `dump` look at.
+//! The nodes of this host, seen from outside: what `ls`, `stat`, `dump` and `set` look at.
 //!
 //! A node keeps its counters in memory that whoever may look at its process can map for
 //! reading (`barewire_shm::counters`). Looking stops nobody, and needs nobody's help.
@@ -25,6 +25,11 @@ pub enum LookError {
          a program under `barewire run` are shown by `barewire ls {0}`"
     )]
     NoNode(i32),
+    /// It has nodes, but not this one.
+    #[error(
+        "process {0} has no node whose number begins with {1} (`barewire ls --json` lists them)"
+    )]
+    NoSuchNode(i32, String),
     /// It does not have the sockets' library.
     #[error(
         "process {0} is not on board: its program was not begun with `barewire run`, or cannot \
@@ -54,9 +59,14 @@ impl NodeView {
         Some(NodeView { found, counters })
     }
 
-    /// Its random number, as text.
+    /// Its random number.
+    pub fn number(&self) -> [u64; 2] {
+        self.counters.identity().node_id
+    }
+
+    /// The same, as text.
     pub fn id(&self) -> String {
-        let [low, high] = self.counters.identity().node_id;
+        let [low, high] = self.number();
         format!("{low:016x}{high:016x}")
     }
 

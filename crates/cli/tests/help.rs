@@ -23,6 +23,7 @@ fn the_help_has_examples_with_options_that_exist() {
         vec!["ls"],
         vec!["stat"],
         vec!["dump"],
+        vec!["set"],
         vec!["daq", "run"],
         vec!["kek"],
     ] {

@@ -1,11 +1,11 @@
-//! `barewire dump` on this test's own nodes, which are live.
+//! `barewire dump` and `barewire set` on this test's own nodes, which are live.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use barewire::{Connection, Node, NodeConfig};
+use barewire::{Connection, Node, NodeConfig, Spin};
 use serde_json::Value;
 
 /// Long enough for anything that is not stuck.
@@ -198,14 +198,107 @@ impl Drop for Done<'_> {
     }
 }
 
+/// Has a node that sleeps, and does so until the end.
+fn asleep<T>(node: &Node, meanwhile: impl FnOnce() -> T) -> T {
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _done = Done(&done);
+        scope.spawn(|| {
+            // Relaxed: only ends the loop.
+            while !done.load(Ordering::Relaxed) {
+                node.next_event(Duration::from_millis(50)).unwrap();
+            }
+        });
+        meanwhile()
+    })
+}
+
+fn value(node: &Node, key: &str) -> String {
+    let settings = node.settings();
+    let found = settings.iter().find(|setting| setting.key == key);
+    found.expect("a setting").value.clone()
+}
+
 #[test]
-fn other_users_may_not_dump() {
+fn settings_are_shown_and_changed() {
+    let node = Node::with_config(NodeConfig {
+        spin: Spin::Never,
+        ..NodeConfig::default()
+    });
+    let node = node.unwrap();
+    let id = number(&node);
+    asleep(&node, || {
+        let shown = json(&["set", &own_pid(), "--node", &id, "--json"]);
+        assert_eq!(shown["nodes"][&id]["spin"], "never");
+        let changes = [
+            "set",
+            &own_pid(),
+            "spin=15us",
+            "user_budget.links=3",
+            "--node",
+            &id,
+        ];
+        let output = barewire(&changes);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let said = text(&output.stdout);
+        assert!(
+            said.contains("15000ns") && said.contains("user_budget.links"),
+            "{said}"
+        );
+        assert!(!said.contains("backlog_max"), "{said}");
+        let all = text(&barewire(&["set", &own_pid(), "--node", &id]).stdout);
+        assert!(all.contains("backlog_max"), "{all}");
+    });
+    assert_eq!(value(&node, "spin"), "15000ns");
+    assert_eq!(value(&node, "user_budget.links"), "3");
+}
+
+#[test]
+fn what_can_not_be_set_is_explained() {
+    let node = Node::new().unwrap();
+    let (pid, id) = (own_pid(), number(&node));
+    let refused = |arguments: &[&str], words: &str| {
+        let output = barewire(&[&["set", &pid, "--node", &id], arguments].concat());
+        assert!(!output.status.success());
+        assert_eq!(text(&output.stdout), "");
+        let said = text(&output.stderr);
+        assert!(said.contains(words), "{words}: {said}");
+    };
+    asleep(&node, || {
+        refused(&["spin=soon"], "no time");
+        refused(&["huge_pages=try"], "these can be set: spin, ring_bytes");
+        refused(&["bulk_max=3", "ring_bytes=5000"], "power of two");
+    });
+    assert_eq!(value(&node, "bulk_max"), "64");
+    refused(&["spin"], "KEY=VALUE");
+    // Nobody polls it now.
+    refused(&["spin=never", "--timeout", "0.05"], "has not polled it");
+    let other = barewire(&["set", &pid, "--node", "no-such"]);
+    assert!(text(&other.stderr).contains("has no node whose number"));
+    let none = barewire(&["set", "2147483647", "spin=never"]);
+    assert!(text(&none.stderr).contains("no process 2147483647"));
+    // It is taken when somebody does.
+    node.next_event(Duration::ZERO).unwrap();
+    let started = Instant::now();
+    asleep(&node, || {
+        while value(&node, "spin") != "never" {
+            assert!(started.elapsed() < LONG, "the request is taken");
+            std::thread::yield_now();
+        }
+    });
+}
+
+#[test]
+fn other_users_may_neither_set_nor_dump() {
     let node = Node::new().unwrap();
     if node.credentials().uid != 0 {
         // Only root can become somebody else to try this; `look.rs` says so as well.
-        return skip("other_users_may_not_dump", "not root");
+        return skip("other_users_may_neither_set_nor_dump", "not root");
     }
-    for arguments in [["stat", &own_pid()], ["dump", &own_pid()]] {
+    for arguments in [
+        &["set", &own_pid(), "spin=never"][..],
+        &["dump", &own_pid()],
+    ] {
         let other = Command::new(env!("CARGO_BIN_EXE_barewire"))
             .args(arguments)
             .uid(65_534)
@@ -220,7 +313,7 @@ fn other_users_may_not_dump() {
             }
             Err(error) => {
                 let reason = format!("other users can not start the command here: {error}");
-                return skip("other_users_may_not_dump", &reason);
+                return skip("other_users_may_neither_set_nor_dump", &reason);
             }
         }
     }
