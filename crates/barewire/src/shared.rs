@@ -62,7 +62,7 @@ pub(crate) struct Shared {
     /// Held by who changes settings.
     pub changing: Mutex<()>,
     /// Where others ask for that.
-    pub door: Door,
+    pub door: Option<Door>,
     pub node_id: [u64; 2],
     pub own: Credentials,
     pub epoll: Epoll,
@@ -137,7 +137,7 @@ impl Shared {
             Some(path) => Some(Arc::new(Tap::create(path, own.pid as u32)?)),
             None => None,
         };
-        let door = Door::open(node_id, &epoll)?;
+        let door = Door::open(node_id, &epoll);
         let membarrier = register_expedited();
         let spinner = Spinner::new(config.spin);
         Ok(Arc::new_cyclic(|me| Shared {

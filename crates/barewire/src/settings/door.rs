@@ -21,7 +21,6 @@ use barewire_sys::retire::Guarded;
 use barewire_sys::socket::{Listener, Received, Sent};
 use barewire_sys::wake::{Epoll, Interest};
 
-use crate::error::Result;
 use crate::settings::Setting;
 use crate::shared::Shared;
 
@@ -67,11 +66,12 @@ struct Inside {
 }
 
 impl Door {
-    pub fn open(node_id: [u64; 2], epoll: &Epoll) -> Result<Door> {
-        let listener = Listener::bind(&door_name(node_id), BACKLOG)?;
+    /// `None` where the process may not listen, or has no descriptor left: the node does without.
+    pub fn open(node_id: [u64; 2], epoll: &Epoll) -> Option<Door> {
+        let listener = Listener::bind(&door_name(node_id), BACKLOG).ok()?;
         // By the edge: whom we can not let in now must not keep us awake.
-        epoll.add(&listener, TOKEN_DOOR, Interest::READ_EDGE)?;
-        Ok(Door {
+        epoll.add(&listener, TOKEN_DOOR, Interest::READ_EDGE).ok()?;
+        Some(Door {
             listener,
             inside: Mutex::default(),
         })
@@ -85,48 +85,50 @@ impl Door {
 impl Shared {
     /// One of our descriptors has something: if it is the door's, attends to it.
     pub fn attend_door(&self, token: u64) {
+        let Some(door) = &self.door else { return };
         match (token as u32, (token >> 32) as u32) {
-            (low, 0) if u64::from(low) == TOKEN_DOOR => self.let_in(),
-            (low, number) if u64::from(low) == TOKEN_ASKER => self.hear_asker(number),
+            (low, 0) if u64::from(low) == TOKEN_DOOR => self.let_in(door),
+            (low, number) if u64::from(low) == TOKEN_ASKER => self.hear_asker(door, number),
             _ => {}
         }
     }
 
     /// Lets in whom there was no room for.
     pub fn attend_door_again(&self) {
-        if core::mem::take(&mut self.door.inside().unattended) {
-            self.let_in();
+        let Some(door) = &self.door else { return };
+        if core::mem::take(&mut door.inside().unattended) {
+            self.let_in(door);
         }
     }
 
-    fn let_in(&self) {
+    fn let_in(&self, door: &Door) {
         for _ in 0..PER_TURN {
             // Whoever comes may have sent what is slow to close.
             if self.retirer.is_full() {
-                self.door.inside().unattended = true;
+                door.inside().unattended = true;
                 return;
             }
-            match self.door.listener.accept() {
-                Ok(Some(socket)) => self.admit(Guarded::new(socket, &self.retirer)),
+            match door.listener.accept() {
+                Ok(Some(socket)) => self.admit(door, Guarded::new(socket, &self.retirer)),
                 Ok(None) => return,
                 // No descriptor is left.
                 Err(_) => {
-                    self.door.inside().unattended = true;
+                    door.inside().unattended = true;
                     return;
                 }
             }
         }
-        self.door.inside().unattended = true;
+        door.inside().unattended = true;
         // Failing means that the counter is full: then we look again all the same.
         let _ = self.eventfd.signal();
     }
 
-    fn admit(&self, socket: Guarded) {
+    fn admit(&self, door: &Door, socket: Guarded) {
         let admitted = |who: &Credentials| who.uid == self.own.uid || who.uid == 0;
         if !socket.peer_credentials().is_ok_and(|who| admitted(&who)) {
             return;
         }
-        let mut inside = self.door.inside();
+        let mut inside = door.inside();
         let number = inside.next;
         inside.next = number.wrapping_add(1);
         let token = TOKEN_ASKER | u64::from(number) << 32;
@@ -141,8 +143,8 @@ impl Shared {
     }
 
     /// Reads what one has asked, answers, and shows it out.
-    fn hear_asker(&self, number: u32) {
-        let mut inside = self.door.inside();
+    fn hear_asker(&self, door: &Door, number: u32) {
+        let mut inside = door.inside();
         let Some(at) = inside.askers.iter().position(|(known, _)| *known == number) else {
             return;
         };
