@@ -1,7 +1,9 @@
 //! A ring full of anything, looked at from outside by `barewire dump`.
 #![no_main]
 
-use barewire_fabric::frame::{CONTROL_BYTES, LINE_BYTES, is_of_last_lap, pack, region_bytes, unpack};
+use barewire_fabric::frame::{
+    CONTROL_BYTES, LINE_BYTES, is_of_last_lap, pack, region_bytes, unpack,
+};
 use barewire_fabric::survey::{Control, Ending, survey};
 use barewire_shm::Region;
 use libfuzzer_sys::fuzz_target;
@@ -38,7 +40,8 @@ fuzz_target!(|data: &[u8]| {
         assert!(header.offset_bytes + header.len_bytes <= RING_BYTES);
         // It says what it would be built from.
         let begin = header.offset_bytes % LINE_BYTES;
-        let built = pack(header.kind, if begin == 0 { LINE_BYTES } else { begin }, header.len_bytes, header.position);
+        let begin = if begin == 0 { LINE_BYTES } else { begin };
+        let built = pack(header.kind, begin, header.len_bytes, header.position);
         assert!(unpack(built, header.position).is_ok());
         assert!(!is_of_last_lap(built, header.position, lines));
     }

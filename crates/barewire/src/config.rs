@@ -129,8 +129,7 @@ pub struct NodeConfig {
     /// (mlock): the rings that it receives from, the apertures that it exports, its doorbell
     /// pages. Not in it are its counters page, tables of tripwires, and what its peers have made.
     /// A link takes its memory in segments: 256 KiB first, then twice the last, up to 64 MiB.
-    /// `RLIMIT_MEMLOCK` has to allow all of it, or [`Error::System`](crate::Error::System) names
-    /// it.
+    /// `RLIMIT_MEMLOCK` has to allow all of it, or [`Error::System`] names it.
     pub lock_memory: bool,
     /// The NUMA node that the same memory is taken from, whoever touches it first; others when it
     /// has none left (MPOL_PREFERRED). `None`: as the kernel does it. A node is made with an error

@@ -1,5 +1,5 @@
 //! Settings of a node that may change while it lives: which, how they are written, and what a
-//! change does. Who asks from outside comes through the [`door`].
+//! change does. Who asks from outside comes through the door (`settings/door.rs`).
 //!
 //! A setting is here if a change of it can do no harm to what is there already: limits, which
 //! hold for what comes next; how long to spin; whether the capture goes on. What memory was made
