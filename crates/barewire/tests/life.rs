@@ -5,7 +5,7 @@
 
 mod common;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::os::fd::AsFd;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -552,4 +552,65 @@ mod bounds {
     impl<T: ?Sized + Sync> NotSync<Sure> for T {}
 
     const _: () = <Connection as NotSync<_>>::IS_SO;
+}
+
+/// Answers each message of every client, as the server in the README does, until `stop` is heard.
+fn serve(node: &Node) -> barewire::Result<()> {
+    let mut connections: HashMap<_, Connection> = HashMap::new();
+    let (mut events, mut buffer) = (Vec::new(), [0; 64]);
+    loop {
+        node.wait(&mut events, 64, SOON)?;
+        assert!(!events.is_empty(), "nobody comes any more");
+        for event in events.drain(..) {
+            match event {
+                Event::Request(request) => {
+                    if let Ok(connection) = request.accept() {
+                        connections.insert(connection.id(), connection);
+                    }
+                }
+                Event::Ready(id) => {
+                    let Some(connection) = connections.get_mut(&id) else {
+                        continue;
+                    };
+                    let answered = match connection.try_recv(&mut buffer) {
+                        Ok(Some(len)) if &buffer[..len] == b"stop" => return Ok(()),
+                        Ok(Some(len)) => connection.send(&buffer[..len]),
+                        Ok(None) => Ok(()),
+                        Err(error) => Err(error),
+                    };
+                    if answered.is_err() {
+                        connections.remove(&id);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn a_server_outlives_clients_that_leave_without_their_answers() {
+    let name = name("rude");
+    let server = Node::new().unwrap();
+    let _listener = server.listen(&name).unwrap();
+    let serving = thread::spawn(move || serve(&server));
+    // Killed, after a request that nobody has answered yet.
+    let mut puppet = spawn("puppet", &[]);
+    puppet.tell(&format!("connect {name}"));
+    assert!(puppet.hear().starts_with("ok"));
+    send_signal(puppet.pid(), Signal::Kill).unwrap();
+    // Gone in good order, with answers under way.
+    let client = Node::new().unwrap();
+    let mut connection = client.connect(&name).unwrap();
+    for _ in 0..20 {
+        connection.send(b"question").unwrap();
+    }
+    drop((connection, client));
+    let client = Node::new().unwrap();
+    let mut connection = client.connect(&name).unwrap();
+    connection.send(b"question").unwrap();
+    let mut answer = [0; 64];
+    assert_eq!(connection.recv(&mut answer).unwrap(), 8);
+    connection.send(b"stop").unwrap();
+    serving.join().unwrap().unwrap();
 }
