@@ -14,6 +14,9 @@ use crate::nodes::{self, LookError, NodeView, Result, age, in_columns, print};
 use crate::onboard;
 use crate::stat::seconds;
 
+/// `calls_before` of a program that upgrades streams only.
+const NEVER: u64 = u32::MAX as u64;
+
 /// List the nodes on this host, and the sockets of programs under `barewire run`
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
@@ -178,10 +181,13 @@ fn list_sockets(args: &LsArgs) -> Result<String> {
     let mut text = sockets::table(&processes);
     let settings = processes.iter().find_map(|process| process.settings);
     if let (Some(settings), Some(_)) = (settings, args.pid) {
+        let calls_before = match settings.calls_before {
+            NEVER => "never".to_owned(),
+            calls => calls.to_string(),
+        };
         text += &format!(
-            "(spin_us = {}, calls_before = {}, bytes_before = {})\n",
+            "(spin_us = {}, calls_before = {calls_before}, bytes_before = {})\n",
             settings.spin_ns / 1000,
-            settings.calls_before,
             settings.bytes_before
         );
     }

@@ -38,7 +38,7 @@ pub struct OnBoard {
 pub struct Settings {
     /// Longest look before a sleep.
     pub spin_ns: u64,
-    /// Calls before a connection looks for its other end.
+    /// Calls before a connection looks for its other end; 4294967295: streams only.
     pub calls_before: u64,
     /// Or bytes.
     pub bytes_before: u64,

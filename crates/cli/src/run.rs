@@ -35,7 +35,7 @@ stays with the kernel. See also `barewire ls` and `barewire doctor`.";
 const SETTINGS: &str = "\
 Settings, in the file also under [program.NAME] for programs of that name:
   spin_us        how long to look for bytes before a sleep, at most [200]
-  calls_before   calls on a connection before it is worth it [16]
+  calls_before   calls on a connection before it is worth it, or never [16]
   bytes_before   or bytes [1048576]
   unix           1: Unix sockets too, if no program confines itself [0]
   io_uring       inspect, leave or refuse: see docs/sockets.md [inspect]

@@ -50,6 +50,7 @@ mod upgrade;
 mod uses;
 mod wait;
 mod why;
+mod worth;
 
 /// Runs before the program's first line.
 extern "C" fn begin() {

@@ -50,6 +50,8 @@ pub struct Record {
     generation: AtomicU32,
     /// Calls that moved bytes, before it was up.
     pub calls: AtomicU32,
+    /// Turns of direction before it was up, where only streams are upgraded. See `worth`.
+    pub turns: AtomicU32,
     /// Looks for the other end so far.
     pub looks: AtomicU32,
     /// Which side of its carrier it is: 0 or 1.
@@ -265,6 +267,7 @@ impl Record {
             &self.why,
             &self.flags,
             &self.calls,
+            &self.turns,
             &self.looks,
             &self.sleepers,
             &self.captured_by,

@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | `BAREWIRE_PROFILE` | `profile` | `balanced` | `latency`, `throughput`, `quiet`: other defaults for the rest |
 //! | `BAREWIRE_SPIN_US` | `spin_us` | 200 | how long to look before a sleep, at most |
-//! | `BAREWIRE_CALLS_BEFORE` | `calls_before` | 16 | calls that move bytes before a connection looks for its other end |
+//! | `BAREWIRE_CALLS_BEFORE` | `calls_before` | 16 | calls that move bytes before a connection looks for its other end; `never`: see `worth` |
 //! | `BAREWIRE_BYTES_BEFORE` | `bytes_before` | 1048576 | or so many bytes |
 //! | `BAREWIRE_UNIX` | `unix` | 0 | `1`: Unix sockets too |
 //! | `BAREWIRE_IO_URING` | `io_uring` | `inspect` | `leave`: a program with a ring of the kernel's has all sockets from the kernel; `refuse`: it gets no ring |
@@ -18,7 +18,7 @@
 //! | `balanced` | 200 | 16 | 1048576 | most |
 //! | `latency` | 1000 | 4 | 16384 | answers at once, at the price of processor time |
 //! | `throughput` | 10 | 16 | 1048576 | busy servers: processor time goes to work, not to looking |
-//! | `quiet` | 0 | 64 | 4194304 | batteries and crowded hosts: never looks, sleeps at once |
+//! | `quiet` | 0 | never | 4194304 | batteries and crowded hosts: never looks, sleeps at once, upgrades streams only |
 //!
 //! With one processor nobody looks, unless `latency` or a number asks for it.
 //!
@@ -30,6 +30,7 @@ use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::process;
+use crate::worth::NEVER;
 
 /// What becomes of a program that asks for a ring of the kernel's (`io_uring`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +49,7 @@ pub enum Rings {
 pub struct Settings {
     /// Longest look before a sleep.
     pub spin_ns: u64,
-    /// Calls before a connection looks for its other end.
+    /// Calls before a connection looks for its other end; or [`NEVER`].
     pub calls_before: u32,
     /// Or bytes.
     pub bytes_before: u64,
@@ -114,7 +115,7 @@ impl Draft {
         (self.spin_us, self.calls_before, self.bytes_before) = match name {
             b"latency" => (1_000, 4, 16 << 10),
             b"throughput" => (10 * look, 16, BYTES),
-            b"quiet" => (0, 64, 4 * BYTES),
+            b"quiet" => (0, NEVER.into(), 4 * BYTES),
             _ => (SPIN_US * look, 16, BYTES),
         };
     }
@@ -123,6 +124,10 @@ impl Draft {
         let number = || core::str::from_utf8(value).ok()?.trim().parse().ok();
         let place = match key {
             b"spin_us" => &mut self.spin_us,
+            b"calls_before" if value == b"never" => {
+                self.calls_before = NEVER.into();
+                return;
+            }
             b"calls_before" => &mut self.calls_before,
             b"bytes_before" => &mut self.bytes_before,
             b"unix" => {

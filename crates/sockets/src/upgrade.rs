@@ -48,13 +48,25 @@ use crate::memory::{CARRIER_BYTES, RING_BYTES};
 use crate::process::quietly;
 use crate::real::{self, errno};
 use crate::record::{
-    self, CAREFUL, DELAYS, HELD_BACK, LOCAL, NEVER_UP, NONBLOCKING, OPENER, Record, State, Why,
+    self, CAREFUL, DELAYS, HELD_BACK, LAST_SENT, LOCAL, NEVER_UP, NONBLOCKING, OPENER, Record,
+    State, Why,
 };
 use crate::seeker::{self, Part};
-use crate::{confinement, local, marks, members, process, report, retire, settings};
+use crate::settings::{self, Settings};
+use crate::worth::{self, Decision, Moved, NEVER};
+use crate::{confinement, local, marks, members, process, report, retire};
 
 /// Looks for the other end before we give up. The pauses between them double.
 const LOOKS_MAX: u32 = 24;
+
+/// Which way bytes went.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// To the program.
+    In,
+    /// From it.
+    Out,
+}
 
 /// Visitors that one look attends to.
 const VISITORS_A_LOOK: u32 = 4;
@@ -79,27 +91,25 @@ pub fn unmark(fd: c_int, record: &Record) {
 
 /// Called when bytes move on a socket that is not up. Goes a step towards it, now and then.
 #[inline]
-pub fn advance(fd: c_int, record: &'static Record, bytes: u64) {
+pub fn advance(fd: c_int, record: &'static Record, bytes: u64, way: Way) {
+    let settings = settings::get();
+    if settings.calls_before == NEVER && record.has(LAST_SENT) != (way == Way::Out) {
+        turn(record, way);
+    }
     // Relaxed, all, and in two steps: what two threads do at the same moment may count once.
     let calls = record.calls.load(Ordering::Relaxed).wrapping_add(1);
     record.calls.store(calls, Ordering::Relaxed);
-    let moved = record.bytes.load(Ordering::Relaxed) + bytes;
-    record.bytes.store(moved, Ordering::Relaxed);
+    let bytes = record.bytes.load(Ordering::Relaxed) + bytes;
+    record.bytes.store(bytes, Ordering::Relaxed);
     match record.state() {
         State::Candidate => {
-            let settings = settings::get();
-            let is_local = record.has(LOCAL);
-            let factor = if is_local { local::patience() } else { 1 };
-            let calls_needed = settings.calls_before.saturating_mul(factor);
-            let bytes_needed = settings.bytes_before.saturating_mul(factor.into());
-            if calls >= calls_needed || moved >= bytes_needed {
-                if is_local {
-                    local::be_careful(record);
-                }
-                begin(fd, record);
-            } else if is_local && (is_near(calls, calls_needed) || is_near(moved, bytes_needed)) {
-                local::be_careful(record);
-            }
+            let turns = record.turns.load(Ordering::Relaxed);
+            let moved = Moved {
+                calls,
+                bytes,
+                turns,
+            };
+            consider(fd, record, &settings, &moved);
         }
         State::Seeking => {
             let looks = record.looks.load(Ordering::Relaxed);
@@ -113,6 +123,45 @@ pub fn advance(fd: c_int, record: &'static Record, bytes: u64) {
             }
         }
         _ => {}
+    }
+}
+
+/// The direction of a connection's bytes has turned: what it moved is counted from here.
+#[cold]
+fn turn(record: &Record, way: Way) {
+    record.set(LAST_SENT, way == Way::Out);
+    if record.state() == State::Candidate {
+        // Relaxed: as in `advance`.
+        record.turns.fetch_add(1, Ordering::Relaxed);
+        record.calls.store(0, Ordering::Relaxed);
+        record.bytes.store(0, Ordering::Relaxed);
+    }
+}
+
+fn consider(fd: c_int, record: &'static Record, settings: &Settings, moved: &Moved) {
+    let is_local = record.has(LOCAL);
+    let factor = if is_local { local::patience() } else { 1 };
+    match worth::decide(settings, moved, factor) {
+        Decision::Upgrade => {
+            if is_local {
+                local::be_careful(record);
+            }
+            begin(fd, record);
+        }
+        Decision::Never => {
+            if record.change(State::Candidate, State::Plain) {
+                record.note_why(Why::Profile);
+                marks::unmark(fd, record);
+            }
+        }
+        Decision::NotYet => {
+            let calls_needed = settings.calls_before.saturating_mul(factor);
+            let bytes_needed = settings.bytes_before.saturating_mul(factor.into());
+            let is_near = is_near(moved.calls, calls_needed) || is_near(moved.bytes, bytes_needed);
+            if is_local && is_near {
+                local::be_careful(record);
+            }
+        }
     }
 }
 

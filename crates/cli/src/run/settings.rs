@@ -238,6 +238,7 @@ fn check(key: &str, value: &str) -> Result<(&'static str, String), Wrong> {
             "0" | "false" => "0".to_owned(),
             _ => return Err(expected("0 or 1".to_owned())),
         },
+        "calls_before" if value == "never" => value.to_owned(),
         _ => {
             let most = match key {
                 "spin_us" => SPIN_US_MAX,
@@ -245,7 +246,13 @@ fn check(key: &str, value: &str) -> Result<(&'static str, String), Wrong> {
                 _ => i64::MAX as u64,
             };
             let number = value.parse::<u64>().ok().filter(|number| *number <= most);
-            let number = number.ok_or_else(|| expected(format!("a number from 0 to {most}")))?;
+            let or_never = if key == "calls_before" {
+                ", or never"
+            } else {
+                ""
+            };
+            let number =
+                number.ok_or_else(|| expected(format!("a number from 0 to {most}{or_never}")))?;
             number.to_string()
         }
     };
@@ -377,6 +384,10 @@ mod tests {
         assert_eq!(
             check("calls_before", "0012"),
             Ok(("BAREWIRE_CALLS_BEFORE", "12".to_owned()))
+        );
+        assert_eq!(
+            check("calls_before", "never"),
+            Ok(("BAREWIRE_CALLS_BEFORE", "never".to_owned()))
         );
         assert!(check("calls_before", "4294967296").is_err());
         assert!(check("bytes_before", "").is_err());

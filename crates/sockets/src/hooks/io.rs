@@ -9,6 +9,7 @@ use crate::hooks::lifetime::{self, used_past_us};
 use crate::hooks::socket::{settle_connecting, stay_with_kernel};
 use crate::process::{end_if_cancelled, quietly, uncancelled};
 use crate::record::{self, LINE_ONLY, LOCAL, Record, State, Why};
+use crate::upgrade::Way;
 use crate::{buffers, capture, fault, kernel, order, real, rings, stream, upgrade};
 
 /// A call that sends something by the kernel.
@@ -41,20 +42,20 @@ pub fn ours(fd: c_int) -> Option<&'static Record> {
 
 /// After bytes were moved: a socket that is not up may be a step nearer to it.
 #[inline]
-fn moved(fd: c_int, record: &'static Record, result: ssize_t) -> ssize_t {
+fn moved(fd: c_int, record: &'static Record, way: Way, result: ssize_t) -> ssize_t {
     if result > 0 && record.state() != State::Up {
-        quietly(|| step(fd, record, result.unsigned_abs() as u64));
+        quietly(|| step(fd, record, way, result.unsigned_abs() as u64));
     }
     result
 }
 
 #[cold]
-fn step(fd: c_int, record: &'static Record, bytes: u64) {
+fn step(fd: c_int, record: &'static Record, way: Way, bytes: u64) {
     if rings::are_used() {
         stay_with_kernel(record);
         record.note_why(Why::Rings);
     } else {
-        upgrade::advance(fd, record, bytes);
+        upgrade::advance(fd, record, bytes, way);
     }
     if record.state() == State::Up {
         rings::upgraded();
@@ -69,7 +70,12 @@ fn take(fd: c_int, record: &'static Record, parts: &[iovec], flags: c_int) -> ss
     } else {
         flags
     };
-    moved(fd, record, stream::receive(fd, record, parts, flags))
+    moved(
+        fd,
+        record,
+        Way::In,
+        stream::receive(fd, record, parts, flags),
+    )
 }
 
 /// As [`take`], into a message. What comes beside bytes comes over the line.
@@ -99,7 +105,7 @@ unsafe fn take_message(
     };
     end_if_cancelled();
     let result = stream::receive_with(fd, record, parts, plain, &mut control);
-    let result = moved(fd, record, result);
+    let result = moved(fd, record, Way::In, result);
     if let (0.., Some(control)) = (result, control) {
         // SAFETY: as promised.
         unsafe {
@@ -121,7 +127,7 @@ unsafe fn take_message(
 
 #[inline]
 fn give(fd: c_int, record: &'static Record, parts: &[iovec], flags: c_int) -> ssize_t {
-    moved(fd, record, stream::send(fd, record, parts, flags))
+    moved(fd, record, Way::Out, stream::send(fd, record, parts, flags))
 }
 
 const fn part(base: *const c_void, len: size_t) -> iovec {
@@ -539,7 +545,7 @@ unsafe fn give_message(
     unsafe {
         lifetime::before_giving(message);
         let result = stream::with_line(fd, record, flags, || real::sendmsg(fd, message, flags));
-        moved(fd, record, result)
+        moved(fd, record, Way::Out, result)
     }
 }
 
@@ -580,7 +586,7 @@ unsafe extern "C-unwind" fn sendfile64(
                 }
             };
             let result = uncancelled(|| stream::with_line(out, record, 0, send));
-            moved(out, record, result)
+            moved(out, record, Way::Out, result)
         }
         // SAFETY: the program's call.
         None => unsafe { by_kernel(out, || real::sendfile64(out, file, offset, count)) },

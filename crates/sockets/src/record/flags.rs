@@ -46,6 +46,8 @@ pub const LOOPS_NOT: u32 = 1 << 20;
 pub const TELLS_LENGTHS: u32 = 1 << 21;
 /// The other end says when its bytes come. See `wait::told`.
 pub const ORDERED: u32 = 1 << 22;
+/// The last bytes went out, before it was up, where only streams are upgraded. See `worth`.
+pub const LAST_SENT: u32 = 1 << 23;
 /// A listener of Multipath TCP; it has no mark, and what it accepts may be of TCP alone.
 pub const MULTIPATH: u32 = 1 << 29;
 /// The program reaches it past this library: it was given back to the kernel, whole.

@@ -83,6 +83,8 @@ pub enum Why {
     InRing = 14,
     /// It is one of Multipath TCP.
     Multipath = 15,
+    /// The profile upgrades streams of large calls only, and it is none. See `worth`.
+    Profile = 16,
 }
 
 impl Why {
@@ -105,6 +107,7 @@ impl Why {
             Self::Rings => "the program has an io_uring whose entries cannot be seen",
             Self::Multipath => "of Multipath TCP, or made as such",
             Self::InRing => "the program uses it by io_uring, past the library",
+            Self::Profile => "no stream of large calls: the profile leaves it to the kernel",
         }
     }
 
@@ -126,6 +129,7 @@ impl Why {
             13 => Self::Rings,
             14 => Self::InRing,
             15 => Self::Multipath,
+            16 => Self::Profile,
             _ => Self::None,
         }
     }
