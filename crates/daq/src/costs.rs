@@ -20,6 +20,8 @@ const SAMPLE: Duration = Duration::from_millis(8);
 /// As much as the parts take at a time: see `part/source.rs` and `part/builder.rs`.
 const MADE_BYTES: usize = 8 << 10;
 const VERIFIED_BYTES: usize = 16 << 10;
+/// How often each of two configurations is measured, in turn.
+const TURNS: usize = 3;
 /// Events that are under way together.
 const EVENTS: u64 = 64;
 
@@ -69,6 +71,40 @@ impl Costs {
             message,
             message_event,
         })
+    }
+
+    /// Measures two configurations in turn, some three seconds, so that a change of the machine's speed meets
+    /// both. Each cost is the least that was seen: other work makes it larger, and never smaller.
+    ///
+    /// # Errors
+    ///
+    /// As [`Costs::measure`].
+    pub fn measure_both(first: &Config, second: &Config) -> Result<(Self, Self), ConfigError> {
+        let (mut least_first, mut least_second) = (Self::measure(first)?, Self::measure(second)?);
+        for _ in 1..TURNS {
+            least_first = least_first.with(&Self::measure(first)?, f64::min);
+            least_second = least_second.with(&Self::measure(second)?, f64::min);
+        }
+        Ok((least_first, least_second))
+    }
+
+    /// These costs, each times the ratio of `to` to `from`.
+    #[must_use]
+    pub fn scaled(&self, to: &Self, from: &Self) -> Self {
+        let ratios = to.with(from, |to, from| if from > 0.0 { to / from } else { 1.0 });
+        self.with(&ratios, |cost, ratio| cost * ratio)
+    }
+
+    fn with(&self, other: &Self, join: impl Fn(f64, f64) -> f64) -> Self {
+        Self {
+            fragment_out: join(self.fragment_out, other.fragment_out),
+            make_kib: join(self.make_kib, other.make_kib),
+            fragment_in: join(self.fragment_in, other.fragment_in),
+            verify_kib: join(self.verify_kib, other.verify_kib),
+            event: join(self.event, other.event),
+            message: join(self.message, other.message),
+            message_event: join(self.message_event, other.message_event),
+        }
     }
 }
 
@@ -261,6 +297,22 @@ fn messages() -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn costs_are_scaled_one_by_one() {
+        let costs = |fragment_out, message| Costs {
+            fragment_out,
+            make_kib: 1.0,
+            fragment_in: 1.0,
+            verify_kib: 1.0,
+            event: 1.0,
+            message,
+            message_event: 1.0,
+        };
+        // What was nothing tells no ratio.
+        let found = costs(100.0, 7.0).scaled(&costs(30.0, 5.0), &costs(20.0, 0.0));
+        assert_eq!(found, costs(150.0, 7.0));
+    }
 
     #[test]
     fn everything_costs_something() {

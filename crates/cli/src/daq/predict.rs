@@ -90,7 +90,10 @@ pub fn run(args: &PredictArgs) -> Result<ExitCode, DaqError> {
     let outputs = Outputs::check(&args.out, points.len())?;
     let processors = args.processors.unwrap_or(allowed_cpus().len());
     let calibration = calibration_of(args, processors)?;
-    let costs = Costs::measure(&first.config).map_err(problem)?;
+    let costs = match &calibration {
+        Some(found) => found.costs(&first.config)?,
+        None => Costs::measure(&first.config).map_err(problem)?,
+    };
     let host = match &calibration {
         Some(found) => Host::of_text(&found.host)?,
         None => Host::of(args.with.as_deref())?,

@@ -5,6 +5,12 @@
 //! machine, the transport, the number of parts and the size of fragments, and little on the rest of a
 //! configuration. So each of these shapes is run with all other keys at their defaults, and predicted; what a
 //! configuration is predicted is the laboratory's figure times the ratio of the shapes next to it.
+//!
+//! Of three runs of a shape, which are not next to each other, the middle one counts.
+//!
+//! Such a ratio holds only beside the costs that the laboratory was given for it. So the host and the costs of the
+//! program's own parts are kept, too. A machine may be twice as fast a minute later. So what another configuration
+//! costs is measured in turn with the default one, and only the ratio of the two is used.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -12,7 +18,7 @@ use std::path::{Path, PathBuf};
 use barewire_daq::config::{Config, Transport};
 use barewire_daq::costs::Costs;
 use barewire_sys::process::allowed_cpus;
-use barewire_tables::Over;
+use barewire_tables::{Over, ResultTable};
 use serde::{Deserialize, Serialize};
 
 use super::super::DaqError;
@@ -21,13 +27,16 @@ use super::{Host, Laboratory, cell, problem, wrong};
 use crate::bench::environment::{kernel, processor_name};
 
 /// Of the file.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// Sources and builders.
 const PARTS: [(u16, u16); 3] = [(1, 1), (2, 1), (4, 4)];
-const SIZES: &str = "fragment_size=256 B, 2 KiB, 16 KiB, 128 KiB, 1 MiB";
+/// Denser about 8 KiB: there the model and TCP change from many fragments in a write to one.
+const SIZES: &str = "fragment_size=256 B, 2 KiB, 4 KiB, 8 KiB, 16 KiB, 128 KiB, 1 MiB";
 /// Of each shape, and how long each takes.
-const RUNS: u16 = 3;
+const RUNS: usize = 3;
 const RUN_TIME: &str = "300 ms";
+/// The column of busy processors.
+const BUSY: &str = "processor time";
 
 /// What a calibration is good for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,7 +106,30 @@ pub struct Calibration {
     machine: Machine,
     /// What `barewire lab calibrate` has measured.
     pub host: String,
+    /// Of the default configuration.
+    #[serde(with = "KeptCosts")]
+    costs: Costs,
     shapes: Vec<Shape>,
+}
+
+/// [`Costs`] as they stand in the file.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Costs")]
+struct KeptCosts {
+    fragment_out: f64,
+    make_kib: f64,
+    fragment_in: f64,
+    verify_kib: f64,
+    event: f64,
+    message: f64,
+    message_event: f64,
+}
+
+/// What `costs` of the default configuration become for another one.
+fn costs_for(costs: &Costs, config: &Config) -> Result<Costs, DaqError> {
+    let usual = Config::parse("", "(defaults)").map_err(DaqError::Config)?;
+    let (usual, own) = Costs::measure_both(&usual, config).map_err(problem)?;
+    Ok(costs.scaled(&own, &usual))
 }
 
 fn size_of(config: &Config) -> f64 {
@@ -108,20 +140,36 @@ impl Calibration {
     /// Measures this machine; about a minute.
     pub fn measure(processors: usize) -> Result<Self, DaqError> {
         let host = Host::measured_now()?;
+        let usual = Config::parse("", "(defaults)").map_err(DaqError::Config)?;
+        let (costs, _) = Costs::measure_both(&usual, &usual).map_err(problem)?;
         let mut shapes = Vec::new();
-        for is_tcp in [false, true] {
-            for (sources, builders) in PARTS {
+        for (sources, builders) in PARTS {
+            let parts = format!("[parts]\nsources = {sources}\nbuilders = {builders}\n");
+            let config = Config::parse(&parts, "(calibration)").map_err(DaqError::Config)?;
+            let laboratory = Laboratory {
+                costs: costs_for(&costs, &config)?,
+                with: &host.with,
+                processors,
+                fragments: super::FRAGMENTS,
+            };
+            for is_tcp in [false, true] {
                 let transport = if is_tcp { "tcp" } else { "ring" };
                 eprintln!("calibration: {transport}, {sources} x {builders}");
-                shapes.extend(of_parts(&host, processors, is_tcp, (sources, builders))?);
+                shapes.extend(of_parts(&laboratory, is_tcp, (sources, builders))?);
             }
         }
         Ok(Self {
             format: FORMAT,
             machine: Machine::here(),
             host: std::fs::read_to_string(&host.with).map_err(problem)?,
+            costs,
             shapes,
         })
+    }
+
+    /// The costs to give to the laboratory for a configuration; measures for three seconds.
+    pub fn costs(&self, config: &Config) -> Result<Costs, DaqError> {
+        costs_for(&self.costs, config)
     }
 
     /// Reads a file, and looks whether it is good for this machine.
@@ -243,8 +291,7 @@ fn free_addresses(count: usize) -> std::io::Result<Vec<String>> {
 }
 
 fn of_parts(
-    host: &Host,
-    processors: usize,
+    laboratory: &Laboratory<'_>,
     is_tcp: bool,
     (sources, builders): (u16, u16),
 ) -> Result<Vec<Shape>, DaqError> {
@@ -265,40 +312,50 @@ fn of_parts(
     let over: Over = SIZES.parse().map_err(problem)?;
     let over = [over];
     let points = scan::points(&file.0, &over)?;
-    let Some(first) = points.first() else {
-        return wrong("no sizes".to_owned());
-    };
-    let laboratory = Laboratory {
-        costs: Costs::measure(&first.config).map_err(problem)?,
-        with: &host.with,
-        processors,
-        fragments: super::FRAGMENTS,
-    };
     let predicted = laboratory.predicted(&points)?;
-    let measured = scan::measure(&over, &points, RUNS)?;
-    let rows = points.iter().zip(predicted.rows.iter().zip(&measured.rows));
-    let shape = |(point, (model, real)): (&scan::Point, (&Vec<_>, &Vec<_>))| {
-        let figure = |table, row: &Vec<_>, name| {
-            let found = cell(table, row, name).number().filter(|it| *it > 0.0);
-            found.ok_or_else(|| problem(format!("a run of the calibration gave no {name}")))
-        };
+    // All sizes, then all again: what disturbs one run is over by the next one of the same shape.
+    let measured: Vec<_> = (0..RUNS)
+        .map(|_| scan::measure(&over, &points, 1))
+        .collect::<Result<_, _>>()?;
+    let figure = |table: &ResultTable, row: usize, name| {
+        let found = cell(table, &table.rows[row], name).number();
+        let found = found.filter(|it| *it > 0.0);
+        found.ok_or_else(|| problem(format!("a run of the calibration gave no {name}")))
+    };
+    let shape = |(row, point): (usize, &scan::Point)| {
+        let mut runs = Vec::new();
+        for table in &measured {
+            runs.push((figure(table, row, BUILT)?, figure(table, row, BUSY)?));
+        }
+        runs.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let (built, busy) = runs[RUNS / 2];
         Ok(Shape {
             is_tcp,
             sources,
             builders,
             fragment_bytes: point.config.sizes.mean_bytes,
-            laboratory: figure(&predicted, model, BUILT)?,
-            measured: figure(&measured, real, BUILT)?,
-            laboratory_busy: figure(&predicted, model, "processor time")?,
-            measured_busy: figure(&measured, real, "processor time")?,
+            laboratory: figure(&predicted, row, BUILT)?,
+            measured: built,
+            laboratory_busy: figure(&predicted, row, BUSY)?,
+            measured_busy: busy,
         })
     };
-    rows.map(shape).collect()
+    points.iter().enumerate().map(shape).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const COSTS: Costs = Costs {
+        fragment_out: 100.0,
+        make_kib: 50.0,
+        fragment_in: 100.0,
+        verify_kib: 50.0,
+        event: 100.0,
+        message: 200.0,
+        message_event: 5.0,
+    };
 
     fn calibration() -> Calibration {
         let shape = |is_tcp, (sources, builders), fragment_bytes, ratio: f64| Shape {
@@ -321,6 +378,7 @@ mod tests {
             format: FORMAT,
             machine: Machine::here(),
             host: "a".to_owned(),
+            costs: COSTS,
             shapes,
         }
     }
@@ -369,15 +427,7 @@ mod tests {
         let points = scan::points(&file.0, &["fragment_size=1 KiB".parse().expect("a size")]);
         let points = points.expect("good");
         let laboratory = Laboratory {
-            costs: Costs {
-                fragment_out: 100.0,
-                make_kib: 50.0,
-                fragment_in: 100.0,
-                verify_kib: 50.0,
-                event: 100.0,
-                message: 200.0,
-                message_event: 5.0,
-            },
+            costs: COSTS,
             with: "modern-pc",
             processors: 2,
             fragments: 2_000,
