@@ -908,3 +908,8 @@ pub use typed::{Array, Typed};
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 mod readme {}
+
+/// The code in the book's chapter on programs, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/programming.md")]
+mod book {}
