@@ -45,13 +45,14 @@ bench-lab: setup-build ## events per second of the event kernel, beside SimPy an
 kek: setup-build ## as root: kernel shaping and event building through an emulated switch (KEK="--full")
 	$(CARGO) run --quiet --release -p barewire-cli --bin barewire -- kek --page docs/studies/event-builder.md $(KEK)
 
-docs: setup-build ## the reference of every crate
+docs: setup-build ## the book, and the reference of every crate
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --features barewire/tokio --no-deps
 	@test -f "$(TARGET)/doc/barewire/struct.Node.html" || { echo "the pages of crate barewire are missing"; exit 1; }
 	@echo "The reference: $(abspath $(TARGET))/doc/barewire/index.html"
+	@scripts/book.sh build
 
-lint: setup-lint ## only the fast checks: format, lints, tidy (and licences, with cargo-deny)
-	@scripts/test.sh format clippy tidy
+lint: setup-lint ## only the fast checks: format, lints, tidy, book (and licences, with cargo-deny)
+	@scripts/test.sh format clippy tidy book
 	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check licenses; \
 	else echo "licences not checked: cargo-deny is not installed"; fi
 

@@ -132,6 +132,7 @@ fresh_machine() {
 step format check cargo fmt --all --check
 step clippy check run_clippy
 step tidy check cargo xtask tidy
+step book check scripts/book.sh check
 step preload check cargo build ${locked[@]+"${locked[@]}"} --release -p barewire-sockets
 export BAREWIRE_PRELOAD_LIB=$target/release/libbarewire_sockets.so
 step tests tests cargo test ${locked[@]+"${locked[@]}"} --workspace --exclude barewire-programs --no-fail-fast
