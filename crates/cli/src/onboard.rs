@@ -1,5 +1,5 @@
 //! Programs with the sockets' library on board, seen from outside: what `ls` and `doctor`
-//! look at. The layout of what is read: `crates/sockets/src/status.rs`.
+//! look at. The layout of what is read: `crates/sockets/src/table/status.rs`.
 //!
 //! All of it is in another process's memory, which may change while it is read, or lie:
 //! every address, size and number is checked, and what does not fit is left out.

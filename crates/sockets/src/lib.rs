@@ -1,56 +1,53 @@
-//! A library to be preloaded: it carries the TCP connections and Unix stream sockets of a program
-//! that knows nothing of it through shared memory, to other such programs on this host.
+//! A preload library: it carries the TCP connections and Unix stream sockets of unmodified programs
+//! through shared memory, to other such programs on this host.
 //!
 //! ```text
-//! program ── read, write, poll, epoll_wait ... ──► hooks ──► kernel, if it is not ours
+//! program ── read, write, poll, epoll_wait ... ──► hooks ──► kernel, for every other descriptor
 //!                                                    │
-//!                       stream  wait  epoll  ◄───────┘
+//!                      stream  wait  epoll  ◄────────┘
 //!                          │
-//!            fabric::carrier: ring and line, epochs, tokens
+//!            fabric::carrier: byte ring and kernel connection, epochs, wake-up bytes
 //!                          ▲
-//!                       upgrade: marks, meeting place, proof
+//!                       upgrade: capability marks, rendezvous socket, proof
 //! ```
 //!
-//! The kernel's connection stays underneath: it is where a connection begins, what tells of
-//! its end, what wakes who sleeps, and what the bytes go back to whenever that is better.
+//! The kernel connection stays for the whole time. The connection begins there, the kernel reports its
+//! end and wakes threads that sleep, and the bytes return to it whenever that is better.
 //!
-//! Code here runs inside any program, at any time: it takes no memory from the program's
-//! allocator, does not unwind, leaves `errno` alone where the kernel would, and keeps no
-//! descriptor open, but while a connection looks for its other end.
+//! This code runs inside any program, at any time. So it takes no memory from the program's
+//! allocator and does not unwind. It leaves `errno` alone where the kernel would. It keeps no descriptor
+//! open, except while a connection looks for its other end.
+//!
+//! The folders are layers, the lowest first. A file imports only from its own layer and those below:
+//!
+//! ```layers
+//! system: the C library's real functions, raw system calls, questions to the kernel
+//! process: threads, forks, signals, memory, locks, settings, user memory, sandbox
+//! table: descriptors, socket states, and the processes that share them
+//! upgrade: finding the other end, proving it, setting up a hybrid stream
+//! epoll: which sockets are registered in which epoll set
+//! stream: sending and receiving over both paths, falling back to the kernel
+//! wait: poll, select, epoll_wait and epoll_ctl
+//! handoff: close, fork, exec, descriptors that are passed, relays
+//! io_uring: entries that programs submit to io_uring
+//! hooks: one thin function for each interposed function
+//! ```
 
-mod buffers;
-mod capture;
-mod confinement;
 mod epoll;
-mod family;
-mod fault;
+mod handoff;
 mod hooks;
-mod kernel;
-mod local;
-mod lock;
-mod lost;
-mod marks;
-mod members;
-mod memory;
-mod order;
-mod privilege;
+mod io_uring;
 mod process;
-mod real;
-mod record;
-mod relay;
-mod report;
-mod retire;
-mod rings;
-mod seeker;
-mod settings;
-mod spin;
-mod status;
 mod stream;
+mod system;
+mod table;
 mod upgrade;
-mod uses;
 mod wait;
-mod why;
-mod worth;
+
+use process::{memory, privilege, settings};
+use system::{own_descriptors, real};
+use table::{descriptors, process_refs, reason_report, report, status, stream_memory};
+use upgrade::rendezvous;
 
 /// Runs before the program's first line.
 extern "C" fn begin() {
@@ -61,28 +58,33 @@ extern "C" fn begin() {
     if !settings::read() {
         return;
     }
-    process::note_own_ids();
+    process::ids::note_own_ids();
     report::set_up();
-    why::set_up();
-    // Where one of them fails, what was reserved is not used: nothing is on board.
+    reason_report::set_up();
+    descriptors::observe_lost(|socket| {
+        epoll::sets::socket_closed(socket);
+        // The capability mark that names its holder went with the socket.
+        rendezvous::close(socket);
+    });
+    // Where one of them fails, what was reserved is not used: nothing is upgraded.
     if memory::may_reserve()
-        && memory::set_up()
-        && seeker::set_up()
-        && epoll::set_up()
-        && members::set_up()
-        && record::set_up()
+        && stream_memory::set_up()
+        && rendezvous::set_up()
+        && epoll::locked::set_up()
+        && process_refs::set_up()
+        && descriptors::set_up()
     {
-        capture::set_up();
+        stream::capture::set_up();
         memory::note_reserved();
-        kernel::aside::make_room();
-        hooks::lifetime::set_up();
-        status::publish();
+        own_descriptors::make_room();
+        handoff::fork::set_up();
+        status::publish(stream::capture::addresses());
     }
 }
 
 /// Runs when the program exits.
 extern "C" fn end() {
-    hooks::lifetime::at_exit();
+    handoff::program_end::at_exit();
 }
 
 #[used]

@@ -1,5 +1,5 @@
 //! The memory of a program that is captured: turning that on and off, and taking what the
-//! library put there. The layout: `crates/sockets/src/capture.rs`.
+//! library put there. The layout: `crates/sockets/src/stream/capture.rs`.
 //!
 //! The program may change its memory, or lie: every length is checked, and what makes no
 //! sense ends the capture.

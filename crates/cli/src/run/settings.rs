@@ -1,5 +1,5 @@
 //! The settings of unmodified programs: from a file, from the command line, checked, and
-//! put into the environment as the library reads them (`crates/sockets/src/settings.rs`).
+//! put into the environment as the library reads them (`crates/sockets/src/process/settings.rs`).
 //!
 //! ```toml
 //! profile = "throughput"

@@ -6,9 +6,25 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use libc::epoll_event;
 
-use super::{Claim, REGISTERED};
-use crate::record::{self, DESCRIPTORS_MAX, RECORDS_MAX, Record, State};
-use crate::{memory, wait};
+use crate::process::memory;
+use crate::system::own_descriptors;
+use crate::table::limits::{DESCRIPTORS_MAX, RECORDS_MAX};
+use crate::table::socket_state::Record;
+use crate::table::state::State;
+use crate::table::{directions, sockets};
+
+/// Registrations there are, of all sets: without any, a wait is the kernel's alone.
+pub static REGISTERED: AtomicU32 = AtomicU32::new(0);
+
+/// Whether a thread may tell the program of what is told one time.
+pub enum Claim {
+    /// It is no such thing, as far as is known.
+    Free,
+    /// It may, and no other.
+    Ours(Registration),
+    /// Another has, since the kernel told this one.
+    Theirs,
+}
 
 /// Sets of one process.
 const SETS_MAX: usize = 4096;
@@ -18,6 +34,9 @@ const REGISTRATIONS_MAX: usize = 1 << 17;
 const BUCKETS: usize = REGISTRATIONS_MAX * 2;
 /// Registrations of a set that are looked at in each wait; others are told of by the kernel.
 pub const ACTIVE_MAX: usize = 512;
+
+/// Late registrations, of all sets.
+pub static LATE: AtomicU32 = AtomicU32::new(0);
 
 /// A bucket whose registration is gone; the search goes on behind it.
 const GONE: u32 = u32::MAX;
@@ -58,13 +77,18 @@ pub struct Registration {
 impl Registration {
     /// The socket, if it is still the one that was registered.
     pub fn socket(&self) -> Option<&'static Record> {
-        let record = record::by_number(self.record.checked_sub(1)?);
+        let record = sockets::by_number(self.record.checked_sub(1)?);
         let same = record.generation() == self.generation;
         same.then_some(record)
     }
 }
 
 impl Registration {
+    /// Whether the kernel has it otherwise than the program wants it.
+    pub const fn is_late(&self) -> bool {
+        self.removed || self.events != self.told_kernel
+    }
+
     /// Whether it is told of one time, until the program asks again.
     pub const fn is_once(&self) -> bool {
         self.events & libc::EPOLLONESHOT as u32 != 0
@@ -245,7 +269,7 @@ impl Tables {
         self.sets[number].eager = false;
         self.sets_used = self.sets_used.max(number + 1);
         self.shared.name(place, Some(number as u32));
-        record::note_highest(set_fd);
+        own_descriptors::note_highest(set_fd);
         Some(number as u32)
     }
 
@@ -420,6 +444,13 @@ impl Tables {
         self.activate(index) && self.counters(set).sleeping.load(Ordering::SeqCst) == 0
     }
 
+    /// A registration that may be late is gone.
+    pub fn forget_late(&self, index: usize) {
+        if self.registrations[index].is_late() {
+            LATE.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
     /// Returns `false` if the set looks at as many as it can.
     pub fn activate(&mut self, index: usize) -> bool {
         let registration = &mut self.registrations[index];
@@ -434,7 +465,7 @@ impl Tables {
         set.active_count += 1;
         registration.active = true;
         if let Some(record) = registration.socket() {
-            wait::told::want_order(record);
+            directions::want_order(record);
         }
         let number = registration.set;
         self.counters(number).note_change();

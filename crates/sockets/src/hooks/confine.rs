@@ -2,7 +2,8 @@
 
 use core::ffi::{c_int, c_long};
 
-use crate::{confinement, real};
+use crate::handoff::sandbox_entry;
+use crate::system::real;
 
 /// `SECCOMP_SET_MODE_STRICT` and `_FILTER` of seccomp(2), and `SECCOMP_MODE_STRICT` and `_FILTER` of
 /// prctl(2).
@@ -37,11 +38,11 @@ const fn is_call(number: c_long, a: usize, b: usize, c: usize) -> bool {
 #[cold]
 #[inline(never)]
 fn confine(set: impl FnOnce() -> c_long) -> c_long {
-    confinement::begin();
+    sandbox_entry::begin();
     let result = set();
     // A positive number is a descriptor, or a thread that could not be confined.
     if result == -1 {
-        confinement::refused();
+        sandbox_entry::refused();
     }
     result
 }

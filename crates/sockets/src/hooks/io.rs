@@ -4,18 +4,27 @@ use core::ffi::{c_int, c_uint, c_void};
 
 use libc::{iovec, msghdr, off_t, off64_t, size_t, sockaddr, socklen_t, ssize_t};
 
-use crate::buffers::Control;
-use crate::hooks::lifetime::{self, used_past_us};
-use crate::hooks::socket::{settle_connecting, stay_with_kernel};
-use crate::process::{end_if_cancelled, quietly, uncancelled};
-use crate::record::{self, LINE_ONLY, LOCAL, Record, State, Why};
-use crate::upgrade::Way;
-use crate::{buffers, capture, fault, kernel, order, real, rings, stream, upgrade};
+use crate::handoff::give_back::{self, used_past_us};
+use crate::io_uring::rings;
+use crate::process::fault;
+use crate::stream::leaving::stay_with_kernel;
+use crate::stream::{
+    buffers::{self, Control},
+    capture, kernel_calls, order, order_marks, receiving, sending,
+};
+use crate::system::cancel::{end_if_cancelled, quietly, uncancelled};
+use crate::system::{kernel, real};
+use crate::table::descriptors;
+use crate::table::flags::{LINE_ONLY, LOCAL};
+use crate::table::socket_state::Record;
+use crate::table::state::{State, Why};
+use crate::upgrade::enrol::settle_connecting;
+use crate::upgrade::steps::{self, Way};
 
 /// A call that sends something by the kernel.
 #[inline]
 pub fn by_kernel<T>(fd: c_int, call: impl FnOnce() -> T) -> T {
-    order::before_kernel_sends(fd);
+    order_marks::before_kernel_sends(fd);
     let result = call();
     order::has_used_kernel();
     result
@@ -32,7 +41,7 @@ pub fn from_kernel<T>(call: impl FnOnce() -> T) -> T {
 /// The record of a descriptor whose bytes this library moves.
 #[inline]
 pub fn ours(fd: c_int) -> Option<&'static Record> {
-    let record = record::find(fd)?;
+    let record = descriptors::find(fd)?;
     match record.state() {
         State::Candidate | State::Seeking | State::Stepping | State::Up => Some(record),
         State::Fresh => settle_connecting(fd, record).then_some(record),
@@ -55,7 +64,7 @@ fn step(fd: c_int, record: &'static Record, way: Way, bytes: u64) {
         stay_with_kernel(record);
         record.note_why(Why::Rings);
     } else {
-        upgrade::advance(fd, record, bytes, way);
+        steps::advance(fd, record, bytes, way);
     }
     if record.state() == State::Up {
         rings::upgraded();
@@ -74,7 +83,7 @@ fn take(fd: c_int, record: &'static Record, parts: &[iovec], flags: c_int) -> ss
         fd,
         record,
         Way::In,
-        stream::receive(fd, record, parts, flags),
+        receiving::receive(fd, record, parts, flags),
     )
 }
 
@@ -104,7 +113,7 @@ unsafe fn take_message(
         flags
     };
     end_if_cancelled();
-    let result = stream::receive_with(fd, record, parts, plain, &mut control);
+    let result = receiving::receive_with(fd, record, parts, plain, &mut control);
     let result = moved(fd, record, Way::In, result);
     if let (0.., Some(control)) = (result, control) {
         // SAFETY: as promised.
@@ -116,7 +125,7 @@ unsafe fn take_message(
                 (*message).msg_namelen = 0;
             } else if !name.is_null() {
                 let len = &raw mut (*message).msg_namelen;
-                if !kernel::unix::sender_name(fd, name, len, result) {
+                if !sender_name(fd, name, len, result) {
                     return real::fail(libc::EFAULT);
                 }
             }
@@ -127,7 +136,12 @@ unsafe fn take_message(
 
 #[inline]
 fn give(fd: c_int, record: &'static Record, parts: &[iovec], flags: c_int) -> ssize_t {
-    moved(fd, record, Way::Out, stream::send(fd, record, parts, flags))
+    moved(
+        fd,
+        record,
+        Way::Out,
+        sending::send(fd, record, parts, flags),
+    )
 }
 
 const fn part(base: *const c_void, len: size_t) -> iovec {
@@ -338,7 +352,7 @@ unsafe extern "C-unwind" fn recvfrom(
             match unsafe { name_length(address_len) } {
                 // SAFETY: as above.
                 Ok(len) if record.has(LOCAL) => unsafe {
-                    if !kernel::unix::sender_name(fd, address, len, result) {
+                    if !sender_name(fd, address, len, result) {
                         return real::fail(libc::EFAULT);
                     }
                 },
@@ -499,8 +513,8 @@ pub unsafe extern "C-unwind" fn sendmsg(
     // SAFETY: the program's message, here and below.
     unsafe {
         let Some(record) = ours(fd) else {
-            if lifetime::may_give() && fault::can_read_aside(message, size_of::<msghdr>()) {
-                lifetime::before_giving(message);
+            if give_back::may_give() && fault::can_read_aside(message, size_of::<msghdr>()) {
+                give_back::before_giving(message);
             }
             return by_kernel(fd, || real::sendmsg(fd, message, flags));
         };
@@ -519,7 +533,7 @@ pub unsafe extern "C-unwind" fn sendmsg(
             {
                 give(fd, record, parts, flags)
             }
-            _ => stream::with_line(fd, record, flags, || {
+            _ => kernel_calls::with_line(fd, record, flags, || {
                 let result = real::sendmsg(fd, message, flags);
                 if let Some(parts) = parts.filter(|_| capture::is_on()) {
                     capture::sent(fd, record, parts, result);
@@ -543,8 +557,9 @@ unsafe fn give_message(
 ) -> ssize_t {
     // SAFETY: as promised.
     unsafe {
-        lifetime::before_giving(message);
-        let result = stream::with_line(fd, record, flags, || real::sendmsg(fd, message, flags));
+        give_back::before_giving(message);
+        let result =
+            kernel_calls::with_line(fd, record, flags, || real::sendmsg(fd, message, flags));
         moved(fd, record, Way::Out, result)
     }
 }
@@ -585,7 +600,7 @@ unsafe extern "C-unwind" fn sendfile64(
                     result
                 }
             };
-            let result = uncancelled(|| stream::with_line(out, record, 0, send));
+            let result = uncancelled(|| kernel_calls::with_line(out, record, 0, send));
             moved(out, record, Way::Out, result)
         }
         // SAFETY: the program's call.
@@ -651,20 +666,20 @@ unsafe extern "C-unwind" fn splice(
     flags: c_uint,
 ) -> ssize_t {
     let source = ours(from);
-    let past_us = source.and_then(stream::read_past_us);
+    let past_us = source.and_then(receiving::read_past_us);
     // An offset in a socket or a pipe is an error: the kernel's.
     let has_offset = !from_offset.is_null() || !to_offset.is_null();
     let is_up = |record: &&Record| past_us.is_none() && record.state() == State::Up;
     if let Some(record) = source.filter(|record| !has_offset && is_up(record)) {
         let waits = flags & libc::SPLICE_F_NONBLOCK == 0;
-        return real::keeping_errno(|| stream::splice_by_hand(from, record, to, len, waits));
+        return real::keeping_errno(|| kernel_calls::splice_by_hand(from, record, to, len, waits));
     }
     if let Some(record) = source.filter(|record| record.has(LOCAL)) {
         // What goes past our counters.
         stay_with_kernel(record);
     }
     let call = || {
-        order::before_kernel_sends(to);
+        order_marks::before_kernel_sends(to);
         // SAFETY: the program's call.
         let result = unsafe { real::splice(from, from_offset, to, to_offset, len, flags) };
         order::has_used_kernel();
@@ -672,7 +687,7 @@ unsafe extern "C-unwind" fn splice(
         result
     };
     match ours(to) {
-        Some(record) => stream::with_line(to, record, 0, || {
+        Some(record) => kernel_calls::with_line(to, record, 0, || {
             let result = call();
             if capture::is_on() {
                 capture::sent_unseen(record, result);
@@ -680,5 +695,39 @@ unsafe extern "C-unwind" fn splice(
             result
         }),
         None => call(),
+    }
+}
+
+/// Writes the name of whoever sent the bytes that were received, as the kernel does: none with
+/// no bytes, and none if the other end has none. `false`: there is no such memory.
+///
+/// # Safety
+/// `address` has as many bytes as `len` says; both are the program's, and the length is there.
+pub unsafe fn sender_name(
+    fd: c_int,
+    address: *mut libc::sockaddr,
+    len: *mut libc::socklen_t,
+    received: libc::ssize_t,
+) -> bool {
+    let mut name = [0_u8; size_of::<libc::sockaddr_un>()];
+    let mut name_len = name.len() as libc::socklen_t;
+    // SAFETY: `name` has `name_len` bytes; the rest as promised.
+    unsafe {
+        let result = if received > 0 {
+            libc::getpeername(fd, name.as_mut_ptr().cast(), &raw mut name_len)
+        } else {
+            -1
+        };
+        // One without a name has the family only.
+        if result != 0 || name_len <= 2 {
+            name_len = 0;
+        }
+        let room = len.read_unaligned().min(name_len) as usize;
+        let is_there = fault::can_overwrite(address, room);
+        if is_there {
+            core::ptr::copy_nonoverlapping(name.as_ptr(), address.cast::<u8>(), room);
+            len.write_unaligned(name_len);
+        }
+        is_there
     }
 }

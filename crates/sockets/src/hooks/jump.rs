@@ -5,10 +5,10 @@ use core::sync::atomic::Ordering;
 
 use libc::pid_t;
 
-use crate::hooks::lifetime::{before_another_program, end_of_image};
+use crate::handoff::program_end::{before_another_program, end_of_image};
 use crate::hooks::limits;
-use crate::real;
-use crate::record;
+use crate::system::real;
+use crate::table::{descriptors, slots};
 
 type Strings = *const *const c_char;
 
@@ -27,7 +27,7 @@ macro_rules! becoming {
 
 /// Runs a call that returns only if it fails.
 fn instead_of_us(call: impl FnOnce() -> c_int) -> c_int {
-    if record::is_hidden() {
+    if slots::is_hidden() {
         // Nothing of ours is to be put away.
         return call();
     }
@@ -49,7 +49,7 @@ unsafe fn is_there(path: *const c_char) -> bool {
     let saved = real::errno();
     // SAFETY: as promised.
     let there =
-        path.is_null() || record::is_hidden() || unsafe { libc::access(path, libc::F_OK) } == 0;
+        path.is_null() || slots::is_hidden() || unsafe { libc::access(path, libc::F_OK) } == 0;
     real::set_errno(saved);
     there
 }
@@ -134,7 +134,7 @@ unsafe extern "C-unwind" fn posix_spawn_file_actions_adddup2(
     fd: c_int,
     new: c_int,
 ) -> c_int {
-    if let Some(record) = record::find(fd) {
+    if let Some(record) = descriptors::find(fd) {
         // Relaxed: read by this thread, when it uses these actions.
         record.named_by.store(actions as u64, Ordering::Relaxed);
     }

@@ -13,8 +13,12 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use libc::{RLIM_INFINITY, pid_t, rlim_t, rlimit};
 
-use crate::process::quietly;
-use crate::{capture, confinement, epoll, fault, members, memory, process, real, record, status};
+use crate::epoll::sets;
+use crate::process::{fault, ids, memory, sandbox};
+use crate::stream::capture;
+use crate::system::cancel::quietly;
+use crate::system::real;
+use crate::table::{descriptors, process_refs, sockets, status, stream_memory};
 
 /// A limit that is kept, `rlim_cur` and `rlim_max`.
 struct Kept([AtomicU64; 2]);
@@ -48,8 +52,8 @@ static TOLD: Kept = Kept::none();
 fn is_of_addresses(process: pid_t, resource: c_uint) -> bool {
     resource == libc::RLIMIT_AS
         && memory::reserved() > 0
-        && (!confinement::is_confined() || IS_SET.load(Ordering::Relaxed))
-        && (process == 0 || process.unsigned_abs() == process::id())
+        && (!sandbox::is_confined() || IS_SET.load(Ordering::Relaxed))
+        && (process == 0 || process.unsigned_abs() == ids::id())
 }
 
 const fn with_ours(limit: rlim_t, ours: u64) -> rlim_t {
@@ -90,7 +94,7 @@ fn told(wanted: rlimit, now: rlimit) -> rlimit {
 
 /// What the kernel has. A confined program makes no call but its own: then what the kernel was told.
 fn kernels() -> rlimit {
-    if confinement::is_confined() {
+    if sandbox::is_confined() {
         return TOLD.get();
     }
     let mut now = Kept::none().get();
@@ -108,20 +112,21 @@ fn is_small(limit: rlimit) -> bool {
 #[cold]
 fn give_all_back() {
     let is_set = IS_SET.load(Ordering::Relaxed);
-    if is_set || confinement::is_confined() || process::is_borrower() || !memory::is_all_known() {
+    if is_set || sandbox::is_confined() || ids::is_borrower() || !memory::is_all_known() {
         return;
     }
-    let is_unused = record::has_none() && epoll::has_none();
-    if !is_unused || !quietly(process::is_alone) {
+    let is_unused = descriptors::has_none() && sets::has_none();
+    if !is_unused || !quietly(ids::is_alone) {
         return;
     }
     capture::forget_memory();
-    record::forget_all();
-    epoll::forget();
-    members::forget_all();
+    descriptors::forget_all();
+    sets::forget();
+    process_refs::forget_all();
+    stream_memory::forget_places();
     // SAFETY: no other thread is there, and this one finds the tables no more.
     quietly(|| unsafe { memory::give_all_back() });
-    status::publish();
+    status::publish(capture::addresses());
 }
 
 /// The kernel has the limit that this program has set, for the program that it becomes. If it goes on
@@ -133,7 +138,7 @@ pub struct Exact {
 
 /// What the kernel has, and what this program has set, if that is another.
 fn told_and_wanted() -> Option<(rlimit, rlimit)> {
-    if !IS_SET.load(Ordering::Relaxed) || confinement::is_confined() {
+    if !IS_SET.load(Ordering::Relaxed) || sandbox::is_confined() {
         return None;
     }
     let now = kernels();
@@ -157,11 +162,11 @@ impl Drop for Exact {
     fn drop(&mut self) {
         let restored = quietly(|| tell_kernel(0, &self.before));
         // A child made by vfork has its parent's memory, and is about to end.
-        if restored || process::is_borrower() {
+        if restored || ids::is_borrower() {
             return;
         }
         // To raise it again takes a right that this program has not: it gets room in another way.
-        quietly(record::give_places_back);
+        quietly(sockets::give_places_back);
         TOLD.set(self.wanted);
     }
 }
@@ -189,7 +194,7 @@ unsafe fn of_addresses(new: *const rlimit, old: *mut rlimit) -> c_int {
         give_all_back();
     }
     // What a child made by vfork sets is for the program that it becomes.
-    let is_exact = process::is_borrower() && !confinement::is_confined();
+    let is_exact = ids::is_borrower() && !sandbox::is_confined();
     let as_told = |wanted| if is_exact { wanted } else { told(wanted, now) };
     let kernel = wanted.map(as_told);
     let new = kernel.as_ref().map_or(new, core::ptr::from_ref);
@@ -200,7 +205,7 @@ unsafe fn of_addresses(new: *const rlimit, old: *mut rlimit) -> c_int {
             old.write(shown(now));
         }
         // Of a child made by vfork it is the child's own, and these are its parent's.
-        let is_own = confinement::is_confined() || !process::is_borrower();
+        let is_own = sandbox::is_confined() || !ids::is_borrower();
         if let (0, Some(wanted), Some(kernel), true) = (result, wanted, kernel, is_own) {
             WANTED.set(wanted);
             TOLD.set(kernel);

@@ -4,11 +4,14 @@ use core::ffi::{c_int, c_uint};
 
 use libc::{mmsghdr, size_t, ssize_t, timespec};
 
+use crate::handoff::give_back;
 use crate::hooks::io::{PARTS_MAX, by_kernel, from_kernel, list, ours, recvmsg, sendmsg};
-use crate::hooks::lifetime;
-use crate::record::{self, Record};
-use crate::wait::Deadline;
-use crate::{buffers, fault, real, stream};
+use crate::process::fault;
+use crate::stream::{buffers, pending_error};
+use crate::system::real;
+use crate::table::descriptors;
+use crate::table::socket_state::Record;
+use crate::wait::deadline::Deadline;
 
 /// # Safety
 /// As for the C library's.
@@ -49,7 +52,7 @@ unsafe fn take_messages(
     };
     // The kernel begins so, whatever there is to read.
     let error = match flags & libc::MSG_ERRQUEUE {
-        0 => stream::take_error(fd, record),
+        0 => pending_error::take_error(fd, record),
         _ => 0,
     };
     if error != 0 {
@@ -70,7 +73,7 @@ unsafe fn take_messages(
             let result = recvmsg(fd, &raw mut (*message).msg_hdr, flags);
             if result < 0 || !note_length(message, result) {
                 if done > 0 && real::errno() != libc::EAGAIN {
-                    stream::keep_error(record, real::errno());
+                    pending_error::keep_error(record, real::errno());
                 }
                 break;
             }
@@ -114,13 +117,13 @@ unsafe extern "C-unwind" fn sendmmsg(
     count: c_uint,
     flags: c_int,
 ) -> c_int {
-    if record::find(fd).is_none() {
+    if descriptors::find(fd).is_none() {
         let count_taken = count.min(PARTS_MAX.unsigned_abs()) as usize;
-        let are_there = lifetime::may_give()
+        let are_there = give_back::may_give()
             && fault::can_read_aside(messages, count_taken * size_of::<mmsghdr>());
         for nth in 0..if are_there { count_taken } else { 0 } {
             // SAFETY: the program's `count` messages.
-            unsafe { lifetime::before_giving(&raw const (*messages.add(nth)).msg_hdr) };
+            unsafe { give_back::before_giving(&raw const (*messages.add(nth)).msg_hdr) };
         }
         // SAFETY: the program's call.
         return unsafe { by_kernel(fd, || real::sendmmsg(fd, messages, count, flags)) };

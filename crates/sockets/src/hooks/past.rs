@@ -5,8 +5,8 @@ use core::ffi::{c_char, c_int, c_void};
 
 use libc::{aiocb, sigevent};
 
-use crate::hooks::lifetime::used_past_us;
-use crate::real;
+use crate::handoff::give_back::used_past_us;
+use crate::system::real;
 
 /// What a register for floating point holds.
 #[cfg(target_arch = "x86_64")]

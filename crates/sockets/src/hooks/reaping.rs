@@ -5,13 +5,15 @@ use core::ffi::c_int;
 
 use libc::{id_t, idtype_t, pid_t, rusage, siginfo_t};
 
-use crate::{confinement, members, real};
+use crate::process::sandbox;
+use crate::system::real;
+use crate::table::process_refs;
 
 /// A child has ended. The program's `errno` stays, and who is confined makes no call for it.
 fn ended(child: pid_t) {
-    if !confinement::is_confined() {
+    if !sandbox::is_confined() {
         let saved = real::errno();
-        members::ended(child.unsigned_abs());
+        process_refs::ended(child.unsigned_abs());
         real::set_errno(saved);
     }
 }

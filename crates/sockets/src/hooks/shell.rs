@@ -10,11 +10,11 @@ use core::ptr;
 
 use libc::{FILE, RLIM_INFINITY, rlim_t, rlimit};
 
-use crate::hooks::lifetime::before_another_program;
+use crate::handoff::program_end::before_another_program;
 use crate::hooks::limits;
-use crate::process::quietly;
-use crate::real;
-use crate::report::Line;
+use crate::system::cancel::quietly;
+use crate::system::real;
+use crate::system::text::Line;
 
 /// A command with others in front of it, in memory of its own.
 ///

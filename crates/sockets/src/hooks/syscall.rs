@@ -8,11 +8,13 @@ use core::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
 
 use libc::{msghdr, socklen_t, timespec};
 
-use crate::hooks::lifetime::fork_untold;
+use crate::handoff::fork::fork_untold;
 use crate::hooks::{confine, uring};
-use crate::process::{quietly, uncancelled};
-use crate::wait::Deadline;
-use crate::{confinement, fault, real, rings};
+use crate::io_uring::rings;
+use crate::process::{fault, sandbox};
+use crate::system::cancel::{quietly, uncancelled};
+use crate::system::real;
+use crate::wait::deadline::Deadline;
 
 /// The sixth argument of `pselect6`.
 #[repr(C)]
@@ -258,7 +260,7 @@ unsafe fn until_told(
     if time.is_null() {
         return Some(wait(time));
     }
-    if confinement::is_confined() || !is_looked_at(time) {
+    if sandbox::is_confined() || !is_looked_at(time) {
         return None;
     }
     // SAFETY: as promised, and it is there.

@@ -5,18 +5,21 @@ use core::ffi::{CStr, c_int, c_long, c_uint, c_void};
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::ffi::CString;
 
-use crate::process::quietly;
-use crate::rings::entries::Queue;
-use crate::rings::watched::{self, Params};
-use crate::settings::{self, Rings};
-use crate::{real, record, rings};
+use crate::io_uring::rings;
+use crate::process::settings::{self, Rings};
+use crate::system::cancel::quietly;
+use crate::system::real;
+use crate::table::{
+    slots,
+    uring_rings::{self, Params, Queue},
+};
 
 /// What a program is told that may have no ring: as by a container's filter, or by the kernel where
 /// `kernel.io_uring_disabled` is set.
 const REFUSED: c_int = libc::EPERM;
 
 fn refuses() -> bool {
-    settings::get().rings == Rings::Refuse && !record::is_hidden()
+    settings::get().rings == Rings::Refuse && !slots::is_hidden()
 }
 
 /// # Safety
@@ -91,7 +94,7 @@ unsafe fn submits(ring: *const c_void) {
     // SAFETY: as promised; a ring that was made has these.
     unsafe {
         let flags = number_at(ring, FLAGS_AT);
-        if !watched::can_be_of_library(flags) {
+        if !uring_rings::can_be_of_library(flags) {
             return;
         }
         let pointer_at = |at| ring.byte_add(at).cast::<*mut u32>().read();
@@ -106,8 +109,8 @@ unsafe fn submits(ring: *const c_void) {
             entries: pointer_at(ENTRIES_AT).cast(),
             array: core::ptr::null(),
             mask,
-            is_wide: flags & watched::WIDE_ENTRIES != 0,
-            is_polled: flags & watched::POLLED != 0,
+            is_wide: flags & uring_rings::WIDE_ENTRIES != 0,
+            is_polled: flags & uring_rings::POLLED != 0,
             first,
             count,
         };
@@ -122,7 +125,7 @@ unsafe fn submits(ring: *const c_void) {
 unsafe fn ends(ring: *const c_void) {
     // SAFETY: as promised.
     let fd = unsafe { number_at(ring, FD_AT) };
-    quietly(|| watched::closing(fd as c_int));
+    quietly(|| uring_rings::closing(fd as c_int));
 }
 
 /// The function of this name of liburing's, which the program has found ours in place of.

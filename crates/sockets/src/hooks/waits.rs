@@ -4,11 +4,16 @@ use core::ffi::{c_int, c_void};
 
 use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
 
+use crate::epoll::sets;
 use crate::hooks::io::from_kernel;
-use crate::hooks::socket;
-use crate::process::quietly;
-use crate::wait::{self, Deadline};
-use crate::{epoll, fault, memory, order, real, record, upgrade};
+use crate::process::{fault, memory};
+use crate::stream::order;
+use crate::system::cancel::quietly;
+use crate::system::real;
+use crate::table::{descriptors, slots};
+use crate::upgrade::{enrol, steps};
+use crate::wait::deadline::Deadline;
+use crate::wait::{epoll_ctl, epoll_wait, poll};
 
 /// The program's descriptors, if they can be looked at.
 ///
@@ -28,7 +33,7 @@ unsafe fn list<'a>(fds: *mut pollfd, count: nfds_t) -> Option<&'a mut [pollfd]> 
 
 /// Whether we are to wait: one of ours is among them, and what the kernel would find bad is not.
 fn is_our_wait(fds: &[pollfd], mask: *const sigset_t) -> bool {
-    wait::has_ours(fds) && is_mask_there(mask) && fault::can_write(fds.as_ptr(), size_of_val(fds))
+    poll::has_ours(fds) && is_mask_there(mask) && fault::can_write(fds.as_ptr(), size_of_val(fds))
 }
 
 fn is_mask_there(mask: *const sigset_t) -> bool {
@@ -40,13 +45,13 @@ fn by_kernel(fds: &mut [pollfd], call: impl FnOnce(*mut pollfd) -> c_int) -> c_i
     let result = call(fds.as_mut_ptr());
     if result > 0 {
         order::has_used_kernel();
-        fds.iter_mut().for_each(wait::note_end);
+        fds.iter_mut().for_each(poll::note_end);
     }
     result
 }
 
 fn poll_ours(fds: &mut [pollfd], deadline: Deadline, mask: *const sigset_t) -> c_int {
-    real::keeping_errno(|| wait::poll(fds, deadline, mask))
+    real::keeping_errno(|| poll::poll(fds, deadline, mask))
 }
 
 /// # Safety
@@ -409,7 +414,7 @@ unsafe extern "C-unwind" fn pselect(
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn epoll_create(size: c_int) -> c_int {
     // SAFETY: no pointers.
-    created(upgrade::with_room(|| unsafe { real::epoll_create(size) }))
+    created(steps::with_room(|| unsafe { real::epoll_create(size) }))
 }
 
 /// # Safety
@@ -417,12 +422,12 @@ unsafe extern "C-unwind" fn epoll_create(size: c_int) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn epoll_create1(flags: c_int) -> c_int {
     // SAFETY: no pointers.
-    created(upgrade::with_room(|| unsafe { real::epoll_create1(flags) }))
+    created(steps::with_room(|| unsafe { real::epoll_create1(flags) }))
 }
 
 fn created(set: c_int) -> c_int {
-    if set >= 0 && !record::is_hidden() {
-        quietly(|| epoll::created(set));
+    if set >= 0 && !slots::is_hidden() {
+        quietly(|| sets::created(set));
     }
     set
 }
@@ -436,18 +441,18 @@ unsafe extern "C-unwind" fn epoll_ctl(
     fd: c_int,
     event: *mut epoll_event,
 ) -> c_int {
-    if operation == libc::EPOLL_CTL_ADD && record::find(fd).is_none() {
-        socket::before_connect_if_new(fd);
+    if operation == libc::EPOLL_CTL_ADD && descriptors::find(fd).is_none() {
+        enrol::before_connect_if_new(fd);
     }
     // SAFETY: the program's call.
-    real::keeping_errno(|| unsafe { epoll::control(set, operation, fd, event) })
+    real::keeping_errno(|| unsafe { epoll_ctl::control(set, operation, fd, event) })
 }
 
 /// As [`wait_in_set`], for who has no room: that is an error once there is an event.
 #[cold]
 fn wait_without_room(set: c_int, deadline: Deadline, mask: *const sigset_t) -> c_int {
     let mut room = [epoll_event { events: 0, u64: 0 }];
-    match real::keeping_errno(|| wait::epoll(set, &mut room, deadline, mask)) {
+    match real::keeping_errno(|| epoll_wait::wait(set, &mut room, deadline, mask)) {
         1.. => real::fail(libc::EFAULT) as c_int,
         none => none,
     }
@@ -465,8 +470,8 @@ unsafe fn wait_in_set(
     mask: *const sigset_t,
     kernel: impl FnOnce() -> c_int,
 ) -> c_int {
-    let sleeping = epoll::sleeping(set);
-    let is_known = count > 0 && epoll::is_known(set);
+    let sleeping = sets::sleeping(set);
+    let is_known = count > 0 && sets::is_known(set);
     if is_known && !is_mask_there(mask) {
         return real::fail(libc::EFAULT) as c_int;
     }
@@ -476,7 +481,7 @@ unsafe fn wait_in_set(
     let mut got = 0;
     if !is_known {
         got = kernel();
-        if got <= 0 || !epoll::is_known(set) {
+        if got <= 0 || !sets::is_known(set) {
             return got;
         }
     }
@@ -484,12 +489,12 @@ unsafe fn wait_in_set(
     // SAFETY: as promised.
     let room = unsafe { core::slice::from_raw_parts_mut(events, count.unsigned_abs() as usize) };
     // Sockets of ours have come into it while it slept.
-    real::keeping_errno(
-        || match wait::sift_all(set, &mut room[..got.unsigned_abs() as usize]) {
-            0 => wait::epoll(set, room, deadline, mask),
+    real::keeping_errno(|| {
+        match epoll_wait::sift_all(set, &mut room[..got.unsigned_abs() as usize]) {
+            0 => epoll_wait::wait(set, room, deadline, mask),
             left => left as c_int,
-        },
-    )
+        }
+    })
 }
 
 /// # Safety

@@ -4,18 +4,25 @@ use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
 use barewire_fabric::carrier::{LEAVING, Lane, Next, SharedMemory, WANT_LINE};
-use libc::{iovec, ssize_t};
 
-use super::ready::unread_on_line;
-use super::recall::{step_back, wait_for_answer, wake, withdraw};
-use super::receiving::{self, is_to_wait};
-use super::sending::{self, line_ended, line_is_clear, on_line};
-use super::tokens::{Tokens, take_tokens};
-use super::{give_up, is_over, low_water, receive};
-use crate::lock::Held;
-use crate::real::{self, fail};
-use crate::record::{LINE_ONLY, Record, State, Why};
-use crate::{epoll, kernel, local, process, record, report, upgrade};
+use crate::epoll::sets;
+use crate::process::clock;
+use crate::process::lock::Held;
+use crate::stream::calls::line_ended;
+use crate::stream::ready::unread_on_line;
+use crate::stream::recall::{LET_GO_LOCK_MS, Patience, step_back, wait_for_answer, wake, withdraw};
+use crate::stream::wake_bytes::{Tokens, take_tokens};
+use crate::stream::{
+    low_water::{self, follow},
+    receive_side,
+    send_side::{self, line_is_clear},
+};
+use crate::system::kernel;
+use crate::table::flags::{LINE_ONLY, LOW_WATER};
+use crate::table::socket_state::Record;
+use crate::table::state::{State, Why};
+use crate::table::{descriptors, report, sockets};
+use crate::upgrade::steps;
 
 /// From now on this socket uses the line, and asks the other end to do so too.
 pub fn line_only(record: &Record, why: Why) {
@@ -35,38 +42,6 @@ pub fn line_only(record: &Record, why: Why) {
         report::stepped_back();
     }
 }
-
-/// How long a socket that is to be given away waits for a call of another thread's.
-const LET_GO_LOCK_MS: u32 = 200;
-
-/// How long a socket that is to be given away waits for the other end.
-#[derive(Clone, Copy)]
-pub struct Patience {
-    /// For an answer, and for a call of the other end's to return.
-    pub until_ns: u64,
-    /// For the end of what the other end says it is at: it does not wait itself.
-    pub taking_until_ns: u64,
-}
-
-impl Patience {
-    /// For a lock.
-    fn for_lock_ms(self) -> u32 {
-        let left_ns = self.until_ns.saturating_sub(process::now_ns());
-        (left_ns / 1_000_000).clamp(1, LET_GO_LOCK_MS.into()) as u32
-    }
-
-    /// For a step that follows a wait, and takes no time with a sound other end.
-    fn and_a_little(self) -> Self {
-        let least_ns = process::now_ns() + LITTLE_NS;
-        Self {
-            until_ns: self.until_ns.max(least_ns),
-            ..self
-        }
-    }
-}
-
-/// As above.
-const LITTLE_NS: u64 = 10_000_000;
 
 /// Pause between two looks at it.
 const PAUSE_US: u32 = 50;
@@ -90,11 +65,11 @@ pub fn let_go(fd: c_int, record: &'static Record, why: Why, patience: Patience) 
         return Left::Unread;
     };
     // Another thread may have been at the same, and a relay have taken its place.
-    if record.state() != State::Up || !record::is_of(fd, record) {
+    if record.state() != State::Up || !descriptors::is_of(fd, record) {
         return Left::Kernel;
     }
-    let is_sound = (!send.is_taken_over() || sending::mend(fd, record, &send))
-        && (!recv.is_taken_over() || receiving::mend(fd, record, &recv));
+    let is_sound = (!send.is_taken_over() || send_side::mend(fd, record, &send))
+        && (!recv.is_taken_over() || receive_side::mend(fd, record, &recv));
     if !is_sound {
         return Left::Unread;
     }
@@ -133,12 +108,12 @@ pub fn let_go(fd: c_int, record: &'static Record, why: Why, patience: Patience) 
 
 fn become_plain(fd: c_int, record: &'static Record, why: Why, send: Held<'_>, recv: Held<'_>) {
     record.make_plain(why);
-    upgrade::restore_delays(fd, record);
+    steps::restore_delays(fd, record);
     report::closed(record);
-    record::unmap(record, record::mapping(record));
+    sockets::unmap(record, sockets::mapping(record));
     drop(recv);
     drop(send);
-    epoll::socket_closed(record);
+    sets::socket_closed(record);
 }
 
 /// The program has cut the line, for all who have the socket: what it becomes is the kernel's. Returns
@@ -163,7 +138,7 @@ pub fn end_ring(record: &Record, held: &Held<'_>) {
         if record.receiver(held).end_ring(&carrier) {
             return;
         }
-        process::sleep_us(PAUSE_US);
+        clock::sleep_us(PAUSE_US);
     }
 }
 
@@ -174,9 +149,9 @@ const END_RING_ROUNDS: u32 = 2000;
 fn ring_is_over(fd: c_int, record: &Record, held: &Held<'_>, patience: Patience) -> bool {
     let carrier = record.carrier();
     let receiver = record.receiver(held);
-    while process::now_ns() < patience.until_ns {
+    while clock::now_ns() < patience.until_ns {
         if !receiver.end_ring(&carrier) {
-            process::sleep_us(PAUSE_US);
+            clock::sleep_us(PAUSE_US);
             continue;
         }
         // An error behind all bytes is the program's to be told: who asked for tokens would take it.
@@ -193,7 +168,7 @@ fn ring_is_over(fd: c_int, record: &Record, held: &Held<'_>, patience: Patience)
             Ok(Next::Empty) | Err(_) => return true,
             Ok(Next::Tokens(count)) => match take_tokens(fd, record, held, count) {
                 Tokens::Taken => {}
-                Tokens::NotYet => process::sleep_us(PAUSE_US),
+                Tokens::NotYet => clock::sleep_us(PAUSE_US),
                 Tokens::End | Tokens::Failed(_) => return true,
             },
         }
@@ -201,112 +176,30 @@ fn ring_is_over(fd: c_int, record: &Record, held: &Held<'_>, patience: Patience)
     false
 }
 
-/// Runs a call of the kernel's that sends on the line with these `flags`, and returns how many bytes it
-/// sent.
-pub fn with_line(
-    fd: c_int,
-    record: &Record,
-    flags: c_int,
-    call: impl FnOnce() -> ssize_t,
-) -> ssize_t {
-    real::keeping_errno(|| on_clear_line(fd, record, flags, call))
-}
-
-fn on_clear_line(
-    fd: c_int,
-    record: &Record,
-    flags: c_int,
-    call: impl FnOnce() -> ssize_t,
-) -> ssize_t {
-    let waits = is_to_wait(record, flags);
-    let Some(held) = sending::hold(fd, record, waits) else {
-        return fail(libc::EAGAIN);
+/// The program has set the mark of a socket, which is up or was.
+pub fn set_low_water(fd: c_int, record: &Record) {
+    let mark = kernel::option(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT).unwrap_or(1);
+    line_only(record, Why::Usage);
+    let Some(held) = record.recv_lock.hold() else {
+        return;
     };
-    if let Some(error) = super::take_kept_error(record) {
-        return fail(error);
+    if record.state() != State::Up {
+        return;
     }
-    if record.state() != State::Up || !record::is_of(fd, record) {
-        local::mark_first(fd, record);
-        let result = call();
-        local::count_out(record, result);
-        return result;
+    // Relaxed, here and below: with the flag, under the lock.
+    record
+        .low_water
+        .store(mark.unsigned_abs(), Ordering::Relaxed);
+    record.set(LOW_WATER, mark > 1);
+    if mark > 1 {
+        end_ring(record, &held);
+        follow(fd, record, &held);
     }
-    if held.is_taken_over() && !sending::mend(fd, record, &held) {
-        return give_up(fd, record);
-    }
-    if record.sender(&held).lane() == Lane::Ring && step_back(fd, record, &held).is_err() {
-        return give_up(fd, record);
-    }
-    let generation = record.generation();
-    if !line_is_clear(fd, record, waits, &held) {
-        // The kernel has room, so it does not tell when there is.
-        epoll::tell_again(record);
-        return fail(libc::EAGAIN);
-    }
-    if is_over(fd, record, generation) {
-        return fail(libc::EBADF);
-    }
-    on_line(record, &held, call)
 }
 
-/// Moves bytes to the pipe `to`, as `splice` does; `waits`: for room there. By hand: the kernel cannot
-/// tell tokens from bytes, and does not see the ring.
-pub fn splice_by_hand(
-    fd: c_int,
-    record: &'static Record,
-    to: c_int,
-    len: usize,
-    waits: bool,
-) -> ssize_t {
-    if let Err(error) = kernel::is_pipe_to_write(to) {
-        return fail(error);
+/// The socket is used in a way that only the kernel can serve.
+pub fn stay_with_kernel(record: &'static Record) {
+    if !steps::stays_down(record) {
+        line_only(record, Why::Usage);
     }
-    if !waits && !kernel::pipe_has_room(to) {
-        return fail(libc::EAGAIN);
-    }
-    let mut chunk = [0_u8; SPLICE_BYTES];
-    let mut part = iovec {
-        iov_base: chunk.as_mut_ptr().cast(),
-        iov_len: chunk.len().min(len),
-    };
-    let peeked = receive(fd, record, &[part], libc::MSG_PEEK);
-    if peeked <= 0 {
-        return peeked;
-    }
-    let written = put_into_pipe(to, &chunk[..peeked.unsigned_abs()]);
-    if written > 0 {
-        // The same bytes again: only this call may read the socket meanwhile, as in any
-        // program that splices.
-        part.iov_len = written.unsigned_abs();
-        let flags = libc::MSG_DONTWAIT | libc::MSG_WAITALL;
-        process::uncancelled(|| receive(fd, record, &[part], flags));
-    }
-    written
 }
-
-/// Writes a page to a pipe, and more as long as there is room.
-fn put_into_pipe(to: c_int, bytes: &[u8]) -> ssize_t {
-    let mut done = 0;
-    for page in bytes.chunks(libc::PIPE_BUF) {
-        if done > 0 && !kernel::pipe_has_room(to) {
-            break;
-        }
-        // SAFETY: the page has as many bytes.
-        let write = || unsafe { real::write(to, page.as_ptr().cast(), page.len()) };
-        // What is in the pipe is to be taken from the socket.
-        let written = if done > 0 {
-            process::uncancelled(write)
-        } else {
-            write()
-        };
-        match written {
-            1.. => done += written,
-            _ if done == 0 => return written,
-            _ => break,
-        }
-    }
-    done
-}
-
-/// Bytes spliced at once.
-const SPLICE_BYTES: usize = 16 << 10;

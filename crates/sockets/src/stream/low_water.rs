@@ -9,33 +9,11 @@
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
-use barewire_fabric::carrier::Direction;
-
-use super::leaving::{end_ring, line_only};
-use crate::lock::Held;
-use crate::record::{LOCAL, LOW_WATER, Record, State, Why};
-use crate::{kernel, memory::RING_BYTES};
-
-/// The program has set the mark of a socket, which is up or was.
-pub fn set(fd: c_int, record: &Record) {
-    let mark = kernel::option(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT).unwrap_or(1);
-    line_only(record, Why::Usage);
-    let Some(held) = record.recv_lock.hold() else {
-        return;
-    };
-    if record.state() != State::Up {
-        return;
-    }
-    // Relaxed, here and below: with the flag, under the lock.
-    record
-        .low_water
-        .store(mark.unsigned_abs(), Ordering::Relaxed);
-    record.set(LOW_WATER, mark > 1);
-    if mark > 1 {
-        end_ring(record, &held);
-        follow(fd, record, &held);
-    }
-}
+use crate::process::lock::Held;
+use crate::system::kernel;
+use crate::table::flags::LOW_WATER;
+use crate::table::socket_state::Record;
+use crate::table::state::State;
 
 /// The mark as the program has set it, where the kernel's is another.
 pub fn shown(record: &Record) -> Option<c_int> {
@@ -81,15 +59,4 @@ pub fn restore(fd: c_int, record: &Record) {
 
 fn tell_kernel(fd: c_int, mark: c_int) {
     kernel::set_option(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, mark);
-}
-
-/// Whether the program is not to be told of what is in the ring: too little. With the line's bytes it
-/// may be enough, which the kernel says. Waits for Unix sockets know of no mark.
-pub fn holds_back(record: &Record) -> bool {
-    if !record.has(LOW_WATER) || record.has(LOCAL) {
-        return false;
-    }
-    let side = record.side.load(Ordering::Relaxed);
-    let incoming = Direction::from_side(1 - side, RING_BYTES);
-    incoming.in_ring(&record.carrier()) < u64::from(record.low_water.load(Ordering::Relaxed))
 }

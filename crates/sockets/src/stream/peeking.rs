@@ -9,14 +9,18 @@ use core::ffi::c_int;
 use barewire_fabric::carrier::{AHEAD_MAX, Ahead, Lane};
 use libc::{iovec, ssize_t};
 
-use super::leaving::{end_ring, line_only};
-use super::{is_over, receiving::is_at_mark};
-use crate::buffers::{Parts, for_each_stretch, kernel_receive_all, slice_mut, total};
-use crate::hooks::socket::stay_with_kernel;
-use crate::lock::Held;
-use crate::real::{self, errno, fail};
-use crate::record::{self, Record, State, Why};
-use crate::{fault, process};
+use crate::process::fault;
+use crate::process::lock::Held;
+use crate::stream::buffers::{Parts, for_each_stretch, kernel_receive_all, slice_mut, total};
+use crate::stream::calls::{is_at_mark, is_over};
+use crate::stream::leaving::{end_ring, line_only, stay_with_kernel};
+use crate::system::{
+    cancel,
+    real::{self, errno, fail},
+};
+use crate::table::descriptors;
+use crate::table::socket_state::Record;
+use crate::table::state::{State, Why};
 
 /// Tokens on the line that are looked past; a receiver that reads at all takes them away.
 const TOKENS_MAX: usize = 64;
@@ -85,7 +89,7 @@ pub fn peek_waiting(fd: c_int, record: &'static Record, parts: Parts<'_>, flags:
             _ => fail(error),
         };
     }
-    if !record::is_of(fd, record) {
+    if !descriptors::is_of(fd, record) {
         // A relay has taken its place.
         return kernel_receive_all(fd, parts, flags, None);
     }
@@ -188,7 +192,7 @@ impl Look {
             let mut message: libc::msghdr = core::mem::zeroed();
             message.msg_iov = self.into.as_mut_ptr();
             message.msg_iovlen = self.into_count as _;
-            process::counted(flags, || {
+            cancel::counted(flags, || {
                 real::recvmsg(fd, &raw mut message, flags | libc::MSG_PEEK)
             })
         }

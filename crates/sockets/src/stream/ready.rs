@@ -4,12 +4,14 @@ use core::ffi::c_int;
 
 use barewire_fabric::carrier::{AHEAD_MAX, Ahead, Lane, Next};
 
-use super::errors::keep_error;
-use super::low_water;
-use super::tokens::{Tokens, take_tokens, take_tokens_ahead};
-use crate::lock::Held;
-use crate::record::{CHECK_LINE, Record, State};
-use crate::{kernel, real, uses};
+use crate::process::lock::Held;
+use crate::stream::pending_error::keep_error;
+use crate::stream::wake_bytes::{Tokens, take_tokens, take_tokens_ahead};
+use crate::system::{kernel, real};
+use crate::table::flags::CHECK_LINE;
+use crate::table::socket_state::Record;
+use crate::table::state::State;
+use crate::table::{descriptors, directions};
 
 /// Bytes that can be read now.
 pub fn readable_bytes(fd: c_int, record: &Record) -> Option<c_int> {
@@ -135,13 +137,13 @@ pub fn settle(fd: c_int, record: &Record, kernel_says_so: bool) -> Readiness {
     let mut took_tokens = false;
     for _ in 0..8 {
         match receiver.next(&carrier) {
-            Ok(Next::Ring(_)) if !kernel_says_so && low_water::holds_back(record) => {
+            Ok(Next::Ring(_)) if !kernel_says_so && directions::holds_back(record) => {
                 return Readiness::Not;
             }
             Ok(Next::Ring(_)) => {
                 if kernel_says_so {
                     // Unless the descriptor has been closed: then there are none.
-                    let used = uses::begin(fd, record);
+                    let used = descriptors::pin(fd, record);
                     used.inspect(|_| take_tokens_ahead(fd, record, &held));
                 }
                 return Readiness::Ready;
@@ -180,7 +182,7 @@ pub fn settle(fd: c_int, record: &Record, kernel_says_so: bool) -> Readiness {
 
 /// As [`take_tokens`], unless the descriptor has been closed: then there are none.
 fn take_tokens_beside(fd: c_int, record: &Record, held: &Held<'_>, count: u64) -> Tokens {
-    match uses::begin(fd, record) {
+    match descriptors::pin(fd, record) {
         Some(_used) => take_tokens(fd, record, held, count),
         None => Tokens::NotYet,
     }

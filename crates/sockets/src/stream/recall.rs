@@ -8,11 +8,46 @@ use core::ffi::c_int;
 
 use barewire_fabric::carrier::{Answer, Broken, Lane, SharedMemory, TAKE_BACK};
 
-use super::leaving::Patience;
-use super::sending::{line_ended, send_token, send_token_soon};
-use crate::lock::Held;
-use crate::record::{Record, State};
-use crate::{process, real, report, uses};
+use crate::process::clock;
+use crate::process::lock::Held;
+use crate::stream::calls::line_ended;
+use crate::stream::wake_bytes::{send_token, send_token_soon};
+use crate::system::{cancel, real};
+use crate::table::socket_state::Record;
+use crate::table::state::State;
+use crate::table::{descriptors, report};
+
+/// How long a socket that is to be given away waits for a call of another thread's.
+pub const LET_GO_LOCK_MS: u32 = 200;
+
+/// How long a socket that is to be given away waits for the other end.
+#[derive(Clone, Copy)]
+pub struct Patience {
+    /// For an answer, and for a call of the other end's to return.
+    pub until_ns: u64,
+    /// For the end of what the other end says it is at: it does not wait itself.
+    pub taking_until_ns: u64,
+}
+
+impl Patience {
+    /// For a lock.
+    pub fn for_lock_ms(self) -> u32 {
+        let left_ns = self.until_ns.saturating_sub(clock::now_ns());
+        (left_ns / 1_000_000).clamp(1, LET_GO_LOCK_MS.into()) as u32
+    }
+
+    /// For a step that follows a wait, and takes no time with a sound other end.
+    pub fn and_a_little(self) -> Self {
+        let least_ns = clock::now_ns() + LITTLE_NS;
+        Self {
+            until_ns: self.until_ns.max(least_ns),
+            ..self
+        }
+    }
+}
+
+/// As above.
+const LITTLE_NS: u64 = 10_000_000;
 
 /// Bytes copied from the ring at once.
 const CHUNK_BYTES: usize = 16 << 10;
@@ -48,7 +83,7 @@ pub fn answer(fd: c_int, record: &Record) {
 /// As [`answer`], in a wait, in which the descriptor may be closed by another thread.
 pub fn answer_beside(fd: c_int, record: &Record) {
     if record.state() == State::Up && is_asked(record) {
-        let used = uses::begin(fd, record);
+        let used = descriptors::pin(fd, record);
         used.iter().for_each(|_| answer(fd, record));
     }
 }
@@ -71,7 +106,7 @@ pub fn take_back(fd: c_int, record: &Record, held: &Held<'_>) -> Result<bool, Br
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         let from = chunk.as_ptr().cast();
         // SAFETY: `chunk` has `len` bytes.
-        let result = process::uncancelled(|| unsafe { real::send(fd, from, len, flags) });
+        let result = cancel::uncancelled(|| unsafe { real::send(fd, from, len, flags) });
         sent += result.max(0).unsigned_abs() as u64;
         if result != len as isize {
             break;
@@ -132,12 +167,12 @@ pub fn wait_for_answer(
             Answer::Refused => return !receiver.withdraw(&carrier),
             Answer::None | Answer::Taking => {}
         }
-        if process::now_ns() > patience.until_ns || line_ended(fd) {
+        if clock::now_ns() > patience.until_ns || line_ended(fd) {
             return withdraw(record, recv, patience);
         }
         // The other end may be at the same. What is broken, the next step finds.
         let _ = take_back(fd, record, send);
-        process::sleep_us(PAUSE_US);
+        clock::sleep_us(PAUSE_US);
     }
 }
 
@@ -149,8 +184,8 @@ pub fn withdraw(record: &Record, held: &Held<'_>, patience: Patience) -> bool {
         match receiver.answer(&carrier) {
             Answer::Taken => return true,
             Answer::None | Answer::Refused if receiver.withdraw(&carrier) => return false,
-            _ if process::now_ns() > patience.taking_until_ns => return false,
-            _ => process::sleep_us(PAUSE_US),
+            _ if clock::now_ns() > patience.taking_until_ns => return false,
+            _ => clock::sleep_us(PAUSE_US),
         }
     }
 }

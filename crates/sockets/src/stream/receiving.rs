@@ -1,36 +1,44 @@
 //! Receiving. See [`super`].
 
-use core::ffi::{c_int, c_ulong};
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::ffi::c_int;
+use core::sync::atomic::Ordering;
 
 use barewire_fabric::carrier::{Broken, Next};
 use libc::ssize_t;
 
-use super::errors::{keep_error, take_kept_error};
-use super::peeking::{peek_now, peek_waiting, room_is_there};
-use super::tokens::{Tokens, is_alone, take_tokens, take_tokens_ahead};
-use super::{give_up, in_vain, is_over, low_water, quick};
-use crate::buffers::{
+use crate::epoll::sets;
+use crate::process::clock;
+use crate::process::lock::{Held, WITHOUT_LIMIT};
+use crate::process::spin::Spin;
+use crate::stream::buffers::{
     Control, Parts, for_each_stretch, kernel_receive, kernel_receive_all, kernel_receive_as_asked,
     slice_mut, total,
 };
-use crate::lock::{Held, WITHOUT_LIMIT};
-use crate::real::{self, errno, fail};
-use crate::record::{CHECK_LINE, LOCAL, LOW_WATER, NONBLOCKING, RESET_TOLD, Record, State};
-use crate::spin::Spin;
-use crate::wait::peer_is_near;
-use crate::{capture, epoll, kernel, local, lost, order, process, record};
+use crate::stream::calls::{arm, count_bytes, give_up, is_at_mark, is_over, is_to_wait};
+use crate::stream::peeking::{peek_now, peek_waiting, room_is_there};
+use crate::stream::pending_error::{keep_error, take_kept_error};
+use crate::stream::receive_side::{mend, tell_read};
+use crate::stream::wake_bytes::{Tokens, is_alone, take_tokens, take_tokens_ahead};
+use crate::stream::{capture, empty_reads, fast_path, lost_bytes, low_water, order, recall};
+use crate::system::{
+    cancel, kernel,
+    real::{self, errno, fail},
+};
+use crate::table::directions::peer_is_near;
+use crate::table::flags::{CHECK_LINE, LOCAL, LOW_WATER, RESET_TOLD};
+use crate::table::socket_state::Record;
+use crate::table::state::State;
+use crate::table::{descriptors, slots};
+use crate::upgrade::unix_streams;
 
 /// How often a read that does not wait looks again because something has come.
 const ROUNDS_MAX: u32 = 64;
-/// Asks whether the next byte is the one behind the urgent mark.
-pub const SIOCATMARK: c_ulong = 0x8905;
 
 /// Receives as `recvmsg` would. The socket is up, or may go up at any moment.
 pub fn receive(fd: c_int, record: &'static Record, parts: Parts<'_>, flags: c_int) -> ssize_t {
     // What follows ends in waits only.
-    process::end_if_cancelled();
-    quick::receive(fd, record, parts, flags)
+    cancel::end_if_cancelled();
+    fast_path::receive(fd, record, parts, flags)
         .unwrap_or_else(|| receive_with(fd, record, parts, flags, &mut None))
 }
 
@@ -64,7 +72,7 @@ fn receive_some(
     control: &mut Option<Control>,
 ) -> ssize_t {
     let directly = || kernel_receive_all(fd, parts, flags, control.as_mut());
-    if let Some(result) = local::read_directly(fd, record, flags, directly) {
+    if let Some(result) = unix_streams::read_directly(fd, record, flags, directly) {
         return result;
     }
     let waits = is_to_wait(record, flags);
@@ -91,9 +99,9 @@ fn receive_some(
         }
         let generation = *generation.get_or_insert_with(|| record.generation());
         // A relay may have taken its place: then the descriptor is the kernel's.
-        let is_up = record.state() == State::Up && record::is_of(fd, record);
+        let is_up = record.state() == State::Up && descriptors::is_of(fd, record);
         if !is_up {
-            local::mark_first(fd, record);
+            unix_streams::mark_first(fd, record);
         }
         let step = if is_up {
             held.moving(|| receive_now(fd, record, parts, got, flags, control, &held))
@@ -129,12 +137,12 @@ fn receive_some(
             Ok(Step::End | Step::Mark) => {
                 return take_kept_error(record).map_or(0, fail);
             }
-            Ok(Step::Nothing) => super::answer(fd, record),
+            Ok(Step::Nothing) => recall::answer(fd, record),
             Err(_) => return give_up(fd, record),
         }
         if !waits && got == 0 {
             // A sound other end has something by then.
-            if is_up && !in_vain::may_tell(record, &held) && rounds < ROUNDS_MAX {
+            if is_up && !empty_reads::may_tell(record, &held) && rounds < ROUNDS_MAX {
                 rounds += 1;
                 continue;
             }
@@ -149,7 +157,7 @@ fn receive_some(
             let rarely = || kernel::events_now(fd, libc::POLLIN) != 0 && note_line(record);
             if spin.until_or(news, rarely, || peer_is_near(record))
                 || !arm(record, &held)
-                || super::is_asked(record)
+                || recall::is_asked(record)
             {
                 continue;
             }
@@ -176,7 +184,10 @@ fn receive_some(
         spin.woke();
         if is_over(fd, record, generation) {
             let is_same = record.generation() == generation;
-            return match (&slept, record::any_descriptor(record).filter(|_| is_same)) {
+            return match (
+                &slept,
+                descriptors::any_descriptor(record).filter(|_| is_same),
+            ) {
                 // There is a duplicate of what was closed.
                 (Ok(woken), Some(other)) if got == 0 && woken.has_not_read() => {
                     receive_some(other, record, parts, flags, control)
@@ -198,10 +209,10 @@ fn receive_some(
                 }
             }
             // Meanwhile the program has been confined: the rest is its own call.
-            Ok(_) if record::is_hidden() && got == 0 => {
+            Ok(_) if slots::is_hidden() && got == 0 => {
                 return kernel_receive_as_asked(fd, parts, flags, control.as_mut());
             }
-            Ok(_) if record::is_hidden() => return got as ssize_t,
+            Ok(_) if slots::is_hidden() => return got as ssize_t,
             // A token, or the end of the line.
             Ok(_) => _ = note_line(record),
             Err(error @ (libc::EINTR | libc::EAGAIN | libc::EFAULT)) => {
@@ -269,7 +280,7 @@ impl Drop for Sleeper {
 /// Before a sleep of a read: if it is not the first, waits for what is left of the time that a read may
 /// take, which the kernel would count anew. Returns what the read has failed with by then.
 fn has_had_its_time(fd: c_int, since_ns: &mut Option<u64>) -> Option<c_int> {
-    let now_ns = process::now_ns();
+    let now_ns = clock::now_ns();
     let slept_ns = now_ns - *since_ns.get_or_insert(now_ns);
     if slept_ns == 0 {
         return None;
@@ -395,30 +406,6 @@ impl Drop for Uncounted<'_> {
     }
 }
 
-/// Who read last ended in the middle: counts what it took of the line. `false`: nobody knows.
-#[cold]
-pub fn mend(fd: c_int, record: &Record, held: &Held<'_>) -> bool {
-    let is_up = record.state() == State::Up && record::is_of(fd, record);
-    if !is_up || record.has(LOCAL) || (held.is_taken_over() && !held.is_to_mend()) {
-        return !is_up;
-    }
-    let receiver = record.receiver(held);
-    let mends = |bytes| held.moving(|| receiver.mend(&record.carrier(), bytes));
-    let is_mended = kernel::bytes_read(fd).is_some_and(mends);
-    record.recounts.fetch_add(1, Ordering::Relaxed);
-    if is_mended {
-        held.mended();
-    }
-    is_mended
-}
-
-fn tell_read(record: &Record, held: &Held<'_>) {
-    let receiver = record.receiver(held);
-    // Relaxed: with Up comes the side.
-    let side = record.side.load(Ordering::Relaxed) as usize;
-    local::tell_read(record, side, receiver.position());
-}
-
 /// As [`receive_now`], of a socket that is not up: from the kernel, which is not let wait
 /// in a read, because the socket may go up meanwhile.
 fn plain_now(
@@ -432,7 +419,7 @@ fn plain_now(
     let wanted = total(parts) - got;
     let now = flags | libc::MSG_DONTWAIT;
     let result = kernel_receive(fd, parts, got, wanted, now, control.as_mut());
-    local::count_in(record, result, flags);
+    unix_streams::count_in(record, result, flags);
     match result {
         0 if wanted == 0 => Step::Bytes(0),
         0 => Step::End,
@@ -553,7 +540,7 @@ fn receive_next(
                 let error = if result < 0 { errno() } else { 0 };
                 receiver.read_line(&carrier, bytes.unsigned_abs() as u64);
                 if bytes > 0 {
-                    quick::note_heard_on_line(record);
+                    fast_path::note_heard_on_line(record);
                 }
                 tell_read(record, held);
                 let ended =
@@ -604,63 +591,30 @@ fn has_more(record: &Record, held: &Held<'_>) -> bool {
     record.receiver(held).sees_to(&record.carrier()) > 1
 }
 
-/// Whether the line is at the urgent mark.
-pub fn is_at_mark(fd: c_int) -> bool {
-    let mut at_mark: c_int = 0;
-    // SAFETY: the kernel writes a number.
-    let result = unsafe { real::ioctl(fd, SIOCATMARK, &raw mut at_mark as usize) };
-    result == 0 && at_mark != 0
-}
-
-/// Counts bytes, under the lock of their direction: nobody else does at the same time.
-pub fn count_bytes(counter: &AtomicU64, bytes: usize) {
-    // Relaxed, both: for display only.
-    let before = counter.load(Ordering::Relaxed);
-    counter.store(before + bytes as u64, Ordering::Relaxed);
-}
-
 /// The line has ended, with an error or without, and the ring is empty.
 fn ended_with(fd: c_int, record: &Record, error: c_int) -> Step {
     // A reset is told once, whoever found it.
     let is_told = error == libc::ECONNRESET && record.has(RESET_TOLD);
     let error = if is_told { 0 } else { error };
     match error {
-        0 => lost::note_ended(record),
-        _ => lost::note_error(record, error),
+        0 => lost_bytes::note_ended(record),
+        _ => lost_bytes::note_error(record, error),
     }
     match error {
-        0 if lost::take_reset(fd, record) => Step::Failed(libc::ECONNRESET),
+        0 if lost_bytes::take_reset(fd, record) => Step::Failed(libc::ECONNRESET),
         0 => Step::End,
         _ => Step::Failed(error),
     }
-}
-
-/// Tells the sender that a thread is about to sleep. `false` if something has come.
-pub fn arm(record: &Record, held: &Held<'_>) -> bool {
-    record.receiver(held).arm(&record.carrier())
-}
-
-/// No wait looks at the ring: until the socket is read, the other end is to wake who waits.
-/// `false` if something has come already.
-pub fn leave_to_kernel(record: &Record) -> bool {
-    let held = record.recv_lock.hold();
-    // It may be closed, or back on the line, by now.
-    held.is_none_or(|held| record.state() != State::Up || arm(record, &held))
-}
-
-/// Whether a call with these flags waits.
-pub fn is_to_wait(record: &Record, flags: c_int) -> bool {
-    !record.has(NONBLOCKING) && flags & libc::MSG_DONTWAIT == 0
 }
 
 /// The socket is being read. Unless others sleep on it, nobody need send a token; then the
 /// waits to come look at it themselves. Not if they may be unseen, after a read that does not wait.
 fn awake(record: &Record, held: &Held<'_>, may_wait_unseen: bool) {
     let receiver = record.receiver(held);
-    if !receiver.is_armed() || (may_wait_unseen && !in_vain::is_known(record)) {
+    if !receiver.is_armed() || (may_wait_unseen && !empty_reads::is_known(record)) {
         return;
     }
-    if is_alone(record) && epoll::now_up(record) {
+    if is_alone(record) && sets::now_up(record) {
         receiver.disarm(&record.carrier());
     }
 }
@@ -681,17 +635,17 @@ fn end_of_line(fd: c_int, record: &Record) -> Line {
         note_line(record);
         return Line::Ended(error);
     }
-    if quick::may_skip_line(record) {
+    if fast_path::may_skip_line(record) {
         return Line::Quiet;
     }
     record
         .line_checked_ns
-        .store(process::tick_ns(), Ordering::Relaxed);
+        .store(clock::tick_ns(), Ordering::Relaxed);
     record.set(CHECK_LINE, false);
     let mut byte = 0_u8;
     let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
     // SAFETY: one byte of ours.
-    match process::uncancelled(|| unsafe { real::recv(fd, (&raw mut byte).cast(), 1, flags) }) {
+    match cancel::uncancelled(|| unsafe { real::recv(fd, (&raw mut byte).cast(), 1, flags) }) {
         0 => {
             // The next call is told so, too.
             note_line(record);

@@ -1,0 +1,88 @@
+//! The lock of the epoll tables, and what can be asked without it.
+
+use core::ffi::c_int;
+use core::ops::{Deref, DerefMut};
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use crate::epoll::tables::{self, Shared, Tables, make};
+use crate::process::lock::{Held, Lock};
+use crate::process::memory;
+
+/// Held while the tables are read or changed.
+pub static LOCK: Lock = Lock::new();
+/// What is read without the lock.
+pub static SHARED: AtomicPtr<Shared> = AtomicPtr::new(core::ptr::null_mut());
+/// What is reached under the lock.
+pub static TABLES: AtomicPtr<Tables> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Reserves the tables.
+pub fn set_up() -> bool {
+    let shared = tables::make_shared().and_then(keep);
+    let Some(shared) = shared else { return false };
+    // SAFETY: just written, never unmapped, and nobody changes it.
+    let Some(tables) = make(unsafe { &*shared }).and_then(keep) else {
+        return false;
+    };
+    // Release, both: partner: the acquires in shared and tables.
+    SHARED.store(shared, Ordering::Release);
+    TABLES.store(tables, Ordering::Release);
+    true
+}
+
+/// Puts it where it stays.
+fn keep<T>(it: T) -> Option<*mut T> {
+    let place = memory::reserve_private(size_of::<T>())?.cast::<T>();
+    // SAFETY: fresh memory, large enough and aligned to a page.
+    unsafe { place.write(it) };
+    Some(place)
+}
+
+/// What is known without the lock.
+pub fn shared() -> Option<&'static Shared> {
+    // Acquire: partner: the release in set_up.
+    let shared = SHARED.load(Ordering::Acquire);
+    // SAFETY: null, or written before it was stored, and never unmapped. Nobody changes it but by
+    // atomics: there is no exclusive reference to it.
+    unsafe { shared.as_ref() }
+}
+
+/// The tables, with their lock.
+pub struct Locked {
+    tables: *mut Tables,
+    _held: Held<'static>,
+}
+
+impl Deref for Locked {
+    type Target = Tables;
+
+    fn deref(&self) -> &Tables {
+        // SAFETY: the lock makes it exclusive for as long as this is there; never unmapped.
+        unsafe { &*self.tables }
+    }
+}
+
+impl DerefMut for Locked {
+    fn deref_mut(&mut self) -> &mut Tables {
+        // SAFETY: as above.
+        unsafe { &mut *self.tables }
+    }
+}
+
+/// The tables, locked. `None` if this very thread has them, or there are none.
+pub fn tables() -> Option<Locked> {
+    // Acquire: partner: the release in set_up.
+    let tables = TABLES.load(Ordering::Acquire);
+    if tables.is_null() {
+        return None;
+    }
+    let held = LOCK.hold()?;
+    Some(Locked {
+        tables,
+        _held: held,
+    })
+}
+
+/// The number of a set, looked up without the lock.
+pub fn number_now(set_fd: c_int) -> Option<u32> {
+    shared()?.set_number(set_fd)
+}

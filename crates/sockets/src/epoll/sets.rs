@@ -1,0 +1,525 @@
+//! Epoll sets: which sockets of ours are in them, so that a wait can look at the rings.
+//!
+//! The kernel's set stays as the program made it, and is always asked as well. Of each
+//! registration of a socket that is, or may come, on board we keep the descriptor, the
+//! events and the program's data. A registration is *active* while its socket is awake: a
+//! wait looks at the rings of the active ones only. Before the wait sleeps it arms them, and
+//! then the kernel tells of them, by a token.
+//!
+//! All of it is the process's own; a child has a copy.
+
+use core::ffi::c_int;
+use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use libc::epoll_event;
+
+use crate::epoll::locked::{LOCK, Locked, SHARED, TABLES, number_now, shared, tables};
+use crate::epoll::tables::{
+    ACTIVE_MAX, Claim, Counters, INNER_MAX, Inner, REGISTERED, Registration,
+};
+use crate::process::open_files;
+use crate::system::{own_descriptors, real};
+use crate::table::descriptors;
+use crate::table::flags::WATCHED;
+use crate::table::socket_state::Record;
+use crate::table::state::State;
+
+/// Whether any was ever to be told of one time.
+pub static ONCE: AtomicBool = AtomicBool::new(false);
+
+/// This thread is about to fork: the tables stay as they are until it has.
+pub fn begin_fork() {
+    if let Some(mut locked) = tables() {
+        locked.make_all_eager();
+        core::mem::forget(locked);
+    }
+}
+
+/// It has.
+pub fn end_fork() {
+    LOCK.reset();
+}
+
+/// A child has one thread, and nobody else holds the lock.
+pub fn after_fork() {
+    LOCK.reset();
+    let Some(mut locked) = tables() else { return };
+    for number in 0..locked.sets_used {
+        let counters = locked.counters(number as u32);
+        // Relaxed: nobody else is there, and nobody of us sleeps.
+        counters.sleeping.store(0, Ordering::Relaxed);
+        counters.waiting.store(0, Ordering::Relaxed);
+        locked.sets[number].is_inherited = true;
+    }
+}
+
+/// Whether no set has a socket of ours.
+pub fn has_none() -> bool {
+    // Relaxed: for a process with one thread.
+    REGISTERED.load(Ordering::Relaxed) == 0
+}
+
+/// For a process that waits in no set of ours, and gives the tables' memory back.
+pub fn forget() {
+    LOCK.reset();
+    // Relaxed, all: nobody else is there.
+    REGISTERED.store(0, Ordering::Relaxed);
+    SHARED.store(core::ptr::null_mut(), Ordering::Relaxed);
+    TABLES.store(core::ptr::null_mut(), Ordering::Relaxed);
+}
+/// A set is made: it is known from now on, so that it can be in others.
+pub fn created(set_fd: c_int) {
+    if let Some(mut locked) = tables() {
+        locked.set_for(set_fd);
+    }
+}
+
+/// Waits look at the ring of a socket from now on. `false` if a set looks at as many as it can, or
+/// a thread sleeps on one, or another process may: then the kernel is to tell of this one.
+pub fn now_up(record: &Record) -> bool {
+    if record.has(WATCHED) {
+        return false;
+    }
+    if REGISTERED.load(Ordering::Relaxed) == 0 {
+        return true;
+    }
+    let Some(mut locked) = tables() else {
+        return false;
+    };
+    let mut all = true;
+    let mut next = locked.of_record[record.number() as usize];
+    while let Some(index) = next.checked_sub(1) {
+        all &= locked.look_at(index as usize);
+        next = locked.registrations[index as usize].next;
+    }
+    all
+}
+
+/// One of the descriptors of a socket is closed, and another is not: the kernel still tells of
+/// the socket, and we need a descriptor to look at it.
+pub fn descriptor_closed(record: &Record, fd: c_int) {
+    if REGISTERED.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    let Some(other) = descriptors::any_descriptor(record) else {
+        return;
+    };
+    let Some(mut locked) = tables() else { return };
+    locked.tell_kernel_of(record);
+    let mut next = locked.of_record[record.number() as usize];
+    while let Some(index) = next.checked_sub(1) {
+        let registration = &mut locked.registrations[index as usize];
+        if registration.fd == fd {
+            registration.fd = other;
+            registration.stray = true;
+        }
+        next = registration.next;
+    }
+}
+
+/// The process is about to close its last descriptor of a socket.
+pub fn socket_closed(record: &Record) {
+    if REGISTERED.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    let Some(mut locked) = tables() else { return };
+    // Others may have the socket: then the kernel does not take it out by itself.
+    locked.tell_kernel_of(record);
+    while let Some(index) = locked.of_record[record.number() as usize].checked_sub(1) {
+        locked.remove(index as usize);
+    }
+}
+
+/// A program that waits for an edge was told that there is no room, and the line has some: the kernel
+/// is asked again, and tells.
+pub fn tell_again(record: &Record) {
+    if REGISTERED.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    let Some(locked) = tables() else { return };
+    let mut next = locked.of_record[record.number() as usize];
+    while let Some(index) = next.checked_sub(1) {
+        locked.ask_again(index as usize);
+        next = locked.registrations[index as usize].next;
+    }
+}
+
+/// Runs `replace`, which puts another socket in the place of `fd`, and has it in the place of
+/// the old one in all sets, too, with the same events and data. The kernel by itself would keep
+/// the old one there, because another process has it. If that may be one of the program
+/// (`is_shared`), sets that came from it stay as they are: it has them as well.
+pub fn replaced(fd: c_int, record: &Record, is_shared: bool, replace: impl FnOnce()) {
+    let locked = match REGISTERED.load(Ordering::Relaxed) {
+        0 => None,
+        _ => tables(),
+    };
+    let Some(mut locked) = locked else {
+        return replace();
+    };
+    locked.tell_kernel_of(record);
+    let tables = &*locked;
+    let each = |operation: c_int| {
+        let mut next = tables.of_record[record.number() as usize];
+        while let Some(index) = next.checked_sub(1) {
+            let registration = &tables.registrations[index as usize];
+            next = registration.next;
+            if registration.fd != fd
+                || (is_shared && tables.sets[registration.set as usize].is_inherited)
+            {
+                continue;
+            }
+            let set_fd = tables.sets[registration.set as usize].fd;
+            let mut event = epoll_event {
+                events: registration.events,
+                u64: registration.data,
+            };
+            // SAFETY: the event lives.
+            unsafe { real::epoll_ctl(set_fd, operation, fd, &raw mut event) };
+        }
+    };
+    each(libc::EPOLL_CTL_DEL);
+    replace();
+    each(libc::EPOLL_CTL_ADD);
+}
+
+/// A descriptor is closed; it may be a set.
+pub fn set_closed(set_fd: c_int) {
+    if !is_set(set_fd) {
+        return;
+    }
+    let Some(mut locked) = tables() else { return };
+    let tables = &mut *locked;
+    let Some(number) = tables.set_number(set_fd) else {
+        return;
+    };
+    tables.shared.name(set_fd.unsigned_abs() as usize, None);
+    tables.sets[number as usize].used -= 1;
+    // A duplicate keeps the set.
+    if tables.sets[number as usize].used > 0 {
+        let mut all = 0..tables.shared.set_of.len();
+        let other = all.find(|&fd| tables.set_number(fd as c_int) == Some(number));
+        tables.sets[number as usize].fd = other.map_or(-1, |fd| fd as c_int);
+        return;
+    }
+    for index in 0..tables.used {
+        let registration = &tables.registrations[index];
+        if registration.record != 0 && registration.set == number {
+            tables.remove(index);
+        }
+    }
+}
+
+/// A set has a further descriptor.
+pub fn set_duplicated(old: c_int, new: c_int) {
+    if !is_set(old) {
+        return;
+    }
+    let Some(mut locked) = tables() else { return };
+    let tables = &mut *locked;
+    let Some(number) = tables.set_number(old) else {
+        return;
+    };
+    let place = new.unsigned_abs() as usize;
+    if place < tables.shared.set_of.len() {
+        tables.shared.name(place, Some(number));
+        tables.sets[number as usize].used += 1;
+        own_descriptors::note_highest(new);
+    }
+}
+
+/// Whether a descriptor is a set with sockets of ours in it. Looks without the lock: whoever
+/// registers at the same time is not known to have done so before.
+pub fn is_known(set_fd: c_int) -> bool {
+    // SeqCst: partner: the count in Tables::add.
+    REGISTERED.load(Ordering::SeqCst) != 0 && number_now(set_fd).is_some()
+}
+
+/// Whether a descriptor is a set, be it empty.
+pub fn is_set(fd: c_int) -> bool {
+    number_now(fd).is_some()
+}
+
+/// Whether the process has a set that was made unseen: so may its waits be.
+#[cold]
+pub fn is_used_unseen() -> bool {
+    let Some(folder) = open_files::open(libc::AT_FDCWD, c"/proc/self/fd") else {
+        return true;
+    };
+    open_files::any_number(folder.raw(), |number, name| {
+        let is_set_of_kernel = open_files::leads_to(folder.raw(), name, b"anon_inode:[eventpoll]");
+        is_set_of_kernel == Some(true) && c_int::try_from(number).is_ok_and(|fd| !is_set(fd))
+    })
+}
+
+/// Counts a thread that waits or sleeps on a set, until it is dropped.
+pub struct Counted(Option<&'static AtomicU32>);
+
+/// A thread begins to wait on a set.
+pub fn waiting(set_fd: c_int) -> Counted {
+    count(set_fd, |counters| &counters.waiting)
+}
+
+/// A thread is about to sleep on a set.
+pub fn sleeping(set_fd: c_int) -> Counted {
+    count(set_fd, |counters| &counters.sleeping)
+}
+
+/// What is counted of a set.
+fn counters(set_fd: c_int) -> Option<&'static Counters> {
+    let shared = shared()?;
+    shared.counters.get(shared.set_number(set_fd)? as usize)
+}
+
+/// Counts one more.
+fn count(set_fd: c_int, which: impl FnOnce(&'static Counters) -> &'static AtomicU32) -> Counted {
+    let counter = counters(set_fd).map(which);
+    if let Some(counter) = counter {
+        // SeqCst: partner: the loads in Tables::look_at and Tables::may_be_late.
+        counter.fetch_add(1, Ordering::SeqCst);
+    }
+    Counted(counter)
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if let Some(counter) = self.0 {
+            counter.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What there was to look at in a set when this was made.
+#[derive(Clone, Copy)]
+pub struct Changes {
+    counter: Option<&'static AtomicU32>,
+    seen: u32,
+}
+
+impl Changes {
+    /// From now on.
+    pub fn of(set_fd: c_int) -> Self {
+        let counter = counters(set_fd).map(|counters| &counters.changes);
+        let mut changes = Self { counter, seen: 0 };
+        changes.seen = changes.now();
+        changes
+    }
+
+    fn now(self) -> u32 {
+        // Relaxed: partner: Counters::note_change. What is to be looked at is copied under the lock.
+        self.counter
+            .map_or(0, |counter| counter.load(Ordering::Relaxed))
+    }
+
+    /// Whether there is something new to look at.
+    pub fn are_new(self) -> bool {
+        self.now() != self.seen
+    }
+}
+
+/// Copies of the active registrations of a set, up to `N`, and of the sets in it. On the program's
+/// stack, which may be small: so where few will do, there is room for few.
+pub struct Active<const N: usize> {
+    inner: [Inner; INNER_MAX],
+    inner_count: usize,
+    entries: [MaybeUninit<(u32, Registration)>; N],
+    count: usize,
+}
+
+/// Fills `into` with the active registrations of a set. `false`, and nothing is done: they are too many,
+/// which they are never for [`ACTIVE_MAX`].
+#[must_use]
+pub fn active<const N: usize>(set_fd: c_int, into: &mut Active<N>) -> bool {
+    fill(set_fd, into, false, true)
+}
+
+/// As [`active`]; `false`, too, if there are sets in the set, unless there is room for all.
+#[must_use]
+pub fn active_of_wait<const N: usize>(set_fd: c_int, into: &mut Active<N>) -> bool {
+    fill(set_fd, into, false, N == ACTIVE_MAX)
+}
+
+/// As [`active`], and the kernel knows all of the set after that: for a thread that is counted as
+/// about to sleep on it.
+#[must_use]
+pub fn active_before_sleep<const N: usize>(set_fd: c_int, into: &mut Active<N>) -> bool {
+    fill(set_fd, into, true, N == ACTIVE_MAX)
+}
+
+fn fill<const N: usize>(
+    set_fd: c_int,
+    into: &mut Active<N>,
+    sleeps: bool,
+    takes_inner: bool,
+) -> bool {
+    into.count = 0;
+    into.inner_count = 0;
+    let Some(mut tables) = tables() else {
+        return true;
+    };
+    let Some(number) = tables.set_number(set_fd) else {
+        return true;
+    };
+    if sleeps {
+        tables.tell_kernel_of_set(number);
+    } else {
+        tables.tell_kernel_of_those_that_it_serves(number);
+    }
+    let set = &tables.sets[number as usize];
+    let active = &set.active[..set.active_count as usize];
+    if active.len() > N || (!takes_inner && set.inner_count > 0) {
+        return false;
+    }
+    into.inner = set.inner;
+    into.inner_count = set.inner_count as usize;
+    for &index in active {
+        let registration = tables.registrations[index as usize];
+        if !registration.removed {
+            into.entries[into.count].write((index, registration));
+            into.count += 1;
+        }
+    }
+    true
+}
+
+impl<const N: usize> Active<N> {
+    /// None.
+    pub const fn empty() -> Self {
+        Self {
+            inner: [Inner {
+                fd: -1,
+                events: 0,
+                data: 0,
+            }; INNER_MAX],
+            inner_count: 0,
+            entries: [const { MaybeUninit::uninit() }; N],
+            count: 0,
+        }
+    }
+
+    /// The sets in it.
+    pub fn inner(&self) -> &[Inner] {
+        &self.inner[..self.inner_count]
+    }
+
+    /// Whether there is anything to look at.
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0 && self.inner_count == 0
+    }
+
+    /// The one at this place, of those there are.
+    pub fn nth(&self, nth: usize) -> &(u32, Registration) {
+        // SAFETY: the first `count` were written.
+        unsafe { self.entries[..self.count][nth].assume_init_ref() }
+    }
+
+    /// The registrations, each with its index.
+    pub fn iter(&self) -> impl Iterator<Item = &(u32, Registration)> {
+        // SAFETY: the first `count` were written.
+        self.entries[..self.count]
+            .iter()
+            .map(|entry| unsafe { entry.assume_init_ref() })
+    }
+}
+
+/// What a wait needs to tell the program of rings: the tables, while it does.
+pub struct Teller(Option<Locked>);
+
+/// Begins to tell. No other call of this module until that is over.
+pub fn teller() -> Teller {
+    Teller(tables())
+}
+
+impl Teller {
+    /// The program is about to be told of a socket in the ring. `false` if it is not to be any more:
+    /// another thread has changed the registration since it was copied, or was told of it.
+    pub fn tell(&mut self, index: u32, copy: &Registration, head: u64, now_ns: u64) -> bool {
+        let Some(tables) = &mut self.0 else {
+            return true;
+        };
+        let registration = &mut tables.registrations[index as usize];
+        if registration.is_another(copy) || registration.silent {
+            return false;
+        }
+        let edge = registration.events & libc::EPOLLET as u32 != 0;
+        if edge && registration.head_told != copy.head_told {
+            return false;
+        }
+        registration.head_told = head;
+        registration.told_ns = now_ns;
+        if registration.is_once() {
+            registration.silent = true;
+            // Nor is the kernel to tell of it.
+            let saved = real::errno();
+            tables.modify(index as usize, libc::EPOLLONESHOT as u32);
+            real::set_errno(saved);
+        }
+        true
+    }
+
+    /// Which registration of a set has these data, if that can be told.
+    pub fn registration(&self, set_fd: c_int, data: u64) -> Option<Registration> {
+        let tables = self.0.as_ref()?;
+        let index = tables.find(tables.set_number(set_fd)?, data)?;
+        let registration = tables.registrations[index];
+        (!registration.ambiguous).then_some(registration)
+    }
+}
+
+/// The kernel tells of a socket that has had `head` bytes in the ring: they are not told again.
+pub fn saw(index: u32, copy: &Registration, head: u64) {
+    let Some(mut locked) = tables() else { return };
+    let registration = &mut locked.registrations[index as usize];
+    if !registration.is_another(copy) {
+        // Another thread may have seen more.
+        registration.head_told = registration.head_told.max(head);
+    }
+}
+
+/// The kernel has told of a registration for the one time, and the program is not to be told: it must
+/// do so again. Not, if the program has changed it, or was told.
+pub fn listen_again(index: u32, copy: &Registration) {
+    let Some(locked) = tables() else { return };
+    let registration = &locked.registrations[index as usize];
+    if registration.is_once() && !registration.silent && !registration.is_another(copy) {
+        let saved = real::errno();
+        locked.modify(index as usize, registration.events);
+        real::set_errno(saved);
+    }
+}
+
+/// The kernel has told of the registration with these data, and the program is about to be told.
+pub fn claim(set_fd: c_int, data: u64) -> Claim {
+    // Relaxed: a registration that others make meanwhile the kernel has not told of.
+    if !ONCE.load(Ordering::Relaxed) {
+        return Claim::Free;
+    }
+    tables().map_or(Claim::Free, |mut locked| locked.claim(set_fd, data))
+}
+
+/// A wait is about to sleep with these armed: from now on the kernel tells of them.
+pub fn rest<const N: usize>(active: &Active<N>) {
+    let Some(mut locked) = tables() else { return };
+    for (index, copy) in active.iter() {
+        let registration = &locked.registrations[*index as usize];
+        if !registration.is_another(copy) && !registration.is_late() {
+            locked.deactivate(*index as usize);
+        }
+    }
+}
+
+/// Which registration the kernel tells of, if that can be told; it is active from now on.
+pub fn woken(set_fd: c_int, data: u64) -> Option<(u32, Registration)> {
+    let mut locked = tables()?;
+    let tables = &mut *locked;
+    let set = tables.set_number(set_fd)?;
+    let index = tables.find(set, data)?;
+    if tables.registrations[index].ambiguous {
+        return None;
+    }
+    let registration = tables.registrations[index];
+    if registration.socket()?.state() == State::Up {
+        tables.activate(index);
+    }
+    Some((index as u32, registration))
+}

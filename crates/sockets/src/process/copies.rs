@@ -1,0 +1,65 @@
+//! Copies of this process, made past the C library.
+
+use core::ffi::c_int;
+use core::mem::zeroed;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use crate::process::memory;
+use crate::system::real;
+
+/// As `fork`, without a signal at its end, and past the C library: no handlers of the
+/// program's run, and no lock of the C library is taken.
+pub fn copy() -> isize {
+    // SAFETY: no flags: a copy of this process, with a copy of this thread's stack.
+    unsafe { real::syscall(libc::SYS_clone, 0, 0, 0, 0, 0, 0) as isize }
+}
+
+/// Runs `work` in a [`copy`] of this process, which ends then, and returns what it says; `false` if
+/// it ended otherwise, or could not be made. All signals are held back meanwhile: no handler of the
+/// program's may run in the copy.
+pub fn in_copy(work: impl FnOnce() -> bool) -> bool {
+    let Some(said) = memory::reserve_shared(size_of::<AtomicBool>()) else {
+        return false;
+    };
+    // SAFETY: zeroed memory of ours, until it is given back below; the sets are ours.
+    unsafe {
+        let good = &*said.cast::<AtomicBool>();
+        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = (zeroed(), zeroed());
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        let child = copy();
+        if child == 0 {
+            // Relaxed: looked at when this process has ended.
+            good.store(work(), Ordering::Relaxed);
+            end(0);
+        }
+        if child > 0 {
+            await_end(child);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut());
+        let good = good.load(Ordering::Relaxed);
+        libc::munmap(said, size_of::<AtomicBool>());
+        good
+    }
+}
+
+/// Waits until a [`copy`] ends. How it did so is not asked: another thread of the program's, which
+/// waits for any child, may be told that.
+fn await_end(child: isize) {
+    let nothing = core::ptr::null_mut();
+    loop {
+        // SAFETY: nothing is asked back.
+        let result = unsafe { real::waitpid(child as libc::pid_t, nothing, libc::__WALL) };
+        if result >= 0 || real::errno() != libc::EINTR {
+            return;
+        }
+    }
+}
+
+/// Ends a [`copy`], past the exit handlers, which are the program's.
+pub fn end(status: c_int) -> ! {
+    loop {
+        // SAFETY: ends this process.
+        unsafe { real::syscall(libc::SYS_exit_group, status as usize, 0, 0, 0, 0, 0) };
+    }
+}

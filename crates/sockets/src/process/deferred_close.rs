@@ -1,0 +1,143 @@
+//! Closes what strangers may have had their hands on, so that nobody can make the program wait.
+//!
+//! A `close` waits as long as the file wants: a TCP socket that lingers for what it has not sent,
+//! a file of a file system whose server does not answer. Anybody can send such a descriptor to
+//! anybody who has a socket that can be reached, and whoever throws the message away unread is
+//! the one who waits. So a socket of ours is shut first; if there is a message in it that was not
+//! expected, a thread of its own closes it. So with descriptors that are not what was agreed.
+
+use core::ffi::{c_int, c_void};
+use core::mem::zeroed;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use crate::system::{
+    fd_passing,
+    kernel::{self, Owned},
+    real,
+};
+
+/// Threads that close at a time.
+const THREADS_MAX: u32 = 8;
+static THREADS: AtomicU32 = AtomicU32::new(0);
+
+/// Whether so much is being closed that there must be nothing new to be attacked.
+pub fn is_besieged() -> bool {
+    // Relaxed, here and below: a count.
+    THREADS.load(Ordering::Relaxed) >= THREADS_MAX
+}
+
+/// A child has none of its parent's threads.
+pub fn after_fork() {
+    THREADS.store(0, Ordering::Relaxed);
+    WAITING
+        .iter()
+        .for_each(|place| place.store(0, Ordering::Relaxed));
+}
+
+/// Closes a socket at a meeting place, and those of visitors that were not let in.
+pub fn socket(own: Owned) {
+    shut(&own);
+    loop {
+        if let Some(visitor) = kernel::accept_now(own.raw()) {
+            shut(&visitor);
+            close_shut(visitor);
+        } else if matches!(real::errno(), libc::EMFILE | libc::ENFILE | libc::ENOMEM) {
+            return beside(own);
+        } else {
+            return close_shut(own);
+        }
+    }
+}
+
+/// As [`socket`], of one whose first message was looked at: it is as agreed.
+pub fn greeted(own: Owned) {
+    shut(&own);
+    fd_passing::skip_message(own.raw());
+    close_shut(own);
+}
+
+/// Nobody can come to it, or send anything to it, from here on.
+fn shut(own: &Owned) {
+    // SAFETY: no pointers.
+    unsafe { real::shutdown(own.raw(), libc::SHUT_RDWR) };
+}
+
+fn close_shut(own: Owned) {
+    if fd_passing::has_message(own.raw()) {
+        beside(own);
+    }
+}
+
+/// Closes what came from somebody else.
+pub fn descriptor(theirs: Owned) {
+    let is_quick =
+        fd_passing::seals(theirs.raw()).is_some() || fd_passing::is_only_a_name(theirs.raw());
+    if !is_quick {
+        beside(theirs);
+    }
+}
+
+/// Descriptors that wait for a thread, plus 1; 0: a free place.
+static WAITING: [AtomicU32; 64] = [const { AtomicU32::new(0) }; 64];
+
+/// Closes it in a thread of its own, or after what such a thread closes now. It stays open where
+/// there is no place: that is little beside a program that stands still.
+fn beside(slow: Owned) {
+    let fd = slow.into_raw().unsigned_abs();
+    for place in &WAITING {
+        // SeqCst: partner: the loads in close_waiting.
+        let put = place.compare_exchange(0, fd + 1, Ordering::SeqCst, Ordering::Relaxed);
+        if put.is_ok() {
+            break;
+        }
+    }
+    if is_one_more() && !begin_thread() {
+        THREADS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn begin_thread() -> bool {
+    // SAFETY: all that is passed lives until the calls return; the thread gets a number.
+    unsafe {
+        let mut attributes: libc::pthread_attr_t = zeroed();
+        if libc::pthread_attr_init(&raw mut attributes) != 0 {
+            return false;
+        }
+        libc::pthread_attr_setdetachstate(&raw mut attributes, libc::PTHREAD_CREATE_DETACHED);
+        // The program's signals are for its own threads.
+        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = (zeroed(), zeroed());
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        let mut thread: libc::pthread_t = zeroed();
+        let none = core::ptr::null_mut();
+        let result =
+            libc::pthread_create(&raw mut thread, &raw const attributes, close_waiting, none);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut());
+        libc::pthread_attr_destroy(&raw mut attributes);
+        result == 0
+    }
+}
+
+extern "C" fn close_waiting(_: *mut c_void) -> *mut c_void {
+    // Acquire: partner: the release in beside.
+    let take = |place: &AtomicU32| place.swap(0, Ordering::Acquire).checked_sub(1);
+    loop {
+        while let Some(fd) = WAITING.iter().find_map(take) {
+            drop(Owned::from_raw(fd as c_int));
+        }
+        // SeqCst: partner: the count in beside. What was put there while this was one of too many
+        // is seen here.
+        THREADS.fetch_sub(1, Ordering::SeqCst);
+        let waits = |place: &AtomicU32| place.load(Ordering::SeqCst) != 0;
+        if !WAITING.iter().any(waits) || !is_one_more() {
+            return core::ptr::null_mut();
+        }
+    }
+}
+
+/// Counts a thread that closes. Not if there are enough.
+fn is_one_more() -> bool {
+    let one_more = |count| (count < THREADS_MAX).then(|| count + 1);
+    let counted = THREADS.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more);
+    counted.is_ok()
+}

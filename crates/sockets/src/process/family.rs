@@ -1,0 +1,151 @@
+//! Which processes are of one family: those that share the records, as parents and children do.
+//!
+//! The kernel gives the number of a thread that is no more to another one. Whoever waits for a
+//! lock that such a thread had would wait for a stranger: so it looks whether that one has
+//! the records mapped, by its list of mappings (proc_pid_maps(5)), which names the memory.
+
+use core::fmt::Write;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::process::ids;
+use crate::system::kernel::Owned;
+use crate::system::real;
+
+/// Longest line that is looked at: address, rights, offset, device and inode fit.
+const LINE_BYTES: usize = 96;
+const CHUNK_BYTES: usize = 4096;
+
+/// A short text in place.
+struct Text {
+    bytes: [u8; LINE_BYTES],
+    len: usize,
+}
+
+impl Text {
+    const fn empty() -> Self {
+        Self {
+            bytes: [0; LINE_BYTES],
+            len: 0,
+        }
+    }
+
+    fn push(&mut self, byte: u8) {
+        if let Some(place) = self.bytes.get_mut(self.len) {
+            *place = byte;
+            self.len += 1;
+        }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+impl Write for Text {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        text.bytes().for_each(|byte| self.push(byte));
+        Ok(())
+    }
+}
+
+/// Where the memory begins that all processes of a family share.
+static SHARED_AT: AtomicUsize = AtomicUsize::new(0);
+
+/// Notes by which memory a family is known.
+pub fn note_shared_memory(at: usize) {
+    // Relaxed, here and below: set before there is another thread.
+    SHARED_AT.store(at, Ordering::Relaxed);
+}
+
+/// Whether a thread's process shares our records; also if that cannot be told.
+pub fn has_member(thread: u32) -> bool {
+    let saved = real::errno();
+    let own = line_of_records(ids::id());
+    let other = line_of_records(thread);
+    real::set_errno(saved);
+    match (own, other) {
+        (Some(Some(own)), Some(other)) => other.is_some_and(|it| it.as_bytes() == own.as_bytes()),
+        _ => true,
+    }
+}
+
+/// Whether a process lives though its first thread has ended: then it seems to have nothing mapped.
+pub fn is_headless(process: u32) -> bool {
+    let mut path = Text::empty();
+    // A folder for each thread, and two names.
+    let threads = write!(path, "/proc/{process}/task\0")
+        .ok()
+        .and_then(|()| links(&path))
+        .map_or(0, |links| links.saturating_sub(2));
+    threads > 1 && line_that_begins(process, b"").is_none_or(|line| line.is_none())
+}
+
+fn links(path: &Text) -> Option<u64> {
+    // SAFETY: the path ends with a zero; the status is ours to write.
+    unsafe {
+        let mut status: libc::stat = core::mem::zeroed();
+        let result = libc::stat(path.as_bytes().as_ptr().cast(), &raw mut status);
+        (result == 0).then_some(status.st_nlink as u64)
+    }
+}
+
+/// The line of what a process has mapped where we have the records; `None` if its list cannot be
+/// read.
+fn line_of_records(process: u32) -> Option<Option<Text>> {
+    let records = SHARED_AT.load(Ordering::Relaxed);
+    let mut begin = Text::empty();
+    write!(begin, "{records:x}-").ok()?;
+    line_that_begins(process, begin.as_bytes())
+}
+
+/// The first line of the list that begins so; `None` if the list cannot be read.
+fn line_that_begins(process: u32, begin: &[u8]) -> Option<Option<Text>> {
+    let mut path = Text::empty();
+    write!(path, "/proc/{process}/maps\0").ok()?;
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+    // SAFETY: the path ends with a zero.
+    let fd = unsafe { real::open(path.as_bytes().as_ptr().cast(), flags, 0) };
+    let list = (fd >= 0).then(|| Owned::from_raw(fd))?;
+    let mut chunk = [0_u8; CHUNK_BYTES];
+    let mut line = Text::empty();
+    loop {
+        // SAFETY: `chunk` has as many bytes.
+        let result = unsafe { real::read(list.raw(), chunk.as_mut_ptr().cast(), chunk.len()) };
+        let read = chunk.get(..usize::try_from(result).ok()?)?;
+        if read.is_empty() {
+            return Some(None);
+        }
+        for &byte in read {
+            if byte != b'\n' {
+                line.push(byte);
+            } else if line.as_bytes().starts_with(begin) {
+                return Some(Some(line));
+            } else {
+                line = Text::empty();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stranger_is_none() {
+        assert!(has_member(ids::id()));
+        assert!(has_member(ids::thread_id()));
+        let mut stranger = std::process::Command::new("sleep")
+            .arg("100")
+            .spawn()
+            .unwrap();
+        // Until it has become another program it is a copy of this one.
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(5);
+        while has_member(stranger.id()) && std::time::Instant::now() < until {
+            std::thread::yield_now();
+        }
+        assert!(!has_member(stranger.id()));
+        stranger.kill().unwrap();
+        stranger.wait().unwrap();
+    }
+}

@@ -1,0 +1,146 @@
+//! Who runs: ids of processes and threads, children made by vfork, processors.
+
+use core::cell::Cell;
+use core::mem::zeroed;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use crate::system::real;
+
+/// The process that the tables of this library belong to. A child made by vfork shares
+/// them, and has another id.
+static OWNER: AtomicU32 = AtomicU32::new(0);
+
+/// Children made by vfork that are at something of ours: they have their parent's variables, but ids
+/// of their own. One that was killed is counted for good.
+static BORROWERS: AtomicU32 = AtomicU32::new(0);
+
+thread_local! {
+    static THREAD_ID: Cell<u32> = const { Cell::new(0) };
+}
+
+/// In the constructor, and in a child after fork.
+pub fn note_own_ids() {
+    // SAFETY: no arguments, cannot fail.
+    let id = unsafe { libc::getpid() };
+    // Relaxed, here and below: compared for equality only.
+    OWNER.store(id.unsigned_abs(), Ordering::Relaxed);
+    BORROWERS.store(0, Ordering::Relaxed);
+    THREAD_ID.with(|cell| cell.set(0));
+}
+
+/// The id of this process.
+pub fn id() -> u32 {
+    // SAFETY: no arguments, cannot fail.
+    unsafe { libc::getpid() }.unsigned_abs()
+}
+
+/// Whether the caller is a child made by vfork, which borrows our memory.
+pub fn is_borrower() -> bool {
+    // SAFETY: no arguments, cannot fail.
+    let id = unsafe { libc::getpid() };
+    OWNER.load(Ordering::Relaxed) != id.unsigned_abs()
+}
+
+/// A child made by vfork has its own thread id until this is dropped, not its parent's.
+pub struct Borrowing(());
+
+impl Borrowing {
+    /// For who [`is_borrower`].
+    pub fn begin() -> Self {
+        // Relaxed, here and below: of the thread that reads it, or of no meaning to it.
+        BORROWERS.fetch_add(1, Ordering::Relaxed);
+        Self(())
+    }
+}
+
+impl Drop for Borrowing {
+    fn drop(&mut self) {
+        BORROWERS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn thread_id_of_kernel() -> u32 {
+    // SAFETY: no arguments, cannot fail.
+    unsafe { libc::gettid() }.unsigned_abs().max(1)
+}
+
+/// The calling thread's id, never 0.
+pub fn thread_id() -> u32 {
+    if BORROWERS.load(Ordering::Relaxed) != 0 {
+        return thread_id_of_kernel();
+    }
+    THREAD_ID.with(|cell| {
+        if cell.get() == 0 {
+            let id = thread_id_of_kernel();
+            // A child made by vfork has its parent's variables, and is soon gone.
+            if is_borrower() {
+                return id;
+            }
+            cell.set(id);
+        }
+        cell.get()
+    })
+}
+
+/// Whether there is a thread of this id. One of another process counts.
+pub fn thread_lives(id: u32) -> bool {
+    // SAFETY: signal 0 is not sent; only whether it could be is told.
+    let result = unsafe { real::syscall(libc::SYS_tkill, id as usize, 0, 0, 0, 0, 0) };
+    result == 0 || real::errno() != libc::ESRCH
+}
+
+/// Whether there is a process of this id.
+pub fn lives(id: u32) -> bool {
+    // SAFETY: as above; of the process's first thread, which is there as long as any other.
+    let result = unsafe { real::syscall(libc::SYS_tgkill, id as usize, id as usize, 0, 0, 0, 0) };
+    result == 0 || real::errno() != libc::ESRCH
+}
+
+/// Whether this process has one thread; not, where that can not be seen.
+pub fn is_alone() -> bool {
+    // SAFETY: the path ends with a zero; the status is ours to write.
+    unsafe {
+        let mut status: libc::stat = zeroed();
+        let result = libc::stat(c"/proc/self/task".as_ptr(), &raw mut status);
+        // A link for each thread, beside those that every folder has.
+        result == 0 && status.st_nlink == 3
+    }
+}
+
+/// What a thread did so far.
+pub struct Usage {
+    /// How often it gave up the processor to wait, which is not, how often it was taken away.
+    pub sleeps: u64,
+    /// How long it ran.
+    pub busy_ns: u64,
+}
+
+/// What the calling thread did; nothing if the kernel does not tell.
+pub fn thread_usage() -> Option<Usage> {
+    // SAFETY: numbers, of which zero is one.
+    let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
+    // SAFETY: `usage` is ours to write.
+    let result = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    let span_ns = |time: libc::timeval| {
+        time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_usec.unsigned_abs() * 1000
+    };
+    (result == 0).then(|| Usage {
+        sleeps: usage.ru_nvcsw.unsigned_abs(),
+        busy_ns: span_ns(usage.ru_utime) + span_ns(usage.ru_stime),
+    })
+}
+
+/// How many processors there are. Not, how many this process may use: its other ends may run
+/// elsewhere.
+pub fn processors() -> u32 {
+    // SAFETY: no pointers.
+    let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    u32::try_from(online).unwrap_or(1)
+}
+
+/// One more than the number of the processor that this thread runs on; 0 if that is not known.
+pub fn processor() -> u64 {
+    // SAFETY: no arguments.
+    let number = unsafe { libc::sched_getcpu() };
+    u64::try_from(number + 1).unwrap_or(0)
+}

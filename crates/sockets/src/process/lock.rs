@@ -1,0 +1,293 @@
+//! A lock in memory that a process shares with its children. Its holder may be killed or cancelled:
+//! whoever waits for it looks, and takes over.
+//!
+//! If it was in the middle of a change then, whoever took over is told so.
+
+use core::cell::Cell;
+use core::sync::atomic::{AtomicU32, Ordering, compiler_fence};
+
+use crate::process::{clock, family, ids};
+use crate::system::cancel;
+
+/// What the holder is in the middle of, and the thread id of the holder; 0 if it is free.
+///
+/// | bits | what |
+/// |---|---|
+/// | 0..30 | the holder's thread id, which is below 2^22 |
+/// | 30 | [`MOVING`] |
+/// | 31 | [`CHANGING`] |
+#[repr(transparent)]
+pub struct Lock(AtomicU32);
+
+/// The holder is in the middle of a change.
+const CHANGING: u32 = 1 << 31;
+/// The holder moves bytes, on the line or through the ring: how many, the kernel and the ring know.
+const MOVING: u32 = 1 << 30;
+/// What the holder is in the middle of.
+const MIDDLE: u32 = CHANGING | MOVING;
+/// A thread that there never is: the holder is gone, and its number may become another's.
+const NOBODY: u32 = MOVING - 1;
+
+/// The lock is held until this is dropped.
+pub struct Held<'a> {
+    lock: &'a Lock,
+    /// What the last holder was in the middle of when it ended.
+    left: Cell<u32>,
+}
+
+impl Held<'_> {
+    /// Whether the last holder ended, killed or cancelled, in the middle of a change of what this
+    /// guards.
+    pub fn is_taken_over(&self) -> bool {
+        self.left.get() != 0
+    }
+
+    /// Whether it did nothing but move bytes: whoever finds out how many can mend that, and says so by
+    /// [`Held::mended`].
+    pub fn is_to_mend(&self) -> bool {
+        self.left.get() == MOVING
+    }
+
+    /// What the last holder left is mended.
+    pub fn mended(&self) {
+        self.left.set(0);
+        // Release: partner: the acquire in take_over. Only the holder stores here.
+        let own = self.lock.0.load(Ordering::Relaxed) & !MIDDLE;
+        self.lock.0.store(own, Ordering::Release);
+    }
+
+    /// Runs `work`, which changes what the lock guards: who ends meanwhile leaves it in the middle.
+    pub fn changing<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.amid(CHANGING, work)
+    }
+
+    /// Runs `work`, which moves bytes and counts them.
+    #[inline]
+    pub fn moving<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.amid(MOVING, work)
+    }
+
+    #[inline(always)]
+    fn amid<T>(&self, what: u32, work: impl FnOnce() -> T) -> T {
+        // Release, both: partner: the acquire in take_over. Only the holder stores here.
+        let own = self.lock.0.load(Ordering::Relaxed);
+        self.lock.0.store(own | what, Ordering::Release);
+        // Nothing of the work before that: who is killed has done what comes first.
+        compiler_fence(Ordering::SeqCst);
+        let result = work();
+        self.lock.0.store(own, Ordering::Release);
+        result
+    }
+}
+
+/// Rounds of looking before the first yield.
+const SPINS: u32 = 200;
+/// Yields before the waits get longer, and the holder is looked for.
+const YIELDS: u32 = 200;
+
+/// Milliseconds between two looks whether the holder is a stranger.
+const STRANGER_ROUNDS: u32 = 50;
+
+/// As a limit: the holder may be the program's, in a call that waits for the other end.
+pub const WITHOUT_LIMIT: u32 = u32::MAX;
+
+impl Lock {
+    /// A free one.
+    pub const fn new() -> Self {
+        Self(AtomicU32::new(0))
+    }
+
+    /// Frees it, whoever has it: for a child, whose other threads are gone, and for who has kept
+    /// no [`Held`].
+    pub fn reset(&self) {
+        // Release: partner: the acquire in try_hold.
+        self.0.store(0, Ordering::Release);
+    }
+
+    /// A process is gone: if the holder was of it, whoever comes next takes over.
+    pub fn abandon(&self) {
+        // Relaxed, both: whoever takes over acquires.
+        let holder = self.0.load(Ordering::Relaxed);
+        if holder != 0 && !is_at_work(holder & !MIDDLE) {
+            let gone = NOBODY | (holder & MIDDLE);
+            let _ = self
+                .0
+                .compare_exchange(holder, gone, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether no thread has it, or one that was found gone.
+    pub fn is_idle(&self) -> bool {
+        // Relaxed: whoever takes it acquires.
+        matches!(self.0.load(Ordering::Relaxed) & !MIDDLE, 0 | NOBODY)
+    }
+
+    /// Whether its last holder ended in the middle of something, and nobody has it.
+    pub fn is_left_amid(&self) -> bool {
+        // Relaxed: as above.
+        let word = self.0.load(Ordering::Relaxed);
+        word & !MIDDLE == NOBODY && word & MIDDLE != 0
+    }
+
+    /// What it guards begins anew: who died holding it was in the middle of nothing.
+    pub fn begin_anew(&self) {
+        self.abandon();
+        // Relaxed: as above.
+        if self.0.load(Ordering::Relaxed) & !MIDDLE == NOBODY {
+            self.reset();
+        }
+    }
+
+    /// Takes it if it is free, or its holder is gone. `None` if another has it, or this
+    /// very thread: then a signal handler has come in the middle.
+    pub fn try_hold(&self) -> Option<Held<'_>> {
+        let own = ids::thread_id();
+        // Acquire: what the last holder did; partner: the release in drop.
+        let taken = self
+            .0
+            .compare_exchange(0, own, Ordering::Acquire, Ordering::Relaxed);
+        // Not `then_some`: a `Held` that is not given away frees the lock when it is dropped.
+        taken.is_ok().then(|| Held {
+            lock: self,
+            left: Cell::new(0),
+        })
+    }
+
+    /// Waits for it. `None` if this very thread has it.
+    pub fn hold(&self) -> Option<Held<'_>> {
+        self.hold_or(WITHOUT_LIMIT, || {})
+    }
+
+    /// Waits for it for at most so many milliseconds.
+    pub fn hold_for(&self, limit_ms: u32) -> Option<Held<'_>> {
+        self.hold_or(limit_ms, || {})
+    }
+
+    /// As [`Lock::hold_for`], in a call of the program's in which a thread that is cancelled ends.
+    pub fn hold_unless_cancelled(&self, limit_ms: u32) -> Option<Held<'_>> {
+        self.hold_or(limit_ms, cancel::end_if_cancelled)
+    }
+
+    fn hold_or(&self, limit_ms: u32, each_ms: impl Fn()) -> Option<Held<'_>> {
+        for round in 0..SPINS + YIELDS {
+            if let Some(held) = self.try_hold() {
+                return Some(held);
+            }
+            // Relaxed: only compared with what we stored ourselves.
+            if self.0.load(Ordering::Relaxed) & !MIDDLE == ids::thread_id() {
+                return None;
+            }
+            if round < SPINS {
+                core::hint::spin_loop();
+            } else {
+                clock::give_way();
+            }
+        }
+        for round in 0..limit_ms {
+            // Now and then also from a stranger, who has the number of a thread that is no more.
+            let asks = round % STRANGER_ROUNDS == STRANGER_ROUNDS - 1;
+            if let Some(held) = self.try_hold().or_else(|| self.take_over(asks)) {
+                return Some(held);
+            }
+            clock::sleep_us(1000);
+            each_ms();
+        }
+        None
+    }
+
+    /// Takes it from a thread that is no more.
+    fn take_over(&self, asks: bool) -> Option<Held<'_>> {
+        // Relaxed: the exchange below acquires.
+        let holder = self.0.load(Ordering::Relaxed);
+        let thread = holder & !MIDDLE;
+        let is_there = if asks { is_at_work } else { ids::thread_lives };
+        if holder == 0 || is_there(thread) {
+            return None;
+        }
+        // What is left stays, until it is mended: this thread may be killed, too.
+        let own = ids::thread_id() | (holder & MIDDLE);
+        // Acquire: partner as in try_hold; the holder died without a release, and all that
+        // it did is in memory since.
+        let taken = self
+            .0
+            .compare_exchange(holder, own, Ordering::Acquire, Ordering::Relaxed);
+        taken.is_ok().then(|| Held {
+            lock: self,
+            left: Cell::new(holder & MIDDLE),
+        })
+    }
+}
+
+/// Whether a thread may yet be in the middle of something. One that was killed is there until its
+/// parent has asked for it, but has no memory any more.
+pub fn is_at_work(thread: u32) -> bool {
+    ids::thread_lives(thread) && cancel::uncancelled(|| family::has_member(thread))
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        // A thread that is cancelled drops this in the middle. Whoever comes next is to know, too.
+        // Relaxed: only the holder stores here.
+        let left = self.left.get() | (self.lock.0.load(Ordering::Relaxed) & MIDDLE);
+        let after = if left == 0 { 0 } else { NOBODY | left };
+        // Release: partner: the acquire in try_hold.
+        self.lock.0.store(after, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_does_not_get_it_leaves_it_alone() {
+        static LOCK: Lock = Lock::new();
+        let held = LOCK.try_hold().unwrap();
+        std::thread::spawn(|| {
+            assert!(LOCK.try_hold().is_none());
+            assert!(LOCK.hold_for(2).is_none());
+        })
+        .join()
+        .unwrap();
+        assert!(LOCK.try_hold().is_none());
+        drop(held);
+        assert!(LOCK.try_hold().is_some());
+    }
+
+    #[test]
+    fn what_is_left_in_the_middle_is_known() {
+        let lock = Lock::new();
+        let held = lock.try_hold().unwrap();
+        // As a thread that is cancelled.
+        let ends = std::panic::catch_unwind(core::panic::AssertUnwindSafe(move || {
+            held.moving(|| panic!("in the middle"));
+        }));
+        assert!(ends.is_err() && lock.try_hold().is_none());
+        let next = lock.hold().unwrap();
+        assert!(next.is_taken_over() && next.is_to_mend());
+        drop(next);
+        let last = lock.hold().unwrap();
+        last.mended();
+        drop(last);
+        let well = lock.try_hold().unwrap();
+        assert!(!well.is_taken_over());
+    }
+
+    #[test]
+    fn one_at_a_time() {
+        static LOCK: Lock = Lock::new();
+        static INSIDE: AtomicU32 = AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..20_000 {
+                        let _held = LOCK.hold().unwrap();
+                        // Relaxed: only one thread is here.
+                        assert_eq!(INSIDE.fetch_add(1, Ordering::Relaxed), 0);
+                        INSIDE.fetch_sub(1, Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+    }
+}

@@ -1,0 +1,137 @@
+//! Who else has a socket, as the kernel tells it.
+//!
+//! The record counts processes that are on board. One that became another program with the socket
+//! is not: a relay that has the same socket, because of another such program, leaves it the bytes.
+
+use core::ffi::{CStr, c_int};
+use core::mem::zeroed;
+
+use crate::process::ids;
+use crate::system::kernel::Owned;
+use crate::system::real;
+
+/// `struct linux_dirent64`: the length of the entry, and where its name begins.
+const LEN_AT: usize = 16;
+const NAME_AT: usize = 19;
+const CHUNK_BYTES: usize = 8192;
+/// Longest name that is looked at: a number.
+const NAME_BYTES: usize = 16;
+
+/// Whether another process has the socket, as far as this one may see. Where it cannot look,
+/// it takes it that one has.
+pub fn is_held_elsewhere(fd: c_int) -> bool {
+    let (Some(own), Some(all)) = (identity(fd, c""), open(libc::AT_FDCWD, c"/proc")) else {
+        return true;
+    };
+    let own_id = ids::id();
+    any_number(all.raw(), |number, name| {
+        number != own_id && has(all.raw(), name, own).unwrap_or(false)
+    })
+}
+
+/// Whether the process of this folder has the socket. `None`: it is gone, or another user's.
+fn has(all: c_int, process: &CStr, socket: (u64, u64)) -> Option<bool> {
+    let folder = open(all, process)?;
+    let table = open(folder.raw(), c"fd")?;
+    Some(any_number(table.raw(), |_, name| {
+        identity(table.raw(), name) == Some(socket)
+    }))
+}
+
+/// A folder, by its name in another.
+pub fn open(folder: c_int, name: &CStr) -> Option<Owned> {
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+    // SAFETY: the name ends with a zero.
+    let fd = unsafe { libc::openat(folder, name.as_ptr(), flags) };
+    (fd >= 0).then(|| Owned::from_raw(fd))
+}
+
+/// What a descriptor (`name` is empty), or a link in a folder, leads to.
+fn identity(folder: c_int, name: &CStr) -> Option<(u64, u64)> {
+    // SAFETY: the name ends with a zero; the status is ours to write.
+    unsafe {
+        let mut status: libc::stat = zeroed();
+        let result = libc::fstatat(folder, name.as_ptr(), &raw mut status, libc::AT_EMPTY_PATH);
+        (result == 0).then_some((status.st_dev, status.st_ino))
+    }
+}
+
+/// Whether the link `name` in a folder leads to `wanted`, if it can be read.
+pub fn leads_to(folder: c_int, name: &CStr, wanted: &[u8]) -> Option<bool> {
+    let mut target = [0_u8; 32];
+    // SAFETY: the name ends with a zero; `target` has as many bytes.
+    let len = unsafe {
+        let into = target.as_mut_ptr().cast();
+        libc::readlinkat(folder, name.as_ptr(), into, target.len())
+    };
+    Some(target.get(..usize::try_from(len).ok()?)? == wanted)
+}
+
+/// Whether `test` holds for an entry of a folder whose name is a number.
+pub fn any_number(folder: c_int, mut test: impl FnMut(u32, &CStr) -> bool) -> bool {
+    let mut chunk = [0_u8; CHUNK_BYTES];
+    loop {
+        // SAFETY: `chunk` has as many bytes.
+        let result = unsafe {
+            let at = chunk.as_mut_ptr() as usize;
+            real::syscall(
+                libc::SYS_getdents64,
+                folder as usize,
+                at,
+                CHUNK_BYTES,
+                0,
+                0,
+                0,
+            )
+        };
+        let Some(mut entries) = usize::try_from(result)
+            .ok()
+            .and_then(|len| chunk.get(..len))
+        else {
+            return false;
+        };
+        if entries.is_empty() {
+            return false;
+        }
+        while let Some(&[low, high]) = entries.get(LEN_AT..NAME_AT - 1) {
+            let len = usize::from(u16::from_ne_bytes([low, high]));
+            let Some(entry) = entries.get(..len).filter(|it| it.len() > NAME_AT) else {
+                return false;
+            };
+            if number(&entry[NAME_AT..]).is_some_and(|(number, name)| test(number, name)) {
+                return true;
+            }
+            entries = &entries[len..];
+        }
+    }
+}
+
+fn number(name: &[u8]) -> Option<(u32, &CStr)> {
+    let name = CStr::from_bytes_until_nul(name).ok()?;
+    let digits = name.to_bytes();
+    let is_short = digits.len() < NAME_BYTES;
+    let number = core::str::from_utf8(digits).ok()?.parse().ok()?;
+    is_short.then_some((number, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn a_child_that_has_it_is_seen() {
+        let (near, _far) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert!(!is_held_elsewhere(near.as_raw_fd()));
+        let copy = near.try_clone().unwrap();
+        let mut child = std::process::Command::new("sleep")
+            .arg("100")
+            .stdin(std::os::fd::OwnedFd::from(copy))
+            .spawn()
+            .unwrap();
+        assert!(is_held_elsewhere(near.as_raw_fd()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!is_held_elsewhere(near.as_raw_fd()));
+    }
+}

@@ -1,0 +1,9 @@
+//! The C library's real functions, raw system calls, and what the kernel is asked.
+
+pub mod cancel;
+pub mod fd_passing;
+pub mod kernel;
+pub mod own_descriptors;
+pub mod real;
+pub mod text;
+pub mod unix_sockets;

@@ -1,0 +1,789 @@
+//! What this library asks of the kernel for itself, beside what the program asks.
+
+use core::ffi::{c_int, c_short, c_void};
+use core::mem::zeroed;
+
+use crate::system::{cancel, own_descriptors, real};
+
+/// A descriptor of our own; closed when dropped, past our own `close`.
+pub struct Owned(c_int);
+
+impl Owned {
+    /// Takes it over.
+    pub const fn from_raw(fd: c_int) -> Self {
+        Self(fd)
+    }
+
+    /// The descriptor.
+    pub const fn raw(&self) -> c_int {
+        self.0
+    }
+
+    /// Gives it away.
+    pub const fn into_raw(self) -> c_int {
+        let fd = self.0;
+        core::mem::forget(self);
+        fd
+    }
+
+    /// Takes over a new one of ours, if it was made, and moves it out of the program's way.
+    pub fn checked(fd: c_int) -> Option<Self> {
+        (fd >= 0).then(|| Self(own_descriptors::moved(fd)))
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // SAFETY: it is ours.
+        unsafe { real::close(self.0) };
+    }
+}
+
+/// Reads a number that the socket knows.
+pub fn option(fd: c_int, level: c_int, name: c_int) -> Option<c_int> {
+    let mut value = [0; 4];
+    let len = option_bytes(fd, level, name, &mut value)?;
+    (len == 4).then(|| c_int::from_ne_bytes(value))
+}
+
+/// Reads what the socket knows; returns the length.
+pub fn option_bytes(fd: c_int, level: c_int, name: c_int, into: &mut [u8]) -> Option<usize> {
+    let mut len = into.len() as libc::socklen_t;
+    // SAFETY: `into` has `len` bytes.
+    let result =
+        unsafe { real::getsockopt(fd, level, name, into.as_mut_ptr().cast(), &raw mut len) };
+    (result == 0).then_some(len as usize)
+}
+
+/// How long a call may wait, as the program has set it (`SO_RCVTIMEO`, `SO_SNDTIMEO`); `None`: for ever.
+pub fn time_limit_ns(fd: c_int, name: c_int) -> Option<u64> {
+    let mut bytes = [0; size_of::<libc::timeval>()];
+    option_bytes(fd, libc::SOL_SOCKET, name, &mut bytes)?;
+    // SAFETY: any bytes are a time.
+    let time = unsafe { bytes.as_ptr().cast::<libc::timeval>().read_unaligned() };
+    let us = time.tv_sec.unsigned_abs() * 1_000_000 + time.tv_usec.unsigned_abs();
+    (us > 0).then(|| us.saturating_mul(1000))
+}
+
+/// Whether a descriptor is the end of a pipe that is written to.
+///
+/// # Errors
+/// What `splice` says of one that is not.
+pub fn is_pipe_to_write(fd: c_int) -> Result<(), c_int> {
+    let kind = kind_of_file(fd).ok_or(libc::EBADF)?;
+    // SAFETY: no pointers.
+    let flags = unsafe { real::fcntl(fd, libc::F_GETFL, 0) };
+    if flags & libc::O_ACCMODE == libc::O_RDONLY {
+        return Err(libc::EBADF);
+    }
+    (kind == libc::S_IFIFO).then_some(()).ok_or(libc::EINVAL)
+}
+
+/// Whether a descriptor is a file's, of whose bytes there are as many as it says.
+pub fn is_regular_file(fd: c_int) -> bool {
+    kind_of_file(fd) == Some(libc::S_IFREG)
+}
+
+fn kind_of_file(fd: c_int) -> Option<libc::mode_t> {
+    // SAFETY: zeros are a status; the kernel writes another.
+    unsafe {
+        let mut status: libc::stat = core::mem::zeroed();
+        (libc::fstat(fd, &raw mut status) == 0).then_some(status.st_mode & libc::S_IFMT)
+    }
+}
+
+/// Which of these `events` the kernel tells of a descriptor at this moment, beside those that it always
+/// tells. 0: none.
+pub fn events_now(fd: c_int, events: c_short) -> c_short {
+    let mut poll = libc::pollfd {
+        fd,
+        events,
+        revents: 0,
+    };
+    // SAFETY: one descriptor.
+    let count = cancel::uncancelled(|| unsafe { real::poll(&raw mut poll, 1, 0) });
+    if count > 0 { poll.revents } else { 0 }
+}
+
+/// Whether a page can be written to a pipe without waiting.
+pub fn pipe_has_room(fd: c_int) -> bool {
+    events_now(fd, libc::POLLOUT) != 0
+}
+
+/// Whether the other end of a TCP connection has ended its half, whatever this one did.
+pub fn is_half_open(fd: c_int) -> bool {
+    // The first byte of `struct tcp_info`.
+    let mut state = [0];
+    let known = option_bytes(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut state);
+    known.is_some() && state[0] != ESTABLISHED
+}
+
+/// Tells the socket a number.
+pub fn set_option(fd: c_int, level: c_int, name: c_int, value: c_int) -> bool {
+    let len = size_of::<c_int>() as libc::socklen_t;
+    // SAFETY: `value` has `len` bytes.
+    unsafe { real::setsockopt(fd, level, name, (&raw const value).cast(), len) == 0 }
+}
+
+/// Whoever has the other end is told of a reset when this end is closed.
+pub fn reset_at_close(fd: c_int) {
+    let linger = libc::linger {
+        l_onoff: 1,
+        l_linger: 0,
+    };
+    let len = size_of::<libc::linger>() as libc::socklen_t;
+    let value = (&raw const linger).cast();
+    // SAFETY: the option has its size.
+    unsafe { real::setsockopt(fd, libc::SOL_SOCKET, libc::SO_LINGER, value, len) };
+}
+
+/// Ends a connection at once, as a reset does, for all who have the socket.
+pub fn disconnect(fd: c_int) {
+    let family = c_int::from(libc::AF_UNSPEC);
+    let nobody = libc::sockaddr {
+        sa_family: family as libc::sa_family_t,
+        sa_data: [0; 14],
+    };
+    let len = size_of::<libc::sockaddr>() as libc::socklen_t;
+    // SAFETY: the address has its length; a Unix socket, which does not do this, is shut.
+    unsafe {
+        if real::connect(fd, &raw const nobody, len) != 0 {
+            real::shutdown(fd, libc::SHUT_RDWR);
+        }
+    }
+}
+
+/// Whether calls on it never wait.
+pub fn never_waits(fd: c_int) -> bool {
+    // SAFETY: no pointers.
+    let flags = unsafe { real::fcntl(fd, libc::F_GETFL, 0) };
+    flags >= 0 && flags & libc::O_NONBLOCK != 0
+}
+
+/// Options that have the kernel tell when bytes came: `SO_TIMESTAMP` and its kin, old and new.
+pub const TIMES: [c_int; 6] = [29, 35, 37, 63, 64, 65];
+
+/// Whether the program has set a TCP socket to something that only the kernel can serve, before there
+/// was a record of it: signals when it is ready, a low-water mark, or data beside the bytes.
+pub fn is_kernel_only(fd: c_int) -> bool {
+    let tells = |level, name| option(fd, level, name).is_some_and(|value| value != 0);
+    if tells(libc::IPPROTO_TCP, libc::TCP_INQ) {
+        return true;
+    }
+    if TIMES.iter().any(|&name| tells(libc::SOL_SOCKET, name)) {
+        return true;
+    }
+    // SAFETY: no pointers.
+    let flags = unsafe { real::fcntl(fd, libc::F_GETFL, 0) };
+    let mark = option(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT);
+    // 0, which a listener of Multipath TCP hands on, means what 1 means.
+    flags < 0 || flags & libc::O_ASYNC != 0 || mark.is_none_or(|mark| mark > 1)
+}
+
+/// The kernel's name for a socket, unlike any other's.
+pub fn cookie(fd: c_int) -> Option<u64> {
+    let mut value = [0; 8];
+    option_bytes(fd, libc::SOL_SOCKET, libc::SO_COOKIE, &mut value)?;
+    Some(u64::from_ne_bytes(value))
+}
+
+/// One end of a connection; IPv4 addresses as in IPv6.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct End {
+    address: [u8; 16],
+    port: u16,
+}
+
+/// The two ends of a TCP connection, and the kernel's family for it.
+pub struct Tuple {
+    own: End,
+    other: End,
+    family: u8,
+}
+
+fn end_of(address: &libc::sockaddr_storage) -> Option<End> {
+    match c_int::from(address.ss_family) {
+        libc::AF_INET => {
+            // SAFETY: the family says that it is one; the storage is larger.
+            let v4 = unsafe { &*(&raw const *address).cast::<libc::sockaddr_in>() };
+            let mut mapped = [0; 16];
+            mapped[10..12].copy_from_slice(&[0xff; 2]);
+            mapped[12..].copy_from_slice(&v4.sin_addr.s_addr.to_ne_bytes());
+            Some(End {
+                address: mapped,
+                port: u16::from_be(v4.sin_port),
+            })
+        }
+        libc::AF_INET6 => {
+            // SAFETY: as above.
+            let v6 = unsafe { &*(&raw const *address).cast::<libc::sockaddr_in6>() };
+            Some(End {
+                address: v6.sin6_addr.s6_addr,
+                port: u16::from_be(v6.sin6_port),
+            })
+        }
+        _ => None,
+    }
+}
+
+/// The two ends of a connected socket.
+pub fn tuple(fd: c_int) -> Option<Tuple> {
+    // SAFETY: zeros are an address of no family.
+    let (mut own, mut other): (libc::sockaddr_storage, libc::sockaddr_storage) =
+        unsafe { (zeroed(), zeroed()) };
+    let mut own_len = size_of_val(&own) as libc::socklen_t;
+    let mut other_len = own_len;
+    // SAFETY: both have the lengths stated.
+    let results = unsafe {
+        (
+            libc::getsockname(fd, (&raw mut own).cast(), &raw mut own_len),
+            libc::getpeername(fd, (&raw mut other).cast(), &raw mut other_len),
+        )
+    };
+    if results != (0, 0) {
+        return None;
+    }
+    let tuple = Tuple {
+        own: end_of(&own)?,
+        other: end_of(&other)?,
+        family: own.ss_family as u8,
+    };
+    // A socket that is connected to itself has one end only.
+    (tuple.own != tuple.other).then_some(tuple)
+}
+
+/// Longest name of a meeting place, with the zero in front.
+const NAME_BYTES: usize = 14 + 2 * 2 * 18;
+
+/// The name of a meeting place.
+pub struct Name {
+    bytes: [u8; NAME_BYTES],
+    len: usize,
+}
+
+impl Name {
+    pub fn begin(prefix: &[u8]) -> Self {
+        let mut name = Self {
+            bytes: [0; NAME_BYTES],
+            len: prefix.len(),
+        };
+        name.bytes[..prefix.len()].copy_from_slice(prefix);
+        name
+    }
+
+    pub fn add(&mut self, bytes: impl IntoIterator<Item = u8>) {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        for byte in bytes {
+            self.bytes[self.len] = DIGITS[usize::from(byte >> 4)];
+            self.bytes[self.len + 1] = DIGITS[usize::from(byte & 15)];
+            self.len += 2;
+        }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+impl Tuple {
+    /// Its own end and the other, for people.
+    pub fn ends(&self) -> [core::net::SocketAddr; 2] {
+        [self.own, self.other].map(|end| {
+            let address = core::net::Ipv6Addr::from(end.address).to_canonical();
+            core::net::SocketAddr::new(address, end.port)
+        })
+    }
+
+    /// Where both ends go: the same name from either.
+    pub fn meeting_place(&self) -> Name {
+        let (low, high) = if self.own <= self.other {
+            (self.own, self.other)
+        } else {
+            (self.other, self.own)
+        };
+        let mut name = Name::begin(b"\0barewire/tcp/");
+        for end in [low, high] {
+            name.add(end.address);
+            name.add(end.port.to_be_bytes());
+        }
+        name
+    }
+}
+
+fn unix_address(name: &[u8]) -> (libc::sockaddr_un, libc::socklen_t) {
+    // SAFETY: zeros are an address of no family.
+    let mut address: libc::sockaddr_un = unsafe { zeroed() };
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    for (to, from) in address.sun_path.iter_mut().zip(name) {
+        *to = *from as libc::c_char;
+    }
+    let len = core::mem::offset_of!(libc::sockaddr_un, sun_path) + name.len();
+    (address, len as libc::socklen_t)
+}
+
+fn unix_socket() -> Option<Owned> {
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: no pointers.
+    Owned::checked(unsafe { real::socket(libc::AF_UNIX, kind, 0) })
+}
+
+/// Connects to an abstract name, if someone listens there.
+pub fn connect_abstract(name: &Name) -> Option<Owned> {
+    let socket = unix_socket()?;
+    let (address, len) = unix_address(name.as_bytes());
+    // SAFETY: the address has `len` bytes.
+    let result = unsafe { real::connect(socket.raw(), (&raw const address).cast(), len) };
+    (result == 0).then_some(socket)
+}
+
+/// Takes an abstract name, if it is free. Nobody can come before [`listen`].
+pub fn bind_abstract(name: &Name) -> Option<Owned> {
+    let socket = unix_socket()?;
+    let (address, len) = unix_address(name.as_bytes());
+    // SAFETY: the address has `len` bytes.
+    let result = unsafe { libc::bind(socket.raw(), (&raw const address).cast(), len) };
+    (result == 0).then_some(socket)
+}
+
+/// Visitors that wait at a meeting place at most: strangers may come as well.
+const VISITORS_MAX: c_int = 8;
+
+/// Lets others come to a name.
+pub fn listen(socket: &Owned) -> bool {
+    // SAFETY: no pointers.
+    unsafe { real::listen(socket.raw(), VISITORS_MAX) == 0 }
+}
+
+/// Accepts, if someone has come.
+pub fn accept_now(fd: c_int) -> Option<Owned> {
+    let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    let nobody = core::ptr::null_mut();
+    // SAFETY: no address is asked for.
+    Owned::checked(unsafe { real::accept4(fd, nobody, nobody.cast(), flags) })
+}
+
+/// Whose the other end of a Unix socket is.
+pub fn peer_user(fd: c_int) -> Option<u32> {
+    let mut value = [0; size_of::<libc::ucred>()];
+    let len = option_bytes(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, &mut value)?;
+    if len != value.len() {
+        return None;
+    }
+    // SAFETY: the kernel has filled it.
+    let credentials = unsafe { value.as_ptr().cast::<libc::ucred>().read_unaligned() };
+    Some(credentials.uid)
+}
+
+/// Bytes of the stream that were sent and read so far, as the kernel counts them. For the end
+/// that opened the connection it counts the opening as a byte.
+pub fn stream_positions(fd: c_int, opener: bool) -> Option<(u64, u64)> {
+    positions_while(fd, opener, |state| state == ESTABLISHED)
+}
+
+/// Bytes that were sent so far, as the kernel counts them. Not if this end has ended its half.
+pub fn bytes_sent(fd: c_int, opener: bool) -> Option<u64> {
+    let is_open = |state| matches!(state, ESTABLISHED | CLOSE_WAIT);
+    positions_while(fd, opener, is_open).map(|(sent, _)| sent)
+}
+
+/// Bytes that were read so far, as the kernel counts them: the other end's end is one.
+pub fn bytes_read(fd: c_int) -> Option<u64> {
+    let mut is_ended = false;
+    let is_open = |state| {
+        is_ended = state == CLOSE_WAIT;
+        matches!(state, ESTABLISHED | CLOSE_WAIT | FIN_WAIT_1 | FIN_WAIT_2)
+    };
+    let (_, read) = positions_while(fd, false, is_open)?;
+    Some(read - u64::from(is_ended))
+}
+
+/// So often a connection under way moves between two questions.
+const LOOKS_MAX: u32 = 256;
+
+fn positions_while(
+    fd: c_int,
+    opener: bool,
+    mut holds: impl FnMut(u8) -> bool,
+) -> Option<(u64, u64)> {
+    // What arrives, or is acknowledged, between two questions: ask again.
+    for _ in 0..LOOKS_MAX {
+        let before = tcp_info(fd)?;
+        let (mut unread, mut unacknowledged): (c_int, c_int) = (0, 0);
+        // SAFETY: the kernel writes a number to each.
+        let results = unsafe {
+            (
+                real::ioctl(fd, libc::FIONREAD, &raw mut unread as usize),
+                real::ioctl(fd, libc::TIOCOUTQ, &raw mut unacknowledged as usize),
+            )
+        };
+        let after = tcp_info(fd)?;
+        if results != (0, 0) || !holds(after.state) {
+            return None;
+        }
+        if before == after {
+            let sent = after.acknowledged + unacknowledged.unsigned_abs() as u64;
+            let read = after
+                .received
+                .checked_sub(u64::from(unread.unsigned_abs()))?;
+            return Some((sent.checked_sub(u64::from(opener))?, read));
+        }
+    }
+    None
+}
+
+/// States of a connection (include/net/tcp_states.h).
+pub const ESTABLISHED: u8 = 1;
+/// This end has ended its half.
+const FIN_WAIT_1: u8 = 4;
+/// So it has, and the other end knows.
+const FIN_WAIT_2: u8 = 5;
+/// The other end has ended its half.
+const CLOSE_WAIT: u8 = 8;
+
+/// Whether a TCP connection is over, or one end has shut its half.
+pub fn is_hung_up(fd: c_int) -> bool {
+    tcp_info(fd).is_some_and(|info| info.state != ESTABLISHED)
+}
+
+#[derive(PartialEq, Eq)]
+struct Info {
+    state: u8,
+    acknowledged: u64,
+    received: u64,
+}
+
+/// Offsets in the kernel's `struct tcp_info` (include/uapi/linux/tcp.h): `tcpi_bytes_acked`
+/// and `tcpi_bytes_received`, which Linux has since 4.1.
+const BYTES_ACKED_AT: usize = 120;
+const BYTES_RECEIVED_AT: usize = 128;
+
+fn tcp_info(fd: c_int) -> Option<Info> {
+    let mut bytes = [0; 256];
+    let len = option_bytes(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes)?;
+    if len < BYTES_RECEIVED_AT + 8 {
+        return None;
+    }
+    let word = |at: usize| {
+        let mut word = [0; 8];
+        word.copy_from_slice(&bytes[at..at + 8]);
+        u64::from_ne_bytes(word)
+    };
+    Some(Info {
+        state: bytes[0],
+        acknowledged: word(BYTES_ACKED_AT),
+        received: word(BYTES_RECEIVED_AT),
+    })
+}
+
+/// `membarrier` commands (linux/membarrier.h).
+const BARRIER: usize = 2;
+const BARRIER_REGISTER: usize = 4;
+
+/// Lets [`barrier`] of other processes reach this one.
+pub fn take_part_in_barriers() -> bool {
+    // SAFETY: no pointers.
+    unsafe { real::syscall(libc::SYS_membarrier, BARRIER_REGISTER, 0, 0, 0, 0, 0) == 0 }
+}
+
+/// Makes every processor that runs a process that takes part pass a full fence.
+pub fn barrier() -> bool {
+    // SAFETY: no pointers.
+    unsafe { real::syscall(libc::SYS_membarrier, BARRIER, 0, 0, 0, 0, 0) == 0 }
+}
+
+/// Who has the other end of a connection.
+pub struct Peer {
+    /// The user.
+    pub user: u32,
+    /// The socket's inode; 0 before it is accepted.
+    pub inode: u32,
+    /// The socket's cookie.
+    pub cookie: u64,
+    /// Whether it has the mark of `upgrade`.
+    pub is_marked: bool,
+    /// Whether it has the sign that its process holds the meeting place.
+    pub is_holder: bool,
+    /// The state of the connection, as that end sees it.
+    pub state: u8,
+}
+
+/// User id that stands for all that a user namespace does not know.
+const OVERFLOW_USER: u32 = 65_534;
+/// `/proc/self/uid_map` of a namespace that knows all users.
+const ALL_USERS: [&[u8]; 3] = [b"0", b"0", b"4294967295"];
+
+/// Whether a user of whom the kernel told is one user. Those that our user namespace does not
+/// know all look like the overflow user; where it knows all, that is a user like others
+/// (`nobody`).
+pub fn is_one_user(user: u32) -> bool {
+    // Asked again each time: the program may have moved to another namespace.
+    user != OVERFLOW_USER || knows_all_users().unwrap_or(false)
+}
+
+fn knows_all_users() -> Option<bool> {
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+    // SAFETY: the path ends with a zero.
+    let file = Owned::checked(unsafe { real::open(c"/proc/self/uid_map".as_ptr(), flags, 0) })?;
+    let mut text = [0_u8; 64];
+    // SAFETY: `text` has as many bytes.
+    let len = unsafe { real::read(file.raw(), text.as_mut_ptr().cast(), text.len()) };
+    let text = text.get(..usize::try_from(len).ok()?)?;
+    let words = text.split(|byte| byte.is_ascii_whitespace());
+    Some(words.filter(|word| !word.is_empty()).eq(ALL_USERS))
+}
+
+pub const SOCK_DIAG_BY_FAMILY: u16 = 20;
+const NETLINK_SOCK_DIAG: c_int = 4;
+
+/// `struct nlmsghdr` and `struct inet_diag_req_v2` (linux/netlink.h, linux/inet_diag.h).
+#[repr(C)]
+struct Question {
+    len: u32,
+    kind: u16,
+    flags: u16,
+    sequence: u32,
+    pid: u32,
+    family: u8,
+    protocol: u8,
+    extensions: u8,
+    pad: u8,
+    states: u32,
+    source_port: u16,
+    destination_port: u16,
+    source: [u8; 16],
+    destination: [u8; 16],
+    interface: u32,
+    cookie: [u32; 2],
+}
+
+/// Asks the kernel for the other end of a connection of this host.
+pub fn other_end(tuple: &Tuple) -> Option<Peer> {
+    // A socket that listens on the address is what the kernel finds when there is none.
+    any_end(tuple).filter(|peer| peer.state == ESTABLISHED)
+}
+
+/// Whether the other end of a connection of this host, which has shut its half, is a socket
+/// that no process has any more, or that the kernel itself has forgotten.
+pub fn is_abandoned(tuple: &Tuple) -> bool {
+    any_end(tuple).is_none_or(|peer| peer.state != ESTABLISHED && peer.inode == 0)
+}
+
+fn any_end(tuple: &Tuple) -> Option<Peer> {
+    // The socket at the other end may be of the other family: an IPv6 one that takes IPv4.
+    let v4 = tuple.own.address[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
+    let families: &[c_int] = match (v4, c_int::from(tuple.family)) {
+        (false, _) => &[libc::AF_INET6],
+        (true, _) => &[libc::AF_INET, libc::AF_INET6],
+    };
+    families.iter().find_map(|&family| ask(tuple, family))
+}
+
+fn ask(tuple: &Tuple, family: c_int) -> Option<Peer> {
+    let address = |end: &End| {
+        let mut bytes = end.address;
+        if family == libc::AF_INET {
+            bytes = [0; 16];
+            bytes[..4].copy_from_slice(&end.address[12..]);
+        }
+        bytes
+    };
+    let question = Question {
+        len: size_of::<Question>() as u32,
+        kind: SOCK_DIAG_BY_FAMILY,
+        flags: libc::NLM_F_REQUEST as u16,
+        sequence: 1,
+        pid: 0,
+        family: family as u8,
+        protocol: libc::IPPROTO_TCP as u8,
+        extensions: 0,
+        pad: 0,
+        states: u32::MAX,
+        // The other end's view: its own address is the source.
+        source_port: tuple.other.port.to_be(),
+        destination_port: tuple.own.port.to_be(),
+        source: address(&tuple.other),
+        destination: address(&tuple.own),
+        interface: 0,
+        cookie: [u32::MAX; 2],
+    };
+    let mut answer = [0_u8; 512];
+    parse_answer(ask_kernel(&diag_socket()?, &question, &mut answer)?, tuple)
+}
+
+/// Where the kernel is asked for sockets.
+pub fn diag_socket() -> Option<Owned> {
+    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
+    // SAFETY: no pointers.
+    Owned::checked(unsafe { real::socket(libc::AF_NETLINK, kind, NETLINK_SOCK_DIAG) })
+}
+
+/// Asks, and returns what the kernel said.
+pub fn ask_kernel<'a, Q>(socket: &Owned, question: &Q, answer: &'a mut [u8]) -> Option<&'a [u8]> {
+    let from = (&raw const *question).cast::<c_void>();
+    // SAFETY: question and answer have the lengths stated.
+    let len = unsafe {
+        if real::send(socket.raw(), from, size_of::<Q>(), 0) != size_of::<Q>() as isize {
+            return None;
+        }
+        real::recv(
+            socket.raw(),
+            answer.as_mut_ptr().cast(),
+            answer.len(),
+            libc::MSG_DONTWAIT,
+        )
+    };
+    answer.get(..usize::try_from(len).ok()?)
+}
+
+/// Whether an answer is a message of this kind.
+pub fn has_message(answer: &[u8], kind: u16) -> bool {
+    answer.get(4..6) == Some(&kind.to_ne_bytes()[..])
+}
+
+/// `struct inet_diag_msg` behind the header: family, state, timer, retransmissions; then
+/// the socket as in the question (ports at 4, addresses at 8, cookie at 44); expires, queues,
+/// user and inode at 52.
+fn parse_answer(answer: &[u8], tuple: &Tuple) -> Option<Peer> {
+    let body = answer.get(16..16 + 72)?;
+    let word = |at: usize| u32::from_ne_bytes([body[at], body[at + 1], body[at + 2], body[at + 3]]);
+    let is = |end: &End, port_at: usize, address_at: usize| {
+        let address = &body[address_at..address_at + 16];
+        let same = match c_int::from(body[0]) {
+            libc::AF_INET => address[..4] == end.address[12..],
+            _ => *address == end.address,
+        };
+        same && body[port_at..port_at + 2] == end.port.to_be_bytes()
+    };
+    let same = is(&tuple.other, 4, 8) && is(&tuple.own, 6, 24);
+    if !has_message(answer, SOCK_DIAG_BY_FAMILY) || !same {
+        return None;
+    }
+    let options = socket_options(&answer[16 + 72..]).unwrap_or(LOOPS_MULTICASTS);
+    Some(Peer {
+        user: word(64),
+        inode: word(68),
+        cookie: u64::from(word(44)) | u64::from(word(48)) << 32,
+        is_marked: options & LOOPS_MULTICASTS == 0,
+        is_holder: options & TELLS_LENGTHS != 0,
+        state: body[1],
+    })
+}
+
+/// The attribute `INET_DIAG_SOCKOPT`, which Linux has since 5.10.
+const SOCKET_OPTIONS: u16 = 22;
+/// In `struct inet_diag_sockopt`: `mc_loop`.
+const LOOPS_MULTICASTS: u16 = 1 << 4;
+/// As above: `recverr_rfc4884`, which means nothing to TCP.
+const TELLS_LENGTHS: u16 = 1 << 9;
+/// `IP_RECVERR_RFC4884`, which sets it.
+pub const TELL_LENGTHS: c_int = 26;
+
+/// Sets or clears the sign that this process holds the meeting place of a TCP socket. Only who has
+/// the socket can do that.
+pub fn set_holder(fd: c_int, on: bool) -> bool {
+    set_option(fd, libc::IPPROTO_IP, TELL_LENGTHS, c_int::from(on))
+}
+
+/// The socket's flags, from the attributes.
+fn socket_options(attributes: &[u8]) -> Option<u16> {
+    let mut found = None;
+    for_each_attribute(attributes, |kind, value| {
+        if let (SOCKET_OPTIONS, [low, high, ..]) = (kind, value) {
+            found = Some(u16::from_le_bytes([*low, *high]));
+        }
+    });
+    found
+}
+
+/// Calls `visit` with each attribute's kind and value. Each has its length and kind, 16 bits
+/// each, in front, and begins at a multiple of four.
+pub fn for_each_attribute(mut attributes: &[u8], mut visit: impl FnMut(u16, &[u8])) {
+    while let [len_low, len_high, kind_low, kind_high, ..] = attributes {
+        let len = usize::from(u16::from_ne_bytes([*len_low, *len_high]));
+        let kind = u16::from_ne_bytes([*kind_low, *kind_high]);
+        visit(kind, attributes.get(4..len).unwrap_or(&[]));
+        attributes = attributes
+            .get(len.next_multiple_of(4).max(4)..)
+            .unwrap_or(&[]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tuple() -> Tuple {
+        let end = |last: u8, port: u16| End {
+            address: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, last],
+            port,
+        };
+        Tuple {
+            own: end(1, 80),
+            other: end(2, 4000),
+            family: libc::AF_INET as u8,
+        }
+    }
+
+    /// What the kernel says of the other end: user 7, inode 8, cookie 9, marked.
+    fn answer() -> [u8; 16 + 72 + 8] {
+        let mut answer = [0_u8; 16 + 72 + 8];
+        answer[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+        let body = &mut answer[16..];
+        body[0] = libc::AF_INET as u8;
+        body[1] = ESTABLISHED;
+        body[4..6].copy_from_slice(&4000_u16.to_be_bytes());
+        body[6..8].copy_from_slice(&80_u16.to_be_bytes());
+        body[8..12].copy_from_slice(&[127, 0, 0, 2]);
+        body[24..28].copy_from_slice(&[127, 0, 0, 1]);
+        body[44..48].copy_from_slice(&9_u32.to_ne_bytes());
+        body[64..68].copy_from_slice(&7_u32.to_ne_bytes());
+        body[68..72].copy_from_slice(&8_u32.to_ne_bytes());
+        body[72..74].copy_from_slice(&6_u16.to_ne_bytes());
+        body[74..76].copy_from_slice(&SOCKET_OPTIONS.to_ne_bytes());
+        answer
+    }
+
+    #[test]
+    fn an_answer_is_read() {
+        let peer = parse_answer(&answer(), &tuple()).unwrap();
+        assert_eq!((peer.user, peer.inode, peer.cookie), (7, 8, 9));
+        assert!(peer.is_marked && !peer.is_holder);
+        let mut holder = answer();
+        holder[16 + 72 + 5] = 1 << 1;
+        assert!(parse_answer(&holder, &tuple()).unwrap().is_holder);
+        let mut unmarked = answer();
+        unmarked[16 + 72 + 4] = 1 << 4;
+        assert!(!parse_answer(&unmarked, &tuple()).unwrap().is_marked);
+        // Without the attribute there is no mark.
+        let short = &answer()[..16 + 72];
+        assert!(!parse_answer(short, &tuple()).unwrap().is_marked);
+    }
+
+    #[test]
+    fn broken_answers_bear_no_harm_and_others_are_not_taken() {
+        let whole = answer();
+        for len in 0..whole.len() {
+            assert!(len >= 16 + 72 || parse_answer(&whole[..len], &tuple()).is_none());
+        }
+        // Kind, ports and addresses decide whose it is.
+        for at in [4, 5, 20, 21, 22, 23, 24, 27, 40, 43] {
+            let mut other = whole;
+            other[at] ^= 1;
+            assert!(parse_answer(&other, &tuple()).is_none(), "byte {at}");
+        }
+        let mut state = 88_172_645_463_325_252_u64;
+        let mut any = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state as usize
+        };
+        for _ in 0..200_000 {
+            let mut spoiled = whole;
+            for _ in 0..=any() % 4 {
+                spoiled[any() % whole.len()] = any() as u8;
+            }
+            let _ = parse_answer(&spoiled[..any() % (whole.len() + 1)], &tuple());
+        }
+    }
+}

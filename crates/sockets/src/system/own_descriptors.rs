@@ -1,0 +1,123 @@
+//! Numbers for descriptors of our own, where they are not in the program's way.
+//!
+//! The kernel gives every new descriptor the lowest number that is free, and programs count on it: they
+//! close 0 and open a file, or note that theirs are small. So ours are moved as soon as they are there,
+//! to numbers from 1024 on (which `select` can not name either), or above those of the program's
+//! sockets if these go further. Between two calls of the program's none has a low number; another
+//! thread that opens something in the microsecond between the two calls here gets one number more,
+//! since the kernel makes no socket at a number that one chooses.
+//!
+//! With a low limit for descriptors they are in the upper quarter of what it permits. If there is no
+//! number left, one stays where it is.
+
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use crate::system::real;
+
+/// The highest descriptor that ever had a record, or was a set with one in it.
+pub static HIGHEST: AtomicU32 = AtomicU32::new(0);
+
+/// The highest of the program's that is known.
+pub fn highest() -> u32 {
+    HIGHEST.load(Ordering::Relaxed)
+}
+
+/// Notes that a descriptor has a record, or is a set.
+pub fn note_highest(fd: i32) {
+    HIGHEST.fetch_max(fd.unsigned_abs(), Ordering::Relaxed);
+}
+
+/// The first of them, if limit and program permit.
+const FIRST: u64 = 1024;
+
+/// Where they begin, as it was found last; 0: not yet. A limit that is lowered later is noticed by the kernel.
+static BEGIN: AtomicU32 = AtomicU32::new(0);
+
+/// Gives a new descriptor of ours another number. It is closed by exec.
+pub fn moved(fd: c_int) -> c_int {
+    let Some(new) = duplicate(fd) else { return fd };
+    // SAFETY: it is ours. The file stays open, so nothing is waited for.
+    unsafe { real::close(fd) };
+    new
+}
+
+fn duplicate(fd: c_int) -> Option<c_int> {
+    let highest = highest();
+    // Relaxed, here and below: it stands for itself.
+    let begin = BEGIN.load(Ordering::Relaxed);
+    let found = Some(begin).filter(|&begin| begin > highest);
+    found
+        .and_then(|begin| duplicate_from(fd, begin))
+        .or_else(|| {
+            let begin = first_number(limit(), highest)?;
+            BEGIN.store(begin, Ordering::Relaxed);
+            duplicate_from(fd, begin)
+        })
+}
+
+fn duplicate_from(fd: c_int, begin: u32) -> Option<c_int> {
+    // SAFETY: no pointers.
+    let new = unsafe { real::fcntl(fd, libc::F_DUPFD_CLOEXEC, begin as usize) };
+    (new >= 0).then_some(new)
+}
+
+/// Where they begin: `limit` is the process's, `highest` the highest number of the program's that is
+/// known.
+fn first_number(limit: u64, highest: u32) -> Option<u32> {
+    let above = (u64::from(highest) + 1).next_power_of_two();
+    let first = FIRST.max(above).min(limit - limit / 4);
+    u32::try_from(first).ok().filter(|&first| first > 2)
+}
+
+fn limit() -> u64 {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the kernel writes two numbers.
+    unsafe { real::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    limit.rlim_cur
+}
+
+/// Has the kernel make room for such numbers, once. In a process with many threads it waits for all
+/// processors before it uses a larger table, for milliseconds; at start there is one thread.
+pub fn make_room() {
+    if let Some(copy) = (0..3).find_map(duplicate) {
+        // SAFETY: it is ours.
+        unsafe { real::close(copy) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn they_are_above_the_programs_and_below_the_limit() {
+        assert_eq!(first_number(1 << 20, 10), Some(1024));
+        assert_eq!(first_number(1 << 20, 1023), Some(1024));
+        assert_eq!(first_number(1 << 20, 1024), Some(2048));
+        assert_eq!(first_number(1024, 10), Some(768));
+        assert_eq!(first_number(4096, 4000), Some(3072));
+        assert_eq!(first_number(16, 0), Some(12));
+        assert_eq!(first_number(u64::MAX, 10), Some(1024));
+        assert_eq!(first_number(0, 0), None);
+    }
+
+    #[test]
+    fn a_new_one_is_moved_and_the_low_number_is_free_again() {
+        let pair = || {
+            let pair = std::os::unix::net::UnixStream::pair().unwrap().0;
+            std::os::fd::IntoRawFd::into_raw_fd(pair)
+        };
+        let low = pair();
+        let high = moved(low);
+        assert!(high >= 12 && high != low, "{low} {high}");
+        // SAFETY: no pointers.
+        unsafe {
+            assert_eq!(real::fcntl(high, libc::F_GETFD, 0), libc::FD_CLOEXEC);
+            real::close(high);
+        }
+    }
+}

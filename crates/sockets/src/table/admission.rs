@@ -1,0 +1,25 @@
+//! Whether sockets of this process may be upgraded at all.
+
+use crate::process::sandbox::{is_open, is_open_or, note_found};
+use crate::process::sandbox_probe;
+use crate::system::real;
+use crate::table::{slots, status};
+
+/// Whether sockets may come on board. The first to ask finds out.
+#[inline]
+pub fn may_come() -> bool {
+    // Where nothing can be carried, it does not matter.
+    !slots::is_hidden() && is_open_or(find_out)
+}
+
+#[cold]
+pub fn find_out() -> bool {
+    let saved = real::errno();
+    let lives = !sandbox_probe::is_filtered() || sandbox_probe::lives();
+    real::set_errno(saved);
+    if note_found(lives) && !lives {
+        slots::hide();
+        status::confined(true);
+    }
+    is_open()
+}

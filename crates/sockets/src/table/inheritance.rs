@@ -1,0 +1,47 @@
+//! Sockets that a process leaves to its children, or to other processes.
+
+use crate::table::descriptors::{for_each_own, forget};
+use crate::table::gate::GATE;
+use crate::table::process_refs;
+use crate::table::references::others_have;
+use crate::table::sockets::count_again;
+
+/// This process is about to end, or to become another program: others that have its sockets need
+/// not wait for it. What nobody else has is freed when it is gone, since threads may use it yet.
+pub fn leave_to_others() {
+    for_each_own(|record| {
+        others_have(record);
+    });
+}
+
+/// It goes on after all, or others took it for gone. Sockets that everybody else has left meanwhile
+/// are the kernel's alone.
+pub fn take_up_again() {
+    if !process_refs::has_place() {
+        // We do not know which we have left.
+        return;
+    }
+    for_each_own(|record| {
+        let number = record.number();
+        if process_refs::is_noted(number) {
+            return;
+        }
+        if count_again(record) {
+            process_refs::note(number);
+        } else {
+            let _gate = GATE.hold();
+            forget(record);
+        }
+    });
+}
+
+/// This process is about to have a child, which will have all its sockets.
+pub fn count_child() {
+    process_refs::expect_child();
+    for_each_own(|record| {
+        // A listening socket is not read from; it may be in any number of processes.
+        if count_again(record) {
+            process_refs::note_expected(record.number());
+        }
+    });
+}

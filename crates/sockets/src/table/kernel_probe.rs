@@ -1,0 +1,72 @@
+//! Sends that go over the kernel's connection (the line) although the ring has room, now and then.
+//!
+//! Firewall rules, and an interface that is set down, act on what the kernel carries. So while a direction is
+//! busy in the ring, one send in each [`EVERY_NS`] goes over the line. The receiver reads nothing behind it
+//! before the kernel has delivered it: where the kernel drops packets the stream stops, in order, and goes on
+//! when the kernel's retransmission gets through. Where a rule answers with a reset, the connection ends.
+//!
+//! Not for Unix sockets, which no rule concerns. Nor is it needed while the receiver sleeps: what wakes it
+//! goes over the line.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::process::clock;
+
+/// The longest time that a busy direction stays in the ring.
+const EVERY_NS: u64 = 500_000_000;
+/// A send in answer to something looks at the clock once in so many: that costs about as much as the rest
+/// of what it does beside its copy.
+const SENDS: u32 = 16;
+
+/// When a direction last used the line, under its send lock.
+#[repr(C)]
+pub struct Probe {
+    /// The last send over the line, by [`process::tick_ns`].
+    line_ns: AtomicU64,
+    /// Sends since the last look at the clock.
+    sends: AtomicU32,
+}
+
+// Relaxed, all: under the lock.
+impl Probe {
+    /// As at the beginning.
+    pub fn forget(&self) {
+        self.line_ns.store(0, Ordering::Relaxed);
+        self.sends.store(0, Ordering::Relaxed);
+    }
+
+    /// Counts a send. Whether it is to ask [`Probe::is_due`], which looks at the clock.
+    #[inline]
+    pub fn is_to_be_timed(&self) -> bool {
+        let sends = self.sends.load(Ordering::Relaxed) + 1;
+        self.sends.store(sends % SENDS, Ordering::Relaxed);
+        sends == SENDS
+    }
+
+    /// Whether this send is to go over the line.
+    pub fn is_due(&self) -> bool {
+        let line_ns = self.line_ns.load(Ordering::Relaxed);
+        clock::tick_ns().saturating_sub(line_ns) >= EVERY_NS
+    }
+
+    /// Bytes went over the line.
+    pub fn sent_on_line(&self) {
+        self.line_ns.store(clock::tick_ns(), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_send_of_some_looks_at_the_clock() {
+        let probe = Probe {
+            line_ns: AtomicU64::new(7),
+            sends: AtomicU32::new(7),
+        };
+        probe.forget();
+        let timed: Vec<_> = (1..=40).filter(|_| probe.is_to_be_timed()).collect();
+        assert_eq!(timed, [16, 32]);
+    }
+}

@@ -1,0 +1,130 @@
+//! What became of each connection, told when the last process lets go of it: a line each, if
+//! `BAREWIRE_WHY` asks for it (`barewire run --why`).
+//!
+//! ```text
+//! barewire: pid 71 fd 5 127.0.0.1:6379 - 127.0.0.1:40022: accelerated, ring 120 B out, 80 B in
+//! barewire: pid 71 fd 6 127.0.0.1:6379 - 127.0.0.1:40024: kernel, the other end is not on board
+//! barewire: pid 71 fd 7 unix:8112 - unix:8110: accelerated, ring 12 B out, 9 B in
+//! ```
+//!
+//! A Unix socket is named by its inode and the other end's (0: not known), as `ss -x` has them.
+//!
+//! The lines go to a regular file that has one name, or to standard error as it was at start: if that descriptor is
+//! something else by now, they go nowhere.
+
+use core::fmt::Write;
+use core::mem::zeroed;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use crate::process::ids;
+use crate::system::text::Line;
+use crate::system::{kernel, real, unix_sockets};
+use crate::table::flags::{LINE_ONLY, LOCAL, TOLD};
+use crate::table::socket_state::Record;
+use crate::table::state::{State, Why};
+use crate::table::{
+    descriptors,
+    report::{self, Target},
+};
+
+/// Where to tell it.
+static TARGET: Target = Target::nowhere();
+/// Device and inode of standard error at start; 0 if it is not asked for.
+static ERROR_DEVICE: AtomicU64 = AtomicU64::new(0);
+static ERROR_INODE: AtomicU64 = AtomicU64::new(0);
+
+fn standard_error() -> Option<(u64, u64)> {
+    // SAFETY: `status` is ours to write.
+    unsafe {
+        let mut status: libc::stat = zeroed();
+        (libc::fstat(2, &raw mut status) == 0).then_some((status.st_dev, status.st_ino))
+    }
+}
+
+/// Notes where to tell it, and what standard error is.
+pub fn set_up() {
+    if TARGET.read(c"BAREWIRE_WHY") == Some(c"-") {
+        let (device, inode) = standard_error().unwrap_or((0, 0));
+        // Relaxed, here and below: compared for equality only.
+        ERROR_DEVICE.store(device, Ordering::Relaxed);
+        ERROR_INODE.store(inode, Ordering::Relaxed);
+    }
+}
+
+/// Tells what became of a socket, once. `fd` is a descriptor of it, still open.
+pub fn tell(fd: i32, record: &Record) {
+    let Some(target) = TARGET.get() else { return };
+    let state = record.state();
+    if matches!(state, State::Fresh | State::Listening) || record.has(TOLD) {
+        return;
+    }
+    record.set(TOLD, true);
+    let mut line = Line::new();
+    // Nothing here can fail: a line that is too long is cut.
+    let _ = describe(&mut line, fd, record, state);
+    if target == c"-" {
+        let at_start = (
+            ERROR_DEVICE.load(Ordering::Relaxed),
+            ERROR_INODE.load(Ordering::Relaxed),
+        );
+        if at_start.1 != 0 && standard_error() == Some(at_start) {
+            let bytes = line.as_bytes();
+            // SAFETY: the line has its length.
+            unsafe { real::write(2, bytes.as_ptr().cast(), bytes.len()) };
+        }
+    } else {
+        report::append(target, &line);
+    }
+}
+
+fn describe(line: &mut Line, fd: i32, record: &Record, state: State) -> core::fmt::Result {
+    write!(line, "barewire: pid {} fd {fd} ", ids::id())?;
+    match kernel::tuple(fd).map(|tuple| tuple.ends()) {
+        Some([own, other]) => write!(line, "{own} - {other}: ")?,
+        None if record.has(LOCAL) => {
+            let own = unix_sockets::inode(fd).unwrap_or(0);
+            // Relaxed: for display only; 0 if nobody has asked for it.
+            let other = record.other_inode.load(Ordering::Relaxed);
+            write!(line, "unix:{own} - unix:{other}: ")?;
+        }
+        None => write!(line, "(no longer connected): ")?,
+    }
+    let [out, into] =
+        [&record.ring_bytes_out, &record.ring_bytes_in].map(|bytes| bytes.load(Ordering::Relaxed));
+    let why = record.why();
+    let (calls, bytes) = (
+        record.calls.load(Ordering::Relaxed),
+        record.bytes.load(Ordering::Relaxed),
+    );
+    match state {
+        State::Up if record.has(LINE_ONLY) && why != Why::None => {
+            write!(line, "accelerated, then kernel, {}", why.text())?;
+        }
+        State::Up => write!(line, "accelerated")?,
+        State::Candidate if why == Why::None => {
+            write!(
+                line,
+                "kernel, over before it was worth more: {calls} calls, {bytes} B"
+            )?;
+        }
+        State::Seeking => write!(line, "kernel, over before the other end was found")?,
+        _ => write!(line, "kernel, {}", why.text())?,
+    }
+    if out + into > 0 || state == State::Up {
+        write!(line, ", ring {out} B out, {into} B in")?;
+    }
+    writeln!(line)
+}
+
+/// Tells of all sockets that end with this process.
+pub fn tell_all() {
+    if TARGET.get().is_none() {
+        return;
+    }
+    descriptors::for_each_descriptor(0, u32::MAX, |fd, record| {
+        // Relaxed: another process that has it tells when it is done.
+        if record.processes.load(Ordering::Relaxed) == 1 {
+            tell(fd, record);
+        }
+    });
+}

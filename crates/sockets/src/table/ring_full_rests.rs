@@ -1,0 +1,65 @@
+//! How often a sender skips the wait for room in a full ring.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// At most so many full rings in a row are left without a look.
+const REST_MAX: u32 = 64;
+
+/// What a socket remembers of its looks, under its send lock.
+#[repr(C)]
+pub struct Looks {
+    /// Full rings to come that are left at once.
+    rest: AtomicU32,
+    /// How many those will be after the next look in vain.
+    next_rest: AtomicU32,
+}
+
+// Relaxed, all: under the lock.
+impl Looks {
+    /// As at the beginning.
+    pub fn forget(&self) {
+        self.rest.store(0, Ordering::Relaxed);
+        self.next_rest.store(1, Ordering::Relaxed);
+    }
+
+    /// Whether this full ring is worth a look.
+    pub fn is_worth_one(&self) -> bool {
+        let rest = self.rest.load(Ordering::Relaxed);
+        self.rest.store(rest.saturating_sub(1), Ordering::Relaxed);
+        rest == 0
+    }
+
+    /// There was none.
+    pub fn in_vain(&self) {
+        let rest = self.next_rest.load(Ordering::Relaxed);
+        self.rest.store(rest, Ordering::Relaxed);
+        let next = (rest * 2).min(REST_MAX);
+        self.next_rest.store(next, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_looks_in_vain_looks_ever_less_often() {
+        let looks = Looks {
+            rest: AtomicU32::new(7),
+            next_rest: AtomicU32::new(7),
+        };
+        looks.forget();
+        let looked_at: Vec<_> = (0..300)
+            .filter(|_| {
+                let looks_now = looks.is_worth_one();
+                if looks_now {
+                    looks.in_vain();
+                }
+                looks_now
+            })
+            .collect();
+        assert_eq!(looked_at, [0, 2, 5, 10, 19, 36, 69, 134, 199, 264]);
+        looks.forget();
+        assert!(looks.is_worth_one() && looks.is_worth_one());
+    }
+}

@@ -1,0 +1,86 @@
+//! The table of descriptors: which socket each one is.
+
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+use crate::system::own_descriptors::HIGHEST;
+use crate::table::limits::DESCRIPTORS_MAX;
+use crate::table::socket_state::RECORDS;
+
+/// Where the records are, the table of descriptors, and the highest of these.
+pub fn addresses() -> (usize, usize, usize) {
+    // Relaxed: set up before, by this thread.
+    let records = RECORDS.load(Ordering::Relaxed) as usize;
+    let descriptors = TABLE.descriptors.load(Ordering::Relaxed) as usize;
+    (records, descriptors, (&raw const HIGHEST) as usize)
+}
+
+/// The table of descriptors; and whether somebody captures, which every call looks at, too.
+static TABLE: Table = Table {
+    descriptors: AtomicPtr::new(core::ptr::null_mut()),
+    captured: AtomicU32::new(0),
+};
+
+/// In one cache line.
+#[repr(C, align(16))]
+struct Table {
+    /// Number of the record of each descriptor, plus 1; 0 for none.
+    descriptors: AtomicPtr<AtomicU32>,
+    captured: AtomicU32,
+}
+
+/// The word that turns capturing on. See `capture`.
+#[inline]
+pub fn captured() -> &'static AtomicU32 {
+    &TABLE.captured
+}
+
+/// From now on descriptors can have records. Release: partner: the acquire in slot; whoever sees it sees
+/// what is set up before.
+pub fn publish(descriptors: *mut AtomicU32) {
+    TABLE.descriptors.store(descriptors, Ordering::Release);
+}
+
+/// The table's memory is given back.
+pub fn forget() {
+    // Relaxed: nobody else is there.
+    TABLE
+        .descriptors
+        .store(core::ptr::null_mut(), Ordering::Relaxed);
+}
+
+/// Where the table of descriptors is while it is hidden.
+static HIDDEN: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
+
+/// From now on no descriptor has a record, and none gets one.
+pub fn hide() {
+    // Relaxed: by one thread, which shows it again.
+    let table = TABLE
+        .descriptors
+        .swap(core::ptr::null_mut(), Ordering::Relaxed);
+    HIDDEN.store(table, Ordering::Relaxed);
+}
+
+/// No longer.
+pub fn show() {
+    let table = HIDDEN.load(Ordering::Relaxed);
+    // Release: as in set_up.
+    TABLE.descriptors.store(table, Ordering::Release);
+}
+
+/// Whether nothing can have a record: the table is hidden, or there is none.
+pub fn is_hidden() -> bool {
+    TABLE.descriptors.load(Ordering::Relaxed).is_null()
+}
+
+/// A descriptor of our own, for the record of that number.
+pub const OWN: u32 = 1 << 31;
+
+pub fn slot(fd: i32) -> Option<&'static AtomicU32> {
+    // Acquire: partner: the release in set_up.
+    let table = TABLE.descriptors.load(Ordering::Acquire);
+    if table.is_null() || fd.unsigned_abs() >= DESCRIPTORS_MAX || fd < 0 {
+        return None;
+    }
+    // SAFETY: the table has DESCRIPTORS_MAX words, and is never unmapped.
+    Some(unsafe { &*table.add(fd.unsigned_abs() as usize) })
+}

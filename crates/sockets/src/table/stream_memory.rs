@@ -1,0 +1,228 @@
+//! The memory of hybrid streams: a place for each socket, and what is mapped there.
+
+use core::sync::atomic::{
+    AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence,
+};
+
+use barewire_fabric::carrier::{CONTROL_BYTES, SharedMemory, memory_bytes};
+
+use crate::process::memory::{map, note_given_back, reserve_private};
+use crate::system::kernel;
+use crate::table::limits::RECORDS_MAX;
+
+/// Bytes of a ring.
+pub const RING_BYTES: u32 = 64 << 10;
+/// Bytes of a carrier.
+pub const CARRIER_BYTES: usize = memory_bytes(RING_BYTES);
+
+/// Where the place of record 0 begins; 0 if there are none.
+static PLACES: AtomicUsize = AtomicUsize::new(0);
+/// What is in each place, in this process; a child has a copy, as it has of the mappings.
+static MAPPED: AtomicPtr<AtomicU8> = AtomicPtr::new(core::ptr::null_mut());
+
+/// The places from this number on are given back, and get no carrier.
+static PLACES_LEFT: AtomicU32 = AtomicU32::new(RECORDS_MAX);
+
+/// Gives the places back behind the last that ever had a carrier: nobody looks there. Sockets that have
+/// their records there stay with the kernel. No carrier is mapped meanwhile.
+pub fn give_places_back() {
+    let had_one = |number: &u32| mapping(*number) != Mapping(0);
+    let left = (0..places_left())
+        .rev()
+        .find(had_one)
+        .map_or(0, |last| last + 1);
+    let (from, to) = (left as usize, places_left() as usize);
+    PLACES_LEFT.store(left, Ordering::Relaxed);
+    if from == to || places() == 0 {
+        return;
+    }
+    let bytes = (to - from) * CARRIER_BYTES;
+    // SAFETY: of our own reservation, and of no use as said.
+    unsafe { libc::munmap(carrier(left).base.cast(), bytes) };
+    note_given_back(bytes);
+}
+
+/// All memory is given back: there are no places any more.
+pub fn forget_places() {
+    // Relaxed: nobody else is there.
+    PLACES.store(0, Ordering::Relaxed);
+}
+
+fn places_left() -> u32 {
+    // Relaxed: changed while no carrier is mapped.
+    PLACES_LEFT.load(Ordering::Relaxed)
+}
+
+/// Reserves the places of all carriers: addresses, no memory. A zero page can be read there.
+pub fn set_up() -> bool {
+    let Some(mapped) = reserve_private(RECORDS_MAX as usize) else {
+        return false;
+    };
+    MAPPED.store(mapped.cast(), Ordering::Release);
+    let Some(places) = map(
+        RECORDS_MAX as usize * CARRIER_BYTES,
+        libc::PROT_READ,
+        libc::MAP_PRIVATE,
+    ) else {
+        return false;
+    };
+    // Release: partner: the loads of carrier; there is nothing behind it yet.
+    PLACES.store(places as usize, Ordering::Release);
+    true
+}
+
+/// What is in a place: in the last bit whether a carrier is, above it how many there were before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Mapping(u8);
+
+/// What is in the place of record `number`.
+pub fn mapping(number: u32) -> Mapping {
+    // Relaxed, here and below: of this process, and changed by one thread at a time.
+    Mapping(mapped(number).load(Ordering::Relaxed))
+}
+
+/// Maps a carrier's memory into the place of record `number`. It is sealed against
+/// shrinking, so all of it stays there.
+pub fn map_carrier(number: u32, fd: i32) -> bool {
+    if number >= places_left() {
+        return false;
+    }
+    let carrier = carrier(number);
+    // SAFETY: the place is ours, and whoever still looks there bears any words.
+    let at = unsafe {
+        libc::mmap(
+            carrier.base.cast(),
+            CARRIER_BYTES,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_FIXED,
+            fd,
+            0,
+        )
+    };
+    let is_there = at != libc::MAP_FAILED;
+    if is_there {
+        let next = (mapping(number).0 | 1).wrapping_add(2);
+        mapped(number).store(next, Ordering::Relaxed);
+    }
+    is_there
+}
+
+fn mapped(number: u32) -> &'static AtomicU8 {
+    let table = MAPPED.load(Ordering::Acquire);
+    // SAFETY: set_up made the table before there were places, with a byte for each record;
+    // it is never unmapped, and zeros are valid.
+    unsafe { &*table.add(number as usize) }
+}
+
+/// Puts zeros in the place of a carrier, if this one is still mapped there in this process: its
+/// memory is given back, and late readers and writers do no harm.
+pub fn unmap_carrier(number: u32, mapping_then: Mapping) {
+    if mapping_then.0 & 1 == 0 || mapping(number) != mapping_then {
+        return;
+    }
+    mapped(number).store(mapping_then.0 & !1, Ordering::Relaxed);
+    let carrier = carrier(number);
+    // SAFETY: as above.
+    unsafe {
+        libc::mmap(
+            carrier.base.cast(),
+            CARRIER_BYTES,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        );
+    }
+}
+
+/// Where the places begin.
+pub fn places() -> usize {
+    PLACES.load(Ordering::Acquire)
+}
+
+/// The place of record `number`.
+pub fn carrier(number: u32) -> Carrier {
+    let places = PLACES.load(Ordering::Acquire);
+    Carrier {
+        base: (places + number as usize * CARRIER_BYTES) as *mut u8,
+    }
+}
+
+/// A carrier's memory, mapped in the place of a record.
+#[derive(Clone, Copy)]
+pub struct Carrier {
+    base: *mut u8,
+}
+
+impl Carrier {
+    #[inline]
+    fn word(&self, index: usize) -> &AtomicU64 {
+        assert!(index < CONTROL_BYTES / 8);
+        // SAFETY: the place has CARRIER_BYTES that stay mapped, aligned to a page, and
+        // its control words are reached as atomics only.
+        unsafe { &*self.base.add(index * 8).cast::<AtomicU64>() }
+    }
+
+    #[inline]
+    fn bytes(&self, offset: usize, len: usize) -> *mut u8 {
+        assert!(offset <= CARRIER_BYTES && len <= CARRIER_BYTES - offset);
+        // SAFETY: within the place.
+        unsafe { self.base.add(offset) }
+    }
+}
+
+// Orderings: those that the contract of SharedMemory states; the partners are named where
+// the words are used, in `fabric::carrier`.
+impl SharedMemory for Carrier {
+    #[inline]
+    fn load(&self, index: usize) -> u64 {
+        self.word(index).load(Ordering::Acquire)
+    }
+
+    #[inline]
+    fn store(&self, index: usize, value: u64) {
+        self.word(index).store(value, Ordering::Release);
+    }
+
+    #[inline]
+    fn swap_if(&self, index: usize, old: u64, new: u64) -> bool {
+        self.word(index)
+            .compare_exchange(old, new, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    #[inline]
+    fn fence(&self) {
+        fence(Ordering::SeqCst);
+    }
+
+    #[inline]
+    fn light_fence(&self) {
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    fn heavy_fence(&self) -> bool {
+        kernel::barrier()
+    }
+
+    #[inline]
+    fn copy_in(&self, offset: usize, bytes: &[u8]) {
+        let to = self.bytes(offset, bytes.len());
+        // SAFETY: within the place, which does not overlap the program's memory; the empty
+        // block keeps the compiler from assuming what another process may have changed.
+        unsafe {
+            core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+            core::arch::asm!("/* {0} */", in(reg) to, options(nostack, preserves_flags));
+        }
+    }
+
+    #[inline]
+    fn copy_out(&self, offset: usize, bytes: &mut [u8]) {
+        let from = self.bytes(offset, bytes.len());
+        // SAFETY: as above.
+        unsafe {
+            core::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len());
+            core::arch::asm!("/* {0} */", in(reg) bytes.as_mut_ptr(), options(nostack, preserves_flags));
+        }
+    }
+}

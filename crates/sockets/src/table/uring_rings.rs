@@ -1,0 +1,372 @@
+//! Rings whose entries the library looks at before the kernel gets them.
+//!
+//! Of a ring that is made by `io_uring_setup` the library maps the queue of submissions a second time, and
+//! gives the mapping up when the program closes the ring. A ring of liburing's is looked at where the
+//! program has it, in `struct io_uring`: it is only noted here, so that nobody takes it for one that
+//! was made unseen.
+//!
+//! The mapping must not outlive the ring: a mapped ring is not freed by the kernel, nor are its calls in
+//! progress cancelled, when its last descriptor is closed.
+
+use core::ffi::{c_int, c_void};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
+
+use crate::process::lock::Lock;
+use crate::system::cancel::quietly;
+
+/// Entries that are about to be submitted.
+pub struct Queue {
+    pub entries: *mut u8,
+    /// Which entry comes when; null: in their order.
+    pub array: *const u32,
+    pub mask: u32,
+    /// Entries are 128 bytes long, not 64.
+    pub is_wide: bool,
+    /// Of a ring that is polled for storage: nothing else works there.
+    pub is_polled: bool,
+    pub first: u32,
+    pub count: u32,
+}
+
+/// Rings at a time; one more and the process is the kernel's, as with a ring that cannot be looked at.
+/// PostgreSQL makes one for each of its processes before it starts them.
+const WATCHED_MAX: usize = 1024;
+
+/// `struct io_uring_params` (linux/io_uring.h), as far as it is read here.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Params {
+    entries: u32,
+    results: u32,
+    pub flags: u32,
+    others: [u32; 7],
+    head: u32,
+    tail: u32,
+    mask: u32,
+    ring_entries: u32,
+    ring_flags: u32,
+    dropped: u32,
+    array: u32,
+}
+
+/// Flags of a ring.
+pub const POLLED: u32 = 1;
+pub const WIDE_ENTRIES: u32 = 1 << 10;
+pub const IN_PROGRAMS_MEMORY: u32 = 1 << 14;
+pub const NO_DESCRIPTOR: u32 = 1 << 15;
+const NO_ARRAY: u32 = 1 << 16;
+/// Flags of rings whose entries can be looked at in the call that submits them. Not among them: a
+/// thread of the kernel's submits (`SQPOLL`), entries of two sizes (`SQE_MIXED`), and what is not known.
+const KNOWN: u32 = POLLED | 0x3ff8 | NO_ARRAY | 1 << 17 | 1 << 18;
+/// As above, of liburing's: it has the queue in its own structure, wherever it is.
+const KNOWN_OF_LIBRARY: u32 = KNOWN | IN_PROGRAMS_MEMORY | NO_DESCRIPTOR;
+
+const OFFSET_OF_QUEUE: libc::off_t = 0;
+const OFFSET_OF_ENTRIES: libc::off_t = 0x1000_0000;
+
+/// Whether the entries of a ring with these flags can be looked at.
+pub const fn can_be(flags: u32) -> bool {
+    flags & !KNOWN == 0
+}
+
+/// As above, of a ring of liburing's.
+pub const fn can_be_of_library(flags: u32) -> bool {
+    flags & !KNOWN_OF_LIBRARY == 0
+}
+
+/// One ring. All fields but `submitting` are written under [`LOCK`].
+struct Ring {
+    /// Its descriptor plus 1; 0: this place is free.
+    fd: AtomicI32,
+    /// The program has closed it while a thread was in a call that submits.
+    is_closed: AtomicU32,
+    /// The mappings, or 0: of the queue and of the entries.
+    queue: AtomicUsize,
+    queue_bytes: AtomicUsize,
+    entries: AtomicUsize,
+    entries_bytes: AtomicUsize,
+    /// Offsets in the mapping of the queue; of the array 0 if there is none.
+    head: AtomicU32,
+    tail: AtomicU32,
+    array: AtomicU32,
+    mask: AtomicU32,
+    flags: AtomicU32,
+    /// Entries before this one were looked at.
+    seen: AtomicU32,
+    /// Threads that are in a call that submits.
+    submitting: AtomicU32,
+}
+
+impl Ring {
+    const fn none() -> Self {
+        Self {
+            fd: AtomicI32::new(0),
+            is_closed: AtomicU32::new(0),
+            queue: AtomicUsize::new(0),
+            queue_bytes: AtomicUsize::new(0),
+            entries: AtomicUsize::new(0),
+            entries_bytes: AtomicUsize::new(0),
+            head: AtomicU32::new(0),
+            tail: AtomicU32::new(0),
+            array: AtomicU32::new(0),
+            mask: AtomicU32::new(0),
+            flags: AtomicU32::new(0),
+            seen: AtomicU32::new(0),
+            submitting: AtomicU32::new(0),
+        }
+    }
+
+    /// A word of the queue, at this offset; `None` if it is not mapped.
+    fn word(&self, at: &AtomicU32) -> Option<u32> {
+        let queue = self.queue.load(Ordering::Relaxed);
+        let at = at.load(Ordering::Relaxed) as usize;
+        // SAFETY: mapped under the lock, which the caller has, and longer than the kernel's offsets.
+        // Acquire: partner: the kernel's release of its head, and the program's of its tail.
+        (queue != 0)
+            .then(|| unsafe { (*((queue + at) as *const AtomicU32)).load(Ordering::Acquire) })
+    }
+
+    /// Whether the kernel has got entries that nobody looked at.
+    fn is_used_unseen(&self) -> bool {
+        let seen = self.seen.load(Ordering::Relaxed);
+        self.word(&self.head)
+            .is_some_and(|head| head.wrapping_sub(seen) as i32 > 0)
+    }
+
+    #[cold]
+    fn unmap_if_closed(&self) {
+        let _held = LOCK.hold();
+        let is_closed = self.is_closed.load(Ordering::Relaxed) != 0;
+        if is_closed && self.submitting.load(Ordering::Relaxed) == 0 {
+            self.unmap();
+        }
+    }
+
+    fn unmap(&self) {
+        for (at, bytes) in [
+            (&self.queue, &self.queue_bytes),
+            (&self.entries, &self.entries_bytes),
+        ] {
+            let at = at.swap(0, Ordering::Relaxed);
+            if at != 0 {
+                // SAFETY: mapped with this length by `set_up`, and looked at by nobody.
+                unsafe { libc::munmap(at as *mut c_void, bytes.load(Ordering::Relaxed)) };
+            }
+        }
+        self.is_closed.store(0, Ordering::Relaxed);
+        self.fd.store(0, Ordering::Relaxed);
+        COUNT.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+// Relaxed, where nothing is said: under the lock.
+static LOCK: Lock = Lock::new();
+static RINGS: [Ring; WATCHED_MAX] = [const { Ring::none() }; WATCHED_MAX];
+/// How many there are: what each close looks at.
+static COUNT: AtomicU32 = AtomicU32::new(0);
+/// Places that were ever taken: those behind are free.
+static USED: AtomicUsize = AtomicUsize::new(0);
+
+fn used() -> &'static [Ring] {
+    &RINGS[..USED.load(Ordering::Relaxed)]
+}
+
+/// A child has one thread, which submits nothing.
+pub fn after_fork() {
+    LOCK.reset();
+    for ring in used() {
+        ring.submitting.store(0, Ordering::Relaxed);
+    }
+}
+
+fn ring_of(fd: c_int) -> Option<&'static Ring> {
+    let is_it = |ring: &&Ring| {
+        fd >= 0
+            && ring.fd.load(Ordering::Relaxed) == fd + 1
+            && ring.is_closed.load(Ordering::Relaxed) == 0
+    };
+    used().iter().find(is_it)
+}
+
+/// Whether there is any. Without the lock: who makes one at this moment has submitted nothing.
+#[inline]
+pub fn are_there() -> bool {
+    COUNT.load(Ordering::Relaxed) != 0
+}
+
+/// Whether the entries of a ring are looked at.
+pub fn is_watched(fd: c_int) -> bool {
+    are_there() && LOCK.hold().is_some_and(|_held| ring_of(fd).is_some())
+}
+
+/// A ring of liburing's, which is looked at in the program's memory. `false`: there is no place for it.
+pub fn note(fd: c_int, flags: u32) -> bool {
+    let Some(_held) = LOCK.hold() else {
+        return false;
+    };
+    enter(fd, flags).is_some()
+}
+
+fn enter(fd: c_int, flags: u32) -> Option<&'static Ring> {
+    // The one that had this descriptor was closed past us.
+    if let Some(old) = ring_of(fd) {
+        retire(old);
+    }
+    let is_free = |it: &Ring| it.fd.load(Ordering::Relaxed) == 0;
+    let place = RINGS.iter().position(is_free)?;
+    USED.fetch_max(place + 1, Ordering::Relaxed);
+    let ring = &RINGS[place];
+    ring.fd.store(fd.checked_add(1)?, Ordering::Relaxed);
+    ring.flags.store(flags, Ordering::Relaxed);
+    ring.seen.store(0, Ordering::Relaxed);
+    ring.submitting.store(0, Ordering::Relaxed);
+    COUNT.fetch_add(1, Ordering::Relaxed);
+    Some(ring)
+}
+
+/// A ring has been made by `io_uring_setup`. `false`: its entries cannot be looked at.
+pub fn set_up(fd: c_int, params: &Params) -> bool {
+    if !can_be(params.flags) {
+        return false;
+    }
+    let has_array = params.flags & NO_ARRAY == 0;
+    let stride = 64 << u32::from(params.flags & WIDE_ENTRIES != 0);
+    let words = if has_array {
+        params.entries as usize
+    } else {
+        0
+    };
+    let last = [params.head, params.tail, params.mask].into_iter().max();
+    let queue_bytes = last.unwrap_or(0) as usize + 4;
+    let queue_bytes = queue_bytes.max(params.array as usize + words * 4);
+    let entries_bytes = params.entries as usize * stride;
+    let Some(_held) = LOCK.hold() else {
+        return false;
+    };
+    let Some(ring) = enter(fd, params.flags) else {
+        return false;
+    };
+    let queue = map(fd, queue_bytes, OFFSET_OF_QUEUE);
+    let entries = map(fd, entries_bytes, OFFSET_OF_ENTRIES);
+    ring.queue.store(queue as usize, Ordering::Relaxed);
+    ring.queue_bytes.store(queue_bytes, Ordering::Relaxed);
+    ring.entries.store(entries as usize, Ordering::Relaxed);
+    ring.entries_bytes.store(entries_bytes, Ordering::Relaxed);
+    ring.head.store(params.head, Ordering::Relaxed);
+    ring.tail.store(params.tail, Ordering::Relaxed);
+    let array = if has_array { params.array } else { 0 };
+    ring.array.store(array, Ordering::Relaxed);
+    let mask = params.entries.wrapping_sub(1);
+    ring.mask.store(mask, Ordering::Relaxed);
+    let is_mapped = !queue.is_null() && !entries.is_null();
+    if !is_mapped {
+        ring.unmap();
+    }
+    is_mapped
+}
+
+/// A part of a ring; null if it cannot be had.
+fn map(fd: c_int, bytes: usize, offset: libc::off_t) -> *mut c_void {
+    let (rights, flags) = (
+        libc::PROT_READ | libc::PROT_WRITE,
+        libc::MAP_SHARED | libc::MAP_POPULATE,
+    );
+    // SAFETY: a new mapping, at an address that the kernel chooses.
+    let at = unsafe { libc::mmap(null_mut(), bytes, rights, flags, fd, offset) };
+    if at == libc::MAP_FAILED {
+        null_mut()
+    } else {
+        at
+    }
+}
+
+/// The descriptor of a ring is about to be closed, or the entries are not to be looked at any more.
+pub fn closing(fd: c_int) {
+    if !are_there() {
+        return;
+    }
+    let Some(_held) = LOCK.hold() else { return };
+    if let Some(ring) = ring_of(fd) {
+        retire(ring);
+    }
+}
+
+/// As above, of all from `first` to `last`.
+pub fn closing_range(first: u32, last: u32) {
+    if !are_there() {
+        return;
+    }
+    let Some(_held) = LOCK.hold() else { return };
+    for ring in used() {
+        let fd = ring.fd.load(Ordering::Relaxed) - 1;
+        if u32::try_from(fd).is_ok_and(|fd| (first..=last).contains(&fd)) {
+            retire(ring);
+        }
+    }
+}
+
+/// The place is free; not before the last call that submits has returned.
+fn retire(ring: &Ring) {
+    // SeqCst, both: partner: those in the drop of Submission. One of the two sees the other.
+    ring.is_closed.store(1, Ordering::SeqCst);
+    if ring.submitting.load(Ordering::SeqCst) == 0 {
+        ring.unmap();
+    }
+}
+
+/// A call that submits is in progress, until this is dropped.
+pub struct Submission(&'static Ring);
+
+impl Drop for Submission {
+    fn drop(&mut self) {
+        // SeqCst, both: partner: those in retire. Who looked at the entries is done.
+        let before = self.0.submitting.fetch_sub(1, Ordering::SeqCst);
+        if before == 1 && self.0.is_closed.load(Ordering::SeqCst) != 0 {
+            quietly(|| self.0.unmap_if_closed());
+        }
+    }
+}
+
+/// The next `count` entries of a ring are about to be submitted. `None`: they cannot be looked at,
+/// or it cannot be known that they are these: another thread submits entries of the same ring, there
+/// are not as many, or some were submitted unseen before.
+pub fn begin(fd: c_int, count: u32) -> Option<(Submission, Queue)> {
+    let _held = LOCK.hold()?;
+    let ring = ring_of(fd)?;
+    let (head, tail) = (ring.word(&ring.head)?, ring.word(&ring.tail)?);
+    let is_alone = ring.submitting.load(Ordering::Relaxed) == 0;
+    if !is_alone || ring.is_used_unseen() || tail.wrapping_sub(head) < count {
+        return None;
+    }
+    ring.seen.store(head.wrapping_add(count), Ordering::Relaxed);
+    ring.submitting.fetch_add(1, Ordering::Relaxed);
+    let array = ring.array.load(Ordering::Relaxed) as usize;
+    let at = ring.queue.load(Ordering::Relaxed) + array;
+    let flags = ring.flags.load(Ordering::Relaxed);
+    let queue = Queue {
+        entries: ring.entries.load(Ordering::Relaxed) as *mut u8,
+        array: if array == 0 { 0 } else { at } as *const u32,
+        mask: ring.mask.load(Ordering::Relaxed),
+        is_wide: flags & WIDE_ENTRIES != 0,
+        is_polled: flags & POLLED != 0,
+        first: head,
+        count,
+    };
+    Some((Submission(ring), queue))
+}
+
+/// Entries of a ring of liburing's are submitted up to this one, and were looked at.
+pub fn looked(fd: c_int, until: u32) {
+    if let Some(_held) = LOCK.hold() {
+        if let Some(ring) = ring_of(fd) {
+            ring.seen.store(until, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Whether the kernel has got entries of any ring that nobody looked at.
+pub fn are_used_unseen() -> bool {
+    let is_used = |ring: &Ring| ring.fd.load(Ordering::Relaxed) != 0 && ring.is_used_unseen();
+    are_there() && LOCK.hold().is_some_and(|_held| used().iter().any(is_used))
+}

@@ -1,0 +1,200 @@
+//! `poll` and `select`, with byte rings among what is waited for.
+
+use core::ffi::c_int;
+
+use libc::{pollfd, sigset_t, timespec};
+
+use crate::epoll::deferred_ctl;
+use crate::process::spin::Spin;
+use crate::stream::ready::{Readiness, settle};
+use crate::stream::{empty_reads, lost_bytes, order, pending_error};
+use crate::system::real;
+use crate::table::flags::CHECK_LINE;
+use crate::table::socket_state::Record;
+use crate::table::state::State;
+use crate::table::{
+    descriptors,
+    directions::{self, has_news, peer_is_near},
+};
+use crate::wait::deadline::Deadline;
+use crate::wait::events::{POLL_ENDS, POLL_IN};
+use crate::wait::ring_ready::{self, FEW, has_come, rings};
+use crate::wait::sleepers::{SLEEPERS_MAX, Sleepers};
+
+/// The socket of a descriptor, if it is up.
+pub fn up(fd: c_int) -> Option<&'static Record> {
+    descriptors::find(fd).filter(|record| record.state() == State::Up)
+}
+
+// ------------------------------------------------------------------------------------- poll
+
+fn wants_in(poll: &pollfd) -> Option<&'static Record> {
+    if poll.fd < 0 || poll.events & POLL_IN == 0 {
+        return None;
+    }
+    up(poll.fd)
+}
+
+/// Whether one of ours is among them, or a set that may have one.
+pub fn has_ours(fds: &[pollfd]) -> bool {
+    // All of them: a set hears that it is waited for.
+    let sets = fds.iter().filter(|poll| wants_set(poll)).count();
+    sets > 0 || fds.iter().any(|poll| wants_in(poll).is_some())
+}
+
+fn wants_set(poll: &pollfd) -> bool {
+    poll.events & POLL_IN != 0 && deferred_ctl::is_looked_at(poll.fd)
+}
+
+/// As `ppoll`.
+pub fn poll(fds: &mut [pollfd], deadline: Deadline, mask: *const sigset_t) -> c_int {
+    let mut spin = Spin::begin();
+    let mut looks = 0;
+    if fds.len() > 1 {
+        fds.iter()
+            .filter_map(wants_in)
+            .for_each(directions::want_order);
+    }
+    loop {
+        let looked = &*fds;
+        let news = || {
+            let mut sets = looked.iter().filter(|poll| wants_set(poll));
+            looked.iter().filter_map(wants_in).any(has_news) || sets.any(|set| rings(set.fd, 0))
+        };
+        let is_over = deadline.is_over();
+        let near = || looked.iter().find_map(wants_in).is_some_and(peer_is_near);
+        let mut look =
+            || spin.until_or(news, || deadline.is_over() || kernel_has_any(looked), near);
+        if is_over || news() || look() {
+            let ready = poll_now(fds, ring_ready::until_ns(&mut looks), mask);
+            if ready != 0 || is_over {
+                return ready;
+            }
+        }
+        let is_small = fds.len() <= FEW && !fds.iter().any(wants_set);
+        let slept = if is_small {
+            sleep_in_poll::<FEW>(fds, deadline, mask)
+        } else {
+            sleep_in_poll::<SLEEPERS_MAX>(fds, deadline, mask)
+        };
+        let Some(slept) = slept else {
+            continue;
+        };
+        if slept <= 0 {
+            return slept;
+        }
+        spin.woke();
+        // Of what it has slept for, the kernel tells. Of others the next wait does.
+        let ready = sift(fds, 0);
+        if ready != 0 {
+            return ready;
+        }
+    }
+}
+
+/// Asks the kernel and looks at the rings, for what came until then. If there is nothing, a signal that only
+/// `mask` lets through ends it.
+fn poll_now(fds: &mut [pollfd], until_ns: u64, mask: *const sigset_t) -> c_int {
+    let count = fds.len() as libc::nfds_t;
+    // SAFETY: the slice has its length.
+    let result = unsafe { real::poll(fds.as_mut_ptr(), count, 0) };
+    if result < 0 {
+        return result;
+    }
+    let ready = sift(fds, until_ns);
+    if ready > 0 || mask.is_null() {
+        return ready;
+    }
+    let at_once = timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: as above; time and mask live.
+    let result = unsafe { real::ppoll(fds.as_mut_ptr(), count, &raw const at_once, mask) };
+    if result < 0 {
+        return result;
+    }
+    sift(fds, until_ns)
+}
+
+/// Adds what came into the rings until then to what the kernel said, and takes mere tokens away.
+fn sift(fds: &mut [pollfd], until_ns: u64) -> c_int {
+    if fds.iter().any(|poll| poll.revents != 0) {
+        order::has_used_kernel();
+    }
+    let mut ready = 0;
+    for poll in fds {
+        if let Some(record) = wants_in(poll) {
+            empty_reads::wait_is_seen(record);
+            let said = poll.revents & POLL_IN != 0;
+            let is_ready = (said || has_come(record, until_ns))
+                && settle(poll.fd, record, said) == Readiness::Ready;
+            if is_ready {
+                poll.revents |= poll.events & POLL_IN;
+            } else if poll.revents & POLL_ENDS == 0 {
+                poll.revents &= !POLL_IN;
+            }
+        }
+        note_end(poll);
+        if wants_set(poll) && rings(poll.fd, 0) {
+            poll.revents |= poll.events & POLL_IN;
+        }
+        ready += c_int::from(poll.revents != 0);
+    }
+    ready
+}
+
+/// A program that was told of the end finds it: the next read looks at the line.
+pub fn note_end(poll: &mut pollfd) {
+    if poll.revents & POLL_ENDS == 0 || poll.fd < 0 {
+        return;
+    }
+    if let Some(record) = descriptors::find(poll.fd) {
+        record.set(CHECK_LINE, true);
+        if pending_error::has_error(record) {
+            poll.revents |= libc::POLLERR;
+        }
+        poll.revents |= lost_bytes::events_of(record, poll.revents);
+    }
+}
+
+/// Whether the kernel calls anything ready; asks without a change of the program's answers.
+fn kernel_has_any(fds: &[pollfd]) -> bool {
+    const FEW: usize = 64;
+    if fds.len() > FEW {
+        return false;
+    }
+    let mut copy = [pollfd {
+        fd: -1,
+        events: 0,
+        revents: 0,
+    }; FEW];
+    copy[..fds.len()].copy_from_slice(fds);
+    // SAFETY: the copies are ours.
+    unsafe { real::poll(copy.as_mut_ptr(), fds.len() as libc::nfds_t, 0) > 0 }
+}
+
+/// `None` if something has come before it slept.
+#[inline(never)]
+fn sleep_in_poll<const N: usize>(
+    fds: &mut [pollfd],
+    deadline: Deadline,
+    mask: *const sigset_t,
+) -> Option<c_int> {
+    let mut sleepers = Sleepers::<N>::none();
+    let mut sets = fds.iter().filter(|poll| wants_set(poll));
+    if !sets.all(|set| sleepers.add_set(set.fd, 0)) {
+        return None;
+    }
+    if !fds
+        .iter()
+        .filter_map(|poll| Some((poll.fd, wants_in(poll)?)))
+        .all(|(fd, record)| sleepers.add(fd, record, None))
+    {
+        return None;
+    }
+    let left = deadline.left();
+    let left = left.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
+    // SAFETY: the slice has its length; time and mask live.
+    Some(unsafe { real::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, left, mask) })
+}

@@ -1,0 +1,109 @@
+//! Threads that are about to sleep on sockets.
+
+use core::ffi::c_int;
+use core::mem::MaybeUninit;
+use core::sync::atomic::Ordering;
+
+use crate::epoll::sets::{self, Active};
+use crate::epoll::tables::ACTIVE_MAX;
+use crate::stream::{calls, empty_reads, recall};
+use crate::table::directions;
+use crate::table::socket_state::Record;
+use crate::table::state::State;
+use crate::wait::events::EPOLL_IN;
+use crate::wait::ring_ready::{DEPTH_MAX, FEW};
+
+/// Sockets that this thread sleeps on. On the program's stack: see [`Active`].
+pub struct Sleepers<const N: usize> {
+    /// With the generation in which it is counted.
+    records: [MaybeUninit<(&'static Record, u32)>; N],
+    count: usize,
+}
+
+/// Sockets that one thread can sleep on as one that is counted. On those beyond, it is
+/// woken as well, unless another thread reads them at the same time.
+pub const SLEEPERS_MAX: usize = 1024;
+
+impl<const N: usize> Sleepers<N> {
+    /// No socket yet.
+    pub const fn none() -> Self {
+        Self {
+            records: [const { MaybeUninit::uninit() }; N],
+            count: 0,
+        }
+    }
+
+    /// Says that this thread is about to sleep on a socket; not, if something has come.
+    /// Bytes that were ever in the ring up to `told` do not count, if that is given.
+    pub fn add(&mut self, fd: c_int, record: &'static Record, told: Option<u64>) -> bool {
+        empty_reads::wait_is_seen(record);
+        let held = record.recv_lock.hold();
+        if let Some(place) = self.records.get_mut(self.count) {
+            place.write((record, record.generation()));
+            self.count += 1;
+            record.sleepers.fetch_add(1, Ordering::Relaxed);
+        }
+        let sleeps = held.is_none_or(|held| {
+            record.state() != State::Up
+                || directions::holds_back(record)
+                || match told {
+                    None => calls::arm(record, &held),
+                    Some(head) => record.receiver(&held).arm_past(&record.carrier(), head),
+                }
+        });
+        // After arming: who asks us for something sends a token to whoever is armed.
+        recall::answer_beside(fd, record);
+        sleeps
+    }
+}
+
+impl<const N: usize> Sleepers<N> {
+    /// As [`Sleepers::add`], for all of a set.
+    pub fn add_set(&mut self, set: c_int, depth: u32) -> bool {
+        if depth > DEPTH_MAX || !sets::is_known(set) {
+            return true;
+        }
+        let of_few = self.add_set_of::<FEW>(set, depth);
+        of_few.unwrap_or_else(|| self.add_set_of::<ACTIVE_MAX>(set, depth) == Some(true))
+    }
+
+    /// `None` if there are more than `M` of them.
+    #[inline(never)]
+    fn add_set_of<const M: usize>(&mut self, set: c_int, depth: u32) -> Option<bool> {
+        let mut active = Active::<M>::empty();
+        sets::active(set, &mut active).then(|| self.add_active(&active, depth))
+    }
+
+    /// As [`Sleepers::add`], for the active registrations of a set.
+    pub fn add_active<const M: usize>(&mut self, active: &Active<M>, depth: u32) -> bool {
+        // Not those that the program is not to be told of: what they have must not keep it
+        // awake.
+        let heard = active
+            .iter()
+            .filter(|(_, it)| it.events & EPOLL_IN != 0 && !it.silent);
+        for (_, registration) in heard {
+            let edge = registration.events & libc::EPOLLET as u32 != 0;
+            let told = edge.then_some(registration.head_told);
+            let up = |record: &&'static Record| record.state() == State::Up;
+            let record = registration.socket().filter(up);
+            if record.is_some_and(|record| !self.add(registration.fd, record, told)) {
+                return false;
+            }
+        }
+        let mut inner = active.inner().iter();
+        inner.all(|inner| self.add_set(inner.fd, depth + 1))
+    }
+}
+
+impl<const N: usize> Drop for Sleepers<N> {
+    fn drop(&mut self) {
+        for record in &self.records[..self.count] {
+            // SAFETY: the first `count` were written.
+            let (record, generation) = unsafe { record.assume_init() };
+            // Relaxed: closed meanwhile, it may be another socket's.
+            if record.generation() == generation {
+                record.sleepers.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
