@@ -3,7 +3,8 @@
 //! A *fabric* carries stores from one place to another: shared memory between two
 //! processes, remote memory access over a network, a simulated card. This crate states
 //! what it must promise ([`window`], [`aperture`]) and holds the protocols built on it:
-//! the frame ring ([`ring`]), messages ([`queue`]), byte streams ([`stream`]), the event queue's
+//! the frame ring ([`ring`]), messages ([`queue`]), byte streams ([`stream`]), byte streams that
+//! change between shared memory and the kernel ([`hybrid`]), the event queue's
 //! page ([`doorbell`]) and how to wait for it ([`wait`]); and a look at a ring from outside
 //! ([`survey`]).
 //! They know neither clock nor operating system, so the code that moves a live message
@@ -23,9 +24,9 @@ extern crate alloc;
 
 pub mod aperture;
 pub mod assembly;
-pub mod carrier;
 pub mod doorbell;
 pub mod frame;
+pub mod hybrid;
 pub mod queue;
 pub mod ring;
 pub mod stream;

@@ -16,18 +16,18 @@ mod window;
 
 #[path = "loom/arming.rs"]
 mod arming;
-#[path = "loom/carrier.rs"]
-mod carrier;
-#[path = "loom/carrier_back.rs"]
-mod carrier_back;
-#[path = "loom/carrier_edge.rs"]
-mod carrier_edge;
-#[path = "loom/carrier_ends.rs"]
-mod carrier_ends;
-#[path = "loom/carrier_memory.rs"]
-mod carrier_memory;
 #[path = "loom/doorbell.rs"]
 mod doorbell;
+#[path = "loom/hybrid.rs"]
+mod hybrid;
+#[path = "loom/hybrid_back.rs"]
+mod hybrid_back;
+#[path = "loom/hybrid_edge.rs"]
+mod hybrid_edge;
+#[path = "loom/hybrid_ends.rs"]
+mod hybrid_ends;
+#[path = "loom/hybrid_memory.rs"]
+mod hybrid_memory;
 #[path = "loom/ring.rs"]
 mod ring;
 #[path = "loom/waiting.rs"]

@@ -1,11 +1,11 @@
-//! Taking back: what a receiver has not read of the ring comes over the line, whatever lies
-//! before it and however much the line takes. All combinations of a small carrier.
+//! Taking back: what a receiver has not read of the ring comes over the kernel connection, whatever lies
+//! before it and however much the kernel connection takes. All combinations of a small hybrid stream.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
-use barewire_fabric::carrier::{
-    Answer, CONTROL_BYTES, Direction, Lane, Next, Receiver, Sender, SharedMemory, UP, memory_bytes,
+use barewire_fabric::hybrid::{
+    Answer, CONTROL_BYTES, Direction, Next, Path, Receiver, Sender, SharedMemory, UP, memory_bytes,
 };
 
 const RING_BYTES: u32 = 64;
@@ -42,15 +42,15 @@ impl SharedMemory for Memory {
     }
 }
 
-/// Both ends of one direction, and the line between them. The stream is 0, 1, 2 ...
+/// Both ends of one direction, and the kernel connection between them. The stream is 0, 1, 2 ...
 struct Pair {
     memory: Memory,
     sender: Sender,
     receiver: Receiver,
     line: RefCell<VecDeque<u8>>,
-    /// Bytes that the line ever took.
+    /// Bytes that the kernel connection ever took.
     line_took: Cell<u64>,
-    /// Bytes that the line takes yet.
+    /// Bytes that the kernel connection takes yet.
     room: Cell<usize>,
     read: u64,
 }
@@ -91,12 +91,12 @@ impl Pair {
     }
 
     fn send_on_line(&mut self, len: usize) {
-        assert_eq!(self.sender.may_use_line(&self.memory), Ok(true));
+        assert_eq!(self.sender.may_use_kernel(&self.memory), Ok(true));
         let bytes = self.stream(len);
         assert_eq!(self.on_line(&bytes), len);
         let mut mended = self.sender;
-        self.sender.sent_on_line(len as u64);
-        assert!(mended.mend(&self.memory, self.line_took.get()));
+        self.sender.sent_by_kernel(len as u64);
+        assert!(mended.recover(&self.memory, self.line_took.get()));
         assert_eq!(mended, self.sender);
     }
 
@@ -111,7 +111,7 @@ impl Pair {
         self.sender.put(&self.memory, &bytes);
         if self.sender.publish(&self.memory, 0) {
             assert_eq!(self.on_line(&[TOKEN]), 1);
-            self.sender.token_sent();
+            self.sender.wake_byte_sent();
         }
     }
 
@@ -134,20 +134,20 @@ impl Pair {
                     self.receiver.took(&self.memory, bytes.len() as u64);
                     self.check(&bytes);
                 }
-                Next::Line(most) => {
+                Next::Kernel(most) => {
                     let most = left.min(usize::try_from(most).unwrap_or(usize::MAX));
                     let there = most.min(self.line.borrow().len());
                     let bytes: Vec<u8> = self.line.borrow_mut().drain(..there).collect();
-                    self.receiver.read_line(&self.memory, there as u64);
+                    self.receiver.read_kernel(&self.memory, there as u64);
                     self.check(&bytes);
                     if there == 0 {
                         break;
                     }
                 }
-                Next::Tokens(count) => {
+                Next::WakeBytes(count) => {
                     let there = (count as usize).min(self.line.borrow().len());
                     self.line.borrow_mut().drain(..there);
-                    self.receiver.took_tokens(there as u64);
+                    self.receiver.took_wake_bytes(there as u64);
                     if there == 0 {
                         break;
                     }
@@ -160,7 +160,7 @@ impl Pair {
 
     /// The sender's part; returns whether it took all back.
     fn answer(&mut self) -> bool {
-        if !self.sender.is_asked_back(&self.memory) {
+        if !self.sender.is_take_back_asked(&self.memory) {
             return false;
         }
         let begun = self.sender.begin_to_take_back(&self.memory);
@@ -176,8 +176,8 @@ impl Pair {
     }
 }
 
-/// One combination: bytes on the line that were not read when the ring began; bytes put and
-/// read before the request, a token between them; what the line takes of the answer.
+/// One combination: bytes on the kernel connection that were not read when the ring began; bytes put and
+/// read before the request, a wake-up byte between them; what the kernel connection takes of the answer.
 fn case(unread_of_line: usize, put: usize, read: usize, sleeps: bool, room: usize) {
     let mut pair = Pair::new();
     pair.send_on_line(10);
@@ -193,17 +193,17 @@ fn case(unread_of_line: usize, put: usize, read: usize, sleeps: bool, room: usiz
     pair.put(put);
     pair.receiver.disarm(&pair.memory);
     let read = pair.receive(read);
-    if let Ok(Next::Line(_)) = pair.receiver.next(&pair.memory) {
-        pair.receiver.read_line(&pair.memory, 0);
+    if let Ok(Next::Kernel(_)) = pair.receiver.next(&pair.memory) {
+        pair.receiver.read_kernel(&pair.memory, 0);
     }
-    assert!(pair.receiver.ask_back(&pair.memory));
+    assert!(pair.receiver.ask_to_take_back(&pair.memory));
     assert_eq!(pair.receiver.answer(&pair.memory), Answer::None);
     pair.room.set(room);
     let taken = pair.answer();
     assert_eq!(taken, room >= put - read.saturating_sub(unread_of_line));
     if taken {
         assert_eq!(pair.receiver.answer(&pair.memory), Answer::Taken);
-        assert_eq!(pair.sender.lane(), Lane::Line);
+        assert_eq!(pair.sender.path(), Path::Kernel);
     } else {
         assert_eq!(pair.receiver.answer(&pair.memory), Answer::Refused);
         assert!(pair.receiver.withdraw(&pair.memory));
@@ -240,7 +240,7 @@ fn a_sender_that_has_gone_on_is_not_asked() {
     pair.put(3);
     pair.sender.leave_ring(&pair.memory);
     pair.send_on_line(4);
-    assert!(!pair.receiver.ask_back(&pair.memory));
+    assert!(!pair.receiver.ask_to_take_back(&pair.memory));
     assert!(!pair.answer());
     assert_eq!(pair.receive(200), 7);
 }
@@ -250,7 +250,7 @@ fn a_request_that_comes_too_late_is_refused() {
     let mut pair = Pair::new();
     assert_eq!(pair.sender.try_ring(&pair.memory), Ok(true));
     pair.put(3);
-    assert!(pair.receiver.ask_back(&pair.memory));
+    assert!(pair.receiver.ask_to_take_back(&pair.memory));
     pair.sender.leave_ring(&pair.memory);
     assert!(!pair.answer());
     assert_eq!(pair.receiver.answer(&pair.memory), Answer::Refused);
@@ -264,7 +264,7 @@ fn a_request_can_be_withdrawn() {
     let mut pair = Pair::new();
     assert_eq!(pair.sender.try_ring(&pair.memory), Ok(true));
     pair.put(3);
-    assert!(pair.receiver.ask_back(&pair.memory));
+    assert!(pair.receiver.ask_to_take_back(&pair.memory));
     assert!(pair.receiver.withdraw(&pair.memory));
     assert!(!pair.answer());
     assert_eq!(pair.receive(200), 3);
@@ -274,18 +274,18 @@ fn a_request_can_be_withdrawn() {
 fn a_receiver_that_sleeps_is_roused_by_one_token() {
     let mut pair = Pair::new();
     assert_eq!(pair.sender.try_ring(&pair.memory), Ok(true));
-    assert!(!pair.sender.rouse(&pair.memory));
+    assert!(!pair.sender.wake(&pair.memory));
     assert_eq!(pair.receive(1), 0);
     assert!(pair.receiver.arm(&pair.memory));
-    assert!(pair.sender.rouse(&pair.memory));
+    assert!(pair.sender.wake(&pair.memory));
     let mut killed = pair.sender;
-    assert!(killed.mend(&pair.memory, pair.line_took.get()) && killed.owes_token());
+    assert!(killed.recover(&pair.memory, pair.line_took.get()) && killed.owes_wake_byte());
     assert_eq!(pair.on_line(&[TOKEN]), 1);
     let mut killed = pair.sender;
-    assert!(killed.mend(&pair.memory, pair.line_took.get()) && !killed.owes_token());
-    pair.sender.token_sent();
+    assert!(killed.recover(&pair.memory, pair.line_took.get()) && !killed.owes_wake_byte());
+    pair.sender.wake_byte_sent();
     assert_eq!(killed, pair.sender);
-    assert!(!pair.sender.rouse(&pair.memory));
+    assert!(!pair.sender.wake(&pair.memory));
     pair.sender.leave_ring(&pair.memory);
     pair.send_on_line(2);
     assert_eq!(pair.receive(200), 2);
@@ -298,10 +298,10 @@ fn a_line_with_a_token_behind_unread_bytes_is_not_the_streams_alone() {
     assert_eq!(pair.sender.try_ring(&pair.memory), Ok(true));
     let head = Direction::from_side(0, RING_BYTES).head(&pair.memory);
     assert!(pair.receiver.arm_past(&pair.memory, head));
-    // With a token, since the receiver sleeps.
+    // With a wake-up byte, since the receiver sleeps.
     pair.put(3);
     assert_eq!(pair.line.borrow().len(), 3);
-    assert!(pair.receiver.ask_back(&pair.memory));
+    assert!(pair.receiver.ask_to_take_back(&pair.memory));
     assert!(pair.answer());
     assert_eq!(pair.receiver.answer(&pair.memory), Answer::Taken);
     assert!(pair.receiver.ring_has_bytes(&pair.memory));
@@ -320,7 +320,7 @@ fn a_receiver_that_read_more_than_it_was_told_of_sleeps() {
     assert_eq!(pair.receive(200), 6);
     assert!(pair.receiver.arm_past(&pair.memory, told));
     pair.put(1);
-    assert_eq!(pair.line.borrow().len(), 1, "a token");
+    assert_eq!(pair.line.borrow().len(), 1, "a wake_byte");
     assert!(!pair.receiver.arm_past(&pair.memory, told));
     assert_eq!(pair.receive(200), 1);
 }

@@ -6,7 +6,7 @@
 //!                                                    │
 //!                      stream  wait  epoll  ◄────────┘
 //!                          │
-//!            fabric::carrier: byte ring and kernel connection, epochs, wake-up bytes
+//!            fabric::hybrid: byte ring and kernel connection, epochs, wake-up bytes
 //!                          ▲
 //!                       upgrade: capability marks, rendezvous socket, proof
 //! ```

@@ -1,6 +1,6 @@
 /* Programs of the test of attacks on unmodified programs: two sound ones, which know nothing
  * of the library, and those that attack them, which speak its protocol by hand, from the
- * tables in crates/sockets/src/upgrade/steps.rs and crates/fabric/src/carrier.rs. */
+ * tables in crates/sockets/src/upgrade/steps.rs and crates/fabric/src/hybrid.rs. */
 #ifndef HOSTILE_H
 #define HOSTILE_H
 

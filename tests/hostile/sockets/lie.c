@@ -4,7 +4,7 @@
 #include <pthread.h>
 
 /* Of the direction that we send in, and of the one that the server sends in: see the table in
- * crates/fabric/src/carrier.rs. */
+ * crates/fabric/src/hybrid.rs. */
 enum { HEAD, EPOCH, TOKENS, BOUND = 8, TOKENS_AT = 12, ARMED = 24, IN_RING = 25 };
 enum { BACK = 32, TAIL = BACK + 16, REACHED, IN_LINE, BACK_ARMED = BACK + ARMED };
 enum { UP = 64, LEAVING = 66, WANT_LINE = 68, TAKE_BACK = 70, WORDS = 72 };

@@ -63,7 +63,7 @@ impl Registration {
         let reads = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
         let up = self.socket().filter(|record| record.state() == State::Up);
         let asks = self.is_loud() && self.events & reads != 0 && told & reads == 0;
-        if asks && up.is_some_and(directions::has_news) {
+        if asks && up.is_some_and(directions::is_ready) {
             self.events & reads | OF_RING
         } else {
             0

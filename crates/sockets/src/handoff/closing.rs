@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_uint};
 use core::sync::atomic::Ordering;
 
-use barewire_fabric::carrier::{LEAVING, Next, SharedMemory};
+use barewire_fabric::hybrid::{LEAVING, Next, SharedMemory};
 
 use crate::epoll::sets;
 use crate::process::lock::Held;
@@ -107,7 +107,7 @@ fn take_all_tokens(fd: c_int, record: &Record, held: &Held<'_>) -> bool {
     loop {
         match receiver.next(&carrier) {
             Ok(Next::Ring(_)) => return true,
-            Ok(Next::Tokens(count)) => {
+            Ok(Next::WakeBytes(count)) => {
                 // They are announced before they are sent. One that came to a closed socket would
                 // reset the connection, and with it what the other end has not read.
                 let taken = wake_bytes::take_tokens(fd, record, held, count);
@@ -116,8 +116,8 @@ fn take_all_tokens(fd: c_int, record: &Record, held: &Held<'_>) -> bool {
                     return false;
                 }
             }
-            Ok(Next::Line(_)) => {
-                receiver.read_line(&carrier, 0);
+            Ok(Next::Kernel(_)) => {
+                receiver.read_kernel(&carrier, 0);
                 return false;
             }
             Ok(Next::Empty) | Err(_) => return false,

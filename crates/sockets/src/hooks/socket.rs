@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_ulong, c_void};
 use core::sync::atomic::Ordering;
 
-use barewire_fabric::carrier::{LEAVING, SharedMemory};
+use barewire_fabric::hybrid::{LEAVING, SharedMemory};
 use libc::{sockaddr, socklen_t};
 
 use crate::handoff::closing;

@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_ulong};
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use barewire_fabric::carrier::{LEAVING, SharedMemory};
+use barewire_fabric::hybrid::{LEAVING, SharedMemory};
 use libc::ssize_t;
 
 use crate::process::lock::Held;

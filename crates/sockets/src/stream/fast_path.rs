@@ -5,7 +5,7 @@
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
-use barewire_fabric::carrier::{LEAVING, Lane, Sender, SharedMemory};
+use barewire_fabric::hybrid::{LEAVING, Path, Sender, SharedMemory};
 use libc::{iovec, ssize_t};
 
 use crate::process::lock::Held;
@@ -31,7 +31,7 @@ pub fn receive(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> Op
         .recv_lock
         .try_hold()
         .filter(|_| is_here(fd, record))?;
-    match record.receiver(&held).glance(&record.carrier())? {
+    match record.receiver(&held).simple_bytes(&record.carrier())? {
         0 if flags & libc::MSG_DONTWAIT != 0 || record.has(NONBLOCKING) => nothing(record, &held),
         0 => None,
         bytes => take(record, part, bytes, &held),
@@ -139,7 +139,7 @@ pub fn send(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> Optio
     let carrier = record.carrier();
     let sender = record.sender(&held);
     let len = part.iov_len;
-    let is_simple = sender.lane() == Lane::Ring
+    let is_simple = sender.path() == Path::Ring
         && sender.room_known() >= len as u64
         && !sender.receiver_sleeps(&carrier)
         && !other_leaves(record, &carrier, &held)

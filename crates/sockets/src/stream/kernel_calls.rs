@@ -2,7 +2,7 @@
 
 use core::ffi::c_int;
 
-use barewire_fabric::carrier::Lane;
+use barewire_fabric::hybrid::Path;
 use libc::{iovec, ssize_t};
 
 use crate::epoll::sets;
@@ -55,7 +55,7 @@ fn on_clear_line(
     if held.is_taken_over() && !send_side::mend(fd, record, &held) {
         return give_up(fd, record);
     }
-    if record.sender(&held).lane() == Lane::Ring && step_back(fd, record, &held).is_err() {
+    if record.sender(&held).path() == Path::Ring && step_back(fd, record, &held).is_err() {
         return give_up(fd, record);
     }
     let generation = record.generation();

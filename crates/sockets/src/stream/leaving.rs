@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
-use barewire_fabric::carrier::{LEAVING, Lane, Next, SharedMemory, WANT_LINE};
+use barewire_fabric::hybrid::{LEAVING, Next, Path, SharedMemory, WANT_KERNEL};
 
 use crate::epoll::sets;
 use crate::process::clock;
@@ -31,13 +31,13 @@ pub fn line_only(record: &Record, why: Why) {
     let carrier = record.carrier();
     // Relaxed: with Up comes the side.
     let side = record.side.load(Ordering::Relaxed) as usize;
-    carrier.store(WANT_LINE + side, 1);
+    carrier.store(WANT_KERNEL + side, 1);
     // A send in progress is on the line already, or is soon.
     let Some(held) = record.send_lock.hold_for(LET_GO_LOCK_MS) else {
         return;
     };
     let sender = record.sender(&held);
-    if sender.lane() == Lane::Ring {
+    if sender.path() == Path::Ring {
         sender.leave_ring(&carrier);
         report::stepped_back();
     }
@@ -75,12 +75,12 @@ pub fn let_go(fd: c_int, record: &'static Record, why: Why, patience: Patience) 
     }
     let carrier = record.carrier();
     // Next, so that no read of the line is in progress.
-    let read = matches!(record.receiver(&recv).next(&carrier), Ok(Next::Line(_)));
+    let read = matches!(record.receiver(&recv).next(&carrier), Ok(Next::Kernel(_)));
     if read {
-        record.receiver(&recv).read_line(&carrier, 0);
+        record.receiver(&recv).read_kernel(&carrier, 0);
     }
     low_water::restore(fd, record);
-    let asked = record.receiver(&recv).ask_back(&carrier);
+    let asked = record.receiver(&recv).ask_to_take_back(&carrier);
     // To an end that has closed a token would bring a reset.
     if asked && !line_ended(fd) {
         wake(fd, record, &send);
@@ -96,7 +96,7 @@ pub fn let_go(fd: c_int, record: &'static Record, why: Why, patience: Patience) 
         };
         over = (over || taken) && ring_is_over(fd, record, &recv, patience.and_a_little());
     }
-    if record.sender(&send).lane() == Lane::Ring && step_back(fd, record, &send).is_err() {
+    if record.sender(&send).path() == Path::Ring && step_back(fd, record, &send).is_err() {
         return Left::Unread;
     }
     if !over || !line_is_clear(fd, record, false, &send) {
@@ -159,14 +159,14 @@ fn ring_is_over(fd: c_int, record: &Record, held: &Held<'_>, patience: Patience)
         let is_broken = || kernel::events_now(fd, 0) & reset == reset && unread_on_line(fd) == 0;
         match receiver.next(&carrier) {
             Ok(Next::Ring(_)) => return false,
-            Ok(Next::Tokens(_)) if is_broken() => return true,
-            Ok(Next::Line(_)) => {
-                receiver.read_line(&carrier, 0);
+            Ok(Next::WakeBytes(_)) if is_broken() => return true,
+            Ok(Next::Kernel(_)) => {
+                receiver.read_kernel(&carrier, 0);
                 // Behind an end in sight there may be a ring that was not read.
                 return !receiver.ring_has_bytes(&carrier);
             }
             Ok(Next::Empty) | Err(_) => return true,
-            Ok(Next::Tokens(count)) => match take_tokens(fd, record, held, count) {
+            Ok(Next::WakeBytes(count)) => match take_tokens(fd, record, held, count) {
                 Tokens::Taken => {}
                 Tokens::NotYet => clock::sleep_us(PAUSE_US),
                 Tokens::End | Tokens::Failed(_) => return true,

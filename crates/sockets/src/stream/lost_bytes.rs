@@ -12,7 +12,7 @@
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
-use barewire_fabric::carrier::{LEAVING, Sender, SharedMemory};
+use barewire_fabric::hybrid::{LEAVING, Sender, SharedMemory};
 
 use crate::system::{kernel, real};
 use crate::table::directions::outgoing;

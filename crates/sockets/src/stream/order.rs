@@ -1,6 +1,6 @@
 //! The order in which programs hear of what was sent: what a sender does for it.
 //!
-//! Between sockets on board, the time at which bytes came tells (`fabric::carrier`, SINCE), and waits hand
+//! Between sockets on board, the time at which bytes came tells (`fabric::hybrid`, SINCE), and waits hand
 //! them out by it (`wait::told`). What the kernel carries has no such time: only the order of its own list
 //! of what is ready. So before this process sends anything by the kernel, what it has put into rings and is not
 //! read yet is followed by a token. The kernel then has both in its list, in their order. That
@@ -8,13 +8,13 @@
 //!
 //! The other way round, for bytes in a ring that were sent after something that the kernel carries, the
 //! receiver asks the kernel first. It need not do so when it has asked since the sender last used the
-//! kernel: so the sender stores that time beside its bytes (`fabric::carrier`, KERNEL). Who reads a ring
+//! kernel: so the sender stores that time beside its bytes (`fabric::hybrid`, KERNEL). Who reads a ring
 //! takes the time over if it is later than its own: a chain of messages has the latest of all its senders.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use barewire_fabric::carrier::Dates;
+use barewire_fabric::hybrid::Dates;
 
 use crate::process::clock;
 use crate::table::directions;

@@ -6,7 +6,7 @@
 
 use core::ffi::c_int;
 
-use barewire_fabric::carrier::{AHEAD_MAX, Ahead, Lane};
+use barewire_fabric::hybrid::{AHEAD_MAX, Ahead, Path};
 use libc::{iovec, ssize_t};
 
 use crate::process::fault;
@@ -43,13 +43,13 @@ pub fn peek_now(fd: c_int, record: &Record, parts: Parts<'_>, held: &Held<'_>) -
         let mut look = Look::new();
         look.count = receiver.ahead(&carrier, &mut look.epochs);
         look.aim(parts);
-        let is_there = receiver.lane() == Lane::Ring && is_at_mark(fd);
+        let is_there = receiver.path() == Path::Ring && is_at_mark(fd);
         let seen = if is_there {
             0
         } else {
             look.at_line(fd, libc::MSG_DONTWAIT)
         };
-        let known = receiver.sees_to(&carrier);
+        let known = receiver.epochs_ahead(&carrier);
         if known == look.count {
             return look.copy(record, parts, held, seen.max(0).unsigned_abs());
         }
@@ -127,7 +127,7 @@ impl Look {
 
     /// The sender is to put nothing more into the ring: behind what is there comes the line.
     fn end_on_line(&mut self) {
-        if let (Some(Lane::Ring), true) = (self.last_lane(), self.count < AHEAD_MAX) {
+        if let (Some(Path::Ring), true) = (self.last_lane(), self.count < AHEAD_MAX) {
             self.epochs[self.count] = Ahead {
                 bytes: u64::MAX,
                 ..Ahead::NONE
@@ -136,8 +136,8 @@ impl Look {
         }
     }
 
-    fn last_lane(&self) -> Option<Lane> {
-        Some(self.epochs[..self.count].last()?.lane)
+    fn last_lane(&self) -> Option<Path> {
+        Some(self.epochs[..self.count].last()?.path)
     }
 
     /// Sets out where the line's bytes go: the program's buffers, but for the places of what is
@@ -149,7 +149,7 @@ impl Look {
             let epoch = self.epochs[nth];
             let len = clamp(epoch.bytes).min(whole - at);
             let mut fits = true;
-            if epoch.lane == Lane::Line {
+            if epoch.path == Path::Kernel {
                 for_each_stretch(parts, at, len, |part, skip, len| {
                     // SAFETY: within the program's buffer.
                     let base = unsafe { part.iov_base.cast::<u8>().add(skip) };
@@ -158,7 +158,7 @@ impl Look {
             }
             at += len;
             let room = &raw mut self.tokens;
-            let tokens = clamp(epoch.tokens);
+            let tokens = clamp(epoch.wake_bytes);
             if !fits || tokens > TOKENS_MAX || (tokens > 0 && !self.add(room.cast(), tokens)) {
                 return;
             }
@@ -207,7 +207,7 @@ impl Look {
         let (mut at, mut from_ring, mut left) = (0, 0, seen);
         for epoch in &self.epochs[..self.aimed] {
             let len = clamp(epoch.bytes).min(whole - at);
-            if epoch.lane == Lane::Line {
+            if epoch.path == Path::Kernel {
                 at += len.min(left);
                 if left < len {
                     break;
@@ -224,7 +224,7 @@ impl Look {
                 });
                 at += len;
             }
-            left = left.saturating_sub(clamp(epoch.tokens));
+            left = left.saturating_sub(clamp(epoch.wake_bytes));
         }
         at
     }

@@ -2,7 +2,7 @@
 
 use core::ffi::c_int;
 
-use barewire_fabric::carrier::{AHEAD_MAX, Ahead, Lane, Next};
+use barewire_fabric::hybrid::{AHEAD_MAX, Ahead, Next, Path};
 
 use crate::process::lock::Held;
 use crate::stream::pending_error::keep_error;
@@ -26,7 +26,7 @@ pub fn readable_bytes(fd: c_int, record: &Record) -> Option<c_int> {
             &epochs[..count],
             u64::from(unread_on_line(fd).unsigned_abs()),
         );
-        if receiver.sees_to(&carrier) == count {
+        if receiver.epochs_ahead(&carrier) == count {
             break;
         }
     }
@@ -41,7 +41,7 @@ const LOOKS_MAX: u32 = 8;
 fn in_one_piece(epochs: &[Ahead], mut on_line: u64) -> u64 {
     let mut whole = 0;
     for epoch in epochs {
-        if epoch.lane == Lane::Ring {
+        if epoch.path == Path::Ring {
             whole += epoch.bytes;
         } else {
             whole += epoch.bytes.min(on_line);
@@ -50,10 +50,10 @@ fn in_one_piece(epochs: &[Ahead], mut on_line: u64) -> u64 {
             }
             on_line -= epoch.bytes;
         }
-        if on_line < epoch.tokens {
+        if on_line < epoch.wake_bytes {
             break;
         }
-        on_line -= epoch.tokens;
+        on_line -= epoch.wake_bytes;
     }
     whole
 }
@@ -69,12 +69,12 @@ pub fn is_in_ring(fd: c_int, record: &Record) -> bool {
     for _ in 0..ROUNDS_MAX {
         match receiver.next(&carrier) {
             Ok(Next::Ring(_)) => return true,
-            Ok(Next::Tokens(count)) => match take_tokens(fd, record, &held, count) {
+            Ok(Next::WakeBytes(count)) => match take_tokens(fd, record, &held, count) {
                 Tokens::Taken => {}
                 _ => return false,
             },
-            Ok(Next::Line(_)) => {
-                receiver.read_line(&carrier, 0);
+            Ok(Next::Kernel(_)) => {
+                receiver.read_kernel(&carrier, 0);
                 return false;
             }
             Ok(Next::Empty) | Err(_) => return false,
@@ -134,7 +134,7 @@ pub fn settle(fd: c_int, record: &Record, kernel_says_so: bool) -> Readiness {
     }
     let carrier = record.carrier();
     let receiver = record.receiver(&held);
-    let mut took_tokens = false;
+    let mut took_wake_bytes = false;
     for _ in 0..8 {
         match receiver.next(&carrier) {
             Ok(Next::Ring(_)) if !kernel_says_so && directions::holds_back(record) => {
@@ -149,19 +149,19 @@ pub fn settle(fd: c_int, record: &Record, kernel_says_so: bool) -> Readiness {
                 return Readiness::Ready;
             }
             Err(_) => return Readiness::Ready,
-            Ok(Next::Line(_)) => {
-                receiver.read_line(&carrier, 0);
+            Ok(Next::Kernel(_)) => {
+                receiver.read_kernel(&carrier, 0);
                 return match kernel_says_so {
                     // That may have been for the tokens: the sender has left the ring, and what
                     // it is about to send is not on the line yet.
-                    true if took_tokens => really_ready(fd, record),
+                    true if took_wake_bytes => really_ready(fd, record),
                     true => Readiness::Ready,
                     // What is in the ring comes behind what the line has.
                     false => really_ready(fd, record),
                 };
             }
-            Ok(Next::Tokens(count)) => match take_tokens_beside(fd, record, &held, count) {
-                Tokens::Taken => took_tokens = true,
+            Ok(Next::WakeBytes(count)) => match take_tokens_beside(fd, record, &held, count) {
+                Tokens::Taken => took_wake_bytes = true,
                 Tokens::NotYet => return Readiness::Not,
                 Tokens::End => {
                     record.set(CHECK_LINE, true);

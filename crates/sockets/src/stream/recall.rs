@@ -6,7 +6,7 @@
 
 use core::ffi::c_int;
 
-use barewire_fabric::carrier::{Answer, Broken, Lane, SharedMemory, TAKE_BACK};
+use barewire_fabric::hybrid::{Answer, Broken, Path, SharedMemory, TAKE_BACK};
 
 use crate::process::clock;
 use crate::process::lock::Held;
@@ -92,7 +92,7 @@ pub fn answer_beside(fd: c_int, record: &Record) {
 pub fn take_back(fd: c_int, record: &Record, held: &Held<'_>) -> Result<bool, Broken> {
     let carrier = record.carrier();
     let sender = record.sender(held);
-    if !sender.is_asked_back(&carrier) {
+    if !sender.is_take_back_asked(&carrier) {
         return Ok(false);
     }
     let Some(whole) = sender.begin_to_take_back(&carrier)? else {
@@ -135,17 +135,17 @@ pub fn step_back(fd: c_int, record: &Record, held: &Held<'_>) -> Result<(), Brok
 pub fn wake(fd: c_int, record: &Record, held: &Held<'_>) {
     let carrier = record.carrier();
     let sender = record.sender(held);
-    if sender.lane() == Lane::Line {
+    if sender.path() == Path::Kernel {
         return;
     }
     held.moving(|| {
-        if !sender.rouse(&carrier) {
+        if !sender.wake(&carrier) {
             return;
         }
         if send_token(fd) || send_token_soon(fd) {
-            sender.token_sent();
+            sender.wake_byte_sent();
         } else {
-            sender.token_failed();
+            sender.wake_byte_failed();
         }
     });
 }

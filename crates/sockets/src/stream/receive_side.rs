@@ -19,7 +19,7 @@ pub fn mend(fd: c_int, record: &Record, held: &Held<'_>) -> bool {
         return !is_up;
     }
     let receiver = record.receiver(held);
-    let mends = |bytes| held.moving(|| receiver.mend(&record.carrier(), bytes));
+    let mends = |bytes| held.moving(|| receiver.recover(&record.carrier(), bytes));
     let is_mended = kernel::bytes_read(fd).is_some_and(mends);
     record.recounts.fetch_add(1, Ordering::Relaxed);
     if is_mended {

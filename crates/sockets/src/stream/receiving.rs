@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
-use barewire_fabric::carrier::{Broken, Next};
+use barewire_fabric::hybrid::{Broken, Next};
 use libc::ssize_t;
 
 use crate::epoll::sets;
@@ -153,7 +153,7 @@ fn receive_some(
         }
         let carrier = record.carrier();
         if is_up {
-            let news = || record.receiver(&held).has_news(&carrier);
+            let news = || record.receiver(&held).is_ready(&carrier);
             let rarely = || kernel::events_now(fd, libc::POLLIN) != 0 && note_line(record);
             if spin.until_or(news, rarely, || peer_is_near(record))
                 || !arm(record, &held)
@@ -162,7 +162,7 @@ fn receive_some(
                 continue;
             }
         }
-        let on_line = is_up && record.receiver(&held).is_on_open_line(&carrier);
+        let on_line = is_up && record.receiver(&held).is_on_open_kernel_epoch(&carrier);
         if is_up && got > 0 && record.has(LOW_WATER) {
             low_water::want(fd, record, &held, (enough - got) as u64);
         }
@@ -375,7 +375,7 @@ fn read_line_waiting(
         let receiver = record.receiver(&held);
         // Relaxed: as above. Another thread may have counted what this one read.
         if record.recounts.load(Ordering::Relaxed) == recounts {
-            held.moving(|| receiver.read_line(&record.carrier(), read as u64));
+            held.moving(|| receiver.read_kernel(&record.carrier(), read as u64));
         } else {
             mend(fd, record, &held);
         }
@@ -524,11 +524,11 @@ fn receive_next(
                 }
                 return Ok(Step::Bytes(len));
             }
-            Next::Line(_) if got > 0 && is_at_mark(fd) => {
-                receiver.read_line(&carrier, 0);
+            Next::Kernel(_) if got > 0 && is_at_mark(fd) => {
+                receiver.read_kernel(&carrier, 0);
                 return Ok(Step::Mark);
             }
-            Next::Line(limit) => {
+            Next::Kernel(limit) => {
                 let limit = wanted.min(usize::try_from(limit).unwrap_or(usize::MAX));
                 let now = flags | libc::MSG_DONTWAIT;
                 let result = kernel_receive(fd, parts, got, limit, now, control.as_mut());
@@ -538,14 +538,14 @@ fn receive_next(
                     0
                 };
                 let error = if result < 0 { errno() } else { 0 };
-                receiver.read_line(&carrier, bytes.unsigned_abs() as u64);
+                receiver.read_kernel(&carrier, bytes.unsigned_abs() as u64);
                 if bytes > 0 {
                     fast_path::note_heard_on_line(record);
                 }
                 tell_read(record, held);
                 let ended =
                     wanted > 0 && result <= 0 && error != libc::EAGAIN && error != libc::EINTR;
-                if ended && receiver.has_news(&carrier) {
+                if ended && receiver.is_ready(&carrier) {
                     // What was put into the ring before the end comes first.
                     keep_error(record, error);
                     continue;
@@ -558,14 +558,14 @@ fn receive_next(
                     _ => ended_with(fd, record, error),
                 });
             }
-            Next::Tokens(count) => match take_tokens(fd, record, held, count) {
+            Next::WakeBytes(count) => match take_tokens(fd, record, held, count) {
                 Tokens::Taken => {}
                 Tokens::NotYet => return Ok(Step::Nothing),
                 // What was put into the ring before the end is there by now.
-                Tokens::End if receiver.has_news(&carrier) => receiver.took_tokens(count),
+                Tokens::End if receiver.is_ready(&carrier) => receiver.took_wake_bytes(count),
                 Tokens::End => return Ok(ended_with(fd, record, 0)),
-                Tokens::Failed(error) if receiver.has_news(&carrier) => {
-                    receiver.took_tokens(count);
+                Tokens::Failed(error) if receiver.is_ready(&carrier) => {
+                    receiver.took_wake_bytes(count);
                     keep_error(record, error);
                 }
                 Tokens::Failed(error) => return Ok(ended_with(fd, record, error)),
@@ -578,7 +578,7 @@ fn receive_next(
                     return Err(Broken::Stray);
                 }
                 Line::Bytes => {}
-                Line::Ended(error) if receiver.has_news(&carrier) => keep_error(record, error),
+                Line::Ended(error) if receiver.is_ready(&carrier) => keep_error(record, error),
                 Line::Ended(error) => return Ok(ended_with(fd, record, error)),
             },
         }
@@ -588,7 +588,7 @@ fn receive_next(
 
 /// Whether another lane has bytes behind those that were read, or had, or will.
 fn has_more(record: &Record, held: &Held<'_>) -> bool {
-    record.receiver(held).sees_to(&record.carrier()) > 1
+    record.receiver(held).epochs_ahead(&record.carrier()) > 1
 }
 
 /// The line has ended, with an error or without, and the ring is empty.

@@ -4,7 +4,7 @@
 //! receiver may be long in coming: one that is busy with what it has, or the very thread that sends. So who
 //! has looked in vain does without for a while, the longer the more often that has been.
 
-use barewire_fabric::carrier::Broken;
+use barewire_fabric::hybrid::Broken;
 
 use crate::process::clock;
 use crate::process::lock::Held;
@@ -41,7 +41,7 @@ pub fn comes(record: &Record, waits: bool, held: &Held<'_>) -> Result<bool, Brok
             before = sender.in_ring();
             until_ns = now_ns + WAIT_NS;
         }
-        if sender.line_wanted(&carrier) || sender.receiver_sleeps(&carrier) {
+        if sender.is_kernel_wanted(&carrier) || sender.receiver_sleeps(&carrier) {
             return Ok(room > 0);
         }
         if now_ns > until_ns {

@@ -2,7 +2,7 @@
 
 use core::ffi::c_int;
 
-use barewire_fabric::carrier::Lane;
+use barewire_fabric::hybrid::Path;
 use libc::ssize_t;
 
 use crate::epoll::sets;
@@ -49,12 +49,12 @@ pub fn mend(fd: c_int, record: &Record, held: &Held<'_>) -> bool {
     let Some(bytes) = kernel::bytes_sent(fd, record.has(OPENER)) else {
         return false;
     };
-    if !record.sender(held).mend(&record.carrier(), bytes) {
+    if !record.sender(held).recover(&record.carrier(), bytes) {
         return false;
     }
     held.mended();
     let sender = record.sender(held);
-    if sender.lane() == Lane::Ring && sender.owes_token() {
+    if sender.path() == Path::Ring && sender.owes_wake_byte() {
         held.moving(|| wake(fd, sender, &record.carrier()));
     } else {
         recall::wake(fd, record, held);
@@ -69,14 +69,14 @@ pub fn line_is_clear(fd: c_int, record: &Record, waits: bool, held: &Held<'_>) -
     let sender = record.sender(held);
     let mut until_ns = None;
     for round in 0_u32.. {
-        if sender.owes_token() {
+        if sender.owes_wake_byte() {
             held.changing(|| {
                 if send_token(fd) {
-                    sender.token_sent();
+                    sender.wake_byte_sent();
                 }
             });
         }
-        match sender.may_use_line(&carrier) {
+        match sender.may_use_kernel(&carrier) {
             Ok(true) => {
                 record.set(STUCK, false);
                 return true;
@@ -132,8 +132,8 @@ pub fn on_line(record: &Record, held: &Held<'_>, call: impl FnOnce() -> ssize_t)
         unix_streams::tell_sent(record, sender.side(), None);
         let result = call();
         if result > 0 {
-            sender.sent_on_line(result.unsigned_abs() as u64);
-            record.probe.sent_on_line();
+            sender.sent_by_kernel(result.unsigned_abs() as u64);
+            record.probe.sent_by_kernel();
         }
         unix_streams::tell_sent(record, sender.side(), Some(sender.position()));
         result

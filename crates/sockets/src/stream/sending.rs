@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
-use barewire_fabric::carrier::{Broken, Lane};
+use barewire_fabric::hybrid::{Broken, Path};
 use libc::ssize_t;
 
 use crate::epoll::sets;
@@ -92,23 +92,23 @@ fn send_alone(
             return sent as ssize_t;
         }
         let step = match lane_to_use(fd, record, whole - sent, flags, held) {
-            Ok(Lane::Ring) => match ring_send(fd, record, parts, sent, waits, held) {
+            Ok(Path::Ring) => match ring_send(fd, record, parts, sent, waits, held) {
                 Ok(Put::Bytes(bytes)) => Ok(Some(bytes)),
                 Ok(Put::Fault) => return with_sent(fail(libc::EFAULT), sent),
                 Err(broken) => Err(broken),
             },
             // On a Unix socket the next read is told.
-            Ok(Lane::Line)
+            Ok(Path::Kernel)
                 if sent == 0 && !record.has(LOCAL) && lost_bytes::is_reset_before(record) =>
             {
                 lost_bytes::take_reset(fd, record);
                 return fail(libc::ECONNRESET);
             }
-            Ok(Lane::Line) if !line_is_clear(fd, record, waits, held) => Ok(None),
-            Ok(Lane::Line) if is_over(fd, record, generation) => {
+            Ok(Path::Kernel) if !line_is_clear(fd, record, waits, held) => Ok(None),
+            Ok(Path::Kernel) if is_over(fd, record, generation) => {
                 return with_sent(fail(libc::EBADF), sent);
             }
-            Ok(Lane::Line) if waits && unix_streams::is_awaited(record) => {
+            Ok(Path::Kernel) if waits && unix_streams::is_awaited(record) => {
                 // In slices that do not wait, so that the other end can see how far we are.
                 let now = flags | libc::MSG_DONTWAIT;
                 let result = line_send_once(fd, record, parts, sent, now, held);
@@ -122,7 +122,7 @@ fn send_alone(
                     _ => return with_sent(result, sent),
                 }
             }
-            Ok(Lane::Line) => {
+            Ok(Path::Kernel) => {
                 // The kernel waits, if that is wanted, as it does for everyone.
                 let result = line_send_once(fd, record, parts, sent, flags, held);
                 let offered = offered(parts, sent);
@@ -178,7 +178,7 @@ fn lane_to_use(
     bytes: usize,
     flags: c_int,
     held: &Held<'_>,
-) -> Result<Lane, Broken> {
+) -> Result<Path, Broken> {
     let carrier = record.carrier();
     let sender = record.sender(held);
     if note_held_back(record, flags) {
@@ -188,15 +188,15 @@ fn lane_to_use(
         || record.has(HELD_BACK)
         || flags & LINE_FLAGS != 0
         || (bytes >= LOCAL_BYTES && record.has(LOCAL));
-    match sender.lane() {
-        Lane::Line if line_only || other_leaves(record, &carrier, held) => Ok(Lane::Line),
-        Lane::Line => {
+    match sender.path() {
+        Path::Kernel if line_only || other_leaves(record, &carrier, held) => Ok(Path::Kernel),
+        Path::Kernel => {
             let up = held.changing(|| sender.try_ring(&carrier))?;
-            Ok(if up { Lane::Ring } else { Lane::Line })
+            Ok(if up { Path::Ring } else { Path::Kernel })
         }
-        Lane::Ring
+        Path::Ring
             if line_only
-                || sender.line_wanted(&carrier)
+                || sender.is_kernel_wanted(&carrier)
                 || other_leaves(record, &carrier, held)
                 || other_is_gone(fd, record, held) =>
         {
@@ -204,11 +204,11 @@ fn lane_to_use(
         }
         // It has to be woken over the line: then the bytes may as well go there. Or the kernel is to have
         // its say.
-        Lane::Ring if sender.receiver_sleeps(&carrier) || is_due_for_kernel(record) => {
+        Path::Ring if sender.receiver_sleeps(&carrier) || is_due_for_kernel(record) => {
             held.changing(|| sender.leave_ring(&carrier));
-            Ok(Lane::Line)
+            Ok(Path::Kernel)
         }
-        Lane::Ring => Ok(Lane::Ring),
+        Path::Ring => Ok(Path::Ring),
     }
 }
 
@@ -229,11 +229,11 @@ fn note_held_back(record: &Record, flags: c_int) -> bool {
     changes
 }
 
-fn leave_for_line(fd: c_int, record: &Record, held: &Held<'_>) -> Result<Lane, Broken> {
-    if record.sender(held).lane() == Lane::Ring {
+fn leave_for_line(fd: c_int, record: &Record, held: &Held<'_>) -> Result<Path, Broken> {
+    if record.sender(held).path() == Path::Ring {
         step_back(fd, record, held)?;
     }
-    Ok(Lane::Line)
+    Ok(Path::Kernel)
 }
 
 /// Whether the other end was killed: it has ended, and did not say so. Then too the kernel says what

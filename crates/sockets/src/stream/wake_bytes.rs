@@ -1,9 +1,9 @@
-//! Wake-up bytes (tokens) on the kernel's connection: taking them off it. See `fabric::carrier`.
+//! Wake-up bytes (tokens) on the kernel's connection: taking them off it. See `fabric::hybrid`.
 
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering;
 
-use barewire_fabric::carrier::Sender;
+use barewire_fabric::hybrid::Sender;
 
 use crate::process::lock::Held;
 use crate::process::{clock, ids};
@@ -41,7 +41,7 @@ pub fn take_tokens(fd: c_int, record: &Record, held: &Held<'_>, count: u64) -> T
     held.moving(|| {
         let taken = read_tokens(fd, count);
         taken.map_or_else(core::convert::identity, |tokens| {
-            record.receiver(held).took_tokens(tokens);
+            record.receiver(held).took_wake_bytes(tokens);
             Tokens::Taken
         })
     })
@@ -55,7 +55,7 @@ pub fn take_tokens_ahead(fd: c_int, record: &Record, held: &Held<'_>) {
     if receiver.is_armed() || !is_alone(record) {
         return;
     }
-    let count = receiver.tokens_ahead(&record.carrier());
+    let count = receiver.wake_bytes_ahead(&record.carrier());
     if count == 0 {
         return;
     }
@@ -97,9 +97,9 @@ pub fn publish(fd: c_int, sender: &mut Sender, carrier: &Carrier) {
 #[cold]
 pub fn wake(fd: c_int, sender: &mut Sender, carrier: &Carrier) {
     if send_token(fd) || send_token_soon(fd) {
-        sender.token_sent();
+        sender.wake_byte_sent();
     } else {
-        sender.token_failed();
+        sender.wake_byte_failed();
         sender.leave_ring(carrier);
     }
 }

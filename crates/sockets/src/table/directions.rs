@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
-use barewire_fabric::carrier::Direction;
+use barewire_fabric::hybrid::Direction;
 
 use crate::process::ids;
 use crate::table::flags::{LOCAL, LOW_WATER, ORDERED};
@@ -11,8 +11,8 @@ use crate::table::state::State;
 use crate::table::stream_memory::RING_BYTES;
 
 /// Whether the ring has something to read.
-pub fn has_news(record: &Record) -> bool {
-    incoming(record).has_news(&record.carrier()) && !holds_back(record)
+pub fn is_ready(record: &Record) -> bool {
+    incoming(record).is_ready(&record.carrier()) && !holds_back(record)
 }
 
 /// Whether the other end last ran on this processor: then looking keeps it from answering.

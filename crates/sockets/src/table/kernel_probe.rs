@@ -50,7 +50,7 @@ impl Probe {
     }
 
     /// Bytes went over the line.
-    pub fn sent_on_line(&self) {
+    pub fn sent_by_kernel(&self) {
         self.line_ns.store(clock::tick_ns(), Ordering::Relaxed);
     }
 }

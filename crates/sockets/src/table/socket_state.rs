@@ -3,7 +3,7 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use barewire_fabric::carrier::{Direction, Receiver, Sender};
+use barewire_fabric::hybrid::{Direction, Receiver, Sender};
 
 use crate::process::lock::{Held, Lock};
 use crate::table::kernel_probe::Probe;

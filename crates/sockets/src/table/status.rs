@@ -15,7 +15,7 @@
 //! | 4, 5 | bytes of a record; how many there can be |
 //! | 6 | address of the descriptors' table: 32 bits each, number of the record plus 1, or 0 |
 //! | 7 | address of the highest descriptor that ever had a record (32 bits) |
-//! | 8, 9 | address of the carriers' places; bytes of one. Its words: `fabric::carrier` |
+//! | 8, 9 | address of the carriers' places; bytes of one. Its words: `fabric::hybrid` |
 //! | 10 to 13 | offsets in a record, of 32 bits: state, why, flags, side |
 //! | 14 to 17 | of 32 bits: calls before it was up; of 64: bytes before; ring bytes out, in |
 //! | 18 | address of the texts: of 8 states, then of 24 reasons; 64 bytes each, zeros behind |

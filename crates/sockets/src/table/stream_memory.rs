@@ -4,7 +4,7 @@ use core::sync::atomic::{
     AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence,
 };
 
-use barewire_fabric::carrier::{CONTROL_BYTES, SharedMemory, memory_bytes};
+use barewire_fabric::hybrid::{CONTROL_BYTES, SharedMemory, memory_bytes};
 
 use crate::process::memory::{map, note_given_back, reserve_private};
 use crate::system::kernel;
@@ -172,7 +172,7 @@ impl Carrier {
 }
 
 // Orderings: those that the contract of SharedMemory states; the partners are named where
-// the words are used, in `fabric::carrier`.
+// the words are used, in `fabric::hybrid`.
 impl SharedMemory for Carrier {
     #[inline]
     fn load(&self, index: usize) -> u64 {

@@ -39,7 +39,7 @@
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
-use barewire_fabric::carrier::{Direction, Receiver, Sender, SharedMemory, UP};
+use barewire_fabric::hybrid::{Direction, Receiver, Sender, SharedMemory, UP};
 
 use crate::process::lock::Held;
 use crate::process::{

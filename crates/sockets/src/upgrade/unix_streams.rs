@@ -29,7 +29,7 @@
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, Ordering, fence};
 
-use barewire_fabric::carrier::{SharedMemory, UP};
+use barewire_fabric::hybrid::{SharedMemory, UP};
 use libc::ssize_t;
 
 use crate::process::{clock, settings};

@@ -72,7 +72,7 @@ impl<const N: usize> View<N> {
 
     /// Whether a ring has something; or there is more to look at than there is room for, after which
     /// the copy is empty.
-    fn has_news(&self) -> bool {
+    fn is_ready(&self) -> bool {
         (self.changes.get().are_new() && !self.renew()) || self.rings_have_news()
     }
 
@@ -113,7 +113,7 @@ fn epoll_of<const N: usize, const SLEEPERS: usize>(
         // Not with a new copy: a wait that is over must not end with an empty one.
         let in_rings = view.rings_have_news();
         let mut look = || {
-            let (news, near) = (|| view.has_news(), || view.is_near());
+            let (news, near) = (|| view.is_ready(), || view.is_near());
             !view.active.borrow().is_empty()
                 && spin.until_or(news, || deadline.is_over() || set_is_ready(set), near)
         };
@@ -324,7 +324,7 @@ fn let_through(set: c_int, event: epoll_event) -> Readiness {
 fn is_told_edge(record: &Record, registration: &Registration, head: u64) -> bool {
     registration.events & libc::EPOLLET as u32 != 0
         && registration.head_told == head
-        && incoming(record).has_tokens_only(&record.carrier())
+        && incoming(record).has_wake_bytes_only(&record.carrier())
         && kernel::events_now(registration.fd, libc::POLLRDHUP) == 0
 }
 

@@ -14,7 +14,7 @@ use crate::table::socket_state::Record;
 use crate::table::state::State;
 use crate::table::{
     descriptors,
-    directions::{self, has_news, peer_is_near},
+    directions::{self, is_ready, peer_is_near},
 };
 use crate::wait::deadline::Deadline;
 use crate::wait::events::{POLL_ENDS, POLL_IN};
@@ -59,7 +59,7 @@ pub fn poll(fds: &mut [pollfd], deadline: Deadline, mask: *const sigset_t) -> c_
         let looked = &*fds;
         let news = || {
             let mut sets = looked.iter().filter(|poll| wants_set(poll));
-            looked.iter().filter_map(wants_in).any(has_news) || sets.any(|set| rings(set.fd, 0))
+            looked.iter().filter_map(wants_in).any(is_ready) || sets.any(|set| rings(set.fd, 0))
         };
         let is_over = deadline.is_over();
         let near = || looked.iter().find_map(wants_in).is_some_and(peer_is_near);

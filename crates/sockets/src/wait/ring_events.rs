@@ -1,7 +1,7 @@
 //! What a wait on a set tells of rings, and in which order.
 //!
 //! A program hears of bytes in the order in which they were sent, as far as who sends can tell. Bytes in
-//! rings have the time at which they came (`fabric::carrier`, SINCE). A wait first reads the clock, then
+//! rings have the time at which they came (`fabric::hybrid`, SINCE). A wait first reads the clock, then
 //! asks the kernel, then looks at all rings. It tells of those whose bytes came before it had read the
 //! clock: whatever was sent before these it has found, in a ring or by the kernel. Of others it tells
 //! the next time. What the kernel tells is in the kernel's order, and before what rings tell: of bytes in a ring
@@ -10,7 +10,7 @@
 //!
 //! A question to the kernel costs as much as the rest of a wait. So a wait tells of rings without one if this
 //! thread has asked lately, and nobody whose bytes are in them has used the kernel since
-//! (`fabric::carrier`, KERNEL): what was sent by it before these bytes, that question has found.
+//! (`fabric::hybrid`, KERNEL): what was sent by it before these bytes, that question has found.
 //!
 //! Who is told and does not read is behind others then, as in the kernel's list: the time of the telling
 //! counts in place of an earlier one. With it, a program that takes one event at a time hears of all.
@@ -25,7 +25,7 @@ use crate::epoll::sets::{self, Active, Teller};
 use crate::epoll::tables::Registration;
 use crate::process::{clock, fault};
 use crate::stream::order;
-use crate::table::directions::{goes_through_ring, has_news, incoming};
+use crate::table::directions::{goes_through_ring, incoming, is_ready};
 use crate::table::state::State;
 use crate::wait::events::{EPOLL_IN, EPOLL_OUT};
 use crate::wait::ring_ready::{came_ns, ring_ready, rings};
@@ -34,7 +34,7 @@ use crate::wait::ring_ready::{came_ns, ring_ready, rings};
 fn told_by_kernel_ns(teller: &Teller, set: c_int, event: &epoll_event) -> Option<u64> {
     let registration = teller.registration(set, event.u64)?;
     let record = registration.socket().filter(|it| it.state() == State::Up)?;
-    let is_in_ring = event.events & EPOLL_IN != 0 && has_news(record);
+    let is_in_ring = event.events & EPOLL_IN != 0 && is_ready(record);
     is_in_ring.then(|| came_ns(record, u64::MAX))?
 }
 

@@ -7,7 +7,7 @@ use crate::epoll::tables::{ACTIVE_MAX, Registration};
 use crate::process::clock;
 use crate::stream::empty_reads;
 use crate::stream::ready::{Readiness, settle};
-use crate::table::directions::{goes_through_ring, has_news, incoming};
+use crate::table::directions::{goes_through_ring, incoming, is_ready};
 use crate::table::flags::LOW_WATER;
 use crate::table::socket_state::Record;
 use crate::table::state::State;
@@ -50,7 +50,7 @@ impl RingReady {
     fn is_plain(&self) -> bool {
         let (carrier, incoming) = (self.record.carrier(), incoming(self.record));
         incoming.in_ring(&carrier) > 0
-            && incoming.has_tokens_only(&carrier)
+            && incoming.has_wake_bytes_only(&carrier)
             && self.record.recv_lock.is_idle()
             && !self.record.has(LOW_WATER)
     }
@@ -81,7 +81,7 @@ pub fn ring_ready(registration: &Registration) -> Option<RingReady> {
     };
     let ready = |head, bits| RingReady { record, head, bits };
     let reads = registration.events & EPOLL_IN;
-    if reads == 0 || registration.silent || !has_news(record) {
+    if reads == 0 || registration.silent || !is_ready(record) {
         return (late_out != 0).then(|| ready(0, late_out));
     }
     let head = incoming(record).head(&record.carrier());
@@ -91,7 +91,7 @@ pub fn ring_ready(registration: &Registration) -> Option<RingReady> {
 
 /// Whether the ring has something that came until then.
 pub fn has_come(record: &Record, until_ns: u64) -> bool {
-    has_news(record) && came_ns(record, until_ns).is_some()
+    is_ready(record) && came_ns(record, until_ns).is_some()
 }
 
 /// For so many sockets a wait takes little of the stack.

@@ -1,27 +1,27 @@
-//! A carrier's memory over loom atomics, the kernel's line between the same two threads, and
+//! A hybrid stream's memory over loom atomics, the kernel's line between the same two threads, and
 //! the flaws that both can be given.
 
 use std::cell::Cell;
 use std::sync::{Arc, Mutex};
 
-use barewire_fabric::carrier::{CONTROL_BYTES, SharedMemory, TAKE_BACK, UP, WANT_LINE};
+use barewire_fabric::hybrid::{CONTROL_BYTES, SharedMemory, TAKE_BACK, UP, WANT_KERNEL};
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Words of direction 0, as the table in `carrier.rs` has them.
+/// Words of direction 0, as the table in `hybrid.rs` has them.
 pub const HEAD: usize = 0;
 pub const EPOCH: usize = 1;
-pub const TOKENS: usize = 2;
+pub const WAKE_BYTES: usize = 2;
 const IN_RING: usize = 25;
 const BOUND: usize = 8;
-const TOKENS_AT: usize = 12;
+const WAKE_BYTES_AT: usize = 12;
 pub const TAIL: usize = 16;
 pub const REACHED: usize = 17;
 const ARMED: usize = 24;
 /// Always 1 in the models.
 const ORDERED: usize = 26;
-const IN_LINE: usize = 18;
+const READS_KERNEL: usize = 18;
 /// The receiver is side 1.
-pub const WANTED: usize = WANT_LINE + 1;
+pub const WANTED: usize = WANT_KERNEL + 1;
 const ASKED: usize = TAKE_BACK + 1;
 /// Words of one direction.
 const DIRECTION_WORDS: usize = 32;
@@ -36,10 +36,10 @@ pub enum Flaw {
     PublishFence,
     /// `Sender::try_ring`.
     TryRingFence,
-    /// All of the sender's between EPOCH and IN_LINE: in `try_ring`, `publish` and
-    /// `may_use_line`. Any one of them would do.
+    /// All of the sender's between EPOCH and READS_KERNEL: in `try_ring`, `publish` and
+    /// `may_use_kernel`. Any one of them would do.
     QuiesceFences,
-    /// `Receiver::next`, before it reads the line.
+    /// `Receiver::next`, before it reads the kernel connection.
     LineFence,
     /// `Receiver::arm`.
     ArmFence,
@@ -47,7 +47,7 @@ pub enum Flaw {
     LightFence,
     /// `Receiver::end_ring`.
     HeavyFence,
-    /// `Sender::mark` does not look at IN_LINE.
+    /// `Sender::mark` does not look at READS_KERNEL.
     MarkBlind,
     /// All stores are relaxed.
     StoresRelaxed,
@@ -55,29 +55,29 @@ pub enum Flaw {
     EpochBeforeHead,
     /// EPOCH is stored before BOUND.
     BoundLate,
-    /// TOKENS_AT is not stored.
+    /// WAKE_BYTES_AT is not stored.
     TokensAtForgotten,
     /// IN_RING is cleared before the receiver is looked at.
     InRingEarly,
-    /// The line is used without a look at IN_LINE.
+    /// The kernel connection is used without a look at READS_KERNEL.
     NoQuiesce,
     /// The sender does not look at ARMED again once it is up.
     UpAndArmed,
     /// Neither look.
     UpWithoutLook,
-    /// Neither look, and tokens go to whoever is armed in any epoch.
+    /// Neither look, and wake-up bytes go to whoever is armed in any epoch.
     UpWithoutLookTokenInAnyEpoch,
     /// The receiver sleeps without a second look.
     NoSecondLook,
     /// The receiver is not armed when it sleeps.
     DisarmedAsleep,
-    /// The token that was owed is never sent.
+    /// The wake-up byte that was owed is never sent.
     OwedForgotten,
-    /// The token that the line did not take is taken back.
+    /// The wake-up byte that the kernel connection did not take is taken back.
     TokenTakenBack,
-    /// The end of the line is believed without a look at the ring.
+    /// The end of the kernel connection is believed without a look at the ring.
     EndBelieved,
-    /// The line is given away although the sender may be in the ring.
+    /// The kernel connection is given away although the sender may be in the ring.
     EndRingUnanswered,
     /// `Receiver::arm_past` arms in the receiver's own epoch, whatever the sender's.
     ArmOwnEpoch,
@@ -85,13 +85,13 @@ pub enum Flaw {
     NoSecondEpoch,
     /// `Receiver::arm_past` does not look at HEAD again.
     NoSecondHead,
-    /// `Receiver::ask_back` and `Sender::rouse`.
+    /// `Receiver::ask_to_take_back` and `Sender::wake`.
     AskFences,
     /// `Sender::begin_to_take_back` stores TAKING whether it is asked or not.
     TakesUnasked,
     /// `Receiver::withdraw` stores 0 whether the sender has begun or not.
     WithdrawnUnseen,
-    /// WANT_LINE is stored before TAKE_BACK.
+    /// WANT_KERNEL is stored before TAKE_BACK.
     RequestLate,
     /// The answer is stored before HEAD and EPOCH.
     AnswerEarly,
@@ -99,18 +99,18 @@ pub enum Flaw {
     HeadAfterAnswer,
     /// BOUND is as if nothing had been taken back.
     BoundWhole,
-    /// Bytes taken back in part do not count as tokens.
+    /// Bytes taken back in part do not count as wake-up bytes.
     PartForgotten,
-    /// `Receiver::ring_has_bytes` does not look at TOKENS.
+    /// `Receiver::ring_has_bytes` does not look at WAKE_BYTES.
     TokensOverlooked,
 }
 
-/// What is on the line.
+/// What is on the kernel connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Item {
     /// The stream's byte of this position.
     Byte(u64),
-    /// A token.
+    /// A wake-up byte.
     Token,
 }
 
@@ -136,7 +136,7 @@ pub enum Call {
     Publish(u64),
     /// `Sender::try_ring`.
     TryRing,
-    /// `Sender::may_use_line`.
+    /// `Sender::may_use_kernel`.
     MayUseLine,
     /// `Receiver::next`.
     Next,
@@ -144,7 +144,7 @@ pub enum Call {
     Arm,
     /// `Receiver::arm_past`, in this epoch of the receiver's.
     ArmPast { own_epoch: u64, head: u64 },
-    /// `Receiver::ask_back`.
+    /// `Receiver::ask_to_take_back`.
     AskBack,
     /// `Receiver::withdraw`.
     Withdraw,
@@ -152,7 +152,7 @@ pub enum Call {
     BeginToTakeBack,
     /// `Sender::took_back`, of so many bytes.
     TookBack(u64),
-    /// `Sender::rouse`.
+    /// `Sender::wake`.
     Rouse,
     /// `Receiver::ring_has_bytes`.
     RingHasBytes,
@@ -160,7 +160,7 @@ pub enum Call {
     Mark,
 }
 
-/// What one side sees of the memory and of the line.
+/// What one side sees of the memory and of the kernel connection.
 #[derive(Clone)]
 pub struct Side {
     shared: Arc<Shared>,
@@ -182,7 +182,7 @@ pub struct Side {
 }
 
 impl Side {
-    /// A fresh carrier, in which both sides are up.
+    /// A fresh hybrid stream, in which both sides are up.
     pub fn new(flaw: Flaw) -> Side {
         Side::with_directions(1, flaw)
     }
@@ -269,7 +269,7 @@ impl Side {
         }
     }
 
-    /// Puts an item on the line.
+    /// Puts an item on the kernel connection.
     pub fn send(&self, item: Item) {
         if self.lives() {
             self.shared.items.lock().expect("no panic").push(item);
@@ -277,12 +277,12 @@ impl Side {
         }
     }
 
-    /// Ends the line, as the kernel does when a process closes it or dies.
+    /// Ends the kernel connection, as the kernel does when a process closes it or dies.
     pub fn end_line(&self) {
         self.shared.sent.fetch_or(ENDED, Ordering::AcqRel);
     }
 
-    /// Takes the next item; `Err(true)` at the end of the line, `Err(false)` if there is none.
+    /// Takes the next item; `Err(true)` at the end of the kernel connection, `Err(false)` if there is none.
     pub fn receive(&self) -> Result<Item, bool> {
         let item = self.peek()?;
         self.received.set(self.received.get() + 1);
@@ -318,7 +318,7 @@ impl Side {
     /// The word after which the store of this one comes, if it is to be late.
     fn comes_after(&self, index: usize) -> Option<usize> {
         match (self.flaw, self.call.get(), index) {
-            (Flaw::BoundLate, _, BOUND..TOKENS_AT) => Some(EPOCH),
+            (Flaw::BoundLate, _, BOUND..WAKE_BYTES_AT) => Some(EPOCH),
             (Flaw::RequestLate, Call::AskBack, ASKED) => Some(WANTED),
             (Flaw::HeadAfterAnswer, Call::TookBack(_), HEAD) => Some(ASKED),
             _ => None,
@@ -351,8 +351,8 @@ impl SharedMemory for Side {
                 self.early.set(Some(first));
                 first
             }
-            (Call::Mark, IN_LINE) if self.flaw == Flaw::MarkBlind => 0,
-            (Call::RingHasBytes, TOKENS) if self.flaw == Flaw::TokensOverlooked => 0,
+            (Call::Mark, READS_KERNEL) if self.flaw == Flaw::MarkBlind => 0,
+            (Call::RingHasBytes, WAKE_BYTES) if self.flaw == Flaw::TokensOverlooked => 0,
             (Call::TryRing, ARMED) if self.looks_away() => 0,
             (Call::Publish(epoch), ARMED) if self.flaw == Flaw::UpWithoutLookTokenInAnyEpoch => {
                 match self.get(ARMED) {
@@ -372,9 +372,9 @@ impl SharedMemory for Side {
             return self.late.set(Some((index, value, after)));
         }
         let value = match (self.flaw, self.call.get(), index) {
-            (Flaw::TokensAtForgotten, _, TOKENS_AT..TAIL) => return,
+            (Flaw::TokensAtForgotten, _, WAKE_BYTES_AT..TAIL) => return,
             (Flaw::ArmOwnEpoch, Call::ArmPast { own_epoch, .. }, ARMED) => own_epoch + 1,
-            (Flaw::BoundWhole, Call::TookBack(whole), BOUND..TOKENS_AT) => value + whole,
+            (Flaw::BoundWhole, Call::TookBack(whole), BOUND..WAKE_BYTES_AT) => value + whole,
             (Flaw::AnswerEarly, Call::TookBack(_), HEAD) => {
                 self.put(ASKED, 0);
                 value

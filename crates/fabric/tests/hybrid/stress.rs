@@ -1,5 +1,5 @@
 //! Both directions between threads, over plain atomics and a real TCP connection. Whoever
-//! sleeps asks the kernel again and again whether the line is readable, and nothing else.
+//! sleeps asks the kernel again and again whether the kernel connection is readable, and nothing else.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use barewire_fabric::carrier::{Direction, Lane, Next, Receiver, Sender};
+use barewire_fabric::hybrid::{Direction, Next, Path, Receiver, Sender};
 use barewire_units::Rng;
 
 use crate::memory::{Memory, byte_at};
@@ -22,7 +22,7 @@ const STRETCH_BYTES: u64 = 8 << 10;
 /// Whoever sleeps as long has been forgotten, on the slowest machine.
 const FORGOTTEN: Duration = Duration::from_secs(20);
 
-/// Runs for so long, and returns how often the lanes changed.
+/// Runs for so long, and returns how often the paths changed.
 pub fn run(time: Duration) -> u64 {
     let memory = Arc::new(Memory::new(RING_BYTES));
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
@@ -77,28 +77,28 @@ fn send(
         let bytes: Vec<u8> = (from..from + rng.in_range(1..=CHUNK_BYTES as u64))
             .map(|position| byte_at(direction.sender_side() as u32, position))
             .collect();
-        let up = match sender.lane() {
-            Lane::Ring => true,
-            Lane::Line => sender.try_ring(memory).expect("a sound receiver"),
+        let up = match sender.path() {
+            Path::Ring => true,
+            Path::Kernel => sender.try_ring(memory).expect("a sound receiver"),
         };
         if up {
             ring_send(&mut sender, memory, line, &bytes, rng.ratio(1, 4));
             continue;
         }
-        if sender.owes_token() && token(line) {
-            sender.token_sent();
+        if sender.owes_wake_byte() && wake_byte(line) {
+            sender.wake_byte_sent();
         }
-        if !sender.may_use_line(memory).expect("a sound receiver") {
+        if !sender.may_use_kernel(memory).expect("a sound receiver") {
             thread::yield_now();
             continue;
         }
         match line.write(&bytes) {
-            Ok(sent) => sender.sent_on_line(sent as u64),
+            Ok(sent) => sender.sent_by_kernel(sent as u64),
             Err(error) if error.kind() == ErrorKind::WouldBlock => thread::yield_now(),
             Err(error) => panic!("{error}"),
         }
     }
-    while sender.owes_token() && !token(line) {
+    while sender.owes_wake_byte() && !wake_byte(line) {
         thread::yield_now();
     }
     line.shutdown(Shutdown::Write).expect("a socket");
@@ -118,20 +118,20 @@ fn ring_send(
         return sender.leave_ring(memory);
     }
     sender.put(memory, &bytes[..bytes.len().min(room)]);
-    let failed = sender.publish(memory, 0) && !token(line);
+    let failed = sender.publish(memory, 0) && !wake_byte(line);
     if failed {
-        sender.token_failed();
+        sender.wake_byte_failed();
     }
     if failed || then_leave {
         sender.leave_ring(memory);
     }
 }
 
-fn token(mut line: &TcpStream) -> bool {
+fn wake_byte(mut line: &TcpStream) -> bool {
     line.write(&[0xff]).is_ok()
 }
 
-/// Receives until the line ends; returns bytes received.
+/// Receives until the kernel connection ends; returns bytes received.
 fn receive(direction: Direction, memory: &Memory, mut line: &TcpStream, read: &AtomicU64) -> u64 {
     let side = direction.sender_side() as u32;
     let mut rng = Rng::from_seed(u64::from(side) + 10);
@@ -150,26 +150,26 @@ fn receive(direction: Direction, memory: &Memory, mut line: &TcpStream, read: &A
                 receiver.took(memory, into.len() as u64);
                 continue;
             }
-            Next::Line(limit) => {
+            Next::Kernel(limit) => {
                 let most = most.min(usize::try_from(limit).unwrap_or(usize::MAX));
-                let (got, ended) = from_line(line.read(&mut bytes[..most]));
+                let (got, ended) = from_kernel(line.read(&mut bytes[..most]));
                 check(side, receiver.position(), &bytes[..got]);
-                receiver.read_line(memory, got as u64);
+                receiver.read_kernel(memory, got as u64);
                 (got, ended)
             }
-            Next::Tokens(count) => {
+            Next::WakeBytes(count) => {
                 let most = bytes.len().min(count as usize);
-                let (got, ended) = from_line(line.read(&mut bytes[..most]));
+                let (got, ended) = from_kernel(line.read(&mut bytes[..most]));
                 assert!(
                     bytes[..got].iter().all(|byte| *byte == 0xff),
-                    "data taken for tokens"
+                    "data taken for wake_bytes"
                 );
-                receiver.took_tokens(got as u64);
+                receiver.took_wake_bytes(got as u64);
                 (got, ended)
             }
             Next::Empty => (0, matches!(line.peek(&mut [0]), Ok(0))),
         };
-        if ended && !receiver.has_news(memory) {
+        if ended && !receiver.is_ready(memory) {
             return receiver.position();
         }
         if got > 0 || ended {
@@ -190,8 +190,8 @@ fn check(side: u32, from: u64, bytes: &[u8]) {
     }
 }
 
-/// Bytes read, and whether the line has ended.
-fn from_line(read: std::io::Result<usize>) -> (usize, bool) {
+/// Bytes read, and whether the kernel connection has ended.
+fn from_kernel(read: std::io::Result<usize>) -> (usize, bool) {
     match read {
         Ok(got) => (got, got == 0),
         Err(error) if error.kind() == ErrorKind::WouldBlock => (0, false),

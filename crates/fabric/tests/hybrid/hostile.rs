@@ -1,20 +1,20 @@
-//! Both ends of a carrier whose words anybody changes at any moment, also between two loads of
+//! Both ends of a hybrid stream whose words anybody changes at any moment, also between two loads of
 //! one call: whatever is there, every call ends, within bounds, and what it answers can be
 //! relied on.
 
 use std::cell::RefCell;
 
-use barewire_fabric::carrier::{
-    AHEAD_MAX, Ahead, Dates, Direction, Lane, Next, Receiver, Sender, SharedMemory,
+use barewire_fabric::hybrid::{
+    AHEAD_MAX, Ahead, Dates, Direction, Next, Path, Receiver, Sender, SharedMemory,
 };
 
 use super::memory::Memory;
 
 const RING_BYTES: u32 = 64;
 const NO_EPOCH: Ahead = Ahead {
-    lane: Lane::Line,
+    path: Path::Kernel,
     bytes: 0,
-    tokens: 0,
+    wake_bytes: 0,
 };
 
 /// Memory that answers some loads with what its script says.
@@ -100,16 +100,16 @@ pub fn drive(data: &[u8]) {
                 if receiver.arm(&memory) && lies % 2 == 0 {
                     receiver.disarm(&memory);
                 }
-                let _ = (receiver.is_armed_now(&memory), receiver.has_news(&memory));
+                let _ = (receiver.is_armed_now(&memory), receiver.is_ready(&memory));
             }
             6 => {
                 let _ = receiver.end_ring(&memory);
-                memory.store(barewire_fabric::carrier::WANT_LINE + 1, 0);
-                let _ = (receiver.unread(&memory), receiver.sees_to(&memory));
+                memory.store(barewire_fabric::hybrid::WANT_KERNEL + 1, 0);
+                let _ = (receiver.unread(&memory), receiver.epochs_ahead(&memory));
                 let mut ahead = [NO_EPOCH; AHEAD_MAX];
                 assert!(receiver.ahead(&memory, &mut ahead) <= AHEAD_MAX);
-                let _ = (direction.has_news(&memory), direction.is_in_ring(&memory));
-                let _ = direction.has_tokens_only(&memory);
+                let _ = (direction.is_ready(&memory), direction.is_in_ring(&memory));
+                let _ = direction.has_wake_bytes_only(&memory);
                 let _ = (direction.since(&memory), direction.kernel_used(&memory));
                 direction.want_order(&memory);
             }
@@ -117,17 +117,17 @@ pub fn drive(data: &[u8]) {
                 if receiver.arm_past(&memory, u64::from(lies)) && lies % 2 == 0 {
                     receiver.disarm(&memory);
                 }
-                let _ = sender.rouse(&memory);
+                let _ = sender.wake(&memory);
             }
             8 => {
-                let asked = receiver.ask_back(&memory);
+                let asked = receiver.ask_to_take_back(&memory);
                 let _ = (receiver.answer(&memory), receiver.ring_has_bytes(&memory));
                 let _ = asked && lies % 2 == 0 && receiver.withdraw(&memory);
             }
             9 => take_back(&mut sender, &memory, lies),
-            _ if sender.lane() == Lane::Ring => sender.leave_ring(&memory),
+            _ if sender.path() == Path::Ring => sender.leave_ring(&memory),
             _ => {
-                let _ = sender.may_use_line(&memory);
+                let _ = sender.may_use_kernel(&memory);
             }
         }
     }
@@ -140,12 +140,12 @@ fn spoil(memory: &Liar<'_>, which: u8) {
 }
 
 fn send(sender: &mut Sender, memory: &Liar<'_>, len: u8) {
-    if sender.lane() == Lane::Line {
-        if sender.owes_token() {
-            sender.token_sent();
+    if sender.path() == Path::Kernel {
+        if sender.owes_wake_byte() {
+            sender.wake_byte_sent();
         }
-        if sender.try_ring(memory) == Ok(false) && sender.may_use_line(memory) == Ok(true) {
-            sender.sent_on_line(u64::from(len));
+        if sender.try_ring(memory) == Ok(false) && sender.may_use_kernel(memory) == Ok(true) {
+            sender.sent_by_kernel(u64::from(len));
         }
         return;
     }
@@ -162,14 +162,14 @@ fn send(sender: &mut Sender, memory: &Liar<'_>, len: u8) {
         kernel_used: u64::from(len),
     });
     if sender.publish(memory, 0) && len % 2 == 0 {
-        sender.token_failed();
+        sender.wake_byte_failed();
     } else if is_first && sender.mark(memory) {
-        sender.token_sent();
+        sender.wake_byte_sent();
     }
 }
 
 fn take_back(sender: &mut Sender, memory: &Liar<'_>, len: u8) {
-    if !sender.is_asked_back(memory) {
+    if !sender.is_take_back_asked(memory) {
         return;
     }
     let Ok(Some(whole)) = sender.begin_to_take_back(memory) else {
@@ -185,7 +185,7 @@ fn take_back(sender: &mut Sender, memory: &Liar<'_>, len: u8) {
 
 fn receive(receiver: &mut Receiver, memory: &Liar<'_>, len: u8) {
     let few = |most: u64| most.min(u64::from(len));
-    if let Some(bytes) = receiver.glance(memory) {
+    if let Some(bytes) = receiver.simple_bytes(memory) {
         assert!(bytes <= u64::from(RING_BYTES));
         receiver.copy(memory, 0, &mut vec![0; few(bytes) as usize]);
         receiver.took(memory, few(bytes));
@@ -202,15 +202,15 @@ fn receive(receiver: &mut Receiver, memory: &Liar<'_>, len: u8) {
             receiver.copy(memory, skipped, &mut into);
             receiver.took(memory, few(bytes));
         }
-        Next::Line(limit) => {
+        Next::Kernel(limit) => {
             assert!(limit > 0);
-            receiver.read_line(memory, few(limit));
+            receiver.read_kernel(memory, few(limit));
         }
-        Next::Tokens(count) => {
+        Next::WakeBytes(count) => {
             assert!(count > 0);
             // At its end all that was announced is taken as read.
             let all = len % 16 == 0;
-            receiver.took_tokens(if all { count } else { few(count) });
+            receiver.took_wake_bytes(if all { count } else { few(count) });
         }
         Next::Empty => {}
     }

@@ -1,17 +1,17 @@
-//! The carrier: one direction of a stream that changes between ring and line while the
-//! receiver reads, sleeps or gives the line away. The sender's and the receiver's own code
+//! The hybrid stream: one direction of a stream that changes between ring and line while the
+//! receiver reads, sleeps or gives the kernel connection away. The sender's and the receiver's own code
 //! runs; the flaws are in what they are given.
 //!
-//! What the models do not show: a line that is full, and reads of more than one byte. The
-//! simulation in `tests/carrier.rs` does. The light fence is none, except where the ring is
+//! What the models do not show: a kernel connection that is full, and reads of more than one byte. The
+//! simulation in `tests/hybrid.rs` does. The light fence is none, except where the ring is
 //! ended: then both halves are whole.
 
-use barewire_fabric::carrier::{Next, SharedMemory};
+use barewire_fabric::hybrid::{Next, SharedMemory};
 use loom::thread;
 
-use crate::carrier_ends::Op::{self, Byte, Down, Full, Mark, Up};
-use crate::carrier_ends::{Found, Receiving, Sending};
-use crate::carrier_memory::{Call, Flaw, HEAD, Item, Side, TAIL, WANTED};
+use crate::hybrid_ends::Op::{self, Byte, Down, Full, Mark, Up};
+use crate::hybrid_ends::{Found, Receiving, Sending};
+use crate::hybrid_memory::{Call, Flaw, HEAD, Item, Side, TAIL, WANTED};
 use crate::{check_caught, check_within};
 
 /// A run of both sides.
@@ -51,7 +51,7 @@ impl Model {
             sending.run(self.script);
             // What a full line did not take it takes by now.
             sending.is_full = false;
-            if sending.sender.owes_token() {
+            if sending.sender.owes_wake_byte() {
                 sending.line_byte();
             }
             sending.sender.position()
@@ -78,7 +78,7 @@ impl Model {
     }
 }
 
-/// The receiver reads the line while the sender goes up and comes back.
+/// The receiver reads the kernel connection while the sender goes up and comes back.
 const READS_ACROSS: Model = Model::new(&[Up, Byte, Down, Byte], 2);
 
 #[test]
@@ -91,7 +91,7 @@ fn line_used_too_early_is_caught() {
     READS_ACROSS.catches(&[Flaw::NoQuiesce, Flaw::QuiesceFences, Flaw::LineFence]);
 }
 
-/// A byte on each lane, there and back and there again.
+/// A byte on each path, there and back and there again.
 const BOTH_LANES: Model = Model {
     preemptions: Some(4),
     ..Model::new(&[Byte, Up, Byte, Down, Byte, Up, Byte], 4)
@@ -143,7 +143,7 @@ fn lost_token_is_caught() {
     ]);
 }
 
-/// The sender wakes the receiver and goes back to the line.
+/// The sender wakes the receiver and goes back to the kernel connection.
 const TOKEN_THEN_DATA: Model = Model {
     before: &[Up],
     sleeps: true,
@@ -156,7 +156,7 @@ fn token_is_no_data() {
     TOKEN_THEN_DATA.holds();
 }
 
-/// A wait takes tokens while the ring has bytes.
+/// A wait takes wake-up bytes while the ring has bytes.
 #[test]
 fn token_taken_before_the_bytes_of_the_ring_is_no_data() {
     Model {
@@ -178,7 +178,7 @@ fn token_taken_for_data_is_caught() {
     TOKEN_THEN_DATA.catches(&[Flaw::TokensAtForgotten]);
 }
 
-/// The receiver goes to sleep on the line at the moment that the sender goes up.
+/// The receiver goes to sleep on the kernel connection at the moment that the sender goes up.
 const SLEEPS_ACROSS: Model = Model {
     sleeps: true,
     ..Model::new(&[Up, Byte], 2)
@@ -200,7 +200,7 @@ fn going_up_past_a_sleeper_is_caught() {
     ]);
 }
 
-/// One thread of the receiver's sleeps on the line while another reads it.
+/// One thread of the receiver's sleeps on the kernel connection while another reads it.
 const READS_BESIDE_SLEEPER: Model = Model {
     sleeps: true,
     reads_armed: true,
@@ -218,7 +218,7 @@ fn token_for_a_reader_of_the_line_is_caught() {
     READS_BESIDE_SLEEPER.catches(&[Flaw::UpWithoutLook, Flaw::UpWithoutLookTokenInAnyEpoch]);
 }
 
-/// The line does not take the token; the sender goes back to it when it does again.
+/// The kernel connection does not take the wake-up byte; the sender goes back to it when it does again.
 const TOKEN_FAILS: Model = Model {
     before: &[Up],
     sleeps: true,
@@ -236,7 +236,7 @@ fn token_forgotten_or_taken_back_is_caught() {
     TOKEN_FAILS.catches(&[Flaw::OwedForgotten, Flaw::TokenTakenBack]);
 }
 
-/// The sender goes up and has a token follow what it puts, whatever the receiver does.
+/// The sender goes up and has a wake-up byte follow what it puts, whatever the receiver does.
 const MARKS_ACROSS: Model = Model {
     preemptions: Some(3),
     ..Model::new(&[Byte, Up, Byte, Mark, Down, Byte], 3)
@@ -270,7 +270,7 @@ fn token_that_marks_wakes_nobody_for_nothing() {
     .holds();
 }
 
-/// The line does not take the token.
+/// The kernel connection does not take the wake-up byte.
 #[test]
 fn token_that_marks_may_fail() {
     Model {
@@ -282,7 +282,7 @@ fn token_that_marks_may_fail() {
     .holds();
 }
 
-/// The sender sends two bytes; the receiver, armed, ends the ring and gives the line to
+/// The sender sends two bytes; the receiver, armed, ends the ring and gives the kernel connection to
 /// someone who takes every byte there for one of the stream.
 fn gives_away(flaw: Flaw) {
     let mut side = Side::new(flaw);
@@ -300,7 +300,7 @@ fn gives_away(flaw: Flaw) {
     let over = receiver.end_ring(&side) || flaw == Flaw::EndRingUnanswered;
     receiving.receiver = receiver;
     let mut given = false;
-    // Up to two bytes and the tokens for them.
+    // Up to two bytes and the wake-up bytes for them.
     for _ in 0..4 {
         if !over || given {
             break;
@@ -308,8 +308,8 @@ fn gives_away(flaw: Flaw) {
         let next = side.during(Call::Next, |side| receiving.receiver.next(side));
         match next {
             Ok(Next::Empty) => given = true,
-            Ok(Next::Line(_)) => {
-                receiving.receiver.read_line(&receiving.side, 0);
+            Ok(Next::Kernel(_)) => {
+                receiving.receiver.read_kernel(&receiving.side, 0);
                 given = true;
             }
             _ if receiving.look() == Found::Nothing => break,
@@ -347,7 +347,7 @@ fn line_given_away_too_early_is_caught() {
     }
 }
 
-/// The sender is killed after so many stores; the kernel then ends the line.
+/// The sender is killed after so many stores; the kernel then ends the kernel connection.
 fn killed(script: &'static [Op], stores: u64, flaw: Flaw) {
     let side = Side::new(flaw);
     let mut sending = Sending::new(&side);
@@ -377,9 +377,9 @@ fn killed(script: &'static [Op], stores: u64, flaw: Flaw) {
     assert!(read >= done, "waits for byte {read} of {done}");
 }
 
-/// Both lanes, and both changes.
+/// Both paths, and both changes.
 const LAST_WORDS: &[Op] = &[Byte, Up, Byte, Down, Byte];
-/// More stores than those make, with the most tokens.
+/// More stores than those make, with the most wake-up bytes.
 const LAST_STORES: u64 = 18;
 
 #[test]

@@ -1,24 +1,24 @@
-//! Both ends of one direction of a carrier, as the models use them: the sender's and the
+//! Both ends of one direction of a hybrid stream, as the models use them: the sender's and the
 //! receiver's own code, and the bytes of the stream, which are its positions.
 
-use barewire_fabric::carrier::{Direction, Lane, Next, Receiver, Sender, SharedMemory};
+use barewire_fabric::hybrid::{Direction, Next, Path, Receiver, Sender, SharedMemory};
 
-use crate::carrier_memory::{Call, Flaw, Item, REACHED, Side, TOKENS};
+use crate::hybrid_memory::{Call, Flaw, Item, REACHED, Side, WAKE_BYTES};
 
 /// What a sender is told to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Send the next byte, by whichever lane is in use.
+    /// Send the next byte, by whichever path is in use.
     Byte,
     /// Go up, if that can be now.
     Up,
-    /// Go back to the line.
+    /// Go back to the kernel connection.
     Down,
-    /// From now on the line takes no token, or takes them again.
+    /// From now on the kernel connection takes no wake-up byte, or takes them again.
     Full(bool),
     /// Any call: it takes bytes back, if that is asked.
     Answer,
-    /// Have a token follow what is unread in the ring.
+    /// Have a wake-up byte follow what is unread in the ring.
     Mark,
 }
 
@@ -29,7 +29,7 @@ pub struct Sending {
     pub sender: Sender,
     pub side: Side,
     pub is_full: bool,
-    /// Bytes taken back that the line takes.
+    /// Bytes taken back that the kernel connection takes.
     pub room: u64,
 }
 
@@ -52,13 +52,13 @@ impl Sending {
 
     fn step(&mut self, op: Op) -> bool {
         match op {
-            Up if self.sender.lane() == Lane::Line => {
+            Up if self.sender.path() == Path::Kernel => {
                 let up = self
                     .side
                     .during(Call::TryRing, |side| self.sender.try_ring(side));
                 assert_eq!(up.err(), None);
             }
-            Down if self.sender.lane() == Lane::Ring => self.sender.leave_ring(&self.side),
+            Down if self.sender.path() == Path::Ring => self.sender.leave_ring(&self.side),
             Byte => return self.byte(),
             Full(is_full) => self.is_full = is_full,
             Answer => drop(self.take_back()),
@@ -69,7 +69,7 @@ impl Sending {
     }
 
     fn byte(&mut self) -> bool {
-        if self.sender.lane() == Lane::Ring {
+        if self.sender.path() == Path::Ring {
             let ours = self.sender.room(&self.side).expect("a sound receiver") > 0
                 && self.sender.enter_ring(&self.side);
             if ours {
@@ -112,15 +112,15 @@ impl Sending {
 
     fn fail_token(&mut self, before: Sender) {
         if self.side.flaw() != Flaw::TokenTakenBack {
-            return self.sender.token_failed();
+            return self.sender.wake_byte_failed();
         }
         self.sender = before;
-        self.side.store(TOKENS, self.side.load(TOKENS) - 1);
+        self.side.store(WAKE_BYTES, self.side.load(WAKE_BYTES) - 1);
     }
 
     /// Takes back what the receiver asks for. Returns whether that was all.
     fn take_back(&mut self) -> bool {
-        if !self.sender.is_asked_back(&self.side) {
+        if !self.sender.is_take_back_asked(&self.side) {
             return false;
         }
         let begun = self.side.during(Call::BeginToTakeBack, |side| {
@@ -147,24 +147,24 @@ impl Sending {
     }
 
     pub fn line_byte(&mut self) -> bool {
-        if self.sender.owes_token() {
+        if self.sender.owes_wake_byte() {
             if self.is_full {
                 return false;
             }
             if self.side.flaw() != Flaw::OwedForgotten {
                 self.side.send(Item::Token);
             }
-            self.sender.token_sent();
+            self.sender.wake_byte_sent();
         }
         let may = self
             .side
-            .during(Call::MayUseLine, |side| self.sender.may_use_line(side));
+            .during(Call::MayUseLine, |side| self.sender.may_use_kernel(side));
         if self.side.flaw() != Flaw::NoQuiesce && may != Ok(true) {
             assert_eq!(may.err(), None);
             return false;
         }
         self.side.send(Item::Byte(self.sender.position()));
-        self.sender.sent_on_line(1);
+        self.sender.sent_by_kernel(1);
         true
     }
 }
@@ -184,11 +184,11 @@ pub enum Found {
 pub struct Receiving {
     pub receiver: Receiver,
     pub side: Side,
-    /// Reads the line while it is armed, as a second thread does.
+    /// Reads the kernel connection while it is armed, as a second thread does.
     pub reads_armed: bool,
-    /// Takes tokens off the line while the ring has bytes, as a wait does.
+    /// Takes wake-up bytes off the kernel connection while the ring has bytes, as a wait does.
     pub takes_early: bool,
-    /// It was told that the line has ended, and believes it.
+    /// It was told that the kernel connection has ended, and believes it.
     pub has_ended: bool,
 }
 
@@ -203,7 +203,7 @@ impl Receiving {
         }
     }
 
-    /// Takes one byte or one token, if there is one.
+    /// Takes one byte or one wake-up byte, if there is one.
     pub fn look(&mut self) -> Found {
         if self.has_ended {
             return Found::End;
@@ -211,17 +211,17 @@ impl Receiving {
         // A program's reads glance first.
         let next = self
             .side
-            .during(Call::Next, |side| match self.receiver.glance(side) {
+            .during(Call::Next, |side| match self.receiver.simple_bytes(side) {
                 Some(0) => Ok(Next::Empty),
                 Some(bytes) => Ok(Next::Ring(bytes)),
                 None => self.receiver.next(side),
             });
         let item = match next {
             Ok(Next::Ring(_)) => {
-                if self.takes_early && self.receiver.tokens_ahead(&self.side) > 0 {
+                if self.takes_early && self.receiver.wake_bytes_ahead(&self.side) > 0 {
                     let item = self.side.receive();
                     assert_eq!(item.unwrap_or(Item::Token), Item::Token);
-                    self.receiver.took_tokens(u64::from(item.is_ok()));
+                    self.receiver.took_wake_bytes(u64::from(item.is_ok()));
                 }
                 let mut byte = [0];
                 self.receiver.copy(&self.side, 0, &mut byte);
@@ -229,25 +229,25 @@ impl Receiving {
                 self.receiver.took(&self.side, 1);
                 return Found::Something;
             }
-            Ok(Next::Line(_)) => {
+            Ok(Next::Kernel(_)) => {
                 let item = self.side.receive();
                 let bytes = u64::from(item.is_ok());
                 let byte = Item::Byte(self.receiver.position());
-                self.receiver.read_line(&self.side, bytes);
+                self.receiver.read_kernel(&self.side, bytes);
                 assert_eq!(item.unwrap_or(byte), byte);
                 item
             }
-            Ok(Next::Tokens(_)) => {
+            Ok(Next::WakeBytes(_)) => {
                 let item = self.side.receive();
                 // A byte that was taken back in part only has come through the ring.
                 let had = |item| matches!(item, Item::Byte(at) if at < self.receiver.position());
-                let token = item.ok().filter(|item| !had(*item));
-                assert_eq!(token.unwrap_or(Item::Token), Item::Token);
-                self.receiver.took_tokens(u64::from(item.is_ok()));
+                let wake_byte = item.ok().filter(|item| !had(*item));
+                assert_eq!(wake_byte.unwrap_or(Item::Token), Item::Token);
+                self.receiver.took_wake_bytes(u64::from(item.is_ok()));
                 item
             }
             Ok(Next::Empty) => match self.side.peek() {
-                // A token that next() did not know of yet.
+                // A wake-up byte that next() did not know of yet.
                 Ok(_) => Err(false),
                 ended => ended,
             },
@@ -258,7 +258,7 @@ impl Receiving {
             Err(false) => Found::Nothing,
             Err(true) => {
                 let believes = self.side.flaw() == Flaw::EndBelieved;
-                self.has_ended = believes || !self.receiver.has_news(&self.side);
+                self.has_ended = believes || !self.receiver.is_ready(&self.side);
                 if self.has_ended {
                     Found::End
                 } else {
@@ -285,7 +285,7 @@ impl Receiving {
             .during(call, |side| self.receiver.arm_past(side, head))
     }
 
-    /// Looks so often; sleeps where nothing is, if it may, until the line is readable.
+    /// Looks so often; sleeps where nothing is, if it may, until the kernel connection is readable.
     /// Returns whether it sleeps.
     pub fn run(&mut self, looks: u32, may_sleep: bool) -> bool {
         for _ in 0..looks {

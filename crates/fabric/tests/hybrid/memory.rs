@@ -1,8 +1,8 @@
-//! A carrier's memory in this process, bounds asserted at every access.
+//! A hybrid stream's memory in this process, bounds asserted at every access.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
 
-use barewire_fabric::carrier::{CONTROL_BYTES, SharedMemory, UP, memory_bytes};
+use barewire_fabric::hybrid::{CONTROL_BYTES, SharedMemory, UP, memory_bytes};
 
 /// Zeroed memory with two rings.
 pub struct Memory {

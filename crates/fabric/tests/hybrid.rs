@@ -1,13 +1,13 @@
-//! The carrier beyond its models: a simulation of both directions with lines that are full and
+//! The hybrid stream beyond its models: a simulation of both directions with lines that are full and
 //! late, both directions between threads over a real connection, and peers that write anything.
 
-#[path = "carrier/hostile.rs"]
+#[path = "hybrid/hostile.rs"]
 mod hostile;
-#[path = "carrier/memory.rs"]
+#[path = "hybrid/memory.rs"]
 mod memory;
-#[path = "carrier/simulation.rs"]
+#[path = "hybrid/simulation.rs"]
 mod simulation;
-#[path = "carrier/stress.rs"]
+#[path = "hybrid/stress.rs"]
 mod stress;
 
 use proptest::prelude::*;
@@ -24,14 +24,14 @@ fn simulated_streams_are_whole() {
         let outcome = run(seed, STEPS, Flaw::None);
         changes += outcome.unwrap_or_else(|what| panic!("seed {seed}: {what}"));
     }
-    assert!(changes > 50_000, "{changes} changes of lane");
+    assert!(changes > 50_000, "{changes} changes of path");
 }
 
 #[test]
 fn simulated_connection_changes_lanes_thousands_of_times() {
     let changes = run(7, 400_000, Flaw::None).unwrap_or_else(|what| panic!("{what}"));
-    println!("{changes} changes of lane");
-    assert!(changes > 5_000, "{changes} changes of lane");
+    println!("{changes} changes of path");
+    assert!(changes > 5_000, "{changes} changes of path");
 }
 
 #[test]
@@ -52,8 +52,8 @@ fn simulation_notices_flaws() {
 #[test]
 fn threads_change_lanes_under_load() {
     let changes = stress::run(std::time::Duration::from_secs(2));
-    println!("{changes} changes of lane");
-    assert!(changes > 500, "{changes} changes of lane");
+    println!("{changes} changes of path");
+    assert!(changes > 500, "{changes} changes of path");
 }
 
 proptest! {

@@ -1,12 +1,12 @@
-//! Both directions of a carrier, whose four ends are stepped in any order, a call of the
+//! Both directions of a hybrid stream, whose four ends are stepped in any order, a call of the
 //! protocol or of the kernel at a time. The lines are small and late, the rings 64 bytes, and
 //! each end does now and then what programs do: peek, read little, sleep, be woken for
-//! nothing, step back, ask for the line, give it away.
+//! nothing, step back, ask for the kernel connection, give it away.
 
 use std::collections::VecDeque;
 
-use barewire_fabric::carrier::{
-    AHEAD_MAX, Ahead, Direction, Lane, Next, Receiver, Sender, SharedMemory, WANT_LINE,
+use barewire_fabric::hybrid::{
+    AHEAD_MAX, Ahead, Direction, Next, Path, Receiver, Sender, SharedMemory, WANT_KERNEL,
 };
 use barewire_units::Rng;
 
@@ -16,23 +16,23 @@ use crate::memory::{Memory, byte_at};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
     None,
-    /// The line is used without asking whether it may be.
+    /// The kernel connection is used without asking whether it may be.
     NoQuiesce,
-    /// A token is announced, and not sent.
+    /// A wake-up byte is announced, and not sent.
     TokenLost,
-    /// The token that the line did not take is never sent.
+    /// The wake-up byte that the kernel connection did not take is never sent.
     OwedForgotten,
-    /// The token that the line did not take is taken back.
+    /// The wake-up byte that the kernel connection did not take is taken back.
     TokenTakenBack,
-    /// The receiver reads the line beyond the end of the epoch.
+    /// The receiver reads the kernel connection beyond the end of the epoch.
     LimitIgnored,
-    /// The receiver counts tokens, and leaves them on the line.
+    /// The receiver counts wake-up bytes, and leaves them on the kernel connection.
     TokensLeft,
 }
 
 const RING_BYTES: u32 = 64;
 /// Words of direction 0, and how far those of direction 1 lie behind them.
-const TOKENS: usize = 2;
+const WAKE_BYTES: usize = 2;
 const ARMED: usize = 24;
 const DIRECTION_WORDS: usize = 32;
 
@@ -48,7 +48,7 @@ struct Line {
     /// Of those, how many have arrived.
     arrived: usize,
     room: usize,
-    /// How many it ever took, with those from before the carrier.
+    /// How many it ever took, with those from before the hybrid stream.
     took: u64,
 }
 
@@ -92,9 +92,9 @@ enum Receiving {
     Tokens(u64),
     Nothing,
     Asleep,
-    /// It wants to give the line away.
+    /// It wants to give the kernel connection away.
     Ending,
-    /// Somebody else reads the line, and knows nothing of the carrier.
+    /// Somebody else reads the kernel connection, and knows nothing of the hybrid stream.
     Given,
 }
 
@@ -102,7 +102,7 @@ enum Receiving {
 struct Way {
     number: u32,
     sender: Sender,
-    /// As it was before it announced its last token.
+    /// As it was before it announced its last wake-up byte.
     before_token: Sender,
     receiver: Receiver,
     line: Line,
@@ -157,7 +157,7 @@ impl Way {
 
     fn step_sender(&mut self, memory: &Memory, rng: &mut Rng, may_begin: bool) -> Outcome {
         match self.sending {
-            Sending::Idle if self.sender.owes_token() => self.pay_token(),
+            Sending::Idle if self.sender.owes_wake_byte() => self.pay_token(),
             Sending::Idle if !may_begin => {}
             Sending::Idle => return self.begin(memory, rng),
             Sending::InRing => {
@@ -172,8 +172,8 @@ impl Way {
             }
             Sending::Put => {
                 self.before_token = self.sender;
-                let token = self.sender.publish(memory, 0);
-                self.sending = if token {
+                let wake_byte = self.sender.publish(memory, 0);
+                self.sending = if wake_byte {
                     Sending::TokenDue
                 } else {
                     Sending::Idle
@@ -186,7 +186,7 @@ impl Way {
                     self.fail_token(memory);
                     self.sender.leave_ring(memory);
                 } else {
-                    self.sender.token_sent();
+                    self.sender.wake_byte_sent();
                 }
                 self.sending = Sending::Idle;
             }
@@ -199,9 +199,9 @@ impl Way {
                     .count();
                 // Who sends may end before it counts.
                 if rng.ratio(1, 4) {
-                    assert!(self.sender.mend(memory, self.line.took));
+                    assert!(self.sender.recover(memory, self.line.took));
                 } else {
-                    self.sender.sent_on_line(sent as u64);
+                    self.sender.sent_by_kernel(sent as u64);
                 }
                 self.sending = Sending::Idle;
             }
@@ -211,27 +211,27 @@ impl Way {
 
     fn fail_token(&mut self, memory: &Memory) {
         if self.flaw != Flaw::TokenTakenBack {
-            return self.sender.token_failed();
+            return self.sender.wake_byte_failed();
         }
         self.sender = self.before_token;
         let words = self.number as usize * DIRECTION_WORDS;
-        memory.store(words + TOKENS, memory.load(words + TOKENS) - 1);
+        memory.store(words + WAKE_BYTES, memory.load(words + WAKE_BYTES) - 1);
         memory.swap_if(words + ARMED, 0, self.sender.epoch() + 1);
     }
 
     fn pay_token(&mut self) {
         if self.flaw == Flaw::OwedForgotten || self.line.send(Item::Token) {
-            self.sender.token_sent();
+            self.sender.wake_byte_sent();
         }
     }
 
     fn begin(&mut self, memory: &Memory, rng: &mut Rng) -> Outcome {
         let broken = |broken| format!("{broken}");
-        if self.sender.lane() == Lane::Line {
+        if self.sender.path() == Path::Kernel {
             if rng.ratio(3, 4) && self.sender.try_ring(memory).map_err(broken)? {
                 return Ok(());
             }
-            let may = self.sender.may_use_line(memory).map_err(broken)?;
+            let may = self.sender.may_use_kernel(memory).map_err(broken)?;
             if may || self.flaw == Flaw::NoQuiesce {
                 self.sending = Sending::OnLine;
             }
@@ -260,7 +260,7 @@ impl Way {
                 return self.look(memory);
             }
             Receiving::Ring(bytes) => return self.read_ring(memory, rng, bytes),
-            Receiving::Line(limit) => return self.read_line(memory, rng, limit),
+            Receiving::Line(limit) => return self.read_kernel(memory, rng, limit),
             Receiving::Tokens(count) => return self.take_tokens(rng, count),
             Receiving::Nothing if rng.ratio(1, 2) => self.receiving = Receiving::Awake,
             Receiving::Nothing if self.receiver.arm(memory) => self.receiving = Receiving::Asleep,
@@ -290,40 +290,42 @@ impl Way {
     }
 
     fn look(&mut self, memory: &Memory) -> Outcome {
-        let glanced = self.receiver.glance(memory);
+        let polled = self.receiver.simple_bytes(memory);
         let next = self.receiver.next(memory);
-        let is_same = match glanced {
+        let is_same = match polled {
             Some(0) => next == Ok(Next::Empty),
             Some(bytes) => next == Ok(Next::Ring(bytes)),
             None => true,
         };
         if !is_same {
-            return Err(format!("a glance saw {glanced:?}, and then came {next:?}"));
+            return Err(format!(
+                "simple_bytes() saw {polled:?}, and then came {next:?}"
+            ));
         }
         self.receiving = match next.map_err(|broken| broken.to_string())? {
             Next::Ring(bytes) => Receiving::Ring(bytes),
-            Next::Line(limit) => Receiving::Line(limit),
-            Next::Tokens(count) => Receiving::Tokens(count),
+            Next::Kernel(limit) => Receiving::Line(limit),
+            Next::WakeBytes(count) => Receiving::Tokens(count),
             Next::Empty => Receiving::Nothing,
         };
         Ok(())
     }
 
-    /// Peeks at all that there is, in both lanes, and counts it.
+    /// Peeks at all that there is, in both paths, and counts it.
     fn look_ahead(&self, memory: &Memory) -> Outcome {
-        let (in_ring, tokens) = self.receiver.unread(memory);
-        let on_line = (self.line.arrived as u64).saturating_sub(tokens);
+        let (in_ring, wake_bytes) = self.receiver.unread(memory);
+        let on_line = (self.line.arrived as u64).saturating_sub(wake_bytes);
         if in_ring + on_line > self.sender.position() - self.read {
             return Err(format!("{in_ring} and {on_line} bytes are unread"));
         }
         let none = Ahead {
-            lane: Lane::Line,
+            path: Path::Kernel,
             bytes: 0,
-            tokens: 0,
+            wake_bytes: 0,
         };
         let mut epochs = [none; AHEAD_MAX];
         let count = self.receiver.ahead(memory, &mut epochs);
-        if count != self.receiver.sees_to(memory) {
+        if count != self.receiver.epochs_ahead(memory) {
             return Err(format!("{count} epochs ahead"));
         }
         let mut line = self.line.items.iter().take(self.line.arrived);
@@ -335,7 +337,7 @@ impl Way {
             (item == expected).then_some(()).ok_or(peeked)
         };
         for epoch in &epochs[..count] {
-            if epoch.lane == Lane::Ring {
+            if epoch.path == Path::Ring {
                 let mut into = vec![0; epoch.bytes as usize];
                 self.receiver.copy(memory, from_ring, &mut into);
                 from_ring += epoch.bytes;
@@ -351,10 +353,10 @@ impl Way {
             }
             if line
                 .by_ref()
-                .take(epoch.tokens as usize)
+                .take(epoch.wake_bytes as usize)
                 .any(|item| *item != Item::Token)
             {
-                return Err("a byte taken for a token ahead".to_owned());
+                return Err("a byte taken for a wake_byte ahead".to_owned());
             }
         }
         if line.next().is_some() {
@@ -378,7 +380,7 @@ impl Way {
         Ok(())
     }
 
-    fn read_line(&mut self, memory: &Memory, rng: &mut Rng, limit: u64) -> Outcome {
+    fn read_kernel(&mut self, memory: &Memory, rng: &mut Rng, limit: u64) -> Outcome {
         let most = match self.flaw {
             Flaw::LimitIgnored => 30,
             _ => limit.min(30),
@@ -392,7 +394,7 @@ impl Way {
             self.check(item)?;
             bytes += 1;
         }
-        self.receiver.read_line(memory, bytes);
+        self.receiver.read_kernel(memory, bytes);
         self.receiving = match bytes {
             0 if wanted > 0 => Receiving::Nothing,
             _ => Receiving::Awake,
@@ -410,10 +412,10 @@ impl Way {
             match self.line.receive() {
                 None => break,
                 Some(Item::Token) => taken += 1,
-                Some(byte) => return Err(format!("{byte:?} taken for a token")),
+                Some(byte) => return Err(format!("{byte:?} taken for a wake_byte")),
             }
         }
-        self.receiver.took_tokens(taken);
+        self.receiver.took_wake_bytes(taken);
         self.receiving = match taken {
             0 => Receiving::Nothing,
             _ => Receiving::Awake,
@@ -421,7 +423,7 @@ impl Way {
         Ok(())
     }
 
-    /// Ends the ring, reads what is in it, and gives the line away.
+    /// Ends the ring, reads what is in it, and gives the kernel connection away.
     fn end(&mut self, memory: &Memory) -> Outcome {
         if !self.receiver.end_ring(memory) {
             return Ok(());
@@ -439,19 +441,19 @@ impl Way {
                 }
                 self.receiver.took(memory, bytes);
             }
-            Next::Tokens(_) => match self.line.receive() {
+            Next::WakeBytes(_) => match self.line.receive() {
                 None => {}
-                Some(Item::Token) => self.receiver.took_tokens(1),
-                Some(byte) => return Err(format!("{byte:?} taken for a token")),
+                Some(Item::Token) => self.receiver.took_wake_bytes(1),
+                Some(byte) => return Err(format!("{byte:?} taken for a wake_byte")),
             },
-            Next::Line(u64::MAX) => {
-                self.receiver.read_line(memory, 0);
+            Next::Kernel(u64::MAX) => {
+                self.receiver.read_kernel(memory, 0);
                 self.receiving = Receiving::Given;
             }
-            Next::Line(_) => {
+            Next::Kernel(_) => {
                 let item = self.line.receive();
                 item.map_or(Ok(()), |item| self.check(item))?;
-                self.receiver.read_line(memory, u64::from(item.is_some()));
+                self.receiver.read_kernel(memory, u64::from(item.is_some()));
             }
             Next::Empty => self.receiving = Receiving::Given,
         }
@@ -461,7 +463,7 @@ impl Way {
     /// Whoever sleeps has nothing to wait for but what is yet to be sent.
     fn check_wait(&self) -> Outcome {
         let waits = self.receiving == Receiving::Asleep && self.line.items.is_empty();
-        let idle = self.sending == Sending::Idle && !self.sender.owes_token();
+        let idle = self.sending == Sending::Idle && !self.sender.owes_wake_byte();
         if waits && idle && self.read != self.sender.position() {
             let sent = self.sender.position();
             return Err(format!("waits for byte {} of {sent}", self.read));
@@ -470,7 +472,7 @@ impl Way {
     }
 }
 
-/// A connection of so many steps; what went wrong, or how often it changed lanes.
+/// A connection of so many steps; what went wrong, or how often it changed paths.
 pub fn run(seed: u64, steps: u32, flaw: Flaw) -> Result<u64, String> {
     let mut rng = Rng::from_seed(seed);
     let memory = Memory::new(RING_BYTES);
@@ -489,9 +491,9 @@ pub fn run(seed: u64, steps: u32, flaw: Flaw) -> Result<u64, String> {
             way.check_wait()?;
         }
         if rng.ratio(1, 100) {
-            // A side asks for the line for a while.
+            // A side asks for the kernel connection for a while.
             let wanted = u64::from(rng.ratio(1, 3));
-            memory.store(WANT_LINE + rng.index(2), wanted);
+            memory.store(WANT_KERNEL + rng.index(2), wanted);
         }
     }
     let gives_away = [rng.ratio(1, 2), rng.ratio(1, 2)];
@@ -501,7 +503,7 @@ pub fn run(seed: u64, steps: u32, flaw: Flaw) -> Result<u64, String> {
     Ok(ways[0].sender.epoch() + ways[1].sender.epoch())
 }
 
-/// Nothing more is begun, or the line is given away while the sender goes on for a while; all
+/// Nothing more is begun, or the kernel connection is given away while the sender goes on for a while; all
 /// that was sent is read.
 fn finish(way: &mut Way, memory: &Memory, rng: &mut Rng, gives_away: bool) -> Outcome {
     let mut asks = gives_away;

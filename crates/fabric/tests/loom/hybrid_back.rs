@@ -1,15 +1,15 @@
 //! Taking back: the receiver asks for what it has not read of the ring, and the sender sends it
-//! over the line, or a part of it, or is asked too late, or no more.
+//! over the kernel connection, or a part of it, or is asked too late, or no more.
 //!
 //! No flaw here is the fence in `Sender::begin_to_take_back` or the order of HEAD and EPOCH in
 //! `Sender::took_back`: without either all models hold, since whoever asks does not read.
 
-use barewire_fabric::carrier::{Answer, Next, Receiver, Sender, SharedMemory};
+use barewire_fabric::hybrid::{Answer, Next, Receiver, Sender, SharedMemory};
 use loom::thread;
 
-use crate::carrier_ends::Op::{self, Byte, Down, Up};
-use crate::carrier_ends::{DIRECTION, Found, Receiving, Sending};
-use crate::carrier_memory::{Call, Flaw, HEAD, Item, Side, TAIL};
+use crate::hybrid_ends::Op::{self, Byte, Down, Up};
+use crate::hybrid_ends::{DIRECTION, Found, Receiving, Sending};
+use crate::hybrid_memory::{Call, Flaw, HEAD, Item, Side, TAIL};
 use crate::{check_caught, check_within};
 
 /// What came of a request.
@@ -17,7 +17,7 @@ use crate::{check_caught, check_within};
 enum Asked {
     /// It was not made, or is no more there.
     Not,
-    /// The bytes are on the line.
+    /// The bytes are on the kernel connection.
     Taken,
     /// The sender is at it yet.
     Waiting,
@@ -29,11 +29,11 @@ impl Receiving {
         let next = self
             .side
             .during(Call::Next, |side| self.receiver.next(side));
-        if let Ok(Next::Line(_)) = next {
-            self.receiver.read_line(&self.side, 0);
+        if let Ok(Next::Kernel(_)) = next {
+            self.receiver.read_kernel(&self.side, 0);
         }
         self.side
-            .during(Call::AskBack, |side| self.receiver.ask_back(side))
+            .during(Call::AskBack, |side| self.receiver.ask_to_take_back(side))
     }
 
     /// Looks for the answer so often, and then asks no more.
@@ -67,9 +67,9 @@ impl Receiving {
             .during(Call::Withdraw, |side| self.receiver.withdraw(side))
     }
 
-    /// Whether nothing is in the ring, nor will be, and no token on the line: as in `let_go`.
+    /// Whether nothing is in the ring, nor will be, and no wake-up byte on the kernel connection: as in `let_go`.
     fn ring_is_over(&mut self) -> bool {
-        // Up to two tokens.
+        // Up to two wake-up bytes.
         for _ in 0..3 {
             if !self.receiver.end_ring(&self.side) {
                 return false;
@@ -78,13 +78,15 @@ impl Receiving {
                 .side
                 .during(Call::Next, |side| self.receiver.next(side));
             match next {
-                Ok(Next::Line(_)) => {
-                    self.receiver.read_line(&self.side, 0);
+                Ok(Next::Kernel(_)) => {
+                    self.receiver.read_kernel(&self.side, 0);
                     let has_bytes = |side: &Side| self.receiver.ring_has_bytes(side);
                     return !self.side.during(Call::RingHasBytes, has_bytes);
                 }
                 Ok(Next::Empty) => return true,
-                Ok(Next::Tokens(_)) if self.side.receive().is_ok() => self.receiver.took_tokens(1),
+                Ok(Next::WakeBytes(_)) if self.side.receive().is_ok() => {
+                    self.receiver.took_wake_bytes(1)
+                }
                 _ => return false,
             }
         }
@@ -99,7 +101,7 @@ struct Back {
     before: &'static [Op],
     reads: u32,
     sleeps: bool,
-    /// Then, and what the line takes of what is to be taken back.
+    /// Then, and what the kernel connection takes of what is to be taken back.
     script: &'static [Op],
     room: u64,
     /// How often the receiver looks for the answer.
@@ -160,7 +162,7 @@ impl Back {
             let settled = receiving.withdraws();
             assert!(settled != Asked::Waiting, "waits for an answer");
         }
-        // Asked for the line, and no more to take back: it goes on there, and nowhere else.
+        // Asked for the kernel connection, and no more to take back: it goes on there, and nowhere else.
         assert!(sending.run(&[Byte]), "waits for the line");
         let sent = sending.sender.position();
         receiving.drain();
@@ -168,7 +170,7 @@ impl Back {
         assert_eq!(receiving.side.receive(), Err(false));
     }
 
-    /// The receiver gives the line to someone who takes every byte for one of the stream.
+    /// The receiver gives the kernel connection to someone who takes every byte for one of the stream.
     fn gives_away(self, flaw: Flaw) {
         let mut side = Side::new(flaw);
         side.has_barrier();
@@ -257,7 +259,7 @@ fn wrong_answer_is_caught() {
     );
 }
 
-/// The line takes one byte of two.
+/// The kernel connection takes one byte of two.
 const PART: Back = Back {
     room: 1,
     preemptions: Some(5),
@@ -285,7 +287,7 @@ fn request_beside_a_change_of_lane_loses_nothing() {
     holds(TOO_LATE, Back::reads_on);
 }
 
-/// A byte of the line is unread.
+/// A byte of the kernel connection is unread.
 const BEHIND: Back = Back::new(&[Byte, Up, Byte], 0, &[Byte, Byte]);
 
 #[test]
@@ -309,8 +311,8 @@ fn line_given_away_without_what_was_taken_back_is_caught() {
     );
 }
 
-/// The receiver sleeps past an edge, behind the sender: a token may lie behind the unread byte
-/// of the line, and in front of what is taken back.
+/// The receiver sleeps past an edge, behind the sender: a wake-up byte may lie behind the unread byte
+/// of the kernel connection, and in front of what is taken back.
 const BEHIND_A_TOKEN: Back = Back {
     sleeps: true,
     ..BEHIND
@@ -351,7 +353,7 @@ fn asks_a_sleeper(flaw: Flaw) {
         asleep
     });
     assert!(receiving.asks());
-    let roused = side.during(Call::Rouse, |side| asker.rouse(side));
+    let roused = side.during(Call::Rouse, |side| asker.wake(side));
     let asleep = thread.join().unwrap();
     let answered = receiving.receiver.answer(&side) == Answer::Taken;
     assert!(answered || roused || !asleep, "asleep while asked");

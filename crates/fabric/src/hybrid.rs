@@ -1,85 +1,85 @@
-//! The carrier: a byte stream between two processes that goes either through a ring in
+//! The hybrid stream: a byte stream between two processes that goes either through a ring in
 //! shared memory or through a kernel connection, and changes between the two, in each
 //! direction by itself, at any moment and without losing, doubling or reordering a byte.
 //!
-//! The kernel's connection (the *line*) exists first and stays. A direction's stream is cut
-//! into *epochs*: in even ones the bytes go over the line, in odd ones through the ring. The
+//! The *kernel connection* exists first and stays. A direction's stream is cut
+//! into *epochs*: in even ones the bytes go over the kernel connection, in odd ones through the ring. The
 //! sender closes an epoch by writing down the stream's position and counting EPOCH up; the
 //! receiver goes on to the next epoch when it has read to that position.
 //!
 //! ```text
-//! SENDER    line -> ring   ring empty, receiver awake:   BOUND = position, EPOCH + 1
-//!           ring -> line   ring full, step back, ...:    BOUND, TOKENS_AT = .., EPOCH + 1;
-//!                          no byte on the line before `may_use_line`
-//!           ring write     IN_RING = 1; copy; HEAD; fence; ARMED taken -> TOKENS + 1;
-//!                          IN_RING = 0; one byte on the line if a token was announced
-//! RECEIVER  line epoch     IN_LINE = 1; fence; EPOCH unchanged -> read any, else to BOUND
-//!           ring epoch     read to HEAD; empty -> take the tokens that were announced
+//! SENDER    kernel -> ring   ring empty, receiver awake:   BOUND = position, EPOCH + 1
+//!           ring -> kernel   ring full, step back, ...:    BOUND, WAKE_BYTES_AT = .., EPOCH + 1;
+//!                          no byte on the kernel connection before `may_use_kernel`
+//!           ring write     IN_RING = 1; copy; HEAD; fence; ARMED taken -> WAKE_BYTES + 1;
+//!                          IN_RING = 0; one byte on the kernel connection if a wake-up byte was announced
+//! RECEIVER  kernel epoch     READS_KERNEL = 1; fence; EPOCH unchanged -> read any, else to BOUND
+//!           ring epoch     read to HEAD; empty -> take the wake-up bytes that were announced
 //!           before a sleep ARMED = its epoch; fence; look again
 //! ```
 //!
-//! A *token* is a byte on the line that is not of the stream: it makes the kernel say
+//! A *wake-up byte* is a byte on the kernel connection that is not of the stream: it makes the kernel say
 //! "readable" to whoever waits there, in whatever way. The sender sends one only if the
-//! receiver armed in this very ring epoch, so whoever reads the line for data has finished
-//! with it: a token is never taken for data. One that the line does not take is not taken
-//! back, since the receiver may be about to read it, but goes on the line before any other
-//! byte: so data is never taken for a token. Why a byte read from the line is of the epoch
-//! that the reader thinks: the sender counts EPOCH up, fences and looks at IN_LINE, the
-//! receiver sets IN_LINE, fences and looks at EPOCH; one of them sees the other.
+//! receiver armed in this very ring epoch, so whoever reads the kernel connection for data has finished
+//! with it: a wake-up byte is never taken for data. One that the kernel connection does not take is not taken
+//! back, since the receiver may be about to read it, but goes on the kernel connection before any other
+//! byte: so data is never taken for a wake-up byte. Why a byte read from the kernel connection is of the epoch
+//! that the reader thinks: the sender counts EPOCH up, fences and looks at READS_KERNEL, the
+//! receiver sets READS_KERNEL, fences and looks at EPOCH; one of them sees the other.
 //!
 //! | direction, word | written by | what it is |
 //! |---|---|---|
 //! | 0 HEAD | sender | bytes ever put into the ring |
 //! | 1 EPOCH | sender | epochs closed |
-//! | 2 TOKENS | sender | tokens ever announced |
+//! | 2 WAKE_BYTES | sender | wake-up bytes ever announced |
 //! | 3 PROCESSOR | sender | 1 + where it ran when it put bytes; 0: not known. A hint |
 //! | 4 SINCE | sender | when the oldest bytes of the ring came, by the clock of the callers; 0: not known. For order only |
 //! | 5 SEEN | sender | TAIL of the direction back, when bytes were last put: saves the other side a look at TAIL |
 //! | 6 KERNEL | sender | stored with SINCE: when it, or whoever it heard of, last used the kernel; 0: never known. For order only |
 //! | 8..12 BOUND | sender | stream position at the end of epoch `e`, at `e mod 4` |
-//! | 12..16 TOKENS_AT | sender | tokens announced by the end of epoch `e` |
+//! | 12..16 WAKE_BYTES_AT | sender | wake-up bytes announced by the end of epoch `e` |
 //! | 16 TAIL | receiver | bytes ever taken from the ring |
 //! | 17 REACHED | receiver | the epoch that it reads |
-//! | 18 IN_LINE | receiver | 1 while it may be reading the line |
+//! | 18 READS_KERNEL | receiver | 1 while it may be reading the kernel connection |
 //! | 24 ARMED | both | 1 + the epoch in which the receiver sleeps; 0: awake |
-//! | 25 IN_RING | sender | 1 while it puts bytes into the ring: not on the line that the receiver polls |
+//! | 25 IN_RING | sender | 1 while it puts bytes into the ring: not in the cache line that the receiver polls |
 //! | 26 ORDERED | receiver | 1: it waits for others as well, and wants SINCE, and [`Sender::mark`] |
 //!
 //! Direction 0 lies at word 0, direction 1 at word 32; words 64 to 71 are the side's own
-//! ([`UP`], [`LEAVING`], [`WANT_LINE`], [`TAKE_BACK`], by side); the rings follow at byte 4096.
+//! ([`UP`], [`LEAVING`], [`WANT_KERNEL`], [`TAKE_BACK`], by side); the rings follow at byte 4096.
 //!
-//! A receiver can end the ring by itself ([`Receiver::end_ring`]): it stores WANT_LINE, lets
+//! A receiver can end the ring by itself ([`Receiver::end_ring`]): it stores WANT_KERNEL, lets
 //! every processor pass a barrier, and waits for IN_RING to be 0. A sender stores IN_RING and
-//! then looks at WANT_LINE, and clears it when the last token is announced. So from then on
-//! nothing is put into the ring and no token sent but those announced, and a receiver that has
-//! read them all may give the line to someone who knows nothing of all this.
+//! then looks at WANT_KERNEL, and clears it when the last wake-up byte is announced. So from then on
+//! nothing is put into the ring and no wake-up byte sent but those announced, and a receiver that has
+//! read them all may give the kernel connection to someone who knows nothing of all this.
 //!
 //! If it has not read it all, it asks the sender to *take back* the rest, which the sender
-//! still has in the ring, and to send it over the line:
+//! still has in the ring, and to send it over the kernel connection:
 //!
 //! ```text
-//! RECEIVER  alone with its end, not reading the line, from here to the answer:
-//!           TAKE_BACK = the sender's epoch, of the ring, its own or the next; WANT_LINE = 1;
-//!           fence; a token to the other side's receiver, if that is armed in our ring epoch
-//! SENDER    TAKE_BACK = its own epoch, taken -> TAKING; fence; HEAD - TAIL bytes on the line;
+//! RECEIVER  alone with its end, not reading the kernel connection, from here to the answer:
+//!           TAKE_BACK = the sender's epoch, of the ring, its own or the next; WANT_KERNEL = 1;
+//!           fence; a wake-up byte to the other side's receiver, if that is armed in our ring epoch
+//! SENDER    TAKE_BACK = its own epoch, taken -> TAKING; fence; HEAD - TAIL bytes on the kernel connection;
 //!           all:  HEAD = TAIL, BOUND = position - them, EPOCH + 1; TAKE_BACK = 0
-//!           some: they count as tokens; TAKE_BACK = REFUSED
+//!           some: they count as wake-up bytes; TAKE_BACK = REFUSED
 //! RECEIVER  its request is there yet after a while: takes it away, and does without
 //! ```
 //!
-//! Bytes taken back are on the line before any later ones, and behind the tokens of their
+//! Bytes taken back are on the kernel connection before any later ones, and behind the wake-up bytes of their
 //! epoch, all of which the receiver is told of. So it finds an epoch of the ring without a
-//! byte left, and goes on with the line. Bytes that the line took when it did not take all are
-//! in the ring still, and on the line they are not of the stream: that is what a token is.
+//! byte left, and goes on with the kernel connection. Bytes that the kernel connection took when it did not take all are
+//! in the ring still, and on the kernel connection they are not of the stream: that is what a wake-up byte is.
 //!
 //! *Order.* A receiver that waits for several connections tells its program of them in the order of
 //! SINCE. The sender stores it when it puts bytes into a ring that is empty, before HEAD: so who sees the
 //! bytes sees when they came, and whoever had sent before that has its HEAD there. Between bytes in a ring and
 //! those that the kernel carries elsewhere there is no such word. So a sender that is about to send by the
-//! kernel first has a token follow what lies unread in its rings ([`Sender::mark`]), and the kernel tells of both
+//! kernel first has a wake-up byte follow what lies unread in its rings ([`Sender::mark`]), and the kernel tells of both
 //! in their order. A receiver that finds bytes in a ring has to ask the kernel first only if KERNEL is later than
-//! its last question. The sender may send a token, whether the receiver is armed or not, unless that is in the middle of a read
-//! of the line which it may have begun before this epoch.
+//! its last question. The sender may send a wake-up byte, whether the receiver is armed or not, unless that is in the middle of a read
+//! of the kernel connection which it may have begun before this epoch.
 //! What the other side writes there changes when a program hears of its bytes, never whether.
 //!
 //! The other side is not trusted: what it wrote is read once and checked ([`Broken`]). It
@@ -120,36 +120,36 @@ pub trait SharedMemory {
 pub const CONTROL_BYTES: usize = 4096;
 const HEAD: usize = 0;
 const EPOCH: usize = 1;
-const TOKENS: usize = 2;
+const WAKE_BYTES: usize = 2;
 const PROCESSOR: usize = 3;
 const SINCE: usize = 4;
 const SEEN: usize = 5;
 const KERNEL: usize = 6;
 const IN_RING: usize = 25;
 const BOUND: usize = 8;
-const TOKENS_AT: usize = 12;
+const WAKE_BYTES_AT: usize = 12;
 const TAIL: usize = 16;
 const REACHED: usize = 17;
-const IN_LINE: usize = 18;
+const READS_KERNEL: usize = 18;
 const ARMED: usize = 24;
 const ORDERED: usize = 26;
 const DIRECTION_WORDS: usize = 32;
 /// Word, by side: 1 when that side follows this protocol.
 pub const UP: usize = 64;
-/// Word, by side: 1 when that side has closed, shut down or lost its end of the line.
+/// Word, by side: 1 when that side has closed, shut down or lost its end of the kernel connection.
 pub const LEAVING: usize = 66;
-/// Word, by side: 1 when that side asks the other to use the line from now on.
-pub const WANT_LINE: usize = 68;
+/// Word, by side: 1 when that side asks the other to use the kernel connection from now on.
+pub const WANT_KERNEL: usize = 68;
 
 /// Word, by side: the epoch of the ring that this side asks the other to take back what is
 /// left of; or `TAKING` or `REFUSED`; 0: it asks for nothing.
 pub const TAKE_BACK: usize = 70;
 /// The other side is at it. Epochs of the ring are odd: these are none.
 const TAKING: u64 = 2;
-/// The other side does not, or the line did not take it all.
+/// The other side does not, or the kernel connection did not take it all.
 const REFUSED: u64 = 4;
 
-/// One direction of a carrier, and where it lies.
+/// One direction of a hybrid stream, and where it lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Direction {
@@ -197,7 +197,7 @@ impl Direction {
     /// Whether its receiver may find something, as far as can be seen from outside of it: what
     /// it has taken and reached it says itself.
     #[must_use]
-    pub fn has_news(self, memory: &impl SharedMemory) -> bool {
+    pub fn is_ready(self, memory: &impl SharedMemory) -> bool {
         memory.load(self.word(HEAD)) != memory.load(self.word(TAIL))
             || memory.load(self.word(EPOCH)) != memory.load(self.word(REACHED))
     }
@@ -205,7 +205,7 @@ impl Direction {
     /// Whether its sender puts bytes into the ring at this time.
     #[must_use]
     pub fn is_in_ring(self, memory: &impl SharedMemory) -> bool {
-        lane(memory.load(self.word(EPOCH))) == Lane::Ring
+        path(memory.load(self.word(EPOCH))) == Path::Ring
     }
 
     /// Bytes in its ring that were not read, as both ends say.
@@ -221,12 +221,12 @@ impl Direction {
         memory.load(self.word(PROCESSOR))
     }
 
-    /// Whether the line holds nothing but tokens, and the end of the stream: its bytes go through the ring,
-    /// and the receiver has read all that went over the line before.
+    /// Whether the kernel connection holds nothing but wake-up bytes, and the end of the stream: its bytes go through the ring,
+    /// and the receiver has read all that went over the kernel connection before.
     #[must_use]
-    pub fn has_tokens_only(self, memory: &impl SharedMemory) -> bool {
+    pub fn has_wake_bytes_only(self, memory: &impl SharedMemory) -> bool {
         let epoch = memory.load(self.word(EPOCH));
-        lane(epoch) == Lane::Ring && memory.load(self.word(REACHED)) == epoch
+        path(epoch) == Path::Ring && memory.load(self.word(REACHED)) == epoch
     }
 
     /// When the oldest bytes of its ring came, as its sender says; 0: not known.
@@ -269,7 +269,7 @@ impl Direction {
     }
 }
 
-/// Bytes of shared memory that a carrier with rings of `ring_bytes` takes.
+/// Bytes of shared memory that a hybrid stream with rings of `ring_bytes` takes.
 #[must_use]
 pub const fn memory_bytes(ring_bytes: u32) -> usize {
     CONTROL_BYTES + 2 * ring_bytes as usize
@@ -280,18 +280,18 @@ const KEPT_EPOCHS: u64 = 4;
 
 /// What of a stream goes where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lane {
-    /// Through the kernel's connection.
-    Line,
+pub enum Path {
+    /// Over the kernel connection.
+    Kernel,
     /// Through the ring.
     Ring,
 }
 
-const fn lane(epoch: u64) -> Lane {
+const fn path(epoch: u64) -> Path {
     if epoch % 2 == 0 {
-        Lane::Line
+        Path::Kernel
     } else {
-        Lane::Ring
+        Path::Ring
     }
 }
 
@@ -322,9 +322,9 @@ pub enum Broken {
         /// Bytes that the epoch would have yet.
         left_bytes: u64,
     },
-    /// Fewer tokens than have been taken.
-    Tokens,
-    /// Bytes on the line, in an epoch of the ring, that are no tokens.
+    /// Fewer wake-up bytes than have been taken.
+    WakeBytes,
+    /// Bytes on the kernel connection, in an epoch of the ring, that are no wake-up bytes.
     Stray,
 }
 
@@ -337,8 +337,8 @@ impl core::fmt::Display for Broken {
             Self::Bound { left_bytes } => {
                 write!(f, "an epoch of the ring with {left_bytes} bytes to come")
             }
-            Self::Tokens => f.write_str("fewer tokens than were taken"),
-            Self::Stray => f.write_str("bytes on the line that were not announced"),
+            Self::WakeBytes => f.write_str("fewer wake-up bytes than were taken"),
+            Self::Stray => f.write_str("bytes on the kernel connection that were not announced"),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The sending end of one direction. See [`super`] for the protocol.
 
 use super::{
-    ARMED, BOUND, Broken, Direction, EPOCH, HEAD, IN_LINE, IN_RING, KEPT_EPOCHS, KERNEL, Lane,
-    ORDERED, PROCESSOR, REACHED, REFUSED, SEEN, SINCE, SharedMemory, TAIL, TAKE_BACK, TAKING,
-    TOKENS, TOKENS_AT, UP, WANT_LINE, lane,
+    ARMED, BOUND, Broken, Direction, EPOCH, HEAD, IN_RING, KEPT_EPOCHS, KERNEL, ORDERED, PROCESSOR,
+    Path, REACHED, READS_KERNEL, REFUSED, SEEN, SINCE, SharedMemory, TAIL, TAKE_BACK, TAKING, UP,
+    WAKE_BYTES, WAKE_BYTES_AT, WANT_KERNEL, path,
 };
 
 /// What a sender says of bytes that it puts into an empty ring, by the clock of the callers.
@@ -25,15 +25,15 @@ pub struct Sender {
     head: u64,
     tail_seen: u64,
     position: u64,
-    tokens: u64,
-    /// A token was announced that the line did not take.
-    owes_token: bool,
-    /// While a receiver that sleeps is being woken: the tokens that the line will have had then; else 0.
+    wake_bytes: u64,
+    /// A wake-up byte was announced that the kernel connection did not take.
+    owes_wake_byte: bool,
+    /// While a receiver that sleeps is being woken: the wake-up bytes that the kernel connection will have had then; else 0.
     waking: u64,
 }
 
 impl Sender {
-    /// A sender whose stream has had `position` bytes, all over the line.
+    /// A sender whose stream has had `position` bytes, all over the kernel connection.
     #[must_use]
     pub const fn new(direction: Direction, position: u64) -> Self {
         Self {
@@ -42,16 +42,16 @@ impl Sender {
             head: 0,
             tail_seen: 0,
             position,
-            tokens: 0,
-            owes_token: false,
+            wake_bytes: 0,
+            owes_wake_byte: false,
             waking: 0,
         }
     }
 
     /// Where the next byte of the stream goes.
     #[must_use]
-    pub const fn lane(&self) -> Lane {
-        lane(self.epoch)
+    pub const fn path(&self) -> Path {
+        path(self.epoch)
     }
 
     /// Bytes that the ring takes now.
@@ -89,10 +89,10 @@ impl Sender {
     }
 
     /// Copies `bytes` behind what is in the ring. They are not there for the receiver
-    /// before [`Sender::publish`]. There must be room, and the lane be the ring.
+    /// before [`Sender::publish`]. There must be room, and the path be the ring.
     #[inline]
     pub fn put(&mut self, memory: &impl SharedMemory, bytes: &[u8]) {
-        debug_assert!(self.lane() == Lane::Ring && bytes.len() as u64 <= self.room_known());
+        debug_assert!(self.path() == Path::Ring && bytes.len() as u64 <= self.room_known());
         let (at, straight) = self.direction.place(self.head);
         let (first, rest) = bytes.split_at(bytes.len().min(straight));
         memory.copy_in(at, first);
@@ -111,7 +111,7 @@ impl Sender {
         memory.store(in_ring, 1);
         // Partner: the heavy fence in Receiver::end_ring.
         memory.light_fence();
-        let wanted = self.line_wanted(memory);
+        let wanted = self.is_kernel_wanted(memory);
         if wanted {
             memory.store(in_ring, 0);
         }
@@ -126,8 +126,8 @@ impl Sender {
         let back = self.direction.reversed();
         let taken = memory.load(back.word(TAIL));
         let dates = self.is_to_be_dated(memory).then(dates);
-        // The receiver may poll the line of all these words and of HEAD. So they are stored one right
-        // after the other: each pause would let it take the line back in between.
+        // The receiver may poll the cache line of all these words and of HEAD. So they are stored one right
+        // after the other: each pause would let it take the cache line back in between.
         memory.store(self.direction.word(SEEN), taken);
         let Some(dates) = dates else { return false };
         memory.store(self.direction.word(SINCE), dates.since);
@@ -143,41 +143,41 @@ impl Sender {
         }
         let shown = memory.load(self.direction.word(HEAD));
         let is_read = |word| memory.load(word) == shown;
-        // First in the line that was read with the last answer, if there was one.
+        // First in the cache line that was read with the last answer, if there was one.
         is_read(self.direction.reversed().word(SEEN)) || is_read(self.direction.word(TAIL))
     }
 
-    /// Before something is sent elsewhere by the kernel: whether a token is to follow what lies
+    /// Before something is sent elsewhere by the kernel: whether a wake-up byte is to follow what lies
     /// unread in the ring, for a receiver that wants order. If so, send it as after
     /// [`Sender::publish`].
     #[must_use]
     pub fn mark(&mut self, memory: &impl SharedMemory) -> bool {
-        let is_unread = self.lane() == Lane::Ring
+        let is_unread = self.path() == Path::Ring
             && memory.load(self.direction.word(ORDERED)) != 0
             && memory.load(self.direction.word(TAIL)) != self.head;
-        if !is_unread || self.owes_token || !self.enter_ring(memory) {
+        if !is_unread || self.owes_wake_byte || !self.enter_ring(memory) {
             return false;
         }
-        // Partner: the fence in Receiver::next. It does not read the line for data of an epoch that it
-        // takes to be open: so it bears a token.
+        // Partner: the fence in Receiver::next. It does not read the kernel connection for data of an epoch that it
+        // takes to be open: so it bears a wake-up byte.
         memory.fence();
-        if memory.load(self.direction.word(IN_LINE)) != 0
+        if memory.load(self.direction.word(READS_KERNEL)) != 0
             && memory.load(self.direction.word(REACHED)) != self.epoch
         {
             memory.store(self.direction.word(IN_RING), 0);
             return false;
         }
-        self.waking = self.tokens + 1;
+        self.waking = self.wake_bytes + 1;
         memory.swap_if(self.direction.word(ARMED), self.epoch + 1, 0);
-        self.tokens += 1;
-        memory.store(self.direction.word(TOKENS), self.tokens);
+        self.wake_bytes += 1;
+        memory.store(self.direction.word(WAKE_BYTES), self.wake_bytes);
         // Last: as in publish.
         memory.store(self.direction.word(IN_RING), 0);
         true
     }
 
-    /// Shows the receiver what was put. Returns whether it sleeps: then send a token, one
-    /// byte on the line, and call [`Sender::token_sent`], or [`Sender::token_failed`] if the line
+    /// Shows the receiver what was put. Returns whether it sleeps: then send a wake-up byte, one
+    /// byte on the kernel connection, and call [`Sender::wake_byte_sent`], or [`Sender::wake_byte_failed`] if the kernel connection
     /// does not take it.
     /// `processor` is where the caller runs, in whatever numbers both ends use, or 0; it tells
     /// a receiver that it is in the caller's way.
@@ -190,80 +190,80 @@ impl Sender {
         memory.store(self.direction.word(HEAD), self.head);
         // Partner: the fence in Receiver::arm.
         memory.fence();
-        let token = self.owes_token || self.take_armed(memory);
-        if token {
-            self.waking = self.tokens;
+        let wake_byte = self.owes_wake_byte || self.take_armed(memory);
+        if wake_byte {
+            self.waking = self.wake_bytes;
         }
-        // Last: whoever ends the ring must know of the token, too.
+        // Last: whoever ends the ring must know of the wake-up byte, too.
         memory.store(self.direction.word(IN_RING), 0);
-        token
+        wake_byte
     }
 
-    /// Announces a token if the receiver sleeps.
+    /// Announces a wake-up byte if the receiver sleeps.
     fn take_armed(&mut self, memory: &impl SharedMemory) -> bool {
         let armed = self.direction.word(ARMED);
         if memory.load(armed) != self.epoch + 1 {
             return false;
         }
-        self.waking = self.tokens + 1;
+        self.waking = self.wake_bytes + 1;
         if !memory.swap_if(armed, self.epoch + 1, 0) {
             self.waking = 0;
             return false;
         }
-        self.tokens += 1;
-        memory.store(self.direction.word(TOKENS), self.tokens);
+        self.wake_bytes += 1;
+        memory.store(self.direction.word(WAKE_BYTES), self.wake_bytes);
         true
     }
 
-    /// The line did not take a token that was announced. It cannot be taken back, since the
-    /// receiver may be about to read it: it goes on the line before anything else does.
-    pub const fn token_failed(&mut self) {
-        self.owes_token = true;
+    /// The kernel connection did not take a wake-up byte that was announced. It cannot be taken back, since the
+    /// receiver may be about to read it: it goes on the kernel connection before anything else does.
+    pub const fn wake_byte_failed(&mut self) {
+        self.owes_wake_byte = true;
         self.waking = 0;
     }
 
-    /// Whether a token that was announced has yet to be sent, before any byte on the line:
-    /// [`Sender::may_use_line`] is `false` until [`Sender::token_sent`].
+    /// Whether a wake-up byte that was announced has yet to be sent, before any byte on the kernel connection:
+    /// [`Sender::may_use_kernel`] is `false` until [`Sender::wake_byte_sent`].
     #[must_use]
-    pub const fn owes_token(&self) -> bool {
-        self.owes_token
+    pub const fn owes_wake_byte(&self) -> bool {
+        self.owes_wake_byte
     }
 
-    /// The token that was announced, or is owed, is on the line.
-    pub const fn token_sent(&mut self) {
-        self.owes_token = false;
+    /// The wake-up byte that was announced, or is owed, is on the kernel connection.
+    pub const fn wake_byte_sent(&mut self) {
+        self.owes_wake_byte = false;
         self.waking = 0;
     }
 
-    /// Wakes a receiver that sleeps, though nothing was put: send a token if it says so, as
-    /// after [`Sender::publish`]. Not if the receiver asks for the line.
+    /// Wakes a receiver that sleeps, though nothing was put: send a wake-up byte if it says so, as
+    /// after [`Sender::publish`]. Not if the receiver asks for the kernel connection.
     #[must_use]
-    pub fn rouse(&mut self, memory: &impl SharedMemory) -> bool {
+    pub fn wake(&mut self, memory: &impl SharedMemory) -> bool {
         if !self.enter_ring(memory) {
             return false;
         }
         // Partner: the fence in Receiver::arm.
         memory.fence();
         let sleeps = self.take_armed(memory);
-        // After TOKENS: a receiver that ends the ring hears of the token.
+        // After WAKE_BYTES: a receiver that ends the ring hears of the wake-up byte.
         memory.store(self.direction.word(IN_RING), 0);
         sleeps
     }
 
-    /// Goes from the line to the ring, if that can be now: no token is owed, and the other
-    /// side is up and does not ask for the line, is awake, has read all of the ring, and follows.
+    /// Goes from the kernel connection to the ring, if that can be now: no wake-up byte is owed, and the other
+    /// side is up and does not ask for the kernel connection, is awake, has read all of the ring, and follows.
     ///
     /// # Errors
     /// A receiver in an epoch that has not begun.
     pub fn try_ring(&mut self, memory: &impl SharedMemory) -> Result<bool, Broken> {
-        debug_assert!(self.lane() == Lane::Line);
+        debug_assert!(self.path() == Path::Kernel);
         let other = 1 - self.direction.sender_side();
         let armed = self.direction.word(ARMED);
-        if self.owes_token
+        if self.owes_wake_byte
             || memory.load(armed) != 0
             || memory.load(UP + other) == 0
-            || memory.load(WANT_LINE + other) != 0
-            || memory.load(WANT_LINE + 1 - other) != 0
+            || memory.load(WANT_KERNEL + other) != 0
+            || memory.load(WANT_KERNEL + 1 - other) != 0
         {
             return Ok(false);
         }
@@ -273,29 +273,29 @@ impl Sender {
         }
         self.close_epoch(memory);
         // Partner: the fence in Receiver::arm. If it armed without having seen the new
-        // epoch, no token may wake it, since it reads the line for data. So an empty epoch
-        // of the ring, and on with the line, which wakes it.
+        // epoch, no wake-up byte may wake it, since it reads the kernel connection for data. So an empty epoch
+        // of the ring, and on with the kernel connection, which wakes it.
         memory.fence();
         if memory.load(armed) != 0 {
             self.close_epoch(memory);
         }
-        Ok(self.lane() == Lane::Ring)
+        Ok(self.path() == Path::Ring)
     }
 
-    /// Goes from the ring to the line. No byte may go there before [`Sender::may_use_line`].
+    /// Goes from the ring to the kernel connection. No byte may go there before [`Sender::may_use_kernel`].
     pub fn leave_ring(&mut self, memory: &impl SharedMemory) {
-        debug_assert!(self.lane() == Lane::Ring);
+        debug_assert!(self.path() == Path::Ring);
         self.close_epoch(memory);
     }
 
     /// Whether the other side asks us to take back what it has not read of the ring.
     #[must_use]
-    pub fn is_asked_back(&self, memory: &impl SharedMemory) -> bool {
-        lane(memory.load(TAKE_BACK + 1 - self.side())) == Lane::Ring
+    pub fn is_take_back_asked(&self, memory: &impl SharedMemory) -> bool {
+        path(memory.load(TAKE_BACK + 1 - self.side())) == Path::Ring
     }
 
     /// Begins to take back, if that is asked and can be: returns how many bytes. Then send
-    /// what [`Sender::copy_back`] gives over the line, without waiting, and nothing else, and
+    /// what [`Sender::copy_back`] gives over the kernel connection, without waiting, and nothing else, and
     /// call [`Sender::took_back`].
     ///
     /// # Errors
@@ -306,10 +306,10 @@ impl Sender {
     ) -> Result<Option<u64>, Broken> {
         let word = TAKE_BACK + 1 - self.side();
         let asked = memory.load(word);
-        if lane(asked) == Lane::Line {
+        if path(asked) == Path::Kernel {
             return Ok(None);
         }
-        if asked != self.epoch || self.owes_token {
+        if asked != self.epoch || self.owes_wake_byte {
             memory.swap_if(word, asked, REFUSED);
             return Ok(None);
         }
@@ -319,7 +319,7 @@ impl Sender {
         // Partner: the fence in Receiver::next: whoever asked has no read in progress.
         memory.fence();
         self.room(memory)?;
-        if memory.load(self.direction.word(IN_LINE)) != 0 {
+        if memory.load(self.direction.word(READS_KERNEL)) != 0 {
             memory.store(word, REFUSED);
             return Ok(None);
         }
@@ -336,14 +336,14 @@ impl Sender {
         }
     }
 
-    /// The line took so many bytes of those to be taken back. Returns whether that is all:
-    /// then the lane is the line, and may be used.
+    /// The kernel connection took so many bytes of those to be taken back. Returns whether that is all:
+    /// then the path is the kernel connection, and may be used.
     pub fn took_back(&mut self, memory: &impl SharedMemory, sent: u64) -> bool {
         let word = TAKE_BACK + 1 - self.side();
         let whole = self.in_ring();
         if sent != whole {
-            self.tokens += sent;
-            memory.store(self.direction.word(TOKENS), self.tokens);
+            self.wake_bytes += sent;
+            memory.store(self.direction.word(WAKE_BYTES), self.wake_bytes);
             memory.store(word, REFUSED);
             return false;
         }
@@ -360,24 +360,24 @@ impl Sender {
     fn close_epoch(&mut self, memory: &impl SharedMemory) {
         let bound = self.direction.at_epoch(BOUND, self.epoch);
         memory.store(bound, self.position);
-        let tokens = self.direction.at_epoch(TOKENS_AT, self.epoch);
-        memory.store(tokens, self.tokens);
+        let wake_bytes = self.direction.at_epoch(WAKE_BYTES_AT, self.epoch);
+        memory.store(wake_bytes, self.wake_bytes);
         self.epoch += 1;
         memory.store(self.direction.word(EPOCH), self.epoch);
     }
 
-    /// Whether bytes of this epoch of the line can be told from those of the one before.
-    /// If not, send the token that is owed or, if there is none, ask again: the receiver is in
+    /// Whether bytes of this epoch of the kernel connection can be told from those of the one before.
+    /// If not, send the wake-up byte that is owed or, if there is none, ask again: the receiver is in
     /// the middle of a read that does not wait.
     ///
     /// # Errors
     /// A receiver in an epoch that has not begun.
-    pub fn may_use_line(&self, memory: &impl SharedMemory) -> Result<bool, Broken> {
-        debug_assert!(self.lane() == Lane::Line);
+    pub fn may_use_kernel(&self, memory: &impl SharedMemory) -> Result<bool, Broken> {
+        debug_assert!(self.path() == Path::Kernel);
         // Partner: the fence in Receiver::next.
         memory.fence();
-        let in_line = memory.load(self.direction.word(IN_LINE)) != 0;
-        Ok(!self.owes_token && (!in_line || self.reached(memory)? == self.epoch))
+        let reads_kernel = memory.load(self.direction.word(READS_KERNEL)) != 0;
+        Ok(!self.owes_wake_byte && (!reads_kernel || self.reached(memory)? == self.epoch))
     }
 
     fn reached(&self, memory: &impl SharedMemory) -> Result<u64, Broken> {
@@ -391,7 +391,7 @@ impl Sender {
         Ok(reached)
     }
 
-    /// Whether the receiver waits on the line, or is about to.
+    /// Whether the receiver waits on the kernel connection, or is about to.
     #[must_use]
     pub fn receiver_sleeps(&self, memory: &impl SharedMemory) -> bool {
         memory.load(self.direction.word(ARMED)) != 0
@@ -409,53 +409,53 @@ impl Sender {
         self.direction.ring_bytes()
     }
 
-    /// Whether the other side asks for the line.
+    /// Whether the other side asks for the kernel connection.
     #[must_use]
-    pub fn line_wanted(&self, memory: &impl SharedMemory) -> bool {
-        memory.load(WANT_LINE + 1 - self.direction.sender_side()) != 0
+    pub fn is_kernel_wanted(&self, memory: &impl SharedMemory) -> bool {
+        memory.load(WANT_KERNEL + 1 - self.direction.sender_side()) != 0
     }
 
-    /// `bytes` more of the stream went over the line.
-    pub const fn sent_on_line(&mut self, bytes: u64) {
+    /// `bytes` more of the stream went over the kernel connection.
+    pub const fn sent_by_kernel(&mut self, bytes: u64) {
         self.position += bytes;
     }
 
     /// Who had this before ended in the middle of [`Sender::put`], [`Sender::publish`] or
-    /// [`Sender::rouse`], or of a call that sends on the line, of which `line_bytes` were ever sent, by
-    /// its own count. Goes on behind what was sent: then, in the ring, send the token that is owed
-    /// ([`Sender::owes_token`]), or else [`Sender::rouse`] a receiver that may not have been woken.
+    /// [`Sender::wake`], or of a call that sends on the kernel connection, of which `kernel_bytes` were ever sent, by
+    /// its own count. Goes on behind what was sent: then, in the ring, send the wake-up byte that is owed
+    /// ([`Sender::owes_wake_byte`]), or else [`Sender::wake`] a receiver that may not have been woken.
     /// `false`: it did something else.
     #[must_use]
-    pub fn mend(&mut self, memory: &impl SharedMemory, line_bytes: u64) -> bool {
+    pub fn recover(&mut self, memory: &impl SharedMemory, kernel_bytes: u64) -> bool {
         if self.waking != 0 {
-            return self.mend_waking(memory, line_bytes);
+            return self.recover_waking(memory, kernel_bytes);
         }
         let head = memory.load(self.direction.word(HEAD));
         if head.wrapping_sub(self.tail_seen) > self.direction.ring_bytes() {
             return false;
         }
-        let tokens = self.tokens - u64::from(self.owes_token);
+        let wake_bytes = self.wake_bytes - u64::from(self.owes_wake_byte);
         self.head = head;
-        self.position = line_bytes - tokens + head;
+        self.position = kernel_bytes - wake_bytes + head;
         memory.store(self.direction.word(IN_RING), 0);
         true
     }
 
-    /// What was put was shown. The token may be announced or not, and on the line or not.
-    fn mend_waking(&mut self, memory: &impl SharedMemory, line_bytes: u64) -> bool {
+    /// What was put was shown. The wake-up byte may be announced or not, and on the kernel connection or not.
+    fn recover_waking(&mut self, memory: &impl SharedMemory, kernel_bytes: u64) -> bool {
         let of_stream = self.position - self.head;
-        let missing = self.waking.wrapping_sub(line_bytes - of_stream);
+        let missing = self.waking.wrapping_sub(kernel_bytes - of_stream);
         if missing > 1 {
             return false;
         }
         if missing == 1 {
             // Perhaps it was taken already. The receiver was armed in this epoch, which has not
-            // ended: so it bears a token.
+            // ended: so it bears a wake-up byte.
             memory.swap_if(self.direction.word(ARMED), self.epoch + 1, 0);
         }
-        self.tokens = self.waking;
-        memory.store(self.direction.word(TOKENS), self.tokens);
-        self.owes_token = missing == 1;
+        self.wake_bytes = self.waking;
+        memory.store(self.direction.word(WAKE_BYTES), self.wake_bytes);
+        self.owes_wake_byte = missing == 1;
         self.waking = 0;
         memory.store(self.direction.word(IN_RING), 0);
         true

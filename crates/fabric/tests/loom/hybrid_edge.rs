@@ -1,12 +1,12 @@
 //! Edge-triggered waits: the receiver knows of what is in the ring, has not read it, perhaps
-//! not even what went over the line before it, and sleeps until there is more.
+//! not even what went over the kernel connection before it, and sleeps until there is more.
 
-use barewire_fabric::carrier::SharedMemory;
+use barewire_fabric::hybrid::SharedMemory;
 use loom::thread;
 
-use crate::carrier_ends::Op::{self, Byte, Down, Full, Up};
-use crate::carrier_ends::{Found, Receiving, Sending};
-use crate::carrier_memory::{EPOCH, Flaw, HEAD, Side, TAIL};
+use crate::hybrid_ends::Op::{self, Byte, Down, Full, Up};
+use crate::hybrid_ends::{Found, Receiving, Sending};
+use crate::hybrid_memory::{EPOCH, Flaw, HEAD, Side, TAIL};
 use crate::{check_caught, check_within};
 
 /// A run of both sides.
@@ -50,7 +50,7 @@ impl Edge {
             sending.run(self.script);
             // What a full line did not take it takes by now.
             sending.is_full = false;
-            if sending.sender.owes_token() {
+            if sending.sender.owes_wake_byte() {
                 sending.line_byte();
             }
             sending.sender.position()
@@ -108,7 +108,7 @@ struct Told {
 }
 
 impl Told {
-    /// The line first, as a wait does it: so a token for what is in HEAD may yet come.
+    /// The kernel connection first, as a wait does it: so a wake-up byte for what is in HEAD may yet come.
     fn now(side: &Side) -> Told {
         Told {
             items: side.items(),
@@ -117,7 +117,7 @@ impl Told {
     }
 }
 
-/// A byte on the line and one in the ring, both told of and neither read.
+/// A byte on the kernel connection and one in the ring, both told of and neither read.
 const BEHIND: Edge = Edge {
     preemptions: None,
     ..Edge::new(&[Byte, Up, Byte], 0, &[Byte])
@@ -171,8 +171,8 @@ fn edge_lost_across_a_switch_is_caught() {
     ]);
 }
 
-/// Back on the line while the receiver waits, reads on armed, and waits again: the tokens of an
-/// epoch of the ring lie between bytes of the line.
+/// Back on the kernel connection while the receiver waits, reads on armed, and waits again: the wake-up bytes of an
+/// epoch of the ring lie between bytes of the kernel connection.
 const TOKEN_THEN_DATA: Edge = Edge {
     waits: 2,
     reads_armed: true,
@@ -202,7 +202,7 @@ fn receiver_two_epochs_behind_left_asleep_is_caught() {
     FAR_BEHIND.catches(&[Flaw::ArmOwnEpoch, Flaw::NoSecondHead]);
 }
 
-/// The line does not take the token; the sender goes back to it when it does again.
+/// The kernel connection does not take the wake-up byte; the sender goes back to it when it does again.
 const TOKEN_FAILS: Edge = Edge::new(&[Byte, Up, Byte], 0, &[Full(true), Byte, Full(false), Byte]);
 
 #[test]
