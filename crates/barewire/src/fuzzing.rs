@@ -1,6 +1,6 @@
 //! What fuzz targets need of what is private.
 
-use crate::control::Message;
+use crate::messages::control::Message;
 
 /// Takes a control message apart, if it is one, and checks that putting it together again
 /// changes nothing.

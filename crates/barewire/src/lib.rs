@@ -848,61 +848,36 @@
 
 #![forbid(unsafe_code)]
 
-mod aperture;
-mod arena;
-mod aside;
-mod budget;
-mod bulk;
-mod bytes;
-mod capture;
+mod apertures;
 pub mod config;
-mod conform;
-mod connection;
-mod control;
-mod delivery;
 mod error;
-mod event;
-mod exports;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
-mod greeting;
-mod half;
-mod importers;
-mod link;
+mod handles;
+mod links;
+mod messages;
 mod node;
-mod opening;
-mod passed;
-mod peer;
-mod receiver;
-mod remote;
-mod sender;
-pub mod settings;
-mod shared;
-mod standing;
-mod state;
-mod stream;
+mod tables;
 #[cfg(feature = "tokio")]
 pub mod tokio;
-mod tripwire;
-mod typed;
-mod wait;
 
-pub use aperture::{Aperture, ApertureConfig};
 pub use barewire_fabric::Violation;
 pub use barewire_fabric::aperture::{AccessError, Action, Memory, Mode, Rights};
 pub use bytemuck;
 pub use config::{Budget, ConnectOptions, HugePages, ListenOptions, NodeConfig, Policy, Spin};
-pub use connection::Connection;
 pub use error::{Credentials, Error, Fault, Misconduct, Result};
-pub use event::{ApertureId, ConnectionId, Event};
-pub use node::{Listener, Node, Request};
-pub use receiver::{Message, Receiver};
-pub use remote::RemoteAperture;
-pub use sender::{Reservation, Sender, SharedSender};
-pub use stream::{Stream, StreamReader, StreamWriter};
-pub use tripwire::Tripwire;
-pub use typed::{Array, Typed};
+pub use handles::aperture::{Aperture, ApertureConfig};
+pub use handles::connection::Connection;
+pub use handles::event::{ApertureId, ConnectionId, Event};
+pub use handles::node::{Listener, Node, Request};
+pub use handles::receiver::{Message, Receiver};
+pub use handles::remote::RemoteAperture;
+pub use handles::sender::{Reservation, Sender, SharedSender};
+pub use handles::stream::{Stream, StreamReader, StreamWriter};
+pub use handles::tripwire::Tripwire;
+pub use handles::typed::{Array, Typed};
+pub use node::settings;
 
 /// The code in the README, compiled and run.
 #[cfg(doctest)]

@@ -53,10 +53,10 @@ pub use connection::AsyncConnection;
 pub use stream::AsyncStream;
 
 use crate::config::{ConnectOptions, ListenOptions};
-use crate::connection::Connection;
 use crate::error::{Error, Result};
-use crate::event::{ConnectionId, Event};
-use crate::node::{Listener, Node, Request};
+use crate::handles::connection::Connection;
+use crate::handles::event::{ConnectionId, Event};
+use crate::handles::node::{Listener, Node, Request};
 use driver::Driver;
 use stream::Seat;
 

@@ -1,7 +1,7 @@
 //! Attacks on a running service, and the service that is attacked.
 //!
 //! The attackers speak the control protocol and the layouts in shared memory by hand,
-//! from the tables in `crates/barewire/src/control.rs`, `crates/fabric/src/frame.rs` and
+//! from the tables in `crates/barewire/src/messages/control.rs`, `crates/fabric/src/frame.rs` and
 //! `crates/fabric/src/doorbell.rs`, so that no check of ours stands in their way.
 #![forbid(unsafe_code)]
 

@@ -10,9 +10,9 @@ use futures_sink::Sink;
 
 use super::driver::Wanted;
 use super::stream::{AsyncStream, Seat};
-use crate::connection::Connection;
 use crate::error::{Credentials, Error, Result};
-use crate::event::ConnectionId;
+use crate::handles::connection::Connection;
+use crate::handles::event::ConnectionId;
 
 /// A message that was taken over and is not yet in the ring as a whole.
 #[derive(Default)]
@@ -209,7 +209,7 @@ impl Stream for AsyncConnection {
         }
         let received = ready!(this.poll_with_receiver(context, |connection| {
             let message = connection.receiver().try_recv_message()?;
-            Ok(message.map(crate::receiver::Message::into_vec))
+            Ok(message.map(crate::handles::receiver::Message::into_vec))
         }));
         this.ended = received.is_err();
         Poll::Ready(match received {

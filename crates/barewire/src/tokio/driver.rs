@@ -13,10 +13,10 @@ use ::tokio::io::unix::AsyncFd;
 use ::tokio::sync::Notify;
 use ::tokio::task::{AbortHandle, yield_now};
 
-use crate::connection::Connection;
 use crate::error::{Error, Result};
-use crate::event::{ConnectionId, Event};
-use crate::node::{Node, Request};
+use crate::handles::connection::Connection;
+use crate::handles::event::{ConnectionId, Event};
+use crate::handles::node::{Node, Request};
 
 /// Events that wait for [`Events`](super::Events): then the node is not polled any more.
 pub(crate) const EVENTS_MAX: usize = 1024;

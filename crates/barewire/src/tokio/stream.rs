@@ -9,8 +9,8 @@ use ::tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::driver::{Driver, Wanted};
 use crate::error::Credentials;
-use crate::event::ConnectionId;
-use crate::stream::Stream;
+use crate::handles::event::ConnectionId;
+use crate::handles::stream::Stream;
 
 /// A connection's place among those whom the driver wakes; given up when it is dropped.
 pub(crate) struct Seat {

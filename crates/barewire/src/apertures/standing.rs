@@ -1,0 +1,118 @@
+//! How imported apertures stand: the word that every access looks at, kept where the node's
+//! tables and the thread that watches owners reach it too.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::node::shared::Shared;
+
+pub(crate) const FLAG_REVOKED: u32 = 1;
+pub(crate) const FLAG_OWNER_GONE: u32 = 2;
+pub(crate) const FLAG_OUTBOUND: u32 = 4;
+pub(crate) const FLAG_READ_ONLY: u32 = 8;
+/// No thread watches the owner: each access has to ask the kernel.
+pub(crate) const FLAG_UNWATCHED: u32 = 16;
+
+/// What the node's tables know of an imported aperture too.
+pub(crate) struct Standing {
+    /// What refuses or complicates access.
+    flags: AtomicU32,
+    /// The bits of the tripwires set on the owner's stores: rung when there will be none.
+    waiting: Mutex<Vec<u32>>,
+}
+
+impl Standing {
+    pub fn new(flags: u32) -> Standing {
+        Standing {
+            flags: AtomicU32::new(flags),
+            waiting: Mutex::default(),
+        }
+    }
+
+    #[inline]
+    pub fn flags(&self) -> u32 {
+        // Acquire pairs with the Release of `set`.
+        self.flags.load(Ordering::Acquire)
+    }
+
+    pub fn set(&self, flag: u32) {
+        // Release pairs with the Acquire load in `flags`.
+        self.flags.fetch_or(flag, Ordering::Release);
+    }
+
+    pub fn waiting(&self) -> MutexGuard<'_, Vec<u32>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on accesses are refused by `flag`. Whoever waits for the owner's stores is
+    /// woken, to find out.
+    fn end(&self, flag: u32, node: &Shared) {
+        self.set(flag);
+        for source in &*self.waiting() {
+            node.ring_own(*source);
+        }
+    }
+}
+
+/// The apertures that one peer has granted and that are still held. Clones are the same.
+#[derive(Clone, Default)]
+pub(crate) struct Granted(Arc<Mutex<Holdings>>);
+
+#[derive(Default)]
+struct Holdings {
+    /// By the peer's numbers.
+    held: HashMap<u32, Arc<Standing>>,
+    gone: bool,
+}
+
+impl Granted {
+    fn holdings(&self) -> MutexGuard<'_, Holdings> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many are held, and whether this is one of them.
+    pub fn count(&self, number: u32) -> (usize, bool) {
+        let holdings = self.holdings();
+        (holdings.held.len(), holdings.held.contains_key(&number))
+    }
+
+    pub fn add(&self, number: u32, standing: &Arc<Standing>) {
+        let mut holdings = self.holdings();
+        holdings.held.insert(number, Arc::clone(standing));
+        if holdings.gone {
+            standing.set(FLAG_OWNER_GONE);
+        }
+    }
+
+    /// Whether none is left.
+    pub fn remove(&self, number: u32) -> bool {
+        let mut holdings = self.holdings();
+        holdings.held.remove(&number);
+        holdings.held.is_empty()
+    }
+
+    /// The owner has revoked one; numbers that the peer makes up are ignored.
+    pub fn revoked(&self, number: u32, node: &Shared) {
+        if let Some(standing) = self.holdings().held.get(&number) {
+            standing.end(FLAG_REVOKED, node);
+        }
+    }
+
+    /// From now on a thread watches the owner.
+    pub fn watched(&self) {
+        for standing in self.holdings().held.values() {
+            // Release pairs with the Acquire load in `Standing::flags`.
+            standing.flags.fetch_and(!FLAG_UNWATCHED, Ordering::Release);
+        }
+    }
+
+    /// The owner of all of them is gone.
+    pub fn owner_gone(&self, node: &Shared) {
+        let mut holdings = self.holdings();
+        holdings.gone = true;
+        for standing in holdings.held.values() {
+            standing.end(FLAG_OWNER_GONE, node);
+        }
+    }
+}

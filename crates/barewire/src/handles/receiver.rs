@@ -1,0 +1,500 @@
+//! The receiving half of a connection: messages, batches, messages read in place.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use barewire_fabric::MessageReceiver;
+use barewire_fabric::queue::Next;
+use barewire_shm::Window;
+
+use crate::error::{Error, Result};
+use crate::handles::half::RxSide;
+use crate::node::wait::Deadline;
+
+/// Looks at the ring before anything slower is done.
+const GLIMPSES: u32 = 64;
+
+/// The receiving half of a connection.
+///
+/// Every call that receives one message has the same shape: `try_…` does not wait and
+/// `…_timeout` waits for a while, both with `None` for «no message»; the bare name waits
+/// until there is one.
+///
+/// | a message goes | wait | do not wait | wait for a while |
+/// |---|---|---|---|
+/// | into a buffer; its length | [`recv`](Receiver::recv) | [`try_recv`](Receiver::try_recv) | [`recv_timeout`](Receiver::recv_timeout) |
+/// | into a vector, whatever its length | [`recv_into`](Receiver::recv_into) | [`try_recv_into`](Receiver::try_recv_into) | [`recv_into_timeout`](Receiver::recv_into_timeout) |
+/// | nowhere: it is read in place | [`recv_message`](Receiver::recv_message) | [`try_recv_message`](Receiver::try_recv_message) | [`recv_message_timeout`](Receiver::recv_message_timeout) |
+///
+/// A time-out is a [`Duration`], or `None` for ever. [`Receiver::recv_batch`] takes many
+/// that are there, and never waits.
+pub struct Receiver {
+    pub(crate) side: RxSide,
+    pub(crate) queue: MessageReceiver<Window, Window>,
+    scratch: Vec<u8>,
+}
+
+impl Receiver {
+    pub(crate) fn new(side: RxSide, queue: MessageReceiver<Window, Window>) -> Receiver {
+        Receiver {
+            side,
+            queue,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Receives a message into `buffer` if one is there; returns its length.
+    ///
+    /// # Errors
+    /// [`Error::BufferTooSmall`] (the message stays); [`Error::Finished`] when the peer has
+    /// finished and everything has been received; otherwise why the connection is down,
+    /// again only when everything has been received.
+    #[inline]
+    pub fn try_recv(&mut self, buffer: &mut [u8]) -> Result<Option<usize>> {
+        let next = self.next()?;
+        let len = match &next {
+            Next::Nothing => return Ok(None),
+            Next::InPlace(located) if located.len_bytes <= buffer.len() => {
+                self.queue
+                    .copy_out(located, &mut buffer[..located.len_bytes]);
+                located.len_bytes
+            }
+            Next::Assembled if self.queue.assembled().len() <= buffer.len() => {
+                let message = self.queue.assembled();
+                buffer[..message.len()].copy_from_slice(message);
+                message.len()
+            }
+            Next::InPlace(located) => {
+                return Err(too_small(located.len_bytes, buffer.len()));
+            }
+            Next::Assembled => return Err(too_small(self.queue.assembled().len(), buffer.len())),
+        };
+        self.side.tap(&buffer[..len]);
+        self.done(&next, len);
+        Ok(Some(len))
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<Next> {
+        self.side.check_failed()?;
+        loop {
+            match self.queue.next_message() {
+                Ok(Next::Nothing) => {
+                    // Fragments of a long message may have been taken all the same.
+                    if self.queue.take_told() {
+                        self.side.credit_told(self.queue.ring());
+                    }
+                    if !self.side.nothing(&mut self.queue)? {
+                        return Ok(Next::Nothing);
+                    }
+                }
+                Ok(next) => return Ok(next),
+                Err(violation) => return Err(self.side.violated(violation)),
+            }
+        }
+    }
+
+    #[inline]
+    fn done(&mut self, next: &Next, len: usize) {
+        self.queue.done(next);
+        let told = self.queue.take_told();
+        self.side.received(self.queue.ring(), told, len);
+    }
+
+    /// Receives a message; waits for one.
+    ///
+    /// # Errors
+    /// As [`Receiver::try_recv`].
+    #[inline]
+    pub fn recv(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        match self.recv_timeout(buffer, None)? {
+            Some(len) => Ok(len),
+            None => Err(Error::Timeout),
+        }
+    }
+
+    /// As [`Receiver::recv`], for at most `timeout`; `None` if it has passed.
+    ///
+    /// # Errors
+    /// As [`Receiver::try_recv`].
+    #[inline]
+    pub fn recv_timeout(
+        &mut self,
+        buffer: &mut [u8],
+        timeout: impl Into<Option<Duration>>,
+    ) -> Result<Option<usize>> {
+        if let Some(len) = self.try_recv(buffer)? {
+            return Ok(Some(len));
+        }
+        if self.glimpse() {
+            if let Some(len) = self.try_recv(buffer)? {
+                return Ok(Some(len));
+            }
+        }
+        let deadline = Deadline::after(timeout.into());
+        // Once is not enough: what came may be a part of a long message.
+        while self.wait(deadline)? {
+            if let Some(len) = self.try_recv(buffer)? {
+                return Ok(Some(len));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Where we poll already, an answer often comes before the clock could be read: looks
+    /// for it that long.
+    #[inline]
+    fn glimpse(&mut self) -> bool {
+        if self.side.common.is_armed() {
+            return false;
+        }
+        (0..GLIMPSES).any(|_| {
+            core::hint::spin_loop();
+            self.queue.maybe_ready()
+        })
+    }
+
+    /// Waits until something can be received, or an error will be returned instead.
+    fn wait(&mut self, deadline: Deadline) -> Result<bool> {
+        let node = Arc::clone(&self.side.node);
+        let (side, queue) = (&mut self.side, &mut self.queue);
+        let found = node.wait_until(deadline, true, |step| {
+            side.step(queue.ring(), step);
+            let ready = queue.maybe_ready() || queue.ring().peer_finished() || side.is_down();
+            ready.then_some(())
+        })?;
+        Ok(found.is_some())
+    }
+
+    /// The next message, or `None` if none has come by the deadline.
+    fn next_until(&mut self, timeout: Option<Duration>) -> Result<Option<Next>> {
+        let mut deadline = None;
+        loop {
+            match self.next()? {
+                Next::Nothing => {}
+                next => return Ok(Some(next)),
+            }
+            // Once is not enough: what came may be a part of a long message.
+            let ready = match deadline {
+                None if self.glimpse() => true,
+                None => self.wait(*deadline.insert(Deadline::after(timeout)))?,
+                Some(deadline) => self.wait(deadline)?,
+            };
+            if !ready {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Receives a message of any length into a vector, replacing what is in it, and returns
+    /// its length; waits for one.
+    ///
+    /// # Errors
+    /// As [`Receiver::try_recv`], but for the buffer.
+    pub fn recv_into(&mut self, into: &mut Vec<u8>) -> Result<usize> {
+        match self.recv_into_timeout(into, None)? {
+            Some(len) => Ok(len),
+            None => Err(Error::Timeout),
+        }
+    }
+
+    /// As [`Receiver::recv_into`], if a message is there.
+    ///
+    /// # Errors
+    /// As [`Receiver::recv_into`].
+    pub fn try_recv_into(&mut self, into: &mut Vec<u8>) -> Result<Option<usize>> {
+        let message = self.try_recv_message()?;
+        Ok(message.map(|message| message.take_into(into)))
+    }
+
+    /// As [`Receiver::recv_into`], for at most `timeout`; `None` if it has passed.
+    ///
+    /// # Errors
+    /// As [`Receiver::recv_into`].
+    pub fn recv_into_timeout(
+        &mut self,
+        into: &mut Vec<u8>,
+        timeout: impl Into<Option<Duration>>,
+    ) -> Result<Option<usize>> {
+        let message = self.recv_message_timeout(timeout)?;
+        Ok(message.map(|message| message.take_into(into)))
+    }
+
+    /// Receives a message into a vector; waits for at most `timeout`, `false` if it has
+    /// passed.
+    ///
+    /// # Errors
+    /// As [`Receiver::recv_into`].
+    #[deprecated(
+        since = "0.1.0",
+        note = "use `recv_into`, or `recv_into_timeout` for a time-out: they return the length"
+    )]
+    pub fn recv_vec(&mut self, into: &mut Vec<u8>, timeout: Option<Duration>) -> Result<bool> {
+        Ok(self.recv_into_timeout(into, timeout)?.is_some())
+    }
+
+    /// Receives at most `max` messages that are there, handing each to `handle`, and
+    /// returns how many.
+    ///
+    /// # Errors
+    /// As [`Receiver::try_recv`], but for the buffer; only if there was no message first.
+    pub fn recv_batch(&mut self, max: usize, mut handle: impl FnMut(&[u8])) -> Result<usize> {
+        let mut count = 0;
+        while count < max {
+            let next = match self.next() {
+                Ok(Next::Nothing) => break,
+                Ok(next) => next,
+                Err(_) if count > 0 => break,
+                Err(error) => return Err(error),
+            };
+            let len = match &next {
+                Next::InPlace(located) => {
+                    // A copy of our own: the peer may change its bytes while they are used.
+                    let len = located.len_bytes;
+                    if self.scratch.len() < len {
+                        self.scratch.resize(len, 0);
+                    }
+                    self.queue.copy_out(located, &mut self.scratch[..len]);
+                    self.side.tap(&self.scratch[..len]);
+                    handle(&self.scratch[..len]);
+                    len
+                }
+                _ => {
+                    self.side.tap(self.queue.assembled());
+                    handle(self.queue.assembled());
+                    self.queue.assembled().len()
+                }
+            };
+            self.done(&next, len);
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    /// The next message, in place; waits for one. It stays the next until
+    /// [`Message::release`].
+    ///
+    /// # Errors
+    /// As [`Receiver::recv_into`].
+    pub fn recv_message(&mut self) -> Result<Message<'_>> {
+        match self.recv_message_timeout(None)? {
+            Some(message) => Ok(message),
+            None => Err(Error::Timeout),
+        }
+    }
+
+    /// As [`Receiver::recv_message`], if a message is there.
+    ///
+    /// # Errors
+    /// As [`Receiver::recv_into`].
+    pub fn try_recv_message(&mut self) -> Result<Option<Message<'_>>> {
+        Ok(match self.next()? {
+            Next::Nothing => None,
+            next => Some(Message::new(self, next)),
+        })
+    }
+
+    /// As [`Receiver::recv_message`], for at most `timeout`; `None` if it has passed.
+    ///
+    /// # Errors
+    /// As [`Receiver::recv_into`].
+    pub fn recv_message_timeout(
+        &mut self,
+        timeout: impl Into<Option<Duration>>,
+    ) -> Result<Option<Message<'_>>> {
+        let next = self.next_until(timeout.into())?;
+        Ok(next.map(|next| Message::new(self, next)))
+    }
+
+    /// Readiness need not be told again for what has not been taken: whoever waits next
+    /// tries first.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn leave_the_rest(&self) {
+        self.side.common.set_taking(false);
+    }
+
+    /// The next message, in place, if one is there.
+    ///
+    /// # Errors
+    /// As [`Receiver::recv_into`].
+    #[deprecated(since = "0.1.0", note = "use `try_recv_message`")]
+    pub fn peek(&mut self) -> Result<Option<Message<'_>>> {
+        self.try_recv_message()
+    }
+}
+
+impl core::fmt::Debug for Receiver {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.side.common.describe("Receiver", f)
+    }
+}
+
+#[cold]
+fn too_small(needed_bytes: usize, buffer_bytes: usize) -> Error {
+    Error::BufferTooSmall {
+        needed_bytes,
+        buffer_bytes,
+    }
+}
+
+/// A message that lies where the sender put it, got from
+/// [`Receiver::recv_message`] and its kin.
+///
+/// It may still change under a hostile sender, so it can be copied, but not borrowed:
+/// [`Message::read_at`], [`io::Read`], [`Message::into_vec`]. It compares with bytes
+/// (`message == b"stop"`). It stays the next message until [`Message::release`], or
+/// another call that takes it by value; dropped before that, it is received again.
+pub struct Message<'a> {
+    receiver: &'a mut Receiver,
+    next: Next,
+    /// How far [`io::Read`] has come.
+    read_bytes: usize,
+}
+
+impl<'a> Message<'a> {
+    fn new(receiver: &'a mut Receiver, next: Next) -> Message<'a> {
+        Message {
+            receiver,
+            next,
+            read_bytes: 0,
+        }
+    }
+
+    /// Its length.
+    #[must_use]
+    pub fn len_bytes(&self) -> usize {
+        match &self.next {
+            Next::InPlace(located) => located.len_bytes,
+            _ => self.receiver.queue.assembled().len(),
+        }
+    }
+
+    /// Copies bytes from offset `at`.
+    ///
+    /// # Panics
+    /// If they do not lie inside the message.
+    pub fn read_at(&self, at: usize, into: &mut [u8]) {
+        let len = self.len_bytes();
+        assert!(
+            at <= len && into.len() <= len - at,
+            "{} bytes at {at} of a message of {len}",
+            into.len()
+        );
+        match &self.next {
+            Next::InPlace(located) => {
+                let mut part = *located;
+                part.offset += at;
+                self.receiver.queue.copy_out(&part, into);
+            }
+            _ => into.copy_from_slice(&self.receiver.queue.assembled()[at..at + into.len()]),
+        }
+    }
+
+    /// Copies bytes from offset `at`.
+    ///
+    /// # Panics
+    /// If they do not lie inside the message.
+    #[deprecated(
+        since = "0.1.0",
+        note = "use `read_at`; `read` becomes that of `std::io::Read`"
+    )]
+    pub fn read(&self, at: usize, into: &mut [u8]) {
+        self.read_at(at, into);
+    }
+
+    /// Copies the whole message into a vector, replacing what is in it.
+    pub fn copy_to(&self, into: &mut Vec<u8>) {
+        into.resize(self.len_bytes(), 0);
+        self.read_at(0, into);
+    }
+
+    /// Takes the message out, as a vector of its own.
+    #[must_use]
+    pub fn into_vec(self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.take_into(&mut bytes);
+        bytes
+    }
+
+    /// Takes the message out into a vector, and returns its length.
+    fn take_into(self, into: &mut Vec<u8>) -> usize {
+        self.copy_to(into);
+        self.release();
+        into.len()
+    }
+
+    /// Gives its memory back to the sender: the message has been received.
+    pub fn release(self) {
+        let len = self.len_bytes();
+        if self.receiver.side.tapped() {
+            let mut bytes = Vec::new();
+            self.copy_to(&mut bytes);
+            self.receiver.side.tap(&bytes);
+        }
+        self.receiver.done(&self.next, len);
+    }
+
+    fn equals(&self, bytes: &[u8]) -> bool {
+        let mut piece = [0; 256];
+        let mut pieces = bytes.chunks(piece.len()).enumerate();
+        self.len_bytes() == bytes.len()
+            && pieces.all(|(at, expected)| {
+                let found = &mut piece[..expected.len()];
+                self.read_at(at * 256, found);
+                found == expected
+            })
+    }
+}
+
+/// Reads the message from its beginning to its end, a copy at a time. It does not release
+/// the message.
+impl io::Read for Message<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let len = into.len().min(self.len_bytes() - self.read_bytes);
+        self.read_at(self.read_bytes, &mut into[..len]);
+        self.read_bytes += len;
+        Ok(len)
+    }
+}
+
+impl PartialEq<[u8]> for Message<'_> {
+    fn eq(&self, bytes: &[u8]) -> bool {
+        self.equals(bytes)
+    }
+}
+
+impl PartialEq<&[u8]> for Message<'_> {
+    fn eq(&self, bytes: &&[u8]) -> bool {
+        self.equals(bytes)
+    }
+}
+
+impl<const N: usize> PartialEq<[u8; N]> for Message<'_> {
+    fn eq(&self, bytes: &[u8; N]) -> bool {
+        self.equals(bytes)
+    }
+}
+
+impl<const N: usize> PartialEq<&[u8; N]> for Message<'_> {
+    fn eq(&self, bytes: &&[u8; N]) -> bool {
+        self.equals(*bytes)
+    }
+}
+
+impl PartialEq<Vec<u8>> for Message<'_> {
+    fn eq(&self, bytes: &Vec<u8>) -> bool {
+        self.equals(bytes)
+    }
+}
+
+impl core::fmt::Debug for Message<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let connection = self.receiver.side.common.number;
+        let len_bytes = self.len_bytes();
+        write!(
+            f,
+            "Message {{ connection: {connection}, len_bytes: {len_bytes} }}"
+        )
+    }
+}

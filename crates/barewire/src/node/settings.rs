@@ -1,0 +1,387 @@
+//! Settings of a node that may change while it lives: which, how they are written, and what a
+//! change does. Who asks from outside comes through the door (`settings/door.rs`).
+//!
+//! A setting is here if a change of it can do no harm to what is there already: limits, which
+//! hold for what comes next; how long to spin; whether the capture goes on. What memory was made
+//! by (its size, where it lies) is fixed with it.
+
+mod ask;
+mod door;
+
+use std::sync::PoisonError;
+use std::time::Duration;
+
+pub use ask::{AskError, NodeAddress, ask};
+pub(crate) use door::Door;
+
+use crate::config::{Budget, NodeConfig, Spin, check_connections_max};
+use crate::error::{Error, Result};
+use crate::node::shared::Shared;
+
+/// A setting of a live node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// Its name: that of the field of [`NodeConfig`], parts of it behind a dot.
+    pub key: String,
+    /// Its value now, as [`Node::set`](crate::Node::set) takes it.
+    pub value: String,
+    /// What it is, with its unit.
+    pub about: String,
+}
+
+/// What may change of a node's settings, as it is now.
+#[derive(Clone, Debug)]
+pub(crate) struct Live {
+    pub config: NodeConfig,
+    /// Whether the capture, if there is one, goes on.
+    capturing: bool,
+}
+
+impl Live {
+    pub fn new(config: NodeConfig) -> Live {
+        Live {
+            capturing: config.capture.is_some(),
+            config,
+        }
+    }
+}
+
+/// Why a value is not taken.
+type Taken = Result<(), String>;
+
+struct Key {
+    name: &'static str,
+    about: &'static str,
+    read: fn(&Live) -> String,
+    write: fn(&mut Live, &str) -> Taken,
+}
+
+/// A key for a number in the configuration.
+macro_rules! number {
+    ($name:expr, $($field:ident).+, $about:expr) => {
+        Key {
+            name: $name,
+            about: $about,
+            read: |live| live.config.$($field).+.to_string(),
+            write: |live, text| parse_number(text).map(|value| live.config.$($field).+ = value),
+        }
+    };
+}
+
+/// Keys for the parts of a budget.
+macro_rules! budget {
+    ($budget:ident, $whose:literal) => {
+        [
+            number!(
+                concat!(stringify!($budget), ".links"),
+                $budget.links,
+                concat!("links of ", $whose)
+            ),
+            number!(
+                concat!(stringify!($budget), ".connections"),
+                $budget.connections,
+                concat!("connections of ", $whose)
+            ),
+            number!(
+                concat!(stringify!($budget), ".private_bytes"),
+                $budget.private_bytes,
+                concat!("bytes of private memory for ", $whose)
+            ),
+            number!(
+                concat!(stringify!($budget), ".mappings"),
+                $budget.mappings,
+                concat!("mappings for ", $whose)
+            ),
+            number!(
+                concat!(stringify!($budget), ".descriptors"),
+                $budget.descriptors,
+                concat!("descriptors for ", $whose)
+            ),
+            number!(
+                concat!(stringify!($budget), ".events"),
+                $budget.events,
+                concat!("events of ", $whose, " that wait")
+            ),
+        ]
+    };
+}
+
+static PLAIN: [Key; 9] = [
+    Key {
+        name: "spin",
+        about: "how long to spin before sleeping: never, forever, a time as 20us, adaptive, or \
+                adaptive:20us (at most)",
+        read: |live| spin_text(live.config.spin),
+        write: |live, text| parse_spin(text).map(|spin| live.config.spin = spin),
+    },
+    number!(
+        "ring_bytes",
+        ring_bytes,
+        "bytes of the receive ring of later connections"
+    ),
+    number!(
+        "message_bytes_max",
+        message_bytes_max,
+        "longest message of later connections, in bytes"
+    ),
+    number!("connections_max", connections_max, "connections at a time"),
+    number!(
+        "granted_apertures_max",
+        granted_apertures_max,
+        "apertures that one peer may grant"
+    ),
+    number!(
+        "foreign_ring_bytes_max",
+        foreign_ring_bytes_max,
+        "largest ring of a later peer of another user, in bytes"
+    ),
+    number!("bulk_max", bulk_max, "bulk transfers at a time"),
+    number!(
+        "backlog_max",
+        backlog_max,
+        "requests of one listener that may wait"
+    ),
+    Key {
+        name: "capture",
+        about: "whether what is sent and received is recorded: on or off; only if the node was \
+                made with a capture file",
+        read: |live| (if live.capturing { "on" } else { "off" }).to_owned(),
+        write: write_capture,
+    },
+];
+static OF_ONE_USER: [Key; 6] = budget!(user_budget, "one other user");
+static OF_ALL_USERS: [Key; 6] = budget!(foreign_budget, "all other users");
+
+/// Settings that are fixed when a node is made.
+const FIXED: [&str; 3] = ["lock_memory", "numa_node", "huge_pages"];
+
+fn keys() -> impl Iterator<Item = &'static Key> {
+    PLAIN.iter().chain(&OF_ONE_USER).chain(&OF_ALL_USERS)
+}
+
+fn parse_number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+    let wrong = || format!("`{text}` is no whole number, or too large");
+    text.parse().map_err(|_| wrong())
+}
+
+fn write_capture(live: &mut Live, text: &str) -> Taken {
+    live.capturing = match text {
+        "on" if live.config.capture.is_none() => {
+            return Err("the node was made without a capture file".to_owned());
+        }
+        "on" => true,
+        "off" => false,
+        _ => return Err(format!("`{text}` is neither on nor off")),
+    };
+    Ok(())
+}
+
+fn spin_text(spin: Spin) -> String {
+    let time = |time: Duration| format!("{}ns", time.as_nanos());
+    match spin {
+        Spin::Never => "never".to_owned(),
+        Spin::Forever => "forever".to_owned(),
+        Spin::For(length) => time(length),
+        Spin::Adaptive { at_most: None } => "adaptive".to_owned(),
+        Spin::Adaptive {
+            at_most: Some(most),
+        } => format!("adaptive:{}", time(most)),
+    }
+}
+
+fn parse_spin(text: &str) -> Result<Spin, String> {
+    Ok(match text {
+        "never" => Spin::Never,
+        "forever" => Spin::Forever,
+        "adaptive" => Spin::Adaptive { at_most: None },
+        text => match text.strip_prefix("adaptive:") {
+            Some(most) => Spin::Adaptive {
+                at_most: Some(parse_time(most)?),
+            },
+            None => Spin::For(parse_time(text)?),
+        },
+    })
+}
+
+/// A whole number with its unit: ns, us, ms or s.
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let units = [
+        ("ns", 1_u64),
+        ("us", 1000),
+        ("ms", 1_000_000),
+        ("s", 1_000_000_000),
+    ];
+    let in_unit = |(unit, ns): &(&str, u64)| {
+        let number: u64 = text.strip_suffix(unit)?.trim_end().parse().ok()?;
+        number.checked_mul(*ns)
+    };
+    let found = units.iter().find_map(in_unit).map(Duration::from_nanos);
+    found.ok_or_else(|| format!("`{text}` is no time; write 20us, for instance (ns, us, ms, s)"))
+}
+
+/// What is wrong with a setting, as an error.
+fn refuse(key: &str, reason: &str) -> Error {
+    Error::BadSetting {
+        key: key.to_owned(),
+        reason: reason.to_owned(),
+    }
+}
+
+fn unknown(key: &str) -> Error {
+    let names: Vec<&str> = keys().map(|known| known.name).collect();
+    let is_fixed = FIXED.contains(&key);
+    let what = if is_fixed {
+        "is fixed when the node is made"
+    } else {
+        "is no setting of a node"
+    };
+    refuse(
+        key,
+        &format!("{what}; these can be set: {}", names.join(", ")),
+    )
+}
+
+impl Shared {
+    /// What may change of the settings, as it is now. Nothing is locked while this is held.
+    pub fn live(&self) -> std::sync::MutexGuard<'_, Live> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All settings that may change, as they are now.
+    pub fn settings(&self) -> Vec<Setting> {
+        let live = self.live();
+        let setting = |key: &Key| Setting {
+            key: key.name.to_owned(),
+            value: (key.read)(&live),
+            about: key.about.to_owned(),
+        };
+        keys().map(setting).collect()
+    }
+
+    /// Changes settings: all of these or, with an error, none.
+    pub fn change(&self, changes: &[(&str, &str)]) -> Result<()> {
+        // Held to the end: of two changes at a time, one comes after the other.
+        let changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut wanted = self.live().clone();
+        for (name, value) in changes {
+            let key = keys()
+                .find(|key| key.name == *name)
+                .ok_or_else(|| unknown(name))?;
+            (key.write)(&mut wanted, value).map_err(|reason| refuse(name, &reason))?;
+        }
+        wanted.config.check()?;
+        // The counters page has been made for so many.
+        check_connections_max(wanted.config.connections_max, self.config.connections_max)?;
+        self.adopt(wanted);
+        drop(changing);
+        Ok(())
+    }
+
+    fn adopt(&self, wanted: Live) {
+        if wanted.config.spin != self.live().config.spin {
+            self.spinner.change(wanted.config.spin);
+        }
+        let (of_one, of_all) = fitted(&wanted.config);
+        self.state().accounts.change(&of_one, &of_all);
+        if let Some(tap) = &self.tap {
+            tap.pause(!wanted.capturing);
+        }
+        *self.live() = wanted;
+    }
+}
+
+/// The budgets of one user and of all, as far as this process can give them.
+pub(crate) fn fitted(config: &NodeConfig) -> (Budget, Budget) {
+    (
+        config.user_budget.fitted(4),
+        config.foreign_budget.fitted(2),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Node;
+
+    fn value(node: &Node, key: &str) -> String {
+        let settings = node.settings();
+        let found = settings.iter().find(|setting| setting.key == key);
+        found.expect("a setting").value.clone()
+    }
+
+    #[test]
+    fn every_setting_takes_its_own_value() {
+        let node = Node::new().unwrap();
+        let settings = node.settings();
+        assert_eq!(settings.len(), 21);
+        for setting in &settings {
+            node.set(&[(&setting.key, &setting.value)]).unwrap();
+            assert!(!setting.about.is_empty());
+        }
+        assert_eq!(node.settings(), settings);
+    }
+
+    #[test]
+    fn a_change_holds_and_is_shown() {
+        let node = Node::new().unwrap();
+        node.set(&[("spin", "20us"), ("user_budget.links", "3")])
+            .unwrap();
+        assert_eq!(value(&node, "spin"), "20000ns");
+        assert_eq!(value(&node, "user_budget.links"), "3");
+        assert_eq!(node.shared.spinner.budget_ns(), 20_000);
+        node.set(&[("spin", "never")]).unwrap();
+        assert_eq!(node.shared.spinner.budget_ns(), 0);
+        // What it was made with stays what it was.
+        assert_eq!(node.config().spin, Spin::Adaptive { at_most: None });
+    }
+
+    #[test]
+    fn one_bad_value_changes_nothing() {
+        let node = Node::new().unwrap();
+        let before = node.settings();
+        for bad in [
+            ("spin", "20"),
+            ("spin", "99999999999999999999s"),
+            ("ring_bytes", "5000"),
+            ("ring_bytes", "-1"),
+            ("message_bytes_max", "0"),
+            ("connections_max", "0"),
+            ("connections_max", "131073"),
+            ("capture", "maybe"),
+            ("capture", "on"),
+            ("bulk_max", "4294967296"),
+        ] {
+            let error = node.set(&[("backlog_max", "7"), bad]).unwrap_err();
+            assert_eq!(
+                error.fault(),
+                crate::error::Fault::Caller,
+                "{bad:?}: {error}"
+            );
+            assert_eq!(node.settings(), before, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_set_is_named_with_what_can() {
+        let node = Node::new().unwrap();
+        let error = node.set(&[("huge_pages", "try")]).unwrap_err().to_string();
+        assert!(error.contains("fixed when the node is made"), "{error}");
+        let error = node.set(&[("colour", "red")]).unwrap_err().to_string();
+        assert!(error.contains("is no setting"), "{error}");
+        for setting in node.settings() {
+            assert!(error.contains(&setting.key), "{error}");
+        }
+    }
+
+    #[test]
+    fn times_have_units() {
+        for spin in ["never", "forever", "adaptive", "7ns", "adaptive:5000ns"] {
+            assert_eq!(spin_text(parse_spin(spin).unwrap()), spin);
+        }
+        assert_eq!(parse_time("3 ms"), Ok(Duration::from_millis(3)));
+        assert_eq!(parse_time("2s"), Ok(Duration::from_secs(2)));
+        for wrong in ["", "us", "1.5us", "5min", "-1s"] {
+            assert!(parse_time(wrong).is_err(), "{wrong}");
+        }
+    }
+}
