@@ -48,3 +48,9 @@ pub fn until(now: Instant, at: Instant) -> std::time::Duration {
     // Rounded up: nothing is due before its time.
     std::time::Duration::from_nanos(left.div_ceil(1_000))
 }
+
+/// A time of the configuration, as the system counts.
+#[must_use]
+pub fn system_time(time: barewire_units::Duration) -> std::time::Duration {
+    std::time::Duration::from_nanos(time.as_ns())
+}

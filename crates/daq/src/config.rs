@@ -5,29 +5,34 @@
 mod address;
 mod admission;
 mod faults;
+mod flow;
 mod keys;
+mod listening;
+mod model;
+mod quantities;
 mod read;
 
 use std::path::{Path, PathBuf};
 
 use barewire_proto::evb::{
-    Barrel, BuilderConfig, BuilderId, Flow, ManagerConfig, Policy, Schedule, SourceConfig,
-    SourceId, WhenFull,
+    BuilderConfig, BuilderId, Flow, ManagerConfig, Policy, SourceConfig, SourceId, WhenFull,
 };
-use barewire_units::{ByteSize, Duration, Instant, Rate};
+use barewire_units::{ByteSize, Duration};
 
-use crate::faults::Faults;
-use crate::shape::{LATENESS, Shaping};
-
-pub use address::{HostPort, fault, unusable};
-pub use keys::template;
-pub use read::Fault;
+use crate::limits::{PIECE_BYTES_MAX, PIECE_HEADER_BYTES};
+use flow::{check_shaping, read_flow};
+use quantities::{positive_time, read_line, size, time};
 use read::Reader;
 
-/// Largest fragment.
-pub const FRAGMENT_BYTES_MAX: u64 = 64 << 20;
-/// Largest piece.
-pub const PIECE_BYTES_MAX: u64 = 16 << 20;
+pub use crate::limits::FRAGMENT_BYTES_MAX;
+pub use address::HostPort;
+pub use keys::template;
+pub use listening::{fault, unusable};
+pub use model::{
+    Config, Monitor, ReplayFiles, Shape, SinkKind, Sizes, SourceKind, Transport, Trigger,
+};
+pub use read::Fault;
+
 /// Events that may be in flight: as many as a builder holds before their assignment.
 const WINDOW_MAX: u64 = 4096;
 
@@ -36,164 +41,6 @@ const LIVENESS_MIN: Duration = Duration::from_ms(200);
 
 /// A batch of control messages fits half a ring.
 const RING_BYTES_MIN: u64 = 256 << 10;
-
-/// How parts reach each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
-    /// The user-level network of one host.
-    Ring,
-    /// TCP.
-    Tcp,
-}
-
-/// When events happen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trigger {
-    /// As many as the window takes.
-    Max,
-    /// At equal distances.
-    Clock(Duration),
-    /// At random, at this distance on average.
-    Poisson(Duration),
-    /// When a source has a fragment of them.
-    Sources,
-}
-
-/// How large fragments are.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Shape {
-    /// All the same.
-    Fixed,
-    /// From `bytes_min` to as much above the mean.
-    Uniform,
-    /// Exponential.
-    Exponential,
-    /// Log-normal, with the standard deviation of the logarithm.
-    LogNormal(f64),
-}
-
-/// Sizes of fragments.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sizes {
-    /// The distribution.
-    pub shape: Shape,
-    /// Its mean.
-    pub mean_bytes: u64,
-    /// None is smaller.
-    pub bytes_min: u64,
-    /// None is larger.
-    pub bytes_max: u64,
-}
-
-/// Where fragments come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SourceKind {
-    /// They follow from the seed.
-    Generator,
-    /// They were recorded.
-    Replay(ReplayFiles),
-    /// Each source is a program of the user's, which [`crate::part::run_detector`] makes a part;
-    /// with what starts it, if `daq run` does.
-    Own(Option<PathBuf>),
-}
-
-/// What is replayed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReplayFiles {
-    /// Files of one run.
-    pub files: Vec<PathBuf>,
-    /// At the times of the recorded triggers.
-    pub paced: bool,
-    /// Without end.
-    pub repeat: bool,
-}
-
-/// What becomes of events.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SinkKind {
-    /// Verified and dropped.
-    Discard,
-    /// Verified and recorded in this directory.
-    File {
-        /// Where.
-        directory: PathBuf,
-        /// And into an HDF5 file beside it.
-        hdf5: bool,
-    },
-    /// Handed over to another process: see [`crate::consumer`].
-    HandOver {
-        /// What does not fit these bytes is dropped; `None`: the run waits.
-        room_bytes: Option<u64>,
-    },
-}
-
-/// What is said.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Monitor {
-    /// Between two lines of the view.
-    pub period: Duration,
-    /// Address for Prometheus.
-    pub prometheus: Option<HostPort>,
-    /// File of the event log.
-    pub log: Option<PathBuf>,
-    /// Rate of a line, for fractions of it.
-    pub line: Option<Rate>,
-}
-
-/// A configuration, checked.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// Begin of names on the network.
-    pub name: String,
-    /// Number of the first run.
-    pub run: u32,
-    /// How parts reach each other.
-    pub transport: Transport,
-    /// Triggers after which the run is drained.
-    pub events: Option<u64>,
-    /// Time after which the run is drained.
-    pub duration: Option<Duration>,
-    /// Whether a part that died is started again.
-    pub restart: bool,
-    /// Of everything random.
-    pub seed: u64,
-    /// How long the manager waits for all parts.
-    pub patience: Duration,
-    /// The manager's address.
-    pub tcp_manager: HostPort,
-    /// The builders' addresses.
-    pub tcp_builders: Vec<HostPort>,
-    /// When events happen.
-    pub trigger: Trigger,
-    /// How large fragments are.
-    pub sizes: Sizes,
-    /// The manager's core.
-    pub manager: ManagerConfig,
-    /// Where fragments come from.
-    pub source_kind: SourceKind,
-    /// What the generator sends faulty on purpose.
-    pub faults: Faults,
-    /// The core of source 0.
-    pub source: SourceConfig,
-    /// Shaping by the kernel; the core then sends as it can.
-    pub shaping: Option<Shaping>,
-    /// The core of builder 0.
-    pub builder: BuilderConfig,
-    /// Receive memory of a connection.
-    pub ring_bytes: usize,
-    /// Events may be closed by the timeout without a fragment; otherwise this is a loss.
-    pub may_time_out: bool,
-    /// What becomes of events.
-    pub sink: SinkKind,
-    /// How long a builder waits for a file system that takes no more, before the run ends.
-    pub sink_patience: Duration,
-    /// What is said.
-    pub monitor: Monitor,
-    /// The text.
-    pub text: String,
-    /// CRC-32C of it: parts with another one are turned away.
-    pub digest: u32,
-}
 
 impl Config {
     /// Reads and checks a file.
@@ -228,25 +75,6 @@ impl Config {
         }
         reader.faults.sort_by_key(|fault| fault.line);
         Err(reader.faults)
-    }
-
-    /// The core's configuration of a source.
-    #[must_use]
-    pub fn source(&self, id: u16) -> SourceConfig {
-        SourceConfig {
-            id: SourceId(id),
-            ..self.source
-        }
-    }
-
-    /// The core's configuration of a builder in a run.
-    #[must_use]
-    pub fn builder(&self, id: u16, run: u32) -> BuilderConfig {
-        BuilderConfig {
-            id: BuilderId(id),
-            run,
-            ..self.builder
-        }
     }
 }
 
@@ -293,30 +121,6 @@ pub fn with(text: &str, file: &str, key: &str, value: &str) -> Result<String, Fa
 const SOURCES_MAX: u64 = 1024;
 const BUILDERS_MAX: u64 = 1024;
 const EVER: u64 = i64::MAX as u64;
-
-fn time(reader: &mut Reader, section: &str, key: &str) -> Duration {
-    let time = reader.quantity(section, key, "time", "100 ms");
-    time.unwrap_or(Duration::from_ms(1))
-}
-
-fn positive_time(reader: &mut Reader, section: &str, key: &str) -> Duration {
-    let time = time(reader, section, key);
-    if time.is_zero() {
-        reader.fault(section, key, "expected a time above 0");
-    }
-    time
-}
-
-fn size(reader: &mut Reader, section: &str, key: &str, least: u64, most: u64) -> u64 {
-    reader.demand_unit(section, key, "size", "64 KiB");
-    let size = reader.quantity::<ByteSize>(section, key, "size", "64 KiB");
-    let bytes = size.map_or(least, ByteSize::as_bytes);
-    if !(least..=most).contains(&bytes) {
-        let (least, most) = (ByteSize::from_bytes(least), ByteSize::from_bytes(most));
-        reader.fault(section, key, format!("expected a size, {least} to {most}"));
-    }
-    bytes
-}
 
 fn read(reader: &mut Reader, text: &str) -> Config {
     let r = reader;
@@ -392,7 +196,7 @@ fn read(reader: &mut Reader, text: &str) -> Config {
                 &[("block", WhenFull::Block), ("drop", WhenFull::Drop)],
             ),
             piece_bytes,
-            overhead_bytes: crate::wire::PIECE_HEADER_BYTES as u64,
+            overhead_bytes: PIECE_HEADER_BYTES as u64,
             flow,
         },
         shaping,
@@ -427,92 +231,6 @@ fn read_policy(r: &mut Reader) -> Policy {
         ("hash", Policy::Hash),
     ];
     r.choice("assignment", "policy", &policies)
-}
-
-#[derive(Clone, Copy)]
-enum Control {
-    None,
-    Credits,
-    Barrel,
-    Bucket,
-    Schedule,
-    Kernel,
-}
-
-fn read_flow(
-    r: &mut Reader,
-    sources: u16,
-    builders: u16,
-    piece_bytes: u64,
-) -> (Flow, Option<Schedule>, Option<Shaping>) {
-    let controls = [
-        ("none", Control::None),
-        ("credits", Control::Credits),
-        ("barrel", Control::Barrel),
-        ("bucket", Control::Bucket),
-        ("schedule", Control::Schedule),
-        ("kernel", Control::Kernel),
-    ];
-    let control = r.choice("flow", "control", &controls);
-    let rate = r.quantity::<Rate>("flow", "rate", "rate", "1 Gbit/s");
-    let rate = rate.unwrap_or(Rate::from_gbps(1));
-    let whole = piece_bytes + crate::wire::PIECE_HEADER_BYTES as u64;
-    let burst = size(r, "flow", "burst", 1, 1 << 40);
-    let slot = positive_time(r, "flow", "slot");
-    let lead = time(r, "flow", "lead");
-    admission::check(r, control, rate, sources);
-    let flow = match control {
-        Control::None | Control::Kernel => Flow::Free,
-        Control::Credits => Flow::Credits,
-        Control::Bucket => {
-            if burst < whole {
-                let wanted = format!("expected at least {whole} B: a piece and its header");
-                r.fault("flow", "burst", wanted);
-            }
-            Flow::Shaped {
-                rate,
-                burst: ByteSize::from_bytes(burst),
-            }
-        }
-        Control::Barrel => {
-            let room = rate.bytes_in(slot).as_bytes();
-            if room < whole {
-                let wanted = format!("{room} B go in a slot, expected room for {whole} B: a piece");
-                r.fault("flow", "slot", wanted);
-            }
-            Flow::Barrel(Barrel {
-                builders,
-                period: Barrel::period_for(sources, builders),
-                epoch: Instant::ORIGIN,
-                slot,
-                rate,
-            })
-        }
-        Control::Schedule => Flow::Scheduled { slot },
-    };
-    let schedule = matches!(control, Control::Schedule).then_some(Schedule { slot, lead });
-    let shaping = matches!(control, Control::Kernel).then_some(Shaping {
-        rate,
-        burst_bytes: burst,
-    });
-    (flow, schedule, shaping)
-}
-
-fn check_shaping(r: &mut Reader, shaping: Shaping, transport: Transport, pairs: u32) {
-    if transport != Transport::Tcp {
-        let wanted =
-            "`kernel` shapes what leaves by an interface, expected run.transport = \"tcp\"";
-        r.fault("flow", "control", wanted);
-    }
-    if pairs >= u32::from(u16::MAX) {
-        let wanted = format!("{pairs} pairs of source and builder, `kernel` has 65534 classes");
-        r.fault("flow", "control", wanted);
-    }
-    let least = shaping.rate.bytes_in(LATENESS);
-    if shaping.burst_bytes < least.as_bytes() {
-        let wanted = format!("expected at least {least}: what the rate sends in {LATENESS}");
-        r.fault("flow", "burst", wanted);
-    }
 }
 
 fn read_ring(r: &mut Reader, piece_bytes: u64) -> usize {
@@ -651,17 +369,6 @@ fn read_monitor(r: &mut Reader) -> Monitor {
         log: log.map(PathBuf::from),
         line: read_line(r, "monitor"),
     }
-}
-
-/// The rate of a line; `None` if the key is empty.
-fn read_line(r: &mut Reader, section: &str) -> Option<Rate> {
-    let text = r.text(section, "line");
-    let rate = text.parse().ok();
-    if rate.is_none() && !text.is_empty() {
-        let wanted = "expected a rate with its unit, such as \"10 Gbit/s\"";
-        r.fault(section, "line", wanted);
-    }
-    rate
 }
 
 #[cfg(test)]

@@ -9,10 +9,7 @@
 //! | size | the fragment without its last byte, with a right check code; an empty one with a byte | corrupt |
 //! | check | the fragment with a wrong check code | corrupt |
 
-use crate::generate::scatter;
-
-/// Numbers of events are below; of a fragment with a wrong number the lower bits are right.
-pub const NUMBERS: u64 = 1 << 48;
+use crate::scatter::scatter;
 
 /// How a fragment is faulty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,8 @@
 use barewire_units::{Duration, Instant, Rng};
 
 use crate::config::{Shape, Sizes, Trigger};
-use crate::faults::NUMBERS;
+use crate::limits::EVENT_NUMBERS;
+use crate::scatter::scatter;
 
 /// Sizes and contents of all fragments of all sources.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +23,7 @@ impl Generator {
 
     fn key(&self, source: u16, event: u64) -> u64 {
         // A fragment that gets a wrong number on purpose keeps its contents.
-        let event = event % NUMBERS;
+        let event = event % EVENT_NUMBERS;
         let mixed = self.seed ^ u64::from(source).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         scatter(mixed ^ scatter(event))
     }
@@ -104,13 +105,6 @@ const fn word_of(key: u64, index: u64) -> u64 {
 
 const fn byte_of(key: u64, at: u64) -> u8 {
     word_of(key, at / 8).to_le_bytes()[(at % 8) as usize]
-}
-
-/// The finishing step of SplitMix64.
-pub(crate) const fn scatter(number: u64) -> u64 {
-    let a = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let b = (a ^ a >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    b ^ b >> 31
 }
 
 /// When events happen.

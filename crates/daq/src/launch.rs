@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use barewire_proto::evb::{BuilderId, Part, SourceId};
 use barewire_sys::process::{Signal, SpawnOpts, send_signal, spawn_with};
 
+use crate::clock::system_time;
 use crate::config::{Config, SinkKind, SourceKind};
 use crate::credential::Credential;
-use crate::part::{Verdict, name_of, system_time};
+use crate::part::{Verdict, name_of};
 
 /// How often processes are looked at.
 const LOOK: Duration = Duration::from_millis(5);

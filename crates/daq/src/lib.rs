@@ -1,26 +1,31 @@
 //! An event builder: sources, builders and an event manager as processes, on one host over
 //! the user-level network or anywhere over TCP.
 //!
-//! | module | what it is |
-//! |---|---|
-//! | [`config`] | the configuration, checked before anything runs |
-//! | [`costs`] | what the work of the parts costs here |
-//! | [`wire`] | what parts say to each other |
-//! | [`net`] | messages over either transport |
-//! | [`detector`] | what a program of the user's is to be a source |
-//! | [`replay`] | a detector that gives recorded fragments again |
-//! | [`sink`] | where built events go |
-//! | [`consumer`] | what a program of the user's is to take built events |
-//! | [`generate`] | triggers, sizes and contents that follow from a seed |
-//! | [`part`] | source, builder and manager: event loops around the cores of `barewire-proto` |
-//! | [`credential`] | what lets a part into a run |
-//! | [`shape`] | shaping by the kernel: queues set, measured, removed |
-//! | [`signals`] | what asks a run to end |
-//! | [`spread`] | histograms of times and sizes |
-//! | [`disk`] | files on a file system that may be full, read-only, faulty or gone |
-//! | [`record`] | the file of events: written, recovered, verified |
-//! | [`monitor`] | the view, the event log, figures for Prometheus |
-//! | [`launch`] | all processes of a run on this host, watched |
+//! ```layers
+//! limits: sizes and numbers that configuration, messages and files agree on
+//! scatter: numbers that look random and follow from others
+//! clock: the clock of a run
+//! signals: what asks a run to end
+//! disk: files on a file system that may be full, read-only, faulty or gone
+//! credential: what lets a part into a run
+//! spread: histograms of times and sizes
+//! shape: shaping by the kernel: queues set, measured, removed
+//! faults: fragments that are faulty on purpose
+//! accounts: what parts report
+//! wire: what parts say to each other
+//! config: the configuration, checked before anything runs
+//! generate: triggers, sizes and contents that follow from a seed
+//! net: messages over either transport
+//! detector: what a program of the user's is to be a source
+//! record: the file of events: written, recovered, verified
+//! replay: a detector that gives recorded fragments again
+//! sink: where built events go
+//! consumer: what a program of the user's is to take built events
+//! costs: what the work of the parts costs here
+//! monitor: the view, the event log, figures for Prometheus
+//! part: source, builder and manager: event loops around the cores of `barewire-proto`
+//! launch: all processes of a run on this host, watched
+//! ```
 //!
 //! The cores decide; what is here moves bytes and waits. Each part keeps an account that
 //! balances by itself; the manager puts them together at the end.
@@ -37,11 +42,13 @@ pub mod disk;
 pub mod faults;
 pub mod generate;
 pub mod launch;
+mod limits;
 pub mod monitor;
 pub mod net;
 pub mod part;
 pub mod record;
 pub mod replay;
+mod scatter;
 pub mod shape;
 pub mod signals;
 pub mod sink;

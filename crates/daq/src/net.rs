@@ -3,6 +3,7 @@
 //! A message is sent whole or not at all, and none is lost or overtaken while its link stands.
 //! On TCP each has its length before it: 4 bytes, little-endian.
 
+mod error;
 mod tcp;
 
 use std::net::{TcpListener, TcpStream};
@@ -14,47 +15,18 @@ use barewire_sys::wake::{Epoll, EpollEvent, Interest};
 
 use crate::config::{Config, HostPort, Transport};
 use crate::wire::{Batch, Control, PIECE_HEADER_BYTES};
+pub use error::NetError;
 use tcp::TcpLink;
 
 /// How long one try to connect may take: less than anybody takes for death.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(100);
+/// Between two tries to reach somebody.
+pub const RETRY: Duration = Duration::from_millis(20);
 /// Control messages go when there are so many bytes of them.
 const BATCH_BYTES: usize = 16 << 10;
 const TOKEN_NODE: u64 = u64::MAX;
 const TOKEN_LISTENER: u64 = u64::MAX - 1;
 const TOKEN_DETECTOR: u64 = u64::MAX - 2;
-
-/// Why something can not be sent or received.
-#[derive(Debug, thiserror::Error)]
-pub enum NetError {
-    /// Of the user-level network.
-    #[error("{0}")]
-    Ring(#[from] barewire::Error),
-    /// Of TCP.
-    #[error("{0}")]
-    Tcp(#[from] std::io::Error),
-    /// Of waiting.
-    #[error("{0}")]
-    System(#[from] barewire_sys::SysError),
-    /// A message that is longer than any of ours.
-    #[error("a message of {0} bytes")]
-    TooLong(usize),
-    /// The other end has closed.
-    #[error("the other end has closed")]
-    Ended,
-}
-
-impl NetError {
-    /// Whether somebody listens there already.
-    #[must_use]
-    pub fn is_in_use(&self) -> bool {
-        match self {
-            Self::Ring(error) => matches!(error, barewire::Error::NameTaken { .. }),
-            Self::Tcp(error) => error.kind() == std::io::ErrorKind::AddrInUse,
-            _ => false,
-        }
-    }
-}
 
 /// Where somebody listens.
 #[derive(Clone, Debug, PartialEq, Eq)]

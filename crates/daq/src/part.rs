@@ -16,10 +16,11 @@ use std::time::{Duration, Instant};
 use barewire_proto::evb::{Part, RunState};
 use barewire_sys::process::getpid;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, system_time, until};
 use crate::config::Config;
 use crate::credential::Credential;
-use crate::net::{Address, Incoming, Net, NetError, Outbox};
+use crate::net::{Address, Incoming, Net, NetError, Outbox, RETRY};
+use crate::sink::SinkError;
 use crate::wire::{Batch, Control, Role, WireError};
 
 pub use builder::run as run_builder;
@@ -29,9 +30,6 @@ pub use source::{run as run_source, run_detector};
 
 /// How often parts say that they live.
 pub const BEAT: Duration = Duration::from_millis(50);
-/// Between two tries to reach somebody.
-pub const RETRY: Duration = Duration::from_millis(20);
-
 /// Why a part ends before the run.
 #[derive(Debug, thiserror::Error)]
 pub enum PartError {
@@ -95,10 +93,13 @@ pub enum PartError {
     },
 }
 
-/// A time of the configuration, as the system counts.
-#[must_use]
-pub fn system_time(time: barewire_units::Duration) -> Duration {
-    Duration::from_nanos(time.as_ns())
+impl From<SinkError> for PartError {
+    fn from(error: SinkError) -> Self {
+        match error {
+            SinkError::Record(problem) => Self::Record(problem),
+            SinkError::Net(error) => Self::Net(error),
+        }
+    }
 }
 
 /// Why a part can not listen at `address`, with the key that names it.
@@ -205,7 +206,7 @@ impl Home {
     /// How long it may sleep.
     fn pause(&self, deadline: Option<barewire_units::Instant>) -> Duration {
         let beat = self.next_beat.saturating_duration_since(Instant::now());
-        let core = deadline.map(|at| crate::clock::until(self.clock.now(), at));
+        let core = deadline.map(|at| until(self.clock.now(), at));
         core.map_or(beat, |core| core.min(beat))
     }
 }

@@ -19,6 +19,7 @@
 //! | what counts | the packet with its Ethernet header: 1448 of 1514 bytes are payload at MTU 1500 |
 
 mod check;
+mod error;
 mod htb;
 mod owner;
 
@@ -27,10 +28,13 @@ use std::net::{IpAddr, TcpStream};
 use barewire_sys::tcp::set_priority;
 use barewire_units::{Duration, Rate};
 
+pub use error::ShapeError;
 pub use htb::{Class, ClassId, Interface, Taken};
 pub use owner::sweep;
 
 use check::Watch;
+use error::system;
+use htb::HANDLE;
 use owner::{Claim, Guard, Turn};
 
 /// How late the kernel may come to send the next packet.
@@ -43,57 +47,6 @@ pub struct Shaping {
     pub rate: Rate,
     /// What may go at once.
     pub burst_bytes: u64,
-}
-
-/// Why the kernel can not shape.
-#[derive(Debug, thiserror::Error)]
-pub enum ShapeError {
-    /// Not root.
-    #[error(
-        "{0} can not be shaped without CAP_NET_ADMIN: run as root, or take flow.control = \"bucket\", \
-         which needs nothing of the kernel"
-    )]
-    NotAllowed(String),
-    /// No HTB.
-    #[error(
-        "this kernel has no HTB: load it (modprobe sch_htb), or take flow.control = \"bucket\", \
-         which needs nothing of the kernel"
-    )]
-    NoHtb,
-    /// Somebody else's queue is there.
-    #[error(
-        "{interface} has already a queue `{kind}` with handle {handle:x}:, which is not ours: remove it \
-         (tc qdisc del dev {interface} root), or take flow.control = \"bucket\""
-    )]
-    Taken {
-        /// Where.
-        interface: String,
-        /// What it is.
-        kind: String,
-        /// Its number.
-        handle: u16,
-    },
-    /// Another run shapes there.
-    #[error("{interface} is shaped for the run `{run}` now: wait for its end")]
-    OtherRun {
-        /// Where.
-        interface: String,
-        /// Its name.
-        run: String,
-    },
-    /// The system says no.
-    #[error("{what}: {error}")]
-    System {
-        /// What was done.
-        what: String,
-        /// What it said.
-        error: std::io::Error,
-    },
-}
-
-fn system(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> ShapeError {
-    let what = what.into();
-    move |error| ShapeError::System { what, error }
 }
 
 /// What shapes a source. Dropped, it removes what nobody needs any more.
@@ -175,7 +128,7 @@ impl Shaper {
         }
         let turn = Turn::take()?;
         let claim = Claim::make(&interface, &self.run, self.source)?;
-        interface.set_root(owner::HANDLE, None)?;
+        interface.set_root(HANDLE, None)?;
         drop(turn);
         let watch = Watch::start(Interface::to(peer)?, self.source, self.shaping.rate);
         self.interfaces.push(Used {

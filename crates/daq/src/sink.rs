@@ -1,7 +1,9 @@
 //! Sinks: what a builder does with events that are built or given up.
 
+mod error;
 mod hand_over;
 pub mod hdf5;
+mod sunk;
 
 use std::path::Path;
 use std::time::Instant;
@@ -9,27 +11,17 @@ use std::time::Instant;
 use crate::clock::Clock;
 use crate::config::{Config, SinkKind};
 use crate::disk;
-use crate::part::PartError;
 use crate::record::{About, Recorder, Stored};
 use crate::signals;
 
+pub use error::SinkError;
 use hand_over::HandOver;
 pub(crate) use hand_over::{GREETING_BYTES, MAGIC, MESSAGE_BYTES_MAX, name_of};
 use hdf5::Hdf5Writer;
+pub use sunk::Sunk;
 
 /// How long a consumer has for the last events of a run that does not wait for it.
 const LAST_EVENTS: std::time::Duration = std::time::Duration::from_millis(500);
-
-/// What became of events.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sunk {
-    /// They are in the file, or a consumer has taken them.
-    pub taken: u64,
-    /// Dropped: there was no consumer, or it was too slow; or a file system took no more.
-    pub dropped: u64,
-    /// A consumer is to take them, or a file system.
-    pub waiting: u64,
-}
 
 /// Where a builder's events go.
 #[derive(Debug)]
@@ -48,7 +40,7 @@ impl Sink {
     /// # Errors
     ///
     /// The file can not be made, or the name is taken.
-    pub fn open(config: &Config, run: u32, builder: u16, clock: &Clock) -> Result<Self, PartError> {
+    pub fn open(config: &Config, run: u32, builder: u16, clock: &Clock) -> Result<Self, SinkError> {
         match &config.sink {
             SinkKind::Discard => Ok(Self::Discard),
             SinkKind::File { directory, hdf5 } => {
@@ -96,7 +88,7 @@ impl Sink {
     /// # Errors
     ///
     /// The disk is full, or worse.
-    pub fn work(&mut self) -> Result<(), PartError> {
+    pub fn work(&mut self) -> Result<(), SinkError> {
         match self {
             Self::Discard => Ok(()),
             Self::File(file) => file.write(),
@@ -153,7 +145,7 @@ impl Sink {
     /// # Errors
     ///
     /// As [`Sink::work`].
-    pub fn finish(self) -> Result<(), PartError> {
+    pub fn finish(self) -> Result<(), SinkError> {
         match self {
             Self::Discard | Self::HandOver(_) => Ok(()),
             Self::File(file) => file.finish(),
@@ -178,18 +170,18 @@ impl Files {
         hdf5: bool,
         (run, builder): (u32, u16),
         about: &About,
-    ) -> Result<Self, PartError> {
+    ) -> Result<Self, SinkError> {
         signals::ignore_file_size_limit();
         let recorder = Recorder::create(directory, run, builder, about);
         let recorder =
-            recorder.map_err(|(path, error)| PartError::Record(disk::explain(&path, &error, 0)))?;
+            recorder.map_err(|(path, error)| SinkError::Record(disk::explain(&path, &error, 0)))?;
         let beside = recorder.path().with_extension("h5");
         let hdf5 = hdf5.then(|| Hdf5Writer::create(&beside, run, builder, Some(about)));
         let hdf5 = hdf5.transpose();
         let hdf5 = hdf5.map_err(|error| {
             // Nobody has any use for an empty file.
             let _ = std::fs::remove_file(recorder.path());
-            PartError::Record(disk::explain(&beside, &error, 0))
+            SinkError::Record(disk::explain(&beside, &error, 0))
         })?;
         Ok(Self {
             recorder,
@@ -215,16 +207,16 @@ impl Files {
         }
     }
 
-    fn write(&mut self) -> Result<(), PartError> {
+    fn write(&mut self) -> Result<(), SinkError> {
         let written = self.recorder.write();
         written.map_err(|error| {
             let bytes = self.recorder.waiting_bytes();
-            PartError::Record(disk::explain(self.recorder.path(), &error, bytes))
+            SinkError::Record(disk::explain(self.recorder.path(), &error, bytes))
         })?;
         if let Some(hdf5) = &mut self.hdf5 {
             let written = hdf5.write();
             written.map_err(|error| {
-                PartError::Record(disk::explain(hdf5.path(), &error, hdf5.waiting_bytes()))
+                SinkError::Record(disk::explain(hdf5.path(), &error, hdf5.waiting_bytes()))
             })?;
         }
         self.unwritten = None;
@@ -248,18 +240,18 @@ impl Files {
         }
     }
 
-    fn finish(self) -> Result<(), PartError> {
+    fn finish(self) -> Result<(), SinkError> {
         // First: the other one waits for the disk, and `daq run` not for ever for us.
         if let Some(hdf5) = self.hdf5 {
             let (path, bytes) = (hdf5.path().to_owned(), hdf5.waiting_bytes());
             let finished = hdf5.finish();
-            finished.map_err(|error| PartError::Record(disk::explain(&path, &error, bytes)))?;
+            finished.map_err(|error| SinkError::Record(disk::explain(&path, &error, bytes)))?;
         }
         let (path, bytes) = (
             self.recorder.path().to_owned(),
             self.recorder.waiting_bytes(),
         );
         let finished = self.recorder.finish();
-        finished.map_err(|error| PartError::Record(disk::explain(&path, &error, bytes)))
+        finished.map_err(|error| SinkError::Record(disk::explain(&path, &error, bytes)))
     }
 }

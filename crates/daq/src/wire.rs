@@ -36,10 +36,9 @@
 
 mod control;
 
+use crate::limits::FRAGMENT_BYTES_MAX;
+pub use crate::limits::PIECE_HEADER_BYTES;
 pub use control::{Batch, Control, Role};
-
-/// Bytes before those of a piece.
-pub const PIECE_HEADER_BYTES: usize = 56;
 
 const MAGIC: [u8; 2] = [0xb1, 0xe5];
 const VERSION: u8 = 2;
@@ -178,7 +177,7 @@ impl PieceHeader {
     }
 
     fn check(&self) -> Result<(), WireError> {
-        if u64::from(self.fragment_bytes) > crate::config::FRAGMENT_BYTES_MAX {
+        if u64::from(self.fragment_bytes) > FRAGMENT_BYTES_MAX {
             return Err(WireError::Value {
                 field: "bytes of the fragment",
                 value: u64::from(self.fragment_bytes),

@@ -7,25 +7,21 @@
 use barewire_proto::shaping::admission::{Admission, Destination, Flow, Rejected};
 use barewire_units::{Duration, Instant, Rate};
 
-use super::Control;
+use super::quantities::read_line;
 use super::read::Reader;
 
 const BUILDER: Destination = Destination(0);
 
-/// Reads `flow.line`, and asks for what the sources reserve.
-pub(super) fn check(r: &mut Reader, control: Control, rate: Rate, sources: u16) {
-    let Some(line) = super::read_line(r, "flow") else {
+/// Reads `flow.line`, and asks for what the sources reserve: `rate` each, of so many of them at
+/// once; `None` if they reserve none.
+pub(super) fn check(r: &mut Reader, rate: Rate, at_once: Option<u16>) {
+    let Some(line) = read_line(r, "flow") else {
         return;
     };
-    let at_once = match control {
-        Control::Bucket | Control::Kernel => sources,
-        // It is one source's turn at a builder.
-        Control::Barrel => 1,
-        Control::None | Control::Credits | Control::Schedule => {
-            let wanted = "sources reserve no rate, expected flow.control = \"bucket\", \"kernel\" \
-                          or \"barrel\"";
-            return r.fault("flow", "line", wanted);
-        }
+    let Some(at_once) = at_once else {
+        let wanted = "sources reserve no rate, expected flow.control = \"bucket\", \"kernel\" \
+                      or \"barrel\"";
+        return r.fault("flow", "line", wanted);
     };
     if let Err((source, left_bps)) = reserve(line, rate, at_once) {
         let most = Rate::new(line.as_bps() / u64::from(at_once));

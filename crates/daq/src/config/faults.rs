@@ -1,7 +1,8 @@
 //! The section `[faults]`: what the generator sends faulty on purpose.
 
+use super::model::SourceKind;
+use super::quantities::time;
 use super::read::Reader;
-use super::{SourceKind, time};
 use crate::faults::Faults;
 
 /// Reads it, and looks whether it goes with where fragments come from.

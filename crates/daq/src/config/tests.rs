@@ -1,6 +1,9 @@
 //! What a configuration says of what is wrong in it.
 
+use barewire_units::Rate;
+
 use super::*;
+use crate::shape::Shaping;
 
 fn faults(text: &str) -> Vec<String> {
     let faults = Config::parse(text, "a.toml").expect_err("faulty");

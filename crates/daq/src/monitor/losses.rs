@@ -1,7 +1,7 @@
 //! What is shown of what was lost, and what must not be hidden where there is little room: drops, gaps,
 //! late and faulty fragments, by their names. Zeros are not shown.
 
-use super::Picture;
+use super::picture::{Picture, all};
 use crate::accounts::{BuilderReport, SourceReport, drops, fates};
 
 /// A name and how often.
@@ -64,8 +64,8 @@ pub fn losses(picture: &Picture) -> Vec<Count> {
     let builders = picture.builders.iter().map(|it| not_live(it.live));
     sums.push(("sources lost", sources.sum()));
     sums.push(("builders lost", builders.sum()));
-    let of_sources = super::text::all(&picture.sources).flat_map(losses_of_source);
-    let of_builders = super::text::all(&picture.builders).flat_map(losses_of_builder);
+    let of_sources = all(&picture.sources).flat_map(losses_of_source);
+    let of_builders = all(&picture.builders).flat_map(losses_of_builder);
     for (name, count) in of_sources.chain(of_builders) {
         match sums.iter_mut().find(|it| it.0 == name) {
             // The manager counts events itself.

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use barewire_proto::evb::RunState;
 
-use super::Picture;
+use super::picture::Picture;
 use crate::accounts::{drops, fates};
 use crate::spread::{Spread, Spreads};
 

@@ -2,7 +2,7 @@
 
 use barewire_proto::evb::{BuilderId, Part, RunState, SourceId};
 
-use super::{Picture, Seen};
+use super::picture::{Picture, Seen};
 use crate::accounts::{BuilderReport, SourceReport, event_numbers, events_from};
 use crate::wire::Control;
 

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use barewire_proto::evb::{EventAccount, Imbalance, Ledger};
 
 use super::losses::{in_words, losses, wrapped};
+use super::picture::{Picture, Seen, all};
 use super::wall::time_of_day;
-use super::{Picture, Seen};
 use crate::accounts::{BuilderReport, SourceReport, drops, fates};
 use crate::config::{Config, SinkKind};
 use crate::faults::FaultCounts;
@@ -20,11 +20,6 @@ pub struct Rates {
     sent_bytes: u64,
     processor_ns: u64,
     held_up_ns: u64,
-}
-
-pub(super) fn all<R: Clone>(seen: &[Seen<R>]) -> impl Iterator<Item = &R> {
-    seen.iter()
-        .flat_map(|it| it.past.iter().chain(core::iter::once(&it.report)))
 }
 
 /// Columns of a terminal that everything fits.

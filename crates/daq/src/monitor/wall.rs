@@ -1,6 +1,6 @@
 //! Times of day for people, in UTC, from seconds since 1970.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// `2026-11-23 23:31:05`.
 #[must_use]
@@ -38,6 +38,13 @@ pub fn with_time_of_day(line: &str) -> String {
         Some((seconds, fraction, rest)) => format!("{}.{fraction} {rest}", time_of_day(seconds)),
         None => line.to_owned(),
     }
+}
+
+/// Seconds since 1970.
+#[must_use]
+pub fn unix_s() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default().as_secs()
 }
 
 #[cfg(test)]

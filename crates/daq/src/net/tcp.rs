@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use barewire_sys::wake::Interest;
 
-use super::NetError;
+use super::error::NetError;
 
 /// Bytes that may wait to be written before there is no room.
 const WAITING_MAX: usize = 256 << 10;

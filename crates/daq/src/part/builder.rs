@@ -12,11 +12,12 @@ use std::time::{Duration, Instant};
 use barewire_proto::evb::{Builder, BuilderAction, BuilderId, Command, Part, RunState, SourceId};
 use barewire_sys::process::cpu_time_self;
 
-use super::{Home, PartError, RETRY, read_batch};
+use super::{Home, PartError, read_batch};
 use crate::accounts::BuilderReport;
+use crate::clock::system_time;
 use crate::config::Config;
-use crate::net::{Address, Net, Outbox};
-use crate::sink::Sink;
+use crate::net::{Address, Net, Outbox, RETRY};
+use crate::sink::{Sink, SinkError};
 use crate::wire::{Control, Role, WireError};
 use assembly::Assembly;
 
@@ -129,7 +130,7 @@ pub fn run(config: &Config, id: u16) -> Result<(), PartError> {
     part.announce_sink();
     part.home.outbox.push(&Control::Ready { run });
     part.work(&mut net)?;
-    part.sink.finish()
+    Ok(part.sink.finish()?)
 }
 
 /// The name of one that has just died may be taken for a moment.
@@ -160,17 +161,17 @@ fn open_sink(
     let mut said = false;
     loop {
         let problem = match Sink::open(config, run, id, &home.clock) {
-            Err(problem @ PartError::Record(_)) => problem,
+            Err(problem @ SinkError::Record(_)) => problem,
             done => {
                 if said {
                     let reason = String::new();
                     home.outbox.push(&Control::Stuck { reason });
                 }
-                return done;
+                return Ok(done?);
             }
         };
         let reason = problem.to_string();
-        let is_over = since.elapsed() >= super::system_time(config.sink_patience);
+        let is_over = since.elapsed() >= system_time(config.sink_patience);
         match (is_over, said) {
             (true, _) => home.outbox.push(&Control::GaveUp { reason }),
             (false, false) => home.outbox.push(&Control::Stuck { reason }),
@@ -180,7 +181,7 @@ fn open_sink(
         home.flush(net)?;
         if is_over {
             net.flush();
-            return Err(problem);
+            return Err(problem.into());
         }
         std::thread::sleep(super::BEAT);
     }
@@ -518,7 +519,7 @@ impl BuilderPart<'_> {
 
     fn is_stuck(&mut self, now: Instant, before: Option<Stuck>, reason: String) {
         let since = before.map_or(now, |it| it.since);
-        let goes_on = now - since < super::system_time(self.config.sink_patience);
+        let goes_on = now - since < system_time(self.config.sink_patience);
         self.stuck = Some(Stuck {
             since,
             next_try: goes_on.then_some(now + TRY_SINK),

@@ -14,8 +14,8 @@ use barewire_proto::evb::{
 };
 use barewire_sys::process::cpu_time_self;
 
-use super::{BEAT, PartError, system_time};
-use crate::clock::{Clock, until};
+use super::{BEAT, PartError};
+use crate::clock::{Clock, system_time, until};
 use crate::config::{Config, Trigger};
 use crate::disk;
 use crate::generate::Triggers;
@@ -760,12 +760,4 @@ impl ManagerPart<'_> {
             exporter.set(monitor::exposition(&picture));
         }
     }
-}
-
-/// All parts of a configuration.
-fn parts_of(config: &Config) -> Vec<Part> {
-    let builders = (0..config.manager.builders).map(|it| Part::Builder(BuilderId(it)));
-    let sources = (0..config.manager.sources).map(|it| Part::Source(SourceId(it)));
-    // Builders are told first: an assignment is there before its fragments.
-    builders.chain(sources).collect()
 }

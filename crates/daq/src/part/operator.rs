@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use super::{PartError, RETRY, hello, read_batch, system_time};
+use super::{PartError, hello, read_batch};
+use crate::clock::system_time;
 use crate::config::Config;
 use crate::monitor::{View, Viewer};
-use crate::net::{Address, Net, NetError, Outbox};
+use crate::net::{Address, Net, NetError, Outbox, RETRY};
 use crate::wire::{Control, Role};
 
 /// A link to the manager.

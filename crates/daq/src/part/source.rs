@@ -16,11 +16,11 @@ use barewire_proto::evb::{
 use barewire_sys::process::cpu_time_self;
 
 use super::feed::{Feed, Has};
-use super::{Home, PartError, RETRY, hello, read_batch};
+use super::{Home, PartError, hello, read_batch};
 use crate::accounts::SourceReport;
 use crate::config::{Config, SourceKind, Trigger};
 use crate::detector::Detector;
-use crate::net::{Address, Link, Net, NetError, Outbox};
+use crate::net::{Address, Link, Net, NetError, Outbox, RETRY};
 use crate::replay::Replay;
 use crate::shape::Shaper;
 use crate::wire::{Control, PIECE_HEADER_BYTES, PieceHeader, Role};

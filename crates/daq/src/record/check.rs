@@ -8,7 +8,8 @@ use super::damage::{Damage, Ending};
 use super::format::{RecordError, Recorded, fragment_head};
 use super::index::{self, Index};
 use super::read::Reading;
-use crate::generate::{Generator, scatter};
+use crate::generate::Generator;
+use crate::scatter::scatter;
 use crate::wire::u32_at;
 
 /// What became of the index of a file.

@@ -19,7 +19,10 @@ use barewire_sys::netlink::{
 };
 use barewire_units::Rate;
 
-use super::{ShapeError, system};
+use super::error::{ShapeError, system};
+
+/// The number of our queues: no program counts so far by itself.
+pub(super) const HANDLE: u16 = 0x7e57;
 
 const NEW_QUEUE: u16 = 36;
 const DELETE_QUEUE: u16 = 37;
@@ -66,7 +69,7 @@ impl ClassId {
     /// One of a source's queue.
     #[must_use]
     pub const fn ours(minor: u16) -> Self {
-        let queue = super::owner::HANDLE;
+        let queue = HANDLE;
         Self { queue, minor }
     }
 

@@ -18,11 +18,9 @@ use std::time::{Duration, Instant};
 use barewire_sys::netlink::RouteSocket;
 use barewire_sys::process::{ForkedChild, fork_child, start_session};
 
-use super::htb::{Interface, remove};
-use super::{ShapeError, system};
+use super::error::{ShapeError, system};
+use super::htb::{HANDLE, Interface, remove};
 
-/// The number of our queues: no program counts so far by itself.
-pub const HANDLE: u16 = 0x7e57;
 const PREFIX: &str = "barewire-shape-";
 const TURN_PATIENCE: Duration = Duration::from_secs(5);
 const TURN_PAUSE: Duration = Duration::from_millis(2);

@@ -23,10 +23,10 @@ use std::time::Instant;
 
 use barewire::{Connection, Event, Listener, Node, NodeConfig, Spin};
 
-use super::Sunk;
+use super::sunk::Sunk;
+use crate::clock::system_time;
 use crate::config::{Config, SinkKind};
-use crate::net::NetError;
-use crate::part::{RETRY, system_time};
+use crate::net::{NetError, RETRY};
 use crate::record::{self, Stored};
 
 /// First in the first message.

@@ -3,10 +3,9 @@
 
 use std::collections::VecDeque;
 
-use barewire_proto::evb::Part;
+use barewire_proto::evb::{BuilderId, Part, SourceId};
 
 use super::super::read_batch;
-use super::parts_of;
 use crate::accounts::{BuilderReport, SourceReport};
 use crate::config::{Config, SourceKind};
 use crate::credential::Credential;
@@ -440,4 +439,12 @@ fn seen<R>(seat: &Seat, read: fn(&[u64]) -> R) -> Seen<R> {
         report: read(&seat.report),
         past: seat.past.iter().map(|it| read(it)).collect(),
     }
+}
+
+/// All parts of a configuration.
+pub fn parts_of(config: &Config) -> Vec<Part> {
+    let builders = (0..config.manager.builders).map(|it| Part::Builder(BuilderId(it)));
+    let sources = (0..config.manager.sources).map(|it| Part::Source(SourceId(it)));
+    // Builders are told first: an assignment is there before its fragments.
+    builders.chain(sources).collect()
 }

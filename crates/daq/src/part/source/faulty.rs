@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use barewire_proto::evb::BuilderId;
 
 use crate::config::Config;
-use crate::faults::{Fault, FaultCounts, Faults, NUMBERS};
+use crate::faults::{Fault, FaultCounts, Faults};
+use crate::limits::EVENT_NUMBERS;
 use crate::wire::PieceHeader;
 
 /// The faulty fragments of a source.
@@ -30,7 +31,7 @@ impl Faulty {
         let faults = config.faults;
         faults.any().then(|| Self {
             faults,
-            delay: super::super::system_time(faults.delay),
+            delay: crate::clock::system_time(faults.delay),
             seed: config.seed,
             piece_bytes: config.source.piece_bytes,
             again: VecDeque::new(),
@@ -61,7 +62,7 @@ impl Faulty {
         }
         match fault {
             // All of its pieces, so that they are one fragment.
-            Fault::Number => header.event += NUMBERS,
+            Fault::Number => header.event += EVENT_NUMBERS,
             _ if !header.ends() => {}
             Fault::Late => {
                 self.late.push_back((now + self.delay, builder, header));

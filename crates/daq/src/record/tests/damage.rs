@@ -23,7 +23,7 @@ const KINDS: [(bool, bool); 4] = [(true, false), (false, false), (true, true), (
 fn data_of(event: u64, source: u16, bytes: usize) -> Vec<u8> {
     let seed = event * 31 + u64::from(source);
     (0..bytes as u64)
-        .map(|it| crate::generate::scatter(seed ^ it << 20) as u8)
+        .map(|it| crate::scatter::scatter(seed ^ it << 20) as u8)
         .collect()
 }
 

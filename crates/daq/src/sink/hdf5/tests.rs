@@ -49,7 +49,7 @@ fn event(number: u64, fragments: &[(u16, usize)]) -> Recorded {
         source,
         at_ns: number.wrapping_mul(1000) + u64::from(source),
         data: (0..bytes as u64)
-            .map(|it| crate::generate::scatter(number << 8 | it) as u8)
+            .map(|it| crate::scatter::scatter(number << 8 | it) as u8)
             .collect(),
     };
     Recorded {

@@ -1,0 +1,14 @@
+//! Why a sink takes no events.
+
+use crate::net::NetError;
+
+/// Why a sink takes no events.
+#[derive(Debug, thiserror::Error)]
+pub enum SinkError {
+    /// Events can not be recorded: which file, why, and what its file system has.
+    #[error("{0}")]
+    Record(String),
+    /// They can not be handed over.
+    #[error("{0}")]
+    Net(#[from] NetError),
+}
