@@ -4,6 +4,7 @@
 //! The parts: `attached` takes entries out of the program's memory, `tcp` makes packets of them.
 
 mod attached;
+mod error;
 mod tcp;
 #[cfg(test)]
 mod tests;
@@ -13,13 +14,12 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use barewire_sys::SysError;
 use barewire_sys::interrupt::Interrupt;
 use barewire_wire::capture::Output;
 use clap::Args;
 
-use crate::nodes::LookError;
 use attached::{Attached, Taken};
+use error::{CaptureError, Result};
 use tcp::Packets;
 
 /// Of `barewire capture --help`, its end.
@@ -52,47 +52,6 @@ pub struct CaptureArgs {
     #[arg(long, short)]
     quiet: bool,
 }
-
-/// Why nothing could be captured.
-#[derive(Debug, thiserror::Error)]
-pub enum CaptureError {
-    /// No library in it, or no process.
-    #[error(transparent)]
-    Look(#[from] LookError),
-    /// It is not there any more, or is another program.
-    #[error("process {0} has ended, or become another program")]
-    Gone(i32),
-    /// Its memory may not be opened.
-    #[error(
-        "process {0} may not be captured: {1}; as root it may (whoever may trace a process may \
-         capture it, see /proc/sys/kernel/yama/ptrace_scope)"
-    )]
-    NotAllowed(i32, io::Error),
-    /// The library does nothing, or is of another version.
-    #[error(
-        "the library in process {0} can not be captured: it is switched off there, or of another \
-         version than this command"
-    )]
-    Unsuitable(i32),
-    /// Somebody else is at it.
-    #[error("process {0} is being captured already")]
-    Busy(i32),
-    /// What lies in its memory makes no sense.
-    #[error("the memory of process {0} does not hold what it should: {1}")]
-    Nonsense(i32, &'static str),
-    /// The packets are not for people.
-    #[error("-w -: packets are not for a terminal; give a file, or a pipe: | wireshark -k -i -")]
-    Terminal,
-    /// The file can not be written.
-    #[error("writing {0}: {1}")]
-    Write(String, io::Error),
-    /// The system would not.
-    #[error(transparent)]
-    System(#[from] SysError),
-}
-
-/// The result of capturing.
-pub type Result<T, E = CaptureError> = std::result::Result<T, E>;
 
 /// Pause when there is nothing.
 const PAUSE: Duration = Duration::from_millis(1);

@@ -10,25 +10,29 @@
 //! | 4 | the run, or a `scan`, ended before its time; why is said |
 //! | 5 | the ledger balances, but something was lost that no setting allows to be; what is said |
 
+mod error;
 mod files;
+pub mod kek;
 mod predict;
-pub(crate) mod report;
+mod report;
 mod scan;
+mod start;
 mod view;
 
-use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::path::PathBuf;
+use std::process::ExitCode;
 
-use barewire_daq::config::{Config, Fault, SourceKind, template};
+use barewire_daq::config::{Config, template};
 use barewire_daq::launch::{self, Outcome, Role, Watcher};
 use barewire_daq::part::{self, Options, PartError, Verdict};
-use barewire_daq::record::RecordError;
 use barewire_daq::signals;
 use barewire_daq::wire::Control;
-use barewire_proto::evb::{Command as RunCommand, Part};
+use barewire_proto::evb::Command as RunCommand;
 use clap::{Args, Subcommand, ValueEnum};
+
+pub use error::DaqError;
+use start::{HowTo, listen, load, own_program, own_source};
 use view::Live;
 
 /// What to do with an event builder.
@@ -149,50 +153,6 @@ enum Order {
     Quit,
 }
 
-/// Why `daq` can not do what it was asked to.
-#[derive(Debug, thiserror::Error)]
-pub enum DaqError {
-    /// The configuration is faulty.
-    #[error("{}", list(.0))]
-    Config(Vec<Fault>),
-    /// A part can not work.
-    #[error("{0}")]
-    Part(#[from] PartError),
-    /// A process can not be started, or a file not be written.
-    #[error("{what}: {error}")]
-    Io {
-        /// What was done.
-        what: String,
-        /// Why it did not go.
-        error: std::io::Error,
-    },
-    /// A file can not be read.
-    #[error("{0}: {1}")]
-    Record(String, RecordError),
-    /// What is to be measured can not be.
-    #[error("{0}")]
-    Scan(String),
-    /// A measurement ended before its time.
-    #[error("{why}")]
-    Ended {
-        /// Exit status.
-        code: u8,
-        /// Why.
-        why: String,
-    },
-}
-
-fn list(faults: &[Fault]) -> String {
-    if let [fault] = faults {
-        return fault.to_string();
-    }
-    let mut text = format!("{} things are wrong:", faults.len());
-    for fault in faults {
-        let _ = write!(text, "\n  {fault}");
-    }
-    text
-}
-
 /// Does it.
 pub fn run(command: &DaqCommand) -> Result<ExitCode, DaqError> {
     match do_it(command) {
@@ -225,10 +185,6 @@ fn do_it(command: &DaqCommand) -> Result<ExitCode, DaqError> {
     }
 }
 
-fn load(path: &Path) -> Result<Config, DaqError> {
-    Config::load(path).map_err(DaqError::Config)
-}
-
 fn init(args: &InitArgs) -> Result<ExitCode, DaqError> {
     let text = template();
     let Some(file) = &args.file else {
@@ -242,66 +198,6 @@ fn init(args: &InitArgs) -> Result<ExitCode, DaqError> {
         error,
     })?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// How this program runs a part of a configuration.
-#[derive(Clone, Copy)]
-pub(crate) struct HowTo<'a> {
-    program: &'a Path,
-    config: &'a Path,
-    /// What is started in place of a source part.
-    own_source: Option<&'a Path>,
-    /// Of the manager.
-    quiet: bool,
-    hold: bool,
-    json: bool,
-}
-
-impl<'a> HowTo<'a> {
-    /// For a run that nobody watches.
-    pub(crate) const fn quietly(program: &'a Path, config: &'a Path) -> Self {
-        Self {
-            program,
-            config,
-            own_source: None,
-            quiet: true,
-            hold: false,
-            json: false,
-        }
-    }
-
-    pub(crate) fn command(&self, role: Role) -> Command {
-        if let (Some(own), Role::Part(Part::Source(id))) = (self.own_source, role) {
-            let mut command = Command::new(own);
-            command.arg(self.config).arg(id.0.to_string());
-            return command;
-        }
-        let mut command = Command::new(self.program);
-        command.args(["daq", role.command()]).arg(self.config);
-        command.args(["--part", &role.number().to_string()]);
-        let flags = [
-            ("--quiet", self.quiet),
-            ("--hold", self.hold),
-            ("--json", self.json),
-        ];
-        let flags = flags.iter().filter(|it| role == Role::Manager && it.1);
-        command.args(flags.map(|it| it.0));
-        command
-    }
-}
-
-fn own_source(config: &Config) -> Option<&Path> {
-    match &config.source_kind {
-        SourceKind::Own(program) => program.as_deref(),
-        _ => None,
-    }
-}
-
-fn own_program() -> Result<PathBuf, DaqError> {
-    std::env::current_exe().map_err(|error| DaqError::Io {
-        what: "this program".to_owned(),
-        error,
-    })
 }
 
 /// Passes signals on, and says who starts and dies.
@@ -377,13 +273,6 @@ fn run_in_view(config: &Config, how: HowTo<'_>) -> std::io::Result<Outcome> {
     let outcome = launch::run_here(config, command, &mut live);
     live.end().iter().for_each(|line| eprintln!("{line}"));
     outcome
-}
-
-fn listen() -> Result<(), DaqError> {
-    signals::listen().map_err(|error| DaqError::Io {
-        what: "listen to signals".to_owned(),
-        error,
-    })
 }
 
 fn manager(args: &ManagerArgs) -> Result<ExitCode, DaqError> {

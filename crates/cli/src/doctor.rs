@@ -5,16 +5,17 @@
 //! last, two processes of this program talk to each other with the library and without.
 
 mod apart;
+mod check;
 mod checks;
 mod kernel;
 mod trial;
 
 use std::process::ExitCode;
 
+use barewire_report::columns::print;
 use clap::Args;
-use serde::{Deserialize, Serialize};
 
-use crate::nodes::print;
+use check::{Check, Grade};
 
 /// Say whether unmodified programs can be accelerated here, and if not, what to change
 #[derive(Clone, Debug, Args)]
@@ -47,54 +48,6 @@ pub fn end(args: &EndArgs) -> std::io::Result<()> {
     }
 }
 
-/// How a check ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Grade {
-    /// As it should be.
-    Good,
-    /// It works, but not as well, or not for all.
-    Warning,
-    /// Nothing is accelerated like this.
-    Bad,
-}
-
-/// Something that was looked at.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-struct Check {
-    name: String,
-    grade: Grade,
-    found: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    change: Option<String>,
-}
-
-impl Check {
-    fn good(name: &str, found: impl Into<String>) -> Check {
-        Check {
-            name: name.to_owned(),
-            grade: Grade::Good,
-            found: found.into(),
-            change: None,
-        }
-    }
-
-    fn warning(name: &str, found: impl Into<String>, change: impl Into<String>) -> Check {
-        Check {
-            grade: Grade::Warning,
-            change: Some(change.into()),
-            ..Check::good(name, found)
-        }
-    }
-
-    fn bad(name: &str, found: impl Into<String>, change: impl Into<String>) -> Check {
-        Check {
-            grade: Grade::Bad,
-            ..Check::warning(name, found, change)
-        }
-    }
-}
-
 /// Looks, and tells.
 ///
 /// # Errors
@@ -105,7 +58,7 @@ pub fn run(args: &DoctorArgs) -> crate::nodes::Result<ExitCode> {
     all.push(trial::check());
     let worst = all.iter().any(|check| check.grade == Grade::Bad);
     if args.json {
-        let text = serde_json::to_string_pretty(&all).map_err(std::io::Error::from)?;
+        let text = serde_json::to_string_pretty(&all)?;
         print(&(text + "\n"))?;
     } else {
         print(&text(&all))?;

@@ -10,14 +10,15 @@ use std::collections::HashMap;
 
 use barewire_fabric::frame::{Kind, LINE_BYTES, region_bytes};
 use barewire_fabric::survey::{Control, Ending, Header, Survey, survey};
+use barewire_report::columns::{in_columns, print};
+use barewire_report::number::bytes;
 use barewire_shm::Region;
 use barewire_shm::counters::SlotCopy;
 use barewire_sys::discover::open_arena;
 use clap::Args;
 use serde::Serialize;
 
-use crate::bench::report_table::bytes;
-use crate::nodes::{self, NodeView, Result, in_columns, print};
+use crate::nodes::{self, NodeView, Result};
 
 /// Show what waits in the queues of a process, header by header
 #[derive(Clone, Debug, Args)]
@@ -164,10 +165,10 @@ pub fn run(args: &DumpArgs) -> Result<()> {
         nodes: nodes.iter().map(|node| dump(node, args)).collect(),
     };
     if args.json {
-        let text = serde_json::to_string_pretty(&process).map_err(std::io::Error::from)?;
-        return print(&(text + "\n"));
+        let text = serde_json::to_string_pretty(&process)?;
+        return Ok(print(&(text + "\n"))?);
     }
-    print(&text(&process))
+    Ok(print(&text(&process))?)
 }
 
 /// The segments of a process that have been mapped, by descriptor.

@@ -7,10 +7,12 @@ use std::collections::HashMap;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
+use barewire_report::columns::{in_columns, print};
+use barewire_report::number::age;
 use clap::Args;
 use serde::Serialize;
 
-use crate::nodes::{self, LookError, NodeView, Result, age, in_columns, print};
+use crate::nodes::{self, LookError, NodeView, Result};
 use crate::onboard;
 use crate::stat::seconds;
 
@@ -93,7 +95,7 @@ impl Listed {
 pub fn run(args: &LsArgs) -> Result<()> {
     let mut seen = Seen::new();
     let Some(pause) = args.watch else {
-        return print(&listing(args, &mut seen)?);
+        return Ok(print(&listing(args, &mut seen)?)?);
     };
     let clear = if clears_screen(args) {
         "\x1b[H\x1b[2J"
@@ -164,7 +166,7 @@ fn as_json<T: Serialize>(args: &LsArgs, listed: &T) -> Result<String> {
         Some(_) => serde_json::to_string(listed),
         None => serde_json::to_string_pretty(listed),
     };
-    Ok(text.map_err(std::io::Error::from)? + "\n")
+    Ok(text? + "\n")
 }
 
 fn list_sockets(args: &LsArgs) -> Result<String> {

@@ -7,14 +7,11 @@
 //! concern the network.
 #![forbid(unsafe_code)]
 
-mod bench;
 mod capture;
 #[cfg(feature = "full")]
 mod daq;
 mod doctor;
 mod dump;
-#[cfg(feature = "full")]
-mod kek;
 #[cfg(feature = "full")]
 mod lab;
 mod ls;
@@ -25,12 +22,13 @@ mod set;
 mod stat;
 #[cfg(feature = "full")]
 mod stream;
-mod terminal;
 #[cfg(feature = "full")]
 mod wire;
 
 use std::process::ExitCode;
 
+#[cfg(feature = "full")]
+use barewire_bench as bench;
 use clap::{CommandFactory, Parser, Subcommand};
 
 /// Processes that talk through shared memory: measure it, look at it.
@@ -44,7 +42,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Measure this machine's limits, the kernel's transports and barewire, side by side
-    Bench(Box<bench::BenchCommand>),
+    Bench(Box<barewire_bench::BenchCommand>),
     /// Write what a program under `run` sends and receives as packets for Wireshark
     #[command(after_help = capture::AFTER)]
     Capture(capture::CaptureArgs),
@@ -58,7 +56,7 @@ enum Command {
     Dump(dump::DumpArgs),
     #[cfg(feature = "full")]
     /// Shaping by the kernel, as KEK measured it, and event building through a switch (root)
-    Kek(kek::KekArgs),
+    Kek(daq::kek::KekArgs),
     #[cfg(feature = "full")]
     /// The laboratory: published systems, simulated, beside their published figures
     #[command(subcommand)]
@@ -86,10 +84,10 @@ enum Command {
 #[command(name = "barewire")]
 enum Inner {
     /// The server process of the benchmark; started by `bench`, of no use by hand
-    #[command(name = "bench-server")]
+    #[command(name = barewire_bench::SERVER)]
     BenchServer,
     /// A program of `bench programs`; started by it, of no use by hand
-    #[command(name = "bench-program")]
+    #[command(name = barewire_bench::PROGRAM)]
     BenchProgram,
     /// One end of the test that `doctor` makes, of no use by hand
     #[command(name = "doctor-end")]
@@ -106,8 +104,8 @@ impl Inner {
 
     fn run(self) -> Result<ExitCode, Box<dyn std::error::Error>> {
         match self {
-            Inner::BenchProgram => bench::programs::peer::serve()?,
-            Inner::BenchServer => bench::child::serve()?,
+            Inner::BenchProgram => barewire_bench::serve_program()?,
+            Inner::BenchServer => barewire_bench::serve()?,
             Inner::DoctorEnd(args) => doctor::end(&args)?,
         }
         Ok(ExitCode::SUCCESS)
@@ -157,14 +155,18 @@ impl Command {
     fn run(self) -> Result<ExitCode, Box<dyn std::error::Error>> {
         let done = |()| ExitCode::SUCCESS;
         match self {
-            Command::Bench(command) => bench::run(*command).map(done).map_err(Into::into),
+            Command::Bench(command) => {
+                let library = || run::library().map_err(|error| error.to_string());
+                let outcome = barewire_bench::run(*command, library);
+                outcome.map(done).map_err(Into::into)
+            }
             Command::Capture(args) => capture::run(&args).map(done).map_err(Into::into),
             #[cfg(feature = "full")]
             Command::Daq(command) => daq::run(&command).map_err(Into::into),
             Command::Doctor(args) => doctor::run(&args).map_err(Into::into),
             Command::Dump(args) => dump::run(&args).map(done).map_err(Into::into),
             #[cfg(feature = "full")]
-            Command::Kek(args) => kek::run(&args).map(done).map_err(Into::into),
+            Command::Kek(args) => daq::kek::run(&args).map(done).map_err(Into::into),
             #[cfg(feature = "full")]
             Command::Lab(command) => lab::run(&command).map(done).map_err(Into::into),
             Command::Ls(args) => ls::run(&args).map(done).map_err(Into::into),

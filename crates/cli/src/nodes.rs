@@ -3,9 +3,10 @@
 //! A node keeps its counters in memory that whoever may look at its process can map for
 //! reading (`barewire_shm::counters`). Looking stops nobody, and needs nobody's help.
 
-use std::io;
+use std::io::ErrorKind;
 use std::time::Duration;
 
+use barewire_report::columns::PrintError;
 use barewire_shm::counters::{CounterView, Placed, QUEUE_COUNTERS, SlotCopy, UserCopy};
 use barewire_sys::clock::monotonic_ns;
 use barewire_sys::discover::{Found, find_counter_pages, open_counter_page};
@@ -37,8 +38,11 @@ pub enum LookError {
     )]
     NotOnBoard(i32),
     /// What was looked at could not be written.
+    #[error(transparent)]
+    Print(#[from] PrintError),
+    /// It could not be made into JSON.
     #[error("writing the result: {0}")]
-    Write(#[from] io::Error),
+    Json(#[from] serde_json::Error),
 }
 
 /// The result of looking.
@@ -150,80 +154,14 @@ pub fn why_not(pid: i32, lack: LookError) -> LookError {
         return LookError::NoProcess(pid);
     }
     match std::fs::read_dir(format!("/proc/{pid}/fd")) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            LookError::NoPermission(pid)
-        }
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => LookError::NoPermission(pid),
         _ => lack,
-    }
-}
-
-/// A duration in its largest unit and the next.
-pub fn age(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
-        3600..86_400 => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
-        _ => format!("{}d{:02}h", seconds / 86_400, seconds / 3600 % 24),
-    }
-}
-
-/// Lines of cells in columns: text to the left, numbers to the right.
-pub fn in_columns(lines: &[Vec<String>], text_columns: &[usize], indent: &str) -> String {
-    let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| {
-        let cells = lines.iter().filter_map(|line| line.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let mut out = String::new();
-    for line in lines {
-        let mut row = String::from(indent);
-        for (column, cell) in line.iter().enumerate() {
-            if column > 0 {
-                row.push_str("  ");
-            }
-            let width = widths[column];
-            row += &match text_columns.contains(&column) {
-                true => format!("{cell:<width$}"),
-                false => format!("{cell:>width$}"),
-            };
-        }
-        out += row.trim_end();
-        out.push('\n');
-    }
-    out
-}
-
-/// Writes to standard output; a reader that has closed the pipe has seen enough.
-pub fn print(text: &str) -> Result<()> {
-    use std::io::Write;
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
-        other => Ok(other?),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ages_are_short() {
-        let of = |seconds| age(Duration::from_secs(seconds));
-        assert_eq!(of(7), "7s");
-        assert_eq!(of(61), "1m01s");
-        assert_eq!(of(3660), "1h01m");
-        assert_eq!(of(90_000), "1d01h");
-    }
-
-    #[test]
-    fn columns_line_up() {
-        let line = |a: &str, b: &str| vec![a.to_owned(), b.to_owned()];
-        let text = in_columns(&[line("name", "n"), line("x", "12")], &[0], " ");
-        assert_eq!(text, " name   n\n x     12\n");
-    }
 
     #[test]
     fn absent_processes_are_told_from_those_without_a_node() {

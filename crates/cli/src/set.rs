@@ -7,10 +7,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use barewire::settings::{NodeAddress, Setting, ask};
+use barewire_report::columns::{in_columns, print};
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use crate::nodes::{self, LookError, NodeView, Result, in_columns, print};
+use crate::nodes::{self, LookError, NodeView, Result};
 use crate::stat::seconds;
 
 /// Change settings of a live node, or show those that can be changed
@@ -76,7 +77,7 @@ pub fn run(args: &SetArgs) -> Result<ExitCode> {
     }
     if args.json {
         let object = json!({ "pid": args.pid, "nodes": objects });
-        let pretty = serde_json::to_string_pretty(&object).map_err(std::io::Error::from)?;
+        let pretty = serde_json::to_string_pretty(&object)?;
         shown = pretty + "\n";
     }
     print(&shown)?;

@@ -2,12 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use barewire_report::columns::{in_columns, print};
+use barewire_report::number::age;
+use barewire_report::number::{bytes, prefixed};
 use barewire_shm::counters::{Counter, HELD, Huge, Placed, SlotCopy, UserCopy};
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use crate::bench::report_table::{bytes, prefixed};
-use crate::nodes::{self, NodeView, Result, age, in_columns, print};
+use crate::nodes::{self, NodeView, Result};
 
 /// Show the counters of a process: its event queues and every connection
 #[derive(Clone, Debug, Args)]
@@ -97,10 +99,10 @@ pub fn run(args: &StatArgs) -> Result<()> {
     let Some(pause) = args.watch else {
         let now: Vec<Snapshot> = nodes.iter().map(Snapshot::take).collect();
         let most = args.top.unwrap_or(usize::MAX);
-        return print(&match args.json {
+        return Ok(print(&match args.json {
             true => pretty(&object(&nodes[0], &now, &[], most))?,
             false => text(&nodes[0], &now, &[], most),
-        });
+        })?);
     };
     let most = args.top.unwrap_or(20);
     let mut before: Vec<Snapshot> = nodes.iter().map(Snapshot::take).collect();
@@ -128,7 +130,7 @@ pub fn run(args: &StatArgs) -> Result<()> {
 }
 
 fn pretty(value: &Value) -> Result<String> {
-    let text = serde_json::to_string_pretty(value).map_err(std::io::Error::from)?;
+    let text = serde_json::to_string_pretty(value)?;
     Ok(text + "\n")
 }
 

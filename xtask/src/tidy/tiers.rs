@@ -18,6 +18,7 @@ use super::{Finding, Outcome};
 
 /// The tiers of the network, by the name of the folder in `crates/`.
 const NETWORK: &[(&str, u32)] = &[
+    ("report", 0),
     ("units", 0),
     ("wire", 0),
     ("fabric", 1),
@@ -33,6 +34,7 @@ const NETWORK: &[(&str, u32)] = &[
     ("ofi", 4),
     ("corba", 4),
     ("bridge", 4),
+    ("bench", 4),
     ("cli", 5),
 ];
 

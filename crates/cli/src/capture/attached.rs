@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use barewire_sys::process::random_bytes;
 
-use super::{CaptureError, Result};
+use super::error::{CaptureError, Result};
 use crate::nodes::{LookError, why_not};
 use crate::onboard::memory::{self, Memory};
 use crate::onboard::status_at;

@@ -17,7 +17,8 @@ use barewire_daq::sink::hdf5;
 use clap::Args;
 use serde::Serialize;
 
-use super::{DaqError, load};
+use super::error::DaqError;
+use super::start::load;
 
 /// Files to be verified.
 #[derive(Clone, Debug, Args)]

@@ -15,7 +15,8 @@ use barewire_tables::{Entry, Over, Page, ResultColumn, ResultTable};
 use barewire_units::Rate;
 use clap::Args;
 
-use super::DaqError;
+use super::error::DaqError;
+use super::start::listen;
 use files::Single;
 pub use files::{Outputs, io};
 pub use jobs::Jobs;
@@ -87,7 +88,7 @@ pub fn run(args: &ScanArgs) -> Result<ExitCode, DaqError> {
     };
     scan.say_known(args.resume);
     eprintln!("{}", jobs.in_words());
-    super::listen()?;
+    listen()?;
     let ended = scan.measure(|scan| outputs.write(&scan.page(), scan.singles()));
     // Also where nothing was left to be measured, or another file is named than before; but nothing takes
     // the place of an older file.

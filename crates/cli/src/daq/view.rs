@@ -24,8 +24,8 @@ use barewire_daq::part::{Operator, PartError};
 use barewire_daq::signals;
 use barewire_daq::wire::Control;
 use barewire_proto::evb::{Command, RunState};
+use barewire_report::terminal::may_redraw;
 
-use crate::terminal::may_redraw;
 use screen::Screen;
 use terminal::{Key, Terminal};
 

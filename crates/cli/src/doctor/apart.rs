@@ -3,7 +3,8 @@
 
 use std::process::{Command, Stdio};
 
-use super::{Check, kernel};
+use super::check::Check;
+use super::kernel;
 
 /// All of them.
 pub fn checks() -> Vec<Check> {

@@ -2,7 +2,7 @@
 
 use rustix::process::Resource;
 
-use super::Check;
+use super::check::Check;
 use crate::run::{library, rings_setting};
 
 /// All of them.

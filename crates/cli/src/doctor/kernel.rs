@@ -8,7 +8,7 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use barewire_sys::memory::Memfd;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, netlink};
 
-use super::Check;
+use super::check::Check;
 
 /// What to do about a sandbox.
 pub const SANDBOX: &str =

@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::Check;
+use super::check::Check;
 use crate::run;
 
 const NAME: &str = "trial";

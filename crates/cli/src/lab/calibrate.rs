@@ -4,24 +4,25 @@
 //! two processes, a line between them, eventfds, TCP over loopback. What a program cannot see
 //! (interrupts, the bus) is taken over from the preset `modern-pc`, and marked.
 
+mod figures;
 mod fragment;
 mod local;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use barewire_bench::case::{ChannelSpec, Test, Transport, Variant, Waiting, Work};
+use barewire_bench::environment::Environment;
+use barewire_bench::error::Error;
+use barewire_bench::measure::bands::{Verdict, judge};
+use barewire_bench::placement::Placement;
+use barewire_bench::session::Session;
 use barewire_sys::process::{allowed_cpus, pin_to_cpu};
 use clap::Args;
 
-use crate::bench::bands::{Verdict, judge};
-use crate::bench::child::{Placement, Session};
-use crate::bench::environment::Environment;
-use crate::bench::error::Error;
-use crate::bench::plan::{ChannelSpec, Test, Transport, Variant, Waiting, Work};
-use crate::bench::stats::{median, spread};
+use figures::{Figure, Figures, SAMPLES};
 
-/// Samples that make a figure, and how long one takes.
-const SAMPLES: usize = 7;
+/// How long a sample takes.
 const SAMPLE_NS: u64 = 40_000_000;
 const PROBE_NS: u64 = 1_000_000;
 /// Samples tried until there are enough with the processors to themselves, and how many of
@@ -74,50 +75,6 @@ pub enum CalibrateError {
         /// What the system said.
         source: io::Error,
     },
-}
-
-/// A figure with its spread.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Figure {
-    median: f64,
-    low: f64,
-    high: f64,
-    samples: usize,
-}
-
-impl Figure {
-    fn of(samples: &[f64]) -> Option<Self> {
-        let (low, high) = spread(samples)?;
-        let median = median(samples)?;
-        Some(Self {
-            median,
-            low,
-            high,
-            samples: samples.len(),
-        })
-    }
-}
-
-/// All that was measured; what could not be is missing. Nanoseconds and bit/s.
-#[derive(Debug, Default)]
-struct Figures {
-    processors: usize,
-    system_call: Option<Figure>,
-    /// There and back: a cache line, two programs asleep on two processors and on one, 8 bytes
-    /// over TCP by two programs that spin.
-    line: Option<Figure>,
-    asleep: Option<Figure>,
-    asleep_together: Option<Figure>,
-    tcp: Option<Figure>,
-    copy_setup: Option<Figure>,
-    cached_bps: Option<Figure>,
-    beyond_bps: Option<Figure>,
-    cache_bytes: Option<u64>,
-    checksum_kib: Option<Figure>,
-    /// There and back, by size: copied in, a flag, copied out.
-    exchanges: Vec<(usize, Option<Figure>)>,
-    /// What failed, and why.
-    failed: Vec<String>,
 }
 
 /// Measures and writes.

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::{Result, store};
+use super::error::Result;
+use super::store;
 
 /// The page that is written beside the result.
 const PAGE: &str = "plot.html";

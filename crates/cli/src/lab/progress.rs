@@ -5,10 +5,9 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use barewire_report::terminal::{may_redraw, progress_bar};
 use barewire_tables::runs::Watch;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
-
-use crate::terminal::{may_redraw, progress_bar};
 
 /// How often it is drawn.
 const PERIOD: Duration = Duration::from_millis(100);

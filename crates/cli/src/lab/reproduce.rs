@@ -4,15 +4,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use barewire_report::columns::print;
+use barewire_report::terminal::progress_bar;
 use barewire_tables::plan::Shelf;
 use barewire_tables::{Axes, Change, Expected, ExpectedError, Report, Run, reproduce, sweep};
 use barewire_testbed::System;
 use clap::Args;
 use indicatif::ProgressStyle;
 
-use super::{LabError, Result, store, versions};
-use crate::nodes::print;
-use crate::terminal::progress_bar;
+use super::error::{LabError, Result};
+use super::store;
+use super::versions::versions;
 
 pub const LONG: &str = "\
 Run systems and set what they give beside what was published.

@@ -2,14 +2,17 @@
 
 use std::path::PathBuf;
 
+use barewire_report::columns::print;
 use barewire_tables::plan::{Plan, Shelf};
 use barewire_tables::runs::{Watch, run as run_plans};
 use barewire_tables::{Axes, Axis, Change, Results, pcapng};
 use clap::Args;
 
+use super::args::PlanArgs;
+use super::error::{LabError, Result};
 use super::store::{self, Folder};
-use super::{LabError, PlanArgs, Result, progress, reproduce, versions};
-use crate::nodes::print;
+use super::versions::versions;
+use super::{progress, reproduce};
 
 pub const AFTER_RUN: &str = "\
 Examples:

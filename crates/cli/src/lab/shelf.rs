@@ -4,14 +4,15 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use barewire_report::columns::{in_columns, print};
 use barewire_tables::Expected;
 use barewire_tables::plan::{PlanError, Shelf, Wanted};
 use barewire_testbed::System;
 use clap::Args;
 
+use super::args::PlanArgs;
+use super::error::{LabError, Result};
 use super::reproduce::expected_of;
-use super::{LabError, PlanArgs, Result};
-use crate::nodes::{in_columns, print};
 
 pub const AFTER_SHOW: &str = "\
 Examples:

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use barewire_tables::Results;
 
-use super::{LabError, Result};
+use super::error::{LabError, Result};
 
 /// The file that makes a folder a result.
 pub const RESULT: &str = "result.json";

@@ -1,7 +1,8 @@
 //! The sockets of programs with the library on board, as a table.
 
-use crate::bench::report_table::bytes;
-use crate::nodes::in_columns;
+use barewire_report::columns::in_columns;
+use barewire_report::number::bytes;
+
 use crate::onboard::{OnBoard, Socket};
 
 const HEADING: [&str; 10] = [

@@ -118,7 +118,7 @@ fn script(line: &[u8], depth: u32) -> Option<Verdict> {
     let mut interpreter = PathBuf::from(words.next()?);
     if interpreter.file_name().is_some_and(|name| name == "env") {
         let named = words.find(|word| !word.starts_with('-') && !word.contains('='));
-        interpreter = super::find::program(named?.as_ref()).ok()?;
+        interpreter = super::program::find_program(named?.as_ref()).ok()?;
     }
     let verdict = examine_to(&interpreter, depth)?;
     Some(match verdict {

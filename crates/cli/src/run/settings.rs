@@ -18,7 +18,8 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::RunArgs;
+use super::args::RunArgs;
+use super::environment::set;
 
 /// The keys, with the variables that they are in the environment.
 const KEYS: [(&str, &str); 7] = [
@@ -136,10 +137,10 @@ impl Settings {
     /// Puts them into an environment.
     pub fn add_to(&self, environment: &mut Vec<(OsString, OsString)>) {
         if !self.text.is_empty() {
-            super::set(environment, "BAREWIRE_SETTINGS", self.text.clone().into());
+            set(environment, "BAREWIRE_SETTINGS", self.text.clone().into());
         }
         for (variable, value) in &self.variables {
-            super::set(environment, variable, value.into());
+            set(environment, variable, value.into());
         }
     }
 }

@@ -12,6 +12,7 @@ mod tally;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use barewire_report::columns::print;
 use barewire_wire::aal5::{Pdu, PduRepr};
 use barewire_wire::atm::{HEADER_BYTES, HeaderRepr, Interface, Vc};
 use barewire_wire::capture::{Content, LinkType, Packet, Reader, erf, exported, sunatm};
@@ -26,10 +27,10 @@ use self::msdl::Blocks;
 use self::tally::{Circuit, Tally};
 use super::content::WORD_BYTES;
 use super::encode::vc;
+use super::error::{Result, Verdict, WireError};
 use super::kind::{Kind, check_ip, check_ipv4};
 use super::show::Tree;
-use super::{Result, Verdict, WireError, input, store};
-use crate::nodes::print;
+use super::{input, store};
 
 /// Count the errors of a capture per circuit
 #[derive(Clone, Debug, Args)]

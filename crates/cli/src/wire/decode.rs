@@ -1,14 +1,15 @@
 //! `barewire wire decode`: the fields of bytes as a tree, and what is wrong with them.
 
+use barewire_report::columns::print;
 use barewire_wire::capture::Reader;
 use barewire_wire::tree::Sink;
 use clap::Args;
 
+use super::content;
+use super::error::{Result, Verdict, WireError};
 use super::input::{self, Input};
 use super::kind::Kind;
 use super::show::{Tree, counted};
-use super::{Result, Verdict, WireError, content};
-use crate::nodes::print;
 
 /// Show the fields of bytes as a tree, with bit positions, and what is wrong with them
 #[derive(Clone, Debug, Args)]

@@ -4,6 +4,7 @@
 mod aal;
 mod atm;
 mod backbone;
+mod common;
 mod internet;
 mod jetstream;
 mod signalling;
@@ -11,14 +12,14 @@ mod sonet;
 
 pub use self::atm::vc;
 
+use barewire_report::columns::print;
 use clap::{Args, Subcommand};
 
-use super::input::Source;
+use super::error::{Result, Verdict, WireError};
 use super::kind::Kind;
 use super::show::{Node, Tree, hex};
-use super::store::{self, Store};
-use super::{Result, Verdict, WireError};
-use crate::nodes::print;
+use super::store;
+use common::Encoded;
 
 /// Build a cell, a PDU or a frame
 #[derive(Clone, Debug, Args)]
@@ -59,60 +60,6 @@ enum What {
     Atmarp(internet::ArpArgs),
     /// An IPv4 header with its checksum, or any bytes with theirs behind them
     IpChecksum(internet::ChecksumArgs),
-}
-
-/// What all of them take.
-#[derive(Clone, Debug, Args)]
-struct Common {
-    /// What it carries: hex, `@FILE` for a file of hex or of raw bytes, `-` for the same on
-    /// standard input
-    #[arg(long, value_name = "BYTES|@FILE|-", value_parser = Source::parse, default_value = "")]
-    hex: Source,
-    /// The file of --hex is raw bytes, whatever it looks like
-    #[arg(long)]
-    raw: bool,
-    /// Flip the last bit of this field, or the bit with this number, after the check codes
-    /// were computed; `N:FIELD` in the Nth unit of several
-    #[arg(long = "break", value_name = "FIELD")]
-    breaks: Vec<String>,
-    /// Write a capture too, which Wireshark opens
-    #[arg(long, value_name = "FILE")]
-    pcapng: Option<String>,
-}
-
-impl Common {
-    /// The payload, however long.
-    fn any_payload(&self) -> Result<Vec<u8>> {
-        self.hex.read(self.raw)
-    }
-
-    /// The payload, if it fits. Standard input can be read but once.
-    fn payload(&self, room_bytes: usize, place: &'static str) -> Result<Vec<u8>> {
-        let payload = self.any_payload()?;
-        let have_bytes = payload.len();
-        if have_bytes <= room_bytes {
-            return Ok(payload);
-        }
-        Err(WireError::TooLong {
-            have_bytes,
-            room_bytes,
-            place,
-        })
-    }
-}
-
-/// What was built: one or several units of one format.
-struct Encoded {
-    kind: Kind,
-    units: Vec<Vec<u8>>,
-    store: Store,
-}
-
-impl Encoded {
-    fn one(kind: Kind, unit: Vec<u8>, store: Store) -> Self {
-        let units = vec![unit];
-        Self { kind, units, store }
-    }
 }
 
 /// Encodes and prints: one line of hex for each unit.
@@ -180,17 +127,4 @@ fn place_of(kind: Kind, unit: &[u8], field: &str) -> Result<usize> {
         let bits = format!("bits 0 to {}", (unit.len() * 8).saturating_sub(1));
         WireError::NoField(field.to_owned(), format!("{}, {bits}", names.join(", ")))
     })
-}
-
-/// A number of at most `BITS` bits, decimal or `0x`.
-fn field<const BITS: u32>(text: &str) -> std::result::Result<u32, String> {
-    let parsed = match text.strip_prefix("0x") {
-        Some(digits) => u32::from_str_radix(digits, 16),
-        None => text.parse(),
-    };
-    let largest = u32::MAX >> (32 - BITS);
-    match parsed {
-        Ok(number) if number <= largest => Ok(number),
-        _ => Err(format!("a number from 0 to {largest} ({BITS} bits)")),
-    }
 }

@@ -4,7 +4,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use super::{Result, WireError};
+use super::error::{Result, WireError};
 
 /// What the argument turned out to be.
 #[derive(Debug)]

@@ -5,11 +5,10 @@
 
 use std::ops::Range;
 
+use barewire_report::columns::in_columns;
 use barewire_wire::Error;
 use barewire_wire::tree::{Sink, Value};
 use serde_json::{Value as Json, json};
-
-use crate::nodes::in_columns;
 
 /// Bytes of a field that are shown where not all are asked for.
 const BYTES_SHOWN: usize = 16;

@@ -7,7 +7,7 @@ use barewire_wire::atm::{Cell, HeaderRepr, Interface, PAYLOAD_BYTES};
 use barewire_wire::capture::exported::TagsRepr;
 use barewire_wire::capture::{ByteOrder, LinkType, Output, Pcapng, erf};
 
-use super::{Result, WireError};
+use super::error::{Result, WireError};
 
 /// Link type of a bare IP packet.
 pub const RAW_IP: LinkType = LinkType(101);

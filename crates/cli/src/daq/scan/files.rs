@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use barewire_tables::{Entry, Page, ResultColumn, ResultTable};
 
-use super::super::DaqError;
+use super::super::error::DaqError;
 use super::super::report::Figures;
 use crate::lab::store;
 

@@ -10,9 +10,11 @@ use barewire_daq::launch::{self, Role, Watcher};
 use barewire_daq::signals;
 use barewire_sys::process::{allowed_cpus, pin_to_cpus};
 
+use super::super::error::DaqError;
 use super::super::report::Figures;
-use super::super::{DaqError, HowTo, own_program, own_source};
-use super::{Point, io};
+use super::super::start::{HowTo, own_program, own_source};
+use super::files::io;
+use super::points::Point;
 
 /// Exit status of a scan that was ended before its time.
 const ENDED_BEFORE: u8 = 4;

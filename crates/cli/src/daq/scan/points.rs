@@ -6,8 +6,8 @@ use barewire_daq::config::{Config, Trigger, with};
 use barewire_proto::evb::Flow;
 use barewire_tables::Over;
 
-use super::super::DaqError;
-use super::io;
+use super::super::error::DaqError;
+use super::files::io;
 
 /// Combinations of a scan.
 const POINTS_MAX: usize = 10_000;

@@ -5,6 +5,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use barewire_report::terminal::may_colour;
 use crossterm::cursor::{Hide, MoveTo, Show};
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, poll, read};
 use crossterm::style::{Attribute, Color, Print, SetAttribute, SetForegroundColor};
@@ -13,8 +14,6 @@ use crossterm::terminal::{
     enable_raw_mode, size,
 };
 use crossterm::{execute, queue};
-
-use crate::terminal::may_colour;
 
 /// A terminal that does not say how large it is.
 const SIZE: (u16, u16) = (80, 24);

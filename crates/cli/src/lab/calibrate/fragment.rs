@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
-use super::{Figure, Figures};
-use crate::bench::environment::Environment;
+use barewire_bench::environment::Environment;
+
+use super::figures::{Figure, Figures};
 
 /// What is not measured, with the value of the preset `modern-pc`.
 const TAKEN_OVER: &str = "OPEN, taken over from the preset modern-pc";
@@ -225,7 +226,7 @@ mod tests {
     use barewire_testbed::systems;
 
     use super::*;
-    use crate::bench::child::Placement;
+    use barewire_bench::placement::Placement;
 
     fn keys(text: &str) -> Vec<&str> {
         let lines = text.lines().filter(|line| !line.starts_with('#'));

@@ -3,8 +3,9 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use super::{Figure, SAMPLES};
-use crate::bench::copy::copy_ns;
+use barewire_bench::copy::copy_ns;
+
+use super::figures::{Figure, SAMPLES};
 
 /// Nanoseconds that `operations` calls of `what` take, for each of them, in several samples.
 fn each_ns(operations: u32, mut what: impl FnMut()) -> Vec<f64> {

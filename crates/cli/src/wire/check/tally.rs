@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use barewire_report::columns::in_columns;
 use barewire_wire::Error;
 use barewire_wire::atm::Vc;
 use serde_json::{Value as Json, json};
 
-use crate::nodes::in_columns;
 use crate::wire::show::counted;
 
 /// Errors that are listed where not all are asked for.

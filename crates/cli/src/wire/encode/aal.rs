@@ -7,10 +7,10 @@ use barewire_wire::capture::{erf, exported};
 use clap::{Args, ValueEnum};
 
 use super::atm::{fits, vc};
-use super::{Common, Encoded, field};
+use super::common::{Common, Encoded, field};
+use crate::wire::error::{Result, WireError};
 use crate::wire::kind::Kind;
 use crate::wire::store::{self, Store};
-use crate::wire::{Result, WireError};
 
 /// Options of `encode aal5`.
 #[derive(Clone, Debug, Args)]

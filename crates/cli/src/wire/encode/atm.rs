@@ -5,8 +5,8 @@ use barewire_wire::atm::{HeaderRepr, Interface, PAYLOAD_BYTES, PayloadType, Vc};
 use barewire_wire::capture::exported;
 use clap::Args;
 
-use super::{Common, Encoded, field};
-use crate::wire::Result;
+use super::common::{Common, Encoded, field};
+use crate::wire::error::{Result, WireError};
 use crate::wire::kind::Kind;
 use crate::wire::store::{self, Store};
 
@@ -78,7 +78,7 @@ pub fn fits(vc: Vc, interface: Interface) -> Result<()> {
         "VPI {} does not fit into the 8 bits of a UNI header",
         vc.vpi
     );
-    Err(crate::wire::WireError::Unfit(text))
+    Err(WireError::Unfit(text))
 }
 
 /// Options of `encode oam`.

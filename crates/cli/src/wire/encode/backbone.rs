@@ -6,10 +6,10 @@ use barewire_wire::cbn::{SLOTS, SlotFlags};
 use barewire_wire::line::{Encoder, FRAME_BLOCKS};
 use clap::Args;
 
-use super::{Common, Encoded, field};
+use super::common::{Common, Encoded, field};
+use crate::wire::error::{Result, WireError};
 use crate::wire::kind::Kind;
 use crate::wire::store::Store;
-use crate::wire::{Result, WireError};
 
 /// Four bits, one for each slot, slot 0 first.
 fn slot_bits(text: &str) -> std::result::Result<[bool; SLOTS], String> {

@@ -9,11 +9,11 @@ use barewire_wire::capture::LinkType;
 use barewire_wire::{aal5, checksum, llc};
 use clap::{Args, ValueEnum};
 
-use super::{Common, Encoded, field};
+use super::common::{Common, Encoded, field};
+use crate::wire::error::{Result, WireError};
 use crate::wire::input::parse_hex;
 use crate::wire::kind::{CHECKSUM_BYTE, Kind, expected_checksum, ipv4_header_bytes};
 use crate::wire::store::{RAW_IP, Store};
-use crate::wire::{Result, WireError};
 
 /// The header in front of an ATMARP packet.
 const LLC_ARP: &[u8] = &[0xaa, 0xaa, 0x03, 0, 0, 0, 0x08, 0x06];

@@ -7,11 +7,12 @@ use barewire_wire::jetstream::{AddrType, Frame, FrameRepr, HeaderRepr, Kind as F
 use barewire_wire::jetstream::{PDU_BYTES_MAX, PDU_WORD_BYTES};
 use clap::Args;
 
+use super::aal;
 use super::atm::{fits, vc};
-use super::{Common, Encoded, aal, field};
+use super::common::{Common, Encoded, field};
+use crate::wire::error::{Result, WireError};
 use crate::wire::kind::Kind;
 use crate::wire::store::Store;
-use crate::wire::{Result, WireError};
 
 /// Options of `encode jetstream`.
 #[derive(Clone, Debug, Args)]

@@ -4,10 +4,10 @@ use barewire_wire::capture::exported;
 use barewire_wire::msnl::{Body, Message, MessageRepr, Port, Reason};
 use clap::{Args, ValueEnum};
 
-use super::{Common, Encoded, field};
+use super::common::{Common, Encoded, field};
+use crate::wire::error::{Result, WireError};
 use crate::wire::kind::Kind;
 use crate::wire::store::Store;
-use crate::wire::{Result, WireError};
 
 /// What a message says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

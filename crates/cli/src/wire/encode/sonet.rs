@@ -5,10 +5,10 @@ use barewire_wire::capture::erf;
 use barewire_wire::sonet::{Framer, STS3C_FRAME_BYTES, STS12C_FRAME_BYTES};
 use clap::Args;
 
-use super::{Common, Encoded, field};
+use super::common::{Common, Encoded, field};
+use crate::wire::error::{Result, WireError};
 use crate::wire::kind::Kind;
 use crate::wire::store::Store;
-use crate::wire::{Result, WireError};
 
 /// Options of `encode sonet`; `--hex` holds the cells, 53 bytes each.
 #[derive(Clone, Debug, Args)]

@@ -1,0 +1,179 @@
+//! The arguments of `barewire bench`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use crate::case::Transport;
+
+/// Which test to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TestChoice {
+    /// Round trips: one message there and back
+    Rtt,
+    /// One way: as many messages, or bytes, as fit through
+    Stream,
+    /// Requests and replies of 64 B between one server and 1 to 10 000 connections
+    Transactions,
+    /// Round trips of 8 B with both ends asleep
+    Wake,
+    /// Everything, interleaved
+    All,
+}
+
+/// How both ends wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum WaitingChoice {
+    /// They spin (kernel transports: non-blocking)
+    #[default]
+    Polling,
+    /// They sleep
+    Blocking,
+    /// First the one, then the other
+    Both,
+}
+
+/// Of `barewire bench --help`, its beginning.
+pub const LONG: &str = "\
+Measure this machine's limits, the kernel's transports and barewire, side by side.
+
+Two processes, each on its own processor where there are two, exchange messages over
+each transport in turn. Samples of all transports are interleaved and repeated, so that
+what the machine does meanwhile falls on all alike. Every figure stands beside the limit
+of this machine: the same exchange with bare loads and stores and no protocol at all.
+
+On shared virtual machines the processors move between physical cores, and how far apart
+they are decides more than the transport does. Each sample is therefore bracketed by two
+short probes (one cache line to and fro). Samples whose probes disagree, or during which
+other programs ran on the processors, are dropped and counted; the others are kept apart by band (A: below 135 ns, B: to 270, C: to 600, D:
+above), and a figure is compared only with the limit of its own band.
+
+Latencies are round trips in nanoseconds; the median is over samples, p99 and p99.9 are
+over all single round trips. Rates are per second; p99 and p99.9 are then the rates that
+99 % and 99.9 % of the milliseconds reached. Processor use is given for both sides.";
+
+/// And its end.
+pub const AFTER: &str = "\
+Examples:
+  barewire bench all --quick                        everything, in under a minute
+  barewire bench rtt --size 8,64,4096               round trips of three sizes
+  barewire bench rtt --waiting blocking             the same, both ends asleep
+  barewire bench stream --transport barewire,unix   one way, two transports
+  barewire bench transactions --connections 1,1000
+  barewire bench all --json r.json --html r.html    results to keep and to look at
+  barewire bench copy                               copies of memory, by size
+  barewire bench programs --quick                   programs that know nothing of barewire
+
+The JSON format is described in docs/bench.md.";
+
+/// What to measure, and how.
+#[derive(Clone, Debug)]
+pub struct BenchArgs {
+    /// What to measure.
+    pub test: TestChoice,
+    /// How to measure it.
+    pub options: Options,
+}
+
+/// How to measure.
+#[derive(Clone, Debug, Args)]
+pub struct Options {
+    /// Transports to measure; `limit` always comes along [default: all]
+    #[arg(long, value_enum, value_delimiter = ',', help_heading = "What")]
+    pub transport: Vec<Transport>,
+    /// Ways of using barewire [default: all]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_parser = ["message", "batch", "stream", "stream-8k", "event-queue", "tripwire"],
+        help_heading = "What"
+    )]
+    pub variant: Vec<String>,
+    /// Message sizes in bytes, 8 and up [default: 8 B to 1 MiB]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "BYTES",
+        help_heading = "What"
+    )]
+    pub size: Vec<usize>,
+    /// Numbers of connections for `transactions` [default: 1,10,100,1000,10000]
+    #[arg(long, value_delimiter = ',', value_name = "N", help_heading = "What")]
+    pub connections: Vec<u32>,
+    /// Requests outstanding on each connection [default: 16; 4 above 100 connections,
+    /// 2 above 1000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "What")]
+    pub outstanding: Option<u32>,
+    /// How both ends wait, in `rtt` and `transactions`
+    #[arg(long, value_enum, default_value_t, help_heading = "What")]
+    pub waiting: WaitingChoice,
+    /// Also run rival programs that are installed: ucx_perftest, fi_pingpong
+    #[arg(long, help_heading = "What")]
+    pub rivals: bool,
+
+    /// Fewer sizes and samples: all tests in under a minute
+    #[arg(long, help_heading = "How long")]
+    pub quick: bool,
+    /// Length of a sample [default: 30; 20 with --quick]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=10_000), help_heading = "How long")]
+    pub duration_ms: Option<u64>,
+    /// Samples of each case [default: 21; 7 with --quick]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "How long")]
+    pub samples: Option<u32>,
+    /// Length of a probe
+    #[arg(
+        long,
+        value_name = "MS",
+        default_value_t = 5.0,
+        help_heading = "How long"
+    )]
+    pub probe_ms: f64,
+    /// Take no further samples after so long [default: 900; 50 with --quick]
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=86_400), help_heading = "How long")]
+    pub max_seconds: Option<u64>,
+
+    /// The two processors to use [default: the first two allowed]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "CLIENT,SERVER",
+        help_heading = "Where"
+    )]
+    pub cpus: Vec<usize>,
+    /// Let the system choose the processors
+    #[arg(long, conflicts_with = "cpus", help_heading = "Where")]
+    pub no_pin: bool,
+
+    /// Give figures for every band that has samples, not only the best covered
+    #[arg(long, help_heading = "Results")]
+    pub all_bands: bool,
+    /// Write the results as JSON
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    pub json: Option<PathBuf>,
+    /// Write the results as a table of comma-separated values
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    pub csv: Option<PathBuf>,
+    /// Write one self-contained page with tables and plots
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    pub html: Option<PathBuf>,
+    /// On the page, first what `bench programs --json` wrote into this file
+    #[arg(long, value_name = "FILE", requires = "html", help_heading = "Results")]
+    pub programs: Option<PathBuf>,
+    /// No table on the terminal and no progress bar
+    #[arg(long, short, help_heading = "Results")]
+    pub quiet: bool,
+}
+
+impl Options {
+    /// The transports to measure: what was asked for, with the limit.
+    pub fn transports(&self) -> Vec<Transport> {
+        Transport::ALL
+            .into_iter()
+            .filter(|transport| {
+                self.transport.is_empty()
+                    || *transport == Transport::Limit
+                    || self.transport.contains(transport)
+            })
+            .collect()
+    }
+}
