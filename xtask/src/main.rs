@@ -6,17 +6,23 @@ mod tidy;
 
 use std::process::ExitCode;
 
+use tidy::Task;
+
 const USAGE: &str = "\
 usage: cargo xtask <task>
 
 tasks:
-  tidy    check the rules of the house: tiers, unsafe, headers, atomics,
-          clocks, let chains, file lengths, addresses, links";
+  tidy             check the rules that no compiler checks
+  tidy --shrink    the same, after taking off the lists in xtask/ratchet what is mended
+  cycles [PREFIX]  print the cycles of files, of crates whose folders begin so";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["tidy"] => tidy::main(),
+        ["tidy"] => tidy::main(Task::Check),
+        ["tidy", "--shrink"] => tidy::main(Task::Shrink),
+        ["cycles"] => tidy::print_cycles(""),
+        ["cycles", prefix] => tidy::print_cycles(prefix),
         ["-h" | "--help" | "help"] => {
             println!("{USAGE}");
             ExitCode::SUCCESS

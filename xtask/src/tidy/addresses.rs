@@ -1,8 +1,8 @@
 //! The project speaks of the software alone: no path of a machine it was made
 //! on, no address of a package registry.
 
-use super::Outcome;
 use super::lex::is_word;
+use super::outcome::Outcome;
 use super::tree::Tree;
 
 /// This list, and the samples below, are the one place where they stand.

@@ -1,71 +1,80 @@
-//! Each atomic names its partner: in the crates of shared memory, an
+//! Each atomic names its partner: in every crate that has atomics shared between processes, an
 //! `Ordering::` has a comment near it, in the same function, that says what it
 //! pairs with («pairs with the Acquire load in …»), or, for `Relaxed` alone,
 //! why that is enough («Relaxed: …»).
 //!
 //! Near is the same line or the four lines of code above its statement. `Ordering` is written
-//! in full, since a bare `Acquire` would not be seen.
+//! in full, since a bare `Acquire` would not be seen. Those that still name none are counted by
+//! crate in `xtask/ratchet/atomics.toml`.
 
-use super::Outcome;
 use super::lex::{Lexed, find_word};
-use super::tree::Tree;
+use super::outcome::Outcome;
+use super::ratchet::{All, Found, Ratchet};
+use super::tree::{Source, Tree};
 
-const CRATES: &[&str] = &["crates/shm", "crates/fabric"];
+const CRATES: &[&str] = &[
+    "crates/shm",
+    "crates/fabric",
+    "crates/sys",
+    "crates/sockets",
+    "crates/barewire",
+];
+const LIST: Ratchet<'_> = Ratchet {
+    path: "xtask/ratchet/atomics.toml",
+    what: "uses of an `Ordering::` without a partner",
+    remedy: "say in a comment what it «pairs with», or «Relaxed: why»",
+};
 const ORDERINGS: &[&str] = &["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst"];
 /// How many lines of code above an ordering its comment may stand.
 const CODE_LINES_ABOVE_MAX: usize = 4;
 
 pub(crate) fn check(tree: &Tree) -> Outcome {
     let mut outcome = Outcome::default();
-    let sources: Vec<_> = CRATES
-        .iter()
-        .flat_map(|dir| tree.shipped_sources(dir))
-        .collect();
-    if sources.is_empty() {
-        return Outcome::skipped("no crates/shm or crates/fabric yet");
-    }
-    for source in &sources {
-        let mut import = false;
-        for (i, line) in source.lexed.lines.iter().enumerate() {
-            if line.in_test {
-                continue;
-            }
-            import |= find_word(&line.code, "use").is_some();
-            if import {
-                let bare = line.code.contains("Ordering::");
-                import = !line.code.contains(';');
-                if bare {
-                    outcome.find(
-                        source.place(i),
-                        "imports orderings by name: write `Ordering::` in full",
-                    );
-                }
-                continue;
-            }
-            let used: Vec<&str> = ORDERINGS
-                .iter()
-                .copied()
-                .filter(|name| find_word(&line.code, &format!("Ordering::{name}")).is_some())
-                .collect();
-            if used.is_empty() {
-                continue;
-            }
-            outcome.checked += 1;
-            let all_relaxed = used == ["Relaxed"];
-            if !is_explained(&source.lexed, i, all_relaxed) {
-                let needs = if all_relaxed {
-                    "a comment with «Relaxed: why» or «pairs with …»"
-                } else {
-                    "a comment that says what it pairs with"
-                };
-                outcome.find(
-                    source.place(i),
-                    format!("Ordering::{} without {needs}", used.join(", ")),
-                );
-            }
+    let mut unexplained = All::new();
+    for &krate in CRATES {
+        for source in tree.shipped_sources(krate) {
+            let found = unexplained.entry(krate.to_owned()).or_default();
+            check_source(&source, found, &mut outcome);
         }
     }
+    if unexplained.is_empty() {
+        return Outcome::skipped("no crate with atomics yet");
+    }
+    LIST.check(tree, &unexplained, &mut outcome);
     outcome
+}
+
+fn check_source(source: &Source<'_>, unexplained: &mut Found, outcome: &mut Outcome) {
+    let mut import = false;
+    for (i, line) in source.lexed.lines.iter().enumerate() {
+        if line.in_test {
+            continue;
+        }
+        import |= find_word(&line.code, "use").is_some();
+        if import {
+            let bare = line.code.contains("Ordering::");
+            import = !line.code.contains(';');
+            if bare {
+                outcome.find(
+                    source.place(i),
+                    "imports orderings by name: write `Ordering::` in full",
+                );
+            }
+            continue;
+        }
+        let used: Vec<&str> = ORDERINGS
+            .iter()
+            .copied()
+            .filter(|name| find_word(&line.code, &format!("Ordering::{name}")).is_some())
+            .collect();
+        if used.is_empty() {
+            continue;
+        }
+        outcome.checked += 1;
+        if !is_explained(source.lexed, i, used == ["Relaxed"]) {
+            unexplained.add(source.path, i + 1);
+        }
+    }
 }
 
 fn is_explained(lexed: &Lexed, line: usize, all_relaxed: bool) -> bool {
@@ -144,7 +153,7 @@ mod tests {
     fn canary_unexplained() {
         assert_eq!(
             findings("fn f() {\n    a.load(Ordering::Acquire);\n}\n").1,
-            ["crates/shm/src/a.rs:2"]
+            ["crates/shm"]
         );
     }
 

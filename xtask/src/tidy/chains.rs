@@ -2,8 +2,8 @@
 //! lacks them, and a newer compiler takes them without a word. (What the
 //! standard library lacked then, `clippy::incompatible_msrv` knows.)
 
-use super::Outcome;
 use super::lex::find_word;
+use super::outcome::Outcome;
 use super::tree::Tree;
 
 pub(crate) fn check(tree: &Tree) -> Outcome {

@@ -2,8 +2,8 @@
 //! and 1 are handed the time and their random numbers, so the same code runs in
 //! the product, the simulator and a fuzzer. Their tests may do as they like.
 
-use super::Outcome;
 use super::lex::find_word;
+use super::outcome::Outcome;
 use super::tiers::network_crates_below;
 use super::tree::Tree;
 

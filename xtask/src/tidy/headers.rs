@@ -1,6 +1,6 @@
 //! Every Rust file begins by saying what it is: a `//!` comment on line one.
 
-use super::Outcome;
+use super::outcome::Outcome;
 use super::tree::Tree;
 
 pub(crate) fn check(tree: &Tree) -> Outcome {

@@ -1,7 +1,7 @@
 //! No source has more than 800 lines unless one of them says why:
 //! `// tidy: long file: <reason>`.
 
-use super::Outcome;
+use super::outcome::Outcome;
 use super::tree::Tree;
 
 const LINES_MAX: usize = 800;

@@ -1,6 +1,6 @@
 //! Relative links in Markdown point to files that are there.
 
-use super::Outcome;
+use super::outcome::Outcome;
 use super::tree::Tree;
 
 pub(crate) fn check(tree: &Tree) -> Outcome {

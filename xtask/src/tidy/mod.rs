@@ -9,82 +9,101 @@ mod addresses;
 mod atomics;
 mod chains;
 mod clocks;
+mod cycles;
+mod functions;
 mod headers;
+mod layers;
 mod length;
 mod lex;
 mod links;
+mod modules;
+mod outcome;
+mod ratchet;
 mod safety;
 mod shared;
+mod sleeps;
 mod tiers;
+mod tokens;
 mod tree;
 mod unsafety;
+mod words;
 mod workspace;
 
 use std::process::ExitCode;
 
+use modules::Graph;
+use outcome::{Outcome, Rewrite};
 use tree::Tree;
 use workspace::Workspace;
 
-/// One breach of a rule.
-#[derive(Debug, PartialEq, Eq)]
-struct Finding {
-    /// Where: a path from the root, with the line where there is one.
-    place: String,
-    /// What is wrong, and what to do about it.
-    message: String,
-}
-
-/// What a check looked at and what it found.
-#[derive(Debug, Default)]
-struct Outcome {
-    /// How many things were looked at.
-    checked: usize,
-    findings: Vec<Finding>,
-    /// Why there was nothing to look at, where that is legitimate.
-    skipped: Option<&'static str>,
-}
-
-impl Outcome {
-    fn skipped(why: &'static str) -> Self {
-        Self {
-            skipped: Some(why),
-            ..Self::default()
-        }
-    }
-
-    fn find(&mut self, place: impl Into<String>, message: impl Into<String>) {
-        self.findings.push(Finding {
-            place: place.into(),
-            message: message.into(),
-        });
-    }
-
-    /// The line that sums the check up, and whether it passed.
-    fn verdict(&self, name: &str) -> (String, bool) {
-        match (self.checked, self.skipped, self.findings.len()) {
-            (0, Some(why), 0) => (format!("tidy: {name}: skipped: {why}"), true),
-            (0, _, 0) => (format!("tidy: {name}: found nothing to check"), false),
-            (n, _, 0) => (format!("tidy: {name}: {n} checked"), true),
-            (n, _, bad) => (format!("tidy: {name}: {n} checked, {bad} wrong"), false),
-        }
-    }
+/// What a run of the checks is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Task {
+    /// Find what is wrong.
+    Check,
+    /// First take off the lists of `xtask/ratchet` what is no longer there.
+    Shrink,
 }
 
 /// Runs every check over the workspace that this program belongs to.
-pub(crate) fn main() -> ExitCode {
-    let loaded = Workspace::load().and_then(|workspace| {
-        let tree = Tree::load(&workspace.root)?;
-        Ok((workspace, tree))
+pub(crate) fn main(task: Task) -> ExitCode {
+    let passed = load().and_then(|(workspace, mut tree)| {
+        let mut outcomes = run_all(&workspace, &tree);
+        if task == Task::Shrink {
+            for (_, outcome) in &outcomes {
+                if let Some(Rewrite { path, text }) = &outcome.rewrite {
+                    std::fs::write(workspace.root.join(path), text)
+                        .map_err(|error| format!("{path}: {error}"))?;
+                    println!("tidy: {path} is shorter now");
+                }
+            }
+            tree = Tree::load(&workspace.root)?;
+            outcomes = run_all(&workspace, &tree);
+        }
+        Ok(report(&outcomes))
     });
-    let (workspace, tree) = match loaded {
+    match passed {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("tidy: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints the cycles of files in the crates whose folders begin with `prefix`, listed or
+/// not, as entries of their list and with the imports that make them.
+pub(crate) fn print_cycles(prefix: &str) -> ExitCode {
+    let (workspace, tree) = match load() {
         Ok(loaded) => loaded,
         Err(error) => {
             eprintln!("tidy: {error}");
             return ExitCode::FAILURE;
         }
     };
+    let graphs = graphs(&workspace, &tree);
+    let cycles: Vec<_> = cycles::all_cycles(&graphs)
+        .into_iter()
+        .filter(|cycle| cycle.files.iter().any(|file| file.starts_with(prefix)))
+        .collect();
+    for cycle in &cycles {
+        println!("{}", cycles::list_of(std::slice::from_ref(cycle)));
+        println!("{}", cycles::describe(cycle).replace("    ", "# "));
+    }
+    ExitCode::SUCCESS
+}
+
+fn load() -> Result<(Workspace, Tree), String> {
+    let workspace = Workspace::load()?;
+    let tree = Tree::load(&workspace.root)?;
+    Ok((workspace, tree))
+}
+
+/// Prints what was found; gives whether all passed.
+fn report(outcomes: &[(&'static str, Outcome)]) -> bool {
     let mut all_passed = true;
-    for (name, outcome) in run_all(&workspace, &tree) {
+    for (name, outcome) in outcomes {
         for finding in &outcome.findings {
             eprintln!("{}: {}", finding.place, finding.message);
         }
@@ -96,19 +115,24 @@ pub(crate) fn main() -> ExitCode {
             all_passed = false;
         }
     }
-    if all_passed {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    all_passed
+}
+
+/// The imports of every library and program of the workspace.
+fn graphs(workspace: &Workspace, tree: &Tree) -> Vec<Graph> {
+    let roots = workspace.crates.iter().flat_map(|krate| &krate.roots);
+    roots.map(|root| Graph::of(tree, root)).collect()
 }
 
 fn run_all(workspace: &Workspace, tree: &Tree) -> Vec<(&'static str, Outcome)> {
     let architecture = tree.text("ARCHITECTURE.md");
+    let graphs = graphs(workspace, tree);
     vec![
         ("tiers", tiers::check(workspace, architecture)),
         ("lab", tiers::check_lab(workspace)),
         ("manifests", tiers::check_manifests(workspace, tree)),
+        ("cycles", cycles::check(&graphs, tree)),
+        ("layers", layers::check(&graphs, tree)),
         ("forbid unsafe", unsafety::check_roots(workspace, tree)),
         ("no unsafe", unsafety::check_sources(tree)),
         ("safety comments", safety::check(tree)),
@@ -116,8 +140,11 @@ fn run_all(workspace: &Workspace, tree: &Tree) -> Vec<(&'static str, Outcome)> {
         ("headers", headers::check(tree)),
         ("atomics", atomics::check(tree)),
         ("clocks", clocks::check(tree)),
+        ("sleeps", sleeps::check(workspace, tree)),
         ("let chains", chains::check(tree)),
         ("length", length::check(tree)),
+        ("functions", functions::check(workspace, tree)),
+        ("words", words::check(workspace, tree)),
         ("addresses", addresses::check(tree)),
         ("links", links::check(tree)),
     ]
@@ -137,30 +164,5 @@ mod tests {
                 "an empty project passes silently: {line}"
             );
         }
-    }
-
-    #[test]
-    fn a_skip_needs_a_reason_and_no_findings() {
-        let mut outcome = Outcome::skipped("no such crates yet");
-        assert_eq!(
-            outcome.verdict("x"),
-            ("tidy: x: skipped: no such crates yet".into(), true)
-        );
-        outcome.find("here", "wrong");
-        assert!(!outcome.verdict("x").1);
-    }
-
-    #[test]
-    fn the_summary_counts() {
-        let mut outcome = Outcome {
-            checked: 3,
-            ..Outcome::default()
-        };
-        assert_eq!(outcome.verdict("x"), ("tidy: x: 3 checked".into(), true));
-        outcome.find("here", "wrong");
-        assert_eq!(
-            outcome.verdict("x"),
-            ("tidy: x: 3 checked, 1 wrong".into(), false)
-        );
     }
 }

@@ -5,8 +5,8 @@
 //! Two uses need no reason: an unsafe attribute (`#[unsafe(no_mangle)]`) and
 //! the type of a pointer to an unsafe function.
 
-use super::Outcome;
 use super::lex::{Lexed, find_word};
+use super::outcome::Outcome;
 use super::tree::Tree;
 use super::unsafety::may_hold;
 
@@ -93,7 +93,7 @@ pub(crate) fn check(tree: &Tree) -> Outcome {
                         ),
                     };
                 outcome.checked += 1;
-                if !has_comment(&source.lexed, i, words) {
+                if !has_comment(source.lexed, i, words) {
                     outcome.find(source.place(i), format!("unsafe without {needs}"));
                 }
             }

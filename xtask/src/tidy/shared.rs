@@ -3,7 +3,7 @@
 //! volatile reads do not mend. A table is reached through the lock's guard (`DerefMut`), and what is
 //! read without the lock is made of atomics.
 
-use super::Outcome;
+use super::outcome::Outcome;
 use super::tree::Tree;
 use super::unsafety;
 

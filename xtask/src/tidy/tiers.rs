@@ -12,9 +12,9 @@
 //! above both, and `barewire lab` is how people run the laboratory. The laboratory never
 //! sees the live system, nor the command.
 
+use super::outcome::{Finding, Outcome};
 use super::tree::Tree;
 use super::workspace::{Crate, Workspace};
-use super::{Finding, Outcome};
 
 /// The tiers of the network, by the name of the folder in `crates/`.
 const NETWORK: &[(&str, u32)] = &[
@@ -28,12 +28,6 @@ const NETWORK: &[(&str, u32)] = &[
     ("barewire", 3),
     ("sockets", 4),
     ("daq", 4),
-    ("capi", 4),
-    ("python", 4),
-    ("vipl", 4),
-    ("ofi", 4),
-    ("corba", 4),
-    ("bridge", 4),
     ("bench", 4),
     ("cli", 5),
 ];

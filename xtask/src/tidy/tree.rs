@@ -10,14 +10,17 @@ use super::lex::{Lexed, after_attributes, is_test_attribute};
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     files: BTreeMap<String, String>,
+    /// The Rust sources among them.
+    lexed: BTreeMap<String, Lexed>,
     /// Everything that links may point to: these files and those not text.
     paths: BTreeSet<String>,
 }
 
 /// A Rust source, lexed.
+#[derive(Clone, Copy)]
 pub(crate) struct Source<'a> {
     pub(crate) path: &'a str,
-    pub(crate) lexed: Lexed,
+    pub(crate) lexed: &'a Lexed,
 }
 
 impl Source<'_> {
@@ -54,7 +57,7 @@ impl Tree {
                 let bytes =
                     std::fs::read(root.join(&path)).map_err(|error| format!("{path}: {error}"))?;
                 if let Ok(text) = String::from_utf8(bytes) {
-                    tree.files.insert(path.clone(), text);
+                    tree.add(&path, text);
                 }
             }
             tree.paths.insert(path);
@@ -62,15 +65,22 @@ impl Tree {
         Ok(tree)
     }
 
+    fn add(&mut self, path: &str, text: String) {
+        if path.ends_with(".rs") {
+            self.lexed.insert(path.to_owned(), Lexed::new(&text));
+        }
+        self.files.insert(path.to_owned(), text);
+    }
+
     /// A tree of samples.
     #[cfg(test)]
     pub(crate) fn of(files: &[(&str, &str)]) -> Self {
-        let files: BTreeMap<String, String> = files
-            .iter()
-            .map(|&(path, text)| (path.to_owned(), text.to_owned()))
-            .collect();
-        let paths = files.keys().cloned().collect();
-        Self { files, paths }
+        let mut tree = Self::default();
+        for &(path, text) in files {
+            tree.add(path, text.to_owned());
+            tree.paths.insert(path.to_owned());
+        }
+        tree
     }
 
     pub(crate) fn text(&self, path: &str) -> Option<&str> {
@@ -94,14 +104,17 @@ impl Tree {
                 .is_some_and(|next| next.starts_with(&folder))
     }
 
+    /// A Rust source, lexed.
+    pub(crate) fn source(&self, path: &str) -> Option<Source<'_>> {
+        let (path, lexed) = self.lexed.get_key_value(path)?;
+        Some(Source { path, lexed })
+    }
+
     /// The Rust sources, lexed.
     pub(crate) fn sources(&self) -> impl Iterator<Item = Source<'_>> {
-        self.files()
-            .filter(|(path, _)| path.ends_with(".rs"))
-            .map(|(path, text)| Source {
-                path,
-                lexed: Lexed::new(text),
-            })
+        self.lexed
+            .iter()
+            .map(|(path, lexed)| Source { path, lexed })
     }
 
     /// The Rust sources of what a crate ships: those under its `src`, less the
@@ -112,7 +125,10 @@ impl Tree {
             .sources()
             .filter(|source| source.path.starts_with(&src))
             .collect();
-        let test_modules: Vec<String> = sources.iter().flat_map(test_modules).collect();
+        let test_modules: Vec<String> = sources
+            .iter()
+            .flat_map(|&source| test_modules(source))
+            .collect();
         sources
             .into_iter()
             .filter(|source| {
@@ -129,7 +145,7 @@ impl Tree {
 
 /// The paths, less `.rs` or `/mod.rs`, of the modules of `source` that stand in
 /// files of their own and exist only for tests.
-fn test_modules(source: &Source<'_>) -> Vec<String> {
+fn test_modules(source: Source<'_>) -> Vec<String> {
     let folder = match source.path.rsplit_once('/') {
         Some((folder, "lib.rs" | "main.rs" | "mod.rs")) => folder.to_owned(),
         _ => source.path.trim_end_matches(".rs").to_owned(),

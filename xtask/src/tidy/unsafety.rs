@@ -3,22 +3,14 @@
 //! word. A crate with one such file denies it at its root, and forbids it when
 //! the feature that brings the file is off.
 
-use super::Outcome;
 use super::lex::find_word;
+use super::outcome::Outcome;
 use super::tree::Tree;
 use super::workspace::Workspace;
 
-/// The crates that may hold `unsafe`: shared memory, the system, and the faces
-/// that are an ABI.
-const MAY_HOLD: &[&str] = &[
-    "crates/shm",
-    "crates/sys",
-    "crates/capi",
-    "crates/python",
-    "crates/vipl",
-    "crates/ofi",
-    "crates/sockets",
-];
+/// The crates that may hold `unsafe`: shared memory, the system, and the preload library,
+/// whose functions are an ABI.
+const MAY_HOLD: &[&str] = &["crates/shm", "crates/sys", "crates/sockets"];
 
 /// Single files of other crates that may hold `unsafe`: vector code.
 const FILES_MAY_HOLD: &[&str] = &["crates/wire/src/checksum/simd.rs"];
