@@ -9,27 +9,27 @@ use crate::case::Transport;
 /// Which test to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TestChoice {
-    /// Round trips: one message there and back
+    /// Round trips: one message to the other process and back
     Rtt,
-    /// One way: as many messages, or bytes, as fit through
+    /// One way: as many messages or bytes as possible
     Stream,
     /// Requests and replies of 64 B between one server and 1 to 10 000 connections
     Transactions,
-    /// Round trips of 8 B with both ends asleep
+    /// Round trips of 8 B, where both processes sleep
     Wake,
-    /// Everything, interleaved
+    /// All tests, interleaved
     All,
 }
 
 /// How both ends wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum WaitingChoice {
-    /// They spin (kernel transports: non-blocking)
+    /// Both poll (kernel transports: non-blocking calls)
     #[default]
     Polling,
-    /// They sleep
+    /// Both sleep
     Blocking,
-    /// First the one, then the other
+    /// Polling first, then blocking
     Both,
 }
 
@@ -37,32 +37,34 @@ pub enum WaitingChoice {
 pub const LONG: &str = "\
 Measure this machine's limits, the kernel's transports and barewire, side by side.
 
-Two processes, each on its own processor where there are two, exchange messages over
-each transport in turn. Samples of all transports are interleaved and repeated, so that
-what the machine does meanwhile falls on all alike. Every figure stands beside the limit
-of this machine: the same exchange with bare loads and stores and no protocol at all.
+Two processes, each on its own processor if there are two, exchange messages over each
+transport in turn. Samples of all transports are interleaved and repeated, so that other
+load affects all transports alike. Every figure is shown with the limit of this machine:
+the same exchange with plain loads and stores and no protocol.
 
-On shared virtual machines the processors move between physical cores, and how far apart
-they are decides more than the transport does. Each sample is therefore bracketed by two
-short probes (one cache line to and fro). Samples whose probes disagree, or during which
-other programs ran on the processors, are dropped and counted; the others are kept apart by band (A: below 135 ns, B: to 270, C: to 600, D:
-above), and a figure is compared only with the limit of its own band.
+On shared virtual machines the virtual processors move between physical cores. The
+distance between the two cores affects a result more than the transport does. Two short
+probes therefore measure, before and after each sample, how long a cache line takes to
+the other core and back. A sample is dropped and counted if its probes disagree, or if
+other programs ran on the two processors. The remaining samples are grouped into bands
+(A: below 135 ns, B: to 270, C: to 600, D: above), and a figure is compared only with the
+limit of its own band.
 
-Latencies are round trips in nanoseconds; the median is over samples, p99 and p99.9 are
-over all single round trips. Rates are per second; p99 and p99.9 are then the rates that
-99 % and 99.9 % of the milliseconds reached. Processor use is given for both sides.";
+Latencies are round trips in nanoseconds. The median is over samples; p99 and p99.9 are
+over single round trips. Rates are per second; p99 and p99.9 are then the rates that
+99 % and 99.9 % of all milliseconds reached. Processor use is given for both processes.";
 
 /// And its end.
 pub const AFTER: &str = "\
 Examples:
   barewire bench all --quick                        everything, in under a minute
   barewire bench rtt --size 8,64,4096               round trips of three sizes
-  barewire bench rtt --waiting blocking             the same, both ends asleep
+  barewire bench rtt --waiting blocking             the same, both processes asleep
   barewire bench stream --transport barewire,unix   one way, two transports
   barewire bench transactions --connections 1,1000
   barewire bench all --json r.json --html r.html    results to keep and to look at
   barewire bench copy                               copies of memory, by size
-  barewire bench programs --quick                   programs that know nothing of barewire
+  barewire bench programs --quick                   unmodified programs
 
 The JSON format is described in docs/bench.md.";
 
@@ -78,7 +80,7 @@ pub struct BenchArgs {
 /// How to measure.
 #[derive(Clone, Debug, Args)]
 pub struct Options {
-    /// Transports to measure; `limit` always comes along [default: all]
+    /// Transports to measure; `limit` is always included [default: all]
     #[arg(long, value_enum, value_delimiter = ',', help_heading = "What")]
     pub transport: Vec<Transport>,
     /// Ways of using barewire [default: all]
@@ -104,10 +106,11 @@ pub struct Options {
     /// 2 above 1000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "What")]
     pub outstanding: Option<u32>,
-    /// How both ends wait, in `rtt` and `transactions`
+    /// How both processes wait, in `rtt` and `transactions`
     #[arg(long, value_enum, default_value_t, help_heading = "What")]
     pub waiting: WaitingChoice,
-    /// Also run rival programs that are installed: ucx_perftest, fi_pingpong
+    /// Also run these programs of other projects, if they are installed: ucx_perftest,
+    /// fi_pingpong
     #[arg(long, help_heading = "What")]
     pub rivals: bool,
 
@@ -128,7 +131,7 @@ pub struct Options {
         help_heading = "How long"
     )]
     pub probe_ms: f64,
-    /// Take no further samples after so long [default: 900; 50 with --quick]
+    /// Stop sampling after this time [default: 900; 50 with --quick]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=86_400), help_heading = "How long")]
     pub max_seconds: Option<u64>,
 
@@ -140,26 +143,26 @@ pub struct Options {
         help_heading = "Where"
     )]
     pub cpus: Vec<usize>,
-    /// Let the system choose the processors
+    /// Let the kernel choose the processors
     #[arg(long, conflicts_with = "cpus", help_heading = "Where")]
     pub no_pin: bool,
 
-    /// Give figures for every band that has samples, not only the best covered
+    /// Report every band that has samples, not only the band with the most
     #[arg(long, help_heading = "Results")]
     pub all_bands: bool,
     /// Write the results as JSON
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub json: Option<PathBuf>,
-    /// Write the results as a table of comma-separated values
+    /// Write the results as comma-separated values
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub csv: Option<PathBuf>,
     /// Write one self-contained page with tables and plots
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub html: Option<PathBuf>,
-    /// On the page, first what `bench programs --json` wrote into this file
+    /// Begin the page with the results that `bench programs --json` wrote to this file
     #[arg(long, value_name = "FILE", requires = "html", help_heading = "Results")]
     pub programs: Option<PathBuf>,
-    /// No table on the terminal and no progress bar
+    /// Print no table and no progress bar
     #[arg(long, short, help_heading = "Results")]
     pub quiet: bool,
 }

@@ -21,8 +21,8 @@ Examples:
   barewire bench copy --size 4096,1048576   two sizes
   barewire bench copy --json copy.json      to keep
 
-A small message is copied again and again and stays in the cache; one that is longer than a
-cache does not. The plan `workbench-copy` of `barewire lab` has the same curve of a model.";
+A buffer that is smaller than a cache stays in it from copy to copy; a larger one does not.
+The plan `workbench-copy` of `barewire lab` gives the same curve for a model.";
 
 /// The largest copy: two buffers of it must fit the memory.
 const SIZE_BYTES_MAX: usize = 1 << 30;
@@ -46,7 +46,7 @@ const SAMPLE_BYTES: usize = 32 << 20;
 /// Copies of a sample at most.
 const COPIES_MAX: usize = 200_000;
 
-/// Copies of memory, by size
+/// Measure memory copies by size
 #[derive(Clone, Debug, Args)]
 pub struct CopyArgs {
     /// Sizes in bytes, 1 to 1 GiB [default: 64 B to 128 MiB]

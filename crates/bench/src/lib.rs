@@ -78,10 +78,10 @@ pub struct BenchCommand {
 
 #[derive(Debug, clap::Subcommand)]
 enum OtherBench {
-    /// Unmodified programs, without the preloaded library and with it
+    /// Measure unmodified programs, without the preloaded library and with it
     #[command(long_about = programs::LONG, after_help = programs::AFTER)]
     Programs(programs::ProgramsArgs),
-    /// Copies of memory, by size: what no transport that copies can beat
+    /// Measure memory copies by size: no transport that copies is faster
     #[command(after_help = copy::AFTER)]
     Copy(copy::CopyArgs),
 }

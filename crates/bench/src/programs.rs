@@ -1,13 +1,14 @@
 //! `barewire bench programs`: what unmodified programs do without the library that is
 //! preloaded, and with it, in one run.
 //!
-//! The parts: `stage` starts programs and ends them; `peer` (with `many` and `memory`) is
+//! The parts: `launcher` starts programs and ends them; `peer` (with `many` and `memory`) is
 //! what the two small programs of the micro-benchmarks do, `pair` asks them to; `micro`,
 //! `real` and `postgres` are the scenarios; `bare` measures the machine's limits, `load`
 //! who used its processors; a `figure` holds all rounds, and `report` writes them down.
 
 mod bare;
 mod figure;
+mod launcher;
 mod load;
 mod many;
 mod memory;
@@ -19,7 +20,6 @@ mod postgres;
 mod real;
 pub mod report;
 mod sockets;
-mod stage;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -32,45 +32,46 @@ use crate::error::{Error, Result};
 use crate::output::{self, check_writable};
 use crate::placement::Placement;
 use figure::Figure;
+use launcher::Launcher;
 use micro::How;
 use report::Report;
-use stage::Stage;
 
 /// Of `barewire bench programs --help`, its beginning.
 pub const LONG: &str = "\
-What unmodified programs do without barewire and with it, in one run.
+Measure unmodified programs without barewire and with it, in one run.
 
-Each program runs plain, and with libbarewire_sockets.so preloaded into it; samples of the
-two alternate, round after round. First two small programs of this executable's own, which
-use the sockets of the standard library: round trips beside the bare machine's, streams,
-connections made and closed, 10 000 connections at rest, and a server that meets nobody on
-board. Then those of these that are installed: Redis, nginx with wrk, PostgreSQL with
-pgbench, iperf3.
+Each program runs without and with libbarewire_sockets.so preloaded; samples of the two
+alternate. The first tests use two small programs of this executable, which use the
+sockets of the standard library: round trips beside the limit of this machine, streams,
+connections opened and closed, 10 000 idle connections, and a server whose client is not
+accelerated. Then follow Redis, nginx with wrk, PostgreSQL with pgbench, and iperf3, if
+they are installed.
 
-The library is found in the environment (BAREWIRE_SOCKETS_LIB), beside this executable, or
-in ../lib. A slow figure is no error; a wrong byte or a failing program is.";
+The library is the file that BAREWIRE_SOCKETS_LIB names, or else the one beside this
+executable or in ../lib. The command fails if a program fails or a byte is wrong, but not
+if a figure is slow.";
 
 /// And its end.
 pub const AFTER: &str = "\
 Examples:
-  barewire bench programs --quick                      a first look
+  barewire bench programs --quick                      a first overview
   barewire bench programs --only ping-pong,redis       two of them
   barewire bench programs --json r.json --html r.html  in full, some minutes";
 
 /// A scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Scenario {
-    /// 64 B to and fro, both programs polling, beside the bare machine
+    /// Round trips of 64 B, both programs polling, beside the limit of this machine
     PingPong,
-    /// 64 B to and fro, reads that wait
+    /// Round trips of 64 B, with reads that block
     Blocking,
-    /// One stream, 64 B to 1 MiB at once
+    /// One stream, 64 B to 1 MiB in each write
     Stream,
-    /// Connections made and closed
+    /// Connections opened and closed
     Connect,
-    /// Connections at rest: memory and processor time
+    /// Idle connections: memory and processor time
     Idle,
-    /// A server on board whose client is not
+    /// A server with the library, whose client has none
     Alone,
     /// redis-benchmark
     Redis,
@@ -82,10 +83,10 @@ pub enum Scenario {
     Iperf3,
 }
 
-/// What unmodified programs do without barewire and with it
+/// Measure unmodified programs without barewire and with it
 #[derive(Clone, Debug, Args)]
 pub struct ProgramsArgs {
-    /// Only these, in this order
+    /// Run only these tests, in this order
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME")]
     only: Vec<Scenario>,
     /// Fewer and shorter samples
@@ -97,19 +98,19 @@ pub struct ProgramsArgs {
     /// Length of a sample [default: 500, of other people's programs 2000; 150 and 1000 with --quick]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=60_000))]
     duration_ms: Option<u64>,
-    /// Connections at rest
+    /// Number of idle connections
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     connections: u32,
-    /// Show what each figure was to be (docs/bench.md), and whether it is
+    /// Show the target of each figure (docs/bench.md), and whether it is met
     #[arg(long)]
     targets: bool,
     /// Write the results as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write one self-contained page
+    /// Write a self-contained page
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// No table and no progress on the terminal
+    /// Print no table and no progress
     #[arg(long, short)]
     quiet: bool,
 }
@@ -141,17 +142,17 @@ pub fn run(args: &ProgramsArgs, library: &Path) -> Result<()> {
             eprintln!("barewire: {name} ...");
         }
         // A folder for each: the library's counts of one are not those of another.
-        let stage = Stage::new(library)?;
+        let launcher = Launcher::new(library)?;
         let how = how(args, &report, scenario, placement);
-        match play(scenario, &stage, how) {
-            Ok(Played::Figures(figures)) => {
+        match run_scenario(scenario, &launcher, how) {
+            Ok(Outcome::Figures(figures)) => {
                 if !args.quiet {
                     let lines = figures.iter().map(report::line);
                     lines.for_each(|line| eprintln!("{line}"));
                 }
                 report.figures.extend(figures);
             }
-            Ok(Played::Skipped(why)) => report.skipped.push(format!("{name}: {why}")),
+            Ok(Outcome::Skipped(why)) => report.skipped.push(format!("{name}: {why}")),
             Err(error) => report.failed.push(format!("{name}: {error}")),
         }
     }
@@ -167,10 +168,10 @@ pub fn run(args: &ProgramsArgs, library: &Path) -> Result<()> {
     }
 }
 
-/// A client without the library must never find itself on board.
+/// A client without the library must never be accelerated.
 fn fault(figure: &Figure) -> Option<String> {
-    let wrong = figure.scenario == name(Scenario::Alone) && figure.on_board == Some(true);
-    wrong.then(|| format!("{}: a connection was on board", figure.name))
+    let wrong = figure.scenario == name(Scenario::Alone) && figure.is_upgraded == Some(true);
+    wrong.then(|| format!("{}: a connection was accelerated", figure.name))
 }
 
 fn name(scenario: Scenario) -> String {
@@ -196,52 +197,52 @@ fn how(args: &ProgramsArgs, report: &Report, scenario: Scenario, placement: Plac
     }
 }
 
-enum Played {
+enum Outcome {
     Figures(Vec<Figure>),
     Skipped(String),
 }
 
-fn play(scenario: Scenario, stage: &Stage, how: How) -> Result<Played> {
+fn run_scenario(scenario: Scenario, launcher: &Launcher, how: How) -> Result<Outcome> {
     let figures = match scenario {
-        Scenario::PingPong => micro::polling(stage, how),
-        Scenario::Blocking => micro::blocking(stage, how),
-        Scenario::Stream => micro::stream(stage, how),
-        Scenario::Connect => micro::connect(stage, how),
-        Scenario::Alone => micro::alone(stage, how),
+        Scenario::PingPong => micro::polling(launcher, how),
+        Scenario::Blocking => micro::blocking(launcher, how),
+        Scenario::Stream => micro::stream(launcher, how),
+        Scenario::Connect => micro::connect(launcher, how),
+        Scenario::Alone => micro::alone(launcher, how),
         Scenario::Idle => {
             // A few for the program itself, and for what is open while two ends meet.
             let most = raise_nofile_limit().saturating_sub(64);
             if u64::from(how.connections) > most {
-                return Ok(Played::Skipped(format!(
+                return Ok(Outcome::Skipped(format!(
                     "{} connections; a process may have {most} here (ulimit -Hn)",
                     how.connections
                 )));
             }
-            micro::idle(stage, how)
+            micro::idle(launcher, how)
         }
         Scenario::Redis => {
             match real::need(
                 ["redis-server", "redis-benchmark"],
                 "redis-server redis-tools",
             ) {
-                Ok(programs) => real::redis(stage, how, &programs),
-                Err(why) => return Ok(Played::Skipped(why)),
+                Ok(programs) => real::redis(launcher, how, &programs),
+                Err(why) => return Ok(Outcome::Skipped(why)),
             }
         }
         Scenario::Nginx => match real::need(["nginx", "wrk"], "nginx wrk") {
-            Ok(programs) => real::nginx(stage, how, &programs),
-            Err(why) => return Ok(Played::Skipped(why)),
+            Ok(programs) => real::nginx(launcher, how, &programs),
+            Err(why) => return Ok(Outcome::Skipped(why)),
         },
         Scenario::Postgres => match postgres::programs() {
-            Ok(folder) => postgres::postgres(stage, how, &folder),
-            Err(why) => return Ok(Played::Skipped(why)),
+            Ok(folder) => postgres::postgres(launcher, how, &folder),
+            Err(why) => return Ok(Outcome::Skipped(why)),
         },
         Scenario::Iperf3 => match real::need(["iperf3"], "iperf3") {
-            Ok(programs) => real::iperf(stage, how, &programs),
-            Err(why) => return Ok(Played::Skipped(why)),
+            Ok(programs) => real::iperf(launcher, how, &programs),
+            Err(why) => return Ok(Outcome::Skipped(why)),
         },
     };
-    figures.map(Played::Figures)
+    figures.map(Outcome::Figures)
 }
 
 fn write(args: &ProgramsArgs, report: &Report) -> Result<()> {

@@ -24,31 +24,31 @@ use tcp::Packets;
 
 /// Of `barewire capture --help`, its end.
 pub const AFTER: &str = "\
-The packets are made up from the bytes that the program's calls move, through shared memory or
-the kernel: addresses, order and bytes are true; packet boundaries, windows and acknowledgements
-are not. A connection begins with a SYN where the capture first sees it. Connections that were
-never candidates for shared memory are not in the file: capture those with tcpdump.
+The packets are synthesised from the bytes that the program's calls transfer, through shared
+memory or the kernel. Addresses, order and bytes are real; packet boundaries, windows and
+acknowledgements are not. A connection begins with a SYN where the capture first sees it. The
+file has no connections that could not be accelerated at all: capture those with tcpdump.
 
-The program does not wait: a capture that is too slow loses packets, and says so.
+The program never waits for the capture. A capture that is too slow loses packets and reports it.
 
 Examples:
   barewire capture --pid 4711 -w redis.pcapng             until Ctrl-C, or the program's end
-  barewire capture --pid 4711 -w - | wireshark -k -i -    look at it live
+  barewire capture --pid 4711 -w - | wireshark -k -i -    watch it live
   tshark -r redis.pcapng -q -z follow,tcp,ascii,0         the first connection's bytes";
 
 /// Capture what a program under `barewire run` sends and receives
 #[derive(Clone, Debug, Args)]
 pub struct CaptureArgs {
-    /// The process
+    /// Process id
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     pid: i32,
-    /// The file, in pcapng format; `-` is the standard output
+    /// The file to write, in pcapng format; `-` is standard output
     #[arg(short, long, value_name = "FILE")]
     write: PathBuf,
-    /// Stop after so long
+    /// Stop after N seconds
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
-    /// Do not say what was captured
+    /// Do not print a summary
     #[arg(long, short)]
     quiet: bool,
 }

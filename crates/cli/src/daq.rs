@@ -38,9 +38,9 @@ use view::Live;
 /// What to do with an event builder.
 #[derive(Clone, Debug, Subcommand)]
 pub enum DaqCommand {
-    /// Write a configuration with every key, its default, its unit and what it means
+    /// Write a configuration that has every key with its default, unit and meaning
     Init(InitArgs),
-    /// Run everything on this host: all processes are started and watched
+    /// Run all parts on this host: start the processes and watch them
     Run(RunArgs),
     /// Run one source
     Source(PartArgs),
@@ -48,23 +48,24 @@ pub enum DaqCommand {
     Builder(PartArgs),
     /// Run the event manager
     Manager(ManagerArgs),
-    /// Give a command to a run that runs
+    /// Send an order to a live run: status, start, pause, drain, ...
     Order(OrderArgs),
-    /// Verify recorded files, and say what is damaged in them
+    /// Verify recordings, and report what is damaged
     Check(files::CheckArgs),
-    /// Make an HDF5 file of a recorded file, also of a damaged one or one whose builder was killed
+    /// Convert a recording to HDF5, even if it is damaged or its builder was killed
     Convert(files::ConvertArgs),
-    /// Measure throughput as keys take several values
+    /// Measure throughput while keys of the configuration take several values
     #[command(after_help = scan::AFTER)]
     Scan(scan::ScanArgs),
-    /// Run a configuration in the laboratory, calibrated on this machine if asked to, and set the prediction beside the measurement
+    /// Predict the throughput of a configuration in the laboratory, and compare it with a
+    /// measurement
     Predict(Box<predict::PredictArgs>),
 }
 
 /// Where to write a configuration.
 #[derive(Clone, Debug, Args)]
 pub struct InitArgs {
-    /// The file; without it, standard output
+    /// The file to write [default: standard output]
     file: Option<PathBuf>,
 }
 
@@ -73,21 +74,21 @@ pub struct InitArgs {
 #[command(after_help = "\
 Examples:
   barewire daq init run.toml          a configuration, with every key explained
-  barewire daq run run.toml           in view, in a terminal; Ctrl-C ends it in order
-  barewire daq run run.toml --plain   lines in place of the view
+  barewire daq run run.toml           with a live view on a terminal; Ctrl-C drains it
+  barewire daq run run.toml --plain   lines instead of the view
   barewire daq run run.toml --quiet --json > ledger.json
   barewire daq run run.toml --hold &  then `barewire daq order run.toml start`
-docs/event-builder.md says what the statuses mean.")]
+docs/event-builder.md explains the exit statuses.")]
 pub struct RunArgs {
     /// The configuration
     config: PathBuf,
-    /// Say nothing while it runs
+    /// Print nothing while it runs
     #[arg(long)]
     quiet: bool,
-    /// Lines instead of the view, although there is a terminal
+    /// Print lines instead of the live view, even on a terminal
     #[arg(long)]
     plain: bool,
-    /// Neither start nor end the run: `barewire daq order` does
+    /// Neither start nor end the run; `barewire daq order` does
     #[arg(long)]
     hold: bool,
     /// Print figures as JSON instead of the ledger
@@ -98,9 +99,9 @@ pub struct RunArgs {
 /// A part.
 #[derive(Clone, Debug, Args)]
 pub struct PartArgs {
-    /// The configuration; the same file as the manager's, to the byte
+    /// The configuration, byte for byte the same as the manager's
     config: PathBuf,
-    /// Its number, from 0
+    /// The number of the part, from 0
     #[arg(long, default_value_t = 0)]
     part: u16,
 }
@@ -110,7 +111,7 @@ pub struct PartArgs {
 pub struct ManagerArgs {
     /// The configuration
     config: PathBuf,
-    /// Of no meaning: there is one
+    /// Ignored: there is one manager
     #[arg(long, default_value_t = 0)]
     part: u16,
     /// Say nothing while it runs
@@ -129,27 +130,27 @@ pub struct ManagerArgs {
 pub struct OrderArgs {
     /// The configuration of the run
     config: PathBuf,
-    /// The command
+    /// The order
     command: Order,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Order {
-    /// Show how it does
+    /// Show the state of the run
     Status,
-    /// Set everything back, for another run; after one that has ended, with --hold
+    /// Reset everything for another run; after a run with --hold has ended
     Configure,
-    /// Take triggers
+    /// Accept triggers
     Start,
-    /// Take none for now
+    /// Accept no triggers for now
     Pause,
-    /// Take them again
+    /// Accept triggers again
     Resume,
-    /// Take no more, finish what there is, stop
+    /// Accept no more triggers, finish the events in flight, stop
     Drain,
-    /// Stop, and account for what there is as aborted
+    /// Stop, and count the events in flight as aborted
     Abort,
-    /// End the processes, after a run that has ended, with --hold
+    /// End the processes; after a run with --hold has ended
     Quit,
 }
 

@@ -4,9 +4,9 @@
 //! Each thing that the library needs of the kernel, of the limits and of the sandbox is tried;
 //! last, two processes of this program talk to each other with the library and without.
 
-mod apart;
 mod check;
 mod checks;
+mod isolated;
 mod kernel;
 mod trial;
 
@@ -17,12 +17,12 @@ use clap::Args;
 
 use check::{Check, Grade};
 
-/// Say whether unmodified programs can be accelerated here, and if not, what to change
+/// Check whether unmodified programs can be accelerated here, and report what to change
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Status: 0 all is well, or nothing worse than a warning; 1 nothing can be accelerated here.")]
+Exit status: 0 programs can be accelerated, perhaps with warnings; 1 they cannot.")]
 pub struct DoctorArgs {
-    /// As JSON: an array of objects
+    /// Print JSON: an array of objects
     #[arg(long)]
     pub json: bool,
 }
@@ -43,7 +43,7 @@ pub struct EndArgs {
 /// Of the connection, or what was found could not be said.
 pub fn end(args: &EndArgs) -> std::io::Result<()> {
     match args.check {
-        Some(number) => apart::check(number),
+        Some(number) => isolated::check(number),
         None => trial::end(args.port),
     }
 }
@@ -53,7 +53,7 @@ pub fn end(args: &EndArgs) -> std::io::Result<()> {
 /// # Errors
 /// What was found could not be written.
 pub fn run(args: &DoctorArgs) -> crate::nodes::Result<ExitCode> {
-    let mut all = apart::checks();
+    let mut all = isolated::checks();
     all.extend(checks::checks());
     all.push(trial::check());
     let worst = all.iter().any(|check| check.grade == Grade::Bad);

@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use crate::nodes::{self, NodeView, Result};
 
-/// Show what waits in the queues of a process, header by header
+/// Show the messages that wait in the queues of a process, header by header
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -31,18 +31,18 @@ A queue is a ring that this process receives from. What it sends lies in the rin
 the processes that it sends to: dump those. Positions count lines of 64 bytes since the
 connection began. Pieces of a long message are taken as they come.")]
 pub struct DumpArgs {
-    /// The process
+    /// Process id
     pub pid: i32,
-    /// As JSON: one object
+    /// Print JSON: one object
     #[arg(long)]
     pub json: bool,
-    /// Only the connections of this number
+    /// Only connections with this number
     #[arg(long, value_name = "NUMBER")]
     pub connection: Option<u32>,
-    /// Show so many headers of each queue
+    /// Show at most N headers of each queue
     #[arg(long, value_name = "N", default_value_t = 16)]
     pub frames: usize,
-    /// Show so many queues of each node, the fullest first
+    /// Show at most N queues of each node, the fullest first
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub top: usize,
 }

@@ -3,7 +3,7 @@
 //!
 //! | command | module |
 //! |---|---|
-//! | `list`, `show`, `new` | `shelf` |
+//! | `list`, `show`, `new` | `plans` |
 //! | `run`, `sweep` | `run` |
 //! | `plot` | `plot` |
 //! | `reproduce`, and `sweep` of a system | `reproduce` |
@@ -15,11 +15,11 @@
 mod args;
 pub mod calibrate;
 mod error;
+mod plans;
 mod plot;
 mod progress;
 mod reproduce;
 mod run;
-mod shelf;
 pub mod store;
 mod versions;
 
@@ -34,20 +34,20 @@ use error::Result;
 pub enum LabCommand {
     /// List systems, plans and fragments of plans
     List,
-    /// Show a plan whole, the parameters of a system with their sources, or a fragment
-    #[command(after_help = shelf::AFTER_SHOW)]
+    /// Show a whole plan, the parameters of a system with their sources, or a fragment
+    #[command(after_help = plans::AFTER_SHOW)]
     Show(PlanArgs),
-    /// Write a plan of your own to begin with, NAME.toml
-    New(shelf::NewArgs),
+    /// Create a plan of your own, NAME.toml, from an existing one
+    New(plans::NewArgs),
     /// Run a plan and show its tables
     #[command(after_help = run::AFTER_RUN)]
     Run(Box<run::RunArgs>),
-    /// Run a plan as keys of it take several values, or a system's published tables
+    /// Run a plan, or the published tables of a system, while keys take several values
     #[command(after_help = run::AFTER_SWEEP)]
     Sweep(Box<run::SweepArgs>),
-    /// Draw the tables of a result
+    /// Plot the tables of a result
     Plot(plot::PlotArgs),
-    /// Run systems and set what they give beside what was published
+    /// Run systems, and compare their results with the published values
     #[command(long_about = reproduce::LONG, after_help = reproduce::AFTER)]
     Reproduce(Box<reproduce::ReproduceArgs>),
     /// Measure this machine as a host for the workbench
@@ -58,9 +58,9 @@ pub enum LabCommand {
 pub fn run(command: &LabCommand) -> Result<()> {
     let lab = Shelf::default();
     match command {
-        LabCommand::List => shelf::list(lab),
-        LabCommand::Show(args) => shelf::show(lab, args),
-        LabCommand::New(args) => shelf::new(lab, args),
+        LabCommand::List => plans::list(lab),
+        LabCommand::Show(args) => plans::show(lab, args),
+        LabCommand::New(args) => plans::new(lab, args),
         LabCommand::Run(args) => run::run(lab, args),
         LabCommand::Sweep(args) => run::sweep(lab, args),
         LabCommand::Plot(args) => plot::plot(args),

@@ -1,7 +1,7 @@
 //! `barewire ls`: every node on this host that one may look at, and the sockets of every
-//! unmodified program that runs with our library.
+//! unmodified program that runs with the preload library.
 
-mod sockets;
+mod socket_table;
 
 use std::collections::HashMap;
 use std::io::IsTerminal;
@@ -13,7 +13,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::nodes::{self, LookError, NodeView, Result};
-use crate::onboard;
+use crate::sockets;
 use crate::stat::seconds;
 
 /// `calls_before` of a program that upgrades streams only.
@@ -25,23 +25,23 @@ const NEVER: u64 = u32::MAX as u64;
 Examples:
   barewire ls                        nodes, and sockets of programs under `barewire run`
   barewire ls --watch 1              again each second, with events per second
-  barewire ls --sockets --json       sockets alone, for programs
+  barewire ls --sockets --json       only sockets, as JSON
   barewire ls 4711                   the sockets of process 4711
 `barewire stat PID` shows every connection of a node.")]
 pub struct LsArgs {
-    /// Only the sockets of programs under `barewire run`
+    /// List only the sockets of programs under `barewire run`
     #[arg(long)]
     pub sockets: bool,
-    /// Only the sockets of this process
+    /// List only the sockets of this process
     #[arg(value_name = "PID")]
     pub pid: Option<i32>,
-    /// As JSON: an array of nodes; of processes with --sockets or PID
+    /// Print JSON: an array of nodes; with --sockets or PID, of processes
     #[arg(long)]
     pub json: bool,
-    /// List again and again, JSON as a line each; with PID, until the process ends
+    /// Repeat every N seconds, with JSON on one line each; with PID, until the process ends
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub watch: Option<Duration>,
-    /// With --watch, stop after so many times
+    /// With --watch, stop after N lists
     #[arg(long, value_name = "N", requires = "watch")]
     pub count: Option<u64>,
 }
@@ -147,12 +147,12 @@ fn listing(args: &LsArgs, seen: &mut Seen) -> Result<String> {
     if args.json {
         return as_json(args, &listed(seen));
     }
-    let on_board = onboard::all();
-    let mut text = match (nodes.is_empty(), on_board.is_empty()) {
+    let preloaded = sockets::all();
+    let mut text = match (nodes.is_empty(), preloaded.is_empty()) {
         (true, true) => "no nodes, and no programs under `barewire run`\n".to_owned(),
-        (true, false) => sockets::table(&on_board),
+        (true, false) => socket_table::table(&preloaded),
         (false, true) => table(&nodes, &listed(seen)),
-        (false, false) => table(&nodes, &listed(seen)) + "\n" + &sockets::table(&on_board),
+        (false, false) => table(&nodes, &listed(seen)) + "\n" + &socket_table::table(&preloaded),
     };
     if barewire_sys::process::own_credentials().uid != 0 {
         text += "(those of other users are shown to root only)\n";
@@ -172,15 +172,15 @@ fn as_json<T: Serialize>(args: &LsArgs, listed: &T) -> Result<String> {
 fn list_sockets(args: &LsArgs) -> Result<String> {
     let processes = match args.pid {
         Some(pid) => vec![
-            onboard::of_process(pid)
-                .ok_or_else(|| nodes::why_not(pid, LookError::NotOnBoard(pid)))?,
+            sockets::of_process(pid)
+                .ok_or_else(|| nodes::why_not(pid, LookError::NotPreloaded(pid)))?,
         ],
-        None => onboard::all(),
+        None => sockets::all(),
     };
     if args.json {
         return as_json(args, &processes);
     }
-    let mut text = sockets::table(&processes);
+    let mut text = socket_table::table(&processes);
     let settings = processes.iter().find_map(|process| process.settings);
     if let (Some(settings), Some(_)) = (settings, args.pid) {
         let calls_before = match settings.calls_before {
@@ -194,7 +194,7 @@ fn list_sockets(args: &LsArgs) -> Result<String> {
         );
     }
     if processes.is_empty() {
-        text = "no programs with the sockets' library (see `barewire run --help`)\n".to_owned();
+        text = "no programs under `barewire run`\n".to_owned();
     }
     Ok(text)
 }

@@ -1,10 +1,22 @@
-//! The `barewire` command: one program with a sub-command for each thing it can do.
+//! The `barewire` command: one program with a sub-command for each thing it can do, each in a
+//! module of its own. Without the feature `full` there are only those that concern the network.
+//! `bench` is a crate of its own, `barewire-bench`.
 //!
-//! `run` runs unmodified programs on board, and `doctor` says whether that works here;
-//! `bench` measures; `ls`, `stat`, `dump` and `capture` look at what runs, and `set` changes it; `wire` looks at formats; `stream` measures
-//! between hosts; `daq` builds events, `kek` does so through an emulated switch; `lab` runs the laboratory; each
-//! sub-command lives in its own module. Without the feature `full` there are only those that
-//! concern the network.
+//! ```layers
+//! nodes: the nodes of this host, seen from outside
+//! sockets: the accelerated sockets of unmodified programs, seen from outside
+//! run: run an unmodified program with the preload library
+//! doctor: check whether programs can be accelerated here
+//! stat: counters of a process
+//! dump: messages that wait in queues
+//! set: change settings of a live node
+//! ls: list nodes and sockets
+//! capture: packets of an unmodified program, for Wireshark
+//! stream: measure a stream between hosts
+//! wire: decode, encode and check formats of classic networks
+//! lab: the laboratory
+//! daq: the event builder; `kek` runs it through an emulated switch
+//! ```
 #![forbid(unsafe_code)]
 
 mod capture;
@@ -16,9 +28,9 @@ mod dump;
 mod lab;
 mod ls;
 mod nodes;
-mod onboard;
 mod run;
 mod set;
+mod sockets;
 mod stat;
 #[cfg(feature = "full")]
 mod stream;
@@ -31,7 +43,7 @@ use std::process::ExitCode;
 use barewire_bench as bench;
 use clap::{CommandFactory, Parser, Subcommand};
 
-/// Processes that talk through shared memory: measure it, look at it.
+/// A user-level network through shared memory: run programs over it, inspect it, measure it.
 #[derive(Debug, Parser)]
 #[command(name = "barewire", version, arg_required_else_help = true)]
 struct Arguments {
@@ -43,22 +55,23 @@ struct Arguments {
 enum Command {
     /// Measure this machine's limits, the kernel's transports and barewire, side by side
     Bench(Box<barewire_bench::BenchCommand>),
-    /// Write what a program under `run` sends and receives as packets for Wireshark
+    /// Capture what a program under `run` sends and receives, as packets for Wireshark
     #[command(after_help = capture::AFTER)]
     Capture(capture::CaptureArgs),
     #[cfg(feature = "full")]
     /// The event builder: sources, builders and a manager
     #[command(subcommand)]
     Daq(daq::DaqCommand),
-    /// Say whether unmodified programs can be accelerated here, and if not, what to change
+    /// Check whether unmodified programs can be accelerated here, and report what to change
     Doctor(doctor::DoctorArgs),
-    /// Show what waits in the queues of a process, header by header
+    /// Show the messages that wait in the queues of a process, header by header
     Dump(dump::DumpArgs),
     #[cfg(feature = "full")]
-    /// Shaping by the kernel, as KEK measured it, and event building through a switch (root)
+    /// Traffic shaping by the kernel, as KEK measured it, and event building through a switch
+    /// (root)
     Kek(daq::kek::KekArgs),
     #[cfg(feature = "full")]
-    /// The laboratory: published systems, simulated, beside their published figures
+    /// The laboratory: simulations of published systems, beside their published figures
     #[command(subcommand)]
     Lab(lab::LabCommand),
     /// List the nodes on this host, and the sockets of programs under `run`
@@ -74,7 +87,8 @@ enum Command {
     #[command(after_help = stream::AFTER)]
     Stream(stream::StreamArgs),
     #[cfg(feature = "full")]
-    /// Look at the formats of the classic networks: ATM, AAL5, AAL3/4, CBN, Jetstream, ...
+    /// Decode, encode and check formats of classic networks: ATM, AAL5, AAL3/4, CBN, Jetstream,
+    /// ...
     Wire(Box<wire::WireArgs>),
 }
 

@@ -1,7 +1,7 @@
-//! The nodes of this host, seen from outside: what `ls`, `stat`, `dump` and `set` look at.
+//! The nodes of this host, seen from outside: for `ls`, `stat`, `dump` and `set`.
 //!
 //! A node keeps its counters in memory that whoever may look at its process can map for
-//! reading (`barewire_shm::counters`). Looking stops nobody, and needs nobody's help.
+//! reading (`barewire_shm::counters`). That does not stop the node, and needs nothing from it.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub enum LookError {
     #[error("there is no process {0}")]
     NoProcess(i32),
     /// It belongs to somebody else.
-    #[error("process {0} may not be looked at: it belongs to another user (try as root)")]
+    #[error("process {0} cannot be inspected: it belongs to another user (try as root)")]
     NoPermission(i32),
     /// It has no node.
     #[error(
@@ -31,12 +31,12 @@ pub enum LookError {
         "process {0} has no node whose number begins with {1} (`barewire ls --json` lists them)"
     )]
     NoSuchNode(i32, String),
-    /// It does not have the sockets' library.
+    /// It does not have the preload library.
     #[error(
-        "process {0} is not on board: its program was not begun with `barewire run`, or cannot \
-         be accelerated (`barewire ls --sockets` lists those on board)"
+        "process {0} has no preload library: its program was not started with `barewire run`, or \
+         cannot be accelerated (`barewire ls --sockets` lists the processes that have it)"
     )]
-    NotOnBoard(i32),
+    NotPreloaded(i32),
     /// What was looked at could not be written.
     #[error(transparent)]
     Print(#[from] PrintError),

@@ -18,25 +18,25 @@ use crate::stat::seconds;
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
-  barewire set 4711                            what can be set, with its values now
+  barewire set 4711                            all settings with their values
   barewire set 4711 spin=50us backlog_max=64   both, or none if one is wrong
-  barewire set 4711 capture=off --node 3f2a    only the node whose number begins so
+  barewire set 4711 capture=off --node 3f2a    only the node with this number
   barewire set 4711 spin=never --timeout 1
-The node takes a request when its program polls it or waits. If it does neither in time,
-this command says so and fails; the node still takes the request when it next does.")]
+A node handles the request when its program next polls it or waits for it. If that does
+not happen in time, this command fails; the request is still handled later.")]
 pub struct SetArgs {
-    /// The process
+    /// Process id
     pub pid: i32,
-    /// What to change
+    /// The settings to change
     #[arg(value_name = "KEY=VALUE", value_parser = pair)]
     pub changes: Vec<(String, String)>,
-    /// Only the node whose number begins like this (`barewire ls --json` shows them)
+    /// Only the node whose number begins with this (`barewire ls --json` lists the numbers)
     #[arg(long, value_name = "NUMBER")]
     pub node: Option<String>,
     /// How long to wait for the node
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "5")]
     pub timeout: Duration,
-    /// As JSON: one object, with all settings of each node
+    /// Print JSON: one object, with all settings of each node
     #[arg(long)]
     pub json: bool,
 }

@@ -18,20 +18,20 @@ Examples:
   barewire stat 4711                      all counters, once
   barewire stat 4711 --watch 1 --top 5    each second the rates of the five busiest
   barewire stat 4711 --json | jq '.nodes[0].connections[].messages_in'
-`barewire ls` says which processes have nodes.")]
+`barewire ls` lists the processes that have nodes.")]
 pub struct StatArgs {
-    /// The process
+    /// Process id
     pub pid: i32,
-    /// As JSON: one object; with --watch, one per line
+    /// Print JSON: one object; with --watch, one on each line
     #[arg(long)]
     pub json: bool,
-    /// Show rates per second, again and again, until the process ends
+    /// Show rates per second every N seconds, until the process ends
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub watch: Option<Duration>,
-    /// With --watch, stop after so many times
+    /// With --watch, stop after N times
     #[arg(long, value_name = "N", requires = "watch")]
     pub count: Option<u64>,
-    /// Show only so many connections, the busiest first [default with --watch: 20]
+    /// Show only the N busiest connections [default with --watch: 20]
     #[arg(long, value_name = "N")]
     pub top: Option<usize>,
 }

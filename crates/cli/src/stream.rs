@@ -3,7 +3,7 @@
 //! | file | what it has |
 //! |---|---|
 //! | `common.rs` | limits and errors |
-//! | `carrier.rs` | a connection of the kernel's TCP or of barewire, as the test needs it |
+//! | `transport.rs` | a connection of the kernel's TCP or of barewire, as the test needs it |
 //! | `order.rs` | what the two ends say to each other |
 //! | `flow.rs` | the data: written for a time, read to the end |
 //! | `serve.rs` | the end that listens |
@@ -13,11 +13,11 @@
 //! time. The other end is trusted with nothing: what it asks is checked against limits, and
 //! an end that says or does nothing for some seconds is given up.
 
-mod carrier;
 mod common;
 mod flow;
 mod order;
 mod serve;
+mod transport;
 
 use barewire_units::ByteSize;
 use clap::{Args, ValueEnum};
@@ -43,35 +43,35 @@ listens to 127.0.0.1 unless --listen names an address, and to this user alone wi
 /// How fast a stream goes to a host and back, over the kernel's TCP or barewire
 #[derive(Clone, Debug, Args)]
 pub struct StreamArgs {
-    /// The other end, where `barewire stream --listen` runs: a host, HOST:PORT, or with --over
+    /// The other end, where `barewire stream --listen` runs: HOST, HOST:PORT, or with --over
     /// barewire its name
     #[arg(value_name = "HOST", required_unless_present = "listen")]
     host: Option<String>,
-    /// Be the other end, until stopped; at this address (port 7299 of 127.0.0.1 unless it is
-    /// named), or with --over barewire under this name
+    /// Be the other end until stopped, at this address (default port 7299 of 127.0.0.1), or with
+    /// --over barewire under this name
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "", conflicts_with = "host")]
     listen: Option<String>,
     /// What carries the bytes
     #[arg(long, value_enum, default_value_t)]
     over: Over,
-    /// Which way they go, as seen from here
+    /// Direction, as seen from here
     #[arg(long, value_enum, default_value_t)]
     direction: Directions,
-    /// How long
+    /// How long to measure
     #[arg(long, value_name = "TIME", default_value = "10 s")]
     time: barewire_units::Duration,
-    /// What a call writes
+    /// Bytes in each write
     #[arg(long, value_name = "SIZE", default_value = "64 KiB")]
     message: ByteSize,
     /// Send and receive buffer of the sockets at both ends, or barewire's rings (a power of two)
     /// [default: the kernel's; 256 KiB]
     #[arg(long, value_name = "SIZE")]
     buffer: Option<ByteSize>,
-    /// Send the rest of a message at once (TCP_NODELAY at both ends), and do not wait for
+    /// Set TCP_NODELAY at both ends: send the rest of a message without waiting for
     /// acknowledgements
     #[arg(long)]
     no_nagle: bool,
-    /// The result as JSON on standard output
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
@@ -83,7 +83,7 @@ enum Directions {
     Send,
     /// From it
     Receive,
-    /// Both at a time, over a connection each
+    /// Both at once, each over its own connection
     Both,
 }
 
@@ -148,7 +148,7 @@ fn orders(args: &StreamArgs) -> Result<Vec<Order>> {
     for order in &orders {
         order.check().map_err(StreamError::Usage)?;
         if args.over == Over::Barewire {
-            carrier::check_ring(order.buffer_bytes).map_err(StreamError::Usage)?;
+            transport::check_ring(order.buffer_bytes).map_err(StreamError::Usage)?;
         }
     }
     Ok(orders)
@@ -156,13 +156,13 @@ fn orders(args: &StreamArgs) -> Result<Vec<Order>> {
 
 /// Orders a test, takes part in it and gives what was received.
 fn measure(over: Over, host: &str, order: &Order) -> Result<Measured> {
-    let mut carrier = carrier::connect(over, host, order.settings())?;
-    order::send(&mut *carrier, order)?;
-    let peers_buffers = order::await_start(&mut *carrier)?;
-    let own_buffers = carrier.buffers();
+    let mut transport = transport::connect(over, host, order.settings())?;
+    order::send(&mut *transport, order)?;
+    let peers_buffers = order::await_start(&mut *transport)?;
+    let own_buffers = transport.buffers();
     let tally = if order.sends {
-        let sent = produce(&mut *carrier, order)?;
-        let tally = order::await_tally(&mut *carrier)?;
+        let sent = produce(&mut *transport, order)?;
+        let tally = order::await_tally(&mut *transport)?;
         if tally.bytes != sent {
             return Err(StreamError::Peer(format!(
                 "has {} of {sent} bytes",
@@ -171,7 +171,7 @@ fn measure(over: Over, host: &str, order: &Order) -> Result<Measured> {
         }
         tally
     } else {
-        consume(&mut *carrier, order)?
+        consume(&mut *transport, order)?
     };
     let seconds = tally.nanoseconds as f64 * 1e-9;
     let (from, to) = if order.sends {

@@ -20,10 +20,10 @@ use clap::{Args, Subcommand};
 pub use error::WireError;
 use error::{Result, Verdict};
 
-/// Look at the formats of the classic networks
+/// Decode, encode and check formats of classic networks
 ///
-/// The exit status is 0 if all is well, 1 if what was looked at is faulty, and 2 if the work
-/// could not be done: a file that can not be read, arguments that make no sense.
+/// The exit status is 0 on success, 1 if the input is faulty, and 2 on any other error: a file
+/// that cannot be read, wrong arguments.
 #[derive(Clone, Debug, Args)]
 pub struct WireArgs {
     #[command(subcommand)]
@@ -34,16 +34,16 @@ pub struct WireArgs {
 enum WireCommand {
     /// Show the fields of bytes as a tree, with bit positions, and what is wrong with them
     ///
-    /// The exit status is 1 if anything is wrong with them, and 2 if they could not be read
-    /// or made out.
+    /// The exit status is 1 if anything is wrong with the bytes, and 2 if they cannot be read or
+    /// recognised.
     Decode(decode::DecodeArgs),
     /// Build a cell, a PDU or a frame with its check codes, as hex and as a capture
     ///
-    /// The exit status is 2 if it could not be built, or its payload not be read.
+    /// The exit status is 2 if it cannot be built, or its payload cannot be read.
     Encode(encode::EncodeArgs),
     /// Count the errors of a capture per circuit
     ///
-    /// The exit status is 1 if there are any, and 2 if the file could not be read or is no
+    /// The exit status is 1 if there are errors, and 2 if the file cannot be read or is not a
     /// capture.
     Check(check::CheckArgs),
 }

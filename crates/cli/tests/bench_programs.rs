@@ -70,7 +70,7 @@ fn is_below(figure: &Value, side: &str, most: f64) -> bool {
 const SECOND_NS: f64 = 1e9;
 
 #[test]
-fn round_trips_go_on_board() {
+fn round_trips_are_accelerated() {
     for scenario in ["ping-pong", "blocking"] {
         let figures = figures(scenario, &[]);
         assert_eq!(figures.len(), 1);
@@ -86,7 +86,7 @@ fn round_trips_go_on_board() {
 }
 
 #[test]
-fn streams_of_every_size_go_on_board() {
+fn streams_of_every_size_are_accelerated() {
     let figures = figures("stream", &[]);
     assert!(figures.len() >= 4);
     for figure in &figures {

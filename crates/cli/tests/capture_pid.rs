@@ -85,7 +85,7 @@ fn skip(reason: &str) {
     writeln!(file, "SKIPPED: {name}: {reason}").unwrap();
 }
 
-/// A program on board that is talked to by lines.
+/// A program with the preload library, which is controlled by lines.
 struct Program {
     child: Child,
     lines: BufReader<ChildStdout>,
@@ -483,7 +483,7 @@ fn what_can_not_be_captured_is_explained() {
         String::from_utf8(output.stderr).unwrap()
     };
     let own = std::process::id().to_string();
-    assert!(of(&own).contains("not on board"), "{}", of(&own));
+    assert!(of(&own).contains("has no preload library"), "{}", of(&own));
     assert!(of("0").contains("--pid"), "{}", of("0"));
     let help = barewire(&["capture", "--help"]).output().unwrap().stdout;
     let help = String::from_utf8(help).unwrap();

@@ -509,7 +509,7 @@ fn faults_are_told_with_their_lines() {
     assert_eq!(run.status.code(), Some(2));
     assert_eq!(
         text(&run.stderr),
-        "barewire: 2 things are wrong:\n  \
+        "barewire: 2 errors:\n  \
          a.toml:2: run.evnts = 3: no such key; did you mean `events`?\n  \
          a.toml:5: flow.rate = 5: expected a rate with its unit, such as \"1 Gbit/s\"\n"
     );

@@ -341,7 +341,7 @@ fn the_help_fits_a_screen() {
     let lines = || short.lines().chain(long.lines());
     assert!(lines().all(|line| line.len() <= 80), "{short}{long}");
     assert!(
-        long.contains("spin_us") && long.contains("Status:"),
+        long.contains("spin_us") && long.contains("Exit status:"),
         "{long}"
     );
 }
@@ -444,9 +444,9 @@ impl Running {
         ))
     }
 
-    fn client(&self, on_board: bool, options: &[&str], rounds: &str) -> Running {
+    fn client(&self, is_preloaded: bool, options: &[&str], rounds: &str) -> Running {
         let arguments = ["python3", "-c", CLIENT, &self.said, rounds];
-        let client = Running::start(if on_board {
+        let client = Running::start(if is_preloaded {
             barewire(&[&["run"], options, &arguments].concat())
         } else {
             let mut command = Command::new(arguments[0]);
@@ -546,7 +546,7 @@ fn sockets_are_listed_with_how_they_are_carried_and_why() {
     assert_eq!(other["ring_bytes"], crossed);
     assert_eq!(
         (&of(&few)["state"], &of(&few)["why"]),
-        (&"candidate".into(), &"too little has passed so far".into())
+        (&"candidate".into(), &"too little traffic so far".into())
     );
     assert_eq!(of(&stranger)["why"], "the other end is not on board");
     let table = text(&barewire(&["ls"]).output().unwrap().stdout);
@@ -562,7 +562,7 @@ fn sockets_are_listed_with_how_they_are_carried_and_why() {
     let not = barewire(&["ls", &std::process::id().to_string()])
         .output()
         .unwrap();
-    assert!(!not.status.success() && text(&not.stderr).contains("is not on board"));
+    assert!(!not.status.success() && text(&not.stderr).contains("has no preload library"));
     let gone = barewire(&["ls", &i32::MAX.to_string()]).output().unwrap();
     assert!(!gone.status.success() && text(&gone.stderr).contains("there is no process"));
     let table = text(

@@ -172,8 +172,8 @@ impl BuilderReport {
     /// verified and dropped there is no account.
     #[must_use]
     pub const fn sink_balances(&self) -> bool {
-        let sunk = self.recorded + self.untaken + self.to_be_taken;
-        sunk == 0 || sunk == self.account.events_built + self.account.events_incomplete
+        let counts = self.recorded + self.untaken + self.to_be_taken;
+        counts == 0 || counts == self.account.events_built + self.account.events_incomplete
     }
 
     /// As numbers; what is missing from each source comes last.

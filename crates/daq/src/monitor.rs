@@ -7,7 +7,7 @@ mod picture;
 mod prometheus;
 mod shown;
 mod text;
-mod wall;
+mod time_of_day;
 
 pub use log::{Log, Severity};
 pub use losses::{Count, in_words, losses, losses_of_builder, losses_of_source, wrapped};
@@ -17,4 +17,4 @@ pub use shown::{View, Viewer};
 pub use text::{
     Rates, event_sum, ledger, lines, lost, lost_on_purpose, share_held_up, share_of_buffer, waiting,
 };
-pub use wall::{date_and_time, unix_s, with_time_of_day};
+pub use time_of_day::{date_and_time, unix_s, with_time_of_day};

@@ -1,9 +1,9 @@
 //! Sinks: what a builder does with events that are built or given up.
 
+mod counts;
 mod error;
 mod hand_over;
 pub mod hdf5;
-mod sunk;
 
 use std::path::Path;
 use std::time::Instant;
@@ -14,11 +14,11 @@ use crate::disk;
 use crate::record::{About, Recorder, Stored};
 use crate::signals;
 
+pub use counts::SinkCounts;
 pub use error::SinkError;
 use hand_over::HandOver;
 pub(crate) use hand_over::{GREETING_BYTES, MAGIC, MESSAGE_BYTES_MAX, name_of};
 use hdf5::Hdf5Writer;
-pub use sunk::Sunk;
 
 /// How long a consumer has for the last events of a run that does not wait for it.
 const LAST_EVENTS: std::time::Duration = std::time::Duration::from_millis(500);
@@ -125,9 +125,9 @@ impl Sink {
 
     /// What became of events.
     #[must_use]
-    pub fn sums(&self) -> Sunk {
+    pub fn sums(&self) -> SinkCounts {
         match self {
-            Self::Discard => Sunk::default(),
+            Self::Discard => SinkCounts::default(),
             Self::File(file) => file.sums(),
             Self::HandOver(queue) => queue.sums(),
         }
@@ -232,8 +232,8 @@ impl Files {
         }
     }
 
-    fn sums(&self) -> Sunk {
-        Sunk {
+    fn sums(&self) -> SinkCounts {
+        SinkCounts {
             taken: self.recorder.events(),
             dropped: self.dropped,
             waiting: self.recorder.waiting().count() as u64,

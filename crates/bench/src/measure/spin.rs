@@ -1,4 +1,4 @@
-//! Waiting by spinning, without waiting for ever.
+//! Busy polling that gives up after a while.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -25,18 +25,18 @@ pub fn shared_processor() -> bool {
 
 /// Counts the turns of a spinning wait; gives up after a long time without progress.
 #[derive(Debug)]
-pub struct Patience {
+pub struct BoundedSpin {
     what: &'static str,
     turns: u32,
     mask: u32,
     since: Option<Instant>,
 }
 
-impl Patience {
-    /// A patience for waits named `what` in the error message.
-    pub fn new(what: &'static str) -> Patience {
+impl BoundedSpin {
+    /// A bound for waits named `what` in the error message.
+    pub fn new(what: &'static str) -> BoundedSpin {
         let shared = shared_processor();
-        Patience {
+        BoundedSpin {
             what,
             turns: 0,
             mask: if shared { 0x3F } else { 0xFFFF },
@@ -83,13 +83,13 @@ mod tests {
 
     #[test]
     fn progress_starts_the_wait_afresh() {
-        let mut patience = Patience::new("test");
+        let mut spin = BoundedSpin::new("test");
         for _ in 0..200_000 {
-            patience.turn().unwrap();
+            spin.turn().unwrap();
         }
-        assert!(patience.since.is_some());
-        patience.reset();
-        patience.turn().unwrap();
-        assert!(patience.since.is_none());
+        assert!(spin.since.is_some());
+        spin.reset();
+        spin.turn().unwrap();
+        assert!(spin.since.is_none());
     }
 }

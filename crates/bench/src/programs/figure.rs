@@ -115,7 +115,8 @@ pub struct Figure {
     pub others: Vec<f64>,
     /// Whether connections of the preloaded programs were carried by shared memory, as those
     /// programs counted at their end; `null` if that cannot be known.
-    pub on_board: Option<bool>,
+    #[serde(rename = "on_board")]
+    pub is_upgraded: Option<bool>,
     /// What else is to be said.
     pub notes: Vec<String>,
 }
@@ -134,7 +135,7 @@ impl Figure {
             bare_is: String::new(),
             exchange: Side::default(),
             others: Vec::new(),
-            on_board: None,
+            is_upgraded: None,
             notes: Vec::new(),
         }
     }

@@ -64,7 +64,7 @@ fn ping(mut stream: &TcpStream, number: u32) -> Result<()> {
     stream.read_exact(&mut reply).what("receiving")?;
     match reply == message {
         true => Ok(()),
-        false => Err(wrong("another message came back")),
+        false => Err(wrong_result("another message came back")),
     }
 }
 
@@ -101,7 +101,7 @@ pub fn serve(listener: &TcpListener, count: u32, rounds: u32) -> Result<Done> {
         Ok(stream)
     })?;
     let Some((first, others)) = many.streams.split_first() else {
-        return Err(wrong("no connections"));
+        return Err(wrong_result("no connections"));
     };
     let rest = rest(|| pong(first))?;
     others.iter().try_for_each(pong)?;

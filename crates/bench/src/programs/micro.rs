@@ -4,10 +4,10 @@ use barewire_report::number::{bytes, ratio};
 
 use super::bare::{self, Limit};
 use super::figure::{Figure, Mode, Sample, Side, Target, Unit};
+use super::launcher::Launcher;
 use super::load::Watch;
 use super::messages::Work;
 use super::pair::{Both, Pair, Start};
-use super::stage::Stage;
 use crate::error::Result;
 use crate::measure::stats::{median, rounded};
 use crate::placement::Placement;
@@ -64,7 +64,7 @@ struct Pairs {
 impl Pairs {
     /// `client`: the mode of the second pair's client; its server is always preloaded.
     fn start(
-        stage: &Stage,
+        launcher: &Launcher,
         cpus: (Option<usize>, Option<usize>),
         client: Mode,
         settings: &[(&str, &str)],
@@ -76,8 +76,12 @@ impl Pairs {
         };
         let plain = Mode::Plain;
         Ok(Pairs {
-            plain: Pair::start(stage, start(plain, cpus.0), start(plain, cpus.1))?,
-            other: Pair::start(stage, start(client, cpus.0), start(Mode::Preloaded, cpus.1))?,
+            plain: Pair::start(launcher, start(plain, cpus.0), start(plain, cpus.1))?,
+            other: Pair::start(
+                launcher,
+                start(client, cpus.0),
+                start(Mode::Preloaded, cpus.1),
+            )?,
         })
     }
 
@@ -111,10 +115,10 @@ impl Pairs {
         Ok(())
     }
 
-    /// Ends the programs; whether connections of theirs were on board.
-    fn end(self, stage: &Stage) -> bool {
+    /// Ends the programs; whether their connections were accelerated.
+    fn end(self, launcher: &Launcher) -> bool {
         drop(self);
-        let counted = stage.counted();
+        let counted = launcher.counted();
         counted.upgraded > 0 && counted.ring_bytes > 0
     }
 }
@@ -132,12 +136,12 @@ fn rate(both: &Both) -> (f64, f64) {
 const SIZE: usize = 64;
 
 /// Round trips of two programs that poll: reads that do not wait.
-pub fn polling(stage: &Stage, how: How) -> Result<Vec<Figure>> {
+pub fn polling(launcher: &Launcher, how: How) -> Result<Vec<Figure>> {
     let name = "64 B to and fro, polling";
     let mut figure =
         Figure::new("ping-pong", name, Unit::Nanoseconds).with_target(Target::OfBare(3.0));
     figure.bare_is = "one line to and fro".into();
-    let mut pairs = Pairs::start(stage, how.cpus(), Mode::Preloaded, &[])?;
+    let mut pairs = Pairs::start(launcher, how.cpus(), Mode::Preloaded, &[])?;
     let work = how.ping_pong(true);
     for round in 0..how.rounds {
         let limits = [Limit::PingPong, Limit::Exchange(SIZE)];
@@ -146,7 +150,7 @@ pub fn polling(stage: &Stage, how: How) -> Result<Vec<Figure>> {
         figure.exchange.values.push(rounded(found[1]));
         pairs.round(round, work, &mut figure, round_trip)?;
     }
-    figure.on_board = Some(pairs.end(stage));
+    figure.is_upgraded = Some(pairs.end(launcher));
     figure.notes.extend(beside_published(&figure));
     Ok(vec![figure])
 }
@@ -170,21 +174,21 @@ fn beside_published(figure: &Figure) -> Option<String> {
 }
 
 /// Round trips of two programs that sleep in their reads, where the system puts them.
-pub fn blocking(stage: &Stage, how: How) -> Result<Vec<Figure>> {
+pub fn blocking(launcher: &Launcher, how: How) -> Result<Vec<Figure>> {
     let name = "64 B to and fro, blocking";
     let mut figure =
         Figure::new("blocking", name, Unit::Nanoseconds).with_target(Target::Gain(10.0));
-    let mut pairs = Pairs::start(stage, (None, None), Mode::Preloaded, &[])?;
+    let mut pairs = Pairs::start(launcher, (None, None), Mode::Preloaded, &[])?;
     let work = how.ping_pong(false);
     for round in 0..how.rounds {
         pairs.round(round, work, &mut figure, round_trip)?;
     }
-    figure.on_board = Some(pairs.end(stage));
+    figure.is_upgraded = Some(pairs.end(launcher));
     Ok(vec![figure])
 }
 
 /// One stream, for sizes of what is written at once.
-pub fn stream(stage: &Stage, how: How) -> Result<Vec<Figure>> {
+pub fn stream(launcher: &Launcher, how: How) -> Result<Vec<Figure>> {
     let sizes: &[usize] = if how.quick {
         &[64, 4096, 128 << 10, 1 << 20]
     } else {
@@ -200,7 +204,7 @@ pub fn stream(stage: &Stage, how: How) -> Result<Vec<Figure>> {
             1 << 20,
         ]
     };
-    let mut pairs = Pairs::start(stage, (None, None), Mode::Preloaded, &[])?;
+    let mut pairs = Pairs::start(launcher, (None, None), Mode::Preloaded, &[])?;
     let mut figures: Vec<Figure> = sizes
         .iter()
         .map(|&size| {
@@ -219,18 +223,18 @@ pub fn stream(stage: &Stage, how: How) -> Result<Vec<Figure>> {
             pairs.round(round, work, figure, rate)?;
         }
     }
-    let on_board = pairs.end(stage);
+    let is_upgraded = pairs.end(launcher);
     for figure in &mut figures {
-        figure.on_board = Some(on_board);
+        figure.is_upgraded = Some(is_upgraded);
     }
     Ok(figures)
 }
 
 /// Connections made and closed, both ends in one process.
-pub fn connect(stage: &Stage, how: How) -> Result<Vec<Figure>> {
+pub fn connect(launcher: &Launcher, how: How) -> Result<Vec<Figure>> {
     let name = "connect + accept + close";
     let mut figure = Figure::new("connect", name, Unit::PerSecond).with_target(Target::Gain(0.9));
-    let mut pairs = Pairs::start(stage, (None, None), Mode::Preloaded, &[])?;
+    let mut pairs = Pairs::start(launcher, (None, None), Mode::Preloaded, &[])?;
     // About 40 us each.
     let work = Work::Connects {
         count: u32::try_from(how.ms * 25)
@@ -252,7 +256,7 @@ pub fn connect(stage: &Stage, how: How) -> Result<Vec<Figure>> {
     }
     figure
         .notes
-        .push("both ends in one thread; no bytes, so nothing comes on board".into());
+        .push("both ends in one thread; no bytes, so nothing is upgraded".into());
     Ok(vec![figure])
 }
 
@@ -261,7 +265,7 @@ pub fn connect(stage: &Stage, how: How) -> Result<Vec<Figure>> {
 const STREAM_TIMES: u32 = 8;
 
 /// Only the server is preloaded: nobody to meet.
-pub fn alone(stage: &Stage, how: How) -> Result<Vec<Figure>> {
+pub fn alone(launcher: &Launcher, how: How) -> Result<Vec<Figure>> {
     let new = |name: &str, unit| Figure::new("alone", name, unit).with_target(Target::Gain(0.97));
     let mut figures = vec![
         new(
@@ -277,32 +281,37 @@ pub fn alone(stage: &Stage, how: How) -> Result<Vec<Figure>> {
             Unit::BytesPerSecond,
         ),
     ];
-    let mut pairs = Pairs::start(stage, how.cpus(), Mode::Plain, &[])?;
+    let mut pairs = Pairs::start(launcher, how.cpus(), Mode::Plain, &[])?;
     for round in 0..how.rounds {
         pairs.round(round, how.ping_pong(true), &mut figures[0], round_trip)?;
         pairs.round(round, how.ping_pong(false), &mut figures[1], round_trip)?;
     }
-    let without = stream_alone(stage, how, &mut pairs, &mut figures[2])?;
-    let on_board = pairs.end(stage);
+    let without = stream_alone(launcher, how, &mut pairs, &mut figures[2])?;
+    let is_upgraded = pairs.end(launcher);
     for figure in &mut figures {
-        figure.on_board = Some(on_board);
+        figure.is_upgraded = Some(is_upgraded);
         figure
             .notes
-            .push("the client has no library: a connection on board would be a fault".into());
+            .push("the client has no library: an accelerated connection would be a fault".into());
     }
     figures[2].notes.push(without);
     Ok(figures)
 }
 
 /// The stream; and what comes out between two pairs that both are without the library.
-fn stream_alone(stage: &Stage, how: How, pairs: &mut Pairs, figure: &mut Figure) -> Result<String> {
+fn stream_alone(
+    launcher: &Launcher,
+    how: How,
+    pairs: &mut Pairs,
+    figure: &mut Figure,
+) -> Result<String> {
     let start = |cpu| Start {
         mode: Mode::Plain,
         cpu,
         settings: &[],
     };
     let (client, server) = how.cpus();
-    let mut second = Pair::start(stage, start(client), start(server))?;
+    let mut second = Pair::start(launcher, start(client), start(server))?;
     let mut control = Figure::new("alone", "", figure.unit);
     let work = Work::Stream {
         size: 16 << 10,
@@ -326,13 +335,13 @@ fn stream_alone(stage: &Stage, how: How, pairs: &mut Pairs, figure: &mut Figure)
     ))
 }
 
-/// Messages on each connection before it rests: enough to come on board at once.
+/// Messages on each connection before it rests: enough to be upgraded at once.
 const ROUNDS_BEFORE: u32 = 12;
 /// How long they rest.
 const REST_MS: u64 = 2000;
 
-/// Many connections on board that rest.
-pub fn idle(stage: &Stage, how: How) -> Result<Vec<Figure>> {
+/// Many accelerated connections that rest.
+pub fn idle(launcher: &Launcher, how: How) -> Result<Vec<Figure>> {
     let count = how.connections;
     let name = format!("memory of a connection that rests, both ends, of {count}");
     let mut memory = Figure::new("idle", name, Unit::Bytes);
@@ -347,7 +356,7 @@ pub fn idle(stage: &Stage, how: How) -> Result<Vec<Figure>> {
     let mut parts = Parts::default();
     let mut upgraded = 0;
     for round in 0..how.rounds.min(2) {
-        let mut pairs = Pairs::start(stage, (None, None), Mode::Preloaded, &settings)?;
+        let mut pairs = Pairs::start(launcher, (None, None), Mode::Preloaded, &settings)?;
         let work = Work::Idle {
             count,
             rounds: ROUNDS_BEFORE,
@@ -369,16 +378,16 @@ pub fn idle(stage: &Stage, how: How) -> Result<Vec<Figure>> {
             time.enter(mode, &sample(both.cpu_ns()));
         }
         drop(pairs);
-        upgraded = stage.counted().upgraded;
+        upgraded = launcher.counted().upgraded;
     }
-    memory.on_board = Some(upgraded >= 2 * u64::from(count));
-    time.on_board = memory.on_board;
+    memory.is_upgraded = Some(upgraded >= 2 * u64::from(count));
+    time.is_upgraded = memory.is_upgraded;
     // These are of the whole run, not of a rest.
     memory.plain = without_processors(memory.plain);
     memory.preloaded = without_processors(memory.preloaded);
     memory
         .notes
-        .push(format!("{upgraded} ends on board; {}", parts.note()));
+        .push(format!("{upgraded} ends upgraded; {}", parts.note()));
     Ok(vec![memory, time])
 }
 

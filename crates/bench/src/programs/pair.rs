@@ -8,8 +8,8 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::figure::Mode;
+use super::launcher::Launcher;
 use super::messages::{Answer, Ask, Done, Work};
-use super::stage::Stage;
 use crate::error::{Error, Result, What};
 
 /// The first argument of a small program of this benchmark.
@@ -37,11 +37,11 @@ struct Peer {
 }
 
 impl Peer {
-    fn start(stage: &Stage, start: Start<'_>) -> Result<Peer> {
-        let mut command = stage.program(start.mode, Path::new("/proc/self/exe"));
+    fn start(launcher: &Launcher, start: Start<'_>) -> Result<Peer> {
+        let mut command = launcher.program(start.mode, Path::new("/proc/self/exe"));
         command.arg(PROGRAM).envs(start.settings.iter().copied());
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = stage.spawn(&mut command, start.cpu, None)?;
+        let mut child = launcher.spawn(&mut command, start.cpu, None)?;
         let pipes = (child.stdin.take(), child.stdout.take());
         let (Some(to), Some(from)) = pipes else {
             return Err(Error::Transport("a pipe is missing".into()));
@@ -84,7 +84,7 @@ impl Peer {
             Ok(answer) => Ok(answer),
             Err(_) => Err(Error::Transport(match self.child.try_wait() {
                 Ok(Some(status)) => format!("a program of the benchmark died ({status})"),
-                _ => "a program of the benchmark said something strange".into(),
+                _ => "unexpected reply from a benchmark program".into(),
             })),
         }
     }
@@ -101,7 +101,7 @@ impl Drop for Peer {
     fn drop(&mut self) {
         // The end of its input is the end of its work; then it writes what it counted.
         self.to = None;
-        super::stage::end(&mut self.child, Duration::from_secs(3));
+        super::launcher::end(&mut self.child, Duration::from_secs(3));
     }
 }
 
@@ -129,10 +129,10 @@ impl Both {
 
 impl Pair {
     /// Starts both.
-    pub fn start(stage: &Stage, client: Start<'_>, server: Start<'_>) -> Result<Pair> {
+    pub fn start(launcher: &Launcher, client: Start<'_>, server: Start<'_>) -> Result<Pair> {
         Ok(Pair {
-            client: Peer::start(stage, client)?,
-            server: Peer::start(stage, server)?,
+            client: Peer::start(launcher, client)?,
+            server: Peer::start(launcher, server)?,
         })
     }
 

@@ -117,11 +117,11 @@ impl Wire {
     }
 
     fn send(&mut self, mut message: &[u8]) -> Result<()> {
-        let mut patience = Patience::new(self.yields);
+        let mut spin = BoundedPoll::new(self.yields);
         while !message.is_empty() {
             match self.stream.write(message) {
                 Ok(sent) => message = &message[sent..],
-                Err(error) if error.kind() == ErrorKind::WouldBlock => patience.turn()?,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => spin.turn()?,
                 Err(error) => return Err(error).what("sending"),
             }
         }
@@ -130,14 +130,14 @@ impl Wire {
 
     /// Fills the buffer; `false` at the end of the stream, which must be between messages.
     fn receive(&mut self, message: &mut [u8]) -> Result<bool> {
-        let mut patience = Patience::new(self.yields);
+        let mut spin = BoundedPoll::new(self.yields);
         let mut got = 0;
         while got < message.len() {
             match self.stream.read(&mut message[got..]) {
                 Ok(0) if got == 0 => return Ok(false),
-                Ok(0) => return Err(wrong("the stream ends within a message")),
+                Ok(0) => return Err(wrong_result("the stream ends within a message")),
                 Ok(bytes) => got += bytes,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => patience.turn()?,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => spin.turn()?,
                 Err(error) => return Err(error).what("receiving"),
             }
         }
@@ -149,7 +149,7 @@ impl Wire {
         let mut count = 0_u64;
         while self.receive(&mut message)? {
             if number(&message) != count {
-                return Err(wrong("a message came out of order"));
+                return Err(wrong_result("a message came out of order"));
             }
             count += 1;
             self.send(&message)?;
@@ -178,7 +178,7 @@ impl Wire {
             message[..8].copy_from_slice(&count.to_ne_bytes());
             self.send(&message)?;
             if !self.receive(&mut reply)? || reply != message {
-                return Err(wrong("another message came back"));
+                return Err(wrong_result("another message came back"));
             }
             count += 1;
             let now = Clock::cycles();
@@ -213,16 +213,16 @@ fn number(message: &[u8]) -> u64 {
 }
 
 /// Looks again and again, but not for ever.
-struct Patience {
+struct BoundedPoll {
     turns: u32,
     yields: bool,
     since: Option<Instant>,
 }
 
-impl Patience {
+impl BoundedPoll {
     #[inline]
-    const fn new(yields: bool) -> Patience {
-        Patience {
+    const fn new(yields: bool) -> BoundedPoll {
+        BoundedPoll {
             turns: 0,
             yields,
             since: None,
@@ -286,7 +286,7 @@ fn send_stream(mut stream: TcpStream, size: usize, ms: u64) -> Result<Done> {
         .read_exact(&mut total)
         .what("waiting for the count")?;
     if u64::from_ne_bytes(total) != sent {
-        return Err(wrong("bytes are missing at the end of the stream"));
+        return Err(wrong_result("bytes are missing at the end of the stream"));
     }
     Ok(Done {
         bytes: sent,
@@ -311,7 +311,7 @@ fn receive_stream(mut stream: &TcpStream, size: usize, ms: u64) -> Result<Done> 
                 .what("sending the count")?;
             // A reader that others kept from running may have missed the warm-up's end.
             let begin = begin.filter(|&(_, before)| before < total).or(first);
-            let (begin, before) = begin.ok_or_else(|| wrong("an empty stream"))?;
+            let (begin, before) = begin.ok_or_else(|| wrong_result("an empty stream"))?;
             return Ok(Done {
                 bytes: total - before,
                 elapsed_ns: clock.nanoseconds(now.wrapping_sub(begin)),
@@ -323,7 +323,9 @@ fn receive_stream(mut stream: &TcpStream, size: usize, ms: u64) -> Result<Done> 
             let place = ((total + at as u64) % PERIOD_BYTES as u64) as usize;
             let len = got.min(8);
             if buffer[at..at + len] != pattern[place..place + len] {
-                return Err(wrong("bytes of the stream are not those that were sent"));
+                return Err(wrong_result(
+                    "bytes of the stream are not those that were sent",
+                ));
             }
         }
         total += got as u64;

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::figure::{Figure, Mode, Sample, Target, Unit};
+use super::launcher::{Launcher, User, installed};
 use super::micro::How;
-use super::real::{Servers, number_after, strange};
-use super::stage::{Stage, User, installed};
+use super::real::{Servers, number_after, unexpected_output};
 use crate::error::Result;
 
 /// The folder with the programs: Debian keeps them apart by version.
@@ -53,12 +53,12 @@ fn named(users: &str, name: &str) -> User {
 }
 
 /// `pgbench`, select-only, by one client and by eight.
-pub fn postgres(stage: &Stage, how: How, bin: &Path) -> Result<Vec<Figure>> {
+pub fn postgres(launcher: &Launcher, how: How, bin: &Path) -> Result<Vec<Figure>> {
     let user = user();
     for mode in [Mode::Plain, Mode::Preloaded] {
-        let data = stage.path_of(mode, "postgres");
-        stage.make_folder(&data, user)?;
-        let mut command = stage.program(Mode::Plain, bin.join("initdb"));
+        let data = launcher.path_of(mode, "postgres");
+        launcher.make_folder(&data, user)?;
+        let mut command = launcher.program(Mode::Plain, bin.join("initdb"));
         command.args([
             "-A",
             "trust",
@@ -68,11 +68,11 @@ pub fn postgres(stage: &Stage, how: How, bin: &Path) -> Result<Vec<Figure>> {
             "--locale=C.UTF-8",
             "-D",
         ]);
-        stage.run(command.arg(&data), user)?;
+        launcher.run(command.arg(&data), user)?;
     }
-    let servers = Servers::start(stage, |mode, port| {
-        let mut command = stage.program(mode, bin.join("postgres"));
-        command.arg("-D").arg(stage.path_of(mode, "postgres"));
+    let servers = Servers::start(launcher, |mode, port| {
+        let mut command = launcher.program(mode, bin.join("postgres"));
+        command.arg("-D").arg(launcher.path_of(mode, "postgres"));
         command.args(["-p", &port.to_string()]);
         for setting in [
             "listen_addresses=127.0.0.1",
@@ -83,13 +83,13 @@ pub fn postgres(stage: &Stage, how: How, bin: &Path) -> Result<Vec<Figure>> {
         ] {
             command.args(["-c", setting]);
         }
-        stage.server(&mut command, port, user)
+        launcher.server(&mut command, port, user)
     })?;
     let pgbench = bin.join("pgbench");
     let at = "-h 127.0.0.1 -p {port} -U tester";
     for mode in [Mode::Plain, Mode::Preloaded] {
         let fill = format!("-i -q -s 1 {at} postgres");
-        servers.client(stage, mode, &pgbench, &fill, user)?;
+        servers.client(launcher, mode, &pgbench, &fill, user)?;
     }
     let seconds = how.ms.div_ceil(1000);
     let mut figures = Vec::new();
@@ -100,13 +100,13 @@ pub fn postgres(stage: &Stage, how: How, bin: &Path) -> Result<Vec<Figure>> {
         let arguments = format!("-S -n -c {clients} -j 1 -T {seconds} {at} postgres");
         for round in 0..how.rounds {
             for mode in How::modes(round) {
-                let (said, sample) = servers.client(stage, mode, &pgbench, &arguments, user)?;
+                let (said, sample) = servers.client(launcher, mode, &pgbench, &arguments, user)?;
                 let failed = number_after(&said, "number of failed transactions:");
                 let done = number_after(&said, "actually processed:");
                 let (None, Some(operations), Some(value)) =
                     (failed, done, number_after(&said, "tps ="))
                 else {
-                    return Err(strange("pgbench", &said));
+                    return Err(unexpected_output("pgbench", &said));
                 };
                 let sample = Sample {
                     value,
@@ -118,7 +118,7 @@ pub fn postgres(stage: &Stage, how: How, bin: &Path) -> Result<Vec<Figure>> {
         }
         figures.push(figure);
     }
-    servers.end(stage, &mut figures);
+    servers.end(launcher, &mut figures);
     Ok(figures)
 }
 

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::figure::{Figure, Mode, Sample, Target, Unit};
+use super::launcher::{Launcher, Server, User, installed};
 use super::load::{self, Watch};
 use super::micro::How;
-use super::stage::{Server, Stage, User, installed};
 use crate::error::{Error, Result};
 
 /// Programs that a scenario needs, or which of them is missing.
@@ -30,9 +30,12 @@ pub struct Servers {
 
 impl Servers {
     /// Starts both, each at a port of its own.
-    pub fn start(stage: &Stage, one: impl Fn(Mode, u16) -> Result<Server>) -> Result<Servers> {
+    pub fn start(
+        launcher: &Launcher,
+        one: impl Fn(Mode, u16) -> Result<Server>,
+    ) -> Result<Servers> {
         let start = |mode| -> Result<(Server, u16)> {
-            let port = stage.free_port()?;
+            let port = launcher.free_port()?;
             Ok((one(mode, port)?, port))
         };
         Ok(Servers {
@@ -51,14 +54,14 @@ impl Servers {
     /// Runs a client to its end; gives what it said, and the sample without its value.
     pub fn client(
         &self,
-        stage: &Stage,
+        launcher: &Launcher,
         mode: Mode,
         program: &Path,
         arguments: &str,
         user: User,
     ) -> Result<(String, Sample)> {
         let (server, port) = self.of(mode);
-        let mut command = stage.program(mode, program);
+        let mut command = launcher.program(mode, program);
         let port = port.to_string();
         command.args(
             arguments
@@ -67,7 +70,7 @@ impl Servers {
         );
         let before = server.cpu_ns() + load::waited_for_ns();
         let watch = Watch::start();
-        let said = stage.run(&mut command, user)?;
+        let said = launcher.run(&mut command, user)?;
         let cost = watch.stop(server.cpu_ns() + load::waited_for_ns() - before);
         let sample = Sample {
             value: 0.0,
@@ -77,12 +80,12 @@ impl Servers {
         Ok((said, sample))
     }
 
-    /// Ends both; whether preloaded programs were on board.
-    pub fn end(self, stage: &Stage, figures: &mut [Figure]) {
+    /// Ends both; whether preloaded programs were accelerated.
+    pub fn end(self, launcher: &Launcher, figures: &mut [Figure]) {
         drop(self);
-        let counted = stage.counted();
+        let counted = launcher.counted();
         for figure in figures {
-            figure.on_board = Some(counted.upgraded > 0 && counted.ring_bytes > 0);
+            figure.is_upgraded = Some(counted.upgraded > 0 && counted.ring_bytes > 0);
         }
     }
 }
@@ -100,7 +103,7 @@ pub fn number_after(text: &str, word: &str) -> Option<f64> {
 }
 
 /// A program's output is not what it should be.
-pub fn strange(program: &str, said: &str) -> Error {
+pub fn unexpected_output(program: &str, said: &str) -> Error {
     let end: Vec<&str> = said.lines().rev().take(3).collect();
     Error::Transport(format!(
         "what {program} said was not understood: {}",
@@ -126,13 +129,13 @@ fn redis_rate(said: &str) -> Option<f64> {
 }
 
 /// `redis-benchmark`: SET and GET, by one client, by 50, and by 50 with 16 requests at once.
-pub fn redis(stage: &Stage, how: How, programs: &[PathBuf; 2]) -> Result<Vec<Figure>> {
+pub fn redis(launcher: &Launcher, how: How, programs: &[PathBuf; 2]) -> Result<Vec<Figure>> {
     let [server, benchmark] = programs;
-    let servers = Servers::start(stage, |mode, port| {
-        let mut command = stage.program(mode, server);
+    let servers = Servers::start(launcher, |mode, port| {
+        let mut command = launcher.program(mode, server);
         let port_text = port.to_string();
-        let dir = stage.path_of(mode, "redis");
-        stage.make_folder(&dir, None)?;
+        let dir = launcher.path_of(mode, "redis");
+        launcher.make_folder(&dir, None)?;
         command.args([
             "--port",
             &port_text,
@@ -144,7 +147,7 @@ pub fn redis(stage: &Stage, how: How, programs: &[PathBuf; 2]) -> Result<Vec<Fig
             "no",
         ]);
         command.arg("--dir").arg(dir);
-        stage.server(&mut command, port, None)
+        launcher.server(&mut command, port, None)
     })?;
     let mut figures = Vec::new();
     let cases = [
@@ -163,8 +166,9 @@ pub fn redis(stage: &Stage, how: How, programs: &[PathBuf; 2]) -> Result<Vec<Fig
                     "-p {{port}} --csv -t {} -n {requests} {options}",
                     test.to_lowercase()
                 );
-                let (said, sample) = servers.client(stage, mode, benchmark, &arguments, None)?;
-                let value = redis_rate(&said).ok_or_else(|| strange("redis-benchmark", &said))?;
+                let (said, sample) = servers.client(launcher, mode, benchmark, &arguments, None)?;
+                let value =
+                    redis_rate(&said).ok_or_else(|| unexpected_output("redis-benchmark", &said))?;
                 Ok(Sample {
                     value,
                     operations: requests as f64,
@@ -187,7 +191,7 @@ pub fn redis(stage: &Stage, how: How, programs: &[PathBuf; 2]) -> Result<Vec<Fig
             figures.push(figure);
         }
     }
-    servers.end(stage, &mut figures);
+    servers.end(launcher, &mut figures);
     Ok(figures)
 }
 
@@ -213,22 +217,22 @@ fn nginx_config(folder: &str, port: u16) -> String {
 }
 
 /// `wrk` against nginx: a small file over connections that are kept.
-pub fn nginx(stage: &Stage, how: How, programs: &[PathBuf; 2]) -> Result<Vec<Figure>> {
+pub fn nginx(launcher: &Launcher, how: How, programs: &[PathBuf; 2]) -> Result<Vec<Figure>> {
     let [server, wrk] = programs;
-    let servers = Servers::start(stage, |mode, port| {
-        let folder = stage.path_of(mode, "nginx");
-        stage.make_folder(&folder, None)?;
-        stage.write(&folder.join("page"), PAGE)?;
+    let servers = Servers::start(launcher, |mode, port| {
+        let folder = launcher.path_of(mode, "nginx");
+        launcher.make_folder(&folder, None)?;
+        launcher.write(&folder.join("page"), PAGE)?;
         let config = folder.join("nginx.conf");
-        stage.write(&config, nginx_config(&folder.display().to_string(), port))?;
-        let mut command = stage.program(mode, server);
+        launcher.write(&config, nginx_config(&folder.display().to_string(), port))?;
+        let mut command = launcher.program(mode, server);
         command
             .arg("-p")
             .arg(&folder)
             .arg("-c")
             .arg(&config)
             .args(["-e", "stderr"]);
-        stage.server(&mut command, port, None)
+        launcher.server(&mut command, port, None)
     })?;
     let seconds = how.ms.div_ceil(1000);
     let mut figures = Vec::new();
@@ -241,11 +245,11 @@ pub fn nginx(stage: &Stage, how: How, programs: &[PathBuf; 2]) -> Result<Vec<Fig
         );
         for round in 0..how.rounds {
             for mode in How::modes(round) {
-                let (said, sample) = servers.client(stage, mode, wrk, &arguments, None)?;
+                let (said, sample) = servers.client(launcher, mode, wrk, &arguments, None)?;
                 let rate = number_after(&said, "Requests/sec:");
                 let faulty = said.contains("Non-2xx") || said.contains("Socket errors");
                 let (false, Some(value)) = (faulty, rate) else {
-                    return Err(strange("wrk", &said));
+                    return Err(unexpected_output("wrk", &said));
                 };
                 let operations = value * sample.cost.wall_ns / 1e9;
                 figure.enter(
@@ -260,7 +264,7 @@ pub fn nginx(stage: &Stage, how: How, programs: &[PathBuf; 2]) -> Result<Vec<Fig
         }
         figures.push(figure);
     }
-    servers.end(stage, &mut figures);
+    servers.end(launcher, &mut figures);
     Ok(figures)
 }
 
@@ -274,12 +278,12 @@ fn iperf_rate(said: &str) -> Option<f64> {
 }
 
 /// `iperf3`: one stream with its own defaults.
-pub fn iperf(stage: &Stage, how: How, programs: &[PathBuf; 1]) -> Result<Vec<Figure>> {
+pub fn iperf(launcher: &Launcher, how: How, programs: &[PathBuf; 1]) -> Result<Vec<Figure>> {
     let [program] = programs;
-    let servers = Servers::start(stage, |mode, port| {
-        let mut command = stage.program(mode, program);
+    let servers = Servers::start(launcher, |mode, port| {
+        let mut command = launcher.program(mode, program);
         command.args(["-s", "-B", "127.0.0.1", "-p", &port.to_string()]);
-        stage.server(&mut command, port, None)
+        launcher.server(&mut command, port, None)
     })?;
     let seconds = how.ms.div_ceil(1000);
     let mut figure = Figure::new("iperf3", "iperf3, 1 stream", Unit::BytesPerSecond);
@@ -287,13 +291,13 @@ pub fn iperf(stage: &Stage, how: How, programs: &[PathBuf; 1]) -> Result<Vec<Fig
     let arguments = format!("-c 127.0.0.1 -p {{port}} -t {seconds} -J");
     for round in 0..how.rounds {
         for mode in How::modes(round) {
-            let (said, sample) = servers.client(stage, mode, program, &arguments, None)?;
-            let value = iperf_rate(&said).ok_or_else(|| strange("iperf3", &said))?;
+            let (said, sample) = servers.client(launcher, mode, program, &arguments, None)?;
+            let value = iperf_rate(&said).ok_or_else(|| unexpected_output("iperf3", &said))?;
             figure.enter(mode, &Sample { value, ..sample });
         }
     }
     let mut figures = vec![figure];
-    servers.end(stage, &mut figures);
+    servers.end(launcher, &mut figures);
     Ok(figures)
 }
 

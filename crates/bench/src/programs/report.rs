@@ -272,8 +272,10 @@ fn remarks(figure: &Figure) -> Vec<String> {
         }
         all.push(text);
     }
-    if figure.on_board == Some(false) && figure.scenario != "alone" {
-        all.push("NOT ON BOARD: the kernel carried the preloaded programs' connections".into());
+    if figure.is_upgraded == Some(false) && figure.scenario != "alone" {
+        all.push(
+            "NOT ACCELERATED: the preloaded programs' connections went through the kernel".into(),
+        );
     }
     all.extend(figure.notes.iter().cloned());
     all
@@ -322,7 +324,7 @@ pub mod tests {
         fast.exchange.values.push(120.0);
         let mut slow =
             Figure::new("redis", "redis", Unit::PerSecond).with_target(Target::Gain(4.0));
-        slow.on_board = Some(false);
+        slow.is_upgraded = Some(false);
         for figure in [&mut fast, &mut slow] {
             figure.enter(Mode::Plain, &sample(10_000.0));
             figure.enter(Mode::Preloaded, &sample(290.0));
@@ -359,7 +361,7 @@ pub mod tests {
         for words in [
             "<= 3 x bare: 2.90, hit",
             ">= 4 x: MISS",
-            "NOT ON BOARD",
+            "NOT ACCELERATED",
             "10.0 us",
             "290 ns",
             "34.5 x",

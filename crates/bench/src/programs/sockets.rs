@@ -18,6 +18,6 @@ pub fn accept(listener: &TcpListener) -> Result<TcpStream> {
 }
 
 /// A wrong result: the benchmark fails.
-pub fn wrong(what: &str) -> Error {
+pub fn wrong_result(what: &str) -> Error {
     Error::Transport(format!("wrong: {what}"))
 }

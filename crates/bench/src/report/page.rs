@@ -10,7 +10,7 @@ use barewire_report::svg::{Plot, Series};
 
 use crate::programs::report::Report as Programs;
 use crate::report::Report;
-use crate::report::summary::{class_of_row, glance};
+use crate::report::summary::{row_class, write_summary};
 use crate::report::table::{cells, columns, sections};
 use crate::results::Row;
 use crate::results::half_peak::HalfPeak;
@@ -65,7 +65,7 @@ pub fn page(report: &Report, programs: Option<&Programs>) -> String {
         programs.section(&mut out);
         out.push_str("<h2>The network itself</h2>");
     }
-    glance(&mut out, &report.results);
+    write_summary(&mut out, &report.results);
     plots(&mut out, &report.results);
     half_peaks(&mut out, &report.half_peaks);
     out.push_str("<h2>How to read this</h2>");
@@ -284,11 +284,7 @@ fn table(out: &mut String, title: &str, rows: &[&Row]) {
     for row in rows {
         let cells = cells(row);
         let first = if cells[0] == last { "" } else { "first " };
-        let _ = write!(
-            out,
-            "<tr class=\"{first}{}\">",
-            class_of_row(&row.transport)
-        );
+        let _ = write!(out, "<tr class=\"{first}{}\">", row_class(&row.transport));
         for (index, cell) in cells.iter().enumerate() {
             let cell = if index == 0 && first.is_empty() {
                 ""
@@ -318,7 +314,7 @@ fn half_peaks(out: &mut String, half_peaks: &[HalfPeak]) {
         let _ = write!(
             out,
             "<tr class=\"first {}\"><td>{}</td><td>{}</td><td>{}B/s</td><td>{}</td></tr>",
-            class_of_row(&half.transport),
+            row_class(&half.transport),
             escape(&half.who()),
             escape(&half.size()),
             prefixed(half.peak),
@@ -403,7 +399,7 @@ mod tests {
         let text = page(&report(), Some(&programs));
         check_well_formed(&text, &["meta", "br"]);
         let place = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words}"));
-        assert!(place("64 B &lt;polling&gt;") < place("<h2>At a glance"));
+        assert!(place("64 B &lt;polling&gt;") < place("<h2>Summary"));
         assert!(place("<b>Failed</b>: iperf3") < place("<h2>The network itself"));
         assert_eq!(text.matches("<style>").count(), 1);
     }

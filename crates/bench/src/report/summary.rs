@@ -97,7 +97,7 @@ fn factor(value: f64) -> String {
 }
 
 /// Writes the headline and a panel of bars for each question.
-pub fn glance(out: &mut String, rows: &[Row]) {
+pub fn write_summary(out: &mut String, rows: &[Row]) {
     let transports = transports(rows);
     let asked: Vec<&Question> = QUESTIONS
         .iter()
@@ -108,7 +108,7 @@ pub fn glance(out: &mut String, rows: &[Row]) {
     }
     headline(out, rows);
     out.push_str(
-        "<h2>At a glance</h2><p class=\"soft small\">Each transport's best way, median of all \
+        "<h2>Summary</h2><p class=\"soft small\">Each transport's best way, median of all \
          samples, beside the <b>limit</b>: the best that two processes on this machine reached with \
          bare loads and stores and no protocol. Bars are to scale within a panel.</p>\
          <div class=\"panels\">",
@@ -198,7 +198,7 @@ fn panel(out: &mut String, question: &Question, rows: &[Row], transports: &[&str
             out,
             "<tr class=\"{}\"><th>{}</th><td class=\"bar\"><div style=\"width:{share:.1}%\"></div>\
              </td><td>{}</td><td class=\"soft\">{}</td></tr>",
-            class_of_row(&row.transport),
+            row_class(&row.transport),
             escape(&row.transport),
             question.value(row),
             remark(row, own)
@@ -229,7 +229,7 @@ fn remark(row: &Row, own: Option<&Row>) -> String {
 }
 
 /// The colour of a transport's rows.
-pub fn class_of_row(transport: &str) -> &'static str {
+pub fn row_class(transport: &str) -> &'static str {
     match transport {
         "limit" => "limit",
         "barewire" => "own",
@@ -264,7 +264,7 @@ mod tests {
             rtt("pipe", 75.0),
         ];
         let mut out = String::new();
-        glance(&mut out, &rows);
+        write_summary(&mut out, &rows);
         check_well_formed(&out, &[]);
         for words in [
             "<b>150 ns</b>",
@@ -283,13 +283,13 @@ mod tests {
     #[test]
     fn without_barewire_there_is_no_headline_and_without_rows_nothing() {
         let mut out = String::new();
-        glance(&mut out, &[rtt("limit", 100.0), rtt("tcp", 6000.0)]);
+        write_summary(&mut out, &[rtt("limit", 100.0), rtt("tcp", 6000.0)]);
         assert!(
             !out.contains("headline") && out.contains("60.0 x limit"),
             "{out}"
         );
         let mut nothing = String::new();
-        glance(&mut nothing, &[]);
+        write_summary(&mut nothing, &[]);
         assert_eq!(nothing, "");
     }
 }

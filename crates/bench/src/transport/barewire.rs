@@ -19,7 +19,7 @@ use crate::channel::control::{Control, Reply};
 use crate::channel::ends::{Channel, ClientEnd, ServerEnd};
 use crate::channel::loops::End;
 use crate::error::{Error, Result, What};
-use crate::measure::spin::{Patience, shared_processor};
+use crate::measure::spin::{BoundedSpin, shared_processor};
 use errors::{closed_or_odd, cut_short, failed};
 
 /// How long the other end may take to connect, or to grant an aperture.
@@ -129,7 +129,7 @@ struct Batches {
     connection: Connection,
     held: Vec<u8>,
     size: usize,
-    patience: Patience,
+    spin: BoundedSpin,
 }
 
 impl Batches {
@@ -138,7 +138,7 @@ impl Batches {
             connection,
             held: Vec::with_capacity(BATCH_BYTES),
             size: 1,
-            patience: Patience::new("a batch of messages over barewire"),
+            spin: BoundedSpin::new("a batch of messages over barewire"),
         }
     }
 }
@@ -175,10 +175,10 @@ impl Channel for Batches {
         let mut left = &messages[..count];
         while !left.is_empty() {
             match self.connection.sender().send_batch(left) {
-                Ok(0) => self.patience.turn()?,
+                Ok(0) => self.spin.turn()?,
                 Ok(sent) => {
                     left = &left[sent..];
-                    self.patience.reset();
+                    self.spin.reset();
                 }
                 Err(error) => return Err(failed(error)),
             }
@@ -251,7 +251,7 @@ struct Announced {
     events: Vec<Event>,
     /// Something was received, and not yet seen that nothing is left.
     unfinished: bool,
-    patience: Patience,
+    spin: BoundedSpin,
 }
 
 impl Announced {
@@ -261,7 +261,7 @@ impl Announced {
             connection,
             events: Vec::with_capacity(16),
             unfinished: false,
-            patience: Patience::new("an event of barewire"),
+            spin: BoundedSpin::new("an event of barewire"),
         }
     }
 
@@ -270,9 +270,9 @@ impl Announced {
     fn wait(&mut self) -> Result<()> {
         loop {
             while self.node.poll(&mut self.events, 16).map_err(failed)? == 0 {
-                self.patience.turn()?;
+                self.spin.turn()?;
             }
-            self.patience.reset();
+            self.spin.reset();
             let mut ready = false;
             for event in self.events.drain(..) {
                 match event {
@@ -343,7 +343,7 @@ struct Trapped {
     own: Aperture,
     far: RemoteAperture,
     events: Vec<Event>,
-    patience: Patience,
+    spin: BoundedSpin,
     _tripwire: Tripwire,
     _connection: Connection,
 }
@@ -363,7 +363,7 @@ impl Trapped {
             own,
             far,
             events: Vec::with_capacity(16),
-            patience: Patience::new("a tripwire of barewire"),
+            spin: BoundedSpin::new("a tripwire of barewire"),
             _tripwire: tripwire,
             _connection: connection,
         })
@@ -390,9 +390,9 @@ impl Channel for Trapped {
         let mut fired = false;
         while !fired {
             while self.node.poll(&mut self.events, 16).map_err(failed)? == 0 {
-                self.patience.turn()?;
+                self.spin.turn()?;
             }
-            self.patience.reset();
+            self.spin.reset();
             for event in self.events.drain(..) {
                 match event {
                     Event::Tripwire { .. } => fired = true,

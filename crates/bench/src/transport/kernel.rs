@@ -17,7 +17,7 @@ use crate::channel::ends::{
 };
 use crate::channel::loops::{self, LAST};
 use crate::error::{Error, Result, What};
-use crate::measure::spin::Patience;
+use crate::measure::spin::BoundedSpin;
 
 /// A socket, or the two ends of two pipes.
 #[derive(Debug)]
@@ -64,14 +64,14 @@ impl Duplex {
 
     /// Writes everything, spinning where it would block.
     #[inline(always)]
-    fn write_all(&self, mut bytes: &[u8], patience: &mut Patience) -> Result<()> {
+    fn write_all(&self, mut bytes: &[u8], spin: &mut BoundedSpin) -> Result<()> {
         while !bytes.is_empty() {
             match rustix::io::write(self.write(), bytes) {
                 Ok(written) => {
                     bytes = &bytes[written..];
-                    patience.reset();
+                    spin.reset();
                 }
-                Err(Errno::AGAIN) => patience.turn()?,
+                Err(Errno::AGAIN) => spin.turn()?,
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error).what("writing to the other process"),
             }
@@ -81,15 +81,15 @@ impl Duplex {
 
     /// Reads what there is, spinning where it would block.
     #[inline(always)]
-    fn read_some(&self, into: &mut [u8], patience: &mut Patience) -> Result<usize> {
+    fn read_some(&self, into: &mut [u8], spin: &mut BoundedSpin) -> Result<usize> {
         loop {
             match rustix::io::read(self.read(), &mut *into) {
                 Ok(0) => return Err(closed()),
                 Ok(got) => {
-                    patience.reset();
+                    spin.reset();
                     return Ok(got);
                 }
-                Err(Errno::AGAIN) => patience.turn()?,
+                Err(Errno::AGAIN) => spin.turn()?,
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error).what("reading from the other process"),
             }
@@ -105,7 +105,7 @@ fn closed() -> Error {
 #[derive(Debug)]
 pub struct One {
     duplex: Duplex,
-    patience: Patience,
+    spin: BoundedSpin,
 }
 
 impl One {
@@ -113,7 +113,7 @@ impl One {
     pub fn new(duplex: Duplex) -> One {
         One {
             duplex,
-            patience: Patience::new("a kernel transport"),
+            spin: BoundedSpin::new("a kernel transport"),
         }
     }
 }
@@ -127,7 +127,7 @@ impl Channel for One {
 
     #[inline(always)]
     fn send(&mut self, message: &[u8]) -> Result<()> {
-        self.duplex.write_all(message, &mut self.patience)
+        self.duplex.write_all(message, &mut self.spin)
     }
 
     #[inline(always)]
@@ -136,14 +136,14 @@ impl Channel for One {
         while filled < message.len() {
             filled += self
                 .duplex
-                .read_some(&mut message[filled..], &mut self.patience)?;
+                .read_some(&mut message[filled..], &mut self.spin)?;
         }
         Ok(())
     }
 
     #[inline(always)]
     fn recv_some(&mut self, buffer: &mut [u8], _size: usize) -> Result<usize> {
-        self.duplex.read_some(buffer, &mut self.patience)
+        self.duplex.read_some(buffer, &mut self.spin)
     }
 }
 
@@ -178,7 +178,7 @@ pub struct Many {
     timeout: Option<rustix::event::Timespec>,
     buffer: Vec<u8>,
     outgoing: Vec<u8>,
-    patience: Patience,
+    spin: BoundedSpin,
 }
 
 impl Many {
@@ -202,7 +202,7 @@ impl Many {
             timeout: None,
             buffer: vec![0; 64 * 1024],
             outgoing: Vec::with_capacity(64 * 1024),
-            patience: Patience::new("transactions over a kernel transport"),
+            spin: BoundedSpin::new("transactions over a kernel transport"),
         })
     }
 
@@ -222,9 +222,9 @@ impl Many {
                 self.timeout.as_ref(),
             );
             match waited {
-                Ok(0) => self.patience.turn()?,
+                Ok(0) => self.spin.turn()?,
                 Ok(_) => {
-                    self.patience.reset();
+                    self.spin.reset();
                     return Ok(());
                 }
                 Err(Errno::INTR) => {}
@@ -256,7 +256,7 @@ impl Many {
         }
         self.connections[index]
             .0
-            .write_all(&self.outgoing, &mut self.patience)
+            .write_all(&self.outgoing, &mut self.spin)
     }
 }
 

@@ -19,7 +19,7 @@ use crate::channel::ends::{
 use crate::channel::loops::{self, End, LAST};
 use crate::channel::shared_memory::{share, take_share};
 use crate::error::{Error, Result};
-use crate::measure::spin::Patience;
+use crate::measure::spin::BoundedSpin;
 use crate::transport::wakers::{EventPair, FutexPair};
 
 /// The largest piece in which a ring carries a message, and the bytes of the ring.
@@ -40,7 +40,7 @@ fn too_small() -> Error {
 pub struct PingPong {
     line: Line,
     sequence: u64,
-    patience: Patience,
+    spin: BoundedSpin,
 }
 
 impl PingPong {
@@ -49,7 +49,7 @@ impl PingPong {
         Ok(PingPong {
             line: Line::new(region, 0).ok_or_else(too_small)?,
             sequence: 0,
-            patience: Patience::new("the bare ping-pong"),
+            spin: BoundedSpin::new("the bare ping-pong"),
         })
     }
 
@@ -68,10 +68,10 @@ impl PingPong {
             let value = self.line.load();
             if value >> 1 == next {
                 self.sequence = next;
-                self.patience.reset();
+                self.spin.reset();
                 return Ok(value & 1 == 1);
             }
-            self.patience.turn()?;
+            self.spin.turn()?;
         }
     }
 }
@@ -105,7 +105,7 @@ pub struct Exchange {
     into: Places,
     sent: u64,
     received: u64,
-    patience: Patience,
+    spin: BoundedSpin,
 }
 
 /// Places of an exchange; fewer for messages so long that they would fill a cache.
@@ -161,7 +161,7 @@ impl Exchange {
             into,
             sent: 0,
             received: 0,
-            patience: Patience::new("the bare exchange"),
+            spin: BoundedSpin::new("the bare exchange"),
         })
     }
 }
@@ -187,9 +187,9 @@ impl Channel for Exchange {
         self.received += 1;
         let (line, buffer) = self.into.at(self.received);
         while line.load() != self.received {
-            self.patience.turn()?;
+            self.spin.turn()?;
         }
-        self.patience.reset();
+        self.spin.reset();
         buffer.copy_out(message);
         Ok(())
     }
@@ -201,7 +201,7 @@ pub struct Rings {
     out: RingProducer,
     into: RingConsumer,
     piece: usize,
-    patience: Patience,
+    spin: BoundedSpin,
 }
 
 impl Rings {
@@ -219,7 +219,7 @@ impl Rings {
             out: out.producer(),
             into: into.consumer(),
             piece,
-            patience: Patience::new("the bare ring"),
+            spin: BoundedSpin::new("the bare ring"),
         })
     }
 
@@ -230,18 +230,18 @@ impl Rings {
     #[inline(always)]
     fn push(&mut self, piece: &[u8]) -> Result<()> {
         while !self.out.try_push(piece) {
-            self.patience.turn()?;
+            self.spin.turn()?;
         }
-        self.patience.reset();
+        self.spin.reset();
         Ok(())
     }
 
     #[inline(always)]
     fn pop(&mut self, piece: &mut [u8]) -> Result<()> {
         while !self.into.try_pop(piece) {
-            self.patience.turn()?;
+            self.spin.turn()?;
         }
-        self.patience.reset();
+        self.spin.reset();
         Ok(())
     }
 }

@@ -10,8 +10,8 @@ use barewire_sys::process::random_bytes;
 
 use super::error::{CaptureError, Result};
 use crate::nodes::{LookError, why_not};
-use crate::onboard::memory::{self, Memory};
-use crate::onboard::status_at;
+use crate::sockets::memory::{self, Memory};
+use crate::sockets::status_at;
 
 /// Words of the status: where `capture1` is, and what follows it.
 const STATUS_WORDS: usize = 27;
@@ -75,7 +75,7 @@ impl Attached {
     /// Finds what there is to know in the process.
     pub fn to(pid: i32) -> Result<Attached> {
         let data =
-            memory::library_data(pid).ok_or_else(|| why_not(pid, LookError::NotOnBoard(pid)))?;
+            memory::library_data(pid).ok_or_else(|| why_not(pid, LookError::NotPreloaded(pid)))?;
         let memory = Memory::open_to_write(pid).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => CaptureError::Gone(pid),
             _ => CaptureError::NotAllowed(pid, error),

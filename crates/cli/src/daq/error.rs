@@ -43,7 +43,7 @@ fn list(faults: &[Fault]) -> String {
     if let [fault] = faults {
         return fault.to_string();
     }
-    let mut text = format!("{} things are wrong:", faults.len());
+    let mut text = format!("{} errors:", faults.len());
     for fault in faults {
         let _ = write!(text, "\n  {fault}");
     }

@@ -23,10 +23,10 @@ use super::start::load;
 /// Files to be verified.
 #[derive(Clone, Debug, Args)]
 pub struct CheckArgs {
-    /// The files, *.evb or *.h5
+    /// The recordings, *.evb or *.h5
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// The configuration that made them: what is in the fragments is verified
+    /// The configuration of the run: also verify the contents of fragments
     #[arg(long)]
     config: Option<PathBuf>,
     /// Print all event numbers
@@ -35,7 +35,7 @@ pub struct CheckArgs {
     /// Print the configuration with which each file was recorded
     #[arg(long)]
     settings: bool,
-    /// Print a JSON document instead of lines
+    /// Print one JSON document
     #[arg(long)]
     json: bool,
 }
@@ -43,9 +43,9 @@ pub struct CheckArgs {
 /// A file to be converted.
 #[derive(Clone, Debug, Args)]
 pub struct ConvertArgs {
-    /// The file, *.evb
+    /// The recording, *.evb
     file: PathBuf,
-    /// The new file; without it, the same name with .h5
+    /// The file to write [default: the same name with .h5]
     #[arg(long)]
     to: Option<PathBuf>,
 }

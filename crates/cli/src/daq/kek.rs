@@ -40,28 +40,28 @@ Examples (as root):
   barewire kek --only events --time 2000       only events, 2 s for each row
   barewire kek --only streams --congestion cubic
   barewire kek --full --page docs/studies/event-builder.md
-It makes network namespaces of its own and removes them; nothing of it is seen outside.")]
+It creates network namespaces and removes them; the host's network is not changed.")]
 pub struct KekArgs {
-    /// Longer: ten minutes instead of three
+    /// Measure for longer: ten minutes instead of three
     #[arg(long)]
     full: bool,
-    /// Only streams, or only events
+    /// Measure only streams, or only events
     #[arg(long, value_enum)]
     only: Option<Only>,
-    /// How TCP controls congestion; reno is there always
+    /// TCP congestion control; reno is always available
     #[arg(long, default_value = RENO)]
     congestion: String,
-    /// Milliseconds of each measurement, instead of what --full or its absence mean
+    /// Length of each measurement in milliseconds, whatever --full says
     #[arg(long, value_name = "MS")]
     time: Option<u64>,
-    /// Rate of all lines to builders together: what this machine's processors can carry
+    /// Total rate of all lines to builders; this machine's processors must be able to carry it
     #[arg(long, default_value = "100 Mbit/s")]
     together: Rate,
     /// Only streams from one source to three, shaped by this script of `tc` commands: the source is
     /// 198.18.0.1, they go to 198.18.0.2, .3 and .4; the name of the device is free
     #[arg(long, value_name = "FILE", conflicts_with_all = ["only", "page"])]
     tc: Option<PathBuf>,
-    /// Put the tables into this page, in place of those that stand there
+    /// Replace the tables in this page by the new ones
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
 }

@@ -26,37 +26,38 @@ pub const AFTER: &str = "\
 Examples:
   barewire daq scan a.toml --over 'fragment_size=1 KiB..1 MiB times 4' -o a.json -o a.html
   barewire daq scan a.toml --over 'parts.sources=1..4' --over 'flow.credits=16, 64'   8 combinations
-  barewire daq scan a.toml --over 'fragment_size=1 KiB, 8 KiB' -o a.json --resume     goes on after Ctrl-C
+  barewire daq scan a.toml --over 'fragment_size=1 KiB, 8 KiB' -o a.json --resume     continues after Ctrl-C
 
-Exit status: 0 if all was measured; 4 if the scan was ended before; otherwise that of the run that failed.
-What was measured until then is in the files of -o.";
+Exit status: 0 if everything was measured; 4 if the scan was stopped early; otherwise that of the run that
+failed. The files of -o have what was measured until then.";
 
 /// What to measure.
 #[derive(Clone, Debug, Args)]
 pub struct ScanArgs {
-    /// The configuration; its limit of events or time is that of each run
+    /// The configuration; its limit of events or time applies to each run
     config: PathBuf,
-    /// A key and its values, as `fragment_size=1 KiB..1 MiB times 4` or `run.transport=ring, tcp`.
-    /// May be repeated: then every combination is measured
+    /// A key and its values, such as `fragment_size=1 KiB..1 MiB times 4` or `run.transport=ring,
+    /// tcp`. May be repeated; every combination is then measured
     #[arg(long, value_name = "KEY=VALUES", required = true)]
     over: Vec<Over>,
     /// Runs for each combination
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     runs: u16,
-    /// Do N runs at a time, each on processors of its own; without N as many as there is room for.
-    /// They still share the memory's bandwidth
+    /// Do N runs at a time, each on its own processors; without N, as many as the processors
+    /// allow. They still share memory bandwidth
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "0")]
     parallel: Option<usize>,
-    /// Processors for each of the runs of --parallel; otherwise one for each of its processes
+    /// Processors for each run of --parallel [default: one for each process]
     #[arg(long, value_name = "N", requires = "parallel", value_parser = clap::value_parser!(u16).range(1..))]
     processors: Option<u16>,
-    /// Take the runs of this configuration that a .json file of -o already holds
+    /// Reuse the runs of this configuration that a .json file of -o already has
     #[arg(long)]
     resume: bool,
-    /// Rate of the line, for the share of it, as `10 Gbit/s`; otherwise `monitor.line`
+    /// Line rate, such as `10 Gbit/s`, for the column that gives the share of it [default:
+    /// `monitor.line`]
     #[arg(long)]
     line: Option<Rate>,
-    /// Write the table too: .csv or .json; or with its plots: .html or .svg. May be repeated
+    /// Also write the table (.csv or .json) or its plots (.html or .svg). May be repeated
     #[arg(short, long, value_name = "FILE")]
     out: Vec<PathBuf>,
 }

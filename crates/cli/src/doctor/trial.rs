@@ -12,7 +12,7 @@ use crate::run;
 
 const NAME: &str = "trial";
 const MESSAGE_BYTES: usize = 64;
-/// Rounds before those that are measured: the connection comes on board meanwhile.
+/// Rounds before those that are measured: the connection is upgraded meanwhile.
 const ROUNDS_BEFORE: usize = 2_000;
 const ROUNDS: usize = 10_000;
 /// An end that hangs, ends.

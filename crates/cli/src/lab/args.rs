@@ -11,17 +11,17 @@ use clap::Args;
 pub struct PlanArgs {
     /// A built-in plan (`barewire lab list`), a file, or the folder of a result
     pub plan: String,
-    /// Change a key: `inputs.KEY`, `seed`, `replications`, or a parameter of the system; `@FILE` as the
-    /// value is the text of that file
+    /// Change a key: `inputs.KEY`, `seed`, `replications`, or a parameter of the system. The
+    /// value `@FILE` stands for the text of that file
     #[arg(long, value_name = "KEY=VALUE", value_parser = change_or_file)]
     pub set: Vec<Change>,
-    /// Put the inputs and parameters of a file, or of a built-in fragment, over the plan's
+    /// Replace inputs and parameters of the plan by those of a file or a built-in fragment
     #[arg(long, value_name = "FILE|NAME")]
     pub with: Vec<String>,
-    /// The seed of everything random
+    /// Seed of all random numbers
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Run it so many times with different seeds: means with 95 % confidence intervals
+    /// Run N times with different seeds, and give means with 95 % confidence intervals
     #[arg(long, value_name = "N")]
     pub replications: Option<u64>,
 }

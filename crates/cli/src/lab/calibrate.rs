@@ -38,13 +38,13 @@ const EXCHANGED: [usize; 3] = [64, 4096, 65_536];
 #[derive(Clone, Debug, Args)]
 #[command(long_about = LONG, after_help = AFTER)]
 pub struct CalibrateArgs {
-    /// Where the host goes; without it, to standard output
+    /// The file to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// The two processors to measure on, such as 0,1; otherwise the first two
+    /// The two processors to measure on, such as 0,1 [default: the first two]
     #[arg(long, value_delimiter = ',', value_name = "A,B")]
     pub cpus: Vec<usize>,
-    /// Do not say what is being measured
+    /// Print no progress
     #[arg(short, long)]
     pub quiet: bool,
 }

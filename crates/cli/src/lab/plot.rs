@@ -15,10 +15,10 @@ const PAGE: &str = "plot.html";
 pub struct PlotArgs {
     /// The folder of a result, or its JSON
     pub result: PathBuf,
-    /// Where to write the page; plot.html beside the result, if not given
+    /// The page to write [default: plot.html beside the result]
     #[arg(short, long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Write each plot as an SVG file too, beside the page
+    /// Also write each plot as an SVG file beside the page
     #[arg(long)]
     pub svg: bool,
 }

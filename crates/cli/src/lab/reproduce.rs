@@ -17,7 +17,7 @@ use super::store;
 use super::versions::versions;
 
 pub const LONG: &str = "\
-Run systems and set what they give beside what was published.
+Run systems, and compare their results with the published values.
 
 Each published value stands beside the model's, with the error and a verdict: `within` or
 `outside` its tolerance, `misprint` for a published value that cannot be right, `missing`
@@ -44,13 +44,13 @@ pub struct ReproduceArgs {
     /// them: `ring.rotation`. Needs one system
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<Change>,
-    /// The seed of everything random
+    /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Write the values as JSON
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub json: Option<PathBuf>,
-    /// Write the values as a table of comma-separated values
+    /// Write the values as comma-separated values
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub csv: Option<PathBuf>,
     /// Write one self-contained page with tables, plots and parameters

@@ -49,10 +49,10 @@ const PACKETS_PER_LINK: &str = "10000";
 pub struct RunArgs {
     #[command(flatten)]
     plan: PlanArgs,
-    /// Keep the result in this folder; an older result there is replaced
+    /// Keep the result in this folder, in place of an older result
     #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Record so many packets of each link, in DIR/links.pcapng
+    /// Record at most so many packets of each link, in DIR/links.pcapng
     #[arg(
         long,
         value_name = "PACKETS",
@@ -70,17 +70,17 @@ pub struct RunArgs {
 pub struct SweepArgs {
     #[command(flatten)]
     plan: PlanArgs,
-    /// A key and its values; keys are as for --set. Given twice: each value of the one with each of
-    /// the other. Keys that take their values in step: '(KEY, KEY)=(VALUE, VALUE), (VALUE, VALUE)'
+    /// A key, as for --set, and its values. Given twice, every combination is run. Keys that
+    /// change together: '(KEY, KEY)=(VALUE, VALUE), (VALUE, VALUE)'
     #[arg(long, value_name = "KEY=VALUES", required = true)]
     over: Vec<Axis>,
-    /// Keep the result in this folder; an older result there is replaced. Of a plan
+    /// For a plan: keep the result in this folder, in place of an older result
     #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Only the quantities whose table, row or name contains this. Of a system
+    /// For a system: only quantities whose table, row or name contains this
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Write the values as a table of comma-separated values. Of a system
+    /// For a system: write the values as comma-separated values
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
 }

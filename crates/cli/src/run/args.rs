@@ -9,22 +9,22 @@ const EXAMPLES: &str = "\
 Examples:
   barewire run redis-server &
   barewire run redis-benchmark -t get,set           both ends: accelerated
-  barewire run --why -- curl http://localhost:8000  how each was carried
+  barewire run --why -- curl http://localhost:8000  report each connection
   barewire run --profile latency --set spin_us=100 -- PROGRAM
-Connections on this host are accelerated if both ends run this way; all else
-stays with the kernel. See also `barewire ls` and `barewire doctor`.";
+Connections on this host are accelerated if both ends run this way; all others
+use the kernel. See also `barewire ls` and `barewire doctor`.";
 
 /// What `-h` leaves out: its page fits a screen.
 const SETTINGS: &str = "\
 Settings, in the file also under [program.NAME] for programs of that name:
-  spin_us        how long to look for bytes before a sleep, at most [200]
-  calls_before   calls on a connection before it is worth it, or never [16]
-  bytes_before   or bytes [1048576]
-  unix           1: Unix sockets too, if no program confines itself [0]
+  spin_us        longest time to poll before a sleep, in us [200]
+  calls_before   upgrade a connection after so many calls, or never [16]
+  bytes_before   or after so many bytes [1048576]
+  unix           1: accelerate Unix sockets too (not for sandboxed programs) [0]
   io_uring       inspect, leave or refuse: see docs/sockets.md [inspect]
   off            1: the library does nothing [0]
-Status: the program's; 127 no such program, 126 it cannot be executed, 125 wrong
-settings or no library, 2 wrong options.";
+Exit status: the program's; 127 no such program, 126 it cannot be executed,
+125 wrong settings or no library, 2 wrong options.";
 
 /// Run a program with its TCP connections and Unix sockets on this host accelerated
 #[derive(Clone, Debug, Args)]
@@ -34,19 +34,19 @@ settings or no library, 2 wrong options.";
     after_long_help = format!("{EXAMPLES}\n{SETTINGS}")
 )]
 pub struct RunArgs {
-    /// Settings for balanced use, latency, throughput or quiet
+    /// Defaults: balanced, latency, throughput or quiet
     #[arg(long, value_name = "NAME")]
     pub profile: Option<String>,
-    /// A setting; may be given several times
+    /// Change one setting; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Settings [default: ~/.config/barewire/sockets.toml]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Say of each connection how it was carried, or why not
+    /// Report how each connection was carried, or why not
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     pub why: Option<PathBuf>,
-    /// Do not say why a program is not accelerated
+    /// Print nothing if the program cannot be accelerated
     #[arg(short, long)]
     pub quiet: bool,
     /// The program and its arguments

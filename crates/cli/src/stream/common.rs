@@ -1,4 +1,4 @@
-//! What all parts of a stream test speak of: carriers, limits, errors.
+//! What all parts of a stream test speak of: transports, limits, errors.
 
 use std::io;
 use std::time::Duration;

@@ -2,15 +2,15 @@
 
 use std::time::Instant;
 
-use super::carrier::Carrier;
 use super::common::{PATIENCE, Result, StreamError, doing};
 use super::order::{Order, Tally};
+use super::transport::Transport;
 
 /// What a call reads at least, so that small messages are not measured by the reader's calls.
 const READ_BYTES_MIN: usize = 64 << 10;
 
 /// Writes for the time of the order, then says that this was all.
-pub fn produce(carrier: &mut dyn Carrier, order: &Order) -> Result<u64> {
+pub fn produce(transport: &mut dyn Transport, order: &Order) -> Result<u64> {
     let message = vec![0x55_u8; order.message_bytes as usize];
     let end = Instant::now() + order.time();
     let mut written = 0;
@@ -18,23 +18,23 @@ pub fn produce(carrier: &mut dyn Carrier, order: &Order) -> Result<u64> {
         let mut rest = &message[..];
         // A message that was begun is written whole, or Nagle's rule would see its parts.
         while !rest.is_empty() {
-            let bytes = carrier.write(rest).map_err(doing("sending"))?;
+            let bytes = transport.write(rest).map_err(doing("sending"))?;
             rest = &rest[bytes..];
             written += bytes as u64;
         }
     }
-    carrier.finish().map_err(doing("ending the stream"))?;
+    transport.finish().map_err(doing("ending the stream"))?;
     Ok(written)
 }
 
 /// Reads to the end; the clock runs from the first byte to the last.
-pub fn consume(carrier: &mut dyn Carrier, order: &Order) -> Result<Tally> {
+pub fn consume(transport: &mut dyn Transport, order: &Order) -> Result<Tally> {
     let mut buffer = vec![0_u8; (order.message_bytes as usize).max(READ_BYTES_MIN)];
     let latest = Instant::now() + order.time() + PATIENCE;
     let mut first = None;
     let mut tally = Tally::default();
     loop {
-        let bytes = carrier.read(&mut buffer).map_err(doing("receiving"))?;
+        let bytes = transport.read(&mut buffer).map_err(doing("receiving"))?;
         let now = Instant::now();
         if bytes == 0 {
             return Ok(tally);

@@ -11,8 +11,8 @@
 
 use std::time::Duration;
 
-use super::carrier::{Buffers, Carrier, Settings};
 use super::common::{Result, StreamError, doing};
+use super::transport::{Buffers, Settings, Transport};
 
 const MAGIC: &[u8; 8] = b"BWSTREAM";
 const START: &[u8; 8] = b"BWSTART1";
@@ -122,19 +122,19 @@ impl Order {
     }
 }
 
-fn write_all(carrier: &mut dyn Carrier, mut bytes: &[u8], what: &str) -> Result<()> {
+fn write_all(transport: &mut dyn Transport, mut bytes: &[u8], what: &str) -> Result<()> {
     while !bytes.is_empty() {
-        let written = carrier.write(bytes).map_err(doing(what))?;
+        let written = transport.write(bytes).map_err(doing(what))?;
         bytes = &bytes[written..];
     }
     Ok(())
 }
 
-fn read_exact<const N: usize>(carrier: &mut dyn Carrier, what: &str) -> Result<[u8; N]> {
+fn read_exact<const N: usize>(transport: &mut dyn Transport, what: &str) -> Result<[u8; N]> {
     let mut bytes = [0; N];
     let mut read = 0;
     while read < N {
-        match carrier.read(&mut bytes[read..]).map_err(doing(what))? {
+        match transport.read(&mut bytes[read..]).map_err(doing(what))? {
             0 => {
                 return Err(StreamError::Peer(format!(
                     "has closed the connection: {what}"
@@ -146,25 +146,25 @@ fn read_exact<const N: usize>(carrier: &mut dyn Carrier, what: &str) -> Result<[
     Ok(bytes)
 }
 
-pub fn send(carrier: &mut dyn Carrier, order: &Order) -> Result<()> {
-    write_all(carrier, &order.to_bytes(), "ordering the test")
+pub fn send(transport: &mut dyn Transport, order: &Order) -> Result<()> {
+    write_all(transport, &order.to_bytes(), "ordering the test")
 }
 
-pub fn await_order(carrier: &mut dyn Carrier) -> Result<Order> {
-    let bytes = read_exact(carrier, "waiting for an order")?;
+pub fn await_order(transport: &mut dyn Transport) -> Result<Order> {
+    let bytes = read_exact(transport, "waiting for an order")?;
     Order::from_bytes(&bytes).map_err(StreamError::Peer)
 }
 
-pub fn start(carrier: &mut dyn Carrier) -> Result<()> {
-    let buffers = carrier.buffers();
+pub fn start(transport: &mut dyn Transport) -> Result<()> {
+    let buffers = transport.buffers();
     let sizes = [buffers.send_bytes, buffers.receive_bytes].map(|it| it.unwrap_or(0).to_le_bytes());
     let bytes = [START.as_slice(), &sizes[0], &sizes[1]].concat();
-    write_all(carrier, &bytes, "starting the test")
+    write_all(transport, &bytes, "starting the test")
 }
 
 /// The other end's buffers.
-pub fn await_start(carrier: &mut dyn Carrier) -> Result<Buffers> {
-    let bytes: [u8; START_BYTES] = read_exact(carrier, "waiting for the test to start")?;
+pub fn await_start(transport: &mut dyn Transport) -> Result<Buffers> {
+    let bytes: [u8; START_BYTES] = read_exact(transport, "waiting for the test to start")?;
     let Some(mut rest) = bytes.strip_prefix(START) else {
         return Err(StreamError::Peer("is no `barewire stream --listen`".into()));
     };
@@ -175,13 +175,13 @@ pub fn await_start(carrier: &mut dyn Carrier) -> Result<Buffers> {
     })
 }
 
-pub fn tell(carrier: &mut dyn Carrier, tally: Tally) -> Result<()> {
+pub fn tell(transport: &mut dyn Transport, tally: Tally) -> Result<()> {
     let words = [tally.bytes, tally.nanoseconds].map(u64::to_le_bytes);
-    write_all(carrier, words.as_flattened(), "telling what arrived")
+    write_all(transport, words.as_flattened(), "telling what arrived")
 }
 
-pub fn await_tally(carrier: &mut dyn Carrier) -> Result<Tally> {
-    let bytes: [u8; TALLY_BYTES] = read_exact(carrier, "waiting for what arrived")?;
+pub fn await_tally(transport: &mut dyn Transport) -> Result<Tally> {
+    let bytes: [u8; TALLY_BYTES] = read_exact(transport, "waiting for what arrived")?;
     let mut rest = &bytes[..];
     Ok(Tally {
         bytes: next_u64(&mut rest),

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use barewire::Request;
 
-use super::carrier::{self, Carrier, Ours, Tcp};
 use super::common::{NAME, Over, PORT, Result, StreamError, doing};
 use super::flow::{consume, produce};
 use super::order;
+use super::transport::{self, Ours, Tcp, Transport};
 
 /// Tests at a time; whoever comes beyond is turned away.
 const TESTS_MAX: usize = 64;
@@ -47,7 +47,7 @@ pub fn serve(over: Over, at: Option<&str>) -> Result<()> {
 fn serve_tcp(at: Option<&str>) -> Result<()> {
     let addresses = match at {
         None => vec![([127, 0, 0, 1], PORT).into()],
-        Some(at) => carrier::addresses(at)?,
+        Some(at) => transport::addresses(at)?,
     };
     let what = format!("listening to {}", addresses[0]);
     let listener = TcpListener::bind(&addresses[..]).map_err(doing(what))?;
@@ -69,13 +69,13 @@ fn begin(stream: TcpStream, tests: &Arc<AtomicUsize>) -> std::io::Result<()> {
     let Some(place) = Place::take(tests) else {
         return Ok(());
     };
-    let mut carrier = Tcp::new(stream)?;
-    let work = move || told(test(&mut carrier), place);
+    let mut transport = Tcp::new(stream)?;
+    let work = move || told(test(&mut transport), place);
     std::thread::Builder::new().spawn(work).map(drop)
 }
 
 fn serve_ours(name: &str) -> Result<()> {
-    let node = carrier::node(0)?;
+    let node = transport::node(0)?;
     let listening = node.listen(name);
     let _listener = listening.map_err(doing(format!("listening under `{name}`")))?;
     println!("listening under the name {name}");
@@ -94,10 +94,10 @@ fn begin_ours(request: Request, tests: &Arc<AtomicUsize>) -> Result<()> {
         return Ok(());
     };
     let asked = request.data().try_into().map_or(0, u64::from_le_bytes);
-    let connection = request.accept_with_ring(carrier::ring_of(asked));
+    let connection = request.accept_with_ring(transport::ring_of(asked));
     let connection = connection.map_err(doing("accepting"))?;
-    let mut carrier = Ours::new(connection.into_stream(), None);
-    let work = move || told(test(&mut carrier), place);
+    let mut transport = Ours::new(connection.into_stream(), None);
+    let work = move || told(test(&mut transport), place);
     let spawned = std::thread::Builder::new().spawn(work);
     spawned.map(drop).map_err(doing("beginning a test"))
 }
@@ -110,20 +110,20 @@ fn told(ended: Result<()>, _place: Place) {
 }
 
 /// Takes an order and carries it out.
-fn test(carrier: &mut dyn Carrier) -> Result<()> {
-    let order = order::await_order(carrier)?;
-    carrier
+fn test(transport: &mut dyn Transport) -> Result<()> {
+    let order = order::await_order(transport)?;
+    transport
         .set_up(order.settings())
         .map_err(doing("setting the socket up"))?;
-    order::start(carrier)?;
+    order::start(transport)?;
     if order.sends {
-        let tally = consume(carrier, &order)?;
-        order::tell(carrier, tally)?;
-        return carrier.finish().map_err(doing("ending the stream"));
+        let tally = consume(transport, &order)?;
+        order::tell(transport, tally)?;
+        return transport.finish().map_err(doing("ending the stream"));
     }
-    produce(carrier, &order)?;
+    produce(transport, &order)?;
     // Until the other end has read all and closes: gone before, it could lose the rest.
-    match carrier.read(&mut [0]) {
+    match transport.read(&mut [0]) {
         Ok(0) | Err(_) => Ok(()),
         Ok(_) => Err(StreamError::Peer("sends, and was to receive".into())),
     }

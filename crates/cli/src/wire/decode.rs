@@ -18,19 +18,19 @@ pub struct DecodeArgs {
     /// or the bytes themselves in hex
     #[arg(value_name = "FILE|HEX")]
     pub input: String,
-    /// What the bytes are; the packets of a capture say it themselves
+    /// Format of the bytes; the packets of a capture name theirs
     #[arg(long = "as", value_name = "KIND")]
     pub kind: Option<Kind>,
     /// The file is raw bytes, whatever it looks like
     #[arg(long)]
     pub raw: bool,
-    /// Show fields of bytes to their end
+    /// Show all bytes of long fields
     #[arg(long)]
     pub bytes: bool,
     /// Show only packet N of a capture, counted from 1
     #[arg(long, value_name = "N")]
     pub packet: Option<usize>,
-    /// As JSON: one object
+    /// Print JSON: one object
     #[arg(long)]
     pub json: bool,
 }

@@ -6,7 +6,7 @@ use barewire_proto::evb::{EventAccount, Imbalance, Ledger};
 
 use super::losses::{in_words, losses, wrapped};
 use super::picture::{Picture, Seen, all};
-use super::wall::time_of_day;
+use super::time_of_day::time_of_day;
 use crate::accounts::{BuilderReport, SourceReport, drops, fates};
 use crate::config::{Config, SinkKind};
 use crate::faults::FaultCounts;

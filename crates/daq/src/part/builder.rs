@@ -539,7 +539,7 @@ impl BuilderPart<'_> {
             return false;
         }
         self.said_last = last;
-        let sunk = self.sink.sums();
+        let counts = self.sink.sums();
         let now = self.home.clock.now();
         let oldest = self.core.oldest_open();
         let report = BuilderReport {
@@ -548,9 +548,9 @@ impl BuilderPart<'_> {
             wrong_size: self.assembly.wrong_size,
             cut: self.assembly.cut,
             processor_ns: u64::try_from(cpu_time_self().as_nanos()).unwrap_or(u64::MAX),
-            recorded: sunk.taken,
-            untaken: sunk.dropped,
-            to_be_taken: sunk.waiting,
+            recorded: counts.taken,
+            untaken: counts.dropped,
+            to_be_taken: counts.waiting,
             oldest_event: oldest.map_or(0, |it| it.0),
             oldest_age_ns: oldest.map_or(0, |it| now.saturating_duration_since(it.1).as_ns()),
         };

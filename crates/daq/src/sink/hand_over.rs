@@ -23,7 +23,7 @@ use std::time::Instant;
 
 use barewire::{Connection, Event, Listener, Node, NodeConfig, Spin};
 
-use super::sunk::Sunk;
+use super::counts::SinkCounts;
 use crate::clock::system_time;
 use crate::config::{Config, SinkKind};
 use crate::net::{NetError, RETRY};
@@ -154,8 +154,8 @@ impl HandOver {
     }
 
     /// What became of events.
-    pub fn sums(&self) -> Sunk {
-        Sunk {
+    pub fn sums(&self) -> SinkCounts {
+        SinkCounts {
             taken: self.taken,
             dropped: self.dropped,
             waiting: self.kept.len() as u64,

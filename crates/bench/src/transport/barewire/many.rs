@@ -11,7 +11,7 @@ use crate::channel::control::Served;
 use crate::channel::ends::{ClientEnd, Context, ManyClient, ManyServer, Measured, ServerEnd};
 use crate::channel::loops::{self, LAST};
 use crate::error::{Error, Result};
-use crate::measure::spin::Patience;
+use crate::measure::spin::BoundedSpin;
 
 /// Connections that are being made at a time.
 const CONNECTING: u32 = 256;
@@ -82,7 +82,7 @@ pub struct Many {
     calls: Vec<u32>,
     events: Vec<Event>,
     sleeps: bool,
-    patience: Patience,
+    spin: BoundedSpin,
 }
 
 impl Many {
@@ -105,7 +105,7 @@ impl Many {
             calls,
             events: Vec::with_capacity(EVENTS),
             sleeps: spec.waiting == Waiting::Blocking,
-            patience: Patience::new("transactions over barewire"),
+            spin: BoundedSpin::new("transactions over barewire"),
         }
     }
 
@@ -117,9 +117,9 @@ impl Many {
             return Ok(());
         }
         while self.node.poll(&mut self.events, EVENTS).map_err(failed)? == 0 {
-            self.patience.turn()?;
+            self.spin.turn()?;
         }
-        self.patience.reset();
+        self.spin.reset();
         Ok(())
     }
 
@@ -154,10 +154,10 @@ impl Many {
         while left > 0 {
             let batch = &messages[..left.min(MESSAGES)];
             match connection.sender().send_batch(batch).map_err(failed)? {
-                0 => self.patience.turn()?,
+                0 => self.spin.turn()?,
                 sent => {
                     left -= sent;
-                    self.patience.reset();
+                    self.spin.reset();
                 }
             }
         }

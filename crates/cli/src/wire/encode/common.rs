@@ -10,18 +10,17 @@ use crate::wire::store::Store;
 /// What all of them take.
 #[derive(Clone, Debug, Args)]
 pub struct Common {
-    /// What it carries: hex, `@FILE` for a file of hex or of raw bytes, `-` for the same on
-    /// standard input
+    /// The payload: hex, `@FILE` for a file of hex or raw bytes, `-` for standard input
     #[arg(long, value_name = "BYTES|@FILE|-", value_parser = Source::parse, default_value = "")]
     pub hex: Source,
-    /// The file of --hex is raw bytes, whatever it looks like
+    /// Treat the file of --hex as raw bytes
     #[arg(long)]
     pub raw: bool,
-    /// Flip the last bit of this field, or the bit with this number, after the check codes
-    /// were computed; `N:FIELD` in the Nth unit of several
+    /// Flip the last bit of this field, or the bit with this number, after the check codes are
+    /// computed; with `N:FIELD`, in the Nth unit
     #[arg(long = "break", value_name = "FIELD")]
     pub breaks: Vec<String>,
-    /// Write a capture too, which Wireshark opens
+    /// Also write a capture for Wireshark
     #[arg(long, value_name = "FILE")]
     pub pcapng: Option<String>,
 }

@@ -28,9 +28,9 @@ const BEGINNINGS: [&str; 2] = ["workbench-ping", "cbn-ping"];
 /// Write a plan of your own to begin with, NAME.toml
 #[derive(Clone, Debug, Args)]
 pub struct NewArgs {
-    /// The name of the plan and, with .toml behind it, of its file
+    /// Name of the plan; its file is NAME.toml
     pub name: PathBuf,
-    /// The plan to begin from: a built-in one, or a file
+    /// The plan to copy: a built-in one, or a file
     #[arg(long, value_name = "PLAN")]
     pub from: Option<String>,
 }

@@ -31,7 +31,7 @@ pub struct Settings {
 }
 
 /// A connection.
-pub trait Carrier {
+pub trait Transport {
     /// At least one byte, 0 at the end.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize>;
     /// At least one byte.
@@ -86,7 +86,7 @@ impl Tcp {
     }
 }
 
-impl Carrier for Tcp {
+impl Transport for Tcp {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         again(|| self.0.read(into))
     }
@@ -136,7 +136,7 @@ impl Ours {
     }
 }
 
-impl Carrier for Ours {
+impl Transport for Ours {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.stream.reader().read_timeout(into, Some(PATIENCE))?;
         read.ok_or_else(nothing_moved)
@@ -183,8 +183,8 @@ pub fn ring_of(bytes: u64) -> usize {
 }
 
 /// Reaches the end that listens.
-pub fn connect(over: Over, host: &str, settings: Settings) -> Result<Box<dyn Carrier>> {
-    let mut carrier: Box<dyn Carrier> = match over {
+pub fn connect(over: Over, host: &str, settings: Settings) -> Result<Box<dyn Transport>> {
+    let mut transport: Box<dyn Transport> = match over {
         Over::Tcp => Box::new(connect_tcp(host)?),
         Over::Barewire => {
             let node = node(settings.buffer_bytes)?;
@@ -199,10 +199,10 @@ pub fn connect(over: Over, host: &str, settings: Settings) -> Result<Box<dyn Car
             Box::new(Ours::new(connection.into_stream(), Some(node)))
         }
     };
-    carrier
+    transport
         .set_up(settings)
         .map_err(doing("setting the socket up"))?;
-    Ok(carrier)
+    Ok(transport)
 }
 
 /// The addresses of `HOST` or `HOST:PORT`.

@@ -1,16 +1,16 @@
-//! The sockets of programs with the library on board, as a table.
+//! The sockets of programs with the preload library, as a table.
 
 use barewire_report::columns::in_columns;
 use barewire_report::number::bytes;
 
-use crate::onboard::{OnBoard, Socket};
+use crate::sockets::{PreloadedProcess, Socket};
 
 const HEADING: [&str; 10] = [
-    "pid", "command", "fd", "local", "remote", "peer", "state", "sends by", "ring out", "ring in",
+    "pid", "command", "fd", "local", "remote", "peer", "state", "path out", "ring out", "ring in",
 ];
 
 /// The table, and below it what there is to say of processes that are not in it.
-pub fn table(processes: &[OnBoard]) -> String {
+pub fn table(processes: &[PreloadedProcess]) -> String {
     let mut heading = HEADING.map(str::to_owned).to_vec();
     heading.push("why".to_owned());
     let mut lines = vec![heading];
@@ -19,11 +19,14 @@ pub fn table(processes: &[OnBoard]) -> String {
         lines.extend(process.sockets.iter().map(|socket| line(process, socket)));
         let (pid, comm) = (process.pid, &process.comm);
         if let Some(why) = &process.hidden {
-            notes += &format!("(process {pid}, {comm}, is on board, but {why})\n");
-        } else if process.is_confined && process.sockets.is_empty() {
-            notes += &format!("(process {pid}, {comm}, is on board, but confined by seccomp)\n");
+            notes += &format!("(process {pid}, {comm}, has the library, but {why})\n");
+        } else if process.is_sandboxed && process.sockets.is_empty() {
+            notes +=
+                &format!("(process {pid}, {comm}, has the library, but is sandboxed by seccomp)\n");
         } else if process.sockets.is_empty() {
-            notes += &format!("(process {pid}, {comm}, is on board, without a socket to carry)\n");
+            notes += &format!(
+                "(process {pid}, {comm}, has the library, but no socket that could be accelerated)\n"
+            );
         }
     }
     match lines.len() {
@@ -32,7 +35,7 @@ pub fn table(processes: &[OnBoard]) -> String {
     }
 }
 
-fn line(process: &OnBoard, socket: &Socket) -> Vec<String> {
+fn line(process: &PreloadedProcess, socket: &Socket) -> Vec<String> {
     let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
     let fds: Vec<String> = socket.fds.iter().map(i32::to_string).collect();
     let [out, into] = socket.ring_bytes;
@@ -46,7 +49,7 @@ fn line(process: &OnBoard, socket: &Socket) -> Vec<String> {
             .peer_pid
             .map_or_else(|| "-".to_owned(), |pid| pid.to_string()),
         socket.state.clone(),
-        socket.lanes[0].to_owned(),
+        socket.paths[0].to_owned(),
         bytes(out),
         bytes(into),
         socket.why.clone(),

@@ -29,18 +29,18 @@ const PREFIX: &str = "barewire-programs-";
 pub type User = Option<(u32, u32)>;
 
 /// The folder, and the library.
-pub struct Stage {
+pub struct Launcher {
     folder: PathBuf,
     library: PathBuf,
 }
 
-impl Stage {
+impl Launcher {
     /// Makes the folder, with a copy of the library.
-    pub fn new(library: &Path) -> Result<Stage> {
+    pub fn new(library: &Path) -> Result<Launcher> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         // Relaxed: only the numbers matter.
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        remove_those_of_the_dead();
+        remove_folders_of_ended_processes();
         let name = format!("{PREFIX}{}-{count}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         let copy = folder.join("libbarewire_sockets.so");
@@ -53,7 +53,7 @@ impl Stage {
             fs::set_permissions(&copy, fs::Permissions::from_mode(0o755))
         };
         make().what(&format!("making {}", folder.display()))?;
-        Ok(Stage {
+        Ok(Launcher {
             folder,
             library: copy,
         })
@@ -195,7 +195,7 @@ impl Stage {
 }
 
 /// Folders of runs that were killed: their names hold the process's id.
-fn remove_those_of_the_dead() {
+fn remove_folders_of_ended_processes() {
     for entry in fs::read_dir(std::env::temp_dir())
         .into_iter()
         .flatten()
@@ -212,7 +212,7 @@ fn remove_those_of_the_dead() {
     }
 }
 
-impl Drop for Stage {
+impl Drop for Launcher {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.folder);
     }
@@ -221,7 +221,7 @@ impl Drop for Stage {
 /// What preloaded programs counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// Ends of connections that came on board.
+    /// Ends of connections that were upgraded.
     pub upgraded: u64,
     /// Bytes put into shared memory.
     pub ring_bytes: u64,
@@ -264,9 +264,9 @@ fn pid(id: u32) -> i32 {
 }
 
 /// Waits for a child's end; after so long, ends it and its children by their ids.
-pub fn end(child: &mut Child, patience: Duration) {
+pub fn end(child: &mut Child, grace: Duration) {
     let begin = Instant::now();
-    while begin.elapsed() < patience {
+    while begin.elapsed() < grace {
         if !matches!(child.try_wait(), Ok(None)) {
             return;
         }
@@ -293,41 +293,41 @@ pub fn installed(name: &str) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    fn stage() -> Stage {
+    fn launcher() -> Launcher {
         // Any file stands for the library where nothing is preloaded.
-        Stage::new(Path::new("/proc/self/status")).unwrap()
+        Launcher::new(Path::new("/proc/self/status")).unwrap()
     }
 
     #[test]
     fn programs_run_and_the_folder_goes_away() {
-        let stage = stage();
+        let launcher = launcher();
         let sh = installed("sh").unwrap();
-        let mut command = stage.program(Mode::Plain, &sh);
-        let said = stage
+        let mut command = launcher.program(Mode::Plain, &sh);
+        let said = launcher
             .run(command.args(["-c", "echo here; pwd"]), None)
             .unwrap();
         assert!(
             said.starts_with("here\n") && said.contains("barewire-programs"),
             "{said}"
         );
-        let mut command = stage.program(Mode::Plain, &sh);
-        let error = stage
+        let mut command = launcher.program(Mode::Plain, &sh);
+        let error = launcher
             .run(command.args(["-c", "echo why; exit 3"]), None)
             .unwrap_err();
         assert!(error.to_string().contains("why"), "{error}");
-        let folder = stage.folder.clone();
-        drop(stage);
+        let folder = launcher.folder.clone();
+        drop(launcher);
         assert!(!folder.exists());
         assert_eq!(installed("no-such-program-anywhere"), None);
     }
 
     #[test]
-    fn a_server_that_never_listens_is_told_of() {
-        let stage = stage();
-        let mut command = stage.program(Mode::Plain, installed("sh").unwrap());
+    fn a_server_that_never_listens_is_reported() {
+        let launcher = launcher();
+        let mut command = launcher.program(Mode::Plain, installed("sh").unwrap());
         command.args(["-c", "echo no; exit 1"]);
-        let port = stage.free_port().unwrap();
-        let Err(error) = stage.server(&mut command, port, None) else {
+        let port = launcher.free_port().unwrap();
+        let Err(error) = launcher.server(&mut command, port, None) else {
             panic!("it listens");
         };
         assert!(error.to_string().contains("it said: no"), "{error}");
@@ -335,12 +335,12 @@ mod tests {
 
     #[test]
     fn what_programs_counted_is_added_up() {
-        let stage = stage();
+        let launcher = launcher();
         let line = "upgraded=3 ring_bytes_out=500 ring_bytes_in=1 stepped_back=0 refused=0 pid=1\n";
-        stage.write(&stage.path("reports/1"), line).unwrap();
-        stage.write(&stage.path("reports/2"), line).unwrap();
-        let counted = stage.counted();
+        launcher.write(&launcher.path("reports/1"), line).unwrap();
+        launcher.write(&launcher.path("reports/2"), line).unwrap();
+        let counted = launcher.counted();
         assert_eq!((counted.upgraded, counted.ring_bytes), (6, 1000));
-        assert_eq!(stage.counted(), Counted::default());
+        assert_eq!(launcher.counted(), Counted::default());
     }
 }

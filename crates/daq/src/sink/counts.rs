@@ -2,7 +2,7 @@
 
 /// What became of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sunk {
+pub struct SinkCounts {
     /// They are in the file, or a consumer has taken them.
     pub taken: u64,
     /// Dropped: there was no consumer, or it was too slow; or a file system took no more.

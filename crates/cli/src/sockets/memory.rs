@@ -47,7 +47,7 @@ pub fn numbers_in(folder: &str) -> impl Iterator<Item = i32> + use<> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// Where the library's data lie in a process; `None` if it is not on board, or is not to be
+/// Where the library's data lie in a process; `None` if it has no preload library, or is not to be
 /// seen.
 pub fn library_data(pid: i32) -> Option<Vec<(u64, u64)>> {
     let maps = std::fs::read(format!("/proc/{pid}/maps")).ok()?;

@@ -1,5 +1,5 @@
-//! Programs with the sockets' library on board, seen from outside: what `ls` and `doctor`
-//! look at. The layout of what is read: `crates/sockets/src/table/status.rs`.
+//! Programs with the preload library, and their sockets, seen from outside: for `ls` and
+//! `capture`. The layout of what is read: `crates/sockets/src/table/status.rs`.
 //!
 //! All of it is in another process's memory, which may change while it is read, or lie:
 //! every address, size and number is checked, and what does not fit is left out.
@@ -16,7 +16,7 @@ use net::{Names, Network};
 
 /// A process with the library.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct OnBoard {
+pub struct PreloadedProcess {
     /// The process.
     pub pid: i32,
     /// The name of the program.
@@ -27,8 +27,9 @@ pub struct OnBoard {
     pub hidden: Option<String>,
     /// Its settings; none if the library does nothing there.
     pub settings: Option<Settings>,
-    /// A filter of system calls has all its sockets with the kernel.
-    pub is_confined: bool,
+    /// It is sandboxed, so that all its sockets use the kernel.
+    #[serde(rename = "is_confined")]
+    pub is_sandboxed: bool,
     /// Its TCP sockets, and Unix stream sockets.
     pub sockets: Vec<Socket>,
 }
@@ -36,9 +37,9 @@ pub struct OnBoard {
 /// Settings of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Settings {
-    /// Longest look before a sleep.
+    /// Longest time that it polls before a sleep.
     pub spin_ns: u64,
-    /// Calls before a connection looks for its other end; 4294967295: streams only.
+    /// Calls before a connection is upgraded; 4294967295: streams only.
     pub calls_before: u64,
     /// Or bytes.
     pub bytes_before: u64,
@@ -57,12 +58,13 @@ pub struct Socket {
     pub other_inode: Option<u64>,
     /// A process that has the other end, if it may be seen.
     pub peer_pid: Option<i32>,
-    /// What it is at: `accelerated`, `candidate`, `kernel`, `listening`, ...
+    /// Its state: `accelerated`, `candidate`, `kernel`, `listening`, ...
     pub state: String,
     /// Why it is not accelerated; empty if it is.
     pub why: String,
-    /// How bytes go out and come in now: `ring` or `kernel`.
-    pub lanes: [&'static str; 2],
+    /// The path of bytes that go out and that come in: `ring` or `kernel`.
+    #[serde(rename = "lanes")]
+    pub paths: [&'static str; 2],
     /// Bytes sent and received through the ring.
     pub ring_bytes: [u64; 2],
     /// Calls and bytes that were counted before it was accelerated.
@@ -70,20 +72,20 @@ pub struct Socket {
 }
 
 /// The processes with the library that this user may see, by number.
-pub fn all() -> Vec<OnBoard> {
+pub fn all() -> Vec<PreloadedProcess> {
     let mut pids: Vec<i32> = memory::numbers_in("/proc").collect();
     pids.sort_unstable();
     look_at(&pids)
 }
 
-/// One process; none if it is not on board, or not there.
-pub fn of_process(pid: i32) -> Option<OnBoard> {
+/// One process; none if it has no preload library, or does not exist.
+pub fn of_process(pid: i32) -> Option<PreloadedProcess> {
     look_at(&[pid]).pop()
 }
 
-fn look_at(pids: &[i32]) -> Vec<OnBoard> {
+fn look_at(pids: &[i32]) -> Vec<PreloadedProcess> {
     let mut networks = HashMap::new();
-    let mut found: Vec<(OnBoard, String)> = Vec::new();
+    let mut found: Vec<(PreloadedProcess, String)> = Vec::new();
     for &pid in pids {
         let Some(at) = memory::library_data(pid) else {
             continue;
@@ -98,15 +100,15 @@ fn look_at(pids: &[i32]) -> Vec<OnBoard> {
     found.into_iter().map(|(process, _)| process).collect()
 }
 
-fn look(pid: i32, data: &[(u64, u64)], network: &Network) -> Option<OnBoard> {
+fn look(pid: i32, data: &[(u64, u64)], network: &Network) -> Option<PreloadedProcess> {
     let comm = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
-    let mut process = OnBoard {
+    let mut process = PreloadedProcess {
         pid,
         comm: String::from_utf8_lossy(&comm).trim_end().to_owned(),
         uid: memory::owner(pid)?,
         hidden: None,
         settings: None,
-        is_confined: false,
+        is_sandboxed: false,
         sockets: Vec::new(),
     };
     match Memory::open(pid) {
@@ -117,12 +119,12 @@ fn look(pid: i32, data: &[(u64, u64)], network: &Network) -> Option<OnBoard> {
             Some(bytes) => match Layout::parse(&memory, &bytes) {
                 Some(layout) => {
                     process.settings = Some(layout.settings);
-                    process.is_confined = layout.is_confined;
+                    process.is_sandboxed = layout.is_sandboxed;
                     process.sockets = layout.sockets(&memory, &net::inodes(pid), network);
                 }
-                None => process.hidden = Some("with another version of the library".to_owned()),
+                None => process.hidden = Some("it has another version of the library".to_owned()),
             },
-            None => process.hidden = Some("the library cannot be made out".to_owned()),
+            None => process.hidden = Some("the library's data cannot be found".to_owned()),
         },
         Err(error) => process.hidden = Some(format!("it may not be read: {error}")),
     }
@@ -137,13 +139,13 @@ struct Layout {
     descriptors: u64,
     highest: u64,
     places: u64,
-    carrier_bytes: u64,
+    stream_bytes: u64,
     /// State, why, flags, side, calls; bytes, ring bytes out and in.
     offsets: [usize; 8],
     texts: Vec<String>,
     settings: Settings,
-    line_only: u64,
-    is_confined: bool,
+    kernel_only: u64,
+    is_sandboxed: bool,
     /// Where a record has the inode of a Unix socket's other end.
     other_inode: Option<usize>,
     /// Unix sockets are carried, too.
@@ -154,9 +156,9 @@ const MAGIC: &[u8; 16] = b"barewire-status\0";
 const ALIGNMENT: usize = 64;
 const VERSION: u64 = 1;
 const WORDS: usize = 31;
-/// Behind it: whether the program is confined, the offset of the other end's inode, and whether
+/// Behind it: whether the program is sandboxed, the offset of the other end's inode, and whether
 /// Unix sockets are carried.
-const CONFINEMENT: u64 = u64::from_ne_bytes(*b"confine1");
+const SANDBOX: u64 = u64::from_ne_bytes(*b"confine1");
 /// A data segment is a few thousand bytes.
 const DATA_BYTES_MAX: u64 = 1 << 20;
 const RECORD_BYTES_MAX: u64 = 1 << 16;
@@ -166,7 +168,7 @@ const TEXTS: usize = 32;
 const TEXT_BYTES: usize = 64;
 /// States of `record::State` that are treated in a way of their own.
 const CANDIDATE: u64 = 2;
-const UP: u64 = 4;
+const UPGRADED: u64 = 4;
 
 fn status_words(memory: &Memory, range: (u64, u64)) -> Option<Vec<u8>> {
     memory.read(status_at(memory, range)?, (WORDS * 8) as u64)
@@ -191,7 +193,7 @@ impl Layout {
             return None;
         }
         let (records, record_bytes, records_max) = (next()?, next()?, next()?);
-        let (descriptors, highest, places, carrier_bytes) = (next()?, next()?, next()?, next()?);
+        let (descriptors, highest, places, stream_bytes) = (next()?, next()?, next()?, next()?);
         let mut offsets = [0; 8];
         for offset in &mut offsets {
             *offset = usize::try_from(next()?).ok()?;
@@ -202,10 +204,10 @@ impl Layout {
             calls_before: next()?,
             bytes_before: next()?,
         };
-        let line_only = next()?;
+        let kernel_only = next()?;
         // What follows is for `barewire capture`, and then what older libraries do not have.
         let mut later = words.skip(4).flatten();
-        let is_later = later.next() == Some(CONFINEMENT);
+        let is_later = later.next() == Some(SANDBOX);
         let mut later = || later.next().filter(|_| is_later);
         Some(Layout {
             records,
@@ -215,12 +217,12 @@ impl Layout {
             descriptors,
             highest,
             places,
-            carrier_bytes,
+            stream_bytes,
             offsets,
             texts: texts.chunks(TEXT_BYTES).map(printable).collect(),
             settings,
-            line_only,
-            is_confined: later() == Some(1),
+            kernel_only,
+            is_sandboxed: later() == Some(1),
             other_inode: later().and_then(|offset| usize::try_from(offset).ok()),
             has_unix: later() == Some(1),
         })
@@ -267,9 +269,9 @@ impl Layout {
                 sockets.push(unknown(*fd, names));
             }
         }
-        if self.is_confined {
+        if self.is_sandboxed {
             for socket in &mut sockets {
-                socket.why = "its program is confined (seccomp)".to_owned();
+                socket.why = "its program is sandboxed (seccomp)".to_owned();
             }
         }
         sockets
@@ -311,20 +313,20 @@ impl Layout {
         let [before, out, into] =
             std::array::from_fn(|nth| number(&bytes, self.offsets[nth + 5], 8));
         let (state, why) = (state?, why?);
-        let lanes = match state {
-            UP => self.lanes(memory, record, side?).unwrap_or_default(),
+        let paths = match state {
+            UPGRADED => self.paths(memory, record, side?).unwrap_or_default(),
             _ => [0, 0],
         };
         let mut why = self.text(STATES.checked_add(why)?);
-        if state == UP && flags? & self.line_only != 0 {
-            why = format!("back with the kernel: {why}");
+        if state == UPGRADED && flags? & self.kernel_only != 0 {
+            why = format!("fell back to the kernel: {why}");
         } else if state == CANDIDATE && why.is_empty() {
-            why = "too little has passed so far".to_owned();
+            why = "too little traffic so far".to_owned();
         }
         let mut socket = unknown(fd, names.unwrap_or(&Names::default()));
         socket.state = self.text(state.min(STATES - 1));
         socket.why = why;
-        socket.lanes = lanes.map(|epoch| ["kernel", "ring"][(epoch % 2) as usize]);
+        socket.paths = paths.map(|epoch| ["kernel", "ring"][(epoch % 2) as usize]);
         socket.ring_bytes = [out?, into?];
         socket.before = [calls?, before?];
         let other = self.other_inode.and_then(|at| number(&bytes, at, 4));
@@ -332,9 +334,9 @@ impl Layout {
         Some(socket)
     }
 
-    /// The epochs of the two directions, out and in: word 1 and 33 of the carrier.
-    fn lanes(&self, memory: &Memory, record: u32, side: u64) -> Option<[u64; 2]> {
-        let place = u64::from(record).checked_mul(self.carrier_bytes)?;
+    /// The epochs of the two directions, out and in: word 1 and 33 of the hybrid stream.
+    fn paths(&self, memory: &Memory, record: u32, side: u64) -> Option<[u64; 2]> {
+        let place = u64::from(record).checked_mul(self.stream_bytes)?;
         let control = memory.read(self.places.checked_add(place)?, 34 * 8)?;
         let epochs = [number(&control, 8, 8)?, number(&control, 33 * 8, 8)?];
         let side = (side % 2) as usize;
@@ -370,7 +372,7 @@ fn unknown(fd: i32, names: &Names) -> Socket {
         state: if names.listens { "listening" } else { "kernel" }.to_owned(),
         why: "the library has not seen it: inherited, received, or made past the C library"
             .to_owned(),
-        lanes: ["kernel"; 2],
+        paths: ["kernel"; 2],
         ring_bytes: [0; 2],
         before: [0; 2],
     }
@@ -396,7 +398,7 @@ fn printable(bytes: &[u8]) -> String {
 }
 
 /// Says whose the other ends are.
-fn name_peers(found: &mut [(OnBoard, String)], networks: &HashMap<String, Network>) {
+fn name_peers(found: &mut [(PreloadedProcess, String)], networks: &HashMap<String, Network>) {
     let mut wanted: Vec<(usize, usize, u64)> = Vec::new();
     for (nth, (process, namespace)) in found.iter().enumerate() {
         let Some(network) = networks.get(namespace) else {

@@ -54,7 +54,7 @@ impl Fake {
             0,
             0,
             0,
-            CONFINEMENT,
+            SANDBOX,
             0,
             12,
             1,
@@ -96,7 +96,7 @@ fn what_is_there_is_read() {
         (&[3][..], "up!!")
     );
     assert_eq!((socket.ring_bytes, socket.before), ([9, 10], [7, 8]));
-    assert_eq!(socket.lanes, ["ring", "kernel"]);
+    assert_eq!(socket.paths, ["ring", "kernel"]);
     assert_eq!(socket.other_inode, Some(55));
     assert_eq!(socket.local.as_deref(), Some(PAIR));
 }
@@ -108,7 +108,7 @@ fn an_older_library_is_read_as_well() {
     let sockets = fake.sockets();
     assert_eq!(sockets.len(), 1);
     assert_eq!(sockets[0].other_inode, None);
-    assert!(!fake.parsed().unwrap().is_confined);
+    assert!(!fake.parsed().unwrap().is_sandboxed);
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn nothing_that_is_there_does_harm() {
 }
 
 #[test]
-fn a_process_that_is_not_on_board_is_none() {
+fn a_process_without_the_library_is_none() {
     assert_eq!(of_process(own()), None);
     assert_eq!(of_process(i32::MAX), None);
 }
