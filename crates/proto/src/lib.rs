@@ -18,7 +18,7 @@ pub mod evb;
 pub mod interworking;
 pub mod msdl;
 pub mod msnl;
-pub mod ring;
 pub mod sar;
 pub mod shaping;
+pub mod slotted;
 pub mod token;

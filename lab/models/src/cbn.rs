@@ -11,7 +11,7 @@
 //!
 //! Everything is counted in cells and words. What a slot holds is a whole cell, and the
 //! blocks are cut and put together by [`barewire_proto::msdl`] itself. The ring's medium
-//! access is its rules on whole slots, without bits, damage or monitor.
+//! access is [`barewire_proto::slotted`] itself, on whole slots, without damage or monitor.
 //!
 //! Source: cbn91. What it leaves open, and we choose, is marked OPEN at its place.
 
@@ -32,8 +32,10 @@ pub use node::{Due, Mark, Node, NodeConfig, Processors};
 pub use program::Program;
 pub use ram::Ram;
 pub use ring::{Ring, Slot, Slots};
-pub use station::{CircuitStats, Duplex, Generator, Passage, Station, StationConfig, StationStats};
+pub use station::{CircuitStats, Generator, Passage, Station, StationConfig, StationStats};
 pub use tcp::{HEADER_BYTES as TCP_HEADER_BYTES, TcpConfig, TcpStats};
+
+pub use barewire_proto::slotted::{ConfigError, Duplex};
 
 use barewire_wire::cbn::Msdl;
 

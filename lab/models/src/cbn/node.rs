@@ -37,7 +37,9 @@ use barewire_units::{Duration, Instant, Rng};
 use barewire_wire::cbn::RIDS;
 
 use super::program::{Program, Runs, Step};
-use super::{Cell, Copier, Costs, Passage, Slots, Stage, Station, StationConfig, TcpStats};
+use super::{
+    Cell, ConfigError, Copier, Costs, Passage, Slots, Stage, Station, StationConfig, TcpStats,
+};
 use crate::host::Processor;
 
 use handler::Handling;
@@ -181,8 +183,11 @@ pub struct Node {
 
 impl Node {
     /// A node that runs `program`; `rng` fills its blocks.
-    #[must_use]
-    pub fn new(config: NodeConfig, program: Program, rng: Rng) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// A [`ConfigError`] where a number of its station is out of range.
+    pub fn new(config: NodeConfig, program: Program, rng: Rng) -> Result<Self, ConfigError> {
         let body = config.station.line.body();
         let reassembler = Reassembler::new(Config {
             body,
@@ -191,7 +196,7 @@ impl Node {
         });
         let mut node = Self {
             config,
-            station: Station::new(config.station),
+            station: Station::new(config.station)?,
             processors: [Processor::new(), Processor::new()],
             running: [None; 2],
             due: VecDeque::new(),
@@ -220,7 +225,7 @@ impl Node {
         if let Some(vci) = config.receive_vci {
             node.open(vci);
         }
-        node
+        Ok(node)
     }
 
     /// Receives `vci` as well. The driver takes its cells as any other and throws the blocks

@@ -2,10 +2,11 @@
 //!
 //! A station is known by its position: the way from the ring's origin, as a time. Frame `f`
 //! passes it at `position + f x spacing`, and again every rotation. What happens then is the
-//! station's ([`super::Station::handle_frame`]): it empties its own slots, and may fill one.
+//! station's ([`super::Station::handle_frame`]).
 //!
 //! OPEN in the source: the way between two stations, and where the frames are at the start.
 
+use barewire_proto::slotted::{self, SlotState, SlottedFrame, Verdict};
 use barewire_units::{Duration, Instant};
 use barewire_wire::cbn::SLOTS;
 
@@ -19,15 +20,77 @@ pub enum Slot {
     Empty,
     /// A cell is under way.
     Full {
-        /// The station that sent it and will empty the slot.
-        sender: u16,
-        /// What it sent.
+        /// What was sent.
         cell: Cell,
+        /// What receivers have said of it.
+        verdict: Verdict,
     },
 }
 
-/// The slots of a frame; the index is the channel.
-pub type Slots = [Slot; SLOTS];
+impl Slot {
+    /// A slot with a cell that nobody has received yet.
+    #[must_use]
+    pub const fn full(cell: Cell) -> Self {
+        let verdict = Verdict::Nobody;
+        Self::Full { cell, verdict }
+    }
+}
+
+/// The slots of a frame; the index is the channel. Nothing damages them, and no monitor marks
+/// them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Slots(pub [Slot; SLOTS]);
+
+impl slotted::Cell for Cell {
+    fn first_word(&self) -> u32 {
+        self.msdl.to_word()
+    }
+}
+
+impl SlottedFrame for Slots {
+    type Cell = Cell;
+
+    fn admit(&mut self) -> bool {
+        true
+    }
+
+    fn seal(&mut self) {}
+
+    fn state(&self, slot: usize) -> SlotState {
+        match self.0[slot] {
+            Slot::Empty => SlotState::Empty,
+            Slot::Full { .. } => SlotState::Fresh,
+        }
+    }
+
+    fn fill(&mut self, slot: usize, cell: Cell) {
+        self.0[slot] = Slot::full(cell);
+    }
+
+    fn empty(&mut self, slot: usize) {
+        self.0[slot] = Slot::Empty;
+    }
+
+    fn cell(&self, slot: usize) -> Option<&Cell> {
+        match &self.0[slot] {
+            Slot::Empty => None,
+            Slot::Full { cell, .. } => Some(cell),
+        }
+    }
+
+    fn verdict(&self, slot: usize) -> Verdict {
+        match self.0[slot] {
+            Slot::Empty => Verdict::Nobody,
+            Slot::Full { verdict, .. } => verdict,
+        }
+    }
+
+    fn set_verdict(&mut self, slot: usize, said: Verdict) {
+        if let Slot::Full { verdict, .. } = &mut self.0[slot] {
+            *verdict = said;
+        }
+    }
+}
 
 /// A ring.
 #[derive(Clone, Debug)]

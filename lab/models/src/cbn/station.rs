@@ -1,49 +1,42 @@
-//! The V1S station: four transmit FIFOs, one receive FIFO, and the interrupt conditions.
+//! The V1S station: the medium access of a slotted ring behind FIFOs in one buffer memory, with
+//! interrupt conditions and generators of false traffic.
 //!
-//! What happens when a frame passes, in this order:
+//! What happens when a frame passes is [`barewire_proto::slotted::Station`]: own slots are
+//! emptied, a cell is received, a cell is sent. Around it:
 //!
 //! | step | rule |
 //! |---|---|
-//! | release | own slots are emptied; they leave empty, for the next station that waits (OPEN) |
-//! | receive | a cell on the receive channel whose VCI is known goes into the receive FIFO; where that is full it is lost, and counted |
-//! | transmit | of the FIFOs that have a cell and find an empty slot, the one next in turn fills it; a half-duplex station does not while it receives (OPEN: receiving first) |
+//! | receive | a cell takes the memory for as long as its words come in. Where the FIFO is full it is lost, and counted for its circuit |
+//! | transmit | one cell a frame, which takes the memory too |
 //! | false traffic | each generator whose cell is due fills an empty slot of its channel, without the memory |
 //!
 //! A cell received is in the FIFO when its last word is: [`Passage::received`] says when, and
 //! [`Station::handle_arrival`] is to be called then. A cell that meets the interrupt
 //! condition of its VCI sets the interrupt, which stays until [`Station::acknowledge`].
 //!
-//! The response bits are left out: MSDL does not look at them, and nothing is sent again.
+//! MSDL does not look at the response bits, and nothing is sent again.
 //!
 //! Source: cbn91, section on the station interface.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use barewire_proto::msdl::InterruptOn;
+use barewire_proto::slotted::{self, Channel, ConfigError, Duplex, SlottedFrame};
 use barewire_units::{Duration, Instant, Rng};
 use barewire_wire::cbn::SLOTS;
 
-use super::{Cell, Line, Ram, Slot, Slots};
-
-/// Whether the buffer memory serves both directions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Duplex {
-    /// One memory: the station receives or transmits in a frame, not both. The V1S.
-    Half,
-    /// A memory for each direction.
-    Full,
-}
+use super::{Cell, Line, Ram, Slots};
 
 /// What a station is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StationConfig {
-    /// Its number, which its slots bear.
-    pub number: u16,
+    /// Frames on the ring.
+    pub frames: usize,
     /// The channel that it receives from, 0 to 3.
     pub receive_channel: usize,
     /// Cells that each FIFO holds.
     pub fifo_cells: usize,
-    /// Its memory.
+    /// Whether it has one memory, as the V1S, or one for each direction.
     pub duplex: Duplex,
     /// The line that it is attached to.
     pub line: Line,
@@ -127,8 +120,8 @@ pub struct Passage {
     pub received: Option<Instant>,
     /// Slots emptied.
     pub released: usize,
-    /// It sent a cell, a true one.
-    pub transmitted: bool,
+    /// The channel on which it sent a cell, a true one.
+    pub filled: Option<usize>,
 }
 
 /// What a station has counted.
@@ -165,13 +158,10 @@ struct Circuit {
 #[derive(Clone, Debug)]
 pub struct Station {
     config: StationConfig,
+    access: slotted::Station<Cell>,
     circuits: BTreeMap<u16, Circuit>,
-    transmit: [VecDeque<Cell>; SLOTS],
-    /// The FIFO whose turn it is.
-    turn: usize,
-    receive: VecDeque<Cell>,
-    /// Cells received whose last word is not in the FIFO yet.
-    arriving: VecDeque<Cell>,
+    /// Cells of the receive FIFO whose last word is there.
+    arrived: usize,
     transmit_ram: Ram,
     /// The same memory as `transmit_ram`, if `None`.
     receive_ram: Option<Ram>,
@@ -180,24 +170,37 @@ pub struct Station {
     stats: StationStats,
 }
 
+/// The channel of that number, modulo 4.
+const fn channel(number: usize) -> Channel {
+    Channel::ALL[number % SLOTS]
+}
+
 impl Station {
     /// A station that knows no VCI. Channels above 3 are taken modulo 4.
-    #[must_use]
-    pub fn new(config: StationConfig) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// A [`ConfigError`] where a number is out of range.
+    pub fn new(config: StationConfig) -> Result<Self, ConfigError> {
         let ram = Ram::new(config.line.word_time());
-        Self {
+        let access = slotted::Station::new(slotted::Config {
+            frames: config.frames,
+            duplex: config.duplex,
+            receive_fifo_cells: config.fifo_cells,
+            transmit_fifo_cells: config.fifo_cells,
+            ..slotted::Config::v1s(channel(config.receive_channel))
+        })?;
+        Ok(Self {
+            access,
             circuits: BTreeMap::new(),
-            transmit: Default::default(),
-            turn: 0,
-            receive: VecDeque::new(),
-            arriving: VecDeque::new(),
+            arrived: 0,
             receive_ram: (config.duplex == Duplex::Full).then(|| ram.clone()),
             transmit_ram: ram,
             interrupt: false,
             generators: [const { None }; SLOTS],
             stats: StationStats::default(),
             config,
-        }
+        })
     }
 
     /// What it has counted.
@@ -216,19 +219,21 @@ impl Station {
     /// Cells in the transmit FIFOs.
     #[must_use]
     pub fn queued(&self) -> usize {
-        self.transmit.iter().map(VecDeque::len).sum()
+        let queued = Channel::ALL.map(|channel| self.access.queued(channel));
+        queued.into_iter().sum()
     }
 
-    /// Whether the transmit FIFO of `channel` takes a cell, with `coming` on their way to it.
+    /// Whether the transmit FIFO of channel `number` takes a cell, with `coming` on their way to it.
     #[must_use]
-    pub fn has_room(&self, channel: usize, coming: usize) -> bool {
-        self.transmit[channel % SLOTS].len() + coming < self.config.fifo_cells
+    pub fn has_room(&self, number: usize, coming: usize) -> bool {
+        self.access.queued(channel(number)) + coming < self.config.fifo_cells
     }
 
     /// Receives cells of `vci` from now on, and interrupts where `condition` says.
     pub fn listen(&mut self, vci: u16, condition: InterruptOn) {
         let stats = CircuitStats::default();
         self.circuits.insert(vci, Circuit { condition, stats });
+        self.access.listen(vci);
     }
 
     /// Sends false traffic on `channel` from now on, or none.
@@ -246,109 +251,66 @@ impl Station {
         self.receive_ram.as_mut().unwrap_or(&mut self.transmit_ram)
     }
 
-    /// The last word of `cell` has been written into the FIFO of `channel`. A full FIFO loses
-    /// it: nobody asks before writing, since the source takes sending to be always possible.
-    pub fn handle_written(&mut self, channel: usize, cell: Cell) {
-        let fifo = &mut self.transmit[channel % SLOTS];
-        if fifo.len() < self.config.fifo_cells {
-            fifo.push_back(cell);
-        } else {
-            self.stats.transmit_overflows += 1;
-        }
+    /// The last word of `cell` has been written into the FIFO of channel `number`. A full FIFO
+    /// loses it: nobody asks before writing, since the source takes sending to be always possible.
+    pub fn handle_written(&mut self, number: usize, cell: Cell) {
+        let sent = self.access.send(channel(number), cell);
+        self.stats.transmit_overflows += u64::from(sent.is_err());
     }
 
     /// A frame begins to pass.
     pub fn handle_frame(&mut self, now: Instant, slots: &mut Slots) -> Passage {
-        let own = self.release(slots);
-        let may_fill = |slots: &Slots, slot: usize| !own[slot] && slots[slot] == Slot::Empty;
-        let received = self.receive(now, slots);
-        let busy = received.is_some() && self.config.duplex == Duplex::Half;
-        let channel = (self.turn..self.turn + SLOTS)
-            .map(|channel| channel % SLOTS)
-            .find(|&slot| !busy && !self.transmit[slot].is_empty() && may_fill(slots, slot));
-        if let Some(channel) = channel {
-            self.transmit(now, channel, slots);
+        let heard = slots.cell(channel(self.config.receive_channel).index());
+        let heard = heard.map(|cell| cell.msdl.vci);
+        let passage = self.access.handle_frame(now, slots);
+        let words = self.config.line.cell_words();
+        if let Some(circuit) = heard.and_then(|vci| self.circuits.get_mut(&vci)) {
+            circuit.stats.received += u64::from(passage.received);
+            circuit.stats.overflows += u64::from(passage.refused);
         }
-        self.generate(now, slots, may_fill);
+        self.stats.receive_overflows += u64::from(passage.refused);
+        let received = passage
+            .received
+            .then(|| self.receive_ram().access(now, words));
+        let filled = passage.filled.into_iter().position(|filled| filled);
+        if filled.is_some() {
+            self.transmit_ram.access(now, words);
+            self.stats.transmitted += 1;
+        }
+        self.generate(now, slots);
+        // Nothing waits for what becomes of a cell.
+        while self.access.poll_report().is_some() {}
         Passage {
             received,
-            released: own.into_iter().filter(|&own| own).count(),
-            transmitted: channel.is_some(),
+            released: passage.released.into_iter().filter(|&own| own).count(),
+            filled,
         }
     }
 
-    fn release(&self, slots: &mut Slots) -> [bool; SLOTS] {
-        let number = self.config.number;
-        let mut own = [false; SLOTS];
-        for (slot, own) in slots.iter_mut().zip(&mut own) {
-            *own = matches!(slot, Slot::Full { sender, .. } if *sender == number);
-            if *own {
-                *slot = Slot::Empty;
-            }
-        }
-        own
-    }
-
-    fn receive(&mut self, now: Instant, slots: &Slots) -> Option<Instant> {
-        let Slot::Full { cell, .. } = &slots[self.config.receive_channel % SLOTS] else {
-            return None;
-        };
-        let circuit = self.circuits.get_mut(&cell.msdl.vci)?;
-        if self.receive.len() + self.arriving.len() >= self.config.fifo_cells {
-            self.stats.receive_overflows += 1;
-            circuit.stats.overflows += 1;
-            return None;
-        }
-        circuit.stats.received += 1;
-        self.arriving.push_back(cell.clone());
-        let words = self.config.line.cell_words();
-        Some(self.receive_ram().access(now, words))
-    }
-
-    fn transmit(&mut self, now: Instant, channel: usize, slots: &mut Slots) {
-        let Some(cell) = self.transmit[channel].pop_front() else {
-            return;
-        };
-        self.transmit_ram.access(now, self.config.line.cell_words());
-        self.turn = (channel + 1) % SLOTS;
-        self.stats.transmitted += 1;
-        slots[channel] = Slot::Full {
-            sender: self.config.number,
-            cell,
-        };
-    }
-
-    fn generate(
-        &mut self,
-        now: Instant,
-        slots: &mut Slots,
-        may_fill: impl Fn(&Slots, usize) -> bool,
-    ) {
-        for channel in 0..SLOTS {
-            let Some(generator) = &mut self.generators[channel] else {
+    fn generate(&mut self, now: Instant, slots: &mut Slots) {
+        for (generator, channel) in self.generators.iter_mut().zip(Channel::ALL) {
+            let Some(generator) = generator.as_mut().filter(|due| due.next_at <= now) else {
                 continue;
             };
-            if generator.next_at > now || !may_fill(slots, channel) {
-                continue;
+            let inserted = self
+                .access
+                .insert(slots, channel, || generator.cell.clone());
+            if inserted.is_some() {
+                generator.sent();
+                self.stats.false_transmitted += 1;
             }
-            generator.sent();
-            self.stats.false_transmitted += 1;
-            slots[channel] = Slot::Full {
-                sender: self.config.number,
-                cell: generator.cell.clone(),
-            };
         }
     }
 
     /// The last word of a cell is in the receive FIFO.
     pub fn handle_arrival(&mut self) {
-        let Some(cell) = self.arriving.pop_front() else {
+        let Some(cell) = self.access.received().nth(self.arrived) else {
             return;
         };
-        self.stats.received += 1;
         let circuit = self.circuits.get(&cell.msdl.vci);
         self.interrupt |= circuit.is_some_and(|circuit| circuit.condition.matches(cell.msdl));
-        self.receive.push_back(cell);
+        self.arrived += 1;
+        self.stats.received += 1;
     }
 
     /// Whether the interrupt is set.
@@ -364,12 +326,13 @@ impl Station {
 
     /// Cells in the receive FIFO.
     #[must_use]
-    pub fn waiting(&self) -> usize {
-        self.receive.len()
+    pub const fn waiting(&self) -> usize {
+        self.arrived
     }
 
     /// The last word of the cell at the head of the receive FIFO has been read: it is gone.
     pub fn handle_read(&mut self) -> Option<Cell> {
-        self.receive.pop_front()
+        self.arrived = self.arrived.checked_sub(1)?;
+        self.access.poll_received()
     }
 }

@@ -30,18 +30,23 @@ fn cell(sequence: u8, start: bool) -> Cell {
     Cell { msdl, body }
 }
 
-fn station(number: u16, duplex: Duplex) -> Station {
-    Station::new(StationConfig {
-        number,
+/// A station that receives from channel 0, on a ring of one frame.
+fn station(duplex: Duplex) -> Station {
+    let config = StationConfig {
+        frames: 1,
         receive_channel: 0,
         fifo_cells: 4,
         duplex,
         line: line(),
-    })
+    };
+    Station::new(config).expect("in range")
 }
 
-fn full(sender: u16, cell: Cell) -> Slot {
-    Slot::Full { sender, cell }
+/// A frame with `cell` in slot 0.
+fn carrying(cell: Cell) -> Slots {
+    let mut slots = Slots::default();
+    slots.0[0] = Slot::full(cell);
+    slots
 }
 
 #[test]
@@ -76,43 +81,42 @@ fn the_memory_serves_in_turn() {
 
 #[test]
 fn a_sender_empties_its_slot_and_lets_it_pass() {
-    let mut station = station(1, Duplex::Half);
+    let mut station = station(Duplex::Half);
     let mut slots = Slots::default();
     for sequence in [2, 1] {
         station.handle_written(3, cell(sequence, false));
     }
     let filled = station.handle_frame(START, &mut slots);
-    assert!(filled.transmitted);
-    assert_eq!(slots[3], full(1, cell(2, false)));
+    assert_eq!(filled.filled, Some(3));
+    assert_eq!(slots.0[3], Slot::full(cell(2, false)));
     let released = station.handle_frame(START + us(23), &mut slots);
-    assert_eq!((released.released, released.transmitted), (1, false));
+    assert_eq!((released.released, released.filled), (1, None));
     assert_eq!(slots, Slots::default());
-    assert!(station.handle_frame(START + us(46), &mut slots).transmitted);
-    assert_eq!(slots[3], full(1, cell(1, false)));
+    let filled = station.handle_frame(START + us(46), &mut slots);
+    assert_eq!(filled.filled, Some(3));
+    assert_eq!(slots.0[3], Slot::full(cell(1, false)));
 }
 
 #[test]
 fn only_the_v1s_cannot_send_while_it_receives() {
     for (duplex, sends) in [(Duplex::Half, false), (Duplex::Full, true)] {
-        let mut station = station(1, duplex);
+        let mut station = station(duplex);
         station.listen(VCI, InterruptOn::EveryCell);
         station.handle_written(1, cell(1, true));
-        let mut slots = Slots::default();
-        slots[0] = full(2, cell(1, true));
+        let mut slots = carrying(cell(1, true));
         let passage = station.handle_frame(START, &mut slots);
         let words = Duration::from_ps(9 * 312_500);
         assert_eq!(passage.received, Some(START + words));
-        assert_eq!(passage.transmitted, sends, "{duplex:?}");
+        assert_eq!(passage.filled.is_some(), sends, "{duplex:?}");
     }
 }
 
 #[test]
 fn a_full_fifo_loses_and_counts() {
-    let mut station = station(1, Duplex::Half);
+    let mut station = station(Duplex::Half);
     station.listen(VCI, InterruptOn::EveryCell);
     for arrival in 0..6_u64 {
-        let mut slots = Slots::default();
-        slots[0] = full(2, cell(1, true));
+        let mut slots = carrying(cell(1, true));
         let passage = station.handle_frame(START + us(arrival * 4), &mut slots);
         if passage.received.is_some() {
             station.handle_arrival();
@@ -136,12 +140,11 @@ fn a_cell_interrupts_where_its_circuit_says() {
         (InterruptOn::EveryCell, [true, true, true]),
     ];
     for (condition, expected) in conditions {
-        let mut station = station(1, Duplex::Half);
+        let mut station = station(Duplex::Half);
         station.listen(VCI, condition);
         let cells = [cell(3, true), cell(2, false), cell(1, false)];
         let interrupts = cells.map(|cell| {
-            let mut slots = Slots::default();
-            slots[0] = full(2, cell);
+            let mut slots = carrying(cell);
             station.handle_frame(START, &mut slots);
             station.acknowledge();
             station.handle_arrival();
@@ -153,13 +156,13 @@ fn a_cell_interrupts_where_its_circuit_says() {
 
 #[test]
 fn false_traffic_keeps_its_interval() {
-    let mut station = station(1, Duplex::Half);
+    let mut station = station(Duplex::Half);
     let generator = Generator::new(cell(1, true), us(10));
     station.set_generator(2, Some(generator));
     let filled = [0, 4, 9, 10, 19, 20].map(|at| {
         let mut slots = Slots::default();
         station.handle_frame(START + us(at), &mut slots);
-        slots[2] != Slot::Empty
+        slots.0[2] != Slot::Empty
     });
     assert_eq!(filled, [true, false, false, true, false, true]);
     assert_eq!(station.stats().false_transmitted, 3);
@@ -171,7 +174,7 @@ fn false_traffic_keeps_its_interval() {
 
 #[test]
 fn random_false_traffic_offers_what_it_should() {
-    let mut station = station(1, Duplex::Half);
+    let mut station = station(Duplex::Half);
     let rng = Rng::from_seed(3);
     let generator = Generator::random(cell(1, true), us(10), rng);
     station.set_generator(2, Some(generator));
@@ -179,7 +182,7 @@ fn random_false_traffic_offers_what_it_should() {
     for at in 0..100_000 {
         let mut slots = Slots::default();
         station.handle_frame(START + us(at), &mut slots);
-        in_a_row = if slots[2] == Slot::Empty {
+        in_a_row = if slots.0[2] == Slot::Empty {
             0
         } else {
             in_a_row + 1
@@ -217,14 +220,14 @@ fn stages_differ_by_what_is_taken_away() {
 
 fn node(station: u16, condition: InterruptOn, copier: Copier, program: Program) -> Node {
     let config = node_config(station, condition, copier);
-    Node::new(config, program, Rng::from_seed(5))
+    Node::new(config, program, Rng::from_seed(5)).expect("in range")
 }
 
 fn node_config(station: u16, condition: InterruptOn, copier: Copier) -> NodeConfig {
     let other = 1 - station;
     NodeConfig {
         station: StationConfig {
-            number: station,
+            frames: 7,
             receive_channel: usize::from(station),
             fifo_cells: 256,
             duplex: Duplex::Half,
@@ -327,7 +330,7 @@ proptest! {
         let nodes = [(0, program), (1, Program::Echo)].map(|(number, program)| {
             let mut config = node_config(number, condition, copier);
             (config.processors, config.transmit_copier) = (processors, transmit_copier);
-            Node::new(config, program, Rng::from_seed(5))
+            Node::new(config, program, Rng::from_seed(5)).expect("in range")
         });
         let nodes = drive(nodes, Duration::from_ms(40));
         prop_assert!(nodes[0].is_done());

@@ -19,7 +19,7 @@ pub(super) fn frame(slots: &Slots) -> Vec<u8> {
     }
     let mut frame = Frame::new_unchecked(buffer);
     let mut repr = FrameRepr::default();
-    for (number, slot) in slots.iter().enumerate() {
+    for (number, slot) in slots.0.iter().enumerate() {
         let Slot::Full { cell, .. } = slot else {
             continue;
         };
@@ -47,7 +47,7 @@ mod tests {
         let msdl = Msdl::from_word(0x1234_05a9);
         let body = (0..32).collect();
         let cell = ModelCell { msdl, body };
-        slots[2] = Slot::Full { sender: 5, cell };
+        slots.0[2] = Slot::full(cell);
         let bytes = frame(&slots);
         let (tags, at) = exported::TagsRepr::parse(&bytes).expect("tags");
         assert_eq!(tags.dissector, CBN);

@@ -2,8 +2,8 @@
 
 use barewire_des::Simulator;
 use barewire_models::cbn::{
-    Cell, CircuitStats, Copier, Costs, Duplex, Generator, Line, Mark, Node, NodeConfig, Processors,
-    Program, Ring, Stage, StationConfig, StationStats, TcpStats,
+    Cell, CircuitStats, ConfigError, Copier, Costs, Duplex, Generator, Line, Mark, Node,
+    NodeConfig, Processors, Program, Ring, Stage, StationConfig, StationStats, TcpStats,
 };
 use barewire_proto::msdl::{self, InterruptOn};
 use barewire_units::{Duration, Instant, Rng};
@@ -120,7 +120,7 @@ impl Run {
         let other = 1_u16.saturating_sub(number);
         NodeConfig {
             station: StationConfig {
-                number,
+                frames: self.line.frames(self.rotation),
                 receive_channel: usize::from(number),
                 fifo_cells: self.fifo_cells,
                 duplex: self.duplex,
@@ -144,15 +144,13 @@ impl Run {
     /// others would be a second echo, since a ring carries every cell past every station.
     pub(super) fn loader(
         &self,
-        number: u16,
         vci: u16,
         channels: std::ops::Range<usize>,
         generator: impl Fn(Cell, usize) -> Generator,
-    ) -> Node {
+    ) -> Result<Node, SystemError> {
         let mut config = self.node(0);
-        config.station.number = number;
         config.receive_vci = None;
-        let mut node = Node::new(config, Program::Echo, Rng::from_seed(0));
+        let mut node = node(config, Program::Echo, Rng::from_seed(0))?;
         let msdl = Msdl {
             vci,
             sequence: 1,
@@ -165,11 +163,11 @@ impl Run {
             let generator = generator(Cell { msdl, body }, channel);
             node.station_mut().set_generator(channel, Some(generator));
         }
-        node
+        Ok(node)
     }
 
     /// The stations beside the two: they load the ring, or only stand on it.
-    fn others(&self, frames: usize, rng: &Rng) -> Vec<Node> {
+    fn others(&self, frames: usize, rng: &Rng) -> Result<Vec<Node>, SystemError> {
         let (vci, channels) = match self.load.towards {
             _ if self.load.share <= 0.0 => (FALSE_VCI, 0..0),
             Towards::Nobody => (FALSE_VCI, 0..SLOTS),
@@ -181,7 +179,7 @@ impl Run {
         let interval_ps = self.rotation.as_ps() as f64 * generators / (self.load.share * slots);
         let interval = Duration::from_ps(interval_ps.max(1.0) as u64);
         let loader = |number: u16| {
-            self.loader(number, vci, channels.clone(), |cell, channel| {
+            self.loader(vci, channels.clone(), |cell, channel| {
                 let index = u64::from(number) << 2 | channel as u64;
                 Generator::random(cell, interval, rng.fork_nth("loader", index))
             })
@@ -274,11 +272,11 @@ impl Run {
         let start = Instant::from_ps(rng.fork("start").below(self.rotation.as_ps()));
         let ring = self.ring()?;
         let mut nodes = vec![
-            Node::new(self.node(0), programs[0], rng.fork("blocks")),
-            Node::new(receiver, programs[1], rng.fork("none")),
+            node(self.node(0), programs[0], rng.fork("blocks"))?,
+            node(receiver, programs[1], rng.fork("none"))?,
         ];
         nodes[1].open(LOAD_VCI);
-        nodes.extend(self.others(ring.frames(), &rng));
+        nodes.extend(self.others(ring.frames(), &rng)?);
         let mut sim = Simulator::new();
         let mut world = Backbone::new(ring, nodes, start, &mut sim);
         world.lose_cell(self.lose_cell);
@@ -327,6 +325,12 @@ impl Run {
         debug_assert!(observed.cells_are_conserved(), "{:?}", observed.sides);
         observed
     }
+}
+
+/// A node, or what is wrong with its numbers.
+fn node(config: NodeConfig, program: Program, rng: Rng) -> Result<Node, SystemError> {
+    let wrong = |error: ConfigError| SystemError::Contradiction(error.to_string());
+    Node::new(config, program, rng).map_err(wrong)
 }
 
 /// What is counted while it is measured, of nodes 0 and 1.

@@ -113,8 +113,8 @@ impl Scalars {
         let loaders = 0..parameters.runs.loaders;
         let all_slots = |cell, _| Generator::new(cell, Duration::ZERO);
         let nodes = loaders
-            .map(|number| run.loader(number, FALSE_VCI, 0..channels, all_slots))
-            .collect();
+            .map(|_| run.loader(FALSE_VCI, 0..channels, all_slots))
+            .collect::<Result<_, _>>()?;
         let mut sim = Simulator::new();
         let mut world = Backbone::new(run.ring()?, nodes, Instant::ORIGIN, &mut sim);
         let sent = |world: &Backbone| -> u64 {

@@ -3,7 +3,7 @@
 //! Node 0 is at the ring's origin, node 1 opposite, and the others take the places between.
 
 use barewire_des::{Class, Event, Node as Entity, Simulator, World};
-use barewire_models::cbn::{Due, Node, Ring, Slot, Slots};
+use barewire_models::cbn::{Due, Node, Ring, Slot};
 use barewire_units::{Duration, Instant};
 use barewire_wire::capture::LinkType;
 
@@ -137,7 +137,7 @@ impl Backbone {
         let at = &mut self.nodes[usize::from(node)];
         let passage = at.handle_frame(now, slots);
         if let Some(link) = self.links.get_mut(usize::from(node)) {
-            if slots.iter().any(|slot| *slot != Slot::Empty) {
+            if slots.0.iter().any(|slot| *slot != Slot::Empty) {
                 link.record(now, || capture::frame(slots));
             }
         }
@@ -148,25 +148,16 @@ impl Backbone {
         if node != 0 {
             return;
         }
-        if passage.transmitted {
+        if let Some(channel) = passage.filled {
             self.first_sent.get_or_insert(now);
             let number = at.station().stats().transmitted - 1;
             if self.lose_cell == Some(number) {
-                lose(slots);
+                slots.0[channel] = Slot::Empty;
                 self.lost_cells += 1;
             }
         }
         if passage.released > 0 {
             self.first_released.get_or_insert(now);
-        }
-    }
-}
-
-/// Loses the cells of node 0. It sends one in a frame.
-fn lose(slots: &mut Slots) {
-    for slot in slots {
-        if matches!(slot, Slot::Full { sender: 0, .. }) {
-            *slot = Slot::Empty;
         }
     }
 }

@@ -2,7 +2,7 @@
 //! frames out, one end for each cell.
 #![no_main]
 
-use barewire_proto::ring::{Channel, Config, Monitor, Station};
+use barewire_proto::slotted::{Channel, Config, Monitor, Station};
 use barewire_units::{Duration, Instant};
 use barewire_wire::cbn::{CELL_BYTES, FRAME_BYTES, Frame};
 use libfuzzer_sys::fuzz_target;
@@ -39,7 +39,11 @@ fuzz_target!(|data: &[u8]| {
             _ => frame.fill_crc(),
         }
         if what & 7 < 4 {
-            station.handle_frame(now, &mut frame);
+            let before = station.handle_frame(now, &mut frame);
+            if what & 0x40 != 0 {
+                let inserted = station.insert(&mut frame, channel, || bytes).is_some();
+                assert!(!(inserted && before.released[channel.index()]));
+            }
             assert!(frame.crc_ok());
         }
         while station.poll_report().is_some() {

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use barewire_units::{Duration, Instant, Rng};
 use barewire_wire::cbn::{CELL_BYTES, FRAME_BITS, FRAME_BYTES, Frame, HEADER, Msdl, SLOTS};
 
-use crate::ring::{
+use crate::slotted::{
     Channel, Config, Duplex, Monitor, Outcome, ROTATION, Report, SlotState, Station, Ticket,
     Verdict,
 };

@@ -7,11 +7,13 @@
 //!
 //! | rule | here |
 //! |---|---|
+//! | order | a station first empties its own slots, then receives, then transmits |
 //! | F/E | a station fills only an empty slot of a sound frame |
 //! | source release | the sender empties its slot one rotation later. It knows the slot by its place: the frames are counted, modulo their number |
 //! | fairness | a slot that a station has just emptied passes it empty, so the next station downstream that waits has it |
 //! | channels | a station receives on one; it sends on the one that the receiver listens to, in at most `channels_at_once` slots of a frame |
 //! | M | cleared by the sender, set by the monitor. A full slot that arrives at the monitor with M set has passed its sender, who is gone: the monitor empties it |
+//! | duplex | a half-duplex station that receives in a frame does not transmit in it |
 //! | R, Q | written by receivers, read by the sender: [`Verdict`] |
 //! | T | zero: a cell. One: void, see below |
 //! | CRC | checked on arrival, always written fresh |
@@ -35,9 +37,9 @@
 //! `(n + 1) * (1 + 3 / channels_at_once)`, the quotient rounded down, where the station's own
 //! queues compete for its slots of a frame, because the queue served longest ago goes first.
 //! The same rule bounds use: `n` senders fill `n / (n + 1)` of a channel, one sender a half.
-//! A half-duplex station that transmits in every free slot may refuse what comes for as long;
-//! its caller paces it (the V1S by its memory, 25 Mbit/s when both ways are in use).
-//! (Void slots and orphans come on top, two rotations each.)
+//! A half-duplex station waits while it receives. `n` stations that send to it all the time
+//! leave it one frame in `n + 1`: the one whose slot has just been emptied by the sender before
+//! it. (Void slots and orphans come on top, two rotations each.)
 //!
 //! **Order and duplicates.** Frames do not overtake and a queue is sent in order, so cells
 //! of one circuit arrive in the order of [`Station::send`]. A slot whose sender died passes
@@ -46,6 +48,9 @@
 //!
 //! The ring looks only at the VCI, the first 16 bits of a cell. A Cambridge Fast Ring cell
 //! has its destination there and passes like any other.
+//!
+//! The station knows a frame as [`SlottedFrame`]: the bytes of a [`barewire_wire::cbn::Frame`], or
+//! the whole cells of a model, whose bodies may have other sizes.
 //!
 //! A slot, as its flags tell ([`SlotState`]):
 //!
@@ -58,7 +63,7 @@
 //! | `VoidPassed` | 1 1 1 | | `Empty` | `Empty` | `Void` |
 //!
 //! Source: cbn91 for the frame, source release and the duties of a station. OPEN there, and
-//! chosen here: what T, R and Q mean, the fairness rule, the void slot, the recognition by
+//! chosen here: what T, R and Q mean, that receiving comes first, the fairness rule, the void slot, the recognition by
 //! place, all time-outs.
 
 mod monitor;
@@ -68,7 +73,7 @@ mod station;
 mod tests;
 
 pub use monitor::{Monitor, MonitorStats};
-pub use slot::{SlotEvent, SlotState, Verdict};
+pub use slot::{Cell, SlotEvent, SlotState, SlottedFrame, Verdict};
 pub use station::{
     Config, ConfigError, Duplex, Loss, Outcome, Passage, Report, SendError, Station, StationStats,
     Ticket,

@@ -5,19 +5,19 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use barewire_units::{Duration, Instant};
-use barewire_wire::cbn::{CELL_BYTES, Frame, SLOTS};
+use barewire_wire::cbn::{CELL_BYTES, SLOTS};
 
-use super::slot::{self, SlotEvent, SlotState, Verdict};
+use super::slot::{Cell, SlotState, SlottedFrame, Verdict};
 use super::{Channel, FIFO_CELLS, FRAMES, ROTATION};
 
-/// Most frames that a station can count: four times a ring of 200 km at 1500 Mbit/s.
-const FRAMES_MAX: usize = 4096;
+/// Most frames that a station can count.
+const FRAMES_MAX: usize = 65_536;
 
 /// Whether a station can receive and transmit at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duplex {
-    /// It refuses cells in a frame in which it transmits: its buffer memory has time for one
-    /// of the two only.
+    /// It does not transmit in a frame in which it receives: its buffer memory has time for
+    /// one of the two only.
     Half,
     /// Both in the same frame.
     Full,
@@ -26,14 +26,14 @@ pub enum Duplex {
 /// What a station is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Frames on the ring, at most 4096. A wrong number makes the station lose its own
+    /// Frames on the ring, at most 65 536. A wrong number makes the station lose its own
     /// cells, but never release those of others.
     pub frames: usize,
     /// The channel that it receives from.
     pub receive_channel: Channel,
     /// Its size: the slots of one frame that it may fill, 1 to 4.
     pub channels_at_once: usize,
-    /// Whether it receives while it transmits.
+    /// Whether it transmits while it receives.
     pub duplex: Duplex,
     /// Cells that the receive FIFO holds.
     pub receive_fifo_cells: usize,
@@ -137,6 +137,8 @@ pub struct Passage {
     pub filled: [bool; SLOTS],
     /// It copied a cell.
     pub received: bool,
+    /// A cell that it listens to found the receive FIFO full.
+    pub refused: bool,
 }
 
 /// What a station has counted.
@@ -169,8 +171,8 @@ pub struct StationStats {
     pub received: u64,
     /// Cells refused because the receive FIFO was full.
     pub refused_full: u64,
-    /// Cells refused because a half-duplex station was transmitting.
-    pub refused_transmitting: u64,
+    /// Frames in which a half-duplex station that has cells to send received instead.
+    pub held_receiving: u64,
     /// Cells not copied again when their slot came round twice.
     pub duplicates: u64,
     /// Cells not taken by [`Station::send`] because the transmit FIFO was full.
@@ -179,24 +181,31 @@ pub struct StationStats {
 
 /// A cell that waits for a slot.
 #[derive(Clone, Debug)]
-struct Queued {
+struct Queued<C> {
     ticket: Ticket,
-    cell: [u8; CELL_BYTES],
+    cell: C,
 }
 
 /// A cell that is on the ring, known by its place and its first word.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     ticket: Ticket,
-    word: [u8; 4],
+    word: u32,
 }
 
 /// A transmit FIFO.
-#[derive(Clone, Debug, Default)]
-struct Queue {
-    cells: VecDeque<Queued>,
+#[derive(Clone, Debug)]
+struct Queue<C> {
+    cells: VecDeque<Queued<C>>,
     /// Number of the last service among those of the station's queues.
     served: u64,
+}
+
+impl<C> Queue<C> {
+    const EMPTY: Self = Self {
+        cells: VecDeque::new(),
+        served: 0,
+    };
 }
 
 /// What a station knows of one frame of the ring.
@@ -205,19 +214,21 @@ struct Place {
     /// Its own cells there.
     sent: [Option<Sent>; SLOTS],
     /// First word of the cell copied from there in the last rotation.
-    copied: Option<[u8; 4]>,
+    copied: Option<u32>,
 }
 
 /// The medium access of one station.
 #[derive(Clone, Debug)]
-pub struct Station {
+pub struct Station<C = [u8; CELL_BYTES]> {
     config: Config,
     listening: BTreeSet<u16>,
-    queues: [Queue; SLOTS],
-    received: VecDeque<[u8; CELL_BYTES]>,
+    queues: [Queue<C>; SLOTS],
+    received: VecDeque<C>,
     places: Vec<Place>,
     /// Index in `places` of the frame that comes next.
     next_place: usize,
+    /// What it did to the frame that came last.
+    passage: Passage,
     in_flight: usize,
     last_frame: Instant,
     next_ticket: u64,
@@ -226,7 +237,7 @@ pub struct Station {
     stats: StationStats,
 }
 
-impl Station {
+impl<C: Cell> Station<C> {
     /// A station that listens to nothing yet.
     ///
     /// # Errors
@@ -242,10 +253,11 @@ impl Station {
         Ok(Self {
             config,
             listening: BTreeSet::new(),
-            queues: Default::default(),
+            queues: [const { Queue::EMPTY }; SLOTS],
             received: VecDeque::new(),
             places: places(config.frames)?,
             next_place: 0,
+            passage: Passage::default(),
             in_flight: 0,
             last_frame: Instant::ORIGIN,
             next_ticket: 0,
@@ -295,7 +307,7 @@ impl Station {
     /// # Errors
     ///
     /// [`SendError::Full`]; the cell is not taken, and counted.
-    pub fn send(&mut self, channel: Channel, cell: [u8; CELL_BYTES]) -> Result<Ticket, SendError> {
+    pub fn send(&mut self, channel: Channel, cell: C) -> Result<Ticket, SendError> {
         let cells = &mut self.queues[channel.index()].cells;
         if cells.len() >= self.config.transmit_fifo_cells {
             self.stats.transmit_full += 1;
@@ -312,36 +324,59 @@ impl Station {
 
     /// A frame passes. What it left behind is in [`Station::poll_received`] and
     /// [`Station::poll_report`].
-    pub fn handle_frame<T: AsRef<[u8]> + AsMut<[u8]>>(
+    pub fn handle_frame<F: SlottedFrame<Cell = C>>(
         &mut self,
         now: Instant,
-        frame: &mut Frame<T>,
+        frame: &mut F,
     ) -> Passage {
         self.last_frame = now;
         self.stats.frames += 1;
         let place = self.next_place;
         self.next_place = (place + 1) % self.places.len();
 
-        let damaged = !slot::admit(frame);
-        self.stats.damaged_frames += u64::from(damaged);
-        let own = self.places[place].sent.map(|sent| sent.is_some());
-        let released = self.take_back(place, frame);
-        let filled = self.choose(frame, own);
-        let transmits = filled.contains(&true);
-        let received =
-            !own[self.config.receive_channel.index()] && self.receive(place, frame, transmits);
-        self.fill(place, frame, filled);
-        frame.fill_crc();
-        Passage {
-            damaged,
-            released,
-            filled,
-            received,
+        self.passage = Passage {
+            damaged: !frame.admit(),
+            ..Passage::default()
+        };
+        self.stats.damaged_frames += u64::from(self.passage.damaged);
+        self.take_back(place, frame);
+        self.receive(place, frame);
+        self.transmit(place, frame);
+        frame.seal();
+        self.passage
+    }
+
+    /// Puts a cell into the frame that has just passed [`Station::handle_frame`], ahead of what
+    /// waits: a generator of false traffic. `None` where the station may not fill that slot.
+    pub fn insert<F: SlottedFrame<Cell = C>>(
+        &mut self,
+        frame: &mut F,
+        channel: Channel,
+        cell: impl FnOnce() -> C,
+    ) -> Option<Ticket> {
+        if !self.may_fill(frame, channel.index()) {
+            return None;
         }
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        let frames = self.places.len();
+        let place = (self.next_place + frames - 1) % frames;
+        let queued = Queued {
+            ticket,
+            cell: cell(),
+        };
+        self.put(place, frame, channel.index(), queued);
+        frame.seal();
+        Some(ticket)
+    }
+
+    /// The cells in the receive FIFO, the first one first.
+    pub fn received(&self) -> impl ExactSizeIterator<Item = &C> {
+        self.received.iter()
     }
 
     /// The next cell out of the receive FIFO.
-    pub fn poll_received(&mut self) -> Option<[u8; CELL_BYTES]> {
+    pub fn poll_received(&mut self) -> Option<C> {
         self.received.pop_front()
     }
 
@@ -392,12 +427,7 @@ impl Station {
     }
 
     /// Source release: reads the verdict on own slots, and empties them.
-    fn take_back<T: AsRef<[u8]> + AsMut<[u8]>>(
-        &mut self,
-        place: usize,
-        frame: &mut Frame<T>,
-    ) -> [bool; SLOTS] {
-        let mut released = [false; SLOTS];
+    fn take_back<F: SlottedFrame<Cell = C>>(&mut self, place: usize, frame: &mut F) {
         for channel in Channel::ALL {
             let slot = channel.index();
             let Some(sent) = self.places[place].sent[slot].take() else {
@@ -406,11 +436,10 @@ impl Station {
             let outcome = outcome_of(frame, slot, sent);
             self.report(sent, channel, outcome);
             if !matches!(outcome, Outcome::Lost(Loss::Emptied | Loss::Replaced)) {
-                slot::apply(frame, slot, SlotEvent::Release);
-                released[slot] = true;
+                frame.empty(slot);
+                self.passage.released[slot] = true;
             }
         }
-        released
     }
 
     fn report(&mut self, sent: Sent, channel: Channel, outcome: Outcome) {
@@ -434,94 +463,98 @@ impl Station {
         });
     }
 
-    /// The slots to fill: empty ones that were not its own on arrival, for which a cell
-    /// waits; among those the queues served longest ago, as many as its size allows.
-    fn choose<T: AsRef<[u8]>>(&self, frame: &Frame<T>, own: [bool; SLOTS]) -> [bool; SLOTS] {
-        let may_fill = |slot: usize| {
-            !own[slot]
-                && !self.queues[slot].cells.is_empty()
-                && SlotState::read(frame, slot) == SlotState::Empty
-        };
-        let mut order: [usize; SLOTS] = core::array::from_fn(|slot| slot);
-        order.sort_by_key(|&slot| self.queues[slot].served);
-        let mut chosen = [false; SLOTS];
-        let candidates = order.into_iter().filter(|&slot| may_fill(slot));
-        for slot in candidates.take(self.config.channels_at_once) {
-            chosen[slot] = true;
-        }
-        chosen
-    }
-
-    fn fill<T: AsRef<[u8]> + AsMut<[u8]>>(
-        &mut self,
-        place: usize,
-        frame: &mut Frame<T>,
-        chosen: [bool; SLOTS],
-    ) {
-        for slot in (0..SLOTS).filter(|&slot| chosen[slot]) {
-            let Some(Queued { ticket, cell }) = self.queues[slot].cells.pop_front() else {
-                continue;
-            };
-            slot::apply(frame, slot, SlotEvent::Fill);
-            *frame.slot_mut(slot) = cell;
-            Verdict::Nobody.write(frame, slot);
-            let word = first_word(&cell);
-            self.places[place].sent[slot] = Some(Sent { ticket, word });
-            self.services += 1;
-            self.queues[slot].served = self.services;
-            self.in_flight += 1;
-            self.stats.sent += 1;
-        }
-    }
-
-    /// Copies the cell on the receive channel if it is for this station and can be taken,
-    /// and says so in R and Q.
-    fn receive<T: AsRef<[u8]> + AsMut<[u8]>>(
-        &mut self,
-        place: usize,
-        frame: &mut Frame<T>,
-        transmits: bool,
-    ) -> bool {
+    /// Copies the cell on the receive channel if it is for this station and there is room, and
+    /// says so in R and Q.
+    fn receive<F: SlottedFrame<Cell = C>>(&mut self, place: usize, frame: &mut F) {
         let slot = self.config.receive_channel.index();
         let copied_before = self.places[place].copied.take();
-        let cell = *frame.slot(slot);
-        let vci = u16::from_be_bytes([cell[0], cell[1]]);
-        if !SlotState::read(frame, slot).is_cell() || !self.listening.contains(&vci) {
-            return false;
+        let Some(cell) = frame.cell(slot) else {
+            return;
+        };
+        let word = cell.first_word();
+        if !self.listening.contains(&vci_of(word)) {
+            return;
         }
-        let word = first_word(&cell);
-        if copied_before == Some(word) && frame.response(slot) {
+        let verdict = frame.verdict(slot);
+        let was_taken = matches!(verdict, Verdict::Accepted | Verdict::Marked);
+        if copied_before == Some(word) && was_taken {
             self.places[place].copied = copied_before;
             self.stats.duplicates += 1;
-            return false;
+            return;
         }
         let has_room = self.received.len() < self.config.receive_fifo_cells;
-        let may_receive = !(transmits && self.config.duplex == Duplex::Half);
-        let accepted = has_room && may_receive;
-        Verdict::read(frame, slot).and(accepted).write(frame, slot);
-        if accepted {
-            self.received.push_back(cell);
+        if has_room {
+            self.received.push_back(cell.clone());
             self.places[place].copied = Some(word);
         }
-        self.stats.received += u64::from(accepted);
-        self.stats.refused_transmitting += u64::from(!may_receive);
-        self.stats.refused_full += u64::from(may_receive && !has_room);
-        accepted
+        frame.set_verdict(slot, verdict.and(has_room));
+        self.stats.received += u64::from(has_room);
+        self.stats.refused_full += u64::from(!has_room);
+        (self.passage.received, self.passage.refused) = (has_room, !has_room);
+    }
+
+    /// Fills slots from the queues: among those that may fill theirs the ones served longest
+    /// ago, as many as the station's size allows; none in half duplex, if it received.
+    fn transmit<F: SlottedFrame<Cell = C>>(&mut self, place: usize, frame: &mut F) {
+        let mut waiting: [bool; SLOTS] =
+            core::array::from_fn(|slot| !self.queues[slot].cells.is_empty());
+        if !waiting.contains(&true) {
+            return;
+        }
+        if self.passage.received && self.config.duplex == Duplex::Half {
+            self.stats.held_receiving += 1;
+            return;
+        }
+        for _ in 0..self.config.channels_at_once {
+            let candidates = (0..SLOTS).filter(|&slot| waiting[slot] && self.may_fill(frame, slot));
+            let Some(slot) = candidates.min_by_key(|&slot| self.queues[slot].served) else {
+                return;
+            };
+            waiting[slot] = false;
+            if let Some(queued) = self.queues[slot].cells.pop_front() {
+                self.put(place, frame, slot, queued);
+                self.services += 1;
+                self.queues[slot].served = self.services;
+                self.passage.filled[slot] = true;
+            }
+        }
+    }
+
+    /// Whether `slot` of a frame that is passing is empty, and not for having been its own.
+    fn may_fill<F: SlottedFrame<Cell = C>>(&self, frame: &F, slot: usize) -> bool {
+        !self.passage.released[slot] && frame.state(slot) == SlotState::Empty
+    }
+
+    fn put<F: SlottedFrame<Cell = C>>(
+        &mut self,
+        place: usize,
+        frame: &mut F,
+        slot: usize,
+        Queued { ticket, cell }: Queued<C>,
+    ) {
+        let word = cell.first_word();
+        frame.fill(slot, cell);
+        self.places[place].sent[slot] = Some(Sent { ticket, word });
+        self.in_flight += 1;
+        self.stats.sent += 1;
     }
 }
 
 /// What the slot of an own cell says when it is back.
-fn outcome_of<T: AsRef<[u8]>>(frame: &Frame<T>, slot: usize, sent: Sent) -> Outcome {
-    match SlotState::read(frame, slot) {
+fn outcome_of<F: SlottedFrame>(frame: &F, slot: usize, sent: Sent) -> Outcome {
+    match frame.state(slot) {
         SlotState::Empty => Outcome::Lost(Loss::Emptied),
         SlotState::Void | SlotState::VoidPassed => Outcome::Lost(Loss::Damaged),
-        _ if first_word(frame.slot(slot)) != sent.word => Outcome::Lost(Loss::Replaced),
-        _ => Outcome::Returned(Verdict::read(frame, slot)),
+        SlotState::Fresh | SlotState::Passed => match frame.cell(slot) {
+            Some(cell) if cell.first_word() == sent.word => Outcome::Returned(frame.verdict(slot)),
+            _ => Outcome::Lost(Loss::Replaced),
+        },
     }
 }
 
-fn first_word(cell: &[u8; CELL_BYTES]) -> [u8; 4] {
-    [cell[0], cell[1], cell[2], cell[3]]
+/// The VCI in the first word of a cell.
+const fn vci_of(word: u32) -> u16 {
+    (word >> 16) as u16
 }
 
 fn places(frames: usize) -> Result<Vec<Place>, ConfigError> {

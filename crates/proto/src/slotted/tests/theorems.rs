@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 use barewire_units::{Duration, Instant, Rng};
 use barewire_wire::cbn::SLOTS;
 
-use super::bench::{MONITOR, Ring, station};
-use crate::ring::{Channel, Config, Duplex, FRAMES, Outcome, ROTATION, Station, Verdict};
+use super::fixture::{MONITOR, Ring, station};
+use crate::slotted::{Channel, Config, Duplex, FRAMES, Outcome, ROTATION, Station, Verdict};
 
 /// Every station listens to its own number and to `MULTICAST`, if on its channel.
 const MULTICAST: u16 = 1000;
@@ -190,12 +190,12 @@ fn throughput_is_slot_arithmetic() {
     }
 }
 
-/// Two stations that send to each other have half of a channel each. In half duplex one of
-/// them at most hears the other: who transmits in every free slot may refuse for ever.
+/// Two stations that send to each other have half of a channel each in full duplex. In half
+/// duplex a station fills a slot, has it back, and receives in the third rotation.
 #[test]
 fn two_ways_at_once_need_full_duplex() {
-    let half_of_channel = 20 * FRAMES as u64;
-    for duplex in [Duplex::Full, Duplex::Half] {
+    let passages = 40 * FRAMES as u64;
+    for (duplex, rotations_a_cell) in [(Duplex::Full, 2), (Duplex::Half, 3)] {
         let config = |channel| Config {
             duplex,
             ..station(channel)
@@ -210,17 +210,50 @@ fn two_ways_at_once_need_full_duplex() {
             ring.step();
         }
         let stats = [1, 2].map(|node| ring.station(node).unwrap().stats());
+        let share = passages / rotations_a_cell;
         for stats in stats {
-            let sent = stats.sent;
-            assert!(sent <= half_of_channel && sent + FRAMES as u64 >= half_of_channel);
+            let (sent, received) = (stats.sent, stats.received);
+            let near = share - FRAMES as u64..=share + FRAMES as u64;
+            assert!(
+                near.contains(&sent) && near.contains(&received),
+                "{stats:?}"
+            );
+            // A station sends, has its slot back or receives.
+            assert!(duplex == Duplex::Full || sent + received <= stats.frames);
+            assert_eq!(stats.held_receiving > 0, duplex == Duplex::Half);
+            assert_eq!(stats.refused_full, 0);
         }
-        let refused: u64 = stats.iter().map(|stats| stats.refused_transmitting).sum();
-        let received: u64 = stats.iter().map(|stats| stats.received).sum();
-        match duplex {
-            // The last ones are on their way.
-            Duplex::Full => assert!(refused == 0 && received >= 2 * half_of_channel - 14),
-            Duplex::Half => assert!(refused >= stats[0].sent.min(stats[1].sent)),
+    }
+}
+
+/// A half-duplex station to which `n` stations send all the time gets one frame in `n + 1`.
+#[test]
+fn a_half_duplex_station_that_receives_all_the_time_still_sends() {
+    for senders in [1, 2, 3, 6] {
+        let mut configs: Vec<Config> = (0..senders).map(|_| station(1)).collect();
+        let both = senders + 1;
+        configs.push(Config {
+            duplex: Duplex::Half,
+            ..station(0)
+        });
+        let mut ring = Ring::new(senders as u64, configs);
+        ring.station(both).unwrap().listen(both as u16);
+        let cycles = 20;
+        let until = ring.now + ROTATION * (cycles * (senders as u64 + 1));
+        while ring.now < until {
+            for node in 1..=senders {
+                ring.send(node, 0, both as u16);
+            }
+            ring.send(both, 1, 999);
+            ring.step();
         }
+        let sent = ring.station(both).unwrap().stats().sent;
+        let expected = cycles * FRAMES as u64;
+        // At the start frames pass it before a sender has filled them.
+        assert!(
+            (expected - FRAMES as u64..=expected + FRAMES as u64).contains(&sent),
+            "{senders}: {sent} of {expected}"
+        );
     }
 }
 

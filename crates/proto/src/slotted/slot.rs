@@ -1,5 +1,5 @@
 //! One slot of a frame: what its flags say, what may happen to it, and the verdict of the
-//! receivers in R and Q.
+//! receivers in R and Q; and what a station asks of a frame, be it bytes or a model's.
 
 use barewire_units::transitions;
 use barewire_wire::cbn::{CELL_BYTES, Frame, HEADER, SLOTS};
@@ -158,8 +158,91 @@ impl Verdict {
         }
     }
 
-    pub(super) fn write<T: AsRef<[u8]> + AsMut<[u8]>>(self, frame: &mut Frame<T>, slot: usize) {
+    fn write<T: AsRef<[u8]> + AsMut<[u8]>>(self, frame: &mut Frame<T>, slot: usize) {
         frame.set_response(slot, matches!(self, Self::Accepted | Self::Marked));
         frame.set_qualifier(slot, matches!(self, Self::Refused | Self::Marked));
+    }
+}
+
+/// A cell as the ring sees it: its first word, which begins with the VCI.
+pub trait Cell: Clone {
+    /// The first 32 bits.
+    fn first_word(&self) -> u32;
+}
+
+impl Cell for [u8; CELL_BYTES] {
+    fn first_word(&self) -> u32 {
+        u32::from_be_bytes([self[0], self[1], self[2], self[3]])
+    }
+}
+
+/// A frame as a station meets it: the bits of a [`Frame`], or whatever a model has for them.
+/// Slots are below four.
+pub trait SlottedFrame {
+    /// What a slot carries.
+    type Cell: Cell;
+
+    /// Checks a frame that arrives and declares all slots of a damaged one void; returns
+    /// whether it was sound.
+    fn admit(&mut self) -> bool;
+
+    /// The station is done with the frame.
+    fn seal(&mut self);
+
+    /// The state of `slot`.
+    fn state(&self, slot: usize) -> SlotState;
+
+    /// Puts a cell into an empty slot.
+    fn fill(&mut self, slot: usize, cell: Self::Cell);
+
+    /// Empties a slot.
+    fn empty(&mut self, slot: usize);
+
+    /// The cell in `slot`, if a receiver may look at one there: [`SlotState::is_cell`].
+    fn cell(&self, slot: usize) -> Option<&Self::Cell>;
+
+    /// What receivers have said of the cell in `slot`.
+    fn verdict(&self, slot: usize) -> Verdict;
+
+    /// Says it.
+    fn set_verdict(&mut self, slot: usize, verdict: Verdict);
+}
+
+impl<T: AsRef<[u8]> + AsMut<[u8]>> SlottedFrame for Frame<T> {
+    type Cell = [u8; CELL_BYTES];
+
+    fn admit(&mut self) -> bool {
+        admit(self)
+    }
+
+    fn seal(&mut self) {
+        self.fill_crc();
+    }
+
+    fn state(&self, slot: usize) -> SlotState {
+        SlotState::read(self, slot)
+    }
+
+    fn fill(&mut self, slot: usize, cell: Self::Cell) {
+        apply(self, slot, SlotEvent::Fill);
+        *self.slot_mut(slot) = cell;
+        Verdict::Nobody.write(self, slot);
+    }
+
+    fn empty(&mut self, slot: usize) {
+        apply(self, slot, SlotEvent::Release);
+    }
+
+    fn cell(&self, slot: usize) -> Option<&Self::Cell> {
+        let is_cell = SlotState::read(self, slot).is_cell();
+        is_cell.then(|| self.slot(slot))
+    }
+
+    fn verdict(&self, slot: usize) -> Verdict {
+        Verdict::read(self, slot)
+    }
+
+    fn set_verdict(&mut self, slot: usize, verdict: Verdict) {
+        verdict.write(self, slot);
     }
 }

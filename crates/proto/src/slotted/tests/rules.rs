@@ -7,8 +7,8 @@ use barewire_units::{Duration, Graph, Instant};
 use barewire_wire::cbn::{CELL_BYTES, FRAME_BYTES, Frame, SLOTS};
 use proptest::prelude::*;
 
-use super::bench::{cell, station};
-use crate::ring::{
+use super::fixture::{cell, station};
+use crate::slotted::{
     Channel, Config, ConfigError, Duplex, Loss, Monitor, Outcome, Passage, SendError, SlotState,
     Station, Verdict,
 };
@@ -183,8 +183,8 @@ fn a_station_receives_only_its_vcis_on_its_channel() {
 }
 
 #[test]
-fn half_duplex_refuses_while_it_transmits() {
-    for (duplex, received) in [(Duplex::Half, false), (Duplex::Full, true)] {
+fn half_duplex_does_not_transmit_while_it_receives() {
+    for (duplex, transmits) in [(Duplex::Half, false), (Duplex::Full, true)] {
         let mut both = alone(
             Config {
                 duplex,
@@ -195,14 +195,54 @@ fn half_duplex_refuses_while_it_transmits() {
         both.send(Channel::ALL[3], cell(9, 1, 1)).unwrap();
         let mut frame = carrying(cell(7, 1, 1));
         let passage = both.handle_frame(NOW, &mut frame);
-        assert_eq!((passage.filled[3], passage.received), (true, received));
-        assert_eq!(frame.qualifier(0), !received);
-        assert_eq!(both.stats().refused_transmitting, u64::from(!received));
-        assert!(
-            both.handle_frame(NOW, &mut carrying(cell(7, 2, 1)))
-                .received
-        );
+        assert_eq!((passage.filled[3], passage.received), (transmits, true));
+        assert_eq!(Verdict::read(&frame, 0), Verdict::Accepted);
+        assert_eq!(both.stats().held_receiving, u64::from(!transmits));
+        // A cell for somebody else does not hold it back.
+        let passage = both.handle_frame(NOW, &mut carrying(cell(8, 2, 1)));
+        assert_eq!(passage.filled[3], !transmits);
     }
+}
+
+#[test]
+fn half_duplex_transmits_where_the_receive_fifo_is_full() {
+    let config = Config {
+        duplex: Duplex::Half,
+        receive_fifo_cells: 1,
+        ..station(0)
+    };
+    let mut both = alone(config, &[7]);
+    both.send(Channel::ALL[3], cell(9, 1, 1)).unwrap();
+    assert!(
+        both.handle_frame(NOW, &mut carrying(cell(7, 1, 1)))
+            .received
+    );
+    let passage = both.handle_frame(NOW, &mut carrying(cell(7, 2, 1)));
+    let expected = Passage {
+        filled: [false, false, false, true],
+        refused: true,
+        ..Passage::default()
+    };
+    assert_eq!(passage, expected);
+}
+
+#[test]
+fn a_cell_is_inserted_ahead_of_those_that_wait() {
+    let (mut sender, mut frame) = (alone(station(1), &[]), empty_frame());
+    let channel = Channel::ALL[0];
+    sender.handle_frame(NOW, &mut frame);
+    sender.send(channel, cell(7, 1, 1)).unwrap();
+    let ticket = sender.insert(&mut frame, channel, || cell(7, 2, 2));
+    assert!(ticket.is_some());
+    assert_states(&frame, [SlotState::Fresh, FREE, FREE, FREE]);
+    assert_eq!(*frame.slot(0), cell(7, 2, 2));
+    assert_eq!(sender.insert(&mut frame, channel, || cell(7, 3, 3)), None);
+    assert_eq!(sender.handle_frame(NOW, &mut frame).released, FIRST);
+    assert_eq!(sender.insert(&mut frame, channel, || cell(7, 3, 3)), None);
+    let report = sender.poll_report().unwrap();
+    assert_eq!(Some(report.ticket), ticket);
+    assert_eq!(report.outcome, Outcome::Returned(Verdict::Nobody));
+    assert_eq!((sender.queued(channel), sender.in_flight()), (1, 0));
 }
 
 #[test]
@@ -358,7 +398,7 @@ fn a_full_transmit_fifo_says_so() {
 #[test]
 fn a_configuration_out_of_range_is_refused() {
     let good = Config::v1s(Channel::ALL[0]);
-    let wrong = |config| Station::new(config).unwrap_err();
+    let wrong = |config| <Station>::new(config).unwrap_err();
     assert_eq!(wrong(Config { frames: 0, ..good }), ConfigError::Frames(0));
     assert_eq!(
         wrong(Config {
