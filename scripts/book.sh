@@ -2,7 +2,8 @@
 # The book in docs/.
 #
 #   scripts/book.sh check   every page is in docs/SUMMARY.md, once, and every entry is a page;
-#                           no link of a page leaves the book; each link to a heading finds it
+#                           no link of a page leaves the book; each link to a heading finds it;
+#                           each file of the project that a page names is there
 #   scripts/book.sh build   checks, then builds the book with mdBook into target/book
 #
 # `check` needs nothing but awk. `build` installs mdBook with cargo where it is missing, which takes
@@ -98,14 +99,26 @@ check_links() {
     )
 }
 
+# check_names: a file or folder of the project that a page names as `crates/...` is there.
+check_names() {
+    local page name
+    find docs README.md ARCHITECTURE.md CONTRIBUTING.md -name '*.md' | sort | while read -r page; do
+        grep -oE '`(benches|crates|docs|fuzz|lab|scripts|tests|xtask)/[A-Za-z0-9_./-]+`' "$page" | tr -d '`' | sort -u |
+            while read -r name; do
+                # A decision may be named by its number alone.
+                compgen -G "${name%/}*" >/dev/null || echo "$page: names $name, which is not there"
+            done || true
+    done
+}
+
 check() {
     local faults
-    faults=$(check_summary; check_links)
+    faults=$(check_summary; check_links; check_names)
     if [ -n "$faults" ]; then
         echo "$faults" >&2
         return 1
     fi
-    echo "book: $(pages | wc -l) pages, all in SUMMARY.md, all links lead to a page or heading of the book"
+    echo "book: $(pages | wc -l) pages, all in SUMMARY.md; all links lead to a page or heading of the book; all files that pages name are there"
 }
 
 # mdbook: prints the command, and installs it where it is missing.
