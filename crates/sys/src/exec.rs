@@ -26,6 +26,7 @@ extern "C" fn note() {
         libc::sigaction(libc::SIGPIPE, std::ptr::null(), &raw mut action) == 0
             && action.sa_sigaction == libc::SIG_IGN
     };
+    // Relaxed: one thread so far.
     PIPE_WAS_IGNORED.store(ignored, Ordering::Relaxed);
 }
 
@@ -98,11 +99,13 @@ fn call(path: &CString, arguments: &[CString], environment: &[CString]) -> io::E
 
 fn restore() {
     for (fd, closed) in (0 as c_int..).zip(&WAS_CLOSED) {
+        // Relaxed: written before any other thread began.
         if closed.load(Ordering::Relaxed) {
             // SAFETY: the standard library opened it for nobody; this process uses it no more.
             unsafe { libc::close(fd) };
         }
     }
+    // Relaxed: written before any other thread began.
     if !PIPE_WAS_IGNORED.load(Ordering::Relaxed) {
         // SAFETY: the default action needs no function.
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };

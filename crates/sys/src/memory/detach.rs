@@ -91,8 +91,10 @@ fn copy_words(from: &Mapping, to: &Mapping, words: usize) {
         // words; both are alive, being borrowed; `from` is readable and `to`
         // is writable and known to nobody else.
         let (from, to) = unsafe { (from.add(index).as_ref(), to.add(index).as_ref()) };
+        // Relaxed: a copy word by word; what peers write meanwhile may be in it or not.
         let value = from.load(Ordering::Relaxed);
         if value != 0 {
+            // Relaxed: nobody else knows the new memory yet.
             to.store(value, Ordering::Relaxed);
         }
     }

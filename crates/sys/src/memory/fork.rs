@@ -35,13 +35,16 @@ pub fn arm_fork_guard() {
     if armed() {
         return;
     }
+    // Relaxed: under the lock, and before the Release stores that tell of it.
     LAST.store(FIRST, Ordering::Relaxed);
     if !arm_with_page() {
+        // Pairs with the Acquire load in `armed`: `LAST` is set.
         BY_PID.store(pack(own_pid(), FIRST), Ordering::Release);
     }
 }
 
 fn armed() -> bool {
+    // Each pairs with its Release store in `arm_fork_guard` and `arm_with_page`.
     !GUARD.load(Ordering::Acquire).is_null() || BY_PID.load(Ordering::Acquire) != 0
 }
 
@@ -58,8 +61,10 @@ fn arm_with_page() -> bool {
         return false;
     }
     let word = page.leak().cast::<AtomicU32>();
-    // SAFETY: page-aligned, writable, zeroed, and never unmapped any more.
+    // SAFETY: page-aligned, writable, zeroed, and never unmapped any more. Relaxed: the Release
+    // store below tells of it.
     unsafe { word.as_ref() }.store(FIRST, Ordering::Relaxed);
+    // Pairs with the Acquire load in `armed`: the word holds its number, `LAST` is set.
     GUARD.store(word.as_ptr(), Ordering::Release);
     true
 }
@@ -67,7 +72,8 @@ fn arm_with_page() -> bool {
 #[inline]
 fn guard_word() -> Option<&'static AtomicU32> {
     // SAFETY: null, or a word in a page that is mapped and writable for good,
-    // in forked children too (theirs holds zero).
+    // in forked children too (theirs holds zero). Relaxed: who uses a connection got it from a
+    // thread that had called `arm_fork_guard`, and so sees what that wrote.
     unsafe { GUARD.load(Ordering::Relaxed).as_ref() }
 }
 
@@ -76,6 +82,7 @@ fn guard_word() -> Option<&'static AtomicU32> {
 #[inline]
 pub fn forked() -> bool {
     match guard_word() {
+        // Relaxed: the word alone says it.
         Some(word) => word.load(Ordering::Relaxed) != FIRST,
         None => forked_by_pid(),
     }
@@ -83,6 +90,7 @@ pub fn forked() -> bool {
 
 #[cold]
 fn forked_by_pid() -> bool {
+    // Relaxed: the word alone says it.
     BY_PID.load(Ordering::Relaxed) != 0 && generation_by_pid() != FIRST
 }
 
@@ -92,6 +100,7 @@ fn forked_by_pid() -> bool {
 #[inline]
 pub fn fork_generation() -> u32 {
     match guard_word() {
+        // Relaxed: the word alone says it.
         Some(word) => match word.load(Ordering::Relaxed) {
             0 => first_look_in_child(word),
             generation => generation,
@@ -102,7 +111,9 @@ pub fn fork_generation() -> u32 {
 
 #[cold]
 fn first_look_in_child(word: &AtomicU32) -> u32 {
+    // Relaxed: only has to be another number each time.
     let next = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+    // Relaxed: the first exchange decides, and the word alone says it.
     match word.compare_exchange(0, next, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => next,
         Err(by_another_thread) => by_another_thread,
@@ -110,11 +121,13 @@ fn first_look_in_child(word: &AtomicU32) -> u32 {
 }
 
 fn generation_by_pid() -> u32 {
+    // Relaxed: the word alone says it; below, the first exchange decides.
     let seen = BY_PID.load(Ordering::Relaxed);
     let pid = own_pid();
     if seen == 0 || seen >> 32 == u64::from(pid) {
         return seen as u32;
     }
+    // Relaxed: only has to be another number each time.
     let next = LAST.fetch_add(1, Ordering::Relaxed) + 1;
     match BY_PID.compare_exchange(seen, pack(pid, next), Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => next,

@@ -32,6 +32,7 @@ fn measure() -> Option<Duration> {
     let echo = {
         let (there, back, stop) = (there.clone(), back.clone(), stop.clone());
         let body = move || {
+            // Pairs with the Release store below.
             while sleep_on(&there, Duration::from_secs(1)) && !stop.load(Ordering::Acquire) {
                 let _ = back.signal();
             }
@@ -42,6 +43,7 @@ fn measure() -> Option<Duration> {
             .ok()?
     };
     let mut samples = round_trips(&there, &back);
+    // Pairs with the Acquire load above: what wakes it from now on is the end.
     stop.store(true, Ordering::Release);
     let _ = there.signal();
     let _ = echo.join();

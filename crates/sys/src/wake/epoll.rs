@@ -175,11 +175,13 @@ fn wait_once(
     /// Found out at the first try: this kernel or sandbox lacks epoll_pwait2.
     static MILLISECONDS_ONLY: AtomicBool = AtomicBool::new(false);
     let whole = timeout.is_none_or(|t| t.subsec_nanos() % 1_000_000 == 0);
+    // Relaxed: whoever does not see it yet finds it out again.
     if whole || MILLISECONDS_ONLY.load(Ordering::Relaxed) {
         return wait_ms(epoll, events, timeout);
     }
     match wait_ns(epoll, events, timeout.unwrap_or(Duration::MAX)) {
         Err(Errno(libc::ENOSYS | libc::EPERM)) => {
+            // Relaxed: nothing else depends on it.
             MILLISECONDS_ONLY.store(true, Ordering::Relaxed);
             wait_ms(epoll, events, timeout)
         }

@@ -35,6 +35,7 @@ pub fn register_expedited() -> bool {
 /// every thread of every registered process at wherever it is just then. Where
 /// [`register_expedited`] says false it is a plain fence, for this thread only.
 pub fn heavy_fence() {
+    // Pairs with the peer's `light_fence`.
     fence(Ordering::SeqCst);
     if register_expedited() {
         expedited();
@@ -58,6 +59,7 @@ fn expedited() {
 /// only keeps the compiler from reordering, and else it is a full fence.
 #[inline(always)]
 pub fn light_fence(by_membarrier: bool) {
+    // Each pairs with the peer's `heavy_fence`.
     if by_membarrier {
         compiler_fence(Ordering::SeqCst);
     } else {
