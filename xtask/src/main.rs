@@ -2,6 +2,7 @@
 //! compiler checks.
 #![forbid(unsafe_code)]
 
+mod commits;
 mod tidy;
 
 use std::process::ExitCode;
@@ -14,7 +15,8 @@ usage: cargo xtask <task>
 tasks:
   tidy             check the rules that no compiler checks
   tidy --shrink    the same, after taking off the lists in xtask/ratchet what is mended
-  cycles [PREFIX]  print the cycles of files, of crates whose folders begin so";
+  cycles [PREFIX]  print the cycles of files, of crates whose folders begin so
+  commits          check the form of new commits";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -23,6 +25,7 @@ fn main() -> ExitCode {
         ["tidy", "--shrink"] => tidy::main(Task::Shrink),
         ["cycles"] => tidy::print_cycles(""),
         ["cycles", prefix] => tidy::print_cycles(prefix),
+        ["commits"] => commits::main(),
         ["-h" | "--help" | "help"] => {
             println!("{USAGE}");
             ExitCode::SUCCESS
