@@ -8,7 +8,7 @@ use barewire_sys::process::cpu_time_self;
 
 use super::memory::Memory;
 use super::messages::Done;
-use super::sockets::{accept, connect, wrong};
+use super::sockets::{accept, connect, wrong_result};
 use crate::error::{Result, What};
 
 const MESSAGE_BYTES: usize = 64;

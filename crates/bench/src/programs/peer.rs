@@ -12,7 +12,7 @@ use barewire_sys::process::{cpu_time_self, raise_nofile_limit, set_parent_death_
 
 use super::many;
 use super::messages::{Answer, Ask, Done, Work};
-use super::sockets::{accept, connect, wrong};
+use super::sockets::{accept, connect, wrong_result};
 use crate::error::{Error, Result, What};
 use crate::measure::clock::Clock;
 use crate::measure::stats::Scratch;
