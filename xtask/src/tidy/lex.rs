@@ -39,6 +39,8 @@ impl Line {
     }
 }
 
+/// Where a character stands.
+#[derive(Clone, Copy)]
 enum State {
     Code,
     LineComment,
@@ -65,9 +67,7 @@ fn split(text: &str) -> Vec<Line> {
     let mut state = State::Code;
     let mut i = 0;
     while i < chars.len() {
-        let c = chars[i];
-        let next = chars.get(i + 1).copied();
-        if c == '\n' {
+        if chars[i] == '\n' {
             if matches!(state, State::LineComment) {
                 state = State::Code;
             }
@@ -76,84 +76,86 @@ fn split(text: &str) -> Vec<Line> {
             continue;
         }
         let Some(line) = lines.last_mut() else { break };
-        match state {
-            State::Code => {
-                if c == '/' && next == Some('/') {
-                    state = State::LineComment;
-                    continue;
-                }
-                if c == '/' && next == Some('*') {
-                    line.comment.push_str("/*");
-                    state = State::BlockComment { depth: 1 };
-                    i += 2;
-                    continue;
-                }
-                if let Some(prefix) = raw_string_at(&chars, i) {
-                    line.code.push('"');
-                    state = State::Text {
-                        hashes: Some(prefix.hashes),
-                    };
-                    i += prefix.len;
-                    continue;
-                }
-                if c == '"' {
-                    line.code.push('"');
-                    state = State::Text { hashes: None };
-                } else if c == '\'' {
-                    if let Some(len) = char_literal_len(&chars[i..]) {
-                        line.code.push_str("' '");
-                        i += len;
-                        continue;
-                    }
-                    line.code.push(c);
-                } else {
-                    line.code.push(c);
-                }
-                i += 1;
-            }
+        let taken;
+        (taken, state) = match state {
+            State::Code => take_code(&chars, i, line),
             State::LineComment => {
-                line.comment.push(c);
-                i += 1;
+                line.comment.push(chars[i]);
+                (1, state)
             }
-            State::BlockComment { depth } => {
-                let (step, depth) = match (c, next) {
-                    ('*', Some('/')) => (2, depth - 1),
-                    ('/', Some('*')) => (2, depth + 1),
-                    _ => (1, depth),
-                };
-                line.comment.extend(&chars[i..i + step]);
-                i += step;
-                state = if depth == 0 {
-                    State::Code
-                } else {
-                    State::BlockComment { depth }
-                };
-            }
-            State::Text { hashes: None } => {
-                if c == '\\' && next.is_some_and(|next| next != '\n') {
-                    i += 2;
-                    continue;
-                }
-                if c == '"' {
-                    line.code.push('"');
-                    state = State::Code;
-                }
-                i += 1;
-            }
+            State::BlockComment { depth } => take_block_comment(&chars, i, depth, line),
+            State::Text { hashes: None } => take_text(&chars, i, line),
             State::Text {
                 hashes: Some(hashes),
-            } => {
-                let closes = c == '"' && chars[i + 1..].iter().take(hashes).all(|&c| c == '#');
-                if closes && chars.len() - i > hashes {
-                    line.code.push('"');
-                    state = State::Code;
-                    i += hashes;
-                }
-                i += 1;
-            }
-        }
+            } => take_raw_text(&chars, i, hashes, line),
+        };
+        i += taken;
     }
     lines
+}
+
+/// Takes what stands at `i` into `line`: how many characters, and what follows them.
+fn take_code(chars: &[char], i: usize, line: &mut Line) -> (usize, State) {
+    let (c, next) = (chars[i], chars.get(i + 1));
+    if c == '/' && next == Some(&'/') {
+        return (0, State::LineComment);
+    }
+    if c == '/' && next == Some(&'*') {
+        line.comment.push_str("/*");
+        return (2, State::BlockComment { depth: 1 });
+    }
+    if let Some(prefix) = raw_string_at(chars, i) {
+        line.code.push('"');
+        let hashes = Some(prefix.hashes);
+        return (prefix.len, State::Text { hashes });
+    }
+    if c == '\'' {
+        if let Some(len) = char_literal_len(&chars[i..]) {
+            line.code.push_str("' '");
+            return (len, State::Code);
+        }
+    }
+    line.code.push(c);
+    match c {
+        '"' => (1, State::Text { hashes: None }),
+        _ => (1, State::Code),
+    }
+}
+
+fn take_block_comment(chars: &[char], i: usize, depth: usize, line: &mut Line) -> (usize, State) {
+    let (taken, depth) = match (chars[i], chars.get(i + 1)) {
+        ('*', Some('/')) => (2, depth - 1),
+        ('/', Some('*')) => (2, depth + 1),
+        _ => (1, depth),
+    };
+    line.comment.extend(&chars[i..i + taken]);
+    match depth {
+        0 => (taken, State::Code),
+        _ => (taken, State::BlockComment { depth }),
+    }
+}
+
+fn take_text(chars: &[char], i: usize, line: &mut Line) -> (usize, State) {
+    let text = State::Text { hashes: None };
+    match (chars[i], chars.get(i + 1)) {
+        ('\\', Some(&next)) if next != '\n' => (2, text),
+        ('"', _) => {
+            line.code.push('"');
+            (1, State::Code)
+        }
+        _ => (1, text),
+    }
+}
+
+fn take_raw_text(chars: &[char], i: usize, hashes: usize, line: &mut Line) -> (usize, State) {
+    let mut behind = chars[i + 1..].iter().take(hashes);
+    let is_whole = chars.len() - i > hashes;
+    if chars[i] == '"' && is_whole && behind.all(|&c| c == '#') {
+        line.code.push('"');
+        return (hashes + 1, State::Code);
+    }
+    let hashes = Some(hashes);
+    (1, State::Text { hashes })
 }
 
 struct RawPrefix {
