@@ -74,7 +74,7 @@ impl Budget {
     }
 
     /// As much of it as leaves the process most of what it may have itself: one part in `share`.
-    pub(crate) fn fitted(&self, share: u64) -> Budget {
+    fn fitted(&self, share: u64) -> Budget {
         Budget {
             descriptors: self.descriptors.min(descriptors_max() / share),
             mappings: self.mappings.min(mappings_max() / share),
@@ -183,6 +183,11 @@ impl NodeConfig {
                 HugePages::Require => Huge::Required,
             },
         }
+    }
+
+    /// The budgets of one other user and of all of them, as far as this process can give them.
+    pub(crate) fn fitted_budgets(&self) -> (Budget, Budget) {
+        (self.user_budget.fitted(4), self.foreign_budget.fitted(2))
     }
 
     pub(crate) fn check(&self) -> Result<()> {

@@ -264,6 +264,14 @@ impl Error {
     }
 }
 
+/// No descriptor is left to hand to a peer.
+pub(crate) fn descriptors_exhausted() -> Error {
+    Error::System(SysError::TooManyDescriptors {
+        what: "duplicating a descriptor for a peer",
+        errno: barewire_sys::Errno(24),
+    })
+}
+
 impl From<Violation> for Error {
     fn from(violation: Violation) -> Error {
         Error::PeerMisbehaved(Misconduct::from(violation))

@@ -846,6 +846,21 @@
 //! what it can not.
 // tidy: long file: a guided tour, whose code is compiled and run
 
+// A file imports only from its own layer and those above it in this list, lowest first.
+//
+// ```layers
+// error: what can go wrong, and whose fault it is
+// config: settings of nodes, listeners and connections, with their limits
+// messages: what two processes say to each other over a link's control socket
+// links: one link to a peer: doorbells, receive memory, budget, what a connection shares
+// apertures: exported and imported memory and its tripwires, without a node
+// tables: what a node knows, under its one lock
+// node: what all handles of a node share: the lock, waiting, live settings
+// handles: the public face
+// fuzzing: what fuzz targets need of what is private
+// tokio: the public face in async code
+// ```
+
 #![forbid(unsafe_code)]
 
 mod apertures;
@@ -862,17 +877,21 @@ mod tables;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 
+pub use apertures::layout::{ApertureConfig, ApertureId};
 pub use barewire_fabric::Violation;
 pub use barewire_fabric::aperture::{AccessError, Action, Memory, Mode, Rights};
 pub use bytemuck;
 pub use config::{Budget, ConnectOptions, HugePages, ListenOptions, NodeConfig, Policy, Spin};
 pub use error::{Credentials, Error, Fault, Misconduct, Result};
-pub use handles::aperture::{Aperture, ApertureConfig};
+pub use handles::aperture::Aperture;
 pub use handles::connection::Connection;
-pub use handles::event::{ApertureId, ConnectionId, Event};
-pub use handles::node::{Listener, Node, Request};
+pub use handles::event::Event;
+pub use handles::id::ConnectionId;
+pub use handles::listener::Listener;
+pub use handles::node::Node;
 pub use handles::receiver::{Message, Receiver};
 pub use handles::remote::RemoteAperture;
+pub use handles::request::Request;
 pub use handles::sender::{Reservation, Sender, SharedSender};
 pub use handles::stream::{Stream, StreamReader, StreamWriter};
 pub use handles::tripwire::Tripwire;

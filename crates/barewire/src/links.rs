@@ -1,5 +1,8 @@
-//! The link to one other node: doorbells, receive memory, and what a foreign user may use up.
+//! The link to one other node, and what connections over it share: doorbells, receive memory,
+//! and what a foreign user may use up.
 
 pub(crate) mod arena;
+pub(crate) mod base;
 pub(crate) mod budget;
+pub(crate) mod connection;
 pub(crate) mod link;

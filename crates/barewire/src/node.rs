@@ -1,8 +1,9 @@
 //! What all handles of a node share: the lock around its tables, waiting, live settings.
 
-pub(crate) mod aside;
 pub(crate) mod bulk;
 pub(crate) mod capture;
+pub(crate) mod core;
+mod polling;
 pub mod settings;
-pub(crate) mod shared;
 pub(crate) mod wait;
+mod waiting;

@@ -1,8 +1,18 @@
-//! What a node knows, under its one lock: peers, connections, listeners, events.
+//! What a node knows, under its one lock: peers, connections, listeners, doorbells, events.
 
-pub(crate) mod delivery;
-pub(crate) mod exports;
-pub(crate) mod greeting;
-pub(crate) mod opening;
+mod closing;
+mod connections;
+mod delivery;
+pub(crate) mod doorbells;
+pub(crate) mod entries;
+pub(crate) mod events;
+mod exports;
+mod granting;
+mod greeting;
+mod listening;
+mod opening;
 pub(crate) mod peer;
+mod reading;
+mod sending;
 pub(crate) mod state;
+pub(crate) mod token;

@@ -55,8 +55,11 @@ pub use stream::AsyncStream;
 use crate::config::{ConnectOptions, ListenOptions};
 use crate::error::{Error, Result};
 use crate::handles::connection::Connection;
-use crate::handles::event::{ConnectionId, Event};
-use crate::handles::node::{Listener, Node, Request};
+use crate::handles::event::Event;
+use crate::handles::id::ConnectionId;
+use crate::handles::listener::Listener;
+use crate::handles::node::Node;
+use crate::handles::request::Request;
 use driver::Driver;
 use stream::Seat;
 
@@ -144,7 +147,7 @@ impl AsyncNode {
     /// # Errors
     /// [`Error::OtherNode`] if it is none of this node.
     pub fn adopt(&self, connection: Connection) -> Result<AsyncConnection> {
-        if !connection.is_of(&self.driver.node.shared) {
+        if !connection.is_of(&self.driver.node.core) {
             return Err(Error::OtherNode);
         }
         let seat = Seat {

@@ -16,7 +16,7 @@ use barewire_fabric::doorbell::SOURCES_MAX;
 use barewire_shm::watch::{self, Hit, WatchTable, WatchView};
 use barewire_shm::{Region, Window};
 
-use crate::handles::aperture::{counts_bytes, table_bytes};
+use crate::apertures::layout::{counts_bytes, table_bytes};
 use crate::links::link::Link;
 
 /// Most tripwires that an importer may set on the owner's stores into one aperture.

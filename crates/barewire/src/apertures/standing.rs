@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::node::shared::Shared;
+use crate::links::base::Base;
 
 pub(crate) const FLAG_REVOKED: u32 = 1;
 pub(crate) const FLAG_OWNER_GONE: u32 = 2;
@@ -47,10 +47,10 @@ impl Standing {
 
     /// From now on accesses are refused by `flag`. Whoever waits for the owner's stores is
     /// woken, to find out.
-    fn end(&self, flag: u32, node: &Shared) {
+    fn end(&self, flag: u32, base: &Base) {
         self.set(flag);
         for source in &*self.waiting() {
-            node.ring_own(*source);
+            base.ring_own(*source);
         }
     }
 }
@@ -93,9 +93,9 @@ impl Granted {
     }
 
     /// The owner has revoked one; numbers that the peer makes up are ignored.
-    pub fn revoked(&self, number: u32, node: &Shared) {
+    pub fn revoked(&self, number: u32, base: &Base) {
         if let Some(standing) = self.holdings().held.get(&number) {
-            standing.end(FLAG_REVOKED, node);
+            standing.end(FLAG_REVOKED, base);
         }
     }
 
@@ -108,11 +108,11 @@ impl Granted {
     }
 
     /// The owner of all of them is gone.
-    pub fn owner_gone(&self, node: &Shared) {
+    pub fn owner_gone(&self, base: &Base) {
         let mut holdings = self.holdings();
         holdings.gone = true;
         for standing in holdings.held.values() {
-            standing.end(FLAG_OWNER_GONE, node);
+            standing.end(FLAG_OWNER_GONE, base);
         }
     }
 }

@@ -1,51 +1,15 @@
 //! What a node tells its owner.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 
+use crate::apertures::layout::ApertureId;
 use crate::error::{Error, Result};
 use crate::handles::connection::Connection;
-use crate::handles::node::Request;
+use crate::handles::id::ConnectionId;
 use crate::handles::remote::RemoteAperture;
-
-/// The number of a connection on its node: small, and used again after the connection
-/// has been dropped, so that it can index a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ConnectionId(pub(crate) u32);
-
-impl ConnectionId {
-    /// As an index.
-    #[must_use]
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-impl core::fmt::Display for ConnectionId {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "{}", self.0)
-    }
-}
-
-/// An aperture, as its handles name it ([`Aperture::id`](crate::Aperture::id),
-/// [`RemoteAperture::id`]): each aperture of a process has another, and none is used again.
-/// The two ends of an aperture have different ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ApertureId(u64);
-
-impl ApertureId {
-    /// One that nothing has had yet.
-    pub(crate) fn next() -> ApertureId {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        // Relaxed: only has to be another number each time.
-        ApertureId(NEXT.fetch_add(1, Ordering::Relaxed))
-    }
-}
-
-impl core::fmt::Display for ApertureId {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "{}", self.0)
-    }
-}
+use crate::handles::request::Request;
+use crate::node::core::NodeCore;
+use crate::tables::events::Found;
 
 /// Something that happened on a node.
 #[derive(Debug)]
@@ -107,4 +71,39 @@ pub enum Event {
         /// The buffer: what was put, or what was got; or why nothing was.
         result: Result<Vec<u8>>,
     },
+}
+
+impl Event {
+    /// Makes the handles that go with what the tables of `node` have found.
+    #[inline]
+    pub(crate) fn new(node: &Arc<NodeCore>, found: Found) -> Event {
+        match found {
+            Found::Ready(number) => Event::Ready(ConnectionId(number)),
+            Found::Request(requested) => Event::Request(Request::new(node, requested)),
+            Found::Connected(opened) => Event::Connected(Box::new(Connection::new(node, *opened))),
+            Found::ConnectFailed { number, error } => Event::ConnectFailed {
+                connection: ConnectionId(number),
+                error,
+            },
+            Found::Closed { number, reason } => Event::Closed {
+                connection: ConnectionId(number),
+                reason,
+            },
+            Found::OutOfBand { number, data } => Event::OutOfBand {
+                connection: ConnectionId(number),
+                data,
+            },
+            Found::Granted {
+                number,
+                cookie,
+                aperture,
+            } => Event::Granted {
+                connection: ConnectionId(number),
+                cookie,
+                aperture: RemoteAperture::new(aperture, node),
+            },
+            Found::Tripwire { cookie, aperture } => Event::Tripwire { cookie, aperture },
+            Found::Completion { cookie, result } => Event::Completion { cookie, result },
+        }
+    }
 }

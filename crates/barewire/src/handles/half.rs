@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use barewire_fabric::frame::{STATE_DEAF, STATE_FINISHED};
 use barewire_fabric::ring::{RingReceiver, RingSender};
 use barewire_fabric::{MessageReceiver, Violation};
 use barewire_shm::Window;
@@ -10,10 +11,11 @@ use barewire_sys::clock::monotonic_ns;
 
 use crate::config::OUT_OF_BAND_BYTES_MAX;
 use crate::error::{Error, Result};
-use crate::handles::connection::{ConnectionShared, DEAF, FINISHED};
+use crate::links::connection::ConnectionCore;
 use crate::messages::control::Message;
 use crate::node::capture::Tap;
-use crate::node::shared::{Shared, Step};
+use crate::node::core::NodeCore;
+use crate::node::wait::Step;
 
 /// Fruitless attempts between two looks at the clock, and perhaps at the sockets.
 const IDLE_POLLS_PER_LOOK: u32 = 256;
@@ -23,8 +25,8 @@ type In = RingReceiver<Window, Window>;
 
 /// The sending half, but for how bytes become frames.
 pub(crate) struct TxSide {
-    pub node: Arc<Shared>,
-    pub common: Arc<ConnectionShared>,
+    pub node: Arc<NodeCore>,
+    pub common: Arc<ConnectionCore>,
     counters: Option<SlotCounters>,
     messages: u64,
     bytes: u64,
@@ -37,8 +39,8 @@ pub(crate) struct TxSide {
 
 impl TxSide {
     pub fn new(
-        node: Arc<Shared>,
-        common: Arc<ConnectionShared>,
+        node: Arc<NodeCore>,
+        common: Arc<ConnectionCore>,
         counters: Option<SlotCounters>,
     ) -> TxSide {
         TxSide {
@@ -112,7 +114,7 @@ impl TxSide {
     #[inline]
     pub fn bell(&mut self, ring: &Out) {
         if ring.must_ring(&*self.common.link) {
-            self.common.link.ring(self.common.far_source);
+            self.common.link.ring(self.common.peer_source);
             self.bells += 1;
             if let Some(counters) = &self.counters {
                 counters.store(Counter::Bells, self.bells);
@@ -143,18 +145,18 @@ impl TxSide {
     /// The peer broke the protocol on this connection: ends it.
     #[cold]
     pub fn violated(&mut self, violation: Violation) -> Error {
-        self.node.counters.add(QueueCounter::Violations, 1);
+        self.node.base.counters.add(QueueCounter::Violations, 1);
         let error = Error::from(violation);
         self.failed = Some(error.clone());
         self.closed = true;
-        self.common.say(FINISHED | DEAF);
+        self.common.say(STATE_FINISHED | STATE_DEAF);
         error
     }
 
     /// Nothing more will be sent.
     pub fn close(&mut self) {
         self.closed = true;
-        self.common.say(FINISHED);
+        self.common.say(STATE_FINISHED);
     }
 
     /// Sleep is near: has the receiver ring when it returns credit. The attempt to send
@@ -199,15 +201,15 @@ impl TxSide {
             return Ok(false);
         }
         let message = Message::OutOfBand { connection, data };
-        state.send(&self.node, link, &message, &[]);
+        state.send(link, &message, &[]);
         Ok(true)
     }
 }
 
 impl Drop for TxSide {
     fn drop(&mut self) {
-        if self.node.check_fork().is_ok() {
-            self.common.say(FINISHED);
+        if self.node.base.check_fork().is_ok() {
+            self.common.say(STATE_FINISHED);
             drop_half(&self.node, &self.common, self.counters.as_ref());
         }
     }
@@ -224,8 +226,8 @@ impl core::fmt::Debug for TxSide {
 
 /// The receiving half, but for how frames become bytes.
 pub(crate) struct RxSide {
-    pub node: Arc<Shared>,
-    pub common: Arc<ConnectionShared>,
+    pub node: Arc<NodeCore>,
+    pub common: Arc<ConnectionCore>,
     counters: Option<SlotCounters>,
     messages: u64,
     bytes: u64,
@@ -237,8 +239,8 @@ pub(crate) struct RxSide {
 
 impl RxSide {
     pub fn new(
-        node: Arc<Shared>,
-        common: Arc<ConnectionShared>,
+        node: Arc<NodeCore>,
+        common: Arc<ConnectionCore>,
         counters: Option<SlotCounters>,
     ) -> RxSide {
         RxSide {
@@ -333,7 +335,7 @@ impl RxSide {
             counters.store_reader(ring.tail_lines());
         }
         if ring.must_ring(&*self.common.link) {
-            self.common.link.ring(self.common.far_source);
+            self.common.link.ring(self.common.peer_source);
         }
     }
 
@@ -364,13 +366,13 @@ impl RxSide {
         if let Violation::OverBudget(exceeded) = violation {
             // Before the connection: the peer is to learn why.
             let mut state = self.node.state();
-            state.end_link_of(&self.node, self.common.number, exceeded.into());
+            state.end_link_of(self.common.number, exceeded.into());
         } else {
-            self.node.counters.add(QueueCounter::Violations, 1);
+            self.node.base.counters.add(QueueCounter::Violations, 1);
         }
         self.failed = Some(error.clone());
         self.common.set_taking(false);
-        self.common.say(FINISHED | DEAF);
+        self.common.say(STATE_FINISHED | STATE_DEAF);
         error
     }
 
@@ -397,8 +399,8 @@ impl RxSide {
 
 impl Drop for RxSide {
     fn drop(&mut self) {
-        if self.node.check_fork().is_ok() {
-            self.common.say(DEAF);
+        if self.node.base.check_fork().is_ok() {
+            self.common.say(STATE_DEAF);
             drop_half(&self.node, &self.common, self.counters.as_ref());
         }
     }
@@ -413,11 +415,11 @@ impl core::fmt::Debug for RxSide {
     }
 }
 
-fn drop_half(node: &Shared, common: &ConnectionShared, counters: Option<&SlotCounters>) {
+fn drop_half(node: &NodeCore, common: &ConnectionCore, counters: Option<&SlotCounters>) {
     if common.half_gone() {
         if let Some(counters) = counters {
             counters.close();
         }
-        node.state().drop_handle(node, common.number);
+        node.state().drop_handle(common.number);
     }
 }

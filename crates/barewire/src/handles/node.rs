@@ -4,26 +4,24 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use barewire_sys::SysError;
 use barewire_sys::clock::monotonic_ns;
-use barewire_sys::retire::{Guarded, Retirer};
-use barewire_sys::socket::{Listener as ListenSocket, Socket};
-use barewire_sys::wake::Interest;
 
-use crate::config::{ConnectOptions, ListenOptions, NodeConfig, check_ring, socket_name};
+use crate::apertures::layout::ApertureConfig;
+use crate::config::{ConnectOptions, ListenOptions, NodeConfig};
 use crate::error::{Credentials, Error, Result};
-use crate::handles::aperture::{Aperture, ApertureConfig};
+use crate::handles::aperture::Aperture;
 use crate::handles::connection::Connection;
-use crate::handles::event::{ConnectionId, Event};
+use crate::handles::event::Event;
+use crate::handles::id::ConnectionId;
+use crate::handles::listener::Listener;
+use crate::handles::request::Request;
+use crate::node::core::NodeCore;
 use crate::node::settings::Setting;
-use crate::node::shared::Shared;
 use crate::node::wait::Deadline;
 #[cfg(feature = "tokio")]
-use crate::tables::state::OWN_SOURCE;
-use crate::tables::state::{ListenerEntry, Phase, Token};
+use crate::tables::doorbells::OWN_SOURCE;
+use crate::tables::entries::Phase;
 
-/// Longest backlog of first contacts that the kernel keeps.
-const BACKLOG: i32 = 1024;
 /// Pauses between two looks for a name that nobody has yet.
 const NAME_PAUSE_FIRST: Duration = Duration::from_millis(1);
 const NAME_PAUSE_LONGEST: Duration = Duration::from_millis(20);
@@ -37,7 +35,7 @@ const NAME_PAUSE_LONGEST: Duration = Duration::from_millis(20);
 /// `Node` is `Send` and `Sync`: several threads may wait on it, each event goes to one.
 #[derive(Clone)]
 pub struct Node {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) core: Arc<NodeCore>,
 }
 
 impl Node {
@@ -55,20 +53,20 @@ impl Node {
     /// [`Error::OutOfLimits`]; [`Error::System`] as for [`Node::new`].
     pub fn with_config(config: NodeConfig) -> Result<Node> {
         Ok(Node {
-            shared: Shared::new(config)?,
+            core: NodeCore::new(config)?,
         })
     }
 
     /// The settings it was made with. [`Node::settings`] has what holds now.
     #[must_use]
     pub fn config(&self) -> &NodeConfig {
-        &self.shared.config
+        &self.core.config
     }
 
     /// Its settings that can be changed while it lives, as they are now.
     #[must_use]
     pub fn settings(&self) -> Vec<Setting> {
-        self.shared.settings()
+        self.core.settings()
     }
 
     /// Changes settings, each by its name in [`Node::settings`] and a value as it is written
@@ -81,14 +79,14 @@ impl Node {
     /// # Errors
     /// [`Error::BadSetting`] names what can be set; [`Error::OutOfLimits`]; [`Error::Forked`].
     pub fn set(&self, changes: &[(&str, &str)]) -> Result<()> {
-        self.shared.check_fork()?;
-        self.shared.change(changes)
+        self.core.base.check_fork()?;
+        self.core.change(changes)
     }
 
     /// Who we are to our peers.
     #[must_use]
     pub fn credentials(&self) -> Credentials {
-        self.shared.own
+        self.core.base.own
     }
 
     /// Listens under a name of this user's, in this network namespace; only processes of
@@ -106,25 +104,7 @@ impl Node {
     /// # Errors
     /// As [`Node::listen`].
     pub fn listen_with(&self, name: &str, options: ListenOptions) -> Result<Listener> {
-        self.shared.check_fork()?;
-        let socket_name = socket_name(self.shared.own.uid, name)?;
-        let socket = ListenSocket::bind(&socket_name, BACKLOG)
-            .map_err(|error| name_taken(error, name, &socket_name, &self.shared.retirer))?;
-        let mut state = self.shared.state();
-        let index = state.listeners.vacant_key();
-        let token = Token::Listener(index).pack();
-        self.shared.epoll.add(&socket, token, Interest::READ)?;
-        state.listeners.insert(ListenerEntry {
-            name: name.to_owned(),
-            socket,
-            policy: options.policy,
-            waiting: 0,
-        });
-        Ok(Listener {
-            shared: Arc::clone(&self.shared),
-            index,
-            name: name.to_owned(),
-        })
+        Listener::bind(&self.core, name, options)
     }
 
     /// Connects to a name of this user's; waits up to five seconds, also for the name to
@@ -171,30 +151,31 @@ impl Node {
         options: &ConnectOptions,
         deadline: Deadline,
     ) -> Result<Connection> {
-        self.shared.check_fork()?;
-        let shared = &self.shared;
-        let number = shared.state().start_connect(shared, name, options, false)?;
-        let answer = shared.wait_until(deadline, false, |_| {
-            let mut state = shared.state();
+        let node = &self.core;
+        node.base.check_fork()?;
+        let number = node.start_connect(name, options, false)?;
+        let answer = node.wait_until(deadline, false, |_| {
+            let mut state = node.state();
             let entry = state.connections.get_mut(number as usize)?;
             match (entry.failure.take(), entry.phase) {
                 (Some(error), _) => Some(Err(error)),
-                (None, Phase::Open) => Some(state.make_handle(shared, number)),
+                (None, Phase::Open) => Some(state.open_handle(number)),
                 (None, _) => None,
             }
         });
         match answer {
-            Ok(Some(Ok(connection))) => Ok(connection),
+            Ok(Some(Ok(opened))) => Ok(Connection::new(node, opened)),
             Ok(Some(Err(error))) => {
-                shared.state().drop_handle(shared, number);
+                node.state().drop_handle(number);
                 Err(error)
             }
             Ok(None) => {
-                let mut state = shared.state();
-                state.abandon(shared, number);
-                if options.owner.unwrap_or(shared.own.uid) == shared.own.uid
-                    && state.listeners.iter().any(|(_, l)| l.name == name)
-                {
+                let mut state = node.state();
+                state.abandon(number);
+                let own = node.base.own.uid;
+                let listens =
+                    |name: &str| state.listeners.entries.iter().any(|(_, l)| l.name == name);
+                if options.owner.unwrap_or(own) == own && listens(name) {
                     return Err(Error::OwnName {
                         name: name.to_owned(),
                     });
@@ -202,7 +183,7 @@ impl Node {
                 Err(Error::Timeout)
             }
             Err(error) => {
-                shared.state().abandon(shared, number);
+                node.state().abandon(number);
                 Err(error)
             }
         }
@@ -219,26 +200,24 @@ impl Node {
     /// # Errors
     /// Those of [`Node::connect_with`] that can be told at once.
     pub fn start_connect(&self, name: &str, options: &ConnectOptions) -> Result<ConnectionId> {
-        self.shared.check_fork()?;
-        let mut state = self.shared.state();
-        let number = state.start_connect(&self.shared, name, options, true)?;
-        Ok(ConnectionId(number))
+        self.core.base.check_fork()?;
+        self.core
+            .start_connect(name, options, true)
+            .map(ConnectionId)
     }
 
     /// Gives up what [`Node::start_connect`] began and no event has reported yet.
     pub fn cancel_connect(&self, connection: ConnectionId) {
-        if self.shared.check_fork().is_err() {
+        if self.core.base.check_fork().is_err() {
             return;
         }
-        self.shared
-            .state()
-            .cancel_connect(&self.shared, connection.0);
+        self.core.state().cancel_connect(connection.0);
     }
 
     /// Has whoever waits for our events look.
     #[cfg(feature = "tokio")]
     pub(crate) fn ring(&self) {
-        self.shared.ring_own(OWN_SOURCE);
+        self.core.base.ring_own(OWN_SOURCE);
     }
 
     /// Makes an aperture.
@@ -246,8 +225,8 @@ impl Node {
     /// # Errors
     /// [`Error::OutOfLimits`], [`Error::System`].
     pub fn export(&self, config: ApertureConfig) -> Result<Aperture> {
-        self.shared.check_fork()?;
-        Aperture::new(&self.shared, config)
+        self.core.base.check_fork()?;
+        Aperture::new(&self.core, config)
     }
 
     /// Appends events that are there to `events`, at most `max`, and returns how many.
@@ -257,7 +236,8 @@ impl Node {
     /// [`Error::Forked`]; [`Error::System`] if the sockets can not be looked at.
     #[inline]
     pub fn poll(&self, events: &mut Vec<Event>, max: usize) -> Result<usize> {
-        self.shared.poll(events, max)
+        self.core
+            .poll(max, &mut |found| events.push(Event::new(&self.core, found)))
     }
 
     /// Waits for events, for at most `timeout` (`None`: for ever), and appends at most
@@ -281,7 +261,8 @@ impl Node {
         max: usize,
         timeout: impl Into<Option<Duration>>,
     ) -> Result<usize> {
-        self.shared.wait(events, max, timeout.into())
+        let mut put = |found| events.push(Event::new(&self.core, found));
+        self.core.wait(max, &mut put, timeout.into())
     }
 
     /// Waits for one event, for at most `timeout`.
@@ -290,7 +271,7 @@ impl Node {
     /// As [`Node::poll`].
     pub fn next_event(&self, timeout: impl Into<Option<Duration>>) -> Result<Option<Event>> {
         let mut events = Vec::with_capacity(1);
-        self.shared.wait(&mut events, 1, timeout.into())?;
+        self.wait(&mut events, 1, timeout)?;
         Ok(events.pop())
     }
 
@@ -301,7 +282,7 @@ impl Node {
     /// [`Error::Capture`] if the file could not be written, now or earlier: it ends there.
     /// The network does not stop for it.
     pub fn flush_capture(&self) -> Result<()> {
-        match (&self.shared.tap, &self.shared.config.capture) {
+        match (&self.core.tap, &self.core.config.capture) {
             (Some(tap), Some(path)) if !tap.flush() => Err(Error::Capture {
                 path: path.display().to_string(),
                 reason: "writing failed; the disk may be full".to_owned(),
@@ -317,9 +298,10 @@ impl Node {
     /// [`Error::Timeout`]; as [`Node::poll`].
     pub fn next_request(&self, timeout: impl Into<Option<Duration>>) -> Result<Request> {
         let deadline = Deadline::after(timeout.into());
-        let shared = &self.shared;
-        let found = shared.wait_until(deadline, false, |_| shared.state().take_request(shared))?;
-        found.ok_or(Error::Timeout)
+        let node = &self.core;
+        let found = node.wait_until(deadline, false, |_| node.state().take_request())?;
+        let requested = found.ok_or(Error::Timeout)?;
+        Ok(Request::new(node, requested))
     }
 }
 
@@ -340,7 +322,7 @@ impl Node {
 /// ```
 impl AsFd for Node {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.shared.descriptor()
+        self.core.descriptor()
     }
 }
 
@@ -353,174 +335,7 @@ impl std::os::fd::AsRawFd for Node {
 impl core::fmt::Debug for Node {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Node")
-            .field("id", &format_args!("{:016x?}", self.shared.node_id))
-            .finish_non_exhaustive()
-    }
-}
-
-/// Who has a name that we wanted.
-fn name_taken(error: SysError, name: &str, socket_name: &[u8], retirer: &Retirer) -> Error {
-    if !matches!(error, SysError::AddressInUse { .. }) {
-        return error.into();
-    }
-    let holder = Socket::connect(socket_name).map(|s| Guarded::new(s, retirer));
-    let holder = holder.and_then(|s| s.peer_credentials());
-    Error::NameTaken {
-        name: name.to_owned(),
-        holder: match holder {
-            Ok(who) => format!("process {} of user {}", who.pid, who.uid),
-            Err(_) => "a process that does not answer".to_owned(),
-        },
-    }
-}
-
-/// A name that is being listened to. Dropping it gives the name up; connections stay.
-pub struct Listener {
-    shared: Arc<Shared>,
-    index: usize,
-    name: String,
-}
-
-impl Listener {
-    /// The name that is listened to.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        // A child would take the name out of its parent's epoll set.
-        if self.shared.check_fork().is_err() {
-            return;
-        }
-        let mut state = self.shared.state();
-        if let Some(entry) = state.listeners.try_remove(self.index) {
-            let _ = self.shared.epoll.remove(&entry.socket);
-            turn_all_away(entry.socket, &self.shared.retirer);
-        }
-    }
-}
-
-/// Gives a name up. What those have sent who still wait is closed beside us.
-fn turn_all_away(listener: ListenSocket, retirer: &Retirer) {
-    listener.shutdown();
-    loop {
-        match listener.accept() {
-            Ok(Some(socket)) => retirer.socket(socket),
-            Ok(None) => return,
-            // No descriptor is left to take them with.
-            Err(_) => return retirer.later(Box::new(listener)),
-        }
-    }
-}
-
-impl core::fmt::Debug for Listener {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Listener")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
-    }
-}
-
-/// A request to connect. Dropping it refuses it.
-pub struct Request {
-    shared: Arc<Shared>,
-    number: u32,
-    serial: u64,
-    peer: Credentials,
-    name: String,
-    data: Vec<u8>,
-    answered: bool,
-}
-
-impl Request {
-    pub(crate) fn new(
-        shared: &Arc<Shared>,
-        number: u32,
-        serial: u64,
-        peer: Credentials,
-        name: String,
-        data: Vec<u8>,
-    ) -> Request {
-        Request {
-            shared: Arc::clone(shared),
-            number,
-            serial,
-            peer,
-            name,
-            data,
-            answered: false,
-        }
-    }
-
-    /// Who asks, as the kernel says.
-    #[must_use]
-    pub fn peer(&self) -> Credentials {
-        self.peer
-    }
-
-    /// The name that was asked for.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// What the application sent along.
-    #[must_use]
-    pub fn data(&self) -> &[u8] {
-        &self.data
-    }
-
-    /// Accepts, with the node's ring size.
-    ///
-    /// # Errors
-    /// [`Error::PeerGone`] if the other side has given up; [`Error::System`].
-    pub fn accept(self) -> Result<Connection> {
-        let ring_bytes = self.shared.live().config.ring_bytes;
-        self.accept_with_ring(ring_bytes)
-    }
-
-    /// Accepts, with a receive ring of this size.
-    ///
-    /// # Errors
-    /// [`Error::OutOfLimits`]; as [`Request::accept`].
-    pub fn accept_with_ring(mut self, ring_bytes: usize) -> Result<Connection> {
-        check_ring(ring_bytes)?;
-        self.shared.check_fork()?;
-        let mut state = self.shared.state();
-        let connection = state.accept(&self.shared, self.number, self.serial, ring_bytes)?;
-        drop(state);
-        self.answered = true;
-        Ok(connection)
-    }
-
-    /// Refuses, with a reason that the other side gets to read.
-    pub fn reject(mut self, reason: &str) {
-        self.refuse(reason);
-    }
-
-    fn refuse(&mut self, reason: &str) {
-        if !self.answered && self.shared.check_fork().is_ok() {
-            self.answered = true;
-            let mut state = self.shared.state();
-            state.reject(&self.shared, self.number, self.serial, reason);
-        }
-    }
-}
-
-impl Drop for Request {
-    fn drop(&mut self) {
-        self.refuse("the listener did not accept");
-    }
-}
-
-impl core::fmt::Debug for Request {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Request")
-            .field("name", &self.name)
-            .field("peer", &self.peer)
+            .field("id", &format_args!("{:016x?}", self.core.base.node_id))
             .finish_non_exhaustive()
     }
 }

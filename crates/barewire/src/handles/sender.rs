@@ -11,8 +11,7 @@ use barewire_shm::Window;
 
 use crate::error::{Error, Result};
 use crate::handles::half::TxSide;
-use crate::node::shared::Step;
-use crate::node::wait::Deadline;
+use crate::node::wait::{Deadline, Step};
 
 /// The sending half of a connection.
 pub struct Sender {

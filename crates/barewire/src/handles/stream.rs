@@ -8,12 +8,11 @@ use barewire_fabric::{StreamReceiver, StreamSender};
 use barewire_shm::Window;
 
 use crate::error::{Credentials, Error, Result};
-use crate::handles::event::ConnectionId;
 use crate::handles::half::{RxSide, TxSide};
+use crate::handles::id::ConnectionId;
 use crate::handles::receiver::Receiver;
 use crate::handles::sender::Sender;
-use crate::node::shared::Step;
-use crate::node::wait::Deadline;
+use crate::node::wait::{Deadline, Step};
 
 /// A byte stream both ways, got from
 /// [`Connection::into_stream`](crate::Connection::into_stream).

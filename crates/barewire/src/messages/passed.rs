@@ -13,7 +13,9 @@ use barewire_sys::socket::{RIGHTS_MAX, Received, Socket};
 
 use crate::error::Misconduct;
 use crate::messages::control::may_carry_descriptors;
-use crate::tables::peer::Checked;
+
+/// The result of a check of what a peer said.
+pub(crate) type Checked<T = ()> = Result<T, Misconduct>;
 
 /// Descriptors from a peer that nobody has taken yet. Those that are left go to be closed
 /// beside the node.

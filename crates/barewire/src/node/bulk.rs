@@ -1,95 +1,77 @@
-//! Bulk transfers in the background: a thread of the node copies, and reports the end as
-//! an event.
+//! Bulk transfers in the background: a thread of the node copies, and reports the end.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{PoisonError, Weak};
+use std::sync::{Mutex, PoisonError};
+
+use barewire_fabric::aperture::AccessError;
 
 use crate::error::{Error, Result};
-use crate::handles::event::Event;
-use crate::handles::remote::RemoteShared;
-use crate::node::shared::Shared;
-use crate::tables::state::{OWN_SOURCE, Pending};
-
-enum Kind {
-    Put(Vec<u8>),
-    Get(usize),
-}
 
 /// One transfer.
 pub(crate) struct Job {
-    aperture: Arc<RemoteShared>,
-    offset: usize,
-    kind: Kind,
     cookie: u64,
+    run: Box<dyn FnOnce() -> Result<Vec<u8>, AccessError> + Send>,
 }
 
 impl Job {
-    pub fn put(aperture: Arc<RemoteShared>, offset: usize, data: Vec<u8>, cookie: u64) -> Job {
+    /// `run` copies, and gives the buffer back.
+    pub fn new(
+        cookie: u64,
+        run: impl FnOnce() -> Result<Vec<u8>, AccessError> + Send + 'static,
+    ) -> Job {
         Job {
-            aperture,
-            offset,
-            kind: Kind::Put(data),
             cookie,
-        }
-    }
-
-    pub fn get(aperture: Arc<RemoteShared>, offset: usize, len_bytes: usize, cookie: u64) -> Job {
-        Job {
-            aperture,
-            offset,
-            kind: Kind::Get(len_bytes),
-            cookie,
-        }
-    }
-
-    fn run(self) -> Event {
-        let cookie = self.cookie;
-        let result = match self.kind {
-            Kind::Put(data) => self.aperture.put_all(self.offset, &data).map(|()| data),
-            Kind::Get(len_bytes) => {
-                let mut data = vec![0; len_bytes];
-                self.aperture.get_all(self.offset, &mut data).map(|()| data)
-            }
-        };
-        Event::Completion {
-            cookie,
-            result: result.map_err(Error::from),
+            run: Box::new(run),
         }
     }
 }
 
-impl Shared {
-    /// Hands a transfer to the copying thread, which is started with the first.
-    pub fn bulk(&self, job: Job) -> Result<()> {
-        let limit = self.live().config.bulk_max;
+/// The copying thread of a node, and the transfers that it has been given.
+#[derive(Default)]
+pub(crate) struct Bulk {
+    under_way: AtomicU32,
+    queue: Mutex<Option<Sender<Job>>>,
+}
+
+impl Bulk {
+    /// Hands a transfer to the copying thread, which is started with the first. `ended` gets its
+    /// cookie and result; `false` if nobody wants more of them.
+    pub fn add(
+        &self,
+        job: Job,
+        limit: u32,
+        ended: impl Fn(u64, Result<Vec<u8>>) -> bool + Send + 'static,
+    ) -> Result<()> {
         // Relaxed: a count; the queue's lock orders the rest.
-        if self.bulk_under_way.fetch_add(1, Ordering::Relaxed) >= limit {
-            self.bulk_under_way.fetch_sub(1, Ordering::Relaxed);
+        if self.under_way.fetch_add(1, Ordering::Relaxed) >= limit {
+            self.one_ended();
             return Err(Error::LimitReached {
                 what: "bulk transfers under way on one node",
                 limit: u64::from(limit),
             });
         }
-        let mut queue = self
-            .bulk_queue
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if queue.is_none() {
-            *queue = Some(start(self.me.clone())?);
+            *queue = Some(start(ended)?);
         }
         let sent = queue.as_ref().is_some_and(|q| q.send(job).is_ok());
         debug_assert!(sent, "the thread lives as long as the queue");
         Ok(())
     }
+
+    /// A transfer is not under way any more.
+    pub fn one_ended(&self) {
+        // Relaxed: a count.
+        self.under_way.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
-fn start(node: Weak<Shared>) -> Result<Sender<Job>> {
+fn start(ended: impl Fn(u64, Result<Vec<u8>>) -> bool + Send + 'static) -> Result<Sender<Job>> {
     let (sender, jobs) = channel();
     std::thread::Builder::new()
         .name("barewire-bulk".into())
-        .spawn(move || copy_all(&node, &jobs))
+        .spawn(move || copy_all(&jobs, ended))
         .map_err(|error| {
             Error::System(barewire_sys::SysError::Os {
                 what: "starting the thread for bulk transfers",
@@ -100,15 +82,11 @@ fn start(node: Weak<Shared>) -> Result<Sender<Job>> {
 }
 
 /// Ends when the node drops its end of the queue.
-fn copy_all(node: &Weak<Shared>, jobs: &Receiver<Job>) {
-    while let Ok(job) = jobs.recv() {
-        let event = job.run();
-        let Some(node) = node.upgrade() else {
+fn copy_all(jobs: &Receiver<Job>, ended: impl Fn(u64, Result<Vec<u8>>) -> bool) {
+    while let Ok(Job { cookie, run }) = jobs.recv() {
+        let result = run().map_err(Error::from);
+        if !ended(cookie, result) {
             return;
-        };
-        // Relaxed: a count.
-        node.bulk_under_way.fetch_sub(1, Ordering::Relaxed);
-        node.state().push(Pending::Plain(event));
-        node.ring_own(OWN_SOURCE);
+        }
     }
 }

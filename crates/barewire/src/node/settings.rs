@@ -8,15 +8,14 @@
 mod ask;
 mod door;
 
-use std::sync::PoisonError;
 use std::time::Duration;
 
 pub use ask::{AskError, NodeAddress, ask};
-pub(crate) use door::Door;
+pub(crate) use door::{Door, answer};
 
-use crate::config::{Budget, NodeConfig, Spin, check_connections_max};
+use crate::config::{NodeConfig, Spin, check_connections_max};
 use crate::error::{Error, Result};
-use crate::node::shared::Shared;
+use crate::links::base::LiveSettings;
 
 /// A setting of a live node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,31 +28,14 @@ pub struct Setting {
     pub about: String,
 }
 
-/// What may change of a node's settings, as it is now.
-#[derive(Clone, Debug)]
-pub(crate) struct Live {
-    pub config: NodeConfig,
-    /// Whether the capture, if there is one, goes on.
-    capturing: bool,
-}
-
-impl Live {
-    pub fn new(config: NodeConfig) -> Live {
-        Live {
-            capturing: config.capture.is_some(),
-            config,
-        }
-    }
-}
-
 /// Why a value is not taken.
 type Taken = Result<(), String>;
 
 struct Key {
     name: &'static str,
     about: &'static str,
-    read: fn(&Live) -> String,
-    write: fn(&mut Live, &str) -> Taken,
+    read: fn(&LiveSettings) -> String,
+    write: fn(&mut LiveSettings, &str) -> Taken,
 }
 
 /// A key for a number in the configuration.
@@ -164,7 +146,7 @@ fn parse_number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| wrong())
 }
 
-fn write_capture(live: &mut Live, text: &str) -> Taken {
+fn write_capture(live: &mut LiveSettings, text: &str) -> Taken {
     live.capturing = match text {
         "on" if live.config.capture.is_none() => {
             return Err("the node was made without a capture file".to_owned());
@@ -241,61 +223,33 @@ fn unknown(key: &str) -> Error {
     )
 }
 
-impl Shared {
-    /// What may change of the settings, as it is now. Nothing is locked while this is held.
-    pub fn live(&self) -> std::sync::MutexGuard<'_, Live> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// All settings that may change, as they are now.
-    pub fn settings(&self) -> Vec<Setting> {
-        let live = self.live();
-        let setting = |key: &Key| Setting {
-            key: key.name.to_owned(),
-            value: (key.read)(&live),
-            about: key.about.to_owned(),
-        };
-        keys().map(setting).collect()
-    }
-
-    /// Changes settings: all of these or, with an error, none.
-    pub fn change(&self, changes: &[(&str, &str)]) -> Result<()> {
-        // Held to the end: of two changes at a time, one comes after the other.
-        let changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut wanted = self.live().clone();
-        for (name, value) in changes {
-            let key = keys()
-                .find(|key| key.name == *name)
-                .ok_or_else(|| unknown(name))?;
-            (key.write)(&mut wanted, value).map_err(|reason| refuse(name, &reason))?;
-        }
-        wanted.config.check()?;
-        // The counters page has been made for so many.
-        check_connections_max(wanted.config.connections_max, self.config.connections_max)?;
-        self.adopt(wanted);
-        drop(changing);
-        Ok(())
-    }
-
-    fn adopt(&self, wanted: Live) {
-        if wanted.config.spin != self.live().config.spin {
-            self.spinner.change(wanted.config.spin);
-        }
-        let (of_one, of_all) = fitted(&wanted.config);
-        self.state().accounts.change(&of_one, &of_all);
-        if let Some(tap) = &self.tap {
-            tap.pause(!wanted.capturing);
-        }
-        *self.live() = wanted;
-    }
+/// All settings that may change, as they are.
+pub(crate) fn list(live: &LiveSettings) -> Vec<Setting> {
+    let setting = |key: &Key| Setting {
+        key: key.name.to_owned(),
+        value: (key.read)(live),
+        about: key.about.to_owned(),
+    };
+    keys().map(setting).collect()
 }
 
-/// The budgets of one user and of all, as far as this process can give them.
-pub(crate) fn fitted(config: &NodeConfig) -> (Budget, Budget) {
-    (
-        config.user_budget.fitted(4),
-        config.foreign_budget.fitted(2),
-    )
+/// What holds after all of these changes; `made` is what the node was made with.
+pub(crate) fn changed(
+    live: &LiveSettings,
+    changes: &[(&str, &str)],
+    made: &NodeConfig,
+) -> Result<LiveSettings> {
+    let mut wanted = live.clone();
+    for (name, value) in changes {
+        let key = keys()
+            .find(|key| key.name == *name)
+            .ok_or_else(|| unknown(name))?;
+        (key.write)(&mut wanted, value).map_err(|reason| refuse(name, &reason))?;
+    }
+    wanted.config.check()?;
+    // The counters page has been made for so many.
+    check_connections_max(wanted.config.connections_max, made.connections_max)?;
+    Ok(wanted)
 }
 
 #[cfg(test)]
@@ -328,9 +282,9 @@ mod tests {
             .unwrap();
         assert_eq!(value(&node, "spin"), "20000ns");
         assert_eq!(value(&node, "user_budget.links"), "3");
-        assert_eq!(node.shared.spinner.budget_ns(), 20_000);
+        assert_eq!(node.core.waiting.spinner.budget_ns(), 20_000);
         node.set(&[("spin", "never")]).unwrap();
-        assert_eq!(node.shared.spinner.budget_ns(), 0);
+        assert_eq!(node.core.waiting.spinner.budget_ns(), 0);
         // What it was made with stays what it was.
         assert_eq!(node.config().spin, Spin::Adaptive { at_most: None });
     }

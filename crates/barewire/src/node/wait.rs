@@ -17,6 +17,17 @@ const MEASURED_MIN: Duration = Duration::from_micros(5);
 /// What a budget grows by at least.
 const STEP_NS: u64 = 1000;
 
+/// What a waiter is asked to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Spinning begins: the peer need not ring.
+    Spin,
+    /// See whether what is waited for is there.
+    Poll,
+    /// Sleep is near: have the peer ring, then see.
+    Arm,
+}
+
 /// How long to spin, learnt from how it went.
 #[derive(Debug)]
 pub(crate) struct Spinner {

@@ -4,11 +4,11 @@ use std::sync::{Arc, Weak};
 
 use slab::Slab;
 
-use crate::handles::aperture::ApertureShared;
+use crate::apertures::exported::Exported;
 
 struct Export {
     /// Keeps the number from being used again while a peer may still speak of it.
-    aperture: Weak<ApertureShared>,
+    aperture: Weak<Exported>,
     links: Vec<usize>,
     gone: bool,
 }
@@ -27,7 +27,7 @@ impl Exports {
         }) as u32
     }
 
-    pub fn set(&mut self, number: u32, aperture: &Arc<ApertureShared>) {
+    pub fn set(&mut self, number: u32, aperture: &Arc<Exported>) {
         self.0[number as usize].aperture = Arc::downgrade(aperture);
     }
 

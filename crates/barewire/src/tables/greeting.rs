@@ -1,4 +1,5 @@
-//! First contact: who may have a link, and the exchange of hellos that makes one.
+//! First contact: finding whoever listens under a name, and the exchange of hellos that makes a
+//! link.
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;
@@ -7,23 +8,24 @@ use std::sync::Arc;
 use barewire_fabric::OverBudget;
 use barewire_fabric::doorbell::PAGE_BYTES;
 use barewire_shm::Window;
+use barewire_shm::counters::QueueCounter;
 use barewire_sys::memory::{Access, Memfd, PeerAccess};
 use barewire_sys::process::Credentials;
 use barewire_sys::retire::Guarded;
 use barewire_sys::socket::Socket;
 use barewire_sys::wake::{EventFd, Interest};
 
-use crate::config::Policy;
-use crate::error::{Error, Misconduct, Result};
+use crate::config::{ConnectOptions, check_data, check_ring, socket_name};
+use crate::error::{Error, Misconduct, Result, descriptors_exhausted};
 use crate::links::budget::{Charges, Resource};
 use crate::links::link::{Link, Status};
 use crate::messages::control::{FLAG_MEMBARRIER, Message, RejectCode, VERSION};
-use crate::messages::passed::Passed;
-use crate::node::shared::Shared;
-use crate::tables::peer::{
-    Checked, MESSAGES_PER_TURN, Peer, Stage, checked_source, descriptors_exhausted,
-};
-use crate::tables::state::{State, Token};
+use crate::messages::passed::{Checked, Passed};
+use crate::tables::doorbells::Source;
+use crate::tables::entries::Phase;
+use crate::tables::peer::{Peer, Stage, checked_source};
+use crate::tables::state::State;
+use crate::tables::token::Token;
 
 /// Peers that may have connected and not yet said who they are.
 const GREETING_MAX: usize = 256;
@@ -37,101 +39,103 @@ const LINK: [(Resource, u64); 4] = [
 ];
 
 impl State {
-    /// Takes what waits at a listening socket.
-    pub(crate) fn accept_sockets(&mut self, shared: &Shared, listener: usize) {
-        for _ in 0..MESSAGES_PER_TURN {
-            // Whoever comes may have sent what is slow to close.
-            if shared.retirer.is_full() {
-                return self.pause_listeners(shared);
-            }
-            let Some(entry) = self.listeners.get(listener) else {
-                return;
-            };
-            let socket = match entry.socket.accept() {
-                Ok(Some(socket)) => Guarded::new(socket, &shared.retirer),
-                Ok(None) => return,
-                Err(_) => return self.turn_one_away(shared, listener),
-            };
-            let policy = entry.policy.clone();
-            let Ok(credentials) = socket.peer_credentials() else {
-                continue;
-            };
-            if !admits(&policy, shared, &socket, &credentials) {
-                let refusal = Message::Reject {
-                    connection: 0,
-                    code: RejectCode::Policy,
-                    reason: "not allowed by the listener's policy",
-                };
-                let _ = socket.send(&refusal.encode(), &[]);
-                continue;
-            }
-            self.limit_greeters(shared);
-            let charges = match self.charge_link(shared, &credentials) {
-                Ok(charges) => charges,
-                Err(exceeded) => {
-                    let reason = Error::from(exceeded).to_string();
-                    let refusal = Message::Reject {
-                        connection: 0,
-                        code: RejectCode::Busy,
-                        reason: &reason,
-                    };
-                    let _ = socket.send(&refusal.encode(), &[]);
-                    continue;
-                }
-            };
-            if let Ok(index) = self.add_peer(shared, socket, credentials, false) {
-                self.peers[index].policy = policy;
-                self.peers[index].charges = charges;
-            }
+    /// Begins a connection; the answer comes later. Returns its number and the
+    /// index of its link, which may have to be greeted first.
+    pub fn start_connect(
+        &mut self,
+        name: &str,
+        options: &ConnectOptions,
+        announce: bool,
+    ) -> Result<(u32, usize)> {
+        let owner = options.owner.unwrap_or(self.base.own.uid);
+        let ring_bytes = options.ring_bytes;
+        let ring_bytes = ring_bytes.unwrap_or_else(|| self.base.live().config.ring_bytes);
+        check_ring(ring_bytes)?;
+        check_data(&options.data)?;
+        let socket_name = socket_name(owner, name)?;
+        let key = (owner, name.to_owned());
+        let link = match self.by_name.get(&key) {
+            Some(link) => *link,
+            None => self.reach(&socket_name, owner, name)?,
+        };
+        let number = self.add_connection(link, Phase::Opening, name)?;
+        let entry = &mut self.connections[number as usize];
+        entry.data.clone_from(&options.data);
+        entry.announce = announce;
+        entry.wanted_ring_bytes = ring_bytes;
+        if self.is_up(link) {
+            self.open(number);
+        } else {
+            self.peers[link].waiting.push(number);
         }
+        Ok((number, link))
     }
 
-    /// No descriptor is left for whoever waits at a listening socket, and it would be
-    /// reported again and again. One kept in reserve lets us take it and hang up.
-    fn turn_one_away(&mut self, shared: &Shared, listener: usize) {
-        self.spare = None;
-        if let Some(entry) = self.listeners.get(listener) {
-            if let Ok(Some(socket)) = entry.socket.accept() {
-                shared.retirer.socket(socket);
-            }
+    /// Makes first contact with whoever listens under a name.
+    fn reach(&mut self, socket_name: &[u8], owner: u32, name: &str) -> Result<usize> {
+        let socket = Socket::connect(socket_name).map_err(|error| match error {
+            barewire_sys::SysError::NoListener { .. } => Error::NoSuchName {
+                name: name.to_owned(),
+                owner,
+            },
+            other => other.into(),
+        })?;
+        // Whoever holds the name may have sent something by now.
+        let socket = Guarded::new(socket, &self.base.retirer);
+        let credentials = socket.peer_credentials()?;
+        if credentials.uid != owner {
+            return Err(Error::WrongOwner {
+                name: name.to_owned(),
+                pid: credentials.pid,
+                found: credentials.uid,
+                expected: owner,
+            });
         }
-        self.spare = EventFd::new().ok();
+        let charges = self.charge_link(&credentials)?;
+        let index = self.add_peer(socket, credentials, true)?;
+        self.peers[index].charges = charges;
+        let key = (owner, name.to_owned());
+        self.peers[index].name = Some(key.clone());
+        self.by_name.insert(key, index);
+        if let Err(error) = self.say_hello(index) {
+            self.close_peer(index, Status::Left, None);
+            return Err(error);
+        }
+        Ok(index)
     }
 
-    /// Nobody is let in until more has been closed. Who waits, waits in the kernel.
-    fn pause_listeners(&mut self, shared: &Shared) {
-        self.listeners_paused = true;
-        self.listen_for(shared, Interest::default());
-    }
-
-    /// Ends that pause if it is time.
-    pub(crate) fn resume_listeners(&mut self, shared: &Shared) {
-        if self.listeners_paused && !shared.retirer.is_full() {
-            self.listeners_paused = false;
-            self.listen_for(shared, Interest::READ);
+    pub fn add_peer(
+        &mut self,
+        socket: Guarded,
+        credentials: Credentials,
+        initiator: bool,
+    ) -> Result<usize> {
+        self.peer_generation = self.peer_generation.wrapping_add(1);
+        let generation = self.peer_generation;
+        let index = self.peers.vacant_key();
+        let token = Token::Socket(index, generation).pack();
+        self.base.epoll.add(&*socket, token, Interest::READ)?;
+        let pidfd = socket.peer_pidfd().map(Arc::new);
+        if let Some(pidfd) = &pidfd {
+            let token = Token::Death(index, generation).pack();
+            self.base.epoll.add(pidfd, token, Interest::READ)?;
         }
-    }
-
-    fn listen_for(&self, shared: &Shared, interest: Interest) {
-        for (index, entry) in &self.listeners {
-            let token = Token::Listener(index).pack();
-            // It can only fail for a descriptor that is not in the set.
-            let _ = shared.epoll.modify(&entry.socket, token, interest);
-        }
+        let source = self.doorbells.add_source(Source::Link(index))?;
+        let mut peer = Peer::new(generation, socket, credentials, pidfd, source);
+        peer.initiator = initiator;
+        self.peers.insert(peer);
+        self.base.counters.add(QueueCounter::Links, 1);
+        Ok(index)
     }
 
     /// Charges a user with one more link. If one of its links has not been greeted yet, that
     /// one makes room.
-    pub(crate) fn charge_link(
-        &mut self,
-        shared: &Shared,
-        who: &Credentials,
-    ) -> Result<Charges, OverBudget> {
-        if who.uid == shared.own.uid {
+    pub fn charge_link(&mut self, who: &Credentials) -> Result<Charges, OverBudget> {
+        if who.uid == self.base.own.uid {
             return Ok(Charges::default());
         }
         let charged = self.accounts.charge(who.uid, &LINK);
-        if charged.is_ok() || !self.drop_greeter(shared, who.uid) {
+        if charged.is_ok() || !self.drop_greeter(who.uid) {
             return charged;
         }
         self.accounts.charge(who.uid, &LINK)
@@ -139,7 +143,7 @@ impl State {
 
     /// Makes room when too many have connected without saying hello: the oldest goes, of
     /// the user who has most of them, so that nobody can drive the others out.
-    fn limit_greeters(&mut self, shared: &Shared) {
+    pub fn limit_greeters(&mut self) {
         let mut users: HashMap<u32, usize> = HashMap::new();
         for (_, peer) in self.peers.iter().filter(|(_, p)| p.is_greeter()) {
             *users.entry(peer.credentials.uid).or_default() += 1;
@@ -148,58 +152,54 @@ impl State {
             return;
         }
         if let Some((uid, _)) = users.into_iter().max_by_key(|(_, count)| *count) {
-            self.drop_greeter(shared, uid);
+            self.drop_greeter(uid);
         }
     }
 
-    fn drop_greeter(&mut self, shared: &Shared, uid: u32) -> bool {
+    fn drop_greeter(&mut self, uid: u32) -> bool {
         let theirs = |p: &Peer| p.is_greeter() && p.credentials.uid == uid;
         let greeters = self.peers.iter().filter(|(_, p)| theirs(p));
         let oldest = greeters.min_by_key(|(_, p)| p.generation).map(|(i, _)| i);
         if let Some(index) = oldest {
-            self.close_peer(shared, index, Status::Left, None);
+            self.close_peer(index, Status::Left, None);
         }
         oldest.is_some()
     }
 
-    pub(crate) fn say_hello(&mut self, shared: &Shared, index: usize) -> Result<()> {
+    fn say_hello(&mut self, index: usize) -> Result<()> {
         let (uid, source) = {
             let peer = &self.peers[index];
             (peer.credentials.uid, peer.source)
         };
         let page = self
-            .domain_descriptor(uid)?
+            .doorbells
+            .descriptor(uid)?
             .try_clone_to_owned()
             .map_err(|_| descriptors_exhausted())?;
-        let flags = if shared.membarrier {
+        self.attract();
+        let flags = if self.base.membarrier {
             FLAG_MEMBARRIER
         } else {
             0
         };
         let hello = Message::Hello {
             version: VERSION,
-            node_id: shared.node_id,
+            node_id: self.base.node_id,
             flags,
             source,
         };
         // A foreign user gets no eventfd of ours to fill up; it wakes us by the socket,
         // as we wake it.
-        if uid == shared.own.uid {
-            let fds = [page.as_fd(), shared.eventfd.as_fd()];
-            self.send(shared, index, &hello, &fds);
+        if uid == self.base.own.uid {
+            let base = Arc::clone(&self.base);
+            self.send(index, &hello, &[page.as_fd(), base.eventfd.as_fd()]);
         } else {
-            self.send(shared, index, &hello, &[page.as_fd()]);
+            self.send(index, &hello, &[page.as_fd()]);
         }
         Ok(())
     }
 
-    pub(crate) fn hello(
-        &mut self,
-        shared: &Shared,
-        index: usize,
-        message: &Message<'_>,
-        passed: Passed,
-    ) -> Checked {
+    pub fn hello(&mut self, index: usize, message: &Message<'_>, passed: Passed) -> Checked {
         let &Message::Hello {
             version,
             node_id,
@@ -211,27 +211,27 @@ impl State {
         };
         if version != VERSION {
             let reason = format!("protocol version {VERSION} here, {version} there");
-            self.send_reject(shared, index, 0, RejectCode::Version, &reason);
-            self.refused_at_once(shared, index, RejectCode::Version, &reason);
+            self.send_reject(index, 0, RejectCode::Version, &reason);
+            self.refused_at_once(index, RejectCode::Version, &reason);
             return Ok(());
         }
-        let far_source = checked_source(source)?;
-        let same_user = self.peers[index].credentials.uid == shared.own.uid;
+        let peer_source = checked_source(source)?;
+        let same_user = self.peers[index].credentials.uid == self.base.own.uid;
         let (page, waker) = checked_wake_up(passed, same_user)?;
         let initiator = self.peers[index].initiator;
-        if !initiator && self.say_hello(shared, index).is_err() {
-            self.close_peer(shared, index, Status::Left, None);
+        if !initiator && self.say_hello(index).is_err() {
+            self.close_peer(index, Status::Left, None);
             return Ok(());
         }
         let peer = &mut self.peers[index];
         let Some(socket) = peer.socket.clone() else {
             return Ok(());
         };
-        peer.far_source = far_source;
+        peer.peer_source = peer_source;
         peer.node_id = Some(node_id);
         // Our light fence may be free only if their heavy one reaches us.
-        let asymmetric = shared.membarrier && flags & FLAG_MEMBARRIER != 0;
-        let counters = shared.counters.clone();
+        let asymmetric = self.base.membarrier && flags & FLAG_MEMBARRIER != 0;
+        let counters = self.base.counters.clone();
         let credentials = peer.credentials;
         let pidfd = peer.pidfd.clone();
         let link = Link::new(
@@ -245,23 +245,23 @@ impl State {
         );
         peer.stage = Stage::Up(Arc::new(link));
         peer.watch = None;
-        if node_id != shared.node_id {
+        if node_id != self.base.node_id {
             let known = *self.by_node_id.entry(node_id).or_insert(index);
             // Ids are said, not proved: only the kernel's word makes it the same process.
             let same = self.peers.get(known).map(|p| p.credentials) == Some(credentials);
             if initiator && known != index && same && self.is_up(known) {
-                self.join(shared, index, known);
+                self.join(index, known);
                 return Ok(());
             }
         }
         for number in core::mem::take(&mut self.peers[index].waiting) {
-            self.open(shared, number);
+            self.open(number);
         }
         Ok(())
     }
 
     /// The peer turns out to be one that we have a link with: that one is used.
-    pub(crate) fn join(&mut self, shared: &Shared, new: usize, known: usize) {
+    fn join(&mut self, new: usize, known: usize) {
         let waiting = core::mem::take(&mut self.peers[new].waiting);
         if let Some(name) = self.peers[new].name.take() {
             self.by_name.insert(name.clone(), known);
@@ -272,30 +272,19 @@ impl State {
             self.peers[new].connections.remove(number);
             self.peers[known].connections.insert(*number);
         }
-        self.close_peer(shared, new, Status::Left, None);
+        self.close_peer(new, Status::Left, None);
         for number in waiting {
-            self.open(shared, number);
+            self.open(number);
         }
     }
 
-    pub(crate) fn refused_at_once(
-        &mut self,
-        shared: &Shared,
-        index: usize,
-        code: RejectCode,
-        reason: &str,
-    ) {
+    pub fn refused_at_once(&mut self, index: usize, code: RejectCode, reason: &str) {
         for number in core::mem::take(&mut self.peers[index].waiting) {
             let error = self.refusal(number, code, reason);
             self.opening_failed(number, error);
         }
-        self.close_peer(shared, index, Status::Left, None);
+        self.close_peer(index, Status::Left, None);
     }
-}
-
-pub(crate) fn admits(policy: &Policy, shared: &Shared, socket: &Socket, who: &Credentials) -> bool {
-    let groups = socket.peer_groups().unwrap_or_default();
-    policy.allows(shared.own.uid, who, &groups)
 }
 
 /// The peer's doorbell page and, from our own user, its eventfd.

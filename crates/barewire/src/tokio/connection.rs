@@ -12,7 +12,7 @@ use super::driver::Wanted;
 use super::stream::{AsyncStream, Seat};
 use crate::error::{Credentials, Error, Result};
 use crate::handles::connection::Connection;
-use crate::handles::event::ConnectionId;
+use crate::handles::id::ConnectionId;
 
 /// A message that was taken over and is not yet in the ring as a whole.
 #[derive(Default)]

@@ -15,8 +15,10 @@ use ::tokio::task::{AbortHandle, yield_now};
 
 use crate::error::{Error, Result};
 use crate::handles::connection::Connection;
-use crate::handles::event::{ConnectionId, Event};
-use crate::handles::node::{Node, Request};
+use crate::handles::event::Event;
+use crate::handles::id::ConnectionId;
+use crate::handles::node::Node;
+use crate::handles::request::Request;
 
 /// Events that wait for [`Events`](super::Events): then the node is not polled any more.
 pub(crate) const EVENTS_MAX: usize = 1024;

@@ -9,7 +9,7 @@ use ::tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::driver::{Driver, Wanted};
 use crate::error::Credentials;
-use crate::handles::event::ConnectionId;
+use crate::handles::id::ConnectionId;
 use crate::handles::stream::Stream;
 
 /// A connection's place among those whom the driver wakes; given up when it is dropped.

@@ -16,13 +16,15 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use barewire_sys::SysError;
 use barewire_sys::process::Credentials;
 use barewire_sys::retire::Guarded;
 use barewire_sys::socket::{Listener, Received, Sent};
 use barewire_sys::wake::{Epoll, Interest};
 
+use crate::error::Result;
+use crate::links::base::Base;
 use crate::node::settings::Setting;
-use crate::node::shared::Shared;
 
 /// Longest request, in bytes.
 pub(crate) const REQUEST_BYTES_MAX: usize = 4096;
@@ -82,69 +84,69 @@ impl Door {
     }
 }
 
-impl Shared {
-    /// One of our descriptors has something: if it is the door's, attends to it.
-    pub fn attend_door(&self, token: u64) {
-        let Some(door) = &self.door else { return };
+impl Door {
+    /// One of the node's descriptors has something: if it is the door's, attends to it. What was
+    /// asked is answered by `answer`.
+    pub fn attend(&self, base: &Base, token: u64, answer: impl FnOnce(&[u8]) -> String) {
         match (token as u32, (token >> 32) as u32) {
-            (low, 0) if u64::from(low) == TOKEN_DOOR => self.let_in(door),
-            (low, number) if u64::from(low) == TOKEN_ASKER => self.hear_asker(door, number),
+            (low, 0) if u64::from(low) == TOKEN_DOOR => self.let_in(base),
+            (low, number) if u64::from(low) == TOKEN_ASKER => {
+                self.hear_asker(base, number, answer);
+            }
             _ => {}
         }
     }
 
     /// Lets in whom there was no room for.
-    pub fn attend_door_again(&self) {
-        let Some(door) = &self.door else { return };
-        if core::mem::take(&mut door.inside().unattended) {
-            self.let_in(door);
+    pub fn attend_again(&self, base: &Base) {
+        if core::mem::take(&mut self.inside().unattended) {
+            self.let_in(base);
         }
     }
 
-    fn let_in(&self, door: &Door) {
+    fn let_in(&self, base: &Base) {
         for _ in 0..PER_TURN {
             // Whoever comes may have sent what is slow to close.
-            if self.retirer.is_full() {
-                door.inside().unattended = true;
+            if base.retirer.is_full() {
+                self.inside().unattended = true;
                 return;
             }
-            match door.listener.accept() {
-                Ok(Some(socket)) => self.admit(door, Guarded::new(socket, &self.retirer)),
+            match self.listener.accept() {
+                Ok(Some(socket)) => self.admit(base, Guarded::new(socket, &base.retirer)),
                 Ok(None) => return,
                 // No descriptor is left.
                 Err(_) => {
-                    door.inside().unattended = true;
+                    self.inside().unattended = true;
                     return;
                 }
             }
         }
-        door.inside().unattended = true;
-        // Failing means that the counter is full: then we look again all the same.
-        let _ = self.eventfd.signal();
+        self.inside().unattended = true;
+        base.wake();
     }
 
-    fn admit(&self, door: &Door, socket: Guarded) {
-        let admitted = |who: &Credentials| who.uid == self.own.uid || who.uid == 0;
+    fn admit(&self, base: &Base, socket: Guarded) {
+        let admitted = |who: &Credentials| who.uid == base.own.uid || who.uid == 0;
         if !socket.peer_credentials().is_ok_and(|who| admitted(&who)) {
             return;
         }
-        let mut inside = door.inside();
+        let mut inside = self.inside();
         let number = inside.next;
         inside.next = number.wrapping_add(1);
         let token = TOKEN_ASKER | u64::from(number) << 32;
-        if self.epoll.add(&socket, token, Interest::READ).is_err() {
+        if base.epoll.add(&socket, token, Interest::READ).is_err() {
             return;
         }
         if inside.askers.len() >= ASKERS_MAX {
             let (_, oldest) = inside.askers.remove(0);
-            let _ = self.epoll.remove(&oldest);
+            let _ = base.epoll.remove(&oldest);
         }
         inside.askers.push((number, socket));
     }
 
     /// Reads what one has asked, answers, and shows it out.
-    fn hear_asker(&self, door: &Door, number: u32) {
-        let mut inside = door.inside();
+    fn hear_asker(&self, base: &Base, number: u32, answer: impl FnOnce(&[u8]) -> String) {
+        let mut inside = self.inside();
         let Some(at) = inside.askers.iter().position(|(known, _)| *known == number) else {
             return;
         };
@@ -156,28 +158,33 @@ impl Shared {
         }
         let (_, socket) = inside.askers.remove(at);
         drop(inside);
-        let _ = self.epoll.remove(&socket);
+        let _ = base.epoll.remove(&socket);
         if !peeked.is_ok_and(|message| message.is_some_and(|m| !m.has_descriptors)) {
             return;
         }
         let mut request = [0; REQUEST_BYTES_MAX];
         if let Ok(Received::Message(len)) = socket.recv(&mut request, &mut Vec::new()) {
-            let answer = self.answer(&request[..len]);
+            let answer = answer(&request[..len]);
             // Who has gone meanwhile, or does not read, learns it from the settings themselves.
-            let _: Result<Sent, _> = socket.send(answer.as_bytes(), &[]);
+            let _: Result<Sent, SysError> = socket.send(answer.as_bytes(), &[]);
         }
     }
+}
 
-    fn answer(&self, request: &[u8]) -> String {
-        let changed = match parse(request) {
-            None => Err("this is no request to change settings".to_owned()),
-            Some(changes) if changes.is_empty() => Ok(()),
-            Some(changes) => self.change(&changes).map_err(|error| error.to_string()),
-        };
-        match changed {
-            Ok(()) => list(&self.settings()),
-            Err(reason) => format!("{REFUSAL}{reason}"),
-        }
+/// The answer to a request: `change` makes the changes, and `settings` are those that hold then.
+pub(crate) fn answer(
+    request: &[u8],
+    change: impl FnOnce(&[(&str, &str)]) -> Result<()>,
+    settings: impl FnOnce() -> Vec<Setting>,
+) -> String {
+    let changed = match parse(request) {
+        None => Err("this is no request to change settings".to_owned()),
+        Some(changes) if changes.is_empty() => Ok(()),
+        Some(changes) => change(&changes).map_err(|error| error.to_string()),
+    };
+    match changed {
+        Ok(()) => list(&settings()),
+        Err(reason) => format!("{REFUSAL}{reason}"),
     }
 }
 

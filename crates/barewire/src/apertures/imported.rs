@@ -1,0 +1,262 @@
+//! Imported apertures, as memory: what a peer has granted, mapped here.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use barewire_fabric::aperture::{AccessError, Rights};
+use barewire_fabric::doorbell::SOURCES_MAX;
+use barewire_fabric::window::Fences;
+use barewire_shm::watch::{self, ArmError, Hit, WatchTable, WatchView};
+use barewire_shm::{Region, Window};
+use barewire_sys::memory::{Access, PeerAccess};
+
+use crate::apertures::bytes::Bytes;
+use crate::apertures::importers::{OnOwner, on_owner_bytes};
+use crate::apertures::layout::{ApertureConfig, ApertureId, PAGE, counts_bytes, table_bytes};
+use crate::apertures::standing::{
+    FLAG_OUTBOUND, FLAG_OWNER_GONE, FLAG_READ_ONLY, FLAG_REVOKED, FLAG_UNWATCHED, Standing,
+};
+use crate::error::{Error, Misconduct, Result};
+use crate::links::base::Base;
+use crate::links::budget::Charges;
+use crate::links::link::Link;
+use crate::messages::passed::Passed;
+
+/// With no thread to watch the owner, one is tried for again after so many accesses.
+pub(crate) const ACCESSES_PER_ATTEMPT: u32 = 1024;
+
+/// Tripwires that an importer has set on its own puts.
+pub(crate) struct Outbound {
+    pub table: WatchTable,
+    view: WatchView,
+    pub counts: Window,
+}
+
+/// Most tripwires that an importer may set on its own puts into one aperture.
+const OUTBOUND_MAX: u32 = 1024;
+
+pub(crate) struct Imported {
+    pub number: u32,
+    pub id: ApertureId,
+    base: Weak<Base>,
+    link: Arc<Link>,
+    /// Index and generation of the peer in the node's tables.
+    pub peer: (usize, u32),
+    pub bytes: Bytes,
+    watch: WatchView,
+    counts: Option<Window>,
+    slots: u32,
+    pub standing: Arc<Standing>,
+    /// Accesses while no thread watched the owner.
+    unwatched: AtomicU32,
+    outbound: Mutex<Option<Outbound>>,
+    on_owner: Mutex<OnOwner>,
+    _charges: Charges,
+}
+
+impl Imported {
+    pub fn outbound(&self) -> MutexGuard<'_, Option<Outbound>> {
+        self.outbound.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The tripwires on our own puts, made when the first is set.
+    pub fn make_outbound(&self, outbound: &mut Option<Outbound>) -> Result<()> {
+        if outbound.is_some() {
+            return Ok(());
+        }
+        let len_bytes = self.bytes.len_bytes;
+        let region = Region::private(table_bytes(len_bytes, OUTBOUND_MAX));
+        let table = WatchTable::create(&region, len_bytes, OUTBOUND_MAX);
+        let view = WatchView::open(&region, len_bytes, OUTBOUND_MAX);
+        let (Some(table), Some(view)) = (table, view) else {
+            return Err(Error::Closed);
+        };
+        *outbound = Some(Outbound {
+            table,
+            view,
+            counts: Region::private(counts_bytes(OUTBOUND_MAX)).whole(),
+        });
+        self.standing.set(FLAG_OUTBOUND);
+        Ok(())
+    }
+
+    pub fn on_owner(&self) -> MutexGuard<'_, OnOwner> {
+        self.on_owner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets a tripwire on the owner's stores; its slot and what is counted there. It holds for
+    /// what the owner stores after a heavy fence of the caller's.
+    pub fn arm_on_owner(
+        &self,
+        offset: u64,
+        len_bytes: u64,
+        source: u32,
+        flags: u32,
+    ) -> Result<(u32, u64)> {
+        let mut on_owner = self.on_owner();
+        let table = on_owner.table().ok_or(ArmError::PlaceFull)?;
+        let slot = table.arm(offset, len_bytes, source, flags)?;
+        self.standing.waiting().push(source);
+        self.link.announce_waiting(self.number);
+        Ok((slot, on_owner.count(slot)))
+    }
+
+    pub fn disarm_on_owner(&self, slot: u32, source: u32) {
+        if let Some(table) = self.on_owner().table() {
+            table.disarm(slot);
+        }
+        self.standing.waiting().retain(|s| *s != source);
+    }
+
+    /// Whether the owner is of this user.
+    pub fn owned_by(&self, uid: u32) -> bool {
+        self.link.peer.uid == uid
+    }
+
+    /// What refuses or complicates access.
+    #[inline]
+    pub fn flags(&self) -> u32 {
+        self.standing.flags()
+    }
+
+    /// Whether accesses that these flags refuse are refused, by what is known now.
+    #[cold]
+    pub fn verdict(&self, refusing: u32) -> Result<u32, AccessError> {
+        let flags = self.flags();
+        if flags & FLAG_OWNER_GONE != 0 {
+            Err(AccessError::PeerGone)
+        } else if flags & FLAG_REVOKED != 0 {
+            Err(AccessError::Revoked)
+        } else if flags & refusing & FLAG_READ_ONLY != 0 {
+            Err(AccessError::ReadOnly)
+        } else {
+            Ok(flags)
+        }
+    }
+
+    /// Whether the owner has ended or hung up, as the kernel knows it. A system call.
+    pub fn has_owner_ended(&self) -> bool {
+        self.link.has_ended()
+    }
+
+    /// Counts an access while no thread watches the owner; whether one is to be tried for.
+    pub fn is_watch_due(&self) -> bool {
+        // Relaxed: a count that only spaces out attempts.
+        let accesses = self.unwatched.fetch_add(1, Ordering::Relaxed);
+        accesses % ACCESSES_PER_ATTEMPT == ACCESSES_PER_ATTEMPT - 1
+    }
+
+    pub const REFUSES_LOADS: u32 = FLAG_REVOKED | FLAG_OWNER_GONE | FLAG_UNWATCHED;
+    pub const REFUSES_STORES: u32 = Self::REFUSES_LOADS | FLAG_READ_ONLY;
+
+    /// After a store: fires what it touched.
+    #[inline]
+    pub fn touched(&self, flags: u32, offset: usize, len_bytes: usize) -> Result<(), AccessError> {
+        self.link.light();
+        if self.watch.touches(offset, len_bytes) {
+            self.fire_inbound(offset, len_bytes)?;
+        }
+        if flags & FLAG_OUTBOUND != 0 {
+            self.fire_outbound(offset, len_bytes);
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn fire_inbound(&self, offset: usize, len_bytes: usize) -> Result<(), AccessError> {
+        if self.watch.withdrawn() {
+            self.standing.set(FLAG_REVOKED);
+            return Err(AccessError::Revoked);
+        }
+        self.watch.matching(offset, len_bytes, |hit| {
+            if let Some(counts) = self.counts.as_ref().filter(|_| hit.slot < self.slots) {
+                count(counts, &hit);
+            }
+            // What the table says is not to be trusted.
+            if rings(&hit) && hit.source < SOURCES_MAX {
+                self.link.ring(hit.source);
+            }
+        });
+        Ok(())
+    }
+
+    #[cold]
+    fn fire_outbound(&self, offset: usize, len_bytes: usize) {
+        let outbound = self.outbound();
+        let Some(outbound) = outbound.as_ref() else {
+            return;
+        };
+        if outbound.view.touches(offset, len_bytes) {
+            outbound.view.matching(offset, len_bytes, |hit| {
+                count(&outbound.counts, &hit);
+                if rings(&hit) {
+                    if let Some(base) = self.base.upgrade() {
+                        base.ring_own(hit.source);
+                    }
+                }
+            });
+        }
+    }
+}
+
+#[inline]
+fn rings(hit: &Hit) -> bool {
+    hit.flags & (watch::FLAG_ENQUEUE | watch::FLAG_WAKE) != 0
+}
+
+#[inline]
+fn count(counts: &Window, hit: &Hit) {
+    if hit.flags & watch::FLAG_COUNT != 0 {
+        counts.atomic_add(hit.slot as usize * 8, 1);
+    }
+}
+
+/// Maps what came with a grant.
+pub(crate) fn import(
+    base: &Arc<Base>,
+    link: Arc<Link>,
+    peer: (usize, u32),
+    (number, receiver_tripwires): (u32, u32),
+    config: ApertureConfig,
+    passed: Passed,
+    charges: Charges,
+) -> Result<Arc<Imported>, Misconduct> {
+    let (access, peer_access, flags) = match config.rights {
+        Rights::ReadWrite => (Access::ReadWrite, PeerAccess::ReadWrite, 0),
+        Rights::Read => (Access::Read, PeerAccess::ReadOnly, FLAG_READ_ONLY),
+    };
+    let slots = config.tripwires_max;
+    let len_bytes = config.len_bytes;
+    let on_owner_bytes = on_owner_bytes(len_bytes, receiver_tripwires);
+    let [memory, table, counts, on_owner] = passed.take_memory([
+        (len_bytes.next_multiple_of(PAGE), peer_access),
+        (table_bytes(len_bytes, slots), PeerAccess::ReadOnly),
+        (counts_bytes(slots), PeerAccess::ReadWrite),
+        (on_owner_bytes, PeerAccess::ReadWrite),
+    ])?;
+    let unmappable = |_| Misconduct::Control("aperture that can not be mapped here");
+    let window = memory.map(access).map_err(unmappable)?.whole();
+    let table = table.map(Access::Read).map_err(unmappable)?;
+    let counts = counts.map(Access::ReadWrite).map_err(unmappable)?;
+    let on_owner = on_owner.map(Access::ReadWrite).map_err(unmappable)?;
+    let on_owner = OnOwner::new(on_owner, len_bytes, receiver_tripwires)
+        .ok_or(Misconduct::Control("table of tripwires of impossible size"))?;
+    let watch = WatchView::open(&table, len_bytes, slots)
+        .ok_or(Misconduct::Control("watch table of impossible size"))?;
+    Ok(Arc::new(Imported {
+        number,
+        id: ApertureId::next(),
+        base: Arc::downgrade(base),
+        link,
+        peer,
+        bytes: Bytes { window, len_bytes },
+        watch,
+        counts: Some(counts.whole()),
+        slots,
+        standing: Arc::new(Standing::new(flags)),
+        unwatched: AtomicU32::new(0),
+        outbound: Mutex::new(None),
+        on_owner: Mutex::new(on_owner),
+        _charges: charges,
+    }))
+}

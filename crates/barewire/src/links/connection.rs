@@ -1,0 +1,171 @@
+//! What both halves of a connection and the node's tables share.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use barewire_fabric::ring::{publish_armed, publish_starved, publish_state};
+use barewire_shm::Window;
+
+use crate::links::link::Link;
+
+/// What both halves of a connection and the node's tables share.
+pub(crate) struct ConnectionCore {
+    pub number: u32,
+    pub name: String,
+    pub link: Arc<Link>,
+    /// The peer's region: we store.
+    pub outgoing: Window,
+    /// The bit that stands for this connection at the peer.
+    pub peer_source: u32,
+    /// What we have said in the peer's STATE word.
+    said: Mutex<u64>,
+    /// Something was received and it has not been seen that nothing is left.
+    taking: AtomicBool,
+    /// The peer has been asked to ring.
+    armed: AtomicBool,
+    /// An attempt to send found no room, and nobody is asked to ring for it yet.
+    wants_room: AtomicBool,
+    /// The peer has been asked to ring when there is room.
+    starved: AtomicBool,
+    /// Held while that changes: the node and the receiver may be in different threads.
+    arming: Mutex<()>,
+    /// On the node's list of those that have not.
+    listed: AtomicBool,
+    halves: AtomicU8,
+}
+
+impl ConnectionCore {
+    /// Of a connection over `link`: `outgoing` is the peer's region, `peer_source` its bit there.
+    pub fn new(
+        number: u32,
+        name: String,
+        link: Arc<Link>,
+        outgoing: Window,
+        peer_source: u32,
+    ) -> ConnectionCore {
+        ConnectionCore {
+            number,
+            name,
+            link,
+            outgoing,
+            peer_source,
+            said: Mutex::new(0),
+            taking: AtomicBool::new(false),
+            armed: AtomicBool::new(false),
+            wants_room: AtomicBool::new(false),
+            starved: AtomicBool::new(false),
+            arming: Mutex::new(()),
+            listed: AtomicBool::new(false),
+            halves: AtomicU8::new(2),
+        }
+    }
+
+    /// Tells the peer something that stays true: it is to be rung for it.
+    pub fn say(&self, bits: u64) {
+        // A forked child has no say.
+        if self.link.check_fork().is_err() {
+            return;
+        }
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if *said | bits != *said {
+            *said |= bits;
+            publish_state(&self.outgoing, *said);
+            drop(said);
+            self.link.ring(self.peer_source);
+        }
+    }
+
+    #[inline]
+    pub fn set_taking(&self, taking: bool) {
+        // Relaxed: a hint between handles of one node.
+        if self.taking.load(Ordering::Relaxed) != taking {
+            self.taking.store(taking, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether readiness is to be told again.
+    pub fn stopped_early(&self) -> bool {
+        // Relaxed: a hint between handles of one node.
+        self.taking.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub fn is_armed(&self) -> bool {
+        // Relaxed: only says what we have stored ourselves.
+        self.armed.load(Ordering::Relaxed)
+    }
+
+    /// Arms or disarms by `change`, and remembers which.
+    pub fn set_armed(&self, armed: bool, change: impl FnOnce()) {
+        let changing = self.arming.lock().unwrap_or_else(PoisonError::into_inner);
+        change();
+        // Relaxed: only says what we have stored ourselves.
+        self.armed.store(armed, Ordering::Relaxed);
+        drop(changing);
+    }
+
+    /// Has the peer ring again, for the node, which has taken us from its list. A heavy
+    /// fence and another look at the ring must follow.
+    pub fn rearm(&self) {
+        // Relaxed: the list has a lock of its own.
+        self.listed.store(false, Ordering::Relaxed);
+        // Acquire pairs with `half_gone`: of a closed connection the peer's memory may
+        // already serve another.
+        if self.halves.load(Ordering::Acquire) > 0 {
+            self.set_armed(true, || publish_armed(&self.outgoing));
+            // Relaxed: the fence that follows orders it.
+            if self.wants_room.swap(false, Ordering::Relaxed) {
+                publish_starved(&self.outgoing, true);
+                self.starved.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// An attempt to send found no room. Returns whether the node has to be told, to have
+    /// the peer ring before anything sleeps.
+    pub fn want_room(&self) -> bool {
+        // Relaxed: the node's list has a lock of its own.
+        !self.starved.load(Ordering::Relaxed)
+            && !self.wants_room.swap(true, Ordering::Relaxed)
+            && self.list()
+    }
+
+    /// There was room: the peer need not ring for it.
+    #[inline]
+    pub fn had_room(&self) {
+        // Relaxed: set by the node's thread; seen late, it costs a bell.
+        if self.starved.load(Ordering::Relaxed) {
+            self.starved.store(false, Ordering::Relaxed);
+            publish_starved(&self.outgoing, false);
+        }
+    }
+
+    /// Whether this call put it on the list.
+    pub fn list(&self) -> bool {
+        // Relaxed: the list has a lock of its own.
+        !self.listed.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether no handle is left.
+    pub fn is_gone(&self) -> bool {
+        // Relaxed: a hint; what is gone stays gone.
+        self.halves.load(Ordering::Relaxed) == 0
+    }
+
+    /// A line that says which connection a handle is of, for people.
+    pub fn describe(&self, handle: &str, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let (number, name, peer) = (self.number, &self.name, self.link.peer);
+        let (pid, uid) = (peer.pid, peer.uid);
+        let state = if self.link.is_up() { "" } else { ", down" };
+        write!(
+            f,
+            "{handle} {{ connection: {number}, name: {name:?}, peer: process {pid} of user {uid}{state} }}"
+        )
+    }
+
+    /// One half is gone; returns whether both are.
+    pub fn half_gone(&self) -> bool {
+        // AcqRel pairs with itself: the last half sees what the other did.
+        self.halves.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+}

@@ -1,0 +1,302 @@
+//! What all handles of a node share: the lock around its tables, its settings, and the look at
+//! its sockets.
+//!
+//! An importer that never polls its node would go on storing into the memory of the dead, and
+//! loading from it. So while a link has apertures of the peer's, a thread of the process
+//! ([`barewire_sys::watch`]) watches the link's descriptors for their end. It sets a word in
+//! each of these apertures, which every access loads anyway, and rings for those who wait for
+//! the owner's stores. It takes no lock of the node's tables: the rest of what a death means
+//! waits for the next poll, as ever. A node without imported apertures has no part in it. Why
+//! not otherwise: `docs/decisions/0007`.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use barewire_sys::clock::monotonic_ns;
+use barewire_sys::process::own_credentials;
+use barewire_sys::wake::{EpollEvent, Interest};
+
+use crate::apertures::imported::Imported;
+use crate::config::{ConnectOptions, NodeConfig};
+use crate::error::Result;
+use crate::links::base::Base;
+use crate::links::budget::Accounts;
+use crate::links::connection::ConnectionCore;
+use crate::node::bulk::{Bulk, Job};
+use crate::node::capture::Tap;
+use crate::node::settings::{self, Door, Setting};
+use crate::node::waiting::Waiting;
+use crate::tables::doorbells::{Doorbells, OWN_SOURCE};
+use crate::tables::events::Pending;
+use crate::tables::peer::Stage;
+use crate::tables::state::State;
+
+/// While polling, sockets are looked at this often: peers ring for control messages, so
+/// only deaths and first contacts wait for it.
+const LOOK_INTERVAL_NS: u64 = 1_000_000;
+
+/// A node, below its handles.
+pub(crate) struct NodeCore {
+    pub base: Arc<Base>,
+    /// What it was made with.
+    pub config: NodeConfig,
+    state: Mutex<State>,
+    pub waiting: Waiting,
+    /// Where others ask for a change of settings.
+    door: Option<Door>,
+    /// Held by who changes settings.
+    changing: Mutex<()>,
+    bulk: Bulk,
+    pub tap: Option<Arc<Tap>>,
+}
+
+impl NodeCore {
+    pub fn new(config: NodeConfig) -> Result<Arc<NodeCore>> {
+        config.check()?;
+        let placement = config.placement();
+        placement.check()?;
+        let own = own_credentials();
+        let doorbells = Doorbells::new(own.uid, &placement)?;
+        let base = Arc::new(Base::new(&config, doorbells.own_page().clone())?);
+        let (of_one, of_all) = config.fitted_budgets();
+        let accounts = Accounts::new(&of_one, &of_all, base.counters.clone());
+        let state = State::new(Arc::clone(&base), doorbells, accounts, placement);
+        let tap = match &config.capture {
+            Some(path) => Some(Arc::new(Tap::create(path, own.pid as u32)?)),
+            None => None,
+        };
+        Ok(Arc::new(NodeCore {
+            door: Door::open(base.node_id, &base.epoll),
+            base,
+            waiting: Waiting::new(config.spin),
+            config,
+            state: Mutex::new(state),
+            changing: Mutex::default(),
+            bulk: Bulk::default(),
+            tap,
+        }))
+    }
+
+    /// The node's state. A panic of another thread while it held the lock does not make
+    /// the state unusable: every change leaves it consistent before anything can panic.
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at the sockets and handles what is there.
+    pub fn look(&self, timeout: Option<Duration>) -> Result<usize> {
+        let mut events: Vec<EpollEvent> = Vec::with_capacity(64);
+        self.base.epoll.wait(&mut events, timeout)?;
+        // Relaxed: a hint about when we last looked.
+        self.waiting
+            .last_look_ns
+            .store(monotonic_ns(), Ordering::Relaxed);
+        if let Some(door) = &self.door {
+            door.attend_again(&self.base);
+            for event in &events {
+                door.attend(&self.base, event.token, |request| self.answer(request));
+            }
+        }
+        let mut state = self.state();
+        for event in &events {
+            state.socket_event(event);
+        }
+        state.resume_listeners();
+        state.close_doomed();
+        state.news = false;
+        if !state.settled() {
+            state.attract();
+        }
+        let stale = core::mem::take(&mut state.events.stale);
+        drop(state);
+        // To give memory back takes its time.
+        drop(stale);
+        Ok(events.len())
+    }
+
+    /// Looks at the sockets without waiting. What it finds may be what the thread that
+    /// sleeps in the kernel waits for, or the owner's event loop: these are woken.
+    pub fn glance(&self) -> Result<()> {
+        // That thread looks, and must not have what wakes it taken away.
+        if self.waiting.gate().led {
+            return Ok(());
+        }
+        if self.look(Some(Duration::ZERO))? > 0 {
+            let mut state = self.state();
+            state.doorbells.renumber_sleep_if_asleep();
+            self.pass_on(&state);
+            drop(state);
+            self.wake_leader();
+        }
+        Ok(())
+    }
+
+    /// What woke us may have been meant for the owner's event loop.
+    pub fn pass_on(&self, state: &State) {
+        // Relaxed: changed under the lock of the state only.
+        if self.waiting.asleep_for_descriptor.load(Ordering::Relaxed) && state.has_work() {
+            self.base.wake();
+        }
+    }
+
+    pub fn wake_leader(&self) {
+        if self.waiting.gate().led {
+            self.base.wake();
+        }
+    }
+
+    /// Looks at the sockets if that has not been done for a while.
+    pub fn look_now_and_then(&self, now_ns: u64) -> Result<()> {
+        // Relaxed: a hint about when we last looked.
+        if now_ns.wrapping_sub(self.waiting.last_look_ns.load(Ordering::Relaxed)) > LOOK_INTERVAL_NS
+        {
+            self.glance()?;
+        }
+        Ok(())
+    }
+
+    /// Remembers a connection whose receiver has told its peer not to ring.
+    pub fn note_disarmed(&self, connection: &Arc<ConnectionCore>) {
+        if self.waiting.add_disarmed(connection) {
+            self.base.wake();
+        }
+    }
+
+    /// All settings that may change, as they are now.
+    pub fn settings(&self) -> Vec<Setting> {
+        settings::list(&self.base.live())
+    }
+
+    /// Changes settings: all of these or, with an error, none.
+    pub fn change(&self, changes: &[(&str, &str)]) -> Result<()> {
+        // Held to the end: of two changes at a time, one comes after the other.
+        let changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.base.live().clone();
+        let wanted = settings::changed(&now, changes, &self.config)?;
+        if wanted.config.spin != now.config.spin {
+            self.waiting.spinner.change(wanted.config.spin);
+        }
+        let (of_one, of_all) = wanted.config.fitted_budgets();
+        self.state().accounts.change(&of_one, &of_all);
+        if let Some(tap) = &self.tap {
+            tap.pause(!wanted.capturing);
+        }
+        *self.base.live() = wanted;
+        drop(changing);
+        Ok(())
+    }
+
+    /// The answer to what was asked at the door.
+    fn answer(&self, request: &[u8]) -> String {
+        settings::answer(request, |changes| self.change(changes), || self.settings())
+    }
+
+    /// Begins a connection; the answer comes later. Returns its number. `announce`: as an event,
+    /// and nobody need poll before the other side is asked.
+    pub fn start_connect(
+        self: &Arc<Self>,
+        name: &str,
+        options: &ConnectOptions,
+        announce: bool,
+    ) -> Result<u32> {
+        let mut state = self.state();
+        let (number, link) = state.start_connect(name, options, announce)?;
+        if announce && !state.is_up(link) {
+            let (node, peer) = (Arc::downgrade(self), &mut state.peers[link]);
+            let generation = peer.generation;
+            let said_hello = move || {
+                if let Some(node) = node.upgrade() {
+                    node.look_after(link, generation);
+                }
+            };
+            // Without a thread to do it, the next poll reads the hello.
+            peer.watch(Interest::READ, Arc::new(said_hello));
+        }
+        Ok(number)
+    }
+
+    /// Hands a transfer to the copying thread.
+    pub fn bulk(self: &Arc<Self>, job: Job) -> Result<()> {
+        let limit = self.base.live().config.bulk_max;
+        let node = Arc::downgrade(self);
+        self.bulk.add(job, limit, move |cookie, result| {
+            let Some(node) = node.upgrade() else {
+                return false;
+            };
+            node.bulk.one_ended();
+            node.state().push(Pending::Completion { cookie, result });
+            node.base.ring_own(OWN_SOURCE);
+            true
+        })
+    }
+
+    /// There is news of this peer, whether or not anybody polls: handles it, and wakes who
+    /// waits for it.
+    pub fn look_after(&self, index: usize, generation: u32) {
+        let mut state = self.state();
+        let peer = state.peers.get(index);
+        let Some(peer) = peer.filter(|p| p.generation == generation && p.has_socket()) else {
+            return;
+        };
+        if peer.has_ended() {
+            state.peer_died(index);
+        } else if matches!(peer.stage, Stage::Greeting) {
+            state.read_socket(index);
+        } else {
+            return;
+        }
+        self.handled_aside(state);
+    }
+
+    /// As [`NodeCore::look_after`], for the peer of a connection of ours.
+    pub fn look_after_peer_of(&self, connection: u32) {
+        let state = self.state();
+        let link = state.route(connection).map(|(link, _)| link);
+        let peer = link.and_then(|link| Some((link, state.peers.get(link)?.generation)));
+        drop(state);
+        if let Some((index, generation)) = peer {
+            self.look_after(index, generation);
+        }
+    }
+
+    /// No thread watches the owner of an imported aperture: sees whether it is still there, and
+    /// now and then tries to have it watched.
+    pub fn look_after_owner(&self, imported: &Imported) {
+        let (index, generation) = imported.peer;
+        if imported.has_owner_ended() {
+            return self.look_after(index, generation);
+        }
+        if imported.is_watch_due() {
+            self.state().watch_again(imported.peer);
+        }
+    }
+
+    /// Has whoever waits on this node look at what was handled without it.
+    fn handled_aside(&self, mut state: MutexGuard<'_, State>) {
+        state.close_doomed();
+        state.news = false;
+        state.attract();
+        let stale = core::mem::take(&mut state.events.stale);
+        state.doorbells.renumber_sleep_if_asleep();
+        self.pass_on(&state);
+        drop(state);
+        // To give memory back takes its time.
+        drop(stale);
+        self.wake_leader();
+    }
+}
+
+impl Drop for NodeCore {
+    fn drop(&mut self) {
+        if self.base.check_fork().is_ok() {
+            if let Some(tap) = &self.tap {
+                tap.flush();
+            }
+            self.state
+                .get_mut()
+                .unwrap_or_else(PoisonError::into_inner)
+                .say_goodbye();
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! Polling a node for events, and waiting for them: spinning first, then sleeping.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{Ordering, fence};
+use std::time::Duration;
+
+use barewire_fabric::doorbell;
+use barewire_fabric::wait::{Act, Wait};
+use barewire_shm::counters::QueueCounter;
+use barewire_sys::clock::monotonic_ns;
+use barewire_sys::wake::heavy_fence;
+
+use crate::error::Result;
+use crate::node::core::NodeCore;
+use crate::node::wait::{Deadline, Step};
+use crate::tables::events::Found;
+
+/// Polls between two looks at the clock.
+const POLLS_PER_CLOCK: u32 = 64;
+/// How long a wake-up is left to the owner's event loop before others take it.
+const OWNER_COMES: Duration = Duration::from_millis(1);
+
+impl NodeCore {
+    /// Looks at the sockets now and then, to be called with every poll.
+    #[inline]
+    fn count_poll(&self) -> Result<()> {
+        // Relaxed: a count that only spaces out looks at the clock.
+        let polls = self.waiting.polls.load(Ordering::Relaxed).wrapping_add(1);
+        self.waiting.polls.store(polls, Ordering::Relaxed);
+        if polls % POLLS_PER_CLOCK == 0 {
+            self.look_now_and_then(monotonic_ns())?;
+        }
+        Ok(())
+    }
+
+    /// Whether a poll would certainly find nothing (bar what only sockets know).
+    #[inline]
+    fn quiet(&self) -> bool {
+        !doorbell::pending(&self.base.own_page)
+            && !self.base.wants_attention()
+            && !self.waiting.has_disarmed()
+    }
+
+    /// Has all connections ring again; each is then ready for a try.
+    fn rearm(&self) {
+        if !self.waiting.has_disarmed() {
+            return;
+        }
+        let connections = self.waiting.take_disarmed();
+        for connection in &connections {
+            connection.rearm();
+        }
+        heavy_fence();
+        let mut state = self.state();
+        for connection in &connections {
+            state.push_ready(connection.number);
+        }
+    }
+
+    /// Hands out events that are there, at most `max`, and returns how many.
+    pub fn poll(&self, max: usize, put: &mut impl FnMut(Found)) -> Result<usize> {
+        self.base.check_fork()?;
+        self.wake_from_descriptor()?;
+        self.count_poll()?;
+        let found = self.collect(max, put);
+        // Relaxed: set by the owner before it first waits.
+        if found == 0 && self.waiting.descriptor_used.load(Ordering::Relaxed) {
+            return self.fall_asleep_for_descriptor(max, put);
+        }
+        Ok(found)
+    }
+
+    /// Whether the last poll left bits behind for the next.
+    fn is_noisy(&self) -> bool {
+        self.base.wants_attention() && !self.state().doorbells.is_drained()
+    }
+
+    fn collect(&self, max: usize, put: &mut impl FnMut(Found)) -> usize {
+        if self.quiet() {
+            return 0;
+        }
+        self.rearm();
+        let mut state = self.state();
+        let found = state.collect(max, put);
+        if found > 0 {
+            self.base
+                .counters
+                .add_alone(QueueCounter::Events, found as u64);
+        }
+        self.base.set_attention(!state.settled());
+        let news = core::mem::take(&mut state.news);
+        let stale = core::mem::take(&mut state.events.stale);
+        drop(state);
+        // To give memory back takes its time.
+        drop(stale);
+        if news {
+            self.wake_leader();
+        }
+        found
+    }
+
+    /// Our descriptor becomes readable with the next event, unless there is one already.
+    fn fall_asleep_for_descriptor(&self, max: usize, put: &mut impl FnMut(Found)) -> Result<usize> {
+        self.glance()?;
+        {
+            let mut state = self.state();
+            // Relaxed: changed under the lock of the state only.
+            if self
+                .waiting
+                .asleep_for_descriptor
+                .swap(true, Ordering::Relaxed)
+            {
+                state.doorbells.renumber_sleep();
+            } else {
+                state.doorbells.announce_sleep();
+            }
+        }
+        // SeqCst fence, with that in `note_disarmed`.
+        fence(Ordering::SeqCst);
+        let found = self.collect(max, put);
+        if found > 0 {
+            self.stop_sleep_for_descriptor();
+        }
+        Ok(found)
+    }
+
+    /// Takes back the announcement that was made for the descriptor; whether there was one.
+    fn stop_sleep_for_descriptor(&self) -> bool {
+        // Relaxed: changed under the lock of the state only.
+        if !self.waiting.asleep_for_descriptor.load(Ordering::Relaxed) {
+            return false;
+        }
+        let mut state = self.state();
+        let asleep = self
+            .waiting
+            .asleep_for_descriptor
+            .swap(false, Ordering::Relaxed);
+        if asleep {
+            state.doorbells.announce_awake();
+        }
+        drop(state);
+        if asleep && self.waiting.gate().led {
+            self.waiting.gate_opened.notify_all();
+        }
+        asleep
+    }
+
+    /// If the owner's event loop has been woken and has not come yet, waits a little for
+    /// it: to sleep now would take away what it is woken by. Returns how long to sleep.
+    fn wait_for_owner(&self, timeout: Option<Duration>) -> Option<Duration> {
+        // Relaxed: changed under the lock of the state only.
+        let asleep = self.waiting.asleep_for_descriptor.load(Ordering::Relaxed);
+        if !asleep || !self.state().has_work() {
+            return timeout;
+        }
+        let wait = timeout.map_or(OWNER_COMES, |t| t.min(OWNER_COMES));
+        drop(
+            self.waiting
+                .gate_opened
+                .wait_timeout(self.waiting.gate(), wait),
+        );
+        Some(Duration::ZERO)
+    }
+
+    fn wake_from_descriptor(&self) -> Result<()> {
+        if self.stop_sleep_for_descriptor() {
+            self.glance()?;
+        }
+        Ok(())
+    }
+
+    /// The descriptor for the owner's own event loop.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        // Relaxed: read by the owner's next poll.
+        self.waiting.descriptor_used.store(true, Ordering::Relaxed);
+        self.base.epoll.as_fd()
+    }
+
+    /// Waits until `step` finds something: spins, then sleeps. `None` at the deadline.
+    pub fn wait_until<T>(
+        &self,
+        deadline: Deadline,
+        spin: bool,
+        mut step: impl FnMut(Step) -> Option<T>,
+    ) -> Result<Option<T>> {
+        self.base.check_fork()?;
+        if let Some(found) = step(Step::Poll) {
+            return Ok(Some(found));
+        }
+        let mut now_ns = monotonic_ns();
+        let budget_ns = if spin {
+            self.waiting.spinner.budget_ns()
+        } else {
+            0
+        };
+        let mut changes = self.waiting.spinner.changes();
+        let mut wait = Wait::begin(now_ns, budget_ns, deadline.at_ns());
+        if budget_ns > 0 {
+            if let Some(found) = step(Step::Spin) {
+                self.note_spin_hit();
+                return Ok(Some(found));
+            }
+        }
+        let mut generation = 0;
+        loop {
+            let act = wait.nothing_found(now_ns);
+            let found = match act {
+                Act::Look => look_a_while(&mut step),
+                Act::Arm => {
+                    generation = self.waiting.gate().generation;
+                    step(Step::Arm)
+                }
+                Act::Sleep => self.sleep_or_follow(generation, deadline.left(now_ns), &mut step)?,
+                Act::GiveUp => return Ok(None),
+            };
+            now_ns = monotonic_ns();
+            match act {
+                Act::Look if found.is_some() => self.note_spin_hit(),
+                Act::Look => {
+                    self.look_now_and_then(now_ns)?;
+                    if changes != self.waiting.spinner.changes() {
+                        // How long to spin was changed meanwhile.
+                        changes = self.waiting.spinner.changes();
+                        wait =
+                            Wait::begin(now_ns, self.waiting.spinner.budget_ns(), deadline.at_ns());
+                    }
+                }
+                Act::Sleep if found.is_some() => self.waiting.spinner.in_vain(wait.waited(now_ns)),
+                Act::Sleep => self.base.counters.add(QueueCounter::SpuriousWakes, 1),
+                Act::Arm | Act::GiveUp => {}
+            }
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+    }
+
+    fn note_spin_hit(&self) {
+        self.waiting.spinner.rewarded();
+        self.base.counters.add(QueueCounter::SpinHits, 1);
+    }
+
+    fn sleep_or_follow<T>(
+        &self,
+        generation: u64,
+        timeout: Option<Duration>,
+        step: &mut impl FnMut(Step) -> Option<T>,
+    ) -> Result<Option<T>> {
+        let found = if self.waiting.lead() {
+            let slept = self.sleep(timeout, step);
+            self.waiting.step_down();
+            slept?
+        } else {
+            self.follow(generation, timeout, step)
+        };
+        Ok(found.or_else(|| step(Step::Poll)))
+    }
+
+    /// Waits until the thread that sleeps in the kernel has woken.
+    fn follow<T>(
+        &self,
+        generation: u64,
+        timeout: Option<Duration>,
+        step: &mut impl FnMut(Step) -> Option<T>,
+    ) -> Option<T> {
+        // Whoever rang after our last look may have found nobody asleep yet.
+        self.state().doorbells.announce_sleep();
+        let found = step(Step::Poll);
+        if found.is_none() {
+            let gate = self.waiting.gate();
+            if gate.led && gate.generation == generation {
+                let wait = timeout.unwrap_or(Duration::from_secs(3600));
+                drop(self.waiting.gate_opened.wait_timeout(gate, wait));
+            }
+        }
+        self.state().doorbells.announce_awake();
+        found
+    }
+
+    fn sleep<T>(
+        &self,
+        timeout: Option<Duration>,
+        step: &mut impl FnMut(Step) -> Option<T>,
+    ) -> Result<Option<T>> {
+        self.state().doorbells.announce_sleep();
+        // From here on whoever rings wakes us; what came before is seen now.
+        let found = step(Step::Poll);
+        let looked = if found.is_none() {
+            self.base.counters.add(QueueCounter::Sleeps, 1);
+            self.look(self.wait_for_owner(timeout))
+        } else {
+            Ok(0)
+        };
+        let mut state = self.state();
+        state.doorbells.announce_awake();
+        self.pass_on(&state);
+        drop(state);
+        looked?;
+        Ok(found)
+    }
+
+    /// Waits for events, and hands out at most `max`.
+    pub fn wait(
+        &self,
+        max: usize,
+        put: &mut impl FnMut(Found),
+        timeout: Option<Duration>,
+    ) -> Result<usize> {
+        // Where there is always an event, nobody ever sleeps, and sockets wait.
+        self.count_poll()?;
+        let mut failed = None;
+        let deadline = Deadline::after(timeout);
+        let found = self.wait_until(deadline, true, |step| {
+            if step == Step::Arm {
+                self.rearm();
+            }
+            match self.poll_once(max, put) {
+                Ok(0) if self.base.take_woken() => Some(0),
+                // Much noise and no event: the caller gets a turn, and sleep must wait.
+                Ok(0) if self.is_noisy() => Some(0),
+                Ok(0) => None,
+                Ok(found) => Some(found),
+                Err(error) => {
+                    failed = Some(error);
+                    Some(0)
+                }
+            }
+        })?;
+        failed.map_or(Ok(found.unwrap_or(0)), Err)
+    }
+
+    /// As `poll`, without falling asleep for the descriptor.
+    fn poll_once(&self, max: usize, put: &mut impl FnMut(Found)) -> Result<usize> {
+        self.wake_from_descriptor()?;
+        Ok(self.collect(max, put))
+    }
+}
+
+/// Looks a few times, which costs less than the clock.
+#[inline]
+fn look_a_while<T>(step: &mut impl FnMut(Step) -> Option<T>) -> Option<T> {
+    for _ in 0..32 {
+        core::hint::spin_loop();
+        let found = step(Step::Poll);
+        if found.is_some() {
+            return found;
+        }
+    }
+    None
+}

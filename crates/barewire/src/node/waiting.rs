@@ -1,0 +1,101 @@
+//! Who waits at a node, and how: the one thread that sleeps in the kernel, those behind it, the
+//! owner's own event loop, and connections that are polled meanwhile.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::config::Spin;
+use crate::links::connection::ConnectionCore;
+use crate::node::wait::Spinner;
+
+/// Who sleeps in the kernel for this node: one thread; others wait for it.
+#[derive(Default)]
+pub(crate) struct Gate {
+    pub led: bool,
+    pub generation: u64,
+}
+
+/// What threads that wait at one node share.
+pub(crate) struct Waiting {
+    gate: Mutex<Gate>,
+    pub gate_opened: Condvar,
+    /// Connections that polled directly and have to be armed before anything sleeps.
+    disarmed: Mutex<Vec<Arc<ConnectionCore>>>,
+    disarmed_count: AtomicUsize,
+    /// The owner waits on our descriptor in a loop of its own.
+    pub descriptor_used: AtomicBool,
+    pub asleep_for_descriptor: AtomicBool,
+    pub polls: AtomicU32,
+    pub last_look_ns: AtomicU64,
+    pub spinner: Spinner,
+}
+
+impl Waiting {
+    pub fn new(spin: Spin) -> Waiting {
+        Waiting {
+            gate: Mutex::default(),
+            gate_opened: Condvar::new(),
+            disarmed: Mutex::default(),
+            disarmed_count: AtomicUsize::new(0),
+            descriptor_used: AtomicBool::new(false),
+            asleep_for_descriptor: AtomicBool::new(false),
+            polls: AtomicU32::new(0),
+            last_look_ns: AtomicU64::new(0),
+            spinner: Spinner::new(spin),
+        }
+    }
+
+    pub fn gate(&self) -> MutexGuard<'_, Gate> {
+        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Becomes the one thread that sleeps in the kernel, unless there is one.
+    pub fn lead(&self) -> bool {
+        !core::mem::replace(&mut self.gate().led, true)
+    }
+
+    /// Is it no more: the others look.
+    pub fn step_down(&self) {
+        let mut gate = self.gate();
+        gate.led = false;
+        gate.generation += 1;
+        drop(gate);
+        self.gate_opened.notify_all();
+    }
+
+    /// Whether connections are polled directly, and would not be rung for.
+    #[inline]
+    pub fn has_disarmed(&self) -> bool {
+        // Relaxed: the count is only ever changed by handles of this node, whose owner then
+        // polls.
+        self.disarmed_count.load(Ordering::Relaxed) != 0
+    }
+
+    /// Remembers a connection whose receiver has told its peer not to ring. Whether whoever
+    /// waits on the descriptor is to be woken for it.
+    #[must_use]
+    pub fn add_disarmed(&self, connection: &Arc<ConnectionCore>) -> bool {
+        let mut disarmed = self.disarmed.lock().unwrap_or_else(PoisonError::into_inner);
+        // An owner that never polls would else keep all that it ever had.
+        if disarmed.len() == disarmed.capacity() {
+            disarmed.retain(|c| !c.is_gone());
+        }
+        disarmed.push(Arc::clone(connection));
+        // Relaxed: see `has_disarmed`.
+        self.disarmed_count.store(disarmed.len(), Ordering::Relaxed);
+        drop(disarmed);
+        // SeqCst fence, with that in `fall_asleep_for_descriptor`: either the owner, who may be
+        // another thread, sees the count, or we see that it falls asleep.
+        fence(Ordering::SeqCst);
+        // Relaxed: the fence orders it.
+        self.asleep_for_descriptor.load(Ordering::Relaxed)
+    }
+
+    /// Takes those connections, to have them armed.
+    pub fn take_disarmed(&self) -> Vec<Arc<ConnectionCore>> {
+        let mut disarmed = self.disarmed.lock().unwrap_or_else(PoisonError::into_inner);
+        // Relaxed: see `has_disarmed`.
+        self.disarmed_count.store(0, Ordering::Relaxed);
+        core::mem::take(&mut *disarmed)
+    }
+}

@@ -1,0 +1,243 @@
+//! What peers say on their control channels: read, checked, and handed to what it is about.
+//!
+//! Whatever a peer says is checked before it is used. A breach closes the link and names
+//! what was wrong; it touches no other link.
+
+use barewire_shm::counters::QueueCounter;
+use barewire_sys::memory::{Access, PeerAccess};
+use barewire_sys::socket::RIGHTS_MAX;
+use barewire_sys::wake::EpollEvent;
+
+use crate::error::Misconduct;
+use crate::links::arena::SEGMENTS_MAX;
+use crate::links::budget::Resource;
+use crate::links::link::Status;
+use crate::messages::control::{MESSAGE_BYTES_MAX, Message, THE_LINK};
+use crate::messages::passed::{Checked, Heard, Passed, hear};
+use crate::tables::entries::PeerHalf;
+use crate::tables::events::Pending;
+use crate::tables::peer::{Peer, Stage, checked_source};
+use crate::tables::sending::OUT_OF_BAND_MAX;
+use crate::tables::state::State;
+use crate::tables::token::Token;
+
+/// Control messages read from one socket before the others get a turn.
+const MESSAGES_PER_TURN: usize = 64;
+/// Messages read from a socket whose other end has hung up: more than a socket holds. They
+/// would not end if it only looked so.
+const LAST_WORDS_MAX: usize = 4096;
+/// Largest segment of a peer's arena.
+const PEER_SEGMENT_BYTES_MAX: u64 = 1 << 30;
+
+impl State {
+    /// One of our descriptors has something.
+    pub fn socket_event(&mut self, event: &EpollEvent) {
+        match Token::unpack(event.token) {
+            None => {}
+            Some(Token::Listener(index)) => self.accept_sockets(index),
+            Some(Token::Socket(index, generation)) if self.is_peer(index, generation) => {
+                if event.writable {
+                    self.flush(index);
+                }
+                if event.hangup {
+                    // Nothing more can come: what is left is read, however much it is.
+                    self.peer_died(index);
+                } else {
+                    self.read_socket(index);
+                }
+            }
+            Some(Token::Death(index, generation)) if self.is_peer(index, generation) => {
+                self.peer_died(index);
+            }
+            // Of a peer that is gone.
+            Some(Token::Socket(..) | Token::Death(..)) => {}
+        }
+    }
+
+    /// Reads what a peer has sent.
+    pub fn read_socket(&mut self, index: usize) {
+        for _ in 0..MESSAGES_PER_TURN {
+            let peer = self.peers.get(index).filter(|p| !p.paused && !p.doomed);
+            let Some(socket) = peer.and_then(|p| p.socket.clone()) else {
+                return;
+            };
+            let mut buffer = [0; MESSAGE_BYTES_MAX];
+            let foreign = self.is_foreign(index);
+            let (len, passed) = match hear(&socket, foreign, &mut buffer, &self.base.retirer) {
+                Heard::Message(len, passed) => (len, passed),
+                Heard::Nothing => return,
+                Heard::Gone => return self.peer_died(index),
+                Heard::Wrong(reason) => return self.misbehaved(index, reason),
+                Heard::NoRoom => {
+                    let (what, limit) =
+                        ("descriptors than this process may open", RIGHTS_MAX as u64);
+                    return self.misbehaved(index, Misconduct::Exceeds { what, limit });
+                }
+            };
+            self.news = true;
+            let handled = match Message::parse(&buffer[..len]) {
+                Some(message) => self.handle(index, message, passed),
+                None => Err(Misconduct::Control("not a message")),
+            };
+            if let Err(reason) = handled {
+                self.misbehaved(index, reason);
+                return;
+            }
+        }
+        // More may be left; it is announced again by epoll, or found here.
+        self.pending_read(index);
+    }
+
+    /// The peer's process is gone. What it sent before is read first.
+    pub fn peer_died(&mut self, index: usize) {
+        let socket = self.peers.get(index).and_then(|p| p.socket.clone());
+        let mut died = true;
+        if let Some(socket) = socket {
+            let mut buffer = [0; MESSAGE_BYTES_MAX];
+            let foreign = self.is_foreign(index);
+            for _ in 0..LAST_WORDS_MAX {
+                let up = |p: &Peer| p.socket.is_some() && !p.doomed;
+                if !self.peers.get(index).is_some_and(up) {
+                    break;
+                }
+                let heard = hear(&socket, foreign, &mut buffer, &self.base.retirer);
+                let Heard::Message(len, passed) = heard else {
+                    break;
+                };
+                let Some(message) = Message::parse(&buffer[..len]) else {
+                    break;
+                };
+                died &= message != Message::Bye;
+                if self.handle(index, message, passed).is_err() {
+                    break;
+                }
+            }
+        }
+        if died && self.peers.get(index).is_some_and(|p| p.socket.is_some()) {
+            self.base.counters.add(QueueCounter::Deaths, 1);
+        }
+        self.close_peer(index, Status::Died, None);
+    }
+
+    fn handle(&mut self, index: usize, message: Message<'_>, passed: Passed) -> Checked {
+        let peer = self.peers.get(index).ok_or(Misconduct::Control("closed"))?;
+        let greeting = matches!(peer.stage, Stage::Greeting);
+        match message {
+            Message::Hello { .. } if greeting => self.hello(index, &message, passed),
+            Message::Reject { code, reason, .. } if greeting => {
+                self.refused_at_once(index, code, reason);
+                Ok(())
+            }
+            Message::Bye => {
+                self.close_peer(index, Status::Left, None);
+                Ok(())
+            }
+            _ if greeting => Err(Misconduct::Control("spoke before saying hello")),
+            Message::Hello { .. } => Err(Misconduct::Control("said hello twice")),
+            Message::Segment { number, len_bytes } => {
+                self.segment(index, number, len_bytes, passed)
+            }
+            Message::Open {
+                connection,
+                region,
+                source,
+                message_bytes_max,
+                name,
+                data,
+            } => {
+                let (window, ring_bytes) = self.peer_region(index, &region)?;
+                let peer_half = PeerHalf {
+                    number: connection,
+                    window,
+                    ring_bytes,
+                    source: checked_source(source)?,
+                    message_bytes_max,
+                };
+                self.opened(index, peer_half, name, data);
+                Ok(())
+            }
+            Message::Reject {
+                connection: THE_LINK,
+                reason,
+                ..
+            } => {
+                if let Stage::Up(link) = &peer.stage {
+                    link.refused(reason);
+                }
+                self.close_peer(index, Status::Left, None);
+                Ok(())
+            }
+            Message::Accept { .. } => self.accepted(index, &message),
+            Message::Reject {
+                connection,
+                code,
+                reason,
+            } => self.rejected(index, connection, code, reason),
+            Message::Detach { connection } => self.detached(index, connection),
+            Message::Abandon { connection } => {
+                self.abandoned(index, connection);
+                Ok(())
+            }
+            Message::Grant { .. } => self.granted(index, &message, passed),
+            Message::Release { aperture } => {
+                self.exports.released(aperture, index);
+                Ok(())
+            }
+            Message::Revoke { aperture } => {
+                self.peers[index].granted.revoked(aperture, &self.base);
+                Ok(())
+            }
+            Message::OutOfBand { connection, data } => self.out_of_band(index, connection, data),
+            Message::Wake => Ok(()),
+        }
+    }
+
+    fn segment(&mut self, index: usize, number: u32, len_bytes: u64, passed: Passed) -> Checked {
+        let peer = &mut self.peers[index];
+        if number as usize != peer.segments.len() || number >= SEGMENTS_MAX {
+            return Err(Misconduct::Control("segment out of order, or too many"));
+        }
+        if len_bytes > PEER_SEGMENT_BYTES_MAX {
+            return Err(Misconduct::Control("segment too large"));
+        }
+        let charges = self.charge(index, &[(Resource::Mappings, 1)])?;
+        let wanted = [(len_bytes as usize, PeerAccess::ReadWrite)];
+        let [memfd] = passed.take_memory(wanted)?;
+        let region = memfd
+            .map(Access::ReadWrite)
+            .map_err(|_| Misconduct::Control("segment that can not be mapped here"))?;
+        let peer = &mut self.peers[index];
+        peer.charges.add(charges);
+        peer.segments.push(region);
+        Ok(())
+    }
+
+    fn out_of_band(&mut self, index: usize, connection: u32, data: &[u8]) -> Checked {
+        let Some(serial) = self.standing(index, connection)? else {
+            return Ok(());
+        };
+        let wanted = [
+            (Resource::Events, 1),
+            (Resource::PrivateBytes, data.len() as u64 + 128),
+        ];
+        let charges = self.charge(index, &wanted)?;
+        self.connections[connection as usize].events += 1;
+        let peer = &mut self.peers[index];
+        let generation = peer.generation;
+        peer.out_of_band += 1;
+        if peer.out_of_band >= OUT_OF_BAND_MAX {
+            // The rest waits in the socket, and then at the sender.
+            peer.paused = true;
+            self.set_interest(index);
+        }
+        let data = data.to_vec();
+        self.push(Pending::OutOfBand {
+            link: (index, generation),
+            number: connection,
+            serial,
+            data,
+            charges,
+        });
+        Ok(())
+    }
+}
