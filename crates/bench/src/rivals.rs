@@ -171,13 +171,7 @@ pub fn measure<'a>(
     let mut rows = Vec::new();
     let mut port = FIRST_PORT;
     for rival in &RIVALS {
-        let asked_for = match args.test {
-            TestChoice::All => true,
-            TestChoice::Rtt => rival.test == Test::Rtt,
-            TestChoice::Stream => rival.test == Test::Stream,
-            TestChoice::Transactions | TestChoice::Wake => false,
-        };
-        if !asked_for || missing.contains(&rival.program) {
+        if !is_asked_for(rival, args.test) || missing.contains(&rival.program) {
             continue;
         }
         if !installed(rival.program) {
@@ -189,24 +183,13 @@ pub fn measure<'a>(
             continue;
         }
         for &size in &sizes {
+            let mut beside = Beside::open(plan, rival.test, size, session)?;
             let mut book = CaseBook::default();
             let mut failure = None;
-            let mut beside = Beside::open(plan, rival.test, size, session)?;
             for _ in 0..turns {
                 port += 1;
-                let doing = format!("{} {} {size} B", rival.program, rival.variant);
-                let before = session.probe_alone(&doing)?;
-                let ran = run_once(rival, size, port, placement);
-                let after = session.probe_alone(&doing)?;
-                match ran {
-                    Ok(per_operation_ns) => {
-                        let sample = Sample {
-                            per_operation_ns,
-                            probes_ns: (before, after),
-                            stretches_ps: None,
-                            cpu_percent: (100.0, 100.0),
-                            disturbed: false,
-                        };
+                match sample(rival, size, port, placement, session)? {
+                    Ok(sample) => {
                         book.enter(&sample, |_| {});
                     }
                     Err(error) => failure = Some(error.to_string()),
@@ -222,6 +205,36 @@ pub fn measure<'a>(
         }
     }
     Ok(rows)
+}
+
+fn is_asked_for(rival: &Rival, test: TestChoice) -> bool {
+    match test {
+        TestChoice::All => true,
+        TestChoice::Rtt => rival.test == Test::Rtt,
+        TestChoice::Stream => rival.test == Test::Stream,
+        TestChoice::Transactions | TestChoice::Wake => false,
+    }
+}
+
+/// One run of a rival between two probes; the inner error is the rival's own.
+fn sample(
+    rival: &Rival,
+    size: usize,
+    port: u16,
+    placement: Placement,
+    session: &mut Session,
+) -> Result<Result<Sample>> {
+    let doing = format!("{} {} {size} B", rival.program, rival.variant);
+    let before = session.probe_alone(&doing)?;
+    let ran = run_once(rival, size, port, placement);
+    let after = session.probe_alone(&doing)?;
+    Ok(ran.map(|per_operation_ns| Sample {
+        per_operation_ns,
+        probes_ns: (before, after),
+        stretches_ps: None,
+        cpu_percent: (100.0, 100.0),
+        disturbed: false,
+    }))
 }
 
 fn rows_of(rival: &Rival, size: usize, book: &CaseBook) -> Vec<Row> {

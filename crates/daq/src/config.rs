@@ -15,7 +15,8 @@ mod read;
 use std::path::{Path, PathBuf};
 
 use barewire_proto::evb::{
-    BuilderConfig, BuilderId, Flow, ManagerConfig, Policy, SourceConfig, SourceId, WhenFull,
+    BuilderConfig, BuilderId, Flow, ManagerConfig, Policy, Schedule, SourceConfig, SourceId,
+    WhenFull,
 };
 use barewire_units::{ByteSize, Duration};
 
@@ -132,8 +133,6 @@ fn read(reader: &mut Reader, text: &str) -> Config {
     let transport = r.choice("run", "transport", &transports);
     let events = Some(r.number("run", "events", 0, EVER)).filter(|&it| it > 0);
     let duration = Some(time(r, "run", "duration")).filter(|it| !it.is_zero());
-    let policy = read_policy(r);
-    let window = r.number("assignment", "window", 1, WINDOW_MAX) as u32;
     let sources = r.number("parts", "sources", 1, SOURCES_MAX) as u16;
     let builders = r.number("parts", "builders", 1, BUILDERS_MAX) as u16;
     let piece_bytes = size(r, "source", "piece", 64, PIECE_BYTES_MAX);
@@ -146,8 +145,7 @@ fn read(reader: &mut Reader, text: &str) -> Config {
             u32::from(sources) * u32::from(builders),
         );
     }
-    let credits = r.number("flow", "credits", 1, 1 << 20) as u32;
-    let pull = r.number("assignment", "pull", 1, 4096) as u32;
+    let policy = read_policy(r);
     let ring_bytes = read_ring(r, piece_bytes);
     let (tcp_manager, tcp_builders) = address::read_all(r, builders);
     if transport == Transport::Tcp {
@@ -175,40 +173,12 @@ fn read(reader: &mut Reader, text: &str) -> Config {
         tcp_builders,
         trigger,
         sizes,
-        manager: ManagerConfig {
-            sources,
-            builders,
-            policy,
-            window: Some(window),
-            backlog: r.number("assignment", "backlog", 1, 1 << 20) as u32,
-            schedule,
-            liveness: read_liveness(r),
-            goes_on: r.flag("run", "goes_on"),
-        },
+        manager: read_manager(r, sources, builders, policy, schedule),
         source_kind,
         faults,
-        source: SourceConfig {
-            id: SourceId(0),
-            buffer_bytes,
-            full: r.choice(
-                "source",
-                "full",
-                &[("block", WhenFull::Block), ("drop", WhenFull::Drop)],
-            ),
-            piece_bytes,
-            overhead_bytes: PIECE_HEADER_BYTES as u64,
-            flow,
-        },
+        source: read_source(r, buffer_bytes, piece_bytes, flow),
         shaping,
-        builder: BuilderConfig {
-            id: BuilderId(0),
-            run: 0,
-            sources,
-            timeout: positive_time(r, "builder", "timeout"),
-            credits: (flow == Flow::Credits).then_some(credits),
-            pull: (policy == Policy::Pulled).then_some(pull),
-            remembered_events: r.number("builder", "remembered", 0, 1 << 24) as usize,
-        },
+        builder: read_builder(r, sources, flow, policy),
         may_time_out: r.choice(
             "builder",
             "incomplete",
@@ -220,6 +190,54 @@ fn read(reader: &mut Reader, text: &str) -> Config {
         monitor: read_monitor(r),
         text: text.to_owned(),
         digest: crc_fast::crc32_iscsi(text.as_bytes()),
+    }
+}
+
+/// The core of the manager.
+fn read_manager(
+    r: &mut Reader,
+    sources: u16,
+    builders: u16,
+    policy: Policy,
+    schedule: Option<Schedule>,
+) -> ManagerConfig {
+    ManagerConfig {
+        sources,
+        builders,
+        policy,
+        window: Some(r.number("assignment", "window", 1, WINDOW_MAX) as u32),
+        backlog: r.number("assignment", "backlog", 1, 1 << 20) as u32,
+        schedule,
+        liveness: read_liveness(r),
+        goes_on: r.flag("run", "goes_on"),
+    }
+}
+
+/// The core of source 0.
+fn read_source(r: &mut Reader, buffer_bytes: u64, piece_bytes: u64, flow: Flow) -> SourceConfig {
+    let full = [("block", WhenFull::Block), ("drop", WhenFull::Drop)];
+    SourceConfig {
+        id: SourceId(0),
+        buffer_bytes,
+        full: r.choice("source", "full", &full),
+        piece_bytes,
+        overhead_bytes: PIECE_HEADER_BYTES as u64,
+        flow,
+    }
+}
+
+/// The core of builder 0.
+fn read_builder(r: &mut Reader, sources: u16, flow: Flow, policy: Policy) -> BuilderConfig {
+    let credits = r.number("flow", "credits", 1, 1 << 20) as u32;
+    let pull = r.number("assignment", "pull", 1, 4096) as u32;
+    BuilderConfig {
+        id: BuilderId(0),
+        run: 0,
+        sources,
+        timeout: positive_time(r, "builder", "timeout"),
+        credits: (flow == Flow::Credits).then_some(credits),
+        pull: (policy == Policy::Pulled).then_some(pull),
+        remembered_events: r.number("builder", "remembered", 0, 1 << 24) as usize,
     }
 }
 

@@ -197,62 +197,25 @@ pub fn run_here(
 /// As [`run`].
 fn run_watched(
     config: &Config,
-    mut command: impl FnMut(Role) -> Command,
+    command: impl FnMut(Role) -> Command,
     watcher: &mut dyn Watcher,
 ) -> io::Result<Outcome> {
-    let builders = (0..config.manager.builders).map(|it| Part::Builder(BuilderId(it)));
-    let sources = match config.source_kind {
-        // They come by themselves.
-        SourceKind::Own(None) => 0,
-        _ => config.manager.sources,
-    };
-    let sources = (0..sources).map(|it| Part::Source(SourceId(it)));
-    let parts = builders.chain(sources).map(Role::Part);
-    let credential = Credential::of_new_run();
-    let mut start = |role: Role, starts: u32, watcher: &mut dyn Watcher| {
-        let mut command = command(role);
-        let credential = Credential {
-            start: starts,
-            ..credential
-        };
-        credential.pass_to(&mut command);
-        command.process_group(0);
-        if role == Role::Manager {
-            command.stdout(Stdio::piped());
-        }
-        let options = SpawnOpts {
-            pdeathsig: true,
-            ..SpawnOpts::default()
-        };
-        let child = spawn_with(&mut command, options).map_err(|error| {
-            let program = std::path::Path::new(command.get_program()).display();
-            io::Error::new(error.kind(), format!("{program}: {error}"))
-        })?;
-        watcher.said(role, "started", child.id());
-        io::Result::Ok(child)
+    let mut starter = Starter {
+        command,
+        credential: Credential::of_new_run(),
     };
     let mut processes = Vec::new();
     let mut deaths = Vec::new();
-    let started = core::iter::once(Role::Manager)
-        .chain(parts)
-        .try_for_each(|role| {
-            let child = start(role, 0, watcher)?;
-            processes.push(Process::new(role, child));
-            Ok(())
-        });
+    let started = roles(config).try_for_each(|role| {
+        let child = starter.start(role, 0, watcher)?;
+        processes.push(Process::new(role, child));
+        Ok(())
+    });
     if let Err(error) = started {
         end(&mut processes, Duration::ZERO, &mut deaths);
         return Err(error);
     }
-    // Read by a thread: a long ledger must not fill the pipe.
-    let output = processes[0].child.as_mut().and_then(|it| it.stdout.take());
-    let reader = std::thread::spawn(move || {
-        let mut ledger = String::new();
-        if let Some(mut output) = output {
-            let _ = io::Read::read_to_string(&mut output, &mut ledger);
-        }
-        ledger
-    });
+    let ledger = read_ledger(processes[0].child.as_mut());
     let mut asked = 0;
     let status = loop {
         let manager = processes[0].child.as_mut();
@@ -264,7 +227,7 @@ fn run_watched(
             if process.again_at.is_some_and(|at| Instant::now() >= at) {
                 (process.again_at, process.started) = (None, Instant::now());
                 process.starts += 1;
-                process.child = Some(start(process.role, process.starts, watcher)?);
+                process.child = Some(starter.start(process.role, process.starts, watcher)?);
             }
         }
         for _ in 0..watcher.turn() {
@@ -283,11 +246,7 @@ fn run_watched(
         }
     };
     let died = deaths.len();
-    let grace_of_builders = match config.sink {
-        SinkKind::File { .. } => GRACE + system_time(config.sink_patience),
-        _ => GRACE,
-    };
-    end(&mut processes, grace_of_builders, &mut deaths);
+    end(&mut processes, grace_of_builders(config), &mut deaths);
     // A part that could not finish its file, say, after the manager had ended.
     let code = if code == 0 && deaths.len() > died {
         LOST
@@ -297,8 +256,71 @@ fn run_watched(
     Ok(Outcome {
         code,
         deaths,
-        ledger: reader.join().unwrap_or_default(),
+        ledger: ledger.join().unwrap_or_default(),
     })
+}
+
+/// The processes of a run: the manager, builders, and those sources that do not come by themselves.
+fn roles(config: &Config) -> impl Iterator<Item = Role> {
+    let builders = (0..config.manager.builders).map(|it| Part::Builder(BuilderId(it)));
+    let sources = match config.source_kind {
+        SourceKind::Own(None) => 0,
+        _ => config.manager.sources,
+    };
+    let sources = (0..sources).map(|it| Part::Source(SourceId(it)));
+    let parts = builders.chain(sources).map(Role::Part);
+    core::iter::once(Role::Manager).chain(parts)
+}
+
+/// Starts the processes of a run.
+struct Starter<F> {
+    command: F,
+    credential: Credential,
+}
+
+impl<F: FnMut(Role) -> Command> Starter<F> {
+    fn start(&mut self, role: Role, starts: u32, watcher: &mut dyn Watcher) -> io::Result<Child> {
+        let mut command = (self.command)(role);
+        let credential = Credential {
+            start: starts,
+            ..self.credential
+        };
+        credential.pass_to(&mut command);
+        command.process_group(0);
+        if role == Role::Manager {
+            command.stdout(Stdio::piped());
+        }
+        let options = SpawnOpts {
+            pdeathsig: true,
+            ..SpawnOpts::default()
+        };
+        let child = spawn_with(&mut command, options).map_err(|error| {
+            let program = std::path::Path::new(command.get_program()).display();
+            io::Error::new(error.kind(), format!("{program}: {error}"))
+        })?;
+        watcher.said(role, "started", child.id());
+        Ok(child)
+    }
+}
+
+/// Reads what the manager writes, in a thread: a long ledger must not fill the pipe.
+fn read_ledger(manager: Option<&mut Child>) -> std::thread::JoinHandle<String> {
+    let output = manager.and_then(|it| it.stdout.take());
+    std::thread::spawn(move || {
+        let mut ledger = String::new();
+        if let Some(mut output) = output {
+            let _ = io::Read::read_to_string(&mut output, &mut ledger);
+        }
+        ledger
+    })
+}
+
+/// How long builders may take to end after the manager.
+fn grace_of_builders(config: &Config) -> Duration {
+    match config.sink {
+        SinkKind::File { .. } => GRACE + system_time(config.sink_patience),
+        _ => GRACE,
+    }
 }
 
 fn ask_to_end(manager: Option<&mut Child>, times: u32) {

@@ -177,7 +177,7 @@ pub fn transactions_client<M: ManyClient>(
     context: &mut Context,
 ) -> Result<Measured> {
     many.set_waiting(work.waiting)?;
-    let mut request = [0_u8; REQUEST_BYTES];
+    let request = [0_u8; REQUEST_BYTES];
     let histogram = context.scratch.start();
     let clock = context.clock;
     let in_flight = u64::from(work.connections) * u64::from(work.outstanding);
@@ -225,24 +225,28 @@ pub fn transactions_client<M: ManyClient>(
             break (answered - answered_before, elapsed);
         }
     };
-    while answered < sent {
-        ready.clear();
-        many.replies(&mut ready)?;
-        answered += ready
-            .iter()
-            .map(|&(_, count)| u64::from(count))
-            .sum::<u64>();
-    }
-    request[REQUEST_BYTES - 1] = LAST;
-    many.send(0, &request, 1)?;
-    ready.clear();
-    while ready.is_empty() {
-        many.replies(&mut ready)?;
-    }
+    end_transactions(many, sent - answered)?;
     Ok(Measured::Client {
         operations,
         elapsed_ns: clock.nanoseconds(elapsed),
     })
+}
+
+/// Takes the replies that are under way, and has the server end its sample.
+fn end_transactions<M: ManyClient>(many: &mut M, mut under_way: u64) -> Result<()> {
+    let mut ready = Vec::new();
+    while under_way > 0 {
+        many.replies(&mut ready)?;
+        let counts = ready.drain(..).map(|(_, count)| u64::from(count));
+        under_way -= counts.sum::<u64>();
+    }
+    let mut request = [0_u8; REQUEST_BYTES];
+    request[REQUEST_BYTES - 1] = LAST;
+    many.send(0, &request, 1)?;
+    while ready.is_empty() {
+        many.replies(&mut ready)?;
+    }
+    Ok(())
 }
 
 /// Answers requests until the last one.

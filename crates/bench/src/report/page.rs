@@ -176,81 +176,96 @@ fn time_text(value: f64) -> String {
     time(value).replace(".00 ", " ").replace(".0 ", " ")
 }
 
-fn plots(out: &mut String, rows: &[Row]) {
-    let of = |test: &'static str, waiting: &'static str| {
-        rows.iter()
-            .filter(move |row| row.test == test && row.waiting == waiting)
-    };
-    let size = |row: &Row| row.size_bytes as f64;
-    let plain = |title: &str, x: &str, y: &str| Plot {
-        title: title.to_owned(),
-        x_label: x.to_owned(),
-        y_label: y.to_owned(),
-        x_text: size_text,
+/// What a plot shows of which rows.
+struct Panel {
+    title: &'static str,
+    test: &'static str,
+    waiting: &'static str,
+    x: (&'static str, fn(&Row) -> f64),
+    y: (&'static str, fn(&Row) -> f64),
+    y_text: fn(f64) -> String,
+}
+
+const BY_SIZE: (&str, fn(&Row) -> f64) = ("bytes in a message", |row| row.size_bytes as f64);
+const BY_CONNECTIONS: (&str, fn(&Row) -> f64) = ("connections", |row| row.connections as f64);
+const TIMES: (&str, fn(&Row) -> f64) = ("time there and back", |row| row.median);
+const RATES: (&str, fn(&Row) -> f64) = ("transactions per second", |row| row.median);
+
+const PANELS: [Panel; 6] = [
+    Panel {
+        title: "Round trip, both ends polling",
+        test: "rtt",
+        waiting: "polling",
+        x: BY_SIZE,
+        y: TIMES,
         y_text: time_text,
-        x_binary: true,
-        series: Vec::new(),
-    };
-    let mut figures = Vec::new();
-    for (waiting, title) in [
-        ("polling", "Round trip, both ends spinning"),
-        ("blocking", "Round trip, both ends sleeping"),
-    ] {
-        let (series, note) = lines(of("rtt", waiting), size, |row| row.median);
-        figures.push((
-            Plot {
-                series,
-                ..plain(title, "bytes in a message", "time there and back")
-            },
-            note,
-        ));
-    }
-    let (series, note) = lines(of("stream", "polling"), size, |row| row.median);
-    figures.push((
-        Plot {
+    },
+    Panel {
+        title: "Round trip, both ends sleeping",
+        test: "rtt",
+        waiting: "blocking",
+        x: BY_SIZE,
+        y: TIMES,
+        y_text: time_text,
+    },
+    Panel {
+        title: "One way: bytes",
+        test: "stream",
+        waiting: "polling",
+        x: BY_SIZE,
+        y: ("bytes per second", |row| row.median),
+        y_text: rate_text,
+    },
+    Panel {
+        title: "One way: messages",
+        test: "stream",
+        waiting: "polling",
+        x: BY_SIZE,
+        y: ("messages per second", |row| {
+            row.messages_per_second.unwrap_or(0.0)
+        }),
+        y_text: per_second_text,
+    },
+    Panel {
+        title: "Transactions with one server",
+        test: "transactions",
+        waiting: "polling",
+        x: BY_CONNECTIONS,
+        y: RATES,
+        y_text: per_second_text,
+    },
+    Panel {
+        title: "Transactions with one server, both ends sleeping",
+        test: "transactions",
+        waiting: "blocking",
+        x: BY_CONNECTIONS,
+        y: RATES,
+        y_text: per_second_text,
+    },
+];
+
+impl Panel {
+    /// The plot, and what there is to say of its bands.
+    fn plot(&self, rows: &[Row]) -> (Plot, String) {
+        let is_shown = |row: &&Row| row.test == self.test && row.waiting == self.waiting;
+        let (series, note) = lines(rows.iter().filter(is_shown), self.x.1, self.y.1);
+        let is_by_size = self.x.0 == BY_SIZE.0;
+        let plot = Plot {
+            title: self.title.to_owned(),
+            x_label: self.x.0.to_owned(),
+            y_label: self.y.0.to_owned(),
+            x_text: if is_by_size { size_text } else { count_text },
+            y_text: self.y_text,
+            x_binary: is_by_size,
             series,
-            y_text: rate_text,
-            ..plain("One way: bytes", "bytes in a message", "bytes per second")
-        },
-        note.clone(),
-    ));
-    let (series, _) = lines(of("stream", "polling"), size, |row| {
-        row.messages_per_second.unwrap_or(0.0)
-    });
-    figures.push((
-        Plot {
-            series,
-            y_text: per_second_text,
-            ..plain(
-                "One way: messages",
-                "bytes in a message",
-                "messages per second",
-            )
-        },
-        note,
-    ));
-    for (waiting, title) in [
-        ("polling", "Transactions with one server"),
-        (
-            "blocking",
-            "Transactions with one server, both ends sleeping",
-        ),
-    ] {
-        let connections = |row: &Row| row.connections as f64;
-        let (series, note) = lines(of("transactions", waiting), connections, |row| row.median);
-        figures.push((
-            Plot {
-                series,
-                x_text: count_text,
-                y_text: per_second_text,
-                x_binary: false,
-                ..plain(title, "connections", "transactions per second")
-            },
-            note,
-        ));
+        };
+        (plot, note)
     }
+}
+
+fn plots(out: &mut String, rows: &[Row]) {
     let mut any = false;
-    for (plot, note) in figures {
+    for (plot, note) in PANELS.iter().map(|panel| panel.plot(rows)) {
         let Some(svg) = plot.svg() else { continue };
         if !any {
             out.push_str("<h2>Plots</h2><div class=\"plots\">");
