@@ -49,7 +49,7 @@ impl State {
     }
 
     /// Checks where the peer wants us to store.
-    pub fn peer_region(&self, index: usize, region: &RegionRef) -> Checked<(Window, usize)> {
+    fn peer_region(&self, index: usize, region: &RegionRef) -> Checked<(Window, usize)> {
         let ring_bytes = region.ring_bytes as usize;
         let offset = usize::try_from(region.offset).unwrap_or(usize::MAX);
         if !ring_bytes_valid(ring_bytes) || offset % 64 != 0 {
@@ -62,7 +62,32 @@ impl State {
             .ok_or(Misconduct::Control("region outside its segment"))
     }
 
-    pub fn opened(&mut self, index: usize, peer_half: PeerHalf, name: &str, data: &[u8]) {
+    /// The peer asks for a connection.
+    pub fn requested(&mut self, index: usize, message: &Message<'_>) -> Checked {
+        let &Message::Open {
+            connection,
+            region,
+            source,
+            message_bytes_max,
+            name,
+            data,
+        } = message
+        else {
+            return Err(Misconduct::Control("not an open"));
+        };
+        let (window, ring_bytes) = self.peer_region(index, &region)?;
+        let peer_half = PeerHalf {
+            number: connection,
+            window,
+            ring_bytes,
+            source: checked_source(source)?,
+            message_bytes_max,
+        };
+        self.opened(index, peer_half, name, data);
+        Ok(())
+    }
+
+    fn opened(&mut self, index: usize, peer_half: PeerHalf, name: &str, data: &[u8]) {
         let connection = peer_half.number;
         let refuse = |state: &mut State, code, reason: &str| {
             state.send_reject(index, connection, code, reason);

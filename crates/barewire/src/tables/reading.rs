@@ -14,9 +14,8 @@ use crate::links::budget::Resource;
 use crate::links::link::Status;
 use crate::messages::control::{MESSAGE_BYTES_MAX, Message, THE_LINK};
 use crate::messages::passed::{Checked, Heard, Passed, hear};
-use crate::tables::entries::PeerHalf;
 use crate::tables::events::Pending;
-use crate::tables::peer::{Peer, Stage, checked_source};
+use crate::tables::peer::{Peer, Stage};
 use crate::tables::sending::OUT_OF_BAND_MAX;
 use crate::tables::state::State;
 use crate::tables::token::Token;
@@ -137,25 +136,7 @@ impl State {
             Message::Segment { number, len_bytes } => {
                 self.segment(index, number, len_bytes, passed)
             }
-            Message::Open {
-                connection,
-                region,
-                source,
-                message_bytes_max,
-                name,
-                data,
-            } => {
-                let (window, ring_bytes) = self.peer_region(index, &region)?;
-                let peer_half = PeerHalf {
-                    number: connection,
-                    window,
-                    ring_bytes,
-                    source: checked_source(source)?,
-                    message_bytes_max,
-                };
-                self.opened(index, peer_half, name, data);
-                Ok(())
-            }
+            Message::Open { .. } => self.requested(index, &message),
             Message::Reject {
                 connection: THE_LINK,
                 reason,
