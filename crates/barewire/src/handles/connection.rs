@@ -9,7 +9,7 @@ use barewire_fabric::{MessageReceiver, MessageSender};
 
 use crate::error::{Credentials, Error, Result};
 use crate::handles::aperture::Aperture;
-use crate::handles::half::{RxSide, TxSide};
+use crate::handles::half::{ReceivingHalf, SendingHalf};
 use crate::handles::id::ConnectionId;
 use crate::handles::receiver::Receiver;
 use crate::handles::remote::RemoteAperture;
@@ -49,13 +49,11 @@ impl Connection {
         if let Some(allowance) = allowance {
             messages = messages.with_allowance(allowance);
         }
+        let out = MessageSender::new(sender);
+        let out = SendingHalf::new(node, Arc::clone(&core), counters.clone(), out);
         Connection {
-            sender: Sender::new(
-                TxSide::new(Arc::clone(node), Arc::clone(&core), counters.clone()),
-                MessageSender::new(sender),
-                sent_bytes_max,
-            ),
-            receiver: Receiver::new(RxSide::new(Arc::clone(node), core, counters), messages),
+            sender: Sender::new(out, sent_bytes_max),
+            receiver: Receiver::new(ReceivingHalf::new(node, core, counters, messages)),
             _not_sync: PhantomData,
         }
     }
@@ -63,25 +61,25 @@ impl Connection {
     /// Whether it is one of this node's.
     #[cfg(feature = "tokio")]
     pub(crate) fn is_of(&self, node: &Arc<NodeCore>) -> bool {
-        Arc::ptr_eq(&self.sender.side.node, node)
+        Arc::ptr_eq(self.sender.half().node(), node)
     }
 
     /// Its number on this node, as events name it.
     #[must_use]
     pub fn id(&self) -> ConnectionId {
-        ConnectionId(self.sender.side.common.number)
+        ConnectionId(self.sender.half().core().number)
     }
 
     /// The name that was connected to.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.sender.side.common.name
+        &self.sender.half().core().name
     }
 
     /// Who is at the other end, as the kernel says.
     #[must_use]
     pub fn peer(&self) -> Credentials {
-        self.sender.side.common.link.peer
+        self.sender.half().core().link.peer
     }
 
     /// The two halves, for two threads. The connection is closed when both are dropped;
@@ -194,7 +192,7 @@ impl Connection {
     /// [`Error::OutOfLimits`], or why the connection is down, as the kernel knows it: a peer
     /// that has died is told as such by this call, also if nobody polls the node.
     pub fn send_out_of_band(&self, data: &[u8]) -> Result<bool> {
-        self.sender.side.send_out_of_band(data)
+        self.sender.half().send_out_of_band(data)
     }
 
     /// Grants the peer an aperture; it gets [`Event::Granted`](crate::Event::Granted)
@@ -206,8 +204,9 @@ impl Connection {
     /// none of this connection's node; [`Error::GrantedAlready`] if the peer's node has it already;
     /// why the connection is down.
     pub fn grant(&self, aperture: &Aperture, cookie: u64) -> Result<()> {
-        self.sender.side.check_alive()?;
-        aperture.grant(&self.sender.side.node, &self.sender.side.common, cookie)
+        self.sender.half().check_alive()?;
+        let half = self.sender.half();
+        aperture.grant(half.node(), half.core(), cookie)
     }
 
     /// Waits for an aperture that the peer grants on this connection, for programs
@@ -216,20 +215,20 @@ impl Connection {
     /// # Errors
     /// [`Error::Timeout`], or why the connection is down.
     pub fn import(&self, timeout: impl Into<Option<Duration>>) -> Result<(u64, RemoteAperture)> {
-        let side = &self.sender.side;
-        let number = side.common.number;
+        let half = self.sender.half();
+        let number = half.core().number;
         let deadline = Deadline::after(timeout.into());
-        let found = side.node.wait_until(deadline, false, |_| {
-            let granted = side.node.state().take_granted(number);
-            granted.map(Ok).or_else(|| side.check().err().map(Err))
+        let found = half.node().wait_until(deadline, false, |_| {
+            let granted = half.node().state().take_granted(number);
+            granted.map(Ok).or_else(|| half.check().err().map(Err))
         })?;
         let (cookie, memory) = found.unwrap_or(Err(Error::Timeout))?;
-        Ok((cookie, RemoteAperture::new(memory, &side.node)))
+        Ok((cookie, RemoteAperture::new(memory, half.node())))
     }
 }
 
 impl core::fmt::Debug for Connection {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        self.sender.side.common.describe("Connection", f)
+        self.sender.half().core().describe("Connection", f)
     }
 }

@@ -1,10 +1,11 @@
-//! What the message and the stream view of a connection have in common, for each half.
+//! The two halves of a connection, below messages and streams. Each owns its end of a ring,
+//! counts what goes through it, and rings the peer.
 
 use std::sync::Arc;
 
 use barewire_fabric::frame::{STATE_DEAF, STATE_FINISHED};
 use barewire_fabric::ring::{RingReceiver, RingSender};
-use barewire_fabric::{MessageReceiver, Violation};
+use barewire_fabric::{MessageReceiver, MessageSender, StreamReceiver, StreamSender, Violation};
 use barewire_shm::Window;
 use barewire_shm::counters::{Counter, QueueCounter, SlotCounters};
 use barewire_sys::clock::monotonic_ns;
@@ -12,22 +13,107 @@ use barewire_sys::clock::monotonic_ns;
 use crate::config::OUT_OF_BAND_BYTES_MAX;
 use crate::error::{Error, Result};
 use crate::links::connection::ConnectionCore;
-use crate::messages::control::Message;
 use crate::node::capture::Tap;
 use crate::node::core::NodeCore;
-use crate::node::wait::Step;
+use crate::node::wait::{Deadline, Step};
 
 /// Fruitless attempts between two looks at the clock, and perhaps at the sockets.
 const IDLE_POLLS_PER_LOOK: u32 = 256;
 
-type Out = RingSender<Window, Window>;
-type In = RingReceiver<Window, Window>;
+/// How bytes become frames of a ring: as messages or as a stream.
+pub(crate) trait Sending {
+    fn ring(&mut self) -> &mut RingSender<Window, Window>;
+}
 
-/// The sending half, but for how bytes become frames.
-pub(crate) struct TxSide {
-    pub node: Arc<NodeCore>,
-    pub common: Arc<ConnectionCore>,
+impl Sending for MessageSender<Window, Window> {
+    #[inline]
+    fn ring(&mut self) -> &mut RingSender<Window, Window> {
+        MessageSender::ring(self)
+    }
+}
+
+impl Sending for StreamSender<Window, Window> {
+    #[inline]
+    fn ring(&mut self) -> &mut RingSender<Window, Window> {
+        StreamSender::ring(self)
+    }
+}
+
+/// How frames of a ring become bytes: as messages or as a stream.
+pub(crate) trait Receiving {
+    fn ring(&mut self) -> &mut RingReceiver<Window, Window>;
+    /// Whether something may be there.
+    fn maybe_ready(&self) -> bool;
+    /// Whether something has begun and not ended.
+    fn cut_off(&self) -> bool;
+    /// Whether credit was told to the sender since this was last asked.
+    fn take_told(&mut self) -> bool;
+}
+
+impl Receiving for MessageReceiver<Window, Window> {
+    #[inline]
+    fn ring(&mut self) -> &mut RingReceiver<Window, Window> {
+        MessageReceiver::ring(self)
+    }
+    #[inline]
+    fn maybe_ready(&self) -> bool {
+        MessageReceiver::maybe_ready(self)
+    }
+    fn cut_off(&self) -> bool {
+        MessageReceiver::cut_off(self)
+    }
+    #[inline]
+    fn take_told(&mut self) -> bool {
+        MessageReceiver::take_told(self)
+    }
+}
+
+impl Receiving for StreamReceiver<Window, Window> {
+    #[inline]
+    fn ring(&mut self) -> &mut RingReceiver<Window, Window> {
+        StreamReceiver::ring(self)
+    }
+    #[inline]
+    fn maybe_ready(&self) -> bool {
+        StreamReceiver::maybe_ready(self)
+    }
+    fn cut_off(&self) -> bool {
+        false
+    }
+    #[inline]
+    fn take_told(&mut self) -> bool {
+        StreamReceiver::take_told(self)
+    }
+}
+
+/// That a half of a connection is in use. The peer and the node learn when it is not any more.
+struct Hold {
+    node: Arc<NodeCore>,
+    core: Arc<ConnectionCore>,
     counters: Option<SlotCounters>,
+    /// What the peer is told in the end.
+    last_word: u64,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if self.node.base.check_fork().is_err() {
+            return;
+        }
+        self.core.say(self.last_word);
+        if self.core.half_gone() {
+            if let Some(counters) = &self.counters {
+                counters.close();
+            }
+            self.node.state().drop_handle(self.core.number);
+        }
+    }
+}
+
+/// The sending half.
+pub(crate) struct SendingHalf<Q> {
+    pub queue: Q,
+    hold: Hold,
     messages: u64,
     bytes: u64,
     full: u64,
@@ -37,40 +123,60 @@ pub(crate) struct TxSide {
     tap: Option<Arc<Tap>>,
 }
 
-impl TxSide {
+impl<Q> SendingHalf<Q> {
     pub fn new(
-        node: Arc<NodeCore>,
-        common: Arc<ConnectionCore>,
+        node: &Arc<NodeCore>,
+        core: Arc<ConnectionCore>,
         counters: Option<SlotCounters>,
-    ) -> TxSide {
-        TxSide {
-            tap: node.tap.clone(),
-            node,
-            common,
-            counters,
+        queue: Q,
+    ) -> SendingHalf<Q> {
+        SendingHalf {
+            queue,
+            hold: Hold {
+                node: Arc::clone(node),
+                core,
+                counters,
+                last_word: STATE_FINISHED,
+            },
             messages: 0,
             bytes: 0,
             full: 0,
             bells: 0,
             closed: false,
             failed: None,
+            tap: node.tap.clone(),
         }
+    }
+
+    /// The same half, with another queue over its ring.
+    pub fn map<R>(self, queue: impl FnOnce(Q) -> R) -> SendingHalf<R> {
+        SendingHalf {
+            queue: queue(self.queue),
+            hold: self.hold,
+            messages: self.messages,
+            bytes: self.bytes,
+            full: self.full,
+            bells: self.bells,
+            closed: self.closed,
+            failed: self.failed,
+            tap: self.tap,
+        }
+    }
+
+    #[inline]
+    pub fn node(&self) -> &Arc<NodeCore> {
+        &self.hold.node
+    }
+
+    #[inline]
+    pub fn core(&self) -> &Arc<ConnectionCore> {
+        &self.hold.core
     }
 
     /// Why the connection is down, if so.
     #[inline]
     pub fn check(&self) -> Result<()> {
-        self.common.link.check()
-    }
-
-    /// Why nothing can be sent, if so.
-    #[inline]
-    pub fn check_sending(&self, ring: &Out) -> Result<()> {
-        self.check()?;
-        if self.closed || ring.peer_deaf() {
-            return Err(self.why_not());
-        }
-        Ok(())
+        self.hold.core.link.check()
     }
 
     #[cold]
@@ -82,25 +188,12 @@ impl TxSide {
         }
     }
 
-    /// Counts what was published and rings the receiver if it wants.
-    #[inline]
-    pub fn sent(&mut self, ring: &Out, messages: u64, bytes: usize) {
-        self.bell(ring);
-        self.common.had_room();
-        self.messages += messages;
-        self.bytes += bytes as u64;
-        if let Some(counters) = &self.counters {
-            counters.store(Counter::MessagesOut, self.messages);
-            counters.store(Counter::BytesOut, self.bytes);
-        }
-    }
-
     /// Records what was sent, if there is a tap.
     #[inline]
     pub fn tap<'a>(&self, messages: impl IntoIterator<Item = &'a [u8]>) {
         if let Some(tap) = &self.tap {
             for message in messages {
-                tap.sent(self.common.link.peer.pid as u32, message);
+                tap.sent(self.hold.core.link.peer.pid as u32, message);
             }
         }
     }
@@ -111,23 +204,12 @@ impl TxSide {
         self.tap.is_some()
     }
 
-    #[inline]
-    pub fn bell(&mut self, ring: &Out) {
-        if ring.must_ring(&*self.common.link) {
-            self.common.link.ring(self.common.peer_source);
-            self.bells += 1;
-            if let Some(counters) = &self.counters {
-                counters.store(Counter::Bells, self.bells);
-            }
-        }
-    }
-
     /// There was no room for what was to be sent: readiness will be announced when there is.
     #[cold]
     pub fn was_full(&mut self) {
         self.count_full();
-        if self.common.want_room() {
-            self.node.note_disarmed(&self.common);
+        if self.hold.core.want_room() {
+            self.hold.node.note_disarmed(&self.hold.core);
         }
     }
 
@@ -135,9 +217,9 @@ impl TxSide {
         self.full += 1;
         if self.full % u64::from(IDLE_POLLS_PER_LOOK) == 0 {
             // Failing to look is reported by whoever waits.
-            let _ = self.node.look_now_and_then(monotonic_ns());
+            let _ = self.hold.node.look_now_and_then(monotonic_ns());
         }
-        if let Some(counters) = &self.counters {
+        if let Some(counters) = &self.hold.counters {
             counters.store(Counter::Full, self.full);
         }
     }
@@ -145,39 +227,27 @@ impl TxSide {
     /// The peer broke the protocol on this connection: ends it.
     #[cold]
     pub fn violated(&mut self, violation: Violation) -> Error {
-        self.node.base.counters.add(QueueCounter::Violations, 1);
+        let counters = &self.hold.node.base.counters;
+        counters.add(QueueCounter::Violations, 1);
         let error = Error::from(violation);
         self.failed = Some(error.clone());
         self.closed = true;
-        self.common.say(STATE_FINISHED | STATE_DEAF);
+        self.hold.core.say(STATE_FINISHED | STATE_DEAF);
         error
     }
 
     /// Nothing more will be sent.
     pub fn close(&mut self) {
         self.closed = true;
-        self.common.say(STATE_FINISHED);
+        self.hold.core.say(STATE_FINISHED);
     }
 
-    /// Sleep is near: has the receiver ring when it returns credit. The attempt to send
-    /// has to be made again after this.
-    #[cold]
-    pub fn arm(&mut self, ring: &mut Out, next_bytes: usize) {
-        self.count_full();
-        // What it finds, impossible credit included, the attempt finds too.
-        let _ = ring.arm(&*self.common.link, next_bytes);
-    }
-
-    pub fn stop_waiting(&self, ring: &mut Out) {
-        ring.disarm();
-    }
-
-    /// As [`TxSide::check`], but asks the kernel: for what nobody would miss who sent it to
-    /// the dead.
+    /// As [`SendingHalf::check`], but asks the kernel: for what nobody would miss who sent it
+    /// to the dead.
     pub fn check_alive(&self) -> Result<()> {
         self.check()?;
-        if self.common.link.has_ended() {
-            self.node.look_after_peer_of(self.common.number);
+        if self.hold.core.link.has_ended() {
+            self.hold.node.look_after_peer_of(self.hold.core.number);
             self.check()?;
         }
         Ok(())
@@ -193,42 +263,77 @@ impl TxSide {
                 max: OUT_OF_BAND_BYTES_MAX as u64,
             });
         }
-        let mut state = self.node.state();
-        let Some((link, connection)) = state.route(self.common.number) else {
-            return Err(Error::PeerGone);
-        };
-        if state.peers[link].congested() {
-            return Ok(false);
+        let mut state = self.hold.node.state();
+        state.send_out_of_band(self.hold.core.number, data)
+    }
+}
+
+impl<Q: Sending> SendingHalf<Q> {
+    /// Why nothing can be sent, if so.
+    #[inline]
+    pub fn check_sending(&mut self) -> Result<()> {
+        self.check()?;
+        if self.closed || self.queue.ring().peer_deaf() {
+            return Err(self.why_not());
         }
-        let message = Message::OutOfBand { connection, data };
-        state.send(link, &message, &[]);
-        Ok(true)
+        Ok(())
     }
-}
 
-impl Drop for TxSide {
-    fn drop(&mut self) {
-        if self.node.base.check_fork().is_ok() {
-            self.common.say(STATE_FINISHED);
-            drop_half(&self.node, &self.common, self.counters.as_ref());
+    /// Counts what was published and rings the receiver if it wants.
+    #[inline]
+    pub fn sent(&mut self, messages: u64, bytes: usize) {
+        self.bell();
+        self.hold.core.had_room();
+        self.messages += messages;
+        self.bytes += bytes as u64;
+        if let Some(counters) = &self.hold.counters {
+            counters.store(Counter::MessagesOut, self.messages);
+            counters.store(Counter::BytesOut, self.bytes);
         }
     }
-}
 
-impl core::fmt::Debug for TxSide {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("TxSide")
-            .field("connection", &self.common.number)
-            .field("messages", &self.messages)
-            .finish_non_exhaustive()
+    /// Rings the receiver if it wants.
+    #[inline]
+    pub fn bell(&mut self) {
+        let core = &self.hold.core;
+        if self.queue.ring().must_ring(&*core.link) {
+            core.link.ring(core.peer_source);
+            self.bells += 1;
+            if let Some(counters) = &self.hold.counters {
+                counters.store(Counter::Bells, self.bells);
+            }
+        }
+    }
+
+    /// Sleep is near: has the receiver ring when it returns credit. The attempt to send
+    /// `next_bytes` has to be made again after this.
+    #[cold]
+    pub fn arm(&mut self, next_bytes: usize) {
+        self.count_full();
+        // What it finds, impossible credit included, the attempt finds too.
+        let _ = self.queue.ring().arm(&*self.hold.core.link, next_bytes);
+    }
+
+    /// Tries until it works, waiting for room meanwhile; `None` if the deadline has passed.
+    pub fn wait<T>(
+        &mut self,
+        deadline: Deadline,
+        mut attempt: impl FnMut(&mut Self, Step) -> Option<Result<T>>,
+    ) -> Result<Option<T>> {
+        let node = Arc::clone(&self.hold.node);
+        let found = node.wait_until(deadline, true, |step| match self.check_sending() {
+            Ok(()) => attempt(self, step),
+            Err(error) => Some(Err(error)),
+        });
+        self.queue.ring().disarm();
+        found?.transpose()
     }
 }
 
-/// The receiving half, but for how frames become bytes.
-pub(crate) struct RxSide {
-    pub node: Arc<NodeCore>,
-    pub common: Arc<ConnectionCore>,
-    counters: Option<SlotCounters>,
+/// The receiving half.
+pub(crate) struct ReceivingHalf<Q> {
+    pub queue: Q,
+    hold: Hold,
     messages: u64,
     bytes: u64,
     /// Times in a row that nothing was there.
@@ -237,65 +342,57 @@ pub(crate) struct RxSide {
     tap: Option<Arc<Tap>>,
 }
 
-impl RxSide {
+impl<Q> ReceivingHalf<Q> {
     pub fn new(
-        node: Arc<NodeCore>,
-        common: Arc<ConnectionCore>,
+        node: &Arc<NodeCore>,
+        core: Arc<ConnectionCore>,
         counters: Option<SlotCounters>,
-    ) -> RxSide {
-        RxSide {
-            tap: node.tap.clone(),
-            node,
-            common,
-            counters,
+        queue: Q,
+    ) -> ReceivingHalf<Q> {
+        ReceivingHalf {
+            queue,
+            hold: Hold {
+                node: Arc::clone(node),
+                core,
+                counters,
+                last_word: STATE_DEAF,
+            },
             messages: 0,
             bytes: 0,
             idle: 0,
             failed: None,
+            tap: node.tap.clone(),
         }
     }
 
-    /// The ring was found empty. `true` if it is to be tried again; an error if nothing
-    /// will come any more.
-    #[inline]
-    pub fn nothing(&mut self, queue: &mut MessageReceiver<Window, Window>) -> Result<bool> {
-        if let Some(ended) = self.ended(queue.ring()) {
-            // What was published before the end is visible now, if it was not before.
-            if queue.maybe_ready() {
-                return Ok(true);
-            }
-            // An end is told once as well, and not in every poll.
-            self.common.set_taking(false);
-            let cut_off = queue.cut_off() && ended == Error::Finished;
-            return Err(if cut_off { Error::PeerGone } else { ended });
+    /// The same half, with another queue over its ring.
+    pub fn map<R>(self, queue: impl FnOnce(Q) -> R) -> ReceivingHalf<R> {
+        ReceivingHalf {
+            queue: queue(self.queue),
+            hold: self.hold,
+            messages: self.messages,
+            bytes: self.bytes,
+            idle: self.idle,
+            failed: self.failed,
+            tap: self.tap,
         }
-        self.idle()?;
-        Ok(false)
+    }
+
+    #[inline]
+    pub fn core(&self) -> &Arc<ConnectionCore> {
+        &self.hold.core
     }
 
     /// Nothing was there. Who polls without the node's event queue has to learn of the
     /// peer's death all the same.
     #[inline]
-    pub fn idle(&mut self) -> Result<()> {
-        self.common.set_taking(false);
+    fn idle(&mut self) -> Result<()> {
+        self.hold.core.set_taking(false);
         self.idle = self.idle.wrapping_add(1);
         if self.idle % IDLE_POLLS_PER_LOOK == 0 {
-            self.node.look_now_and_then(monotonic_ns())?;
+            self.hold.node.look_now_and_then(monotonic_ns())?;
         }
         Ok(())
-    }
-
-    /// Why nothing will be published any more, if so.
-    #[inline]
-    pub fn ended(&self, ring: &In) -> Option<Error> {
-        if ring.peer_finished() {
-            return Some(Error::Finished);
-        }
-        self.common
-            .link
-            .check()
-            .err()
-            .or_else(|| self.failed.clone())
     }
 
     /// The breach of the protocol that ended this half, if one did; in a forked child,
@@ -303,7 +400,7 @@ impl RxSide {
     #[inline]
     pub fn check_failed(&self) -> Result<()> {
         match &self.failed {
-            None => self.common.link.check_fork(),
+            None => self.hold.core.link.check_fork(),
             Some(error) => Err(error.clone()),
         }
     }
@@ -312,7 +409,7 @@ impl RxSide {
     #[inline]
     pub fn tap(&self, bytes: &[u8]) {
         if let Some(tap) = &self.tap {
-            tap.received(self.common.link.peer.pid as u32, bytes);
+            tap.received(self.hold.core.link.peer.pid as u32, bytes);
         }
     }
 
@@ -323,36 +420,8 @@ impl RxSide {
     }
 
     /// Whether the link is down.
-    pub fn is_down(&self) -> bool {
-        !self.common.link.is_up() || self.failed.is_some()
-    }
-
-    /// Credit was told to the sender: rings it if it waits for the room.
-    #[inline]
-    pub fn credit_told(&self, ring: &In) {
-        // Shown to who looks from outside: never behind what the sender may use again.
-        if let Some(counters) = &self.counters {
-            counters.store_reader(ring.tail_lines());
-        }
-        if ring.must_ring(&*self.common.link) {
-            self.common.link.ring(self.common.peer_source);
-        }
-    }
-
-    /// Counts what was taken; `told` says whether that told credit.
-    #[inline]
-    pub fn received(&mut self, ring: &In, told: bool, bytes: usize) {
-        if told {
-            self.credit_told(ring);
-        }
-        self.common.set_taking(true);
-        self.messages += 1;
-        self.bytes += bytes as u64;
-        if let Some(counters) = &self.counters {
-            counters.store_reader(ring.tail_lines());
-            counters.store(Counter::MessagesIn, self.messages);
-            counters.store(Counter::BytesIn, self.bytes);
-        }
+    fn is_down(&self) -> bool {
+        !self.hold.core.link.is_up() || self.failed.is_some()
     }
 
     /// The peer broke the protocol on this connection: ends it. The error stays, because
@@ -363,63 +432,109 @@ impl RxSide {
             return error.clone();
         }
         let error = Error::from(violation);
+        let (node, core) = (&self.hold.node, &self.hold.core);
         if let Violation::OverBudget(exceeded) = violation {
             // Before the connection: the peer is to learn why.
-            let mut state = self.node.state();
-            state.end_link_of(self.common.number, exceeded.into());
+            node.state().end_link_of(core.number, exceeded.into());
         } else {
-            self.node.base.counters.add(QueueCounter::Violations, 1);
+            node.base.counters.add(QueueCounter::Violations, 1);
         }
         self.failed = Some(error.clone());
-        self.common.set_taking(false);
-        self.common.say(STATE_FINISHED | STATE_DEAF);
+        core.set_taking(false);
+        core.say(STATE_FINISHED | STATE_DEAF);
         error
+    }
+}
+
+impl<Q: Receiving> ReceivingHalf<Q> {
+    /// The ring was found empty. `true` if it is to be tried again; an error if nothing
+    /// will come any more.
+    #[inline]
+    pub fn nothing(&mut self) -> Result<bool> {
+        if let Some(ended) = self.ended() {
+            // What was published before the end is visible now, if it was not before.
+            if self.queue.maybe_ready() {
+                return Ok(true);
+            }
+            // An end is told once as well, and not in every poll.
+            self.hold.core.set_taking(false);
+            let cut_off = self.queue.cut_off() && ended == Error::Finished;
+            return Err(if cut_off { Error::PeerGone } else { ended });
+        }
+        self.idle()?;
+        Ok(false)
+    }
+
+    /// Why nothing will be published any more, if so.
+    #[inline]
+    fn ended(&mut self) -> Option<Error> {
+        if self.queue.ring().peer_finished() {
+            return Some(Error::Finished);
+        }
+        let down = self.hold.core.link.check().err();
+        down.or_else(|| self.failed.clone())
+    }
+
+    /// If credit was told to the sender: rings it if it waits for the room.
+    #[inline]
+    pub fn credit_told(&mut self) {
+        if !self.queue.take_told() {
+            return;
+        }
+        let (ring, core) = (self.queue.ring(), &self.hold.core);
+        // Shown to who looks from outside: never behind what the sender may use again.
+        if let Some(counters) = &self.hold.counters {
+            counters.store_reader(ring.tail_lines());
+        }
+        if ring.must_ring(&*core.link) {
+            core.link.ring(core.peer_source);
+        }
+    }
+
+    /// Counts what was taken.
+    #[inline]
+    pub fn received(&mut self, bytes: usize) {
+        self.credit_told();
+        self.hold.core.set_taking(true);
+        self.messages += 1;
+        self.bytes += bytes as u64;
+        if let Some(counters) = &self.hold.counters {
+            counters.store_reader(self.queue.ring().tail_lines());
+            counters.store(Counter::MessagesIn, self.messages);
+            counters.store(Counter::BytesIn, self.bytes);
+        }
     }
 
     /// One step of waiting for something to come.
-    pub fn step(&mut self, ring: &mut In, step: Step) {
+    fn step(&mut self, step: Step) {
+        let (ring, core) = (self.queue.ring(), &self.hold.core);
         match step {
-            Step::Spin if self.common.is_armed() => {
-                self.common.set_armed(false, || ring.disarm());
-                if self.common.list() {
-                    self.node.note_disarmed(&self.common);
+            Step::Spin if core.is_armed() => {
+                core.set_armed(false, || ring.disarm());
+                if core.list() {
+                    self.hold.node.note_disarmed(core);
                 }
             }
-            Step::Arm if !self.common.is_armed() => {
+            Step::Arm if !core.is_armed() => {
                 // Whether something is there already is looked at after this step.
-                let link = &*self.common.link;
-                self.common.set_armed(true, || {
-                    ring.arm(link);
+                core.set_armed(true, || {
+                    ring.arm(&*core.link);
                 });
             }
             _ => {}
         }
     }
-}
 
-impl Drop for RxSide {
-    fn drop(&mut self) {
-        if self.node.base.check_fork().is_ok() {
-            self.common.say(STATE_DEAF);
-            drop_half(&self.node, &self.common, self.counters.as_ref());
-        }
-    }
-}
-
-impl core::fmt::Debug for RxSide {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("RxSide")
-            .field("connection", &self.common.number)
-            .field("messages", &self.messages)
-            .finish_non_exhaustive()
-    }
-}
-
-fn drop_half(node: &NodeCore, common: &ConnectionCore, counters: Option<&SlotCounters>) {
-    if common.half_gone() {
-        if let Some(counters) = counters {
-            counters.close();
-        }
-        node.state().drop_handle(common.number);
+    /// Waits until something can be received, or an error will be returned instead. `false` if
+    /// the deadline has passed.
+    pub fn wait(&mut self, deadline: Deadline) -> Result<bool> {
+        let node = Arc::clone(&self.hold.node);
+        let found = node.wait_until(deadline, true, |step| {
+            self.step(step);
+            let ready =
+                self.queue.maybe_ready() || self.queue.ring().peer_finished() || self.is_down();
+            ready.then_some(())
+        })?;
+        Ok(found.is_some())
     }
 }

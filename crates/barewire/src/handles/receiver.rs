@@ -1,7 +1,6 @@
 //! The receiving half of a connection: messages, batches, messages read in place.
 
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use barewire_fabric::MessageReceiver;
@@ -9,7 +8,7 @@ use barewire_fabric::queue::Next;
 use barewire_shm::Window;
 
 use crate::error::{Error, Result};
-use crate::handles::half::RxSide;
+use crate::handles::half::ReceivingHalf;
 use crate::node::wait::Deadline;
 
 /// Looks at the ring before anything slower is done.
@@ -30,18 +29,21 @@ const GLIMPSES: u32 = 64;
 /// A time-out is a [`Duration`], or `None` for ever. [`Receiver::recv_batch`] takes many
 /// that are there, and never waits.
 pub struct Receiver {
-    pub(crate) side: RxSide,
-    pub(crate) queue: MessageReceiver<Window, Window>,
+    half: ReceivingHalf<MessageReceiver<Window, Window>>,
     scratch: Vec<u8>,
 }
 
 impl Receiver {
-    pub(crate) fn new(side: RxSide, queue: MessageReceiver<Window, Window>) -> Receiver {
+    pub(crate) fn new(half: ReceivingHalf<MessageReceiver<Window, Window>>) -> Receiver {
         Receiver {
-            side,
-            queue,
+            half,
             scratch: Vec::new(),
         }
+    }
+
+    /// What is below messages, to go on with in another way.
+    pub(crate) fn into_half(self) -> ReceivingHalf<MessageReceiver<Window, Window>> {
+        self.half
     }
 
     /// Receives a message into `buffer` if one is there; returns its length.
@@ -56,50 +58,50 @@ impl Receiver {
         let len = match &next {
             Next::Nothing => return Ok(None),
             Next::InPlace(located) if located.len_bytes <= buffer.len() => {
-                self.queue
+                self.half
+                    .queue
                     .copy_out(located, &mut buffer[..located.len_bytes]);
                 located.len_bytes
             }
-            Next::Assembled if self.queue.assembled().len() <= buffer.len() => {
-                let message = self.queue.assembled();
+            Next::Assembled if self.half.queue.assembled().len() <= buffer.len() => {
+                let message = self.half.queue.assembled();
                 buffer[..message.len()].copy_from_slice(message);
                 message.len()
             }
             Next::InPlace(located) => {
                 return Err(too_small(located.len_bytes, buffer.len()));
             }
-            Next::Assembled => return Err(too_small(self.queue.assembled().len(), buffer.len())),
+            Next::Assembled => {
+                return Err(too_small(self.half.queue.assembled().len(), buffer.len()));
+            }
         };
-        self.side.tap(&buffer[..len]);
+        self.half.tap(&buffer[..len]);
         self.done(&next, len);
         Ok(Some(len))
     }
 
     #[inline]
     fn next(&mut self) -> Result<Next> {
-        self.side.check_failed()?;
+        self.half.check_failed()?;
         loop {
-            match self.queue.next_message() {
+            match self.half.queue.next_message() {
                 Ok(Next::Nothing) => {
                     // Fragments of a long message may have been taken all the same.
-                    if self.queue.take_told() {
-                        self.side.credit_told(self.queue.ring());
-                    }
-                    if !self.side.nothing(&mut self.queue)? {
+                    self.half.credit_told();
+                    if !self.half.nothing()? {
                         return Ok(Next::Nothing);
                     }
                 }
                 Ok(next) => return Ok(next),
-                Err(violation) => return Err(self.side.violated(violation)),
+                Err(violation) => return Err(self.half.violated(violation)),
             }
         }
     }
 
     #[inline]
     fn done(&mut self, next: &Next, len: usize) {
-        self.queue.done(next);
-        let told = self.queue.take_told();
-        self.side.received(self.queue.ring(), told, len);
+        self.half.queue.done(next);
+        self.half.received(len);
     }
 
     /// Receives a message; waits for one.
@@ -134,7 +136,7 @@ impl Receiver {
         }
         let deadline = Deadline::after(timeout.into());
         // Once is not enough: what came may be a part of a long message.
-        while self.wait(deadline)? {
+        while self.half.wait(deadline)? {
             if let Some(len) = self.try_recv(buffer)? {
                 return Ok(Some(len));
             }
@@ -146,25 +148,13 @@ impl Receiver {
     /// for it that long.
     #[inline]
     fn glimpse(&mut self) -> bool {
-        if self.side.common.is_armed() {
+        if self.half.core().is_armed() {
             return false;
         }
         (0..GLIMPSES).any(|_| {
             core::hint::spin_loop();
-            self.queue.maybe_ready()
+            self.half.queue.maybe_ready()
         })
-    }
-
-    /// Waits until something can be received, or an error will be returned instead.
-    fn wait(&mut self, deadline: Deadline) -> Result<bool> {
-        let node = Arc::clone(&self.side.node);
-        let (side, queue) = (&mut self.side, &mut self.queue);
-        let found = node.wait_until(deadline, true, |step| {
-            side.step(queue.ring(), step);
-            let ready = queue.maybe_ready() || queue.ring().peer_finished() || side.is_down();
-            ready.then_some(())
-        })?;
-        Ok(found.is_some())
     }
 
     /// The next message, or `None` if none has come by the deadline.
@@ -178,8 +168,8 @@ impl Receiver {
             // Once is not enough: what came may be a part of a long message.
             let ready = match deadline {
                 None if self.glimpse() => true,
-                None => self.wait(*deadline.insert(Deadline::after(timeout)))?,
-                Some(deadline) => self.wait(deadline)?,
+                None => self.half.wait(*deadline.insert(Deadline::after(timeout)))?,
+                Some(deadline) => self.half.wait(deadline)?,
             };
             if !ready {
                 return Ok(None);
@@ -255,15 +245,15 @@ impl Receiver {
                     if self.scratch.len() < len {
                         self.scratch.resize(len, 0);
                     }
-                    self.queue.copy_out(located, &mut self.scratch[..len]);
-                    self.side.tap(&self.scratch[..len]);
+                    self.half.queue.copy_out(located, &mut self.scratch[..len]);
+                    self.half.tap(&self.scratch[..len]);
                     handle(&self.scratch[..len]);
                     len
                 }
                 _ => {
-                    self.side.tap(self.queue.assembled());
-                    handle(self.queue.assembled());
-                    self.queue.assembled().len()
+                    self.half.tap(self.half.queue.assembled());
+                    handle(self.half.queue.assembled());
+                    self.half.queue.assembled().len()
                 }
             };
             self.done(&next, len);
@@ -311,7 +301,7 @@ impl Receiver {
     /// tries first.
     #[cfg(feature = "tokio")]
     pub(crate) fn leave_the_rest(&self) {
-        self.side.common.set_taking(false);
+        self.half.core().set_taking(false);
     }
 
     /// The next message, in place, if one is there.
@@ -326,7 +316,7 @@ impl Receiver {
 
 impl core::fmt::Debug for Receiver {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        self.side.common.describe("Receiver", f)
+        self.half.core().describe("Receiver", f)
     }
 }
 
@@ -366,7 +356,7 @@ impl<'a> Message<'a> {
     pub fn len_bytes(&self) -> usize {
         match &self.next {
             Next::InPlace(located) => located.len_bytes,
-            _ => self.receiver.queue.assembled().len(),
+            _ => self.receiver.half.queue.assembled().len(),
         }
     }
 
@@ -385,9 +375,9 @@ impl<'a> Message<'a> {
             Next::InPlace(located) => {
                 let mut part = *located;
                 part.offset += at;
-                self.receiver.queue.copy_out(&part, into);
+                self.receiver.half.queue.copy_out(&part, into);
             }
-            _ => into.copy_from_slice(&self.receiver.queue.assembled()[at..at + into.len()]),
+            _ => into.copy_from_slice(&self.receiver.half.queue.assembled()[at..at + into.len()]),
         }
     }
 
@@ -427,10 +417,10 @@ impl<'a> Message<'a> {
     /// Gives its memory back to the sender: the message has been received.
     pub fn release(self) {
         let len = self.len_bytes();
-        if self.receiver.side.tapped() {
+        if self.receiver.half.tapped() {
             let mut bytes = Vec::new();
             self.copy_to(&mut bytes);
-            self.receiver.side.tap(&bytes);
+            self.receiver.half.tap(&bytes);
         }
         self.receiver.done(&self.next, len);
     }
@@ -490,7 +480,7 @@ impl PartialEq<Vec<u8>> for Message<'_> {
 
 impl core::fmt::Debug for Message<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let connection = self.receiver.side.common.number;
+        let connection = self.receiver.half.core().number;
         let len_bytes = self.len_bytes();
         write!(
             f,

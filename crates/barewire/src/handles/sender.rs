@@ -10,27 +10,34 @@ use barewire_fabric::{MessageSender, SendProgress};
 use barewire_shm::Window;
 
 use crate::error::{Error, Result};
-use crate::handles::half::TxSide;
+use crate::handles::half::SendingHalf;
 use crate::node::wait::{Deadline, Step};
 
 /// The sending half of a connection.
 pub struct Sender {
-    pub(crate) side: TxSide,
-    pub(crate) queue: MessageSender<Window, Window>,
+    half: SendingHalf<MessageSender<Window, Window>>,
     message_bytes_max: u64,
 }
 
 impl Sender {
     pub(crate) fn new(
-        side: TxSide,
-        queue: MessageSender<Window, Window>,
+        half: SendingHalf<MessageSender<Window, Window>>,
         message_bytes_max: u64,
     ) -> Sender {
         Sender {
-            side,
-            queue,
+            half,
             message_bytes_max,
         }
+    }
+
+    /// What is below messages.
+    pub(crate) fn half(&self) -> &SendingHalf<MessageSender<Window, Window>> {
+        &self.half
+    }
+
+    /// What is below messages, to go on with in another way.
+    pub(crate) fn into_half(self) -> SendingHalf<MessageSender<Window, Window>> {
+        self.half
     }
 
     /// The longest message that the receiver takes, in bytes.
@@ -43,14 +50,14 @@ impl Sender {
     /// of the receiver's ring less one line of 64 bytes), and what the receiver takes.
     #[must_use]
     pub fn reserve_bytes_max(&self) -> usize {
-        self.at_most(self.queue.frame_bytes_max())
+        self.at_most(self.half.queue.frame_bytes_max())
     }
 
     /// The longest message that [`Sender::try_send`] can send, in bytes: two frames, and what
     /// the receiver takes. [`Sender::send`] has only the latter limit.
     #[must_use]
     pub fn try_send_bytes_max(&self) -> usize {
-        self.at_most(self.queue.whole_message_bytes_max())
+        self.at_most(self.half.queue.whole_message_bytes_max())
     }
 
     /// This length, if the receiver takes as much.
@@ -67,24 +74,24 @@ impl Sender {
     /// [`Sender::finish`]; or why the connection is down.
     #[inline]
     pub fn try_send(&mut self, message: &[u8]) -> Result<bool> {
-        self.side.check_sending(self.queue.ring())?;
-        if message.len() > self.queue.ring().frame_bytes_max() {
+        self.half.check_sending()?;
+        if message.len() > self.half.queue.ring().frame_bytes_max() {
             return self.try_send_long(message);
         }
         if message.len() as u64 > self.message_bytes_max {
             return Err(self.too_long(message.len()));
         }
-        match self.queue.send_frame(message) {
+        match self.half.queue.send_frame(message) {
             Ok(true) => {
-                self.side.tap([message]);
-                self.side.sent(self.queue.ring(), 1, message.len());
+                self.half.tap([message]);
+                self.half.sent(1, message.len());
                 Ok(true)
             }
             Ok(false) => {
-                self.side.was_full();
+                self.half.was_full();
                 Ok(false)
             }
-            Err(violation) => Err(self.side.violated(violation)),
+            Err(violation) => Err(self.half.violated(violation)),
         }
     }
 
@@ -101,7 +108,7 @@ impl Sender {
         if message.len() as u64 > self.message_bytes_max {
             return Err(self.too_long(message.len()));
         }
-        let ring = self.queue.ring();
+        let ring = self.half.queue.ring();
         let most = ring.whole_message_bytes_max();
         if message.len() > most {
             return Err(Error::OutOfLimits {
@@ -114,20 +121,20 @@ impl Sender {
         match ring.has_room_for_message(message.len()) {
             Ok(true) => {}
             Ok(false) => {
-                self.side.was_full();
+                self.half.was_full();
                 return Ok(false);
             }
-            Err(violation) => return Err(self.side.violated(violation)),
+            Err(violation) => return Err(self.half.violated(violation)),
         }
         let mut progress = SendProgress::default();
-        match self.queue.send_part(message, &mut progress) {
+        match self.half.queue.send_part(message, &mut progress) {
             Ok(whole) => {
                 debug_assert!(whole, "room was there");
-                self.side.tap([message]);
-                self.side.sent(self.queue.ring(), 1, message.len());
+                self.half.tap([message]);
+                self.half.sent(1, message.len());
                 Ok(true)
             }
-            Err(violation) => Err(self.side.violated(violation)),
+            Err(violation) => Err(self.half.violated(violation)),
         }
     }
 
@@ -151,7 +158,7 @@ impl Sender {
         message: &[u8],
         timeout: impl Into<Option<Duration>>,
     ) -> Result<()> {
-        if message.len() <= self.queue.ring().frame_bytes_max() && self.try_send(message)? {
+        if message.len() <= self.half.queue.ring().frame_bytes_max() && self.try_send(message)? {
             return Ok(());
         }
         self.send_slowly(message, timeout.into())
@@ -163,44 +170,31 @@ impl Sender {
             return Err(self.too_long(message.len()));
         }
         let mut progress = SendProgress::default();
-        let queue = &mut self.queue;
-        let (node, deadline) = (Arc::clone(&self.side.node), Deadline::after(timeout));
-        let side = &mut self.side;
-        let found = node.wait_until(deadline, true, |step| {
-            if let Err(error) = side.check_sending(queue.ring()) {
-                return Some(Err(error));
-            }
-            let ring = queue.ring();
+        let deadline = Deadline::after(timeout);
+        let sent = self.half.wait(deadline, |half, step| {
             let before = progress.sent_bytes;
             if step == Step::Arm {
-                let next = (message.len() - before).min(ring.frame_bytes_max());
-                side.arm(ring, next);
+                half.arm((message.len() - before).min(half.queue.frame_bytes_max()));
             }
-            match queue.send_part(message, &mut progress) {
+            match half.queue.send_part(message, &mut progress) {
                 Ok(true) => return Some(Ok(())),
                 Ok(false) => {}
-                Err(violation) => return Some(Err(side.violated(violation))),
+                Err(violation) => return Some(Err(half.violated(violation))),
             }
             if progress.sent_bytes > before {
-                side.bell(queue.ring());
+                half.bell();
             }
             None
-        });
-        side.stop_waiting(self.queue.ring());
-        match found? {
-            Some(Ok(())) => {
-                side.tap([message]);
-                side.sent(self.queue.ring(), 1, message.len());
-                Ok(())
-            }
-            Some(Err(error)) => Err(error),
-            None => {
-                if progress.sent_bytes > 0 {
-                    self.side.close();
-                }
-                Err(Error::Timeout)
-            }
+        })?;
+        if sent.is_some() {
+            self.half.tap([message]);
+            self.half.sent(1, message.len());
+            return Ok(());
         }
+        if progress.sent_bytes > 0 {
+            self.half.close();
+        }
+        Err(Error::Timeout)
     }
 
     /// Puts as much of a message of any length into the ring as there is room for; `true`
@@ -211,22 +205,22 @@ impl Sender {
         message: &[u8],
         progress: &mut SendProgress,
     ) -> Result<bool> {
-        self.side.check_sending(self.queue.ring())?;
+        self.half.check_sending()?;
         let before = progress.sent_bytes;
-        match self.queue.send_part(message, progress) {
+        match self.half.queue.send_part(message, progress) {
             Ok(true) => {
-                self.side.tap([message]);
-                self.side.sent(self.queue.ring(), 1, message.len());
+                self.half.tap([message]);
+                self.half.sent(1, message.len());
                 Ok(true)
             }
             Ok(false) => {
                 if progress.sent_bytes > before {
-                    self.side.bell(self.queue.ring());
+                    self.half.bell();
                 }
-                self.side.was_full();
+                self.half.was_full();
                 Ok(false)
             }
-            Err(violation) => Err(self.side.violated(violation)),
+            Err(violation) => Err(self.half.violated(violation)),
         }
     }
 
@@ -236,22 +230,22 @@ impl Sender {
     /// # Errors
     /// As [`Sender::try_send`].
     pub fn send_batch<M: AsRef<[u8]>>(&mut self, messages: &[M]) -> Result<usize> {
-        self.side.check_sending(self.queue.ring())?;
+        self.half.check_sending()?;
         let long = |m: &&M| m.as_ref().len() as u64 > self.message_bytes_max;
         if let Some(message) = messages.iter().find(long) {
             return Err(self.too_long(message.as_ref().len()));
         }
-        let sent = match self.queue.send_batch(messages) {
+        let sent = match self.half.queue.send_batch(messages) {
             Ok(sent) => sent,
-            Err(violation) => return Err(self.side.violated(violation)),
+            Err(violation) => return Err(self.half.violated(violation)),
         };
-        self.side.tap(messages[..sent].iter().map(AsRef::as_ref));
+        self.half.tap(messages[..sent].iter().map(AsRef::as_ref));
         if sent < messages.len()
-            && self.queue.ring().frame_bytes_max() < messages[sent].as_ref().len()
+            && self.half.queue.ring().frame_bytes_max() < messages[sent].as_ref().len()
         {
             // One that needs several frames: alone, if it fits.
             let bytes = messages[..sent].iter().map(|m| m.as_ref().len()).sum();
-            self.side.sent(self.queue.ring(), sent as u64, bytes);
+            self.half.sent(sent as u64, bytes);
             return match self.try_send_long(messages[sent].as_ref()) {
                 Ok(one) => Ok(sent + usize::from(one)),
                 // Those before it have gone; the next call tells.
@@ -261,10 +255,10 @@ impl Sender {
         }
         if sent > 0 {
             let bytes = messages[..sent].iter().map(|m| m.as_ref().len()).sum();
-            self.side.sent(self.queue.ring(), sent as u64, bytes);
+            self.half.sent(sent as u64, bytes);
         }
         if sent < messages.len() {
-            self.side.was_full();
+            self.half.was_full();
         }
         Ok(sent)
     }
@@ -278,13 +272,13 @@ impl Sender {
     /// [`Sender::reserve_bytes_max`].
     pub fn reserve(&mut self, len_bytes: usize) -> Result<Option<Reservation<'_>>> {
         self.check_reserving(len_bytes)?;
-        match self.queue.ring().reserve(len_bytes) {
+        match self.half.queue.ring().reserve(len_bytes) {
             Ok(Some(slot)) => Ok(Some(Reservation::new(self, slot, len_bytes))),
             Ok(None) => {
-                self.side.was_full();
+                self.half.was_full();
                 Ok(None)
             }
-            Err(violation) => Err(self.side.violated(violation)),
+            Err(violation) => Err(self.half.violated(violation)),
         }
     }
 
@@ -299,10 +293,10 @@ impl Sender {
         timeout: impl Into<Option<Duration>>,
     ) -> Result<Option<Reservation<'_>>> {
         self.check_reserving(len_bytes)?;
-        let slot = match self.queue.ring().reserve(len_bytes) {
+        let slot = match self.half.queue.ring().reserve(len_bytes) {
             Ok(None) => self.wait_for_slot(len_bytes, timeout.into())?,
             Ok(slot) => slot,
-            Err(violation) => return Err(self.side.violated(violation)),
+            Err(violation) => return Err(self.half.violated(violation)),
         };
         Ok(slot.map(|slot| Reservation::new(self, slot, len_bytes)))
     }
@@ -313,23 +307,15 @@ impl Sender {
         len_bytes: usize,
         timeout: Option<Duration>,
     ) -> Result<Option<Slot>> {
-        let node = Arc::clone(&self.side.node);
-        let (side, queue) = (&mut self.side, &mut self.queue);
-        let found = node.wait_until(Deadline::after(timeout), true, |step| {
-            let ring = queue.ring();
-            if let Err(error) = side.check_sending(ring) {
-                return Some(Err(error));
-            }
+        self.half.wait(Deadline::after(timeout), |half, step| {
             if step == Step::Arm {
-                side.arm(ring, len_bytes);
+                half.arm(len_bytes);
             }
-            match ring.reserve(len_bytes) {
+            match half.queue.ring().reserve(len_bytes) {
                 Ok(slot) => slot.map(Ok),
-                Err(violation) => Some(Err(side.violated(violation))),
+                Err(violation) => Some(Err(half.violated(violation))),
             }
-        });
-        side.stop_waiting(queue.ring());
-        found?.transpose()
+        })
     }
 
     /// Builds a message in place and sends it: waits for room for `len_bytes`, has `fill`
@@ -370,8 +356,8 @@ impl Sender {
     }
 
     fn check_reserving(&mut self, len_bytes: usize) -> Result<()> {
-        self.side.check_sending(self.queue.ring())?;
-        let max = self.queue.frame_bytes_max();
+        self.half.check_sending()?;
+        let max = self.half.queue.frame_bytes_max();
         if len_bytes as u64 > self.message_bytes_max {
             return Err(self.too_long(len_bytes));
         }
@@ -388,7 +374,7 @@ impl Sender {
 
     /// Says that nothing more will be sent. Further sends give [`Error::Closed`].
     pub fn finish(&mut self) {
-        self.side.close();
+        self.half.close();
     }
 
     /// A sender for many threads: each message is sent whole, in some order.
@@ -400,7 +386,7 @@ impl Sender {
 
 impl core::fmt::Debug for Sender {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        self.side.common.describe("Sender", f)
+        self.half.core().describe("Sender", f)
     }
 }
 
@@ -449,7 +435,7 @@ impl<'a> Reservation<'a> {
             bytes.len(),
             self.len_bytes
         );
-        self.sender.queue.ring().fill(&self.slot, at, bytes);
+        self.sender.half.queue.ring().fill(&self.slot, at, bytes);
         self.written_bytes = self.written_bytes.max(at + bytes.len());
     }
 
@@ -477,15 +463,15 @@ impl<'a> Reservation<'a> {
     /// If that is more than was reserved.
     pub fn commit(self, len_bytes: usize) {
         assert!(len_bytes <= self.len_bytes, "more than was reserved");
-        if self.sender.side.tapped() {
+        if self.sender.half.tapped() {
             let mut bytes = vec![0; len_bytes];
-            let outgoing = &self.sender.side.common.outgoing;
+            let outgoing = &self.sender.half.core().outgoing;
             outgoing.read_bytes(self.slot.offset, &mut bytes);
-            self.sender.side.tap([&bytes[..]]);
+            self.sender.half.tap([&bytes[..]]);
         }
-        let ring = self.sender.queue.ring();
-        ring.publish(self.slot, Kind::Whole, len_bytes);
-        self.sender.side.sent(ring, 1, len_bytes);
+        let half = &mut self.sender.half;
+        half.queue.ring().publish(self.slot, Kind::Whole, len_bytes);
+        half.sent(1, len_bytes);
     }
 }
 
@@ -506,7 +492,7 @@ impl io::Write for Reservation<'_> {
 
 impl core::fmt::Debug for Reservation<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let connection = self.sender.side.common.number;
+        let connection = self.sender.half.core().number;
         let (len, written) = (self.len_bytes, self.written_bytes);
         write!(
             f,
@@ -524,10 +510,10 @@ impl core::fmt::Debug for SharedSender {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         // Another thread may be waiting in there for room.
         match self.0.try_lock() {
-            Ok(sender) => sender.side.common.describe("SharedSender", f),
+            Ok(sender) => sender.half.core().describe("SharedSender", f),
             Err(TryLockError::Poisoned(sender)) => {
                 let sender = sender.into_inner();
-                sender.side.common.describe("SharedSender", f)
+                sender.half.core().describe("SharedSender", f)
             }
             Err(TryLockError::WouldBlock) => f.write_str("SharedSender { in use }"),
         }

@@ -1,14 +1,13 @@
 //! A connection as a byte stream.
 
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use barewire_fabric::{StreamReceiver, StreamSender};
 use barewire_shm::Window;
 
 use crate::error::{Credentials, Error, Result};
-use crate::handles::half::{RxSide, TxSide};
+use crate::handles::half::{ReceivingHalf, SendingHalf};
 use crate::handles::id::ConnectionId;
 use crate::handles::receiver::Receiver;
 use crate::handles::sender::Sender;
@@ -28,12 +27,14 @@ impl Stream {
     pub(crate) fn new(sender: Sender, receiver: Receiver) -> Stream {
         Stream {
             reader: StreamReader {
-                side: receiver.side,
-                stream: StreamReceiver::new(receiver.queue.into_ring()),
+                half: receiver
+                    .into_half()
+                    .map(|messages| StreamReceiver::new(messages.into_ring())),
             },
             writer: StreamWriter {
-                side: sender.side,
-                stream: StreamSender::new(sender.queue.into_ring()),
+                half: sender
+                    .into_half()
+                    .map(|messages| StreamSender::new(messages.into_ring())),
             },
         }
     }
@@ -41,13 +42,13 @@ impl Stream {
     /// Its number on this node, as events name it.
     #[must_use]
     pub fn id(&self) -> ConnectionId {
-        ConnectionId(self.reader.side.common.number)
+        ConnectionId(self.reader.half.core().number)
     }
 
     /// Who is at the other end, as the kernel says.
     #[must_use]
     pub fn peer(&self) -> Credentials {
-        self.reader.side.common.link.peer
+        self.reader.half.core().link.peer
     }
 
     /// The two directions, for two threads.
@@ -74,19 +75,19 @@ impl Stream {
 
 impl core::fmt::Debug for Stream {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        self.reader.side.common.describe("Stream", f)
+        self.reader.half.core().describe("Stream", f)
     }
 }
 
 impl core::fmt::Debug for StreamReader {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        self.side.common.describe("StreamReader", f)
+        self.half.core().describe("StreamReader", f)
     }
 }
 
 impl core::fmt::Debug for StreamWriter {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        self.side.common.describe("StreamWriter", f)
+        self.half.core().describe("StreamWriter", f)
     }
 }
 
@@ -110,8 +111,7 @@ impl io::Write for Stream {
 
 /// The reading direction of a [`Stream`].
 pub struct StreamReader {
-    side: RxSide,
-    stream: StreamReceiver<Window, Window>,
+    half: ReceivingHalf<StreamReceiver<Window, Window>>,
 }
 
 impl StreamReader {
@@ -125,32 +125,23 @@ impl StreamReader {
         if into.is_empty() {
             return Ok(Some(0));
         }
-        self.side.check_failed()?;
+        self.half.check_failed()?;
         loop {
-            match self.stream.read(into) {
+            match self.half.queue.read(into) {
                 Ok(0) => {}
                 Ok(len) => {
-                    self.side.tap(&into[..len]);
-                    let told = self.stream.take_told();
-                    self.side.received(self.stream.ring(), told, len);
+                    self.half.tap(&into[..len]);
+                    self.half.received(len);
                     return Ok(Some(len));
                 }
-                Err(violation) => return Err(self.side.violated(violation)),
+                Err(violation) => return Err(self.half.violated(violation)),
             }
-            match self.side.ended(self.stream.ring()) {
-                None => {
-                    self.side.idle()?;
-                    return Ok(None);
-                }
+            match self.half.nothing() {
                 // What was written before the end is visible now.
-                Some(_) if self.stream.maybe_ready() => {}
-                Some(error) => {
-                    self.side.common.set_taking(false);
-                    return match error {
-                        Error::Finished => Ok(Some(0)),
-                        error => Err(error),
-                    };
-                }
+                Ok(true) => {}
+                Ok(false) => return Ok(None),
+                Err(Error::Finished) => return Ok(Some(0)),
+                Err(error) => return Err(error),
             }
         }
     }
@@ -158,7 +149,7 @@ impl StreamReader {
     /// As [`Receiver::leave_the_rest`].
     #[cfg(feature = "tokio")]
     pub(crate) fn leave_the_rest(&self) {
-        self.side.common.set_taking(false);
+        self.half.core().set_taking(false);
     }
 
     /// Reads at least one byte, unless at the end; waits for at most `timeout`; `None` if
@@ -175,17 +166,11 @@ impl StreamReader {
             return Ok(Some(len));
         }
         let deadline = Deadline::after(timeout.into());
-        let node = Arc::clone(&self.side.node);
         loop {
-            let (side, stream) = (&mut self.side, &mut self.stream);
-            let found = node.wait_until(deadline, true, |step| {
-                side.step(stream.ring(), step);
-                let ready = stream.maybe_ready() || stream.ring().peer_finished() || side.is_down();
-                ready.then_some(())
-            })?;
+            let came = self.half.wait(deadline)?;
             // Once is not enough: what came may be a frame without bytes.
             let read = self.try_read(into)?;
-            if found.is_none() || read.is_some() {
+            if !came || read.is_some() {
                 return Ok(read);
             }
         }
@@ -204,8 +189,7 @@ impl io::Read for StreamReader {
 
 /// The writing direction of a [`Stream`].
 pub struct StreamWriter {
-    side: TxSide,
-    stream: StreamSender<Window, Window>,
+    half: SendingHalf<StreamSender<Window, Window>>,
 }
 
 impl StreamWriter {
@@ -216,19 +200,19 @@ impl StreamWriter {
     /// connection is down.
     #[inline]
     pub fn try_write(&mut self, bytes: &[u8]) -> Result<usize> {
-        self.side.check_sending(self.stream.ring())?;
-        match self.stream.write(bytes) {
+        self.half.check_sending()?;
+        match self.half.queue.write(bytes) {
             Ok(written) => {
                 if written > 0 {
-                    self.side.tap([&bytes[..written]]);
-                    self.side.sent(self.stream.ring(), 1, written);
+                    self.half.tap([&bytes[..written]]);
+                    self.half.sent(1, written);
                 }
                 if written < bytes.len() {
-                    self.side.was_full();
+                    self.half.was_full();
                 }
                 Ok(written)
             }
-            Err(violation) => Err(self.side.violated(violation)),
+            Err(violation) => Err(self.half.violated(violation)),
         }
     }
 
@@ -246,37 +230,29 @@ impl StreamWriter {
         if written > 0 || bytes.is_empty() {
             return Ok(written);
         }
-        let node = Arc::clone(&self.side.node);
-        let (side, stream) = (&mut self.side, &mut self.stream);
-        let found = node.wait_until(Deadline::after(timeout.into()), true, |step| {
-            if let Err(error) = side.check_sending(stream.ring()) {
-                return Some(Err(error));
-            }
+        let deadline = Deadline::after(timeout.into());
+        let written = self.half.wait(deadline, |half, step| {
             if step == Step::Arm {
-                let piece = bytes.len().min(stream.ring().frame_bytes_max());
-                side.arm(stream.ring(), piece);
+                let piece = bytes.len().min(half.queue.ring().frame_bytes_max());
+                half.arm(piece);
             }
-            match stream.write(bytes) {
+            match half.queue.write(bytes) {
                 Ok(0) => None,
                 Ok(written) => Some(Ok(written)),
-                Err(violation) => Some(Err(side.violated(violation))),
+                Err(violation) => Some(Err(half.violated(violation))),
             }
         })?;
-        side.stop_waiting(stream.ring());
-        match found {
-            None => Ok(0),
-            Some(Ok(written)) => {
-                side.tap([&bytes[..written]]);
-                side.sent(stream.ring(), 1, written);
-                Ok(written)
-            }
-            Some(Err(error)) => Err(error),
-        }
+        let Some(written) = written else {
+            return Ok(0);
+        };
+        self.half.tap([&bytes[..written]]);
+        self.half.sent(1, written);
+        Ok(written)
     }
 
     /// Says that nothing more will be written.
     pub fn finish(&mut self) {
-        self.side.close();
+        self.half.close();
     }
 }
 

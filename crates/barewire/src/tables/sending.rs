@@ -8,7 +8,7 @@ use barewire_sys::SysError;
 use barewire_sys::socket::Sent;
 use barewire_sys::wake::Interest;
 
-use crate::error::{Misconduct, Result, descriptors_exhausted};
+use crate::error::{Error, Misconduct, Result, descriptors_exhausted};
 use crate::links::budget::Resource;
 use crate::messages::control::{Message, RejectCode, THE_LINK};
 use crate::tables::peer::Stage;
@@ -83,6 +83,17 @@ impl State {
             reason,
         };
         self.send(link, &message, &[]);
+    }
+
+    /// Sends a message outside the queue of a connection; `false` if the peer has too many
+    /// unread.
+    pub fn send_out_of_band(&mut self, number: u32, data: &[u8]) -> Result<bool> {
+        let (link, connection) = self.route(number).ok_or(Error::PeerGone)?;
+        if self.peers[link].congested() {
+            return Ok(false);
+        }
+        self.send(link, &Message::OutOfBand { connection, data }, &[]);
+        Ok(true)
     }
 
     /// Has a link closed as soon as whoever is at work on it has finished. Nothing is sent
