@@ -1,5 +1,5 @@
 //! Waiting: the node's descriptor in other event loops, many threads on one node, the spin
-//! modes; no wake-up is lost, few are in vain, and who waits idle uses no processor time.
+//! modes; no wake-up is lost, few are unneeded, and who waits idle uses no processor time.
 // tidy: long file: every way to wait, one after another
 
 #![forbid(unsafe_code)]
@@ -79,7 +79,7 @@ struct Answerer {
     answered: u64,
     closed: usize,
     calls: u64,
-    in_vain: u64,
+    unneeded: u64,
 }
 
 impl Answerer {
@@ -96,7 +96,7 @@ impl Answerer {
                 self.handle(event);
             }
         }
-        self.in_vain += u64::from(found == 0);
+        self.unneeded += u64::from(found == 0);
         self.closed == 4
     }
 
@@ -124,14 +124,14 @@ impl Answerer {
 
     fn report(&self, how: &str, rounds: u64) {
         println!(
-            "{how}: {rounds} events, {} wake-ups, {} in vain",
-            self.calls, self.in_vain
+            "{how}: {rounds} events, {} wake-ups, {} unneeded",
+            self.calls, self.unneeded
         );
         assert_eq!(self.answered, rounds);
         assert!(
-            self.in_vain <= rounds / 20 + 20,
-            "{} wake-ups in vain",
-            self.in_vain
+            self.unneeded <= rounds / 20 + 20,
+            "{} wake-ups unneeded",
+            self.unneeded
         );
     }
 }
@@ -294,8 +294,8 @@ fn with_tokio() {
         let answerer = runtime.block_on(async { tokio::spawn(answering).await.unwrap() });
         assert_eq!(pinger.hear(), "all came back", "{how}");
         println!(
-            "{how}: {rounds} events, {} turns, {} of them in vain",
-            answerer.calls, answerer.in_vain
+            "{how}: {rounds} events, {} turns, {} of them unneeded",
+            answerer.calls, answerer.unneeded
         );
         assert_eq!(answerer.answered, rounds);
     }

@@ -105,10 +105,10 @@ impl Budget {
         self.bounded(budget.saturating_add(budget / 4))
     }
 
-    /// Looking was in vain, the wait lasted `waited` in all. A wait that the most would have
+    /// Looking was wasted, the wait lasted `waited` in all. A wait that the most would have
     /// covered says to look longer; a long one says that looking does not pay here.
     #[must_use]
-    pub fn in_vain(&self, budget: u64, waited: u64) -> u64 {
+    pub fn wasted(&self, budget: u64, waited: u64) -> u64 {
         if waited <= self.most.saturating_mul(2) {
             self.bounded(budget.saturating_mul(2))
         } else {
@@ -178,7 +178,7 @@ mod tests {
             most: 20_000,
             step: 1000,
         };
-        let many = |budget, waited| (0..20).fold(budget, |b, _| rule.in_vain(b, waited));
+        let many = |budget, waited| (0..20).fold(budget, |b, _| rule.wasted(b, waited));
         assert_eq!(many(20_000, u64::MAX), 0);
         assert_eq!(many(0, 10_000), 20_000);
         assert_eq!(rule.rewarded(20_000), 20_000);

@@ -18,7 +18,7 @@ use crate::node::core::NodeCore;
 use crate::node::wait::{Deadline, Step};
 
 /// Fruitless attempts between two looks at the clock, and perhaps at the sockets.
-const IDLE_POLLS_PER_LOOK: u32 = 256;
+const EMPTY_POLLS_PER_SOCKET_POLL: u32 = 256;
 
 /// How bytes become frames of a ring: as messages or as a stream.
 pub(crate) trait Sending {
@@ -100,7 +100,7 @@ impl Drop for Hold {
         if self.node.base.check_fork().is_err() {
             return;
         }
-        self.core.say(self.last_word);
+        self.core.publish_state(self.last_word);
         if self.core.half_gone() {
             if let Some(counters) = &self.counters {
                 counters.close();
@@ -215,9 +215,9 @@ impl<Q> SendingHalf<Q> {
 
     fn count_full(&mut self) {
         self.full += 1;
-        if self.full % u64::from(IDLE_POLLS_PER_LOOK) == 0 {
+        if self.full % u64::from(EMPTY_POLLS_PER_SOCKET_POLL) == 0 {
             // Failing to look is reported by whoever waits.
-            let _ = self.hold.node.look_now_and_then(monotonic_ns());
+            let _ = self.hold.node.poll_sockets_if_due(monotonic_ns());
         }
         if let Some(counters) = &self.hold.counters {
             counters.store(Counter::Full, self.full);
@@ -232,14 +232,14 @@ impl<Q> SendingHalf<Q> {
         let error = Error::from(violation);
         self.failed = Some(error.clone());
         self.closed = true;
-        self.hold.core.say(STATE_FINISHED | STATE_DEAF);
+        self.hold.core.publish_state(STATE_FINISHED | STATE_DEAF);
         error
     }
 
     /// Nothing more will be sent.
     pub fn close(&mut self) {
         self.closed = true;
-        self.hold.core.say(STATE_FINISHED);
+        self.hold.core.publish_state(STATE_FINISHED);
     }
 
     /// As [`SendingHalf::check`], but asks the kernel: for what nobody would miss who sent it
@@ -247,7 +247,7 @@ impl<Q> SendingHalf<Q> {
     pub fn check_alive(&self) -> Result<()> {
         self.check()?;
         if self.hold.core.link.has_ended() {
-            self.hold.node.look_after_peer_of(self.hold.core.number);
+            self.hold.node.check_peer_of(self.hold.core.number);
             self.check()?;
         }
         Ok(())
@@ -387,10 +387,10 @@ impl<Q> ReceivingHalf<Q> {
     /// peer's death all the same.
     #[inline]
     fn idle(&mut self) -> Result<()> {
-        self.hold.core.set_taking(false);
+        self.hold.core.set_may_have_more(false);
         self.idle = self.idle.wrapping_add(1);
-        if self.idle % IDLE_POLLS_PER_LOOK == 0 {
-            self.hold.node.look_now_and_then(monotonic_ns())?;
+        if self.idle % EMPTY_POLLS_PER_SOCKET_POLL == 0 {
+            self.hold.node.poll_sockets_if_due(monotonic_ns())?;
         }
         Ok(())
     }
@@ -440,8 +440,8 @@ impl<Q> ReceivingHalf<Q> {
             node.base.counters.add(QueueCounter::Violations, 1);
         }
         self.failed = Some(error.clone());
-        core.set_taking(false);
-        core.say(STATE_FINISHED | STATE_DEAF);
+        core.set_may_have_more(false);
+        core.publish_state(STATE_FINISHED | STATE_DEAF);
         error
     }
 }
@@ -457,7 +457,7 @@ impl<Q: Receiving> ReceivingHalf<Q> {
                 return Ok(true);
             }
             // An end is told once as well, and not in every poll.
-            self.hold.core.set_taking(false);
+            self.hold.core.set_may_have_more(false);
             let cut_off = self.queue.cut_off() && ended == Error::Finished;
             return Err(if cut_off { Error::PeerGone } else { ended });
         }
@@ -495,7 +495,7 @@ impl<Q: Receiving> ReceivingHalf<Q> {
     #[inline]
     pub fn received(&mut self, bytes: usize) {
         self.credit_told();
-        self.hold.core.set_taking(true);
+        self.hold.core.set_may_have_more(true);
         self.messages += 1;
         self.bytes += bytes as u64;
         if let Some(counters) = &self.hold.counters {

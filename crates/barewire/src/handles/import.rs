@@ -50,7 +50,7 @@ impl Import {
     pub fn obstacle(&self, flags: u32, refusing: u32) -> Result<u32, AccessError> {
         if flags & FLAG_UNWATCHED != 0 {
             if let Some(node) = self.node.upgrade() {
-                node.look_after_owner(&self.memory);
+                node.check_owner(&self.memory);
             }
         }
         self.memory.verdict(refusing)

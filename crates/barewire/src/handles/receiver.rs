@@ -12,7 +12,7 @@ use crate::handles::half::ReceivingHalf;
 use crate::node::wait::Deadline;
 
 /// Looks at the ring before anything slower is done.
-const GLIMPSES: u32 = 64;
+const POLLS_BEFORE_CLOCK: u32 = 64;
 
 /// The receiving half of a connection.
 ///
@@ -129,7 +129,7 @@ impl Receiver {
         if let Some(len) = self.try_recv(buffer)? {
             return Ok(Some(len));
         }
-        if self.glimpse() {
+        if self.poll_briefly() {
             if let Some(len) = self.try_recv(buffer)? {
                 return Ok(Some(len));
             }
@@ -147,11 +147,11 @@ impl Receiver {
     /// Where we poll already, an answer often comes before the clock could be read: looks
     /// for it that long.
     #[inline]
-    fn glimpse(&mut self) -> bool {
+    fn poll_briefly(&mut self) -> bool {
         if self.half.core().is_armed() {
             return false;
         }
-        (0..GLIMPSES).any(|_| {
+        (0..POLLS_BEFORE_CLOCK).any(|_| {
             core::hint::spin_loop();
             self.half.queue.maybe_ready()
         })
@@ -167,7 +167,7 @@ impl Receiver {
             }
             // Once is not enough: what came may be a part of a long message.
             let ready = match deadline {
-                None if self.glimpse() => true,
+                None if self.poll_briefly() => true,
                 None => self.half.wait(*deadline.insert(Deadline::after(timeout)))?,
                 Some(deadline) => self.half.wait(deadline)?,
             };
@@ -301,7 +301,7 @@ impl Receiver {
     /// tries first.
     #[cfg(feature = "tokio")]
     pub(crate) fn leave_the_rest(&self) {
-        self.half.core().set_taking(false);
+        self.half.core().set_may_have_more(false);
     }
 
     /// The next message, in place, if one is there.

@@ -149,7 +149,7 @@ impl StreamReader {
     /// As [`Receiver::leave_the_rest`].
     #[cfg(feature = "tokio")]
     pub(crate) fn leave_the_rest(&self) {
-        self.half.core().set_taking(false);
+        self.half.core().set_may_have_more(false);
     }
 
     /// Reads at least one byte, unless at the end; waits for at most `timeout`; `None` if

@@ -17,10 +17,10 @@ pub(crate) struct ConnectionCore {
     pub outgoing: Window,
     /// The bit that stands for this connection at the peer.
     pub peer_source: u32,
-    /// What we have said in the peer's STATE word.
-    said: Mutex<u64>,
+    /// What we have published in the peer's STATE word.
+    published: Mutex<u64>,
     /// Something was received and it has not been seen that nothing is left.
-    taking: AtomicBool,
+    unread: AtomicBool,
     /// The peer has been asked to ring.
     armed: AtomicBool,
     /// An attempt to send found no room, and nobody is asked to ring for it yet.
@@ -49,8 +49,8 @@ impl ConnectionCore {
             link,
             outgoing,
             peer_source,
-            said: Mutex::new(0),
-            taking: AtomicBool::new(false),
+            published: Mutex::new(0),
+            unread: AtomicBool::new(false),
             armed: AtomicBool::new(false),
             wants_room: AtomicBool::new(false),
             starved: AtomicBool::new(false),
@@ -61,32 +61,35 @@ impl ConnectionCore {
     }
 
     /// Tells the peer something that stays true: it is to be rung for it.
-    pub fn say(&self, bits: u64) {
+    pub fn publish_state(&self, bits: u64) {
         // A forked child has no say.
         if self.link.check_fork().is_err() {
             return;
         }
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if *said | bits != *said {
-            *said |= bits;
-            publish_state(&self.outgoing, *said);
-            drop(said);
+        let mut published = self
+            .published
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if *published | bits != *published {
+            *published |= bits;
+            publish_state(&self.outgoing, *published);
+            drop(published);
             self.link.ring(self.peer_source);
         }
     }
 
     #[inline]
-    pub fn set_taking(&self, taking: bool) {
+    pub fn set_may_have_more(&self, more: bool) {
         // Relaxed: a hint between handles of one node.
-        if self.taking.load(Ordering::Relaxed) != taking {
-            self.taking.store(taking, Ordering::Relaxed);
+        if self.unread.load(Ordering::Relaxed) != more {
+            self.unread.store(more, Ordering::Relaxed);
         }
     }
 
     /// Whether readiness is to be told again.
-    pub fn stopped_early(&self) -> bool {
+    pub fn may_have_more(&self) -> bool {
         // Relaxed: a hint between handles of one node.
-        self.taking.load(Ordering::Relaxed)
+        self.unread.load(Ordering::Relaxed)
     }
 
     #[inline]

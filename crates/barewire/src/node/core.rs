@@ -34,7 +34,7 @@ use crate::tables::state::State;
 
 /// While polling, sockets are looked at this often: peers ring for control messages, so
 /// only deaths and first contacts wait for it.
-const LOOK_INTERVAL_NS: u64 = 1_000_000;
+const SOCKET_POLL_INTERVAL_NS: u64 = 1_000_000;
 
 /// A node, below its handles.
 pub(crate) struct NodeCore {
@@ -85,12 +85,12 @@ impl NodeCore {
     }
 
     /// Looks at the sockets and handles what is there.
-    pub fn look(&self, timeout: Option<Duration>) -> Result<usize> {
+    pub fn poll_sockets(&self, timeout: Option<Duration>) -> Result<usize> {
         let mut events: Vec<EpollEvent> = Vec::with_capacity(64);
         self.base.epoll.wait(&mut events, timeout)?;
         // Relaxed: a hint about when we last looked.
         self.waiting
-            .last_look_ns
+            .last_poll_ns
             .store(monotonic_ns(), Ordering::Relaxed);
         if let Some(door) = &self.door {
             door.attend_again(&self.base);
@@ -103,29 +103,29 @@ impl NodeCore {
             state.socket_event(event);
         }
         state.resume_listeners();
-        state.close_doomed();
+        state.close_marked();
         state.news = false;
         if !state.settled() {
             state.attract();
         }
-        let stale = core::mem::take(&mut state.events.stale);
+        let unclaimed = core::mem::take(&mut state.events.unclaimed);
         drop(state);
         // To give memory back takes its time.
-        drop(stale);
+        drop(unclaimed);
         Ok(events.len())
     }
 
     /// Looks at the sockets without waiting. What it finds may be what the thread that
     /// sleeps in the kernel waits for, or the owner's event loop: these are woken.
-    pub fn glance(&self) -> Result<()> {
+    pub fn poll_sockets_now(&self) -> Result<()> {
         // That thread looks, and must not have what wakes it taken away.
         if self.waiting.gate().led {
             return Ok(());
         }
-        if self.look(Some(Duration::ZERO))? > 0 {
+        if self.poll_sockets(Some(Duration::ZERO))? > 0 {
             let mut state = self.state();
             state.doorbells.renumber_sleep_if_asleep();
-            self.pass_on(&state);
+            self.wake_owner_loop(&state);
             drop(state);
             self.wake_leader();
         }
@@ -133,7 +133,7 @@ impl NodeCore {
     }
 
     /// What woke us may have been meant for the owner's event loop.
-    pub fn pass_on(&self, state: &State) {
+    pub fn wake_owner_loop(&self, state: &State) {
         // Relaxed: changed under the lock of the state only.
         if self.waiting.asleep_for_descriptor.load(Ordering::Relaxed) && state.has_work() {
             self.base.wake();
@@ -147,11 +147,12 @@ impl NodeCore {
     }
 
     /// Looks at the sockets if that has not been done for a while.
-    pub fn look_now_and_then(&self, now_ns: u64) -> Result<()> {
+    pub fn poll_sockets_if_due(&self, now_ns: u64) -> Result<()> {
         // Relaxed: a hint about when we last looked.
-        if now_ns.wrapping_sub(self.waiting.last_look_ns.load(Ordering::Relaxed)) > LOOK_INTERVAL_NS
+        if now_ns.wrapping_sub(self.waiting.last_poll_ns.load(Ordering::Relaxed))
+            > SOCKET_POLL_INTERVAL_NS
         {
-            self.glance()?;
+            self.poll_sockets_now()?;
         }
         Ok(())
     }
@@ -207,7 +208,7 @@ impl NodeCore {
             let generation = peer.generation;
             let said_hello = move || {
                 if let Some(node) = node.upgrade() {
-                    node.look_after(link, generation);
+                    node.check_peer(link, generation);
                 }
             };
             // Without a thread to do it, the next poll reads the hello.
@@ -233,7 +234,7 @@ impl NodeCore {
 
     /// There is news of this peer, whether or not anybody polls: handles it, and wakes who
     /// waits for it.
-    pub fn look_after(&self, index: usize, generation: u32) {
+    pub fn check_peer(&self, index: usize, generation: u32) {
         let mut state = self.state();
         let peer = state.peers.get(index);
         let Some(peer) = peer.filter(|p| p.generation == generation && p.has_socket()) else {
@@ -246,26 +247,26 @@ impl NodeCore {
         } else {
             return;
         }
-        self.handled_aside(state);
+        self.wake_all(state);
     }
 
-    /// As [`NodeCore::look_after`], for the peer of a connection of ours.
-    pub fn look_after_peer_of(&self, connection: u32) {
+    /// As [`NodeCore::check_peer`], for the peer of a connection of ours.
+    pub fn check_peer_of(&self, connection: u32) {
         let state = self.state();
         let link = state.route(connection).map(|(link, _)| link);
         let peer = link.and_then(|link| Some((link, state.peers.get(link)?.generation)));
         drop(state);
         if let Some((index, generation)) = peer {
-            self.look_after(index, generation);
+            self.check_peer(index, generation);
         }
     }
 
     /// No thread watches the owner of an imported aperture: sees whether it is still there, and
     /// now and then tries to have it watched.
-    pub fn look_after_owner(&self, imported: &Imported) {
+    pub fn check_owner(&self, imported: &Imported) {
         let (index, generation) = imported.peer;
         if imported.has_owner_ended() {
-            return self.look_after(index, generation);
+            return self.check_peer(index, generation);
         }
         if imported.is_watch_due() {
             self.state().watch_again(imported.peer);
@@ -273,16 +274,16 @@ impl NodeCore {
     }
 
     /// Has whoever waits on this node look at what was handled without it.
-    fn handled_aside(&self, mut state: MutexGuard<'_, State>) {
-        state.close_doomed();
+    fn wake_all(&self, mut state: MutexGuard<'_, State>) {
+        state.close_marked();
         state.news = false;
         state.attract();
-        let stale = core::mem::take(&mut state.events.stale);
+        let unclaimed = core::mem::take(&mut state.events.unclaimed);
         state.doorbells.renumber_sleep_if_asleep();
-        self.pass_on(&state);
+        self.wake_owner_loop(&state);
         drop(state);
         // To give memory back takes its time.
-        drop(stale);
+        drop(unclaimed);
         self.wake_leader();
     }
 }
@@ -296,7 +297,7 @@ impl Drop for NodeCore {
             self.state
                 .get_mut()
                 .unwrap_or_else(PoisonError::into_inner)
-                .say_goodbye();
+                .send_bye();
         }
     }
 }

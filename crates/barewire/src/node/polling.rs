@@ -18,7 +18,7 @@ use crate::tables::events::Found;
 /// Polls between two looks at the clock.
 const POLLS_PER_CLOCK: u32 = 64;
 /// How long a wake-up is left to the owner's event loop before others take it.
-const OWNER_COMES: Duration = Duration::from_millis(1);
+const OWNER_LOOP_GRACE: Duration = Duration::from_millis(1);
 
 impl NodeCore {
     /// Looks at the sockets now and then, to be called with every poll.
@@ -28,14 +28,14 @@ impl NodeCore {
         let polls = self.waiting.polls.load(Ordering::Relaxed).wrapping_add(1);
         self.waiting.polls.store(polls, Ordering::Relaxed);
         if polls % POLLS_PER_CLOCK == 0 {
-            self.look_now_and_then(monotonic_ns())?;
+            self.poll_sockets_if_due(monotonic_ns())?;
         }
         Ok(())
     }
 
     /// Whether a poll would certainly find nothing (bar what only sockets know).
     #[inline]
-    fn quiet(&self) -> bool {
+    fn is_quiet(&self) -> bool {
         !doorbell::pending(&self.base.own_page)
             && !self.base.wants_attention()
             && !self.waiting.has_disarmed()
@@ -76,7 +76,7 @@ impl NodeCore {
     }
 
     fn collect(&self, max: usize, put: &mut impl FnMut(Found)) -> usize {
-        if self.quiet() {
+        if self.is_quiet() {
             return 0;
         }
         self.rearm();
@@ -89,10 +89,10 @@ impl NodeCore {
         }
         self.base.set_attention(!state.settled());
         let news = core::mem::take(&mut state.news);
-        let stale = core::mem::take(&mut state.events.stale);
+        let unclaimed = core::mem::take(&mut state.events.unclaimed);
         drop(state);
         // To give memory back takes its time.
-        drop(stale);
+        drop(unclaimed);
         if news {
             self.wake_leader();
         }
@@ -101,7 +101,7 @@ impl NodeCore {
 
     /// Our descriptor becomes readable with the next event, unless there is one already.
     fn fall_asleep_for_descriptor(&self, max: usize, put: &mut impl FnMut(Found)) -> Result<usize> {
-        self.glance()?;
+        self.poll_sockets_now()?;
         {
             let mut state = self.state();
             // Relaxed: changed under the lock of the state only.
@@ -153,7 +153,7 @@ impl NodeCore {
         if !asleep || !self.state().has_work() {
             return timeout;
         }
-        let wait = timeout.map_or(OWNER_COMES, |t| t.min(OWNER_COMES));
+        let wait = timeout.map_or(OWNER_LOOP_GRACE, |t| t.min(OWNER_LOOP_GRACE));
         drop(
             self.waiting
                 .gate_opened
@@ -164,7 +164,7 @@ impl NodeCore {
 
     fn wake_from_descriptor(&self) -> Result<()> {
         if self.stop_sleep_for_descriptor() {
-            self.glance()?;
+            self.poll_sockets_now()?;
         }
         Ok(())
     }
@@ -205,7 +205,7 @@ impl NodeCore {
         loop {
             let act = wait.nothing_found(now_ns);
             let found = match act {
-                Act::Look => look_a_while(&mut step),
+                Act::Look => poll_a_while(&mut step),
                 Act::Arm => {
                     generation = self.waiting.gate().generation;
                     step(Step::Arm)
@@ -217,7 +217,7 @@ impl NodeCore {
             match act {
                 Act::Look if found.is_some() => self.note_spin_hit(),
                 Act::Look => {
-                    self.look_now_and_then(now_ns)?;
+                    self.poll_sockets_if_due(now_ns)?;
                     if changes != self.waiting.spinner.changes() {
                         // How long to spin was changed meanwhile.
                         changes = self.waiting.spinner.changes();
@@ -225,7 +225,7 @@ impl NodeCore {
                             Wait::begin(now_ns, self.waiting.spinner.budget_ns(), deadline.at_ns());
                     }
                 }
-                Act::Sleep if found.is_some() => self.waiting.spinner.in_vain(wait.waited(now_ns)),
+                Act::Sleep if found.is_some() => self.waiting.spinner.wasted(wait.waited(now_ns)),
                 Act::Sleep => self.base.counters.add(QueueCounter::SpuriousWakes, 1),
                 Act::Arm | Act::GiveUp => {}
             }
@@ -287,13 +287,13 @@ impl NodeCore {
         let found = step(Step::Poll);
         let looked = if found.is_none() {
             self.base.counters.add(QueueCounter::Sleeps, 1);
-            self.look(self.wait_for_owner(timeout))
+            self.poll_sockets(self.wait_for_owner(timeout))
         } else {
             Ok(0)
         };
         let mut state = self.state();
         state.doorbells.announce_awake();
-        self.pass_on(&state);
+        self.wake_owner_loop(&state);
         drop(state);
         looked?;
         Ok(found)
@@ -338,7 +338,7 @@ impl NodeCore {
 
 /// Looks a few times, which costs less than the clock.
 #[inline]
-fn look_a_while<T>(step: &mut impl FnMut(Step) -> Option<T>) -> Option<T> {
+fn poll_a_while<T>(step: &mut impl FnMut(Step) -> Option<T>) -> Option<T> {
     for _ in 0..32 {
         core::hint::spin_loop();
         let found = step(Step::Poll);

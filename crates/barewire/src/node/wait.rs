@@ -99,10 +99,10 @@ impl Spinner {
         }
     }
 
-    /// Spinning was in vain: the wait lasted `waited_ns` in all.
-    pub fn in_vain(&self, waited_ns: u64) {
+    /// Spinning was wasted: the wait lasted `waited_ns` in all.
+    pub fn wasted(&self, waited_ns: u64) {
         if self.is_adaptive() {
-            self.set(self.rule().in_vain(self.budget_ns(), waited_ns));
+            self.set(self.rule().wasted(self.budget_ns(), waited_ns));
         }
     }
 
@@ -165,11 +165,11 @@ mod tests {
             changes: AtomicU32::new(0),
         };
         for _ in 0..20 {
-            spinner.in_vain(1_000_000_000);
+            spinner.wasted(1_000_000_000);
         }
         assert_eq!(spinner.budget_ns(), 0);
         for _ in 0..20 {
-            spinner.in_vain(10_000);
+            spinner.wasted(10_000);
         }
         assert_eq!(spinner.budget_ns(), 20_000);
         spinner.rewarded();
@@ -184,8 +184,8 @@ mod tests {
             (Spin::For(Duration::from_micros(7)), 7000),
         ] {
             let spinner = Spinner::new(spin);
-            spinner.in_vain(1);
-            spinner.in_vain(u64::MAX);
+            spinner.wasted(1);
+            spinner.wasted(u64::MAX);
             spinner.rewarded();
             assert_eq!(spinner.budget_ns(), ns);
         }
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(spinner.changes(), 0);
         spinner.change(Spin::For(Duration::from_micros(3)));
         assert_eq!((spinner.budget_ns(), spinner.changes()), (3000, 1));
-        spinner.in_vain(u64::MAX);
+        spinner.wasted(u64::MAX);
         assert_eq!(spinner.budget_ns(), 3000);
     }
 }

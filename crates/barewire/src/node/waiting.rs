@@ -26,7 +26,7 @@ pub(crate) struct Waiting {
     pub descriptor_used: AtomicBool,
     pub asleep_for_descriptor: AtomicBool,
     pub polls: AtomicU32,
-    pub last_look_ns: AtomicU64,
+    pub last_poll_ns: AtomicU64,
     pub spinner: Spinner,
 }
 
@@ -40,7 +40,7 @@ impl Waiting {
             descriptor_used: AtomicBool::new(false),
             asleep_for_descriptor: AtomicBool::new(false),
             polls: AtomicU32::new(0),
-            last_look_ns: AtomicU64::new(0),
+            last_poll_ns: AtomicU64::new(0),
             spinner: Spinner::new(spin),
         }
     }

@@ -92,9 +92,9 @@ impl State {
         }
     }
 
-    pub fn misbehaved(&mut self, index: usize, reason: Misconduct) {
+    pub fn close_for_misconduct(&mut self, index: usize, reason: Misconduct) {
         if let Misconduct::Exceeds { .. } = reason {
-            self.say_why(index, reason);
+            self.send_reason(index, reason);
         } else {
             self.base.counters.add(QueueCounter::Violations, 1);
         }
@@ -104,17 +104,17 @@ impl State {
     /// Closes the link of an open connection for this reason, which the peer is told.
     pub fn end_link_of(&mut self, connection: u32, reason: Misconduct) {
         if let Some(entry) = self.connections.get(connection as usize) {
-            self.misbehaved(entry.link, reason);
+            self.close_for_misconduct(entry.link, reason);
         }
     }
 
     /// Closes the links that were to be closed.
-    pub fn close_doomed(&mut self) {
-        while let Some((index, generation, reason)) = self.doomed.pop() {
+    pub fn close_marked(&mut self) {
+        while let Some((index, generation, reason)) = self.to_close.pop() {
             let same = |p: &Peer| p.generation == generation;
             if self.peers.get(index).is_some_and(same) {
                 match reason {
-                    Some(reason) => self.misbehaved(index, reason),
+                    Some(reason) => self.close_for_misconduct(index, reason),
                     None => self.close_peer(index, Status::Left, None),
                 }
             }

@@ -64,7 +64,7 @@ impl State {
             handle_gone: false,
             peer_detached: false,
             closed_reported: false,
-            told: false,
+            reported: false,
             events: 0,
             charges,
         }) as u32;
@@ -219,18 +219,18 @@ impl State {
                 }
                 Pending::Granted {
                     serial, aperture, ..
-                } if serial == of => self.give_back_stale(aperture),
+                } if serial == of => self.give_back_unclaimed(aperture),
                 other => self.events.pending.push_back(other),
             }
         }
     }
 
-    /// Gives an aperture back that nobody will take, and keeps its memory for [`Events::stale`].
+    /// Gives an aperture back that nobody will take, and keeps its memory for [`Events::unclaimed`].
     ///
-    /// [`Events::stale`]: crate::tables::events::Events::stale
-    pub fn give_back_stale(&mut self, aperture: Arc<Imported>) {
+    /// [`Events::unclaimed`]: crate::tables::events::Events::unclaimed
+    pub fn give_back_unclaimed(&mut self, aperture: Arc<Imported>) {
         self.give_back(&aperture);
-        self.events.stale.push(aperture);
+        self.events.unclaimed.push(aperture);
         self.attract();
     }
 

@@ -40,10 +40,10 @@ impl State {
     /// Hands at most `max` events to `put`; returns how many.
     pub fn collect(&mut self, max: usize, put: impl FnMut(Found)) -> usize {
         let mut sink = Sink { put, max, found: 0 };
-        let told = self.events.told.len();
-        self.events.told_first = !self.events.told_first;
-        if self.events.told_first {
-            self.tell_again(told, &mut sink);
+        let reported = self.events.reported.len();
+        self.events.reported_first = !self.events.reported_first;
+        if self.events.reported_first {
+            self.report_again(reported, &mut sink);
         }
         self.hand_out_pending(&mut sink);
         let (mut at, mut turn) = (0, SOURCES_PER_TURN);
@@ -61,42 +61,42 @@ impl State {
             }
             self.rung(number, uid, &mut sink);
         }
-        self.close_doomed();
+        self.close_marked();
         self.hand_out_pending(&mut sink);
-        if !self.events.told_first {
-            self.tell_again(told, &mut sink);
+        if !self.events.reported_first {
+            self.report_again(reported, &mut sink);
         }
         sink.found
     }
 
     /// Repeats readiness where the receiver began to take and stopped, for the first
-    /// `count` that were told, in turn.
-    fn tell_again(&mut self, count: usize, sink: &mut Sink<impl FnMut(Found)>) {
+    /// `count` that were reported, in turn.
+    fn report_again(&mut self, count: usize, sink: &mut Sink<impl FnMut(Found)>) {
         for _ in 0..count {
             if !sink.has_room() {
                 return;
             }
-            let Some(number) = self.events.told.pop_front() else {
+            let Some(number) = self.events.reported.pop_front() else {
                 return;
             };
             let Some(entry) = self.connections.get_mut(number as usize) else {
                 continue;
             };
-            entry.told = false;
-            if entry.core.as_ref().is_some_and(|c| c.stopped_early()) {
-                sink.put(self.tell_ready(number));
+            entry.reported = false;
+            if entry.core.as_ref().is_some_and(|c| c.may_have_more()) {
+                sink.put(self.report_ready(number));
             }
         }
     }
 
     /// What is handed out for a connection that is ready, if its handle is in use.
-    fn tell_ready(&mut self, number: u32) -> Option<Found> {
+    fn report_ready(&mut self, number: u32) -> Option<Found> {
         let entry = self.connections.get_mut(number as usize)?;
         if entry.phase != Phase::Open || entry.handle_gone || entry.core.is_none() {
             return None;
         }
-        if !core::mem::replace(&mut entry.told, true) {
-            self.events.told.push_back(number);
+        if !core::mem::replace(&mut entry.reported, true) {
+            self.events.reported.push_back(number);
         }
         Some(Found::Ready(number))
     }
@@ -108,7 +108,7 @@ impl State {
             Some(Source::Connection(connection)) => {
                 let connection = *connection;
                 if !self.base.is_foreign(uid) || self.connection_uid(connection) == Some(uid) {
-                    sink.put(self.tell_ready(connection));
+                    sink.put(self.report_ready(connection));
                 }
             }
             Some(Source::Tripwire(tripwire)) => {
@@ -144,7 +144,7 @@ impl State {
     /// What is handed out for an event that has waited; nothing if it is out of date.
     fn found(&mut self, pending: Pending) -> Option<Found> {
         match pending {
-            Pending::Ready(number) => self.tell_ready(number),
+            Pending::Ready(number) => self.report_ready(number),
             Pending::Completion { cookie, result } => Some(Found::Completion { cookie, result }),
             Pending::OutOfBand {
                 link: (index, generation),
@@ -170,7 +170,7 @@ impl State {
                 drop(charges);
                 self.event_handed_out(number, serial);
                 if self.connection(number, serial).is_none() {
-                    self.give_back_stale(aperture);
+                    self.give_back_unclaimed(aperture);
                     return None;
                 }
                 Some(Found::Granted {

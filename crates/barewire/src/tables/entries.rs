@@ -69,8 +69,8 @@ pub(crate) struct ConnectionEntry {
     pub handle_gone: bool,
     pub peer_detached: bool,
     pub closed_reported: bool,
-    /// In the list of those whose readiness was told.
-    pub told: bool,
+    /// In the list of those whose readiness was reported.
+    pub reported: bool,
     /// Events of it that wait and are counted.
     pub events: u32,
     pub charges: Charges,

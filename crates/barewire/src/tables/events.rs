@@ -113,16 +113,16 @@ pub(crate) struct Events {
     /// Whoever adds one attracts attention.
     pub pending: VecDeque<Pending>,
     /// Connections whose readiness was told and is perhaps to be told again.
-    pub told: VecDeque<u32>,
+    pub reported: VecDeque<u32>,
     /// Whether those go before new arrivals this time; they take turns.
-    pub told_first: bool,
+    pub reported_first: bool,
     /// Apertures that came too late, to be dropped without the lock: that may take its time.
-    pub stale: Vec<Arc<Imported>>,
+    pub unclaimed: Vec<Arc<Imported>>,
 }
 
 impl Events {
     /// Drops the news of connections that are no more.
-    pub fn drop_stale(&mut self, connections: &Slab<ConnectionEntry>) {
+    pub fn drop_outdated(&mut self, connections: &Slab<ConnectionEntry>) {
         let is_live = |number: u32, serial: u64| {
             let entry = connections.get(number as usize);
             entry.is_some_and(|e| e.serial == serial && !e.handle_gone)
@@ -143,6 +143,6 @@ impl Events {
 
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
-        self.pending.is_empty() && self.told.is_empty()
+        self.pending.is_empty() && self.reported.is_empty()
     }
 }

@@ -97,7 +97,7 @@ impl State {
         let key = (owner, name.to_owned());
         self.peers[index].name = Some(key.clone());
         self.by_name.insert(key, index);
-        if let Err(error) = self.say_hello(index) {
+        if let Err(error) = self.send_hello(index) {
             self.close_peer(index, Status::Left, None);
             return Err(error);
         }
@@ -166,7 +166,7 @@ impl State {
         oldest.is_some()
     }
 
-    fn say_hello(&mut self, index: usize) -> Result<()> {
+    fn send_hello(&mut self, index: usize) -> Result<()> {
         let (uid, source) = {
             let peer = &self.peers[index];
             (peer.credentials.uid, peer.source)
@@ -219,7 +219,7 @@ impl State {
         let same_user = self.peers[index].credentials.uid == self.base.own.uid;
         let (page, waker) = checked_wake_up(passed, same_user)?;
         let initiator = self.peers[index].initiator;
-        if !initiator && self.say_hello(index).is_err() {
+        if !initiator && self.send_hello(index).is_err() {
             self.close_peer(index, Status::Left, None);
             return Ok(());
         }

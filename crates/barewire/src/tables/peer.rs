@@ -57,8 +57,8 @@ pub(crate) struct Peer {
     pub out_of_band: u32,
     /// Not read from until the owner has taken some.
     pub paused: bool,
-    /// Its link is about to be closed: see `State::doom`.
-    pub doomed: bool,
+    /// Its link is about to be closed: see `State::close_later`.
+    pub is_closing: bool,
     /// Connections that wait for the greeting to be over.
     pub waiting: Vec<u32>,
     pub node_id: Option<[u64; 2]>,
@@ -96,7 +96,7 @@ impl Peer {
             requests: HashMap::new(),
             out_of_band: 0,
             paused: false,
-            doomed: false,
+            is_closing: false,
             waiting: Vec::new(),
             node_id: None,
             name: None,
@@ -136,7 +136,7 @@ impl Peer {
         !self.outbox.is_empty()
     }
 
-    pub fn say_goodbye(&self) {
+    pub fn send_bye(&self) {
         if let Some(socket) = &self.socket {
             // If it does not get through, the peer learns of it by the hang-up.
             let _ = socket.send(&Message::Bye.encode(), &[]);

@@ -56,7 +56,7 @@ impl State {
     /// Reads what a peer has sent.
     pub fn read_socket(&mut self, index: usize) {
         for _ in 0..MESSAGES_PER_TURN {
-            let peer = self.peers.get(index).filter(|p| !p.paused && !p.doomed);
+            let peer = self.peers.get(index).filter(|p| !p.paused && !p.is_closing);
             let Some(socket) = peer.and_then(|p| p.socket.clone()) else {
                 return;
             };
@@ -66,11 +66,11 @@ impl State {
                 Heard::Message(len, passed) => (len, passed),
                 Heard::Nothing => return,
                 Heard::Gone => return self.peer_died(index),
-                Heard::Wrong(reason) => return self.misbehaved(index, reason),
+                Heard::Wrong(reason) => return self.close_for_misconduct(index, reason),
                 Heard::NoRoom => {
                     let (what, limit) =
                         ("descriptors than this process may open", RIGHTS_MAX as u64);
-                    return self.misbehaved(index, Misconduct::Exceeds { what, limit });
+                    return self.close_for_misconduct(index, Misconduct::Exceeds { what, limit });
                 }
             };
             self.news = true;
@@ -79,7 +79,7 @@ impl State {
                 None => Err(Misconduct::Control("not a message")),
             };
             if let Err(reason) = handled {
-                self.misbehaved(index, reason);
+                self.close_for_misconduct(index, reason);
                 return;
             }
         }
@@ -95,7 +95,7 @@ impl State {
             let mut buffer = [0; MESSAGE_BYTES_MAX];
             let foreign = self.is_foreign(index);
             for _ in 0..LAST_WORDS_MAX {
-                let up = |p: &Peer| p.socket.is_some() && !p.doomed;
+                let up = |p: &Peer| p.socket.is_some() && !p.is_closing;
                 if !self.peers.get(index).is_some_and(up) {
                     break;
                 }

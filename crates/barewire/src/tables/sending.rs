@@ -26,7 +26,7 @@ impl State {
     /// Sends a control message, now or when the peer has read others. What became of the
     /// peer is seen when its socket is read.
     pub fn send(&mut self, index: usize, message: &Message<'_>, fds: &[BorrowedFd<'_>]) {
-        let Some(peer) = self.peers.get_mut(index).filter(|p| !p.doomed) else {
+        let Some(peer) = self.peers.get_mut(index).filter(|p| !p.is_closing) else {
             return;
         };
         let Some(socket) = peer.socket.clone() else {
@@ -45,21 +45,21 @@ impl State {
                 // It will be seen when the socket is read.
                 Err(SysError::Hangup { .. }) => return,
                 // The peer would misread everything after what it does not get.
-                Err(_) => return self.doom(index, None),
+                Err(_) => return self.close_later(index, None),
             }
         }
         let own = peer.credentials.uid == self.base.own.uid;
         let max = if own { OUTBOX_MAX } else { OUTBOX_FOREIGN_MAX };
         if peer.outbox.len() >= max {
             let reason = Misconduct::Control("does not read its control channel");
-            return self.doom(index, Some(reason));
+            return self.close_later(index, Some(reason));
         }
         let owned: Option<Vec<OwnedFd>> =
             fds.iter().map(|fd| fd.try_clone_to_owned().ok()).collect();
         // Without descriptors to keep, the message can not wait; the peer would misread
         // everything after it, so the link ends here.
         let Some(owned) = owned else {
-            return self.doom(index, None);
+            return self.close_later(index, None);
         };
         let wanted = [
             (Resource::PrivateBytes, bytes.len() as u64 + 128),
@@ -67,7 +67,7 @@ impl State {
         ];
         let charges = match self.charge(index, &wanted) {
             Ok(charges) => charges,
-            Err(exceeded) => return self.doom(index, Some(exceeded.into())),
+            Err(exceeded) => return self.close_later(index, Some(exceeded.into())),
         };
         let peer = &mut self.peers[index];
         peer.outbox.push_back((bytes, owned, charges));
@@ -98,16 +98,16 @@ impl State {
 
     /// Has a link closed as soon as whoever is at work on it has finished. Nothing is sent
     /// on it any more.
-    pub fn doom(&mut self, index: usize, reason: Option<Misconduct>) {
+    pub fn close_later(&mut self, index: usize, reason: Option<Misconduct>) {
         if let Some(peer) = self.peers.get_mut(index) {
-            peer.doomed = true;
-            self.doomed.push((index, peer.generation, reason));
+            peer.is_closing = true;
+            self.to_close.push((index, peer.generation, reason));
             self.attract();
         }
     }
 
     /// Tells a peer that has asked for too much why its link ends.
-    pub fn say_why(&mut self, index: usize, reason: Misconduct) {
+    pub fn send_reason(&mut self, index: usize, reason: Misconduct) {
         self.base.counters.add(QueueCounter::Refusals, 1);
         let socket = self.peers.get(index).and_then(|p| p.socket.clone());
         if let Some(socket) = socket {
@@ -151,7 +151,7 @@ impl State {
                 Ok(Sent::Done) => drop(peer.outbox.pop_front()),
                 Ok(Sent::WouldBlock) => break,
                 Err(SysError::Hangup { .. }) => return,
-                Err(_) => return self.doom(index, None),
+                Err(_) => return self.close_later(index, None),
             }
         }
         if let Stage::Up(link) = &peer.stage {

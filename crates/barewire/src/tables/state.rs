@@ -31,7 +31,7 @@ pub(crate) struct State {
     pub by_node_id: HashMap<[u64; 2], usize>,
     pub by_name: HashMap<(u32, String), usize>,
     /// Links to be closed: index, generation, and what their peers did.
-    pub doomed: Vec<(usize, u32, Option<Misconduct>)>,
+    pub to_close: Vec<(usize, u32, Option<Misconduct>)>,
     /// A peer's word has been handled, for which some thread may be waiting.
     pub news: bool,
     pub connections: Slab<ConnectionEntry>,
@@ -78,7 +78,7 @@ impl State {
             peer_generation: 0,
             by_node_id: HashMap::new(),
             by_name: HashMap::new(),
-            doomed: Vec::new(),
+            to_close: Vec::new(),
             news: false,
             connections: Slab::new(),
             next_serial: 1,
@@ -97,7 +97,7 @@ impl State {
     pub fn push(&mut self, pending: Pending) {
         // An owner that never polls would else keep the news of all it ever had.
         if self.events.pending.len() == self.events.pending.capacity() {
-            self.events.drop_stale(&self.connections);
+            self.events.drop_outdated(&self.connections);
         }
         self.events.pending.push_back(pending);
         self.attract();
@@ -206,9 +206,9 @@ impl State {
     }
 
     /// The node goes away: tells all peers.
-    pub fn say_goodbye(&mut self) {
+    pub fn send_bye(&mut self) {
         for (_, peer) in &self.peers {
-            peer.say_goodbye();
+            peer.send_bye();
         }
     }
 }
