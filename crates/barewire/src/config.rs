@@ -35,18 +35,18 @@ pub enum Spin {
     },
 }
 
-/// What peers of other users may use up of a node. Who would exceed it is refused with the
-/// name of what there is too much of; others notice nothing.
+/// What peers of other users may use up of a node. A request that would exceed it is refused,
+/// and the refusal names what there is too much of. Other users are not affected.
 ///
 /// A node made where the process may open few descriptors (`RLIMIT_NOFILE`) or have few mappings
 /// (`vm.max_map_count`) gives at most half of them to all other users, and a quarter to one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Links, that is nodes of theirs.
+    /// Links: nodes of these users that are linked to this one.
     pub links: u64,
     /// Connections, with those that wait to be accepted.
     pub connections: u64,
-    /// Bytes of this process's private memory for them: tables, a bit for each line of their
+    /// Bytes of this process's private memory for them: tables, a bit for each cache line of their
     /// rings, messages that come in pieces, out-of-band messages, control messages that they do
     /// not read.
     pub private_bytes: u64,
@@ -54,7 +54,7 @@ pub struct Budget {
     pub mappings: u64,
     /// Open descriptors.
     pub descriptors: u64,
-    /// Out-of-band messages and apertures that nobody has taken out of the event queue.
+    /// Out-of-band messages and apertures that still wait in the event queue.
     pub events: u64,
 }
 

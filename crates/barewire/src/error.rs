@@ -13,7 +13,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Whose fault an error is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The caller asked for something that can not be done; the call can be mended.
+    /// The caller asked for something that can not be done; the caller can fix the call.
     Caller,
     /// The peer left, died, refused or broke the protocol.
     Peer,
@@ -32,7 +32,7 @@ pub enum Misconduct {
     #[error("{0}")]
     Control(&'static str),
     /// It, or others of its user, asked for more than [`NodeConfig`](crate::NodeConfig) allows.
-    #[error("asks for more than its user may have: no more than {limit} {what}")]
+    #[error("it asks for more than its user may use: at most {limit} {what}")]
     Exceeds {
         /// Of what there would have been too much.
         what: &'static str,
@@ -49,7 +49,7 @@ pub enum Misconduct {
 #[non_exhaustive]
 pub enum Error {
     /// A name is empty, too long, or has a zero byte.
-    #[error("`{name}` is no name: 1 to {max} bytes, none of them zero")]
+    #[error("`{name}` is not a valid name: a name has 1 to {max} bytes, none of them zero")]
     BadName {
         /// The name.
         name: String,
@@ -61,7 +61,7 @@ pub enum Error {
     NameTaken {
         /// The name.
         name: String,
-        /// Who holds it, as far as it can be told.
+        /// The process that holds it, as far as the kernel shows it.
         holder: String,
     },
     /// Nobody listens under the name.
@@ -75,11 +75,11 @@ pub enum Error {
         /// The user whose name it would be.
         owner: u32,
     },
-    /// A node connected to a name of its own, and did not accept meanwhile.
+    /// A node connected to a name that it listens to itself, and did not accept in time.
     #[error(
-        "timed out: it is this very node that listens as `{name}`, and it did not accept; \
-         accept in another thread (next_request), use start_connect and accept in the event \
-         loop, or connect from a second node"
+        "timed out: this same node listens as `{name}`, and it did not accept; accept in another \
+         thread (next_request), use start_connect and accept in the event loop, or connect from a \
+         second node"
     )]
     OwnName {
         /// The name.
@@ -110,7 +110,7 @@ pub enum Error {
     #[error("timed out")]
     Timeout,
     /// A value is outside what is allowed.
-    #[error("{what} is {value}, allowed are {min} to {max}")]
+    #[error("{what} is {value}; allowed: {min} to {max}")]
     OutOfLimits {
         /// Which value.
         what: &'static str,
@@ -121,18 +121,20 @@ pub enum Error {
         /// Most allowed.
         max: u64,
     },
-    /// Something there may only be so many of.
-    #[error("no more than {limit} {what}; release some, or raise the limit in the configuration")]
+    /// A limit on how many there may be has been reached.
+    #[error(
+        "limit reached: at most {limit} {what}; release some, or raise the limit in the configuration"
+    )]
     LimitReached {
         /// What of.
         what: &'static str,
         /// How many.
         limit: u64,
     },
-    /// The peer's node has this aperture, over this connection or another one.
+    /// The peer's node already has this aperture, over this connection or another one.
     #[error(
-        "this peer's node has the aperture already: it can be granted again after the peer has \
-         given it back and this node has been polled"
+        "the peer's node already has this aperture: grant it again after the peer has dropped it \
+         and this node has been polled"
     )]
     GrantedAlready,
     /// A message is longer than the receiver takes.
@@ -158,7 +160,7 @@ pub enum Error {
     #[error("the peer has stopped receiving")]
     PeerDeaf,
     /// The peer closed the connection or its node in an orderly way.
-    #[error("the peer has gone")]
+    #[error("the peer has closed the connection or its node")]
     PeerGone,
     /// The peer's process died (or turned into another program).
     #[error("the peer, process {pid}, has died")]
@@ -169,21 +171,22 @@ pub enum Error {
     /// The peer broke the protocol; the connection is closed.
     #[error("the peer broke the protocol: {0}")]
     PeerMisbehaved(Misconduct),
-    /// This side closed its half already, or a long message was given up half-sent.
+    /// This side has closed its half already, or a long message timed out half-sent.
     #[error("this side of the connection is closed")]
     Closed,
     /// The process was forked: the child can not use its parent's connections.
-    #[error("made before fork(): a child process needs a node of its own")]
+    #[error(
+        "this belongs to the parent process: after fork() a child has to make a node of its own"
+    )]
     Forked,
-    /// Something of one node was handed to another: an aperture to be granted on its
-    /// connection, a connection to be adopted.
-    #[error("what was handed over belongs to another node of this process")]
+    /// An aperture or a connection was used with another node than its own.
+    #[error("the aperture or connection belongs to another node of this process")]
     OtherNode,
     /// There is no runtime of tokio, with I/O and time enabled, or the one that drove the node
     /// has ended.
     #[error(
-        "no tokio runtime with I/O and time enabled drives this node: make it in one, and keep \
-         that running"
+        "no tokio runtime drives this node: make the node inside a runtime with I/O and time \
+         enabled, and keep that running"
     )]
     NoRuntime,
     /// An access to an aperture was refused.

@@ -1,10 +1,10 @@
 //! A user-level network: programs on one Linux host talk through shared memory, without
 //! the kernel on the data path.
 //!
-//! Each side owns the memory it reads from. Whoever has something to tell it stores it
-//! there: *stores go remote, loads stay local*. A message is a few stores by the sender and
-//! a few loads by the receiver. The kernel is asked for memory and for names, and to wake
-//! who sleeps.
+//! Each side owns the memory that it reads from, and its peers store into that memory: *stores
+//! go remote, loads stay local*. A message is a few stores by the sender and a few loads by
+//! the receiver. The kernel is only needed to make memory, to find names, and to wake a
+//! process that sleeps.
 //!
 //! This page is a guided tour. All code in it is compiled and run.
 //!
@@ -24,7 +24,7 @@
 //! 14. [Threads](#threads)
 //! 15. [Life and death](#life-and-death)
 //! 16. [Limits and memory](#limits-and-memory)
-//! 17. [A node that runs](#a-node-that-runs)
+//! 17. [Inspecting and changing a live node](#inspecting-and-changing-a-live-node)
 //! 18. [Security](#security)
 //!
 //! # When to use it, and when not
@@ -36,10 +36,10 @@
 //! Do not use it
 //!
 //! - between hosts: a name is known on one host, in one network namespace;
-//! - within one process: a channel is simpler (it works all the same, and this page does so);
-//! - if messages are rare: then nothing is gained over a Unix socket;
-//! - if something must outlive the processes: nothing does. When the last of them ends, the
-//!   memory is gone, and no file is left behind.
+//! - within one process: a channel is simpler (barewire works there too, and this page does so);
+//! - if messages are rare: a Unix socket is as good;
+//! - if data must outlive the processes: when the last of them ends, the memory is gone, and no
+//!   file is left behind.
 //!
 //! # First program
 //!
@@ -103,12 +103,12 @@
 //! | many small ones at once | [`Sender::send_batch`], [`Receiver::recv_batch`] |
 //! | no copy of your own | [`Sender::send_with`], [`Sender::reserve`], [`Receiver::recv_message`] |
 //!
-//! Receiving has one shape: a bare name waits, `try_…` does not, `…_timeout` waits for a
-//! while; the latter two say `None` if there was no message. All nine stand in a table at
-//! [`Receiver`].
+//! All receiving calls are named alike: a bare name waits, `try_…` does not wait, and
+//! `…_timeout` waits for a limited time. The latter two return `None` if there was no message.
+//! [`Receiver`] has a table of all nine.
 //!
 //! When the receiver's memory is full, `try_send` returns `false` and `send` waits: the
-//! receiver returns *credit* as it takes messages. Nothing is ever thrown away.
+//! receiver returns *credit* as it takes messages. No message is ever dropped.
 //!
 //! ```
 //! # use barewire::{Connection, Node};
@@ -135,7 +135,7 @@
 //!
 //! // Built where the receiver reads it: no copy on the way out.
 //! alice.sender().send_with(100, |room| write!(room, "in {}", "place"))?;
-//! // Looked at before it is taken: it stays the next until it is released.
+//! // Read in place: it stays the next message until it is released.
 //! let message = bob.receiver().recv_message()?;
 //! let mut bytes = [0; 5];
 //! message.read_at(3, &mut bytes);
@@ -164,7 +164,7 @@
 //! # }
 //! ```
 //!
-//! A [`Message`] that is looked at in place can be copied from, but not borrowed: a hostile
+//! A [`Message`] that is read in place can be copied from, but not borrowed: a hostile
 //! sender may change it at any time. It is [`std::io::Read`], as the [`Reservation`] that it
 //! was built in is [`std::io::Write`]: parsers and serializers work on both.
 //!
@@ -259,7 +259,7 @@
 //!                 let Some(connection) = &mut connections[id.index()] else {
 //!                     continue;
 //!                 };
-//!                 // One message per turn keeps it fair: of the rest we are told again.
+//!                 // One message per turn keeps it fair: `Ready` comes again for the rest.
 //!                 let answered = match connection.try_recv(&mut buffer) {
 //!                     // If it does not read its answers, it does not get them.
 //!                     Ok(Some(len)) => connection.try_send(&buffer[..len]).map(drop),
@@ -282,15 +282,16 @@
 //! # }
 //! ```
 //!
-//! [`Event::Ready`] says: try. It comes when something arrives where nothing was, again if
-//! you stop before [`try_recv`](Receiver::try_recv) says that nothing is left, and at the
-//! end, so `Closed` needs no handling where `Ready` has it. It is for those who want to be
-//! told the end of a connection that they do not read from, and why it ended. The queue can not overflow: each
-//! connection and each *tripwire* is in it at most once. That is the *doorbell*: a bit per
-//! source, which peers set and the owner takes.
+//! [`Event::Ready`] means: try. It comes when something arrives after nothing was there. It comes
+//! again if you stop before [`try_recv`](Receiver::try_recv) says that nothing is left. It also
+//! comes at the end of a connection, so a program that handles `Ready` need not handle
+//! [`Event::Closed`]. `Closed` is for programs that do not read from a connection and still
+//! want to know that it ended, and why. The queue can not overflow: each connection and each
+//! *tripwire* is in it at most once. Behind it is the *doorbell*: one bit for each source of
+//! events, which peers set and the owner clears.
 //!
-//! Room to send is told in the same way: after a `try_send` that returned `false`,
-//! [`Event::Ready`] comes when it is worth another try.
+//! Room to send is reported in the same way: after a `try_send` that returned `false`,
+//! [`Event::Ready`] comes when another try may succeed.
 //!
 //! ```
 //! # use barewire::{Connection, Node};
@@ -334,9 +335,8 @@
 //! # Waiting in your own loop
 //!
 //! A [`Node`] has a descriptor ([`AsFd`](std::os::fd::AsFd)) for `select`, `poll`, `epoll`
-//! and what is built on them. There is one rule: poll until nothing is there, then wait. It
-//! is the [`Node::poll`] that returned 0 that makes the descriptor readable with the next
-//! event.
+//! and what is built on them. There is one rule: poll until nothing is there, then wait. A
+//! [`Node::poll`] that returns 0 arms the descriptor: the next event makes it readable.
 //!
 //! ```
 //! use barewire::{Event, Node};
@@ -414,10 +414,10 @@
 //! offset, and atomic words at multiples of 8. The owner runs no code for it.
 //!
 //! A *tripwire* is a trap on a range of an aperture. When a transfer touches the range, its
-//! [`Action`] happens: an event in the queue, a count, or a wake-up. The owner sets them on
-//! what peers do ([`Aperture::tripwire`]). An importer sets them on what the owner stores
-//! ([`RemoteAperture::tripwire_on_owner`]) or on what it does itself
-//! ([`RemoteAperture::tripwire`]). They know nothing of each other.
+//! [`Action`] happens: an event in the queue, a count, or a wake-up. The owner sets tripwires on
+//! the stores of its peers ([`Aperture::tripwire`]). An importer sets them on the stores of the
+//! owner ([`RemoteAperture::tripwire_on_owner`]), or on its own
+//! ([`RemoteAperture::tripwire`]). These three kinds are independent of each other.
 //!
 //! ```
 //! # use barewire::{Connection, Node};
@@ -464,9 +464,9 @@
 //! # }
 //! ```
 //!
-//! The bytes of a put are there when its tripwire is told. Between two puts nothing is
-//! promised: to say that something is complete, [`store`](Memory::store) a word after it.
-//! Whoever sees the word sees what was put before.
+//! When a tripwire reports a put, all bytes of that put are there. The order of two puts is not
+//! promised: to mark data as complete, [`store`](Memory::store) a word after it. Whoever sees
+//! the word sees what was put before.
 //!
 //! Values of plain data, and arrays of them, are loaded and stored with [`Typed`]: types of
 //! your own by the derives of [`bytemuck`], with bounds and alignment checked.
@@ -488,11 +488,11 @@
 //!
 //! # A table with readers who wait
 //!
-//! One process keeps a table, others read it and sleep until it changes. The owner only
-//! stores: it sends nothing, and need not poll its node. A reader sets a tripwire on what the
-//! owner stores, looks, and waits if it has seen that before. In this order nothing is missed:
-//! a store that comes after the look ends the wait. `examples/shared_table.rs` does this with
-//! five processes.
+//! One process keeps a table; others read it and sleep until it changes. The owner only
+//! stores: it sends nothing, and need not poll its node. A reader sets a tripwire on the
+//! owner's stores, then reads the table, and waits if nothing has changed. In this order no
+//! change is missed: a store that comes after the read ends the wait.
+//! `examples/shared_table.rs` does this with five processes.
 //!
 //! ```
 //! # use barewire::{Connection, Node};
@@ -538,23 +538,23 @@
 //! # }
 //! ```
 //!
-//! While no importer has set such a tripwire on an aperture, a store of its owner's costs the
-//! loads of two words more; after that a lock of the owner's own process and a load for each
-//! importer. To wake one that sleeps is a system call.
+//! As long as no importer has set such a tripwire on an aperture, each store of its owner costs
+//! two more loads. Afterwards it costs a lock within the owner's process and one load for each
+//! importer. Waking an importer that sleeps costs a system call.
 //!
 //! **Rows of more than 8 bytes.** Only a word is loaded whole. Give each row a version that is odd while the
 //! row is being changed, and load and store the row word by word: all processes see the stores of
 //! words in one order. The owner adds 1 to the version, stores the words, adds 1 again, and then adds
 //! 1 to a word on which the tripwires lie: one on the version would wake readers in the middle of a
 //! change. A reader loads the version, the words, and the version again. If both are the same and
-//! even, the row is whole; else it looks again. If the owner dies in between, the next load says so.
-//! `put`, `get` and typed values of more than a word are copies, for which no order is promised:
-//! do not put them in the place of the words. `examples/shared_table.rs` does all this.
+//! even, the row is whole; else it reads again. If the owner dies in between, the next load returns an
+//! error. `put`, `get` and typed values of more than a word are copies without a promised order: do
+//! not use them for the words of a row. `examples/shared_table.rs` does all this.
 //!
 //! # A remote counter
 //!
-//! Words of an aperture are atomic for all who hold it, the owner too: additions and
-//! exchanges from many processes, as in memory of one's own. `examples/remote_counter.rs`
+//! Words of an aperture are atomic for all processes that hold it, including the owner: they
+//! add to them and exchange them as in their own memory. `examples/remote_counter.rs`
 //! does this with four processes.
 //!
 //! ```
@@ -594,8 +594,8 @@
 //! # Bulk transfers
 //!
 //! [`RemoteAperture::bulk_put`] and [`RemoteAperture::bulk_get`] copy in a thread of the
-//! node, so that yours goes on. They take and give back the buffer, and end with an
-//! [`Event::Completion`]. They pay from some hundred KiB on.
+//! node, while yours goes on. They take the buffer, and give it back with an
+//! [`Event::Completion`] at the end. They are worth it from some hundred KiB on.
 //!
 //! ```
 //! # use barewire::{Connection, Node};
@@ -634,7 +634,7 @@
 //!
 //! [`Connection::send_out_of_band`] overtakes what is queued: a short message (4 KiB) that
 //! arrives as an [`Event::OutOfBand`], through the kernel, even when the ring is full. It is
-//! for «stop» and «are you there», not for data.
+//! for control ("stop", "are you there?"), not for data.
 //!
 //! ```
 //! # use barewire::{Connection, Event, Node};
@@ -666,7 +666,7 @@
 //!
 //! Every call returns an [`Error`] that says what was wrong and, where it can, what to do.
 //! [`Error::fault`] says whose fault it is: the caller's (mend the call), the peer's (let the
-//! connection go), or the machine's (a limit, memory, the kernel).
+//! connection go), or the system's (a limit, memory, the kernel).
 //!
 //! ```
 //! use barewire::{ConnectOptions, Error, Fault, Node};
@@ -693,8 +693,8 @@
 //! | [`Error::PeerMisbehaved`] | it broke the protocol, and how; the connection is closed |
 //!
 //! What the peer sent before one of these is received first. A peer that breaks the protocol
-//! loses its own connections with you, and nothing else. A panic is a bug: in this crate, or
-//! of a caller who left the bounds that a call states.
+//! loses its own connections with you, and nothing else. A panic is a bug: in this crate, or in
+//! a caller that broke the conditions under `# Panics`.
 //!
 //! # Threads
 //!
@@ -719,29 +719,30 @@
 //! - A [`Node`] is cheap to clone. Several threads may wait on it; each event goes to one.
 //! - Apertures may be used by all threads at once.
 //! - One thread per node, with its own connections, scales best: nodes share nothing.
-//! - After `fork` the child can use nothing that its parent made: [`Error::Forked`]. It makes
-//!   a node of its own. The parent notices nothing.
+//! - After `fork` the child can use nothing that its parent made: [`Error::Forked`]. It has to
+//!   make a node of its own. The parent is not affected.
 //!
 //! # Life and death
 //!
 //! - Dropping a [`Connection`] closes it. What was sent before stays receivable.
-//! - [`Connection::finish`] closes one direction: for «that was the question».
+//! - [`Connection::finish`] closes one direction, for instance at the end of a request.
 //! - A [`Node`] lives until its last handle, connection, listener and aperture is dropped,
 //!   imported ones too.
-//! - When a process dies, however it dies, its peers are told at once: `Ready`, then
+//! - When a process dies, for whatever reason, its peers get events at once: `Ready`, then
 //!   [`Event::Closed`] with [`Error::PeerDied`]. What it had sent can still be received,
-//!   because it lies in the receiver's memory. Everything it held is given back.
-//! - Its apertures say [`AccessError::PeerGone`] to every access as soon as the kernel knows
-//!   of the death, also if you never poll your node: while you hold an imported aperture, a
-//!   thread of your process watches for it. It sleeps, and an access costs no more for it.
-//!   An out-of-band message or a grant to the dead gives [`Error::PeerDied`].
+//!   because it lies in the receiver's memory. Everything that it held is released.
+//! - Every access to one of its apertures returns [`AccessError::PeerGone`] as soon as the kernel
+//!   knows of the death, even if you never poll your node: while you hold an imported aperture,
+//!   a thread of your process watches for the death of its owner. That thread sleeps, and does
+//!   not make an access slower. An out-of-band message or a grant to a dead process gives
+//!   [`Error::PeerDied`].
 //! - A program that neither waits nor polls nor holds an aperture learns of a death after at
-//!   most 256 fruitless [`try_recv`](Connection::try_recv) or
-//!   [`try_send`](Connection::try_send): wait or poll now and then.
+//!   most 256 [`try_recv`](Connection::try_recv) or [`try_send`](Connection::try_send) calls
+//!   that found nothing or no room. Wait or poll from time to time.
 //! - Nothing has to be cleaned up after a crash. There are no files, no daemon, no locks: a
 //!   name is free again when its holder is gone.
-//! - A program that waits spins first, for as long as a sleep and a wake-up would cost here,
-//!   then sleeps and uses no processor. [`NodeConfig::spin`] changes that ([`Spin`]).
+//! - A program that waits first spins, for about as long as a sleep and a wake-up would take,
+//!   and then sleeps. [`NodeConfig::spin`] changes that ([`Spin`]).
 //!
 //! # Limits and memory
 //!
@@ -764,19 +765,19 @@
 //! | bulk transfers under way | 64 | |
 //!
 //! The memory of a connection is its ring and one line, at each end; pages are taken as they
-//! are used. A message that came in pieces is put together in memory of its own. All
+//! are used. A message that came in pieces is put together in private memory. All
 //! connections between two nodes share one link: one socket, a few mappings, a handful of
-//! descriptors. What is exceeded is refused with [`Error::LimitReached`] or
+//! descriptors. A call that would exceed a limit fails with [`Error::LimitReached`] or
 //! [`Error::OutOfLimits`].
 //!
-//! Where the memory lies that a node makes (the rings it receives from, the apertures it
-//! exports) is the kernel's choice, unless you say otherwise when you make the node:
+//! The kernel chooses where the memory of a node lies (the rings that it receives from, the
+//! apertures that it exports), unless you set this when you make the node:
 //!
 //! | you want | setting | what it takes |
 //! |---|---|---|
-//! | no wait for the disk: nothing is swapped out | [`NodeConfig::lock_memory`] | `RLIMIT_MEMLOCK` for all of it; each segment of a link is taken at once |
-//! | memory near the processors of a NUMA node | [`NodeConfig::numa_node`] | that node, while it has memory; others then |
-//! | fewer misses of the TLB, with large rings and apertures | [`NodeConfig::huge_pages`] | whole huge pages, at once: 2 MiB or more for each link |
+//! | memory that is never swapped out | [`NodeConfig::lock_memory`] | `RLIMIT_MEMLOCK` for all of it; each segment of a link is taken at once |
+//! | memory near the processors of a NUMA node | [`NodeConfig::numa_node`] | memory of that node, or of others when it has none left |
+//! | fewer TLB misses, with large rings and apertures | [`NodeConfig::huge_pages`] | whole huge pages, at once: 2 MiB or more for each link |
 //!
 //! ```
 //! use barewire::{HugePages, Node, NodeConfig};
@@ -792,12 +793,12 @@
 //! # }
 //! ```
 //!
-//! It holds for what peers touch first, too. They need not know of it, and may place their own
-//! memory otherwise: each side receives in its own.
+//! This also holds for memory that a peer touches first. Peers need not know of it, and may place
+//! their own memory differently: each side receives in its own.
 //!
-//! # A node that runs
+//! # Inspecting and changing a live node
 //!
-//! Nobody has to be stopped to be looked at, and some settings can be changed meanwhile.
+//! You can inspect a node while its program runs, and change some of its settings.
 //!
 //! | you want | command |
 //! |---|---|
@@ -806,9 +807,9 @@
 //! | other limits, or another time to spin | `barewire set PID KEY=VALUE`, [`Node::set`] |
 //!
 //! [`Node::settings`] lists what can be set: how long to spin, limits and budgets, sizes for
-//! connections that begin afterwards, and whether a capture goes on. A node takes a request
-//! from outside when it is polled, or waits; only its own user and root may ask. What was made
-//! stays as it is: memory lies where it lies.
+//! connections that begin afterwards, and whether a capture goes on. A node answers a request
+//! from outside when it is polled or waits. Only its own user and root may make one. A change
+//! does not affect memory that the node has made already.
 //!
 //! ```
 //! use barewire::Node;
@@ -840,9 +841,9 @@
 //! # }
 //! ```
 //!
-//! Whoever connects to another user's name states that user ([`ConnectOptions::owner`]); if
-//! somebody else holds the name, that is [`Error::WrongOwner`], before a byte is shared.
-//! `docs/security.md` in the repository says, mechanism by mechanism, what a peer can do and
+//! To connect to a name of another user, state that user ([`ConnectOptions::owner`]). If
+//! somebody else holds the name, the call fails with [`Error::WrongOwner`], before a byte is
+//! shared. `docs/security.md` in the repository says for each mechanism what a peer can do and
 //! what it can not.
 // tidy: long file: a guided tour, whose code is compiled and run
 

@@ -91,7 +91,7 @@ impl AsyncNode {
         Ok(AsyncNode { driver })
     }
 
-    /// Drives a node, and hands its other events to you.
+    /// Drives a node, and returns the stream of its other events.
     ///
     /// # Errors
     /// [`Error::NoRuntime`].
@@ -231,11 +231,11 @@ impl Drop for Attempt<'_> {
 /// [`Event::Tripwire`], [`Event::Completion`].
 ///
 /// Give tripwires of an async program the action [`Enqueue`](crate::Action::Enqueue):
-/// [`Wake`](crate::Action::Wake) wakes the task that polls the node, and nobody else. Apertures come as
+/// [`Wake`](crate::Action::Wake) only wakes the task that polls the node. Apertures come as
 /// [`Event::Granted`]: [`Connection::import`](crate::Connection::import) would stop the thread.
 ///
-/// Take them: when 1024 wait, the node stands still until some have been taken, as one does
-/// whose program does not poll. Dropping this drops them, now and from then on.
+/// Take them: when 1024 wait, the node is not polled until some have been taken. Dropping this
+/// drops all such events, now and later.
 pub struct Events {
     driver: Arc<Driver>,
 }

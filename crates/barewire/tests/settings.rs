@@ -110,7 +110,7 @@ fn a_bad_value_is_refused_with_the_reason_and_changes_nothing() {
     for (key, bad, reason) in [
         ("spin", "soon", "no time"),
         ("ring_bytes", "5000", "power of two"),
-        ("connections_max", "4294967295", "allowed are"),
+        ("connections_max", "4294967295", "allowed:"),
         ("lock_memory", "true", "fixed when the node is made"),
         ("colour", "red", "these can be set: spin, ring_bytes"),
         ("capture", "on", "without a capture file"),

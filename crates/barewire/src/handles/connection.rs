@@ -190,7 +190,7 @@ impl Connection {
     ///
     /// # Errors
     /// [`Error::OutOfLimits`], or why the connection is down, as the kernel knows it: a peer
-    /// that has died is told as such by this call, also if nobody polls the node.
+    /// that has died gives [`Error::PeerDied`] here, even if nobody polls the node.
     pub fn send_out_of_band(&self, data: &[u8]) -> Result<bool> {
         self.sender.half().send_out_of_band(data)
     }

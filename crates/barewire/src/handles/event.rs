@@ -17,7 +17,7 @@ use crate::tables::events::Found;
 pub enum Event {
     /// Somebody wants to connect to one of our names.
     Request(Request),
-    /// A connection begun with [`Node::start_connect`](crate::Node::start_connect) stands.
+    /// A connection begun with [`Node::start_connect`](crate::Node::start_connect) is open.
     Connected(Box<Connection>),
     /// A connection begun with [`Node::start_connect`](crate::Node::start_connect) failed.
     ConnectFailed {
@@ -27,10 +27,10 @@ pub enum Event {
         error: Error,
     },
     /// Try this connection: there may be something to receive, room to send, or an end.
-    /// Comes when something arrives while nothing was there; it is repeated if you
-    /// receive and stop before [`try_recv`](crate::Receiver::try_recv) says that nothing
-    /// is left, so you may take as much at a time as you like, but take something. Who can take
-    /// nothing, because an answer waits for room, tries again when it is told of the room.
+    /// The event comes when something arrives after nothing was there. It is repeated if you
+    /// receive, and stop before [`try_recv`](crate::Receiver::try_recv) says that nothing
+    /// is left. So you may take as much at a time as you like, but take something. If you can take
+    /// nothing, because an answer waits for room, try again after the event that reports the room.
     Ready(ConnectionId),
     /// The peer of a connection closed it, died or broke the protocol. What it had sent
     /// before can still be received. Comes once.
@@ -52,7 +52,7 @@ pub enum Event {
     Granted {
         /// Connection on which it was granted.
         connection: ConnectionId,
-        /// What the peer calls it.
+        /// The number that the peer gave with the grant.
         cookie: u64,
         /// The aperture.
         aperture: RemoteAperture,
@@ -68,7 +68,7 @@ pub enum Event {
     Completion {
         /// Its cookie.
         cookie: u64,
-        /// The buffer: what was put, or what was got; or why nothing was.
+        /// The buffer with the bytes that were put or got; or why the transfer failed.
         result: Result<Vec<u8>>,
     },
 }

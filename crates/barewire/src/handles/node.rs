@@ -22,7 +22,7 @@ use crate::node::wait::Deadline;
 use crate::tables::doorbells::OWN_SOURCE;
 use crate::tables::entries::Phase;
 
-/// Pauses between two looks for a name that nobody has yet.
+/// Pauses between two tries to connect to a name that nobody listens to yet.
 const NAME_PAUSE_FIRST: Duration = Duration::from_millis(1);
 const NAME_PAUSE_LONGEST: Duration = Duration::from_millis(20);
 
@@ -83,7 +83,7 @@ impl Node {
         self.core.change(changes)
     }
 
-    /// Who we are to our peers.
+    /// The credentials that our peers see.
     #[must_use]
     pub fn credentials(&self) -> Credentials {
         self.core.base.own
@@ -189,16 +189,17 @@ impl Node {
         }
     }
 
-    /// Begins to connect and returns at once; nobody need poll for the other side to be asked.
+    /// Begins to connect and returns at once. The request reaches the other side even if nobody
+    /// polls this node.
     /// The answer comes as [`Event::Connected`] or [`Event::ConnectFailed`] with the number
     /// returned, from the next poll after it has arrived. The timeout of the options and
     /// their waiting for a name do not apply.
     ///
-    /// The first contact with a node takes an exchange, to which a thread of the process
-    /// attends. If none can be started, the next poll does.
+    /// The first contact with a node takes a handshake, which a thread of the process completes. If
+    /// no thread can be started, the next poll completes it.
     ///
     /// # Errors
-    /// Those of [`Node::connect_with`] that can be told at once.
+    /// Those of [`Node::connect_with`] that are known at once.
     pub fn start_connect(&self, name: &str, options: &ConnectOptions) -> Result<ConnectionId> {
         self.core.base.check_fork()?;
         self.core
@@ -250,8 +251,8 @@ impl Node {
     /// *Order.* Requests, out-of-band messages and apertures of one peer node come in the
     /// order in which it sent them, also on different connections. `Ready` says only where to
     /// look: of several connections it comes in any order, within one wait and across waits,
-    /// whichever was sent to first, and in no order with other events. Who must know what was
-    /// sent first sends it on one connection: there messages come as they were sent.
+    /// whichever was sent to first, and in no order with other events. Where the order matters,
+    /// send on one connection: its messages arrive in the order in which they were sent.
     ///
     /// # Errors
     /// As [`Node::poll`].

@@ -64,7 +64,7 @@ impl RemoteAperture {
     }
 
     /// Sets a tripwire on our own puts: it fires when one touches `len_bytes` at `offset`,
-    /// on our own event queue. To be told what the owner stores:
+    /// on our own event queue. For the owner's stores there is
     /// [`RemoteAperture::tripwire_on_owner`].
     ///
     /// # Errors
@@ -83,17 +83,16 @@ impl RemoteAperture {
 
     /// Sets a tripwire on the owner's stores: it fires when the owner puts, stores, adds or
     /// exchanges through its [`Aperture`](crate::Aperture) and touches one of these bytes, on
-    /// our own event queue. What importers transfer fires it not. A read-only aperture will
-    /// do, and the owner need not poll its node.
+    /// our own event queue. Transfers of importers do not fire it. A read-only aperture is
+    /// enough, and the owner need not poll its node.
     ///
     /// A store that begins after this returns fires it. To wait for a change: set the
-    /// tripwire, look at the bytes, and only then wait. It also fires, with nothing stored,
-    /// when the owner revokes the aperture or is gone, so that whoever waits looks and gets
-    /// the error.
+    /// tripwire, read the bytes, and only then wait. It also fires, with nothing stored,
+    /// when the owner revokes the aperture or is gone: the next access then returns the error.
     ///
-    /// Of the owner's death every access learns at once. Of a revocation a put, store, add or
-    /// exchange learns at once; a load or get learns of it after the next poll of the importer's node,
-    /// or after such a store. So a program that only loads polls its node now and then.
+    /// After the owner's death every access fails at once. After a revocation a put, store, add or
+    /// exchange fails at once; a load or get fails after the next poll of the importer's node,
+    /// or after such a store. So a program that only loads has to poll its node from time to time.
     ///
     /// ```no_run
     /// # use barewire::{Action, Memory, Mode, Node, RemoteAperture};

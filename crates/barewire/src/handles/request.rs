@@ -24,7 +24,7 @@ impl Request {
         }
     }
 
-    /// Who asks, as the kernel says.
+    /// The process that asks, as the kernel says.
     #[must_use]
     pub fn peer(&self) -> Credentials {
         self.requested.peer

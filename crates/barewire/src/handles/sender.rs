@@ -66,7 +66,7 @@ impl Sender {
     }
 
     /// Sends a message if there is room for the whole of it now; `false` if not. Then
-    /// [`Event::Ready`](crate::Event::Ready) tells when to try again.
+    /// [`Event::Ready`](crate::Event::Ready) comes when it is time to try again.
     ///
     /// # Errors
     /// [`Error::TooLong`]; [`Error::OutOfLimits`] if the message can never fit the ring in
@@ -264,8 +264,8 @@ impl Sender {
     }
 
     /// Takes room in the peer's memory for a message of at most `len_bytes`, to be filled
-    /// in place; `None` while there is none. Then [`Event::Ready`](crate::Event::Ready) tells
-    /// when to try again.
+    /// in place; `None` while there is none. Then [`Event::Ready`](crate::Event::Ready) comes
+    /// when it is time to try again.
     ///
     /// # Errors
     /// As [`Sender::try_send`]; [`Error::OutOfLimits`] if `len_bytes` is more than

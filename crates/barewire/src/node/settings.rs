@@ -142,7 +142,7 @@ fn keys() -> impl Iterator<Item = &'static Key> {
 }
 
 fn parse_number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
-    let wrong = || format!("`{text}` is no whole number, or too large");
+    let wrong = || format!("`{text}` is not a whole number, or too large");
     text.parse().map_err(|_| wrong())
 }
 
@@ -153,7 +153,7 @@ fn write_capture(live: &mut LiveSettings, text: &str) -> Taken {
         }
         "on" => true,
         "off" => false,
-        _ => return Err(format!("`{text}` is neither on nor off")),
+        _ => return Err(format!("`{text}`: expected on or off")),
     };
     Ok(())
 }
@@ -198,7 +198,7 @@ fn parse_time(text: &str) -> Result<Duration, String> {
         number.checked_mul(*ns)
     };
     let found = units.iter().find_map(in_unit).map(Duration::from_nanos);
-    found.ok_or_else(|| format!("`{text}` is no time; write 20us, for instance (ns, us, ms, s)"))
+    found.ok_or_else(|| format!("`{text}` is not a time; examples: 500ns, 20us, 1ms, 2s"))
 }
 
 /// What is wrong with a setting, as an error.
@@ -215,7 +215,7 @@ fn unknown(key: &str) -> Error {
     let what = if is_fixed {
         "is fixed when the node is made"
     } else {
-        "is no setting of a node"
+        "is not a setting of a node"
     };
     refuse(
         key,
@@ -321,7 +321,7 @@ mod tests {
         let error = node.set(&[("huge_pages", "try")]).unwrap_err().to_string();
         assert!(error.contains("fixed when the node is made"), "{error}");
         let error = node.set(&[("colour", "red")]).unwrap_err().to_string();
-        assert!(error.contains("is no setting"), "{error}");
+        assert!(error.contains("is not a setting"), "{error}");
         for setting in node.settings() {
             assert!(error.contains(&setting.key), "{error}");
         }

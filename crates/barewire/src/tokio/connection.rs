@@ -29,9 +29,9 @@ struct Outgoing {
 /// the ring. A message whose sending is given up was not sent; only one that the sink has
 /// taken, or one that is longer than half the receiver's ring, may be under way: the rest of
 /// it goes out with the next [`send`](AsyncConnection::send),
-/// [`flush`](AsyncConnection::flush) or [`finish`](AsyncConnection::finish). Who has flushed
-/// before he sends such a long one, and gives that up, learns from
-/// [`is_flushed`](AsyncConnection::is_flushed) whether it had been begun.
+/// [`flush`](AsyncConnection::flush) or [`finish`](AsyncConnection::finish). If you flush
+/// before you send such a long message, and cancel that, [`is_flushed`](AsyncConnection::is_flushed)
+/// says whether it had been begun.
 ///
 /// *Back-pressure.* While the receiver's memory is full, sending waits. Dropping the
 /// connection closes it; what a sink holds must be flushed before.
@@ -40,7 +40,7 @@ pub struct AsyncConnection {
     seat: Seat,
     connection: Connection,
     outgoing: Outgoing,
-    /// The stream has told its end.
+    /// The stream has reported its end.
     ended: bool,
 }
 

@@ -22,26 +22,28 @@ pub struct NodeAddress {
     pub node_id: [u64; 2],
 }
 
-/// Why a node did not do as it was asked.
+/// Why a node did not change its settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskError {
-    /// Nobody attends to its door.
+    /// Nobody listens on its settings socket.
     #[error(
         "the node can not be reached: it is in another network namespace, was made by an earlier \
          version, or has just gone"
     )]
     NotHere,
-    /// Another process attends to it.
-    #[error("process {found} answers for the node, and not process {expected}: it is not asked")]
+    /// Another process listens on it.
+    #[error(
+        "process {found} holds the socket of the node, instead of process {expected}: not asking it"
+    )]
     Stranger {
         /// The process expected.
         expected: i32,
         /// The one that is there.
         found: i32,
     },
-    /// It turned us away.
-    #[error("the node did not let us in: only its own user and root may change its settings")]
+    /// It closed the connection: we are neither its user nor root.
+    #[error("the node refused: only its own user and root may change its settings")]
     TurnedAway,
     /// It has not been polled meanwhile.
     #[error(

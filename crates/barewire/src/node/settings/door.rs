@@ -178,7 +178,7 @@ pub(crate) fn answer(
     settings: impl FnOnce() -> Vec<Setting>,
 ) -> String {
     let changed = match parse(request) {
-        None => Err("this is no request to change settings".to_owned()),
+        None => Err("malformed request".to_owned()),
         Some(changes) if changes.is_empty() => Ok(()),
         Some(changes) => change(&changes).map_err(|error| error.to_string()),
     };
