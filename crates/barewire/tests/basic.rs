@@ -1,6 +1,8 @@
 //! The network between threads of one process: each thread has a node of its own, and
 //! everything goes the way it goes between processes.
 
+mod common;
+
 use std::thread;
 use std::time::Duration;
 
@@ -8,6 +10,7 @@ use barewire::{
     Action, ApertureConfig, ConnectOptions, Connection, Error, Event, Memory, Mode, Node,
     NodeConfig, Rights, Spin,
 };
+use common::WatchedThread;
 
 const SECOND: Option<Duration> = Some(Duration::from_secs(5));
 
@@ -163,9 +166,9 @@ fn a_missing_name_is_named_and_a_late_one_awaited() {
     let error = node.connect_with(&name, &at_once).unwrap_err();
     assert!(matches!(error, Error::NoSuchName { .. }), "{error}");
     let server = {
-        let name = name.clone();
+        let (name, client) = (name.clone(), WatchedThread::current());
         thread::spawn(move || {
-            thread::sleep(Duration::from_millis(50));
+            client.wait_until_asleep();
             let node = Node::new().unwrap();
             let _listener = node.listen(&name).unwrap();
             let request = node.next_request(SECOND).unwrap();

@@ -82,8 +82,9 @@ fn waiting_for_room_ends_with_room_or_with_the_time_or_with_the_peer() {
     assert!(to_b.sender().reserve_timeout(200, short).unwrap().is_none());
     assert!(began.elapsed() >= short);
 
+    let sender = WatchedThread::current();
     let consumer = thread::spawn(move || {
-        thread::sleep(Duration::from_millis(30));
+        sender.wait_until_asleep();
         for i in 0..sent + 1000 {
             let message = to_a.receiver().recv_message().unwrap();
             assert_eq!(message, i.to_le_bytes());
@@ -100,8 +101,9 @@ fn waiting_for_room_ends_with_room_or_with_the_time_or_with_the_peer() {
     let (b, to_a) = consumer.join().unwrap();
 
     while to_b.sender().reserve(200).unwrap().is_some() && to_b.try_send(&bytes(200)).unwrap() {}
+    let sender = WatchedThread::current();
     let leaving = thread::spawn(move || {
-        thread::sleep(Duration::from_millis(30));
+        sender.wait_until_asleep();
         drop((to_a, b));
     });
     let error = to_b.sender().reserve_timeout(200, SOON).unwrap_err();

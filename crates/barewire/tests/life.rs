@@ -248,9 +248,9 @@ fn a_halted_peer_pushes_back_and_goes_on_with_nothing_lost() {
             Some(Error::PeerDied { .. })
         ));
 
-        let pid = puppet.pid();
+        let (pid, sender) = (puppet.pid(), WatchedThread::current());
         let going_on = thread::spawn(move || {
-            thread::sleep(Duration::from_millis(50));
+            sender.wait_until_asleep();
             send_signal(pid, Signal::Cont).unwrap();
         });
         // One that has to wait for the peer to go on.

@@ -157,8 +157,12 @@ fn ten_thousand_connections_one_after_the_other_leave_nothing() {
             None => panic!("the cycler says nothing"),
         };
         let took = hear();
-        std::thread::sleep(Duration::from_millis(50));
-        let after = [holds(server.pid()), holds(cycler.pid())];
+        let holding = || [holds(server.pid()), holds(cycler.pid())];
+        eventually("the descriptors are closed", || {
+            let descriptors = |of: &[Holds; 2]| of.each_ref().map(|it| it.descriptors);
+            descriptors(&holding()) == descriptors(&before)
+        });
+        let after = holding();
         println!("10000 cycles, sleeping {sleeps}: {took}");
         for (who, before, after) in [
             ("server", before[0], after[0]),

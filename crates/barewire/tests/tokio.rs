@@ -584,8 +584,9 @@ fn without_a_runtime_it_says_so() {
     } = first.block_on(pair());
     let waiting = one_thread();
     // The runtime ends in the middle of the wait.
+    let receiver = WatchedThread::current();
     let ending = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(30));
+        receiver.wait_until_asleep();
         drop(first);
     });
     waiting.block_on(async {

@@ -5,6 +5,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
@@ -83,6 +84,26 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     while !holds() {
         assert!(start.elapsed() < LONG, "not so after {LONG:?}: {what}");
         std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A thread of this process, for others to see whether it sleeps.
+pub struct WatchedThread(PathBuf);
+
+impl WatchedThread {
+    pub fn current() -> Self {
+        let of_proc = std::fs::read_link("/proc/thread-self").unwrap();
+        Self(Path::new("/proc").join(of_proc).join("stat"))
+    }
+
+    /// Waits until the thread sleeps in the kernel, and not only in passing.
+    pub fn wait_until_asleep(&self) {
+        let is_asleep = || {
+            let stat = std::fs::read_to_string(&self.0).unwrap();
+            let (_, state) = stat.rsplit_once(") ").unwrap();
+            state.starts_with('S')
+        };
+        eventually("the thread sleeps", || (0..20).all(|_| is_asleep()));
     }
 }
 
