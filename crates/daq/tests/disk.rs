@@ -7,11 +7,10 @@ mod stage;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use barewire_daq::launch::Outcome;
 use barewire_daq::record::{self, Checked, IndexState};
-use stage::{Place, files_in};
+use stage::{Place, await_events, await_log, files_in};
 
 /// Not a test: what a process of a run is.
 #[test]
@@ -32,20 +31,6 @@ const IMPATIENT: &str = "patience = \"200 ms\"\n";
 fn place(directory: &str, patience: &str) -> Place {
     let sink = format!("[sink]\nkind = \"file\"\ndirectory = \"{directory}\"\n{patience}");
     Place::new("ring", &format!("{SETTINGS}{sink}"))
-}
-
-/// Waits until the event log says so.
-fn await_log(place: &Place, text: &str) {
-    let begun = Instant::now();
-    let log = || std::fs::read_to_string(place.folder.join("log")).unwrap_or_default();
-    while !log().contains(text) {
-        assert!(
-            begun.elapsed() < Duration::from_secs(60),
-            "{text}: {}",
-            log()
-        );
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }
 
 /// Runs it, with something that happens meanwhile.
@@ -178,7 +163,7 @@ fn a_run_ends_with_account_if_the_file_system_takes_no_more() {
         let (place, control) = faulty(IMPATIENT, library.clone());
         let outcome = run_while(&place, || {
             await_log(&place, "Running, by Start");
-            std::thread::sleep(Duration::from_millis(50));
+            await_events(&place.folder);
             std::fs::write(&control, number.to_string()).expect("written");
         });
         assert_ends_without_index(&outcome, name);
@@ -266,7 +251,7 @@ fn a_directory_that_was_removed_and_comes_again_has_all_events() {
     std::fs::create_dir(&data).expect("a folder");
     let outcome = run_while(&place, || {
         await_log(&place, "Running, by Start");
-        std::thread::sleep(Duration::from_millis(50));
+        await_events(&data);
         std::fs::remove_dir_all(&data).expect("removed");
         await_log(&place, "builder 0 can not record");
         std::fs::create_dir(&data).expect("a folder");

@@ -12,7 +12,7 @@ use barewire_daq::record::{self, IndexState};
 use barewire_proto::evb::{BuilderId, Part, SourceId};
 use barewire_sys::process::{Signal, send_signal};
 use barewire_units::Rng;
-use stage::{Place, Started, files_in};
+use stage::{Place, Started, await_log, files_in};
 
 /// How many kills there are in a run; unset: as many as fit a short test.
 const KILLS: &str = "BAREWIRE_DAQ_KILLS";
@@ -221,10 +221,7 @@ fn a_second_run_and_a_stray_part_do_not_disturb_the_first() {
         let asks = std::sync::atomic::AtomicBool::new(false);
         let (outcome, second, stray) = std::thread::scope(|scope| {
             let run = scope.spawn(|| place.run_watched(&mut Until(&mut first, &asks)));
-            let log = || std::fs::read_to_string(place.folder.join("log")).unwrap_or_default();
-            while !log().contains("Running, by Start") {
-                std::thread::sleep(std::time::Duration::from_millis(5));
-            }
+            await_log(&place, "Running, by Start");
             let mut nobody = Started(|_, _| {});
             let second = launch::run_here(&config, command, &mut nobody).expect("processes start");
             let stray = command(source(0)).output().expect("it starts");

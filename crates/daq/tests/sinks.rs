@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Child, Command};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use barewire_daq::config::Config;
 use barewire_daq::generate::Generator;
@@ -21,7 +21,7 @@ use barewire_daq::sink::hdf5;
 use barewire_proto::evb::{BuilderId, Part};
 use barewire_sys::process::{Signal, send_signal};
 use crc_fast::{CrcAlgorithm, checksum};
-use stage::{Place, files_in};
+use stage::{Place, await_events, await_log, eventually, files_in};
 
 /// Not a test: what a process of a run is.
 #[test]
@@ -90,17 +90,16 @@ fn count_after(text: &str, mark: &str) -> u64 {
 fn a_run_waits_for_its_consumer_which_may_be_killed() {
     for transport in ["ring", "tcp"] {
         let settings = "events = 3000\n[sink]\nkind = \"hand-over\"\n[builder]\ntimeout = \"20 s\"\n\
-                        [fragments]\nsizes = \"exponential\"\nsize = \"3 KiB\"\n";
+                        [fragments]\nsizes = \"exponential\"\nsize = \"3 KiB\"\n\
+                        [monitor]\nlog = \"FOLDER/log\"\n";
         let place = Place::new(transport, settings);
         let (outcome, first_took) = std::thread::scope(|scope| {
             let run = scope.spawn(|| place.run(|_, _| {}));
-            // It comes when the run has begun to wait.
-            std::thread::sleep(Duration::from_millis(300));
+            // It comes when the run has begun.
+            await_log(&place, "Running, by Start");
             let mut first = consumer_of(&place);
-            let begun = Instant::now();
-            while events_of(&place).len() < 500 && begun.elapsed() < Duration::from_secs(20) {
-                std::thread::sleep(Duration::from_millis(1));
-            }
+            let taken = || events_of(&place).len();
+            eventually(|| format!("{} taken", taken()), || taken() >= 500);
             first.kill().expect("it lives");
             first.wait().expect("a child");
             let took = events_of(&place).len();
@@ -348,8 +347,9 @@ fn hdf5_files_are_read_by_others_and_those_of_killed_builders_are_made_again() {
             lives += 1;
         }
         if role == builder && lives == 1 {
+            let folder = place.folder.clone();
             std::thread::spawn(move || {
-                std::thread::sleep(Duration::from_millis(500));
+                await_events(&folder);
                 let _ = send_signal(i32::try_from(pid).expect("small"), Signal::Kill);
             });
         }

@@ -19,7 +19,7 @@ use barewire_daq::part;
 use barewire_daq::record::{self, IndexState, Reading, Recorded};
 use barewire_proto::evb::{Part, SourceId};
 use barewire_sys::process::{Signal, send_signal};
-use stage::{Place, files_in};
+use stage::{Place, await_events, files_in};
 
 /// Where the detectors of a run are.
 const DETECTOR: &str = "BAREWIRE_DAQ_STAGE_DETECTOR";
@@ -313,8 +313,9 @@ fn a_killed_replay_joins_again_and_everything_is_accounted_for() {
             lives += 1;
         }
         if role == victim && lives == 1 {
+            let folder = again.folder.clone();
             std::thread::spawn(move || {
-                std::thread::sleep(Duration::from_millis(300));
+                await_events(&folder);
                 let _ = send_signal(i32::try_from(pid).expect("small"), Signal::Kill);
             });
         }

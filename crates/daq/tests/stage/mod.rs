@@ -1,10 +1,13 @@
 //! A folder with a configuration, and a run of it in processes of its own: this test program,
 //! started again with a role.
 
+#![allow(dead_code, reason = "each test file uses its part of this")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
 
 use barewire_daq::config::Config;
 use barewire_daq::launch::{self, Outcome, Role, Watcher, exit_code};
@@ -62,6 +65,9 @@ pub fn play(config: &Path, role: &str, number: u16) -> ! {
 /// Nobody is stopped here, and one that is killed is seen at once: a part that a machine with
 /// other work does not let run is not to be taken for lost.
 const PATIENT: &str = "liveness = \"20 s\"\n";
+
+/// Of records: more than a file begins with.
+const MANY_BYTES: u64 = 16 << 10;
 
 /// A folder with a configuration.
 pub struct Place {
@@ -158,6 +164,32 @@ pub fn files_in(folder: &Path, ending: &str) -> Vec<PathBuf> {
         .collect();
     files.sort();
     files
+}
+
+/// Waits until a condition holds.
+pub fn eventually(mut what: impl FnMut() -> String, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{}", what());
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Waits until the event log says so.
+pub fn await_log(place: &Place, text: &str) {
+    let log = || std::fs::read_to_string(place.folder.join("log")).unwrap_or_default();
+    eventually(|| format!("{text}: {}", log()), || log().contains(text));
+}
+
+/// Waits until more events are recorded in a folder than are now.
+pub fn await_events(folder: &Path) {
+    let bytes = || -> u64 {
+        let files = files_in(folder, "evb").into_iter();
+        files.filter_map(|it| Some(it.metadata().ok()?.len())).sum()
+    };
+    let before = bytes();
+    let is_more = || bytes() > before + MANY_BYTES;
+    eventually(|| format!("{before} B recorded, and no more"), is_more);
 }
 
 pub struct Started<F>(pub F);
