@@ -39,8 +39,6 @@ mod wire;
 
 use std::process::ExitCode;
 
-#[cfg(feature = "full")]
-use barewire_bench as bench;
 use clap::{CommandFactory, Parser, Subcommand};
 
 /// A user-level network through shared memory: run programs over it, inspect it, measure it.

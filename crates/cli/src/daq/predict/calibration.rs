@@ -15,16 +15,17 @@
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
+use barewire_bench::environment::{kernel, processor_name};
 use barewire_daq::config::{Config, Transport};
 use barewire_daq::costs::Costs;
 use barewire_sys::process::allowed_cpus;
-use barewire_tables::{Over, ResultTable};
+use barewire_tables::{Entry, Over, ResultColumn, ResultTable};
 use serde::{Deserialize, Serialize};
 
-use super::super::DaqError;
-use super::super::scan::{self, BUILT};
-use super::{Host, Laboratory, cell, problem, wrong};
-use crate::bench::environment::{kernel, processor_name};
+use super::compare::{ALONE, cell, number, problem, wrong};
+use super::laboratory::{FRAGMENTS, Host, Laboratory};
+use crate::daq::error::DaqError;
+use crate::daq::scan::{self, BUILT};
 
 /// Of the file.
 const FORMAT: u32 = 2;
@@ -150,7 +151,7 @@ impl Calibration {
                 costs: costs_for(&costs, &config)?,
                 with: &host.with,
                 processors,
-                fragments: super::FRAGMENTS,
+                fragments: FRAGMENTS,
             };
             for is_tcp in [false, true] {
                 let transport = if is_tcp { "tcp" } else { "ring" };
@@ -233,6 +234,57 @@ impl Calibration {
             built: (built / weights).exp2(),
             busy: (busy / weights).exp2(),
         })
+    }
+
+    /// Corrects what the laboratory predicted; the laboratory's own figure gets a column.
+    pub fn correct(
+        &self,
+        laboratory: &Laboratory<'_>,
+        points: &[scan::Point],
+        predicted: &mut ResultTable,
+    ) -> Result<(), DaqError> {
+        let column = |table: &ResultTable, name: &str| {
+            let at = table.columns.iter().position(|it| it.name == name);
+            at.ok_or_else(|| problem(format!("the laboratory gave no {name}")))
+        };
+        let [built, events, busy] = [
+            column(predicted, BUILT)?,
+            column(predicted, "events")?,
+            column(predicted, "processor time")?,
+        ];
+        predicted.columns.push(ResultColumn {
+            name: ALONE.to_owned(),
+            unit: "MB/s".to_owned(),
+        });
+        for (point, row) in points.iter().zip(&mut predicted.rows) {
+            let alone = row[built].number().unwrap_or(0.0);
+            row.push(number(alone));
+            let Some(ratios) = self.ratios(&point.config) else {
+                continue;
+            };
+            // What triggers or shaping hold down is only as much as the machine can at most.
+            let most = match point.saturated() {
+                None => alone * ratios.built,
+                Some(point) => {
+                    let table = laboratory.predicted(&[point])?;
+                    let most = table.rows.first().and_then(|it| it.get(built)?.number());
+                    most.unwrap_or(alone) * ratios.built
+                }
+            };
+            let is_held_down = point.saturated().is_some();
+            let found = if is_held_down { alone.min(most) } else { most };
+            let share = if alone > 0.0 { found / alone } else { 1.0 };
+            let scale = |entry: &mut Entry, by: f64| {
+                if let Some(value) = entry.number() {
+                    *entry = number(value * by);
+                }
+            };
+            scale(&mut row[built], share);
+            scale(&mut row[events], share);
+            // What a MB costs is corrected, however many there are.
+            scale(&mut row[busy], share * ratios.busy / ratios.built);
+        }
+        Ok(())
     }
 
     /// For people.
@@ -433,7 +485,7 @@ mod tests {
             fragments: 2_000,
         };
         let mut table = laboratory.predicted(&points).expect("it runs");
-        let corrected = laboratory.correct(&calibration(), &points, &mut table);
+        let corrected = calibration().correct(&laboratory, &points, &mut table);
         corrected.expect("it has all columns");
         move |name| {
             cell(&table, &table.rows[0], name)
@@ -449,20 +501,20 @@ mod tests {
             assert!((found / wanted - 1.0).abs() < 1e-3, "{found}, {wanted}")
         };
         let full = corrected(parts);
-        is(full(BUILT), 0.5 * full(super::super::ALONE));
+        is(full(BUILT), 0.5 * full(ALONE));
         is(full("events"), full(BUILT) * 1e6 / 1024.0);
         let slow = "[trigger]\nmode = \"clock\"\nperiod = \"1 ms\"\n";
         let slow = corrected(&format!("{parts}{slow}"));
-        is(slow(BUILT), slow(super::super::ALONE));
+        is(slow(BUILT), slow(ALONE));
         is(slow(BUILT), 1.024);
         // More than the machine can.
         let fast = "[trigger]\nmode = \"clock\"\nperiod = \"500 ns\"\n";
         let fast = corrected(&format!("{parts}{fast}"));
         assert!(
-            fast(BUILT) < 0.95 * fast(super::super::ALONE),
+            fast(BUILT) < 0.95 * fast(ALONE),
             "{} {}",
             fast(BUILT),
-            fast(super::super::ALONE)
+            fast(ALONE)
         );
     }
 

@@ -1,5 +1,9 @@
 //! Plans of configurations, and tables of predictions beside measurements.
 
+use barewire_tables::{Entry, ResultColumn, ResultTable};
+
+use super::compare::{OFF, OFF_OF_A_MB, cell, number};
+use super::scan::BUILT;
 use super::*;
 
 #[test]
