@@ -1,6 +1,6 @@
 # The project's entry points. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test fresh soak bench bench-wire bench-lab kek docs lint fuzz clean
+.PHONY: help setup demo test fresh soak bench bench-wire bench-lab kek docs lint fuzz miri clean
 
 CARGO := scripts/cargo.sh
 # Where cargo builds, and where our own results go.
@@ -56,8 +56,11 @@ lint: setup-lint ## only the fast checks: format, lints, tidy, book (and licence
 	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check licenses; \
 	else echo "licences not checked: cargo-deny is not installed"; fi
 
-fuzz: ## fuzz every target for a minute (FUZZ_SECONDS=60)
+fuzz: setup-build ## fuzz every target for a minute (FUZZ_SECONDS=60)
 	@scripts/fuzz.sh $(or $(FUZZ_SECONDS),60)
+
+miri: ## interpret tests of shared memory and formats, which finds undefined behaviour (needs nightly's miri)
+	@scripts/miri.sh || [ $$? = 77 ]
 
 clean: ## remove everything that was built
 	$(CARGO) clean

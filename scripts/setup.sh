@@ -129,8 +129,8 @@ wrk                 wrk
 
 # What the tests run besides: the judges of our captures (tshark) and of our HDF5
 # files (h5dump, h5py); in tests/programs servers, their clients, interpreters and
-# libraries with tests of their own; and what makes the machine of `make fresh`. A name
-# with a colon is asked for by the function behind it.
+# libraries with tests of their own; what makes the machine of `make fresh`; and the
+# compiler of libFuzzer. A name with a colon is asked for by the function behind it.
 TEST_PROGRAMS="
 tshark              tshark
 redis-cli           redis-tools
@@ -157,6 +157,7 @@ has:tornado         python3-tornado
 twist3              python3-twisted
 nft                 nftables
 debootstrap         debootstrap
+c++                 g++
 "
 
 # The package of Python's own tests bears the version of Python: of the one that

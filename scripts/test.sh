@@ -8,7 +8,8 @@
 # summed over the result lines of `cargo test`. A step that fails without a
 # failing test counts as one failure. A test that finds out at run time that it
 # can not run here appends "SKIPPED: name: reason" to the file that
-# BAREWIRE_SKIP_LOG names; it counts as skipped and not as passed.
+# BAREWIRE_SKIP_LOG names; it counts as skipped and not as passed. So does a step,
+# with "SKIPPED: step name: reason".
 set -uo pipefail
 . "$(dirname "$0")/toolchain.sh"
 cd "$BAREWIRE_ROOT" || exit 1
@@ -116,14 +117,54 @@ build_docs() {
     [[ -f $page ]] || { echo "the pages of crate barewire are missing: $page"; return 1; }
 }
 
+# skipped_step NAME REASON: tells that a step can not run here; it counts as skipped.
+skipped_step() {
+    echo "SKIPPED: step $1: $2" | tee -a "$BAREWIRE_SKIP_LOG"
+}
+
+# fuzz_briefly: that the fuzz targets build, and that they take some seconds of inputs each.
+fuzz_briefly() {
+    local status=0
+    scripts/fuzz.sh "${FUZZ_SECONDS:-3}" 2>&1 || status=$?
+    if [ "$status" = 77 ]; then
+        skipped_step fuzz "the targets were only checked: no C++ compiler (c++)"
+        status=0
+    fi
+    return "$status"
+}
+
+# oldest_rust: that the oldest Rust that will do does.
+oldest_rust() {
+    if [[ $(cargo --version) == "cargo $RUST_VERSION_MIN."* ]]; then
+        echo "every step runs with it: $(cargo --version)"
+    elif rustup run "$RUST_VERSION_MIN" cargo --version 2>/dev/null; then
+        CARGO_TARGET_DIR=$target/oldest rustup run "$RUST_VERSION_MIN" \
+            cargo check ${locked[@]+"${locked[@]}"} --workspace --all-targets
+    elif [ "${CI:-}" = true ]; then
+        echo "step fresh has Debian's Rust $RUST_VERSION_MIN"
+    else
+        skipped_step oldest "no toolchain $RUST_VERSION_MIN of rustup's; make fresh has Debian's"
+    fi
+}
+
+# other_processor: that the code for the processor that this one is not compiles.
+other_processor() {
+    local other=aarch64-unknown-linux-gnu
+    [ "$(uname -m)" != aarch64 ] || other=x86_64-unknown-linux-gnu
+    if ! compgen -G "$(rustc --print sysroot)/lib/rustlib/$other/lib/libcore-*" >/dev/null; then
+        skipped_step processor "the standard library of $other is not installed (rustup target add $other)"
+        return
+    fi
+    cargo check ${locked[@]+"${locked[@]}"} --workspace --target "$other"
+}
+
 # fresh_machine: whether what a newcomer needs is installed and builds on a Debian that
 # has nothing, with the oldest Rust that will do.
 fresh_machine() {
     local status=0
     FRESH_STEPS=quick scripts/fresh.sh 2>&1 || status=$?
     if [ "$status" = 77 ]; then
-        echo "SKIPPED: fresh machine: it can not be made here: needs root, debootstrap and a mirror of Debian" |
-            tee -a "$BAREWIRE_SKIP_LOG"
+        skipped_step fresh "such a machine can not be made here: needs root, debootstrap and a mirror of Debian"
         status=0
     fi
     return "$status"
@@ -133,12 +174,16 @@ step format check cargo fmt --all --check
 step clippy check run_clippy
 step tidy check cargo xtask tidy
 step book check scripts/book.sh check
+step commits check cargo xtask commits
+step oldest check oldest_rust
+step processor check other_processor
 step preload check cargo build ${locked[@]+"${locked[@]}"} --release -p barewire-sockets
 export BAREWIRE_PRELOAD_LIB=$target/release/libbarewire_sockets.so
 step tests tests cargo test ${locked[@]+"${locked[@]}"} --workspace --exclude barewire-programs --no-fail-fast
 # One at a time: they are whole programs, with time limits of their own.
 step programs tests cargo test ${locked[@]+"${locked[@]}"} -p barewire-programs --no-fail-fast -- --test-threads=1
 step models tests model_check
+step fuzz check fuzz_briefly
 step docs check build_docs
 # Some minutes; others ask for it by name, or say `make fresh`.
 if [ "${CI:-}" = true ] || [[ " ${only[*]:-} " == *" fresh "* ]]; then
@@ -152,11 +197,11 @@ for name in ${only[@]+"${only[@]}"}; do
     fi
 done
 
-# A test that skipped itself ended well, so cargo counted it as passed.
-self_skipped=$(sed -n 's/^SKIPPED: \([^:]*\).*/\1/p' "$BAREWIRE_SKIP_LOG" | sort -u | wc -l)
-passed=$((passed - self_skipped))
+self_skipped=$(sed -n 's/^SKIPPED: \([^:]*\).*/\1/p' "$BAREWIRE_SKIP_LOG" | sort -u)
+# A test that skipped itself ended well, so cargo counted it as passed; a step is no test.
+passed=$((passed - $(grep -vc '^step \|^$' <<<"$self_skipped")))
 [ "$passed" -ge 0 ] || passed=0
-skipped=$((ignored + self_skipped))
+skipped=$((ignored + $(grep -c . <<<"$self_skipped")))
 
 echo
 echo "=== summary, $SECONDS s"

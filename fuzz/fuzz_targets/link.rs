@@ -92,6 +92,7 @@ fn say(script: &mut Script<'_>, link: &mut Link, name: &str) {
             script.long(),
             script.number(),
             1,
+            script.number(),
         ),
         11 => wire::numbered(wire::RELEASE, number),
         12 => wire::numbered(wire::REVOKE, number),
