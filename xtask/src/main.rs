@@ -1,5 +1,10 @@
 //! The project's own tasks: `cargo xtask tidy` checks the rules that no
 //! compiler checks.
+//!
+//! ```layers
+//! tidy: the checks of sources, documents and manifests
+//! commits: the check of the history
+//! ```
 #![forbid(unsafe_code)]
 
 mod commits;

@@ -3,13 +3,23 @@
 //!
 //! A layer `name: what it is` is `src/name.rs` and all of `src/name/`; a name may also be that
 //! of a folder in a folder, `name/deep`. What a line says may go on in lines that are
-//! indented more.
+//! indented more. Roots of more than a few files that name none are listed in
+//! `xtask/ratchet/layers.toml`.
 
 use std::collections::BTreeSet;
 
 use super::modules::Graph;
 use super::outcome::Outcome;
+use super::ratchet::{All, Ratchet};
 use super::tree::Tree;
+
+/// So many files need no layers.
+const FILES_WITHOUT_MAX: usize = 5;
+const LIST: Ratchet<'_> = Ratchet {
+    path: "xtask/ratchet/layers.toml",
+    what: "crates without layers",
+    remedy: "name its layers in a comment of its root",
+};
 
 const OPENS: &str = "```layers";
 const CLOSES: &str = "```";
@@ -91,13 +101,16 @@ fn layer_of(layers: &[Layer], path: &str) -> Option<usize> {
 
 pub(crate) fn check(graphs: &[Graph], tree: &Tree) -> Outcome {
     let mut outcome = Outcome::default();
-    let mut without = BTreeSet::new();
+    let mut without = All::new();
     let mut with = 0;
     for graph in graphs {
         let layers = match layers_of(tree.text(&graph.root).unwrap_or_default()) {
             Ok(Some(layers)) => layers,
             Ok(None) => {
-                without.insert(graph.root.as_str());
+                if graph.files.len() > FILES_WITHOUT_MAX {
+                    let root = without.entry(graph.root.clone()).or_default();
+                    root.add(&graph.root, 1);
+                }
                 continue;
             }
             Err((line, why)) => {
@@ -108,12 +121,13 @@ pub(crate) fn check(graphs: &[Graph], tree: &Tree) -> Outcome {
         with += 1;
         check_graph(graph, &layers, &mut outcome);
     }
+    LIST.check(tree, &without, &mut outcome);
     outcome.note = Some(format!(
-        "{with} roots name their layers, {} do not",
+        "{with} crates name their layers, {} do not",
         without.len()
     ));
-    if with == 0 {
-        outcome.skipped = Some("no root names its layers yet");
+    if outcome.checked == 0 {
+        outcome.skipped = Some("no crate names its layers yet");
     }
     outcome
 }
@@ -225,7 +239,7 @@ fn f() { high::f(); low::f(); }
         assert_eq!(outcome.findings, []);
         assert_eq!(outcome.checked, 4);
         let note = outcome.note.unwrap();
-        assert_eq!(note, "1 roots name their layers, 0 do not");
+        assert_eq!(note, "1 crates name their layers, 0 do not");
     }
 
     #[test]
@@ -281,11 +295,15 @@ fn f() { high::f(); low::f(); }
     }
 
     #[test]
-    fn no_block_is_counted() {
-        let outcome = outcome("mod low;\n", &[("low.rs", "")]);
-        assert_eq!((outcome.findings.len(), outcome.checked), (0, 0));
-        assert!(outcome.skipped.is_some());
-        let note = outcome.note.unwrap();
-        assert_eq!(note, "0 roots name their layers, 1 do not");
+    fn canary_many_files_without_a_block() {
+        let root = "mod a;\nmod b;\nmod c;\nmod d;\nmod e;\n";
+        let files = ["a.rs", "b.rs", "c.rs", "d.rs", "e.rs"].map(|file| (file, ""));
+        let many = outcome(root, &files);
+        assert_eq!(places(&many), ["lib.rs"]);
+        assert_eq!(many.note.unwrap(), "0 crates name their layers, 1 do not");
+        // With one file less nobody asks.
+        let few = outcome(root, &files[1..]);
+        assert_eq!((few.findings.len(), few.checked), (0, 0));
+        assert!(few.skipped.is_some());
     }
 }
