@@ -115,7 +115,7 @@ impl NodeCore {
                 state.doorbells.announce_sleep();
             }
         }
-        // SeqCst fence, with that in `note_disarmed`.
+        // SeqCst fence, which pairs with that in `note_disarmed`.
         fence(Ordering::SeqCst);
         let found = self.collect(max, put);
         if found > 0 {
@@ -131,6 +131,7 @@ impl NodeCore {
             return false;
         }
         let mut state = self.state();
+        // Relaxed: changed under the lock of the state only.
         let asleep = self
             .waiting
             .asleep_for_descriptor

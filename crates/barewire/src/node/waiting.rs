@@ -84,7 +84,7 @@ impl Waiting {
         // Relaxed: see `has_disarmed`.
         self.disarmed_count.store(disarmed.len(), Ordering::Relaxed);
         drop(disarmed);
-        // SeqCst fence, with that in `fall_asleep_for_descriptor`: either the owner, who may be
+        // SeqCst fence, which pairs with that in `fall_asleep_for_descriptor`: either the owner, who may be
         // another thread, sees the count, or we see that it falls asleep.
         fence(Ordering::SeqCst);
         // Relaxed: the fence orders it.
