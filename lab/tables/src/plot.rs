@@ -3,90 +3,15 @@
 
 use std::fmt::Write;
 
+use barewire_report::axes::{grid_x, open};
+
 use crate::text::figures;
 use crate::{Kind, Line};
 
-pub(crate) const WIDTH: f64 = 520.0;
-pub(crate) const HEIGHT: f64 = 320.0;
-pub(crate) const LEFT: f64 = 64.0;
-pub(crate) const RIGHT: f64 = 16.0;
-pub(crate) const TOP: f64 = 14.0;
-pub(crate) const BOTTOM: f64 = 46.0;
-/// The most marks that an axis can have without running together.
-const MARKS_MAX: usize = 8;
-
-/// Text that is safe inside the page.
-pub(crate) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
-}
-
-/// From values to places on the paper.
-#[derive(Clone, Copy)]
-pub(crate) struct Axis {
-    pub low: f64,
-    pub high: f64,
-    from: f64,
-    to: f64,
-    pub logarithmic: bool,
-}
-
-impl Axis {
-    pub fn place(&self, value: f64) -> f64 {
-        let scale = |value: f64| if self.logarithmic { value.ln() } else { value };
-        let share = (scale(value) - scale(self.low)) / (scale(self.high) - scale(self.low));
-        self.from + share * (self.to - self.from)
-    }
-
-    pub fn along_x(low: f64, high: f64, logarithmic: bool) -> Axis {
-        Axis {
-            low,
-            high,
-            from: LEFT,
-            to: WIDTH - RIGHT,
-            logarithmic,
-        }
-    }
-
-    pub fn along_y(low: f64, high: f64, logarithmic: bool) -> Axis {
-        Axis {
-            low,
-            high,
-            from: HEIGHT - BOTTOM,
-            to: TOP,
-            logarithmic,
-        }
-    }
-}
-
-/// The marks 1, 2, 5, 10 around positive values, or powers of ten where those are too
-/// many. The first and the last are the ends of the axis.
-pub(crate) fn logarithmic_marks(low: f64, high: f64) -> Vec<f64> {
-    for steps in [&[1.0, 2.0, 5.0][..], &[1.0]] {
-        let decade = |value: f64| value.log10().floor() as i32;
-        let all: Vec<f64> = (decade(low)..=decade(high) + 1)
-            .flat_map(|power| steps.iter().map(move |step| step * 10_f64.powi(power)))
-            .collect();
-        let first = all.iter().rposition(|mark| *mark <= low).unwrap_or(0);
-        let last = all.iter().position(|mark| *mark >= high);
-        let last = last.unwrap_or(all.len() - 1).max(first + 1);
-        let marks = &all[first..=last.min(all.len() - 1)];
-        if marks.len() <= MARKS_MAX {
-            return marks.to_vec();
-        }
-        if steps.len() == 1 {
-            let every = marks.len().div_ceil(MARKS_MAX);
-            let mut thinned: Vec<f64> = marks.iter().step_by(every).copied().collect();
-            if (marks.len() - 1) % every != 0 {
-                thinned.extend(marks.last());
-            }
-            return thinned;
-        }
-    }
-    Vec::new()
-}
+pub(crate) use barewire_report::axes::{
+    Axis, BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, grid_y, labels, logarithmic_marks,
+};
+pub(crate) use barewire_report::markup::escape;
 
 /// Round marks from `-reach` to `reach` or a little more.
 fn marks_around_zero(reach: f64) -> Vec<f64> {
@@ -166,43 +91,6 @@ fn describe(line: &Line) -> String {
     format!("{row}, {quantity}: paper {paper}, model {model} {unit}, {error}")
 }
 
-fn open(title: &str) -> String {
-    format!(
-        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">",
-        escape(title)
-    )
-}
-
-pub(crate) fn grid_y(out: &mut String, y: Axis, marks: &[f64], text: impl Fn(f64) -> String) {
-    for &value in marks {
-        let at = y.place(value);
-        let _ = write!(
-            out,
-            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
-             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-            WIDTH - RIGHT,
-            LEFT - 8.0,
-            at + 4.0,
-            escape(&text(value))
-        );
-    }
-}
-
-pub(crate) fn labels(out: &mut String, along_x: &str, along_y: &str) {
-    let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
-    let _ = write!(
-        out,
-        "<path class=\"axis\" d=\"M{LEFT} {TOP}V{bottom}H{right}\"/>\
-         <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\
-         <text transform=\"translate(11 {:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
-        f64::midpoint(LEFT, right),
-        HEIGHT - 8.0,
-        escape(along_x),
-        f64::midpoint(TOP, bottom),
-        escape(along_y)
-    );
-}
-
 /// The unit of all lines, if they have one in common.
 fn common_unit(lines: &[&Line]) -> String {
     match lines.split_first() {
@@ -235,17 +123,7 @@ pub(crate) fn paper_against_model(title: &str, lines: &[&Line]) -> Option<String
     );
     let mut out = open(&format!("{title}: paper against model"));
     grid_y(&mut out, y, &marks, figures);
-    for &value in &marks {
-        let at = x.place(value);
-        let _ = write!(
-            out,
-            "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{:.1}\"/>\
-             <text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-            HEIGHT - BOTTOM,
-            HEIGHT - BOTTOM + 17.0,
-            figures(value)
-        );
-    }
+    grid_x(&mut out, x, &marks, figures);
     let unit = common_unit(lines);
     labels(&mut out, &format!("paper{unit}"), &format!("model{unit}"));
     let _ = write!(
@@ -370,19 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn axes_mark_few_round_values_around_all() {
-        assert_eq!(
-            logarithmic_marks(562.0, 3394.0),
-            [500.0, 1000.0, 2000.0, 5000.0]
-        );
-        assert_eq!(logarithmic_marks(10.0, 10.0), [10.0, 20.0]);
-        assert_eq!(logarithmic_marks(1.2, 460_000.0).len(), 7);
-        for (low, high) in [(1e-9, 1e9), (0.3, 0.30001), (3.0, 90_000.0)] {
-            let marks = logarithmic_marks(low, high);
-            assert!(marks.len() <= MARKS_MAX + 1, "{marks:?}");
-            assert!(marks[0] <= low * 1.000_001 && *marks.last().unwrap() >= high);
-            assert!(marks.windows(2).all(|pair| pair[0] < pair[1]), "{marks:?}");
-        }
+    fn marks_around_zero_are_few_and_round() {
         assert_eq!(
             marks_around_zero(3.0),
             [-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0]
