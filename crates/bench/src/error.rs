@@ -20,9 +20,9 @@ pub enum Error {
     #[error("the server process failed: {0}")]
     Peer(String),
     /// Nothing moved for a long time.
-    #[error("{0}: nothing moved for {1} seconds")]
+    #[error("{0}: no progress for {1} seconds")]
     Stuck(&'static str, u64),
-    /// A transport can not be used here.
+    /// A transport cannot be used here.
     #[error("{0}")]
     Transport(String),
 }

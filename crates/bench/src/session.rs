@@ -96,7 +96,7 @@ fn watch_over(pidfd: &OwnedFd, watch: &Watch) {
         }
         if stuck {
             eprintln!(
-                "barewire: nothing moved for {} seconds during: {}",
+                "barewire: no progress for {} seconds during: {}",
                 LONGEST_STEP.as_secs(),
                 watch.doing()
             );

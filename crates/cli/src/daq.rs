@@ -5,7 +5,7 @@
 //! |---|---|
 //! | 0 | the run ended as it should, and the ledger balances |
 //! | 1 | `check`, `convert`: the file is damaged; `order`: the run refuses |
-//! | 2 | the configuration is faulty, a part can not work, or a file can not be read |
+//! | 2 | the configuration is faulty, a part cannot work, or a file cannot be read |
 //! | 3 | the ledger does not balance |
 //! | 4 | the run, or a `scan`, ended before its time; why is said |
 //! | 5 | the ledger balances, but something was lost that no setting allows to be; what is said |

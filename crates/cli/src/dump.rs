@@ -99,7 +99,7 @@ struct Waiting {
     frames: u64,
     payload_bytes: u64,
     headers: Vec<HeaderDump>,
-    /// What is wrong with the header behind the last, if it can not be read.
+    /// What is wrong with the header behind the last, if it cannot be read.
     fault: Option<String>,
     /// It went on while we looked: what is shown may be from several moments.
     moving: bool,
@@ -249,7 +249,7 @@ fn look(
             continue;
         }
         let Some((found, control)) = surveyed else {
-            return unreadable(&slot, "its ring does not lie where the node says");
+            return unreadable(&slot, "its ring is not where the node says");
         };
         let waiting = waiting(&slot, &found, control, !still);
         return Some(Queue::new(&slot, Content::Read(Box::new(waiting))));

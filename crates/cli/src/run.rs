@@ -36,7 +36,9 @@ pub enum RunError {
     #[error(transparent)]
     Settings(#[from] settings::SettingsError),
     /// Who began us has fewer rights than we have.
-    #[error("has more rights than who began it (set-user-id, or file capabilities): not for this")]
+    #[error(
+        "refused: this command has more rights than its caller (set-user-id, or file capabilities)"
+    )]
     Privileged,
     /// Nothing can be told there.
     #[error("--why: {}: {}", .0.display(), .1)]

@@ -312,7 +312,7 @@ fn transactions_over_barewire() {
     }
 }
 
-/// A line for each size in the table and in the file; a size that can not be is refused.
+/// A line for each size in the table and in the file; a size that cannot be is refused.
 #[test]
 fn copies_are_measured_by_size() {
     let _alone = alone();

@@ -312,7 +312,7 @@ fn other_users_may_neither_set_nor_dump() {
                 assert!(said.contains("belongs to another user"), "{said}");
             }
             Err(error) => {
-                let reason = format!("other users can not start the command here: {error}");
+                let reason = format!("other users cannot start the command here: {error}");
                 return skip("other_users_may_neither_set_nor_dump", &reason);
             }
         }

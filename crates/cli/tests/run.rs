@@ -72,7 +72,7 @@ fn why_not_built(compiler: &mut Command) -> Option<String> {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             Some(format!("no {name} compiler is installed"))
         }
-        Err(error) => Some(format!("the {name} compiler can not be started: {error}")),
+        Err(error) => Some(format!("the {name} compiler cannot be started: {error}")),
         Ok(output) if output.status.success() => None,
         Ok(output) => {
             let said = text(&output.stderr);

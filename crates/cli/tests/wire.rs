@@ -48,7 +48,7 @@ fn sound(arguments: &[&str]) -> String {
     text(&output.stdout)
 }
 
-/// The message of a command that can not do its work.
+/// The message of a command that cannot do its work.
 #[track_caller]
 fn refused(arguments: &[&str]) -> String {
     let output = barewire(arguments);

@@ -44,7 +44,7 @@ pub enum ConsumerError {
     #[error("{0}")]
     Record(#[from] RecordError),
     /// Who answers is no builder.
-    #[error("who answers there is no builder of events")]
+    #[error("the process that answers there is not a builder")]
     Foreign,
 }
 

@@ -40,7 +40,7 @@ impl Credential {
         })
     }
 
-    /// Has what the command starts show it. Others can not read it there: a process's environment is for its
+    /// Has what the command starts show it. Others cannot read it there: a process's environment is for its
     /// own user.
     pub fn pass_to(self, command: &mut Command) {
         command.env(VARIABLE, format!("{:x}:{}", self.secret, self.start));

@@ -15,7 +15,7 @@ use rustix::fs::{FallocateFlags, StatVfsMountFlags};
 ///
 /// # Errors
 ///
-/// There is not so much room, or the file can not be written.
+/// There is not so much room, or the file cannot be written.
 pub fn reserve(file: &File, end: u64) -> io::Result<bool> {
     let reserve = || rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, end);
     match rustix::io::retry_on_intr(reserve) {
@@ -34,14 +34,14 @@ pub fn has_name(file: &File) -> io::Result<bool> {
     Ok(file.metadata()?.nlink() > 0)
 }
 
-/// Why `bytes` more can not be written to the file at `path`: the error, the file system by its mount
+/// Why `bytes` more cannot be written to the file at `path`: the error, the file system by its mount
 /// point and kind, and how much room it has.
 #[must_use]
 pub fn explain(path: &Path, error: &io::Error, bytes: u64) -> String {
     let mut text = format!("{}: {error}", path.display());
     let directory = path.parent().unwrap_or(path);
     let Ok(statistics) = rustix::fs::statvfs(directory) else {
-        let _ = write!(text, "; {} can not be reached", directory.display());
+        let _ = write!(text, "; {} cannot be reached", directory.display());
         return text;
     };
     if let Some((mount, kind)) = mount_of(directory) {
@@ -90,6 +90,6 @@ mod tests {
         assert!(text.contains("; file system /"), "{text}");
         assert!(text.contains("5.0MiB are to be written"), "{text}");
         let gone = explain(Path::new("/nowhere/record.evb"), &error, 1);
-        assert!(gone.ends_with("/nowhere can not be reached"), "{gone}");
+        assert!(gone.ends_with("/nowhere cannot be reached"), "{gone}");
     }
 }

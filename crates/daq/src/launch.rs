@@ -158,7 +158,7 @@ impl Process {
 ///
 /// # Errors
 ///
-/// A process can not be started.
+/// A process cannot be started.
 pub fn run(
     config: &Config,
     command: impl FnMut(Role) -> Command,
@@ -168,7 +168,7 @@ pub fn run(
 }
 
 /// The same with all parts on this host, after a look whether they can listen at the addresses of
-/// the configuration: who can not is told before a part starts.
+/// the configuration: who cannot is told before a part starts.
 ///
 /// # Errors
 ///

@@ -283,7 +283,7 @@ impl Net {
     ///
     /// # Errors
     ///
-    /// It can not be waited for.
+    /// It cannot be waited for.
     pub fn watch(&mut self, what: BorrowedFd<'_>, on: bool) -> Result<(), NetError> {
         match on {
             true => self.poll.add(what, TOKEN_DETECTOR, Interest::READ)?,

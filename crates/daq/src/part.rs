@@ -36,7 +36,7 @@ pub enum PartError {
     /// A part of that number is not in the configuration.
     #[error("no such part: the configuration has {0} of them, numbered from 0")]
     NoSuchPart(u16),
-    /// The manager can not be reached.
+    /// The manager cannot be reached.
     #[error("the manager does not answer at {address} within {patience:?}: {reason}")]
     NoManager {
         /// Where.
@@ -47,7 +47,7 @@ pub enum PartError {
         reason: String,
     },
     /// Nobody listens at the manager's address.
-    #[error("no run of this configuration goes on: nobody listens at {0}")]
+    #[error("no run of this configuration is live: nothing listens at {0}")]
     NoRun(Address),
     /// Nobody can listen where the configuration says.
     #[error("{0}")]
@@ -56,22 +56,22 @@ pub enum PartError {
     #[error("the manager refuses: {0}")]
     Refused(String),
     /// The manager has gone.
-    #[error("the manager is lost: {0}")]
+    #[error("the manager was lost: {0}")]
     ManagerLost(String),
     /// It has nothing to work with.
     #[error("{0}")]
     Net(#[from] NetError),
-    /// The core can not be made.
+    /// The core cannot be made.
     #[error("{0}")]
     Core(#[from] barewire_proto::evb::ConfigError),
     /// The kernel does not shape.
     #[error("{0}")]
     Shape(#[from] crate::shape::ShapeError),
-    /// Events can not be recorded, or a file of the manager's not be written: which file, why, and what
+    /// Events cannot be recorded, or a file of the manager's not be written: which file, why, and what
     /// its file system has.
     #[error("{0}")]
     Record(String),
-    /// Recorded files can not be replayed.
+    /// Recorded files cannot be replayed.
     #[error("replay: {0}")]
     Replay(#[from] crate::replay::ReplayError),
     /// The sources are programs of the user's, and this is none of them; or the other way round.
@@ -81,10 +81,10 @@ pub enum PartError {
     #[error("{0}")]
     Wire(#[from] WireError),
     /// By a signal, before there was a run.
-    #[error("asked to end before all parts were there")]
+    #[error("asked to end before all parts had joined")]
     Interrupted,
     /// Not all parts have come.
-    #[error("not there after {patience:?}: {who}")]
+    #[error("missing after {patience:?}: {who}")]
     Missing {
         /// Who.
         who: String,
@@ -102,11 +102,11 @@ impl From<SinkError> for PartError {
     }
 }
 
-/// Why a part can not listen at `address`, with the key that names it.
+/// Why a part cannot listen at `address`, with the key that names it.
 fn cannot_listen(address: &Address, key: &'static str, error: NetError) -> PartError {
     PartError::Listen(match (address, &error) {
         (Address::Tcp(address), NetError::Tcp(error)) => crate::config::fault(key, address, error),
-        _ => format!("run.name: the name `{address}` can not be used: {error}"),
+        _ => format!("run.name: the name `{address}` cannot be used: {error}"),
     })
 }
 

@@ -21,10 +21,10 @@ const LOOKS_AT_ONCE: usize = 256;
 /// Damaged fragments that are told one by one; of the others there is the sum at the end.
 const TOLD_MAX: u64 = 8;
 
-/// Why files can not be replayed.
+/// Why files cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// One of them can not be read.
+    /// One of them cannot be read.
     #[error("{file}: {error}")]
     File {
         /// Which.
@@ -131,7 +131,7 @@ impl Replay {
     ///
     /// # Errors
     ///
-    /// Files that can not be read, or are not those of one run.
+    /// Files that cannot be read, or are not those of one run.
     pub fn open(settings: &ReplayFiles, source: u16) -> Result<Self, ReplayError> {
         let mut files = Vec::new();
         let mut places = Vec::new();

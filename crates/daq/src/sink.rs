@@ -39,7 +39,7 @@ impl Sink {
     ///
     /// # Errors
     ///
-    /// The file can not be made, or the name is taken.
+    /// The file cannot be made, or the name is taken.
     pub fn open(config: &Config, run: u32, builder: u16, clock: &Clock) -> Result<Self, SinkError> {
         match &config.sink {
             SinkKind::Discard => Ok(Self::Discard),

@@ -79,7 +79,7 @@ pub enum WireError {
         /// As it should be.
         computed: u32,
     },
-    /// A field holds what it can not.
+    /// A field holds what it cannot.
     #[error("{field}: {value} is not possible")]
     Value {
         /// The field.

@@ -1,4 +1,4 @@
-//! Runs whose events can not be recorded for a while, or for good: the file system is full, over its quota,
+//! Runs whose events cannot be recorded for a while, or for good: the file system is full, over its quota,
 //! read-only or faulty, or the directory has been removed.
 
 #[path = "stage/mod.rs"]
@@ -199,7 +199,7 @@ fn a_run_does_not_start_before_its_file_can_be_made() {
     let (place, control) = faulty(PATIENT, library);
     std::fs::write(&control, "28").expect("written");
     let outcome = run_while(&place, || {
-        await_log(&place, "builder 0 can not record");
+        await_log(&place, "builder 0 cannot record");
         std::fs::remove_file(&control).expect("removed");
     });
     assert_whole(&outcome, &place.folder);
@@ -253,7 +253,7 @@ fn a_directory_that_was_removed_and_comes_again_has_all_events() {
         await_log(&place, "Running, by Start");
         await_events(&data);
         std::fs::remove_dir_all(&data).expect("removed");
-        await_log(&place, "builder 0 can not record");
+        await_log(&place, "builder 0 cannot record");
         std::fs::create_dir(&data).expect("a folder");
     });
     assert_whole(&outcome, &data);
@@ -268,5 +268,5 @@ fn a_run_whose_directory_was_removed_ends_with_the_reason() {
         await_log(&place, "Running, by Start");
         std::fs::remove_dir_all(&data).expect("removed");
     });
-    assert_ends_without_index(&outcome, "can not be reached");
+    assert_ends_without_index(&outcome, "cannot be reached");
 }

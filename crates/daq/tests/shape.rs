@@ -62,7 +62,7 @@ fn skip(reason: &str) {
 }
 
 /// Moves this test's thread, and what it starts, into a network with nothing but a loopback
-/// interface that is up; `None` where that, or HTB, can not be had.
+/// interface that is up; `None` where that, or HTB, cannot be had.
 fn own_network() -> Option<Interface> {
     let up = || {
         NetNamespace::create()?.enter()?;
@@ -217,7 +217,7 @@ fn somebody_elses_queue_stays() {
     assert!(
         error
             .to_string()
-            .starts_with("lo has already a queue `htb` with handle 10:"),
+            .starts_with("lo already has a queue `htb` with handle 10:"),
         "{error}"
     );
 }

@@ -87,7 +87,7 @@ impl Times {
 
     /// Adds what another one holds.
     pub fn absorb(&mut self, other: &Times) {
-        // Both have the same bounds, so this can not fail.
+        // Both have the same bounds, so this cannot fail.
         let _ = self.0.add(&other.0);
     }
 

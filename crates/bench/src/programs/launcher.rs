@@ -130,7 +130,7 @@ impl Launcher {
                 let said = fs::read_to_string(&log).unwrap_or_default();
                 let last = said.lines().last().unwrap_or("nothing");
                 return Err(Error::Transport(format!(
-                    "{name} does not listen; it said: {last}"
+                    "{name} does not listen; its last output: {last}"
                 )));
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -330,7 +330,7 @@ mod tests {
         let Err(error) = launcher.server(&mut command, port, None) else {
             panic!("it listens");
         };
-        assert!(error.to_string().contains("it said: no"), "{error}");
+        assert!(error.to_string().contains("its last output: no"), "{error}");
     }
 
     #[test]

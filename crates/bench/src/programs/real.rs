@@ -106,7 +106,7 @@ pub fn number_after(text: &str, word: &str) -> Option<f64> {
 pub fn unexpected_output(program: &str, said: &str) -> Error {
     let end: Vec<&str> = said.lines().rev().take(3).collect();
     Error::Transport(format!(
-        "what {program} said was not understood: {}",
+        "unexpected output of {program}: {}",
         end.join(" | ")
     ))
 }

@@ -28,12 +28,12 @@ fn padded(number: &str) -> String {
 pub fn title(test: &str, waiting: &str) -> String {
     match (test, waiting) {
         ("rtt", "blocking") => "Round trip, both ends sleeping".into(),
-        ("rtt", _) => "Round trip, both ends spinning".into(),
+        ("rtt", _) => "Round trip, both ends polling".into(),
         ("stream", _) => "One way".into(),
         ("transactions", "blocking") => {
             "Transactions of 64 B with one server, both ends sleeping".into()
         }
-        ("transactions", _) => "Transactions of 64 B with one server, both ends spinning".into(),
+        ("transactions", _) => "Transactions of 64 B with one server, both ends polling".into(),
         ("wake", _) => "Wake-up: round trip of 8 B, both ends sleeping".into(),
         (other, _) => other.into(),
     }

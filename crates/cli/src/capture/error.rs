@@ -13,17 +13,17 @@ pub enum CaptureError {
     #[error(transparent)]
     Look(#[from] LookError),
     /// It is not there any more, or is another program.
-    #[error("process {0} has ended, or become another program")]
+    #[error("process {0} has ended, or has become another program")]
     Gone(i32),
     /// Its memory may not be opened.
     #[error(
-        "process {0} may not be captured: {1}; as root it may (whoever may trace a process may \
-         capture it, see /proc/sys/kernel/yama/ptrace_scope)"
+        "process {0} cannot be captured: {1}; root can capture it, and so can a user who may trace \
+         it, see /proc/sys/kernel/yama/ptrace_scope"
     )]
     NotAllowed(i32, io::Error),
     /// The library does nothing, or is of another version.
     #[error(
-        "the library in process {0} can not be captured: it is switched off there, or of another \
+        "the library in process {0} cannot be captured: it is switched off there, or of another \
          version than this command"
     )]
     Unsuitable(i32),
@@ -31,12 +31,14 @@ pub enum CaptureError {
     #[error("process {0} is being captured already")]
     Busy(i32),
     /// What lies in its memory makes no sense.
-    #[error("the memory of process {0} does not hold what it should: {1}")]
+    #[error("the memory of process {0} has unexpected contents: {1}")]
     Nonsense(i32, &'static str),
     /// The packets are not for people.
-    #[error("-w -: packets are not for a terminal; give a file, or a pipe: | wireshark -k -i -")]
+    #[error(
+        "-w -: cannot write packets to a terminal; give a file, or a pipe: | wireshark -k -i -"
+    )]
     Terminal,
-    /// The file can not be written.
+    /// The file cannot be written.
     #[error("writing {0}: {1}")]
     Write(String, io::Error),
     /// The system would not.

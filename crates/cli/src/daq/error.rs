@@ -6,16 +6,16 @@ use barewire_daq::config::Fault;
 use barewire_daq::part::PartError;
 use barewire_daq::record::RecordError;
 
-/// Why `daq` can not do what it was asked to.
+/// Why `daq` cannot do what it was asked to.
 #[derive(Debug, thiserror::Error)]
 pub enum DaqError {
     /// The configuration is faulty.
     #[error("{}", list(.0))]
     Config(Vec<Fault>),
-    /// A part can not work.
+    /// A part cannot work.
     #[error("{0}")]
     Part(#[from] PartError),
-    /// A process can not be started, or a file not be written.
+    /// A process cannot be started, or a file not be written.
     #[error("{what}: {error}")]
     Io {
         /// What was done.
@@ -23,10 +23,10 @@ pub enum DaqError {
         /// Why it did not go.
         error: std::io::Error,
     },
-    /// A file can not be read.
+    /// A file cannot be read.
     #[error("{0}: {1}")]
     Record(String, RecordError),
-    /// What is to be measured can not be.
+    /// What is to be measured cannot be.
     #[error("{0}")]
     Scan(String),
     /// A measurement ended before its time.

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | 0 | all files are good; of one whose writer was stopped, all that it had written |
 //! | 1 | something is damaged, an index is not that of its records, or fragments do not hold what the generator makes |
-//! | 2 | a file can not be read, or is no file of events |
+//! | 2 | a file cannot be read, or is no file of events |
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -249,7 +249,7 @@ pub fn check(args: &CheckArgs) -> Result<ExitCode, DaqError> {
 
 /// Reads a file of either kind; the error is for people.
 fn check_file(path: &Path, generator: Option<&Generator>) -> Result<Checked, String> {
-    // What can not be read is told by the check.
+    // What cannot be read is told by the check.
     match hdf5::is_hdf5(path).unwrap_or(false) {
         true => hdf5::check(path, generator).map_err(|error| error.to_string()),
         false => record::check(path, generator).map_err(|error| error.to_string()),

@@ -113,14 +113,14 @@ fn pairs() -> Check {
         Ok(peer_of(one)? == Some(other))
     };
     match ask() {
-        Ok(true) => Check::good(PAIRS, "are told"),
+        Ok(true) => Check::good(PAIRS, "are reported by the kernel"),
         result => {
             let found = result.err().map(|error| error.to_string());
             let change = format!(
                 "a kernel with CONFIG_UNIX_DIAG (modprobe unix_diag), or --set unix=0; {SANDBOX}; \
                  systemd: RestrictAddressFamilies= needs AF_NETLINK"
             );
-            let found = found.unwrap_or_else(|| "the kernel names another".to_owned());
+            let found = found.unwrap_or_else(|| "the kernel reports another one".to_owned());
             Check::bad(PAIRS, found, change)
         }
     }

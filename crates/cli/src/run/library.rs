@@ -15,7 +15,7 @@ const VARIABLE: &str = "BAREWIRE_SOCKETS_LIB";
 pub enum LibraryError {
     /// It is nowhere.
     #[error(
-        "{LIBRARY} is not there; looked at: {}. Build it (cargo build --release \
+        "{LIBRARY} was not found; looked at: {}. Build it (cargo build --release \
          -p barewire-sockets), or say where it is: {VARIABLE}=PATH", looked_at(.0)
     )]
     Missing(Vec<String>),

@@ -34,7 +34,7 @@ impl Over {
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
-    /// Options that can not be.
+    /// Options that cannot be.
     #[error("{0}")]
     Usage(String),
     /// A connection, or an end of it, that failed.

@@ -7,23 +7,23 @@ use barewire_report::columns::PrintError;
 /// Why a sub-command of `wire` could not do its work.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
-    /// A file that can not be read or written.
+    /// A file that cannot be read or written.
     #[error("{0}: {1}")]
     File(String, io::Error),
     /// A text file that is not hex.
     #[error("{0} is text, but not hex: {1}; --raw takes it as it stands")]
     Hex(String, String),
     /// An argument that is neither.
-    #[error("`{0}` is no file, and not hex: {1}")]
+    #[error("`{0}` is neither a file nor hex: {1}")]
     NeitherFileNorHex(String, String),
     /// Bytes do not say what they are.
-    #[error("what are these bytes? say so with --as KIND")]
+    #[error("the format of these bytes is unknown: name it with --as KIND")]
     NoKind,
     /// A packet that the capture does not have.
     #[error("there is no packet {0}: the capture has {1}, counted from 1")]
     NoPacket(usize, usize),
     /// A file that is not a capture.
-    #[error("{0} is no pcap or pcapng file")]
+    #[error("{0} is not a pcap or pcapng file")]
     NoCapture(String),
     /// More bytes than the format has room for.
     #[error("{have_bytes} bytes in --hex; {place} has room for {room_bytes}")]

@@ -138,7 +138,7 @@ fn the_second_of_several_units_can_be_broken() {
 }
 
 #[test]
-fn short_and_long_bytes_are_told() {
+fn too_short_and_too_long_input_is_reported() {
     for kind in [
         "atm",
         "oam",
@@ -193,7 +193,7 @@ fn hex_with_a_comment_in_any_language_is_hex() {
 fn bad_input_is_refused_with_its_place() {
     let message = refused(&["decode", "0a bg", "--as", "atm"]);
     assert!(
-        message.contains("no file") && message.contains("'g' at character 4 (byte 1)"),
+        message.contains("neither a file nor hex") && message.contains("'g' at character 4 (byte 1)"),
         "{message}"
     );
     assert!(refused(&["decode", "0a0", "--as", "atm"]).contains("character 2 (byte 1)"));
@@ -204,7 +204,7 @@ fn bad_input_is_refused_with_its_place() {
         message.contains("'z' at character 10 (byte 3)") && message.contains("--raw"),
         "{message}"
     );
-    assert!(refused(&["check", prose.path()]).contains("no pcap or pcapng file"));
+    assert!(refused(&["check", prose.path()]).contains("not a pcap or pcapng file"));
     assert!(refused(&["check", "/nowhere/at/all"]).contains("/nowhere/at/all: "));
     let message = refused(&["encode", "atm", "--hex", &numbered(49)]);
     assert!(
@@ -230,7 +230,7 @@ fn bad_input_is_refused_with_its_place() {
     let message = refused(&["encode", "atm", "--nni", "--pcapng", capture.path()]);
     assert!(message.contains("no link type"), "{message}");
     let message = refused(&["decode", "45", "--as", "llc", "--packet", "1"]);
-    assert!(message.contains("no pcap or pcapng file"), "{message}");
+    assert!(message.contains("not a pcap or pcapng file"), "{message}");
     for ignored in [["--token", "--vc", "1/2"], ["--ring-up=3", "--src", "5"]] {
         let output = barewire(&[&["encode", "jetstream"], &ignored[..]].concat());
         assert_eq!(output.status.code(), Some(2), "{ignored:?}");
@@ -275,7 +275,7 @@ fn a_message_has_no_options_of_another() {
 
 /// 1 is for what is wrong with the bytes, 2 for what kept us from looking at them.
 #[test]
-fn the_exit_status_tells_faulty_bytes_from_bytes_that_could_not_be_read() {
+fn the_exit_status_distinguishes_faulty_from_unreadable_bytes() {
     let code = |arguments: &[&str]| barewire(arguments).status.code();
     let cell = encoded(&["atm"]);
     let broken = encoded(&["atm", "--break", "hec"]);

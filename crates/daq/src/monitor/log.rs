@@ -53,7 +53,7 @@ impl Log {
     ///
     /// # Errors
     ///
-    /// The file can not be written.
+    /// The file cannot be written.
     pub fn new(file: Option<&Path>, quiet: bool) -> io::Result<Self> {
         let open = |path| OpenOptions::new().create(true).append(true).open(path);
         Ok(Self {

@@ -391,7 +391,7 @@ fn full(picture: &Picture) -> Ledger {
 
 /// Whether every sum holds that can be asked for. Where a part was lost, its last report is
 /// what it said up to [`crate::part::BEAT`] before: each account balances by itself, and sums
-/// over parts can not be asked for.
+/// over parts cannot be asked for.
 fn balance(picture: &Picture) -> Result<(), String> {
     let problem = |it: Imbalance| it.to_string();
     let whole = |live: bool, lives: u32| live && lives == 1;

@@ -344,7 +344,7 @@ impl ManagerPart<'_> {
         }
     }
 
-    /// A builder can not record, or can again.
+    /// A builder cannot record, or can again.
     fn note_stuck(&mut self, builder: BuilderId, reason: &str) {
         let name = super::name_of(Part::Builder(builder));
         if reason.is_empty() {
@@ -355,7 +355,7 @@ impl ManagerPart<'_> {
         }
         self.stuck.insert(builder);
         let patience = system_time(self.config.sink_patience);
-        let text = format!("{name} can not record: {reason}; the run waits, {patience:?} at most");
+        let text = format!("{name} cannot record: {reason}; the run waits, {patience:?} at most");
         self.log.say(Severity::Error, &text);
     }
 
@@ -554,7 +554,7 @@ impl ManagerPart<'_> {
         count > 0
     }
 
-    /// A run that does not move is told of; one that can not is ended.
+    /// A run that does not move is told of; one that cannot is ended.
     fn watch(&mut self, now: barewire_units::Instant) {
         let account = self.core.account();
         let closed = account.built + account.incomplete + account.abandoned;

@@ -107,7 +107,7 @@ fn missing(address: &Address, patience: Duration, error: NetError) -> PartError 
 ///
 /// # Errors
 ///
-/// The manager can not be reached, does not answer, or refuses.
+/// The manager cannot be reached, does not answer, or refuses.
 pub fn order(config: &Config, message: &Control) -> Result<String, PartError> {
     Operator::connect(config)?.order(message, system_time(config.patience))
 }

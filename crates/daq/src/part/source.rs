@@ -39,7 +39,7 @@ const BYTES_AT_ONCE: u64 = 512 << 10;
 /// Fragments taken from the detector before that.
 const OFFERS_AT_ONCE: usize = 1024;
 
-/// How often a detector is asked that can not be waited for.
+/// How often a detector is asked that cannot be waited for.
 const ASK: Duration = Duration::from_millis(1);
 /// Longest list in a control message.
 const LACKS_AT_ONCE: usize = 4096;

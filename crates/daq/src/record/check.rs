@@ -90,7 +90,7 @@ fn contents_of(event: &Recorded) -> u64 {
 ///
 /// # Errors
 ///
-/// It can not be read, or is none of ours.
+/// It cannot be read, or is none of ours.
 pub fn check(path: &Path, generator: Option<&Generator>) -> Result<Checked, RecordError> {
     let mut reading = Reading::open(path)?;
     let mut checked = Checked {

@@ -41,10 +41,10 @@ pub struct Recorded {
     pub fragments: Vec<Stored>,
 }
 
-/// Why something can not be read.
+/// Why something cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// The file can not be read.
+    /// The file cannot be read.
     #[error("{0}")]
     File(#[from] io::Error),
     /// It is none of ours.

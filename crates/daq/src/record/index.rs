@@ -129,7 +129,7 @@ pub(super) fn load(
 ///
 /// # Errors
 ///
-/// The file can not be read.
+/// The file cannot be read.
 pub fn read_index(path: &Path) -> Result<Option<Vec<(u64, u64)>>, RecordError> {
     let file = File::open(path)?;
     let len_bytes = file.metadata()?.len();
@@ -140,7 +140,7 @@ pub fn read_index(path: &Path) -> Result<Option<Vec<(u64, u64)>>, RecordError> {
 ///
 /// # Errors
 ///
-/// It can not be read.
+/// It cannot be read.
 pub fn index_in(
     mut file: impl Read + Seek,
     len_bytes: u64,

@@ -106,7 +106,7 @@ impl Reading<File> {
     ///
     /// # Errors
     ///
-    /// It can not be read, or is none of ours.
+    /// It cannot be read, or is none of ours.
     pub fn open(path: &Path) -> Result<Self, RecordError> {
         let file = File::open(path)?;
         let len_bytes = file.metadata()?.len();
@@ -119,7 +119,7 @@ impl<R: Read + Seek> Reading<R> {
     ///
     /// # Errors
     ///
-    /// It can not be read, or is none of ours.
+    /// It cannot be read, or is none of ours.
     pub fn new(mut input: R, len_bytes: u64) -> Result<Self, RecordError> {
         if len_bytes < FILE_HEAD_BYTES as u64 {
             return Err(RecordError::Foreign("shorter than its head"));
@@ -220,7 +220,7 @@ impl<R: Read + Seek> Reading<R> {
     ///
     /// # Errors
     ///
-    /// The file can not be read.
+    /// The file cannot be read.
     pub fn next_event(&mut self) -> Result<Option<Recorded>, RecordError> {
         while self.ending.is_none() {
             let start = self.at;
@@ -242,7 +242,7 @@ impl<R: Read + Seek> Reading<R> {
     ///
     /// # Errors
     ///
-    /// No good record of this event begins there, the fragment is damaged, or the file can not be
+    /// No good record of this event begins there, the fragment is damaged, or the file cannot be
     /// read.
     pub fn fragment(
         &mut self,
@@ -269,7 +269,7 @@ impl<R: Read + Seek> Reading<R> {
     ///
     /// # Errors
     ///
-    /// No good record of this event begins there, or the file can not be read.
+    /// No good record of this event begins there, or the file cannot be read.
     pub fn time_at(&mut self, at: u64, event: u64) -> Result<Option<u64>, RecordError> {
         let head = self.head_at(at, event)?;
         let walk = self.walk(&head)?;
@@ -702,7 +702,7 @@ fn magics(bytes: &[u8]) -> impl Iterator<Item = usize> + '_ {
 ///
 /// # Errors
 ///
-/// The file can not be read, or is none of ours.
+/// The file cannot be read, or is none of ours.
 pub fn places(path: &Path) -> Result<(Vec<(u64, u64)>, Damage), RecordError> {
     let mut reading = Reading::open(path)?;
     if let Some(index) = super::index::read_index(path)? {
@@ -723,7 +723,7 @@ pub fn places(path: &Path) -> Result<(Vec<(u64, u64)>, Damage), RecordError> {
 ///
 /// # Errors
 ///
-/// The file can not be read, or is none of ours.
+/// The file cannot be read, or is none of ours.
 pub fn outline(path: &Path) -> Result<Vec<(u64, bool)>, RecordError> {
     let mut reading = Reading::open(path)?;
     let mut events = Vec::new();

@@ -24,7 +24,7 @@ pub struct Recorder {
     /// Events, and where their records begin; the first `recorded` of them are in the file.
     index: Vec<(u64, u64)>,
     recorded: usize,
-    /// Up to this byte the file system has set room aside; all, if it can not.
+    /// Up to this byte the file system has set room aside; all, if it cannot.
     reserved: u64,
 }
 
@@ -36,7 +36,7 @@ impl Recorder {
     ///
     /// # Errors
     ///
-    /// The file that can not be made, and why.
+    /// The file that cannot be made, and why.
     pub fn create(
         directory: &Path,
         run: u32,

@@ -5,7 +5,7 @@
 pub enum ShapeError {
     /// Not root.
     #[error(
-        "{0} can not be shaped without CAP_NET_ADMIN: run as root, or take flow.control = \"bucket\", \
+        "{0} cannot be shaped without CAP_NET_ADMIN: run as root, or take flow.control = \"bucket\", \
          which needs nothing of the kernel"
     )]
     NotAllowed(String),
@@ -17,7 +17,7 @@ pub enum ShapeError {
     NoHtb,
     /// Somebody else's queue is there.
     #[error(
-        "{interface} has already a queue `{kind}` with handle {handle:x}:, which is not ours: remove it \
+        "{interface} already has a queue `{kind}` with handle {handle:x}:, which is not ours: remove it \
          (tc qdisc del dev {interface} root), or take flow.control = \"bucket\""
     )]
     Taken {

@@ -361,7 +361,7 @@ messages! {
         /// 1: no more will come.
         last: u8,
     }
-    26 /// The builder can not record: its file system takes no more. It tries again.
+    26 /// The builder cannot record: its file system takes no more. It tries again.
     Stuck {
         /// Why; empty: it records again.
         reason: String,

@@ -18,7 +18,7 @@ pub enum KekError {
     /// A configuration of ours is faulty.
     #[error("the configuration of a run: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Config(Vec<Fault>),
-    /// A script of `tc` commands that can not be used.
+    /// A script of `tc` commands that cannot be used.
     #[error("{0}")]
     Script(String),
     /// A run did not end as it should.

@@ -40,7 +40,7 @@ impl Script {
     ///
     /// # Errors
     ///
-    /// A file that can not be read, or a command that is not understood.
+    /// A file that cannot be read, or a command that is not understood.
     pub fn read(path: &Path) -> Result<Self, KekError> {
         let mut script = String::new();
         let file = std::fs::File::open(path).map_err(|error| wrong(path, error))?;

@@ -192,7 +192,7 @@ fn processes(config: &Config) -> usize {
     usize::from(config.manager.sources) + usize::from(config.manager.builders) + 1
 }
 
-/// Why runs of this configuration can not be done at the same time.
+/// Why runs of this configuration cannot be done at the same time.
 fn alone(config: &Config) -> Option<&'static str> {
     let reasons = [
         (

@@ -313,7 +313,7 @@ fn parse(line: &str) -> Option<Sample> {
     })
 }
 
-/// Where a label's value ends; `None` too if something is escaped that can not be.
+/// Where a label's value ends; `None` too if something is escaped that cannot be.
 fn unescaped_quote(text: &str) -> Option<usize> {
     let mut letters = text.char_indices();
     while let Some((at, letter)) = letters.next() {

@@ -21,7 +21,7 @@ pub struct Recovered {
     pub built: u64,
     /// Without some.
     pub incomplete: u64,
-    /// Recordings that can not be read here, each with the reason: they may hold more.
+    /// Recordings that cannot be read here, each with the reason: they may hold more.
     pub unread: Vec<String>,
 }
 

@@ -91,6 +91,6 @@ fn answers_are_read() {
 #[test]
 fn errors_say_what_to_do() {
     let told = |errno| told(io::Error::from_raw_os_error(errno), "eth0").to_string();
-    assert!(told(1).starts_with("eth0 can not be shaped without CAP_NET_ADMIN: run as root"));
+    assert!(told(1).starts_with("eth0 cannot be shaped without CAP_NET_ADMIN: run as root"));
     assert!(told(22).starts_with("shape eth0: "));
 }

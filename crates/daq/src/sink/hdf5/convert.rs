@@ -27,7 +27,7 @@ pub struct Converted {
 ///
 /// # Errors
 ///
-/// The one can not be read, or the other not be written.
+/// The one cannot be read, or the other not be written.
 pub fn convert(from: &Path, to: &Path) -> Result<Converted, RecordError> {
     let mut reading = Reading::open(from)?;
     let about = reading.about.as_ref();
@@ -52,7 +52,7 @@ pub fn convert(from: &Path, to: &Path) -> Result<Converted, RecordError> {
 ///
 /// # Errors
 ///
-/// It can not be read.
+/// It cannot be read.
 pub fn is_hdf5(path: &Path) -> io::Result<bool> {
     let mut first = Vec::new();
     let count = SIGNATURE.len() as u64;
@@ -66,7 +66,7 @@ pub fn is_hdf5(path: &Path) -> io::Result<bool> {
 ///
 /// # Errors
 ///
-/// It can not be read, is none of ours, or is damaged where nothing is found without.
+/// It cannot be read, is none of ours, or is damaged where nothing is found without.
 pub fn check(path: &Path, generator: Option<&Generator>) -> Result<Checked, Hdf5Error> {
     let mut reading = Hdf5Reading::open(path)?;
     let mut checked = Checked {

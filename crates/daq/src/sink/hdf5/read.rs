@@ -51,7 +51,7 @@ impl Hdf5Reading<File> {
     ///
     /// # Errors
     ///
-    /// It can not be read, is none of ours, or is cut or damaged.
+    /// It cannot be read, is none of ours, or is cut or damaged.
     pub fn open(path: &Path) -> Result<Self, Hdf5Error> {
         let file = File::open(path)?;
         let len_bytes = file.metadata()?.len();
@@ -110,7 +110,7 @@ impl<R: Read + Seek> Hdf5Reading<R> {
     ///
     /// # Errors
     ///
-    /// The file can not be read, or something of the event is damaged. After that it goes on with the next event
+    /// The file cannot be read, or something of the event is damaged. After that it goes on with the next event
     /// that can be found.
     pub fn next_event(&mut self) -> Result<Option<Recorded>, Hdf5Error> {
         if self.next >= self.events() {
@@ -137,7 +137,7 @@ impl<R: Read + Seek> Hdf5Reading<R> {
     ///
     /// # Errors
     ///
-    /// The file can not be read, or something is damaged of the event or on the way to it.
+    /// The file cannot be read, or something is damaged of the event or on the way to it.
     pub fn event(&mut self, number: u64) -> Result<Option<Recorded>, Hdf5Error> {
         let left_bytes = self.source.begin_pass();
         let found = self.find(number);

@@ -9,7 +9,7 @@ const READ_AGAIN_MAX: u64 = 4;
 /// And so many in any case.
 const READ_ALWAYS_BYTES: u64 = 64 << 10;
 
-/// Why an HDF5 file can not be read.
+/// Why an HDF5 file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Hdf5Error {
     /// The file system does not give it.

@@ -238,7 +238,7 @@ fn what_can_not_stand_in_a_file_is_refused() {
         writer.add(event.event, 0, &event.fragments);
         let refused = writer
             .write()
-            .expect_err("it can not be written")
+            .expect_err("it cannot be written")
             .to_string();
         assert!(refused.contains(why), "{refused}");
         assert!(writer.finish().is_err());

@@ -29,7 +29,7 @@ pub struct Hdf5Writer {
     bytes: u64,
     /// Events, and where their groups are.
     events: Vec<(u64, u64)>,
-    /// An event that can not stand in such a file.
+    /// An event that cannot stand in such a file.
     refused: Option<String>,
 }
 
@@ -38,7 +38,7 @@ impl Hdf5Writer {
     ///
     /// # Errors
     ///
-    /// It can not be made.
+    /// It cannot be made.
     pub fn create(path: &Path, run: u32, builder: u16, about: Option<&About>) -> io::Result<Self> {
         if path.exists() {
             return Err(io::ErrorKind::AlreadyExists.into());
@@ -293,7 +293,7 @@ impl Hdf5Writer {
     }
 }
 
-/// Why these can not be the fragments of an event.
+/// Why these cannot be the fragments of an event.
 fn problem_of(fragments: &[Stored]) -> Option<String> {
     if fragments.len() > FRAGMENTS_MAX {
         return Some(format!("has more than {FRAGMENTS_MAX} fragments"));
