@@ -1,31 +1,33 @@
-//! The hybrid stream: a byte stream between two processes that goes either through a ring in
-//! shared memory or through a kernel connection, and changes between the two, in each
-//! direction by itself, at any moment and without losing, doubling or reordering a byte.
+//! The hybrid stream: a byte stream between two processes that goes through a ring in shared memory or
+//! over a kernel connection. It changes between these two *paths*, in each direction by itself, at any
+//! moment and without losing, doubling or reordering a byte.
 //!
-//! The *kernel connection* exists first and stays. A direction's stream is cut
-//! into *epochs*: in even ones the bytes go over the kernel connection, in odd ones through the ring. The
-//! sender closes an epoch by writing down the stream's position and counting EPOCH up; the
-//! receiver goes on to the next epoch when it has read to that position.
+//! The *kernel connection* exists first and stays. The stream of a direction is cut into *epochs*: in even
+//! ones the bytes go over the kernel connection, in odd ones through the ring. The sender closes an epoch by
+//! storing the stream's position and incrementing EPOCH. The receiver goes on to the next epoch when it has
+//! read up to that position.
 //!
 //! ```text
-//! SENDER    kernel -> ring   ring empty, receiver awake:   BOUND = position, EPOCH + 1
-//!           ring -> kernel   ring full, step back, ...:    BOUND, WAKE_BYTES_AT = .., EPOCH + 1;
-//!                          no byte on the kernel connection before `may_use_kernel`
-//!           ring write     IN_RING = 1; copy; HEAD; fence; ARMED taken -> WAKE_BYTES + 1;
-//!                          IN_RING = 0; one byte on the kernel connection if a wake-up byte was announced
-//! RECEIVER  kernel epoch     READS_KERNEL = 1; fence; EPOCH unchanged -> read any, else to BOUND
-//!           ring epoch     read to HEAD; empty -> take the wake-up bytes that were announced
-//!           before a sleep ARMED = its epoch; fence; look again
+//! SENDER    kernel -> ring  ring empty, receiver awake:  BOUND = position, EPOCH + 1
+//!           ring -> kernel  ring full, step back, ...:   BOUND, WAKE_BYTES_AT = .., EPOCH + 1;
+//!                           no byte over the kernel before `may_use_kernel`
+//!           ring write      IN_RING = 1; copy; HEAD; fence; ARMED taken -> WAKE_BYTES + 1;
+//!                           IN_RING = 0; one byte over the kernel if a wake-up byte was announced
+//! RECEIVER  kernel epoch    READS_KERNEL = 1; fence; EPOCH unchanged -> read any, else to BOUND
+//!           ring epoch      read to HEAD; empty -> take the wake-up bytes that were announced
+//!           before a sleep  ARMED = its epoch; fence; poll again
 //! ```
 //!
-//! A *wake-up byte* is a byte on the kernel connection that is not of the stream: it makes the kernel say
-//! "readable" to whoever waits there, in whatever way. The sender sends one only if the
-//! receiver armed in this very ring epoch, so whoever reads the kernel connection for data has finished
-//! with it: a wake-up byte is never taken for data. One that the kernel connection does not take is not taken
-//! back, since the receiver may be about to read it, but goes on the kernel connection before any other
-//! byte: so data is never taken for a wake-up byte. Why a byte read from the kernel connection is of the epoch
-//! that the reader thinks: the sender counts EPOCH up, fences and looks at READS_KERNEL, the
-//! receiver sets READS_KERNEL, fences and looks at EPOCH; one of them sees the other.
+//! A *wake-up byte* is a byte on the kernel connection that is not data. It makes the kernel report the
+//! connection as readable to any thread that waits there, in whatever way. The sender sends one only if the
+//! receiver armed in this very ring epoch. A receiver that reads the kernel connection for data is then
+//! done with it, so a wake-up byte is never taken for data. If the kernel connection has no room for a
+//! wake-up byte, it is not withdrawn, since the receiver may be about to read it. It is sent before any other
+//! byte, so data is never taken for a wake-up byte.
+//!
+//! Why does a byte that is read from the kernel connection belong to the epoch that the reader assumes? The
+//! sender increments EPOCH, fences and looks at READS_KERNEL. The receiver sets READS_KERNEL, fences and looks
+//! at EPOCH. One of them sees the other.
 //!
 //! | direction, word | written by | what it is |
 //! |---|---|---|
@@ -45,45 +47,45 @@
 //! | 25 IN_RING | sender | 1 while it puts bytes into the ring: not in the cache line that the receiver polls |
 //! | 26 ORDERED | receiver | 1: it waits for others as well, and wants SINCE, and [`Sender::mark`] |
 //!
-//! Direction 0 lies at word 0, direction 1 at word 32; words 64 to 71 are the side's own
-//! ([`UP`], [`LEAVING`], [`WANT_KERNEL`], [`TAKE_BACK`], by side); the rings follow at byte 4096.
+//! Direction 0 lies at word 0, direction 1 at word 32. Words 64 to 71 belong to the two sides ([`UP`],
+//! [`LEAVING`], [`WANT_KERNEL`], [`TAKE_BACK`], by side). The rings follow at byte 4096.
 //!
-//! A receiver can end the ring by itself ([`Receiver::end_ring`]): it stores WANT_KERNEL, lets
-//! every processor pass a barrier, and waits for IN_RING to be 0. A sender stores IN_RING and
-//! then looks at WANT_KERNEL, and clears it when the last wake-up byte is announced. So from then on
-//! nothing is put into the ring and no wake-up byte sent but those announced, and a receiver that has
-//! read them all may give the kernel connection to someone who knows nothing of all this.
+//! A receiver can end the ring by itself ([`Receiver::end_ring`]). It stores WANT_KERNEL, has every processor
+//! pass a barrier, and waits for IN_RING to be 0. A sender stores IN_RING and then looks at WANT_KERNEL, and
+//! clears IN_RING when the last wake-up byte is announced. So from then on nothing is put into the ring,
+//! and only announced wake-up bytes are sent. A receiver that has read them all may hand the kernel
+//! connection to a program that knows nothing of this protocol.
 //!
-//! If it has not read it all, it asks the sender to *take back* the rest, which the sender
-//! still has in the ring, and to send it over the kernel connection:
+//! If it has not read everything, it asks the sender to *take back* the rest, which is still in the
+//! ring, and to send it over the kernel connection:
 //!
 //! ```text
 //! RECEIVER  alone with its end, not reading the kernel connection, from here to the answer:
 //!           TAKE_BACK = the sender's epoch, of the ring, its own or the next; WANT_KERNEL = 1;
 //!           fence; a wake-up byte to the other side's receiver, if that is armed in our ring epoch
-//! SENDER    TAKE_BACK = its own epoch, taken -> TAKING; fence; HEAD - TAIL bytes on the kernel connection;
+//! SENDER    TAKE_BACK = its own epoch, taken -> TAKING; fence; HEAD - TAIL bytes over the kernel;
 //!           all:  HEAD = TAIL, BOUND = position - them, EPOCH + 1; TAKE_BACK = 0
 //!           some: they count as wake-up bytes; TAKE_BACK = REFUSED
-//! RECEIVER  its request is there yet after a while: takes it away, and does without
+//! RECEIVER  its request is still there after a while: withdraws it, and does without
 //! ```
 //!
-//! Bytes taken back are on the kernel connection before any later ones, and behind the wake-up bytes of their
-//! epoch, all of which the receiver is told of. So it finds an epoch of the ring without a
-//! byte left, and goes on with the kernel connection. Bytes that the kernel connection took when it did not take all are
-//! in the ring still, and on the kernel connection they are not of the stream: that is what a wake-up byte is.
+//! Bytes taken back come on the kernel connection before any later ones, and behind the wake-up bytes of
+//! their epoch, all of which the receiver knows of. So the receiver finds a ring epoch without any byte left, and
+//! goes on with the kernel connection. If the kernel connection takes only some of the bytes, all of them
+//! are still in the ring. Those on the kernel connection are then not data, which is what wake-up bytes are.
 //!
-//! *Order.* A receiver that waits for several connections tells its program of them in the order of
-//! SINCE. The sender stores it when it puts bytes into a ring that is empty, before HEAD: so who sees the
-//! bytes sees when they came, and whoever had sent before that has its HEAD there. Between bytes in a ring and
-//! those that the kernel carries elsewhere there is no such word. So a sender that is about to send by the
-//! kernel first has a wake-up byte follow what lies unread in its rings ([`Sender::mark`]), and the kernel tells of both
-//! in their order. A receiver that finds bytes in a ring has to ask the kernel first only if KERNEL is later than
-//! its last question. The sender may send a wake-up byte, whether the receiver is armed or not, unless that is in the middle of a read
-//! of the kernel connection which it may have begun before this epoch.
-//! What the other side writes there changes when a program hears of its bytes, never whether.
+//! *Order.* A receiver that waits for several connections reports them to its program in the order of SINCE.
+//! The sender stores SINCE before HEAD when it puts bytes into an empty ring. So a receiver that sees the bytes sees
+//! when they came, and sees the HEAD of everybody who had sent before. For bytes that the kernel
+//! carries elsewhere there is no such word. So a sender that is about to send by the kernel first has a
+//! wake-up byte follow what lies unread in its rings ([`Sender::mark`]), and the kernel reports both in their
+//! order. A receiver that finds bytes in a ring has to ask the kernel first only if KERNEL is later than its
+//! last question. The sender may send that wake-up byte whether the receiver is armed or not, except while the
+//! receiver is in the middle of a read of the kernel connection which it may have begun before this epoch.
+//! What the other side stores there changes when a program hears of its bytes, never whether.
 //!
-//! The other side is not trusted: what it wrote is read once and checked ([`Broken`]). It
-//! can spoil its own connection only. Source: own design (`docs/decisions/0005`).
+//! The other side is not trusted: what it wrote is read once and checked ([`Broken`]). It can spoil its own
+//! connection only. Source: own design (`docs/decisions/0005`).
 
 mod receiver;
 mod sender;

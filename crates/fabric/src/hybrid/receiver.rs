@@ -42,7 +42,8 @@ pub struct Ahead {
     /// Bytes of the stream that are left of it; [`u64::MAX`] for an epoch of the kernel connection that is
     /// open: as many as the kernel connection has.
     pub bytes: u64,
-    /// Wake-up bytes on the kernel connection behind the kernel connection's bytes so far, and before those of the next epoch.
+    /// Wake-up bytes on the kernel connection behind the kernel connection's bytes so far, and before those
+    /// of the next epoch.
     pub wake_bytes: u64,
 }
 
@@ -93,10 +94,10 @@ impl Receiver {
         path(self.epoch)
     }
 
-    /// Whether [`Receiver::next`] would get on by itself: two loads from one cache line, for
-    /// whoever waits and looks again and again. Not if only the kernel connection can bring what comes
-    /// next (bytes of an epoch of the kernel connection, or a wake-up byte at the end of one of the ring): the
-    /// kernel knows of that, and whoever waits there is woken by it.
+    /// Whether [`Receiver::next`] would get on by itself: two loads from one cache line, for whoever waits
+    /// and looks again and again. Not if only the kernel connection can bring what comes next (bytes of an
+    /// epoch of the kernel connection, or a wake-up byte at the end of one of the ring): the kernel knows
+    /// of that, and whoever waits there is woken by it.
     #[must_use]
     pub fn is_ready(&self, memory: &impl SharedMemory) -> bool {
         let is_closed = memory.load(self.direction.word(EPOCH)) != self.epoch;
@@ -118,8 +119,8 @@ impl Receiver {
         self.path() == Path::Kernel && memory.load(self.direction.word(EPOCH)) == self.epoch
     }
 
-    /// Bytes in the ring, where they are all that [`Receiver::next`] would tell of, no wake-up byte lies on the
-    /// line, and this end is awake: three loads from one cache line. `None`: there is more to say.
+    /// Bytes in the ring, where they are all that [`Receiver::next`] would tell of, no wake-up byte lies on
+    /// the line, and this end is awake: three loads from one cache line. `None`: there is more to say.
     #[must_use]
     #[inline]
     pub fn simple_bytes(&self, memory: &impl SharedMemory) -> Option<u64> {
@@ -241,8 +242,8 @@ impl Receiver {
         memory.heavy_fence() && memory.load(self.direction.word(IN_RING)) == 0
     }
 
-    /// Whether there are bytes in the ring that were not read, or wake-up bytes for it on the kernel connection, also
-    /// behind an epoch of the kernel connection that was not read to its end.
+    /// Whether there are bytes in the ring that were not read, or wake-up bytes for it on the kernel
+    /// connection, also behind an epoch of the kernel connection that was not read to its end.
     #[must_use]
     pub fn ring_has_bytes(&self, memory: &impl SharedMemory) -> bool {
         memory.load(self.direction.word(HEAD)) != self.tail
@@ -289,8 +290,8 @@ impl Receiver {
         word != TAKING && memory.swap_if(TAKE_BACK + own_side, word, 0)
     }
 
-    /// Bytes in the ring that were not read, in whatever epochs, and wake-up bytes that are on the kernel connection
-    /// or about to be: what [`Receiver::next`] would tell of, one after the other. Whoever adds
+    /// Bytes in the ring that were not read, in whatever epochs, and wake-up bytes that are on the kernel
+    /// connection or about to be: what [`Receiver::next`] would tell of, one after the other. Whoever adds
     /// what the kernel connection has, less the wake-up bytes, looks at the kernel connection before.
     #[must_use]
     pub fn unread(&self, memory: &impl SharedMemory) -> (u64, u64) {
@@ -378,9 +379,9 @@ impl Receiver {
         memory.store(self.direction.word(READS_KERNEL), 0);
     }
 
-    /// Who had this before ended in the middle of what [`Receiver::next`] asked for, of
-    /// [`Receiver::arm`] or of [`Receiver::disarm`]. Of the kernel connection `kernel_bytes` were ever read, by its
-    /// own count. Goes on behind what was read. `false`: less than is known to have been.
+    /// Who had this before ended in the middle of what [`Receiver::next`] asked for, of [`Receiver::arm`]
+    /// or of [`Receiver::disarm`]. Of the kernel connection `kernel_bytes` were ever read, by its own
+    /// count. Goes on behind what was read. `false`: less than is known to have been.
     #[must_use]
     pub fn recover(&mut self, memory: &impl SharedMemory, kernel_bytes: u64) -> bool {
         let Some(uncounted) = kernel_bytes.checked_sub(self.from_kernel + self.wake_bytes_taken)

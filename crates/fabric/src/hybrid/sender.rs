@@ -28,7 +28,8 @@ pub struct Sender {
     wake_bytes: u64,
     /// A wake-up byte was announced that the kernel connection did not take.
     owes_wake_byte: bool,
-    /// While a receiver that sleeps is being woken: the wake-up bytes that the kernel connection will have had then; else 0.
+    /// While a receiver that sleeps is being woken: the wake-up bytes that the kernel connection will have
+    /// had then; else 0.
     waking: u64,
 }
 
@@ -158,8 +159,8 @@ impl Sender {
         if !is_unread || self.owes_wake_byte || !self.enter_ring(memory) {
             return false;
         }
-        // Partner: the fence in Receiver::next. It does not read the kernel connection for data of an epoch that it
-        // takes to be open: so it bears a wake-up byte.
+        // Partner: the fence in Receiver::next. It does not read the kernel connection for data of an epoch
+        // that it takes to be open: so it bears a wake-up byte.
         memory.fence();
         if memory.load(self.direction.word(READS_KERNEL)) != 0
             && memory.load(self.direction.word(REACHED)) != self.epoch
@@ -176,11 +177,10 @@ impl Sender {
         true
     }
 
-    /// Shows the receiver what was put. Returns whether it sleeps: then send a wake-up byte, one
-    /// byte on the kernel connection, and call [`Sender::wake_byte_sent`], or [`Sender::wake_byte_failed`] if the kernel connection
-    /// does not take it.
-    /// `processor` is where the caller runs, in whatever numbers both ends use, or 0; it tells
-    /// a receiver that it is in the caller's way.
+    /// Shows the receiver what was put. Returns whether it sleeps: then send a wake-up byte, one byte on
+    /// the kernel connection, and call [`Sender::wake_byte_sent`], or [`Sender::wake_byte_failed`] if the
+    /// kernel connection does not take it. `processor` is where the caller runs, in whatever numbers both
+    /// ends use, or 0; it tells a receiver that it is in the caller's way.
     #[must_use]
     #[inline]
     pub fn publish(&mut self, memory: &impl SharedMemory, processor: u64) -> bool {
@@ -215,15 +215,15 @@ impl Sender {
         true
     }
 
-    /// The kernel connection did not take a wake-up byte that was announced. It cannot be taken back, since the
-    /// receiver may be about to read it: it goes on the kernel connection before anything else does.
+    /// The kernel connection did not take a wake-up byte that was announced. It cannot be taken back, since
+    /// the receiver may be about to read it: it goes on the kernel connection before anything else does.
     pub const fn wake_byte_failed(&mut self) {
         self.owes_wake_byte = true;
         self.waking = 0;
     }
 
-    /// Whether a wake-up byte that was announced has yet to be sent, before any byte on the kernel connection:
-    /// [`Sender::may_use_kernel`] is `false` until [`Sender::wake_byte_sent`].
+    /// Whether a wake-up byte that was announced has yet to be sent, before any byte on the kernel
+    /// connection: [`Sender::may_use_kernel`] is `false` until [`Sender::wake_byte_sent`].
     #[must_use]
     pub const fn owes_wake_byte(&self) -> bool {
         self.owes_wake_byte
@@ -250,8 +250,9 @@ impl Sender {
         sleeps
     }
 
-    /// Goes from the kernel connection to the ring, if that can be now: no wake-up byte is owed, and the other
-    /// side is up and does not ask for the kernel connection, is awake, has read all of the ring, and follows.
+    /// Goes from the kernel connection to the ring, if that can be now: no wake-up byte is owed, and the
+    /// other side is up and does not ask for the kernel connection, is awake, has read all of the ring, and
+    /// follows.
     ///
     /// # Errors
     /// A receiver in an epoch that has not begun.
@@ -272,9 +273,9 @@ impl Sender {
             return Ok(false);
         }
         self.close_epoch(memory);
-        // Partner: the fence in Receiver::arm. If it armed without having seen the new
-        // epoch, no wake-up byte may wake it, since it reads the kernel connection for data. So an empty epoch
-        // of the ring, and on with the kernel connection, which wakes it.
+        // Partner: the fence in Receiver::arm. If it armed without having seen the new epoch, no wake-up
+        // byte may wake it, since it reads the kernel connection for data. So an empty epoch of the ring,
+        // and on with the kernel connection, which wakes it.
         memory.fence();
         if memory.load(armed) != 0 {
             self.close_epoch(memory);
@@ -420,9 +421,9 @@ impl Sender {
         self.position += bytes;
     }
 
-    /// Who had this before ended in the middle of [`Sender::put`], [`Sender::publish`] or
-    /// [`Sender::wake`], or of a call that sends on the kernel connection, of which `kernel_bytes` were ever sent, by
-    /// its own count. Goes on behind what was sent: then, in the ring, send the wake-up byte that is owed
+    /// Who had this before ended in the middle of [`Sender::put`], [`Sender::publish`] or [`Sender::wake`],
+    /// or of a call that sends on the kernel connection, of which `kernel_bytes` were ever sent, by its own
+    /// count. Goes on behind what was sent: then, in the ring, send the wake-up byte that is owed
     /// ([`Sender::owes_wake_byte`]), or else [`Sender::wake`] a receiver that may not have been woken.
     /// `false`: it did something else.
     #[must_use]
