@@ -1,4 +1,4 @@
-//! Epoll sets: which sockets are registered in which set, and what the kernel knows of that.
+//! Epoll sets: which sockets are registered in which set, and what the kernel knows of each registration.
 
 pub mod deferred_ctl;
 pub mod locked;

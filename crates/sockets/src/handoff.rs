@@ -1,4 +1,5 @@
-//! Sockets that end, or that go to somebody else: close, fork, exec, passed descriptors, sandboxes.
+//! Sockets that end, or that go to another process or program: close, fork, exec, passed descriptors,
+//! sandboxes.
 
 pub mod closing;
 pub mod duplicate;

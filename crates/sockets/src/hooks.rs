@@ -1,7 +1,7 @@
-//! The C library's functions that a program calls, and that this library stands in front of.
+//! The interposed functions: functions of the C library that this library stands in front of.
 //!
-//! Each asks the table whether the descriptor is one of ours: a load or two. If not, the C
-//! library's function is called with what the program passed.
+//! Each looks up whether the descriptor is a socket that the library carries, which takes a load or two. If
+//! not, it calls the C library's function with the program's arguments.
 
 mod aliases;
 mod confine;

@@ -1,4 +1,4 @@
-//! Programs that use io_uring: what they submit is looked at before the kernel gets it.
+//! Programs that use io_uring: the library inspects what they submit before the kernel gets it.
 
 pub mod entries;
 pub mod rings;

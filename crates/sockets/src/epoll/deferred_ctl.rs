@@ -1,19 +1,25 @@
-//! Changes of a set that the kernel hears of late, or never.
+//! Deferred `epoll_ctl`: changes of a set of which the kernel is told only before somebody sleeps on it, or
+//! never.
 //!
-//! Many programs wait for a socket to be writable only while they have something to write: with
-//! each request they change its registration several times. While the socket is on board the waits
-//! of this process tell by themselves when it is readable or writable, so the kernel needs to
-//! know only when somebody is about to sleep on the set, and then often nothing has changed.
+//! Many programs wait for a socket to be writable only while they have something to write, so they
+//! change its registration several times with each request. While the socket is upgraded, the waits
+//! of this process find out by themselves whether it is readable or writable. The kernel needs the
+//! change only when a thread is about to sleep on the set, and by then it has often been undone.
 //!
-//! A registration is *late* while the kernel has another form of it than the program wants, or
-//! has it although the program has taken it out. Late are only registrations that are active,
-//! told by level, and alone with their data, in sets that nobody waits on and that only waits
-//! of this process look at. What the kernel tells of a late one is held against what the
-//! program wants. The kernel is told before a wait sleeps, and before anybody else may look:
-//! at a fork, when another program begins, when a descriptor is closed or given away.
+//! A registration is *deferred* while the kernel's form of it differs from what the program wants, or
+//! while the kernel still has it although the program has taken it out. All of this must hold for a
+//! registration to be deferred:
 //!
-//! The same the other way: a thread that sleeps on a set is woken by having the kernel tell it
-//! that a socket is writable, which nobody has asked for.
+//! - it is active, level-triggered, and the only one in its set with its data;
+//! - no thread waits on the set at this moment;
+//! - only waits of this process watch the set.
+//!
+//! Events that the kernel reports for a deferred registration are filtered by what the program wants.
+//! The kernel is brought up to date before a wait sleeps, and before anybody else may watch the set: at a
+//! fork, before another program begins, when a descriptor is closed or handed off.
+//!
+//! The same mechanism wakes a thread that sleeps on a set: the kernel is told to report that the
+//! socket is writable, which the program has not asked for.
 
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
@@ -21,48 +27,50 @@ use core::sync::atomic::Ordering;
 use libc::epoll_event;
 
 use crate::epoll::locked::{number_now, tables};
-use crate::epoll::tables::{LATE, REGISTERED, Registration, Tables};
+use crate::epoll::tables::{DEFERRED, REGISTERED, Registration, Tables};
 use crate::process::{fault, ids};
 use crate::system::real;
 use crate::table::directions;
-use crate::table::socket_state::Record;
+use crate::table::socket_state::SocketState;
 use crate::table::state::State;
 
 const EVENT_BYTES: usize = size_of::<epoll_event>();
 
-/// What our waits tell of a socket on board by themselves.
+/// Events that the waits of this process find out by themselves for an upgraded socket.
 const OURS: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM | libc::EPOLLOUT | libc::EPOLLWRNORM) as u32;
-/// What the kernel tells in any case.
+/// Events that the kernel always reports.
 const ALWAYS: u32 = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
-/// Told by level, and no more to it.
+/// Level-triggered events, and nothing else.
 const PLAIN: u32 = OURS | ALWAYS | libc::EPOLLRDHUP as u32;
 
-/// Beside "readable" in an event: the kernel has not said so, but the ring may have something. No
-/// event of the kernel's has this bit.
+/// Set beside "readable" in an event: the kernel has not reported it, but the ring may have something. No
+/// event of the kernel has this bit.
 pub const OF_RING: u32 = 1 << 26;
 
 impl Registration {
-    /// Writable: what our waits tell because the kernel does not know that it is asked for.
-    pub const fn late_out(&self) -> u32 {
-        self.events & !self.told_kernel & (libc::EPOLLOUT | libc::EPOLLWRNORM) as u32
+    /// Writable: waits report it, because the kernel does not know that it is wanted.
+    pub const fn deferred_out(&self) -> u32 {
+        self.events & !self.kernel_events & (libc::EPOLLOUT | libc::EPOLLWRNORM) as u32
     }
 
-    /// Readable: the kernel does not know that it is asked for, and cannot tell of the line.
-    const fn late_in(&self) -> u32 {
-        self.events & !self.told_kernel & (libc::EPOLLIN | libc::EPOLLRDNORM) as u32
+    /// Readable: the kernel does not know that it is wanted, and so cannot report the kernel connection.
+    const fn deferred_in(&self) -> u32 {
+        self.events & !self.kernel_events & (libc::EPOLLIN | libc::EPOLLRDNORM) as u32
     }
 
-    /// Whether the kernel tells that it is writable, to wake a thread.
-    const fn is_loud(&self) -> bool {
-        !self.removed && self.told_kernel & !self.events & libc::EPOLLOUT as u32 != 0
+    /// Whether the kernel is told to report that it is writable, to wake a thread.
+    const fn is_forced_writable(&self) -> bool {
+        !self.removed && self.kernel_events & !self.events & libc::EPOLLOUT as u32 != 0
     }
 
-    /// Of one that is loud: readable, if it may be. That is what the kernel tells for. What the line
-    /// has, it tells as well.
+    /// Of one that is loud: readable, if it may be. That is what the kernel tells for. What the kernel
+    /// connection has, it tells as well.
     fn news(&self, told: u32) -> u32 {
         let reads = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
-        let up = self.socket().filter(|record| record.state() == State::Up);
-        let asks = self.is_loud() && self.events & reads != 0 && told & reads == 0;
+        let up = self
+            .socket()
+            .filter(|socket| socket.state() == State::Upgraded);
+        let asks = self.is_forced_writable() && self.events & reads != 0 && told & reads == 0;
         if asks && up.is_some_and(directions::is_ready) {
             self.events & reads | OF_RING
         } else {
@@ -70,16 +78,16 @@ impl Registration {
         }
     }
 
-    /// Whether `events` differ from what the kernel has only in what we tell by ourselves.
+    /// Whether `events` differ from the kernel's only in what waits find out by themselves.
     const fn may_want(&self, events: u32) -> bool {
-        let differ = (events ^ self.told_kernel) & !ALWAYS;
-        (events | self.told_kernel) & !PLAIN == 0 && differ & !OURS == 0
+        let differ = (events ^ self.kernel_events) & !ALWAYS;
+        (events | self.kernel_events) & !PLAIN == 0 && differ & !OURS == 0
     }
 }
 
-/// Whether any registration is late.
+/// Whether any registration is deferred.
 pub fn has_any() -> bool {
-    LATE.load(Ordering::Relaxed) != 0
+    DEFERRED.load(Ordering::Relaxed) != 0
 }
 
 impl Tables {
@@ -89,16 +97,16 @@ impl Tables {
     ///
     /// # Safety
     /// `event` is null or the program's.
-    pub unsafe fn change_late(
+    pub unsafe fn defer_change(
         &mut self,
         set_fd: c_int,
         operation: c_int,
         fd: c_int,
-        record: &Record,
+        socket: &SocketState,
         event: *const epoll_event,
     ) -> Option<Result<(), c_int>> {
         let set = self.set_number(set_fd)?;
-        let index = self.registration_of(set, record, fd)?;
+        let index = self.registration_of(set, socket, fd)?;
         let removed = self.registrations[index].removed;
         let is_read = operation != libc::EPOLL_CTL_DEL && fault::can_read(event, EVENT_BYTES);
         // SAFETY: it is there. If it is not, the kernel tells.
@@ -113,22 +121,27 @@ impl Tables {
             // An error, which the kernel gives.
             _ => return None,
         };
-        if !self.may_be_late(index, record, wanted) {
-            self.tell_kernel(index);
+        if !self.may_defer(index, socket, wanted) {
+            self.update_kernel(index);
             return None;
         }
-        self.set_late(index, wanted);
+        self.defer(index, wanted);
         Some(Ok(()))
     }
 
-    fn may_be_late(&mut self, index: usize, record: &Record, wanted: Option<epoll_event>) -> bool {
+    fn may_defer(
+        &mut self,
+        index: usize,
+        socket: &SocketState,
+        wanted: Option<epoll_event>,
+    ) -> bool {
         let registration = self.registrations[index];
         let set = &self.sets[registration.set as usize];
         let count = self.counters(registration.set);
         // SeqCst: partner: the counts in Counted. Who waits has copied what it looks at.
         let is_watched =
             count.waiting.load(Ordering::SeqCst) | count.sleeping.load(Ordering::SeqCst);
-        if set.eager || is_watched != 0 || record.state() != State::Up {
+        if set.eager || is_watched != 0 || socket.state() != State::Upgraded {
             return false;
         }
         if registration.ambiguous || registration.stray || !self.activate(index) {
@@ -136,28 +149,27 @@ impl Tables {
         }
         wanted.is_none_or(|event| {
             let (events, data) = (event.events, event.u64);
-            let writes = events & !registration.told_kernel & !libc::EPOLLIN as u32 & OURS != 0;
+            let writes = events & !registration.kernel_events & !libc::EPOLLIN as u32 & OURS != 0;
             data == registration.data
                 && registration.may_want(events)
-                && (!writes || directions::goes_through_ring(record))
+                && (!writes || directions::goes_through_ring(socket))
         })
     }
 
-    fn set_late(&mut self, index: usize, wanted: Option<epoll_event>) {
+    fn defer(&mut self, index: usize, wanted: Option<epoll_event>) {
         let registration = &mut self.registrations[index];
-        let before = registration.is_late();
+        let before = registration.is_deferred();
         registration.removed = wanted.is_none();
         registration.events = wanted.map_or(0, |event| event.events);
-        match (before, registration.is_late()) {
-            (false, true) => LATE.fetch_add(1, Ordering::Relaxed),
-            (true, false) => LATE.fetch_sub(1, Ordering::Relaxed),
+        match (before, registration.is_deferred()) {
+            (false, true) => DEFERRED.fetch_add(1, Ordering::Relaxed),
+            (true, false) => DEFERRED.fetch_sub(1, Ordering::Relaxed),
             _ => 0,
         };
     }
 
-    /// Wakes a thread that sleeps on a set of this registration's: the kernel tells that the socket
-    /// is writable. If the program wants to know that, it has been told.
-    fn shout(&mut self, index: usize) {
+    /// There are bytes in the ring of a socket, and threads may sleep on sets that it is in: wakes them.
+    fn wake_sleepers(&mut self, index: usize) {
         let registration = self.registrations[index];
         let sleeps = self
             .counters(registration.set)
@@ -166,7 +178,7 @@ impl Tables {
             > 0;
         let reads = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
         let hears = registration.events & reads != 0 && !registration.silent;
-        if !sleeps || !hears || registration.removed || registration.is_loud() {
+        if !sleeps || !hears || registration.removed || registration.is_forced_writable() {
             return;
         }
         let loud = registration.events | libc::EPOLLOUT as u32;
@@ -174,16 +186,16 @@ impl Tables {
             return;
         }
         // First: the thread that is woken looks whether there are late ones.
-        self.registrations[index].told_kernel = loud;
-        if !registration.is_late() {
-            LATE.fetch_add(1, Ordering::SeqCst);
+        self.registrations[index].kernel_events = loud;
+        if !registration.is_deferred() {
+            DEFERRED.fetch_add(1, Ordering::SeqCst);
         }
         if !self.modify(index, loud) {
             self.kernel_knows(index);
         }
     }
 
-    /// Tells the kernel what to wait for.
+    /// Changes what the kernel waits for.
     pub fn modify(&self, index: usize, events: u32) -> bool {
         let registration = &self.registrations[index];
         let mut event = epoll_event {
@@ -202,20 +214,21 @@ impl Tables {
         tell(libc::EPOLL_CTL_DEL) && tell(libc::EPOLL_CTL_ADD)
     }
 
-    /// Has the kernel tell again what holds now, if it tells by edge. Who is told once asks by itself.
+    /// Makes the kernel report again what holds now, if the registration is edge-triggered. A one-shot
+    /// program asks by itself.
     pub fn ask_again(&self, index: usize) {
-        let events = self.registrations[index].told_kernel;
+        let events = self.registrations[index].kernel_events;
         let edge = (libc::EPOLLET | libc::EPOLLOUT) as u32;
         if events & (edge | libc::EPOLLONESHOT as u32) == edge {
             self.modify(index, events);
         }
     }
 
-    /// Tells the kernel what it does not know of a registration. One that the program has taken
-    /// out is gone after that.
-    pub fn tell_kernel(&mut self, index: usize) {
+    /// Tells the kernel what it does not know of a registration. One that the program has taken out is gone
+    /// after that.
+    pub fn update_kernel(&mut self, index: usize) {
         let registration = self.registrations[index];
-        if !registration.is_late() {
+        if !registration.is_deferred() {
             return;
         }
         // If it fails, the program has closed one of them past us: the kernel has let go of it.
@@ -234,30 +247,32 @@ impl Tables {
     }
 
     fn kernel_knows(&mut self, index: usize) {
-        self.forget_late(index);
+        self.forget_deferred(index);
         let registration = &mut self.registrations[index];
-        registration.told_kernel = registration.events;
+        registration.kernel_events = registration.events;
     }
 
     /// Holds what the kernel tells of the registration with these data against what the program wants.
-    fn sift_any(&mut self, set: u32, data: u64, told: u32) -> u32 {
+    fn filter_any(&mut self, set: u32, data: u64, told: u32) -> u32 {
         match self.find(set, data) {
             Some(index) if self.registrations[index].ambiguous => {
-                self.sift_ambiguous(set, data, told)
+                self.filter_ambiguous(set, data, told)
             }
-            Some(index) if self.registrations[index].is_late() => self.sift(index, told),
+            Some(index) if self.registrations[index].is_deferred() => {
+                self.filter_deferred(index, told)
+            }
             _ => told,
         }
     }
 
     /// As above, of several with the same data. What makes them late is that some are loud.
-    fn sift_ambiguous(&self, set: u32, data: u64, told: u32) -> u32 {
+    fn filter_ambiguous(&self, set: u32, data: u64, told: u32) -> u32 {
         let set = &self.sets[set as usize];
         let active = set.active[..set.active_count as usize].iter();
         let (mut is_any_loud, mut also) = (false, 0);
         for registration in active.map(|&index| &self.registrations[index as usize]) {
             if registration.data == data {
-                is_any_loud |= registration.is_loud();
+                is_any_loud |= registration.is_forced_writable();
                 also |= registration.events & libc::EPOLLOUT as u32 & told;
                 also |= registration.news(told);
             }
@@ -269,7 +284,7 @@ impl Tables {
     }
 
     /// Holds what the kernel tells of a late registration against what the program wants.
-    fn sift(&mut self, index: usize, told: u32) -> u32 {
+    fn filter_deferred(&mut self, index: usize, told: u32) -> u32 {
         let registration = self.registrations[index];
         if registration.removed {
             return 0;
@@ -283,61 +298,63 @@ impl Tables {
     }
 
     /// As above, of all in a set.
-    pub fn tell_kernel_of_set(&mut self, set: u32) {
+    pub fn update_kernel_of_set(&mut self, set: u32) {
         // From the end: what is taken out has the last one put in its place.
         for at in (0..self.sets[set as usize].active_count as usize).rev() {
-            self.tell_kernel(self.sets[set as usize].active[at] as usize);
+            self.update_kernel(self.sets[set as usize].active[at] as usize);
         }
     }
 
-    /// As above, of those in a set that a wait is about to ask the kernel of: those that were taken
-    /// out, of which it might tell while another thread frees what they stand for; those that
-    /// are to be read, since bytes may come over the line; and those whose socket has left the
-    /// ring, of which our waits cannot tell that it is writable.
-    pub fn tell_kernel_of_those_that_it_serves(&mut self, set: u32) {
-        if LATE.load(Ordering::Relaxed) == 0 {
+    /// As above, of those in a set that a wait is about to ask the kernel for: those that were taken out,
+    /// which it might report while another thread frees what they stand for; those that are to be read,
+    /// since bytes may come over the kernel connection; and those whose socket has left the ring, for which
+    /// waits cannot tell that it is writable.
+    pub fn update_kernel_before_poll(&mut self, set: u32) {
+        if DEFERRED.load(Ordering::Relaxed) == 0 {
             return;
         }
         for at in (0..self.sets[set as usize].active_count as usize).rev() {
             let index = self.sets[set as usize].active[at] as usize;
             let registration = &self.registrations[index];
-            let up = registration.socket().filter(|it| it.state() == State::Up);
+            let up = registration
+                .socket()
+                .filter(|it| it.state() == State::Upgraded);
             let tells =
-                |record| registration.late_out() == 0 || directions::goes_through_ring(record);
-            let waits_for_line = registration.late_in() != 0;
+                |socket| registration.deferred_out() == 0 || directions::goes_through_ring(socket);
+            let waits_for_line = registration.deferred_in() != 0;
             let is_ours = !registration.removed && !waits_for_line && up.is_some_and(tells);
-            if registration.is_late() && !is_ours {
-                self.tell_kernel(index);
+            if registration.is_deferred() && !is_ours {
+                self.update_kernel(index);
             }
         }
     }
 
     /// As above, of all of a socket.
-    pub fn tell_kernel_of(&mut self, record: &Record) {
-        let mut next = self.of_record[record.number() as usize];
+    pub fn update_kernel_of(&mut self, socket: &SocketState) {
+        let mut next = self.of_record[socket.number() as usize];
         while let Some(index) = next.checked_sub(1) {
             next = self.registrations[index as usize].next;
-            self.tell_kernel(index as usize);
+            self.update_kernel(index as usize);
         }
     }
 
     /// From now on the kernel is told of each change of a set at once.
-    pub fn make_eager(&mut self, set: u32) {
-        self.tell_kernel_of_set(set);
+    pub fn make_immediate(&mut self, set: u32) {
+        self.update_kernel_of_set(set);
         self.sets[set as usize].eager = true;
     }
 
     /// Another process is about to have all sets, too.
-    pub fn make_all_eager(&mut self) {
+    pub fn make_all_immediate(&mut self) {
         for set in 0..self.sets_used as u32 {
-            self.make_eager(set);
+            self.make_immediate(set);
         }
     }
 }
 
-/// Somebody else than a wait on this very set may look at it: from now on the kernel is told of
-/// each change at once. Returns whether it is a set that we know.
-pub fn is_looked_at(set_fd: c_int) -> bool {
+/// Somebody other than a wait on this very set may watch it: from now on the kernel is told of each change
+/// at once. Returns whether it is a known set.
+pub fn note_other_watcher(set_fd: c_int) -> bool {
     if REGISTERED.load(Ordering::SeqCst) == 0 {
         return false;
     }
@@ -346,18 +363,18 @@ pub fn is_looked_at(set_fd: c_int) -> bool {
     };
     if let Some(mut locked) = tables() {
         if !locked.sets[number as usize].eager {
-            locked.make_eager(number);
+            locked.make_immediate(number);
         }
     }
     true
 }
 
 /// There are bytes in the ring of a socket, and threads may sleep on sets that it is in.
-pub fn shout(record: &Record) {
+pub fn wake_sleepers(socket: &SocketState) {
     let Some(mut locked) = tables() else { return };
-    let mut next = locked.of_record[record.number() as usize];
+    let mut next = locked.of_record[socket.number() as usize];
     while let Some(index) = next.checked_sub(1) {
-        locked.shout(index as usize);
+        locked.wake_sleepers(index as usize);
         next = locked.registrations[index as usize].next;
     }
 }
@@ -366,26 +383,26 @@ pub fn shout(record: &Record) {
 /// on, and any that are duplicated for it.
 pub fn before_another_program() {
     // A child made by vfork has its parent's tables, and descriptors that may be others since.
-    if REGISTERED.load(Ordering::Relaxed) == 0 || ids::is_borrower() {
+    if REGISTERED.load(Ordering::Relaxed) == 0 || ids::is_vfork_child() {
         return;
     }
     let Some(mut locked) = tables() else { return };
     for set in 0..locked.sets_used as u32 {
         // SAFETY: no pointers.
         let flags = unsafe { real::fcntl(locked.sets[set as usize].fd, libc::F_GETFD, 0) };
-        locked.tell_kernel_of_set(set);
+        locked.update_kernel_of_set(set);
         if flags >= 0 && flags & libc::FD_CLOEXEC == 0 {
-            locked.make_eager(set);
+            locked.make_immediate(set);
         }
     }
 }
 
 /// Takes away from what the kernel has told of a set what the program does not want any more.
 /// Returns how many events are left. The kernel is told, if it told what nobody wants.
-pub fn sift(set_fd: c_int, events: &mut [epoll_event]) -> usize {
+pub fn filter_events(set_fd: c_int, events: &mut [epoll_event]) -> usize {
     // SeqCst: partner: the count in shout. What else is made late meanwhile, the kernel may have
     // told before.
-    if events.is_empty() || LATE.load(Ordering::SeqCst) == 0 {
+    if events.is_empty() || DEFERRED.load(Ordering::SeqCst) == 0 {
         return events.len();
     }
     let Some(mut locked) = tables() else {
@@ -398,14 +415,14 @@ pub fn sift(set_fd: c_int, events: &mut [epoll_event]) -> usize {
     let mut left = 0;
     for at in 0..events.len() {
         let mut event = events[at];
-        event.events = tables.sift_any(set, event.u64, event.events);
+        event.events = tables.filter_any(set, event.u64, event.events);
         if event.events != 0 {
             events[left] = event;
             left += 1;
         }
     }
     if left < events.len() {
-        tables.tell_kernel_of_set(set);
+        tables.update_kernel_of_set(set);
     }
     left
 }

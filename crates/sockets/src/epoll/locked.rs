@@ -1,4 +1,4 @@
-//! The lock of the epoll tables, and what can be asked without it.
+//! The lock of the epoll tables, and the questions that need no lock.
 
 use core::ffi::c_int;
 use core::ops::{Deref, DerefMut};

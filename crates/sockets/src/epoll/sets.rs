@@ -1,12 +1,12 @@
-//! Epoll sets: which sockets of ours are in them, so that a wait can look at the rings.
+//! Epoll sets: which upgraded sockets are in them, so that a wait can poll their byte rings.
 //!
-//! The kernel's set stays as the program made it, and is always asked as well. Of each
-//! registration of a socket that is, or may come, on board we keep the descriptor, the
-//! events and the program's data. A registration is *active* while its socket is awake: a
-//! wait looks at the rings of the active ones only. Before the wait sleeps it arms them, and
-//! then the kernel tells of them, by a token.
+//! The kernel's set stays as the program made it, and every wait still asks it. For each registration of
+//! a socket that is upgraded, or may be, the library keeps the descriptor, the events and the
+//! program's data. A registration is *active* while its socket is awake: a wait polls the byte rings of
+//! active registrations only. Before the wait sleeps it arms these rings. From then on the
+//! kernel reports them, by a wake-up byte.
 //!
-//! All of it is the process's own; a child has a copy.
+//! All of this belongs to one process. A child has a copy.
 
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
@@ -21,8 +21,8 @@ use crate::epoll::tables::{
 use crate::process::open_files;
 use crate::system::{own_descriptors, real};
 use crate::table::descriptors;
-use crate::table::flags::WATCHED;
-use crate::table::socket_state::Record;
+use crate::table::flags::IN_PARENTS_SET;
+use crate::table::socket_state::SocketState;
 use crate::table::state::State;
 
 /// Whether any was ever to be told of one time.
@@ -31,7 +31,7 @@ pub static ONCE: AtomicBool = AtomicBool::new(false);
 /// This thread is about to fork: the tables stay as they are until it has.
 pub fn begin_fork() {
     if let Some(mut locked) = tables() {
-        locked.make_all_eager();
+        locked.make_all_immediate();
         core::mem::forget(locked);
     }
 }
@@ -68,17 +68,17 @@ pub fn forget() {
     SHARED.store(core::ptr::null_mut(), Ordering::Relaxed);
     TABLES.store(core::ptr::null_mut(), Ordering::Relaxed);
 }
-/// A set is made: it is known from now on, so that it can be in others.
+/// A set has been made. It is entered, so that it can be in other sets.
 pub fn created(set_fd: c_int) {
     if let Some(mut locked) = tables() {
         locked.set_for(set_fd);
     }
 }
 
-/// Waits look at the ring of a socket from now on. `false` if a set looks at as many as it can, or
-/// a thread sleeps on one, or another process may: then the kernel is to tell of this one.
-pub fn now_up(record: &Record) -> bool {
-    if record.has(WATCHED) {
+/// From now on waits poll the ring of a socket. `false` if a set polls as many as it can, a thread sleeps
+/// on one, or another process may: then the kernel is to report this socket.
+pub fn now_upgraded(socket: &SocketState) -> bool {
+    if socket.has(IN_PARENTS_SET) {
         return false;
     }
     if REGISTERED.load(Ordering::Relaxed) == 0 {
@@ -88,7 +88,7 @@ pub fn now_up(record: &Record) -> bool {
         return false;
     };
     let mut all = true;
-    let mut next = locked.of_record[record.number() as usize];
+    let mut next = locked.of_record[socket.number() as usize];
     while let Some(index) = next.checked_sub(1) {
         all &= locked.look_at(index as usize);
         next = locked.registrations[index as usize].next;
@@ -96,18 +96,18 @@ pub fn now_up(record: &Record) -> bool {
     all
 }
 
-/// One of the descriptors of a socket is closed, and another is not: the kernel still tells of
-/// the socket, and we need a descriptor to look at it.
-pub fn descriptor_closed(record: &Record, fd: c_int) {
+/// One of several descriptors of a socket is closed. The kernel still reports the socket, and the tables
+/// need another descriptor of it.
+pub fn descriptor_closed(socket: &SocketState, fd: c_int) {
     if REGISTERED.load(Ordering::Relaxed) == 0 {
         return;
     }
-    let Some(other) = descriptors::any_descriptor(record) else {
+    let Some(other) = descriptors::any_descriptor(socket) else {
         return;
     };
     let Some(mut locked) = tables() else { return };
-    locked.tell_kernel_of(record);
-    let mut next = locked.of_record[record.number() as usize];
+    locked.update_kernel_of(socket);
+    let mut next = locked.of_record[socket.number() as usize];
     while let Some(index) = next.checked_sub(1) {
         let registration = &mut locked.registrations[index as usize];
         if registration.fd == fd {
@@ -119,37 +119,37 @@ pub fn descriptor_closed(record: &Record, fd: c_int) {
 }
 
 /// The process is about to close its last descriptor of a socket.
-pub fn socket_closed(record: &Record) {
+pub fn socket_closed(socket: &SocketState) {
     if REGISTERED.load(Ordering::Relaxed) == 0 {
         return;
     }
     let Some(mut locked) = tables() else { return };
     // Others may have the socket: then the kernel does not take it out by itself.
-    locked.tell_kernel_of(record);
-    while let Some(index) = locked.of_record[record.number() as usize].checked_sub(1) {
+    locked.update_kernel_of(socket);
+    while let Some(index) = locked.of_record[socket.number() as usize].checked_sub(1) {
         locked.remove(index as usize);
     }
 }
 
-/// A program that waits for an edge was told that there is no room, and the line has some: the kernel
-/// is asked again, and tells.
-pub fn tell_again(record: &Record) {
+/// An edge-triggered program was told that there is no room, and the kernel connection has some: makes the
+/// kernel report it again.
+pub fn report_writable_again(socket: &SocketState) {
     if REGISTERED.load(Ordering::Relaxed) == 0 {
         return;
     }
     let Some(locked) = tables() else { return };
-    let mut next = locked.of_record[record.number() as usize];
+    let mut next = locked.of_record[socket.number() as usize];
     while let Some(index) = next.checked_sub(1) {
         locked.ask_again(index as usize);
         next = locked.registrations[index as usize].next;
     }
 }
 
-/// Runs `replace`, which puts another socket in the place of `fd`, and has it in the place of
-/// the old one in all sets, too, with the same events and data. The kernel by itself would keep
-/// the old one there, because another process has it. If that may be one of the program
-/// (`is_shared`), sets that came from it stay as they are: it has them as well.
-pub fn replaced(fd: c_int, record: &Record, is_shared: bool, replace: impl FnOnce()) {
+/// Runs `replace`, which puts another socket in the place of `fd`, and moves the registrations of the old
+/// one in all sets to it, with the same events and data. The kernel alone would keep the old one, because
+/// another process has it. If that may be a process of the program (`is_shared`), inherited sets stay as
+/// they are: it has them as well.
+pub fn replaced(fd: c_int, socket: &SocketState, is_shared: bool, replace: impl FnOnce()) {
     let locked = match REGISTERED.load(Ordering::Relaxed) {
         0 => None,
         _ => tables(),
@@ -157,10 +157,10 @@ pub fn replaced(fd: c_int, record: &Record, is_shared: bool, replace: impl FnOnc
     let Some(mut locked) = locked else {
         return replace();
     };
-    locked.tell_kernel_of(record);
+    locked.update_kernel_of(socket);
     let tables = &*locked;
     let each = |operation: c_int| {
-        let mut next = tables.of_record[record.number() as usize];
+        let mut next = tables.of_record[socket.number() as usize];
         while let Some(index) = next.checked_sub(1) {
             let registration = &tables.registrations[index as usize];
             next = registration.next;
@@ -204,7 +204,7 @@ pub fn set_closed(set_fd: c_int) {
     }
     for index in 0..tables.used {
         let registration = &tables.registrations[index];
-        if registration.record != 0 && registration.set == number {
+        if registration.socket != 0 && registration.set == number {
             tables.remove(index);
         }
     }
@@ -228,8 +228,8 @@ pub fn set_duplicated(old: c_int, new: c_int) {
     }
 }
 
-/// Whether a descriptor is a set with sockets of ours in it. Looks without the lock: whoever
-/// registers at the same time is not known to have done so before.
+/// Whether a descriptor is a set with sockets of this library in it. Needs no lock: a registration at the
+/// same time may be missed.
 pub fn is_known(set_fd: c_int) -> bool {
     // SeqCst: partner: the count in Tables::add.
     REGISTERED.load(Ordering::SeqCst) != 0 && number_now(set_fd).is_some()
@@ -240,9 +240,9 @@ pub fn is_set(fd: c_int) -> bool {
     number_now(fd).is_some()
 }
 
-/// Whether the process has a set that was made unseen: so may its waits be.
+/// Whether the process has an epoll set that the library has not seen, so that its waits may be missed too.
 #[cold]
-pub fn is_used_unseen() -> bool {
+pub fn has_unseen_set() -> bool {
     let Some(folder) = open_files::open(libc::AT_FDCWD, c"/proc/self/fd") else {
         return true;
     };
@@ -361,9 +361,9 @@ fn fill<const N: usize>(
         return true;
     };
     if sleeps {
-        tables.tell_kernel_of_set(number);
+        tables.update_kernel_of_set(number);
     } else {
-        tables.tell_kernel_of_those_that_it_serves(number);
+        tables.update_kernel_before_poll(number);
     }
     let set = &tables.sets[number as usize];
     let active = &set.active[..set.active_count as usize];
@@ -422,15 +422,15 @@ impl<const N: usize> Active<N> {
     }
 }
 
-/// What a wait needs to tell the program of rings: the tables, while it does.
-pub struct Teller(Option<Locked>);
+/// Holds the tables while a wait reports rings to the program.
+pub struct Reporter(Option<Locked>);
 
-/// Begins to tell. No other call of this module until that is over.
-pub fn teller() -> Teller {
-    Teller(tables())
+/// Begins to report. No other function of this module may be called until that is over.
+pub fn reporter() -> Reporter {
+    Reporter(tables())
 }
 
-impl Teller {
+impl Reporter {
     /// The program is about to be told of a socket in the ring. `false` if it is not to be any more:
     /// another thread has changed the registration since it was copied, or was told of it.
     pub fn tell(&mut self, index: u32, copy: &Registration, head: u64, now_ns: u64) -> bool {
@@ -442,11 +442,11 @@ impl Teller {
             return false;
         }
         let edge = registration.events & libc::EPOLLET as u32 != 0;
-        if edge && registration.head_told != copy.head_told {
+        if edge && registration.reported_head != copy.reported_head {
             return false;
         }
-        registration.head_told = head;
-        registration.told_ns = now_ns;
+        registration.reported_head = head;
+        registration.reported_ns = now_ns;
         if registration.is_once() {
             registration.silent = true;
             // Nor is the kernel to tell of it.
@@ -466,19 +466,19 @@ impl Teller {
     }
 }
 
-/// The kernel tells of a socket that has had `head` bytes in the ring: they are not told again.
-pub fn saw(index: u32, copy: &Registration, head: u64) {
+/// The kernel reports a socket whose ring has had `head` bytes: they are not reported again.
+pub fn note_reported(index: u32, copy: &Registration, head: u64) {
     let Some(mut locked) = tables() else { return };
     let registration = &mut locked.registrations[index as usize];
     if !registration.is_another(copy) {
         // Another thread may have seen more.
-        registration.head_told = registration.head_told.max(head);
+        registration.reported_head = registration.reported_head.max(head);
     }
 }
 
-/// The kernel has told of a registration for the one time, and the program is not to be told: it must
-/// do so again. Not, if the program has changed it, or was told.
-pub fn listen_again(index: u32, copy: &Registration) {
+/// The kernel has used up the one report of a one-shot registration, and the program is not told. So the
+/// kernel is to report again, unless the program has changed the registration or was told.
+pub fn rearm_one_shot(index: u32, copy: &Registration) {
     let Some(locked) = tables() else { return };
     let registration = &locked.registrations[index as usize];
     if registration.is_once() && !registration.silent && !registration.is_another(copy) {
@@ -488,7 +488,7 @@ pub fn listen_again(index: u32, copy: &Registration) {
     }
 }
 
-/// The kernel has told of the registration with these data, and the program is about to be told.
+/// The kernel has reported the registration with these data, and the program is about to be told.
 pub fn claim(set_fd: c_int, data: u64) -> Claim {
     // Relaxed: a registration that others make meanwhile the kernel has not told of.
     if !ONCE.load(Ordering::Relaxed) {
@@ -497,19 +497,19 @@ pub fn claim(set_fd: c_int, data: u64) -> Claim {
     tables().map_or(Claim::Free, |mut locked| locked.claim(set_fd, data))
 }
 
-/// A wait is about to sleep with these armed: from now on the kernel tells of them.
-pub fn rest<const N: usize>(active: &Active<N>) {
+/// A wait is about to sleep with these rings armed: from now on the kernel reports them.
+pub fn deactivate_all<const N: usize>(active: &Active<N>) {
     let Some(mut locked) = tables() else { return };
     for (index, copy) in active.iter() {
         let registration = &locked.registrations[*index as usize];
-        if !registration.is_another(copy) && !registration.is_late() {
+        if !registration.is_another(copy) && !registration.is_deferred() {
             locked.deactivate(*index as usize);
         }
     }
 }
 
-/// Which registration the kernel tells of, if that can be told; it is active from now on.
-pub fn woken(set_fd: c_int, data: u64) -> Option<(u32, Registration)> {
+/// The registration that the kernel reports, if that can be known. It is active from now on.
+pub fn activate_woken(set_fd: c_int, data: u64) -> Option<(u32, Registration)> {
     let mut locked = tables()?;
     let tables = &mut *locked;
     let set = tables.set_number(set_fd)?;
@@ -518,7 +518,7 @@ pub fn woken(set_fd: c_int, data: u64) -> Option<(u32, Registration)> {
         return None;
     }
     let registration = tables.registrations[index];
-    if registration.socket()?.state() == State::Up {
+    if registration.socket()?.state() == State::Upgraded {
         tables.activate(index);
     }
     Some((index as u32, registration))

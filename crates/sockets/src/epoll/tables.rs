@@ -1,4 +1,5 @@
-//! The tables of the sets, and what keeps them whole. Reached under the lock of [`super`] only.
+//! The tables of sets and registrations, and what keeps them consistent. Used only under the lock of
+//! `locked`.
 
 use core::ffi::c_int;
 use core::ops::{Deref, DerefMut};
@@ -8,8 +9,8 @@ use libc::epoll_event;
 
 use crate::process::memory;
 use crate::system::own_descriptors;
-use crate::table::limits::{DESCRIPTORS_MAX, RECORDS_MAX};
-use crate::table::socket_state::Record;
+use crate::table::limits::{DESCRIPTORS_MAX, SOCKETS_MAX};
+use crate::table::socket_state::SocketState;
 use crate::table::state::State;
 use crate::table::{directions, sockets};
 
@@ -36,7 +37,7 @@ const BUCKETS: usize = REGISTRATIONS_MAX * 2;
 pub const ACTIVE_MAX: usize = 512;
 
 /// Late registrations, of all sets.
-pub static LATE: AtomicU32 = AtomicU32::new(0);
+pub static DEFERRED: AtomicU32 = AtomicU32::new(0);
 
 /// A bucket whose registration is gone; the search goes on behind it.
 const GONE: u32 = u32::MAX;
@@ -48,20 +49,20 @@ pub struct Registration {
     /// The program's data.
     pub data: u64,
     /// Bytes ever in the ring when the program was last told of it: for edges.
-    pub head_told: u64,
+    pub reported_head: u64,
     /// When that was.
-    pub told_ns: u64,
+    pub reported_ns: u64,
     /// The descriptor it was registered with.
     pub fd: c_int,
     /// The events, as the program asked for them.
     pub events: u32,
-    /// The events, as the kernel has them: others while it has not been told yet, see [`super::late`].
-    pub told_kernel: u32,
-    /// Number of the record plus 1; 0 if this place is free.
-    pub record: u32,
+    /// The events, as the kernel has them: others while it has not been told yet, see `deferred_ctl`.
+    pub kernel_events: u32,
+    /// Number of the socket state plus 1; 0 if this place is free.
+    pub socket: u32,
     pub generation: u32,
     pub set: u32,
-    /// The next registration of the same record, plus 1.
+    /// The next registration of the same socket state, plus 1.
     pub next: u32,
     pub active: bool,
     /// Another registration of the set has the same data: whose event it is cannot be told.
@@ -76,17 +77,17 @@ pub struct Registration {
 
 impl Registration {
     /// The socket, if it is still the one that was registered.
-    pub fn socket(&self) -> Option<&'static Record> {
-        let record = sockets::by_number(self.record.checked_sub(1)?);
-        let same = record.generation() == self.generation;
-        same.then_some(record)
+    pub fn socket(&self) -> Option<&'static SocketState> {
+        let socket = sockets::by_number(self.socket.checked_sub(1)?);
+        let same = socket.generation() == self.generation;
+        same.then_some(socket)
     }
 }
 
 impl Registration {
     /// Whether the kernel has it otherwise than the program wants it.
-    pub const fn is_late(&self) -> bool {
-        self.removed || self.events != self.told_kernel
+    pub const fn is_deferred(&self) -> bool {
+        self.removed || self.events != self.kernel_events
     }
 
     /// Whether it is told of one time, until the program asks again.
@@ -97,7 +98,7 @@ impl Registration {
     /// Whether it is not what it was when `copy` was made.
     pub fn is_another(&self, copy: &Self) -> bool {
         let same =
-            (self.record, self.generation, self.set) == (copy.record, copy.generation, copy.set);
+            (self.socket, self.generation, self.set) == (copy.socket, copy.generation, copy.set);
         !same || self.data != copy.data || self.events != copy.events || self.removed
     }
 }
@@ -186,7 +187,7 @@ pub struct Tables {
     pub registrations: Array<Registration>,
     pub used: usize,
     pub free: u32,
-    /// First registration of each record, plus 1.
+    /// First registration of each socket state, plus 1.
     pub of_record: Array<u32>,
     /// By set and data: number of the registration, plus 1.
     pub buckets: Array<u32>,
@@ -214,7 +215,7 @@ pub fn make(shared: &'static Shared) -> Option<Tables> {
         registrations: reserve(REGISTRATIONS_MAX)?,
         used: 0,
         free: 0,
-        of_record: reserve(RECORDS_MAX as usize)?,
+        of_record: reserve(SOCKETS_MAX as usize)?,
         buckets: reserve(BUCKETS)?,
         gone: 0,
     })
@@ -333,14 +334,14 @@ impl Tables {
         self.buckets.fill(0);
         self.gone = 0;
         for index in 0..self.used {
-            if index != but && self.registrations[index].record != 0 {
+            if index != but && self.registrations[index].socket != 0 {
                 self.enter(index);
             }
         }
     }
 
-    pub fn registration_of(&self, set: u32, record: &Record, fd: c_int) -> Option<usize> {
-        let mut next = self.of_record[record.number() as usize];
+    pub fn registration_of(&self, set: u32, socket: &SocketState, fd: c_int) -> Option<usize> {
+        let mut next = self.of_record[socket.number() as usize];
         while let Some(index) = next.checked_sub(1) {
             let registration = &self.registrations[index as usize];
             if registration.set == set && registration.fd == fd {
@@ -351,7 +352,7 @@ impl Tables {
         None
     }
 
-    /// See [`super::claim`].
+    /// See `sets::claim`.
     pub fn claim(&mut self, set_fd: c_int, data: u64) -> Claim {
         let set = self.set_number(set_fd);
         let found = set.and_then(|set| self.find(set, data));
@@ -359,7 +360,8 @@ impl Tables {
             return Claim::Free;
         };
         // Of one that is the kernel's alone we do not hear when the program asks again.
-        let is_ours = |record: &&Record| !matches!(record.state(), State::Plain | State::Listening);
+        let is_ours =
+            |socket: &&SocketState| !matches!(socket.state(), State::Kernel | State::Listening);
         let socket = registration.socket().filter(is_ours);
         if registration.ambiguous || !registration.is_once() || socket.is_none() {
             return Claim::Free;
@@ -375,8 +377,8 @@ impl Tables {
         }
     }
 
-    /// Returns whether waits look at it from now on, if it is up.
-    pub fn add(&mut self, set: u32, fd: c_int, record: &Record, event: epoll_event) -> bool {
+    /// Returns whether waits look at it from now on, if it is upgraded.
+    pub fn add(&mut self, set: u32, fd: c_int, socket: &SocketState, event: epoll_event) -> bool {
         let index = match self.free.checked_sub(1) {
             Some(index) => {
                 self.free = self.registrations[index as usize].next;
@@ -388,16 +390,16 @@ impl Tables {
             }
             None => return false,
         };
-        let first = &mut self.of_record[record.number() as usize];
+        let first = &mut self.of_record[socket.number() as usize];
         self.registrations[index] = Registration {
             data: event.u64,
-            head_told: 0,
-            told_ns: 0,
+            reported_head: 0,
+            reported_ns: 0,
             fd,
             events: event.events,
-            told_kernel: event.events,
-            record: record.number() + 1,
-            generation: record.generation(),
+            kernel_events: event.events,
+            socket: socket.number() + 1,
+            generation: socket.generation(),
             set,
             next: *first,
             active: false,
@@ -411,15 +413,15 @@ impl Tables {
         self.sets[set as usize].count += 1;
         // SeqCst: partner: the load in is_known.
         REGISTERED.fetch_add(1, Ordering::SeqCst);
-        record.state() != State::Up || self.look_at(index)
+        socket.state() != State::Upgraded || self.look_at(index)
     }
 
     pub fn remove(&mut self, index: usize) {
         let registration = self.registrations[index];
-        self.forget_late(index);
+        self.forget_deferred(index);
         self.leave(index);
         self.deactivate(index);
-        let mut link = &mut self.of_record[registration.record as usize - 1];
+        let mut link = &mut self.of_record[registration.socket as usize - 1];
         while let Some(at) = link.checked_sub(1) {
             if at as usize == index {
                 *link = registration.next;
@@ -430,7 +432,7 @@ impl Tables {
         let set = &mut self.sets[registration.set as usize];
         set.count = set.count.saturating_sub(1);
         let place = &mut self.registrations[index];
-        place.record = 0;
+        place.socket = 0;
         place.next = self.free;
         self.free = index as u32 + 1;
         REGISTERED.fetch_sub(1, Ordering::Relaxed);
@@ -445,9 +447,9 @@ impl Tables {
     }
 
     /// A registration that may be late is gone.
-    pub fn forget_late(&self, index: usize) {
-        if self.registrations[index].is_late() {
-            LATE.fetch_sub(1, Ordering::Relaxed);
+    pub fn forget_deferred(&self, index: usize) {
+        if self.registrations[index].is_deferred() {
+            DEFERRED.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
@@ -464,8 +466,8 @@ impl Tables {
         *place = index as u32;
         set.active_count += 1;
         registration.active = true;
-        if let Some(record) = registration.socket() {
-            directions::want_order(record);
+        if let Some(socket) = registration.socket() {
+            directions::want_order(socket);
         }
         let number = registration.set;
         self.counters(number).note_change();

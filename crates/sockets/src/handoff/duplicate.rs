@@ -1,4 +1,4 @@
-//! Descriptors that the program duplicates.
+//! Duplicated descriptors: `dup`, `dup2`, `dup3` and `F_DUPFD`.
 
 use core::ffi::c_int;
 
@@ -9,13 +9,13 @@ use crate::system::cancel::quietly;
 use crate::system::real;
 use crate::table::descriptors;
 
-/// Runs a call of the program's that duplicates a descriptor, and returns the new one.
+/// Runs a call of the program that duplicates a descriptor, and returns the new descriptor.
 pub fn duplicating(old: c_int, call: impl FnOnce() -> c_int) -> c_int {
     let is_known = descriptors::find(old).is_some() || sets::is_set(old);
     if !is_known {
         return call();
     }
-    if ids::is_borrower() {
+    if ids::is_vfork_child() {
         give_back::before_duplicate(old);
         return call();
     }

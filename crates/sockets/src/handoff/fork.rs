@@ -1,4 +1,4 @@
-//! Forks: what is done before and after, in the parent and in the child.
+//! Fork: what is done before and after it, in the parent and in the child.
 
 use core::ffi::{c_int, c_void};
 
@@ -13,15 +13,15 @@ use crate::system::real;
 use crate::table::{gate, inheritance, pins, process_refs, report, slots, uring_rings};
 use crate::upgrade::rendezvous;
 
-/// This process has a child as from now: it has all our sockets, too. Until it is made no other
-/// thread of this process gets a socket or closes one, and the tables are whole.
+/// The child that is about to be made will have all sockets too. Until it is made, no other thread of this
+/// process gets or closes a socket, and the tables are consistent.
 extern "C" fn before_fork() {
-    if sandbox::is_confined() {
+    if sandbox::is_sandboxed() {
         return;
     }
     quietly(|| {
-        process_refs::look_around();
-        // In this order: see relay::replace.
+        process_refs::check_some();
+        // In this order: see `relay::replace`.
         sets::begin_fork();
         gate::begin_fork();
         inheritance::count_child();
@@ -34,7 +34,7 @@ extern "C" fn after_fork() {
 }
 
 extern "C" fn after_fork_in_child() {
-    if sandbox::is_confined() {
+    if sandbox::is_sandboxed() {
         return;
     }
     ids::note_own_ids();
@@ -52,7 +52,7 @@ extern "C" fn after_fork_in_child() {
     capture::forget();
 }
 
-/// A fork of which the C library does not tell.
+/// A fork that the C library's handlers do not see.
 pub fn fork_untold(call: impl FnOnce() -> libc::pid_t) -> libc::pid_t {
     if slots::is_hidden() {
         return call();
@@ -70,7 +70,7 @@ pub fn fork_untold(call: impl FnOnce() -> libc::pid_t) -> libc::pid_t {
     })
 }
 
-/// Registers what is to be done at a fork, and at an end without the usual handlers.
+/// Registers what is done at a fork, and at an end without the usual exit handlers.
 pub fn set_up() {
     // SAFETY: the C library's function of this name has this type.
     unsafe extern "C" {

@@ -1,4 +1,4 @@
-//! Sockets that go to somebody who knows nothing of byte rings: from then on they are the kernel's.
+//! Giving sockets back to the kernel, for a program or process that cannot use a hybrid stream.
 
 use core::ffi::{c_int, c_uint};
 use core::sync::atomic::Ordering;
@@ -16,95 +16,94 @@ use crate::stream::{
 };
 use crate::system::cancel::quietly;
 use crate::system::kernel;
-use crate::table::flags::LEFT;
-use crate::table::socket_state::Record;
-use crate::table::state::{State, Why};
+use crate::table::flags::GIVEN_BACK;
+use crate::table::socket_state::SocketState;
+use crate::table::state::{Reason, State};
 use crate::table::{descriptors, pins, process_refs, reason_report, references, report, slots};
 use crate::upgrade::{capability_mark, steps};
 
-/// This process has all its sockets from the kernel from now on, and none of them here.
-pub fn let_all_go() {
+/// All sockets of this process fall back to the kernel, and leave the tables.
+pub fn give_all_back_to_sandbox() {
     let deadline_ns = recall_deadline();
-    let is_borrower = ids::is_borrower();
-    descriptors::for_each_descriptor(0, c_uint::MAX, |fd, record| {
-        if !matches!(record.state(), State::Listening | State::Plain) {
-            give_back(fd, record, Why::Confined, deadline_ns);
+    let is_vfork_child = ids::is_vfork_child();
+    descriptors::for_each_descriptor(0, c_uint::MAX, |fd, socket| {
+        if !matches!(socket.state(), State::Listening | State::Kernel) {
+            give_back(fd, socket, Reason::Sandboxed, deadline_ns);
         }
         // Nobody is to look for it, unless another process may still meet it.
-        if !is_borrower && record.processes.load(Ordering::Acquire) == 1 {
-            steps::unmark(fd, record);
+        if !is_vfork_child && socket.processes.load(Ordering::Acquire) == 1 {
+            steps::unmark(fd, socket);
         }
     });
-    if is_borrower {
+    if is_vfork_child {
         return;
     }
     capture::end();
     report::write();
     report::forget();
     descriptors::for_each_descriptor(0, c_uint::MAX, |fd, _| {
-        if let Some(record) = descriptors::detach(fd) {
-            pins::wait_for_all(record);
-            sets::socket_closed(record);
-            if record.processes.load(Ordering::Acquire) == 1 {
-                reason_report::tell(fd, record);
+        if let Some(socket) = descriptors::detach(fd) {
+            pins::wait_for_all(socket);
+            sets::socket_closed(socket);
+            if socket.processes.load(Ordering::Acquire) == 1 {
+                reason_report::tell(fd, socket);
             }
-            references::leave(record);
+            references::leave(socket);
         }
     });
 }
 
-/// The C library is about to read or write a descriptor past our functions.
+/// The C library is about to read or write a descriptor without calling an interposed function.
 pub fn used_past_us(fd: c_int) {
     // What is the kernel's already is asked for again and again.
-    if let Some(record) = descriptors::find(fd).filter(|record| record.state() != State::Plain) {
-        give_back(fd, record, Why::Usage, recall_deadline());
+    if let Some(socket) = descriptors::find(fd).filter(|socket| socket.state() != State::Kernel) {
+        give_back(fd, socket, Reason::Usage, recall_deadline());
     }
 }
 
-/// How long the other ends have to take back what was not read, all of them together; each
-/// has a little in any case.
+/// How long the other ends have to take back what was not read, all of them together. Each has
+/// [`RECALL_MIN_NS`] in any case.
 const RECALL_NS: u64 = 200_000_000;
-/// As above.
+/// The least that each other end has.
 const RECALL_MIN_NS: u64 = 10_000_000;
-/// How much longer those may need, all together, that say they are at it.
+/// How much longer those may need, all together, that have begun.
 const TAKING_NS: u64 = 1_000_000_000;
-/// The least for a socket that other processes on board have as well.
+/// The least for a socket that other processes with the library have too.
 const RECALL_SHARED_NS: u64 = 1_000_000_000;
 
-/// Of the threads that give a socket back. Of this process, by the number of the record.
+/// One lock for the threads that give a socket back, by the number of its state. They belong to this process.
 pub static TURNS: [Lock; 64] = [const { Lock::new() }; 64];
 
-/// The socket goes to someone who knows nothing of the carrier: it is the kernel's from now
-/// on. If the ring has bytes that were not read, the other end takes them back; if it cannot,
-/// a relay takes the socket's place.
-pub fn give_back(fd: c_int, record: &'static Record, why: Why, until_ns: u64) {
-    quietly(|| give_back_loudly(fd, record, why, until_ns));
+/// The socket falls back to the kernel for good, for a program that cannot use its hybrid stream. The other
+/// end takes back the unread bytes of the ring. If it cannot, a relay takes the socket's place.
+pub fn give_back(fd: c_int, socket: &'static SocketState, reason: Reason, until_ns: u64) {
+    quietly(|| give_back_now(fd, socket, reason, until_ns));
 }
 
-fn give_back_loudly(fd: c_int, record: &'static Record, why: Why, until_ns: u64) {
-    let is_borrower = ids::is_borrower();
-    let _borrowing = is_borrower.then(ids::Borrowing::begin);
+fn give_back_now(fd: c_int, socket: &'static SocketState, reason: Reason, until_ns: u64) {
+    let is_vfork_child = ids::is_vfork_child();
+    let _borrowing = is_vfork_child.then(ids::VforkWork::begin);
     // One at a time: the next finds it done. Before the use, for which whoever closes waits.
-    let _turn = TURNS[record.number() as usize % TURNS.len()].hold();
+    let _turn = TURNS[socket.number() as usize % TURNS.len()].hold();
     // Other threads may close it, and get its number for something else.
-    let Some(_used) = descriptors::pin(fd, record) else {
+    let Some(_used) = descriptors::pin(fd, socket) else {
         return;
     };
-    let guest = is_borrower.then(|| process_refs::Guest::enter(record));
+    let guest = is_vfork_child.then(|| process_refs::VforkReference::enter(socket));
     if matches!(guest, Some(None)) {
         return;
     }
-    if !steps::stays_down(record) {
+    if !steps::rule_out_upgrade(socket) {
         // A relay for a socket that others have, too, must wait until they have closed it.
-        if !is_borrower && record.processes.load(Ordering::Acquire) > 1 {
-            process_refs::check(record);
+        if !is_vfork_child && socket.processes.load(Ordering::Acquire) > 1 {
+            process_refs::check(socket);
         }
         // Its parent may have closed what it has a copy of, and got the number for another socket.
         // Relaxed: with Up comes the cookie.
-        if is_borrower && kernel::cookie(fd) != Some(record.cookie.load(Ordering::Relaxed)) {
+        if is_vfork_child && kernel::cookie(fd) != Some(socket.cookie.load(Ordering::Relaxed)) {
             return;
         }
-        let is_shared = is_borrower || record.processes.load(Ordering::Acquire) > 1;
+        let is_shared = is_vfork_child || socket.processes.load(Ordering::Acquire) > 1;
         let least_ns = if is_shared {
             RECALL_SHARED_NS
         } else {
@@ -115,46 +114,47 @@ fn give_back_loudly(fd: c_int, record: &'static Record, why: Why, until_ns: u64)
             until_ns: until_ns.max(until_least_ns),
             taking_until_ns: (until_ns + TAKING_NS).max(until_least_ns),
         };
-        let left = leaving::let_go(fd, record, why, patience);
-        if left == Left::Unread && !relay::put_between(fd, record) {
+        let left = leaving::make_kernel_only(fd, socket, reason, patience);
+        if left == Left::Unread && !relay::put_between(fd, socket) {
             // No descriptors, or no processes: whoever reads this socket after us would miss bytes.
-            leaving::line_only(record, why);
+            leaving::fall_back(socket, reason);
             kernel::disconnect(fd);
         }
     } else {
-        record.note_why(why);
+        socket.note_reason(reason);
     }
-    if why == Why::Given {
-        capability_mark::unmark(fd, record);
+    if reason == Reason::HandedOff {
+        capability_mark::unmark(fd, socket);
     }
 }
 
-/// A socket that a child made by vfork duplicates is for the program that it becomes, which has it by
-/// a number that our tables, its parent's, do not know.
+/// A child made by vfork duplicates a socket for the program that it becomes. That program has it by a
+/// number that the tables, its parent's, do not know.
 pub fn before_duplicate(fd: c_int) {
-    if let Some(record) = descriptors::find(fd) {
-        give_back(fd, record, Why::Given, recall_deadline());
+    if let Some(socket) = descriptors::find(fd) {
+        give_back(fd, socket, Reason::HandedOff, recall_deadline());
     }
 }
 
-/// The program reaches this socket past this library from now on: it is the kernel's. One that listens
-/// stays what it is.
-pub fn leave_to_kernel(fd: c_int, record: &'static Record, why: Why) {
-    let is_left = matches!(record.state(), State::Listening | State::Plain) || record.has(LEFT);
+/// From now on the program reaches this socket past the library: it falls back to the kernel. A listening
+/// socket stays what it is.
+pub fn leave_to_kernel(fd: c_int, socket: &'static SocketState, reason: Reason) {
+    let is_left =
+        matches!(socket.state(), State::Listening | State::Kernel) || socket.has(GIVEN_BACK);
     if !is_left {
-        give_back(fd, record, why, recall_deadline());
-        if descriptors::is_of(fd, record) {
-            record.set(LEFT, true);
+        give_back(fd, socket, reason, recall_deadline());
+        if descriptors::is_of(fd, socket) {
+            socket.set(GIVEN_BACK, true);
         }
     }
 }
 
-/// The program reaches its sockets past this library from now on: all are the kernel's.
-pub fn give_all_back(why: Why) {
+/// From now on the program reaches its sockets past the library: all fall back to the kernel.
+pub fn give_all_back(reason: Reason) {
     let deadline_ns = recall_deadline();
-    descriptors::for_each_descriptor(0, c_uint::MAX, |fd, record| {
-        if !matches!(record.state(), State::Listening | State::Plain) {
-            give_back(fd, record, why, deadline_ns);
+    descriptors::for_each_descriptor(0, c_uint::MAX, |fd, socket| {
+        if !matches!(socket.state(), State::Listening | State::Kernel) {
+            give_back(fd, socket, reason, deadline_ns);
         }
     });
 }
@@ -163,7 +163,7 @@ pub fn recall_deadline() -> u64 {
     clock::now_ns() + RECALL_NS
 }
 
-/// Whether there is, or was, a socket of ours that a message might give away.
+/// Whether a message may carry a socket of this library.
 pub fn may_give() -> bool {
     fault::is_watched() && !slots::is_hidden()
 }
@@ -190,9 +190,9 @@ pub unsafe fn before_giving(message: *const msghdr) {
                         .cast::<c_int>()
                         .add(nth)
                         .read_unaligned();
-                    deferred_ctl::is_looked_at(fd);
-                    if let Some(record) = descriptors::find(fd) {
-                        give_back(fd, record, Why::Given, deadline_ns);
+                    deferred_ctl::note_other_watcher(fd);
+                    if let Some(socket) = descriptors::find(fd) {
+                        give_back(fd, socket, Reason::HandedOff, deadline_ns);
                     }
                 }
             }

@@ -1,22 +1,22 @@
-//! For a socket that goes to someone who knows nothing of the ring, while the ring has bytes
-//! that were not read and that the other end could not take back: a small process that keeps
-//! the socket, and copies between it and another connection, whose other end is given away.
+//! Relays. A socket is handed off to a program that cannot use its hybrid stream, while the byte
+//! ring holds bytes that nobody has read and that the other end could not take back. Then a small
+//! process keeps the socket. It copies between the socket and a new connection, and the far end of that
+//! connection is handed off instead.
 //!
 //! ```text
-//! other end ══ ring and line ══ old socket │ relay │ inner ── kernel TCP ── outer: successor
+//! other end ══ hybrid stream ══ old socket │ relay │ inner ── kernel TCP ── outer: successor
 //! ```
 //!
-//! The outer socket takes the place of every descriptor that this process has of the old one,
-//! with its flags and the options that programs set most. It is a TCP connection of the same
-//! addresses, so that options, resets and half closes are those of TCP; its two *ports* are
-//! others. That is what a successor can see of it, by `getsockname`, `getpeername` and `ss`;
-//! urgent data and timestamps do not come through. Of a Unix socket it is one end of a pair, which
-//! has no names and whose other end is, to `SO_PEERCRED`, the giver; nothing comes through but
-//! bytes. The process is called `barewire-relay`.
+//! The outer socket takes the place of every descriptor that this process has of the old one. It gets
+//! the old flags and the options that programs set most. It is a TCP connection between the same
+//! addresses, so options, resets and half closes behave as in TCP. Only its two *ports* differ, which the
+//! successor can see by `getsockname`, `getpeername` and `ss`. Urgent data and timestamps do not come
+//! through. For a Unix socket the outer socket is one end of a pair: it has no name, `SO_PEERCRED` shows
+//! the giver as its other end, and nothing but bytes comes through. The process is called `barewire-relay`.
 //!
-//! It ends when both directions have ended, or either end is reset, or the successor has
-//! closed. While other processes that are on board have the old socket, too, it does not read
-//! from it: the bytes may be for them.
+//! A relay ends when both directions have ended, when either end is reset, or when the successor has
+//! closed its end. While other processes with the library have the old socket too, the relay does not
+//! read from it: the bytes may be for them.
 
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering;
@@ -25,20 +25,19 @@ use libc::socklen_t;
 
 use crate::epoll::sets;
 use crate::handoff::{relay_connection, relay_process};
-use crate::process::ids::is_borrower;
+use crate::process::ids::is_vfork_child;
 use crate::system::{kernel, real};
-use crate::table::flags::{LOCAL, RELAYED, WRITE_SHUT};
-use crate::table::socket_state::Record;
+use crate::table::flags::{RELAYED, UNIX, WRITE_SHUT};
+use crate::table::socket_state::SocketState;
 use crate::table::{descriptors, pins, references};
 
-/// Puts a relay between a socket and its descriptors in this process. Returns whether there
-/// is one.
-pub fn put_between(fd: c_int, record: &'static Record) -> bool {
-    let Some((inner, outer)) = relay_connection::connection_like(fd, record.has(LOCAL)) else {
+/// Puts a relay between a socket and its descriptors in this process. Returns whether that succeeded.
+pub fn put_between(fd: c_int, socket: &'static SocketState) -> bool {
+    let Some((inner, outer)) = relay_connection::connection_like(fd, socket.has(UNIX)) else {
         return false;
     };
     carry_options(fd, outer.raw());
-    if record.has(WRITE_SHUT) {
+    if socket.has(WRITE_SHUT) {
         // SAFETY: no pointers.
         unsafe { real::shutdown(outer.raw(), libc::SHUT_WR) };
     }
@@ -46,19 +45,19 @@ pub fn put_between(fd: c_int, record: &'static Record) -> bool {
     // or be locked by a thread that the relay has not.
     real::look_up_all();
     // A child made by vfork is not counted, and its parent keeps the socket.
-    let is_shared = is_borrower() || record.processes.load(Ordering::Acquire) > 1;
+    let is_shared = is_vfork_child() || socket.processes.load(Ordering::Acquire) > 1;
     // The relay is one more, until this process lets go of the socket.
-    record.processes.fetch_add(1, Ordering::AcqRel);
-    let begun = relay_process::begin(fd, inner.raw(), record, is_shared);
+    socket.processes.fetch_add(1, Ordering::AcqRel);
+    let begun = relay_process::begin(fd, inner.raw(), socket, is_shared);
     if begun {
-        replace(outer.raw(), record, is_shared);
+        replace(outer.raw(), socket, is_shared);
     } else {
-        record.processes.fetch_sub(1, Ordering::AcqRel);
+        socket.processes.fetch_sub(1, Ordering::AcqRel);
     }
     begun
 }
 
-/// Options that a program may have set on the old socket, and that the new one has, too.
+/// Copies options that a program may have set on the old socket to the new one.
 fn carry_options(from: c_int, to: c_int) {
     const NUMBERS: [(c_int, c_int); 5] = [
         (libc::IPPROTO_TCP, libc::TCP_NODELAY),
@@ -92,20 +91,20 @@ fn carry_options(from: c_int, to: c_int) {
     }
 }
 
-/// How long it waits for a call of another thread's on the socket.
+/// How long to wait for a call of another thread on the socket.
 const REPLACE_WAIT_MS: u32 = 200;
 
-/// Puts `outer` in the place of every descriptor of this process that is one of the socket's.
-fn replace(outer: c_int, record: &'static Record, is_shared: bool) {
+/// Puts `outer` in the place of every descriptor of this socket in this process.
+fn replace(outer: c_int, socket: &'static SocketState, is_shared: bool) {
     // Whoever is about to send or read finds the descriptor another's.
-    let send = record.send_lock.hold_for(REPLACE_WAIT_MS);
-    let recv = record.recv_lock.hold_for(REPLACE_WAIT_MS);
-    if !is_borrower() {
-        record.set(RELAYED, true);
+    let send = socket.send_lock.hold_for(REPLACE_WAIT_MS);
+    let recv = socket.recv_lock.hold_for(REPLACE_WAIT_MS);
+    if !is_vfork_child() {
+        socket.set(RELAYED, true);
     }
     let mut last = None;
     descriptors::for_each_descriptor(0, u32::MAX, |fd, found| {
-        if !core::ptr::eq(found, record) {
+        if !core::ptr::eq(found, socket) {
             return;
         }
         // SAFETY: no pointers.
@@ -122,19 +121,19 @@ fn replace(outer: c_int, record: &'static Record, is_shared: bool) {
             // SAFETY: no pointers.
             unsafe { real::dup3(outer, fd, flags) };
         };
-        if is_borrower() {
+        if is_vfork_child() {
             // The sets are its parent's, which keeps the socket.
             put();
         } else {
-            sets::replaced(fd, record, is_shared, || {
-                last = descriptors::replace(fd, record, put).or(last);
+            sets::replaced(fd, socket, is_shared, || {
+                last = descriptors::replace(fd, socket, put).or(last);
             });
         }
     });
     drop((send, recv));
-    if let Some(record) = last {
-        pins::wait_for_all(record);
-        sets::socket_closed(record);
-        references::leave(record);
+    if let Some(socket) = last {
+        pins::wait_for_all(socket);
+        sets::socket_closed(socket);
+        references::leave(socket);
     }
 }

@@ -1,4 +1,5 @@
-//! A connection of this process's to itself, that looks like another.
+//! The connection between a relay and the successor: both ends belong to this process, and it looks like
+//! the old one.
 
 use core::ffi::c_int;
 use core::mem::zeroed;
@@ -11,7 +12,7 @@ use crate::system::{
     real,
 };
 
-/// Milliseconds that our own connection may take to come.
+/// How many milliseconds the connection to itself may take.
 const ACCEPT_TRIES: u32 = 200;
 
 type Name = (sockaddr_storage, socklen_t);
@@ -55,12 +56,12 @@ fn bind(socket: &Owned, name: &Name) -> bool {
     unsafe { libc::bind(socket.raw(), (&raw const name.0).cast(), name.1) == 0 }
 }
 
-/// Ports that are tried, and those among which they are: not those that the kernel gives away.
+/// How many ports are tried, out of those that the kernel does not assign by itself.
 const PORT_TRIES: u16 = 256;
 const PORTS: core::ops::Range<u16> = 2_000..32_768;
 
-/// As [`bind`], to any port. Where many connections were closed lately, the kernel finds none among
-/// those that it gives away.
+/// As [`bind`], to any port. Where many connections were closed lately, the kernel finds no free port by
+/// itself.
 fn bind_anywhere(socket: &Owned, name: Name) -> bool {
     let first = clock::now_ns() as u16 % PORTS.len() as u16;
     let others =
@@ -81,8 +82,8 @@ fn pair() -> Option<(Owned, Owned)> {
     Some((Owned::checked(fds[0])?, Owned::checked(fds[1])?))
 }
 
-/// Two ends of a new connection: the second has the addresses of `fd`, if it is one of TCP and can have
-/// them.
+/// The two ends of a new connection. The second has the addresses of `fd`, if that is a TCP socket and can
+/// have them.
 pub fn connection_like(fd: c_int, is_local: bool) -> Option<(Owned, Owned)> {
     if is_local {
         return pair();

@@ -1,4 +1,4 @@
-//! What a relay does: copies both directions.
+//! What a relay does: it copies both directions until they end.
 
 use core::cell::Cell;
 use core::ffi::c_int;
@@ -11,30 +11,30 @@ use crate::process::{clock, memory};
 use crate::stream::{lost_bytes, receiving, sending};
 use crate::system::{kernel, real};
 use crate::table::process_refs;
-use crate::table::socket_state::Record;
+use crate::table::socket_state::SocketState;
 use crate::table::state::State;
 use crate::wait::deadline::Deadline;
 use crate::wait::poll;
 
-/// Bytes on their way, of each direction.
+/// Size of the buffer of each direction.
 const BUFFER_BYTES: usize = 64 << 10;
-/// How often a relay looks whether the other processes have closed the old socket.
+/// How often a relay checks whether the other processes have closed the old socket.
 const SHARED_MS: c_int = 20;
-/// So often, until it looks whether they are alive.
+/// After so many of these checks it also checks whether the processes are alive.
 const SHARED_ROUNDS: u32 = 25;
-/// And, when the successor has shut its half, whether it has closed.
+/// How often it checks whether a successor that has shut down its half has closed the socket.
 const CLOSED_MS: c_int = 1000;
-/// How long after its last bytes a socket that was closed may still seem to be somebody's.
+/// How long after its last bytes a closed socket may still seem to be open.
 const CLOSE_NS: u64 = 50_000_000;
-/// How long a socket that was given away may be on its way: whoever reads meanwhile takes another's
+/// How long a passed socket may be on its way. A relay that reads meanwhile would take another process's
 /// bytes.
 const ON_ITS_WAY_NS: u64 = 10_000_000_000;
-/// How long a reset waits for what was sent before it to be taken.
+/// How long a reset waits for bytes that were sent before it.
 const FLUSH_MS: u32 = 5000;
 
-/// Copies between the old socket and the inner one until both directions have ended. `was_shared`:
-/// others had it as well when the relay was begun.
-pub fn relay(old: c_int, inner: c_int, record: &'static Record, was_shared: bool) {
+/// Copies between the old socket and the inner one until both directions have ended. `was_shared`: other
+/// processes had the old socket too when the relay began.
+pub fn relay(old: c_int, inner: c_int, socket: &'static SocketState, was_shared: bool) {
     let Some(buffers) = memory::reserve_private(2 * BUFFER_BYTES) else {
         return kernel::reset_at_close(inner);
     };
@@ -49,7 +49,7 @@ pub fn relay(old: c_int, inner: c_int, record: &'static Record, was_shared: bool
     let relay = Relay {
         old,
         inner,
-        record,
+        socket,
         inwards: way(0),
         outwards: way(1),
         end_seen_ns: 0,
@@ -93,7 +93,7 @@ impl Way {
         }
     }
 
-    /// The source gave so many bytes; 0 at its end. Whether it is sound.
+    /// The source gave so many bytes; 0 at its end.
     fn got(&mut self, result: isize) -> Went {
         match result {
             0 => self.ended = true,
@@ -129,7 +129,7 @@ enum Went {
 struct Relay {
     old: c_int,
     inner: c_int,
-    record: &'static Record,
+    socket: &'static SocketState,
     /// From the old socket to the successor.
     inwards: Way,
     /// Back.
@@ -149,13 +149,13 @@ struct Relay {
     shared_rounds: Cell<u32>,
 }
 
-/// Why a relay is at its end before both directions are.
+/// Why a relay ends before both directions have ended.
 enum Over {
     /// The old connection was reset.
     OldReset,
-    /// That to the successor was reset.
+    /// The connection to the successor was reset.
     InnerReset,
-    /// The successor has closed a socket that others have yet.
+    /// The successor has closed a socket that other processes still have.
     Closed,
 }
 
@@ -187,16 +187,16 @@ impl Relay {
     }
 
     fn is_shared(&self) -> bool {
-        let is_counted = self.record.processes.load(Ordering::Acquire) > 1;
+        let is_counted = self.socket.processes.load(Ordering::Acquire) > 1;
         if !self.may_be_shared.get() && (!is_counted || self.is_miscounted.get()) {
             return false;
         }
         let rounds = self.shared_rounds.get();
         self.shared_rounds.set(rounds + 1);
         if is_counted && rounds % SHARED_ROUNDS == SHARED_ROUNDS - 1 {
-            process_refs::check(self.record);
+            process_refs::check(self.socket);
             self.is_miscounted
-                .set(!process_refs::others_are_noted(self.record));
+                .set(!process_refs::others_are_noted(self.socket));
         }
         if is_counted && !self.is_miscounted.get() {
             return true;
@@ -207,11 +207,11 @@ impl Relay {
         self.may_be_shared.get()
     }
 
-    /// Asks the kernel for others that have the socket. Whoever became another program with it, when
-    /// it was the kernel's, is not counted; and if it was given away then, it may be on its way in a
-    /// message, where nobody has it, until whoever gets it comes to run.
+    /// Asks the kernel whether other processes have the socket. A process that became another program while
+    /// the socket was the kernel's is not counted. If the socket was passed then, it may be on its way in a
+    /// message, where no process has it.
     fn ask(&self, rounds: u32) {
-        let was_given = self.record.state() == State::Plain;
+        let was_given = self.socket.state() == State::Kernel;
         let least = if was_given { SHARED_ROUNDS } else { 1 };
         let pause = (rounds + 1).clamp(least, SHARED_ROUNDS);
         self.asks_at.set(rounds + pause);
@@ -240,7 +240,7 @@ impl Relay {
         };
         if self.inwards.is_empty() && !self.inwards.ended && !self.is_shared() {
             let parts = [self.inwards.whole()];
-            let result = receiving::receive(self.old, self.record, &parts, libc::MSG_DONTWAIT);
+            let result = receiving::receive(self.old, self.socket, &parts, libc::MSG_DONTWAIT);
             went(self.inwards.got(result), Over::OldReset)?;
         }
         if !self.inwards.is_empty() {
@@ -258,7 +258,7 @@ impl Relay {
         }
         if !self.outwards.is_empty() {
             let parts = [self.outwards.rest()];
-            let result = sending::send(self.old, self.record, &parts, SEND);
+            let result = sending::send(self.old, self.socket, &parts, SEND);
             went(self.outwards.gave(result), Over::OldReset)?;
         }
         if self.outwards.ended && !self.outwards.shut && self.is_shared() && !self.end_is_told()? {
@@ -272,7 +272,7 @@ impl Relay {
                 way.shut = true;
                 on = true;
                 if to == self.old {
-                    lost_bytes::say_half_is_over(self.record);
+                    lost_bytes::announce_half_close(self.socket);
                 }
                 // SAFETY: no pointers.
                 unsafe { real::shutdown(to, libc::SHUT_WR) };
@@ -281,8 +281,8 @@ impl Relay {
         Ok(on)
     }
 
-    /// The successor has ended its stream, of a socket that others share: it has shut its half,
-    /// which holds for all of them, or has closed it, which does not. `false`: to be seen.
+    /// The successor has ended its stream on a shared socket. Either it has shut down its half, which holds
+    /// for all processes, or it has closed the socket, which does not. `false`: that is not known yet.
     fn end_is_told(&mut self) -> Result<bool, Over> {
         if self.is_abandoned().unwrap_or(true) {
             return Err(Over::Closed);
@@ -294,7 +294,7 @@ impl Relay {
         Ok(now_ns - self.end_seen_ns > CLOSE_NS)
     }
 
-    /// Waits until something can be moved; 0 if the time was over before.
+    /// Waits until something can be moved. Returns 0 if the time was over first.
     fn wait(&self) -> c_int {
         let shared = self.is_shared();
         let entry = |fd: c_int, source: &Way, sink: &Way, reads: bool| {
@@ -325,12 +325,12 @@ impl Relay {
         poll::poll(&mut fds, Deadline::in_ms(limit_ms), core::ptr::null())
     }
 
-    /// Whether the successor has not only shut its half: no process has the outer socket.
+    /// Whether the successor has closed the outer socket, and not only shut down its half.
     fn successor_closed(&self) -> bool {
         self.outwards.shut && self.is_abandoned().unwrap_or(false)
     }
 
-    /// Whether no process has the outer socket, which has shut its half; if that can be told.
+    /// Whether no process has the outer socket, whose half is shut down, if that can be known.
     fn is_abandoned(&self) -> Option<bool> {
         let family = kernel::option(self.inner, libc::SOL_SOCKET, libc::SO_DOMAIN);
         if family == Some(libc::AF_UNIX) {
@@ -361,7 +361,7 @@ impl Relay {
     }
 }
 
-/// Whether the other end of a Unix socket has shut both halves, or is closed.
+/// Whether the other end of a Unix socket is closed, or has shut down both halves.
 fn has_hung_up(fd: c_int) -> bool {
     kernel::events_now(fd, 0) & libc::POLLHUP != 0
 }

@@ -1,4 +1,4 @@
-//! The process that a relay runs in: a copy of the program's that gives up all but what it needs.
+//! The process that a relay runs in: a copy of the program that gives up all but what it needs.
 
 use core::ffi::{c_int, c_void};
 
@@ -7,23 +7,23 @@ use crate::handoff::closing::closing;
 use crate::handoff::relay_copying::relay;
 use crate::process::{copies, ids};
 use crate::system::real;
-use crate::table::socket_state::Record;
+use crate::table::socket_state::SocketState;
 use crate::table::{descriptors, gate, pins, process_refs};
 
-/// A kernel without `close_range` closes one by one, up to here.
+/// On a kernel without `close_range`, descriptors are closed one by one, up to this one.
 const OLD_KERNEL_FD_MAX: u32 = 1 << 16;
 
-/// Begins the relay, as a grandchild that the program is told nothing of: its exit signal is
-/// none, and it has no parent here.
-pub fn begin(old: c_int, inner: c_int, record: &'static Record, is_shared: bool) -> bool {
+/// Begins the relay as a grandchild that the program does not notice: it has no exit signal, and no parent
+/// here.
+pub fn begin(old: c_int, inner: c_int, socket: &'static SocketState, is_shared: bool) -> bool {
     copies::in_copy(|| match copies::copy() {
         // All signals are held back there for good.
-        0 => run(old, inner, record, is_shared),
+        0 => run(old, inner, socket, is_shared),
         grandchild => grandchild > 0,
     })
 }
 
-fn run(old: c_int, inner: c_int, record: &'static Record, is_shared: bool) -> ! {
+fn run(old: c_int, inner: c_int, socket: &'static SocketState, is_shared: bool) -> ! {
     ids::note_own_ids();
     // Another thread of the program's may have held it when this copy was made.
     gate::end_fork();
@@ -37,8 +37,8 @@ fn run(old: c_int, inner: c_int, record: &'static Record, is_shared: bool) -> ! 
     }
     close_all_but(old, inner);
     give_memory_back();
-    descriptors::keep_only(old, record);
-    relay(old, inner, record, is_shared);
+    descriptors::keep_only(old, socket);
+    relay(old, inner, socket, is_shared);
     closing(old);
     // SAFETY: no pointers.
     unsafe { real::close(old) };
@@ -76,7 +76,7 @@ fn close_all_but(a: c_int, b: c_int) {
     }
 }
 
-/// Smallest piece of memory that is worth giving back.
+/// The smallest piece of memory that is worth giving back.
 const PIECE_BYTES_MIN: usize = 1 << 20;
 /// Longest line of the list of mappings that is looked at; what is cut is the path.
 const LINE_BYTES: usize = 128;

@@ -1,4 +1,4 @@
-//! Other names of the C library's functions, by which some programs and libraries call them.
+//! Other names of interposed functions, which some programs and libraries call.
 
 use core::ffi::{c_char, c_int, c_void};
 

@@ -1,4 +1,4 @@
-//! Functions by which a program confines itself. See `confinement`.
+//! Functions by which a program sandboxes itself. See `sandbox`.
 
 use core::ffi::{c_int, c_long};
 
@@ -40,7 +40,7 @@ const fn is_call(number: c_long, a: usize, b: usize, c: usize) -> bool {
 fn confine(set: impl FnOnce() -> c_long) -> c_long {
     sandbox_entry::begin();
     let result = set();
-    // A positive number is a descriptor, or a thread that could not be confined.
+    // A positive number is a descriptor, or a thread that could not be sandboxed.
     if result == -1 {
         sandbox_entry::refused();
     }

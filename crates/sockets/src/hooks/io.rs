@@ -1,4 +1,4 @@
-//! Functions that move bytes.
+//! Functions that move bytes: `read`, `write`, `send`, `recv` and their variants.
 
 use core::ffi::{c_int, c_uint, c_void};
 
@@ -15,9 +15,9 @@ use crate::stream::{
 use crate::system::cancel::{end_if_cancelled, quietly, uncancelled};
 use crate::system::{kernel, real};
 use crate::table::descriptors;
-use crate::table::flags::{LINE_ONLY, LOCAL};
-use crate::table::socket_state::Record;
-use crate::table::state::{State, Why};
+use crate::table::flags::{FALLEN_BACK, UNIX};
+use crate::table::socket_state::SocketState;
+use crate::table::state::{Reason, State};
 use crate::upgrade::enrol::settle_connecting;
 use crate::upgrade::steps::{self, Way};
 
@@ -38,63 +38,63 @@ pub fn from_kernel<T>(call: impl FnOnce() -> T) -> T {
     result
 }
 
-/// The record of a descriptor whose bytes this library moves.
+/// The socket state of a descriptor whose bytes this library moves.
 #[inline]
-pub fn ours(fd: c_int) -> Option<&'static Record> {
-    let record = descriptors::find(fd)?;
-    match record.state() {
-        State::Candidate | State::Seeking | State::Stepping | State::Up => Some(record),
-        State::Fresh => settle_connecting(fd, record).then_some(record),
-        State::Listening | State::Plain => None,
+pub fn ours(fd: c_int) -> Option<&'static SocketState> {
+    let socket = descriptors::find(fd)?;
+    match socket.state() {
+        State::Candidate | State::AtRendezvous | State::Stepping | State::Upgraded => Some(socket),
+        State::Unconnected => settle_connecting(fd, socket).then_some(socket),
+        State::Listening | State::Kernel => None,
     }
 }
 
-/// After bytes were moved: a socket that is not up may be a step nearer to it.
+/// After bytes were moved: a socket that is not upgraded may be a step nearer to it.
 #[inline]
-fn moved(fd: c_int, record: &'static Record, way: Way, result: ssize_t) -> ssize_t {
-    if result > 0 && record.state() != State::Up {
-        quietly(|| step(fd, record, way, result.unsigned_abs() as u64));
+fn moved(fd: c_int, socket: &'static SocketState, way: Way, result: ssize_t) -> ssize_t {
+    if result > 0 && socket.state() != State::Upgraded {
+        quietly(|| step(fd, socket, way, result.unsigned_abs() as u64));
     }
     result
 }
 
 #[cold]
-fn step(fd: c_int, record: &'static Record, way: Way, bytes: u64) {
+fn step(fd: c_int, socket: &'static SocketState, way: Way, bytes: u64) {
     if rings::are_used() {
-        stay_with_kernel(record);
-        record.note_why(Why::Rings);
+        stay_with_kernel(socket);
+        socket.note_reason(Reason::UnseenIoUring);
     } else {
-        steps::advance(fd, record, bytes, way);
+        steps::advance(fd, socket, bytes, way);
     }
-    if record.state() == State::Up {
+    if socket.state() == State::Upgraded {
         rings::upgraded();
     }
 }
 
 #[inline]
-fn take(fd: c_int, record: &'static Record, parts: &[iovec], flags: c_int) -> ssize_t {
+fn take(fd: c_int, socket: &'static SocketState, parts: &[iovec], flags: c_int) -> ssize_t {
     // To a Unix socket this flag means nothing.
-    let flags = if flags & libc::MSG_TRUNC != 0 && record.has(LOCAL) {
+    let flags = if flags & libc::MSG_TRUNC != 0 && socket.has(UNIX) {
         flags & !libc::MSG_TRUNC
     } else {
         flags
     };
     moved(
         fd,
-        record,
+        socket,
         Way::In,
-        receiving::receive(fd, record, parts, flags),
+        receiving::receive(fd, socket, parts, flags),
     )
 }
 
-/// As [`take`], into a message. What comes beside bytes comes over the line.
+/// As [`take`], into a message. What comes beside bytes comes over the kernel connection.
 ///
 /// # Safety
 /// The message is the program's.
 #[cold]
 unsafe fn take_message(
     fd: c_int,
-    record: &'static Record,
+    socket: &'static SocketState,
     message: *mut msghdr,
     parts: &[iovec],
     flags: c_int,
@@ -107,21 +107,21 @@ unsafe fn take_message(
         len: 0,
         flags: flags & libc::MSG_CMSG_CLOEXEC,
     });
-    let plain = if record.has(LOCAL) {
+    let plain = if socket.has(UNIX) {
         flags & !libc::MSG_TRUNC
     } else {
         flags
     };
     end_if_cancelled();
-    let result = receiving::receive_with(fd, record, parts, plain, &mut control);
-    let result = moved(fd, record, Way::In, result);
+    let result = receiving::receive_with(fd, socket, parts, plain, &mut control);
+    let result = moved(fd, socket, Way::In, result);
     if let (0.., Some(control)) = (result, control) {
         // SAFETY: as promised.
         unsafe {
             (*message).msg_controllen = control.len as _;
             (*message).msg_flags = control.flags;
             let name = (*message).msg_name.cast::<sockaddr>();
-            if !record.has(LOCAL) {
+            if !socket.has(UNIX) {
                 (*message).msg_namelen = 0;
             } else if !name.is_null() {
                 let len = &raw mut (*message).msg_namelen;
@@ -135,12 +135,12 @@ unsafe fn take_message(
 }
 
 #[inline]
-fn give(fd: c_int, record: &'static Record, parts: &[iovec], flags: c_int) -> ssize_t {
+fn give(fd: c_int, socket: &'static SocketState, parts: &[iovec], flags: c_int) -> ssize_t {
     moved(
         fd,
-        record,
+        socket,
         Way::Out,
-        sending::send(fd, record, parts, flags),
+        sending::send(fd, socket, parts, flags),
     )
 }
 
@@ -173,12 +173,12 @@ pub unsafe fn list<'a>(parts: *const iovec, count: size_t) -> Option<&'a [iovec]
     are_lengths.then_some(parts)
 }
 
-/// The record, if there is one, with what is looked up for it only then.
+/// The socket state, if there is one, with what is looked up for it only then.
 fn with<T>(
-    record: Option<&'static Record>,
+    socket: Option<&'static SocketState>,
     look_up: impl FnOnce() -> Option<T>,
-) -> Option<(&'static Record, T)> {
-    record.and_then(|record| Some((record, look_up()?)))
+) -> Option<(&'static SocketState, T)> {
+    socket.and_then(|socket| Some((socket, look_up()?)))
 }
 
 /// Whether the kernel would take an address to send to, which means nothing to a connection.
@@ -209,7 +209,7 @@ unsafe fn name_length(len: *mut socklen_t) -> Result<*mut socklen_t, c_int> {
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn read(fd: c_int, into: *mut c_void, len: size_t) -> ssize_t {
     match ours(fd) {
-        Some(record) if len > 0 => take(fd, record, &[part(into, len)], 0),
+        Some(socket) if len > 0 => take(fd, socket, &[part(into, len)], 0),
         // SAFETY: the program's call.
         _ => from_kernel(|| unsafe { real::read(fd, into, len) }),
     }
@@ -237,14 +237,18 @@ unsafe extern "C-unwind" fn __read_chk(
 unsafe extern "C-unwind" fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
     // SAFETY: the program's call, here and below.
     match with(ours(fd), || unsafe { list(parts, count.max(0) as size_t) }) {
-        Some((record, parts)) => take(fd, record, parts, 0),
+        Some((socket, parts)) => take(fd, socket, parts, 0),
         // SAFETY: the program's call.
         _ => from_kernel(|| unsafe { real::readv(fd, parts, count) }),
     }
 }
 
 /// As a receive or send what has an offset of none: `readv`, with flags. `None` if it is the kernel's.
-fn without_offset(fd: c_int, offset: off64_t, flags: c_int) -> Option<(&'static Record, c_int)> {
+fn without_offset(
+    fd: c_int,
+    offset: off64_t,
+    flags: c_int,
+) -> Option<(&'static SocketState, c_int)> {
     if offset != -1 {
         return None;
     }
@@ -271,7 +275,7 @@ unsafe extern "C-unwind" fn preadv64v2(
     let ours = without_offset(fd, offset, flags);
     // SAFETY: the program's call, here and below.
     match ours.and_then(|ours| Some((ours, unsafe { list(parts, count.max(0) as size_t) }?))) {
-        Some(((record, flags), parts)) => take(fd, record, parts, flags),
+        Some(((socket, flags), parts)) => take(fd, socket, parts, flags),
         // SAFETY: the program's call.
         None => unsafe { real::preadv64v2(fd, parts, count, offset, flags) },
     }
@@ -290,8 +294,8 @@ unsafe extern "C-unwind" fn pwritev64v2(
     let ours = without_offset(fd, offset, flags);
     // SAFETY: the program's call, here and below.
     match ours.and_then(|ours| Some((ours, unsafe { list(parts, count.max(0) as size_t) }?))) {
-        Some(((record, flags), parts)) if buffers::total(parts) > 0 => {
-            give(fd, record, parts, flags)
+        Some(((socket, flags), parts)) if buffers::total(parts) > 0 => {
+            give(fd, socket, parts, flags)
         }
         // SAFETY: the program's call.
         _ => unsafe { by_kernel(fd, || real::pwritev64v2(fd, parts, count, offset, flags)) },
@@ -308,7 +312,7 @@ unsafe extern "C-unwind" fn recv(
     flags: c_int,
 ) -> ssize_t {
     match ours(fd) {
-        Some(record) if flags & KERNEL_FLAGS == 0 => take(fd, record, &[part(into, len)], flags),
+        Some(socket) if flags & KERNEL_FLAGS == 0 => take(fd, socket, &[part(into, len)], flags),
         // SAFETY: the program's call.
         _ => from_kernel(|| unsafe { real::recv(fd, into, len, flags) }),
     }
@@ -343,15 +347,15 @@ unsafe extern "C-unwind" fn recvfrom(
     address_len: *mut socklen_t,
 ) -> ssize_t {
     match ours(fd) {
-        Some(record) if flags & KERNEL_FLAGS == 0 => {
-            let result = take(fd, record, &[part(into, len)], flags);
+        Some(socket) if flags & KERNEL_FLAGS == 0 => {
+            let result = take(fd, socket, &[part(into, len)], flags);
             if result < 0 || address.is_null() {
                 return result;
             }
             // SAFETY: the program's own, here and below.
             match unsafe { name_length(address_len) } {
                 // SAFETY: as above.
-                Ok(len) if record.has(LOCAL) => unsafe {
+                Ok(len) if socket.has(UNIX) => unsafe {
                     if !sender_name(fd, address, len, result) {
                         return real::fail(libc::EFAULT);
                     }
@@ -412,16 +416,16 @@ pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: 
         return real::fail(libc::EFAULT);
     }
     // SAFETY: the program's message, here and below.
-    let Some((record, parts)) = with(ours, || unsafe { room(message) }) else {
+    let Some((socket, parts)) = with(ours, || unsafe { room(message) }) else {
         // SAFETY: the program's call.
         return from_kernel(|| unsafe { real::recvmsg(fd, message, flags) });
     };
     // Of a TCP socket the kernel may have been asked for times, and what is left.
-    if record.has(LOCAL) || record.has(LINE_ONLY) {
+    if socket.has(UNIX) || socket.has(FALLEN_BACK) {
         // SAFETY: the program's message.
-        return unsafe { take_message(fd, record, message, parts, flags) };
+        return unsafe { take_message(fd, socket, message, parts, flags) };
     }
-    let result = take(fd, record, parts, flags);
+    let result = take(fd, socket, parts, flags);
     if result >= 0 {
         // SAFETY: the program's call.
         unsafe {
@@ -438,7 +442,7 @@ pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn write(fd: c_int, from: *const c_void, len: size_t) -> ssize_t {
     match ours(fd) {
-        Some(record) if len > 0 => give(fd, record, &[part(from, len)], 0),
+        Some(socket) if len > 0 => give(fd, socket, &[part(from, len)], 0),
         // SAFETY: the program's call.
         _ => unsafe { by_kernel(fd, || real::write(fd, from, len)) },
     }
@@ -450,7 +454,7 @@ unsafe extern "C-unwind" fn write(fd: c_int, from: *const c_void, len: size_t) -
 unsafe extern "C-unwind" fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
     // SAFETY: the program's call, here and below.
     match with(ours(fd), || unsafe { list(parts, count.max(0) as size_t) }) {
-        Some((record, parts)) if buffers::total(parts) > 0 => give(fd, record, parts, 0),
+        Some((socket, parts)) if buffers::total(parts) > 0 => give(fd, socket, parts, 0),
         // SAFETY: the program's call.
         _ => unsafe { by_kernel(fd, || real::writev(fd, parts, count)) },
     }
@@ -466,7 +470,7 @@ unsafe extern "C-unwind" fn send(
     flags: c_int,
 ) -> ssize_t {
     match ours(fd) {
-        Some(record) if len > 0 => give(fd, record, &[part(from, len)], flags),
+        Some(socket) if len > 0 => give(fd, socket, &[part(from, len)], flags),
         // SAFETY: the program's call.
         _ => unsafe { by_kernel(fd, || real::send(fd, from, len, flags)) },
     }
@@ -485,13 +489,13 @@ unsafe extern "C-unwind" fn sendto(
 ) -> ssize_t {
     match ours(fd) {
         // An address is not looked at on a connected TCP socket, and is an error on a Unix one.
-        Some(record)
+        Some(socket)
             if len > 0
                 && flags & libc::MSG_FASTOPEN == 0
-                && (address_len == 0 || !record.has(LOCAL))
+                && (address_len == 0 || !socket.has(UNIX))
                 && is_good_name(address, address_len) =>
         {
-            give(fd, record, &[part(from, len)], flags)
+            give(fd, socket, &[part(from, len)], flags)
         }
         // SAFETY: the program's call.
         _ => unsafe {
@@ -512,7 +516,7 @@ pub unsafe extern "C-unwind" fn sendmsg(
 ) -> ssize_t {
     // SAFETY: the program's message, here and below.
     unsafe {
-        let Some(record) = ours(fd) else {
+        let Some(socket) = ours(fd) else {
             if give_back::may_give() && fault::can_read_aside(message, size_of::<msghdr>()) {
                 give_back::before_giving(message);
             }
@@ -521,8 +525,8 @@ pub unsafe extern "C-unwind" fn sendmsg(
         if !fault::can_read(message, size_of::<msghdr>()) {
             return real::fail(libc::EFAULT);
         }
-        if record.has(LOCAL) && ((*message).msg_controllen > 0 || (*message).msg_namelen > 0) {
-            return give_message(fd, record, message, flags);
+        if socket.has(UNIX) && ((*message).msg_controllen > 0 || (*message).msg_namelen > 0) {
+            return give_message(fd, socket, message, flags);
         }
         let parts = list((*message).msg_iov, (*message).msg_iovlen as size_t);
         match parts {
@@ -531,12 +535,12 @@ pub unsafe extern "C-unwind" fn sendmsg(
                     && (*message).msg_controllen == 0
                     && is_good_name((*message).msg_name.cast(), (*message).msg_namelen) =>
             {
-                give(fd, record, parts, flags)
+                give(fd, socket, parts, flags)
             }
-            _ => kernel_calls::with_line(fd, record, flags, || {
+            _ => kernel_calls::with_kernel_path(fd, socket, flags, || {
                 let result = real::sendmsg(fd, message, flags);
                 if let Some(parts) = parts.filter(|_| capture::is_on()) {
-                    capture::sent(fd, record, parts, result);
+                    capture::sent(fd, socket, parts, result);
                 }
                 result
             }),
@@ -551,7 +555,7 @@ pub unsafe extern "C-unwind" fn sendmsg(
 #[cold]
 unsafe fn give_message(
     fd: c_int,
-    record: &'static Record,
+    socket: &'static SocketState,
     message: *const msghdr,
     flags: c_int,
 ) -> ssize_t {
@@ -559,8 +563,8 @@ unsafe fn give_message(
     unsafe {
         give_back::before_giving(message);
         let result =
-            kernel_calls::with_line(fd, record, flags, || real::sendmsg(fd, message, flags));
-        moved(fd, record, Way::Out, result)
+            kernel_calls::with_kernel_path(fd, socket, flags, || real::sendmsg(fd, message, flags));
+        moved(fd, socket, Way::Out, result)
     }
 }
 
@@ -585,23 +589,23 @@ unsafe extern "C-unwind" fn sendfile64(
     };
     // No thread is cancelled in the kernel's.
     match ours(out) {
-        Some(record) if record.state() == State::Up && is_small() => {
+        Some(socket) if socket.state() == State::Upgraded && is_small() => {
             // SAFETY: the program's offset.
-            uncancelled(|| unsafe { send_small_file(out, record, file, offset, count) })
+            uncancelled(|| unsafe { send_small_file(out, socket, file, offset, count) })
         }
-        Some(record) => {
+        Some(socket) => {
             let send = || {
                 // SAFETY: the program's call, and its offset.
                 unsafe {
                     let result = real::sendfile64(out, file, offset, count);
                     if capture::is_on() {
-                        capture::sent_from_file(out, record, file, offset.as_ref(), result);
+                        capture::sent_from_file(out, socket, file, offset.as_ref(), result);
                     }
                     result
                 }
             };
-            let result = uncancelled(|| kernel_calls::with_line(out, record, 0, send));
-            moved(out, record, Way::Out, result)
+            let result = uncancelled(|| kernel_calls::with_kernel_path(out, socket, 0, send));
+            moved(out, socket, Way::Out, result)
         }
         // SAFETY: the program's call.
         None => unsafe { by_kernel(out, || real::sendfile64(out, file, offset, count)) },
@@ -625,7 +629,7 @@ unsafe extern "C-unwind" fn sendfile(
 /// `offset` is the program's.
 unsafe fn send_small_file(
     out: c_int,
-    record: &'static Record,
+    socket: &'static SocketState,
     file: c_int,
     offset: *mut off64_t,
     count: size_t,
@@ -640,7 +644,7 @@ unsafe fn send_small_file(
             return if sent > 0 { sent as ssize_t } else { read };
         }
         let bytes = read.unsigned_abs();
-        let given = give(out, record, &[part(chunk.as_ptr().cast(), bytes)], 0);
+        let given = give(out, socket, &[part(chunk.as_ptr().cast(), bytes)], 0);
         if given < 0 {
             return if sent > 0 { sent as ssize_t } else { given };
         }
@@ -669,14 +673,14 @@ unsafe extern "C-unwind" fn splice(
     let past_us = source.and_then(receiving::read_past_us);
     // An offset in a socket or a pipe is an error: the kernel's.
     let has_offset = !from_offset.is_null() || !to_offset.is_null();
-    let is_up = |record: &&Record| past_us.is_none() && record.state() == State::Up;
-    if let Some(record) = source.filter(|record| !has_offset && is_up(record)) {
+    let is_up = |socket: &&SocketState| past_us.is_none() && socket.state() == State::Upgraded;
+    if let Some(socket) = source.filter(|socket| !has_offset && is_up(socket)) {
         let waits = flags & libc::SPLICE_F_NONBLOCK == 0;
-        return real::keeping_errno(|| kernel_calls::splice_by_hand(from, record, to, len, waits));
+        return real::keeping_errno(|| kernel_calls::splice_by_hand(from, socket, to, len, waits));
     }
-    if let Some(record) = source.filter(|record| record.has(LOCAL)) {
+    if let Some(socket) = source.filter(|socket| socket.has(UNIX)) {
         // What goes past our counters.
-        stay_with_kernel(record);
+        stay_with_kernel(socket);
     }
     let call = || {
         order_marks::before_kernel_sends(to);
@@ -687,10 +691,10 @@ unsafe extern "C-unwind" fn splice(
         result
     };
     match ours(to) {
-        Some(record) => kernel_calls::with_line(to, record, 0, || {
+        Some(socket) => kernel_calls::with_kernel_path(to, socket, 0, || {
             let result = call();
             if capture::is_on() {
-                capture::sent_unseen(record, result);
+                capture::sent_unseen(socket, result);
             }
             result
         }),

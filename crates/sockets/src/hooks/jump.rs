@@ -1,4 +1,4 @@
-//! Functions that begin another program: this process's or a child's.
+//! Functions that begin another program, in this process or in a child: `exec` and `posix_spawn`.
 
 use core::ffi::{c_char, c_int, c_void};
 use core::sync::atomic::Ordering;
@@ -134,9 +134,9 @@ unsafe extern "C-unwind" fn posix_spawn_file_actions_adddup2(
     fd: c_int,
     new: c_int,
 ) -> c_int {
-    if let Some(record) = descriptors::find(fd) {
+    if let Some(socket) = descriptors::find(fd) {
         // Relaxed: read by this thread, when it uses these actions.
-        record.named_by.store(actions as u64, Ordering::Relaxed);
+        socket.named_by.store(actions as u64, Ordering::Relaxed);
     }
     // SAFETY: the program's call.
     unsafe { real::posix_spawn_file_actions_adddup2(actions, fd, new) }

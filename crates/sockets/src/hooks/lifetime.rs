@@ -1,4 +1,4 @@
-//! Functions that end descriptors, copy them, or hand them to others.
+//! Functions that close or duplicate descriptors, fork, or end the process.
 
 use core::ffi::{c_char, c_int, c_uint};
 

@@ -1,12 +1,13 @@
-//! Limits of the address space. What this library has reserved there takes no memory, and is not the
-//! program's.
+//! Limits of the address space (`RLIMIT_AS`). The library reserves addresses that take no memory. They must
+//! not count against the program's limit.
 //!
-//! A program that has no socket here and one thread (a shell, or what begins others) gives all of it back
-//! when it sets a limit that leaves no room for it. From then on it is as without the library. To the
-//! kernel the limit of any other is larger by what is reserved, as far as the kernel permits, and no larger
-//! to the program. What it begins gets the limit as the program has set it: at an exec in this process
-//! the kernel is told just before, at a `posix_spawn` just after, and a shell that `system` or `popen`
-//! begins is told to lower it.
+//! - A program that has no socket here and a single thread (a shell, for instance) gives the whole
+//!   reservation back when it sets a limit that leaves no room for it. It then runs as without the library.
+//! - For any other program the kernel's limit is raised by the size of the reservation, as far as the kernel
+//!   permits. The program still sees the limit that it set.
+//! - A program that this one begins gets the limit as set. At an `exec` in this process the kernel is told
+//!   just before; at a `posix_spawn` just after. A shell begun by `system` or `popen` is told to lower the
+//!   limit.
 
 use core::ffi::{c_int, c_uint};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -52,7 +53,7 @@ static TOLD: Kept = Kept::none();
 fn is_of_addresses(process: pid_t, resource: c_uint) -> bool {
     resource == libc::RLIMIT_AS
         && memory::reserved() > 0
-        && (!sandbox::is_confined() || IS_SET.load(Ordering::Relaxed))
+        && (!sandbox::is_sandboxed() || IS_SET.load(Ordering::Relaxed))
         && (process == 0 || process.unsigned_abs() == ids::id())
 }
 
@@ -92,9 +93,9 @@ fn told(wanted: rlimit, now: rlimit) -> rlimit {
     rlimit { rlim_cur, rlim_max }
 }
 
-/// What the kernel has. A confined program makes no call but its own: then what the kernel was told.
+/// What the kernel has. A sandboxed program makes no call but its own: then what the kernel was told.
 fn kernels() -> rlimit {
-    if sandbox::is_confined() {
+    if sandbox::is_sandboxed() {
         return TOLD.get();
     }
     let mut now = Kept::none().get();
@@ -112,11 +113,11 @@ fn is_small(limit: rlimit) -> bool {
 #[cold]
 fn give_all_back() {
     let is_set = IS_SET.load(Ordering::Relaxed);
-    if is_set || sandbox::is_confined() || ids::is_borrower() || !memory::is_all_known() {
+    if is_set || sandbox::is_sandboxed() || ids::is_vfork_child() || !memory::is_all_known() {
         return;
     }
     let is_unused = descriptors::has_none() && sets::has_none();
-    if !is_unused || !quietly(ids::is_alone) {
+    if !is_unused || !quietly(ids::is_single_threaded) {
         return;
     }
     capture::forget_memory();
@@ -138,7 +139,7 @@ pub struct Exact {
 
 /// What the kernel has, and what this program has set, if that is another.
 fn told_and_wanted() -> Option<(rlimit, rlimit)> {
-    if !IS_SET.load(Ordering::Relaxed) || sandbox::is_confined() {
+    if !IS_SET.load(Ordering::Relaxed) || sandbox::is_sandboxed() {
         return None;
     }
     let now = kernels();
@@ -147,7 +148,7 @@ fn told_and_wanted() -> Option<(rlimit, rlimit)> {
     differ.then_some((now, wanted))
 }
 
-fn tell_kernel(process: pid_t, limit: &rlimit) -> bool {
+fn update_kernel(process: pid_t, limit: &rlimit) -> bool {
     // SAFETY: the limit lives, and nothing is asked back.
     unsafe { real::prlimit(process, libc::RLIMIT_AS, limit, core::ptr::null_mut()) == 0 }
 }
@@ -155,14 +156,14 @@ fn tell_kernel(process: pid_t, limit: &rlimit) -> bool {
 /// This process is about to become another program.
 pub fn for_another_program() -> Option<Exact> {
     let (before, wanted) = told_and_wanted()?;
-    quietly(|| tell_kernel(0, &wanted)).then_some(Exact { before, wanted })
+    quietly(|| update_kernel(0, &wanted)).then_some(Exact { before, wanted })
 }
 
 impl Drop for Exact {
     fn drop(&mut self) {
-        let restored = quietly(|| tell_kernel(0, &self.before));
+        let restored = quietly(|| update_kernel(0, &self.before));
         // A child made by vfork has its parent's memory, and is about to end.
-        if restored || ids::is_borrower() {
+        if restored || ids::is_vfork_child() {
             return;
         }
         // To raise it again takes a right that this program has not: it gets room in another way.
@@ -179,7 +180,7 @@ pub fn wanted_of_children() -> Option<rlimit> {
 /// This process has made a child that is another program by now.
 pub fn for_child(child: pid_t) {
     if let Some((_, wanted)) = told_and_wanted() {
-        quietly(|| tell_kernel(child, &wanted));
+        quietly(|| update_kernel(child, &wanted));
     }
 }
 
@@ -194,7 +195,7 @@ unsafe fn of_addresses(new: *const rlimit, old: *mut rlimit) -> c_int {
         give_all_back();
     }
     // What a child made by vfork sets is for the program that it becomes.
-    let is_exact = ids::is_borrower() && !sandbox::is_confined();
+    let is_exact = ids::is_vfork_child() && !sandbox::is_sandboxed();
     let as_told = |wanted| if is_exact { wanted } else { told(wanted, now) };
     let kernel = wanted.map(as_told);
     let new = kernel.as_ref().map_or(new, core::ptr::from_ref);
@@ -205,7 +206,7 @@ unsafe fn of_addresses(new: *const rlimit, old: *mut rlimit) -> c_int {
             old.write(shown(now));
         }
         // Of a child made by vfork it is the child's own, and these are its parent's.
-        let is_own = sandbox::is_confined() || !ids::is_borrower();
+        let is_own = sandbox::is_sandboxed() || !ids::is_vfork_child();
         if let (0, Some(wanted), Some(kernel), true) = (result, wanted, kernel, is_own) {
             WANTED.set(wanted);
             TOLD.set(kernel);

@@ -1,4 +1,4 @@
-//! Functions that move many messages at once: each is as one of `recvmsg` or `sendmsg`.
+//! Functions that move several messages in one call: `recvmmsg` and `sendmmsg`.
 
 use core::ffi::{c_int, c_uint};
 
@@ -10,7 +10,7 @@ use crate::process::fault;
 use crate::stream::{buffers, pending_error};
 use crate::system::real;
 use crate::table::descriptors;
-use crate::table::socket_state::Record;
+use crate::table::socket_state::SocketState;
 use crate::wait::deadline::Deadline;
 
 /// # Safety
@@ -23,19 +23,19 @@ unsafe extern "C-unwind" fn recvmmsg(
     flags: c_int,
     timeout: *mut timespec,
 ) -> c_int {
-    let Some(record) = ours(fd) else {
+    let Some(socket) = ours(fd) else {
         // SAFETY: the program's call.
         return from_kernel(|| unsafe { real::recvmmsg(fd, messages, count, flags, timeout) });
     };
     // SAFETY: the program's call.
-    real::keeping_errno(|| unsafe { take_messages(fd, record, messages, count, flags, timeout) })
+    real::keeping_errno(|| unsafe { take_messages(fd, socket, messages, count, flags, timeout) })
 }
 
 /// # Safety
 /// As for [`recvmmsg`].
 unsafe fn take_messages(
     fd: c_int,
-    record: &'static Record,
+    socket: &'static SocketState,
     messages: *mut mmsghdr,
     count: c_uint,
     flags: c_int,
@@ -52,7 +52,7 @@ unsafe fn take_messages(
     };
     // The kernel begins so, whatever there is to read.
     let error = match flags & libc::MSG_ERRQUEUE {
-        0 => pending_error::take_error(fd, record),
+        0 => pending_error::take_error(fd, socket),
         _ => 0,
     };
     if error != 0 {
@@ -73,7 +73,7 @@ unsafe fn take_messages(
             let result = recvmsg(fd, &raw mut (*message).msg_hdr, flags);
             if result < 0 || !note_length(message, result) {
                 if done > 0 && real::errno() != libc::EAGAIN {
-                    pending_error::keep_error(record, real::errno());
+                    pending_error::keep_error(socket, real::errno());
                 }
                 break;
             }

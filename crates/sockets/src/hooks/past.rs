@@ -1,5 +1,5 @@
-//! Functions by which the C library reads or writes a descriptor itself, past ours: a socket that they
-//! are called for is the kernel's from then on.
+//! Functions by which the C library reads or writes a descriptor without calling an interposed function.
+//! The socket falls back to the kernel for good.
 
 use core::ffi::{c_char, c_int, c_void};
 

@@ -1,5 +1,5 @@
-//! Functions by which a program learns that a child has ended: then it has no sockets any more,
-//! whether or not it could say so.
+//! The `wait` functions. They tell that a child has ended, and so has no sockets any more, even if it was
+//! killed.
 
 use core::ffi::c_int;
 
@@ -9,11 +9,11 @@ use crate::process::sandbox;
 use crate::system::real;
 use crate::table::process_refs;
 
-/// A child has ended. The program's `errno` stays, and who is confined makes no call for it.
+/// A child has ended. The program's `errno` stays, and who is sandboxed makes no call for it.
 fn ended(child: pid_t) {
-    if !sandbox::is_confined() {
+    if !sandbox::is_sandboxed() {
         let saved = real::errno();
-        process_refs::ended(child.unsigned_abs());
+        process_refs::reaped(child.unsigned_abs());
         real::set_errno(saved);
     }
 }

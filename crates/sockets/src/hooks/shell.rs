@@ -1,8 +1,8 @@
 //! `system` and `popen`: a shell in a child.
 //!
-//! The C library begins the shell by itself, so that nothing of ours runs in the child before the
-//! shell does. Where the kernel's limit of addresses is larger than the program's (see
-//! [`limits`]), the shell itself is told to lower it, by a command in front of the program's.
+//! The C library begins the shell by itself, so nothing of this library runs in the child first. Where
+//! the kernel's limit of addresses is larger than the program's (see [`limits`]), a command in front of the
+//! program's makes the shell lower it.
 
 use core::ffi::{CStr, c_char, c_int};
 use core::fmt::Write;

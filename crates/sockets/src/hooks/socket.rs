@@ -1,4 +1,4 @@
-//! Functions that make sockets and ask or tell them something.
+//! Functions that create, connect and configure sockets.
 
 use core::ffi::{c_int, c_ulong, c_void};
 use core::sync::atomic::Ordering;
@@ -18,9 +18,9 @@ use crate::stream::{
 use crate::system::cancel::quietly;
 use crate::system::{kernel, real, unix_sockets};
 use crate::table::flags::{
-    CHECK_LINE, DELAYS, LOCAL, LOW_WATER, NONBLOCKING, READ_SHUT, WRITE_SHUT,
+    CHECK_KERNEL, LOW_WATER, NAGLE, NONBLOCKING, READ_SHUT, UNIX, WRITE_SHUT,
 };
-use crate::table::socket_state::Record;
+use crate::table::socket_state::SocketState;
 use crate::table::state::State;
 use crate::table::{admission, descriptors};
 use crate::upgrade::enrol::{
@@ -72,9 +72,9 @@ unsafe extern "C-unwind" fn accept4(
 /// As for the C library's.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
-    let record = quietly(|| {
+    let socket = quietly(|| {
         // Not read from the address, which may be anything: the kernel says what it thinks of it.
-        if !admission::may_come() {
+        if !admission::may_upgrade() {
             return None;
         }
         match protocol(fd) {
@@ -93,10 +93,10 @@ unsafe extern "C-unwind" fn connect(fd: c_int, address: *const sockaddr, len: so
     }
     // SAFETY: the kernel has just read it.
     let family = unsafe { (&raw const (*address).sa_family).read_unaligned() };
-    match (record, c_int::from(family)) {
+    match (socket, c_int::from(family)) {
         // With no family it ends a connection.
         (_, libc::AF_UNSPEC) => disconnected(fd),
-        (Some(record), _) => connected(record),
+        (Some(socket), _) => connected(socket),
         (None, libc::AF_UNIX) => quietly(|| connected_locally(fd)),
         _ => {}
     }
@@ -105,24 +105,24 @@ unsafe extern "C-unwind" fn connect(fd: c_int, address: *const sockaddr, len: so
 
 /// It has no other end any more. What it becomes is the kernel's: it may be in sets.
 fn disconnected(fd: c_int) {
-    let Some(record) = descriptors::find(fd) else {
+    let Some(socket) = descriptors::find(fd) else {
         return;
     };
     let mut linger = [0; size_of::<libc::linger>()];
     let known = kernel::option_bytes(fd, libc::SOL_SOCKET, libc::SO_LINGER, &mut linger);
-    let generation = record.generation();
-    let cut = || quietly(|| steps::stays_down(record) || leaving::cut(fd, record));
+    let generation = socket.generation();
+    let cut = || quietly(|| steps::rule_out_upgrade(socket) || leaving::end_stream(fd, socket));
     quietly(|| {
-        steps::restore_delays(fd, record);
-        capability_mark::unmark(fd, record);
+        steps::restore_delays(fd, socket);
+        capability_mark::unmark(fd, socket);
     });
     // Relaxed: who comes to have it later has it from this process.
-    if record.processes.load(Ordering::Relaxed) > 1 {
+    if socket.processes.load(Ordering::Relaxed) > 1 {
         // While this process has it, too.
         cut();
     }
     closing::closing(fd);
-    if record.generation() == generation {
+    if socket.generation() == generation {
         // There are duplicates.
         cut();
     }
@@ -139,7 +139,7 @@ fn disconnected(fd: c_int) {
             )
         };
     }
-    quietly(|| enter(fd, State::Plain));
+    quietly(|| enter(fd, State::Kernel));
 }
 
 /// # Safety
@@ -174,34 +174,34 @@ unsafe extern "C-unwind" fn socketpair(
 /// As for the C library's.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
-    let up = descriptors::find(fd).filter(|record| record.state() == State::Up);
-    let Some(record) = up else {
+    let up = descriptors::find(fd).filter(|socket| socket.state() == State::Upgraded);
+    let Some(socket) = up else {
         // SAFETY: no pointers.
         return unsafe { real::shutdown(fd, how) };
     };
-    real::keeping_errno(|| shut(fd, record, how))
+    real::keeping_errno(|| shut(fd, socket, how))
 }
 
-fn shut(fd: c_int, record: &Record, how: c_int) -> c_int {
+fn shut(fd: c_int, socket: &SocketState, how: c_int) -> c_int {
     // What another thread sends at this moment goes first, and what we were asked to take back;
     // but one that waits in the kernel is freed by this very call.
-    quietly(|| recall::answer(fd, record));
-    let mut held = record.send_lock.hold_for(SHUTDOWN_WAIT_MS);
-    let side = record.side.load(Ordering::Relaxed) as usize;
+    quietly(|| recall::answer_recall(fd, socket));
+    let mut held = socket.send_lock.hold_for(SHUTDOWN_WAIT_MS);
+    let side = socket.side.load(Ordering::Relaxed) as usize;
     if how == libc::SHUT_WR || how == libc::SHUT_RDWR {
-        record.set(WRITE_SHUT, true);
+        socket.set(WRITE_SHUT, true);
         // One that puts bytes into the ring ends now: they must not come behind the end.
-        held = held.or_else(|| record.send_lock.hold_for(SHUTDOWN_WAIT_MS * 10));
-        record.carrier().store(LEAVING + side, 1);
+        held = held.or_else(|| socket.send_lock.hold_for(SHUTDOWN_WAIT_MS * 10));
+        socket.memory().store(LEAVING + side, 1);
         if capture::is_on() {
-            capture::send_ended(fd, record);
+            capture::send_ended(fd, socket);
         }
     }
     if how == libc::SHUT_RD || how == libc::SHUT_RDWR {
-        record.set(CHECK_LINE | READ_SHUT, true);
-        if record.has(LOCAL) {
+        socket.set(CHECK_KERNEL | READ_SHUT, true);
+        if socket.has(UNIX) {
             // What the other end sends from now on is an error: the kernel's.
-            record.carrier().store(LEAVING + side, 1);
+            socket.memory().store(LEAVING + side, 1);
         }
     }
     drop(held);
@@ -232,14 +232,14 @@ unsafe extern "C-unwind" fn getsockopt(
     unsafe {
         match (level, name) {
             (libc::IPPROTO_TCP, libc::TCP_NODELAY)
-                if descriptors::find(fd).is_some_and(|record| record.has(DELAYS)) =>
+                if descriptors::find(fd).is_some_and(|socket| socket.has(NAGLE)) =>
             {
                 // As many bytes of it as the kernel has.
                 value.cast::<u8>().write_bytes(0, *len as usize);
             }
             (libc::IPPROTO_IP, name) if capability_mark::is_one(name) => {
                 if let Some(shown) =
-                    descriptors::find(fd).and_then(|record| capability_mark::shown(record, name))
+                    descriptors::find(fd).and_then(|socket| capability_mark::shown(socket, name))
                 {
                     // As many bytes as the kernel has written: one will do.
                     let bytes = shown.to_ne_bytes();
@@ -250,13 +250,13 @@ unsafe extern "C-unwind" fn getsockopt(
                 }
             }
             (libc::SOL_SOCKET, libc::SO_RCVLOWAT) if *len == 4 => {
-                if let Some(mark) = descriptors::find(fd).and_then(low_water::shown) {
+                if let Some(mark) = descriptors::find(fd).and_then(low_water::programs_mark) {
                     number.write_unaligned(mark);
                 }
             }
             (libc::SOL_SOCKET, libc::SO_RCVBUF | libc::SO_ERROR) if *len == 4 => {
-                if let Some(record) = descriptors::find(fd) {
-                    let shown = shown_option(fd, record, name, number.read_unaligned());
+                if let Some(socket) = descriptors::find(fd) {
+                    let shown = shown_option(fd, socket, name, number.read_unaligned());
                     number.write_unaligned(shown);
                 }
             }
@@ -279,7 +279,7 @@ unsafe extern "C-unwind" fn setsockopt(
     // SAFETY: the program's call.
     let result = unsafe { real::setsockopt(fd, level, name, value, len) };
     if result == 0 && level == libc::IPPROTO_TCP && name == libc::TCP_NODELAY {
-        quietly(|| steps::keep_tokens_fast(fd));
+        quietly(|| steps::keep_wake_bytes_fast(fd));
     }
     if result == 0 {
         quietly(|| option_set(fd, level, name));
@@ -288,20 +288,20 @@ unsafe extern "C-unwind" fn setsockopt(
 }
 
 /// What the program is told of a number that the kernel has for a socket: an error may have been kept.
-fn shown_option(fd: c_int, record: &Record, name: c_int, value: c_int) -> c_int {
+fn shown_option(fd: c_int, socket: &SocketState, name: c_int, value: c_int) -> c_int {
     if name == libc::SO_ERROR {
-        lost_bytes::look_for_end(fd, record);
+        lost_bytes::look_for_end(fd, socket);
     }
     match (name, value) {
-        (libc::SO_ERROR, 0) if pending_error::has_error(record) => {
-            pending_error::take_error(fd, record)
+        (libc::SO_ERROR, 0) if pending_error::has_error(socket) => {
+            pending_error::take_error(fd, socket)
         }
-        (libc::SO_ERROR, 0) if lost_bytes::take_reset(fd, record) => libc::ECONNRESET,
+        (libc::SO_ERROR, 0) if lost_bytes::take_reset(fd, socket) => libc::ECONNRESET,
         (libc::SO_ERROR, error) => {
-            lost_bytes::note_error(record, error);
+            lost_bytes::note_error(socket, error);
             error
         }
-        (_, size) => unix_streams::shown_receive_buffer(record, size),
+        (_, size) => unix_streams::shown_receive_buffer(socket, size),
     }
 }
 
@@ -319,8 +319,8 @@ fn option_set(fd: c_int, level: c_int, name: c_int) {
         return;
     }
     if level == libc::IPPROTO_IP && capability_mark::is_one(name) {
-        if let Some(record) = descriptors::find(fd) {
-            capability_mark::set_by_program(fd, record, name);
+        if let Some(socket) = descriptors::find(fd) {
+            capability_mark::set_by_program(fd, socket, name);
         }
         return;
     }
@@ -334,21 +334,21 @@ fn option_set(fd: c_int, level: c_int, name: c_int) {
     if !kernel_only {
         return;
     }
-    if let Some(record) = descriptors::find(fd) {
-        stay_with_kernel(record);
+    if let Some(socket) = descriptors::find(fd) {
+        stay_with_kernel(socket);
     }
 }
 
 /// The low-water mark of one byte is what all sockets have.
 fn low_water_set(fd: c_int) {
-    let Some(record) = descriptors::find(fd) else {
+    let Some(socket) = descriptors::find(fd) else {
         return;
     };
     let is_usual = kernel::option(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT) == Some(1);
-    match record.state() {
-        _ if is_usual && !record.has(LOW_WATER) => {}
-        State::Up => leaving::set_low_water(fd, record),
-        _ => stay_with_kernel(record),
+    match socket.state() {
+        _ if is_usual && !socket.has(LOW_WATER) => {}
+        State::Upgraded => leaving::set_low_water(fd, socket),
+        _ => stay_with_kernel(socket),
     }
 }
 
@@ -384,12 +384,12 @@ fn with_fcntl(fd: c_int, command: c_int, argument: usize, call: impl FnOnce() ->
 }
 
 fn flags_set(fd: c_int, flags: usize) {
-    let Some(record) = descriptors::find(fd) else {
+    let Some(socket) = descriptors::find(fd) else {
         return;
     };
-    record.set(NONBLOCKING, flags & libc::O_NONBLOCK as usize != 0);
+    socket.set(NONBLOCKING, flags & libc::O_NONBLOCK as usize != 0);
     if flags & libc::O_ASYNC as usize != 0 {
-        quietly(|| stay_with_kernel(record));
+        quietly(|| stay_with_kernel(socket));
     }
 }
 
@@ -412,34 +412,34 @@ const REQUEST_BITS: c_ulong = 0xffff_ffff;
 /// As for the C library's.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int {
-    let Some(record) = descriptors::find(fd) else {
+    let Some(socket) = descriptors::find(fd) else {
         // SAFETY: the program's call, here and below.
         return unsafe { real::ioctl(fd, request, argument) };
     };
     // SAFETY: the program's call.
-    real::keeping_errno(|| unsafe { ioctl_ours(fd, record, request, argument) })
+    real::keeping_errno(|| unsafe { ioctl_ours(fd, socket, request, argument) })
 }
 
 /// # Safety
 /// As for [`ioctl`].
 unsafe fn ioctl_ours(
     fd: c_int,
-    record: &'static Record,
+    socket: &'static SocketState,
     request: c_ulong,
     argument: usize,
 ) -> c_int {
-    let up = record.state() == State::Up;
+    let up = socket.state() == State::Upgraded;
     let request_bits = request & REQUEST_BITS;
     let number_at = argument as *mut c_int;
     if up && request_bits == libc::FIONREAD as c_ulong && fault::can_write(number_at, 4) {
-        if let Some(bytes) = ready::readable_bytes(fd, record) {
+        if let Some(bytes) = ready::readable_bytes(fd, socket) {
             // SAFETY: the program's number.
             unsafe { number_at.write_unaligned(bytes) };
             return 0;
         }
     }
-    // Of what the line has only, and without tokens, the kernel knows.
-    let is_before_mark = up && request_bits == calls::SIOCATMARK && ready::is_in_ring(fd, record);
+    // Of what the kernel connection has only, and without wake-up bytes, the kernel knows.
+    let is_before_mark = up && request_bits == calls::SIOCATMARK && ready::is_in_ring(fd, socket);
     // SAFETY: the program's call.
     let result = unsafe { real::ioctl(fd, request, argument) };
     if result < 0 || argument == 0 {
@@ -447,9 +447,9 @@ unsafe fn ioctl_ours(
     }
     // SAFETY: the kernel has just read or written a number there.
     let number = || unsafe { (argument as *const c_int).read_unaligned() };
-    if up && request_bits == libc::TIOCOUTQ as c_ulong && record.has(LOCAL) {
+    if up && request_bits == libc::TIOCOUTQ as c_ulong && socket.has(UNIX) {
         // Here it means: not yet read.
-        let more = ready::unread_by_peer(record).unwrap_or(0);
+        let more = ready::unread_by_peer(socket).unwrap_or(0);
         // SAFETY: as above.
         unsafe { (argument as *mut c_int).write_unaligned(number().saturating_add(more)) };
     }
@@ -458,9 +458,9 @@ unsafe fn ioctl_ours(
         unsafe { (argument as *mut c_int).write_unaligned(0) };
     }
     if request_bits == libc::FIONBIO as c_ulong {
-        record.set(NONBLOCKING, number() != 0);
+        socket.set(NONBLOCKING, number() != 0);
     } else if request_bits == libc::FIOASYNC as c_ulong && number() != 0 {
-        quietly(|| stay_with_kernel(record));
+        quietly(|| stay_with_kernel(socket));
     }
     result
 }

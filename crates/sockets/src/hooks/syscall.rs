@@ -1,8 +1,8 @@
-//! `syscall`: a program that names calls by their numbers is to find the same as one that calls
-//! the C library's functions.
+//! `syscall`: a program that makes a call by number must see the same as one that calls the C library's
+//! function.
 //!
-//! The calls that this library stands in front of go to the functions of these names, whoever
-//! provides them; every other number goes to the C library as it came, with all six arguments.
+//! Numbers of interposed functions go to the function of that name, whoever provides it. All others go to the
+//! C library unchanged, with all six arguments.
 
 use core::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
 
@@ -260,7 +260,7 @@ unsafe fn until_told(
     if time.is_null() {
         return Some(wait(time));
     }
-    if sandbox::is_confined() || !is_looked_at(time) {
+    if sandbox::is_sandboxed() || !is_looked_at(time) {
         return None;
     }
     // SAFETY: as promised, and it is there.

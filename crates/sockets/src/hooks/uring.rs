@@ -1,5 +1,5 @@
-//! Calls that make a ring of the kernel's, submit its entries, or register sockets with it: by the C
-//! library's `syscall`, and by functions of liburing's, which call the kernel past the C library.
+//! Calls that set up an io_uring, submit entries, or register sockets with one: by the C library's
+//! `syscall`, and by the functions of liburing, which make raw system calls.
 
 use core::ffi::{CStr, c_int, c_long, c_uint, c_void};
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};

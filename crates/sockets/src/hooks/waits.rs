@@ -1,4 +1,4 @@
-//! Functions that wait.
+//! Functions that wait: `poll`, `select`, `epoll_wait` and their variants.
 
 use core::ffi::{c_int, c_void};
 
@@ -274,7 +274,7 @@ unsafe fn has_bit(set: *const fd_set, fd: c_int) -> bool {
 }
 
 /// # Safety
-/// As above.
+/// Removes a descriptor from a set.
 unsafe fn clear_bit(set: *mut fd_set, fd: c_int) {
     let fd = fd.unsigned_abs() as usize;
     // SAFETY: as above.
@@ -490,7 +490,7 @@ unsafe fn wait_in_set(
     let room = unsafe { core::slice::from_raw_parts_mut(events, count.unsigned_abs() as usize) };
     // Sockets of ours have come into it while it slept.
     real::keeping_errno(|| {
-        match epoll_wait::sift_all(set, &mut room[..got.unsigned_abs() as usize]) {
+        match epoll_wait::filter_all(set, &mut room[..got.unsigned_abs() as usize]) {
             0 => epoll_wait::wait(set, room, deadline, mask),
             left => left as c_int,
         }

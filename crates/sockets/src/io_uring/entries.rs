@@ -1,9 +1,9 @@
-//! Entries that a program submits to a ring of the kernel's: which of its sockets they use.
+//! The entries that a program submits to an io_uring, and the sockets that they use.
 //!
-//! A socket that an entry reads, writes or waits for is the kernel's from then on, before the kernel
-//! has the entry. An entry that changes an epoll set is carried out here, as `epoll_ctl` is, if it is of
-//! a socket that this library looks after, and made one that does nothing: its result is 0 as well. One
-//! that fails stays as it is, and fails again in the kernel. All else is not touched.
+//! A socket that an entry reads, writes or polls falls back to the kernel for good, before the kernel
+//! gets the entry. An entry that changes an epoll set for a socket that the library carries is
+//! executed here, as `epoll_ctl` would be, and then turned into a no-op, whose result is 0 as well. If that
+//! fails, the entry stays as it is and fails again in the kernel. All other entries are left alone.
 
 use core::ffi::c_int;
 
@@ -13,7 +13,7 @@ use crate::process::{fault, settings};
 use crate::system::cancel::quietly;
 use crate::system::{kernel, own_descriptors, real, unix_sockets};
 use crate::table::descriptors;
-use crate::table::state::{State, Why};
+use crate::table::state::{Reason, State};
 use crate::table::uring_rings::Queue;
 use crate::upgrade::enrol;
 use crate::wait::epoll_ctl;
@@ -173,12 +173,12 @@ unsafe fn look_at(at: *mut Entry, is_polled: bool, before: &mut Before) -> bool 
 /// The program uses the socket past this library: from now on it is the kernel's. What is not known to
 /// the library is so already.
 fn leave_to_kernel(fd: c_int) {
-    if let Some(record) = descriptors::find(fd) {
-        give_back::leave_to_kernel(fd, record, Why::InRing);
+    if let Some(socket) = descriptors::find(fd) {
+        give_back::leave_to_kernel(fd, socket, Reason::IoUring);
     }
 }
 
-/// As above; a socket that is not connected yet does not come on board when it is.
+/// As above; a socket that is not connected yet does not be upgraded when it is.
 fn leave_for_good(fd: c_int) {
     if descriptors::find(fd).is_some() {
         leave_to_kernel(fd);
@@ -189,16 +189,16 @@ fn leave_for_good(fd: c_int) {
 
 fn leave_new(fd: c_int) {
     let protocol = kernel::option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL);
-    let may_come = match protocol {
+    let may_upgrade = match protocol {
         Some(libc::IPPROTO_TCP) => kernel::tuple(fd).is_none(),
         Some(_) => settings::get().unix && unix_sockets::is_of_streams(fd),
         None => false,
     };
     let listens = kernel::option(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) != Some(0);
-    if may_come && !listens {
-        if let Some(record) = descriptors::add(fd, State::Plain) {
+    if may_upgrade && !listens {
+        if let Some(socket) = descriptors::add(fd, State::Kernel) {
             own_descriptors::note_highest(fd);
-            record.note_why(Why::InRing);
+            socket.note_reason(Reason::IoUring);
         }
     }
 }
@@ -240,7 +240,7 @@ unsafe fn control(at: *mut Entry, entry: &Entry, is_chained: bool, before: &mut 
         enrol::before_connect_if_new(fd);
     }
     let ours =
-        descriptors::find(fd).filter(|it| !matches!(it.state(), State::Plain | State::Listening));
+        descriptors::find(fd).filter(|it| !matches!(it.state(), State::Kernel | State::Listening));
     if ours.is_none() && !is_set {
         return true;
     }
@@ -266,7 +266,7 @@ unsafe fn control(at: *mut Entry, entry: &Entry, is_chained: bool, before: &mut 
     }
     if error == libc::ENOENT {
         // The kernel may not have been told yet that it is gone.
-        quietly(|| deferred_ctl::is_looked_at(set_fd));
+        quietly(|| deferred_ctl::note_other_watcher(set_fd));
     }
     before.failed[before.failed_count] = fd;
     before.failed_count += 1;

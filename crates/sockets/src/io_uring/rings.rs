@@ -1,19 +1,18 @@
-//! Rings of the kernel's (`io_uring`) that the program has. Through one it reaches a socket past
-//! this library.
+//! The io_urings of the program. Through one, the program reaches a socket past this library.
 //!
-//! Where the program submits entries by a call that the library sees, the C library's `syscall` or a
-//! function of liburing's that the dynamic loader resolves, it looks at them first ([`entries`]): the
-//! sockets that they use are the kernel's from then on, the others stay as they are. So a program that
-//! has a ring for files, timers or changes of epoll sets loses nothing.
+//! Where the program submits entries by a call that the library intercepts (the C library's `syscall`, or
+//! a function of liburing that the dynamic loader resolves), the library inspects them first
+//! ([`entries`]). The sockets that they use fall back to the kernel for good; the others stay as they
+//! are. So a program loses nothing if it uses an io_uring for files, timers or changes of epoll sets.
 //!
-//! A ring whose entries cannot be looked at sends all sockets of the process back to the kernel, those on
-//! board and those to come: one from which a thread of the kernel takes the entries (`SQPOLL`), or one that
-//! the program makes or uses by instructions of its own. Such a one is noticed when a connection has gone
-//! up: after the first of a process, the second, the fourth and so on, so that all these looks together
-//! cost each connection no more than a few descriptors' worth.
+//! An io_uring whose entries cannot be inspected sends all sockets of the process back to the kernel,
+//! present and future ones: one from which a kernel thread takes the entries (`SQPOLL`), or one that the
+//! program sets up or uses by raw system calls. The library looks for the latter kind when a connection has
+//! been upgraded: after the first of a process, the second, the fourth and so on. So all these searches
+//! together cost each connection no more than looking at a few descriptors.
 //!
-//! The setting `io_uring` says whether it is so (`inspect`), whether every ring sends all sockets back
-//! (`leave`), or whether the program is told that it may have no ring (`refuse`), as in most containers.
+//! The setting `io_uring` chooses: `inspect` does the above, `leave` sends all sockets back for any
+//! io_uring, and `refuse` has the program find that it may not have one, as in most containers.
 
 use core::ffi::{CStr, c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -26,7 +25,7 @@ use crate::process::{
 };
 use crate::system::cancel::quietly;
 use crate::system::real;
-use crate::table::state::Why;
+use crate::table::state::Reason;
 use crate::table::{slots, uring_rings};
 
 /// Rings whose descriptors are kept; with more at once the process is the kernel's for good.
@@ -43,11 +42,11 @@ static FOR_GOOD: AtomicBool = AtomicBool::new(false);
 /// Rings, each with its descriptor. As they have numbers, who finds one closed can not take away
 /// another, which another thread makes meanwhile, though it has the same descriptor.
 static KEPT: [AtomicU64; KEPT_MAX] = [const { AtomicU64::new(NONE as u64) }; KEPT_MAX];
-/// Connections of this process that went up.
+/// Connections of this process that were upgraded.
 static UPGRADES: AtomicU32 = AtomicU32::new(0);
 
 // Relaxed, where nothing is said: a ring that another thread makes at this moment has nothing
-// submitted yet, and its maker gives back what has gone up meanwhile.
+// submitted yet, and its maker gives back what was upgraded meanwhile.
 
 /// Whether the program has a ring. One that was made only to see whether it can be, as many
 /// programs do at their start, does not count when it is closed.
@@ -100,7 +99,7 @@ fn is_open(fd: c_int) -> bool {
 #[cold]
 pub fn made(fd: Option<c_int>) {
     note(fd);
-    give_all_back(Why::Rings);
+    give_all_back(Reason::UnseenIoUring);
 }
 
 fn note(fd: Option<c_int>) {
@@ -274,7 +273,7 @@ const REGISTER_FILES_UPDATE2: u32 = 14;
 const RESIZE_RINGS: u32 = 33;
 const USES_REGISTERED: u32 = 1 << 31;
 
-/// A connection has gone up.
+/// A connection was upgraded.
 pub fn upgraded() {
     let upgrades = UPGRADES.fetch_add(1, Ordering::Relaxed) + 1;
     if upgrades.is_power_of_two() {

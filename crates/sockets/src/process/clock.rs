@@ -1,9 +1,9 @@
-//! Time, and pauses in which other threads run.
+//! Time, and pauses that let other threads run.
 
 use crate::system::real;
 
 /// Lets another thread run, if one waits for this processor.
-pub fn give_way() {
+pub fn yield_now() {
     // SAFETY: no arguments, cannot fail.
     unsafe { libc::sched_yield() };
 }

@@ -1,4 +1,4 @@
-//! Copies of this process, made past the C library.
+//! Copies of this process that are made by a raw system call.
 
 use core::ffi::c_int;
 use core::mem::zeroed;

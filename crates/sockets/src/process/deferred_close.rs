@@ -1,10 +1,11 @@
-//! Closes what strangers may have had their hands on, so that nobody can make the program wait.
+//! Deferred close: descriptors that a stranger may have touched are closed so that nobody can make the
+//! program wait.
 //!
-//! A `close` waits as long as the file wants: a TCP socket that lingers for what it has not sent,
-//! a file of a file system whose server does not answer. Anybody can send such a descriptor to
-//! anybody who has a socket that can be reached, and whoever throws the message away unread is
-//! the one who waits. So a socket of ours is shut first; if there is a message in it that was not
-//! expected, a thread of its own closes it. So with descriptors that are not what was agreed.
+//! A `close` can block for as long as the file wants: a TCP socket that lingers for unsent bytes, a
+//! file of a file system whose server does not answer. Anybody can send such a descriptor to a socket that
+//! can be reached, and whoever discards the message unread is the one who blocks. So the library
+//! shuts its own sockets down first. If one then holds an unexpected message, a thread of its own closes it.
+//! The same goes for received descriptors that are not what was agreed.
 
 use core::ffi::{c_int, c_void};
 use core::mem::zeroed;
@@ -20,8 +21,8 @@ use crate::system::{
 const THREADS_MAX: u32 = 8;
 static THREADS: AtomicU32 = AtomicU32::new(0);
 
-/// Whether so much is being closed that there must be nothing new to be attacked.
-pub fn is_besieged() -> bool {
+/// Whether so many descriptors are being closed that no new ones should be exposed to strangers.
+pub fn is_overloaded() -> bool {
     // Relaxed, here and below: a count.
     THREADS.load(Ordering::Relaxed) >= THREADS_MAX
 }
@@ -34,29 +35,29 @@ pub fn after_fork() {
         .for_each(|place| place.store(0, Ordering::Relaxed));
 }
 
-/// Closes a socket at a meeting place, and those of visitors that were not let in.
-pub fn socket(own: Owned) {
+/// Closes a rendezvous socket, and the connections to it that were not accepted.
+pub fn rendezvous_socket(own: Owned) {
     shut(&own);
     loop {
         if let Some(visitor) = kernel::accept_now(own.raw()) {
             shut(&visitor);
             close_shut(visitor);
         } else if matches!(real::errno(), libc::EMFILE | libc::ENFILE | libc::ENOMEM) {
-            return beside(own);
+            return close_in_thread(own);
         } else {
             return close_shut(own);
         }
     }
 }
 
-/// As [`socket`], of one whose first message was looked at: it is as agreed.
-pub fn greeted(own: Owned) {
+/// As [`rendezvous_socket`], for one whose first message was received and is as agreed.
+pub fn greeted_socket(own: Owned) {
     shut(&own);
     fd_passing::skip_message(own.raw());
     close_shut(own);
 }
 
-/// Nobody can come to it, or send anything to it, from here on.
+/// From here on nobody can connect to it or send anything to it.
 fn shut(own: &Owned) {
     // SAFETY: no pointers.
     unsafe { real::shutdown(own.raw(), libc::SHUT_RDWR) };
@@ -64,25 +65,25 @@ fn shut(own: &Owned) {
 
 fn close_shut(own: Owned) {
     if fd_passing::has_message(own.raw()) {
-        beside(own);
+        close_in_thread(own);
     }
 }
 
-/// Closes what came from somebody else.
-pub fn descriptor(theirs: Owned) {
+/// Closes a descriptor that came from another process.
+pub fn received_descriptor(theirs: Owned) {
     let is_quick =
         fd_passing::seals(theirs.raw()).is_some() || fd_passing::is_only_a_name(theirs.raw());
     if !is_quick {
-        beside(theirs);
+        close_in_thread(theirs);
     }
 }
 
 /// Descriptors that wait for a thread, plus 1; 0: a free place.
 static WAITING: [AtomicU32; 64] = [const { AtomicU32::new(0) }; 64];
 
-/// Closes it in a thread of its own, or after what such a thread closes now. It stays open where
-/// there is no place: that is little beside a program that stands still.
-fn beside(slow: Owned) {
+/// Closes it in a thread of its own, or in one that already closes others. If there is no place, it stays
+/// open: that is a small price beside a program that blocks.
+fn close_in_thread(slow: Owned) {
     let fd = slow.into_raw().unsigned_abs();
     for place in &WAITING {
         // SeqCst: partner: the loads in close_waiting.
@@ -135,7 +136,7 @@ extern "C" fn close_waiting(_: *mut c_void) -> *mut c_void {
     }
 }
 
-/// Counts a thread that closes. Not if there are enough.
+/// Counts one more thread that closes, unless there are enough.
 fn is_one_more() -> bool {
     let one_more = |count| (count < THREADS_MAX).then(|| count + 1);
     let counted = THREADS.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more);

@@ -1,8 +1,8 @@
-//! Which processes are of one family: those that share the records, as parents and children do.
+//! Process families: the processes that share one set of socket states, as parents and children do.
 //!
-//! The kernel gives the number of a thread that is no more to another one. Whoever waits for a
-//! lock that such a thread had would wait for a stranger: so it looks whether that one has
-//! the records mapped, by its list of mappings (proc_pid_maps(5)), which names the memory.
+//! The kernel reuses the id of a thread that has ended. Whoever waits for a lock that such a thread held
+//! would wait for a stranger. So the waiting thread checks whether the process with that id has the
+//! shared memory mapped, by its list of mappings (proc_pid_maps(5)).
 
 use core::fmt::Write;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -57,7 +57,7 @@ pub fn note_shared_memory(at: usize) {
     SHARED_AT.store(at, Ordering::Relaxed);
 }
 
-/// Whether a thread's process shares our records; also if that cannot be told.
+/// Whether a thread's process shares our socket states; also if that cannot be told.
 pub fn has_member(thread: u32) -> bool {
     let saved = real::errno();
     let own = line_of_records(ids::id());
@@ -89,12 +89,12 @@ fn links(path: &Text) -> Option<u64> {
     }
 }
 
-/// The line of what a process has mapped where we have the records; `None` if its list cannot be
+/// The line of what a process has mapped where we have the socket states; `None` if its list cannot be
 /// read.
 fn line_of_records(process: u32) -> Option<Option<Text>> {
-    let records = SHARED_AT.load(Ordering::Relaxed);
+    let shared_at = SHARED_AT.load(Ordering::Relaxed);
     let mut begin = Text::empty();
-    write!(begin, "{records:x}-").ok()?;
+    write!(begin, "{shared_at:x}-").ok()?;
     line_that_begins(process, begin.as_bytes())
 }
 

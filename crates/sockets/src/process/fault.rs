@@ -1,21 +1,21 @@
-//! Whether memory that the program names is there: where the kernel would say `EFAULT`, so do we.
+//! Probing the program's memory: where the kernel would return `EFAULT`, the library does too.
 //!
-//! Before bytes are copied from or to the program's memory, a byte of each page of it is touched, by
-//! code of which the addresses are known. Whether a page is there the processor tells: it costs
-//! nothing but the touch, and what it says is right, whoever maps and unmaps. If it is not, the
-//! signal comes to a handler of ours, which has that code answer `false`.
+//! Before the library copies from or to the program's memory, it touches one byte of each page, by
+//! code at known addresses. The processor says whether the page is there. That costs nothing but the
+//! touch, and it is right whoever maps or unmaps memory. If the page is missing, a signal handler of the
+//! library has that code answer `false`.
 //!
-//! The handler is there from the first socket that we look at until the program confines itself, and
-//! only as long as the program has none for `SIGSEGV` and `SIGBUS` itself; asked for its handler, it
-//! is told that it has none. A fault of the program's own ends it as ever, at the instruction that it
-//! was. What the program's own handler is in the way of is told without a touch for pointers that are
-//! null, or nearly, and for those that no memory can have; of memory of calls that are not on sockets
-//! of ours the kernel is asked then ([`can_read_aside`]).
+//! The handler is installed from the first socket until the program sandboxes itself, and only as long
+//! as the program has no handler of its own for `SIGSEGV` and `SIGBUS`. A program that asks for its
+//! handler is told that it has none. A fault of the program itself ends it as usual, at the instruction
+//! where it happened. Where the program's own handler is in the way, null pointers, small ones and those that
+//! no memory can have are recognized without a touch. For calls that are not on sockets of this
+//! library the kernel is asked then ([`can_read_aside`]).
 //!
-//! Against it: to ask the kernel (`mincore`, a write to a pipe) costs as much as what is saved, and
-//! to keep what it says needs every call that changes the map. To keep our handler in front of the
-//! program's, and to call that as the kernel would, is to imitate the kernel's signals, in
-//! programs that depend on them (virtual machines of languages).
+//! Alternatives that were rejected: asking the kernel each time (`mincore`, a write to a pipe) costs as
+//! much as the library saves. Caching the answer needs every call that changes mappings. Keeping our
+//! handler in front of the program's means imitating the kernel's signals, in programs that depend on them
+//! (language runtimes).
 
 use core::ffi::{c_int, c_long, c_void};
 use core::mem::{MaybeUninit, zeroed};

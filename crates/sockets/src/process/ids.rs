@@ -1,4 +1,4 @@
-//! Who runs: ids of processes and threads, children made by vfork, processors.
+//! Ids of processes and threads, children made by vfork, and processors.
 
 use core::cell::Cell;
 use core::mem::zeroed;
@@ -35,17 +35,17 @@ pub fn id() -> u32 {
 }
 
 /// Whether the caller is a child made by vfork, which borrows our memory.
-pub fn is_borrower() -> bool {
+pub fn is_vfork_child() -> bool {
     // SAFETY: no arguments, cannot fail.
     let id = unsafe { libc::getpid() };
     OWNER.load(Ordering::Relaxed) != id.unsigned_abs()
 }
 
 /// A child made by vfork has its own thread id until this is dropped, not its parent's.
-pub struct Borrowing(());
+pub struct VforkWork(());
 
-impl Borrowing {
-    /// For who [`is_borrower`].
+impl VforkWork {
+    /// For who [`is_vfork_child`].
     pub fn begin() -> Self {
         // Relaxed, here and below: of the thread that reads it, or of no meaning to it.
         BORROWERS.fetch_add(1, Ordering::Relaxed);
@@ -53,7 +53,7 @@ impl Borrowing {
     }
 }
 
-impl Drop for Borrowing {
+impl Drop for VforkWork {
     fn drop(&mut self) {
         BORROWERS.fetch_sub(1, Ordering::Relaxed);
     }
@@ -73,7 +73,7 @@ pub fn thread_id() -> u32 {
         if cell.get() == 0 {
             let id = thread_id_of_kernel();
             // A child made by vfork has its parent's variables, and is soon gone.
-            if is_borrower() {
+            if is_vfork_child() {
                 return id;
             }
             cell.set(id);
@@ -83,21 +83,21 @@ pub fn thread_id() -> u32 {
 }
 
 /// Whether there is a thread of this id. One of another process counts.
-pub fn thread_lives(id: u32) -> bool {
+pub fn thread_exists(id: u32) -> bool {
     // SAFETY: signal 0 is not sent; only whether it could be is told.
     let result = unsafe { real::syscall(libc::SYS_tkill, id as usize, 0, 0, 0, 0, 0) };
     result == 0 || real::errno() != libc::ESRCH
 }
 
 /// Whether there is a process of this id.
-pub fn lives(id: u32) -> bool {
+pub fn process_exists(id: u32) -> bool {
     // SAFETY: as above; of the process's first thread, which is there as long as any other.
     let result = unsafe { real::syscall(libc::SYS_tgkill, id as usize, id as usize, 0, 0, 0, 0) };
     result == 0 || real::errno() != libc::ESRCH
 }
 
 /// Whether this process has one thread; not, where that can not be seen.
-pub fn is_alone() -> bool {
+pub fn is_single_threaded() -> bool {
     // SAFETY: the path ends with a zero; the status is ours to write.
     unsafe {
         let mut status: libc::stat = zeroed();

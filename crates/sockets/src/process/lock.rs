@@ -1,7 +1,7 @@
-//! A lock in memory that a process shares with its children. Its holder may be killed or cancelled:
-//! whoever waits for it looks, and takes over.
+//! A lock in memory that a process shares with its children.
 //!
-//! If it was in the middle of a change then, whoever took over is told so.
+//! Its holder may be killed or cancelled. A thread that waits for the lock checks for that, and takes the
+//! lock over. If the holder was in the middle of a change, the new holder is told.
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering, compiler_fence};
@@ -21,11 +21,12 @@ pub struct Lock(AtomicU32);
 
 /// The holder is in the middle of a change.
 const CHANGING: u32 = 1 << 31;
-/// The holder moves bytes, on the line or through the ring: how many, the kernel and the ring know.
+/// The holder moves bytes, on the kernel connection or through the ring. The kernel and the ring know how
+/// many.
 const MOVING: u32 = 1 << 30;
 /// What the holder is in the middle of.
 const MIDDLE: u32 = CHANGING | MOVING;
-/// A thread that there never is: the holder is gone, and its number may become another's.
+/// An id that no thread has: the holder is gone, and its id may become another thread's.
 const NOBODY: u32 = MOVING - 1;
 
 /// The lock is held until this is dropped.
@@ -36,19 +37,18 @@ pub struct Held<'a> {
 }
 
 impl Held<'_> {
-    /// Whether the last holder ended, killed or cancelled, in the middle of a change of what this
-    /// guards.
+    /// Whether the last holder ended, killed or cancelled, in the middle of a change.
     pub fn is_taken_over(&self) -> bool {
         self.left.get() != 0
     }
 
-    /// Whether it did nothing but move bytes: whoever finds out how many can mend that, and says so by
+    /// Whether it only moved bytes. A thread that finds out how many can recover, and then calls
     /// [`Held::mended`].
     pub fn is_to_mend(&self) -> bool {
         self.left.get() == MOVING
     }
 
-    /// What the last holder left is mended.
+    /// What the last holder left is recovered.
     pub fn mended(&self) {
         self.left.set(0);
         // Release: partner: the acquire in take_over. Only the holder stores here.
@@ -56,7 +56,8 @@ impl Held<'_> {
         self.lock.0.store(own, Ordering::Release);
     }
 
-    /// Runs `work`, which changes what the lock guards: who ends meanwhile leaves it in the middle.
+    /// Runs `work`, which changes what the lock guards. If the thread ends meanwhile, the next holder is
+    /// told.
     pub fn changing<T>(&self, work: impl FnOnce() -> T) -> T {
         self.amid(CHANGING, work)
     }
@@ -80,15 +81,15 @@ impl Held<'_> {
     }
 }
 
-/// Rounds of looking before the first yield.
+/// Rounds of polling before the first yield.
 const SPINS: u32 = 200;
-/// Yields before the waits get longer, and the holder is looked for.
+/// Yields before the waits get longer, and the holder is checked.
 const YIELDS: u32 = 200;
 
-/// Milliseconds between two looks whether the holder is a stranger.
+/// Milliseconds between two checks whether the holder's id belongs to a stranger.
 const STRANGER_ROUNDS: u32 = 50;
 
-/// As a limit: the holder may be the program's, in a call that waits for the other end.
+/// No limit: the holder may be in a call of the program that waits for the other end.
 pub const WITHOUT_LIMIT: u32 = u32::MAX;
 
 impl Lock {
@@ -97,14 +98,14 @@ impl Lock {
         Self(AtomicU32::new(0))
     }
 
-    /// Frees it, whoever has it: for a child, whose other threads are gone, and for who has kept
-    /// no [`Held`].
+    /// Frees it, whoever holds it: for a child, whose other threads are gone, and for a thread that has
+    /// forgotten its [`Held`].
     pub fn reset(&self) {
         // Release: partner: the acquire in try_hold.
         self.0.store(0, Ordering::Release);
     }
 
-    /// A process is gone: if the holder was of it, whoever comes next takes over.
+    /// A process is gone. If it held the lock, the next thread takes it over.
     pub fn abandon(&self) {
         // Relaxed, both: whoever takes over acquires.
         let holder = self.0.load(Ordering::Relaxed);
@@ -116,20 +117,20 @@ impl Lock {
         }
     }
 
-    /// Whether no thread has it, or one that was found gone.
+    /// Whether no thread holds it, or one that was found gone.
     pub fn is_idle(&self) -> bool {
         // Relaxed: whoever takes it acquires.
         matches!(self.0.load(Ordering::Relaxed) & !MIDDLE, 0 | NOBODY)
     }
 
-    /// Whether its last holder ended in the middle of something, and nobody has it.
+    /// Whether its last holder ended in the middle of something, and nobody holds it.
     pub fn is_left_amid(&self) -> bool {
         // Relaxed: as above.
         let word = self.0.load(Ordering::Relaxed);
         word & !MIDDLE == NOBODY && word & MIDDLE != 0
     }
 
-    /// What it guards begins anew: who died holding it was in the middle of nothing.
+    /// What the lock guards begins anew: a holder that died was in the middle of nothing.
     pub fn begin_anew(&self) {
         self.abandon();
         // Relaxed: as above.
@@ -138,8 +139,8 @@ impl Lock {
         }
     }
 
-    /// Takes it if it is free, or its holder is gone. `None` if another has it, or this
-    /// very thread: then a signal handler has come in the middle.
+    /// Takes it if it is free. `None` if another thread holds it, or this very thread, which a signal
+    /// handler has interrupted.
     pub fn try_hold(&self) -> Option<Held<'_>> {
         let own = ids::thread_id();
         // Acquire: what the last holder did; partner: the release in drop.
@@ -153,7 +154,7 @@ impl Lock {
         })
     }
 
-    /// Waits for it. `None` if this very thread has it.
+    /// Waits for it. `None` if this very thread holds it.
     pub fn hold(&self) -> Option<Held<'_>> {
         self.hold_or(WITHOUT_LIMIT, || {})
     }
@@ -163,7 +164,7 @@ impl Lock {
         self.hold_or(limit_ms, || {})
     }
 
-    /// As [`Lock::hold_for`], in a call of the program's in which a thread that is cancelled ends.
+    /// As [`Lock::hold_for`], in a call of the program that ends if the thread is cancelled.
     pub fn hold_unless_cancelled(&self, limit_ms: u32) -> Option<Held<'_>> {
         self.hold_or(limit_ms, cancel::end_if_cancelled)
     }
@@ -180,7 +181,7 @@ impl Lock {
             if round < SPINS {
                 core::hint::spin_loop();
             } else {
-                clock::give_way();
+                clock::yield_now();
             }
         }
         for round in 0..limit_ms {
@@ -195,12 +196,12 @@ impl Lock {
         None
     }
 
-    /// Takes it from a thread that is no more.
+    /// Takes it from a thread that has ended.
     fn take_over(&self, asks: bool) -> Option<Held<'_>> {
         // Relaxed: the exchange below acquires.
         let holder = self.0.load(Ordering::Relaxed);
         let thread = holder & !MIDDLE;
-        let is_there = if asks { is_at_work } else { ids::thread_lives };
+        let is_there = if asks { is_at_work } else { ids::thread_exists };
         if holder == 0 || is_there(thread) {
             return None;
         }
@@ -218,10 +219,10 @@ impl Lock {
     }
 }
 
-/// Whether a thread may yet be in the middle of something. One that was killed is there until its
-/// parent has asked for it, but has no memory any more.
+/// Whether a thread may still be in the middle of something. A killed thread exists until its parent has
+/// reaped it, but has no memory any more.
 pub fn is_at_work(thread: u32) -> bool {
-    ids::thread_lives(thread) && cancel::uncancelled(|| family::has_member(thread))
+    ids::thread_exists(thread) && cancel::uncancelled(|| family::has_member(thread))
 }
 
 impl Drop for Held<'_> {

@@ -1,25 +1,25 @@
-//! Memory that is reserved at start: addresses, which take memory only where they are used.
+//! Memory that is reserved at start: address space that takes memory only where it is used.
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::system::real;
 
-/// Bytes of addresses that were reserved at the start.
+/// Bytes of addresses that are reserved since the start.
 static RESERVED: AtomicU64 = AtomicU64::new(0);
-/// Bytes that were ever mapped.
+/// Bytes ever mapped.
 static EVER_MAPPED: AtomicU64 = AtomicU64::new(0);
 
 /// What was reserved at the start: address and length of each piece.
 static PIECES: [(AtomicUsize, AtomicUsize); PIECES_MAX] =
     [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; PIECES_MAX];
-/// As above.
+/// How many pieces can be noted.
 const PIECES_MAX: usize = 16;
 
-/// With less than that there is no room for what is reserved, and the program.
+/// A smaller limit leaves no room for the reservation and the program.
 pub const ROOM_MIN: u64 = 18 << 30;
 
-/// Whether the process may have so many addresses.
+/// Whether the limit of addresses permits the reservation.
 pub fn may_reserve() -> bool {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
@@ -30,7 +30,7 @@ pub fn may_reserve() -> bool {
     result != 0 || limit.rlim_cur > ROOM_MIN
 }
 
-/// All is reserved.
+/// Everything is reserved now.
 pub fn note_reserved() {
     // Relaxed, here and below: before the program's first line.
     RESERVED.store(EVER_MAPPED.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -41,7 +41,7 @@ pub fn reserved() -> u64 {
     RESERVED.load(Ordering::Relaxed)
 }
 
-/// Whether it is known where all is that was reserved at the start.
+/// Whether the library knows every piece that it has reserved.
 pub fn is_all_known() -> bool {
     let known: usize = PIECES
         .iter()
@@ -69,7 +69,7 @@ pub unsafe fn give_all_back() {
     }
 }
 
-/// So many bytes of what was reserved at the start are given back.
+/// So many bytes of the reservation are given back.
 pub fn note_given_back(bytes: usize) {
     RESERVED.fetch_sub(bytes as u64, Ordering::Relaxed);
 }

@@ -1,7 +1,7 @@
-//! Who else has a socket, as the kernel tells it.
+//! Open files of processes, by `/proc`: who else has a socket, and what a descriptor is.
 //!
-//! The record counts processes that are on board. One that became another program with the socket
-//! is not: a relay that has the same socket, because of another such program, leaves it the bytes.
+//! The socket state counts the processes that have the library. It does not count one that became another
+//! program while it had the socket. A relay for such a socket must leave the bytes to that program.
 
 use core::ffi::{CStr, c_int};
 use core::mem::zeroed;

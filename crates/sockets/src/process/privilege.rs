@@ -1,16 +1,14 @@
 //! Programs that run with more rights than whoever began them (secure execution: set-user-id and
-//! set-group-id programs, file capabilities, what a security module says so of).
+//! set-group-id programs, file capabilities, decisions of a security module).
 //!
-//! Such a program has its environment from somebody with fewer rights, who could have the library
-//! append to files, start threads or look longer in that program's name. The kernel says which
-//! programs these are (`AT_SECURE` in getauxval(3)), and in them the library does nothing: it
-//! reads no setting, opens nothing, starts nothing, marks no socket, and every function goes
-//! straight to the C library.
+//! Such a program has its environment from somebody with fewer rights, who could have the library append to
+//! files, start threads or poll longer in that program's name. The kernel says which programs these are
+//! (`AT_SECURE` in getauxval(3)). In them the library does nothing: it reads no setting, opens nothing,
+//! starts nothing and marks no socket, and every function goes straight to the C library.
 //!
-//! It does one thing, which the dynamic loader does likewise with `LD_PRELOAD`: it takes its own
-//! variables out of the environment. A set-user-id program may begin another one with its rights
-//! for both the real and the effective user, as `su` does. That one is no secure execution, and
-//! would obey them.
+//! It does one thing, as the dynamic loader does with `LD_PRELOAD`: it removes its own variables
+//! from the environment. A set-user-id program may begin another one with its rights for both the
+//! real and the effective user, as `su` does. That one is not a secure execution, and would obey them.
 
 use core::ffi::{CStr, c_char};
 

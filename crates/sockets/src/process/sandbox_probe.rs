@@ -1,4 +1,4 @@
-//! Whether a filter that was inherited lets this library live.
+//! Finds out whether the library survives the filter of system calls that was inherited.
 
 use core::ffi::{c_int, c_long, c_void};
 use core::mem::zeroed;
@@ -10,10 +10,10 @@ use crate::system::{
     real, unix_sockets,
 };
 
-/// The line of proc_pid_status(5) that tells of a filter: 0 is none.
+/// The line of proc_pid_status(5) that names the filter: 0 is none.
 const LINE: &[u8] = b"\nSeccomp:\t";
 
-/// Whether this process has a filter; also if that cannot be told.
+/// Whether this process has a filter; also `true` if that cannot be known.
 pub fn is_filtered() -> bool {
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
     // SAFETY: the path ends with a zero.
@@ -36,24 +36,24 @@ pub fn is_filtered() -> bool {
 ///
 /// A filter whose supervisor never answers holds this process up as it does the copy; so it would
 /// in any other call of these.
-pub fn lives() -> bool {
+pub fn survives() -> bool {
     copies::in_copy(|| {
         make_all_calls();
         true
     })
 }
 
-/// No descriptor: a filter looks at a call before the kernel finds that out.
+/// No descriptor: a filter sees a call before the kernel checks its descriptor.
 const NONE: c_int = -1;
 
-/// Those that the library makes for itself, of sockets of either kind, and not only when it reports
-/// or is captured. What they say does not matter.
+/// All calls that the library makes for itself, for sockets of either kind, and not only while it reports
+/// or is captured. Their results do not matter.
 fn make_all_calls() {
     leave_no_core();
     let own = ids::id();
-    ids::thread_lives(own);
-    ids::lives(own);
-    clock::give_way();
+    ids::thread_exists(own);
+    ids::process_exists(own);
+    clock::yield_now();
     clock::sleep_us(1);
     ids::processor();
     ids::thread_usage();
@@ -97,14 +97,14 @@ const RARE: [c_long; 18] = [
     libc::SYS_munmap,
 ];
 
-/// A call that the kernel finds nothing to do in: of no descriptor, and no memory.
+/// A call by number for which the kernel finds nothing to do: without descriptor or memory.
 fn by_number(number: c_long) {
     let none = NONE as usize;
     // SAFETY: as it says.
     unsafe { real::syscall(number, none, 0, 0, 0, 0, 0) };
 }
 
-/// The end by a filter is no fault of the program's.
+/// If the filter kills the copy, that is not a crash of the program.
 fn leave_no_core() {
     let none = libc::rlimit {
         rlim_cur: 0,
@@ -114,13 +114,13 @@ fn leave_no_core() {
     unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) };
 }
 
-/// As two ends do that look for each other.
+/// What two ends do to find each other.
 fn meet() {
     let name = unix_sockets::Pair {
         own: 0,
         other: ids::id(),
     };
-    let name = name.meeting_place();
+    let name = name.rendezvous_name();
     let place = kernel::bind_abstract(&name);
     place.iter().for_each(|place| {
         kernel::listen(place);
@@ -146,7 +146,7 @@ fn meet() {
 
 const PAGE_BYTES: usize = 4096;
 
-/// What is asked of a socket, and of the kernel about its other end.
+/// Questions about a socket and its other end.
 fn ask() {
     let _ = kernel::tuple(NONE);
     let _ = kernel::cookie(NONE);
@@ -169,7 +169,7 @@ fn ask() {
     kernel::set_option(NONE, libc::SOL_SOCKET, libc::SO_RCVBUF, 0);
 }
 
-/// How bytes, tokens and threads wait on the line.
+/// How bytes, wake-up bytes and threads wait on the kernel connection.
 fn wait() {
     let (mut byte, flags) = (0_u8, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
     let time = libc::timespec {

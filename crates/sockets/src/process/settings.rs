@@ -7,10 +7,10 @@
 //! | `BAREWIRE_CALLS_BEFORE` | `calls_before` | 16 | calls that move bytes before a connection looks for its other end; `never`: see `worth` |
 //! | `BAREWIRE_BYTES_BEFORE` | `bytes_before` | 1048576 | or so many bytes |
 //! | `BAREWIRE_UNIX` | `unix` | 0 | `1`: Unix sockets too |
-//! | `BAREWIRE_IO_URING` | `io_uring` | `inspect` | `leave`: a program with a ring of the kernel's has all sockets from the kernel; `refuse`: it gets no ring |
+//! | `BAREWIRE_IO_URING` | `io_uring` | `inspect` | `leave`: a program with an io_uring has all sockets from the kernel; `refuse`: it gets no ring |
 //! | `BAREWIRE_OFF` | `off` | 0 | `1`: the library does nothing |
 //! | `BAREWIRE_SETTINGS` | | | what `barewire run` read from a file, as below |
-//! | `BAREWIRE_WHY` | | | `-` or a file: what became of each connection. See `why` |
+//! | `BAREWIRE_WHY` | | | `-` or a file: what became of each connection. See `reason_report` |
 //! | `BAREWIRE_SOCKETS_REPORT` | | | a file to append a line to at exit; `%p` is the process id. A regular file, not a link |
 //!
 //! | profile | `spin_us` | `calls_before` | `bytes_before` | for |
@@ -34,7 +34,7 @@ use crate::process::ids;
 /// `calls_before` for which no number of calls is enough.
 pub const NEVER: u32 = u32::MAX;
 
-/// What becomes of a program that asks for a ring of the kernel's (`io_uring`).
+/// What becomes of a program that asks for an io_uring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Rings {
@@ -57,15 +57,15 @@ pub struct Settings {
     pub bytes_before: u64,
     /// Whether Unix sockets are carried.
     pub unix: bool,
-    /// What becomes of a program with rings of the kernel's.
+    /// What becomes of a program with io_urings.
     pub rings: Rings,
 }
 
 /// How long a wait looks, by default: as long as KVM has a guest's processor look before it sleeps
 /// (`halt_poll_ns`), since a wake-up costs some tens of microseconds there.
 const SPIN_US: u64 = 200;
-/// Bytes before a connection looks for its other end, by default. To come on board costs what a ring then saves on
-/// some 150 KB. One that ends right after that has lost it: little beside what 1 MiB takes.
+/// Bytes before a connection looks for its other end, by default. To be upgraded costs what a ring then
+/// saves on some 150 KB. One that ends right after that has lost it: little beside what 1 MiB takes.
 const BYTES: u64 = 1 << 20;
 
 static SPIN_NS: AtomicU64 = AtomicU64::new(SPIN_US * 1000);

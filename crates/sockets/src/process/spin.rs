@@ -1,17 +1,15 @@
-//! Waiting before sleeping: for as long as that has been paying lately.
+//! Busy polling before a sleep, for as long as that has paid off lately.
 //!
-//! Each thread has a budget, the time that it looks before it sleeps. It grows when something
-//! came within it and shrinks when nothing did. While others want the processor, a thread that
-//! waits yields to them after each look: they may be the very other ends that are to answer,
-//! and a yield to and fro costs less than a sleep and a wake-up. What they use of the processor
-//! is not taken off the budget.
+//! Each thread has a budget: the time that it polls before it sleeps. The budget grows when
+//! something came within it, and shrinks when nothing did. While others want the processor, a polling thread
+//! yields to them after each poll. They may be the other ends that are to answer, and two yields cost less
+//! than a sleep and a wake-up. The processor time that they use is not taken off the budget.
 //!
-//! On a crowded machine a thread that sleeps is woken sooner than one that looks gets the processor
-//! again: the kernel puts it in front of those that never sleep. So a thread that loses the
-//! processor in the middle of a look, by a yield or without, weighs for how long. While its looks
-//! are short and end with news, others may have the processor a few times as long as it gets on
-//! itself: so long they would have it anyway. Beyond that it sleeps at once for many waits, but
-//! for a try now and then.
+//! Under contention a thread that sleeps is woken sooner than a polling one gets the processor again, since
+//! the kernel prefers threads that have slept. So a thread that loses the processor while it polls, by a
+//! yield or without, weighs for how long. While its polls are short and successful, others may have the
+//! processor a few times as long as the thread itself: they would have it anyway. Beyond that the thread
+//! sleeps at once for many waits, and only sometimes tries to poll.
 
 use core::cell::Cell;
 
@@ -62,7 +60,8 @@ const REST_MAX: u32 = 1 << 14;
 const SHARE: u64 = 3;
 /// From one wait to the next this thread gets on for at most as long.
 const STEP_MAX_NS: u64 = 50_000;
-/// Others are due as much from the beginning: one that keeps the processor once, for its time slice, is no crowd.
+/// Others are due as much from the beginning: one that keeps the processor once, for its time slice, is no
+/// crowd.
 const DUE_MIN_NS: u64 = 4_000_000;
 /// The most that others are due: crowds come and go.
 const DUE_MAX_NS: u64 = 10_000_000;
@@ -112,7 +111,7 @@ impl Spin {
         loop {
             let is_near = near();
             if is_near || memory.shares || spent_ns > ALONE_NS {
-                clock::give_way();
+                clock::yield_now();
                 let back_ns = clock::now_ns();
                 let away_ns = back_ns - before_ns;
                 before_ns = back_ns;
@@ -215,8 +214,8 @@ fn paid_off(begin_ns: u64, spent_ns: u64) {
     });
 }
 
-/// Others kept the processor for `away_ns` in the middle of a look. Whether that is their due: they would have
-/// it as well if this thread slept. If not, the next waits do not look.
+/// Others kept the processor for `away_ns` in the middle of a look. Whether that is their due: they would
+/// have it as well if this thread slept. If not, the next waits do not look.
 #[cold]
 fn is_due(away_ns: u64) -> bool {
     MEMORY.with(|cell| {

@@ -1,4 +1,4 @@
-//! The program's buffers, and the kernel's calls with the rest of them.
+//! The program's buffers, and the kernel's send and receive calls with the rest of them.
 
 use core::ffi::{c_int, c_void};
 

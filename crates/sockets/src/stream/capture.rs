@@ -23,7 +23,7 @@
 //! |---|---|
 //! | 0..8 | stamp: (HEAD before it, plus 1) xor SECRET. No byte of a stream can pass for it |
 //! | 8..12, 12..16 | [`Kind`]; bytes of the stream behind this header |
-//! | 16..20, 20..24 | number of the record, and which use of it |
+//! | 16..20, 20..24 | number of the socket state, and which use of it |
 //! | 24..32 | position in the stream, of what was sent or received while somebody captured |
 //! | 32..40 | nanoseconds since 1970 began |
 //!
@@ -41,7 +41,7 @@ use crate::stream::buffers::{Parts, for_each_stretch, slice, total};
 use crate::system::{kernel, real};
 use crate::table::flags::OPENER;
 use crate::table::slots;
-use crate::table::socket_state::Record;
+use crate::table::socket_state::SocketState;
 use crate::table::status::CaptureArea;
 
 /// Bytes of the area: a power of 2.
@@ -63,16 +63,16 @@ const SEEN_BEAT: usize = 8;
 const SEEN_AT_NS: usize = 9;
 const SEEN_TAIL: usize = 10;
 
-/// Values of the word that turns it on: somebody captures, or has just stopped.
+/// Values of the word that turns capturing on: somebody captures.
 const ON: u32 = 1;
-/// As above.
+/// Somebody has just stopped.
 const STOPPED: u32 = 2;
 
 /// A capturer that has not stirred for so long has gone.
 const GONE_NS: u64 = 2_000_000_000;
 /// How long the end of the process waits for the capturer to take the rest.
 const REST_WAIT_ROUNDS: u32 = 100;
-/// As above.
+/// The pause between two checks of that.
 const REST_WAIT_US: u32 = 500;
 
 /// What an entry says.
@@ -125,11 +125,11 @@ pub fn is_on() -> bool {
 
 /// A call of the program's sent the first `result` bytes of these, if any.
 #[cold]
-pub fn sent(fd: c_int, record: &Record, parts: Parts<'_>, result: ssize_t) {
+pub fn sent(fd: c_int, socket: &SocketState, parts: Parts<'_>, result: ssize_t) {
     let Ok(bytes @ 1..) = usize::try_from(result) else {
         return;
     };
-    with_area(|area| area.pieces(fd, record, Kind::Sent, parts, bytes));
+    with_area(|area| area.pieces(fd, socket, Kind::Sent, parts, bytes));
 }
 
 /// The first `result` bytes went out of a file; `after` is the offset behind them, if it is not
@@ -137,7 +137,7 @@ pub fn sent(fd: c_int, record: &Record, parts: Parts<'_>, result: ssize_t) {
 #[cold]
 pub fn sent_from_file(
     fd: c_int,
-    record: &Record,
+    socket: &SocketState,
     file: c_int,
     after: Option<&libc::off64_t>,
     result: ssize_t,
@@ -165,54 +165,54 @@ pub fn sent_from_file(
                 iov_base: chunk.as_mut_ptr().cast(),
                 iov_len: read,
             };
-            area.pieces(fd, record, Kind::Sent, &[part], read);
+            area.pieces(fd, socket, Kind::Sent, &[part], read);
             done += read;
         }
-        sent_unseen(record, (bytes - done) as ssize_t);
+        sent_unseen(socket, (bytes - done) as ssize_t);
     });
 }
 
 /// Bytes went out that are not seen here: from a pipe.
 #[cold]
-pub fn sent_unseen(record: &Record, result: ssize_t) {
+pub fn sent_unseen(socket: &SocketState, result: ssize_t) {
     if let Ok(bytes) = u64::try_from(result) {
-        record.captured_bytes[0].fetch_add(bytes, Ordering::Relaxed);
+        socket.captured_bytes[0].fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
 /// A call of the program's returned `result`, with that many bytes in these.
 #[cold]
-pub fn received(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int, result: ssize_t) {
+pub fn received(fd: c_int, socket: &SocketState, parts: Parts<'_>, flags: c_int, result: ssize_t) {
     if flags & libc::MSG_PEEK != 0 {
         return;
     }
     let error = real::errno();
     with_area(|area| match usize::try_from(result) {
-        Ok(0) if total(parts) > 0 => area.event(fd, record, Kind::ReceiveEnd),
+        Ok(0) if total(parts) > 0 => area.event(fd, socket, Kind::ReceiveEnd),
         Ok(0) => {}
         Ok(bytes) if flags & libc::MSG_TRUNC != 0 => {
             // Thrown away unseen.
-            record.captured_bytes[1].fetch_add(bytes as u64, Ordering::Relaxed);
+            socket.captured_bytes[1].fetch_add(bytes as u64, Ordering::Relaxed);
         }
-        Ok(bytes) => area.pieces(fd, record, Kind::Received, parts, bytes),
-        Err(_) if error == libc::ECONNRESET => area.event(fd, record, Kind::Reset),
+        Ok(bytes) => area.pieces(fd, socket, Kind::Received, parts, bytes),
+        Err(_) if error == libc::ECONNRESET => area.event(fd, socket, Kind::Reset),
         Err(_) => {}
     });
 }
 
 /// The program sends no more on this socket.
 #[cold]
-pub fn send_ended(fd: c_int, record: &Record) {
-    with_area(|area| area.event(fd, record, Kind::SendEnd));
+pub fn send_ended(fd: c_int, socket: &SocketState) {
+    with_area(|area| area.event(fd, socket, Kind::SendEnd));
 }
 
 /// No process has it any more; the descriptor is still open.
 #[cold]
-pub fn closed(fd: c_int, record: &Record) {
+pub fn closed(fd: c_int, socket: &SocketState) {
     with_area(|area| {
         // Of a connection that nothing was said of, nothing is said now.
-        if record.captured_by.load(Ordering::Relaxed) == area.id() {
-            area.event(fd, record, Kind::Closed);
+        if socket.captured_by.load(Ordering::Relaxed) == area.id() {
+            area.event(fd, socket, Kind::Closed);
         }
     });
 }
@@ -286,7 +286,7 @@ impl Area {
         unsafe { &*self.base.add(index * 8).cast::<AtomicU64>() }
     }
 
-    /// Of this capture: what a record notes when its names were told.
+    /// Of this capture: what a socket state notes when its names were told.
     fn id(&self) -> u32 {
         // Relaxed: stored before it was turned on, by another process.
         (self.word(SECRET).load(Ordering::Relaxed) as u32).max(1)
@@ -382,7 +382,7 @@ impl Area {
     /// Puts an entry with `bytes` bytes, which `fill` copies from the position it is given.
     fn put(
         &self,
-        record: &Record,
+        socket: &SocketState,
         header: &Header,
         bytes: usize,
         fill: impl FnOnce(&Area, u64),
@@ -394,11 +394,11 @@ impl Area {
                 .fetch_add(bytes as u64, Ordering::Relaxed);
             return false;
         };
-        let generation = record.generation();
+        let generation = socket.generation();
         let mut words = [0_u8; 32];
         words[..4].copy_from_slice(&(header.kind as u32).to_ne_bytes());
         words[4..8].copy_from_slice(&(bytes as u32).to_ne_bytes());
-        words[8..12].copy_from_slice(&record.number().to_ne_bytes());
+        words[8..12].copy_from_slice(&socket.number().to_ne_bytes());
         words[12..16].copy_from_slice(&generation.to_ne_bytes());
         words[16..24].copy_from_slice(&header.position.to_ne_bytes());
         words[24..].copy_from_slice(&header.time_ns.to_ne_bytes());
@@ -416,9 +416,9 @@ impl Area {
         true
     }
 
-    /// Says once which connection a record is.
-    fn name(&self, fd: c_int, record: &Record) {
-        if record.captured_by.load(Ordering::Relaxed) == self.id() {
+    /// Says once which connection a socket state is.
+    fn name(&self, fd: c_int, socket: &SocketState) {
+        if socket.captured_by.load(Ordering::Relaxed) == self.id() {
             return;
         }
         let Some(tuple) = kernel::tuple(fd) else {
@@ -434,8 +434,8 @@ impl Area {
             place[..16].copy_from_slice(&address.octets());
             place[16..].copy_from_slice(&end.port().to_be_bytes());
         }
-        bytes[36] = u8::from(record.has(OPENER));
-        for (place, position) in bytes[40..].chunks_exact_mut(8).zip(&record.captured_bytes) {
+        bytes[36] = u8::from(socket.has(OPENER));
+        for (place, position) in bytes[40..].chunks_exact_mut(8).zip(&socket.captured_bytes) {
             place.copy_from_slice(&position.load(Ordering::Relaxed).to_ne_bytes());
         }
         let header = Header {
@@ -443,29 +443,29 @@ impl Area {
             position: 0,
             time_ns: real_time_ns(),
         };
-        if self.put(record, &header, bytes.len(), |area, at| {
+        if self.put(socket, &header, bytes.len(), |area, at| {
             area.copy(at, &bytes);
         }) {
             // Relaxed: told twice is no harm.
-            record.captured_by.store(self.id(), Ordering::Relaxed);
+            socket.captured_by.store(self.id(), Ordering::Relaxed);
         }
     }
 
-    fn event(&self, fd: c_int, record: &Record, kind: Kind) {
-        self.name(fd, record);
+    fn event(&self, fd: c_int, socket: &SocketState, kind: Kind) {
+        self.name(fd, socket);
         let direction = usize::from(kind == Kind::ReceiveEnd);
         let header = Header {
             kind,
-            position: record.captured_bytes[direction].load(Ordering::Relaxed),
+            position: socket.captured_bytes[direction].load(Ordering::Relaxed),
             time_ns: real_time_ns(),
         };
-        self.put(record, &header, 0, |_, _| {});
+        self.put(socket, &header, 0, |_, _| {});
     }
 
-    fn pieces(&self, fd: c_int, record: &Record, kind: Kind, parts: Parts<'_>, bytes: usize) {
-        self.name(fd, record);
+    fn pieces(&self, fd: c_int, socket: &SocketState, kind: Kind, parts: Parts<'_>, bytes: usize) {
+        self.name(fd, socket);
         let direction = usize::from(kind == Kind::Received);
-        let position = record.captured_bytes[direction].fetch_add(bytes as u64, Ordering::Relaxed);
+        let position = socket.captured_bytes[direction].fetch_add(bytes as u64, Ordering::Relaxed);
         let time_ns = real_time_ns();
         for done in (0..bytes).step_by(PIECE_BYTES) {
             let len = PIECE_BYTES.min(bytes - done);
@@ -474,7 +474,7 @@ impl Area {
                 position: position + done as u64,
                 time_ns,
             };
-            self.put(record, &header, len, |area, mut at| {
+            self.put(socket, &header, len, |area, mut at| {
                 for_each_stretch(parts, done, len, |part, skip, len| {
                     // SAFETY: the program's buffer, within the call that it gave it to.
                     area.copy(at, unsafe { slice(part, skip, len) });

@@ -1,4 +1,4 @@
-//! Calls that the kernel makes on an upgraded socket for the program.
+//! Calls of the program's that the kernel executes on an upgraded socket, such as `splice` and `sendfile`.
 
 use core::ffi::c_int;
 
@@ -6,75 +6,74 @@ use barewire_fabric::hybrid::Path;
 use libc::{iovec, ssize_t};
 
 use crate::epoll::sets;
-use crate::stream::calls::{give_up, is_over, is_to_wait};
-use crate::stream::recall::step_back;
+use crate::stream::calls::{break_connection, is_closed_since, may_block};
+use crate::stream::recall::leave_ring;
 use crate::stream::receiving::receive;
 use crate::stream::{
     pending_error,
-    send_side::{self, line_is_clear, on_line},
+    send_side::{self, count_sent_by_kernel, wait_for_clear_kernel_path},
 };
 use crate::system::{
     cancel, kernel,
     real::{self, fail},
 };
 use crate::table::descriptors;
-use crate::table::socket_state::Record;
+use crate::table::socket_state::SocketState;
 use crate::table::state::State;
 use crate::upgrade::unix_streams;
 
-/// Runs a call of the kernel's that sends on the line with these `flags`, and returns how many bytes it
-/// sent.
-pub fn with_line(
+/// Runs a call that sends on the kernel connection with these `flags`. Returns how many bytes it sent.
+pub fn with_kernel_path(
     fd: c_int,
-    record: &Record,
+    socket: &SocketState,
     flags: c_int,
     call: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
-    real::keeping_errno(|| on_clear_line(fd, record, flags, call))
+    real::keeping_errno(|| call_on_clear_path(fd, socket, flags, call))
 }
 
-fn on_clear_line(
+fn call_on_clear_path(
     fd: c_int,
-    record: &Record,
+    socket: &SocketState,
     flags: c_int,
     call: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
-    let waits = is_to_wait(record, flags);
-    let Some(held) = send_side::hold(fd, record, waits) else {
+    let waits = may_block(socket, flags);
+    let Some(held) = send_side::lock_for_sending(fd, socket, waits) else {
         return fail(libc::EAGAIN);
     };
-    if let Some(error) = pending_error::take_kept_error(record) {
+    if let Some(error) = pending_error::take_kept_error(socket) {
         return fail(error);
     }
-    if record.state() != State::Up || !descriptors::is_of(fd, record) {
-        unix_streams::mark_first(fd, record);
+    if socket.state() != State::Upgraded || !descriptors::is_of(fd, socket) {
+        unix_streams::mark_first(fd, socket);
         let result = call();
-        unix_streams::count_out(record, result);
+        unix_streams::count_out(socket, result);
         return result;
     }
-    if held.is_taken_over() && !send_side::mend(fd, record, &held) {
-        return give_up(fd, record);
+    if held.is_taken_over() && !send_side::recover(fd, socket, &held) {
+        return break_connection(fd, socket);
     }
-    if record.sender(&held).path() == Path::Ring && step_back(fd, record, &held).is_err() {
-        return give_up(fd, record);
+    if socket.sender(&held).path() == Path::Ring && leave_ring(fd, socket, &held).is_err() {
+        return break_connection(fd, socket);
     }
-    let generation = record.generation();
-    if !line_is_clear(fd, record, waits, &held) {
+    let generation = socket.generation();
+    if !wait_for_clear_kernel_path(fd, socket, waits, &held) {
         // The kernel has room, so it does not tell when there is.
-        sets::tell_again(record);
+        sets::report_writable_again(socket);
         return fail(libc::EAGAIN);
     }
-    if is_over(fd, record, generation) {
+    if is_closed_since(fd, socket, generation) {
         return fail(libc::EBADF);
     }
-    on_line(record, &held, call)
+    count_sent_by_kernel(socket, &held, call)
 }
 
-/// Moves bytes to the pipe `to`, as `splice` does; `waits`: for room there. By hand: the kernel cannot
-/// tell tokens from bytes, and does not see the ring.
+/// Moves bytes to the pipe `to`, as `splice` does; `waits`: for room there. The kernel cannot do it: it
+/// does not know wake-up bytes from data, and does not see the byte ring.
 pub fn splice_by_hand(
     fd: c_int,
-    record: &'static Record,
+    socket: &'static SocketState,
     to: c_int,
     len: usize,
     waits: bool,
@@ -90,7 +89,7 @@ pub fn splice_by_hand(
         iov_base: chunk.as_mut_ptr().cast(),
         iov_len: chunk.len().min(len),
     };
-    let peeked = receive(fd, record, &[part], libc::MSG_PEEK);
+    let peeked = receive(fd, socket, &[part], libc::MSG_PEEK);
     if peeked <= 0 {
         return peeked;
     }
@@ -100,7 +99,7 @@ pub fn splice_by_hand(
         // program that splices.
         part.iov_len = written.unsigned_abs();
         let flags = libc::MSG_DONTWAIT | libc::MSG_WAITALL;
-        cancel::uncancelled(|| receive(fd, record, &[part], flags));
+        cancel::uncancelled(|| receive(fd, socket, &[part], flags));
     }
     written
 }
@@ -129,5 +128,5 @@ fn put_into_pipe(to: c_int, bytes: &[u8]) -> ssize_t {
     done
 }
 
-/// Bytes spliced at once.
+/// Bytes moved at once.
 const SPLICE_BYTES: usize = 16 << 10;

@@ -1,13 +1,13 @@
-//! The other end has gone and left bytes in the ring unread. The kernel, which has carried none of them,
-//! tells a clean end; over its own connection it would have told `ECONNRESET`, by which a sender learns
-//! that something was lost.
+//! The other end has gone and left bytes in the byte ring unread. The kernel never carried them, so it
+//! reports a clean end. Over a kernel connection it would report `ECONNRESET`, from which a sender learns
+//! that bytes were lost. The library reports that error in its place.
 //!
-//! | how the other end went | who tells |
+//! | how the other end went | who finds out |
 //! |---|---|
-//! | `close`, of any kind, or `exit` | TCP: it has the kernel reset the connection. Unix: its LEAVING is [`UNREAD`] |
-//! | it became another program, was killed, or crashed | this end finds that out: LEAVING is 0, and HEAD is not TAIL |
+//! | `close` of any kind, or `exit` | TCP: it has the kernel reset the connection. Unix: its LEAVING word is [`UNREAD`] |
+//! | it became another program, was killed, or crashed | this end: LEAVING is 0, and HEAD is not TAIL |
 //!
-//! An end that only shuts its half says so by LEAVING before, and is not taken for one that is gone.
+//! An end that only shuts down its half sets LEAVING before, and does not count as gone.
 
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
@@ -16,100 +16,100 @@ use barewire_fabric::hybrid::{LEAVING, Sender, SharedMemory};
 
 use crate::system::{kernel, real};
 use crate::table::directions::outgoing;
-use crate::table::flags::{ENDED, LINE_ONLY, LOCAL, READ_SHUT, RESET_TOLD};
-use crate::table::socket_state::Record;
+use crate::table::flags::{FALLEN_BACK, PEER_ENDED, READ_SHUT, RESET_REPORTED, UNIX};
+use crate::table::socket_state::SocketState;
 use crate::table::state::State;
 
-/// In LEAVING: closed with bytes of the ring unread.
+/// In the LEAVING word: closed with bytes of the byte ring unread.
 pub const UNREAD: u64 = 2;
 
-/// The kernel has told that the other end sends no more.
-pub fn note_ended(record: &Record) {
+/// The kernel has reported that the other end sends no more.
+pub fn note_ended(socket: &SocketState) {
     // Of an end whose own reading was shut it tells the same.
-    if record.has(ENDED | READ_SHUT) {
+    if socket.has(PEER_ENDED | READ_SHUT) {
         return;
     }
-    record.set(ENDED, true);
-    if is_without_word(record) {
+    socket.set(PEER_ENDED, true);
+    if has_gone_silently(socket) {
         // Nobody reads the ring any more.
-        record.set(LINE_ONLY, true);
+        socket.set(FALLEN_BACK, true);
     }
 }
 
-/// Asks the kernel for that, where it matters.
-pub fn look_for_end(fd: c_int, record: &Record) {
-    let matters = record.state() == State::Up && !record.has(ENDED) && has_unread(record);
+/// Asks the kernel whether the other end has ended, where it matters.
+pub fn look_for_end(fd: c_int, socket: &SocketState) {
+    let matters =
+        socket.state() == State::Upgraded && !socket.has(PEER_ENDED) && has_unread(socket);
     if matters && kernel::events_now(fd, libc::POLLRDHUP) & ENDS != 0 {
-        note_ended(record);
+        note_ended(socket);
     }
 }
 
 const ENDS: i16 = libc::POLLRDHUP | libc::POLLHUP;
 
-/// How the other end says that it goes, or has gone; 0: not yet.
-fn word_of_other(record: &Record) -> u64 {
+/// How the other end announces that it leaves, or has left; 0: not yet.
+fn peers_leaving_word(socket: &SocketState) -> u64 {
     // Relaxed: with Up comes the side.
-    let other = 1 - record.side.load(Ordering::Relaxed) as usize;
-    record.carrier().load(LEAVING + other)
+    let other = 1 - socket.side.load(Ordering::Relaxed) as usize;
+    socket.memory().load(LEAVING + other)
 }
 
-fn is_without_word(record: &Record) -> bool {
-    record.state() == State::Up && word_of_other(record) == 0
+fn has_gone_silently(socket: &SocketState) -> bool {
+    socket.state() == State::Upgraded && peers_leaving_word(socket) == 0
 }
 
-/// Whether the other end has not read all that is in the ring.
-fn has_unread(record: &Record) -> bool {
-    outgoing(record).in_ring(&record.carrier()) != 0
+/// Whether the other end has not read all that is in the byte ring.
+fn has_unread(socket: &SocketState) -> bool {
+    outgoing(socket).in_ring(&socket.memory()) != 0
 }
 
-/// Who sends has found the other end there: what it leaves unread of the bytes so far, it leaves when it
-/// goes.
+/// A sender has found the other end alive. What the other end leaves unread of the bytes so far, it leaves
+/// when it goes.
 #[inline]
-pub fn note_there(record: &Record, sender: &Sender) {
+pub fn note_there(socket: &SocketState, sender: &Sender) {
     // Relaxed, here and below: under the send lock.
-    record
+    socket
         .put_when_there
         .store(sender.head(), Ordering::Relaxed);
 }
 
-/// As [`is_reset`], for who sends: bytes that came when the other end had gone are no loss, but the
+/// As [`is_reset`], for a sender. Bytes that came after the other end had gone are no loss, but the
 /// kernel's `EPIPE`.
-pub fn is_reset_before(record: &Record) -> bool {
-    let (out, carrier) = (outgoing(record), record.carrier());
-    let taken = out.head(&carrier).wrapping_sub(out.in_ring(&carrier));
-    is_reset(record) && taken < record.put_when_there.load(Ordering::Relaxed)
+pub fn is_reset_before(socket: &SocketState) -> bool {
+    let (out, memory) = (outgoing(socket), socket.memory());
+    let taken = out.head(&memory).wrapping_sub(out.in_ring(&memory));
+    is_reset(socket) && taken < socket.put_when_there.load(Ordering::Relaxed)
 }
 
-/// Whether the other end has gone with bytes of ours unread, of which the program was not told yet.
-pub fn is_reset(record: &Record) -> bool {
-    if record.has(RESET_TOLD) || record.state() != State::Up {
+/// Whether the other end has gone with bytes of this end unread, and the program has not been told.
+pub fn is_reset(socket: &SocketState) -> bool {
+    if socket.has(RESET_REPORTED) || socket.state() != State::Upgraded {
         return false;
     }
-    match word_of_other(record) {
-        0 => record.has(ENDED) && has_unread(record),
+    match peers_leaving_word(socket) {
+        0 => socket.has(PEER_ENDED) && has_unread(socket),
         how => how == UNREAD,
     }
 }
 
-/// What a wait is to tell besides, if it tells these events: those of a reset, where that was one.
-pub fn events_of(record: &Record, told: i16) -> i16 {
+/// Further events that a wait reports with these: those of a reset, where there was one.
+pub fn events_of(socket: &SocketState, told: i16) -> i16 {
     if told & ENDS == 0 {
         return 0;
     }
-    note_ended(record);
-    if is_reset(record) {
+    note_ended(socket);
+    if is_reset(socket) {
         libc::POLLERR | libc::POLLHUP
     } else {
         0
     }
 }
 
-/// As [`is_reset`]; the program is told now, once. As after a reset, it can neither read nor send any
-/// more.
-pub fn take_reset(fd: c_int, record: &Record) -> bool {
-    let is_reset = is_reset(record);
+/// As [`is_reset`]. The program is told now, once. As after a reset, it can neither read nor send any more.
+pub fn take_reset(fd: c_int, socket: &SocketState) -> bool {
+    let is_reset = is_reset(socket);
     if is_reset {
-        record.set(RESET_TOLD, true);
+        socket.set(RESET_REPORTED, true);
         let saved = real::errno();
         // SAFETY: no pointers.
         unsafe { real::shutdown(fd, libc::SHUT_RDWR) };
@@ -118,18 +118,18 @@ pub fn take_reset(fd: c_int, record: &Record) -> bool {
     is_reset
 }
 
-/// The kernel has told an error of the line itself.
-pub fn note_error(record: &Record, error: c_int) {
-    if error == libc::ECONNRESET && record.has(LOCAL) {
-        record.set(RESET_TOLD, true);
+/// The kernel has reported an error of the kernel connection itself.
+pub fn note_error(socket: &SocketState, error: c_int) {
+    if error == libc::ECONNRESET && socket.has(UNIX) {
+        socket.set(RESET_REPORTED, true);
     }
 }
 
 /// This end sends no more, but may read.
-pub fn say_half_is_over(record: &Record) {
-    if record.state() == State::Up {
+pub fn announce_half_close(socket: &SocketState) {
+    if socket.state() == State::Upgraded {
         // Relaxed: with Up comes the side.
-        let side = record.side.load(Ordering::Relaxed) as usize;
-        record.carrier().store(LEAVING + side, 1);
+        let side = socket.side.load(Ordering::Relaxed) as usize;
+        socket.memory().store(LEAVING + side, 1);
     }
 }

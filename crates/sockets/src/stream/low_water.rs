@@ -1,10 +1,10 @@
-//! The low-water mark (`SO_RCVLOWAT`): a program is told of bytes, and a read that waits returns, only
-//! when there are so many.
+//! The low-water mark (`SO_RCVLOWAT`): a socket counts as readable, and a blocking read returns, only
+//! when there are so many bytes.
 //!
-//! Who waits for bytes waits in the kernel, which counts those on the line and does not know of
-//! those in the ring. So a socket with a mark goes to the line for good, and while bytes are left
-//! in the ring the kernel's mark is lower by them (and higher by the tokens on the line). What the
-//! program has set it is shown.
+//! A thread that waits for bytes waits in the kernel. The kernel counts bytes of the kernel connection, and
+//! knows nothing of those in the byte ring. So a socket with a mark falls back to the kernel for good.
+//! While bytes are left in the byte ring, the kernel's mark is lowered by their number, and raised by the
+//! number of wake-up bytes in the kernel. The program still sees the mark that it has set.
 
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
@@ -12,51 +12,51 @@ use core::sync::atomic::Ordering;
 use crate::process::lock::Held;
 use crate::system::kernel;
 use crate::table::flags::LOW_WATER;
-use crate::table::socket_state::Record;
+use crate::table::socket_state::SocketState;
 use crate::table::state::State;
 
-/// The mark as the program has set it, where the kernel's is another.
-pub fn shown(record: &Record) -> Option<c_int> {
-    let mark = record.low_water.load(Ordering::Relaxed);
-    let is_ours = record.state() == State::Up && record.has(LOW_WATER);
+/// The mark that the program has set, where the kernel's differs.
+pub fn programs_mark(socket: &SocketState) -> Option<c_int> {
+    let mark = socket.low_water.load(Ordering::Relaxed);
+    let is_ours = socket.state() == State::Upgraded && socket.has(LOW_WATER);
     is_ours.then_some(mark as c_int)
 }
 
-/// How many bytes a read that waits is to have at least.
-pub fn of(record: &Record) -> usize {
-    if record.has(LOW_WATER) {
-        record.low_water.load(Ordering::Relaxed) as usize
+/// How many bytes a blocking read must have at least.
+pub fn minimum(socket: &SocketState) -> usize {
+    if socket.has(LOW_WATER) {
+        socket.low_water.load(Ordering::Relaxed) as usize
     } else {
         1
     }
 }
 
-/// Has the kernel count as the program expects, after bytes were read.
-pub fn follow(fd: c_int, record: &Record, held: &Held<'_>) {
-    if record.state() == State::Up {
-        want(
+/// Adjusts the kernel's mark after bytes were read, so that it counts as the program expects.
+pub fn update_kernel_mark(fd: c_int, socket: &SocketState, held: &Held<'_>) {
+    if socket.state() == State::Upgraded {
+        set_kernel_mark(
             fd,
-            record,
+            socket,
             held,
-            record.low_water.load(Ordering::Relaxed).into(),
+            socket.low_water.load(Ordering::Relaxed).into(),
         );
     }
 }
 
-/// Has the kernel tell when there are `bytes` more than have been read.
-pub fn want(fd: c_int, record: &Record, held: &Held<'_>, bytes: u64) {
-    let (in_ring, tokens) = record.receiver(held).unread(&record.carrier());
-    let mark = (bytes + tokens).saturating_sub(in_ring).max(1);
-    tell_kernel(fd, c_int::try_from(mark).unwrap_or(c_int::MAX));
+/// Has the kernel report the socket when there are `bytes` more than have been read.
+pub fn set_kernel_mark(fd: c_int, socket: &SocketState, held: &Held<'_>, bytes: u64) {
+    let (in_ring, wake_bytes) = socket.receiver(held).unread(&socket.memory());
+    let mark = (bytes + wake_bytes).saturating_sub(in_ring).max(1);
+    set_option(fd, c_int::try_from(mark).unwrap_or(c_int::MAX));
 }
 
-/// For someone who knows nothing of the ring.
-pub fn restore(fd: c_int, record: &Record) {
-    if let Some(mark) = shown(record) {
-        tell_kernel(fd, mark);
+/// Restores the program's mark, for a program that cannot use the byte ring.
+pub fn restore(fd: c_int, socket: &SocketState) {
+    if let Some(mark) = programs_mark(socket) {
+        set_option(fd, mark);
     }
 }
 
-fn tell_kernel(fd: c_int, mark: c_int) {
+fn set_option(fd: c_int, mark: c_int) {
     kernel::set_option(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, mark);
 }

@@ -1,15 +1,16 @@
-//! The order in which programs hear of what was sent: what a sender does for it.
+//! The order in which programs hear of what was sent: the sender's part.
 //!
-//! Between sockets on board, the time at which bytes came tells (`fabric::hybrid`, SINCE), and waits hand
-//! them out by it (`wait::told`). What the kernel carries has no such time: only the order of its own list
-//! of what is ready. So before this process sends anything by the kernel, what it has put into rings and is not
-//! read yet is followed by a token. The kernel then has both in its list, in their order. That
-//! holds for whatever the program sends by, and for whoever sends next because of it.
+//! For bytes in rings, the time at which they came tells the order (`fabric::hybrid`, SINCE), and waits
+//! report them in that order (`wait::ring_events`). Bytes that the kernel carries have no such time, only a
+//! place in the kernel's list of what is ready. So before this process sends anything by the kernel, it has
+//! a wake-up byte follow the unread bytes in its rings. The kernel then has both in its list, in their
+//! order. That holds whatever function the program sends with, and for whoever sends next because of it.
 //!
-//! The other way round, for bytes in a ring that were sent after something that the kernel carries, the
-//! receiver asks the kernel first. It need not do so when it has asked since the sender last used the
-//! kernel: so the sender stores that time beside its bytes (`fabric::hybrid`, KERNEL). Who reads a ring
-//! takes the time over if it is later than its own: a chain of messages has the latest of all its senders.
+//! The other way round, bytes may be put into a ring after something that the kernel carries. The receiver
+//! of the ring then has to ask the kernel first. It can skip that if it has asked since the sender last
+//! used the kernel. So the sender stores that time beside its bytes (`fabric::hybrid`, KERNEL). A process
+//! that reads from a ring adopts the time if it is later than its own: so a chain of messages carries the
+//! latest time of all its senders.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -18,14 +19,14 @@ use barewire_fabric::hybrid::Dates;
 
 use crate::process::clock;
 use crate::table::directions;
-use crate::table::socket_state::Record;
+use crate::table::socket_state::SocketState;
 
-/// Whether this process has sent or heard something by the kernel that [`KERNEL_NS`] does not know of.
+/// Whether this process has sent or heard something by the kernel since [`KERNEL_NS`] was last set.
 static HAS_USED: AtomicBool = AtomicBool::new(false);
-/// When this process, or one that it heard of through a ring, last sent or heard something by the kernel.
+/// When this process, or one that it heard of through a ring, last used the kernel to send or receive.
 static KERNEL_NS: AtomicU64 = AtomicU64::new(0);
 
-/// The program has sent or heard something by the kernel.
+/// The program has sent or received something by the kernel.
 #[inline]
 pub fn has_used_kernel() {
     // Relaxed: looked at first, so that the line stays shared among threads.
@@ -35,7 +36,7 @@ pub fn has_used_kernel() {
     }
 }
 
-/// What is said of bytes that are put into an empty ring now.
+/// The times that go with bytes that are put into an empty ring now.
 #[inline(never)]
 pub fn dates() -> Dates {
     // AcqRel: partner: has_used_kernel. The clock is read behind it: what was used before is earlier.
@@ -50,13 +51,13 @@ pub fn dates() -> Dates {
     }
 }
 
-/// The program hears of bytes in the ring of a connection.
+/// The program receives bytes from the ring of a connection.
 #[inline]
-pub fn heard(record: &Record) {
-    heard_of(directions::incoming(record).kernel_used(&record.carrier()));
+pub fn heard(socket: &SocketState) {
+    heard_of(directions::incoming(socket).kernel_used(&socket.memory()));
 }
 
-/// As above, of bytes whose sender has said this time.
+/// As above, of bytes whose sender has stored this time.
 #[inline]
 pub fn heard_of(kernel_ns: u64) {
     // Relaxed: as in dates.
@@ -66,8 +67,9 @@ pub fn heard_of(kernel_ns: u64) {
     }
 }
 
-/// Descriptors whose rings got bytes while they were empty, each plus 1, since this process sent by the
-/// kernel. Two that share a place are seldom both in use: then the first is followed by a token early.
+/// Descriptors whose rings got bytes while they were empty, each plus 1, since this process last sent by
+/// the kernel. Two descriptors that share an entry are seldom both in use. If they are, the first gets its
+/// wake-up byte early.
 pub static PENDING: [AtomicU32; PLACES] = [const { AtomicU32::new(0) }; PLACES];
 /// Whether there are any.
 pub static ANY: AtomicBool = AtomicBool::new(false);

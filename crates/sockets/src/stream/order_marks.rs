@@ -1,4 +1,4 @@
-//! Wake-up bytes that keep the order in which programs hear of what was sent. See `order`.
+//! Wake-up bytes that are sent to keep the order in which programs hear of what was sent. See `order`.
 
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
@@ -7,7 +7,7 @@ use crate::stream::order::{ANY, PENDING};
 use crate::stream::wake_bytes::wake;
 use crate::system::kernel;
 use crate::table::descriptors;
-use crate::table::socket_state::Record;
+use crate::table::socket_state::SocketState;
 use crate::table::state::State;
 
 /// The program is about to send something by the kernel, on `fd`.
@@ -15,12 +15,12 @@ use crate::table::state::State;
 pub fn before_kernel_sends(fd: c_int) {
     // Relaxed: as in note.
     if ANY.load(Ordering::Relaxed) {
-        mark_all(fd);
+        follow_all_unread(fd);
     }
 }
 
 #[cold]
-fn mark_all(fd: c_int) {
+fn follow_all_unread(fd: c_int) {
     // What is written to a file wakes nobody.
     if kernel::is_regular_file(fd) {
         return;
@@ -40,26 +40,27 @@ fn mark_all(fd: c_int) {
 }
 
 fn follow_unread(fd: c_int) {
-    let up = |record: &&Record| record.state() == State::Up;
-    if let Some(record) = descriptors::find(fd).filter(up) {
-        mark(fd, record);
+    let up = |socket: &&SocketState| socket.state() == State::Upgraded;
+    if let Some(socket) = descriptors::find(fd).filter(up) {
+        send_wake_byte_behind(fd, socket);
     }
 }
 
-/// Has a token follow what is unread in the ring. See `order`.
-fn mark(fd: c_int, record: &Record) {
+/// Sends a wake-up byte behind what is unread in the ring. See `order`.
+fn send_wake_byte_behind(fd: c_int, socket: &SocketState) {
     // Who sends at this moment is not behind what this thread is about to send.
-    let Some(held) = record.send_lock.try_hold() else {
+    let Some(held) = socket.send_lock.try_hold() else {
         return;
     };
-    if record.state() != State::Up || !descriptors::is_of(fd, record) || held.is_taken_over() {
+    if socket.state() != State::Upgraded || !descriptors::is_of(fd, socket) || held.is_taken_over()
+    {
         return;
     }
-    let carrier = record.carrier();
-    let sender = record.sender(&held);
+    let memory = socket.memory();
+    let sender = socket.sender(&held);
     held.moving(|| {
-        if sender.mark(&carrier) {
-            wake(fd, sender, &carrier);
+        if sender.mark(&memory) {
+            wake(fd, sender, &memory);
         }
     });
 }

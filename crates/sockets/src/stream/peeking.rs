@@ -1,8 +1,8 @@
-//! Peeking (`MSG_PEEK`) at bytes that are partly in the ring and partly on the line.
+//! Peeking (`MSG_PEEK`) at bytes of which some are in the byte ring and some in the kernel connection.
 //!
-//! The kernel can be asked what the line has without taking it; among that are tokens, of which
-//! the receiver knows where they are. So one look at the line, into the program's buffers and
-//! some room for tokens in between, and copies from the ring in the places that are left.
+//! The kernel shows what it has without removing it. That includes wake-up bytes, and the receiver knows
+//! where these are. So one peek at the kernel reads into the program's buffers, with spare room for the
+//! wake-up bytes in between. Then bytes of the ring are copied into the gaps.
 
 use core::ffi::c_int;
 
@@ -12,21 +12,21 @@ use libc::{iovec, ssize_t};
 use crate::process::fault;
 use crate::process::lock::Held;
 use crate::stream::buffers::{Parts, for_each_stretch, kernel_receive_all, slice_mut, total};
-use crate::stream::calls::{is_at_mark, is_over};
-use crate::stream::leaving::{end_ring, line_only, stay_with_kernel};
+use crate::stream::calls::{is_at_mark, is_closed_since};
+use crate::stream::leaving::{end_ring, fall_back, stay_with_kernel};
 use crate::system::{
     cancel,
     real::{self, errno, fail},
 };
 use crate::table::descriptors;
-use crate::table::socket_state::Record;
-use crate::table::state::{State, Why};
+use crate::table::socket_state::SocketState;
+use crate::table::state::{Reason, State};
 
-/// Tokens on the line that are looked past; a receiver that reads at all takes them away.
-const TOKENS_MAX: usize = 64;
-/// Stretches of buffers that one look at the line goes into.
+/// How many wake-up bytes a peek looks past. A receiver that reads at all takes them away.
+const WAKE_BYTES_MAX: usize = 64;
+/// Stretches of buffers that one peek at the kernel fills.
 const STRETCHES_MAX: usize = 64;
-/// How often the sender may go on to another epoch while we look.
+/// How often the sender may go on to another epoch during a peek.
 const ROUNDS: u32 = 8;
 
 const NO_PART: iovec = iovec {
@@ -34,14 +34,14 @@ const NO_PART: iovec = iovec {
     iov_len: 0,
 };
 
-/// Copies what is there into the buffers, without waiting or taking it; returns how many bytes. Some
-/// more may have come to lie behind them.
-pub fn peek_now(fd: c_int, record: &Record, parts: Parts<'_>, held: &Held<'_>) -> usize {
-    let carrier = record.carrier();
-    let receiver = record.receiver(held);
+/// Copies what is there into the buffers, without waiting and without taking it. Returns how many bytes.
+/// More may have come behind them since.
+pub fn peek_now(fd: c_int, socket: &SocketState, parts: Parts<'_>, held: &Held<'_>) -> usize {
+    let memory = socket.memory();
+    let receiver = socket.receiver(held);
     for _ in 0..ROUNDS {
         let mut look = Look::new();
-        look.count = receiver.ahead(&carrier, &mut look.epochs);
+        look.count = receiver.ahead(&memory, &mut look.epochs);
         look.aim(parts);
         let is_there = receiver.path() == Path::Ring && is_at_mark(fd);
         let seen = if is_there {
@@ -49,67 +49,72 @@ pub fn peek_now(fd: c_int, record: &Record, parts: Parts<'_>, held: &Held<'_>) -
         } else {
             look.at_line(fd, libc::MSG_DONTWAIT)
         };
-        let known = receiver.epochs_ahead(&carrier);
+        let known = receiver.epochs_ahead(&memory);
         if known == look.count {
-            return look.copy(record, parts, held, seen.max(0).unsigned_abs());
+            return look.copy(socket, parts, held, seen.max(0).unsigned_abs());
         }
     }
     0
 }
 
-/// Peeks until the kernel says that it is enough: as many bytes as there is room for, or as the
-/// low-water mark says. For this the socket goes to the line for good.
-pub fn peek_waiting(fd: c_int, record: &'static Record, parts: Parts<'_>, flags: c_int) -> ssize_t {
-    while record.state() != State::Up {
-        stay_with_kernel(record);
-        if record.state() == State::Plain {
+/// Peeks until the kernel says that there is enough: as many bytes as there is room for, or as the
+/// low-water mark says. For this the socket falls back to the kernel for good.
+pub fn peek_waiting(
+    fd: c_int,
+    socket: &'static SocketState,
+    parts: Parts<'_>,
+    flags: c_int,
+) -> ssize_t {
+    while socket.state() != State::Upgraded {
+        stay_with_kernel(socket);
+        if socket.state() == State::Kernel {
             return kernel_receive_all(fd, parts, flags, None);
         }
     }
-    line_only(record, Why::Usage);
+    fall_back(socket, Reason::Usage);
     let mut look = Look::new();
     {
-        let Some(held) = record.recv_lock.hold() else {
+        let Some(held) = socket.recv_lock.hold() else {
             return fail(libc::EAGAIN);
         };
-        end_ring(record, &held);
-        look.count = record
+        end_ring(socket, &held);
+        look.count = socket
             .receiver(&held)
-            .ahead(&record.carrier(), &mut look.epochs);
+            .ahead(&socket.memory(), &mut look.epochs);
         look.end_on_line();
         look.aim(parts);
     }
-    let generation = record.generation();
+    let generation = socket.generation();
     let seen = look.at_line(fd, flags);
     let error = errno();
-    if is_over(fd, record, generation) {
+    if is_closed_since(fd, socket, generation) {
         return match seen {
             0 => 0,
             1.. => fail(libc::EBADF),
             _ => fail(error),
         };
     }
-    if !descriptors::is_of(fd, record) {
+    if !descriptors::is_of(fd, socket) {
         // A relay has taken its place.
         return kernel_receive_all(fd, parts, flags, None);
     }
-    let Some(held) = record.recv_lock.hold() else {
+    let Some(held) = socket.recv_lock.hold() else {
         return fail(libc::EAGAIN);
     };
-    match look.copy(record, parts, &held, seen.max(0).unsigned_abs()) {
+    match look.copy(socket, parts, &held, seen.max(0).unsigned_abs()) {
         0 if seen < 0 => fail(error),
         bytes => bytes as ssize_t,
     }
 }
 
-/// What lies ahead, and where the line's part of it goes.
+/// What lies ahead, and where the bytes of the kernel connection go.
 struct Look {
     epochs: [Ahead; AHEAD_MAX],
     count: usize,
     into: [iovec; STRETCHES_MAX],
     into_count: usize,
-    tokens: [u8; TOKENS_MAX],
-    /// Epochs, of which there is room for the line's part.
+    wake_bytes: [u8; WAKE_BYTES_MAX],
+    /// Epochs, of which there is room for the kernel connection's part.
     aimed: usize,
 }
 
@@ -120,14 +125,14 @@ impl Look {
             count: 0,
             into: [NO_PART; STRETCHES_MAX],
             into_count: 0,
-            tokens: [0; TOKENS_MAX],
+            wake_bytes: [0; WAKE_BYTES_MAX],
             aimed: 0,
         }
     }
 
-    /// The sender is to put nothing more into the ring: behind what is there comes the line.
+    /// The sender is to put nothing more into the ring: behind what is there comes the kernel connection.
     fn end_on_line(&mut self) {
-        if let (Some(Path::Ring), true) = (self.last_lane(), self.count < AHEAD_MAX) {
+        if let (Some(Path::Ring), true) = (self.last_path(), self.count < AHEAD_MAX) {
             self.epochs[self.count] = Ahead {
                 bytes: u64::MAX,
                 ..Ahead::NONE
@@ -136,12 +141,12 @@ impl Look {
         }
     }
 
-    fn last_lane(&self) -> Option<Path> {
+    fn last_path(&self) -> Option<Path> {
         Some(self.epochs[..self.count].last()?.path)
     }
 
-    /// Sets out where the line's bytes go: the program's buffers, but for the places of what is
-    /// in the ring, and room for tokens.
+    /// Sets out where the kernel connection's bytes go: the program's buffers, but for the places of what is
+    /// in the ring, and room for wake-up bytes.
     fn aim(&mut self, parts: Parts<'_>) {
         let whole = total(parts);
         let mut at = 0;
@@ -157,9 +162,12 @@ impl Look {
                 });
             }
             at += len;
-            let room = &raw mut self.tokens;
-            let tokens = clamp(epoch.wake_bytes);
-            if !fits || tokens > TOKENS_MAX || (tokens > 0 && !self.add(room.cast(), tokens)) {
+            let room = &raw mut self.wake_bytes;
+            let wake_bytes = clamp(epoch.wake_bytes);
+            if !fits
+                || wake_bytes > WAKE_BYTES_MAX
+                || (wake_bytes > 0 && !self.add(room.cast(), wake_bytes))
+            {
                 return;
             }
             self.aimed = nth + 1;
@@ -181,7 +189,7 @@ impl Look {
         true
     }
 
-    /// Looks at the line.
+    /// Looks at the kernel connection.
     fn at_line(&mut self, fd: c_int, flags: c_int) -> ssize_t {
         if self.into_count == 0 {
             return 0;
@@ -198,11 +206,11 @@ impl Look {
         }
     }
 
-    /// Copies what is in the ring into the places that the line's bytes have left; returns how
-    /// many bytes there are without a gap, if the line had `seen`.
-    fn copy(&self, record: &Record, parts: Parts<'_>, held: &Held<'_>, seen: usize) -> usize {
-        let carrier = record.carrier();
-        let receiver = record.receiver(held);
+    /// Copies what is in the ring into the places that the kernel connection's bytes have left; returns how
+    /// many bytes there are without a gap, if the kernel connection had `seen`.
+    fn copy(&self, socket: &SocketState, parts: Parts<'_>, held: &Held<'_>, seen: usize) -> usize {
+        let memory = socket.memory();
+        let receiver = socket.receiver(held);
         let whole = total(parts);
         let (mut at, mut from_ring, mut left) = (0, 0, seen);
         for epoch in &self.epochs[..self.aimed] {
@@ -219,7 +227,7 @@ impl Look {
                 }
                 for_each_stretch(parts, at, len, |part, skip, len| {
                     // SAFETY: the program's buffer.
-                    receiver.copy(&carrier, from_ring, unsafe { slice_mut(part, skip, len) });
+                    receiver.copy(&memory, from_ring, unsafe { slice_mut(part, skip, len) });
                     from_ring += len as u64;
                 });
                 at += len;

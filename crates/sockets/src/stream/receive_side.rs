@@ -1,4 +1,4 @@
-//! The receiving side of a socket: what a reader that ended left behind.
+//! The receiving side of a socket: recovery after a reader that ended in the middle of a call.
 
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
@@ -6,31 +6,33 @@ use core::sync::atomic::Ordering;
 use crate::process::lock::Held;
 use crate::system::kernel;
 use crate::table::descriptors;
-use crate::table::flags::LOCAL;
-use crate::table::socket_state::Record;
+use crate::table::flags::UNIX;
+use crate::table::socket_state::SocketState;
 use crate::table::state::State;
 use crate::upgrade::unix_streams;
 
-/// Who read last ended in the middle: counts what it took of the line. `false`: nobody knows.
+/// The last reader ended in the middle of a call: counts what it took off the kernel connection. `false`:
+/// that cannot be known.
 #[cold]
-pub fn mend(fd: c_int, record: &Record, held: &Held<'_>) -> bool {
-    let is_up = record.state() == State::Up && descriptors::is_of(fd, record);
-    if !is_up || record.has(LOCAL) || (held.is_taken_over() && !held.is_to_mend()) {
+pub fn recover(fd: c_int, socket: &SocketState, held: &Held<'_>) -> bool {
+    let is_up = socket.state() == State::Upgraded && descriptors::is_of(fd, socket);
+    if !is_up || socket.has(UNIX) || (held.is_taken_over() && !held.is_to_mend()) {
         return !is_up;
     }
-    let receiver = record.receiver(held);
-    let mends = |bytes| held.moving(|| receiver.recover(&record.carrier(), bytes));
+    let receiver = socket.receiver(held);
+    let mends = |bytes| held.moving(|| receiver.recover(&socket.memory(), bytes));
     let is_mended = kernel::bytes_read(fd).is_some_and(mends);
-    record.recounts.fetch_add(1, Ordering::Relaxed);
+    socket.recounts.fetch_add(1, Ordering::Relaxed);
     if is_mended {
         held.mended();
     }
     is_mended
 }
 
-pub fn tell_read(record: &Record, held: &Held<'_>) {
-    let receiver = record.receiver(held);
+/// Publishes how far a Unix socket was read.
+pub fn publish_read(socket: &SocketState, held: &Held<'_>) {
+    let receiver = socket.receiver(held);
     // Relaxed: with Up comes the side.
-    let side = record.side.load(Ordering::Relaxed) as usize;
-    unix_streams::tell_read(record, side, receiver.position());
+    let side = socket.side.load(Ordering::Relaxed) as usize;
+    unix_streams::publish_read(socket, side, receiver.position());
 }

@@ -1,4 +1,5 @@
-//! The sending side of a socket: its lock, what a sender that ended left behind, and the kernel connection.
+//! The sending side of a socket: its lock, recovery after a sender that ended in the middle of a call, and
+//! the kernel path.
 
 use core::ffi::c_int;
 
@@ -8,96 +9,102 @@ use libc::ssize_t;
 use crate::epoll::sets;
 use crate::process::clock;
 use crate::process::lock::{Held, WITHOUT_LIMIT};
-use crate::stream::calls::line_ended;
+use crate::stream::calls::has_kernel_ended;
 use crate::stream::recall;
-use crate::stream::wake_bytes::{send_token, wake};
+use crate::stream::wake_bytes::{send_wake_byte, wake};
 use crate::system::kernel;
-use crate::table::flags::{LOCAL, OPENER, STUCK};
-use crate::table::socket_state::Record;
+use crate::table::flags::{OPENER, PEER_READ_STUCK, UNIX};
+use crate::table::socket_state::SocketState;
 use crate::upgrade::unix_streams;
 
-/// How long a send that does not wait waits for another thread's, which may wait for the other end.
+/// How long a non-blocking send waits for the send of another thread, which may wait for the other end.
 const OTHERS_MS: u32 = 20;
 
-/// Holds the lock of what is sent. `None`: a signal handler is in the middle of a send of this very
-/// thread; or this call does not wait, and another thread's does.
-pub fn hold(fd: c_int, record: &Record, waits: bool) -> Option<Held<'_>> {
-    if let Some(held) = record.send_lock.try_hold() {
+/// Holds the send lock. `None`: a signal handler has interrupted a send of this very thread; or this call
+/// may not block, and another thread is in one that does.
+pub fn lock_for_sending(fd: c_int, socket: &SocketState, waits: bool) -> Option<Held<'_>> {
+    if let Some(held) = socket.send_lock.try_hold() {
         return Some(held);
     }
     if waits {
         let limit_ns = kernel::time_limit_ns(fd, libc::SO_SNDTIMEO);
         let limit_ms = limit_ns.and_then(|ns| u32::try_from(ns.div_ceil(1_000_000)).ok());
-        return record
+        return socket
             .send_lock
             .hold_unless_cancelled(limit_ms.unwrap_or(WITHOUT_LIMIT));
     }
-    let held = record.send_lock.hold_for(OTHERS_MS);
+    let held = socket.send_lock.hold_for(OTHERS_MS);
     if held.is_none() {
         // When that one is done, the kernel has nothing new to tell.
-        sets::tell_again(record);
+        sets::report_writable_again(socket);
     }
     held
 }
 
-/// The last to send ended in the middle: counts what the line took of its bytes. `false`: nobody knows.
+/// The last sender ended in the middle of a call: counts what the kernel took of its bytes. `false`: that
+/// cannot be known.
 #[cold]
-pub fn mend(fd: c_int, record: &Record, held: &Held<'_>) -> bool {
-    if !held.is_to_mend() || record.has(LOCAL) {
+pub fn recover(fd: c_int, socket: &SocketState, held: &Held<'_>) -> bool {
+    if !held.is_to_mend() || socket.has(UNIX) {
         return false;
     }
-    let Some(bytes) = kernel::bytes_sent(fd, record.has(OPENER)) else {
+    let Some(bytes) = kernel::bytes_sent(fd, socket.has(OPENER)) else {
         return false;
     };
-    if !record.sender(held).recover(&record.carrier(), bytes) {
+    if !socket.sender(held).recover(&socket.memory(), bytes) {
         return false;
     }
     held.mended();
-    let sender = record.sender(held);
+    let sender = socket.sender(held);
     if sender.path() == Path::Ring && sender.owes_wake_byte() {
-        held.moving(|| wake(fd, sender, &record.carrier()));
+        held.moving(|| wake(fd, sender, &socket.memory()));
     } else {
-        recall::wake(fd, record, held);
+        recall::wake(fd, socket, held);
     }
     true
 }
 
-/// Whether the line may be used: the receiver may be in the middle of a read that began
-/// before we left the ring.
-pub fn line_is_clear(fd: c_int, record: &Record, waits: bool, held: &Held<'_>) -> bool {
-    let carrier = record.carrier();
-    let sender = record.sender(held);
+/// Waits until the kernel connection may be used: the receiver may be in the middle of a read that began
+/// before this end left the ring.
+pub fn wait_for_clear_kernel_path(
+    fd: c_int,
+    socket: &SocketState,
+    waits: bool,
+    held: &Held<'_>,
+) -> bool {
+    let memory = socket.memory();
+    let sender = socket.sender(held);
     let mut until_ns = None;
     for round in 0_u32.. {
         if sender.owes_wake_byte() {
             held.changing(|| {
-                if send_token(fd) {
+                if send_wake_byte(fd) {
                     sender.wake_byte_sent();
                 }
             });
         }
-        match sender.may_use_kernel(&carrier) {
+        match sender.may_use_kernel(&memory) {
             Ok(true) => {
-                record.set(STUCK, false);
+                socket.set(PEER_READ_STUCK, false);
                 return true;
             }
             // The next step says what is broken.
             Err(_) => return true,
             Ok(false) if round < YIELDS => {
-                clock::give_way();
+                clock::yield_now();
                 continue;
             }
             Ok(false) => {}
         }
         // A receiver that was killed in the middle of its read never ends it.
-        if line_ended(fd) || (round % YIELDS == 0 && is_abandoned(fd)) {
+        if has_kernel_ended(fd) || (round % YIELDS == 0 && is_abandoned(fd)) {
             return true;
         }
         let now_ns = clock::now_ns();
         let until_ns =
-            until_ns.get_or_insert_with(|| now_ns.saturating_add(patience_ns(fd, record, waits)));
+            until_ns.get_or_insert_with(|| now_ns.saturating_add(patience_ns(fd, socket, waits)));
         if now_ns >= *until_ns {
-            record.set(STUCK, true);
+            socket.set(PEER_READ_STUCK, true);
             return false;
         }
         clock::sleep_us(100);
@@ -113,29 +120,37 @@ fn is_abandoned(fd: c_int) -> bool {
     kernel::tuple(fd).is_some_and(|tuple| kernel::is_abandoned(&tuple))
 }
 
-/// How long a receiver may be in the middle of a read that does not wait, if the program does not.
+/// How long a receiver may be in the middle of a non-blocking read, if the program does not block.
 const READ_NS: u64 = 10_000_000;
 
-/// How long a call that sends may wait: as the program has told the kernel. One that may not does
-/// so once: who has been waited for in vain is not waited for again.
-fn patience_ns(fd: c_int, record: &Record, waits: bool) -> u64 {
+/// How long a sending call may wait, by the program's time limit. A non-blocking one waits once: if that
+/// was in vain, it does not wait for this receiver again.
+fn patience_ns(fd: c_int, socket: &SocketState, waits: bool) -> u64 {
     if !waits {
-        return if record.has(STUCK) { 0 } else { READ_NS };
+        return if socket.has(PEER_READ_STUCK) {
+            0
+        } else {
+            READ_NS
+        };
     }
     kernel::time_limit_ns(fd, libc::SO_SNDTIMEO).unwrap_or(u64::MAX)
 }
 
-/// A call that sends bytes on the line, and returns how many.
-pub fn on_line(record: &Record, held: &Held<'_>, call: impl FnOnce() -> ssize_t) -> ssize_t {
+/// Runs a call that sends bytes on the kernel connection, and counts them.
+pub fn count_sent_by_kernel(
+    socket: &SocketState,
+    held: &Held<'_>,
+    call: impl FnOnce() -> ssize_t,
+) -> ssize_t {
     held.moving(|| {
-        let sender = record.sender(held);
-        unix_streams::tell_sent(record, sender.side(), None);
+        let sender = socket.sender(held);
+        unix_streams::publish_sent(socket, sender.side(), None);
         let result = call();
         if result > 0 {
             sender.sent_by_kernel(result.unsigned_abs() as u64);
-            record.probe.sent_by_kernel();
+            socket.probe.sent_by_kernel();
         }
-        unix_streams::tell_sent(record, sender.side(), Some(sender.position()));
+        unix_streams::publish_sent(socket, sender.side(), Some(sender.position()));
         result
     })
 }

@@ -1,4 +1,5 @@
-//! Sending. See [`super`].
+//! Sending, in all cases that the fast path does not take: it chooses a path for each piece, and changes
+//! paths.
 
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
@@ -10,9 +11,13 @@ use crate::epoll::sets;
 use crate::process::lock::Held;
 use crate::process::{clock, fault};
 use crate::stream::buffers::{Parts, for_each_stretch, kernel_send, offered, slice, total};
-use crate::stream::calls::{count_bytes, give_up, is_over, is_to_wait, line_ended, other_leaves};
-use crate::stream::recall::step_back;
-use crate::stream::send_side::{hold, line_is_clear, mend, on_line};
+use crate::stream::calls::{
+    break_connection, count_bytes, has_kernel_ended, is_closed_since, is_peer_leaving, may_block,
+};
+use crate::stream::recall::leave_ring;
+use crate::stream::send_side::{
+    count_sent_by_kernel, lock_for_sending, recover, wait_for_clear_kernel_path,
+};
 use crate::stream::wake_bytes::publish;
 use crate::stream::{
     capture, empty_reads, fast_path, lost_bytes, order_marks, pending_error, ring_full_wait,
@@ -22,101 +27,104 @@ use crate::system::{
     real::{self, errno, fail},
 };
 use crate::table::descriptors;
-use crate::table::flags::{HELD_BACK, LINE_ONLY, LOCAL, NEVER_UP, READ_SHUT, WRITE_SHUT};
-use crate::table::socket_state::Record;
-use crate::table::state::{State, Why};
+use crate::table::flags::{FALLEN_BACK, MORE_TO_COME, NEVER_UPGRADE, READ_SHUT, UNIX, WRITE_SHUT};
+use crate::table::socket_state::SocketState;
+use crate::table::state::{Reason, State};
 use crate::upgrade::unix_streams;
 
-/// Sends as `sendmsg` would. The socket is up, or may go up at any moment.
-pub fn send(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ssize_t {
+/// Sends as `sendmsg` would. The socket is upgraded, or may be at any moment.
+pub fn send(fd: c_int, socket: &SocketState, parts: Parts<'_>, flags: c_int) -> ssize_t {
     // What follows does not end in the middle, or can be mended.
     cancel::end_if_cancelled();
-    fast_path::send(fd, record, parts, flags).unwrap_or_else(|| send_with(fd, record, parts, flags))
+    fast_path::send(fd, socket, parts, flags).unwrap_or_else(|| send_with(fd, socket, parts, flags))
 }
 
-fn send_with(fd: c_int, record: &Record, parts: Parts<'_>, flags: c_int) -> ssize_t {
-    let result = real::keeping_errno(|| match hold(fd, record, is_to_wait(record, flags)) {
-        Some(held) => send_alone(fd, record, parts, flags, &held),
-        None => fail(libc::EAGAIN),
-    });
+fn send_with(fd: c_int, socket: &SocketState, parts: Parts<'_>, flags: c_int) -> ssize_t {
+    let result =
+        real::keeping_errno(
+            || match lock_for_sending(fd, socket, may_block(socket, flags)) {
+                Some(held) => send_alone(fd, socket, parts, flags, &held),
+                None => fail(libc::EAGAIN),
+            },
+        );
     if capture::is_on() {
-        capture::sent(fd, record, parts, result);
+        capture::sent(fd, socket, parts, result);
     }
     result
 }
 
 fn send_alone(
     fd: c_int,
-    record: &Record,
+    socket: &SocketState,
     parts: Parts<'_>,
     flags: c_int,
     held: &Held<'_>,
 ) -> ssize_t {
-    if let Some(error) = pending_error::take_kept_error(record) {
+    if let Some(error) = pending_error::take_kept_error(socket) {
         return fail(error);
     }
-    if record.state() != State::Up || !descriptors::is_of(fd, record) {
+    if socket.state() != State::Upgraded || !descriptors::is_of(fd, socket) {
         if flags & libc::MSG_OOB != 0 {
             // The kernel's counts, from which positions begin, are others from now on.
-            record.note_why(Why::Usage);
-            record.set(NEVER_UP, true);
+            socket.note_reason(Reason::Usage);
+            socket.set(NEVER_UPGRADE, true);
         }
-        unix_streams::mark_first(fd, record);
+        unix_streams::mark_first(fd, socket);
         order_marks::before_kernel_sends(fd);
-        note_held_back(record, flags);
+        note_held_back(socket, flags);
         let result = kernel_send(fd, parts, 0, flags);
-        unix_streams::count_out(record, result);
+        unix_streams::count_out(socket, result);
         return result;
     }
-    if record.has(WRITE_SHUT) {
-        return line_send_once(fd, record, parts, 0, flags, held);
+    if socket.has(WRITE_SHUT) {
+        return kernel_send_once(fd, socket, parts, 0, flags, held);
     }
-    if held.is_taken_over() && !mend(fd, record, held) {
-        return give_up(fd, record);
+    if held.is_taken_over() && !recover(fd, socket, held) {
+        return break_connection(fd, socket);
     }
     if flags & libc::MSG_OOB != 0 {
         // The byte out of band is no byte of the stream to the receiver: positions say nothing
         // any more, and no epoch may end.
-        record.set(LINE_ONLY, true);
+        socket.set(FALLEN_BACK, true);
     }
-    let waits = is_to_wait(record, flags);
+    let waits = may_block(socket, flags);
     let whole = total(parts);
-    let generation = record.generation();
+    let generation = socket.generation();
     let mut sent = 0;
     loop {
         // Who has sent something is told of that, not of the end.
         let quiet = if sent > 0 { libc::MSG_NOSIGNAL } else { 0 };
         let flags = flags | quiet;
         // Behind what another thread says is the end, nothing may come.
-        if sent > 0 && (is_over(fd, record, generation) || record.has(WRITE_SHUT)) {
+        if sent > 0 && (is_closed_since(fd, socket, generation) || socket.has(WRITE_SHUT)) {
             return sent as ssize_t;
         }
-        let step = match lane_to_use(fd, record, whole - sent, flags, held) {
-            Ok(Path::Ring) => match ring_send(fd, record, parts, sent, waits, held) {
+        let step = match path_to_use(fd, socket, whole - sent, flags, held) {
+            Ok(Path::Ring) => match ring_send(fd, socket, parts, sent, waits, held) {
                 Ok(Put::Bytes(bytes)) => Ok(Some(bytes)),
                 Ok(Put::Fault) => return with_sent(fail(libc::EFAULT), sent),
                 Err(broken) => Err(broken),
             },
             // On a Unix socket the next read is told.
             Ok(Path::Kernel)
-                if sent == 0 && !record.has(LOCAL) && lost_bytes::is_reset_before(record) =>
+                if sent == 0 && !socket.has(UNIX) && lost_bytes::is_reset_before(socket) =>
             {
-                lost_bytes::take_reset(fd, record);
+                lost_bytes::take_reset(fd, socket);
                 return fail(libc::ECONNRESET);
             }
-            Ok(Path::Kernel) if !line_is_clear(fd, record, waits, held) => Ok(None),
-            Ok(Path::Kernel) if is_over(fd, record, generation) => {
+            Ok(Path::Kernel) if !wait_for_clear_kernel_path(fd, socket, waits, held) => Ok(None),
+            Ok(Path::Kernel) if is_closed_since(fd, socket, generation) => {
                 return with_sent(fail(libc::EBADF), sent);
             }
-            Ok(Path::Kernel) if waits && unix_streams::is_awaited(record) => {
+            Ok(Path::Kernel) if waits && unix_streams::is_awaited(socket) => {
                 // In slices that do not wait, so that the other end can see how far we are.
                 let now = flags | libc::MSG_DONTWAIT;
-                let result = line_send_once(fd, record, parts, sent, now, held);
+                let result = kernel_send_once(fd, socket, parts, sent, now, held);
                 match result {
                     0.. => Ok(Some(result.unsigned_abs())),
                     _ if errno() == libc::EAGAIN && unix_streams::wait_for_room(fd) => Ok(Some(0)),
                     _ if errno() == libc::EAGAIN => {
-                        let result = line_send_once(fd, record, parts, sent, flags, held);
+                        let result = kernel_send_once(fd, socket, parts, sent, flags, held);
                         return with_sent(result, sent);
                     }
                     _ => return with_sent(result, sent),
@@ -124,7 +132,7 @@ fn send_alone(
             }
             Ok(Path::Kernel) => {
                 // The kernel waits, if that is wanted, as it does for everyone.
-                let result = line_send_once(fd, record, parts, sent, flags, held);
+                let result = kernel_send_once(fd, socket, parts, sent, flags, held);
                 let offered = offered(parts, sent);
                 if !waits || result != offered as ssize_t || sent + offered == whole {
                     return with_sent(result, sent);
@@ -137,27 +145,27 @@ fn send_alone(
             Ok(Some(bytes)) => sent += bytes,
             Ok(None) => {
                 // The kernel has room, so it does not tell when there is.
-                sets::tell_again(record);
+                sets::report_writable_again(socket);
                 return match sent {
                     0 => fail(libc::EAGAIN),
                     _ => sent as ssize_t,
                 };
             }
-            Err(_) => return give_up(fd, record),
+            Err(_) => return break_connection(fd, socket),
         }
         if sent == whole {
             return sent as ssize_t;
         }
         // As above: a short count means to programs that wait for edges that there is no room.
-        if !waits && sent > 0 && empty_reads::is_known(record) {
-            sets::tell_again(record);
+        if !waits && sent > 0 && empty_reads::is_known(socket) {
+            sets::report_writable_again(socket);
             return sent as ssize_t;
         }
-        // Of sets that we do not know, only the kernel can tell: the rest goes over the line.
+        // Of sets that we do not know, only the kernel can tell: the rest goes over the kernel connection.
     }
 }
 
-/// What a call returns of which the kernel did the last part, behind `sent` bytes.
+/// The result of a call whose last part the kernel executed, behind `sent` bytes.
 const fn with_sent(result: ssize_t, sent: usize) -> ssize_t {
     match result {
         _ if sent == 0 => result,
@@ -166,46 +174,46 @@ const fn with_sent(result: ssize_t, sent: usize) -> ssize_t {
     }
 }
 
-/// Flags that only the kernel can serve; the ring ignores the others.
-const LINE_FLAGS: c_int = libc::MSG_OOB | libc::MSG_ZEROCOPY | libc::MSG_FASTOPEN;
+/// Flags that only the kernel can serve; the byte ring ignores all others.
+const KERNEL_FLAGS: c_int = libc::MSG_OOB | libc::MSG_ZEROCOPY | libc::MSG_FASTOPEN;
 
-/// So many bytes at once the kernel carries as well between Unix sockets.
+/// For so many bytes at once the kernel is as fast between Unix sockets.
 const LOCAL_BYTES: usize = 32 << 10;
 
-fn lane_to_use(
+fn path_to_use(
     fd: c_int,
-    record: &Record,
+    socket: &SocketState,
     bytes: usize,
     flags: c_int,
     held: &Held<'_>,
 ) -> Result<Path, Broken> {
-    let carrier = record.carrier();
-    let sender = record.sender(held);
-    if note_held_back(record, flags) {
-        return leave_for_line(fd, record, held);
+    let memory = socket.memory();
+    let sender = socket.sender(held);
+    if note_held_back(socket, flags) {
+        return leave_for_kernel(fd, socket, held);
     }
-    let line_only = record.has(LINE_ONLY)
-        || record.has(HELD_BACK)
-        || flags & LINE_FLAGS != 0
-        || (bytes >= LOCAL_BYTES && record.has(LOCAL));
+    let fall_back = socket.has(FALLEN_BACK)
+        || socket.has(MORE_TO_COME)
+        || flags & KERNEL_FLAGS != 0
+        || (bytes >= LOCAL_BYTES && socket.has(UNIX));
     match sender.path() {
-        Path::Kernel if line_only || other_leaves(record, &carrier, held) => Ok(Path::Kernel),
+        Path::Kernel if fall_back || is_peer_leaving(socket, &memory, held) => Ok(Path::Kernel),
         Path::Kernel => {
-            let up = held.changing(|| sender.try_ring(&carrier))?;
+            let up = held.changing(|| sender.try_ring(&memory))?;
             Ok(if up { Path::Ring } else { Path::Kernel })
         }
         Path::Ring
-            if line_only
-                || sender.is_kernel_wanted(&carrier)
-                || other_leaves(record, &carrier, held)
-                || other_is_gone(fd, record, held) =>
+            if fall_back
+                || sender.is_kernel_wanted(&memory)
+                || is_peer_leaving(socket, &memory, held)
+                || is_peer_gone(fd, socket, held) =>
         {
-            leave_for_line(fd, record, held)
+            leave_for_kernel(fd, socket, held)
         }
-        // It has to be woken over the line: then the bytes may as well go there. Or the kernel is to have
-        // its say.
-        Path::Ring if sender.receiver_sleeps(&carrier) || is_due_for_kernel(record) => {
-            held.changing(|| sender.leave_ring(&carrier));
+        // It has to be woken over the kernel connection: then the bytes may as well go there. Or the kernel
+        // is to have its say.
+        Path::Ring if sender.receiver_sleeps(&memory) || is_due_for_kernel(socket) => {
+            held.changing(|| sender.leave_ring(&memory));
             Ok(Path::Kernel)
         }
         Path::Ring => Ok(Path::Ring),
@@ -214,107 +222,107 @@ fn lane_to_use(
 
 /// Whether the kernel is to carry this send, so that its rules act on the connection. None concern Unix
 /// sockets.
-fn is_due_for_kernel(record: &Record) -> bool {
-    !record.has(LOCAL) && record.probe.is_due()
+fn is_due_for_kernel(socket: &SocketState) -> bool {
+    !socket.has(UNIX) && socket.probe.is_due()
 }
 
-/// Notes whether what is sent now is to wait for more. Returns whether that is new, or over: what comes
-/// behind bytes that wait sets them free, over the line as well.
-fn note_held_back(record: &Record, flags: c_int) -> bool {
-    let holds_back = flags & libc::MSG_MORE != 0 && !record.has(LOCAL);
-    let changes = record.has(HELD_BACK) != holds_back;
+/// Notes whether what is sent now is to wait for more. Returns whether that has changed: bytes that wait
+/// are set free by what follows them over the kernel connection.
+fn note_held_back(socket: &SocketState, flags: c_int) -> bool {
+    let holds_back = flags & libc::MSG_MORE != 0 && !socket.has(UNIX);
+    let changes = socket.has(MORE_TO_COME) != holds_back;
     if changes {
-        record.set(HELD_BACK, holds_back);
+        socket.set(MORE_TO_COME, holds_back);
     }
     changes
 }
 
-fn leave_for_line(fd: c_int, record: &Record, held: &Held<'_>) -> Result<Path, Broken> {
-    if record.sender(held).path() == Path::Ring {
-        step_back(fd, record, held)?;
+fn leave_for_kernel(fd: c_int, socket: &SocketState, held: &Held<'_>) -> Result<Path, Broken> {
+    if socket.sender(held).path() == Path::Ring {
+        leave_ring(fd, socket, held)?;
     }
     Ok(Path::Kernel)
 }
 
-/// Whether the other end was killed: it has ended, and did not say so. Then too the kernel says what
-/// becomes of what is sent. Asked once a tick.
-fn other_is_gone(fd: c_int, record: &Record, held: &Held<'_>) -> bool {
+/// Whether the other end was killed: it has ended without announcing it. Then the kernel decides what
+/// becomes of sent bytes. Asked once a tick.
+fn is_peer_gone(fd: c_int, socket: &SocketState, held: &Held<'_>) -> bool {
     // Relaxed, both: under the lock.
     let tick_ns = clock::tick_ns();
-    if record.send_checked_ns.load(Ordering::Relaxed) == tick_ns {
+    if socket.send_checked_ns.load(Ordering::Relaxed) == tick_ns {
         return false;
     }
-    record.send_checked_ns.store(tick_ns, Ordering::Relaxed);
+    socket.send_checked_ns.store(tick_ns, Ordering::Relaxed);
     // Of an end that reads no more, `poll` tells the same.
-    let is_gone = if record.has(READ_SHUT) {
+    let is_gone = if socket.has(READ_SHUT) {
         kernel::is_half_open(fd)
     } else {
-        line_ended(fd)
+        has_kernel_ended(fd)
     };
-    fast_path::note_send(record, record.sender(held));
+    fast_path::note_send(socket, socket.sender(held));
     if is_gone {
-        lost_bytes::note_ended(record);
-        record.set(LINE_ONLY, true);
+        lost_bytes::note_ended(socket);
+        socket.set(FALLEN_BACK, true);
     } else {
-        lost_bytes::note_there(record, record.sender(held));
+        lost_bytes::note_there(socket, socket.sender(held));
     }
     is_gone
 }
 
-/// What came of putting bytes into the ring.
+/// The result of putting bytes into the ring.
 enum Put {
-    /// So many were put; with none, go on with the line.
+    /// So many were put; with none, go on with the kernel connection.
     Bytes(usize),
     /// They are not where the program says.
     Fault,
 }
 
-/// Puts what fits into the ring; waits for some room if `waits` and the receiver goes on.
-/// Leaves the ring if there is none.
+/// Puts what fits into the ring. Waits for some room if `waits` and the receiver makes progress. Leaves the
+/// ring if there is none.
 fn ring_send(
     fd: c_int,
-    record: &Record,
+    socket: &SocketState,
     parts: Parts<'_>,
     sent: usize,
     waits: bool,
     held: &Held<'_>,
 ) -> Result<Put, Broken> {
-    let carrier = record.carrier();
-    let sender = record.sender(held);
+    let memory = socket.memory();
+    let sender = socket.sender(held);
     let rest = total(parts) - sent;
     if sender.room_known() < rest as u64
-        && sender.room(&carrier)? == 0
-        && !ring_full_wait::comes(record, waits, held)?
+        && sender.room(&memory)? == 0
+        && !ring_full_wait::poll_for_room(socket, waits, held)?
     {
-        step_back(fd, record, held)?;
+        leave_ring(fd, socket, held)?;
         return Ok(Put::Bytes(0));
     }
     let len = rest.min(sender.room_known() as usize);
-    if !are_there(parts, sent, len) {
+    if !are_readable(parts, sent, len) {
         return Ok(Put::Fault);
     }
-    fast_path::note_send(record, sender);
+    fast_path::note_send(socket, sender);
     let is_put = held.moving(|| {
-        if !sender.enter_ring(&carrier) {
+        if !sender.enter_ring(&memory) {
             return false;
         }
         for_each_stretch(parts, sent, len, |part, skip, len| {
             // SAFETY: the program's buffer.
-            sender.put(&carrier, unsafe { slice(part, skip, len) });
+            sender.put(&memory, unsafe { slice(part, skip, len) });
         });
-        count_bytes(&record.ring_bytes_out, len);
-        publish(fd, sender, &carrier);
+        count_bytes(&socket.ring_bytes_out, len);
+        publish(fd, sender, &memory);
         true
     });
     if !is_put {
-        step_back(fd, record, held)?;
+        leave_ring(fd, socket, held)?;
         return Ok(Put::Bytes(0));
     }
     Ok(Put::Bytes(len))
 }
 
 /// Whether the program's bytes can be read.
-fn are_there(parts: Parts<'_>, skip: usize, limit: usize) -> bool {
+fn are_readable(parts: Parts<'_>, skip: usize, limit: usize) -> bool {
     let mut there = true;
     for_each_stretch(parts, skip, limit, |part, skip, len| {
         let at = part.iov_base.wrapping_byte_add(skip);
@@ -323,15 +331,15 @@ fn are_there(parts: Parts<'_>, skip: usize, limit: usize) -> bool {
     there
 }
 
-/// One `sendmsg` of the kernel's from byte `sent` of the buffers on.
-fn line_send_once(
+/// One `sendmsg` of the kernel, from byte `sent` of the buffers on.
+fn kernel_send_once(
     fd: c_int,
-    record: &Record,
+    socket: &SocketState,
     parts: Parts<'_>,
     sent: usize,
     flags: c_int,
     held: &Held<'_>,
 ) -> ssize_t {
     order_marks::before_kernel_sends(fd);
-    on_line(record, held, || kernel_send(fd, parts, sent, flags))
+    count_sent_by_kernel(socket, held, || kernel_send(fd, parts, sent, flags))
 }

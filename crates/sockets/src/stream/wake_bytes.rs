@@ -1,4 +1,4 @@
-//! Wake-up bytes (tokens) on the kernel's connection: taking them off it. See `fabric::hybrid`.
+//! Wake-up bytes: sending them on the kernel connection, and taking them off it. See `fabric::hybrid`.
 
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering;
@@ -13,22 +13,22 @@ use crate::system::{
     cancel,
     real::{self, errno},
 };
-use crate::table::flags::CHECK_LINE;
-use crate::table::socket_state::Record;
-use crate::table::stream_memory::Carrier;
+use crate::table::flags::CHECK_KERNEL;
+use crate::table::socket_state::SocketState;
+use crate::table::stream_memory::StreamMemory;
 
-/// Tokens read from the line at once.
-const TOKENS_AT_ONCE: usize = 64;
+/// Wake-up bytes read at once.
+const WAKE_BYTES_AT_ONCE: usize = 64;
 
 /// Whether no other thread sleeps on the socket, and no other process has it.
-pub fn is_alone(record: &Record) -> bool {
+pub fn is_alone(socket: &SocketState) -> bool {
     // Relaxed, both: a sleeper that comes now arms the receiver, and sees what the ring has. Of another
     // process we do not know which of its sets leave the socket to the kernel.
-    record.sleepers.load(Ordering::Relaxed) == 0 && record.processes.load(Ordering::Relaxed) == 1
+    socket.sleepers.load(Ordering::Relaxed) == 0 && socket.processes.load(Ordering::Relaxed) == 1
 }
 
-/// What became of an attempt to take tokens off the line.
-pub enum Tokens {
+/// The result of taking wake-up bytes off the kernel connection.
+pub enum TakeResult {
     /// Some, or all.
     Taken,
     NotYet,
@@ -36,38 +36,38 @@ pub enum Tokens {
     Failed(c_int),
 }
 
-/// Reads at most `count` tokens, and throws them away.
-pub fn take_tokens(fd: c_int, record: &Record, held: &Held<'_>, count: u64) -> Tokens {
+/// Reads at most `count` wake-up bytes, and throws them away.
+pub fn take_wake_bytes(fd: c_int, socket: &SocketState, held: &Held<'_>, count: u64) -> TakeResult {
     held.moving(|| {
-        let taken = read_tokens(fd, count);
-        taken.map_or_else(core::convert::identity, |tokens| {
-            record.receiver(held).took_wake_bytes(tokens);
-            Tokens::Taken
+        let taken = read_wake_bytes(fd, count);
+        taken.map_or_else(core::convert::identity, |wake_bytes| {
+            socket.receiver(held).took_wake_bytes(wake_bytes);
+            TakeResult::Taken
         })
     })
 }
 
-/// Takes the tokens that lie before what the ring has. Left there, the kernel would call the socket readable in
-/// each wait, and reset the connection if this process was killed. Not while another thread or process may
-/// sleep until the kernel tells it of them.
-pub fn take_tokens_ahead(fd: c_int, record: &Record, held: &Held<'_>) {
-    let receiver = record.receiver(held);
-    if receiver.is_armed() || !is_alone(record) {
+/// Takes the wake-up bytes that lie before what the ring has. If they stayed, the kernel would report the
+/// socket as readable in each wait, and reset the connection if this process was killed. Not while another
+/// thread or process may sleep until the kernel reports them.
+pub fn take_wake_bytes_ahead(fd: c_int, socket: &SocketState, held: &Held<'_>) {
+    let receiver = socket.receiver(held);
+    if receiver.is_armed() || !is_alone(socket) {
         return;
     }
-    let count = receiver.wake_bytes_ahead(&record.carrier());
+    let count = receiver.wake_bytes_ahead(&socket.memory());
     if count == 0 {
         return;
     }
-    match take_tokens(fd, record, held, count) {
-        Tokens::Taken | Tokens::NotYet => {}
-        Tokens::End => record.set(CHECK_LINE, true),
-        Tokens::Failed(error) => keep_error(record, error),
+    match take_wake_bytes(fd, socket, held, count) {
+        TakeResult::Taken | TakeResult::NotYet => {}
+        TakeResult::End => socket.set(CHECK_KERNEL, true),
+        TakeResult::Failed(error) => keep_error(socket, error),
     }
 }
 
-fn read_tokens(fd: c_int, count: u64) -> Result<u64, Tokens> {
-    let mut bytes = [0_u8; TOKENS_AT_ONCE];
+fn read_wake_bytes(fd: c_int, count: u64) -> Result<u64, TakeResult> {
+    let mut bytes = [0_u8; WAKE_BYTES_AT_ONCE];
     let len = usize::try_from(count)
         .unwrap_or(usize::MAX)
         .min(bytes.len());
@@ -77,41 +77,41 @@ fn read_tokens(fd: c_int, count: u64) -> Result<u64, Tokens> {
     });
     match result {
         1.. => Ok(result.unsigned_abs() as u64),
-        0 => Err(Tokens::End),
-        _ if errno() == libc::EAGAIN || errno() == libc::EINTR => Err(Tokens::NotYet),
-        _ => Err(Tokens::Failed(errno())),
+        0 => Err(TakeResult::End),
+        _ if errno() == libc::EAGAIN || errno() == libc::EINTR => Err(TakeResult::NotYet),
+        _ => Err(TakeResult::Failed(errno())),
     }
 }
 
 /// Shows the other end what was put into the ring, and wakes it if it sleeps.
 #[inline]
-pub fn publish(fd: c_int, sender: &mut Sender, carrier: &Carrier) {
-    let is_first = sender.date(carrier, order::dates);
-    if sender.publish(carrier, ids::processor()) {
-        wake(fd, sender, carrier);
+pub fn publish(fd: c_int, sender: &mut Sender, memory: &StreamMemory) {
+    let is_first = sender.date(memory, order::dates);
+    if sender.publish(memory, ids::processor()) {
+        wake(fd, sender, memory);
     } else if is_first {
         order::note(fd);
     }
 }
 
 #[cold]
-pub fn wake(fd: c_int, sender: &mut Sender, carrier: &Carrier) {
-    if send_token(fd) || send_token_soon(fd) {
+pub fn wake(fd: c_int, sender: &mut Sender, memory: &StreamMemory) {
+    if send_wake_byte(fd) || send_wake_byte_soon(fd) {
         sender.wake_byte_sent();
     } else {
         sender.wake_byte_failed();
-        sender.leave_ring(carrier);
+        sender.leave_ring(memory);
     }
 }
 
-/// How long the line may be full although all on it was read: as long as the kernel may put off to
-/// acknowledge that, and more.
+/// How long the kernel connection may be full although all of it was read: longer than the kernel may delay
+/// an acknowledgement.
 const FULL_NS: u64 = 1_000_000_000;
 
-/// Sends the token when the line has room. It is full of what the receiver, who sleeps behind it, has
-/// read. Nobody else would send the token if the program sent nothing more.
+/// Sends the wake-up byte as soon as the kernel connection has room. It is full of what the sleeping
+/// receiver has read. Nobody else would send the wake-up byte if the program sent nothing more.
 #[cold]
-pub fn send_token_soon(fd: c_int) -> bool {
+pub fn send_wake_byte_soon(fd: c_int) -> bool {
     let until_ns = clock::now_ns() + FULL_NS;
     while clock::now_ns() < until_ns {
         let mut poll = libc::pollfd {
@@ -121,7 +121,7 @@ pub fn send_token_soon(fd: c_int) -> bool {
         };
         // SAFETY: one descriptor.
         cancel::uncancelled(|| unsafe { real::poll(&raw mut poll, 1, 10) });
-        if send_token(fd) {
+        if send_wake_byte(fd) {
             return true;
         }
         clock::sleep_us(100);
@@ -129,15 +129,15 @@ pub fn send_token_soon(fd: c_int) -> bool {
     false
 }
 
-pub fn send_token(fd: c_int) -> bool {
+pub fn send_wake_byte(fd: c_int) -> bool {
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     let saved = errno();
-    // Not cancelled: then nobody would know that it is on the line.
+    // Not cancelled: then nobody would know that it is on the kernel connection.
     // SAFETY: one byte, which lives.
     let result =
         cancel::uncancelled(|| unsafe { real::send(fd, c"".as_ptr().cast::<c_void>(), 1, flags) });
     let gone = result < 0 && errno() != libc::EAGAIN && errno() != libc::ENOBUFS;
     real::set_errno(saved);
-    // If the line is gone, the receiver hears of that instead.
+    // If the kernel connection is gone, the receiver hears of that instead.
     result == 1 || gone
 }

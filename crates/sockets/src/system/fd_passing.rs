@@ -1,5 +1,5 @@
-//! Messages with descriptors between the two ends of a connection, memory that can be handed
-//! over, and the proof that a process has a socket.
+//! Messages that carry descriptors between two ends, shared memory to hand over, and the proof that a
+//! process has a socket.
 
 use core::ffi::{c_int, c_void};
 use core::fmt::Write;

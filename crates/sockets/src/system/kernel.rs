@@ -1,4 +1,5 @@
-//! What this library asks of the kernel for itself, beside what the program asks.
+//! What the library asks of the kernel for itself: options, addresses, the other end of a connection,
+//! counts of bytes.
 
 use core::ffi::{c_int, c_short, c_void};
 use core::mem::zeroed;
@@ -164,7 +165,7 @@ pub fn never_waits(fd: c_int) -> bool {
 pub const TIMES: [c_int; 6] = [29, 35, 37, 63, 64, 65];
 
 /// Whether the program has set a TCP socket to something that only the kernel can serve, before there
-/// was a record of it: signals when it is ready, a low-water mark, or data beside the bytes.
+/// was a socket state of it: signals when it is ready, a low-water mark, or data beside the bytes.
 pub fn is_kernel_only(fd: c_int) -> bool {
     let tells = |level, name| option(fd, level, name).is_some_and(|value| value != 0);
     if tells(libc::IPPROTO_TCP, libc::TCP_INQ) {
@@ -252,10 +253,10 @@ pub fn tuple(fd: c_int) -> Option<Tuple> {
     (tuple.own != tuple.other).then_some(tuple)
 }
 
-/// Longest name of a meeting place, with the zero in front.
+/// Longest name of a rendezvous socket, with the zero in front.
 const NAME_BYTES: usize = 14 + 2 * 2 * 18;
 
-/// The name of a meeting place.
+/// The name of a rendezvous socket.
 pub struct Name {
     bytes: [u8; NAME_BYTES],
     len: usize,
@@ -295,7 +296,7 @@ impl Tuple {
     }
 
     /// Where both ends go: the same name from either.
-    pub fn meeting_place(&self) -> Name {
+    pub fn rendezvous_name(&self) -> Name {
         let (low, high) = if self.own <= self.other {
             (self.own, self.other)
         } else {
@@ -345,7 +346,7 @@ pub fn bind_abstract(name: &Name) -> Option<Owned> {
     (result == 0).then_some(socket)
 }
 
-/// Visitors that wait at a meeting place at most: strangers may come as well.
+/// Visitors that wait at a rendezvous socket at most: strangers may come as well.
 const VISITORS_MAX: c_int = 8;
 
 /// Lets others come to a name.
@@ -501,7 +502,7 @@ pub struct Peer {
     pub cookie: u64,
     /// Whether it has the mark of `upgrade`.
     pub is_marked: bool,
-    /// Whether it has the sign that its process holds the meeting place.
+    /// Whether it has the sign that its process holds the rendezvous socket.
     pub is_holder: bool,
     /// The state of the connection, as that end sees it.
     pub state: u8,
@@ -678,7 +679,7 @@ const TELLS_LENGTHS: u16 = 1 << 9;
 /// `IP_RECVERR_RFC4884`, which sets it.
 pub const TELL_LENGTHS: c_int = 26;
 
-/// Sets or clears the sign that this process holds the meeting place of a TCP socket. Only who has
+/// Sets or clears the sign that this process holds the rendezvous socket of a TCP socket. Only who has
 /// the socket can do that.
 pub fn set_holder(fd: c_int, on: bool) -> bool {
     set_option(fd, libc::IPPROTO_IP, TELL_LENGTHS, c_int::from(on))

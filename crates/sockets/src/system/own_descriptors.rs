@@ -1,21 +1,20 @@
-//! Numbers for descriptors of our own, where they are not in the program's way.
+//! Descriptors of the library itself, at numbers where they are not in the program's way.
 //!
-//! The kernel gives every new descriptor the lowest number that is free, and programs count on it: they
-//! close 0 and open a file, or note that theirs are small. So ours are moved as soon as they are there,
-//! to numbers from 1024 on (which `select` can not name either), or above those of the program's
-//! sockets if these go further. Between two calls of the program's none has a low number; another
-//! thread that opens something in the microsecond between the two calls here gets one number more,
-//! since the kernel makes no socket at a number that one chooses.
+//! The kernel gives every new descriptor the lowest free number, and programs rely on that: they close 0
+//! and open a file, or expect small numbers. So the library moves each of its descriptors at once to a
+//! number from 1024 on (which `select` cannot name either), or above the program's sockets if these go
+//! further. Between two calls of the program no descriptor of the library has a low number. Another thread
+//! that opens something in the microsecond before the move gets a number that is one higher.
 //!
-//! With a low limit for descriptors they are in the upper quarter of what it permits. If there is no
-//! number left, one stays where it is.
+//! If the limit for descriptors is low, they lie in its upper quarter. If no number is left, a descriptor
+//! stays where it is.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::system::real;
 
-/// The highest descriptor that ever had a record, or was a set with one in it.
+/// The highest descriptor that ever had a socket state, or was a set with one in it.
 pub static HIGHEST: AtomicU32 = AtomicU32::new(0);
 
 /// The highest of the program's that is known.
@@ -23,7 +22,7 @@ pub fn highest() -> u32 {
     HIGHEST.load(Ordering::Relaxed)
 }
 
-/// Notes that a descriptor has a record, or is a set.
+/// Notes that a descriptor has a socket state, or is a set.
 pub fn note_highest(fd: i32) {
     HIGHEST.fetch_max(fd.unsigned_abs(), Ordering::Relaxed);
 }
@@ -31,7 +30,8 @@ pub fn note_highest(fd: i32) {
 /// The first of them, if limit and program permit.
 const FIRST: u64 = 1024;
 
-/// Where they begin, as it was found last; 0: not yet. A limit that is lowered later is noticed by the kernel.
+/// Where they begin, as it was found last; 0: not yet. A limit that is lowered later is noticed by the
+/// kernel.
 static BEGIN: AtomicU32 = AtomicU32::new(0);
 
 /// Gives a new descriptor of ours another number. It is closed by exec.

@@ -1,6 +1,8 @@
-//! The functions of the C library that ours stand in front of: looked up once, by
-//! `dlsym(RTLD_NEXT)`, by our constructor. What other constructors call before is looked up when it is
-//! called; after it, nothing is: a handler of a signal may not call `dlsym`, nor a child made by vfork.
+//! The real functions of the C library, behind the interposed ones.
+//!
+//! They are looked up once, by `dlsym(RTLD_NEXT)`, in the constructor of this library. Functions that other
+//! constructors call earlier are looked up at their first call. Afterwards nothing is looked up: a signal
+//! handler must not call `dlsym`, nor must a child made by vfork.
 
 use core::ffi::{c_char, c_int, c_long, c_uint, c_ulong, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering};

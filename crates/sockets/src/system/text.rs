@@ -55,3 +55,19 @@ impl Line {
         self.text(&digits[at..]);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_decimal_and_what_does_not_fit_is_cut() {
+        let mut line = Line::new();
+        line.number(0);
+        line.text(b" ");
+        line.number(u64::MAX);
+        assert_eq!(line.as_bytes(), b"0 18446744073709551615");
+        line.text(&[b'x'; 2 * LINE_BYTES]);
+        assert_eq!(line.as_bytes().len(), LINE_BYTES);
+    }
+}

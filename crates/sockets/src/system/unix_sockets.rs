@@ -1,7 +1,7 @@
 //! Unix stream sockets: what the kernel knows of them and of their other ends.
 //!
-//! They have no addresses of their own as a rule, so the two ends of a connection are named by
-//! their inodes, which `sock_diag` tells (Linux 3.3 or later, with `unix_diag`).
+//! Usually they have no addresses, so the two ends of a connection are named by their inodes, which
+//! `sock_diag` tells (Linux 3.3 or later, with `unix_diag`).
 
 use core::ffi::c_int;
 use core::mem::zeroed;
@@ -33,7 +33,7 @@ pub struct Pair {
 
 impl Pair {
     /// Where both ends go: the same name from either.
-    pub fn meeting_place(&self) -> Name {
+    pub fn rendezvous_name(&self) -> Name {
         let mut name = Name::begin(b"\0barewire/unix/");
         for inode in [self.own.min(self.other), self.own.max(self.other)] {
             name.add(inode.to_be_bytes());
@@ -127,7 +127,7 @@ pub fn is_simple(fd: c_int) -> bool {
 /// The mark: the size of the receive buffer, which means nothing to a Unix socket, in these
 /// last bits. The kernel doubles what it is told.
 const MARK: u32 = 0x5d1;
-/// The same with the sign that the process holds the meeting place.
+/// The same with the sign that the process holds the rendezvous socket.
 const HOLDER: u32 = 0x5d3;
 const MARK_BITS: u32 = 0x7ff;
 
@@ -136,7 +136,7 @@ pub fn mark(fd: c_int) -> Option<u32> {
     mark_with(fd, MARK)
 }
 
-/// Sets or clears the sign that this process holds the meeting place of a marked socket.
+/// Sets or clears the sign that this process holds the rendezvous socket of a marked socket.
 pub fn set_holder(fd: c_int, on: bool) -> bool {
     mark_with(fd, if on { HOLDER } else { MARK }).is_some()
 }

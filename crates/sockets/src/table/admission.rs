@@ -1,13 +1,13 @@
-//! Whether sockets of this process may be upgraded at all.
+//! Whether sockets of this process may be upgraded at all, as far as its sandbox permits.
 
 use crate::process::sandbox::{is_open, is_open_or, note_found};
 use crate::process::sandbox_probe;
 use crate::system::real;
 use crate::table::{slots, status};
 
-/// Whether sockets may come on board. The first to ask finds out.
+/// Whether sockets may be upgraded. The first call finds out.
 #[inline]
-pub fn may_come() -> bool {
+pub fn may_upgrade() -> bool {
     // Where nothing can be carried, it does not matter.
     !slots::is_hidden() && is_open_or(find_out)
 }
@@ -15,7 +15,7 @@ pub fn may_come() -> bool {
 #[cold]
 pub fn find_out() -> bool {
     let saved = real::errno();
-    let lives = !sandbox_probe::is_filtered() || sandbox_probe::lives();
+    let lives = !sandbox_probe::is_filtered() || sandbox_probe::survives();
     real::set_errno(saved);
     if note_found(lives) && !lives {
         slots::hide();

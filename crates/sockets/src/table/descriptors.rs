@@ -1,16 +1,15 @@
-//! What this library knows of each socket: the records, which a process shares with its
-//! children as the kernel shares the sockets, and the table of descriptors, which it does not.
+//! The descriptors of this process, and the sockets that they are.
 //!
 //! | memory | shared with children | what |
 //! |---|---|---|
-//! | records | yes, as the kernel's sockets are | [`Record`], by number |
-//! | descriptors | copied | number of the record of each descriptor |
-//! | generations | copied | which use of each record the descriptors are of |
-//! | places | copied; what is mapped there is shared | where the carrier of record `n` is mapped |
+//! | socket states | yes, as the kernel's sockets are | [`SocketState`], by number |
+//! | descriptors | copied | the number of the socket state of each descriptor |
+//! | generations | copied | which use of each socket state the descriptors belong to |
+//! | places | copied; the memory mapped there is shared | where the hybrid stream of socket state `n` is mapped |
 //!
-//! All four are reserved at start and take memory only where they are used. A place stays
-//! readable when its carrier is gone (there are zeros then), so whoever looks at a carrier
-//! while another thread closes it sees nothing bad.
+//! All four are reserved at start and take memory only where they are used. A place stays readable after its
+//! hybrid stream is unmapped (it then reads as zeros). So a thread that reads a hybrid stream while
+//! another thread closes it does no harm.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -19,10 +18,10 @@ use std::sync::OnceLock;
 use crate::process::{fault, memory};
 use crate::system::own_descriptors::{highest, note_highest};
 use crate::table::gate::GATE;
-use crate::table::limits::{DESCRIPTORS_MAX, RECORDS_MAX};
+use crate::table::limits::{DESCRIPTORS_MAX, SOCKETS_MAX};
 use crate::table::references::leave;
 use crate::table::slots::{self, OWN, slot};
-use crate::table::socket_state::Record;
+use crate::table::socket_state::SocketState;
 use crate::table::sockets::{self, allocate, by_number, ever_used, own_generation};
 use crate::table::state::State;
 use crate::table::{
@@ -31,13 +30,13 @@ use crate::table::{
     process_refs,
 };
 
-/// Descriptors of this process for each record.
+/// How many descriptors of this process each socket state has.
 static LOCAL_COUNTS: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
 
-/// Reserves the memory. Without it, all goes to the kernel.
+/// Reserves the memory. Without it, all sockets stay with the kernel.
 pub fn set_up() -> bool {
     let descriptors = memory::reserve_private(DESCRIPTORS_MAX as usize * 4);
-    let counts = memory::reserve_private(RECORDS_MAX as usize * 4);
+    let counts = memory::reserve_private(SOCKETS_MAX as usize * 4);
     let (Some(descriptors), Some(counts)) = (descriptors, counts) else {
         return false;
     };
@@ -56,26 +55,26 @@ pub fn has_none() -> bool {
     none
 }
 
-/// For a process that has none, and gives the tables' memory back.
+/// For a process that has no sockets, and gives the tables' memory back.
 pub fn forget_all() {
     slots::forget();
     sockets::forget();
 }
 
 fn local_count(number: u32) -> &'static AtomicU32 {
-    // SAFETY: as for the records.
+    // SAFETY: as for the socket states.
     unsafe { &*LOCAL_COUNTS.load(Ordering::Relaxed).add(number as usize) }
 }
 
-/// Whether this process has a descriptor of the record of this number.
+/// Whether this process has a descriptor of the socket state of this number.
 pub fn is_own(number: u32) -> bool {
     // Relaxed: as of now.
     local_count(number).load(Ordering::Relaxed) > 0
 }
 
-/// The record of a descriptor.
+/// The socket state of a descriptor.
 #[inline]
-pub fn find(fd: i32) -> Option<&'static Record> {
+pub fn find(fd: i32) -> Option<&'static SocketState> {
     // Acquire: partner: the release in attach.
     match slot(fd)?.load(Ordering::Acquire) {
         0 | OWN.. => None,
@@ -83,23 +82,23 @@ pub fn find(fd: i32) -> Option<&'static Record> {
     }
 }
 
-/// Notes that a descriptor is our own, for a record.
-pub fn note_own(fd: i32, record: &Record) {
+/// Notes that a descriptor belongs to the library itself, for the upgrade of a socket.
+pub fn note_own(fd: i32, socket: &SocketState) {
     if let Some(slot) = slot(fd) {
         // Relaxed, here and below: it stands for itself.
         HIGHEST_OWN.fetch_max(fd.unsigned_abs(), Ordering::Relaxed);
-        slot.store(OWN | (record.number() + 1), Ordering::Relaxed);
+        slot.store(OWN | (socket.number() + 1), Ordering::Relaxed);
     }
 }
 
-/// It is no longer.
+/// The descriptor does not belong to the library any more.
 pub fn forget_own(fd: i32) {
     if let Some(slot) = slot(fd) {
         slot.store(0, Ordering::Relaxed);
     }
 }
 
-/// The number of the record that a descriptor of our own is for.
+/// The number of the socket state that a descriptor of the library is for.
 pub fn own(fd: i32) -> Option<u32> {
     let found = slot(fd)?.load(Ordering::Relaxed);
     (found & OWN != 0).then(|| (found & !OWN) - 1)
@@ -107,37 +106,37 @@ pub fn own(fd: i32) -> Option<u32> {
 
 /// Whether a descriptor is this socket's.
 #[inline]
-pub fn is_of(fd: i32, record: &Record) -> bool {
-    find(fd).is_some_and(|found| core::ptr::eq(found, record))
+pub fn is_of(fd: i32, socket: &SocketState) -> bool {
+    find(fd).is_some_and(|found| core::ptr::eq(found, socket))
 }
 
-/// A new record for a descriptor that has none.
-pub fn add(fd: i32, state: State) -> Option<&'static Record> {
-    slot(fd).filter(|_| admission::may_come())?;
+/// Enters a new socket state for a descriptor that has none.
+pub fn add(fd: i32, state: State) -> Option<&'static SocketState> {
+    slot(fd).filter(|_| admission::may_upgrade())?;
     fault::watch();
-    process_refs::look_around();
+    process_refs::check_some();
     let gate = GATE.hold();
     let number = allocate().or_else(|| {
-        process_refs::look_at_all();
+        process_refs::check_all();
         allocate()
     });
-    let record = by_number(number?);
-    if is_own(record.number()) {
-        forget(record);
+    let socket = by_number(number?);
+    if is_own(socket.number()) {
+        forget(socket);
     }
-    record.reset(state);
-    let before = enter(fd, record);
+    socket.reset(state);
+    let before = enter(fd, socket);
     drop(gate);
-    lost(before);
-    Some(record)
+    found_closed(before);
+    Some(socket)
 }
 
-/// A further descriptor of the same socket, of which the process is counted.
-pub fn attach(fd: i32, record: &'static Record) {
+/// Enters a further descriptor of a socket for which this process is already counted.
+pub fn attach(fd: i32, socket: &'static SocketState) {
     let gate = GATE.hold();
-    let before = enter(fd, record);
+    let before = enter(fd, socket);
     drop(gate);
-    lost(before);
+    found_closed(before);
 }
 
 /// Runs a call that duplicates a descriptor, and returns the new one. No other thread puts another
@@ -148,72 +147,75 @@ pub fn duplicate(old: i32, call: impl FnOnce() -> i32) -> i32 {
     }
     let gate = GATE.hold();
     let new = call();
-    let record = find(old).filter(|_| new >= 0 && new != old);
-    let before = record.map_or(0, |record| enter(new, record));
+    let socket = find(old).filter(|_| new >= 0 && new != old);
+    let before = socket.map_or(0, |socket| enter(new, socket));
     drop(gate);
     note_highest(new.max(0));
-    lost(before);
+    found_closed(before);
     new
 }
 
-/// Puts another file in the place of a descriptor of the socket's, which is the socket's no more;
-/// nobody forks meanwhile. Returns the record if it was the process's last.
-pub fn replace(fd: i32, record: &'static Record, put: impl FnOnce()) -> Option<&'static Record> {
+/// Puts another file in the place of a descriptor of the socket, which then is the socket's no more. Nobody
+/// forks meanwhile. Returns the socket state if it was the last descriptor in this process.
+pub fn replace(
+    fd: i32,
+    socket: &'static SocketState,
+    put: impl FnOnce(),
+) -> Option<&'static SocketState> {
     let _gate = GATE.hold();
-    if !is_of(fd, record) {
+    if !is_of(fd, socket) {
         return None;
     }
     put();
     take_out(fd)
 }
 
-/// Under the gate. Returns the number of the record that the descriptor had, plus 1: it was closed
-/// where we did not see it.
-fn enter(fd: i32, record: &'static Record) -> u32 {
+/// Under the gate. Returns the previous entry of the descriptor, which was then closed unseen.
+fn enter(fd: i32, socket: &'static SocketState) -> u32 {
     let Some(slot) = slot(fd) else { return 0 };
-    let number = record.number();
+    let number = socket.number();
     if local_count(number).fetch_add(1, Ordering::Relaxed) == 0 {
         // Relaxed: of this process, under the gate.
-        own_generation(number).store(record.generation(), Ordering::Relaxed);
+        own_generation(number).store(socket.generation(), Ordering::Relaxed);
         process_refs::note(number);
     }
     // AcqRel: partner: the acquire in find.
     slot.swap(number + 1, Ordering::AcqRel)
 }
 
-/// What else knows a socket by its descriptors: called when the last one is found closed.
-static OBSERVER: OnceLock<fn(&Record)> = OnceLock::new();
+/// Called for a socket whose last descriptor is found to have been closed unseen.
+static OBSERVER: OnceLock<fn(&SocketState)> = OnceLock::new();
 
 /// Has `observe` called for each socket whose last descriptor was closed past this library. For the
 /// constructor.
-pub fn observe_lost(observe: fn(&Record)) {
+pub fn observe_lost(observe: fn(&SocketState)) {
     let _ = OBSERVER.set(observe);
 }
 
 /// A descriptor was closed past this library.
-fn lost(before: u32) {
+fn found_closed(before: u32) {
     let Some(number) = before.checked_sub(1).filter(|_| before & OWN == 0) else {
         return;
     };
     if local_count(number).fetch_sub(1, Ordering::Relaxed) == 1 {
-        let record = by_number(number);
+        let socket = by_number(number);
         if let Some(observe) = OBSERVER.get() {
-            observe(record);
+            observe(socket);
         }
-        pins::wait_for_all(record);
-        leave(record);
+        pins::wait_for_all(socket);
+        leave(socket);
     }
 }
 
-/// The descriptor is about to be closed, or was. `Some` if it was the process's last of the
-/// socket: then the process is no longer counted.
-pub fn detach(fd: i32) -> Option<&'static Record> {
+/// The descriptor is about to be closed, or was. `Some` if it was the last one of the socket in this
+/// process: then the process lets go of the socket.
+pub fn detach(fd: i32) -> Option<&'static SocketState> {
     let _gate = GATE.hold();
     take_out(fd)
 }
 
-/// Under the gate.
-fn take_out(fd: i32) -> Option<&'static Record> {
+/// Takes a descriptor out of the table. Under the gate.
+fn take_out(fd: i32) -> Option<&'static SocketState> {
     let slot = slot(fd)?;
     // AcqRel: as in find and attach; only one caller gets the number.
     let is_theirs = |number: u32| (1..OWN).contains(&number).then_some(0);
@@ -223,18 +225,17 @@ fn take_out(fd: i32) -> Option<&'static Record> {
     last.then(|| by_number(number))
 }
 
-/// Under the gate. Takes a socket that this process was not counted for, and that is over, out of the
-/// table.
-pub fn forget(record: &Record) {
+/// Takes a socket that is over, and that this process is not counted for, out of the table. Under the gate.
+pub fn forget(socket: &SocketState) {
     for_each_descriptor(0, u32::MAX, |fd, found| {
-        if core::ptr::eq(found, record) {
+        if core::ptr::eq(found, socket) {
             take_out(fd);
         }
     });
 }
 
 /// Forgets all descriptors but one. For a process that has closed the others.
-pub fn keep_only(fd: i32, record: &'static Record) {
+pub fn keep_only(fd: i32, socket: &'static SocketState) {
     for_each_descriptor(0, u32::MAX, |other, _| {
         if let Some(slot) = slot(other) {
             // Relaxed, both: nobody else is there.
@@ -242,11 +243,11 @@ pub fn keep_only(fd: i32, record: &'static Record) {
         }
     });
     for_each_own(|other| local_count(other.number()).store(0, Ordering::Relaxed));
-    attach(fd, record);
+    attach(fd, socket);
 }
 
-/// Calls `visit` for every record that this process has a descriptor of.
-pub fn for_each_own(mut visit: impl FnMut(&'static Record)) {
+/// Calls `visit` for every socket state that this process has a descriptor of.
+pub fn for_each_own(mut visit: impl FnMut(&'static SocketState)) {
     for number in 0..ever_used() {
         if local_count(number).load(Ordering::Relaxed) > 0 {
             visit(by_number(number));
@@ -255,38 +256,42 @@ pub fn for_each_own(mut visit: impl FnMut(&'static Record)) {
 }
 
 /// A descriptor of the socket, if the process has one.
-pub fn any_descriptor(record: &Record) -> Option<i32> {
+pub fn any_descriptor(socket: &SocketState) -> Option<i32> {
     let mut found = None;
     for_each_descriptor(0, u32::MAX, |fd, other| {
-        if core::ptr::eq(record, other) {
+        if core::ptr::eq(socket, other) {
             found = Some(fd);
         }
     });
     found
 }
 
-/// Calls `visit` for every descriptor of `first..=last` that has a record.
-pub fn for_each_descriptor(first: u32, last: u32, mut visit: impl FnMut(i32, &'static Record)) {
+/// Calls `visit` for every descriptor of `first..=last` that has a socket state.
+pub fn for_each_descriptor(
+    first: u32,
+    last: u32,
+    mut visit: impl FnMut(i32, &'static SocketState),
+) {
     for fd in known_descriptors(first, last) {
-        if let Some(record) = find(fd) {
-            visit(fd, record);
+        if let Some(socket) = find(fd) {
+            visit(fd, socket);
         }
     }
 }
 
-/// Those of `first..=last` that may be a socket or a set that we know: however many a program
-/// closes at once, no more are looked at than up to the highest that ever was one.
+/// Those of `first..=last` that may be a known socket or set. However many descriptors a program closes at
+/// once, no more are looked at than up to the highest that ever was one.
 pub fn known_descriptors(first: u32, last: u32) -> impl Iterator<Item = i32> {
     let highest = highest().max(HIGHEST_OWN.load(Ordering::Relaxed));
     let highest = highest.min(DESCRIPTORS_MAX - 1);
     (first..=last.min(highest)).map(|fd| fd as i32)
 }
 
-/// The highest that was ever our own.
+/// The highest that ever belonged to the library.
 static HIGHEST_OWN: AtomicU32 = AtomicU32::new(0);
 
-/// Begins to use a descriptor; `None` if it is not the socket's any more.
-pub fn pin(fd: c_int, record: &Record) -> Option<Use> {
-    let noted = note(fd, record);
-    is_of(fd, record).then_some(noted)
+/// Pins a descriptor; `None` if it is not the socket's any more.
+pub fn pin(fd: c_int, socket: &SocketState) -> Option<Use> {
+    let noted = note(fd, socket);
+    is_of(fd, socket).then_some(noted)
 }

@@ -5,53 +5,55 @@ use core::sync::atomic::Ordering;
 use barewire_fabric::hybrid::Direction;
 
 use crate::process::ids;
-use crate::table::flags::{LOCAL, LOW_WATER, ORDERED};
-use crate::table::socket_state::Record;
+use crate::table::flags::{LOW_WATER, PEER_DATES, UNIX};
+use crate::table::socket_state::SocketState;
 use crate::table::state::State;
 use crate::table::stream_memory::RING_BYTES;
 
 /// Whether the ring has something to read.
-pub fn is_ready(record: &Record) -> bool {
-    incoming(record).is_ready(&record.carrier()) && !holds_back(record)
+pub fn is_ready(socket: &SocketState) -> bool {
+    incoming(socket).is_ready(&socket.memory()) && !holds_back(socket)
 }
 
-/// Whether the other end last ran on this processor: then looking keeps it from answering.
-pub fn peer_is_near(record: &Record) -> bool {
+/// Whether the other end last ran on this processor: then polling keeps it from answering.
+pub fn peer_is_near(socket: &SocketState) -> bool {
     let own = ids::processor();
-    own != 0 && record.state() == State::Up && incoming(record).processor(&record.carrier()) == own
+    own != 0
+        && socket.state() == State::Upgraded
+        && incoming(socket).processor(&socket.memory()) == own
 }
 
-/// Whether what is sent goes through the ring: then there is always room on the line.
-pub fn goes_through_ring(record: &Record) -> bool {
-    outgoing(record).is_in_ring(&record.carrier())
+/// Whether sent bytes go through the ring: then the kernel connection always has room.
+pub fn goes_through_ring(socket: &SocketState) -> bool {
+    outgoing(socket).is_in_ring(&socket.memory())
 }
 
-/// The direction that we send in.
-pub fn outgoing(record: &Record) -> Direction {
-    incoming(record).reversed()
+/// The direction in which this end sends.
+pub fn outgoing(socket: &SocketState) -> Direction {
+    incoming(socket).reversed()
 }
 
-/// The direction that we receive in.
-pub fn incoming(record: &Record) -> Direction {
-    let side = record.side.load(Ordering::Relaxed);
+/// The direction in which this end receives.
+pub fn incoming(socket: &SocketState) -> Direction {
+    let side = socket.side.load(Ordering::Relaxed);
     Direction::from_side(1 - side, RING_BYTES)
 }
 
-/// The other end is to say when its bytes come.
-pub fn want_order(record: &Record) {
-    if !record.has(ORDERED) {
-        record.set(ORDERED, true);
-        incoming(record).want_order(&record.carrier());
+/// Has the other end store when its bytes come.
+pub fn want_order(socket: &SocketState) {
+    if !socket.has(PEER_DATES) {
+        socket.set(PEER_DATES, true);
+        incoming(socket).want_order(&socket.memory());
     }
 }
 
-/// Whether the program is not to be told of what is in the ring: too little. With the line's bytes it
-/// may be enough, which the kernel says. Waits for Unix sockets know of no mark.
-pub fn holds_back(record: &Record) -> bool {
-    if !record.has(LOW_WATER) || record.has(LOCAL) {
+/// Whether the ring has too little for the low-water mark. With the bytes of the kernel connection it may
+/// be enough, which the kernel reports. Waits for Unix sockets know no mark.
+pub fn holds_back(socket: &SocketState) -> bool {
+    if !socket.has(LOW_WATER) || socket.has(UNIX) {
         return false;
     }
-    let side = record.side.load(Ordering::Relaxed);
+    let side = socket.side.load(Ordering::Relaxed);
     let incoming = Direction::from_side(1 - side, RING_BYTES);
-    incoming.in_ring(&record.carrier()) < u64::from(record.low_water.load(Ordering::Relaxed))
+    incoming.in_ring(&socket.memory()) < u64::from(socket.low_water.load(Ordering::Relaxed))
 }

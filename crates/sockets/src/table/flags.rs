@@ -1,56 +1,56 @@
-//! The bits of a record's flags, which say how a socket is to be used and what became of it.
+//! The flag bits of a socket state.
 
-/// Calls on the descriptor do not wait. Right once it is up.
+/// Calls on the descriptor do not block. Correct from the upgrade on.
 pub const NONBLOCKING: u32 = 1 << 0;
-/// This side goes over the line for good.
-pub const LINE_ONLY: u32 = 1 << 1;
-/// The next look must ask the kernel whether the line has ended.
-pub const CHECK_LINE: u32 = 1 << 2;
+/// This end has fallen back to the kernel connection for good.
+pub const FALLEN_BACK: u32 = 1 << 1;
+/// The next read must ask whether the kernel connection has ended.
+pub const CHECK_KERNEL: u32 = 1 << 2;
 /// Writing was shut down.
 pub const WRITE_SHUT: u32 = 1 << 3;
 /// This end opened the connection.
 pub const OPENER: u32 = 1 << 4;
-/// The other end did not come back from a read in time.
-pub const STUCK: u32 = 1 << 5;
-/// The program has not asked for `TCP_NODELAY`; the line has it all the same.
-pub const DELAYS: u32 = 1 << 6;
-/// A Unix socket. See `local`.
-pub const LOCAL: u32 = 1 << 7;
-/// The program was told that the other end has closed and left bytes unread.
-pub const RESET_TOLD: u32 = 1 << 8;
-/// It has moved so much that it may go up soon.
-pub const CAREFUL: u32 = 1 << 9;
-/// Urgent bytes were sent before it was up.
-pub const NEVER_UP: u32 = 1 << 10;
+/// The other end did not return from a read in time.
+pub const PEER_READ_STUCK: u32 = 1 << 5;
+/// The program wants Nagle's algorithm; the kernel connection has `TCP_NODELAY` all the same.
+pub const NAGLE: u32 = 1 << 6;
+/// A Unix socket. See `unix_streams`.
+pub const UNIX: u32 = 1 << 7;
+/// The program was told of the reset: the other end has closed and left bytes unread.
+pub const RESET_REPORTED: u32 = 1 << 8;
+/// A Unix socket has moved so much that it may be upgraded soon.
+pub const NEAR_UPGRADE: u32 = 1 << 9;
+/// Urgent bytes were sent, so it can never be upgraded.
+pub const NEVER_UPGRADE: u32 = 1 << 10;
 /// The program has set a low-water mark. See `stream::low_water`.
 pub const LOW_WATER: u32 = 1 << 11;
 /// A relay has taken its place in this process.
 pub const RELAYED: u32 = 1 << 12;
-/// The program waits for it by calls that we see. See `stream::in_vain`.
-pub const WAITS_SEEN: u32 = 1 << 13;
-/// It does not wait, but asks again and again.
-pub const ASKS: u32 = 1 << 14;
-/// A process has put it into an epoll set of its parent's, who may wait for it: the kernel tells.
-pub const WATCHED: u32 = 1 << 15;
+/// The program waits for it by intercepted calls. See `stream::empty_reads`.
+pub const WAITS_INTERCEPTED: u32 = 1 << 13;
+/// The program is busy polling.
+pub const BUSY_POLLS: u32 = 1 << 14;
+/// A child has put it into an inherited epoll set, on which its parent may wait: the kernel is to report it.
+pub const IN_PARENTS_SET: u32 = 1 << 15;
 /// Reading was shut down.
 pub const READ_SHUT: u32 = 1 << 16;
-/// The last bytes that were sent are to wait for more (`MSG_MORE`), which the kernel sees to.
-pub const HELD_BACK: u32 = 1 << 17;
-/// The kernel has told that the other end's half is over.
-pub const ENDED: u32 = 1 << 18;
-/// It has the marks of `marks`.
+/// The last bytes that were sent wait for more in the kernel (`MSG_MORE`).
+pub const MORE_TO_COME: u32 = 1 << 17;
+/// The kernel has reported the end of the other end's half.
+pub const PEER_ENDED: u32 = 1 << 18;
+/// It has the capability mark.
 pub const MARKED: u32 = 1 << 19;
-/// Of a marked socket: the program wants no multicasts looped back.
-pub const LOOPS_NOT: u32 = 1 << 20;
-/// Of a marked socket: the program has set `IP_RECVERR_RFC4884`.
-pub const TELLS_LENGTHS: u32 = 1 << 21;
-/// The other end says when its bytes come. See `wait::told`.
-pub const ORDERED: u32 = 1 << 22;
-/// The last bytes went out, before it was up, where only streams are upgraded. See `worth`.
+/// The program of a marked socket wants no multicasts looped back.
+pub const NO_MULTICAST_LOOP: u32 = 1 << 20;
+/// The program of a marked socket has set `IP_RECVERR_RFC4884`.
+pub const WANTS_RFC4884: u32 = 1 << 21;
+/// The other end stores when its bytes come. See `wait::ring_events`.
+pub const PEER_DATES: u32 = 1 << 22;
+/// Before the upgrade, where only streams are upgraded: the last bytes went out. See `worth`.
 pub const LAST_SENT: u32 = 1 << 23;
-/// A listener of Multipath TCP; it has no mark, and what it accepts may be of TCP alone.
+/// A listener of Multipath TCP. It has no mark, and what it accepts may be plain TCP.
 pub const MULTIPATH: u32 = 1 << 29;
-/// The program reaches it past this library: it was given back to the kernel, whole.
-pub const LEFT: u32 = 1 << 30;
-/// People were told what became of it.
-pub const TOLD: u32 = 1 << 31;
+/// The program reaches it past this library: it was given back to the kernel.
+pub const GIVEN_BACK: u32 = 1 << 30;
+/// What became of it has been reported.
+pub const REASON_REPORTED: u32 = 1 << 31;

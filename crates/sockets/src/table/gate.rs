@@ -1,9 +1,10 @@
-//! The lock under which descriptors come and go.
+//! The gate: the lock under which descriptors get and lose their sockets.
 
 use crate::process::lock::Lock;
 
-/// Held while a descriptor comes to have a record, or ceases to, while a carrier is mapped, and during
-/// a fork: a child's table has what is counted for it. Of one process; nothing is waited for while it is held.
+/// Held while a descriptor comes to have a socket state, or ceases to, while a hybrid stream is mapped, and
+/// during a fork: a child's table has what is counted for it. Of one process; nothing is waited for while
+/// it is held.
 pub static GATE: Lock = Lock::new();
 
 /// This thread is about to fork.

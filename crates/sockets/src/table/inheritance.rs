@@ -1,4 +1,4 @@
-//! Sockets that a process leaves to its children, or to other processes.
+//! Sockets that a process passes on to its children, or leaves to other processes.
 
 use crate::table::descriptors::{for_each_own, forget};
 use crate::table::gate::GATE;
@@ -9,8 +9,8 @@ use crate::table::sockets::count_again;
 /// This process is about to end, or to become another program: others that have its sockets need
 /// not wait for it. What nobody else has is freed when it is gone, since threads may use it yet.
 pub fn leave_to_others() {
-    for_each_own(|record| {
-        others_have(record);
+    for_each_own(|socket| {
+        others_have(socket);
     });
 }
 
@@ -21,27 +21,27 @@ pub fn take_up_again() {
         // We do not know which we have left.
         return;
     }
-    for_each_own(|record| {
-        let number = record.number();
+    for_each_own(|socket| {
+        let number = socket.number();
         if process_refs::is_noted(number) {
             return;
         }
-        if count_again(record) {
+        if count_again(socket) {
             process_refs::note(number);
         } else {
             let _gate = GATE.hold();
-            forget(record);
+            forget(socket);
         }
     });
 }
 
 /// This process is about to have a child, which will have all its sockets.
 pub fn count_child() {
-    process_refs::expect_child();
-    for_each_own(|record| {
+    process_refs::reserve_for_child();
+    for_each_own(|socket| {
         // A listening socket is not read from; it may be in any number of processes.
-        if count_again(record) {
-            process_refs::note_expected(record.number());
+        if count_again(socket) {
+            process_refs::note_reserved_socket(socket.number());
         }
     });
 }

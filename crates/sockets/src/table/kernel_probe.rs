@@ -1,12 +1,13 @@
-//! Sends that go over the kernel's connection (the line) although the ring has room, now and then.
+//! Occasional sends over the kernel connection although the byte ring has room.
 //!
-//! Firewall rules, and an interface that is set down, act on what the kernel carries. So while a direction is
-//! busy in the ring, one send in each [`EVERY_NS`] goes over the line. The receiver reads nothing behind it
-//! before the kernel has delivered it: where the kernel drops packets the stream stops, in order, and goes on
-//! when the kernel's retransmission gets through. Where a rule answers with a reset, the connection ends.
+//! Firewall rules, and an interface that is set down, act on what the kernel carries. So while a direction
+//! is busy in the byte ring, one send in each [`EVERY_NS`] goes over the kernel connection. The receiver
+//! reads nothing behind it until the kernel has delivered it. Where the kernel drops packets, the stream
+//! stops, in order, and goes on when the kernel's retransmission gets through. Where a rule answers with a
+//! reset, the connection ends.
 //!
-//! Not for Unix sockets, which no rule concerns. Nor is it needed while the receiver sleeps: what wakes it
-//! goes over the line.
+//! This is not done for Unix sockets, which no rule concerns. Nor is it needed while the receiver sleeps:
+//! what wakes it goes over the kernel connection.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -18,11 +19,11 @@ const EVERY_NS: u64 = 500_000_000;
 /// of what it does beside its copy.
 const SENDS: u32 = 16;
 
-/// When a direction last used the line, under its send lock.
+/// When a direction last used the kernel connection, under its send lock.
 #[repr(C)]
 pub struct Probe {
-    /// The last send over the line, by [`process::tick_ns`].
-    line_ns: AtomicU64,
+    /// The last send over the kernel connection, by [`process::tick_ns`].
+    kernel_ns: AtomicU64,
     /// Sends since the last look at the clock.
     sends: AtomicU32,
 }
@@ -31,7 +32,7 @@ pub struct Probe {
 impl Probe {
     /// As at the beginning.
     pub fn forget(&self) {
-        self.line_ns.store(0, Ordering::Relaxed);
+        self.kernel_ns.store(0, Ordering::Relaxed);
         self.sends.store(0, Ordering::Relaxed);
     }
 
@@ -43,15 +44,15 @@ impl Probe {
         sends == SENDS
     }
 
-    /// Whether this send is to go over the line.
+    /// Whether this send is to go over the kernel connection.
     pub fn is_due(&self) -> bool {
-        let line_ns = self.line_ns.load(Ordering::Relaxed);
-        clock::tick_ns().saturating_sub(line_ns) >= EVERY_NS
+        let kernel_ns = self.kernel_ns.load(Ordering::Relaxed);
+        clock::tick_ns().saturating_sub(kernel_ns) >= EVERY_NS
     }
 
-    /// Bytes went over the line.
+    /// Bytes went over the kernel connection.
     pub fn sent_by_kernel(&self) {
-        self.line_ns.store(clock::tick_ns(), Ordering::Relaxed);
+        self.kernel_ns.store(clock::tick_ns(), Ordering::Relaxed);
     }
 }
 
@@ -62,7 +63,7 @@ mod tests {
     #[test]
     fn one_send_of_some_looks_at_the_clock() {
         let probe = Probe {
-            line_ns: AtomicU64::new(7),
+            kernel_ns: AtomicU64::new(7),
             sends: AtomicU32::new(7),
         };
         probe.forget();

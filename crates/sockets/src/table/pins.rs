@@ -1,37 +1,38 @@
-//! Uses of a descriptor beside the program's own calls on it.
+//! Pins: notes that a thread is using a descriptor, which a `close` in another thread waits for.
 //!
-//! A thread that waits on a set takes tokens off the line of a socket in it, and a thread that begins
-//! another program takes all sockets back to the kernel. Meanwhile a third may close the descriptor,
-//! and a fourth get its number for another socket, whose bytes would then be taken. So such a use
-//! is noted, and [`begin`] looks whether the descriptor is still the socket's; whoever closes it
-//! takes it out of the table first, and then waits ([`wait_for`]) until no use of it is noted. Who
-//! closes the last of a socket's descriptors waits for the uses of all of them ([`wait_for_all`]): so
-//! the record stays what it is, too.
+//! A thread that waits on a set takes wake-up bytes off the kernel connection of a socket in it. A thread
+//! that begins another program makes all sockets fall back to the kernel. Meanwhile a third thread may
+//! close the descriptor, and a fourth may get its number for another socket, whose bytes would then be
+//! taken. So the user of the descriptor first notes a pin, and then looks whether the descriptor is still
+//! the socket's (`descriptors::pin`). A thread that closes a descriptor first takes it out of the table,
+//! and then waits until nobody has pinned it ([`wait_for`]). When it closes the last descriptor of a
+//! socket, it waits for the pins of all of them ([`wait_for_all`]), so that the socket state is not reused
+//! too early.
 //!
-//! All of it is the process's own. A child made by vfork has it in common with its parent, but not
-//! the kernel's descriptors: see `lifetime::give_back`.
+//! Pins belong to one process. A child made by vfork shares them with its parent, but has descriptors of its
+//! own: see `give_back`.
 //!
-//! A note, 64 bits; 0 for none:
+//! A pin has 64 bits; 0 is none:
 //!
 //! | bits | what |
 //! |---|---|
 //! | 0..21 | descriptor, plus 1 |
-//! | 21..37 | number of the record |
+//! | 21..37 | number of the socket state |
 //! | 37..64 | thread |
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
 use crate::process::{clock, ids, lock};
-use crate::table::limits::{DESCRIPTORS_MAX, RECORDS_MAX};
-use crate::table::socket_state::Record;
+use crate::table::limits::{DESCRIPTORS_MAX, SOCKETS_MAX};
+use crate::table::socket_state::SocketState;
 
 /// Uses at a time; whoever comes on top waits.
 const USES_MAX: usize = 64;
 static USES: [AtomicU64; USES_MAX] = [const { AtomicU64::new(0) }; USES_MAX];
 
 const RECORD_AT: u32 = DESCRIPTORS_MAX.ilog2() + 1;
-const THREAD_AT: u32 = RECORD_AT + RECORDS_MAX.ilog2();
+const THREAD_AT: u32 = RECORD_AT + SOCKETS_MAX.ilog2();
 
 /// How long a close waits. Much longer than a use takes.
 const WAIT_NS: u64 = 30_000_000_000;
@@ -53,9 +54,9 @@ impl Drop for Use {
 }
 
 /// Notes that this thread uses a descriptor. The caller then looks whether it is still the socket's.
-pub fn note(fd: c_int, record: &Record) -> Use {
+pub fn note(fd: c_int, socket: &SocketState) -> Use {
     let note = u64::from(ids::thread_id()) << THREAD_AT
-        | u64::from(record.number()) << RECORD_AT
+        | u64::from(socket.number()) << RECORD_AT
         | descriptor_bits(fd);
     let put = |place: &AtomicU64| {
         place
@@ -66,7 +67,7 @@ pub fn note(fd: c_int, record: &Record) -> Use {
         if let Some(place) = USES.iter().find(|place| put(place)) {
             break place;
         }
-        clock::give_way();
+        clock::yield_now();
     };
     let noted = Use(place);
     // Partner: the fence in wait_for: whoever closes sees the note, or we that it is closed.
@@ -85,10 +86,10 @@ pub fn wait_for(fd: c_int) {
 }
 
 /// The last descriptor of a socket's has been taken out of the table.
-pub fn wait_for_all(record: &Record) {
-    let number = record.number();
+pub fn wait_for_all(socket: &SocketState) {
+    let number = socket.number();
     wait_for_those(|note| {
-        note != 0 && note >> RECORD_AT & u64::from(RECORDS_MAX - 1) == number.into()
+        note != 0 && note >> RECORD_AT & u64::from(SOCKETS_MAX - 1) == number.into()
     });
 }
 
@@ -121,7 +122,7 @@ fn wait_until_over(place: &AtomicU64, note: u64) {
             return;
         }
         if round < YIELDS {
-            clock::give_way();
+            clock::yield_now();
         } else {
             clock::sleep_us(PAUSE_US);
         }
@@ -149,8 +150,8 @@ mod tests {
     #[test]
     fn a_close_waits_for_a_use_and_no_use_begins_after_it() {
         static OVER: AtomicBool = AtomicBool::new(false);
-        let record = descriptors::add(9_020, State::Candidate).unwrap();
-        let used = pin(9_020, record).unwrap();
+        let socket = descriptors::add(9_020, State::Candidate).unwrap();
+        let used = pin(9_020, socket).unwrap();
         // Another descriptor's is nobody's business.
         wait_for(9_021);
         references::leave(descriptors::detach(9_020).unwrap());
@@ -162,22 +163,22 @@ mod tests {
         OVER.store(true, Ordering::SeqCst);
         drop(used);
         closer.join().unwrap();
-        assert!(pin(9_020, record).is_none());
+        assert!(pin(9_020, socket).is_none());
     }
 
     #[test]
     fn the_last_close_waits_for_the_uses_of_all_descriptors() {
         static OVER: AtomicBool = AtomicBool::new(false);
-        let record = descriptors::add(9_024, State::Candidate).unwrap();
-        descriptors::attach(9_025, record);
-        let used = pin(9_024, record).unwrap();
+        let socket = descriptors::add(9_024, State::Candidate).unwrap();
+        descriptors::attach(9_025, socket);
+        let used = pin(9_024, socket).unwrap();
         assert!(descriptors::detach(9_024).is_none());
         let closer = std::thread::spawn(|| {
-            let record = descriptors::detach(9_025).unwrap();
+            let socket = descriptors::detach(9_025).unwrap();
             wait_for(9_025);
-            wait_for_all(record);
+            wait_for_all(socket);
             assert!(OVER.load(Ordering::SeqCst));
-            references::leave(record);
+            references::leave(socket);
         });
         std::thread::sleep(std::time::Duration::from_millis(20));
         OVER.store(true, Ordering::SeqCst);
@@ -187,8 +188,8 @@ mod tests {
 
     #[test]
     fn its_own_thread_does_not_wait_for_itself() {
-        let record = descriptors::add(9_022, State::Candidate).unwrap();
-        let used = pin(9_022, record).unwrap();
+        let socket = descriptors::add(9_022, State::Candidate).unwrap();
+        let used = pin(9_022, socket).unwrap();
         references::leave(descriptors::detach(9_022).unwrap());
         wait_for(9_022);
         drop(used);

@@ -1,33 +1,32 @@
-//! The processes that share the records, and which of them has which sockets.
+//! Process references: which processes have which sockets.
 //!
-//! A record counts the processes that have its socket. One that is killed does not take itself
-//! off: then others do, who find it gone.
+//! A socket state counts the processes that have its socket. A process that is killed cannot remove its own
+//! references. Others find that it is gone, and remove them.
 //!
 //! | table, shared with children | what |
 //! |---|---|
-//! | places | process of each; 0: free; or who has claimed it. Above that, how often it was claimed |
+//! | places | the process of each place; 0: free; or who has claimed it. Above that, how often it was claimed |
 //! | namespaces | the process namespace that the id belongs to, by its inode |
-//! | bits | of each place: the numbers of the records that count it |
+//! | bits | for each place: the numbers of the socket states that count it |
 //!
-//! A place is made ready for a child before it is made: it may be killed before it runs.
-//! Whoever reaps a child that it had knows that it is gone ([`ended`]). Where nobody does so,
-//! some places are looked at when a process is about to make another one or comes to have a
-//! socket ([`look_around`]), and all that have a socket when something hangs on it ([`check`]).
-//! A look takes calls that a child that has confined itself may not make, so such a child does not
-//! look when bytes move.
+//! A place is reserved for a child before the child is made, since it may be killed before it runs. A
+//! process that reaps such a child knows that it is gone ([`reaped`]). Where nobody reaps it, some places
+//! are checked when a process is about to fork or gets a socket ([`check_some`]), and all places that have
+//! a certain socket when something depends on it ([`check`]). The check makes system calls that a sandboxed
+//! child may not make, so such a child does not check when bytes move.
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crate::process::{clock, family, ids, memory, sandbox};
 use crate::system::real;
-use crate::table::limits::RECORDS_MAX;
-use crate::table::socket_state::Record;
+use crate::table::limits::SOCKETS_MAX;
+use crate::table::socket_state::SocketState;
 use crate::table::sockets;
 
 /// Processes of one family that can be entered at a time. What others have is counted all the same.
-const MEMBERS_MAX: usize = 4096;
-const WORDS: usize = RECORDS_MAX as usize / 64;
+const PLACES_MAX: usize = 4096;
+const WORDS: usize = SOCKETS_MAX as usize / 64;
 /// With an id: that process makes the place ready, or clears it. Above all ids.
 const CLAIMED: u32 = 1 << 31;
 /// With it: that process was found gone, at the second in the bits behind. Its child may be about
@@ -44,18 +43,18 @@ const FEW: u32 = 8;
 const PAUSE_NS: u64 = 500_000_000;
 
 #[repr(C)]
-struct Members {
+struct ProcessRefs {
     /// Places that were ever used.
     used: AtomicU32,
     /// Where the next look begins, and when the last was.
     next: AtomicU32,
     looked_ns: AtomicU64,
-    places: [AtomicU64; MEMBERS_MAX],
-    namespaces: [AtomicU32; MEMBERS_MAX],
-    bits: [[AtomicU64; WORDS]; MEMBERS_MAX],
+    places: [AtomicU64; PLACES_MAX],
+    namespaces: [AtomicU32; PLACES_MAX],
+    bits: [[AtomicU64; WORDS]; PLACES_MAX],
 }
 
-static MEMBERS: AtomicPtr<Members> = AtomicPtr::new(core::ptr::null_mut());
+static PROCESS_REFS: AtomicPtr<ProcessRefs> = AtomicPtr::new(core::ptr::null_mut());
 /// This process's place, plus 1; 0 for none.
 static OWN: AtomicU32 = AtomicU32::new(0);
 static NAMESPACE: AtomicU32 = AtomicU32::new(0);
@@ -84,43 +83,43 @@ impl Held {
 
 /// A place that is made ready for a child.
 #[derive(Clone, Copy)]
-struct Expected {
+struct ReservedPlace {
     place: usize,
     claim: Held,
 }
 
 thread_local! {
     /// For the child that this thread makes.
-    static EXPECTED: Cell<Option<Expected>> = const { Cell::new(None) };
+    static RESERVED_PLACE: Cell<Option<ReservedPlace>> = const { Cell::new(None) };
 }
 
 /// Reserves the tables, and enters this process.
 pub fn set_up() -> bool {
-    let Some(members) = memory::reserve_shared(size_of::<Members>()) else {
+    let Some(refs) = memory::reserve_shared(size_of::<ProcessRefs>()) else {
         return false;
     };
-    // Release: partner: the acquire in members.
-    MEMBERS.store(members.cast(), Ordering::Release);
+    // Release: partner: the acquire in refs.
+    PROCESS_REFS.store(refs.cast(), Ordering::Release);
     enter();
     true
 }
 
-fn members() -> Option<&'static Members> {
+fn refs() -> Option<&'static ProcessRefs> {
     // Acquire: partner: the release in set_up.
-    let members = MEMBERS.load(Ordering::Acquire);
+    let refs = PROCESS_REFS.load(Ordering::Acquire);
     // SAFETY: never unmapped; zeros are valid.
-    (!members.is_null()).then(|| unsafe { &*members })
+    (!refs.is_null()).then(|| unsafe { &*refs })
 }
 
 /// Gives this process a place, without sockets. In a child: its parent's is not its own.
 pub fn enter() {
-    EXPECTED.set(expect());
-    take_expected();
+    RESERVED_PLACE.set(expect());
+    take_reserved();
 }
 
 /// For a process that has no sockets, and gives the tables' memory back. Whoever reaps it frees its place.
 pub fn forget_all() {
-    MEMBERS.store(core::ptr::null_mut(), Ordering::Relaxed);
+    PROCESS_REFS.store(core::ptr::null_mut(), Ordering::Relaxed);
     OWN.store(0, Ordering::Relaxed);
 }
 
@@ -129,25 +128,25 @@ pub fn forget_all() {
 #[must_use]
 pub fn become_child() -> bool {
     IS_CHILD.store(true, Ordering::Relaxed);
-    take_expected()
+    take_reserved()
 }
 
-fn take_expected() -> bool {
+fn take_reserved() -> bool {
     // Relaxed, here and below: of this process, and changed while it has one thread.
     NAMESPACE.store(namespace(), Ordering::Relaxed);
     OWN.store(0, Ordering::Relaxed);
-    let (Some(members), Some(expected)) = (members(), EXPECTED.take()) else {
+    let (Some(refs), Some(expected)) = (refs(), RESERVED_PLACE.take()) else {
         return true;
     };
     // One that had this id is gone.
     let own = ids::id();
-    for place in (0..used(members)).filter(|&place| place != expected.place) {
-        if let Some(held) = held_at(members, place).filter(|held| held.who() == own) {
-            take_off(members, place, held);
+    for place in (0..used(refs)).filter(|&place| place != expected.place) {
+        if let Some(held) = held_at(refs, place).filter(|held| held.who() == own) {
+            remove(refs, place, held);
         }
     }
-    members.namespaces[expected.place].store(NAMESPACE.load(Ordering::Relaxed), Ordering::Relaxed);
-    let at = &members.places[expected.place];
+    refs.namespaces[expected.place].store(NAMESPACE.load(Ordering::Relaxed), Ordering::Relaxed);
+    let at = &refs.places[expected.place];
     let is_ready = |held: u64| {
         let held = Held(held);
         // Not if somebody is clearing it.
@@ -167,48 +166,50 @@ fn take_expected() -> bool {
 }
 
 /// A child made by vfork, which has a socket as well as its parent until this is dropped. Were its
-/// parent counted alone and killed, the child would go on, in its parent's memory, with a record
+/// parent counted alone and killed, the child would go on, in its parent's memory, with a socket state
 /// that is another socket's.
-pub struct Guest {
-    record: &'static Record,
-    place: Option<Expected>,
+pub struct VforkReference {
+    socket: &'static SocketState,
+    place: Option<ReservedPlace>,
 }
 
-impl Guest {
+impl VforkReference {
     /// Counts the calling process; `None` if the socket is over.
-    pub fn enter(record: &'static Record) -> Option<Self> {
-        if !sockets::count_again(record) {
+    pub fn enter(socket: &'static SocketState) -> Option<Self> {
+        if !sockets::count_again(socket) {
             return None;
         }
         let place = expect();
-        if let (Some(members), Some(Expected { place, claim })) = (members(), place) {
-            note_at(place as u32 + 1, record.number());
+        if let (Some(refs), Some(ReservedPlace { place, claim })) = (refs(), place) {
+            note_at(place as u32 + 1, socket.number());
             // Release: partner: the acquire in held_at.
-            members.places[place].store(claim.by(ids::id()).0, Ordering::Release);
+            refs.places[place].store(claim.by(ids::id()).0, Ordering::Release);
         }
-        Some(Self { record, place })
+        Some(Self { socket, place })
     }
 }
 
-impl Drop for Guest {
+impl Drop for VforkReference {
     fn drop(&mut self) {
-        match (members(), self.place) {
-            (Some(members), Some(Expected { place, claim })) => {
-                take_off(members, place, claim.by(ids::id()));
+        match (refs(), self.place) {
+            (Some(refs), Some(ReservedPlace { place, claim })) => {
+                remove(refs, place, claim.by(ids::id()));
             }
-            _ => sockets::killed(self.record),
+            _ => sockets::killed(self.socket),
         }
     }
 }
 
-/// Makes a place ready for a child of this thread's. See [`note_expected`].
-pub fn expect_child() {
-    EXPECTED.set(expect());
+/// Makes a place ready for a child of this thread's. See [`note_reserved_socket`].
+pub fn reserve_for_child() {
+    RESERVED_PLACE.set(expect());
 }
 
-/// The child that is expected will be counted by this record.
-pub fn note_expected(number: u32) {
-    let place = EXPECTED.get().map(|expected| expected.place as u32 + 1);
+/// The child that is expected will be counted by this socket state.
+pub fn note_reserved_socket(number: u32) {
+    let place = RESERVED_PLACE
+        .get()
+        .map(|expected| expected.place as u32 + 1);
     note_at(place.unwrap_or(0), number);
 }
 
@@ -221,43 +222,39 @@ fn note_at(place: u32, number: u32) {
 
 /// The child that was expected is there, or (a negative number) could not be made.
 pub fn child_made(child: i32) {
-    let (Some(members), Some(Expected { place, claim })) = (members(), EXPECTED.take()) else {
+    let (Some(refs), Some(ReservedPlace { place, claim })) = (refs(), RESERVED_PLACE.take()) else {
         return;
     };
     if child < 0 {
-        return clear(members, place);
+        return clear(refs, place);
     }
     // Not if it has said so itself: it may have another number, as it knows it.
     let made = claim.by(child.unsigned_abs());
     // Release: partner: the acquire in held_at.
-    let _ = members.places[place].compare_exchange(
-        claim.0,
-        made.0,
-        Ordering::Release,
-        Ordering::Relaxed,
-    );
+    let _ =
+        refs.places[place].compare_exchange(claim.0, made.0, Ordering::Release, Ordering::Relaxed);
 }
 
 /// Claims a free place, if there is one.
-fn expect() -> Option<Expected> {
-    let members = members()?;
+fn expect() -> Option<ReservedPlace> {
+    let refs = refs()?;
     let find = || {
-        let mut places = members.places.iter().enumerate();
+        let mut places = refs.places.iter().enumerate();
         places.find_map(|(place, at)| {
             let held = Held(at.load(Ordering::Relaxed));
             let is_free = held.who() == 0;
             let claim = is_free.then(|| claim(at, held, held.claimed_again()))??;
-            Some(Expected { place, claim })
+            Some(ReservedPlace { place, claim })
         })
     };
     let expected = find().or_else(|| {
-        look_at_all();
+        check_all();
         find()
     })?;
     let namespace = NAMESPACE.load(Ordering::Relaxed);
-    members.namespaces[expected.place].store(namespace, Ordering::Relaxed);
+    refs.namespaces[expected.place].store(namespace, Ordering::Relaxed);
     let used = expected.place as u32 + 1;
-    members.used.fetch_max(used, Ordering::Relaxed);
+    refs.used.fetch_max(used, Ordering::Relaxed);
     Some(expected)
 }
 
@@ -285,16 +282,16 @@ fn own_bit(number: u32) -> Option<(&'static AtomicU64, u64)> {
 
 fn bit_of(place: u32, number: u32) -> Option<(&'static AtomicU64, u64)> {
     let place = place.checked_sub(1)?;
-    let word = &members()?.bits[place as usize][number as usize / 64];
+    let word = &refs()?.bits[place as usize][number as usize / 64];
     Some((word, 1 << (number % 64)))
 }
 
-/// Whether it is known which records count this process.
+/// Whether it is known which socket states count this process.
 pub fn has_place() -> bool {
     OWN.load(Ordering::Relaxed) != 0
 }
 
-/// This process is counted by a record.
+/// This process is counted by a socket state.
 pub fn note(number: u32) {
     note_at(OWN.load(Ordering::Relaxed), number);
 }
@@ -310,122 +307,122 @@ pub fn is_noted(number: u32) -> bool {
 }
 
 /// Who is at a place, if that means anything to this process.
-fn held_at(members: &Members, place: usize) -> Option<Held> {
+fn held_at(refs: &ProcessRefs, place: usize) -> Option<Held> {
     // Acquire: partner: the releases in take_expected and child_made.
-    let held = Held(members.places[place].load(Ordering::Acquire));
+    let held = Held(refs.places[place].load(Ordering::Acquire));
     let namespace = NAMESPACE.load(Ordering::Relaxed);
-    let is_ours = members.namespaces[place].load(Ordering::Relaxed) == namespace;
+    let is_ours = refs.namespaces[place].load(Ordering::Relaxed) == namespace;
     (held.who() != 0 && namespace != 0 && is_ours).then_some(held)
 }
 
-fn used(members: &Members) -> usize {
-    (members.used.load(Ordering::Relaxed) as usize).min(MEMBERS_MAX)
+fn used(refs: &ProcessRefs) -> usize {
+    (refs.used.load(Ordering::Relaxed) as usize).min(PLACES_MAX)
 }
 
 /// A process that is no more, as its parent was told. Its number may be another's by now.
-pub fn ended(id: u32) {
-    let Some(members) = members() else { return };
-    for place in 0..used(members) {
-        let held = held_at(members, place).filter(|held| held.who() == id);
+pub fn reaped(id: u32) {
+    let Some(refs) = refs() else { return };
+    for place in 0..used(refs) {
+        let held = held_at(refs, place).filter(|held| held.who() == id);
         // Who may not ask believes what it was told.
         if let Some(held) = held.filter(|_| !sandbox::is_open() || is_gone(id)) {
-            take_off(members, place, held);
+            remove(refs, place, held);
         }
     }
 }
 
-/// Takes those off that are gone, of all that are counted by this record.
-pub fn check(record: &Record) {
-    let Some(members) = members() else { return };
-    let (word, bit) = (record.number() as usize / 64, 1 << (record.number() % 64));
-    for place in 0..used(members) {
-        if members.bits[place][word].load(Ordering::Relaxed) & bit != 0 {
-            look_at(members, place);
+/// Takes those off that are gone, of all that are counted by this socket state.
+pub fn check(socket: &SocketState) {
+    let Some(refs) = refs() else { return };
+    let (word, bit) = (socket.number() as usize / 64, 1 << (socket.number() % 64));
+    for place in 0..used(refs) {
+        if refs.bits[place][word].load(Ordering::Relaxed) & bit != 0 {
+            look_at(refs, place);
         }
     }
 }
 
 /// Whether another process is known to be counted by it, after [`check`].
-pub fn others_are_noted(record: &Record) -> bool {
-    let (word, bit) = (record.number() as usize / 64, 1 << (record.number() % 64));
+pub fn others_are_noted(socket: &SocketState) -> bool {
+    let (word, bit) = (socket.number() as usize / 64, 1 << (socket.number() % 64));
     let own = OWN.load(Ordering::Relaxed) as usize;
-    members().is_some_and(|members| {
-        let mut others = (0..used(members)).filter(|place| place + 1 != own);
-        others.any(|place| members.bits[place][word].load(Ordering::Relaxed) & bit != 0)
+    refs().is_some_and(|refs| {
+        let mut others = (0..used(refs)).filter(|place| place + 1 != own);
+        others.any(|place| refs.bits[place][word].load(Ordering::Relaxed) & bit != 0)
     })
 }
 
 /// As [`check_at_times`], when bytes move: what such a look takes, a child may have forbidden itself.
-pub fn check_in_parent(record: &Record) {
+pub fn check_in_parent(socket: &SocketState) {
     if !IS_CHILD.load(Ordering::Relaxed) {
-        check_at_times(record);
+        check_at_times(socket);
     }
 }
 
 /// As [`check`], now and then.
-pub fn check_at_times(record: &Record) {
-    if members().is_some_and(is_time) {
-        check(record);
+pub fn check_at_times(socket: &SocketState) {
+    if refs().is_some_and(is_time) {
+        check(socket);
     }
 }
 
-fn is_time(members: &Members) -> bool {
+fn is_time(refs: &ProcessRefs) -> bool {
     let now_ns = clock::now_ns();
-    let last_ns = members.looked_ns.load(Ordering::Relaxed);
+    let last_ns = refs.looked_ns.load(Ordering::Relaxed);
     let is_time = now_ns.saturating_sub(last_ns) >= PAUSE_NS;
     if is_time {
-        members.looked_ns.store(now_ns, Ordering::Relaxed);
+        refs.looked_ns.store(now_ns, Ordering::Relaxed);
     }
     is_time
 }
 
 /// Looks now and then whether some are gone.
-pub fn look_around() {
-    let Some(members) = members() else { return };
-    let used = used(members) as u32;
-    if used <= 1 || !is_time(members) {
+pub fn check_some() {
+    let Some(refs) = refs() else { return };
+    let used = used(refs) as u32;
+    if used <= 1 || !is_time(refs) {
         return;
     }
-    let first = members.next.fetch_add(FEW, Ordering::Relaxed);
+    let first = refs.next.fetch_add(FEW, Ordering::Relaxed);
     for nth in 0..FEW.min(used) {
-        look_at(members, (first.wrapping_add(nth) % used) as usize);
+        look_at(refs, (first.wrapping_add(nth) % used) as usize);
     }
 }
 
 /// Looks at all of them: something is full.
-pub fn look_at_all() {
-    let Some(members) = members() else { return };
-    for place in 0..used(members) {
-        look_at(members, place);
+pub fn check_all() {
+    let Some(refs) = refs() else { return };
+    for place in 0..used(refs) {
+        look_at(refs, place);
     }
 }
 
-fn look_at(members: &Members, place: usize) {
+fn look_at(refs: &ProcessRefs, place: usize) {
     let is_own = OWN.load(Ordering::Relaxed) == place as u32 + 1;
-    let Some(held) = held_at(members, place).filter(|_| !is_own) else {
+    let Some(held) = held_at(refs, place).filter(|_| !is_own) else {
         return;
     };
     if is_gone(held.who() & ID_BITS) {
-        found_gone(members, place, held);
+        found_gone(refs, place, held);
     }
 }
 
-/// Whether there is no process of this number that has the records: one that became another program
+/// Whether there is no process of this number that has the socket states: one that became another program
 /// does not, nor does a stranger.
 fn is_gone(id: u32) -> bool {
     let saved = real::errno();
-    let lives = ids::lives(id) && (family::has_member(id) || family::is_headless(id));
+    let lives = ids::process_exists(id) && (family::has_member(id) || family::is_headless(id));
     real::set_errno(saved);
     !lives
 }
 
-fn found_gone(members: &Members, place: usize, held: Held) {
+fn found_gone(refs: &ProcessRefs, place: usize, held: Held) {
     let who = held.who();
     let second = (clock::now_ns() / 1_000_000_000) as u32 & SECOND_BITS;
     if who & CLAIMED != 0 && who & SUSPECT == 0 {
         let suspect = held.by(who | SUSPECT | (second << SECOND_AT));
         // Relaxed, both: it stands for itself.
-        let _ = members.places[place].compare_exchange(
+        let _ = refs.places[place].compare_exchange(
             held.0,
             suspect.0,
             Ordering::Relaxed,
@@ -435,20 +432,20 @@ fn found_gone(members: &Members, place: usize, held: Held) {
     }
     let suspected_s = second.wrapping_sub(who >> SECOND_AT) & SECOND_BITS;
     if who & CLAIMED == 0 || suspected_s > SUSPECT_S {
-        take_off(members, place, held);
+        remove(refs, place, held);
     }
 }
 
-/// Takes a process that is no more off all records that count it.
-fn take_off(members: &Members, place: usize, held: Held) {
-    if claim(&members.places[place], held, held).is_some() {
-        clear(members, place);
+/// Takes a process that is no more off all socket states that count it.
+fn remove(refs: &ProcessRefs, place: usize, held: Held) {
+    if claim(&refs.places[place], held, held).is_some() {
+        clear(refs, place);
     }
 }
 
-/// Takes whoever has had this place, which is claimed, off all records that count it, and frees it.
-fn clear(members: &Members, place: usize) {
-    for (nth, word) in members.bits[place].iter().enumerate() {
+/// Takes whoever has had this place, which is claimed, off all socket states that count it, and frees it.
+fn clear(refs: &ProcessRefs, place: usize) {
+    for (nth, word) in refs.bits[place].iter().enumerate() {
         let mut bits = word.swap(0, Ordering::Relaxed);
         while bits != 0 {
             let number = nth as u32 * 64 + bits.trailing_zeros();
@@ -456,7 +453,7 @@ fn clear(members: &Members, place: usize) {
             sockets::killed(sockets::by_number(number));
         }
     }
-    let at = &members.places[place];
+    let at = &refs.places[place];
     let free = Held(at.load(Ordering::Relaxed)).by(0);
     // Release: partner: the acquire in claim.
     at.store(free.0, Ordering::Release);
@@ -471,14 +468,14 @@ mod tests {
     use crate::table::state::State;
     use crate::table::{descriptors, gate, inheritance, references};
 
-    /// A fork counts all records that there are. The library is at work in its own tests.
+    /// A fork counts all socket states that there are. The library is at work in its own tests.
     fn alone() -> MutexGuard<'static, ()> {
         static ONE: Mutex<()> = Mutex::new(());
         ONE.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn count(record: &Record) -> u32 {
-        record.processes.load(Ordering::Relaxed)
+    fn count(socket: &SocketState) -> u32 {
+        socket.processes.load(Ordering::Relaxed)
     }
 
     fn child() -> i32 {
@@ -532,94 +529,94 @@ mod tests {
     #[test]
     fn a_child_that_is_killed_is_taken_off_when_it_is_reaped() {
         let _alone = alone();
-        let record = descriptors::add(9_000, State::Candidate).unwrap();
+        let socket = descriptors::add(9_000, State::Candidate).unwrap();
         // Some have not run by then.
         for _ in 0..50 {
             let child = child();
-            assert_eq!(count(record), 2);
+            assert_eq!(count(socket), 2);
             kill(child);
             reap(child);
-            assert_eq!(count(record), 1);
+            assert_eq!(count(socket), 1);
         }
         let last = child();
         close(9_000);
-        assert_eq!(count(record), 1);
+        assert_eq!(count(socket), 1);
         kill(last);
         reap(last);
-        assert_eq!(count(record), 0);
+        assert_eq!(count(socket), 0);
     }
 
     #[test]
     fn one_whose_number_is_that_of_a_process_that_ended_stays() {
         let _alone = alone();
-        let record = descriptors::add(9_009, State::Candidate).unwrap();
+        let socket = descriptors::add(9_009, State::Candidate).unwrap();
         let child = child();
-        ended(child.unsigned_abs());
-        assert_eq!(count(record), 2);
+        reaped(child.unsigned_abs());
+        assert_eq!(count(socket), 2);
         kill(child);
         reap(child);
-        assert_eq!(count(record), 1);
+        assert_eq!(count(socket), 1);
         close(9_009);
     }
 
     #[test]
     fn one_that_nobody_reaps_is_found() {
         let _alone = alone();
-        let record = descriptors::add(9_001, State::Candidate).unwrap();
+        let socket = descriptors::add(9_001, State::Candidate).unwrap();
         let child = child();
-        check(record);
-        assert_eq!(count(record), 2);
+        check(socket);
+        assert_eq!(count(socket), 2);
         kill_and_leave(child);
-        check(record);
-        assert_eq!(count(record), 1);
+        check(socket);
+        assert_eq!(count(socket), 1);
         reap(child);
-        assert_eq!(count(record), 1);
+        assert_eq!(count(socket), 1);
         close(9_001);
     }
 
     /// In the middle of a call: neither the next holder nor the next socket is to wait for it.
-    fn in_a_call(record: &Record) -> i32 {
+    fn in_a_call(socket: &SocketState) -> i32 {
         let child = child_that(|| {
-            let held = record.send_lock.hold().unwrap();
-            held.changing(|| core::mem::forget(record.recv_lock.hold()));
+            let held = socket.send_lock.hold().unwrap();
+            held.changing(|| core::mem::forget(socket.recv_lock.hold()));
             held.changing(|| {
                 loop {
                     clock::sleep_us(1000);
                 }
             });
         });
-        while record.recv_lock.try_hold().is_some() {
+        while socket.recv_lock.try_hold().is_some() {
             clock::sleep_us(100);
         }
         child
     }
 
-    fn killed_in_a_call(fd: i32) -> &'static Record {
-        let record = descriptors::add(fd, State::Candidate).unwrap();
-        let child = in_a_call(record);
+    fn killed_in_a_call(fd: i32) -> &'static SocketState {
+        let socket = descriptors::add(fd, State::Candidate).unwrap();
+        let child = in_a_call(socket);
         kill(child);
         reap(child);
-        assert_eq!(count(record), 1);
-        record
+        assert_eq!(count(socket), 1);
+        socket
     }
 
     #[test]
     fn what_it_held_is_taken_over() {
         let _alone = alone();
-        let record = killed_in_a_call(9_002);
-        assert!(record.send_lock.hold().unwrap().is_taken_over());
-        assert!(!record.recv_lock.hold().unwrap().is_taken_over());
+        let socket = killed_in_a_call(9_002);
+        assert!(socket.send_lock.hold().unwrap().is_taken_over());
+        assert!(!socket.recv_lock.hold().unwrap().is_taken_over());
         close(9_002);
     }
 
     #[test]
     fn what_it_held_is_free_for_the_next_socket() {
         let _alone = alone();
-        let record = killed_in_a_call(9_002);
+        let socket = killed_in_a_call(9_002);
         close(9_002);
-        assert_eq!(count(record), 0);
+        assert_eq!(count(socket), 0);
         let again = descriptors::add(9_003, State::Candidate).unwrap();
-        assert!(core::ptr::eq(record, again));
+        assert!(core::ptr::eq(socket, again));
         assert!(!again.send_lock.hold().unwrap().is_taken_over());
         assert!(again.recv_lock.try_hold().is_some());
         close(9_003);
@@ -629,14 +626,14 @@ mod tests {
     #[test]
     fn what_the_dead_held_is_free_for_the_next_socket() {
         let _alone = alone();
-        let record = descriptors::add(9_015, State::Candidate).unwrap();
-        let child = in_a_call(record);
+        let socket = descriptors::add(9_015, State::Candidate).unwrap();
+        let child = in_a_call(socket);
         close(9_015);
         kill_and_leave(child);
-        check(record);
-        assert_eq!(count(record), 0);
+        check(socket);
+        assert_eq!(count(socket), 0);
         let again = descriptors::add(9_016, State::Candidate).unwrap();
-        assert!(core::ptr::eq(record, again));
+        assert!(core::ptr::eq(socket, again));
         assert!(!again.send_lock.try_hold().unwrap().is_taken_over());
         assert!(again.recv_lock.try_hold().is_some());
         reap(child);
@@ -646,14 +643,14 @@ mod tests {
     #[test]
     fn a_child_that_could_not_be_made_is_not_counted() {
         let _alone = alone();
-        let record = descriptors::add(9_004, State::Candidate).unwrap();
+        let socket = descriptors::add(9_004, State::Candidate).unwrap();
         // As fork does, but for the child.
         gate::begin_fork();
         inheritance::count_child();
         gate::end_fork();
-        assert_eq!(count(record), 2);
+        assert_eq!(count(socket), 2);
         child_made(-1);
-        assert_eq!(count(record), 1);
+        assert_eq!(count(socket), 1);
         close(9_004);
     }
 
@@ -684,7 +681,7 @@ mod tests {
     #[test]
     fn one_whose_first_thread_has_ended_is_not_gone() {
         let _alone = alone();
-        let record = descriptors::add(9_008, State::Candidate).unwrap();
+        let socket = descriptors::add(9_008, State::Candidate).unwrap();
         let child = headless();
         let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
         let id = child.unsigned_abs();
@@ -692,11 +689,11 @@ mod tests {
             std::thread::yield_now();
         }
         assert!(!family::has_member(id));
-        check(record);
-        assert_eq!(count(record), 2);
+        check(socket);
+        assert_eq!(count(socket), 2);
         kill(child);
         reap(child);
-        assert_eq!(count(record), 1);
+        assert_eq!(count(socket), 1);
         close(9_008);
     }
 
@@ -704,45 +701,45 @@ mod tests {
     #[test]
     fn a_place_that_is_claimed_again_is_not_taken_for_the_child_before() {
         let _alone = alone();
-        let record = descriptors::add(9_007, State::Candidate).unwrap();
-        let members = members().unwrap();
+        let socket = descriptors::add(9_007, State::Candidate).unwrap();
+        let refs = refs().unwrap();
         let expect = || {
             gate::begin_fork();
             inheritance::count_child();
             gate::end_fork();
-            EXPECTED.take().unwrap()
+            RESERVED_PLACE.take().unwrap()
         };
         let first = expect();
         // No process has this number.
         let child = first.claim.by(ID_BITS);
-        members.places[first.place].store(child.0, Ordering::Relaxed);
-        take_off(members, first.place, child);
-        assert_eq!(count(record), 1);
+        refs.places[first.place].store(child.0, Ordering::Relaxed);
+        remove(refs, first.place, child);
+        assert_eq!(count(socket), 1);
         let second = expect();
         assert_eq!(first.place, second.place);
-        EXPECTED.set(Some(first));
+        RESERVED_PLACE.set(Some(first));
         child_made(ID_BITS as i32);
-        check(record);
-        assert_eq!(count(record), 2);
-        EXPECTED.set(Some(second));
+        check(socket);
+        assert_eq!(count(socket), 2);
+        RESERVED_PLACE.set(Some(second));
         child_made(-1);
-        assert_eq!(count(record), 1);
+        assert_eq!(count(socket), 1);
         close(9_007);
     }
 
     #[test]
     fn a_guest_has_the_socket_when_its_parent_is_gone() {
         let _alone = alone();
-        let record = descriptors::add(9_012, State::Candidate).unwrap();
-        let guest = Guest::enter(record).unwrap();
-        assert_eq!(count(record), 2);
+        let socket = descriptors::add(9_012, State::Candidate).unwrap();
+        let guest = VforkReference::enter(socket).unwrap();
+        assert_eq!(count(socket), 2);
         // As when its parent was killed.
-        sockets::killed(record);
+        sockets::killed(socket);
         let other = descriptors::add(9_013, State::Candidate).unwrap();
-        assert!(!core::ptr::eq(record, other));
+        assert!(!core::ptr::eq(socket, other));
         drop(guest);
-        assert_eq!(count(record), 0);
-        assert!(Guest::enter(record).is_none());
+        assert_eq!(count(socket), 0);
+        assert!(VforkReference::enter(socket).is_none());
         close(9_013);
         descriptors::detach(9_012);
     }
@@ -750,7 +747,7 @@ mod tests {
     #[test]
     fn a_socket_that_all_others_have_left_is_not_taken_up_again() {
         let _alone = alone();
-        let record = descriptors::add(9_010, State::Candidate).unwrap();
+        let socket = descriptors::add(9_010, State::Candidate).unwrap();
         let stays = descriptors::add(9_014, State::Candidate).unwrap();
         own_descriptors::note_highest(9_014);
         let child = child_that(|| close(9_014));
@@ -758,15 +755,15 @@ mod tests {
             clock::sleep_us(100);
         }
         inheritance::leave_to_others();
-        assert_eq!((count(record), count(stays)), (1, 1));
+        assert_eq!((count(socket), count(stays)), (1, 1));
         kill(child);
         reap(child);
-        // Its record is this one's now.
+        // Its socket state is this one's now.
         let next = descriptors::add(9_011, State::Candidate).unwrap();
-        assert!(core::ptr::eq(record, next));
+        assert!(core::ptr::eq(socket, next));
         inheritance::take_up_again();
         assert!(descriptors::find(9_010).is_none());
-        assert_eq!((count(record), count(stays)), (1, 1));
+        assert_eq!((count(socket), count(stays)), (1, 1));
         close(9_014);
     }
 

@@ -1,4 +1,4 @@
-//! What became of each connection, told when the last process lets go of it: a line each, if
+//! What became of each connection: one line each, written when the last process lets go of it, if
 //! `BAREWIRE_WHY` asks for it (`barewire run --why`).
 //!
 //! ```text
@@ -7,10 +7,10 @@
 //! barewire: pid 71 fd 7 unix:8112 - unix:8110: accelerated, ring 12 B out, 9 B in
 //! ```
 //!
-//! A Unix socket is named by its inode and the other end's (0: not known), as `ss -x` has them.
+//! A Unix socket is named by its inode and that of the other end (0: not known), as `ss -x` shows them.
 //!
-//! The lines go to a regular file that has one name, or to standard error as it was at start: if that descriptor is
-//! something else by now, they go nowhere.
+//! The lines go to a regular file that has one name, or to what standard error was at start. If that
+//! descriptor has become something else, the lines are dropped.
 
 use core::fmt::Write;
 use core::mem::zeroed;
@@ -19,9 +19,9 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use crate::process::ids;
 use crate::system::text::Line;
 use crate::system::{kernel, real, unix_sockets};
-use crate::table::flags::{LINE_ONLY, LOCAL, TOLD};
-use crate::table::socket_state::Record;
-use crate::table::state::{State, Why};
+use crate::table::flags::{FALLEN_BACK, REASON_REPORTED, UNIX};
+use crate::table::socket_state::SocketState;
+use crate::table::state::{Reason, State};
 use crate::table::{
     descriptors,
     report::{self, Target},
@@ -52,16 +52,16 @@ pub fn set_up() {
 }
 
 /// Tells what became of a socket, once. `fd` is a descriptor of it, still open.
-pub fn tell(fd: i32, record: &Record) {
+pub fn tell(fd: i32, socket: &SocketState) {
     let Some(target) = TARGET.get() else { return };
-    let state = record.state();
-    if matches!(state, State::Fresh | State::Listening) || record.has(TOLD) {
+    let state = socket.state();
+    if matches!(state, State::Unconnected | State::Listening) || socket.has(REASON_REPORTED) {
         return;
     }
-    record.set(TOLD, true);
+    socket.set(REASON_REPORTED, true);
     let mut line = Line::new();
     // Nothing here can fail: a line that is too long is cut.
-    let _ = describe(&mut line, fd, record, state);
+    let _ = describe(&mut line, fd, socket, state);
     if target == c"-" {
         let at_start = (
             ERROR_DEVICE.load(Ordering::Relaxed),
@@ -77,40 +77,40 @@ pub fn tell(fd: i32, record: &Record) {
     }
 }
 
-fn describe(line: &mut Line, fd: i32, record: &Record, state: State) -> core::fmt::Result {
+fn describe(line: &mut Line, fd: i32, socket: &SocketState, state: State) -> core::fmt::Result {
     write!(line, "barewire: pid {} fd {fd} ", ids::id())?;
     match kernel::tuple(fd).map(|tuple| tuple.ends()) {
         Some([own, other]) => write!(line, "{own} - {other}: ")?,
-        None if record.has(LOCAL) => {
+        None if socket.has(UNIX) => {
             let own = unix_sockets::inode(fd).unwrap_or(0);
             // Relaxed: for display only; 0 if nobody has asked for it.
-            let other = record.other_inode.load(Ordering::Relaxed);
+            let other = socket.other_inode.load(Ordering::Relaxed);
             write!(line, "unix:{own} - unix:{other}: ")?;
         }
         None => write!(line, "(no longer connected): ")?,
     }
     let [out, into] =
-        [&record.ring_bytes_out, &record.ring_bytes_in].map(|bytes| bytes.load(Ordering::Relaxed));
-    let why = record.why();
+        [&socket.ring_bytes_out, &socket.ring_bytes_in].map(|bytes| bytes.load(Ordering::Relaxed));
+    let reason = socket.reason();
     let (calls, bytes) = (
-        record.calls.load(Ordering::Relaxed),
-        record.bytes.load(Ordering::Relaxed),
+        socket.calls.load(Ordering::Relaxed),
+        socket.bytes.load(Ordering::Relaxed),
     );
     match state {
-        State::Up if record.has(LINE_ONLY) && why != Why::None => {
-            write!(line, "accelerated, then kernel, {}", why.text())?;
+        State::Upgraded if socket.has(FALLEN_BACK) && reason != Reason::None => {
+            write!(line, "accelerated, then kernel, {}", reason.text())?;
         }
-        State::Up => write!(line, "accelerated")?,
-        State::Candidate if why == Why::None => {
+        State::Upgraded => write!(line, "accelerated")?,
+        State::Candidate if reason == Reason::None => {
             write!(
                 line,
                 "kernel, over before it was worth more: {calls} calls, {bytes} B"
             )?;
         }
-        State::Seeking => write!(line, "kernel, over before the other end was found")?,
-        _ => write!(line, "kernel, {}", why.text())?,
+        State::AtRendezvous => write!(line, "kernel, over before the other end was found")?,
+        _ => write!(line, "kernel, {}", reason.text())?,
     }
-    if out + into > 0 || state == State::Up {
+    if out + into > 0 || state == State::Upgraded {
         write!(line, ", ring {out} B out, {into} B in")?;
     }
     writeln!(line)
@@ -121,10 +121,10 @@ pub fn tell_all() {
     if TARGET.get().is_none() {
         return;
     }
-    descriptors::for_each_descriptor(0, u32::MAX, |fd, record| {
+    descriptors::for_each_descriptor(0, u32::MAX, |fd, socket| {
         // Relaxed: another process that has it tells when it is done.
-        if record.processes.load(Ordering::Relaxed) == 1 {
-            tell(fd, record);
+        if socket.processes.load(Ordering::Relaxed) == 1 {
+            tell(fd, socket);
         }
     });
 }

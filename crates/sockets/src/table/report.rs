@@ -1,4 +1,4 @@
-//! What happened, in numbers: a line at exit, if that was asked for.
+//! A summary in numbers: one line at exit, if `BAREWIRE_SOCKETS_REPORT` asks for it.
 
 use core::ffi::{CStr, c_char};
 use core::mem::zeroed;
@@ -56,7 +56,7 @@ pub fn set_up() {
 
 // Relaxed, all: counters for display.
 
-/// A connection is on board.
+/// A connection is upgraded.
 pub fn upgraded() {
     UPGRADED.fetch_add(1, Ordering::Relaxed);
 }
@@ -72,12 +72,12 @@ pub fn stepped_back() {
 }
 
 /// This process is done with a socket: its bytes are added up, but for those that another process, or
-/// an earlier call, has added up. The record keeps its counts, for whoever is told of them later.
-pub fn closed(record: &socket_state::Record) {
-    let [out_reported, in_reported] = &record.bytes_reported;
+/// an earlier call, has added up. The socket state keeps its counts, for whoever is told of them later.
+pub fn closed(socket: &socket_state::SocketState) {
+    let [out_reported, in_reported] = &socket.bytes_reported;
     for (moved, reported, sum) in [
-        (&record.ring_bytes_out, out_reported, &BYTES_OUT),
-        (&record.ring_bytes_in, in_reported, &BYTES_IN),
+        (&socket.ring_bytes_out, out_reported, &BYTES_OUT),
+        (&socket.ring_bytes_in, in_reported, &BYTES_IN),
     ] {
         let now = moved.load(Ordering::Relaxed);
         let before = reported.fetch_max(now, Ordering::Relaxed);

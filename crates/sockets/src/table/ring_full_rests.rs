@@ -1,4 +1,4 @@
-//! How often a sender skips the wait for room in a full ring.
+//! How many full byte rings a sender skips before it waits for room again.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -30,7 +30,7 @@ impl Looks {
     }
 
     /// There was none.
-    pub fn in_vain(&self) {
+    pub fn empty_reads(&self) {
         let rest = self.next_rest.load(Ordering::Relaxed);
         self.rest.store(rest, Ordering::Relaxed);
         let next = (rest * 2).min(REST_MAX);
@@ -53,7 +53,7 @@ mod tests {
             .filter(|_| {
                 let looks_now = looks.is_worth_one();
                 if looks_now {
-                    looks.in_vain();
+                    looks.empty_reads();
                 }
                 looks_now
             })

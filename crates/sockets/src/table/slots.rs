@@ -1,17 +1,17 @@
-//! The table of descriptors: which socket each one is.
+//! The table of descriptors: the number of the socket state of each.
 
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use crate::system::own_descriptors::HIGHEST;
 use crate::table::limits::DESCRIPTORS_MAX;
-use crate::table::socket_state::RECORDS;
+use crate::table::socket_state::SOCKETS;
 
-/// Where the records are, the table of descriptors, and the highest of these.
+/// Where the socket states are, the table of descriptors, and the highest of these.
 pub fn addresses() -> (usize, usize, usize) {
     // Relaxed: set up before, by this thread.
-    let records = RECORDS.load(Ordering::Relaxed) as usize;
+    let states = SOCKETS.load(Ordering::Relaxed) as usize;
     let descriptors = TABLE.descriptors.load(Ordering::Relaxed) as usize;
-    (records, descriptors, (&raw const HIGHEST) as usize)
+    (states, descriptors, (&raw const HIGHEST) as usize)
 }
 
 /// The table of descriptors; and whether somebody captures, which every call looks at, too.
@@ -23,7 +23,7 @@ static TABLE: Table = Table {
 /// In one cache line.
 #[repr(C, align(16))]
 struct Table {
-    /// Number of the record of each descriptor, plus 1; 0 for none.
+    /// Number of the socket state of each descriptor, plus 1; 0 for none.
     descriptors: AtomicPtr<AtomicU32>,
     captured: AtomicU32,
 }
@@ -34,8 +34,8 @@ pub fn captured() -> &'static AtomicU32 {
     &TABLE.captured
 }
 
-/// From now on descriptors can have records. Release: partner: the acquire in slot; whoever sees it sees
-/// what is set up before.
+/// From now on descriptors can have socket states. Release: partner: the acquire in slot; whoever sees it
+/// sees what is set up before.
 pub fn publish(descriptors: *mut AtomicU32) {
     TABLE.descriptors.store(descriptors, Ordering::Release);
 }
@@ -51,7 +51,7 @@ pub fn forget() {
 /// Where the table of descriptors is while it is hidden.
 static HIDDEN: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
 
-/// From now on no descriptor has a record, and none gets one.
+/// From now on no descriptor has a socket state, and none gets one.
 pub fn hide() {
     // Relaxed: by one thread, which shows it again.
     let table = TABLE
@@ -67,12 +67,12 @@ pub fn show() {
     TABLE.descriptors.store(table, Ordering::Release);
 }
 
-/// Whether nothing can have a record: the table is hidden, or there is none.
+/// Whether nothing can have a socket state: the table is hidden, or there is none.
 pub fn is_hidden() -> bool {
     TABLE.descriptors.load(Ordering::Relaxed).is_null()
 }
 
-/// A descriptor of our own, for the record of that number.
+/// A descriptor of our own, for the socket state of that number.
 pub const OWN: u32 = 1 << 31;
 
 pub fn slot(fd: i32) -> Option<&'static AtomicU32> {

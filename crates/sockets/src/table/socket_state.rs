@@ -1,4 +1,4 @@
-//! What this library knows of one socket.
+//! The socket state: what the library knows of one socket.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -8,46 +8,46 @@ use barewire_fabric::hybrid::{Direction, Receiver, Sender};
 use crate::process::lock::{Held, Lock};
 use crate::table::kernel_probe::Probe;
 use crate::table::ring_full_rests::Looks;
-use crate::table::state::{State, Why};
-use crate::table::stream_memory::{self, Carrier};
+use crate::table::state::{Reason, State};
+use crate::table::stream_memory::{self, StreamMemory};
 
-/// A socket.
+/// What the library knows of a socket. In memory that processes with the socket share.
 #[repr(C, align(128))]
-pub struct Record {
+pub struct SocketState {
     state: AtomicU32,
-    why: AtomicU32,
+    reason: AtomicU32,
     flags: AtomicU32,
-    /// Processes that have it. See `members`.
+    /// Processes that have the socket. See `process_refs`.
     pub processes: AtomicU32,
-    /// Counts the uses of this record that are over.
+    /// How many sockets this state has stood for before.
     pub generation: AtomicU32,
-    /// Calls that moved bytes, before it was up.
+    /// Calls that moved bytes before the upgrade.
     pub calls: AtomicU32,
-    /// Turns of direction before it was up, where only streams are upgraded. See `worth`.
+    /// Turns of direction before the upgrade, where only streams are upgraded. See `worth`.
     pub turns: AtomicU32,
-    /// Looks for the other end so far.
+    /// How often the other end was looked for.
     pub looks: AtomicU32,
-    /// Which side of its carrier it is: 0 or 1.
+    /// This end's side of the hybrid stream: 0 or 1.
     pub side: AtomicU32,
-    /// Threads that sleep until the kernel calls it readable.
+    /// Threads that sleep until the kernel reports the socket as readable.
     pub sleepers: AtomicU32,
-    /// Bytes moved, before it was up.
+    /// Bytes moved before the upgrade.
     pub bytes: AtomicU64,
-    /// When the kernel was last asked whether the line has ended, by [`crate::process::tick_ns`].
-    pub line_checked_ns: AtomicU64,
-    /// The same, by who sends.
+    /// When a reader last asked whether the kernel connection has ended, by `clock::tick_ns`.
+    pub kernel_checked_ns: AtomicU64,
+    /// When a sender last asked that.
     pub send_checked_ns: AtomicU64,
     /// What `ring_bytes_in` was at the last send.
     pub heard_bytes: AtomicU64,
-    /// What `stream::probe` remembers.
+    /// The state of `kernel_probe`, under the send lock.
     pub probe: Probe,
-    /// Bytes ever put into the ring when the other end was last known to be there.
+    /// Bytes ever put into the ring when the other end was last known to be alive.
     pub put_when_there: AtomicU64,
-    /// An error of the line that the program has not been told of yet.
-    pub line_error: AtomicI32,
-    /// Bytes put into and taken from the ring.
+    /// The pending error; 0 if there is none.
+    pub pending_error: AtomicI32,
+    /// Bytes put into the ring.
     pub ring_bytes_out: AtomicU64,
-    /// As above.
+    /// Bytes taken from the ring.
     pub ring_bytes_in: AtomicU64,
     /// Guards `sender`.
     pub send_lock: Lock,
@@ -55,70 +55,70 @@ pub struct Record {
     pub recv_lock: Lock,
     sender: UnsafeCell<Sender>,
     receiver: UnsafeCell<Receiver>,
+    /// The next free socket state, plus 1, while this one is free.
     pub next_free: AtomicU32,
-    /// The last capture that was told which connection this is.
+    /// The last capture that has the addresses of this connection.
     pub captured_by: AtomicU32,
     /// Bytes sent and received while somebody captured.
     pub captured_bytes: [AtomicU64; 2],
-    /// Of a Unix socket, as all that follows: bytes sent before it was up, under the send lock.
-    pub line_out: AtomicU64,
-    /// Bytes read before it was up. See `local` for what else is counted there.
-    pub line_in: AtomicU64,
+    /// For a Unix socket, as the next six: bytes sent before the upgrade, under the send lock.
+    pub kernel_bytes_out: AtomicU64,
+    /// Bytes read before the upgrade. See `unix_streams` for what else is counted there.
+    pub kernel_bytes_in: AtomicU64,
     /// Inode of the other end; 0 if it is not known.
     pub other_inode: AtomicU32,
-    /// What its receive buffer was before the mark.
+    /// The size of its receive buffer before it was marked.
     pub receive_buffer: AtomicU32,
-    /// Number of the record of the other end of a pair, plus 1, and its generation.
+    /// The number of the socket state of a pair's other end, plus 1.
     pub pair: AtomicU32,
-    /// As above.
+    /// And its generation.
     pub pair_generation: AtomicU32,
-    /// Reads in progress that the kernel does as if this library were not there.
+    /// Reads in progress that the kernel executes alone.
     pub direct_reads: AtomicU32,
     /// The program's low-water mark, with [`LOW_WATER`].
     pub low_water: AtomicU32,
-    /// Of `stream::in_vain`, as the four that follow, under the receive lock: reads in a row that
-    /// found nothing.
-    pub in_vain: AtomicU32,
-    /// The thread that did.
-    pub in_vain_by: AtomicU32,
-    /// How often that thread had slept after some of them.
-    pub in_vain_sleeps: AtomicU64,
+    /// For `stream::empty_reads`, as the next four, under the receive lock: empty reads in a row.
+    pub empty_reads: AtomicU32,
+    /// The thread that made them.
+    pub empty_reads_by: AtomicU32,
+    /// How often that thread had slept by then.
+    pub empty_reads_sleeps: AtomicU64,
     /// And how long it had been busy.
-    pub in_vain_busy_ns: AtomicU64,
+    pub empty_reads_busy_ns: AtomicU64,
     /// Position of the stream at the last of them.
-    pub in_vain_at: AtomicU64,
-    /// Of `stream::room`.
-    pub looks_for_room: Looks,
-    /// The kernel's name for the socket, from when it goes up.
+    pub empty_reads_at: AtomicU64,
+    /// The state of `stream::ring_full_wait`, under the send lock.
+    pub ring_full_rests: Looks,
+    /// The kernel's cookie of the socket, from the upgrade on.
     pub cookie: AtomicU64,
-    /// Counts how often what was read of the line was asked of the kernel, under the receive lock.
+    /// How often the count of bytes read was corrected by the kernel's, under the receive lock.
     pub recounts: AtomicU32,
-    /// 1 while it is among the free ones.
+    /// 1 while this state is free.
     pub is_free: AtomicU32,
-    /// What of `ring_bytes_out` and `ring_bytes_in` is in the sums of `report`.
+    /// How much of `ring_bytes_out` and `ring_bytes_in` the sums of `report` contain.
     pub bytes_reported: [AtomicU64; 2],
-    /// The spawn actions of this process that duplicate it for another program; 0 for none.
+    /// The `posix_spawn` actions that duplicate the socket for another program; 0 for none.
     pub named_by: AtomicU64,
 }
 
-/// Where outsiders find what they may read. See `status`.
-pub const STATE_AT: usize = core::mem::offset_of!(Record, state);
-/// As above.
-pub const WHY_AT: usize = core::mem::offset_of!(Record, why);
-/// As above.
-pub const FLAGS_AT: usize = core::mem::offset_of!(Record, flags);
+/// Offset of the upgrade's state, for readers outside the process. See `status`.
+pub const STATE_AT: usize = core::mem::offset_of!(SocketState, state);
+/// Offset of the reason.
+pub const REASON_AT: usize = core::mem::offset_of!(SocketState, reason);
+/// Offset of the flags.
+pub const FLAGS_AT: usize = core::mem::offset_of!(SocketState, flags);
 
 // SAFETY: sender and receiver are reached under their locks only; all else is atomic.
-unsafe impl Sync for Record {}
+unsafe impl Sync for SocketState {}
 
-impl Record {
-    /// What it is at.
+impl SocketState {
+    /// How far the upgrade has got.
     pub fn state(&self) -> State {
-        // Acquire: partner: the release in set_state; with Up come sender and receiver.
+        // Acquire: partner: the release in set_state; with Upgraded come sender and receiver.
         State::from_u32(self.state.load(Ordering::Acquire))
     }
 
-    /// Changes what it is at, if it is at `from`. Returns whether it was.
+    /// Changes the state from `from`. Returns whether it was that.
     pub fn change(&self, from: State, to: State) -> bool {
         let (old, new) = (from as u32, to as u32);
         // AcqRel: as in state and set_state.
@@ -128,7 +128,7 @@ impl Record {
         changed.is_ok()
     }
 
-    /// Changes what it is at from `from` to [`State::Stepping`], for one thread only.
+    /// Changes the state from `from` to [`State::Stepping`], for one thread only.
     pub fn claim(&self, from: State) -> bool {
         self.change(from, State::Stepping)
     }
@@ -140,9 +140,9 @@ impl Record {
     }
 
     /// Why it is the kernel's, if it is.
-    pub fn why(&self) -> Why {
+    pub fn reason(&self) -> Reason {
         // Relaxed: for display only.
-        Why::from_u32(self.why.load(Ordering::Relaxed))
+        Reason::from_u32(self.reason.load(Ordering::Relaxed))
     }
 
     /// Changes what it is at.
@@ -152,16 +152,16 @@ impl Record {
     }
 
     /// It is the kernel's alone from now on.
-    pub fn make_plain(&self, why: Why) {
+    pub fn leave_to_kernel_because(&self, reason: Reason) {
         // Relaxed: for display only.
-        self.why.store(why as u32, Ordering::Relaxed);
-        self.set_state(State::Plain);
+        self.reason.store(reason as u32, Ordering::Relaxed);
+        self.set_state(State::Kernel);
     }
 
     /// Notes why it is not accelerated, without a change of state.
-    pub fn note_why(&self, why: Why) {
+    pub fn note_reason(&self, reason: Reason) {
         // Relaxed: for display only.
-        self.why.store(why as u32, Ordering::Relaxed);
+        self.reason.store(reason as u32, Ordering::Relaxed);
     }
 
     /// Whether a flag is set.
@@ -170,7 +170,7 @@ impl Record {
         self.flags.load(Ordering::Relaxed) & flag != 0
     }
 
-    /// As [`Record::has`], in one order with all that is SeqCst.
+    /// As [`SocketState::has`], in one order with all that is SeqCst.
     pub fn has_now(&self, flag: u32) -> bool {
         // SeqCst: partner: whoever calls this names it.
         self.flags.load(Ordering::SeqCst) & flag != 0
@@ -214,23 +214,23 @@ impl Record {
 
     /// Its number.
     pub fn number(&self) -> u32 {
-        let first = RECORDS.load(Ordering::Relaxed);
-        // SAFETY: all records lie in one array.
+        let first = SOCKETS.load(Ordering::Relaxed);
+        // SAFETY: all socket states lie in one array.
         let offset = unsafe { core::ptr::from_ref(self).offset_from(first) };
         offset.unsigned_abs() as u32
     }
 
-    /// Where its carrier is mapped, or would be.
-    pub fn carrier(&self) -> Carrier {
-        stream_memory::carrier(self.number())
+    /// Where its hybrid stream is mapped, or would be.
+    pub fn memory(&self) -> StreamMemory {
+        stream_memory::memory(self.number())
     }
 
     /// Begins anew, as another socket.
     pub fn reset(&self, state: State) {
-        // Relaxed, all but the count: nobody else has this record yet; the descriptor's entry
+        // Relaxed, all but the count: nobody else has this socket state yet; the descriptor's entry
         // publishes it.
         for word in [
-            &self.why,
+            &self.reason,
             &self.flags,
             &self.calls,
             &self.turns,
@@ -242,15 +242,15 @@ impl Record {
             &self.pair,
             &self.direct_reads,
             &self.low_water,
-            &self.in_vain,
-            &self.in_vain_by,
+            &self.empty_reads,
+            &self.empty_reads_by,
             &self.recounts,
         ] {
             word.store(0, Ordering::Relaxed);
         }
         for word in [
             &self.bytes,
-            &self.line_checked_ns,
+            &self.kernel_checked_ns,
             &self.send_checked_ns,
             &self.heard_bytes,
             &self.put_when_there,
@@ -261,17 +261,17 @@ impl Record {
             &self.bytes_reported[1],
             &self.captured_bytes[0],
             &self.captured_bytes[1],
-            &self.line_out,
-            &self.line_in,
-            &self.in_vain_sleeps,
-            &self.in_vain_busy_ns,
-            &self.in_vain_at,
+            &self.kernel_bytes_out,
+            &self.kernel_bytes_in,
+            &self.empty_reads_sleeps,
+            &self.empty_reads_busy_ns,
+            &self.empty_reads_at,
         ] {
             word.store(0, Ordering::Relaxed);
         }
-        self.line_error.store(0, Ordering::Relaxed);
+        self.pending_error.store(0, Ordering::Relaxed);
         self.probe.forget();
-        self.looks_for_room.forget();
+        self.ring_full_rests.forget();
         self.send_lock.begin_anew();
         self.recv_lock.begin_anew();
         self.set_state(state);
@@ -280,19 +280,19 @@ impl Record {
     }
 }
 
-/// The records; null if they could not be reserved: then nothing is on board.
-pub static RECORDS: AtomicPtr<Record> = AtomicPtr::new(core::ptr::null_mut());
+/// The socket states; null if they could not be reserved: then nothing is upgraded.
+pub static SOCKETS: AtomicPtr<SocketState> = AtomicPtr::new(core::ptr::null_mut());
 
-/// Makes the two ends of a record that is about to be [`State::Up`].
+/// Makes the two ends of a socket state that is about to be [`State::Upgraded`].
 pub fn set_ends(
-    record: &Record,
+    socket: &SocketState,
     send: &Held<'_>,
     recv: &Held<'_>,
     sender: Sender,
     receiver: Receiver,
 ) {
-    *record.sender(send) = sender;
-    *record.receiver(recv) = receiver;
+    *socket.sender(send) = sender;
+    *socket.receiver(recv) = receiver;
 }
 
-const _: () = assert!(size_of::<Direction>() == 8 && size_of::<Record>() <= 384);
+const _: () = assert!(size_of::<Direction>() == 8 && size_of::<SocketState>() <= 384);

@@ -1,4 +1,4 @@
-//! The memory of hybrid streams: a place for each socket, and what is mapped there.
+//! The shared memory of hybrid streams: a place for each socket, and what is mapped there.
 
 use core::sync::atomic::{
     AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence,
@@ -8,23 +8,23 @@ use barewire_fabric::hybrid::{CONTROL_BYTES, SharedMemory, memory_bytes};
 
 use crate::process::memory::{map, note_given_back, reserve_private};
 use crate::system::kernel;
-use crate::table::limits::RECORDS_MAX;
+use crate::table::limits::SOCKETS_MAX;
 
 /// Bytes of a ring.
 pub const RING_BYTES: u32 = 64 << 10;
-/// Bytes of a carrier.
-pub const CARRIER_BYTES: usize = memory_bytes(RING_BYTES);
+/// Bytes of a hybrid stream.
+pub const STREAM_MEMORY_BYTES: usize = memory_bytes(RING_BYTES);
 
-/// Where the place of record 0 begins; 0 if there are none.
+/// Where the place of socket state 0 begins; 0 if there are none.
 static PLACES: AtomicUsize = AtomicUsize::new(0);
 /// What is in each place, in this process; a child has a copy, as it has of the mappings.
 static MAPPED: AtomicPtr<AtomicU8> = AtomicPtr::new(core::ptr::null_mut());
 
-/// The places from this number on are given back, and get no carrier.
-static PLACES_LEFT: AtomicU32 = AtomicU32::new(RECORDS_MAX);
+/// The places from this number on are given back, and get no hybrid stream.
+static PLACES_LEFT: AtomicU32 = AtomicU32::new(SOCKETS_MAX);
 
-/// Gives the places back behind the last that ever had a carrier: nobody looks there. Sockets that have
-/// their records there stay with the kernel. No carrier is mapped meanwhile.
+/// Gives the places back behind the last that ever had a hybrid stream: nobody looks there. Sockets that have
+/// their socket states there stay with the kernel. No hybrid stream is mapped meanwhile.
 pub fn give_places_back() {
     let had_one = |number: &u32| mapping(*number) != Mapping(0);
     let left = (0..places_left())
@@ -36,9 +36,9 @@ pub fn give_places_back() {
     if from == to || places() == 0 {
         return;
     }
-    let bytes = (to - from) * CARRIER_BYTES;
+    let bytes = (to - from) * STREAM_MEMORY_BYTES;
     // SAFETY: of our own reservation, and of no use as said.
-    unsafe { libc::munmap(carrier(left).base.cast(), bytes) };
+    unsafe { libc::munmap(memory(left).base.cast(), bytes) };
     note_given_back(bytes);
 }
 
@@ -49,50 +49,50 @@ pub fn forget_places() {
 }
 
 fn places_left() -> u32 {
-    // Relaxed: changed while no carrier is mapped.
+    // Relaxed: changed while no hybrid stream is mapped.
     PLACES_LEFT.load(Ordering::Relaxed)
 }
 
-/// Reserves the places of all carriers: addresses, no memory. A zero page can be read there.
+/// Reserves the places of all hybrid streams: addresses, no memory. A zero page can be read there.
 pub fn set_up() -> bool {
-    let Some(mapped) = reserve_private(RECORDS_MAX as usize) else {
+    let Some(mapped) = reserve_private(SOCKETS_MAX as usize) else {
         return false;
     };
     MAPPED.store(mapped.cast(), Ordering::Release);
     let Some(places) = map(
-        RECORDS_MAX as usize * CARRIER_BYTES,
+        SOCKETS_MAX as usize * STREAM_MEMORY_BYTES,
         libc::PROT_READ,
         libc::MAP_PRIVATE,
     ) else {
         return false;
     };
-    // Release: partner: the loads of carrier; there is nothing behind it yet.
+    // Release: partner: the loads of hybrid stream; there is nothing behind it yet.
     PLACES.store(places as usize, Ordering::Release);
     true
 }
 
-/// What is in a place: in the last bit whether a carrier is, above it how many there were before.
+/// What is in a place: in the last bit whether a hybrid stream is, above it how many there were before.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Mapping(u8);
 
-/// What is in the place of record `number`.
+/// What is in the place of socket state `number`.
 pub fn mapping(number: u32) -> Mapping {
     // Relaxed, here and below: of this process, and changed by one thread at a time.
     Mapping(mapped(number).load(Ordering::Relaxed))
 }
 
-/// Maps a carrier's memory into the place of record `number`. It is sealed against
+/// Maps a hybrid stream's memory into the place of socket state `number`. It is sealed against
 /// shrinking, so all of it stays there.
-pub fn map_carrier(number: u32, fd: i32) -> bool {
+pub fn map_memory(number: u32, fd: i32) -> bool {
     if number >= places_left() {
         return false;
     }
-    let carrier = carrier(number);
+    let memory = memory(number);
     // SAFETY: the place is ours, and whoever still looks there bears any words.
     let at = unsafe {
         libc::mmap(
-            carrier.base.cast(),
-            CARRIER_BYTES,
+            memory.base.cast(),
+            STREAM_MEMORY_BYTES,
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_SHARED | libc::MAP_FIXED,
             fd,
@@ -109,24 +109,24 @@ pub fn map_carrier(number: u32, fd: i32) -> bool {
 
 fn mapped(number: u32) -> &'static AtomicU8 {
     let table = MAPPED.load(Ordering::Acquire);
-    // SAFETY: set_up made the table before there were places, with a byte for each record;
+    // SAFETY: set_up made the table before there were places, with a byte for each socket state;
     // it is never unmapped, and zeros are valid.
     unsafe { &*table.add(number as usize) }
 }
 
-/// Puts zeros in the place of a carrier, if this one is still mapped there in this process: its
+/// Puts zeros in the place of a hybrid stream, if this one is still mapped there in this process: its
 /// memory is given back, and late readers and writers do no harm.
-pub fn unmap_carrier(number: u32, mapping_then: Mapping) {
+pub fn unmap_memory(number: u32, mapping_then: Mapping) {
     if mapping_then.0 & 1 == 0 || mapping(number) != mapping_then {
         return;
     }
     mapped(number).store(mapping_then.0 & !1, Ordering::Relaxed);
-    let carrier = carrier(number);
+    let memory = memory(number);
     // SAFETY: as above.
     unsafe {
         libc::mmap(
-            carrier.base.cast(),
-            CARRIER_BYTES,
+            memory.base.cast(),
+            STREAM_MEMORY_BYTES,
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
             -1,
@@ -140,32 +140,32 @@ pub fn places() -> usize {
     PLACES.load(Ordering::Acquire)
 }
 
-/// The place of record `number`.
-pub fn carrier(number: u32) -> Carrier {
+/// The place of socket state `number`.
+pub fn memory(number: u32) -> StreamMemory {
     let places = PLACES.load(Ordering::Acquire);
-    Carrier {
-        base: (places + number as usize * CARRIER_BYTES) as *mut u8,
+    StreamMemory {
+        base: (places + number as usize * STREAM_MEMORY_BYTES) as *mut u8,
     }
 }
 
-/// A carrier's memory, mapped in the place of a record.
+/// A hybrid stream's memory, mapped in the place of a socket state.
 #[derive(Clone, Copy)]
-pub struct Carrier {
+pub struct StreamMemory {
     base: *mut u8,
 }
 
-impl Carrier {
+impl StreamMemory {
     #[inline]
     fn word(&self, index: usize) -> &AtomicU64 {
         assert!(index < CONTROL_BYTES / 8);
-        // SAFETY: the place has CARRIER_BYTES that stay mapped, aligned to a page, and
+        // SAFETY: the place has STREAM_MEMORY_BYTES that stay mapped, aligned to a page, and
         // its control words are reached as atomics only.
         unsafe { &*self.base.add(index * 8).cast::<AtomicU64>() }
     }
 
     #[inline]
     fn bytes(&self, offset: usize, len: usize) -> *mut u8 {
-        assert!(offset <= CARRIER_BYTES && len <= CARRIER_BYTES - offset);
+        assert!(offset <= STREAM_MEMORY_BYTES && len <= STREAM_MEMORY_BYTES - offset);
         // SAFETY: within the place.
         unsafe { self.base.add(offset) }
     }
@@ -173,7 +173,7 @@ impl Carrier {
 
 // Orderings: those that the contract of SharedMemory states; the partners are named where
 // the words are used, in `fabric::hybrid`.
-impl SharedMemory for Carrier {
+impl SharedMemory for StreamMemory {
     #[inline]
     fn load(&self, index: usize) -> u64 {
         self.word(index).load(Ordering::Acquire)

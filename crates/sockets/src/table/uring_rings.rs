@@ -1,12 +1,11 @@
-//! Rings whose entries the library looks at before the kernel gets them.
+//! The io_urings whose entries the library inspects before the kernel gets them.
 //!
-//! Of a ring that is made by `io_uring_setup` the library maps the queue of submissions a second time, and
-//! gives the mapping up when the program closes the ring. A ring of liburing's is looked at where the
-//! program has it, in `struct io_uring`: it is only noted here, so that nobody takes it for one that
-//! was made unseen.
+//! For one made by `io_uring_setup` the library maps the submission queue a second time, and unmaps it
+//! when the program closes the io_uring. One made by liburing is read where the program has it, in
+//! `struct io_uring`. It is only noted here, so that it does not count as one that was made unseen.
 //!
-//! The mapping must not outlive the ring: a mapped ring is not freed by the kernel, nor are its calls in
-//! progress cancelled, when its last descriptor is closed.
+//! The mapping must not outlive the io_uring: while it is mapped, closing its last descriptor neither frees
+//! it nor cancels its calls in progress.
 
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;

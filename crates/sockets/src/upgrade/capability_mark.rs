@@ -1,27 +1,27 @@
-//! The marks of TCP sockets: two options of IP that mean nothing to TCP, and that the other end can see
-//! by `sock_diag`. See `upgrade` for what they say.
+//! Capability marks: two IP options on TCP sockets that mean nothing to TCP, and that the other end can see
+//! by `sock_diag`. `steps` says what they mean.
 //!
-//! The program is shown what it has set itself, which the record keeps; when a socket goes to somebody
-//! else, or this library lets go of it, the options are as the program wants them.
+//! The program sees the values that it has set itself, which the socket state keeps. When a socket is
+//! handed off, or the library lets go of it, the options get these values.
 
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
 use crate::system::kernel;
-use crate::table::flags::{LOCAL, LOOPS_NOT, MARKED, TELLS_LENGTHS};
-use crate::table::socket_state::Record;
+use crate::table::flags::{MARKED, NO_MULTICAST_LOOP, UNIX, WANTS_RFC4884};
+use crate::table::socket_state::SocketState;
 use crate::upgrade::{rendezvous, unix_streams};
 
-/// Marks a socket before it listens or connects. Returns the flags of its record: with [`MARKED`], and
-/// what the program had set before.
+/// Marks a socket before it listens or connects. Returns the flags for its socket state: [`MARKED`], and what
+/// the program had set before.
 pub fn mark(fd: c_int) -> Option<u32> {
     let had = |name| kernel::option(fd, libc::IPPROTO_IP, name);
     let mut flags = MARKED;
     if had(libc::IP_MULTICAST_LOOP) == Some(0) {
-        flags |= LOOPS_NOT;
+        flags |= NO_MULTICAST_LOOP;
     }
     if had(kernel::TELL_LENGTHS) == Some(1) {
-        flags |= TELLS_LENGTHS;
+        flags |= WANTS_RFC4884;
         kernel::set_holder(fd, false);
     }
     set_mark(fd).then_some(flags)
@@ -31,76 +31,76 @@ fn set_mark(fd: c_int) -> bool {
     kernel::set_option(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP, 0)
 }
 
-/// Marks the socket of a record, which may be marked.
-pub fn mark_record(fd: c_int, record: &Record) -> bool {
-    if !record.has(MARKED) {
+/// Marks a socket, unless it has its mark.
+pub fn mark_socket(fd: c_int, socket: &SocketState) -> bool {
+    if !socket.has(MARKED) {
         let Some(flags) = mark(fd) else { return false };
-        record.set(LOOPS_NOT | TELLS_LENGTHS, false);
-        record.set(flags, true);
+        socket.set(NO_MULTICAST_LOOP | WANTS_RFC4884, false);
+        socket.set(flags, true);
     }
     true
 }
 
-/// A socket was accepted: it is as the one that listens, which may have lost its mark.
-pub fn inherit(fd: c_int, record: &Record, listener: &Record) {
-    for flag in [LOOPS_NOT, TELLS_LENGTHS] {
-        record.set(flag, listener.has(flag));
+/// An accepted socket has what its listener has. The listener may have lost its mark since.
+pub fn inherit(fd: c_int, socket: &SocketState, listener: &SocketState) {
+    for flag in [NO_MULTICAST_LOOP, WANTS_RFC4884] {
+        socket.set(flag, listener.has(flag));
     }
     if !listener.has(MARKED) {
-        if listener.has(TELLS_LENGTHS) {
+        if listener.has(WANTS_RFC4884) {
             kernel::set_holder(fd, false);
         }
         set_mark(fd);
     }
-    record.set(MARKED, true);
+    socket.set(MARKED, true);
 }
 
-/// Whether a socket has any, also one of the Unix family.
-pub fn has_any(record: &Record) -> bool {
+/// Whether a socket has a capability mark, of TCP or of the Unix family.
+pub fn has_any(socket: &SocketState) -> bool {
     // Relaxed: shown to the program only.
-    record.has(MARKED) || record.receive_buffer.load(Ordering::Relaxed) != 0
+    socket.has(MARKED) || socket.receive_buffer.load(Ordering::Relaxed) != 0
 }
 
-/// Takes the marks away: the options are as the program has set them.
-pub fn unmark(fd: c_int, record: &Record) {
-    if record.has(LOCAL) {
-        return unix_streams::unmark(fd, record);
+/// Removes the marks: the options get the values that the program has set.
+pub fn unmark(fd: c_int, socket: &SocketState) {
+    if socket.has(UNIX) {
+        return unix_streams::unmark(fd, socket);
     }
-    if record.has(MARKED) {
-        record.set(MARKED, false);
-        let loops = c_int::from(!record.has(LOOPS_NOT));
+    if socket.has(MARKED) {
+        socket.set(MARKED, false);
+        let loops = c_int::from(!socket.has(NO_MULTICAST_LOOP));
         kernel::set_option(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP, loops);
-        if record.has(TELLS_LENGTHS) {
+        if socket.has(WANTS_RFC4884) {
             kernel::set_holder(fd, true);
         }
     }
 }
 
-/// Whether an option of IP is one of those.
+/// Whether an IP option is one of the two.
 pub const fn is_one(name: c_int) -> bool {
     matches!(name, libc::IP_MULTICAST_LOOP | kernel::TELL_LENGTHS)
 }
 
-/// What the program is shown of such an option.
-pub fn shown(record: &Record, name: c_int) -> Option<c_int> {
-    record.has(MARKED).then(|| {
+/// The value of such an option as the program sees it.
+pub fn shown(socket: &SocketState, name: c_int) -> Option<c_int> {
+    socket.has(MARKED).then(|| {
         c_int::from(if name == libc::IP_MULTICAST_LOOP {
-            !record.has(LOOPS_NOT)
+            !socket.has(NO_MULTICAST_LOOP)
         } else {
-            record.has(TELLS_LENGTHS)
+            socket.has(WANTS_RFC4884)
         })
     })
 }
 
-/// The program has set such an option: that is noted, and a socket that was marked is marked again.
-pub fn set_by_program(fd: c_int, record: &Record, name: c_int) {
+/// The program has set such an option. The value is noted, and a marked socket is marked again.
+pub fn set_by_program(fd: c_int, socket: &SocketState, name: c_int) {
     let value = kernel::option(fd, libc::IPPROTO_IP, name);
     if name == libc::IP_MULTICAST_LOOP {
-        record.set(LOOPS_NOT, value == Some(0));
-        let _ = record.has(MARKED) && set_mark(fd);
+        socket.set(NO_MULTICAST_LOOP, value == Some(0));
+        let _ = socket.has(MARKED) && set_mark(fd);
     } else {
-        record.set(TELLS_LENGTHS, value == Some(1));
-        let is_holder = rendezvous::get(record, rendezvous::Part::Place).is_some();
-        let _ = record.has(MARKED) && kernel::set_holder(fd, is_holder);
+        socket.set(WANTS_RFC4884, value == Some(1));
+        let is_holder = rendezvous::get(socket, rendezvous::Part::Place).is_some();
+        let _ = socket.has(MARKED) && kernel::set_holder(fd, is_holder);
     }
 }

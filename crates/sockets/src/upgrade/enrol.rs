@@ -1,13 +1,13 @@
-//! Sockets that the library looks after from when they listen, connect or are accepted.
+//! Sockets enter the tables here: when they listen, connect, are accepted, or are added to an epoll set.
 
 use core::ffi::c_int;
 
 use crate::process::settings;
 use crate::system::cancel::quietly;
 use crate::system::{kernel, own_descriptors, unix_sockets};
-use crate::table::flags::{LOCAL, MULTIPATH, OPENER};
-use crate::table::socket_state::Record;
-use crate::table::state::{State, Why};
+use crate::table::flags::{MULTIPATH, OPENER, UNIX};
+use crate::table::socket_state::SocketState;
+use crate::table::state::{Reason, State};
 use crate::table::{admission, descriptors};
 use crate::upgrade::{capability_mark, unix_streams};
 
@@ -20,36 +20,36 @@ pub fn protocol(fd: c_int) -> Option<c_int> {
     kernel::option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL)
 }
 
-/// A socket of Multipath TCP is the kernel's. Its other end may use TCP alone; but the kernel has then
-/// still two sockets of this end, and tells the program of the one, and others of the other: it cannot
-/// prove which it is.
+/// A socket of Multipath TCP stays with the kernel. Its other end may use TCP alone, but the kernel then
+/// still has two sockets for this end. It shows the program one of them, and other processes the other. So
+/// this end cannot prove which socket it is.
 pub fn leave_multipath(fd: c_int) {
     if descriptors::find(fd).is_none() {
-        if let Some(record) = enter(fd, State::Plain) {
-            record.note_why(Why::Multipath);
+        if let Some(socket) = enter(fd, State::Kernel) {
+            socket.note_reason(Reason::Multipath);
         }
     }
 }
 
-/// Enters a socket into the table.
-pub fn enter(fd: c_int, state: State) -> Option<&'static Record> {
-    let record = descriptors::add(fd, state)?;
+/// Enters a socket into the tables.
+pub fn enter(fd: c_int, state: State) -> Option<&'static SocketState> {
+    let socket = descriptors::add(fd, state)?;
     own_descriptors::note_highest(fd);
-    Some(record)
+    Some(socket)
 }
 
 /// Marks a listening socket, once.
-pub fn adopt_listener(fd: c_int) -> Option<&'static Record> {
-    if let Some(record) = descriptors::find(fd) {
-        match record.state() {
-            State::Listening => return Some(record),
-            State::Fresh if !settle_connecting(fd, record) => {}
-            State::Plain => {}
+pub fn adopt_listener(fd: c_int) -> Option<&'static SocketState> {
+    if let Some(socket) = descriptors::find(fd) {
+        match socket.state() {
+            State::Listening => return Some(socket),
+            State::Unconnected if !settle_connecting(fd, socket) => {}
+            State::Kernel => {}
             // A connection cannot listen: the kernel says so.
             _ => return None,
         }
     }
-    if !admission::may_come() {
+    if !admission::may_upgrade() {
         return None;
     }
     let protocol = protocol(fd);
@@ -59,17 +59,17 @@ pub fn adopt_listener(fd: c_int) -> Option<&'static Record> {
     if !is_local && !is_tcp && !is_multipath {
         return None;
     }
-    let record = descriptors::find(fd).or_else(|| enter(fd, State::Plain))?;
-    record.set(LOCAL, is_local);
-    record.set(MULTIPATH, is_multipath);
+    let socket = descriptors::find(fd).or_else(|| enter(fd, State::Kernel))?;
+    socket.set(UNIX, is_local);
+    socket.set(MULTIPATH, is_multipath);
     // A listener of Multipath TCP cannot be marked; what it accepts is, one by one.
-    let is_carried = is_local || is_multipath || capability_mark::mark_record(fd, record);
-    record.set_state(if is_carried {
+    let is_carried = is_local || is_multipath || capability_mark::mark_socket(fd, socket);
+    socket.set_state(if is_carried {
         State::Listening
     } else {
-        State::Plain
+        State::Kernel
     });
-    Some(record)
+    Some(socket)
 }
 
 pub fn accepted(listener: c_int, new: c_int) {
@@ -81,70 +81,70 @@ pub fn accepted(listener: c_int, new: c_int) {
     };
     if listener.has(MULTIPATH) {
         accepted_by_multipath(new);
-    } else if listener.has(LOCAL) {
+    } else if listener.has(UNIX) {
         unix_streams::enter(new);
-    } else if let Some(record) = enter(new, State::Candidate) {
+    } else if let Some(socket) = enter(new, State::Candidate) {
         if known.is_some() {
-            capability_mark::inherit(new, record, listener);
+            capability_mark::inherit(new, socket, listener);
         } else {
-            capability_mark::mark_record(new, record);
+            capability_mark::mark_socket(new, socket);
         }
     }
 }
 
-/// Where the other end uses TCP alone, the kernel has made the new socket one of TCP.
+/// Where the other end uses TCP alone, the kernel has made the accepted socket one of TCP.
 fn accepted_by_multipath(new: c_int) {
     if !is_tcp(new) {
         leave_multipath(new);
-    } else if let Some(record) = enter(new, State::Candidate) {
-        capability_mark::mark_record(new, record);
+    } else if let Some(socket) = enter(new, State::Candidate) {
+        capability_mark::mark_socket(new, socket);
     }
 }
 
 pub fn connected_locally(fd: c_int) {
     let is_carried =
-        settings::get().unix && admission::may_come() && unix_sockets::is_of_streams(fd);
+        settings::get().unix && admission::may_upgrade() && unix_sockets::is_of_streams(fd);
     if is_carried && descriptors::find(fd).is_none() {
         unix_streams::enter(fd);
     }
 }
 
-/// A socket is about to enter a set: if it has yet to connect, it is looked after from now on, so that
-/// the set's waits know it.
+/// A socket is about to be added to an epoll set. If it has yet to connect, it is entered now, so that the
+/// waits on the set know it.
 #[cold]
 pub fn before_connect_if_new(fd: c_int) {
     quietly(|| {
         let listens = kernel::option(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) != Some(0);
-        if admission::may_come() && is_tcp(fd) && !listens && kernel::tuple(fd).is_none() {
+        if admission::may_upgrade() && is_tcp(fd) && !listens && kernel::tuple(fd).is_none() {
             before_connect(fd);
         }
     });
 }
 
 /// Marks a socket that is about to connect.
-pub fn before_connect(fd: c_int) -> Option<&'static Record> {
-    if let Some(record) = descriptors::find(fd) {
+pub fn before_connect(fd: c_int) -> Option<&'static SocketState> {
+    if let Some(socket) = descriptors::find(fd) {
         // A second call, for a connection in progress, or one that failed.
-        return (record.state() == State::Fresh).then_some(record);
+        return (socket.state() == State::Unconnected).then_some(socket);
     }
     let flags = capability_mark::mark(fd)?;
-    let record = enter(fd, State::Fresh)?;
-    record.set(flags, true);
-    Some(record)
+    let socket = enter(fd, State::Unconnected)?;
+    socket.set(flags, true);
+    Some(socket)
 }
 
-pub fn connected(record: &Record) {
-    record.set(OPENER, true);
-    record.change(State::Fresh, State::Candidate);
+pub fn connected(socket: &SocketState) {
+    socket.set(OPENER, true);
+    socket.change(State::Unconnected, State::Candidate);
 }
 
 /// Finds out whether a socket that was connecting is connected.
-pub fn settle_connecting(fd: c_int, record: &'static Record) -> bool {
+pub fn settle_connecting(fd: c_int, socket: &'static SocketState) -> bool {
     quietly(|| {
         // In progress, it has no other end yet.
         let is_connected = kernel::tuple(fd).is_some();
         if is_connected {
-            connected(record);
+            connected(socket);
         }
         is_connected
     })

@@ -1,28 +1,28 @@
-//! How the two ends of a TCP connection find each other, prove who they are, and come to
-//! share a carrier. Those of a Unix socket do so in the same steps; what differs: `local`.
+//! The steps of an upgrade: how the two ends of a TCP connection find each other, prove who they are, and
+//! come to share a hybrid stream. Unix sockets take the same steps; `unix_streams` says what differs.
 //!
-//! 1. **Marks.** Our listening and connecting sockets do not loop multicasts back, which means
-//!    nothing to TCP, is passed on to accepted sockets, and can be seen by whoever asks the
-//!    kernel (`sock_diag`) for the other end of a connection. So does each end after some
-//!    calls. A hint: it keeps programs that never meet another on board from looking further.
-//! 2. **Meeting place.** If there is a mark, each end goes to the abstract Unix socket that is
-//!    named by the connection's two addresses, in an order that both know. The first binds
-//!    it, puts a sign on its connection that says so, and looks now and then for the second, who
-//!    connects, leaves a greeting with the carrier's memory there, and goes on at once. The name
-//!    lives in the network namespace, as the addresses do. Behind address translation the names
-//!    differ, and nobody meets.
-//! 3. **Proof.** Each end asks the kernel again whose the other end of this very
-//!    TCP connection is, and compares with the credentials of who came to the meeting
-//!    place, and with the socket cookies in the greeting. No descriptor is sent or taken before.
-//!    The same user is not enough: any process could wait at the place, or come there.
-//!    - The second end sends nothing unless the kernel tells it that the other end has the sign,
-//!      both before it has connected and after. Only who has the socket can put it there; who does,
-//!      holds the name; and it takes the sign away before it gives up the name.
-//!    - The greeting comes with a descriptor of the sender's end that has no rights (`O_PATH`): to
-//!      make one takes the socket, or the right to look into the process that has it.
+//! 1. **Capability mark.** Listening and connecting sockets do not loop multicasts back. That option means
+//!    nothing to TCP, accepted sockets inherit it, and anybody who asks the kernel for the other end of a
+//!    connection (`sock_diag`) can see it. Each end asks after some calls. The mark is only a hint: it spares
+//!    programs whose other ends do not have the library any further search.
+//! 2. **Rendezvous.** If the mark is there, each end goes to the abstract Unix socket that is named by the
+//!    connection's two addresses, in an order that both know. The first end binds it, puts a second mark on
+//!    its connection that says so, and checks at times whether the second end has come. The second end
+//!    connects, leaves a greeting with the hybrid stream's memory there, and goes on at once. The name
+//!    lives in the network namespace, as the addresses do. Behind address translation the names differ, and
+//!    the ends do not meet.
+//! 3. **Proof.** Each end asks the kernel again who has the other end of this very TCP connection. It
+//!    compares the answer with the credentials of the process at the rendezvous socket, and with the socket
+//!    cookies in the greeting. No descriptor is sent or taken before. The same user is not enough: any
+//!    process could wait at the rendezvous socket, or connect to it.
+//!    - The second end sends nothing unless the kernel shows it the second mark on the other end, both
+//!      before and after it connects. Only a process that has the socket can set that mark. It holds the
+//!      name while the mark is set, and removes the mark before it gives up the name.
+//!    - The greeting comes with a descriptor of the sender's end that carries no rights (`O_PATH`). Making
+//!      one takes the socket, or the right to look into the process that has it.
 //!
-//! Whoever else comes to the place is shown out, and may try the other end's patience no longer
-//! than [`LOOKS_MAX`] looks at [`VISITORS_A_LOOK`] visitors take. See also `retire`.
+//! Anybody else who connects is turned away, and can delay the upgrade no longer than [`LOOKS_MAX`] checks
+//! with [`VISITORS_A_LOOK`] visitors each. See also `deferred_close`.
 //!
 //! A failure at any step leaves the connection with the kernel.
 //!
@@ -33,7 +33,7 @@
 //! | 0..8 | `barewr2\0` |
 //! | 8..16 | the sender's socket cookie |
 //! | 16..24 | the cookie of the other end, as the sender sees it |
-//! | 24..28 | ring size in bytes |
+//! | 24..28 | size of a byte ring in bytes |
 //! | 28..40 | 0 |
 
 use core::ffi::c_int;
@@ -54,13 +54,13 @@ use crate::system::{
     unix_sockets,
 };
 use crate::table::flags::{
-    CAREFUL, DELAYS, HELD_BACK, LAST_SENT, LOCAL, NEVER_UP, NONBLOCKING, OPENER,
+    LAST_SENT, MORE_TO_COME, NAGLE, NEAR_UPGRADE, NEVER_UPGRADE, NONBLOCKING, OPENER, UNIX,
 };
-use crate::table::state::{State, Why};
-use crate::table::stream_memory::{CARRIER_BYTES, RING_BYTES};
+use crate::table::state::{Reason, State};
+use crate::table::stream_memory::{RING_BYTES, STREAM_MEMORY_BYTES};
 use crate::table::{
     admission, descriptors, process_refs, report,
-    socket_state::{self, Record},
+    socket_state::{self, SocketState},
     sockets,
 };
 use crate::upgrade::{
@@ -70,7 +70,7 @@ use crate::upgrade::{
     worth::{self, Decision, Moved},
 };
 
-/// Looks for the other end before we give up. The pauses between them double.
+/// How often the first end checks for the second before it gives up. The pauses between the checks double.
 const LOOKS_MAX: u32 = 24;
 
 /// Which way bytes went.
@@ -82,58 +82,58 @@ pub enum Way {
     Out,
 }
 
-/// Visitors that one look attends to.
+/// How many visitors one check attends to.
 const VISITORS_A_LOOK: u32 = 4;
 
-/// Attempts to get to the place, or to hold it: the other end may come there between two steps.
+/// Attempts to connect to the rendezvous socket, or to bind it: the other end may come in between.
 const ATTEMPTS: u32 = 3;
 
-/// So often a meeting place may be taken, and nobody listen there.
+/// How often the name may be taken while nobody listens there.
 const NAME_TAKEN_MAX: u32 = 8;
 
 const MAGIC: [u8; 8] = *b"barewr2\0";
 const GREETING_BYTES: usize = 40;
 
-/// After so many tries in which a Unix socket was shared, or only woke a thread, it is the kernel's.
+/// After so many tries a Unix socket that is shared, or only wakes a thread, stays with the kernel.
 const LOCAL_TRIES: u32 = 3;
 
-/// Takes the mark away, and gives up the place.
-pub fn unmark(fd: c_int, record: &Record) {
-    end_seeking(fd, record);
-    capability_mark::unmark(fd, record);
+/// Removes the capability mark, and closes the rendezvous socket.
+pub fn unmark(fd: c_int, socket: &SocketState) {
+    leave_rendezvous(fd, socket);
+    capability_mark::unmark(fd, socket);
 }
 
-/// Called when bytes move on a socket that is not up. Goes a step towards it, now and then.
+/// Called when bytes move on a socket that is not upgraded. Takes a step towards the upgrade, at times.
 #[inline]
-pub fn advance(fd: c_int, record: &'static Record, bytes: u64, way: Way) {
+pub fn advance(fd: c_int, socket: &'static SocketState, bytes: u64, way: Way) {
     let settings = settings::get();
-    if settings.calls_before == NEVER && record.has(LAST_SENT) != (way == Way::Out) {
-        turn(record, way);
+    if settings.calls_before == NEVER && socket.has(LAST_SENT) != (way == Way::Out) {
+        note_turn(socket, way);
     }
     // Relaxed, all, and in two steps: what two threads do at the same moment may count once.
-    let calls = record.calls.load(Ordering::Relaxed).wrapping_add(1);
-    record.calls.store(calls, Ordering::Relaxed);
-    let bytes = record.bytes.load(Ordering::Relaxed) + bytes;
-    record.bytes.store(bytes, Ordering::Relaxed);
-    match record.state() {
+    let calls = socket.calls.load(Ordering::Relaxed).wrapping_add(1);
+    socket.calls.store(calls, Ordering::Relaxed);
+    let bytes = socket.bytes.load(Ordering::Relaxed) + bytes;
+    socket.bytes.store(bytes, Ordering::Relaxed);
+    match socket.state() {
         State::Candidate => {
-            let turns = record.turns.load(Ordering::Relaxed);
+            let turns = socket.turns.load(Ordering::Relaxed);
             let moved = Moved {
                 calls,
                 bytes,
                 turns,
             };
-            consider(fd, record, &settings, &moved);
+            consider(fd, socket, &settings, &moved);
         }
-        State::Seeking => {
-            let looks = record.looks.load(Ordering::Relaxed);
+        State::AtRendezvous => {
+            let looks = socket.looks.load(Ordering::Relaxed);
             // The pauses double: at the calls after 0, 1, 2, 4, 8 ... of them.
             let next = 1 << looks.min(20);
-            if record.has(LOCAL) && is_near(calls, next) {
-                unix_streams::be_careful(record);
+            if socket.has(UNIX) && is_near(calls, next) {
+                unix_streams::expect_upgrade(socket);
             }
-            if calls >= next && record.claim(State::Seeking) {
-                look(fd, record);
+            if calls >= next && socket.claim(State::AtRendezvous) {
+                check_for_visitor(fd, socket);
             }
         }
         _ => {}
@@ -142,18 +142,18 @@ pub fn advance(fd: c_int, record: &'static Record, bytes: u64, way: Way) {
 
 /// The direction of a connection's bytes has turned: what it moved is counted from here.
 #[cold]
-fn turn(record: &Record, way: Way) {
-    record.set(LAST_SENT, way == Way::Out);
-    if record.state() == State::Candidate {
+fn note_turn(socket: &SocketState, way: Way) {
+    socket.set(LAST_SENT, way == Way::Out);
+    if socket.state() == State::Candidate {
         // Relaxed: as in `advance`.
-        record.turns.fetch_add(1, Ordering::Relaxed);
-        record.calls.store(0, Ordering::Relaxed);
-        record.bytes.store(0, Ordering::Relaxed);
+        socket.turns.fetch_add(1, Ordering::Relaxed);
+        socket.calls.store(0, Ordering::Relaxed);
+        socket.bytes.store(0, Ordering::Relaxed);
     }
 }
 
-fn consider(fd: c_int, record: &'static Record, settings: &Settings, moved: &Moved) {
-    let is_local = record.has(LOCAL);
+fn consider(fd: c_int, socket: &'static SocketState, settings: &Settings, moved: &Moved) {
+    let is_local = socket.has(UNIX);
     let factor = if is_local {
         unix_streams::patience()
     } else {
@@ -162,14 +162,14 @@ fn consider(fd: c_int, record: &'static Record, settings: &Settings, moved: &Mov
     match worth::decide(settings, moved, factor) {
         Decision::Upgrade => {
             if is_local {
-                unix_streams::be_careful(record);
+                unix_streams::expect_upgrade(socket);
             }
-            begin(fd, record);
+            begin(fd, socket);
         }
         Decision::Never => {
-            if record.change(State::Candidate, State::Plain) {
-                record.note_why(Why::Profile);
-                capability_mark::unmark(fd, record);
+            if socket.change(State::Candidate, State::Kernel) {
+                socket.note_reason(Reason::Profile);
+                capability_mark::unmark(fd, socket);
             }
         }
         Decision::NotYet => {
@@ -177,135 +177,142 @@ fn consider(fd: c_int, record: &'static Record, settings: &Settings, moved: &Mov
             let bytes_needed = settings.bytes_before.saturating_mul(factor.into());
             let is_near = is_near(moved.calls, calls_needed) || is_near(moved.bytes, bytes_needed);
             if is_local && is_near {
-                unix_streams::be_careful(record);
+                unix_streams::expect_upgrade(socket);
             }
         }
     }
 }
 
-/// Whether little is missing: a sixteenth, or less than a call.
+/// Whether little is missing: a sixteenth, or less than one call.
 fn is_near<T: Copy + Into<u64>>(count: T, needed: T) -> bool {
     let (count, needed) = (count.into(), needed.into());
     count + needed / 16 + 1 >= needed
 }
 
-/// Goes to the meeting place.
+/// Begins the upgrade: goes to the rendezvous socket.
 #[cold]
-fn begin(fd: c_int, record: &'static Record) {
-    // A socket that another process has too cannot change lanes behind its back.
-    let is_shared = record.processes.load(Ordering::Relaxed) != 1;
+fn begin(fd: c_int, socket: &'static SocketState) {
+    // A socket that another process has too cannot change paths behind its back.
+    let is_shared = socket.processes.load(Ordering::Relaxed) != 1;
     if is_shared {
-        process_refs::check_in_parent(record);
+        process_refs::check_in_parent(socket);
     }
-    if deferred_close::is_besieged() {
-        return count_again(record);
+    if deferred_close::is_overloaded() {
+        return count_again(socket);
     }
-    if is_shared || unix_streams::is_wake_up(record) {
-        return not_now(record, if is_shared { Why::Given } else { Why::WakeUp });
+    if is_shared || unix_streams::is_wake_up(socket) {
+        return postpone(
+            socket,
+            if is_shared {
+                Reason::HandedOff
+            } else {
+                Reason::WakeUp
+            },
+        );
     }
-    if !admission::may_come() || !record.claim(State::Candidate) {
+    if !admission::may_upgrade() || !socket.claim(State::Candidate) {
         return;
     }
-    if record.has(NEVER_UP) || (!record.has(LOCAL) && kernel::is_kernel_only(fd)) {
-        return record.make_plain(Why::Usage);
+    if socket.has(NEVER_UPGRADE) || (!socket.has(UNIX) && kernel::is_kernel_only(fd)) {
+        return socket.leave_to_kernel_because(Reason::Usage);
     }
     if !kernel::take_part_in_barriers() {
-        return record.make_plain(Why::NoBarriers);
+        return socket.leave_to_kernel_because(Reason::NoBarriers);
     }
-    end_seeking(fd, record);
-    let ends = match ends(fd, record) {
+    leave_rendezvous(fd, socket);
+    let ends = match ends(fd, socket) {
         Ok(ends) if ends.peer.is_marked => ends,
         // Nobody has accepted it yet: whoever does may mark it.
-        Ok(ends) if ends.peer.inode == 0 => return begin_later(record),
-        Err(Why::None) => return begin_later(record),
+        Ok(ends) if ends.peer.inode == 0 => return begin_again_later(socket),
+        Err(Reason::None) => return begin_again_later(socket),
         found => {
-            unix_streams::missed(record);
-            return record.make_plain(found.err().unwrap_or(Why::NotOnBoard));
+            unix_streams::missed(socket);
+            return socket.leave_to_kernel_because(found.err().unwrap_or(Reason::PeerNotUpgraded));
         }
     };
-    go_to_place(fd, record, ends);
+    go_to_rendezvous(fd, socket, ends);
 }
 
-fn go_to_place(fd: c_int, record: &'static Record, mut ends: Ends) {
+fn go_to_rendezvous(fd: c_int, socket: &'static SocketState, mut ends: Ends) {
     for _ in 0..ATTEMPTS {
-        if let Some(socket) = kernel::connect_abstract(&ends.name) {
+        if let Some(link) = kernel::connect_abstract(&ends.name) {
             let was_holder = ends.peer.is_holder;
-            let asked = self::ends(fd, record);
+            let asked = self::ends(fd, socket);
             let is_holder = asked.as_ref().is_ok_and(|now| now.peer.is_holder);
             match asked {
                 // It has come since we asked, perhaps after we connected: to whom, then?
                 Ok(now) if is_holder && !was_holder => ends = now,
                 Ok(now) => {
-                    offer(fd, record, &now.peer, &socket);
-                    return deferred_close::socket(socket);
+                    offer(fd, socket, &now.peer, &link);
+                    return deferred_close::rendezvous_socket(link);
                 }
                 Err(_) => {
-                    refuse(record, Why::NotProven);
-                    return deferred_close::socket(socket);
+                    refuse(socket, Reason::NotProven);
+                    return deferred_close::rendezvous_socket(link);
                 }
             }
-            deferred_close::socket(socket);
-        } else if hold_place(fd, record, &ends.name) {
-            record.calls.store(0, Ordering::Relaxed);
-            record.looks.store(0, Ordering::Relaxed);
-            return seek_on(fd, record);
+            deferred_close::rendezvous_socket(link);
+        } else if hold_rendezvous(fd, socket, &ends.name) {
+            socket.calls.store(0, Ordering::Relaxed);
+            socket.looks.store(0, Ordering::Relaxed);
+            return wait_for_next_check(fd, socket);
         }
     }
     // The other end has the name and does not listen yet; or a stranger has it.
-    if record.looks.fetch_add(1, Ordering::Relaxed) < NAME_TAKEN_MAX {
-        return begin_later(record);
+    if socket.looks.fetch_add(1, Ordering::Relaxed) < NAME_TAKEN_MAX {
+        return begin_again_later(socket);
     }
-    record.make_plain(Why::NoMeeting);
+    socket.leave_to_kernel_because(Reason::NoRendezvous);
 }
 
-/// Takes the place, if nobody has it.
-fn hold_place(fd: c_int, record: &'static Record, name: &Name) -> bool {
-    let Some(socket) = kernel::bind_abstract(name) else {
+/// Binds the rendezvous socket, if its name is free.
+fn hold_rendezvous(fd: c_int, socket: &'static SocketState, name: &Name) -> bool {
+    let Some(link) = kernel::bind_abstract(name) else {
         return false;
     };
     // The sign first: whoever connects looks for it.
-    if !show_holder(fd, record, true) || !kernel::listen(&socket) {
-        show_holder(fd, record, false);
+    if !show_holder(fd, socket, true) || !kernel::listen(&link) {
+        show_holder(fd, socket, false);
         return false;
     }
-    rendezvous::put(record, Part::Place, socket);
+    rendezvous::put(socket, Part::Place, link);
     true
 }
 
-/// Shows the other end that this one holds the meeting place, or that it does no more.
-fn show_holder(fd: c_int, record: &Record, on: bool) -> bool {
-    if record.has(LOCAL) {
+/// Shows the other end that this one holds the rendezvous socket, or that it does no longer.
+fn show_holder(fd: c_int, socket: &SocketState, on: bool) -> bool {
+    if socket.has(UNIX) {
         unix_sockets::set_holder(fd, on)
     } else {
         kernel::set_holder(fd, on)
     }
 }
 
-/// What keeps it from going up may pass. To count a Unix socket's calls costs what they gain soon:
-/// with it is over after some tries.
-fn not_now(record: &Record, why: Why) {
-    record.note_why(why);
+/// The obstacle may pass: the upgrade begins again later. A Unix socket gives up after some tries, since
+/// counting its calls soon costs more than it gains.
+fn postpone(socket: &SocketState, reason: Reason) {
+    socket.note_reason(reason);
     // Relaxed: it stands for itself, until there are looks.
-    let tries = record.looks.fetch_add(1, Ordering::Relaxed);
-    if record.has(LOCAL) && tries >= LOCAL_TRIES && record.claim(State::Candidate) {
-        return record.make_plain(why);
+    let tries = socket.looks.fetch_add(1, Ordering::Relaxed);
+    if socket.has(UNIX) && tries >= LOCAL_TRIES && socket.claim(State::Candidate) {
+        return socket.leave_to_kernel_because(reason);
     }
-    count_again(record);
+    count_again(socket);
 }
 
-fn begin_later(record: &Record) {
-    count_again(record);
-    let _ = record.unclaim(State::Candidate);
+fn begin_again_later(socket: &SocketState) {
+    count_again(socket);
+    let _ = socket.unclaim(State::Candidate);
 }
 
-/// As if nothing had moved yet.
-fn count_again(record: &Record) {
-    record.set(CAREFUL, false);
-    record.calls.store(0, Ordering::Relaxed);
-    record.bytes.store(0, Ordering::Relaxed);
+/// Counts calls and bytes from zero.
+fn count_again(socket: &SocketState) {
+    socket.set(NEAR_UPGRADE, false);
+    socket.calls.store(0, Ordering::Relaxed);
+    socket.bytes.store(0, Ordering::Relaxed);
 }
 
-/// The two ends of a connection.
+/// The other end of a connection.
 struct Ends {
     /// Where they meet.
     name: Name,
@@ -313,137 +320,142 @@ struct Ends {
     peer: Peer,
 }
 
-/// Asks the kernel for the other end. The reason [`Why::None`]: not yet.
-fn ends(fd: c_int, record: &Record) -> Result<Ends, Why> {
-    if record.has(LOCAL) {
+/// Asks the kernel for the other end. The reason [`Reason::None`]: not yet.
+fn ends(fd: c_int, socket: &SocketState) -> Result<Ends, Reason> {
+    if socket.has(UNIX) {
         if !unix_sockets::is_simple(fd) {
-            return Err(Why::Usage);
+            return Err(Reason::Usage);
         }
-        return unix_streams::ends(fd, record).map(|(name, peer)| Ends { name, peer });
+        return unix_streams::ends(fd, socket).map(|(name, peer)| Ends { name, peer });
     }
-    let tuple = kernel::tuple(fd).ok_or(Why::Kind)?;
-    let peer = kernel::other_end(&tuple).ok_or_else(|| absence(fd, Why::NotOnBoard))?;
-    let name = tuple.meeting_place();
+    let tuple = kernel::tuple(fd).ok_or(Reason::Kind)?;
+    let peer =
+        kernel::other_end(&tuple).ok_or_else(|| reason_for_absence(fd, Reason::PeerNotUpgraded))?;
+    let name = tuple.rendezvous_name();
     Ok(Ends { name, peer })
 }
 
-/// Why there is nobody: one that has hung up could have been on board.
-fn absence(fd: c_int, why: Why) -> Why {
+/// The reason why there is no other end. One that has hung up could have been upgraded.
+fn reason_for_absence(fd: c_int, reason: Reason) -> Reason {
     if kernel::is_hung_up(fd) {
-        Why::Over
+        Reason::Over
     } else {
-        why
+        reason
     }
 }
 
-/// The other end is at the meeting place: proves it, and leaves the carrier's memory there.
-fn offer(fd: c_int, record: &'static Record, peer: &Peer, socket: &Owned) {
+/// The other end holds the rendezvous socket: proves this end, and leaves the hybrid stream's memory there.
+fn offer(fd: c_int, socket: &'static SocketState, peer: &Peer, link: &Owned) {
     // Who holds the place is the other end, or nobody that we know.
-    if !peer.is_holder || !is_user_of(peer, socket) {
-        return refuse(record, absence(fd, Why::NotProven));
+    if !peer.is_holder || !is_user_of(peer, link) {
+        return refuse(socket, reason_for_absence(fd, Reason::NotProven));
     }
     let Some(proof) = fd_passing::proof_of(fd) else {
-        return refuse(record, Why::NotProven);
+        return refuse(socket, Reason::NotProven);
     };
-    let Some(memory) = fd_passing::sealed_memory(CARRIER_BYTES) else {
-        return refuse(record, Why::NoMemory);
+    let Some(memory) = fd_passing::sealed_memory(STREAM_MEMORY_BYTES) else {
+        return refuse(socket, Reason::NoMemory);
     };
     let Some(cookie) = kernel::cookie(fd) else {
-        return refuse(record, Why::Kind);
+        return refuse(socket, Reason::Kind);
     };
-    let Some(mapping) = sockets::map(record, memory.raw()) else {
-        return refuse(record, Why::NoMemory);
+    let Some(mapping) = sockets::map(socket, memory.raw()) else {
+        return refuse(socket, Reason::NoMemory);
     };
     // Relaxed: published by Up.
-    record.cookie.store(cookie, Ordering::Relaxed);
+    socket.cookie.store(cookie, Ordering::Relaxed);
     let mut greeting = [0_u8; GREETING_BYTES];
     greeting[..8].copy_from_slice(&MAGIC);
     greeting[8..16].copy_from_slice(&cookie.to_ne_bytes());
     greeting[16..24].copy_from_slice(&peer.cookie.to_ne_bytes());
     greeting[24..28].copy_from_slice(&RING_BYTES.to_ne_bytes());
-    // Up first: the other end may use the carrier as soon as it has the memory.
-    if !go_up(fd, record, 0) {
-        sockets::unmap(record, mapping);
-        return begin_later(record);
+    // Up first: the other end may use the hybrid stream as soon as it has the memory.
+    if !upgrade(fd, socket, 0) {
+        sockets::unmap(socket, mapping);
+        return begin_again_later(socket);
     }
-    if !fd_passing::send(socket.raw(), &greeting, [memory.raw(), proof.raw()]) {
-        // Up all the same: the other end never says that it is, so all goes over the line.
-        record.note_why(Why::NoMeeting);
+    if !fd_passing::send(link.raw(), &greeting, [memory.raw(), proof.raw()]) {
+        // Up all the same: the other end never says that it is, so all goes over the kernel connection.
+        socket.note_reason(Reason::NoRendezvous);
     }
 }
 
 /// What became of a visitor.
 enum Visit {
-    /// It has left nothing yet, or it is no time to go up.
+    /// It has left nothing yet, or this is no time for an upgrade.
     NotYet,
-    /// It is the other end, with which the socket is up.
+    /// It is the other end, and the socket is upgraded.
     Up,
     /// It is somebody else.
     Stranger,
     /// It is the other end, with which the socket stays with the kernel.
-    Refused(Why),
+    Refused(Reason),
 }
 
-/// Looks whether the other end has come.
+/// Checks whether the other end has come to the rendezvous socket.
 #[cold]
-fn look(fd: c_int, record: &'static Record) {
-    let looks = record.looks.fetch_add(1, Ordering::Relaxed);
-    let Some(place) = rendezvous::get(record, Part::Place) else {
+fn check_for_visitor(fd: c_int, socket: &'static SocketState) {
+    let looks = socket.looks.fetch_add(1, Ordering::Relaxed);
+    let Some(place) = rendezvous::get(socket, Part::Place) else {
         // It was looked for by another process, or the program has closed our descriptor.
-        return begin_anew(fd, record);
+        return restart(fd, socket);
     };
     let mut waiting = None;
     for _ in 0..VISITORS_A_LOOK {
-        let next = rendezvous::take(record, Part::Visitor).or_else(|| kernel::accept_now(place));
+        let next = rendezvous::take(socket, Part::Visitor).or_else(|| kernel::accept_now(place));
         let Some(visitor) = next else { break };
-        match attend(fd, record, &visitor) {
+        match attend_to_visitor(fd, socket, &visitor) {
             // The other end leaves its greeting at once: one that comes after it is more likely.
             Visit::NotYet => waiting
                 .replace(visitor)
                 .into_iter()
-                .for_each(deferred_close::socket),
-            Visit::Stranger => deferred_close::socket(visitor),
+                .for_each(deferred_close::rendezvous_socket),
+            Visit::Stranger => deferred_close::rendezvous_socket(visitor),
             Visit::Up => {
-                deferred_close::greeted(visitor);
-                waiting.into_iter().for_each(deferred_close::socket);
-                return end_seeking(fd, record);
+                deferred_close::greeted_socket(visitor);
+                waiting
+                    .into_iter()
+                    .for_each(deferred_close::rendezvous_socket);
+                return leave_rendezvous(fd, socket);
             }
-            Visit::Refused(why) => {
-                refuse(record, why);
-                deferred_close::socket(visitor);
-                waiting.into_iter().for_each(deferred_close::socket);
-                return end_seeking(fd, record);
+            Visit::Refused(reason) => {
+                refuse(socket, reason);
+                deferred_close::rendezvous_socket(visitor);
+                waiting
+                    .into_iter()
+                    .for_each(deferred_close::rendezvous_socket);
+                return leave_rendezvous(fd, socket);
             }
         }
     }
     if let Some(visitor) = waiting {
-        rendezvous::put(record, Part::Visitor, visitor);
+        rendezvous::put(socket, Part::Visitor, visitor);
     }
     if looks > LOOKS_MAX {
-        end_seeking(fd, record);
-        unix_streams::missed(record);
-        return refuse(record, Why::NoMeeting);
+        leave_rendezvous(fd, socket);
+        unix_streams::missed(socket);
+        return refuse(socket, Reason::NoRendezvous);
     }
     // Until the next look is near.
-    record.set(CAREFUL, false);
-    seek_on(fd, record);
+    socket.set(NEAR_UPGRADE, false);
+    wait_for_next_check(fd, socket);
 }
 
-/// Until the next look; not if the socket was made the kernel's meanwhile.
-fn seek_on(fd: c_int, record: &Record) {
-    if !record.unclaim(State::Seeking) {
-        end_seeking(fd, record);
+/// Waits for the next check, unless the socket was left to the kernel meanwhile.
+fn wait_for_next_check(fd: c_int, socket: &SocketState) {
+    if !socket.unclaim(State::AtRendezvous) {
+        leave_rendezvous(fd, socket);
     }
 }
 
-fn begin_anew(fd: c_int, record: &'static Record) {
-    show_holder(fd, record, false);
-    end_seeking(fd, record);
-    begin_later(record);
+fn restart(fd: c_int, socket: &'static SocketState) {
+    show_holder(fd, socket, false);
+    leave_rendezvous(fd, socket);
+    begin_again_later(socket);
 }
 
-/// Runs a call of the program's that makes a descriptor: if it may have no more of them, once more
-/// without those that we have open.
+/// Runs a call of the program that makes a descriptor. If the process has too many, closes the rendezvous
+/// sockets and tries again.
 pub fn with_room(call: impl Fn() -> c_int) -> c_int {
     real::keeping_errno(|| try_with_room(call))
 }
@@ -451,7 +463,7 @@ pub fn with_room(call: impl Fn() -> c_int) -> c_int {
 fn try_with_room(call: impl Fn() -> c_int) -> c_int {
     let is_full = |result| result < 0 && errno() == libc::EMFILE;
     let mut result = call();
-    if is_full(result) && quietly(give_up_places) {
+    if is_full(result) && quietly(give_up_rendezvous) {
         // Another thread may be the one that closes them.
         for _ in 0..CLOSED_WITHIN_MS {
             result = call();
@@ -464,26 +476,26 @@ fn try_with_room(call: impl Fn() -> c_int) -> c_int {
     result
 }
 
-/// Meeting places are closed so soon, if others are to do it.
+/// How long the call waits for another thread to close rendezvous sockets.
 const CLOSED_WITHIN_MS: u32 = 20;
 
-/// Gives up all meeting places, for now. `false`: there was none.
+/// Closes all rendezvous sockets for now. `false`: there were none.
 #[cold]
-fn give_up_places() -> bool {
+fn give_up_rendezvous() -> bool {
     let mut any = false;
-    descriptors::for_each_descriptor(0, u32::MAX, |fd, record| {
-        if rendezvous::get(record, Part::Place).is_some() && record.claim(State::Seeking) {
-            begin_anew(fd, record);
+    descriptors::for_each_descriptor(0, u32::MAX, |fd, socket| {
+        if rendezvous::get(socket, Part::Place).is_some() && socket.claim(State::AtRendezvous) {
+            restart(fd, socket);
             any = true;
         }
     });
     any
 }
 
-/// Goes up with whoever has come, if that is the other end. Nothing of a stranger's is received.
-fn attend(fd: c_int, record: &'static Record, visitor: &Owned) -> Visit {
-    let Ok(ends) = ends(fd, record) else {
-        return Visit::Refused(absence(fd, Why::NotProven));
+/// Upgrades the connection if the visitor is the other end. Receives nothing from a stranger.
+fn attend_to_visitor(fd: c_int, socket: &'static SocketState, visitor: &Owned) -> Visit {
+    let Ok(ends) = ends(fd, socket) else {
+        return Visit::Refused(reason_for_absence(fd, Reason::NotProven));
     };
     if !is_user_of(&ends.peer, visitor) {
         return Visit::Stranger;
@@ -493,33 +505,33 @@ fn attend(fd: c_int, record: &'static Record, visitor: &Owned) -> Visit {
         Received::Nothing => Visit::NotYet,
         Received::Wrong(descriptors) => {
             let came = descriptors.into_iter().flatten();
-            came.for_each(deferred_close::descriptor);
+            came.for_each(deferred_close::received_descriptor);
             Visit::Stranger
         }
         Received::Message([memory, proof]) => {
             let is_proof = fd_passing::is_proof(proof.raw(), fd, ends.peer.inode);
             let visit = if is_proof {
-                take_offer(fd, record, &ends.peer, &greeting, &memory)
+                take_offer(fd, socket, &ends.peer, &greeting, &memory)
             } else {
                 Visit::Stranger
             };
-            deferred_close::descriptor(memory);
-            deferred_close::descriptor(proof);
+            deferred_close::received_descriptor(memory);
+            deferred_close::received_descriptor(proof);
             visit
         }
     }
 }
 
-/// Goes up with what the other end has left.
+/// Upgrades the connection with the memory that the other end has left.
 fn take_offer(
     fd: c_int,
-    record: &'static Record,
+    socket: &'static SocketState,
     peer: &Peer,
     greeting: &[u8; GREETING_BYTES],
     memory: &Owned,
 ) -> Visit {
     let Some(cookie) = kernel::cookie(fd) else {
-        return Visit::Refused(Why::Kind);
+        return Visit::Refused(Reason::Kind);
     };
     let word = |at: usize| {
         let mut bytes = [0; 8];
@@ -530,88 +542,89 @@ fn take_offer(
         return Visit::Stranger;
     }
     let is_agreed = word(24) == u64::from(RING_BYTES);
-    if !is_agreed || !fd_passing::is_sealed(memory.raw(), CARRIER_BYTES) {
-        return Visit::Refused(Why::NoMemory);
+    if !is_agreed || !fd_passing::is_sealed(memory.raw(), STREAM_MEMORY_BYTES) {
+        return Visit::Refused(Reason::NoMemory);
     }
-    let Some(mapping) = sockets::map(record, memory.raw()) else {
-        return Visit::Refused(Why::NoMemory);
+    let Some(mapping) = sockets::map(socket, memory.raw()) else {
+        return Visit::Refused(Reason::NoMemory);
     };
     // Relaxed: published by Up.
-    record.cookie.store(cookie, Ordering::Relaxed);
-    if go_up(fd, record, 1) {
+    socket.cookie.store(cookie, Ordering::Relaxed);
+    if upgrade(fd, socket, 1) {
         return Visit::Up;
     }
-    sockets::unmap(record, mapping);
+    sockets::unmap(socket, mapping);
     Visit::NotYet
 }
 
-/// Whether the user on `socket` is whose the other end of the connection is.
-fn is_user_of(peer: &Peer, socket: &Owned) -> bool {
+/// Whether the process at the other end of `link` belongs to the user who has the connection's other end.
+fn is_user_of(peer: &Peer, link: &Owned) -> bool {
     // A socket that nobody has accepted yet has no inode.
     let is_known = peer.inode != 0 && kernel::is_one_user(peer.user);
-    is_known && kernel::peer_user(socket.raw()) == Some(peer.user)
+    is_known && kernel::peer_user(link.raw()) == Some(peer.user)
 }
 
-/// From here on the socket follows the carrier's protocol. Not if someone is in the middle
-/// of a call, or has just closed it or given it away. The caller has claimed the step.
-fn go_up(fd: c_int, record: &'static Record, side: u32) -> bool {
-    let (Some(send), Some(recv)) = (record.send_lock.hold_for(5), record.recv_lock.hold_for(5))
+/// From here on the socket is upgraded. Not if a thread is in the middle of a call, or another has just
+/// closed the socket or handed it off. The caller has claimed the step.
+fn upgrade(fd: c_int, socket: &'static SocketState, side: u32) -> bool {
+    let (Some(send), Some(recv)) = (socket.send_lock.hold_for(5), socket.recv_lock.hold_for(5))
     else {
         return false;
     };
-    let alone = record.processes.load(Ordering::Relaxed) == 1;
+    let alone = socket.processes.load(Ordering::Relaxed) == 1;
     // Acquire: partner: the releases of those that count; what they read comes first.
-    let is_read = record.direct_reads.load(Ordering::Acquire) != 0;
-    // To have tokens sent at once would send bytes that wait for more.
-    let may = alone && !is_read && !record.has(NEVER_UP | HELD_BACK);
-    if record.state() != State::Stepping || !may || !kernel::take_part_in_barriers() {
+    let is_read = socket.direct_reads.load(Ordering::Acquire) != 0;
+    // To have wake-up bytes sent at once would send bytes that wait for more.
+    let may = alone && !is_read && !socket.has(NEVER_UPGRADE | MORE_TO_COME);
+    if socket.state() != State::Stepping || !may || !kernel::take_part_in_barriers() {
         return false;
     }
-    let positions = if record.has(LOCAL) {
-        unix_streams::positions(fd, record, side)
+    let positions = if socket.has(UNIX) {
+        unix_streams::positions(fd, socket, side)
     } else {
-        kernel::stream_positions(fd, record.has(OPENER))
+        kernel::stream_positions(fd, socket.has(OPENER))
     };
     let Some((sent, read)) = positions else {
         return false;
     };
-    record.set(NONBLOCKING, kernel::never_waits(fd));
-    if !become_up(record, side, &send, &recv, sent, read) {
+    socket.set(NONBLOCKING, kernel::never_waits(fd));
+    if !set_up_stream(socket, side, &send, &recv, sent, read) {
         return false;
     }
     drop(recv);
     drop(send);
-    keep_tokens_fast(fd);
-    unix_streams::met(record);
+    keep_wake_bytes_fast(fd);
+    unix_streams::met(socket);
     report::upgraded();
     true
 }
 
-/// A token must not wait until what went before it is acknowledged: answers that go through
-/// the ring acknowledge nothing. What the program has set it is shown, and gets back.
-pub fn keep_tokens_fast(fd: c_int) {
-    let up = descriptors::find(fd).filter(|record| record.state() == State::Up);
-    let Some(record) = up.filter(|record| !record.has(LOCAL)) else {
+/// Turns off Nagle's algorithm. A wake-up byte must not wait for an acknowledgement of what went before:
+/// answers in the byte ring acknowledge nothing. The program still sees the value that it has set, and gets
+/// it back.
+pub fn keep_wake_bytes_fast(fd: c_int) {
+    let up = descriptors::find(fd).filter(|socket| socket.state() == State::Upgraded);
+    let Some(socket) = up.filter(|socket| !socket.has(UNIX)) else {
         return;
     };
     let delays = kernel::option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY) == Some(0);
-    record.set(DELAYS, delays);
+    socket.set(NAGLE, delays);
     if delays {
         kernel::set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
     }
 }
 
-/// Gives the line back as the program wanted it.
-pub fn restore_delays(fd: c_int, record: &Record) {
-    if record.has(DELAYS) {
-        record.set(DELAYS, false);
+/// Gives the kernel connection the value that the program wants.
+pub fn restore_delays(fd: c_int, socket: &SocketState) {
+    if socket.has(NAGLE) {
+        socket.set(NAGLE, false);
         kernel::set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 0);
     }
 }
 
-/// Not if the socket was made the kernel's a moment ago.
-fn become_up(
-    record: &'static Record,
+/// Sets up both ends of the hybrid stream, unless the socket was left to the kernel a moment ago.
+fn set_up_stream(
+    socket: &'static SocketState,
     side: u32,
     send: &Held<'_>,
     recv: &Held<'_>,
@@ -620,40 +633,41 @@ fn become_up(
 ) -> bool {
     let out = Direction::from_side(side, RING_BYTES);
     socket_state::set_ends(
-        record,
+        socket,
         send,
         recv,
         Sender::new(out, sent),
         Receiver::new(out.reversed(), read),
     );
-    record.side.store(side, Ordering::Relaxed);
-    record
-        .line_checked_ns
+    socket.side.store(side, Ordering::Relaxed);
+    socket
+        .kernel_checked_ns
         .store(clock::tick_ns(), Ordering::Relaxed);
-    record.note_why(Why::None);
-    // Other threads may be asleep on the line, in whatever call: until someone reads, the
+    socket.note_reason(Reason::None);
+    // Other threads may be asleep on the kernel connection, in whatever call: until someone reads, the
     // other end is to wake them.
-    let _ = record.receiver(recv).arm(&record.carrier());
-    let is_up = record.unclaim(State::Up);
+    let _ = socket.receiver(recv).arm(&socket.memory());
+    let is_up = socket.unclaim(State::Upgraded);
     if is_up {
-        record.carrier().store(UP + side as usize, 1);
+        socket.memory().store(UP + side as usize, 1);
     }
     is_up
 }
 
-/// It will not go up any more. `false`: it has. Who is in the middle of a step finds out at its end.
-pub fn stays_down(record: &'static Record) -> bool {
+/// Leaves the socket to the kernel for good. `false`: it is already upgraded. A thread in the middle of a
+/// step finds out at the end of the step.
+pub fn rule_out_upgrade(socket: &'static SocketState) -> bool {
     loop {
-        match record.state() {
-            State::Up => return false,
-            State::Listening | State::Plain => return true,
-            State::Seeking if record.claim(State::Seeking) => {
-                if let Some(fd) = descriptors::any_descriptor(record) {
-                    end_seeking(fd, record);
+        match socket.state() {
+            State::Upgraded => return false,
+            State::Listening | State::Kernel => return true,
+            State::AtRendezvous if socket.claim(State::AtRendezvous) => {
+                if let Some(fd) = descriptors::any_descriptor(socket) {
+                    leave_rendezvous(fd, socket);
                 }
             }
-            from if record.change(from, State::Plain) => {
-                record.note_why(Why::Usage);
+            from if socket.change(from, State::Kernel) => {
+                socket.note_reason(Reason::Usage);
                 return true;
             }
             _ => {}
@@ -661,16 +675,16 @@ pub fn stays_down(record: &'static Record) -> bool {
     }
 }
 
-fn refuse(record: &'static Record, why: Why) {
+fn refuse(socket: &'static SocketState, reason: Reason) {
     report::refused();
-    record.make_plain(why);
+    socket.leave_to_kernel_because(reason);
 }
 
-/// Gives up the meeting place.
-pub fn end_seeking(fd: c_int, record: &Record) {
-    if rendezvous::get(record, Part::Place).is_some() && !ids::is_borrower() {
+/// Closes the rendezvous socket and removes the mark of its holder.
+pub fn leave_rendezvous(fd: c_int, socket: &SocketState) {
+    if rendezvous::get(socket, Part::Place).is_some() && !ids::is_vfork_child() {
         // Before the name: whoever takes that next is not the other end.
-        show_holder(fd, record, false);
+        show_holder(fd, socket, false);
     }
-    rendezvous::close(record);
+    rendezvous::close(socket);
 }

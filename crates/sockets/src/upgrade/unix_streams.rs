@@ -1,30 +1,30 @@
-//! What is different with Unix stream sockets: connections and pairs of them are carried as
-//! those of TCP are, with the kernel's socket as the line.
+//! What differs for Unix stream sockets. Connections and pairs of them are carried as those of TCP are,
+//! with the kernel's socket as the kernel connection.
 //!
 //! | | TCP | Unix |
 //! |---|---|---|
-//! | name of the meeting place | the two addresses | the two inodes (`sock_diag`) |
-//! | mark | loops no multicasts back | size of the receive buffer, which means nothing to it |
+//! | name of the rendezvous socket | the two addresses | the two inodes (`sock_diag`) |
+//! | capability mark | loops no multicasts back | size of the receive buffer, which has no effect there |
 //! | positions in the stream | the kernel counts | counted here, from the first byte on |
-//! | control data | means nothing | over the line, with its bytes; who asks for credentials has the line for good |
-//! | closed with bytes unread | a reset | LEAVING is `UNREAD`: the other end tells the error (`lost`) |
+//! | control data | means nothing | over the kernel connection, with its bytes; a socket that asks for credentials stays with the kernel |
+//! | closed with bytes unread | a reset | the LEAVING word is `UNREAD`: the other end reports the error (`lost_bytes`) |
 //!
-//! **Positions.** The kernel counts no bytes of a Unix socket. So only those are carried whose
-//! whole life this library has seen, and before the second end goes up it checks that nothing
-//! went past it: what each has sent must be what the other has read and has yet to read. The
-//! first end says in two words of the carrier how far it is, until the second is up:
+//! **Positions.** The kernel counts no bytes of a Unix socket. So only sockets whose whole life the library
+//! has seen are carried. Before the second end is upgraded, it checks that no bytes went past the library:
+//! what each end has sent must be what the other has read and has yet to read. Until the second end is
+//! upgraded, the first end keeps two words of the hybrid stream up to date:
 //!
 //! | word, by side | what |
 //! |---|---|
 //! | 504 [`SENT`] | bytes sent; [`IN_CALL`]: it is in the middle of a call that sends |
 //! | 506 [`READ`] | bytes read |
 //!
-//! So a first end that writes without a pause does not wait for room in the kernel, but between
-//! two calls ([`wait_for_room`]).
+//! So a first end that writes without a pause waits for room between two calls ([`wait_for_room`]), and not
+//! in the kernel.
 //!
-//! **Wake-ups.** A pair with both ends in one process, of which one end only writes, wakes an
-//! event loop: it would gain nothing, and is left alone. After some tries it is so for good, since
-//! to count its calls costs as well; so is a socket that several processes have all the time.
+//! **Wake-ups.** A pair with both ends in one process, of which one end only writes, wakes an event loop.
+//! It would gain nothing, and is left alone. After some tries this is final, since counting its calls
+//! costs time too. The same goes for a socket that several processes have all the time.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, Ordering, fence};
@@ -34,23 +34,23 @@ use libc::ssize_t;
 
 use crate::process::{clock, settings};
 use crate::system::{kernel, own_descriptors, real, unix_sockets};
-use crate::table::flags::{CAREFUL, LOCAL};
-use crate::table::limits::RECORDS_MAX;
-use crate::table::socket_state::Record;
-use crate::table::state::{State, Why};
-use crate::table::stream_memory::Carrier;
+use crate::table::flags::{NEAR_UPGRADE, UNIX};
+use crate::table::limits::SOCKETS_MAX;
+use crate::table::socket_state::SocketState;
+use crate::table::state::{Reason, State};
+use crate::table::stream_memory::StreamMemory;
 use crate::table::{descriptors, sockets};
 
 const SENT: usize = 504;
 const READ: usize = 506;
 const IN_CALL: u64 = u64::MAX;
 
-/// A Unix socket is connected: it may be carried from now on, since its whole life is seen.
-pub fn enter(fd: c_int) -> Option<&'static Record> {
-    let record = descriptors::add(fd, State::Candidate)?;
-    record.set(LOCAL, true);
+/// A Unix socket has been connected. It can be carried, since the library sees its whole life.
+pub fn enter(fd: c_int) -> Option<&'static SocketState> {
+    let socket = descriptors::add(fd, State::Candidate)?;
+    socket.set(UNIX, true);
     own_descriptors::note_highest(fd);
-    Some(record)
+    Some(socket)
 }
 
 /// The two ends of a pair.
@@ -66,31 +66,31 @@ pub fn enter_pair(fds: [c_int; 2]) {
     }
 }
 
-/// Whether a socket is a Unix stream socket that may be carried.
+/// Whether a socket is a Unix stream socket that can be carried.
 pub fn is_carried(fd: c_int) -> bool {
     settings::get().unix && unix_sockets::is_stream(fd)
 }
 
-/// Before the first call that moves bytes: shows the other end that this one is on board. A
-/// connection without any is spared it.
-pub fn mark_first(fd: c_int, record: &Record) {
+/// Before the first call that moves bytes: shows the other end that this one has the library. A connection
+/// that moves no bytes does not pay for that.
+pub fn mark_first(fd: c_int, socket: &SocketState) {
     // Relaxed, here and below: shown to the program only.
-    if record.has(LOCAL) && record.receive_buffer.load(Ordering::Relaxed) == 0 {
+    if socket.has(UNIX) && socket.receive_buffer.load(Ordering::Relaxed) == 0 {
         let saved = real::errno();
-        mark(fd, record);
+        mark(fd, socket);
         real::set_errno(saved);
     }
 }
 
-fn mark(fd: c_int, record: &Record) {
+fn mark(fd: c_int, socket: &SocketState) {
     // One that cannot be marked is not tried again.
     let before = unix_sockets::mark(fd).unwrap_or(1);
-    record.receive_buffer.store(before, Ordering::Relaxed);
+    socket.receive_buffer.store(before, Ordering::Relaxed);
 }
 
-/// Takes the mark away.
-pub fn unmark(fd: c_int, record: &Record) {
-    let before = record.receive_buffer.swap(0, Ordering::Relaxed);
+/// Removes the mark.
+pub fn unmark(fd: c_int, socket: &SocketState) {
+    let before = socket.receive_buffer.swap(0, Ordering::Relaxed);
     if before > 1 {
         // The kernel doubles what it is told.
         kernel::set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, (before / 2) as c_int);
@@ -99,118 +99,120 @@ pub fn unmark(fd: c_int, record: &Record) {
 
 /// The program has set the size of the receive buffer.
 pub fn receive_buffer_set(fd: c_int) {
-    let marked = |record: &&Record| record.receive_buffer.load(Ordering::Relaxed) != 0;
-    if let Some(record) = descriptors::find(fd).filter(marked) {
-        mark(fd, record);
+    let marked = |socket: &&SocketState| socket.receive_buffer.load(Ordering::Relaxed) != 0;
+    if let Some(socket) = descriptors::find(fd).filter(marked) {
+        mark(fd, socket);
     }
 }
 
-/// The size of the receive buffer as the program knows it.
-pub fn shown_receive_buffer(record: &Record, size: c_int) -> c_int {
-    if record.has(LOCAL) && unix_sockets::is_marked(size.unsigned_abs()) {
-        return record.receive_buffer.load(Ordering::Relaxed) as c_int;
+/// The size of the receive buffer as the program sees it.
+pub fn shown_receive_buffer(socket: &SocketState, size: c_int) -> c_int {
+    if socket.has(UNIX) && unix_sockets::is_marked(size.unsigned_abs()) {
+        return socket.receive_buffer.load(Ordering::Relaxed) as c_int;
     }
     size
 }
 
-/// So many times as many calls and bytes as TCP it takes until a Unix socket looks for its other
-/// end: the kernel is quicker with it, and slower to say who has the other end. Twice as many after
-/// each time that there was nobody, since a program's sockets are alike; up to [`MISSES_MAX`] times.
+/// A Unix socket needs so many times the calls and bytes of TCP before it is upgraded: the kernel is faster
+/// with it, and slower to tell who has the other end. The factor doubles each time that nobody was there,
+/// since the sockets of a program are alike, up to [`MISSES_MAX`] times.
 const FACTOR: u32 = 4;
 const MISSES_MAX: u32 = 6;
 
-/// Looks in vain since somebody was met.
+/// Failed upgrades since the last successful one.
 static MISSES: AtomicU32 = AtomicU32::new(0);
 
-/// By how much the calls and bytes that TCP needs are to be multiplied.
+/// The factor for the calls and bytes that TCP needs.
 pub fn patience() -> u32 {
     // Relaxed, here and below: a hint.
     FACTOR << MISSES.load(Ordering::Relaxed).min(MISSES_MAX)
 }
 
-/// A look for the other end was in vain.
-pub fn missed(record: &Record) {
-    if record.has(LOCAL) {
+/// An upgrade has failed: the other end did not come.
+pub fn missed(socket: &SocketState) {
+    if socket.has(UNIX) {
         MISSES.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 /// The other end was found.
-pub fn met(record: &Record) {
-    if record.has(LOCAL) {
+pub fn met(socket: &SocketState) {
+    if socket.has(UNIX) {
         MISSES.store(0, Ordering::Relaxed);
     }
 }
 
-/// In [`Record::line_in`]: one read in progress that the kernel does as if this library were not
+/// In [`SocketState::kernel_bytes_in`]: one read in progress that the kernel does as if this library were not
 /// there. The bits below count bytes.
 const DIRECT: u64 = 1 << 48;
 
-/// Bytes read so far, as of now.
-fn bytes_in(record: &Record) -> u64 {
-    record.line_in.load(Ordering::Relaxed) & (DIRECT - 1)
+/// Bytes read so far.
+fn bytes_in(socket: &SocketState) -> u64 {
+    socket.kernel_bytes_in.load(Ordering::Relaxed) & (DIRECT - 1)
 }
 
-fn may_read_directly(record: &Record) -> bool {
-    let is_waiting = matches!(record.state(), State::Candidate | State::Seeking);
-    is_waiting && record.has(LOCAL) && !record.has_now(CAREFUL)
+fn may_read_directly(socket: &SocketState) -> bool {
+    let is_waiting = matches!(socket.state(), State::Candidate | State::AtRendezvous);
+    is_waiting && socket.has(UNIX) && !socket.has_now(NEAR_UPGRADE)
 }
 
-/// Has the kernel do all of a read of a socket that is not up, without a lock: also one that
-/// waits. Not when the socket is near to going up, which it cannot in the middle of such a read.
+/// Has the kernel execute a whole read on a socket that is not upgraded, without a lock, even if it blocks.
+/// Not when an upgrade is near: it cannot happen in the middle of such a read.
 #[inline]
 pub fn read_directly(
     fd: c_int,
-    record: &Record,
+    socket: &SocketState,
     flags: c_int,
     read: impl FnOnce() -> ssize_t,
 ) -> Option<ssize_t> {
-    if !may_read_directly(record) {
+    if !may_read_directly(socket) {
         return None;
     }
-    mark_first(fd, record);
-    // SeqCst, and so is the look at CAREFUL: partner: the fence in positions. Who goes up has set
-    // that before, so he sees this read, or there is none.
-    let generation = record.generation();
-    record.line_in.fetch_add(DIRECT, Ordering::SeqCst);
-    let result = may_read_directly(record).then(read);
+    mark_first(fd, socket);
+    // SeqCst, and so is the look at NEAR_UPGRADE: partner: the fence in positions. The upgrading thread has
+    // set that before, so he sees this read, or there is none.
+    let generation = socket.generation();
+    socket.kernel_bytes_in.fetch_add(DIRECT, Ordering::SeqCst);
+    let result = may_read_directly(socket).then(read);
     let bytes = counted(result.unwrap_or(0), flags);
     // Release: partner: the acquire in positions; the bytes come first, or with it.
     let done = bytes.wrapping_sub(DIRECT);
-    if record.generation() == generation {
-        record.line_in.fetch_add(done, Ordering::Release);
+    if socket.generation() == generation {
+        socket.kernel_bytes_in.fetch_add(done, Ordering::Release);
     }
     result
 }
 
-/// The socket may soon go up: no read is the kernel's alone any more.
-pub fn be_careful(record: &Record) {
-    if !record.has(CAREFUL) {
-        record.set(CAREFUL, true);
+/// The socket may soon be upgraded: from now on the kernel executes no read alone.
+pub fn expect_upgrade(socket: &SocketState) {
+    if !socket.has(NEAR_UPGRADE) {
+        socket.set(NEAR_UPGRADE, true);
     }
 }
 
-/// Whether it is one end of a pair whose other end is in this process as well, and bytes have
-/// gone one way only.
-pub fn is_wake_up(record: &Record) -> bool {
+/// Whether this is one end of a pair, the other end belongs to this process too, and bytes have gone one
+/// way only.
+pub fn is_wake_up(socket: &SocketState) -> bool {
     // Relaxed: set when it was made; the counters are looked at again.
-    let pair = record.pair.load(Ordering::Relaxed).checked_sub(1);
-    let Some(pair) = pair.filter(|number| *number < RECORDS_MAX) else {
+    let pair = socket.pair.load(Ordering::Relaxed).checked_sub(1);
+    let Some(pair) = pair.filter(|number| *number < SOCKETS_MAX) else {
         return false;
     };
     let other = sockets::by_number(pair);
-    let generation = record.pair_generation.load(Ordering::Relaxed);
+    let generation = socket.pair_generation.load(Ordering::Relaxed);
     let is_here = other.generation() == generation && descriptors::is_own(pair);
-    is_here && (record.line_out.load(Ordering::Relaxed) == 0 || bytes_in(record) == 0)
+    is_here && (socket.kernel_bytes_out.load(Ordering::Relaxed) == 0 || bytes_in(socket) == 0)
 }
 
-/// A socket that is not up has sent so many bytes, if it has. Under its send lock.
-pub fn count_out(record: &Record, result: ssize_t) {
-    if result > 0 && record.has(LOCAL) {
+/// Counts the bytes that a socket sent before its upgrade. Under the send lock.
+pub fn count_out(socket: &SocketState, result: ssize_t) {
+    if result > 0 && socket.has(UNIX) {
         // Relaxed, both: under the lock.
-        let before = record.line_out.load(Ordering::Relaxed);
+        let before = socket.kernel_bytes_out.load(Ordering::Relaxed);
         let bytes = result.unsigned_abs() as u64;
-        record.line_out.store(before + bytes, Ordering::Relaxed);
+        socket
+            .kernel_bytes_out
+            .store(before + bytes, Ordering::Relaxed);
     }
 }
 
@@ -222,34 +224,34 @@ const fn counted(result: ssize_t, flags: c_int) -> u64 {
     result.unsigned_abs() as u64
 }
 
-/// As above, of what was read, under its receive lock. A direct read may be in progress.
-pub fn count_in(record: &Record, result: ssize_t, flags: c_int) {
+/// As above, of bytes read, under the receive lock. A direct read may be in progress.
+pub fn count_in(socket: &SocketState, result: ssize_t, flags: c_int) {
     let bytes = counted(result, flags);
-    if bytes > 0 && record.has(LOCAL) {
-        record.line_in.fetch_add(bytes, Ordering::Relaxed);
+    if bytes > 0 && socket.has(UNIX) {
+        socket.kernel_bytes_in.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
-/// Bytes of the stream sent and read so far, of a socket that is about to go up as `side`. Its
-/// carrier is mapped, and both of its locks are held. `None`: the ends do not agree, or one
-/// is in the middle of a call.
-pub fn positions(fd: c_int, record: &Record, side: u32) -> Option<(u64, u64)> {
+/// Bytes of the stream sent and read so far, for a socket that is about to be upgraded as `side`. The
+/// memory is mapped, and both locks are held. `None`: the ends do not agree, or one is in the middle of a
+/// call.
+pub fn positions(fd: c_int, socket: &SocketState, side: u32) -> Option<(u64, u64)> {
     // SeqCst: partner: the count in read_directly.
     fence(Ordering::SeqCst);
     // Acquire: partner: the release in read_directly.
-    let read = record.line_in.load(Ordering::Acquire);
+    let read = socket.kernel_bytes_in.load(Ordering::Acquire);
     if read >= DIRECT {
         return None;
     }
-    let sent = record.line_out.load(Ordering::Relaxed);
-    let carrier = record.carrier();
+    let sent = socket.kernel_bytes_out.load(Ordering::Relaxed);
+    let memory = socket.memory();
     if side == 0 {
-        carrier.store(READ, read);
-        carrier.store(SENT, sent);
+        memory.store(READ, read);
+        memory.store(SENT, sent);
         return Some((sent, read));
     }
     for _ in 0..ROUNDS {
-        if agrees(fd, record, &carrier, sent, read) {
+        if agrees(fd, socket, &memory, sent, read) {
             return Some((sent, read));
         }
         clock::sleep_us(ROUND_US);
@@ -261,44 +263,45 @@ pub fn positions(fd: c_int, record: &Record, side: u32) -> Option<(u64, u64)> {
 const ROUNDS: u32 = 4;
 const ROUND_US: u32 = 50;
 
-/// Whether what each end has sent is what the other has read and has yet to read. `sent` and
-/// `read`: of side 1, which neither sends nor reads meanwhile.
-fn agrees(fd: c_int, record: &Record, carrier: &Carrier, sent: u64, read: u64) -> bool {
-    let other_sent = carrier.load(SENT);
+/// Whether each end has sent what the other has read and has yet to read. `sent` and `read` belong to side 1,
+/// which neither sends nor reads meanwhile.
+fn agrees(fd: c_int, socket: &SocketState, memory: &StreamMemory, sent: u64, read: u64) -> bool {
+    let other_sent = memory.load(SENT);
     let arrived = unix_sockets::unread(fd).map(|bytes| read + bytes);
-    if carrier.load(SENT) != other_sent || arrived != Some(other_sent) {
+    if memory.load(SENT) != other_sent || arrived != Some(other_sent) {
         return false;
     }
-    let other_read = carrier.load(READ);
-    let other = record.other_inode.load(Ordering::Relaxed);
+    let other_read = memory.load(READ);
+    let other = socket.other_inode.load(Ordering::Relaxed);
     let other_unread = unix_sockets::unread_of(other);
-    carrier.load(READ) == other_read && other_unread.map(|bytes| other_read + bytes) == Some(sent)
+    memory.load(READ) == other_read && other_unread.map(|bytes| other_read + bytes) == Some(sent)
 }
 
-/// Whether the first end has to tell the second how far it is.
-fn must_tell(record: &Record, carrier: &Carrier, side: usize) -> bool {
-    record.has(LOCAL) && side == 0 && carrier.load(UP + 1) == 0
+/// Whether the first end has to publish its positions for the second.
+fn must_publish(socket: &SocketState, memory: &StreamMemory, side: usize) -> bool {
+    socket.has(UNIX) && side == 0 && memory.load(UP + 1) == 0
 }
 
-/// The stream that goes out is at `sent`; `None`: bytes are about to be sent over the line.
-pub fn tell_sent(record: &Record, side: usize, sent: Option<u64>) {
-    let carrier = record.carrier();
-    if must_tell(record, &carrier, side) {
-        carrier.store(SENT + side, sent.unwrap_or(IN_CALL));
+/// Publishes the position of the outgoing stream. `None`: bytes are about to be sent over the kernel
+/// connection.
+pub fn publish_sent(socket: &SocketState, side: usize, sent: Option<u64>) {
+    let memory = socket.memory();
+    if must_publish(socket, &memory, side) {
+        memory.store(SENT + side, sent.unwrap_or(IN_CALL));
     }
 }
 
-/// Whether the second end may be about to look how far this one is.
-pub fn is_awaited(record: &Record) -> bool {
+/// Whether the second end may be about to read this end's positions.
+pub fn is_awaited(socket: &SocketState) -> bool {
     // Relaxed: with Up comes the side.
-    let side = record.side.load(Ordering::Relaxed) as usize;
-    must_tell(record, &record.carrier(), side)
+    let side = socket.side.load(Ordering::Relaxed) as usize;
+    must_publish(socket, &socket.memory(), side)
 }
 
-/// How long [`wait_for_room`] waits: then the kernel does.
+/// How long [`wait_for_room`] waits before the kernel does.
 const ROOM_WAIT_NS: i64 = 2_000_000;
 
-/// Waits for room on the line, for a little. A signal that comes meanwhile is as one that comes
+/// Waits a little for room on the kernel connection. A signal that comes meanwhile counts as one that comes
 /// just before the program's call.
 pub fn wait_for_room(fd: c_int) -> bool {
     let mut poll = libc::pollfd {
@@ -318,38 +321,38 @@ pub fn wait_for_room(fd: c_int) -> bool {
     }
 }
 
-/// Bytes were read from the line, up to `read`.
-pub fn tell_read(record: &Record, side: usize, read: u64) {
-    let carrier = record.carrier();
-    if must_tell(record, &carrier, side) {
-        carrier.store(READ + side, read);
+/// Publishes that bytes were read from the kernel connection, up to `read`.
+pub fn publish_read(socket: &SocketState, side: usize, read: u64) {
+    let memory = socket.memory();
+    if must_publish(socket, &memory, side) {
+        memory.store(READ + side, read);
     }
 }
 
-/// Whether the other end has neither sent nor read anything: it may have no mark yet. `unread`
-/// bytes lie there.
-fn is_silent(record: &Record, unread: u64) -> bool {
-    bytes_in(record) == 0 && record.line_out.load(Ordering::Relaxed) == unread
+/// Whether the other end has neither sent nor read anything, so that it may have no mark yet. It has
+/// `unread` bytes.
+fn is_silent(socket: &SocketState, unread: u64) -> bool {
+    bytes_in(socket) == 0 && socket.kernel_bytes_out.load(Ordering::Relaxed) == unread
 }
 
 /// The two ends, and who has the other.
 ///
 /// # Errors
-/// [`Why::None`]: nobody has accepted it yet, or read or written anything. Other reasons hold for good.
-pub fn ends(fd: c_int, record: &Record) -> Result<(kernel::Name, kernel::Peer), Why> {
+/// [`Reason::None`]: nobody has accepted it yet, or read or written anything. Other reasons hold for good.
+pub fn ends(fd: c_int, socket: &SocketState) -> Result<(kernel::Name, kernel::Peer), Reason> {
     // Relaxed: it never changes once it is known.
-    let known = record.other_inode.load(Ordering::Relaxed);
+    let known = socket.other_inode.load(Ordering::Relaxed);
     match unix_sockets::look_up(fd, known) {
         unix_sockets::Found::Pair(_, peer, unread)
-            if !peer.is_marked && is_silent(record, unread) =>
+            if !peer.is_marked && is_silent(socket, unread) =>
         {
-            Err(Why::None)
+            Err(Reason::None)
         }
         unix_sockets::Found::Pair(pair, peer, _) => {
-            record.other_inode.store(pair.other, Ordering::Relaxed);
-            Ok((pair.meeting_place(), peer))
+            socket.other_inode.store(pair.other, Ordering::Relaxed);
+            Ok((pair.rendezvous_name(), peer))
         }
-        unix_sockets::Found::NotAccepted => Err(Why::None),
-        unix_sockets::Found::Nothing => Err(Why::NotOnBoard),
+        unix_sockets::Found::NotAccepted => Err(Reason::None),
+        unix_sockets::Found::Nothing => Err(Reason::PeerNotUpgraded),
     }
 }

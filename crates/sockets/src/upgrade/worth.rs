@@ -1,15 +1,15 @@
-//! When a connection is worth an upgrade to shared memory: a decision over counts, without any call.
+//! When a connection is worth an upgrade: a decision from counts, without any system call.
 //!
-//! Usually calls or bytes decide, whichever come first. Where calls are never enough (`calls_before` is
-//! `never`, as in the profile `quiet`), only streams are upgraded: so many bytes one way without one the other
-//! way, in large calls. A thread that sleeps at once gains nothing from requests and answers in shared memory:
-//! the kernel must wake it for each of them all the same. Whoever answers too often, or sends small pieces, is
-//! left to the kernel for good, where a read costs one call.
+//! Usually the number of calls or the number of bytes decides, whichever comes first. With `calls_before`
+//! set to `never`, as in the profile `quiet`, only streams are upgraded: so many bytes one way without any
+//! the other way, in large calls. A thread that sleeps at once gains nothing from requests and answers in
+//! shared memory, since the kernel must wake it for each of them anyway. A connection that answers too
+//! often, or sends small pieces, is left to the kernel for good, where a read costs one call.
 
 use crate::process::settings::{NEVER, Settings};
 
-/// Mean bytes a call from which a stream is worth an upgrade, where calls are never enough. Of calls of 4 KiB,
-/// shared memory carries half as much as the kernel on a crowded machine; of 64 KiB, as much.
+/// Mean bytes a call from which a stream is worth an upgrade, where calls are never enough. Of calls of 4
+/// KiB, shared memory carries half as much as the kernel on a crowded machine; of 64 KiB, as much.
 const STREAM_CALL_BYTES: u64 = 16 << 10;
 
 /// After so many turns of direction a connection is one of requests and answers.

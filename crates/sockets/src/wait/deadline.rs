@@ -1,4 +1,4 @@
-//! When a wait is over.
+//! Deadlines of waits.
 
 use core::ffi::c_int;
 
@@ -67,5 +67,26 @@ impl Deadline {
     /// Whether it has come.
     pub fn is_over(self) -> bool {
         self.at_ns.is_some_and(|at_ns| clock::now_ns() >= at_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_negative_limit_never_comes_and_no_limit_is_over_at_once() {
+        let never = Deadline::in_ms(-1);
+        assert!(!never.is_over() && never.left().is_none() && never.left_ms() == -1);
+        let now = Deadline::in_ms(0);
+        assert!(now.is_over() && now.left_ms() == 0);
+    }
+
+    #[test]
+    fn a_time_that_is_none_is_refused() {
+        let time = |tv_sec, tv_nsec| Deadline::after(Some(timespec { tv_sec, tv_nsec }));
+        assert!(time(-1, 0).is_none() && time(0, -1).is_none());
+        assert!(time(0, 1_000_000_000).is_none());
+        assert!(time(i64::MAX, 999_999_999).is_some_and(|it| !it.is_over()));
     }
 }

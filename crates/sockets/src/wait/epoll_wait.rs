@@ -1,9 +1,4 @@
-//! `poll`, `select` and `epoll_wait` with rings among what is waited for.
-//!
-//! Each wait first looks at the rings and asks the kernel, without waiting. With nothing
-//! ready it looks at the rings for a while; then it arms them and sleeps in the kernel,
-//! which wakes it for a token as for anything else. A socket that was called readable for
-//! nothing but a token is not reported.
+//! `epoll_wait` and its variants, with byte rings among what is waited for. See `wait`.
 
 use core::cell::{Cell, RefCell};
 use core::ffi::c_int;
@@ -16,19 +11,19 @@ use crate::epoll::{
     sets::{self, Active, Changes},
 };
 use crate::process::spin::Spin;
-use crate::stream::ready::{Readiness, settle};
+use crate::stream::ready::{Readiness, check_readiness};
 use crate::stream::{empty_reads, lost_bytes, order, pending_error};
 use crate::system::{kernel, real};
 use crate::table::directions::{incoming, peer_is_near};
-use crate::table::flags::CHECK_LINE;
-use crate::table::socket_state::Record;
+use crate::table::flags::CHECK_KERNEL;
+use crate::table::socket_state::SocketState;
 use crate::table::state::State;
 use crate::wait::deadline::Deadline;
 use crate::wait::events::{EPOLL_ENDS, EPOLL_IN};
 use crate::wait::sleepers::{SLEEPERS_MAX, Sleepers};
 use crate::wait::{
     ring_events,
-    ring_ready::{self, FEW, inner_rings, ring_ready},
+    ring_ready::{self, FEW, inner_sets_are_ready, ring_ready},
 };
 
 // ------------------------------------------------------------------------------------ epoll
@@ -45,8 +40,8 @@ pub fn wait(
     of_few.or_else(of_all).unwrap_or(0)
 }
 
-/// What a wait looks at: a copy of the active ones of a set, made anew when another thread has changed
-/// what there is to look at.
+/// What a wait polls: a copy of the active registrations of a set, renewed when another thread has changed
+/// them.
 struct View<const N: usize> {
     set: c_int,
     active: RefCell<Active<N>>,
@@ -80,7 +75,7 @@ impl<const N: usize> View<N> {
     fn rings_have_news(&self) -> bool {
         let active = self.active.borrow();
         let ready = |(_, it): &(u32, Registration)| ring_ready(it).is_some();
-        active.iter().any(ready) || inner_rings(&active, 0)
+        active.iter().any(ready) || inner_sets_are_ready(&active, 0)
     }
 
     /// Whether the other end of the first last ran on this processor.
@@ -119,7 +114,7 @@ fn epoll_of<const N: usize, const SLEEPERS: usize>(
         };
         if is_over || in_rings || look() {
             let active = &view.active.borrow();
-            if let Some(until_ns) = ring_events::left_by_last(set).filter(|_| mask.is_null()) {
+            if let Some(until_ns) = ring_events::left_over_until(set).filter(|_| mask.is_null()) {
                 let ready = ring_events::add_rings(set, events, 0, active, until_ns);
                 if ready > 0 {
                     return Some(ready as c_int);
@@ -139,7 +134,7 @@ fn epoll_of<const N: usize, const SLEEPERS: usize>(
             };
             // What it had no room for may be older than what rings have by the next wait.
             ring_events::note_asked(set, if told < events.len() { until_ns } else { 0 });
-            let told = sift_epoll(set, &mut events[..told]);
+            let told = filter_wake_ups(set, &mut events[..told]);
             let ready = ring_events::add_rings(set, events, told, active, until_ns);
             if ready > 0 {
                 return Some(ready as c_int);
@@ -152,7 +147,7 @@ fn epoll_of<const N: usize, const SLEEPERS: usize>(
         // Counted before the look at what is to be armed: whoever registers or reads a socket after
         // that leaves it to the kernel.
         let sleeping = sets::sleeping(set);
-        // Again: those that the kernel has just told of for a token are active since.
+        // Again: those that the kernel has just told of for a wake-up byte are active since.
         let active = &mut *view.active.borrow_mut();
         if !sets::active_before_sleep(set, active) {
             return None;
@@ -165,7 +160,7 @@ fn epoll_of<const N: usize, const SLEEPERS: usize>(
             return Some(slept);
         }
         spin.woke();
-        let told = sift_all(set, &mut events[..slept.unsigned_abs() as usize]);
+        let told = filter_all(set, &mut events[..slept.unsigned_abs() as usize]);
         if told > 0 {
             return Some(told as c_int);
         }
@@ -176,19 +171,18 @@ fn epoll_of<const N: usize, const SLEEPERS: usize>(
     }
 }
 
-/// Where nothing is told, the program finds its first event as it was.
+/// Where nothing is reported, the program finds its first event as it was.
 fn restore_first(events: &mut [epoll_event], before: Option<epoll_event>) {
     if let Some((first, before)) = events.first_mut().zip(before) {
         *first = before;
     }
 }
 
-/// What the kernel tells of a set without waiting, but for what the program does not want any
-/// more. `None`: an error.
+/// What the kernel reports of a set now, without what the program does not want any more. `None`: an error.
 fn ask_kernel(set: c_int, events: &mut [epoll_event], mask: *const sigset_t) -> Option<usize> {
     loop {
         let told = usize::try_from(kernel_epoll(set, events, 0, mask)).ok()?;
-        let left = deferred_ctl::sift(set, &mut events[..told]);
+        let left = deferred_ctl::filter_events(set, &mut events[..told]);
         // Full of what nobody wants: there may be more. The kernel knows by now.
         if left > 0 || told < events.len() {
             return Some(left);
@@ -229,27 +223,26 @@ fn set_is_ready(set: c_int) -> bool {
     kernel::events_now(set, libc::POLLIN) != 0
 }
 
-/// Takes away what the kernel has told and the program is not to be told; returns how many events
-/// are left.
-pub fn sift_all(set: c_int, events: &mut [epoll_event]) -> usize {
-    let left = deferred_ctl::sift(set, events);
-    sift_epoll(set, &mut events[..left])
+/// Removes what the kernel has reported and the program is not to be told. Returns how many events are left.
+pub fn filter_all(set: c_int, events: &mut [epoll_event]) -> usize {
+    let left = deferred_ctl::filter_events(set, events);
+    filter_wake_ups(set, &mut events[..left])
 }
 
-/// Takes away what the kernel tells for mere tokens; returns how many events are left.
-fn sift_epoll(set: c_int, events: &mut [epoll_event]) -> usize {
+/// Removes what the kernel reports for mere wake-up bytes. Returns how many events are left.
+fn filter_wake_ups(set: c_int, events: &mut [epoll_event]) -> usize {
     let mut left = 0;
     for at in 0..events.len() {
         let mut event = events[at];
-        if event.events & EPOLL_IN != 0 && let_through(set, event) == Readiness::Not {
+        if event.events & EPOLL_IN != 0 && readiness_of(set, event) == Readiness::Not {
             event.events &= !EPOLL_IN;
         }
         event.events &= !OF_RING;
         if event.events & EPOLL_ENDS != 0 {
-            event.events |= of_end(set, event);
+            event.events |= end_events(set, event);
         }
         if event.events != 0 {
-            event.events = claimed(set, event);
+            event.events = claim_events(set, event);
         }
         if event.events != 0 {
             events[left] = event;
@@ -262,9 +255,9 @@ fn sift_epoll(set: c_int, events: &mut [epoll_event]) -> usize {
     left
 }
 
-/// What of an event is told to the program: all, with what is in the ring besides if it is told one
-/// time, or nothing if another thread has told it.
-fn claimed(set: c_int, event: epoll_event) -> u32 {
+/// The events that the program is told: all, with what is in the ring if the registration is one-shot, or
+/// none if another thread has reported it.
+fn claim_events(set: c_int, event: epoll_event) -> u32 {
     match sets::claim(set, event.u64) {
         Claim::Free => event.events,
         Claim::Theirs => 0,
@@ -275,56 +268,56 @@ fn claimed(set: c_int, event: epoll_event) -> u32 {
     }
 }
 
-/// What is told besides of a socket whose end is told. The next read looks at the line.
-fn of_end(set: c_int, event: epoll_event) -> u32 {
-    let woken = sets::woken(set, event.u64);
-    let Some(record) = woken.and_then(|(_, registration)| registration.socket()) else {
+/// Further events of a socket whose end is reported. The next read polls the kernel connection.
+fn end_events(set: c_int, event: epoll_event) -> u32 {
+    let woken = sets::activate_woken(set, event.u64);
+    let Some(socket) = woken.and_then(|(_, registration)| registration.socket()) else {
         return 0;
     };
-    record.set(CHECK_LINE, true);
-    let error = if pending_error::has_error(record) {
+    socket.set(CHECK_KERNEL, true);
+    let error = if pending_error::has_error(socket) {
         libc::POLLERR
     } else {
         0
     };
     // They have the same numbers.
-    (error | lost_bytes::events_of(record, event.events as i16)) as u32
+    (error | lost_bytes::events_of(socket, event.events as i16)) as u32
 }
 
-fn let_through(set: c_int, event: epoll_event) -> Readiness {
+fn readiness_of(set: c_int, event: epoll_event) -> Readiness {
     let kernel_says_so = event.events & OF_RING == 0;
-    let Some((index, registration)) = sets::woken(set, event.u64) else {
+    let Some((index, registration)) = sets::activate_woken(set, event.u64) else {
         return Readiness::Ready;
     };
-    let Some(record) = registration
+    let Some(socket) = registration
         .socket()
-        .filter(|record| record.state() == State::Up)
+        .filter(|socket| socket.state() == State::Upgraded)
     else {
         return Readiness::Ready;
     };
-    empty_reads::wait_is_seen(record);
-    let head = incoming(record).head(&record.carrier());
-    let mut readiness = settle(registration.fd, record, kernel_says_so);
+    empty_reads::note_intercepted_wait(socket);
+    let head = incoming(socket).head(&socket.memory());
+    let mut readiness = check_readiness(registration.fd, socket, kernel_says_so);
     let is_read_only = event.events & !(EPOLL_IN | OF_RING) == 0;
-    if readiness == Readiness::Ready && is_read_only && is_told_edge(record, &registration, head) {
+    if readiness == Readiness::Ready && is_read_only && is_told_edge(socket, &registration, head) {
         readiness = Readiness::Not;
     }
     if readiness == Readiness::Ready {
-        sets::saw(index, &registration, head);
+        sets::note_reported(index, &registration, head);
     } else if event.events & EPOLL_ENDS != 0 {
         return Readiness::Ready;
     } else if is_read_only {
-        sets::listen_again(index, &registration);
+        sets::rearm_one_shot(index, &registration);
     }
     readiness
 }
 
-/// Whether what the kernel tells at an edge is a wake-up byte for bytes of the ring that the program was told of
-/// before it came. The end of the stream is no such thing, also where the program wants to hear of bytes only.
-fn is_told_edge(record: &Record, registration: &Registration, head: u64) -> bool {
+/// Whether an edge that the kernel reports is a wake-up byte for ring bytes that the program has already
+/// been told of. The end of the stream is not, even if the program wants to hear of bytes only.
+fn is_told_edge(socket: &SocketState, registration: &Registration, head: u64) -> bool {
     registration.events & libc::EPOLLET as u32 != 0
-        && registration.head_told == head
-        && incoming(record).has_wake_bytes_only(&record.carrier())
+        && registration.reported_head == head
+        && incoming(socket).has_wake_bytes_only(&socket.memory())
         && kernel::events_now(registration.fd, libc::POLLRDHUP) == 0
 }
 
@@ -340,7 +333,7 @@ fn sleep_in_epoll<const N: usize, const SLEEPERS: usize>(
     if !sleepers.add_active(active, 0) {
         return None;
     }
-    sets::rest(active);
+    sets::deactivate_all(active);
     Some(match deadline.left().filter(|_| deadline.is_exact) {
         Some(left) => kernel_epoll_exactly(set, events, &left, mask),
         None => kernel_epoll(set, events, deadline.left_ms(), mask),

@@ -1,4 +1,4 @@
-//! `poll` and `select`, with byte rings among what is waited for.
+//! `poll` and `select`, with byte rings among what is waited for. See `wait`.
 
 use core::ffi::c_int;
 
@@ -6,11 +6,11 @@ use libc::{pollfd, sigset_t, timespec};
 
 use crate::epoll::deferred_ctl;
 use crate::process::spin::Spin;
-use crate::stream::ready::{Readiness, settle};
+use crate::stream::ready::{Readiness, check_readiness};
 use crate::stream::{empty_reads, lost_bytes, order, pending_error};
 use crate::system::real;
-use crate::table::flags::CHECK_LINE;
-use crate::table::socket_state::Record;
+use crate::table::flags::CHECK_KERNEL;
+use crate::table::socket_state::SocketState;
 use crate::table::state::State;
 use crate::table::{
     descriptors,
@@ -18,24 +18,24 @@ use crate::table::{
 };
 use crate::wait::deadline::Deadline;
 use crate::wait::events::{POLL_ENDS, POLL_IN};
-use crate::wait::ring_ready::{self, FEW, has_come, rings};
+use crate::wait::ring_ready::{self, FEW, has_come, set_is_ready};
 use crate::wait::sleepers::{SLEEPERS_MAX, Sleepers};
 
-/// The socket of a descriptor, if it is up.
-pub fn up(fd: c_int) -> Option<&'static Record> {
-    descriptors::find(fd).filter(|record| record.state() == State::Up)
+/// The socket of a descriptor, if it is upgraded.
+pub fn up(fd: c_int) -> Option<&'static SocketState> {
+    descriptors::find(fd).filter(|socket| socket.state() == State::Upgraded)
 }
 
 // ------------------------------------------------------------------------------------- poll
 
-fn wants_in(poll: &pollfd) -> Option<&'static Record> {
+fn wants_in(poll: &pollfd) -> Option<&'static SocketState> {
     if poll.fd < 0 || poll.events & POLL_IN == 0 {
         return None;
     }
     up(poll.fd)
 }
 
-/// Whether one of ours is among them, or a set that may have one.
+/// Whether one of them is an upgraded socket, or a set that may have one.
 pub fn has_ours(fds: &[pollfd]) -> bool {
     // All of them: a set hears that it is waited for.
     let sets = fds.iter().filter(|poll| wants_set(poll)).count();
@@ -43,7 +43,7 @@ pub fn has_ours(fds: &[pollfd]) -> bool {
 }
 
 fn wants_set(poll: &pollfd) -> bool {
-    poll.events & POLL_IN != 0 && deferred_ctl::is_looked_at(poll.fd)
+    poll.events & POLL_IN != 0 && deferred_ctl::note_other_watcher(poll.fd)
 }
 
 /// As `ppoll`.
@@ -59,7 +59,8 @@ pub fn poll(fds: &mut [pollfd], deadline: Deadline, mask: *const sigset_t) -> c_
         let looked = &*fds;
         let news = || {
             let mut sets = looked.iter().filter(|poll| wants_set(poll));
-            looked.iter().filter_map(wants_in).any(is_ready) || sets.any(|set| rings(set.fd, 0))
+            looked.iter().filter_map(wants_in).any(is_ready)
+                || sets.any(|set| set_is_ready(set.fd, 0))
         };
         let is_over = deadline.is_over();
         let near = || looked.iter().find_map(wants_in).is_some_and(peer_is_near);
@@ -85,14 +86,14 @@ pub fn poll(fds: &mut [pollfd], deadline: Deadline, mask: *const sigset_t) -> c_
         }
         spin.woke();
         // Of what it has slept for, the kernel tells. Of others the next wait does.
-        let ready = sift(fds, 0);
+        let ready = collect_events(fds, 0);
         if ready != 0 {
             return ready;
         }
     }
 }
 
-/// Asks the kernel and looks at the rings, for what came until then. If there is nothing, a signal that only
+/// Asks the kernel and polls the rings, for what came until then. If there is nothing, a signal that only
 /// `mask` lets through ends it.
 fn poll_now(fds: &mut [pollfd], until_ns: u64, mask: *const sigset_t) -> c_int {
     let count = fds.len() as libc::nfds_t;
@@ -101,7 +102,7 @@ fn poll_now(fds: &mut [pollfd], until_ns: u64, mask: *const sigset_t) -> c_int {
     if result < 0 {
         return result;
     }
-    let ready = sift(fds, until_ns);
+    let ready = collect_events(fds, until_ns);
     if ready > 0 || mask.is_null() {
         return ready;
     }
@@ -114,21 +115,21 @@ fn poll_now(fds: &mut [pollfd], until_ns: u64, mask: *const sigset_t) -> c_int {
     if result < 0 {
         return result;
     }
-    sift(fds, until_ns)
+    collect_events(fds, until_ns)
 }
 
-/// Adds what came into the rings until then to what the kernel said, and takes mere tokens away.
-fn sift(fds: &mut [pollfd], until_ns: u64) -> c_int {
+/// Adds what came into the rings until then to the kernel's events, and removes mere wake-up bytes.
+fn collect_events(fds: &mut [pollfd], until_ns: u64) -> c_int {
     if fds.iter().any(|poll| poll.revents != 0) {
         order::has_used_kernel();
     }
     let mut ready = 0;
     for poll in fds {
-        if let Some(record) = wants_in(poll) {
-            empty_reads::wait_is_seen(record);
+        if let Some(socket) = wants_in(poll) {
+            empty_reads::note_intercepted_wait(socket);
             let said = poll.revents & POLL_IN != 0;
-            let is_ready = (said || has_come(record, until_ns))
-                && settle(poll.fd, record, said) == Readiness::Ready;
+            let is_ready = (said || has_come(socket, until_ns))
+                && check_readiness(poll.fd, socket, said) == Readiness::Ready;
             if is_ready {
                 poll.revents |= poll.events & POLL_IN;
             } else if poll.revents & POLL_ENDS == 0 {
@@ -136,7 +137,7 @@ fn sift(fds: &mut [pollfd], until_ns: u64) -> c_int {
             }
         }
         note_end(poll);
-        if wants_set(poll) && rings(poll.fd, 0) {
+        if wants_set(poll) && set_is_ready(poll.fd, 0) {
             poll.revents |= poll.events & POLL_IN;
         }
         ready += c_int::from(poll.revents != 0);
@@ -144,21 +145,21 @@ fn sift(fds: &mut [pollfd], until_ns: u64) -> c_int {
     ready
 }
 
-/// A program that was told of the end finds it: the next read looks at the line.
+/// The program is told of an end. Its next read finds it on the kernel connection.
 pub fn note_end(poll: &mut pollfd) {
     if poll.revents & POLL_ENDS == 0 || poll.fd < 0 {
         return;
     }
-    if let Some(record) = descriptors::find(poll.fd) {
-        record.set(CHECK_LINE, true);
-        if pending_error::has_error(record) {
+    if let Some(socket) = descriptors::find(poll.fd) {
+        socket.set(CHECK_KERNEL, true);
+        if pending_error::has_error(socket) {
             poll.revents |= libc::POLLERR;
         }
-        poll.revents |= lost_bytes::events_of(record, poll.revents);
+        poll.revents |= lost_bytes::events_of(socket, poll.revents);
     }
 }
 
-/// Whether the kernel calls anything ready; asks without a change of the program's answers.
+/// Whether the kernel reports anything as ready. Does not change the program's answers.
 fn kernel_has_any(fds: &[pollfd]) -> bool {
     const FEW: usize = 64;
     if fds.len() > FEW {
@@ -189,7 +190,7 @@ fn sleep_in_poll<const N: usize>(
     if !fds
         .iter()
         .filter_map(|poll| Some((poll.fd, wants_in(poll)?)))
-        .all(|(fd, record)| sleepers.add(fd, record, None))
+        .all(|(fd, socket)| sleepers.add(fd, socket, None))
     {
         return None;
     }

@@ -1,19 +1,20 @@
-//! What a wait on a set tells of rings, and in which order.
+//! Which events of byte rings a wait on a set reports, and in which order.
 //!
-//! A program hears of bytes in the order in which they were sent, as far as who sends can tell. Bytes in
-//! rings have the time at which they came (`fabric::hybrid`, SINCE). A wait first reads the clock, then
-//! asks the kernel, then looks at all rings. It tells of those whose bytes came before it had read the
-//! clock: whatever was sent before these it has found, in a ring or by the kernel. Of others it tells
-//! the next time. What the kernel tells is in the kernel's order, and before what rings tell: of bytes in a ring
-//! that were sent before, the kernel tells as well (`crate::order`). Where the kernel tells of a token, bytes
-//! in other rings that came before those that the token is for are told before it.
+//! A program hears of bytes in the order in which they were sent, as far as the senders can tell. Bytes in
+//! rings carry the time at which they came (`fabric::hybrid`, SINCE). A wait first reads the clock, then
+//! asks the kernel, then polls all rings. It reports those rings whose bytes came before it read the clock:
+//! it has found everything that was sent earlier, in a ring or by the kernel. Other rings are reported by
+//! the next wait. The kernel's events keep the kernel's order, and come before those of rings: if bytes in
+//! a ring were sent earlier, the kernel reports them too (`stream::order`). Where the kernel reports a
+//! wake-up byte, rings whose bytes came before those that the wake-up byte is for are reported before it.
 //!
-//! A question to the kernel costs as much as the rest of a wait. So a wait tells of rings without one if this
-//! thread has asked lately, and nobody whose bytes are in them has used the kernel since
-//! (`fabric::hybrid`, KERNEL): what was sent by it before these bytes, that question has found.
+//! Asking the kernel costs as much as the rest of a wait. So a wait reports rings without asking if this
+//! thread has asked lately, and no sender of these bytes has used the kernel since (`fabric::hybrid`,
+//! KERNEL). What such a sender had sent by the kernel before, the earlier question has found.
 //!
-//! Who is told and does not read is behind others then, as in the kernel's list: the time of the telling
-//! counts in place of an earlier one. With it, a program that takes one event at a time hears of all.
+//! A socket that was reported and not read moves behind the others, as in the kernel's list: the time of
+//! the report replaces an earlier time of arrival. So a program that takes one event at a time hears of all
+//! sockets.
 
 use core::cell::Cell;
 use core::ffi::c_int;
@@ -21,21 +22,23 @@ use core::mem::MaybeUninit;
 
 use libc::epoll_event;
 
-use crate::epoll::sets::{self, Active, Teller};
+use crate::epoll::sets::{self, Active, Reporter};
 use crate::epoll::tables::Registration;
 use crate::process::{clock, fault};
 use crate::stream::order;
 use crate::table::directions::{goes_through_ring, incoming, is_ready};
 use crate::table::state::State;
 use crate::wait::events::{EPOLL_IN, EPOLL_OUT};
-use crate::wait::ring_ready::{came_ns, ring_ready, rings};
+use crate::wait::ring_ready::{came_ns, ring_ready, set_is_ready};
 
 /// When what the kernel tells of came, if it is in a ring.
-fn told_by_kernel_ns(teller: &Teller, set: c_int, event: &epoll_event) -> Option<u64> {
-    let registration = teller.registration(set, event.u64)?;
-    let record = registration.socket().filter(|it| it.state() == State::Up)?;
-    let is_in_ring = event.events & EPOLL_IN != 0 && is_ready(record);
-    is_in_ring.then(|| came_ns(record, u64::MAX))?
+fn told_by_kernel_ns(reporter: &Reporter, set: c_int, event: &epoll_event) -> Option<u64> {
+    let registration = reporter.registration(set, event.u64)?;
+    let socket = registration
+        .socket()
+        .filter(|it| it.state() == State::Upgraded)?;
+    let is_in_ring = event.events & EPOLL_IN != 0 && is_ready(socket);
+    is_in_ring.then(|| came_ns(socket, u64::MAX))?
 }
 
 /// A ring that has something, of those that a wait looks at.
@@ -57,20 +60,20 @@ impl Found {
         let mut bits = ready.settled(registration);
         let mut came = Some(0);
         if bits & EPOLL_IN != 0 {
-            came = came_ns(ready.record, until_ns);
+            came = came_ns(ready.socket, until_ns);
             bits &= if came.is_none() { !EPOLL_IN } else { u32::MAX };
         }
         if bits == 0 {
             return None;
         }
-        if registration.events & libc::EPOLLET as u32 != 0 && goes_through_ring(ready.record) {
+        if registration.events & libc::EPOLLET as u32 != 0 && goes_through_ring(ready.socket) {
             // At an edge the kernel tells all that is so.
             bits |= registration.events & libc::EPOLLOUT as u32;
         }
         let is_read = bits & EPOLL_IN != 0;
-        let kernel_used = || incoming(ready.record).kernel_used(&ready.record.carrier());
+        let kernel_used = || incoming(ready.socket).kernel_used(&ready.socket.memory());
         Some(Self {
-            came_ns: came.unwrap_or(0).max(registration.told_ns),
+            came_ns: came.unwrap_or(0).max(registration.reported_ns),
             head: ready.head,
             bits,
             nth: nth as u32,
@@ -84,17 +87,17 @@ thread_local! {
     static LEFT: Cell<(c_int, u64)> = const { Cell::new((-1, 0)) };
 }
 
-/// Until when bytes must have come that the last wait of this thread had no room for: they are told before
-/// the kernel is asked, which always may have more.
-pub fn left_by_last(set: c_int) -> Option<u64> {
+/// Bytes that came until this time were left over by this thread's last wait, for lack of room. They are
+/// reported before the kernel is asked, which may always have more.
+pub fn left_over_until(set: c_int) -> Option<u64> {
     LEFT.with(|left| {
         let (of, until_ns) = left.replace((-1, 0));
         (of == set).then_some(until_ns)
     })
 }
 
-/// How long what is in rings may be told without asking the kernel: what nobody sent before it, the kernel tells
-/// so much later at most.
+/// How long rings may be reported without asking the kernel. The kernel's events are delayed by no more
+/// than that.
 const UNASKED_NS: u64 = 50_000;
 
 thread_local! {
@@ -117,8 +120,8 @@ pub fn add_rings_unasked<const N: usize>(
     until_ns: u64,
 ) -> usize {
     let (of, asked_ns) = ASKED.with(Cell::get);
-    let is_late = until_ns.saturating_sub(asked_ns) >= UNASKED_NS;
-    if of != set || is_late || !active.inner().is_empty() {
+    let is_deferred = until_ns.saturating_sub(asked_ns) >= UNASKED_NS;
+    if of != set || is_deferred || !active.inner().is_empty() {
         return 0;
     }
     let mut found = [const { MaybeUninit::uninit() }; N];
@@ -131,7 +134,7 @@ pub fn add_rings_unasked<const N: usize>(
     if found.iter().any(asks) {
         return 0;
     }
-    tell(set, events, (0, 0), active, until_ns, found)
+    report(set, events, (0, 0), active, until_ns, found)
 }
 
 /// Adds the sockets whose rings have something to the `told` events of the kernel's; returns how many there
@@ -146,7 +149,7 @@ pub fn add_rings<const N: usize>(
 ) -> usize {
     let mut count = told;
     let of_sets = active.inner().iter();
-    for inner in of_sets.filter(|inner| inner.events & EPOLL_IN != 0 && rings(inner.fd, 1)) {
+    for inner in of_sets.filter(|inner| inner.events & EPOLL_IN != 0 && set_is_ready(inner.fd, 1)) {
         if let Some(at) = place_of(events, count, count, inner.data) {
             count = put_event(events, count, at, inner.events & EPOLL_IN, inner.data);
         }
@@ -155,7 +158,7 @@ pub fn add_rings<const N: usize>(
     let found_until_ns = until_ns.max(last_told_by_kernel_ns(set, &events[..told]));
     let mut found = [const { MaybeUninit::uninit() }; N];
     let found = find(active, found_until_ns, &mut found);
-    tell(set, events, (told, count), active, until_ns, found)
+    report(set, events, (told, count), active, until_ns, found)
 }
 
 /// When the last of what the kernel tells of came, of what is in rings; 0 if nothing is.
@@ -163,10 +166,10 @@ fn last_told_by_kernel_ns(set: c_int, events: &[epoll_event]) -> u64 {
     if events.is_empty() {
         return 0;
     }
-    let teller = sets::teller();
+    let reporter = sets::reporter();
     let times_ns = events
         .iter()
-        .filter_map(|event| told_by_kernel_ns(&teller, set, event));
+        .filter_map(|event| told_by_kernel_ns(&reporter, set, event));
     times_ns.max().unwrap_or(0)
 }
 
@@ -189,8 +192,9 @@ fn find<'a, const N: usize>(
     found
 }
 
-/// Adds what was found to the events that there are: how many of them are the kernel's, and how many in all.
-fn tell<const N: usize>(
+/// Adds what was found to the events. `told`: how many of them are the kernel's, and how many there are in
+/// all.
+fn report<const N: usize>(
     set: c_int,
     events: &mut [epoll_event],
     (told, mut count): (usize, usize),
@@ -198,7 +202,7 @@ fn tell<const N: usize>(
     until_ns: u64,
     found: &[Found],
 ) -> usize {
-    let told_ns = match until_ns {
+    let reported_ns = match until_ns {
         u64::MAX => clock::now_ns(),
         at_ns => at_ns,
     };
@@ -207,7 +211,7 @@ fn tell<const N: usize>(
     }
     let is_first = count == 0;
     let mut behind = 0;
-    let mut teller = sets::teller();
+    let mut reporter = sets::reporter();
     for one in found {
         let (index, registration) = active.nth(one.nth as usize);
         // Rings differ from one another: only the kernel may tell of one as well.
@@ -216,12 +220,12 @@ fn tell<const N: usize>(
             LEFT.with(|left| left.set((set, until_ns)));
             break;
         };
-        if !teller.tell(*index, registration, one.head, told_ns) {
+        if !reporter.tell(*index, registration, one.head, reported_ns) {
             continue;
         }
         order::heard_of(one.kernel_ns);
         if at == count && told > 0 {
-            let came_ns = |event| told_by_kernel_ns(&teller, set, event);
+            let came_ns = |event| told_by_kernel_ns(&reporter, set, event);
             let is_later = |event| came_ns(event).is_some_and(|it| it > one.came_ns);
             let later = events[behind..count].iter().position(is_later);
             behind = later.map_or(count, |later| behind + later);
@@ -239,8 +243,8 @@ fn tell<const N: usize>(
     count
 }
 
-/// Where the event with this data is, if one of the first `known` has it, or goes: behind all that there are.
-/// `None` if there is no room.
+/// Where the event with this data is, if it is one of the first `known`, or goes: behind all others. `None`
+/// if there is no room.
 fn place_of(events: &[epoll_event], known: usize, count: usize, data: u64) -> Option<usize> {
     let same = events[..known].iter().position(|event| event.u64 == data);
     let has_room = || count < events.len() && fault::goes_on(&raw const events[count]);

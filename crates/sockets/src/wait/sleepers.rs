@@ -1,4 +1,4 @@
-//! Threads that are about to sleep on sockets.
+//! Threads that are about to sleep on sockets: each socket is armed and counts its sleepers.
 
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
@@ -8,7 +8,7 @@ use crate::epoll::sets::{self, Active};
 use crate::epoll::tables::ACTIVE_MAX;
 use crate::stream::{calls, empty_reads, recall};
 use crate::table::directions;
-use crate::table::socket_state::Record;
+use crate::table::socket_state::SocketState;
 use crate::table::state::State;
 use crate::wait::events::EPOLL_IN;
 use crate::wait::ring_ready::{DEPTH_MAX, FEW};
@@ -16,43 +16,43 @@ use crate::wait::ring_ready::{DEPTH_MAX, FEW};
 /// Sockets that this thread sleeps on. On the program's stack: see [`Active`].
 pub struct Sleepers<const N: usize> {
     /// With the generation in which it is counted.
-    records: [MaybeUninit<(&'static Record, u32)>; N],
+    states: [MaybeUninit<(&'static SocketState, u32)>; N],
     count: usize,
 }
 
-/// Sockets that one thread can sleep on as one that is counted. On those beyond, it is
-/// woken as well, unless another thread reads them at the same time.
+/// Sockets that one thread can be counted for as a sleeper. For further sockets it is woken as well, unless
+/// another thread reads them at the same time.
 pub const SLEEPERS_MAX: usize = 1024;
 
 impl<const N: usize> Sleepers<N> {
     /// No socket yet.
     pub const fn none() -> Self {
         Self {
-            records: [const { MaybeUninit::uninit() }; N],
+            states: [const { MaybeUninit::uninit() }; N],
             count: 0,
         }
     }
 
-    /// Says that this thread is about to sleep on a socket; not, if something has come.
-    /// Bytes that were ever in the ring up to `told` do not count, if that is given.
-    pub fn add(&mut self, fd: c_int, record: &'static Record, told: Option<u64>) -> bool {
-        empty_reads::wait_is_seen(record);
-        let held = record.recv_lock.hold();
-        if let Some(place) = self.records.get_mut(self.count) {
-            place.write((record, record.generation()));
+    /// Announces that this thread is about to sleep on a socket. `false` if something has come. Ring bytes
+    /// up to `told` do not count, if that is given.
+    pub fn add(&mut self, fd: c_int, socket: &'static SocketState, told: Option<u64>) -> bool {
+        empty_reads::note_intercepted_wait(socket);
+        let held = socket.recv_lock.hold();
+        if let Some(place) = self.states.get_mut(self.count) {
+            place.write((socket, socket.generation()));
             self.count += 1;
-            record.sleepers.fetch_add(1, Ordering::Relaxed);
+            socket.sleepers.fetch_add(1, Ordering::Relaxed);
         }
         let sleeps = held.is_none_or(|held| {
-            record.state() != State::Up
-                || directions::holds_back(record)
+            socket.state() != State::Upgraded
+                || directions::holds_back(socket)
                 || match told {
-                    None => calls::arm(record, &held),
-                    Some(head) => record.receiver(&held).arm_past(&record.carrier(), head),
+                    None => calls::arm(socket, &held),
+                    Some(head) => socket.receiver(&held).arm_past(&socket.memory(), head),
                 }
         });
-        // After arming: who asks us for something sends a token to whoever is armed.
-        recall::answer_beside(fd, record);
+        // After arming: who asks us for something sends a wake-up byte to whoever is armed.
+        recall::answer_recall_pinned(fd, socket);
         sleeps
     }
 }
@@ -83,10 +83,10 @@ impl<const N: usize> Sleepers<N> {
             .filter(|(_, it)| it.events & EPOLL_IN != 0 && !it.silent);
         for (_, registration) in heard {
             let edge = registration.events & libc::EPOLLET as u32 != 0;
-            let told = edge.then_some(registration.head_told);
-            let up = |record: &&'static Record| record.state() == State::Up;
-            let record = registration.socket().filter(up);
-            if record.is_some_and(|record| !self.add(registration.fd, record, told)) {
+            let told = edge.then_some(registration.reported_head);
+            let up = |socket: &&'static SocketState| socket.state() == State::Upgraded;
+            let socket = registration.socket().filter(up);
+            if socket.is_some_and(|socket| !self.add(registration.fd, socket, told)) {
                 return false;
             }
         }
@@ -97,12 +97,12 @@ impl<const N: usize> Sleepers<N> {
 
 impl<const N: usize> Drop for Sleepers<N> {
     fn drop(&mut self) {
-        for record in &self.records[..self.count] {
+        for socket in &self.states[..self.count] {
             // SAFETY: the first `count` were written.
-            let (record, generation) = unsafe { record.assume_init() };
+            let (socket, generation) = unsafe { socket.assume_init() };
             // Relaxed: closed meanwhile, it may be another socket's.
-            if record.generation() == generation {
-                record.sleepers.fetch_sub(1, Ordering::Relaxed);
+            if socket.generation() == generation {
+                socket.sleepers.fetch_sub(1, Ordering::Relaxed);
             }
         }
     }
