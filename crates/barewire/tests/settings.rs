@@ -108,7 +108,7 @@ fn a_bad_value_is_refused_with_the_reason_and_changes_nothing() {
     let node = address_of(child.pid());
     let before = ask(node, &[], LONG).unwrap();
     for (key, bad, reason) in [
-        ("spin", "soon", "no time"),
+        ("spin", "soon", "not a time"),
         ("ring_bytes", "5000", "power of two"),
         ("connections_max", "4294967295", "allowed:"),
         ("lock_memory", "true", "fixed when the node is made"),
