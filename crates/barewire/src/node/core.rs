@@ -25,7 +25,7 @@ use crate::links::budget::Accounts;
 use crate::links::connection::ConnectionCore;
 use crate::node::bulk::{Bulk, Job};
 use crate::node::capture::Tap;
-use crate::node::settings::{self, Door, Setting};
+use crate::node::settings::{self, Setting, SettingsServer};
 use crate::node::waiting::Waiting;
 use crate::tables::doorbells::{Doorbells, OWN_SOURCE};
 use crate::tables::events::Pending;
@@ -43,8 +43,8 @@ pub(crate) struct NodeCore {
     pub config: NodeConfig,
     state: Mutex<State>,
     pub waiting: Waiting,
-    /// Where others ask for a change of settings.
-    door: Option<Door>,
+    /// Where other processes read and change settings.
+    settings_server: Option<SettingsServer>,
     /// Held by who changes settings.
     changing: Mutex<()>,
     bulk: Bulk,
@@ -67,7 +67,7 @@ impl NodeCore {
             None => None,
         };
         Ok(Arc::new(NodeCore {
-            door: Door::open(base.node_id, &base.epoll),
+            settings_server: SettingsServer::open(base.node_id, &base.epoll),
             base,
             waiting: Waiting::new(config.spin),
             config,
@@ -92,10 +92,10 @@ impl NodeCore {
         self.waiting
             .last_poll_ns
             .store(monotonic_ns(), Ordering::Relaxed);
-        if let Some(door) = &self.door {
-            door.attend_again(&self.base);
+        if let Some(server) = &self.settings_server {
+            server.accept_postponed(&self.base);
             for event in &events {
-                door.attend(&self.base, event.token, |request| self.answer(request));
+                server.serve(&self.base, event.token, |request| self.answer(request));
             }
         }
         let mut state = self.state();
@@ -188,7 +188,7 @@ impl NodeCore {
         Ok(())
     }
 
-    /// The answer to what was asked at the door.
+    /// The answer to a request on the settings socket.
     fn answer(&self, request: &[u8]) -> String {
         settings::answer(request, |changes| self.change(changes), || self.settings())
     }

@@ -1,17 +1,17 @@
 //! Settings of a node that may change while it lives: which, how they are written, and what a
-//! change does. Who asks from outside comes through the door (`settings/door.rs`).
+//! change does. Other processes read and change them through a socket (`settings/server.rs`).
 //!
 //! A setting is here if a change of it can do no harm to what is there already: limits, which
 //! hold for what comes next; how long to spin; whether the capture goes on. What memory was made
 //! by (its size, where it lies) is fixed with it.
 
 mod ask;
-mod door;
+mod server;
 
 use std::time::Duration;
 
 pub use ask::{AskError, NodeAddress, ask};
-pub(crate) use door::{Door, answer};
+pub(crate) use server::{SettingsServer, answer};
 
 use crate::config::{NodeConfig, Spin, check_connections_max};
 use crate::error::{Error, Result};

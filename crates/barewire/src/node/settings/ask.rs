@@ -8,8 +8,8 @@ use barewire_sys::socket::{Received, Sent, Socket};
 use barewire_sys::wake::{Epoll, Interest};
 
 use crate::node::settings::Setting;
-use crate::node::settings::door::{
-    ANSWER_BYTES_MAX, LIST, REFUSAL, REQUEST, REQUEST_BYTES_MAX, door_name,
+use crate::node::settings::server::{
+    ANSWER_BYTES_MAX, LIST, REFUSAL, REQUEST, REQUEST_BYTES_MAX, settings_socket_name,
 };
 use crate::node::wait::Deadline;
 
@@ -81,7 +81,7 @@ pub fn ask(
     timeout: Duration,
 ) -> Result<Vec<Setting>, AskError> {
     let request = request(changes)?;
-    let socket = match Socket::connect(&door_name(node.node_id)) {
+    let socket = match Socket::connect(&settings_socket_name(node.node_id)) {
         Ok(socket) => socket,
         Err(SysError::NoListener { .. }) => return Err(AskError::NotHere),
         // As many wait as may: it lets nobody in.

@@ -1,18 +1,18 @@
-//! The door of a node: a socket on which processes of its own user, and root, may ask for its
-//! settings and change them.
+//! The settings socket of a node: processes of its own user, and root, read its settings and
+//! change them through it.
 //!
 //! ```text
 //! name      barewire/set/1/NODE, NODE being its random number as `barewire ls --json` shows it
-//! request   "set\n", then KEY=VALUE\n for each change; none: only asks
+//! request   "set\n", then KEY=VALUE\n for each change; none: only reads
 //! answer    "+\n", then KEY\tVALUE\tABOUT\n for each setting, after the change
 //!           "-REASON": nothing has been changed
 //! ```
 //! One request and one answer to a connection, UTF-8, at most [`REQUEST_BYTES_MAX`] and
 //! [`ANSWER_BYTES_MAX`] bytes. Source: own design.
 //!
-//! Who looks at the node's sockets attends to the door too: it needs no thread, and a sleeping
-//! node wakes for it. A request waits in the kernel until the node is polled. Strangers are
-//! turned away unread, by the kernel's word for who they are.
+//! Whichever thread polls the sockets of the node also serves this one, so it needs no thread of
+//! its own, and a sleeping node wakes for it. A request waits in the kernel until the node is
+//! polled. The kernel says who connects: nothing is read from any other user.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -37,78 +37,81 @@ pub(crate) const LIST: &str = "+\n";
 /// How an answer begins that says why nothing was changed.
 pub(crate) const REFUSAL: &str = "-";
 
-/// Epoll token of the door: of the kind of the node's eventfd, but not it.
-const TOKEN_DOOR: u64 = 1 << 2;
-/// Of those who have come in, with their number in the upper half.
-const TOKEN_ASKER: u64 = 2 << 2;
-/// Who may wait outside.
+/// Epoll token of the settings socket. It is no token of the node's tables.
+const TOKEN_LISTENER: u64 = 1 << 2;
+/// Epoll token of a client, with its number in the upper half.
+const TOKEN_CLIENT: u64 = 2 << 2;
+/// How many connections the kernel keeps until they are accepted.
 const BACKLOG: i32 = 16;
-/// Who may have come in without having asked yet; the oldest goes.
-const ASKERS_MAX: usize = 4;
-/// Let in, or turned away, in one turn.
-const PER_TURN: usize = 8;
+/// Most clients that have not sent a request yet. The oldest is closed for a new one.
+const CLIENTS_MAX: usize = 4;
+/// Most connections accepted at a time.
+const ACCEPTED_PER_TURN: usize = 8;
 
-/// Where the door of a node is.
-pub(crate) fn door_name(node_id: [u64; 2]) -> Vec<u8> {
+/// The name of a node's settings socket.
+pub(crate) fn settings_socket_name(node_id: [u64; 2]) -> Vec<u8> {
     format!("barewire/set/1/{:016x}{:016x}", node_id[0], node_id[1]).into_bytes()
 }
 
-/// The door of a node, and who has come in.
-pub(crate) struct Door {
+/// The settings socket of a node, and its clients.
+pub(crate) struct SettingsServer {
     listener: Listener,
-    inside: Mutex<Inside>,
+    clients: Mutex<Clients>,
 }
 
+/// Clients that have not sent a request yet.
 #[derive(Default)]
-struct Inside {
-    askers: Vec<(u32, Guarded)>,
+struct Clients {
+    waiting: Vec<(u32, Guarded)>,
     next: u32,
-    /// Somebody may wait outside of whom we shall not be told again.
-    unattended: bool,
+    /// A connection may wait that epoll will not report again.
+    postponed: bool,
 }
 
-impl Door {
+impl SettingsServer {
     /// `None` where the process may not listen, or has no descriptor left: the node does without.
-    pub fn open(node_id: [u64; 2], epoll: &Epoll) -> Option<Door> {
-        let listener = Listener::bind(&door_name(node_id), BACKLOG).ok()?;
-        // By the edge: whom we can not let in now must not keep us awake.
-        epoll.add(&listener, TOKEN_DOOR, Interest::READ_EDGE).ok()?;
-        Some(Door {
+    pub fn open(node_id: [u64; 2], epoll: &Epoll) -> Option<SettingsServer> {
+        let listener = Listener::bind(&settings_socket_name(node_id), BACKLOG).ok()?;
+        // Edge-triggered: a connection that can not be accepted now must not keep us awake.
+        epoll
+            .add(&listener, TOKEN_LISTENER, Interest::READ_EDGE)
+            .ok()?;
+        Some(SettingsServer {
             listener,
-            inside: Mutex::default(),
+            clients: Mutex::default(),
         })
     }
 
-    fn inside(&self) -> MutexGuard<'_, Inside> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    fn clients(&self) -> MutexGuard<'_, Clients> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Door {
-    /// One of the node's descriptors has something: if it is the door's, attends to it. What was
-    /// asked is answered by `answer`.
-    pub fn attend(&self, base: &Base, token: u64, answer: impl FnOnce(&[u8]) -> String) {
+impl SettingsServer {
+    /// One of the node's descriptors is ready: serves it, if it belongs to the settings socket.
+    /// `answer` makes the answer to a request.
+    pub fn serve(&self, base: &Base, token: u64, answer: impl FnOnce(&[u8]) -> String) {
         match (token as u32, (token >> 32) as u32) {
-            (low, 0) if u64::from(low) == TOKEN_DOOR => self.let_in(base),
-            (low, number) if u64::from(low) == TOKEN_ASKER => {
-                self.hear_asker(base, number, answer);
+            (low, 0) if u64::from(low) == TOKEN_LISTENER => self.accept_all(base),
+            (low, number) if u64::from(low) == TOKEN_CLIENT => {
+                self.serve_client(base, number, answer);
             }
             _ => {}
         }
     }
 
-    /// Lets in whom there was no room for.
-    pub fn attend_again(&self, base: &Base) {
-        if core::mem::take(&mut self.inside().unattended) {
-            self.let_in(base);
+    /// Accepts connections for which there was no room before.
+    pub fn accept_postponed(&self, base: &Base) {
+        if core::mem::take(&mut self.clients().postponed) {
+            self.accept_all(base);
         }
     }
 
-    fn let_in(&self, base: &Base) {
-        for _ in 0..PER_TURN {
-            // Whoever comes may have sent what is slow to close.
+    fn accept_all(&self, base: &Base) {
+        for _ in 0..ACCEPTED_PER_TURN {
+            // A connection may carry descriptors that are slow to close.
             if base.retirer.is_full() {
-                self.inside().unattended = true;
+                self.clients().postponed = true;
                 return;
             }
             match self.listener.accept() {
@@ -116,12 +119,12 @@ impl Door {
                 Ok(None) => return,
                 // No descriptor is left.
                 Err(_) => {
-                    self.inside().unattended = true;
+                    self.clients().postponed = true;
                     return;
                 }
             }
         }
-        self.inside().unattended = true;
+        self.clients().postponed = true;
         base.wake();
     }
 
@@ -130,34 +133,38 @@ impl Door {
         if !socket.peer_credentials().is_ok_and(|who| admitted(&who)) {
             return;
         }
-        let mut inside = self.inside();
-        let number = inside.next;
-        inside.next = number.wrapping_add(1);
-        let token = TOKEN_ASKER | u64::from(number) << 32;
+        let mut clients = self.clients();
+        let number = clients.next;
+        clients.next = number.wrapping_add(1);
+        let token = TOKEN_CLIENT | u64::from(number) << 32;
         if base.epoll.add(&socket, token, Interest::READ).is_err() {
             return;
         }
-        if inside.askers.len() >= ASKERS_MAX {
-            let (_, oldest) = inside.askers.remove(0);
+        if clients.waiting.len() >= CLIENTS_MAX {
+            let (_, oldest) = clients.waiting.remove(0);
             let _ = base.epoll.remove(&oldest);
         }
-        inside.askers.push((number, socket));
+        clients.waiting.push((number, socket));
     }
 
-    /// Reads what one has asked, answers, and shows it out.
-    fn hear_asker(&self, base: &Base, number: u32, answer: impl FnOnce(&[u8]) -> String) {
-        let mut inside = self.inside();
-        let Some(at) = inside.askers.iter().position(|(known, _)| *known == number) else {
+    /// Reads the request of a client, answers it, and closes the connection.
+    fn serve_client(&self, base: &Base, number: u32, answer: impl FnOnce(&[u8]) -> String) {
+        let mut clients = self.clients();
+        let Some(at) = clients
+            .waiting
+            .iter()
+            .position(|(known, _)| *known == number)
+        else {
             return;
         };
-        let socket = &inside.askers[at].1;
-        // Descriptors, which nobody needs here, stay where they are, to be closed beside us.
+        let socket = &clients.waiting[at].1;
+        // Descriptors are of no use here: they are not received, and closed in another thread.
         let peeked = socket.peek().or_else(|_| socket.peek());
         if let Ok(None) = peeked {
             return;
         }
-        let (_, socket) = inside.askers.remove(at);
-        drop(inside);
+        let (_, socket) = clients.waiting.remove(at);
+        drop(clients);
         let _ = base.epoll.remove(&socket);
         if !peeked.is_ok_and(|message| message.is_some_and(|m| !m.has_descriptors)) {
             return;
@@ -165,7 +172,7 @@ impl Door {
         let mut request = [0; REQUEST_BYTES_MAX];
         if let Ok(Received::Message(len)) = socket.recv(&mut request, &mut Vec::new()) {
             let answer = answer(&request[..len]);
-            // Who has gone meanwhile, or does not read, learns it from the settings themselves.
+            // A client that has gone, or does not read, can read the settings later.
             let _: Result<Sent, SysError> = socket.send(answer.as_bytes(), &[]);
         }
     }
