@@ -1,4 +1,4 @@
-//! What fuzz targets need of what is private.
+//! Private items that fuzz targets need.
 
 use crate::messages::control::Message;
 

@@ -1,4 +1,4 @@
-//! What two processes say to each other over a link's control socket.
+//! The messages that two processes exchange over a link's control socket.
 
 pub(crate) mod control;
 pub(crate) mod passed;

@@ -36,8 +36,8 @@
 //! # }
 //! ```
 //!
-//! A task that waits costs a wake-up by the kernel and one by the runtime; who needs the
-//! shortest round trips uses the calls that spin, in a thread.
+//! A task that waits costs a wake-up by the kernel and one by the runtime. For the shortest round
+//! trips use the calls that spin, in a thread.
 
 mod connection;
 mod driver;

@@ -1,5 +1,4 @@
-//! Apertures that this node exports, as memory: what the owner's own stores and its peers'
-//! tripwires need.
+//! Exported apertures, as memory: what the owner's stores and the tripwires of its peers need.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

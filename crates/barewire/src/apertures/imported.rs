@@ -1,4 +1,4 @@
-//! Imported apertures, as memory: what a peer has granted, mapped here.
+//! Imported apertures, as memory: a peer's aperture, mapped into this process.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

@@ -1,12 +1,13 @@
-//! Those who hold an aperture of ours and may wait for what we store into it.
+//! The importers of an aperture of ours: peers that hold it, and may wait for our stores.
 //!
-//! With each grant goes memory for the importer's tripwires on our stores: a watch table,
-//! which the importer fills and we only look at, and counts, to which we add. Both sides map
-//! it, and neither trusts it. An importer that sets one also says so in our doorbell page, in
-//! a word for this aperture; until then a store of ours costs one load of that word more.
+//! Each grant comes with memory for the importer's tripwires on our stores: a watch table,
+//! which the importer writes and we only read, and counters, to which we add. Both sides map
+//! it, and neither trusts it. An importer that sets a tripwire also announces it in our doorbell
+//! page, in a word for this aperture. Until then each store of ours costs one more load: of
+//! that word.
 //!
-//! Nothing is lost between the two: the importer sets the tripwire, says so, fences heavily
-//! and then looks at the bytes; we store the bytes, fence lightly and then look at the word
+//! No store is missed: the importer sets the tripwire, announces it, uses a heavy fence and
+//! then reads the bytes; we store the bytes, use a light fence and then read the word
 //! and the table. One of the two sees the other (`crates/fabric/tests/loom/waiting.rs`).
 
 use std::sync::atomic::{AtomicU32, Ordering};

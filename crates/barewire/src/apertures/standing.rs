@@ -1,5 +1,5 @@
-//! How imported apertures stand: the word that every access looks at, kept where the node's
-//! tables and the thread that watches owners reach it too.
+//! Whether an imported aperture may be used: a word of flags that every access loads. The node's
+//! tables and the thread that watches owners can set it, too.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,4 +1,4 @@
-//! The traits of `barewire-fabric`, for the network: what the conformance suite sees.
+//! Implements the traits of `barewire-fabric`, which the conformance suite is written against.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a node tells its owner.
+//! The events of a node.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! That an aperture of a peer's is held: for as long as anything of it is in use.
+//! Holding an imported aperture: it is given back when nothing of it is in use any more.
 
 use std::sync::{Arc, Weak};
 

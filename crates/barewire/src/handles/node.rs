@@ -1,4 +1,4 @@
-//! A node: one place on the network, with its event queue.
+//! A node: a program's attachment to the network, with its event queue.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Values in apertures: loads and stores of plain data, checked.
 //!
-//! Whoever may store into an aperture decides what bytes lie there, so only types for which
-//! every pattern of bits is a value can be loaded ([`Pod`]), and each load copies the bytes
-//! once. Types come from the crate `bytemuck`, whose derives make structures such types.
+//! Every peer that may store into an aperture decides which bytes lie there. So only types for
+//! which every bit pattern is a valid value can be loaded ([`Pod`]), and each load copies the bytes
+//! once. The derives of the crate `bytemuck` check that a structure is such a type.
 
 use core::marker::PhantomData;
 

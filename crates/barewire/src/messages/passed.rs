@@ -1,8 +1,8 @@
-//! What a peer has sent: receiving it, and the descriptors that came with it.
+//! Receives control messages, and the descriptors that a peer passes with them.
 //!
-//! Closing a descriptor may wait as long as whoever sent it likes ([`barewire_sys::retire`]).
-//! So none is closed here, and none is received that was not asked for: a message of another
-//! user is looked at before it is received, and stays unread if it carries what it should not.
+//! Closing a descriptor may block for as long as its sender likes ([`barewire_sys::retire`]).
+//! So no descriptor is closed here, and none is received that the message should not carry: a
+//! message of another user is peeked at first, and stays unread if it carries such descriptors.
 
 use std::os::fd::OwnedFd;
 

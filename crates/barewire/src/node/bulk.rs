@@ -1,4 +1,4 @@
-//! Bulk transfers in the background: a thread of the node copies, and reports the end.
+//! Bulk transfers in the background: a thread of the node copies, and reports when it has finished.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -1,7 +1,6 @@
 //! The capture tap: what a node sends and receives, as a pcapng file for Wireshark.
 //!
-//! Traffic that bypasses the kernel is invisible to tcpdump; who bypasses it owes a
-//! replacement. Each message (or stream write) is one packet of link type
+//! Traffic that bypasses the kernel is invisible to tcpdump; this takes its place. Each message (or stream write) is one packet of link type
 //! `WIRESHARK_UPPER_PDU` ([`barewire_wire::capture`] has the layout): tags that name
 //! Wireshark's dissector `data`, the protocol `Barewire`, and the two processes as ports
 //! of 127.0.0.1, then the bytes.

@@ -1,13 +1,13 @@
-//! What all handles of a node share: the lock around its tables, its settings, and the look at
+//! What all handles of a node share: the lock around its tables, its settings, and polling of
 //! its sockets.
 //!
-//! An importer that never polls its node would go on storing into the memory of the dead, and
-//! loading from it. So while a link has apertures of the peer's, a thread of the process
-//! ([`barewire_sys::watch`]) watches the link's descriptors for their end. It sets a word in
-//! each of these apertures, which every access loads anyway, and rings for those who wait for
-//! the owner's stores. It takes no lock of the node's tables: the rest of what a death means
-//! waits for the next poll, as ever. A node without imported apertures has no part in it. Why
-//! not otherwise: `docs/decisions/0007`.
+//! An importer that never polls its node would go on storing into the memory of a dead process,
+//! and loading from it. So while a link has imported apertures, a thread of the process
+//! ([`barewire_sys::watch`]) watches the link's descriptors for the end of the peer. It sets a
+//! flag in each of these apertures, in a word that every access loads anyway, and rings for
+//! those that wait for the owner's stores. It does not take the lock of the node's tables:
+//! everything else that follows from a death is done by the next poll. A node without imported
+//! apertures has no such thread. The reasons are in `docs/decisions/0007`.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

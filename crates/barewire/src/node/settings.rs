@@ -1,9 +1,9 @@
-//! Settings of a node that may change while it lives: which, how they are written, and what a
-//! change does. Other processes read and change them through a socket (`settings/server.rs`).
+//! The settings of a node that may change while it lives: their names, how their values are
+//! written, and what a change does. Other processes read and change them through a socket (`settings/server.rs`).
 //!
-//! A setting is here if a change of it can do no harm to what is there already: limits, which
-//! hold for what comes next; how long to spin; whether the capture goes on. What memory was made
-//! by (its size, where it lies) is fixed with it.
+//! A setting is here if a change of it does not harm what exists already: limits, which apply
+//! to what comes next; how long to spin; whether the capture goes on. How memory was made (its
+//! size, where it lies) can not be changed afterwards.
 
 mod ask;
 mod server;

@@ -1,5 +1,5 @@
-//! Who waits at a node, and how: the one thread that sleeps in the kernel, those behind it, the
-//! owner's own event loop, and connections that are polled meanwhile.
+//! What threads that wait at one node share: which of them sleeps in the kernel, whether the
+//! owner's own event loop sleeps, and which connections are polled meanwhile.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! The end of a link, whatever the reason, and what goes with it.
+//! Closing a link, for whatever reason, and everything that depends on it.
 
 use barewire_shm::counters::QueueCounter;
 

@@ -1,4 +1,4 @@
-//! Connections in the tables: from the entry to the handle, and how they are freed.
+//! Connections in the tables: how they are added, get memory, get a handle, and are freed.
 
 use std::sync::Arc;
 

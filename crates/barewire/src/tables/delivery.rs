@@ -1,4 +1,4 @@
-//! Handing out events: what the doorbell pages and the tables have for the owner.
+//! Collects events for the owner from the doorbell pages and the tables.
 
 use std::sync::Arc;
 

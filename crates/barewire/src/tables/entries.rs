@@ -1,4 +1,4 @@
-//! What the tables have of one listener, and of one connection.
+//! What the tables keep of one listener, and of one connection.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What waits to be handed to the owner, and the form in which it is handed out.
+//! Events that wait for the owner, and the form in which they are handed out.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Listening sockets: who is let in, and who has to wait.
+//! Listening sockets: accepting first contacts, and refusing those for which there is no room.
 
 use barewire_sys::retire::Guarded;
 use barewire_sys::wake::{EventFd, Interest};

@@ -1,5 +1,5 @@
-//! Opening, accepting and refusing connections: what is said on the control channel, from both
-//! sides.
+//! Opening, accepting and refusing connections: the messages of both sides, and what follows
+//! from them.
 
 use barewire_fabric::frame::{LINE_BYTES, region_bytes, ring_bytes_valid};
 use barewire_shm::Window;

@@ -1,7 +1,7 @@
-//! What peers say on their control channels: read, checked, and handed to what it is about.
+//! Reads the control messages of peers, and hands each to the code for what it is about.
 //!
-//! Whatever a peer says is checked before it is used. A breach closes the link and names
-//! what was wrong; it touches no other link.
+//! Whatever a peer sends is checked before it is used. A violation closes the link, with an error
+//! that names it, and affects no other link.
 
 use barewire_shm::counters::QueueCounter;
 use barewire_sys::memory::{Access, PeerAccess};

@@ -1,4 +1,4 @@
-//! What a node says to a peer: sent now, or when the peer has read what came before.
+//! Sends control messages to peers, now or when the peer has read earlier ones.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 

@@ -1,7 +1,7 @@
 //! A node's tables: links, connections, listeners, doorbells, events; under one lock.
 //!
 //! Everything here is off the data path. This file holds the tables; the files beside it hold
-//! what is done to them, each from what is said or asked for to what follows.
+//! what is done to them.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the epoll set of a node says is ready.
+//! The tokens in a node's epoll set: which descriptor is ready.
 
 /// What an epoll token stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

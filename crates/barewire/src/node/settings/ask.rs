@@ -1,4 +1,4 @@
-//! Asking a live node, perhaps in another process, for its settings, and to change them.
+//! Reads and changes the settings of a live node, perhaps in another process.
 
 use std::time::Duration;
 
