@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Debug;
 
-use crate::violation::Violation;
+use crate::violation::{OverBudget, Violation};
 
 /// Bytes that a receiver with an allowance keeps between two messages.
 const KEPT_BYTES: usize = 64 * 1024;
@@ -22,15 +22,6 @@ pub trait Allowance: Debug + Send + Sync {
 
     /// Gives so many of them back.
     fn give(&self, bytes: usize);
-}
-
-/// More than an [`Allowance`] allows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct OverBudget {
-    /// What there would be too much of.
-    pub what: &'static str,
-    /// How much there may be.
-    pub limit: u64,
 }
 
 /// The bytes of a message so far.

@@ -24,26 +24,7 @@
 //!
 //! Source: own design (`docs/decisions/0001`).
 
-/// The words of a doorbell page, wherever they lie.
-///
-/// Contract: `or` and `take` are read-modify-writes with acquire and release semantics;
-/// `load` acquires, `store` releases. [`SharedWords::settle`] orders everything before it,
-/// if that ended in an `or` or a `take`, before every later load (on x86-64 the locked
-/// instruction has done that already); [`SharedWords::fence`] does so after a plain store.
-pub trait SharedWords {
-    /// Loads word `index`.
-    fn load(&self, index: usize) -> u64;
-    /// Stores word `index`.
-    fn store(&self, index: usize, value: u64);
-    /// Sets bits of word `index`; returns what it was.
-    fn or(&self, index: usize, bits: u64) -> u64;
-    /// Sets word `index` to zero; returns what it was.
-    fn take(&self, index: usize) -> u64;
-    /// Orders a preceding read-modify-write before later loads.
-    fn settle(&self);
-    /// Orders everything before it, stores too, before later loads.
-    fn fence(&self);
-}
+use crate::memory::SharedWords;
 
 /// Sources per page.
 pub const SOURCES_MAX: u32 = 64 * 64 * 64;

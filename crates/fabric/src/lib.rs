@@ -2,7 +2,7 @@
 //!
 //! A *fabric* carries stores from one place to another: shared memory between two
 //! processes, remote memory access over a network, a simulated card. This crate states
-//! what it must promise ([`window`], [`aperture`]) and holds the protocols built on it:
+//! what it must promise ([`memory`], [`aperture`]) and holds the protocols built on it:
 //! the frame ring ([`ring`]), messages ([`queue`]), byte streams ([`stream`]), byte streams that
 //! change between shared memory and the kernel ([`hybrid`]), the event queue's
 //! page ([`doorbell`]) and how to wait for it ([`wait`]); and a look at a ring from outside
@@ -27,16 +27,16 @@ pub mod assembly;
 pub mod doorbell;
 pub mod frame;
 pub mod hybrid;
+pub mod memory;
 pub mod queue;
 pub mod ring;
 pub mod stream;
 pub mod survey;
 pub mod violation;
 pub mod wait;
-pub mod window;
 
-pub use assembly::{Allowance, OverBudget};
+pub use assembly::Allowance;
 pub use queue::{MessageReceiver, MessageSender, SendProgress};
 pub use ring::{RingReceiver, RingSender};
 pub use stream::{StreamReceiver, StreamSender};
-pub use violation::Violation;
+pub use violation::{OverBudget, Violation};

@@ -7,9 +7,9 @@ use alloc::sync::Arc;
 
 use crate::assembly::{Allowance, Assembly};
 use crate::frame::Kind;
+use crate::memory::{Incoming, Outgoing};
 use crate::ring::{Frame, RingReceiver, RingSender, Slot};
 use crate::violation::Violation;
-use crate::window::{Incoming, Outgoing};
 
 /// Bytes of a packed message's length word.
 const PACKED_HEADER_BYTES: usize = 8;

@@ -23,8 +23,8 @@ use crate::frame::{
     ARMED, CONTROL_BYTES, CREDIT, HEADER_BYTES, Kind, LINE_BYTES, STARVED, STATE, STATE_DEAF,
     STATE_FINISHED, is_of_last_lap, lines_for, pack, payload_offset, ring_bytes_valid, unpack,
 };
+use crate::memory::{Fences, Incoming, Outgoing};
 use crate::violation::Violation;
-use crate::window::{Fences, Incoming, Outgoing};
 
 /// Most payload bytes of one frame in a ring of `ring_bytes`: a quarter of the ring, with
 /// the line of the header.

@@ -1,9 +1,9 @@
 //! A byte stream over a frame ring: frame boundaries are ignored.
 
 use crate::frame::Kind;
+use crate::memory::{Incoming, Outgoing};
 use crate::ring::{Frame, RingReceiver, RingSender};
 use crate::violation::Violation;
-use crate::window::{Incoming, Outgoing};
 
 /// Most bytes of one frame of a stream: large enough to be cheap, small enough that the
 /// reader copies one piece while the writer copies the next.

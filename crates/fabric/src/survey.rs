@@ -11,9 +11,9 @@ use crate::frame::{
     ARMED, CONTROL_BYTES, CREDIT, Kind, LINE_BYTES, STARVED, STATE, STATE_DEAF, STATE_FINISHED,
     region_bytes, ring_bytes_valid,
 };
+use crate::memory::{Incoming, Outgoing};
 use crate::ring::RingReceiver;
 use crate::violation::Violation;
-use crate::window::{Incoming, Outgoing};
 
 /// The words of a control line: what the peer of the ring's owner has stored there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,5 @@
 //! What a peer did that no correct peer does.
 
-use crate::assembly::OverBudget;
-
 /// A breach of the protocol by the peer. The connection on which it was seen cannot be
 /// used further; nothing of ours was read or written outside its bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
@@ -91,4 +89,13 @@ pub enum Violation {
         /// The kind found.
         kind: u8,
     },
+}
+
+/// More than an [`Allowance`](crate::Allowance) allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OverBudget {
+    /// What there would be too much of.
+    pub what: &'static str,
+    /// How much there may be.
+    pub limit: u64,
 }

@@ -8,9 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use barewire_fabric::doorbell::{
-    Drain, PAGE_WORDS, SharedWords, announce_awake, announce_sleep, ring,
-};
+use barewire_fabric::doorbell::{Drain, PAGE_WORDS, announce_awake, announce_sleep, ring};
+use barewire_fabric::memory::SharedWords;
 use barewire_fabric::queue::Next;
 use barewire_fabric::{MessageReceiver, MessageSender, SendProgress, StreamReceiver, StreamSender};
 use barewire_units::Rng;

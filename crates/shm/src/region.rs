@@ -10,7 +10,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use barewire_fabric::window::{Incoming, Outgoing};
+use barewire_fabric::memory::{Incoming, Outgoing};
 
 use crate::copy::{copy_in, copy_out};
 

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{Ordering, compiler_fence, fence};
 
-use barewire_fabric::doorbell::SharedWords;
+use barewire_fabric::memory::SharedWords;
 
 use crate::region::Window;
 

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use barewire_fabric::doorbell::{
-    Drain, PAGE_WORDS, SOURCES_MAX, SharedWords, announce_awake, announce_sleep, ring,
+    Drain, PAGE_WORDS, SOURCES_MAX, announce_awake, announce_sleep, ring,
 };
+use barewire_fabric::memory::SharedWords;
 
 use crate::{Doorbells, cases, eventually};
 

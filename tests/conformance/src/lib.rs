@@ -7,9 +7,9 @@
 //!
 //! | suite | for | of crate `barewire-fabric` |
 //! |---|---|---|
-//! | [`window::cases`] | [`Windows`] | `window::{Outgoing, Incoming, Fences}` |
+//! | [`window::cases`] | [`Windows`] | `memory::{Outgoing, Incoming, Fences}` |
 //! | [`queue::cases`] | [`Windows`] | the message queue and byte stream over its windows |
-//! | [`doorbell::cases`] | [`Doorbells`] | `doorbell::SharedWords` |
+//! | [`doorbell::cases`] | [`Doorbells`] | `memory::SharedWords` |
 //! | [`memory::cases`] | [`Apertures`] | `aperture::Memory` |
 //! | [`tripwire::cases`] | [`Apertures`] | `aperture::{TripwireSet, Trap}` |
 //! | [`waiting::cases`] | [`Apertures`] with [`OwnerTripwires`] | `aperture::OwnerTripwires` |
@@ -26,8 +26,8 @@ use std::time::{Duration, Instant};
 use barewire_fabric::aperture::{
     ByteStream, EventSource, Memory, OwnerTripwires, Rights, Transport, TripwireSet,
 };
-use barewire_fabric::doorbell::SharedWords;
-use barewire_fabric::window::{Fences, Incoming, Outgoing};
+use barewire_fabric::memory::SharedWords;
+use barewire_fabric::memory::{Fences, Incoming, Outgoing};
 
 pub mod doorbell;
 pub mod events;

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::thread;
 
 use barewire_fabric::frame::region_bytes;
+use barewire_fabric::memory::{Incoming, Outgoing};
 use barewire_fabric::queue::Next;
 use barewire_fabric::ring::publish_state;
-use barewire_fabric::window::{Incoming, Outgoing};
 use barewire_fabric::{
     MessageReceiver, MessageSender, RingReceiver, RingSender, SendProgress, StreamReceiver,
     StreamSender,

@@ -4,7 +4,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use barewire_fabric::window::{Fences, Incoming, Outgoing};
+use barewire_fabric::memory::{Fences, Incoming, Outgoing};
 
 use crate::{Over, Windows, cases, eventually, panics, pattern, unless_over};
 

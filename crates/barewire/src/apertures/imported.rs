@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use barewire_fabric::aperture::{AccessError, Rights};
 use barewire_fabric::doorbell::SOURCES_MAX;
-use barewire_fabric::window::Fences;
+use barewire_fabric::memory::Fences;
 use barewire_shm::watch::{self, ArmError, Hit, WatchTable, WatchView};
 use barewire_shm::{Region, Window};
 use barewire_sys::memory::{Access, PeerAccess};

@@ -150,7 +150,7 @@ impl Arena {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use barewire_fabric::window::{Incoming, Outgoing};
+    use barewire_fabric::memory::{Incoming, Outgoing};
     use barewire_sys::memory::HugePages;
 
     const ANYWHERE: Placement = Placement {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use barewire_fabric::doorbell;
-use barewire_fabric::window::Fences;
+use barewire_fabric::memory::Fences;
 use barewire_shm::Window;
 use barewire_shm::counters::{CounterPage, QueueCounter};
 use barewire_sys::memory::fork_generation;

@@ -332,7 +332,7 @@ fn send(script: &mut Script, peer: &mut Peer, ring_bytes: usize) {
             7 => {
                 let state = peer.there.clone();
                 let deaf = sender.ring().peer_deaf();
-                use barewire_fabric::window::Incoming;
+                use barewire_fabric::memory::Incoming;
                 assert_eq!(deaf, state.read_u64(STATE) & STATE_DEAF != 0);
                 sender.ring().must_ring(&FullFences);
                 let len = usize::from(script.byte()).min(max);

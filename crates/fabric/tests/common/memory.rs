@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use barewire_fabric::frame::region_bytes;
-use barewire_fabric::window::{Fences, Incoming, Outgoing};
+use barewire_fabric::memory::{Fences, Incoming, Outgoing};
 use barewire_fabric::{RingReceiver, RingSender};
 
 /// A region: what one side stores and the other loads. Clones are the same memory.

@@ -4,9 +4,9 @@
 
 use barewire_fabric::doorbell::{Drain, announce_sleep, ring};
 use barewire_fabric::frame::{RING_BYTES_MIN, STARVED, STATE_DEAF, STATE_FINISHED};
+use barewire_fabric::memory::{Fences, Incoming, Outgoing};
 use barewire_fabric::queue::Next;
 use barewire_fabric::ring::{publish_armed, publish_state};
-use barewire_fabric::window::{Fences, Incoming, Outgoing};
 use barewire_fabric::{MessageReceiver, MessageSender, RingReceiver, RingSender};
 use loom::thread;
 

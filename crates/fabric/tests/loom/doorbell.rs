@@ -3,9 +3,8 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use barewire_fabric::doorbell::{
-    Drain, SharedWords, announce_awake, announce_sleep, pending, ring, sweep,
-};
+use barewire_fabric::doorbell::{Drain, announce_awake, announce_sleep, pending, ring, sweep};
+use barewire_fabric::memory::SharedWords;
 use loom::thread;
 
 use crate::window::{MID_0, Page, SLEEP, Stopping, TOP};

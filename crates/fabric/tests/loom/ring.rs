@@ -261,7 +261,7 @@ fn credit_guards_what_is_being_read() {
 /// reader *stores* a word of its own before it gives credit, where a real one would have
 /// loaded, and the writer must see it.
 fn credit_guards_the_payload(there: &Window, reader_out: &Window, writer_in: &Window) {
-    use barewire_fabric::window::{Incoming, Outgoing};
+    use barewire_fabric::memory::{Incoming, Outgoing};
     const UNUSED: usize = 32;
 
     let mut sender = RingSender::new(there.clone(), writer_in.clone(), RING_BYTES_MIN);

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use barewire_fabric::doorbell::{announce_waiting, may_wait, pending, ring};
-use barewire_fabric::window::Fences;
+use barewire_fabric::memory::Fences;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 

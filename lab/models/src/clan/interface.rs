@@ -488,7 +488,7 @@ impl Interface {
 
 #[cfg(test)]
 mod tests {
-    use barewire_fabric::window::Outgoing;
+    use barewire_fabric::memory::Outgoing;
 
     use super::*;
 
@@ -548,7 +548,7 @@ mod tests {
     #[test]
     fn an_arrival_is_in_memory_when_its_tripwire_fires() {
         use barewire_fabric::aperture::Mode;
-        use barewire_fabric::window::Incoming;
+        use barewire_fabric::memory::Incoming;
         let (mut interface, memory) = interface();
         let armed = interface.cam().arm(
             Place::Own(0),

@@ -9,8 +9,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use barewire_fabric::aperture::Rights;
-use barewire_fabric::doorbell::{PAGE_WORDS, SharedWords};
-use barewire_fabric::window::{Incoming, Outgoing};
+use barewire_fabric::doorbell::PAGE_WORDS;
+use barewire_fabric::memory::SharedWords;
+use barewire_fabric::memory::{Incoming, Outgoing};
 
 /// A store that a program has made.
 #[derive(Clone, Debug, PartialEq, Eq)]

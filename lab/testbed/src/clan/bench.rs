@@ -3,7 +3,7 @@
 //!
 //! | of `barewire-fabric` | here |
 //! |---|---|
-//! | `window::{Outgoing, Incoming, Fences}` | [`windows`] |
+//! | `memory::{Outgoing, Incoming, Fences}` | [`windows`] |
 //! | `aperture::{Memory, TripwireSet, Trap}` | [`aperture`] |
 //! | `aperture::EventSource` | [`CardQueue`] |
 //! | `aperture::{Transport, ByteStream}` | [`connection`], [`stream`] |
@@ -16,7 +16,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use barewire_des::Simulator;
-use barewire_fabric::window::{Fences, Incoming, Outgoing};
+use barewire_fabric::memory::{Fences, Incoming, Outgoing};
 use barewire_models::clan::{Cargo, Loads, Memory, Operation, Packet, Stores, Transfer};
 use barewire_units::Duration;
 

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 
 use barewire_des::stats::{Histogram, Tally};
 use barewire_fabric::frame::{lines_for, payload_offset};
+use barewire_fabric::memory::{Incoming, Outgoing};
 use barewire_fabric::queue::Next;
-use barewire_fabric::window::{Incoming, Outgoing};
 use barewire_fabric::{StreamReceiver, StreamSender};
 use barewire_models::clan::{Loads, Stores, Transfer};
 use barewire_units::{Duration, Instant};

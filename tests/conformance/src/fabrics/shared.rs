@@ -2,7 +2,7 @@
 //! storing and for loading.
 
 use barewire_fabric::doorbell::PAGE_BYTES;
-use barewire_fabric::window::Fences;
+use barewire_fabric::memory::Fences;
 use barewire_shm::Window;
 use barewire_sys::memory::{Access, Memfd};
 use barewire_sys::wake::{heavy_fence, light_fence, register_expedited};

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use barewire_fabric::aperture::{Action, ByteStream, Mode, Notice, Received, Transport};
 use barewire_fabric::frame::{STATE_DEAF, STATE_FINISHED, region_bytes};
+use barewire_fabric::memory::Outgoing;
 use barewire_fabric::queue::Next;
 use barewire_fabric::ring::publish_state;
-use barewire_fabric::window::Outgoing;
 use barewire_fabric::{
     MessageReceiver, MessageSender, RingReceiver, RingSender, SendProgress, StreamReceiver,
     StreamSender, Violation,

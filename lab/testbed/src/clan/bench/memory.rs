@@ -12,7 +12,7 @@
 //! looks before each access, so that it is told rather than ignored.
 
 use barewire_fabric::aperture::{AccessError, Action, Mode, Notice, Rights, Trap, TripwireSet};
-use barewire_fabric::window::{Incoming, Outgoing};
+use barewire_fabric::memory::{Incoming, Outgoing};
 use barewire_models::clan::{CamError, Memory, Operation, Place, Transfer};
 
 use super::events::CardQueue;

@@ -15,9 +15,10 @@ use barewire_fabric::aperture::{
     AccessError, Action, EventSource, Memory, Mode, Notice, OwnerTripwires, Rights, Trap,
     TripwireSet,
 };
-use barewire_fabric::doorbell::{PAGE_BYTES, SharedWords};
+use barewire_fabric::doorbell::PAGE_BYTES;
 use barewire_fabric::frame::CREDIT;
-use barewire_fabric::window::{Fences, Incoming, Outgoing};
+use barewire_fabric::memory::SharedWords;
+use barewire_fabric::memory::{Fences, Incoming, Outgoing};
 use barewire_shm::{Region, Window};
 
 use super::broken as flaw;
