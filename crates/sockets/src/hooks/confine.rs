@@ -17,13 +17,13 @@ const fn is_operation(given: usize, number: usize) -> bool {
     given as u32 == number as u32
 }
 
-/// Whether a `prctl` sets a filter. Without one it only asks whether the kernel could.
+/// Whether a `prctl` sets a filter. One without a filter only asks whether the kernel could.
 const fn is_prctl(option: usize, mode: usize, filter: usize) -> bool {
     is_operation(option, libc::PR_SET_SECCOMP as usize)
         && (mode == MODE_STRICT || (mode == MODE_FILTER && filter != 0))
 }
 
-/// As above, of a system call made by its number.
+/// Whether a system call by number does so.
 const fn is_call(number: c_long, a: usize, b: usize, c: usize) -> bool {
     match number {
         libc::SYS_seccomp => {
@@ -34,7 +34,7 @@ const fn is_call(number: c_long, a: usize, b: usize, c: usize) -> bool {
     }
 }
 
-/// The rest stays with the kernel while `set` sets a filter.
+/// Runs `set`, which sets a filter. All sockets fall back to the kernel before.
 #[cold]
 #[inline(never)]
 fn confine(set: impl FnOnce() -> c_long) -> c_long {
@@ -60,7 +60,7 @@ unsafe extern "C-unwind" fn prctl(option: c_int, a: usize, b: usize, c: usize, d
     }
 }
 
-/// A system call made by its number, if it sets a filter.
+/// A system call by number, if it sets a filter.
 ///
 /// # Safety
 /// The arguments are those of the call of that number.

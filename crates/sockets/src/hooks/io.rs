@@ -21,7 +21,7 @@ use crate::table::state::{Reason, State};
 use crate::upgrade::enrol::settle_connecting;
 use crate::upgrade::steps::{self, Way};
 
-/// A call that sends something by the kernel.
+/// Runs a call that sends something by the kernel.
 #[inline]
 pub fn by_kernel<T>(fd: c_int, call: impl FnOnce() -> T) -> T {
     order_marks::before_kernel_sends(fd);
@@ -30,7 +30,7 @@ pub fn by_kernel<T>(fd: c_int, call: impl FnOnce() -> T) -> T {
     result
 }
 
-/// A call that hears something by the kernel.
+/// Runs a call that receives something by the kernel.
 #[inline]
 pub fn from_kernel<T>(call: impl FnOnce() -> T) -> T {
     let result = call();
@@ -38,7 +38,7 @@ pub fn from_kernel<T>(call: impl FnOnce() -> T) -> T {
     result
 }
 
-/// The socket state of a descriptor whose bytes this library moves.
+/// The socket of a descriptor whose bytes the library moves.
 #[inline]
 pub fn ours(fd: c_int) -> Option<&'static SocketState> {
     let socket = descriptors::find(fd)?;
@@ -49,7 +49,7 @@ pub fn ours(fd: c_int) -> Option<&'static SocketState> {
     }
 }
 
-/// After bytes were moved: a socket that is not upgraded may be a step nearer to it.
+/// After bytes were moved: a socket that is not upgraded may take a step of the upgrade.
 #[inline]
 fn moved(fd: c_int, socket: &'static SocketState, way: Way, result: ssize_t) -> ssize_t {
     if result > 0 && socket.state() != State::Upgraded {
@@ -87,7 +87,7 @@ fn take(fd: c_int, socket: &'static SocketState, parts: &[iovec], flags: c_int) 
     )
 }
 
-/// As [`take`], into a message. What comes beside bytes comes over the kernel connection.
+/// As [`take`], into a message. Control data comes over the kernel connection.
 ///
 /// # Safety
 /// The message is the program's.
@@ -151,12 +151,12 @@ const fn part(base: *const c_void, len: size_t) -> iovec {
     }
 }
 
-/// Flags with which a receive is the kernel's.
+/// Flags with which the kernel executes a receive.
 const KERNEL_FLAGS: c_int = libc::MSG_OOB | libc::MSG_ERRQUEUE;
-/// More buffers, or messages, than this the kernel refuses.
+/// The kernel refuses more buffers or messages than this.
 pub const PARTS_MAX: c_int = 1024;
 
-/// The program's list of buffers, if the kernel would take it.
+/// The program's list of buffers, if the kernel would accept it.
 ///
 /// # Safety
 /// `parts` points to `count` of them.
@@ -188,8 +188,8 @@ fn is_good_name(address: *const sockaddr, len: socklen_t) -> bool {
         || (len <= size_of::<libc::sockaddr_storage>() && fault::can_read(address, len))
 }
 
-/// What the kernel says to an address for which there is no room, after it has moved the bytes; or
-/// else where its length goes.
+/// Where the length of an address goes, or the error that the kernel returns, after it has moved the bytes,
+/// if there is no room for the address.
 ///
 /// # Safety
 /// They are the program's.
@@ -243,7 +243,8 @@ unsafe extern "C-unwind" fn readv(fd: c_int, parts: *const iovec, count: c_int) 
     }
 }
 
-/// As a receive or send what has an offset of none: `readv`, with flags. `None` if it is the kernel's.
+/// The socket and flags of a call with an offset of -1, which is a receive or send without one. `None` if
+/// the kernel executes the call.
 fn without_offset(
     fd: c_int,
     offset: off64_t,
@@ -391,7 +392,7 @@ unsafe extern "C-unwind" fn __recvfrom_chk(
     unsafe { recvfrom(fd, into, len, flags, address, address_len) }
 }
 
-/// The buffers of a message to be filled, if the kernel would take it.
+/// The buffers of a message to be filled, if the kernel would accept it.
 ///
 /// # Safety
 /// The message is the program's, and there.
@@ -548,7 +549,7 @@ pub unsafe extern "C-unwind" fn sendmsg(
     }
 }
 
-/// Sends what only the kernel can on a Unix socket: descriptors, credentials, with their bytes.
+/// Sends a message with control data on a Unix socket (descriptors, credentials), which only the kernel can.
 ///
 /// # Safety
 /// The message is the program's.
@@ -568,7 +569,7 @@ unsafe fn give_message(
     }
 }
 
-/// Bytes of a file that go through the ring; more than these the kernel sends better.
+/// Up to so many bytes of a file go through the ring; the kernel is faster with more.
 const FILE_BYTES_MAX: usize = 64 << 10;
 /// Bytes read from a file at once.
 const FILE_CHUNK_BYTES: usize = 16 << 10;
@@ -702,8 +703,8 @@ unsafe extern "C-unwind" fn splice(
     }
 }
 
-/// Writes the name of whoever sent the bytes that were received, as the kernel does: none with
-/// no bytes, and none if the other end has none. `false`: there is no such memory.
+/// Writes the name of the sender of received bytes, as the kernel does: none without bytes, and none if the
+/// other end has no name. `false`: the memory for it is not there.
 ///
 /// # Safety
 /// `address` has as many bytes as `len` says; both are the program's, and the length is there.

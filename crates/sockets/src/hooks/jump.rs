@@ -40,8 +40,8 @@ fn instead_of_us(call: impl FnOnce() -> c_int) -> c_int {
     result
 }
 
-/// Whether a path that is given as it is names anything: a program that looks for another in
-/// many places tries them all, and its sockets need not leave for those that are empty.
+/// Whether a path that is given literally names anything. A program that searches many places for another
+/// one tries them all, and its sockets need not fall back for places that are empty.
 ///
 /// # Safety
 /// The path is the program's.

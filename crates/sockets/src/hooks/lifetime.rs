@@ -50,7 +50,7 @@ unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
     duplicating(fd, || steps::with_room(|| unsafe { real::dup(fd) }))
 }
 
-/// Whether there is anything to do when a descriptor is closed.
+/// Whether the library has anything to do when a descriptor is closed.
 fn is_ours(fd: c_int) -> bool {
     descriptors::find(fd).is_some()
         || descriptors::own(fd).is_some()
@@ -97,8 +97,8 @@ unsafe extern "C-unwind" fn fdopen(fd: c_int, mode: *const c_char) -> *mut libc:
     unsafe { real::fdopen(fd, mode) }
 }
 
-/// The C library closes the descriptor of a stream past our functions. What the stream holds is sent
-/// before the descriptor is let go.
+/// The C library closes the descriptor of a stream without calling `close`. What the stream holds is sent
+/// before.
 ///
 /// # Safety
 /// The stream is the program's.

@@ -45,9 +45,9 @@ impl Kept {
 
 /// Whether the program has set a limit.
 static IS_SET: AtomicBool = AtomicBool::new(false);
-/// What it has set.
+/// The limit that the program has set.
 static WANTED: Kept = Kept::none();
-/// What the kernel was told.
+/// The limit that the kernel has got.
 static TOLD: Kept = Kept::none();
 
 fn is_of_addresses(process: pid_t, resource: c_uint) -> bool {
@@ -65,7 +65,7 @@ const fn with_ours(limit: rlim_t, ours: u64) -> rlim_t {
     }
 }
 
-/// What the program is to see of what the kernel has.
+/// The limit that the program sees where the kernel has `kernel`.
 fn shown(kernel: rlimit) -> rlimit {
     let told = TOLD.get();
     let is_ours = (kernel.rlim_cur, kernel.rlim_max) == (told.rlim_cur, told.rlim_max);
@@ -76,7 +76,7 @@ fn shown(kernel: rlimit) -> rlimit {
     }
 }
 
-/// What the kernel is to be told of what the program wants, where it has `now`.
+/// The limit that the kernel gets where the program wants `wanted` and the kernel has `now`.
 fn told(wanted: rlimit, now: rlimit) -> rlimit {
     let ours = memory::reserved();
     let mut rlim_max = with_ours(wanted.rlim_max, ours);
@@ -93,7 +93,7 @@ fn told(wanted: rlimit, now: rlimit) -> rlimit {
     rlimit { rlim_cur, rlim_max }
 }
 
-/// What the kernel has. A sandboxed program makes no call but its own: then what the kernel was told.
+/// The kernel's limit. In a sandbox the library makes no call: then what the kernel was told last.
 fn kernels() -> rlimit {
     if sandbox::is_sandboxed() {
         return TOLD.get();
@@ -104,12 +104,12 @@ fn kernels() -> rlimit {
     now
 }
 
-/// Whether a limit leaves no room for what is reserved.
+/// Whether a limit leaves no room for the reservation.
 fn is_small(limit: rlimit) -> bool {
     limit.rlim_cur.min(limit.rlim_max) <= memory::ROOM_MIN
 }
 
-/// Gives back all that is reserved, if this process can do without.
+/// Gives the whole reservation back, if this process can do without.
 #[cold]
 fn give_all_back() {
     let is_set = IS_SET.load(Ordering::Relaxed);
@@ -130,14 +130,14 @@ fn give_all_back() {
     status::publish(capture::addresses());
 }
 
-/// The kernel has the limit that this program has set, for the program that it becomes. If it goes on
-/// after all, that ends when this is dropped.
+/// The kernel has exactly the limit that the program has set, for the program that this process becomes. If
+/// it goes on after all, that ends when this is dropped.
 pub struct Exact {
     before: rlimit,
     wanted: rlimit,
 }
 
-/// What the kernel has, and what this program has set, if that is another.
+/// The kernel's limit and the program's, if they differ.
 fn told_and_wanted() -> Option<(rlimit, rlimit)> {
     if !IS_SET.load(Ordering::Relaxed) || sandbox::is_sandboxed() {
         return None;
@@ -172,7 +172,7 @@ impl Drop for Exact {
     }
 }
 
-/// What the program has set for what it begins, if the kernel has another limit for this process.
+/// The program's limit for what it begins, if the kernel has another one for this process.
 pub fn wanted_of_children() -> Option<rlimit> {
     quietly(told_and_wanted).map(|(_, wanted)| wanted)
 }

@@ -91,7 +91,7 @@ unsafe fn take_messages(
     done as c_int
 }
 
-/// Tells how many bytes a message has had. `false`: `EFAULT`, there is no room for that.
+/// Stores how many bytes a message had. `false`: `EFAULT`, there is no room for that.
 ///
 /// # Safety
 /// The message is the program's.

@@ -9,7 +9,7 @@ use crate::process::sandbox;
 use crate::system::real;
 use crate::table::process_refs;
 
-/// A child has ended. The program's `errno` stays, and who is sandboxed makes no call for it.
+/// A child has ended. The program's `errno` stays; in a sandbox the library makes no call for it.
 fn ended(child: pid_t) {
     if !sandbox::is_sandboxed() {
         let saved = real::errno();
@@ -18,7 +18,7 @@ fn ended(child: pid_t) {
     }
 }
 
-/// Runs a call that tells of a child in the program's status, or in ours if it wants none.
+/// Runs a call that stores how a child ended: in the program's status, or in one here if it wants none.
 fn telling(status: *mut c_int, call: impl FnOnce(*mut c_int) -> pid_t) -> pid_t {
     let mut own: c_int = 0;
     let status = if status.is_null() {

@@ -103,7 +103,7 @@ unsafe extern "C-unwind" fn connect(fd: c_int, address: *const sockaddr, len: so
     result
 }
 
-/// It has no other end any more. What it becomes is the kernel's: it may be in sets.
+/// The socket has no other end any more. From here on it stays with the kernel: it may be in epoll sets.
 fn disconnected(fd: c_int) {
     let Some(socket) = descriptors::find(fd) else {
         return;
@@ -287,7 +287,7 @@ unsafe extern "C-unwind" fn setsockopt(
     result
 }
 
-/// What the program is told of a number that the kernel has for a socket: an error may have been kept.
+/// The value of a numeric option as the program sees it: an error may be pending.
 fn shown_option(fd: c_int, socket: &SocketState, name: c_int, value: c_int) -> c_int {
     if name == libc::SO_ERROR {
         lost_bytes::look_for_end(fd, socket);
@@ -308,7 +308,7 @@ fn shown_option(fd: c_int, socket: &SocketState, name: c_int, value: c_int) -> c
 /// How long a shutdown waits for a send of another thread.
 const SHUTDOWN_WAIT_MS: u32 = 1;
 
-/// Options that only the kernel can carry.
+/// Handles options that only the kernel can carry.
 fn option_set(fd: c_int, level: c_int, name: c_int) {
     if level == libc::SOL_SOCKET && name == libc::SO_RCVBUF {
         unix_streams::receive_buffer_set(fd);
@@ -339,7 +339,7 @@ fn option_set(fd: c_int, level: c_int, name: c_int) {
     }
 }
 
-/// The low-water mark of one byte is what all sockets have.
+/// The program has set a low-water mark. One byte is what all sockets have.
 fn low_water_set(fd: c_int) {
     let Some(socket) = descriptors::find(fd) else {
         return;
@@ -405,7 +405,7 @@ unsafe extern "C-unwind" fn sockatmark(fd: c_int) -> c_int {
     }
 }
 
-/// The low 32 bits of a request are what the kernel reads.
+/// The kernel reads the low 32 bits of a request.
 const REQUEST_BITS: c_ulong = 0xffff_ffff;
 
 /// # Safety

@@ -52,8 +52,8 @@ unsafe extern "C-unwind" fn syscall(
     }
 }
 
-/// Whether a call comes back. Else a child made by vfork would leave its parent, whose thread it is,
-/// as it is in the middle.
+/// Whether a call returns here. If not, a child made by vfork would leave this frame, which belongs to its
+/// parent's thread, unfinished.
 const fn returns(number: c_long) -> bool {
     !matches!(
         number,
@@ -61,7 +61,7 @@ const fn returns(number: c_long) -> bool {
     )
 }
 
-/// The call of that number, if this library stands in front of it.
+/// Makes the call of that number, if the library interposes its function.
 ///
 /// # Safety
 /// The arguments are those of the call of that number.
@@ -107,7 +107,7 @@ unsafe fn carried(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -> Option<c_lo
     Some(result)
 }
 
-/// As [`carried`]: calls that make and end sockets, and ask or tell them something.
+/// As [`carried`]: calls that create, close and configure sockets.
 ///
 /// # Safety
 /// As for [`carried`].
@@ -165,7 +165,7 @@ unsafe fn of_sockets(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -> Option<c
     Some(result.into())
 }
 
-/// Whether a `clone` is a fork: its child has a copy of all that it has not got from its parent.
+/// Whether a `clone` is a fork: the child has a copy of what it does not get from its parent.
 const fn is_fork(flags: usize, stack: usize) -> bool {
     let shares = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_FILES | libc::CLONE_THREAD;
     stack == 0 && flags & shares as usize == 0
@@ -221,17 +221,17 @@ unsafe fn of_waits(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -> Option<c_l
     Some(result.into())
 }
 
-/// Whether the kernel takes a mask of this length. If not, it says so.
+/// Whether the kernel accepts a mask of this length. If not, it says so.
 const fn is_mask(mask: usize, bytes: usize) -> bool {
     mask == 0 || bytes == real::KERNEL_MASK_BYTES
 }
 
-/// Whether the C library may look at what the program gives: else the kernel says what it thinks of it.
+/// Whether the C library may read what the program passes. If not, the kernel judges it.
 fn is_looked_at<T>(given: *const T) -> bool {
     given.is_null() || (fault::is_watched() && fault::can_read_aside(given, size_of::<T>()))
 }
 
-/// The mask of a `pselect6`; `None` if the kernel does not take it.
+/// The mask of a `pselect6`; `None` if the kernel does not accept it.
 ///
 /// # Safety
 /// The argument is the program's.

@@ -14,8 +14,8 @@ use crate::table::{
     uring_rings::{self, Params, Queue},
 };
 
-/// What a program is told that may have no ring: as by a container's filter, or by the kernel where
-/// `kernel.io_uring_disabled` is set.
+/// The error for a program that may have no io_uring, as from a container's filter, or from the kernel with
+/// `kernel.io_uring_disabled`.
 const REFUSED: c_int = libc::EPERM;
 
 fn refuses() -> bool {
@@ -76,7 +76,7 @@ unsafe fn number_at(ring: *const c_void, at: usize) -> u32 {
     unsafe { ring.byte_add(at).cast::<u32>().read() }
 }
 
-/// liburing has made a ring.
+/// liburing has set up an io_uring.
 ///
 /// # Safety
 /// As for [`number_at`].
@@ -86,7 +86,7 @@ unsafe fn made(ring: *const c_void) {
     rings::made_by_library(fd as c_int, flags);
 }
 
-/// What the program has put into a ring of liburing's is about to be submitted.
+/// The entries in an io_uring of liburing are about to be submitted.
 ///
 /// # Safety
 /// As for [`number_at`].
@@ -118,7 +118,7 @@ unsafe fn submits(ring: *const c_void) {
     }
 }
 
-/// The program has let go of a ring of liburing's.
+/// The program has closed an io_uring of liburing.
 ///
 /// # Safety
 /// As for [`number_at`].
@@ -128,7 +128,7 @@ unsafe fn ends(ring: *const c_void) {
     quietly(|| uring_rings::closing(fd as c_int));
 }
 
-/// The function of this name of liburing's, which the program has found ours in place of.
+/// liburing's function of this name, behind the interposed one.
 fn look_up(cache: &AtomicPtr<c_void>, name: &CStr, ours: *const c_void) -> *mut c_void {
     // Relaxed: the pointer is to code that is never unloaded.
     let found = cache.load(Ordering::Relaxed);

@@ -15,7 +15,7 @@ use crate::upgrade::{enrol, steps};
 use crate::wait::deadline::Deadline;
 use crate::wait::{epoll_ctl, epoll_wait, poll};
 
-/// The program's descriptors, if they can be looked at.
+/// The program's descriptors, if they can be read.
 ///
 /// # Safety
 /// `fds` points to `count` of them.
@@ -31,7 +31,8 @@ unsafe fn list<'a>(fds: *mut pollfd, count: nfds_t) -> Option<&'a mut [pollfd]> 
     Some(unsafe { core::slice::from_raw_parts_mut(fds, count as usize) })
 }
 
-/// Whether we are to wait: one of ours is among them, and what the kernel would find bad is not.
+/// Whether the library executes the wait: one of its sockets is among them, and nothing that the kernel
+/// would refuse.
 fn is_our_wait(fds: &[pollfd], mask: *const sigset_t) -> bool {
     poll::has_ours(fds) && is_mask_there(mask) && fault::can_write(fds.as_ptr(), size_of_val(fds))
 }
@@ -40,7 +41,7 @@ fn is_mask_there(mask: *const sigset_t) -> bool {
     mask.is_null() || fault::can_read_aside(mask, real::KERNEL_MASK_BYTES)
 }
 
-/// Asks the kernel alone, and notes which of our sockets it tells the end of.
+/// Asks the kernel alone, and notes the sockets whose end it reports.
 fn by_kernel(fds: &mut [pollfd], call: impl FnOnce(*mut pollfd) -> c_int) -> c_int {
     let result = call(fds.as_mut_ptr());
     if result > 0 {
@@ -94,7 +95,7 @@ unsafe extern "C-unwind" fn ppoll(
     }
 }
 
-/// Why a time that the program gives is not looked at.
+/// Why a time that the program passes is not read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NoTime {
     /// There is no such memory. The C library would read it all the same.
@@ -187,7 +188,7 @@ impl Sets {
         sets.all(|set| set.is_null() || look(set, bytes))
     }
 
-    /// As a `poll`, in `room` for `count`; returns how many there are.
+    /// The sets as entries of a `poll`, in `room` for `count`. Returns how many there are.
     ///
     /// # Safety
     /// The sets are the program's, for descriptors below `count`.
@@ -448,7 +449,7 @@ unsafe extern "C-unwind" fn epoll_ctl(
     real::keeping_errno(|| unsafe { epoll_ctl::control(set, operation, fd, event) })
 }
 
-/// As [`wait_in_set`], for who has no room: that is an error once there is an event.
+/// As [`wait_in_set`], for a program without room for events: an event then is an error.
 #[cold]
 fn wait_without_room(set: c_int, deadline: Deadline, mask: *const sigset_t) -> c_int {
     let mut room = [epoll_event { events: 0, u64: 0 }];

@@ -96,7 +96,7 @@ pub fn receive(fd: c_int, bytes: &mut [u8]) -> Received {
     }
 }
 
-/// The descriptors that came: ours, whatever else is wrong.
+/// The descriptors that came: they are this process's, whatever else is wrong.
 fn descriptors_in(control: &Control) -> [Option<Owned>; DESCRIPTORS] {
     let base = control.0.as_ptr();
     // SAFETY: header and descriptors are within the control bytes, which are zeros where the
@@ -116,8 +116,7 @@ fn descriptors_in(control: &Control) -> [Option<Owned>; DESCRIPTORS] {
     }
 }
 
-/// Proves to another process that this one has the socket: a descriptor with which nothing can be
-/// done but to see what it is of.
+/// Proves to another process that this one has the socket: a descriptor that can only show what it is of.
 pub fn proof_of(fd: c_int) -> Option<Owned> {
     let flags = (libc::O_PATH | libc::O_CLOEXEC) as usize;
     let mut path = Line::new();
@@ -157,14 +156,14 @@ pub fn is_proof(proof: c_int, own: c_int, inode: u32) -> bool {
     device(&found) == device(&own) && found.stx_ino == u64::from(inode)
 }
 
-/// Whether a descriptor tells only what it is of.
+/// Whether a descriptor can only show what it is of.
 pub fn is_only_a_name(fd: c_int) -> bool {
     // SAFETY: no pointers.
     let flags = unsafe { real::fcntl(fd, libc::F_GETFL, 0) };
     flags >= 0 && flags & libc::O_PATH != 0
 }
 
-/// Whether there is a message. For a socket that can not receive more; its flags are changed.
+/// Whether there is a message. For a socket that can receive no more; its flags are changed.
 pub fn has_message(fd: c_int) -> bool {
     // With this every message has something beside its bytes, also one of no bytes; an end has not.
     kernel::set_option(fd, libc::SOL_SOCKET, libc::SO_PASSCRED, 1);
@@ -178,7 +177,7 @@ pub fn has_message(fd: c_int) -> bool {
     len > 0 || flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0
 }
 
-/// Throws a message away, without a look at it.
+/// Discards a message unread.
 pub fn skip_message(fd: c_int) {
     let mut byte = 0_u8;
     let into = (&raw mut byte).cast::<c_void>();
@@ -188,7 +187,7 @@ pub fn skip_message(fd: c_int) {
 
 const SEALS: c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 
-/// Zeroed memory of a fixed size that can be handed over.
+/// Zeroed memory of a fixed size that can be passed to another process.
 pub fn sealed_memory(len: usize) -> Option<Owned> {
     if file_bytes_max() < len as u64 {
         // To grow the memory beyond the limit would end the program (SIGXFSZ).
@@ -206,7 +205,7 @@ pub fn sealed_memory(len: usize) -> Option<Owned> {
     sealed.then_some(memory)
 }
 
-/// The longest file that this process may make; shared memory is one to the kernel.
+/// The longest file that this process may make. Shared memory is a file to the kernel.
 pub fn file_bytes_max() -> u64 {
     let mut limit = libc::rlimit {
         rlim_cur: 0,

@@ -6,7 +6,7 @@ use core::mem::zeroed;
 
 use crate::system::{cancel, own_descriptors, real};
 
-/// A descriptor of our own; closed when dropped, past our own `close`.
+/// A descriptor of the library; closed when dropped, by the real `close`.
 pub struct Owned(c_int);
 
 impl Owned {
@@ -20,14 +20,15 @@ impl Owned {
         self.0
     }
 
-    /// Gives it away.
+    /// Gives it up.
     pub const fn into_raw(self) -> c_int {
         let fd = self.0;
         core::mem::forget(self);
         fd
     }
 
-    /// Takes over a new one of ours, if it was made, and moves it out of the program's way.
+    /// Takes over a new descriptor, if the call that made it succeeded, and moves it out of the program's
+    /// way.
     pub fn checked(fd: c_int) -> Option<Self> {
         (fd >= 0).then(|| Self(own_descriptors::moved(fd)))
     }
@@ -40,14 +41,14 @@ impl Drop for Owned {
     }
 }
 
-/// Reads a number that the socket knows.
+/// Reads a numeric option.
 pub fn option(fd: c_int, level: c_int, name: c_int) -> Option<c_int> {
     let mut value = [0; 4];
     let len = option_bytes(fd, level, name, &mut value)?;
     (len == 4).then(|| c_int::from_ne_bytes(value))
 }
 
-/// Reads what the socket knows; returns the length.
+/// Reads an option into `into`; returns its length.
 pub fn option_bytes(fd: c_int, level: c_int, name: c_int, into: &mut [u8]) -> Option<usize> {
     let mut len = into.len() as libc::socklen_t;
     // SAFETY: `into` has `len` bytes.
@@ -56,7 +57,7 @@ pub fn option_bytes(fd: c_int, level: c_int, name: c_int, into: &mut [u8]) -> Op
     (result == 0).then_some(len as usize)
 }
 
-/// How long a call may wait, as the program has set it (`SO_RCVTIMEO`, `SO_SNDTIMEO`); `None`: for ever.
+/// How long a call may block, as the program has set it (`SO_RCVTIMEO`, `SO_SNDTIMEO`); `None`: for ever.
 pub fn time_limit_ns(fd: c_int, name: c_int) -> Option<u64> {
     let mut bytes = [0; size_of::<libc::timeval>()];
     option_bytes(fd, libc::SOL_SOCKET, name, &mut bytes)?;
@@ -66,7 +67,7 @@ pub fn time_limit_ns(fd: c_int, name: c_int) -> Option<u64> {
     (us > 0).then(|| us.saturating_mul(1000))
 }
 
-/// Whether a descriptor is the end of a pipe that is written to.
+/// Whether a descriptor is the writing end of a pipe.
 ///
 /// # Errors
 /// What `splice` says of one that is not.
@@ -80,7 +81,7 @@ pub fn is_pipe_to_write(fd: c_int) -> Result<(), c_int> {
     (kind == libc::S_IFIFO).then_some(()).ok_or(libc::EINVAL)
 }
 
-/// Whether a descriptor is a file's, of whose bytes there are as many as it says.
+/// Whether a descriptor is a regular file.
 pub fn is_regular_file(fd: c_int) -> bool {
     kind_of_file(fd) == Some(libc::S_IFREG)
 }
@@ -93,8 +94,8 @@ fn kind_of_file(fd: c_int) -> Option<libc::mode_t> {
     }
 }
 
-/// Which of these `events` the kernel tells of a descriptor at this moment, beside those that it always
-/// tells. 0: none.
+/// Which of these `events`, and of those that it always reports, the kernel reports for a descriptor at
+/// this moment. 0: none.
 pub fn events_now(fd: c_int, events: c_short) -> c_short {
     let mut poll = libc::pollfd {
         fd,
@@ -106,12 +107,12 @@ pub fn events_now(fd: c_int, events: c_short) -> c_short {
     if count > 0 { poll.revents } else { 0 }
 }
 
-/// Whether a page can be written to a pipe without waiting.
+/// Whether a page can be written to a pipe without blocking.
 pub fn pipe_has_room(fd: c_int) -> bool {
     events_now(fd, libc::POLLOUT) != 0
 }
 
-/// Whether the other end of a TCP connection has ended its half, whatever this one did.
+/// Whether the other end of a TCP connection has shut down its half, whatever this end did.
 pub fn is_half_open(fd: c_int) -> bool {
     // The first byte of `struct tcp_info`.
     let mut state = [0];
@@ -119,14 +120,14 @@ pub fn is_half_open(fd: c_int) -> bool {
     known.is_some() && state[0] != ESTABLISHED
 }
 
-/// Tells the socket a number.
+/// Sets a numeric option.
 pub fn set_option(fd: c_int, level: c_int, name: c_int, value: c_int) -> bool {
     let len = size_of::<c_int>() as libc::socklen_t;
     // SAFETY: `value` has `len` bytes.
     unsafe { real::setsockopt(fd, level, name, (&raw const value).cast(), len) == 0 }
 }
 
-/// Whoever has the other end is told of a reset when this end is closed.
+/// When this end is closed, the other end gets a reset.
 pub fn reset_at_close(fd: c_int) {
     let linger = libc::linger {
         l_onoff: 1,
@@ -138,7 +139,7 @@ pub fn reset_at_close(fd: c_int) {
     unsafe { real::setsockopt(fd, libc::SOL_SOCKET, libc::SO_LINGER, value, len) };
 }
 
-/// Ends a connection at once, as a reset does, for all who have the socket.
+/// Ends a connection at once, as a reset does, for all processes that have the socket.
 pub fn disconnect(fd: c_int) {
     let family = c_int::from(libc::AF_UNSPEC);
     let nobody = libc::sockaddr {
@@ -154,18 +155,18 @@ pub fn disconnect(fd: c_int) {
     }
 }
 
-/// Whether calls on it never wait.
+/// Whether calls on it never block.
 pub fn never_waits(fd: c_int) -> bool {
     // SAFETY: no pointers.
     let flags = unsafe { real::fcntl(fd, libc::F_GETFL, 0) };
     flags >= 0 && flags & libc::O_NONBLOCK != 0
 }
 
-/// Options that have the kernel tell when bytes came: `SO_TIMESTAMP` and its kin, old and new.
+/// Options that make the kernel store when bytes came: `SO_TIMESTAMP` and its kin, old and new.
 pub const TIMES: [c_int; 6] = [29, 35, 37, 63, 64, 65];
 
-/// Whether the program has set a TCP socket to something that only the kernel can serve, before there
-/// was a socket state of it: signals when it is ready, a low-water mark, or data beside the bytes.
+/// Whether the program has set a TCP socket to something that only the kernel can serve, before the library
+/// knew the socket: signals when it is ready, a low-water mark, or control data.
 pub fn is_kernel_only(fd: c_int) -> bool {
     let tells = |level, name| option(fd, level, name).is_some_and(|value| value != 0);
     if tells(libc::IPPROTO_TCP, libc::TCP_INQ) {
@@ -181,7 +182,7 @@ pub fn is_kernel_only(fd: c_int) -> bool {
     flags < 0 || flags & libc::O_ASYNC != 0 || mark.is_none_or(|mark| mark > 1)
 }
 
-/// The kernel's name for a socket, unlike any other's.
+/// The kernel's cookie of a socket, which no other socket has.
 pub fn cookie(fd: c_int) -> Option<u64> {
     let mut value = [0; 8];
     option_bytes(fd, libc::SOL_SOCKET, libc::SO_COOKIE, &mut value)?;
@@ -287,7 +288,7 @@ impl Name {
 }
 
 impl Tuple {
-    /// Its own end and the other, for people.
+    /// The own end and the other.
     pub fn ends(&self) -> [core::net::SocketAddr; 2] {
         [self.own, self.other].map(|end| {
             let address = core::net::Ipv6Addr::from(end.address).to_canonical();
@@ -295,7 +296,7 @@ impl Tuple {
         })
     }
 
-    /// Where both ends go: the same name from either.
+    /// Where both ends meet: the same name from either end.
     pub fn rendezvous_name(&self) -> Name {
         let (low, high) = if self.own <= self.other {
             (self.own, self.other)
@@ -328,7 +329,7 @@ fn unix_socket() -> Option<Owned> {
     Owned::checked(unsafe { real::socket(libc::AF_UNIX, kind, 0) })
 }
 
-/// Connects to an abstract name, if someone listens there.
+/// Connects to an abstract name, if somebody listens there.
 pub fn connect_abstract(name: &Name) -> Option<Owned> {
     let socket = unix_socket()?;
     let (address, len) = unix_address(name.as_bytes());
@@ -337,7 +338,7 @@ pub fn connect_abstract(name: &Name) -> Option<Owned> {
     (result == 0).then_some(socket)
 }
 
-/// Takes an abstract name, if it is free. Nobody can come before [`listen`].
+/// Binds an abstract name, if it is free. Nobody can connect before [`listen`].
 pub fn bind_abstract(name: &Name) -> Option<Owned> {
     let socket = unix_socket()?;
     let (address, len) = unix_address(name.as_bytes());
@@ -346,16 +347,16 @@ pub fn bind_abstract(name: &Name) -> Option<Owned> {
     (result == 0).then_some(socket)
 }
 
-/// Visitors that wait at a rendezvous socket at most: strangers may come as well.
+/// Connections that wait at a rendezvous socket at most: strangers may come as well.
 const VISITORS_MAX: c_int = 8;
 
-/// Lets others come to a name.
+/// Lets others connect to a name.
 pub fn listen(socket: &Owned) -> bool {
     // SAFETY: no pointers.
     unsafe { real::listen(socket.raw(), VISITORS_MAX) == 0 }
 }
 
-/// Accepts, if someone has come.
+/// Accepts a connection, if there is one.
 pub fn accept_now(fd: c_int) -> Option<Owned> {
     let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     let nobody = core::ptr::null_mut();
@@ -363,7 +364,7 @@ pub fn accept_now(fd: c_int) -> Option<Owned> {
     Owned::checked(unsafe { real::accept4(fd, nobody, nobody.cast(), flags) })
 }
 
-/// Whose the other end of a Unix socket is.
+/// The user who has the other end of a Unix socket.
 pub fn peer_user(fd: c_int) -> Option<u32> {
     let mut value = [0; size_of::<libc::ucred>()];
     let len = option_bytes(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, &mut value)?;
@@ -398,7 +399,7 @@ pub fn bytes_read(fd: c_int) -> Option<u64> {
     Some(read - u64::from(is_ended))
 }
 
-/// So often a connection under way moves between two questions.
+/// How often the counts of a busy connection may change between two questions.
 const LOOKS_MAX: u32 = 256;
 
 fn positions_while(
@@ -679,8 +680,8 @@ const TELLS_LENGTHS: u16 = 1 << 9;
 /// `IP_RECVERR_RFC4884`, which sets it.
 pub const TELL_LENGTHS: c_int = 26;
 
-/// Sets or clears the sign that this process holds the rendezvous socket of a TCP socket. Only who has
-/// the socket can do that.
+/// Sets or clears the mark of the process that holds the rendezvous socket of a TCP connection. Only a
+/// process that has the socket can do that.
 pub fn set_holder(fd: c_int, on: bool) -> bool {
     set_option(fd, libc::IPPROTO_IP, TELL_LENGTHS, c_int::from(on))
 }

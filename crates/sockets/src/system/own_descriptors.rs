@@ -14,27 +14,27 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::system::real;
 
-/// The highest descriptor that ever had a socket state, or was a set with one in it.
+/// The highest descriptor that ever was a socket in the tables, or a set with one in it.
 pub static HIGHEST: AtomicU32 = AtomicU32::new(0);
 
-/// The highest of the program's that is known.
+/// The highest known descriptor of the program.
 pub fn highest() -> u32 {
     HIGHEST.load(Ordering::Relaxed)
 }
 
-/// Notes that a descriptor has a socket state, or is a set.
+/// Notes that a descriptor is a socket in the tables, or a set.
 pub fn note_highest(fd: i32) {
     HIGHEST.fetch_max(fd.unsigned_abs(), Ordering::Relaxed);
 }
 
-/// The first of them, if limit and program permit.
+/// The first of the library's numbers, if limit and program permit.
 const FIRST: u64 = 1024;
 
-/// Where they begin, as it was found last; 0: not yet. A limit that is lowered later is noticed by the
-/// kernel.
+/// The first of the library's numbers, as last found; 0: not yet. The kernel reports if the limit is
+/// lowered later.
 static BEGIN: AtomicU32 = AtomicU32::new(0);
 
-/// Gives a new descriptor of ours another number. It is closed by exec.
+/// Moves a new descriptor of the library to another number. It is closed by `exec`.
 pub fn moved(fd: c_int) -> c_int {
     let Some(new) = duplicate(fd) else { return fd };
     // SAFETY: it is ours. The file stays open, so nothing is waited for.
@@ -62,8 +62,8 @@ fn duplicate_from(fd: c_int, begin: u32) -> Option<c_int> {
     (new >= 0).then_some(new)
 }
 
-/// Where they begin: `limit` is the process's, `highest` the highest number of the program's that is
-/// known.
+/// The first of the library's numbers, with the process's `limit` and the `highest` known number of the
+/// program.
 fn first_number(limit: u64, highest: u32) -> Option<u32> {
     let above = (u64::from(highest) + 1).next_power_of_two();
     let first = FIRST.max(above).min(limit - limit / 4);
@@ -80,8 +80,8 @@ fn limit() -> u64 {
     limit.rlim_cur
 }
 
-/// Has the kernel make room for such numbers, once. In a process with many threads it waits for all
-/// processors before it uses a larger table, for milliseconds; at start there is one thread.
+/// Has the kernel make room for such numbers, once. In a process with many threads this takes milliseconds,
+/// since the kernel waits for all processors; at start there is one thread.
 pub fn make_room() {
     if let Some(copy) = (0..3).find_map(duplicate) {
         // SAFETY: it is ours.

@@ -32,7 +32,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Where both ends go: the same name from either.
+    /// Where both ends meet: the same name from either end.
     pub fn rendezvous_name(&self) -> Name {
         let mut name = Name::begin(b"\0barewire/unix/");
         for inode in [self.own.min(self.other), self.own.max(self.other)] {
@@ -89,7 +89,7 @@ pub fn unread(fd: c_int) -> Option<u64> {
     (result == 0).then_some(u64::from(bytes.unsigned_abs()))
 }
 
-/// Its inode, which is its name among sockets.
+/// The socket's inode, which is its name among sockets.
 pub fn inode(fd: c_int) -> Option<u32> {
     // SAFETY: `status` is ours to write.
     let status = unsafe {
@@ -124,10 +124,10 @@ pub fn is_simple(fd: c_int) -> bool {
     KERNEL_ONLY.iter().all(is_unset)
 }
 
-/// The mark: the size of the receive buffer, which means nothing to a Unix socket, in these
-/// last bits. The kernel doubles what it is told.
+/// The capability mark: these last bits in the size of the receive buffer, which has no effect on a Unix
+/// socket. The kernel doubles what it is told.
 const MARK: u32 = 0x5d1;
-/// The same with the sign that the process holds the rendezvous socket.
+/// The same, with the mark of the process that holds the rendezvous socket.
 const HOLDER: u32 = 0x5d3;
 const MARK_BITS: u32 = 0x7ff;
 
@@ -136,7 +136,7 @@ pub fn mark(fd: c_int) -> Option<u32> {
     mark_with(fd, MARK)
 }
 
-/// Sets or clears the sign that this process holds the rendezvous socket of a marked socket.
+/// Sets or clears the mark of the process that holds the rendezvous socket.
 pub fn set_holder(fd: c_int, on: bool) -> bool {
     mark_with(fd, if on { HOLDER } else { MARK }).is_some()
 }
