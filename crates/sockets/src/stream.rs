@@ -24,4 +24,5 @@ pub mod receiving;
 pub mod ring_full_wait;
 pub mod send_side;
 pub mod sending;
+pub mod sleeping;
 pub mod wake_bytes;

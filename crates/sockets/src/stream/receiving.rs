@@ -23,6 +23,9 @@ use crate::stream::calls::{
 use crate::stream::peeking::{peek_now, peek_waiting, room_is_there};
 use crate::stream::pending_error::{keep_error, take_kept_error};
 use crate::stream::receive_side::{publish_read, recover};
+use crate::stream::sleeping::{
+    Sleeper, Woken, read_kernel_blocking, sleep_in_kernel, wait_out_time_limit,
+};
 use crate::stream::wake_bytes::{TakeResult, is_alone, take_wake_bytes, take_wake_bytes_ahead};
 use crate::stream::{capture, empty_reads, fast_path, lost_bytes, low_water, order, recall};
 use crate::system::{
@@ -80,156 +83,272 @@ fn receive_some(
     if let Some(result) = unix_streams::read_directly(fd, socket, flags, directly) {
         return result;
     }
-    let waits = may_block(socket, flags);
-    let wanted = total(parts);
-    let peeks = flags & libc::MSG_PEEK != 0;
-    let enough = match flags & libc::MSG_WAITALL {
-        // So does the kernel peek at a Unix socket.
-        _ if !waits || (peeks && socket.has(UNIX)) => 1,
-        0 => low_water::minimum(socket),
-        _ => usize::MAX,
-    };
-    let enough = enough.min(wanted);
-    let mut generation = None;
-    let mut got = 0;
-    let mut spin = Spin::begin();
-    let mut rounds = 0;
-    let mut slept_since_ns = None;
+    let mut call = Call::new(fd, socket, parts, flags);
     loop {
+        if let Some(result) = call.round(control) {
+            return result;
+        }
+    }
+}
+
+/// One receive call of the program.
+struct Call<'a> {
+    fd: c_int,
+    socket: &'static SocketState,
+    parts: Parts<'a>,
+    flags: c_int,
+    /// Whether it may block.
+    waits: bool,
+    /// Bytes that there is room for.
+    wanted: usize,
+    /// Bytes that are enough for it to return.
+    enough: usize,
+    /// The socket's generation when the call began.
+    generation: Option<u32>,
+    /// Bytes received so far.
+    got: usize,
+    spin: Spin,
+    /// How often something came just before the call was to report that there is nothing.
+    rounds: u32,
+    /// When it first slept.
+    slept_since_ns: Option<u64>,
+}
+
+/// What a round does after it has taken what there was.
+enum After {
+    Return(ssize_t),
+    Again,
+    /// Peek until there is enough, without the lock.
+    Peek,
+    /// Wait for more.
+    Wait,
+}
+
+impl<'a> Call<'a> {
+    fn new(fd: c_int, socket: &'static SocketState, parts: Parts<'a>, flags: c_int) -> Self {
+        let waits = may_block(socket, flags);
+        let wanted = total(parts);
+        let enough = match flags & libc::MSG_WAITALL {
+            // So does the kernel peek at a Unix socket.
+            _ if !waits || (flags & libc::MSG_PEEK != 0 && socket.has(UNIX)) => 1,
+            0 => low_water::minimum(socket),
+            _ => usize::MAX,
+        };
+        Self {
+            fd,
+            socket,
+            parts,
+            flags,
+            waits,
+            wanted,
+            enough: enough.min(wanted),
+            generation: None,
+            got: 0,
+            spin: Spin::begin(),
+            rounds: 0,
+            slept_since_ns: None,
+        }
+    }
+
+    const fn peeks(&self) -> bool {
+        self.flags & libc::MSG_PEEK != 0
+    }
+
+    /// The result of a call that fails with `error`, unless it has received something.
+    fn got_or(&self, error: c_int) -> ssize_t {
+        match self.got {
+            0 => fail(error),
+            got => got as ssize_t,
+        }
+    }
+
+    /// Takes what there is, and waits for more if that is not enough. Returns the result of the call, if it
+    /// is over.
+    fn round(&mut self, control: &mut Option<Control>) -> Option<ssize_t> {
+        let (fd, socket) = (self.fd, self.socket);
         let Some(held) = socket.recv_lock.hold_unless_cancelled(WITHOUT_LIMIT) else {
-            return fail(libc::EAGAIN);
+            return Some(fail(libc::EAGAIN));
         };
         if held.is_taken_over() && !recover(fd, socket, &held) {
-            return break_connection(fd, socket);
+            return Some(break_connection(fd, socket));
         }
-        let generation = *generation.get_or_insert_with(|| socket.generation());
+        let generation = *self.generation.get_or_insert_with(|| socket.generation());
         // A relay may have taken its place: then the descriptor is the kernel's.
         let is_up = socket.state() == State::Upgraded && descriptors::is_of(fd, socket);
-        if !is_up {
-            unix_streams::mark_first(fd, socket);
-        }
-        let step = if is_up {
-            held.moving(|| receive_now(fd, socket, parts, got, flags, control, &held))
-        } else {
-            Ok(receive_without_stream(
-                fd, socket, parts, got, flags, control,
-            ))
-        };
-        match step {
-            Ok(Step::Bytes(bytes)) => {
-                got += bytes;
-                let has_more_beside =
-                    socket.has(UNIX) && control.as_ref().is_some_and(|control| control.len > 0);
-                let goes_on = is_up && !peeks && got < wanted && may_have_more(socket, &held);
-                if bytes == 0 || has_more_beside || (got >= enough && !goes_on) {
-                    spin.paid(got > 0);
-                    return got as ssize_t;
-                }
-                if peeks {
-                    drop(held);
-                    return peek_waiting(fd, socket, parts, flags);
-                }
-                continue;
+        match self.take(is_up, control, &held) {
+            After::Return(result) => return Some(result),
+            After::Again => return None,
+            After::Peek => {
+                drop(held);
+                return Some(peek_waiting(fd, socket, self.parts, self.flags));
             }
-            // The next call is told.
-            Ok(Step::Failed(error)) if got > 0 => {
-                if error != libc::EFAULT {
-                    keep_error(socket, error);
-                }
-                return got as ssize_t;
-            }
-            Ok(Step::Failed(error)) => return fail(error),
-            Ok(Step::End | Step::Mark) if got > 0 => return got as ssize_t,
-            // The sleep below may have taken an error off the kernel connection, which then looks ended.
-            Ok(Step::End | Step::Mark) => {
-                return take_kept_error(socket).map_or(0, fail);
-            }
-            Ok(Step::Nothing) => recall::answer_recall(fd, socket),
-            Err(_) => return break_connection(fd, socket),
+            After::Wait if is_up && self.poll(&held) => return None,
+            After::Wait => {}
         }
-        if !waits && got == 0 {
-            // A sound other end has something by then.
-            if is_up && !empty_reads::may_report_empty(socket, &held) && rounds < ROUNDS_MAX {
-                rounds += 1;
-                continue;
-            }
-            return fail(libc::EAGAIN);
-        }
-        if !waits || got >= enough {
-            return got as ssize_t;
-        }
-        let memory = socket.memory();
-        if is_up {
-            let news = || socket.receiver(&held).is_ready(&memory);
-            let rarely =
-                || kernel::events_now(fd, libc::POLLIN) != 0 && note_kernel_has_something(socket);
-            if spin.until_or(news, rarely, || peer_is_near(socket))
-                || !arm(socket, &held)
-                || recall::is_recall_asked(socket)
-            {
-                continue;
-            }
-        }
-        let on_kernel = is_up && socket.receiver(&held).is_on_open_kernel_epoch(&memory);
-        if is_up && got > 0 && socket.has(LOW_WATER) {
-            low_water::set_kernel_mark(fd, socket, &held, (enough - got) as u64);
+        let on_kernel = is_up
+            && socket
+                .receiver(&held)
+                .is_on_open_kernel_epoch(&socket.memory());
+        if is_up && self.got > 0 && socket.has(LOW_WATER) {
+            low_water::set_kernel_mark(fd, socket, &held, (self.enough - self.got) as u64);
         }
         // Counted, while we have the lock: until we are back, nobody disarms, so the sender
         // stays with the kernel connection.
         let sleeper = Sleeper::new(socket);
         drop(held);
-        if let Some(error) = wait_out_time_limit(fd, &mut slept_since_ns) {
-            return if got > 0 { got as ssize_t } else { fail(error) };
+        if let Some(error) = wait_out_time_limit(fd, &mut self.slept_since_ns) {
+            return Some(self.got_or(error));
         }
         // Who is killed in a read that waits leaves nobody who knows of it.
         let is_alone = socket.processes.load(Ordering::Relaxed) == 1;
         let slept = if on_kernel && is_alone {
-            read_kernel_blocking(fd, socket, parts, got, flags, control)
+            read_kernel_blocking(fd, socket, self.parts, self.got, self.flags, control)
         } else {
-            sleep_in_kernel(fd, flags)
+            sleep_in_kernel(fd, self.flags)
         };
         drop(sleeper);
-        spin.woke();
+        self.spin.woke();
         if is_closed_since(fd, socket, generation) {
-            let is_same = socket.generation() == generation;
-            return match (
-                &slept,
-                descriptors::any_descriptor(socket).filter(|_| is_same),
-            ) {
-                // There is a duplicate of what was closed.
-                (Ok(woken), Some(other)) if got == 0 && woken.has_not_read() => {
-                    receive_some(other, socket, parts, flags, control)
-                }
-                _ => result_after_close(slept, got),
-            };
+            return Some(self.after_close(slept, generation, control));
         }
-        let slept = slept.map(|woken| woken.bytes);
+        self.after_sleep(slept.map(|woken| woken.bytes), control)
+    }
+
+    /// Takes what there is, without waiting.
+    fn take(&mut self, is_up: bool, control: &mut Option<Control>, held: &Held<'_>) -> After {
+        let (fd, socket, parts, flags) = (self.fd, self.socket, self.parts, self.flags);
+        let step = if is_up {
+            held.moving(|| receive_now(fd, socket, parts, self.got, flags, control, held))
+        } else {
+            unix_streams::mark_first(fd, socket);
+            let got = self.got;
+            Ok(receive_without_stream(
+                fd, socket, parts, got, flags, control,
+            ))
+        };
+        match step {
+            Ok(Step::Bytes(bytes)) => return self.took(bytes, is_up, control, held),
+            // The next call is told.
+            Ok(Step::Failed(error)) if self.got > 0 => {
+                if error != libc::EFAULT {
+                    keep_error(socket, error);
+                }
+                return After::Return(self.got as ssize_t);
+            }
+            Ok(Step::Failed(error)) => return After::Return(fail(error)),
+            Ok(Step::End | Step::Mark) if self.got > 0 => {
+                return After::Return(self.got as ssize_t);
+            }
+            // A sleep may have taken an error off the kernel connection, which then looks ended.
+            Ok(Step::End | Step::Mark) => {
+                return After::Return(take_kept_error(socket).map_or(0, fail));
+            }
+            Ok(Step::Nothing) => recall::answer_recall(fd, socket),
+            Err(_) => return After::Return(break_connection(fd, socket)),
+        }
+        if !self.waits && self.got == 0 {
+            // A sound other end has something by then.
+            if is_up && !empty_reads::may_report_empty(socket, held) && self.rounds < ROUNDS_MAX {
+                self.rounds += 1;
+                return After::Again;
+            }
+            return After::Return(fail(libc::EAGAIN));
+        }
+        if !self.waits || self.got >= self.enough {
+            return After::Return(self.got as ssize_t);
+        }
+        After::Wait
+    }
+
+    /// So many bytes more were received.
+    fn took(
+        &mut self,
+        bytes: usize,
+        is_up: bool,
+        control: &Option<Control>,
+        held: &Held<'_>,
+    ) -> After {
+        self.got += bytes;
+        let has_control =
+            self.socket.has(UNIX) && control.as_ref().is_some_and(|control| control.len > 0);
+        let has_room = !self.peeks() && self.got < self.wanted;
+        let goes_on = is_up && has_room && may_have_more(self.socket, held);
+        if bytes == 0 || has_control || (self.got >= self.enough && !goes_on) {
+            self.spin.paid(self.got > 0);
+            return After::Return(self.got as ssize_t);
+        }
+        if self.peeks() {
+            After::Peek
+        } else {
+            After::Again
+        }
+    }
+
+    /// Polls for a while, and then arms the receiver. Returns whether there is something to do.
+    fn poll(&mut self, held: &Held<'_>) -> bool {
+        let (fd, socket) = (self.fd, self.socket);
+        let memory = socket.memory();
+        let is_ready = || socket.receiver(held).is_ready(&memory);
+        let rarely =
+            || kernel::events_now(fd, libc::POLLIN) != 0 && note_kernel_has_something(socket);
+        self.spin
+            .until_or(is_ready, rarely, || peer_is_near(socket))
+            || !arm(socket, held)
+            || recall::is_recall_asked(socket)
+    }
+
+    /// The result of the call, of which the socket was closed while it slept.
+    fn after_close(
+        &self,
+        slept: Result<Woken, c_int>,
+        generation: u32,
+        control: &mut Option<Control>,
+    ) -> ssize_t {
+        let is_same = self.socket.generation() == generation;
+        let other = descriptors::any_descriptor(self.socket).filter(|_| is_same);
+        match (&slept, other) {
+            // There is a duplicate of what was closed.
+            (Ok(woken), Some(other)) if self.got == 0 && woken.has_not_read() => {
+                receive_some(other, self.socket, self.parts, self.flags, control)
+            }
+            _ => result_after_close(slept, self.got),
+        }
+    }
+
+    /// After a sleep that brought so many bytes, or an error. Returns the result of the call, if it is over.
+    fn after_sleep(
+        &mut self,
+        slept: Result<usize, c_int>,
+        control: &mut Option<Control>,
+    ) -> Option<ssize_t> {
+        let (fd, socket, parts, flags) = (self.fd, self.socket, self.parts, self.flags);
         match slept {
             Ok(bytes) if bytes > 0 => {
-                got += bytes;
-                if peeks && got < enough {
-                    return peek_waiting(fd, socket, parts, flags);
+                self.got += bytes;
+                if self.peeks() && self.got < self.enough {
+                    return Some(peek_waiting(fd, socket, parts, flags));
                 }
-                if got >= enough {
+                if self.got >= self.enough {
                     let held = socket.recv_lock.hold();
                     held.iter()
                         .for_each(|held| disarm_if_awake(socket, held, false));
-                    return got as ssize_t;
+                    return Some(self.got as ssize_t);
                 }
             }
             // Meanwhile the program has been sandboxed: the rest is its own call.
-            Ok(_) if slots::is_hidden() && got == 0 => {
-                return kernel_receive_as_asked(fd, parts, flags, control.as_mut());
+            Ok(_) if slots::is_hidden() && self.got == 0 => {
+                return Some(kernel_receive_as_asked(fd, parts, flags, control.as_mut()));
             }
-            Ok(_) if slots::is_hidden() => return got as ssize_t,
+            Ok(_) if slots::is_hidden() => return Some(self.got as ssize_t),
             // A wake-up byte, or the end of the kernel connection.
             Ok(_) => _ = note_kernel_has_something(socket),
             Err(error @ (libc::EINTR | libc::EAGAIN | libc::EFAULT)) => {
-                return if got > 0 { got as ssize_t } else { fail(error) };
+                return Some(self.got_or(error));
             }
             // The kernel tells an error once. What was put into the ring before it comes first.
             Err(error) => keep_error(socket, error),
         }
+        None
     }
 }
 
@@ -256,77 +375,9 @@ pub fn read_past_us(socket: &'static SocketState) -> Option<ReadPastUs> {
 impl Drop for ReadPastUs {
     fn drop(&mut self) {
         if self.socket.generation() == self.generation {
-            // Release: partner: the acquire in go_up; the bytes come first.
+            // Release: partner: the acquire in steps::upgrade; the bytes come first.
             self.socket.direct_reads.fetch_sub(1, Ordering::Release);
         }
-    }
-}
-
-/// Counts a thread that sleeps on a socket, until this is dropped: the thread may be cancelled.
-struct Sleeper {
-    socket: &'static SocketState,
-    generation: u32,
-}
-
-impl Sleeper {
-    fn new(socket: &'static SocketState) -> Sleeper {
-        // Relaxed: under the lock.
-        socket.sleepers.fetch_add(1, Ordering::Relaxed);
-        let generation = socket.generation();
-        Sleeper { socket, generation }
-    }
-}
-
-impl Drop for Sleeper {
-    fn drop(&mut self) {
-        // Relaxed: closed meanwhile, it may be another socket's.
-        if self.socket.generation() == self.generation {
-            self.socket.sleepers.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-}
-
-/// Before a sleep of a read that is not its first: the kernel would count the time limit anew, so waits for
-/// what is left of it here. Returns the error of the read, if the time is over.
-fn wait_out_time_limit(fd: c_int, since_ns: &mut Option<u64>) -> Option<c_int> {
-    let now_ns = clock::now_ns();
-    let slept_ns = now_ns - *since_ns.get_or_insert(now_ns);
-    if slept_ns == 0 {
-        return None;
-    }
-    let left_ns = kernel::time_limit_ns(fd, libc::SO_RCVTIMEO)?.saturating_sub(slept_ns);
-    let mut poll = libc::pollfd {
-        fd,
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    let left_ms = left_ns.div_ceil(1_000_000);
-    // SAFETY: one descriptor.
-    match unsafe {
-        real::poll(
-            &raw mut poll,
-            1,
-            c_int::try_from(left_ms).unwrap_or(c_int::MAX),
-        )
-    } {
-        0 => Some(libc::EAGAIN),
-        1.. => None,
-        _ => Some(errno()),
-    }
-}
-
-/// What ended a sleep in the kernel.
-struct Woken {
-    /// So many bytes were read.
-    bytes: usize,
-    /// The end of the kernel connection.
-    ended: bool,
-}
-
-impl Woken {
-    /// There is something, and nothing was taken.
-    const fn has_not_read(&self) -> bool {
-        self.bytes == 0 && !self.ended
     }
 }
 
@@ -339,80 +390,6 @@ fn result_after_close(slept: Result<Woken, c_int>, got: usize) -> ssize_t {
         Ok(woken) if woken.ended => 0,
         Ok(_) => fail(libc::EBADF),
         Err(error) => fail(error),
-    }
-}
-
-/// Reads from the kernel connection, blocking, as the kernel does. The receiver is armed in an epoch of the
-/// kernel connection that was open then. So the connection carries nothing but data until the receiver is
-/// awake again.
-fn read_kernel_blocking(
-    fd: c_int,
-    socket: &SocketState,
-    parts: Parts<'_>,
-    got: usize,
-    flags: c_int,
-    control: &mut Option<Control>,
-) -> Result<Woken, c_int> {
-    let limit = total(parts) - got;
-    let generation = socket.generation();
-    let uncounted = Uncounted {
-        fd,
-        socket,
-        generation,
-    };
-    // Relaxed: who counts anew does so under the lock, which is taken below.
-    let recounts = socket.recounts.load(Ordering::Relaxed);
-    let result = kernel_receive(
-        fd,
-        parts,
-        got,
-        limit,
-        flags & !libc::MSG_WAITALL,
-        control.as_mut(),
-    );
-    core::mem::forget(uncounted);
-    if result < 0 {
-        return Err(errno());
-    }
-    let bytes = result.unsigned_abs();
-    let read = if flags & libc::MSG_PEEK == 0 {
-        bytes
-    } else {
-        0
-    };
-    let held = socket.recv_lock.hold();
-    if let Some(held) = held.filter(|_| socket.generation() == generation) {
-        let receiver = socket.receiver(&held);
-        // Relaxed: as above. Another thread may have counted what this one read.
-        if socket.recounts.load(Ordering::Relaxed) == recounts {
-            held.moving(|| receiver.read_kernel(&socket.memory(), read as u64));
-        } else {
-            recover(fd, socket, &held);
-        }
-        publish_read(socket, &held);
-    }
-    Ok(Woken {
-        bytes,
-        ended: bytes == 0,
-    })
-}
-
-/// A blocking read of the kernel connection. If this is dropped, its thread was cancelled, perhaps with
-/// bytes that nobody has counted: then the kernel is asked.
-struct Uncounted<'a> {
-    fd: c_int,
-    socket: &'a SocketState,
-    generation: u32,
-}
-
-impl Drop for Uncounted<'_> {
-    fn drop(&mut self) {
-        let Some(held) = self.socket.recv_lock.hold() else {
-            return;
-        };
-        if self.socket.generation() == self.generation {
-            recover(self.fd, self.socket, &held);
-        }
     }
 }
 
@@ -443,20 +420,6 @@ fn receive_without_stream(
 fn note_kernel_has_something(socket: &SocketState) -> bool {
     socket.set(CHECK_KERNEL, true);
     true
-}
-
-/// Sleeps until the kernel connection has something, a wake-up byte or more, as a blocking `recv` does.
-fn sleep_in_kernel(fd: c_int, flags: c_int) -> Result<Woken, c_int> {
-    let mut byte = 0_u8;
-    let keep = flags & (libc::MSG_NOSIGNAL | libc::MSG_CMSG_CLOEXEC);
-    // SAFETY: one byte of ours.
-    let result = unsafe { real::recv(fd, (&raw mut byte).cast(), 1, keep | libc::MSG_PEEK) };
-    let ended = result == 0;
-    if result < 0 {
-        Err(errno())
-    } else {
-        Ok(Woken { bytes: 0, ended })
-    }
 }
 
 enum Step {
@@ -509,30 +472,7 @@ fn receive_next(
         match receiver.next(&memory)? {
             Next::Ring(bytes) => {
                 let len = wanted.min(bytes as usize);
-                let mut done = 0;
-                if flags & libc::MSG_TRUNC == 0 {
-                    if !room_is_there(parts, got, len) {
-                        return Ok(Step::Failed(libc::EFAULT));
-                    }
-                    for_each_stretch(parts, got, len, |part, skip, len| {
-                        // SAFETY: the program's buffer.
-                        receiver.copy(&memory, done, unsafe { slice_mut(part, skip, len) });
-                        done += len as u64;
-                    });
-                }
-                order::heard(socket);
-                if flags & libc::MSG_PEEK == 0 {
-                    receiver.took(&memory, len as u64);
-                    count_bytes(&socket.ring_bytes_in, len);
-                    // Armed still: others sleep.
-                    let others = socket.sleepers.load(Ordering::Relaxed) > 0 || receiver.is_armed();
-                    if others && !receiver.is_armed_now(&memory) {
-                        // What is there already, this thread's next call finds.
-                        let _ = receiver.arm(&memory);
-                    }
-                    take_wake_bytes_ahead(fd, socket, held);
-                }
-                return Ok(Step::Bytes(len));
+                return Ok(take_from_ring(fd, socket, parts, got, len, flags, held));
             }
             Next::Kernel(_) if got > 0 && is_at_mark(fd) => {
                 receiver.read_kernel(&memory, 0);
@@ -540,33 +480,10 @@ fn receive_next(
             }
             Next::Kernel(limit) => {
                 let limit = wanted.min(usize::try_from(limit).unwrap_or(usize::MAX));
-                let now = flags | libc::MSG_DONTWAIT;
-                let result = kernel_receive(fd, parts, got, limit, now, control.as_mut());
-                let bytes = if flags & libc::MSG_PEEK == 0 {
-                    result.max(0)
-                } else {
-                    0
-                };
-                let error = if result < 0 { errno() } else { 0 };
-                receiver.read_kernel(&memory, bytes.unsigned_abs() as u64);
-                if bytes > 0 {
-                    fast_path::note_heard_from_kernel(socket);
+                let step = take_from_kernel(fd, socket, parts, got, limit, flags, control, held);
+                if let Some(step) = step {
+                    return Ok(step);
                 }
-                publish_read(socket, held);
-                let ended =
-                    wanted > 0 && result <= 0 && error != libc::EAGAIN && error != libc::EINTR;
-                if ended && receiver.is_ready(&memory) {
-                    // What was put into the ring before the end comes first.
-                    keep_error(socket, error);
-                    continue;
-                }
-                return Ok(match result {
-                    0 if wanted == 0 => Step::Bytes(0),
-                    0 => ended_with(fd, socket, 0),
-                    1.. => Step::Bytes(result.unsigned_abs()),
-                    _ if error == libc::EAGAIN => Step::Nothing,
-                    _ => ended_with(fd, socket, error),
-                });
             }
             Next::WakeBytes(count) => match take_wake_bytes(fd, socket, held, count) {
                 TakeResult::Taken => {}
@@ -594,6 +511,91 @@ fn receive_next(
         }
     }
     Ok(Step::Nothing)
+}
+
+/// Takes `len` bytes of the ring, or peeks at them.
+fn take_from_ring(
+    fd: c_int,
+    socket: &SocketState,
+    parts: Parts<'_>,
+    got: usize,
+    len: usize,
+    flags: c_int,
+    held: &Held<'_>,
+) -> Step {
+    let memory = socket.memory();
+    let receiver = socket.receiver(held);
+    let mut done = 0;
+    if flags & libc::MSG_TRUNC == 0 {
+        if !room_is_there(parts, got, len) {
+            return Step::Failed(libc::EFAULT);
+        }
+        for_each_stretch(parts, got, len, |part, skip, len| {
+            // SAFETY: the program's buffer.
+            receiver.copy(&memory, done, unsafe { slice_mut(part, skip, len) });
+            done += len as u64;
+        });
+    }
+    order::heard(socket);
+    if flags & libc::MSG_PEEK == 0 {
+        receiver.took(&memory, len as u64);
+        count_bytes(&socket.ring_bytes_in, len);
+        // Armed still: others sleep.
+        let others = socket.sleepers.load(Ordering::Relaxed) > 0 || receiver.is_armed();
+        if others && !receiver.is_armed_now(&memory) {
+            // What is there already, this thread's next call finds.
+            let _ = receiver.arm(&memory);
+        }
+        take_wake_bytes_ahead(fd, socket, held);
+    }
+    Step::Bytes(len)
+}
+
+/// Reads up to `limit` bytes of the kernel connection, or peeks at them. `None`: it has ended, and the
+/// ring has bytes that come before the end.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the call, and what of it is left"
+)]
+fn take_from_kernel(
+    fd: c_int,
+    socket: &SocketState,
+    parts: Parts<'_>,
+    got: usize,
+    limit: usize,
+    flags: c_int,
+    control: &mut Option<Control>,
+    held: &Held<'_>,
+) -> Option<Step> {
+    let memory = socket.memory();
+    let receiver = socket.receiver(held);
+    let now = flags | libc::MSG_DONTWAIT;
+    let result = kernel_receive(fd, parts, got, limit, now, control.as_mut());
+    let bytes = if flags & libc::MSG_PEEK == 0 {
+        result.max(0)
+    } else {
+        0
+    };
+    let error = if result < 0 { errno() } else { 0 };
+    receiver.read_kernel(&memory, bytes.unsigned_abs() as u64);
+    if bytes > 0 {
+        fast_path::note_heard_from_kernel(socket);
+    }
+    publish_read(socket, held);
+    let is_wanted = total(parts) > got;
+    let ended = is_wanted && result <= 0 && error != libc::EAGAIN && error != libc::EINTR;
+    if ended && receiver.is_ready(&memory) {
+        // What was put into the ring before the end comes first.
+        keep_error(socket, error);
+        return None;
+    }
+    Some(match result {
+        0 if !is_wanted => Step::Bytes(0),
+        0 => ended_with(fd, socket, 0),
+        1.. => Step::Bytes(result.unsigned_abs()),
+        _ if error == libc::EAGAIN => Step::Nothing,
+        _ => ended_with(fd, socket, error),
+    })
 }
 
 /// Whether another path has, had or will have bytes behind those that were read.

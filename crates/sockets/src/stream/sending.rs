@@ -64,17 +64,7 @@ fn send_alone(
         return fail(error);
     }
     if socket.state() != State::Upgraded || !descriptors::is_of(fd, socket) {
-        if flags & libc::MSG_OOB != 0 {
-            // The kernel's counts, from which positions begin, are others from now on.
-            socket.note_reason(Reason::Usage);
-            socket.set(NEVER_UPGRADE, true);
-        }
-        unix_streams::mark_first(fd, socket);
-        order_marks::before_kernel_sends(fd);
-        note_held_back(socket, flags);
-        let result = kernel_send(fd, parts, 0, flags);
-        unix_streams::count_out(socket, result);
-        return result;
+        return send_without_stream(fd, socket, parts, flags);
     }
     if socket.has(WRITE_SHUT) {
         return kernel_send_once(fd, socket, parts, 0, flags, held);
@@ -116,29 +106,10 @@ fn send_alone(
             Ok(Path::Kernel) if is_closed_since(fd, socket, generation) => {
                 return with_sent(fail(libc::EBADF), sent);
             }
-            Ok(Path::Kernel) if waits && unix_streams::is_awaited(socket) => {
-                // In slices that do not wait, so that the other end can see how far we are.
-                let now = flags | libc::MSG_DONTWAIT;
-                let result = kernel_send_once(fd, socket, parts, sent, now, held);
-                match result {
-                    0.. => Ok(Some(result.unsigned_abs())),
-                    _ if errno() == libc::EAGAIN && unix_streams::wait_for_room(fd) => Ok(Some(0)),
-                    _ if errno() == libc::EAGAIN => {
-                        let result = kernel_send_once(fd, socket, parts, sent, flags, held);
-                        return with_sent(result, sent);
-                    }
-                    _ => return with_sent(result, sent),
-                }
-            }
-            Ok(Path::Kernel) => {
-                // The kernel waits, if that is wanted, as it does for everyone.
-                let result = kernel_send_once(fd, socket, parts, sent, flags, held);
-                let offered = offered(parts, sent);
-                if !waits || result != offered as ssize_t || sent + offered == whole {
-                    return with_sent(result, sent);
-                }
-                Ok(Some(offered))
-            }
+            Ok(Path::Kernel) => match send_by_kernel(fd, socket, parts, sent, waits, flags, held) {
+                Ok(bytes) => Ok(Some(bytes)),
+                Err(result) => return with_sent(result, sent),
+            },
             Err(broken) => Err(broken),
         };
         match step {
@@ -163,6 +134,57 @@ fn send_alone(
         }
         // Of sets that we do not know, only the kernel can tell: the rest goes over the kernel connection.
     }
+}
+
+/// Sends on a socket that is not upgraded.
+fn send_without_stream(fd: c_int, socket: &SocketState, parts: Parts<'_>, flags: c_int) -> ssize_t {
+    if flags & libc::MSG_OOB != 0 {
+        // The kernel's counts, from which positions begin, are others from now on.
+        socket.note_reason(Reason::Usage);
+        socket.set(NEVER_UPGRADE, true);
+    }
+    unix_streams::mark_first(fd, socket);
+    order_marks::before_kernel_sends(fd);
+    note_held_back(socket, flags);
+    let result = kernel_send(fd, parts, 0, flags);
+    unix_streams::count_out(socket, result);
+    result
+}
+
+/// Sends on the kernel connection, from byte `sent` of the buffers on. Returns how many bytes were sent, if
+/// the call is to go on.
+///
+/// # Errors
+/// What the kernel returned for the last part of the call.
+fn send_by_kernel(
+    fd: c_int,
+    socket: &SocketState,
+    parts: Parts<'_>,
+    sent: usize,
+    waits: bool,
+    flags: c_int,
+    held: &Held<'_>,
+) -> Result<usize, ssize_t> {
+    if waits && unix_streams::is_awaited(socket) {
+        // In slices that do not wait, so that the other end can see how far we are.
+        let now = flags | libc::MSG_DONTWAIT;
+        let result = kernel_send_once(fd, socket, parts, sent, now, held);
+        return match result {
+            0.. => Ok(result.unsigned_abs()),
+            _ if errno() == libc::EAGAIN && unix_streams::wait_for_room(fd) => Ok(0),
+            _ if errno() == libc::EAGAIN => {
+                Err(kernel_send_once(fd, socket, parts, sent, flags, held))
+            }
+            _ => Err(result),
+        };
+    }
+    // The kernel waits, if that is wanted, as it does for everyone.
+    let result = kernel_send_once(fd, socket, parts, sent, flags, held);
+    let offered = offered(parts, sent);
+    if !waits || result != offered as ssize_t || sent + offered == total(parts) {
+        return Err(result);
+    }
+    Ok(offered)
 }
 
 /// The result of a call whose last part the kernel executed, behind `sent` bytes.

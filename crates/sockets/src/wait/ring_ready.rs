@@ -56,6 +56,7 @@ impl RingReady {
     }
 
     /// The events, if they still hold when wake-up bytes are off the kernel connection.
+    #[inline]
     pub fn settled(&self, registration: &Registration) -> u32 {
         let reads = self.bits & EPOLL_IN != 0;
         if reads
