@@ -156,7 +156,7 @@ enum Order {
 
 /// Does it.
 pub fn run(command: &DaqCommand) -> Result<ExitCode, DaqError> {
-    match do_it(command) {
+    match run_command(command) {
         Err(DaqError::Ended { code, why }) => {
             eprintln!("barewire: {why}");
             Ok(ExitCode::from(code))
@@ -165,7 +165,7 @@ pub fn run(command: &DaqCommand) -> Result<ExitCode, DaqError> {
     }
 }
 
-fn do_it(command: &DaqCommand) -> Result<ExitCode, DaqError> {
+fn run_command(command: &DaqCommand) -> Result<ExitCode, DaqError> {
     match command {
         DaqCommand::Init(args) => init(args),
         DaqCommand::Run(args) => run_all(args),

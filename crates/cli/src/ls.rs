@@ -12,7 +12,7 @@ use barewire_report::number::age;
 use clap::Args;
 use serde::Serialize;
 
-use crate::nodes::{self, LookError, NodeView, Result};
+use crate::nodes::{self, InspectError, NodeView, Result};
 use crate::sockets;
 use crate::stat::seconds;
 
@@ -173,7 +173,7 @@ fn list_sockets(args: &LsArgs) -> Result<String> {
     let processes = match args.pid {
         Some(pid) => vec![
             sockets::of_process(pid)
-                .ok_or_else(|| nodes::why_not(pid, LookError::NotPreloaded(pid)))?,
+                .ok_or_else(|| nodes::why_not(pid, InspectError::NotPreloaded(pid)))?,
         ],
         None => sockets::all(),
     };

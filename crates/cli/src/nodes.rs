@@ -13,7 +13,7 @@ use barewire_sys::discover::{Found, find_counter_pages, open_counter_page};
 
 /// Why nothing can be looked at.
 #[derive(Debug, thiserror::Error)]
-pub enum LookError {
+pub enum InspectError {
     /// There is no such process.
     #[error("there is no process {0}")]
     NoProcess(i32),
@@ -46,7 +46,7 @@ pub enum LookError {
 }
 
 /// The result of looking.
-pub type Result<T> = std::result::Result<T, LookError>;
+pub type Result<T> = std::result::Result<T, InspectError>;
 
 /// A node of some process.
 #[derive(Clone, Debug)]
@@ -145,16 +145,18 @@ pub fn of_process(pid: i32) -> Result<Vec<NodeView>> {
     if !nodes.is_empty() {
         return Ok(nodes);
     }
-    Err(why_not(pid, LookError::NoNode(pid)))
+    Err(why_not(pid, InspectError::NoNode(pid)))
 }
 
 /// Why a process cannot be looked at, or else what it lacks.
-pub fn why_not(pid: i32, lack: LookError) -> LookError {
+pub fn why_not(pid: i32, lack: InspectError) -> InspectError {
     if !std::path::Path::new(&format!("/proc/{pid}")).exists() {
-        return LookError::NoProcess(pid);
+        return InspectError::NoProcess(pid);
     }
     match std::fs::read_dir(format!("/proc/{pid}/fd")) {
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => LookError::NoPermission(pid),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            InspectError::NoPermission(pid)
+        }
         _ => lack,
     }
 }
@@ -167,9 +169,9 @@ mod tests {
     fn absent_processes_are_told_from_those_without_a_node() {
         assert!(matches!(
             of_process(i32::MAX),
-            Err(LookError::NoProcess(i32::MAX))
+            Err(InspectError::NoProcess(i32::MAX))
         ));
         let own = i32::try_from(std::process::id()).unwrap();
-        assert!(matches!(of_process(own), Err(LookError::NoNode(_))));
+        assert!(matches!(of_process(own), Err(InspectError::NoNode(_))));
     }
 }

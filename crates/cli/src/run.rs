@@ -84,7 +84,7 @@ fn begin(args: &RunArgs) -> Result<Never, RunError> {
     settings.add_to(&mut environment);
     if let Some(target) = &args.why {
         let target = absolute(target);
-        may_tell(&target).map_err(|error| RunError::Why(target.clone(), error))?;
+        check_can_append(&target).map_err(|error| RunError::Why(target.clone(), error))?;
         set(&mut environment, "BAREWIRE_WHY", target.into());
     }
     if verdict.may_preload() {
@@ -110,7 +110,7 @@ fn absolute(path: &Path) -> PathBuf {
 }
 
 /// Whether lines can be appended to the file: the library has nobody to complain to.
-fn may_tell(path: &Path) -> io::Result<()> {
+fn check_can_append(path: &Path) -> io::Result<()> {
     if path == Path::new("-") {
         return Ok(());
     }

@@ -11,7 +11,7 @@ use barewire_report::columns::{in_columns, print};
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use crate::nodes::{self, LookError, NodeView, Result};
+use crate::nodes::{self, InspectError, NodeView, Result};
 use crate::stat::seconds;
 
 /// Change settings of a live node, or show those that can be changed
@@ -53,7 +53,7 @@ pub fn run(args: &SetArgs) -> Result<ExitCode> {
     if let Some(wanted) = &args.node {
         nodes.retain(|node| node.id().starts_with(wanted));
         if nodes.is_empty() {
-            return Err(LookError::NoSuchNode(args.pid, wanted.clone()));
+            return Err(InspectError::NoSuchNode(args.pid, wanted.clone()));
         }
     }
     let mut objects = Map::new();

@@ -268,7 +268,7 @@ fn barewire_in_all_its_ways() {
         expect(&value, test, &["limit", "barewire"]);
         value
     };
-    // On a crowded machine all samples of a case may have to be dropped; then it is named.
+    // On a busy machine all samples of a case may have to be dropped; then it is named.
     let has = |value: &Value, test: &str, variant: &str| {
         let rows = value["results"].as_array().unwrap().iter();
         let mut own = rows.filter(|row| row["transport"] == "barewire");

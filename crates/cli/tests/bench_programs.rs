@@ -30,7 +30,7 @@ fn figures(scenario: &str, more: &[&str]) -> Vec<Value> {
         .join(format!("programs-{}-{scenario}.json", std::process::id()));
     let tiny = ["--quick", "--quiet", "--rounds", "2"];
     let duration_ms = match scenario {
-        // On a crowded machine two ends take longer than that to find each other.
+        // On a busy machine two ends take longer than that to find each other.
         "ping-pong" | "blocking" => "300",
         _ => "20",
     };

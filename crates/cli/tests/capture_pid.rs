@@ -474,7 +474,7 @@ fn a_capture_that_nobody_reads_any_more_is_over() {
 }
 
 #[test]
-fn what_can_not_be_captured_is_explained() {
+fn processes_that_cannot_be_captured_are_explained() {
     let of = |pid: &str| {
         let output = barewire(&["capture", "--pid", pid, "-w", "/dev/null"])
             .output()

@@ -311,7 +311,7 @@ fn figures_are_json_with_percentiles() {
 
 /// Faulty fragments on purpose are no loss, but they are told.
 #[test]
-fn what_is_faulty_on_purpose_is_told() {
+fn deliberate_faults_are_reported() {
     let folder = Folder::new("faulty");
     let name = format!("daq-faulty-{}", std::process::id());
     let settings = format!(
@@ -498,7 +498,7 @@ fn a_run_that_ends_while_fragments_are_late_balances() {
 }
 
 #[test]
-fn faults_are_told_with_their_lines() {
+fn errors_name_their_lines() {
     let folder = Folder::new("faults");
     std::fs::write(
         folder.0.join("a.toml"),

@@ -158,7 +158,7 @@ fn a_run_that_fails_ends_the_scan_with_its_status_and_what_was_measured_stays() 
 }
 
 #[test]
-fn nothing_is_measured_if_the_output_can_not_be_written() {
+fn nothing_is_measured_if_the_output_cannot_be_written() {
     let folder = Folder::new("outputs", SHORT);
     for (file, why) in [
         ("none/a.csv", "No such file or directory"),

@@ -254,7 +254,7 @@ fn settings_are_shown_and_changed() {
 }
 
 #[test]
-fn what_can_not_be_set_is_explained() {
+fn settings_that_cannot_be_changed_are_explained() {
     let node = Node::new().unwrap();
     let (pid, id) = (own_pid(), number(&node));
     let refused = |arguments: &[&str], words: &str| {

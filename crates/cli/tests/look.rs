@@ -245,7 +245,7 @@ fn a_list_is_watched() {
 }
 
 #[test]
-fn what_can_not_be_looked_at_is_explained() {
+fn processes_that_cannot_be_inspected_are_explained() {
     let refused = |output: &Output, words: &str| {
         assert!(!output.status.success());
         assert_eq!(text(&output.stdout), "");

@@ -137,7 +137,7 @@ fn it_is_the_process_that_was_started() {
 }
 
 #[test]
-fn what_cannot_be_run_is_told_as_by_a_shell() {
+fn exit_statuses_are_those_of_a_shell() {
     let folder = Folder::new("missing");
     let plain = folder.file("plain", "text", 0o644);
     let nowhere = folder.path("nowhere");
@@ -167,7 +167,7 @@ fn a_script_without_an_interpreter_is_for_the_shell() {
 }
 
 #[test]
-fn static_programs_run_unharmed_and_are_told() {
+fn static_programs_run_and_are_reported() {
     let folder = Folder::new("static");
     let code = "#include <stdio.h>\nint main(void) { puts(\"hello\"); return 7; }\n";
     let Some(program) = folder.built(&["cc", "-static"], "p.c", code) else {
@@ -198,7 +198,7 @@ fn static_programs_run_unharmed_and_are_told() {
 }
 
 #[test]
-fn go_programs_run_unharmed_and_are_told() {
+fn go_programs_run_and_are_reported() {
     let folder = Folder::new("go");
     let code = "package main\n\nfunc main() { println(\"hello\") }\n";
     let Some(program) = folder.built(&["go", "build"], "p.go", code) else {
@@ -214,7 +214,7 @@ fn go_programs_run_unharmed_and_are_told() {
 }
 
 #[test]
-fn privileged_and_foreign_programs_are_told() {
+fn privileged_and_foreign_programs_are_reported() {
     let folder = Folder::new("privileged");
     let own = std::fs::read("/bin/true").unwrap();
     let program = folder.path("program");
@@ -261,7 +261,7 @@ fn signals_and_descriptors_are_those_of_the_caller() {
 }
 
 #[test]
-fn what_is_preloaded_stays() {
+fn earlier_preloads_are_kept() {
     let mut command = barewire(&["run", "sh", "-c", "echo $LD_PRELOAD"]);
     let output = command.env("LD_PRELOAD", library()).output().unwrap();
     assert_eq!(text(&output.stdout).trim(), library().to_str().unwrap());
@@ -347,7 +347,7 @@ fn the_help_fits_a_screen() {
 }
 
 #[test]
-fn mistakes_in_options_are_told_before_anything_runs() {
+fn wrong_options_are_reported_before_anything_runs() {
     let folder = Folder::new("options");
     let mistyped = run(&["--sett", "off=1", "true"]);
     assert_eq!(mistyped.status.code(), Some(2));
@@ -507,7 +507,7 @@ fn when(pid: u32, so: impl Fn(&[Value]) -> bool) -> Vec<Value> {
 }
 
 #[test]
-fn sockets_are_listed_with_how_they_are_carried_and_why() {
+fn sockets_are_listed_with_their_path_and_reason() {
     let server = Running::server(&[]);
     let fast = server.client(true, &["--profile", "latency"], MANY);
     let few = server.client(true, &[], "1");
@@ -575,7 +575,7 @@ fn sockets_are_listed_with_how_they_are_carried_and_why() {
 }
 
 #[test]
-fn what_became_of_a_connection_is_told_at_its_end() {
+fn connections_are_reported_at_their_end() {
     let folder = Folder::new("why");
     let server = Running::server(&[]);
     let client = |rounds| server.client(true, &["--why"], rounds).finish();
@@ -643,7 +643,7 @@ fn an_end_that_has_hung_up_is_not_blamed() {
 }
 
 #[test]
-fn the_doctor_finds_this_machine_fit() {
+fn the_doctor_accepts_this_machine() {
     let output = barewire(&["doctor", "--json"]).output().unwrap();
     let checks: Value = serde_json::from_slice(&output.stdout).unwrap();
     let checks = checks.as_array().unwrap();
@@ -670,7 +670,7 @@ fn the_doctor_finds_this_machine_fit() {
 }
 
 #[test]
-fn the_doctor_says_what_is_amiss() {
+fn the_doctor_reports_problems() {
     let limited = |limit: &str| {
         let command = format!("ulimit {limit}; exec \"$B\" doctor");
         let mut sh = Command::new("sh");

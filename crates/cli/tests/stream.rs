@@ -166,7 +166,7 @@ fn a_stranger_at_the_port_is_turned_away() {
 }
 
 #[test]
-fn what_can_not_be_is_refused_with_its_reason() {
+fn impossible_values_are_refused_with_the_reason() {
     // Of a listener that is gone: nobody is at this port.
     let gone = {
         let listener = tcp();

@@ -95,8 +95,8 @@ impl Folder {
             false => shown.command,
         };
         let (went_well, printed) = self.sh(command);
-        let is_to_fail = shown.lines.iter().any(|line| line.starts_with(REFUSED));
-        assert_eq!(went_well, !is_to_fail, "$ {command}\n{printed}");
+        let should_fail = shown.lines.iter().any(|line| line.starts_with(REFUSED));
+        assert_eq!(went_well, !should_fail, "$ {command}\n{printed}");
         let mut rest = printed.lines();
         for line in shown.lines.iter().filter(|line| **line != "...") {
             assert!(

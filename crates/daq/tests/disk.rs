@@ -14,7 +14,7 @@ use stage::{Place, await_events, await_log, files_in};
 
 /// Not a test: what a process of a run is.
 #[test]
-fn a_part_of_another_test() {
+fn child_process_entry() {
     if let Some((config, role, number)) = stage::role() {
         stage::play(&config, &role, number);
     }

@@ -16,11 +16,11 @@ use barewire_units::Rate;
 
 const CONFIG: &str = "BAREWIRE_SHAPE_TEST_CONFIG";
 const ROLE: &str = "BAREWIRE_SHAPE_TEST_ROLE";
-const ENTRY: &str = "a_part_of_another_test";
+const ENTRY: &str = "child_process_entry";
 
 /// Not a test: what a process of a run is.
 #[test]
-fn a_part_of_another_test() {
+fn child_process_entry() {
     let (Ok(config), Ok(role)) = (std::env::var(CONFIG), std::env::var(ROLE)) else {
         return;
     };
@@ -194,7 +194,7 @@ fn a_killed_source_leaves_nothing() {
 }
 
 #[test]
-fn somebody_elses_queue_stays() {
+fn queues_of_others_are_kept() {
     let Some(mut loopback) = own_network() else {
         return;
     };

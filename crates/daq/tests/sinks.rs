@@ -25,7 +25,7 @@ use stage::{Place, await_events, await_log, eventually, files_in};
 
 /// Not a test: what a process of a run is.
 #[test]
-fn a_part_of_another_test() {
+fn child_process_entry() {
     let Some((config, role, number)) = stage::role() else {
         return;
     };

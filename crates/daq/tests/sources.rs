@@ -26,7 +26,7 @@ const DETECTOR: &str = "BAREWIRE_DAQ_STAGE_DETECTOR";
 
 /// Not a test: what a process of a run is.
 #[test]
-fn a_part_of_another_test() {
+fn child_process_entry() {
     let Some((config, role, number)) = stage::role() else {
         return;
     };

@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_programs_counted_is_added_up() {
+    fn counts_of_programs_are_added_up() {
         let launcher = launcher();
         let line = "upgraded=3 ring_bytes_out=500 ring_bytes_in=1 stepped_back=0 refused=0 pid=1\n";
         launcher.write(&launcher.path("reports/1"), line).unwrap();

@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_go_to_and_fro() {
+    fn messages_go_both_ways() {
         for polling in [false, true] {
             let (near, far) = both(Work::PingPong {
                 size: 64,

@@ -341,7 +341,7 @@ pub mod tests {
     }
 
     #[test]
-    fn targets_are_for_who_asks_for_them() {
+    fn targets_are_shown_on_request() {
         let report = report();
         for shown in [report.table(false), report.page(false)] {
             for words in ["target", "MISS", ", hit", "&lt;= 3 x", "<= 3 x"] {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use barewire_sys::process::random_bytes;
 
 use super::error::{CaptureError, Result};
-use crate::nodes::{LookError, why_not};
+use crate::nodes::{InspectError, why_not};
 use crate::sockets::memory::{self, Memory};
 use crate::sockets::status_at;
 
@@ -74,8 +74,8 @@ pub enum Taken {
 impl Attached {
     /// Finds what there is to know in the process.
     pub fn to(pid: i32) -> Result<Attached> {
-        let data =
-            memory::library_data(pid).ok_or_else(|| why_not(pid, LookError::NotPreloaded(pid)))?;
+        let data = memory::library_data(pid)
+            .ok_or_else(|| why_not(pid, InspectError::NotPreloaded(pid)))?;
         let memory = Memory::open_to_write(pid).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => CaptureError::Gone(pid),
             _ => CaptureError::NotAllowed(pid, error),

@@ -4,14 +4,14 @@ use std::io;
 
 use barewire_sys::SysError;
 
-use crate::nodes::LookError;
+use crate::nodes::InspectError;
 
 /// Why nothing could be captured.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// No library in it, or no process.
     #[error(transparent)]
-    Look(#[from] LookError),
+    Look(#[from] InspectError),
     /// It is not there any more, or is another program.
     #[error("process {0} has ended, or has become another program")]
     Gone(i32),

@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_preloaded_stays() {
+    fn earlier_preloads_are_kept() {
         assert_eq!(preloaded(None), "/l/ours.so");
         assert_eq!(preloaded(Some("")), "/l/ours.so");
         assert_eq!(preloaded(Some("a.so b.so")), "a.so b.so:/l/ours.so");

@@ -37,7 +37,7 @@ fn settings_of_another_user_are_not_read() {
 }
 
 #[test]
-fn with_more_rights_than_its_caller_it_begins_nothing() {
+fn a_command_with_more_rights_than_its_caller_runs_nothing() {
     if !rustix::process::geteuid().is_root() {
         return skip("only root can make a program with other rights");
     }

@@ -35,7 +35,7 @@ fn every_key_says_what_it_expected() {
 }
 
 #[test]
-fn faults_are_told_with_line_key_and_what_was_expected() {
+fn errors_name_line_key_and_what_was_expected() {
     let text = "[run]\ntransport = \"rings\"\nseeds = 4\n[sourc]\n[source]\npiece = \"3 parsecs\"\n\
                 [network]\nring = \"96 KiB\"\n[parts]\nsources = 0\n[tcp]\nmanager = \"here\"\n";
     assert_eq!(
@@ -112,7 +112,7 @@ fn shaping_by_the_kernel_is_for_tcp() {
 }
 
 #[test]
-fn what_does_not_fit_together_is_told() {
+fn contradictory_values_are_reported() {
     let barrel = "[flow]\ncontrol = \"barrel\"\nslot = \"1 us\"\n";
     assert!(faults(barrel)[0].starts_with("a.toml:3: flow.slot = \"1 us\": 125 B go in a slot"));
     let bucket = "[flow]\ncontrol = \"bucket\"\nburst = \"1 KiB\"\n";

@@ -191,14 +191,14 @@ impl BuilderPart<'_> {
     fn work(&mut self, net: &mut Net) -> Result<(), PartError> {
         let mut turn = 0_u32;
         while !self.quit {
-            let mut busy = self.hear_manager(net)?;
+            let mut busy = self.receive_from_manager(net)?;
             while let Some(link) = net.accept() {
                 self.ways.push(Way { link, source: None });
             }
             if self.quit {
                 break;
             }
-            busy |= self.hear_sources(net)?;
+            busy |= self.receive_from_sources(net)?;
             self.core.handle_time(self.home.clock.now());
             if self.ended {
                 // What comes now is of no event that will still be assigned.
@@ -227,7 +227,7 @@ impl BuilderPart<'_> {
         Ok(())
     }
 
-    fn hear_manager(&mut self, net: &mut Net) -> Result<bool, PartError> {
+    fn receive_from_manager(&mut self, net: &mut Net) -> Result<bool, PartError> {
         let mut any = false;
         while !self.quit {
             let messages = self.home.hear(net)?;
@@ -329,11 +329,11 @@ impl BuilderPart<'_> {
         }
     }
 
-    fn hear_sources(&mut self, net: &mut Net) -> Result<bool, PartError> {
+    fn receive_from_sources(&mut self, net: &mut Net) -> Result<bool, PartError> {
         let mut any = false;
         let mut at = 0;
         while at < self.ways.len() {
-            match self.hear_source(net, at) {
+            match self.receive_from_source(net, at) {
                 Ok(heard) => {
                     any |= heard;
                     at += 1;
@@ -354,13 +354,13 @@ impl BuilderPart<'_> {
         }
         if any {
             // Assignments of fragments that have come meanwhile.
-            self.hear_manager(net)?;
+            self.receive_from_manager(net)?;
         }
         Ok(any)
     }
 
     /// Takes some messages of a source; an error if its link is over, with what it did wrong.
-    fn hear_source(&mut self, net: &mut Net, at: usize) -> Result<bool, Option<WireError>> {
+    fn receive_from_source(&mut self, net: &mut Net, at: usize) -> Result<bool, Option<WireError>> {
         let mut any = false;
         let (mut messages, mut bytes) = (0, 0);
         while messages < MESSAGES_AT_ONCE && bytes < BYTES_AT_ONCE {

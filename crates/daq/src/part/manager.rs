@@ -193,7 +193,7 @@ impl ManagerPart<'_> {
                 net.look()?;
             }
         }
-        self.seats.tell_all(&Control::Quit {});
+        self.seats.send_to_all(&Control::Quit {});
         let deadline = Instant::now() + BEAT;
         while !self.seats.flush(net) && Instant::now() < deadline {
             net.wait(Duration::from_millis(1))?;
@@ -403,7 +403,7 @@ impl ManagerPart<'_> {
                 Ok(format!("run {} is configured", self.run))
             }
             &Control::Order { command } if command != Command::Configure => {
-                self.obey_order(now, command)
+                self.handle_order(now, command)
             }
             _ => Err(format!("not while the run is {:?}", self.core.state())),
         };
@@ -427,7 +427,7 @@ impl ManagerPart<'_> {
         }
     }
 
-    fn obey_order(
+    fn handle_order(
         &mut self,
         now: barewire_units::Instant,
         command: Command,
@@ -544,7 +544,7 @@ impl ManagerPart<'_> {
             }
         }
         if count > 0 {
-            self.seats.tell_sources(&Control::Trigger {
+            self.seats.send_to_sources(&Control::Trigger {
                 first,
                 count: count as u32,
                 at_ns: now.since_origin().as_ns(),
@@ -632,13 +632,13 @@ impl ManagerPart<'_> {
                     }
                     self.seats.set_live(part, false);
                     self.forget(part);
-                    self.seats.tell_all(&Control::Lost { part });
+                    self.seats.send_to_all(&Control::Lost { part });
                     if !self.config.manager.goes_on {
                         self.reason = Some(format!("{} was lost", super::name_of(part)));
                     }
                 }
                 ManagerAction::Joined(part, event) => {
-                    self.seats.tell_all(&Control::Joined { part, event });
+                    self.seats.send_to_all(&Control::Joined { part, event });
                 }
                 ManagerAction::Enter { state, by } => self.enter(state, by),
                 ManagerAction::Assign { .. } => {}
@@ -649,7 +649,7 @@ impl ManagerPart<'_> {
 
     fn enter(&mut self, state: RunState, by: Command) {
         let run = self.run;
-        self.seats.tell_all(&Control::Enter { state, by, run });
+        self.seats.send_to_all(&Control::Enter { state, by, run });
         let text = format!("run {run}: {state:?}, by {by:?}");
         self.log.say(Severity::Info, &text);
         let over = matches!(by, Command::Drained | Command::Abort | Command::Fail);
@@ -681,7 +681,7 @@ impl ManagerPart<'_> {
             builders,
             starts,
         } = core::mem::take(&mut self.assigned);
-        self.seats.tell_live(&Control::Assign {
+        self.seats.send_to_live(&Control::Assign {
             first,
             builders,
             starts,

@@ -176,9 +176,9 @@ impl SourcePart<'_> {
     fn work(&mut self, net: &mut Net) -> Result<(), PartError> {
         let mut turn = 0_u32;
         while !self.quit {
-            let mut busy = self.hear_manager(net)?;
+            let mut busy = self.receive_from_manager(net)?;
             self.reach_builders(net)?;
-            busy |= self.hear_builders(net);
+            busy |= self.receive_from_builders(net);
             busy |= self.ask(net)?;
             busy |= self.offer();
             self.tell_lacks(net);
@@ -256,7 +256,7 @@ impl SourcePart<'_> {
         Ok(news.any)
     }
 
-    fn hear_manager(&mut self, net: &mut Net) -> Result<bool, PartError> {
+    fn receive_from_manager(&mut self, net: &mut Net) -> Result<bool, PartError> {
         let messages = self.home.hear(net)?;
         let any = !messages.is_empty();
         for message in messages {
@@ -419,7 +419,7 @@ impl SourcePart<'_> {
         Ok(())
     }
 
-    fn hear_builders(&mut self, net: &mut Net) -> bool {
+    fn receive_from_builders(&mut self, net: &mut Net) -> bool {
         let mut any = false;
         for at in 0..self.lanes.len() {
             let Some(number) = self.lanes[at].link else {

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn one_has_the_turn_at_a_time() {
+    fn only_one_process_has_the_turn_at_a_time() {
         let turn = Turn::take().expect("first");
         let name = format!("{PREFIX}turn");
         assert_eq!(bind(&name).expect_err("taken").kind(), ErrorKind::AddrInUse);

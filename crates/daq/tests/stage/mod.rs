@@ -17,7 +17,7 @@ use barewire_daq::signals;
 const CONFIG: &str = "BAREWIRE_DAQ_STAGE_CONFIG";
 const ROLE: &str = "BAREWIRE_DAQ_STAGE_ROLE";
 /// The test that is a part of another one's run.
-pub const ENTRY: &str = "a_part_of_another_test";
+pub const ENTRY: &str = "child_process_entry";
 
 /// What this process is of a run: configuration, role, number; `None` if it is no part.
 pub fn role() -> Option<(PathBuf, String, u16)> {

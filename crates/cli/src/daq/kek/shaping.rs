@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn the_farthest_from_its_setting_is_told() {
+    fn the_largest_deviation_is_reported() {
         let measured = Measured {
             mbps: vec![95.0, 90.0, 97.0],
             drops: 0,

@@ -191,7 +191,7 @@ fn runs_go_at_a_time_only_where_each_has_its_processors() {
 }
 
 #[test]
-fn outputs_are_looked_at_before_anything_is_measured() {
+fn outputs_are_checked_before_anything_is_measured() {
     let folder = Folder::new("outputs");
     let check = |name: &str, rows| {
         let file = folder.0.join(name);

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_asks_gets_what_it_wants_most() {
+    fn a_client_gets_the_format_that_it_prefers() {
         let prometheus = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,\
                           application/openmetrics-text;version=0.0.1;q=0.4,\
                           text/plain;version=0.0.4;q=0.2,*/*;q=0.1";

@@ -115,7 +115,7 @@ fn ask(address: SocketAddr, request: &str) -> (String, String) {
 }
 
 #[test]
-fn who_asks_over_http_gets_the_format_that_it_accepts() {
+fn an_http_client_gets_the_format_that_it_accepts() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let exporter = Exporter::start(listener).expect("a thread");
     let accept = |accept: &str| format!("GET /metrics HTTP/1.1\r\nHost: a\r\n{accept}\r\n");

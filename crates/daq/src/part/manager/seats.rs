@@ -223,21 +223,21 @@ impl Seats {
     }
 
     /// To all that have a link.
-    pub fn tell_all(&mut self, message: &Control) {
+    pub fn send_to_all(&mut self, message: &Control) {
         for seat in self.seats.iter_mut().filter(|it| it.link.is_some()) {
             seat.outbox.push(message);
         }
     }
 
     /// To all that take part.
-    pub fn tell_live(&mut self, message: &Control) {
+    pub fn send_to_live(&mut self, message: &Control) {
         for seat in self.seats.iter_mut().filter(|it| it.live) {
             seat.outbox.push(message);
         }
     }
 
     /// To all sources that take part.
-    pub fn tell_sources(&mut self, message: &Control) {
+    pub fn send_to_sources(&mut self, message: &Control) {
         let sources = self
             .seats
             .iter_mut()
@@ -261,7 +261,7 @@ impl Seats {
 
     /// Turns away whoever has come.
     pub fn refuse_all(&mut self, net: &mut Net) {
-        self.tell_all(&Control::Quit {});
+        self.send_to_all(&Control::Quit {});
         self.flush(net);
         net.flush();
     }
@@ -304,12 +304,12 @@ impl Seats {
                 leaves: false,
             });
         }
-        self.hear_seats(net);
-        self.hear_guests(net);
+        self.receive_from_seats(net);
+        self.receive_from_guests(net);
         self.heard.pop_front()
     }
 
-    fn hear_seats(&mut self, net: &mut Net) {
+    fn receive_from_seats(&mut self, net: &mut Net) {
         for seat in &mut self.seats {
             let Some(number) = seat.link else {
                 continue;
@@ -336,7 +336,7 @@ impl Seats {
         }
     }
 
-    fn hear_guests(&mut self, net: &mut Net) {
+    fn receive_from_guests(&mut self, net: &mut Net) {
         let mut at = 0;
         while at < self.guests.len() {
             let guest = &mut self.guests[at];

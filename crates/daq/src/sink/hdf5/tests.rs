@@ -225,7 +225,7 @@ fn texts_of_any_length_are_kept() {
 }
 
 #[test]
-fn what_can_not_stand_in_a_file_is_refused() {
+fn values_that_a_file_cannot_hold_are_refused() {
     let folder = Folder::new();
     let twice = event(1, &[(4, 1), (5, 1), (4, 2)]);
     let many: Vec<_> = (0..40_000).map(|it| (it, 0)).collect();
