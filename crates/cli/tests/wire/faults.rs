@@ -193,7 +193,8 @@ fn hex_with_a_comment_in_any_language_is_hex() {
 fn bad_input_is_refused_with_its_place() {
     let message = refused(&["decode", "0a bg", "--as", "atm"]);
     assert!(
-        message.contains("neither a file nor hex") && message.contains("'g' at character 4 (byte 1)"),
+        message.contains("neither a file nor hex")
+            && message.contains("'g' at character 4 (byte 1)"),
         "{message}"
     );
     assert!(refused(&["decode", "0a0", "--as", "atm"]).contains("character 2 (byte 1)"));
