@@ -265,7 +265,7 @@ fn settings_that_cannot_be_changed_are_explained() {
         assert!(said.contains(words), "{words}: {said}");
     };
     asleep(&node, || {
-        refused(&["spin=soon"], "no time");
+        refused(&["spin=soon"], "is not a time");
         refused(&["huge_pages=try"], "these can be set: spin, ring_bytes");
         refused(&["bulk_max=3", "ring_bytes=5000"], "power of two");
     });
