@@ -4,12 +4,12 @@
 use std::cell::RefCell;
 use std::hint::black_box;
 
-use barewire_proto::sar::penn::{Penn, PennConfig};
-use barewire_proto::sar::segment::{Aal5Segmenter, Aal34Segmenter};
-use barewire_proto::sar::{Aal, Pool, PoolConfig, Reassembler};
+use barewire_classic::sar::penn::{Penn, PennConfig};
+use barewire_classic::sar::segment::{Aal5Segmenter, Aal34Segmenter};
+use barewire_classic::sar::{Aal, Pool, PoolConfig, Reassembler};
+use barewire_formats::atm::scrambler::{Descrambler, Scrambler};
+use barewire_formats::atm::{CELL_BYTES, HeaderRepr, Interface, PayloadType, Vc, hec};
 use barewire_units::{Instant, Rng};
-use barewire_wire::atm::scrambler::{Descrambler, Scrambler};
-use barewire_wire::atm::{CELL_BYTES, HeaderRepr, Interface, PayloadType, Vc, hec};
 
 use crate::checks::{memcpy, random_bytes};
 use crate::harness::{Case, Effort, Target, measure};

@@ -4,8 +4,8 @@
 use std::cell::RefCell;
 use std::hint::black_box;
 
+use barewire_formats::aal5;
 use barewire_units::Rng;
-use barewire_wire::aal5;
 use barewire_wire::checksum;
 
 use crate::harness::{Case, Effort, Target, measure};

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::hint::black_box;
 
-use barewire_wire::line::{Decoder, Encoder};
+use barewire_formats::line::{Decoder, Encoder};
 
 use crate::checks::{memcpy, random_bytes};
 use crate::harness::{Case, Effort, Target, measure};

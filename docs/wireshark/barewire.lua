@@ -4,7 +4,7 @@
 -- Packets come with link type WIRESHARK_UPPER_PDU (252), whose tag 12 names the dissector:
 -- barewire.cbn, barewire.msdl, barewire.msnl, barewire.jetstream, barewire.cell,
 -- barewire.aal34, barewire.aal5. How to use this file, and its fields: README.md beside it.
--- The layouts are those of the modules of crates/wire with the same names, and are written
+-- The layouts are those of the modules of lab/formats with the same names, and are written
 -- down there.
 --
 -- Lua 5.1 to 5.4 share no way to work on bits; this file is for all of them.

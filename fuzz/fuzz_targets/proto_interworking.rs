@@ -2,11 +2,11 @@
 //! nothing panics.
 #![no_main]
 
-use barewire_proto::interworking::{Adaptation, Config, Unit};
+use barewire_classic::interworking::{Adaptation, Config, Unit};
+use barewire_formats::aal34::SarPdu;
+use barewire_formats::atm::{CELL_BYTES, Cell, HeaderRepr, Interface, PayloadType, Vc};
+use barewire_formats::jetstream::{Frame, FrameRepr};
 use barewire_units::{Duration, Instant};
-use barewire_wire::aal34::SarPdu;
-use barewire_wire::atm::{CELL_BYTES, Cell, HeaderRepr, Interface, PayloadType, Vc};
-use barewire_wire::jetstream::{Frame, FrameRepr};
 use libfuzzer_sys::fuzz_target;
 
 const BUFFER_BYTES: usize = 500;

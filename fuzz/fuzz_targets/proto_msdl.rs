@@ -1,9 +1,9 @@
 //! Any cells, associations and times through MSDL reassembly; any block through both sides.
 #![no_main]
 
-use barewire_proto::msdl::{BodySize, Config, Event, Interleave, Reassembler, Sender};
+use barewire_classic::msdl::{BodySize, Config, Event, Interleave, Reassembler, Sender};
+use barewire_formats::cbn::Msdl;
 use barewire_units::{Duration, Instant};
-use barewire_wire::cbn::Msdl;
 use libfuzzer_sys::fuzz_target;
 
 fn drive(data: &[u8], interleave: Interleave) {

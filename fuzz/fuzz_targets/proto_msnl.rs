@@ -1,9 +1,9 @@
 //! MSNL: a station that is sent anything, commanded anything, at any time.
 #![no_main]
 
-use barewire_proto::msnl::{Action, Config, Network, Timing};
+use barewire_classic::msnl::{Action, Config, Network, Timing};
+use barewire_formats::msnl::{MESSAGE_BYTES, Message, MessageRepr, Reason};
 use barewire_units::Instant;
-use barewire_wire::msnl::{MESSAGE_BYTES, Message, MessageRepr, Reason};
 use libfuzzer_sys::fuzz_target;
 
 const CALLS_MAX: usize = 8;

@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 
-#[path = "../../crates/proto/tests/sar/drive.rs"]
+#[path = "../../lab/classic/tests/sar/drive.rs"]
 mod drive;
 
 fuzz_target!(|data: &[u8]| drive::drive(data));

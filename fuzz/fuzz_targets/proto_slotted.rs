@@ -2,9 +2,9 @@
 //! frames out, one end for each cell.
 #![no_main]
 
-use barewire_proto::slotted::{Channel, Config, Monitor, Station};
+use barewire_classic::slotted::{Channel, Config, Monitor, Station};
+use barewire_formats::cbn::{CELL_BYTES, FRAME_BYTES, Frame};
 use barewire_units::{Duration, Instant};
-use barewire_wire::cbn::{CELL_BYTES, FRAME_BYTES, Frame};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

@@ -2,10 +2,10 @@
 //! control frame, and says when it wants to be called while it sends.
 #![no_main]
 
-use barewire_proto::token::{Action, Class, Config, Offer, Role, State, Station};
+use barewire_classic::token::{Action, Class, Config, Offer, Role, State, Station};
+use barewire_formats::jetstream::link::Fill;
+use barewire_formats::jetstream::{Frame, FrameRepr, Kind};
 use barewire_units::{Duration, Instant};
-use barewire_wire::jetstream::link::Fill;
-use barewire_wire::jetstream::{Frame, FrameRepr, Kind};
 use libfuzzer_sys::fuzz_target;
 
 /// Bytes of one input: time, kind, argument, and a frame's headers.

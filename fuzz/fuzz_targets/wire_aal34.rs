@@ -1,8 +1,8 @@
 //! SAR-PDUs and CPCS-PDUs of AAL3/4 full of anything: what parses can be emitted again.
 #![no_main]
 
+use barewire_formats::aal34::{CpcsPdu, CpcsRepr, SarPdu, SarRepr, describe, describe_cpcs};
 use barewire_fuzz::faults;
-use barewire_wire::aal34::{CpcsPdu, CpcsRepr, SarPdu, SarRepr, describe, describe_cpcs};
 use libfuzzer_sys::fuzz_target;
 
 fn segment(bytes: &[u8]) {

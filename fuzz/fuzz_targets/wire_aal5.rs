@@ -1,8 +1,8 @@
 //! A CPCS-PDU of AAL5 full of anything: what parses can be emitted again.
 #![no_main]
 
+use barewire_formats::aal5::{Pdu, PduRepr, describe, pdu_bytes};
 use barewire_fuzz::faults;
-use barewire_wire::aal5::{Pdu, PduRepr, describe, pdu_bytes};
 use libfuzzer_sys::fuzz_target;
 
 fn check(bytes: &[u8]) {

@@ -1,9 +1,9 @@
 //! Cells: described, parsed, corrected, and found in a stream that begins anywhere.
 #![no_main]
 
+use barewire_formats::atm::delineation::{Delineator, Limits, Payloads};
+use barewire_formats::atm::{Cell, HeaderRepr, Interface, describe, describe_nni, hec, oam};
 use barewire_fuzz::faults;
-use barewire_wire::atm::delineation::{Delineator, Limits, Payloads};
-use barewire_wire::atm::{Cell, HeaderRepr, Interface, describe, describe_nni, hec, oam};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

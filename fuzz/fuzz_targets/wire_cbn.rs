@@ -1,10 +1,10 @@
 //! Any bytes as backbone frame, as cells of both rings, and as MSDL cell.
 #![no_main]
 
+use barewire_formats::cbn::cfr::{CfrCell, CfrRepr};
+use barewire_formats::cbn::{Cell, Frame, FrameRepr, Msdl};
+use barewire_formats::cbn::{describe, describe_cell, describe_cfr, describe_msdl};
 use barewire_fuzz::faults;
-use barewire_wire::cbn::cfr::{CfrCell, CfrRepr};
-use barewire_wire::cbn::{Cell, Frame, FrameRepr, Msdl};
-use barewire_wire::cbn::{describe, describe_cell, describe_cfr, describe_msdl};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

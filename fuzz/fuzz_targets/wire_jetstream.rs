@@ -2,8 +2,8 @@
 //! is refused is described, and nothing panics.
 #![no_main]
 
+use barewire_formats::jetstream::{Frame, FrameRepr, describe, fifo::ElasticFifo, link};
 use barewire_fuzz::faults;
-use barewire_wire::jetstream::{Frame, FrameRepr, describe, fifo::ElasticFifo, link};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

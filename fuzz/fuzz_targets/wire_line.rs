@@ -1,8 +1,8 @@
 //! Any bytes as levels of a line, as data for one, and as blocks through an elastic buffer.
 #![no_main]
 
+use barewire_formats::line::{Bits, Decoder, Elastic, Encoder, Receiver, describe};
 use barewire_fuzz::faults;
-use barewire_wire::line::{Bits, Decoder, Elastic, Encoder, Receiver, describe};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

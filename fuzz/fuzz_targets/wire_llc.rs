@@ -2,9 +2,9 @@
 //! anything is shown.
 #![no_main]
 
+use barewire_formats::llc::{self, EtherType, HeaderRepr, VcMux};
+use barewire_formats::{atmarp, msnl};
 use barewire_fuzz::faults;
-use barewire_wire::llc::{self, EtherType, HeaderRepr, VcMux};
-use barewire_wire::{atmarp, msnl};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

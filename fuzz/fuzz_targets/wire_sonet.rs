@@ -1,11 +1,11 @@
 //! SONET: frames described and taken apart, good ones with anything done to them in between.
 #![no_main]
 
-use barewire_fuzz::faults;
-use barewire_wire::atm::delineation::Limits;
-use barewire_wire::sonet::{
+use barewire_formats::atm::delineation::Limits;
+use barewire_formats::sonet::{
     Deframer, Framer, PathOverhead, PathOverheadRepr, PointerChange, STS3C_FRAME_BYTES, describe,
 };
+use barewire_fuzz::faults;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

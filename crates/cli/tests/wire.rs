@@ -5,7 +5,7 @@
 mod captures;
 #[path = "wire/faults.rs"]
 mod faults;
-#[path = "../../wire/tests/tshark/ordinary.rs"]
+#[path = "../../../lab/formats/tests/tshark/ordinary.rs"]
 mod ordinary;
 #[path = "wire/vectors.rs"]
 mod vectors;

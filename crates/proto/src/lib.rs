@@ -12,13 +12,5 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-mod deadlines;
-
 pub mod evb;
-pub mod interworking;
-pub mod msdl;
-pub mod msnl;
-pub mod sar;
 pub mod shaping;
-pub mod slotted;
-pub mod token;

@@ -14,6 +14,7 @@
 //! | [`Rate`] | bits per second, never zero | 2⁶⁴ − 1 |
 //! | [`Rng`] | xoshiro256\*\* | period 2²⁵⁶ − 1 |
 //! | [`Machine`] | a state machine as a table, by [`transitions!`] | |
+//! | [`Deadlines`] | until when each of many open things may stay open | |
 //!
 //! Arithmetic is checked in every build profile: the operators panic where the
 //! result does not fit, the `checked_` methods return `None`. No float is ever
@@ -32,6 +33,9 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+extern crate alloc;
+
+mod deadlines;
 mod machine;
 mod parse;
 mod rate;
@@ -41,6 +45,7 @@ mod serde;
 mod size;
 mod time;
 
+pub use deadlines::Deadlines;
 pub use machine::{Graph, Machine};
 pub use parse::ParseError;
 pub use rate::Rate;

@@ -39,7 +39,8 @@
 //!
 //! No link type holds a cell with its HEC, says that a cell is one of AAL3/4, or has room
 //! for the longest AAL5 PDU with its trailer. Those go to our own dissectors; the first two
-//! Wireshark also shows by itself, from a file of the DOS Sniffer ([`sniffer`]).
+//! Wireshark also shows by itself, from a file of the DOS Sniffer (the tests of
+//! `barewire-formats` write one).
 //!
 //! Source: pcapng (draft-ietf-opsawg-pcapng), pcap (draft-ietf-opsawg-pcap).
 
@@ -51,7 +52,6 @@ mod order;
 mod pcap;
 mod pcapng;
 mod reader;
-pub mod sniffer;
 pub mod sunatm;
 #[cfg(test)]
 mod tests;

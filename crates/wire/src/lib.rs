@@ -1,5 +1,6 @@
-//! Typed views over the bytes of classic networks: exact to the bit, without
-//! allocation, and without trust in what they are given.
+//! Captures and checksums as typed views over bytes: exact to the bit, without
+//! allocation, and without trust in what they are given. The formats of classic networks,
+//! in `barewire-formats`, are made in the same way.
 //!
 //! Every format comes as a pair. A *view* (`Cell<T>`, `Frame<T>`, generic over
 //! `AsRef<[u8]>`) reads and, where the buffer is mutable, writes fields in place;
@@ -18,19 +19,9 @@
 #[cfg(test)]
 extern crate std;
 
-pub mod aal34;
-pub mod aal5;
-pub mod atm;
-pub mod atmarp;
 pub mod capture;
-pub mod cbn;
 pub mod checksum;
 mod error;
-pub mod jetstream;
-pub mod line;
-pub mod llc;
-pub mod msnl;
-pub mod sonet;
 pub mod tree;
 
 pub use error::{Error, Fault, need};

@@ -10,8 +10,8 @@
 //! | [`Program`] | what runs on it: streams, pings, echoes, TCP |
 //!
 //! Everything is counted in cells and words. What a slot holds is a whole cell, and the
-//! blocks are cut and put together by [`barewire_proto::msdl`] itself. The ring's medium
-//! access is [`barewire_proto::slotted`] itself, on whole slots, without damage or monitor.
+//! blocks are cut and put together by [`barewire_classic::msdl`] itself. The ring's medium
+//! access is [`barewire_classic::slotted`] itself, on whole slots, without damage or monitor.
 //!
 //! Source: cbn91. What it leaves open, and we choose, is marked OPEN at its place.
 
@@ -35,9 +35,9 @@ pub use ring::{Ring, Slot, Slots};
 pub use station::{CircuitStats, Generator, Passage, Station, StationConfig, StationStats};
 pub use tcp::{HEADER_BYTES as TCP_HEADER_BYTES, TcpConfig, TcpStats};
 
-pub use barewire_proto::slotted::{ConfigError, Duplex};
+pub use barewire_classic::slotted::{ConfigError, Duplex};
 
-use barewire_wire::cbn::Msdl;
+use barewire_formats::cbn::Msdl;
 
 /// A cell: the fields of its first word, and its body.
 #[derive(Clone, Debug, PartialEq, Eq)]

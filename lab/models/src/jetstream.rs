@@ -3,7 +3,7 @@
 //! | part | what it does | model |
 //! |---|---|---|
 //! | card | passes what it hears on after its latency; sends and receives as its MAC says | [`Card`] |
-//! | MAC | timed token, numbering, stripping | [`barewire_proto::token::Station`], the real one |
+//! | MAC | timed token, numbering, stripping | [`barewire_classic::token::Station`], the real one |
 //! | fibre | delay by its length | [`fibre_delay`] |
 //! | elastic buffer | lets a frame through from one clock to the next, or breaks it | [`Elastic`] |
 //! | line errors | the bits that a line damages | [`Noise`] |

@@ -24,9 +24,9 @@ mod scalars;
 mod tests;
 mod world;
 
+use barewire_classic::msdl::InterruptOn;
+use barewire_formats::cbn::BODY_BYTES;
 use barewire_models::cbn::Stage;
-use barewire_proto::msdl::InterruptOn;
-use barewire_wire::cbn::BODY_BYTES;
 
 use parameters::Parameters;
 use runs::Run;

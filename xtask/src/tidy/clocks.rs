@@ -30,8 +30,8 @@ pub(crate) fn check(tree: &Tree) -> Outcome {
     let mut sources: Vec<_> = network_crates_below(TIER_MIN)
         .flat_map(|dir| tree.shipped_sources(&dir))
         .collect();
-    // The models of the laboratory are such crates too, by their nature.
-    for dir in ["lab/models", "lab/des"] {
+    // Formats, cores and models of the laboratory are such crates too, by their nature.
+    for dir in ["lab/formats", "lab/classic", "lab/models", "lab/des"] {
         sources.extend(tree.shipped_sources(dir));
     }
     for source in &sources {

@@ -33,7 +33,14 @@ const NETWORK: &[(&str, u32)] = &[
 ];
 
 /// The tiers of the laboratory, by the name of the folder in `lab/`.
-const LAB: &[(&str, u32)] = &[("models", 1), ("des", 1), ("testbed", 2), ("tables", 3)];
+const LAB: &[(&str, u32)] = &[
+    ("formats", 0),
+    ("classic", 1),
+    ("models", 1),
+    ("des", 1),
+    ("testbed", 2),
+    ("tables", 3),
+];
 
 /// The one crate of the network that may see the laboratory: the command, at the top of
 /// both.

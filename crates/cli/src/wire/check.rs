@@ -12,14 +12,15 @@ mod tally;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use barewire_formats::aal5::{Pdu, PduRepr};
+use barewire_formats::atm::{HEADER_BYTES, HeaderRepr, Interface, Vc};
+use barewire_formats::cbn::{self, FrameRepr, SLOTS};
+use barewire_formats::jetstream::{self, AddrType};
+use barewire_formats::llc::EtherType;
+use barewire_formats::{atmarp, llc, msnl, sonet};
 use barewire_report::columns::print;
-use barewire_wire::aal5::{Pdu, PduRepr};
-use barewire_wire::atm::{HEADER_BYTES, HeaderRepr, Interface, Vc};
+use barewire_wire::Error;
 use barewire_wire::capture::{Content, LinkType, Packet, Reader, erf, exported, sunatm};
-use barewire_wire::cbn::{self, FrameRepr, SLOTS};
-use barewire_wire::jetstream::{self, AddrType};
-use barewire_wire::llc::EtherType;
-use barewire_wire::{Error, atmarp, llc, msnl, sonet};
 use clap::Args;
 
 use self::cells::Cells;

@@ -1,9 +1,10 @@
 //! What a packet of a capture carries, by its link type, down through the layers.
 
-use barewire_wire::atm::{HeaderRepr, Interface};
+use barewire_formats::atm::{HeaderRepr, Interface};
+use barewire_formats::{aal5, atm};
 use barewire_wire::capture::{Content, LinkType, Packet, erf, exported, sunatm};
 use barewire_wire::tree::{Sink, Value};
-use barewire_wire::{Error, Fault, aal5, atm, need};
+use barewire_wire::{Error, Fault, need};
 
 use super::kind::Kind;
 

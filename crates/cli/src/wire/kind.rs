@@ -1,11 +1,10 @@
 //! The formats by the names that the command line knows them by.
 
-use barewire_wire::llc::{EtherType, VcMux};
+use barewire_formats::llc::{EtherType, VcMux};
+use barewire_formats::{aal5, aal34, atm, atmarp, cbn, jetstream, line, llc, msnl, sonet};
 use barewire_wire::tree::{Sink, Value};
 use barewire_wire::{Error, Fault, need};
-use barewire_wire::{
-    aal5, aal34, atm, atmarp, capture, cbn, checksum, jetstream, line, llc, msnl, sonet,
-};
+use barewire_wire::{capture, checksum};
 use clap::ValueEnum;
 
 /// A format that can show itself.

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
-use barewire_wire::atm::{Cell, HeaderRepr, Interface, PAYLOAD_BYTES};
+use barewire_formats::atm::{Cell, HeaderRepr, Interface, PAYLOAD_BYTES};
 use barewire_wire::capture::exported::TagsRepr;
 use barewire_wire::capture::{ByteOrder, LinkType, Output, Pcapng, erf};
 

@@ -28,7 +28,7 @@ use barewire_units::{Duration, Instant};
 use super::assign::Assigner;
 use super::events::EventMap;
 use super::{BuilderId, Command, EventAccount, Part, Policy, RunState, SourceId};
-use crate::deadlines::Deadlines;
+use barewire_units::Deadlines;
 
 /// Global traffic control by time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -26,7 +26,7 @@ use core::fmt;
 
 use barewire_units::{Duration, Instant, Rate, transitions};
 
-use crate::deadlines::Deadlines;
+use barewire_units::Deadlines;
 
 /// How often RSVP refreshes: R. Source: RFC 2205 §3.7.
 pub const REFRESH_PERIOD: Duration = Duration::from_s(30);

@@ -7,9 +7,9 @@
 //! With cells of 9 words at 512 MHz: 1485 line bits or 2.9 us, and 312.5 ns.
 //! Source: cbn91, sections on the ring and on the station interface.
 
-use barewire_proto::msdl::BodySize;
+use barewire_classic::msdl::BodySize;
+use barewire_formats::cbn::SLOTS;
 use barewire_units::{Duration, Rate};
-use barewire_wire::cbn::SLOTS;
 
 /// Bits of a frame that are not in its slots: header and flags in front, flags and CRC behind.
 const FRAME_OVERHEAD_BITS: u64 = 16 + 8 + 12;

@@ -32,9 +32,9 @@ mod sender;
 
 use std::collections::VecDeque;
 
-use barewire_proto::msdl::{self, Config, Fragments, InterruptOn, Reassembler};
+use barewire_classic::msdl::{self, Config, Fragments, InterruptOn, Reassembler};
+use barewire_formats::cbn::RIDS;
 use barewire_units::{Duration, Instant, Rng};
-use barewire_wire::cbn::RIDS;
 
 use super::program::{Program, Runs, Step};
 use super::{

@@ -6,9 +6,9 @@
 //!
 //! OPEN in the source: the way between two stations, and where the frames are at the start.
 
-use barewire_proto::slotted::{self, SlotState, SlottedFrame, Verdict};
+use barewire_classic::slotted::{self, SlotState, SlottedFrame, Verdict};
+use barewire_formats::cbn::SLOTS;
 use barewire_units::{Duration, Instant};
-use barewire_wire::cbn::SLOTS;
 
 use super::Cell;
 

@@ -1,7 +1,7 @@
 //! The V1S station: the medium access of a slotted ring behind FIFOs in one buffer memory, with
 //! interrupt conditions and generators of false traffic.
 //!
-//! What happens when a frame passes is [`barewire_proto::slotted::Station`]: own slots are
+//! What happens when a frame passes is [`barewire_classic::slotted::Station`]: own slots are
 //! emptied, a cell is received, a cell is sent. Around it:
 //!
 //! | step | rule |
@@ -20,10 +20,10 @@
 
 use std::collections::BTreeMap;
 
-use barewire_proto::msdl::InterruptOn;
-use barewire_proto::slotted::{self, Channel, ConfigError, Duplex, SlottedFrame};
+use barewire_classic::msdl::InterruptOn;
+use barewire_classic::slotted::{self, Channel, ConfigError, Duplex, SlottedFrame};
+use barewire_formats::cbn::SLOTS;
 use barewire_units::{Duration, Instant, Rng};
-use barewire_wire::cbn::SLOTS;
 
 use super::{Cell, Line, Ram, Slots};
 

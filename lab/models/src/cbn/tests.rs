@@ -1,8 +1,8 @@
 //! The rules of ring, memory, station and node, one by one.
 
-use barewire_proto::msdl::{BodySize, InterruptOn};
+use barewire_classic::msdl::{BodySize, InterruptOn};
+use barewire_formats::cbn::Msdl;
 use barewire_units::{Duration, Instant, Rate, Rng};
-use barewire_wire::cbn::Msdl;
 use proptest::prelude::*;
 
 use super::*;

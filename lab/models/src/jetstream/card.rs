@@ -10,13 +10,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use barewire_proto::token::{
+use barewire_classic::token::{
     Action, Class, Config, ConfigError, Offer, OfferError, State, Station, Stats,
 };
+use barewire_formats::atm::Vc;
+use barewire_formats::jetstream::link::Fill;
+use barewire_formats::jetstream::{FrameRepr, Kind};
 use barewire_units::{ByteSize, Duration, Instant};
-use barewire_wire::atm::Vc;
-use barewire_wire::jetstream::link::Fill;
-use barewire_wire::jetstream::{FrameRepr, Kind};
 
 use super::{Clocks, Elastic};
 

@@ -1,7 +1,7 @@
 //! The elastic buffer of a card, frame by frame: whether a frame comes through it whole.
 //!
 //! A card hears at the clock of its neighbour and sends at its own. The buffer of
-//! [`barewire_wire::jetstream::fifo`] lies between the two: reading starts at the tick that finds
+//! [`barewire_formats::jetstream::fifo`] lies between the two: reading starts at the tick that finds
 //! four words, the next tick takes the first, and the end of a frame, which is held once,
 //! stops it. So the buffer is centred again with each frame. Here the same buffer is
 //! known by its two clocks alone: the instants at which word `k` is written and read are whole
@@ -16,10 +16,10 @@
 //!
 //! Source: jet93, section 3.4; the depth of 16 words is ours (open), as in the format.
 
+pub use barewire_formats::jetstream::fifo::Slip;
+use barewire_formats::jetstream::fifo::{DEPTH, START_WORDS};
+use barewire_formats::jetstream::link::WORD_HZ;
 use barewire_units::{Duration, Instant};
-pub use barewire_wire::jetstream::fifo::Slip;
-use barewire_wire::jetstream::fifo::{DEPTH, START_WORDS};
-use barewire_wire::jetstream::link::WORD_HZ;
 
 /// Parts of a nominal clock.
 const PARTS: i64 = 1_000_000_000;
@@ -144,8 +144,8 @@ fn in_units(time: Duration) -> i128 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use barewire_wire::jetstream::FRAME_BYTES_MAX;
-    use barewire_wire::jetstream::fifo::ElasticFifo;
+    use barewire_formats::jetstream::FRAME_BYTES_MAX;
+    use barewire_formats::jetstream::fifo::ElasticFifo;
     use proptest::prelude::*;
 
     const LONGEST_WORDS: u64 = FRAME_BYTES_MAX as u64 / 2;

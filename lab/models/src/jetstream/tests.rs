@@ -1,8 +1,8 @@
 //! What card and switch promise, by themselves.
 
-use barewire_proto::token::{Config, Role};
+use barewire_classic::token::{Config, Role};
+use barewire_formats::jetstream::link::Fill;
 use barewire_units::{Duration, Instant, Rate};
-use barewire_wire::jetstream::link::Fill;
 
 use super::*;
 

@@ -4,9 +4,9 @@
 //! responses, so those bits are zero. A cell whose body is not of 32 bytes does not fit into a
 //! frame of the published format: its slot is full and has the first word and what fits.
 
+use barewire_formats::cbn::{Cell, FRAME_BYTES, Frame, FrameRepr};
 use barewire_models::cbn::{Slot, Slots};
 use barewire_wire::capture::exported::{CBN, TagsRepr};
-use barewire_wire::cbn::{Cell, FRAME_BYTES, Frame, FrameRepr};
 
 /// A frame behind the tags that name its dissector.
 pub(super) fn frame(slots: &Slots) -> Vec<u8> {
@@ -35,9 +35,9 @@ pub(super) fn frame(slots: &Slots) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use barewire_formats::cbn::Msdl;
     use barewire_models::cbn::Cell as ModelCell;
     use barewire_wire::capture::exported;
-    use barewire_wire::cbn::Msdl;
 
     use super::*;
 

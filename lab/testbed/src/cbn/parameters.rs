@@ -1,7 +1,7 @@
 //! The parameters: `parameters/cbn.toml`, and what the models are made of.
 
+use barewire_classic::msdl::BodySize;
 use barewire_models::cbn::{Costs, Line, TcpConfig};
-use barewire_proto::msdl::BodySize;
 use barewire_units::{ByteSize, Duration, Rate};
 use serde::Deserialize;
 

@@ -1,13 +1,13 @@
 //! One run: two nodes opposite each other on a ring, others that load it, and what was seen.
 
+use barewire_classic::msdl::{self, InterruptOn};
 use barewire_des::Simulator;
+use barewire_formats::cbn::{Msdl, SLOTS};
 use barewire_models::cbn::{
     Cell, CircuitStats, ConfigError, Copier, Costs, Duplex, Generator, Line, Mark, Node,
     NodeConfig, Processors, Program, Ring, Stage, StationConfig, StationStats, TcpStats,
 };
-use barewire_proto::msdl::{self, InterruptOn};
 use barewire_units::{Duration, Instant, Rng};
-use barewire_wire::cbn::{Msdl, SLOTS};
 
 use super::parameters::Parameters;
 use super::world::{Backbone, Occurrence};

@@ -1,10 +1,10 @@
 //! The single figures of the paper: rotation, capacity, memory, copy, limits, forecasts.
 
+use barewire_classic::msdl::InterruptOn;
 use barewire_des::{Class, Event, Node as Entity, Simulator, World};
+use barewire_formats::cbn::SLOTS;
 use barewire_models::cbn::{Copier, Generator, Line, Ram};
-use barewire_proto::msdl::InterruptOn;
 use barewire_units::{Duration, Instant};
-use barewire_wire::cbn::SLOTS;
 
 use super::Results;
 use super::parameters::Parameters;

@@ -4,11 +4,13 @@
 //! and a circuit is a pair of hosts and a class. The synchronous class goes first at both
 //! places where cells wait: in the host's adapter, and in the output of the switch.
 
+use barewire_classic::token::Class;
 use barewire_des::{Class as Order, Event, Node, Simulator};
+use barewire_formats::atm::{
+    CELL_BYTES, Cell, HeaderRepr, Interface, PAYLOAD_BYTES, PayloadType, Vc,
+};
 use barewire_models::jetstream::{AtmAdapter, AtmCell, AtmSwitch, Discard, Noise, Reassembly};
-use barewire_proto::token::Class;
 use barewire_units::{ByteSize, Duration, Instant, Rate, Rng};
-use barewire_wire::atm::{CELL_BYTES, Cell, HeaderRepr, Interface, PAYLOAD_BYTES, PayloadType, Vc};
 use barewire_wire::capture::LinkType;
 use barewire_wire::capture::exported::CELL;
 

@@ -25,11 +25,11 @@ mod tests;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
+use barewire_classic::token::{Budget, Class, Refused};
+use barewire_formats::aal5;
+use barewire_formats::jetstream::OVERHEAD_BYTES;
 use barewire_models::jetstream::{Clocks, SwitchConfig, fibre_delay};
-use barewire_proto::token::{Budget, Class, Refused};
 use barewire_units::{ByteSize, Duration, Rate, Rng};
-use barewire_wire::aal5;
-use barewire_wire::jetstream::OVERHEAD_BYTES;
 
 use super::lan::{Lan, LanPlan};
 use super::load::{Gap, LoadRecord, Source};

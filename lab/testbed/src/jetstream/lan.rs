@@ -15,16 +15,16 @@
 //! but no sooner than its tail can follow without a gap, and not if it may still be
 //! suspended. What has no room in the buffer of its output is lost.
 
+use barewire_classic::token::{Class, ConfigError};
 use barewire_des::{Class as Order, Event, EventId, Node, Simulator};
+use barewire_formats::atm::Vc;
+use barewire_formats::jetstream::{Frame, FrameRepr, OVERHEAD_BYTES, VCS_PER_NODE, node_vc};
 use barewire_models::jetstream::{
     Beginning, Card, CardConfig, Noise, Output, Packet, Signal, Switch, SwitchConfig,
 };
-use barewire_proto::token::{Class, ConfigError};
 use barewire_units::{ByteSize, Duration, Instant, Rate, Rng};
-use barewire_wire::atm::Vc;
 use barewire_wire::capture::LinkType;
 use barewire_wire::capture::exported::JETSTREAM;
-use barewire_wire::jetstream::{Frame, FrameRepr, OVERHEAD_BYTES, VCS_PER_NODE, node_vc};
 
 use super::net::{Happening, NetEvent, Spread, Traffic, Why, exported};
 use crate::{LinkCapture, SystemError};
@@ -308,7 +308,7 @@ impl Lan {
         link.record(now, || {
             let mut bytes = vec![0; repr.buffer_len()];
             repr.emit(&mut Frame::new_unchecked(&mut bytes));
-            let data = matches!(repr.kind, barewire_wire::jetstream::Kind::Data { .. });
+            let data = matches!(repr.kind, barewire_formats::jetstream::Kind::Data { .. });
             if let Some(message) = traffic.messages.get(id as usize).filter(|_| data) {
                 bytes[OVERHEAD_BYTES..].copy_from_slice(&message.pdu());
             }

@@ -1,8 +1,8 @@
 //! Hosts that send messages by a plan, and what becomes of them, on any network.
 
+use barewire_classic::token::Class;
 use barewire_des::dist::exponential_time;
 use barewire_des::{Class as Order, Event, Node, Simulator, World};
-use barewire_proto::token::Class;
 use barewire_units::{Duration, Instant, Rng};
 
 use super::net::{Fate, Happening, Medium, NetEvent, Network, Spread, Why};

@@ -14,12 +14,12 @@
 
 use std::collections::VecDeque;
 
+use barewire_classic::token::Class;
 use barewire_des::stats::{Histogram, Tally};
 use barewire_des::{Event, Simulator};
+use barewire_formats::aal5;
 use barewire_models::jetstream::AtmCell;
-use barewire_proto::token::Class;
 use barewire_units::{Duration, Instant};
-use barewire_wire::aal5;
 use barewire_wire::capture::exported::TagsRepr;
 
 use super::cells::Cells;

@@ -1,10 +1,10 @@
 //! The parameter file of Jetstream and Afterburner, and the models' configurations.
 
+use barewire_classic::token::{Budget, Config, Role};
+use barewire_formats::jetstream::FRAME_BYTES_MAX;
 use barewire_models::afterburner::{Costs, Recovery};
 use barewire_models::jetstream::{CardConfig, Division, SwitchConfig, fibre_delay};
-use barewire_proto::token::{Budget, Config, Role};
 use barewire_units::{ByteSize, Duration, Rate};
-use barewire_wire::jetstream::FRAME_BYTES_MAX;
 use serde::Deserialize;
 
 use crate::SystemError;

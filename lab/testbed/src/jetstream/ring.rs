@@ -8,12 +8,12 @@
 //! | `Offer` | host | a host has a frame |
 //! | `Lose` | line | the next token is lost |
 
+use barewire_classic::token::{Class, State, Stats};
 use barewire_des::{Class as Order, Event, EventId, Node, Simulator, World};
+use barewire_formats::atm::Vc;
+use barewire_formats::jetstream::{AddrType, FrameRepr, OVERHEAD_BYTES};
 use barewire_models::jetstream::{Card, CardConfig, Output, Signal};
-use barewire_proto::token::{Class, State, Stats};
 use barewire_units::{Duration, Instant};
-use barewire_wire::atm::Vc;
-use barewire_wire::jetstream::{AddrType, FrameRepr, OVERHEAD_BYTES};
 
 use crate::SystemError;
 

@@ -1,8 +1,8 @@
 //! The experiments on the ring: what the timed token promises, measured.
 
-use barewire_proto::token::{Budget, Class};
+use barewire_classic::token::{Budget, Class};
+use barewire_formats::jetstream::FRAME_BYTES_MAX;
 use barewire_units::{ByteSize, Duration, Instant, Rng};
-use barewire_wire::jetstream::FRAME_BYTES_MAX;
 
 use super::Reproduction;
 use super::parameters::Ring;

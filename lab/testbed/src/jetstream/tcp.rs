@@ -10,11 +10,11 @@
 //! The ends of streams on one host take turns for its processor, operation by operation, and
 //! share the receive blocks of its card. Each sending end has its share of the transmit blocks.
 
+use barewire_classic::token::Class;
 use barewire_des::{Class as Order, Event, EventId, Node, Simulator, World};
 use barewire_models::afterburner::{
     Acknowledgement, Block, Receiver, Segment, Sender, SenderConfig, Stack, Window,
 };
-use barewire_proto::token::Class;
 use barewire_units::{Duration, Instant, Rng};
 
 use super::net::{Fate, Happening, NetEvent, Network, Spread, Why};

@@ -1,8 +1,8 @@
 //! The reproduction test of Jetstream and Afterburner, and what their worlds promise.
 
+use barewire_classic::token::Class;
+use barewire_formats::jetstream::CELL_FRAME_BYTES;
 use barewire_models::jetstream::SwitchConfig;
-use barewire_proto::token::Class;
-use barewire_wire::jetstream::CELL_FRAME_BYTES;
 
 use super::ring::{Offer, Plan};
 use super::*;

@@ -2,9 +2,9 @@
 //! these wait.
 
 use barewire_des::{Class, Event, Node, Simulator, World};
+use barewire_formats::jetstream::{CELL_FRAME_BYTES, FRAME_BYTES_MAX};
 use barewire_models::jetstream::{Packet, Switch, SwitchConfig};
 use barewire_units::{ByteSize, Duration, Instant, Rng};
-use barewire_wire::jetstream::{CELL_FRAME_BYTES, FRAME_BYTES_MAX};
 
 /// Priority frames of a run.
 const PROBES: u64 = 400;

@@ -1,10 +1,10 @@
 //! Cells on the line, as captures of link type ERF hold them: Wireshark shows those by
 //! itself, without the HEC, for which that format has no room.
 
-use barewire_units::Instant;
-use barewire_wire::atm::{
+use barewire_formats::atm::{
     CELL_BYTES, Cell, HEADER_BYTES, HeaderRepr, Interface, PAYLOAD_BYTES, PayloadType, Vc,
 };
+use barewire_units::Instant;
 use barewire_wire::capture::LinkType;
 use barewire_wire::capture::erf::{Kind, RecordRepr};
 

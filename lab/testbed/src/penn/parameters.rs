@@ -1,10 +1,10 @@
 //! The parameter file of the Penn interface, and the models' configurations made of it.
 
+use barewire_formats::atm::{CELL_BYTES, PAYLOAD_BYTES};
 use barewire_models::penn::{
     CacheConfig, Costs, ReassemblerConfig, SegmenterConfig, StreamingConfig,
 };
 use barewire_units::{ByteSize, Duration, Rate};
-use barewire_wire::atm::{CELL_BYTES, PAYLOAD_BYTES};
 use serde::Deserialize;
 
 use crate::SystemError;

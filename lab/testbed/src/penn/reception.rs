@@ -10,15 +10,15 @@
 
 use std::collections::VecDeque;
 
+use barewire_classic::sar::penn::{ListRef, Penn, PennConfig};
+use barewire_classic::sar::segment::{Aal5Segmenter, Aal34Segmenter, aal5_cells, aal34_cells};
+use barewire_classic::sar::{Aal, Reassembler as _};
 use barewire_des::{Class, Event, Node, Simulator, World};
+use barewire_formats::aal5::{self, Pdu, PduRepr};
+use barewire_formats::aal34::{CPCS_HEADER_BYTES, CpcsPdu, CpcsRepr};
+use barewire_formats::atm::{CELL_BYTES, HeaderRepr, Interface, PayloadType, Vc};
 use barewire_models::penn::{Processor, Reassembler, Streaming};
-use barewire_proto::sar::penn::{ListRef, Penn, PennConfig};
-use barewire_proto::sar::segment::{Aal5Segmenter, Aal34Segmenter, aal5_cells, aal34_cells};
-use barewire_proto::sar::{Aal, Reassembler as _};
 use barewire_units::{ByteSize, Duration, Instant, Rng};
-use barewire_wire::aal5::{self, Pdu, PduRepr};
-use barewire_wire::aal34::{CPCS_HEADER_BYTES, CpcsPdu, CpcsRepr};
-use barewire_wire::atm::{CELL_BYTES, HeaderRepr, Interface, PayloadType, Vc};
 
 use super::capture;
 use super::parameters::Parameters;

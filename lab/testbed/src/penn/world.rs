@@ -9,12 +9,12 @@
 
 use barewire_des::stats::{Histogram, Tally};
 use barewire_des::{Class, Event, Node, Simulator, World};
+use barewire_formats::atm::CELL_BYTES;
 use barewire_models::penn::{
     Action, Driver, Passage, Path, Processor, Reassembler, Segment, Segmenter, State, Stats,
     Streaming,
 };
 use barewire_units::{Duration, Instant};
-use barewire_wire::atm::CELL_BYTES;
 
 use super::capture;
 use super::parameters::Parameters;

@@ -12,9 +12,9 @@
 //! | 12..16 | how many there are                       |
 //! ```
 
+use barewire_formats::atm::{HeaderRepr, Interface, PayloadType, Vc};
 use barewire_models::workbench::{Frame, Framing};
 use barewire_units::Instant;
-use barewire_wire::atm::{HeaderRepr, Interface, PayloadType, Vc};
 use barewire_wire::capture::LinkType;
 use barewire_wire::capture::erf::{Kind, RecordRepr};
 

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use barewire_proto::sar::{Aal, Loss, Pool, PoolConfig, Reassembler, Report};
+use barewire_classic::sar::{Aal, Loss, Pool, PoolConfig, Reassembler, Report};
+use barewire_formats::aal34::{SEQUENCE_MODULUS, SarPdu, SarRepr};
+use barewire_formats::atm::hec::{Outcome, Receiver};
+use barewire_formats::atm::oam::{OamRepr, Payload};
+use barewire_formats::atm::{CELL_BYTES, Cell, HEADER_BYTES, HeaderRepr, Interface, Kind, Vc};
 use barewire_units::{Duration, Instant};
-use barewire_wire::aal34::{SEQUENCE_MODULUS, SarPdu, SarRepr};
-use barewire_wire::atm::hec::{Outcome, Receiver};
-use barewire_wire::atm::oam::{OamRepr, Payload};
-use barewire_wire::atm::{CELL_BYTES, Cell, HEADER_BYTES, HeaderRepr, Interface, Kind, Vc};
 
 use super::tally::{Circuit, Tally};
 use crate::wire::content::check_payload;

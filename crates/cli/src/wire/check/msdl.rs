@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use barewire_wire::cbn::{CELL_BYTES, Cell, Msdl};
+use barewire_formats::cbn::{CELL_BYTES, Cell, Msdl};
 
 use super::tally::{Circuit, Tally};
 

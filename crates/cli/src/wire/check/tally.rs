@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use barewire_formats::atm::Vc;
 use barewire_report::columns::in_columns;
 use barewire_wire::Error;
-use barewire_wire::atm::Vc;
 use serde_json::{Value as Json, json};
 
 use crate::wire::show::counted;

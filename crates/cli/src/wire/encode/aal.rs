@@ -1,8 +1,8 @@
 //! Encoding the PDUs of AAL5 and AAL3/4, whole or in cells.
 
-use barewire_wire::aal5::{self, Pdu, PduRepr};
-use barewire_wire::aal34::{self, CpcsPdu, CpcsRepr, SarPdu, SarRepr, SegmentType};
-use barewire_wire::atm::{HeaderRepr, Interface, PAYLOAD_BYTES, PayloadType, Vc};
+use barewire_formats::aal5::{self, Pdu, PduRepr};
+use barewire_formats::aal34::{self, CpcsPdu, CpcsRepr, SarPdu, SarRepr, SegmentType};
+use barewire_formats::atm::{HeaderRepr, Interface, PAYLOAD_BYTES, PayloadType, Vc};
 use barewire_wire::capture::{erf, exported};
 use clap::{Args, ValueEnum};
 

@@ -1,7 +1,7 @@
 //! Encoding ATM cells and OAM payloads.
 
-use barewire_wire::atm::oam::{self, OamRepr, OamType, Payload};
-use barewire_wire::atm::{HeaderRepr, Interface, PAYLOAD_BYTES, PayloadType, Vc};
+use barewire_formats::atm::oam::{self, OamRepr, OamType, Payload};
+use barewire_formats::atm::{HeaderRepr, Interface, PAYLOAD_BYTES, PayloadType, Vc};
 use barewire_wire::capture::exported;
 use clap::Args;
 

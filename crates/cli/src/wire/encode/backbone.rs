@@ -1,9 +1,9 @@
 //! Encoding frames and cells of the Cambridge Backbone, its line, and MSDL blocks.
 
+use barewire_formats::cbn::{BODY_BYTES, CELL_BYTES, Cell, FRAME_BYTES, Frame, FrameRepr, Msdl};
+use barewire_formats::cbn::{SLOTS, SlotFlags};
+use barewire_formats::line::{Encoder, FRAME_BLOCKS};
 use barewire_wire::capture::exported;
-use barewire_wire::cbn::{BODY_BYTES, CELL_BYTES, Cell, FRAME_BYTES, Frame, FrameRepr, Msdl};
-use barewire_wire::cbn::{SLOTS, SlotFlags};
-use barewire_wire::line::{Encoder, FRAME_BLOCKS};
 use clap::Args;
 
 use super::common::{Common, Encoded, field};

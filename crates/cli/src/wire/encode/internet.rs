@@ -2,11 +2,12 @@
 
 use std::net::Ipv4Addr;
 
-use barewire_wire::atmarp::{
+use barewire_formats::atmarp::{
     ATM_ADDRESS_BYTES_MAX, AtmAddress, Operation, Packet, PacketRepr, Party,
 };
+use barewire_formats::{aal5, llc};
 use barewire_wire::capture::LinkType;
-use barewire_wire::{aal5, checksum, llc};
+use barewire_wire::checksum;
 use clap::{Args, ValueEnum};
 
 use super::common::{Common, Encoded, field};

@@ -1,10 +1,10 @@
 //! Encoding Jetstream frames.
 
-use barewire_wire::aal5;
-use barewire_wire::atm::{HeaderRepr as CellHeader, Interface, PayloadType, Vc};
+use barewire_formats::aal5;
+use barewire_formats::atm::{HeaderRepr as CellHeader, Interface, PayloadType, Vc};
+use barewire_formats::jetstream::{AddrType, Frame, FrameRepr, HeaderRepr, Kind as FrameKind};
+use barewire_formats::jetstream::{PDU_BYTES_MAX, PDU_WORD_BYTES};
 use barewire_wire::capture::exported;
-use barewire_wire::jetstream::{AddrType, Frame, FrameRepr, HeaderRepr, Kind as FrameKind};
-use barewire_wire::jetstream::{PDU_BYTES_MAX, PDU_WORD_BYTES};
 use clap::Args;
 
 use super::aal;

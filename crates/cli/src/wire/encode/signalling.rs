@@ -1,7 +1,7 @@
 //! Encoding MSNL messages.
 
+use barewire_formats::msnl::{Body, Message, MessageRepr, Port, Reason};
 use barewire_wire::capture::exported;
-use barewire_wire::msnl::{Body, Message, MessageRepr, Port, Reason};
 use clap::{Args, ValueEnum};
 
 use super::common::{Common, Encoded, field};

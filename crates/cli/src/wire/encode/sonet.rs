@@ -1,8 +1,8 @@
 //! Encoding SONET frames that carry cells.
 
-use barewire_wire::atm::CELL_BYTES;
+use barewire_formats::atm::CELL_BYTES;
+use barewire_formats::sonet::{Framer, STS3C_FRAME_BYTES, STS12C_FRAME_BYTES};
 use barewire_wire::capture::erf;
-use barewire_wire::sonet::{Framer, STS3C_FRAME_BYTES, STS12C_FRAME_BYTES};
 use clap::Args;
 
 use super::common::{Common, Encoded, field};

@@ -1,6 +1,6 @@
 //! The receiving half of the driver: what the interrupt handler does.
 
-use barewire_proto::msdl::{Event, InterruptOn, State};
+use barewire_classic::msdl::{Event, InterruptOn, State};
 use barewire_units::{Duration, Instant};
 
 use super::{Mark, Node, Processors};

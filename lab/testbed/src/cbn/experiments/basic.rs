@@ -1,7 +1,7 @@
 //! `ping` and `transmit`: the measurements of the paper, with inputs of one's own.
 
+use barewire_formats::cbn::BODY_BYTES;
 use barewire_units::Duration;
-use barewire_wire::cbn::BODY_BYTES;
 use serde::Deserialize;
 
 use super::inputs::{

@@ -9,9 +9,9 @@
 //! Drivers wait for room in the transmit FIFO: with both the first two, a host is faster than its
 //! share of the ring.
 
+use barewire_formats::cbn::BODY_BYTES;
 use barewire_models::cbn::{Copier, Processors};
 use barewire_units::Duration;
-use barewire_wire::cbn::BODY_BYTES;
 use serde::Deserialize;
 
 use super::inputs::{

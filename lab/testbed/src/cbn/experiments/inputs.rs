@@ -1,7 +1,7 @@
 //! What several experiments' inputs have in common, and what is refused.
 
+use barewire_classic::msdl::{BLOCK_CELLS_MAX, InterruptOn};
 use barewire_models::cbn::Stage;
-use barewire_proto::msdl::{BLOCK_CELLS_MAX, InterruptOn};
 use barewire_units::Duration;
 use serde::Deserialize;
 

@@ -3,10 +3,10 @@
 //! A segment is one MSDL block, so a segment that loses a cell is lost as a whole. The rate
 //! is that of the data, from the first call until the receiving program has read the last byte.
 
+use barewire_classic::msdl::BLOCK_CELLS_MAX;
+use barewire_formats::cbn::BODY_BYTES;
 use barewire_models::cbn::{Program, TCP_HEADER_BYTES};
-use barewire_proto::msdl::BLOCK_CELLS_MAX;
 use barewire_units::{ByteSize, Duration};
-use barewire_wire::cbn::BODY_BYTES;
 use serde::Deserialize;
 
 use super::inputs::{

@@ -1,9 +1,9 @@
 //! Limits with a known answer, what is refused, and that runs can be repeated.
 
+use barewire_formats::cbn::{Frame, FrameRepr};
 use barewire_models::cbn::{Processors, Program, Stage};
 use barewire_units::Duration;
 use barewire_wire::capture::exported::TagsRepr;
-use barewire_wire::cbn::{Frame, FrameRepr};
 use proptest::prelude::*;
 
 use super::*;

@@ -1,9 +1,9 @@
 //! The ring against an ATM switch with the same hosts: messages, streams into one host, and
 //! damaged bits.
 
+use barewire_classic::token::Class;
 use barewire_models::afterburner::Stack;
 use barewire_models::jetstream::{Discard, fibre_delay};
-use barewire_proto::token::Class;
 use barewire_units::{ByteSize, Duration, Rate, Rng};
 use serde::Deserialize;
 

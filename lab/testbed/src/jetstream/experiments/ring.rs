@@ -1,6 +1,6 @@
 //! A ring of one's own: rotation of the token, access, delay and throughput of both classes.
 
-use barewire_proto::token::Class;
+use barewire_classic::token::Class;
 use barewire_units::{ByteSize, Duration, Rng};
 use serde::Deserialize;
 

@@ -1,8 +1,8 @@
 //! Rings joined by the switch: bus against space division, cut-through against store and
 //! forward, with and without a priority path that suspends.
 
+use barewire_classic::token::Class;
 use barewire_models::jetstream::{Division, SwitchConfig};
-use barewire_proto::token::Class;
 use barewire_units::{ByteSize, Duration, Rate, Rng};
 use serde::Deserialize;
 

@@ -1,9 +1,9 @@
 //! Real-time traffic of the synchronous class beside asynchronous load: is the promised access
 //! kept, and what happens to the same traffic without the class?
 
-use barewire_proto::token::Class;
+use barewire_classic::token::Class;
+use barewire_formats::aal5;
 use barewire_units::{ByteSize, Duration, Rng};
-use barewire_wire::aal5;
 use serde::Deserialize;
 
 use super::super::load::{self, Gap, LoadPlan, LoadRecord, Source};

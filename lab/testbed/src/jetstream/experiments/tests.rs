@@ -142,9 +142,9 @@ fn outcomes_and_captures_repeat() {
 /// What is recorded is what the formats say: whole frames with a good PDU, whole cells.
 #[test]
 fn captures_hold_real_frames_and_cells() {
-    use barewire_wire::atm::{CELL_BYTES, hec};
+    use barewire_formats::atm::{CELL_BYTES, hec};
+    use barewire_formats::jetstream::{Frame, FrameRepr, Kind};
     use barewire_wire::capture::exported::{CELL, JETSTREAM, TagsRepr};
-    use barewire_wire::jetstream::{Frame, FrameRepr, Kind};
     let experiment = &atm::EXPERIMENT;
     let outcome = with(&short(experiment), 300, |setting| (experiment.run)(setting));
     let outcome = outcome.expect("good inputs");

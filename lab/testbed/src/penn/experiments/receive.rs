@@ -6,7 +6,7 @@
 //! paper measured none of it, so the costs are those of `write()`. The other "host" takes
 //! a message in no time and shows what the interface does alone.
 
-use barewire_proto::sar::Aal;
+use barewire_classic::sar::Aal;
 use barewire_units::{ByteSize, Rng};
 use serde::Deserialize;
 

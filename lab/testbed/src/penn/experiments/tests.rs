@@ -296,7 +296,7 @@ proptest! {
         let parameters = crate::penn::parameters::Parameters::parse(&parameters).expect("good");
         let load = crate::penn::reception::Load {
             circuits,
-            aal: if class4 { barewire_proto::sar::Aal::Aal34 } else { barewire_proto::sar::Aal::Aal5 },
+            aal: if class4 { barewire_classic::sar::Aal::Aal34 } else { barewire_classic::sar::Aal::Aal5 },
             message_bytes: bytes as usize,
             messages,
             load_per_cent: load,

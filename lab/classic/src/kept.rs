@@ -1,0 +1,10 @@
+//! Cores that no model and no plan needs: kept for their own sake, with their tests and fuzz
+//! targets.
+//!
+//! | module | core |
+//! |---|---|
+//! | [`interworking`] | between a Jetstream ring and ATM |
+//! | [`msnl`] | signalling for the Cambridge Backbone |
+
+pub mod interworking;
+pub mod msnl;

@@ -1,0 +1,21 @@
+//! Protocol cores of classic networks, without clocks, sockets or threads.
+//!
+//! A core takes `now` and inputs (`handle_*`, or the name of the command) and
+//! gives actions back (`poll_*`, or a return value); where it waits for time, it
+//! says until when (`next_deadline`). After each input, drain the polls until
+//! they return `None`. The same core runs in the laboratory, in `barewire wire` and in a
+//! fuzzer. Nothing here panics on any sequence of inputs.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod kept;
+pub mod msdl;
+pub mod sar;
+pub mod slotted;
+pub mod token;
+
+pub use kept::{interworking, msnl};
