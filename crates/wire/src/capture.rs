@@ -58,7 +58,7 @@ mod tests;
 
 use core::fmt;
 
-pub use block::Comments;
+pub use block::{BLOCK_BYTES_MAX, Comments};
 pub use decode::{Decoder, INTERFACES_MAX, Step};
 pub use order::ByteOrder;
 pub use pcap::{Pcap, Resolution};
@@ -69,9 +69,6 @@ use crate::error::Error;
 
 /// Longest packet that Wireshark takes, pseudo-header included.
 pub const PACKET_BYTES_MAX: usize = 256 << 10;
-
-/// Longest block or record that we take: what is longer is taken for a broken length.
-pub const BLOCK_BYTES_MAX: usize = 16 << 20;
 
 /// What the packets of an interface begin with, by the number that pcap and pcapng use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -11,7 +11,7 @@ use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::BuilderId;
+use super::run::BuilderId;
 
 /// How builders get events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -22,7 +22,9 @@ use alloc::vec::Vec;
 use barewire_units::{Duration, Instant};
 
 use super::events::EventMap;
-use super::{BuilderAccount, BuilderId, Outcome, SourceId};
+use super::ledger::BuilderAccount;
+use super::manager::Outcome;
+use super::run::{BuilderId, SourceId};
 
 /// Deadlines that are kept without asking whether they still count.
 const DEADLINES_MIN: usize = 1 << 10;

@@ -2,7 +2,7 @@
 
 use barewire_units::{ByteSize, Duration, Instant, Rate};
 
-use super::{BuilderId, SourceId};
+use super::run::{BuilderId, SourceId};
 
 /// What a source waits for before it sends to a builder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -25,9 +25,10 @@ use alloc::vec::Vec;
 
 use barewire_units::{Duration, Instant};
 
-use super::assign::Assigner;
+use super::assign::{Assigner, Policy};
 use super::events::EventMap;
-use super::{BuilderId, Command, EventAccount, Part, Policy, RunState, SourceId};
+use super::ledger::EventAccount;
+use super::run::{BuilderId, Command, Part, RunState, SourceId};
 use barewire_units::Deadlines;
 
 /// Global traffic control by time.

@@ -24,7 +24,9 @@ use alloc::vec::Vec;
 use barewire_units::{ByteSize, Instant, Rate};
 
 use super::events::EventMap;
-use super::{Barrel, BuilderId, Flow, SourceAccount, SourceId};
+use super::flow::{Barrel, Flow};
+use super::ledger::SourceAccount;
+use super::run::{BuilderId, SourceId};
 use crate::shaping::tbf::{self, Tbf};
 use crate::shaping::{ETHERTYPE_IPV4, Packet, Qdisc as _, Timer};
 

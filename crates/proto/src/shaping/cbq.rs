@@ -27,9 +27,8 @@ use alloc::vec::Vec;
 
 use barewire_units::{ByteSize, Instant, Rate};
 
-use super::classful::{Classful, Node, Sharing, path};
 use super::round_robin::RoundRobin;
-use super::{Handle, Problem, Timer};
+use super::sharing::{Node, Sharing, path};
 use estimator::{Estimator, Parameters, time_of};
 
 /// The lowest priority, that of a class without `prio`.
@@ -132,13 +131,10 @@ pub(super) struct LinkSharing {
     bands: [RoundRobin; PRIORITY_LOWEST as usize],
 }
 
-/// Class based queueing.
-pub(super) type Cbq = Classful<LinkSharing>;
-
-impl Cbq {
-    /// A discipline without classes.
-    pub(super) fn new(handle: Handle, config: QdiscConfig, timer: Timer) -> Self {
-        let sharing = LinkSharing {
+impl LinkSharing {
+    /// The rules of a discipline, and the class that is the discipline itself.
+    pub(super) fn new(config: QdiscConfig) -> (Self, Class) {
+        let sharing = Self {
             link: config.bandwidth,
             link_free_at: Instant::ORIGIN,
             lender: 0,
@@ -160,23 +156,10 @@ impl Cbq {
             bounded: true,
             isolated: false,
         };
-        let root = Class::new(own, config.bandwidth);
-        Self::with_root(sharing, handle, root, 0, timer)
+        let root = sharing.class(own);
+        (sharing, root)
     }
 
-    /// Adds a class.
-    pub(super) fn add_class(
-        &mut self,
-        parent: Handle,
-        id: Handle,
-        config: ClassConfig,
-    ) -> Result<(), Problem> {
-        let class = Class::new(config, self.sharing.link);
-        self.insert(parent, id, class)
-    }
-}
-
-impl LinkSharing {
     /// The time at which the next packet could begin on the link.
     fn clock(&self, now: Instant) -> Instant {
         self.link_free_at.max(now)
@@ -220,7 +203,12 @@ fn lenders(nodes: &[Node<Class>], index: usize) -> impl Iterator<Item = usize> {
 }
 
 impl Sharing for LinkSharing {
+    type Config = ClassConfig;
     type Class = Class;
+
+    fn class(&self, config: ClassConfig) -> Class {
+        Class::new(config, self.link)
+    }
 
     fn pick(&mut self, nodes: &mut [Node<Class>], queued: &[usize], now: Instant) -> Option<usize> {
         let clock = self.clock(now);

@@ -16,65 +16,30 @@ use core::mem;
 
 use barewire_units::Instant;
 
-use super::cbq::Cbq;
-use super::htb::Htb;
+use super::cbq::{self, LinkSharing};
+use super::fifo::Fifo;
+use super::handle::Handle;
+use super::htb::{self, TokenSharing};
+use super::problem::Problem;
+use super::qdisc::{Dropped, Limit, Packet, Qdisc, Stats};
+use super::sharing::{DEPTH_MAX, Node, Sharing};
+use super::tbf::Tbf;
+use super::timer::Timer;
 use super::u32::Filters;
-use super::{Dropped, Fifo, Handle, Limit, Packet, Problem, Qdisc, Stats, Tbf, Timer};
 
-/// Levels of classes below a discipline, and filters passed on the way down.
-pub(super) const DEPTH_MAX: usize = 8;
-
-/// The rules by which classes share a link.
-pub(super) trait Sharing {
-    /// Parameters and state of one class.
-    type Class;
-
-    /// Which of the classes `queued` (rising indices) may send at `now`.
-    fn pick(
-        &mut self,
-        nodes: &mut [Node<Self::Class>],
-        queued: &[usize],
-        now: Instant,
-    ) -> Option<usize>;
-
-    /// Notes that the class just picked sent a packet.
-    fn charge(
-        &mut self,
-        nodes: &mut [Node<Self::Class>],
-        sent: usize,
-        len_bytes: u32,
-        now: Instant,
-    );
-
-    /// When the rules let the class send; `None` is never.
-    fn ready_at(&self, nodes: &[Node<Self::Class>], index: usize) -> Option<Instant>;
-
-    /// Brings the state of all classes up to date after one was added.
-    fn rearrange(&mut self, nodes: &mut [Node<Self::Class>]);
-}
-
-/// A class, or at index 0 the discipline itself.
+/// What a class has besides its place in the tree.
 #[derive(Clone, Debug)]
-pub(super) struct Node<C> {
+struct Place {
     handle: Handle,
-    pub(super) parent: Option<usize>,
-    /// Classes between this one and the discipline.
-    pub(super) depth: usize,
-    pub(super) inner: bool,
-    pub(super) class: C,
     filters: Filters,
     queue: Discipline,
     has_default_queue: bool,
 }
 
-impl<C> Node<C> {
-    fn new(handle: Handle, parent: Option<usize>, depth: usize, class: C) -> Self {
+impl Place {
+    fn new(handle: Handle) -> Self {
         Self {
             handle,
-            parent,
-            depth,
-            inner: false,
-            class,
             filters: Filters::default(),
             queue: Discipline::Fifo(Fifo::new(Limit::DEFAULT)),
             has_default_queue: true,
@@ -82,16 +47,13 @@ impl<C> Node<C> {
     }
 }
 
-/// The indices from `from` up to the discipline, both included.
-pub(super) fn path<C>(nodes: &[Node<C>], from: usize) -> impl Iterator<Item = usize> {
-    core::iter::successors(Some(from), |&index| nodes[index].parent)
-}
-
 /// A discipline with classes.
 #[derive(Clone, Debug)]
 pub(super) struct Classful<S: Sharing> {
-    pub(super) sharing: S,
+    sharing: S,
     nodes: Vec<Node<S::Class>>,
+    /// The same classes, by the same indices.
+    places: Vec<Place>,
     default_minor: u16,
     timer: Timer,
     now: Instant,
@@ -102,7 +64,7 @@ pub(super) struct Classful<S: Sharing> {
 
 impl<S: Sharing> Classful<S> {
     /// The discipline `handle` without classes; `root` is the state of its own.
-    pub(super) fn with_root(
+    fn with_root(
         sharing: S,
         handle: Handle,
         root: S::Class,
@@ -111,7 +73,8 @@ impl<S: Sharing> Classful<S> {
     ) -> Self {
         let mut classful = Self {
             sharing,
-            nodes: Vec::from([Node::new(handle.qdisc(), None, 0, root)]),
+            nodes: Vec::from([Node::new(None, 0, root)]),
+            places: Vec::from([Place::new(handle.qdisc())]),
             default_minor,
             timer,
             now: Instant::ORIGIN,
@@ -123,20 +86,20 @@ impl<S: Sharing> Classful<S> {
     }
 
     /// Adds the class `id` below `parent`.
-    pub(super) fn insert(
+    pub(super) fn add_class(
         &mut self,
         parent: Handle,
         id: Handle,
-        class: S::Class,
+        config: S::Config,
     ) -> Result<(), Problem> {
         let above = self.index(parent).ok_or(Problem::NoSuchClass(parent))?;
-        if id.major != self.nodes[0].handle.major || id.minor == 0 {
+        if id.major != self.places[0].handle.major || id.minor == 0 {
             return Err(Problem::NotOfThisQdisc(id));
         }
         if self.index(id).is_some() {
             return Err(Problem::Taken(id));
         }
-        if !self.nodes[above].has_default_queue {
+        if !self.places[above].has_default_queue {
             return Err(Problem::HasQueue(parent));
         }
         let depth = self.nodes[above].depth + 1;
@@ -144,20 +107,22 @@ impl<S: Sharing> Classful<S> {
             return Err(Problem::TooDeep(id));
         }
         self.nodes[above].inner = true;
-        self.nodes.push(Node::new(id, Some(above), depth, class));
+        let class = self.sharing.class(config);
+        self.nodes.push(Node::new(Some(above), depth, class));
+        self.places.push(Place::new(id));
         self.sharing.rearrange(&mut self.nodes);
         Ok(())
     }
 
     fn index(&self, handle: Handle) -> Option<usize> {
-        self.nodes.iter().position(|node| node.handle == handle)
+        self.places.iter().position(|place| place.handle == handle)
     }
 
     /// The index of the class that `packet` belongs to.
     fn classify(&self, packet: &Packet) -> usize {
         let mut at = 0;
         for _ in 0..=DEPTH_MAX {
-            let found = self.nodes[at].filters.classify(packet);
+            let found = self.places[at].filters.classify(packet);
             let Some(next) = found.and_then(|id| self.index(id)) else {
                 break;
             };
@@ -166,7 +131,7 @@ impl<S: Sharing> Classful<S> {
             }
             at = next;
         }
-        let default = Handle::new(self.nodes[0].handle.major, self.default_minor);
+        let default = Handle::new(self.places[0].handle.major, self.default_minor);
         self.index(default)
             .filter(|&index| !self.nodes[index].inner)
             .unwrap_or(0)
@@ -175,7 +140,7 @@ impl<S: Sharing> Classful<S> {
     fn dequeue_from(&mut self, queued: &mut Vec<usize>) -> Option<Packet> {
         let now = self.now;
         while let Some(index) = self.sharing.pick(&mut self.nodes, queued, now) {
-            if let Some(packet) = self.nodes[index].queue.as_qdisc_mut().dequeue(now) {
+            if let Some(packet) = self.places[index].queue.as_qdisc_mut().dequeue(now) {
                 let len_bytes = packet.len_bytes;
                 self.sharing.charge(&mut self.nodes, index, len_bytes, now);
                 return Some(packet);
@@ -187,7 +152,7 @@ impl<S: Sharing> Classful<S> {
 
     /// When the class could send: neither its own rules nor its queue forbid it.
     fn class_deadline(&self, index: usize) -> Option<Instant> {
-        let queue = self.nodes[index].queue.as_qdisc().next_deadline()?;
+        let queue = self.places[index].queue.as_qdisc().next_deadline()?;
         let ready = self.sharing.ready_at(&self.nodes, index)?;
         let ready = match ready > self.now {
             true => self.timer.round_up(ready)?,
@@ -197,12 +162,34 @@ impl<S: Sharing> Classful<S> {
     }
 }
 
+/// Class based queueing.
+pub(super) type Cbq = Classful<LinkSharing>;
+
+impl Cbq {
+    /// A discipline without classes.
+    pub(super) fn new(handle: Handle, config: cbq::QdiscConfig, timer: Timer) -> Self {
+        let (sharing, root) = LinkSharing::new(config);
+        Self::with_root(sharing, handle, root, 0, timer)
+    }
+}
+
+/// Hierarchical token buckets.
+pub(super) type Htb = Classful<TokenSharing>;
+
+impl Htb {
+    /// A discipline without classes.
+    pub(super) fn new(handle: Handle, config: htb::QdiscConfig, timer: Timer) -> Self {
+        let (sharing, root) = TokenSharing::new(config);
+        Self::with_root(sharing, handle, root, config.default_minor, timer)
+    }
+}
+
 impl<S: Sharing> Qdisc for Classful<S> {
     fn enqueue(&mut self, now: Instant, packet: Packet) -> Result<(), Dropped> {
         self.now = self.now.max(now);
         let len_bytes = packet.len_bytes;
         let index = self.classify(&packet);
-        let queue = self.nodes[index].queue.as_qdisc_mut();
+        let queue = self.places[index].queue.as_qdisc_mut();
         let outcome = queue.enqueue(self.now, packet);
         self.stats.note_enqueue(len_bytes, &outcome);
         outcome
@@ -216,7 +203,7 @@ impl<S: Sharing> Qdisc for Classful<S> {
         let mut queued = mem::take(&mut self.queued);
         queued.clear();
         queued.extend((0..self.nodes.len()).filter(|&index| {
-            let stats = self.nodes[index].queue.as_qdisc().stats();
+            let stats = self.places[index].queue.as_qdisc().stats();
             stats.queued.packets > 0
         }));
         let packet = self.dequeue_from(&mut queued);
@@ -235,8 +222,8 @@ impl<S: Sharing> Qdisc for Classful<S> {
     }
 
     fn wake(&mut self) {
-        for node in &mut self.nodes {
-            node.queue.as_qdisc_mut().wake();
+        for place in &mut self.places {
+            place.queue.as_qdisc_mut().wake();
         }
     }
 
@@ -268,39 +255,39 @@ pub(super) trait Classes {
 
 impl<S: Sharing> Classes for Classful<S> {
     fn handle(&self) -> Handle {
-        self.nodes[0].handle
+        self.places[0].handle
     }
 
     fn attach(&mut self, class: Handle, queue: Discipline) -> Result<(), Problem> {
         let index = self.index(class).ok_or(Problem::NoSuchClass(class))?;
-        let node = &mut self.nodes[index];
-        if node.inner || index == 0 {
+        if self.nodes[index].inner || index == 0 {
             return Err(Problem::NotALeaf(class));
         }
-        if !node.has_default_queue {
+        let place = &mut self.places[index];
+        if !place.has_default_queue {
             return Err(Problem::HasQueue(class));
         }
-        node.queue = queue;
-        node.has_default_queue = false;
+        place.queue = queue;
+        place.has_default_queue = false;
         Ok(())
     }
 
     fn filters_mut(&mut self, parent: Handle) -> Result<&mut Filters, Problem> {
         let index = self.index(parent).ok_or(Problem::NoSuchClass(parent))?;
-        Ok(&mut self.nodes[index].filters)
+        Ok(&mut self.places[index].filters)
     }
 
     fn class_stats(&self, id: Handle) -> Option<Stats> {
         let index = self.index(id)?;
-        Some(self.nodes[index].queue.as_qdisc().stats())
+        Some(self.places[index].queue.as_qdisc().stats())
     }
 
     fn queues(&self) -> Box<dyn Iterator<Item = &Discipline> + '_> {
-        Box::new(self.nodes.iter().map(|node| &node.queue))
+        Box::new(self.places.iter().map(|place| &place.queue))
     }
 
     fn queues_mut(&mut self) -> Box<dyn Iterator<Item = &mut Discipline> + '_> {
-        Box::new(self.nodes.iter_mut().map(|node| &mut node.queue))
+        Box::new(self.places.iter_mut().map(|place| &mut place.queue))
     }
 }
 

@@ -1,36 +1,10 @@
 //! First in, first out, up to a limit in packets or in bytes (`pfifo`, `bfifo`).
 
 use alloc::collections::VecDeque;
-use core::fmt;
 
-use barewire_units::{ByteSize, Instant};
+use barewire_units::Instant;
 
-use super::{DropReason, Dropped, Packet, Qdisc, Stats};
-
-/// How long a queue may grow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
-    /// So many packets.
-    Packets(u32),
-    /// So many bytes in all packets together, and no more packets than that.
-    Bytes(ByteSize),
-}
-
-impl Limit {
-    /// The queue that a class gets where no discipline is named, and that of a
-    /// `pfifo` without a limit. OPEN in kek00: the transmit queue of a device
-    /// of the time.
-    pub const DEFAULT: Self = Self::Packets(100);
-}
-
-impl fmt::Display for Limit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Packets(packets) => write!(f, "{packets} packets"),
-            Self::Bytes(bytes) => write!(f, "{} bytes", bytes.as_bytes()),
-        }
-    }
-}
+use super::qdisc::{DropReason, Dropped, Limit, Packet, Qdisc, Stats};
 
 /// A queue without shaping.
 #[derive(Clone, Debug)]

@@ -27,9 +27,8 @@ use alloc::vec::Vec;
 use barewire_units::{ByteSize, Instant, Rate};
 
 use super::bucket::Bucket;
-use super::classful::{Classful, DEPTH_MAX, Node, Sharing, path};
 use super::round_robin::RoundRobin;
-use super::{Handle, Problem, Timer};
+use super::sharing::{DEPTH_MAX, Node, Sharing, path};
 
 /// Number of priorities, 0 first.
 pub const PRIORITIES: u8 = 8;
@@ -126,13 +125,10 @@ pub(super) struct TokenSharing {
     rings: Vec<RoundRobin>,
 }
 
-/// Hierarchical token buckets.
-pub(super) type Htb = Classful<TokenSharing>;
-
-impl Htb {
-    /// A discipline without classes.
-    pub(super) fn new(handle: Handle, config: QdiscConfig, timer: Timer) -> Self {
-        let sharing = TokenSharing {
+impl TokenSharing {
+    /// The rules of a discipline, and the class that is the discipline itself.
+    pub(super) fn new(config: QdiscConfig) -> (Self, Class) {
+        let sharing = Self {
             r2q: config.r2q,
             lender: 0,
             ring: 0,
@@ -146,23 +142,7 @@ impl Htb {
             priority: 0,
             quantum_bytes: 1,
         };
-        Self::with_root(sharing, handle, root, config.default_minor, timer)
-    }
-
-    /// Adds a class.
-    pub(super) fn add_class(
-        &mut self,
-        parent: Handle,
-        id: Handle,
-        config: ClassConfig,
-    ) -> Result<(), Problem> {
-        let class = Class {
-            rate: Bucket::new(config.rate, config.burst),
-            ceil: Bucket::new(config.ceil, config.cburst),
-            priority: config.priority.min(PRIORITIES - 1),
-            quantum_bytes: i64::from(config.quantum(self.sharing.r2q)),
-        };
-        self.insert(parent, id, class)
+        (sharing, root)
     }
 }
 
@@ -192,7 +172,17 @@ fn level(node: &Node<Class>) -> usize {
 }
 
 impl Sharing for TokenSharing {
+    type Config = ClassConfig;
     type Class = Class;
+
+    fn class(&self, config: ClassConfig) -> Class {
+        Class {
+            rate: Bucket::new(config.rate, config.burst),
+            ceil: Bucket::new(config.ceil, config.cburst),
+            priority: config.priority.min(PRIORITIES - 1),
+            quantum_bytes: i64::from(config.quantum(self.r2q)),
+        }
+    }
 
     fn pick(&mut self, nodes: &mut [Node<Class>], queued: &[usize], now: Instant) -> Option<usize> {
         if queued.first() == Some(&0) {

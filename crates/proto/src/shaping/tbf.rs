@@ -19,7 +19,9 @@
 use barewire_units::{ByteSize, Duration, Instant, Rate, transitions};
 
 use super::bucket::Bucket;
-use super::{DropReason, Dropped, Fifo, Limit, Packet, Qdisc, Stats, Timer};
+use super::fifo::Fifo;
+use super::qdisc::{DropReason, Dropped, Limit, Packet, Qdisc, Stats};
+use super::timer::Timer;
 
 /// A second bucket that bounds short bursts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -37,108 +37,20 @@
 //! Source: linux-tc (tc, tc-cbq, tc-htb, tc-tbf and tc-u32 manual pages), kek00.
 
 mod class;
+mod command;
 mod filter;
+mod head;
 mod qdisc;
 mod units;
 mod words;
 mod write;
 
-use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::tbf;
-use super::u32::{Rule, Table};
-use super::{Handle, Limit, Part, Problem, cbq, htb};
+use super::problem::{Part, Problem};
+pub use command::{ClassConfig, Command, FilterConfig, Parent, QdiscConfig};
+use words::Words;
 pub use words::{Error, Fault};
-use words::{Word, Words};
-
-/// What a discipline hangs from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parent {
-    /// The device.
-    Root,
-    /// A class.
-    Class(Handle),
-}
-
-/// Parameters of a discipline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QdiscConfig {
-    /// `pfifo` or `bfifo`.
-    Fifo(Limit),
-    /// `tbf`.
-    Tbf(tbf::Config),
-    /// `cbq`.
-    Cbq(cbq::QdiscConfig),
-    /// `htb`.
-    Htb(htb::QdiscConfig),
-}
-
-/// Parameters of a class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClassConfig {
-    /// `cbq`.
-    Cbq(cbq::ClassConfig),
-    /// `htb`.
-    Htb(htb::ClassConfig),
-}
-
-/// Parameters of a filter.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FilterConfig {
-    /// A rule.
-    Rule(Rule),
-    /// An empty hash table.
-    Table(Table),
-}
-
-/// A command.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Command {
-    /// `tc qdisc add`.
-    Qdisc {
-        /// The device.
-        device: String,
-        /// Where it hangs.
-        parent: Parent,
-        /// Its name.
-        handle: Option<Handle>,
-        /// Its kind and parameters.
-        config: QdiscConfig,
-    },
-    /// `tc class add`.
-    Class {
-        /// The device.
-        device: String,
-        /// The class or discipline above.
-        parent: Handle,
-        /// Its name.
-        id: Handle,
-        /// Its kind and parameters.
-        config: ClassConfig,
-    },
-    /// `tc filter add`.
-    Filter {
-        /// The device.
-        device: String,
-        /// The discipline or class that asks it.
-        parent: Handle,
-        /// Its parameters.
-        config: FilterConfig,
-    },
-}
-
-impl Command {
-    /// The device that it is for.
-    #[must_use]
-    pub fn device(&self) -> &str {
-        match self {
-            Self::Qdisc { device, .. }
-            | Self::Class { device, .. }
-            | Self::Filter { device, .. } => device,
-        }
-    }
-}
 
 /// A command and the line that it stood in, from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -204,41 +116,6 @@ pub(super) fn locate(text: &str, number: usize, problem: Problem) -> Error {
         }
     }
     words.fault(found, Fault::Tree(problem))
-}
-
-/// What comes before the kind in any command.
-#[derive(Default)]
-struct Head {
-    device: Option<String>,
-    root: Option<()>,
-    parent: Option<Handle>,
-}
-
-impl Head {
-    /// Takes `keyword` and its value, if it is one of these.
-    fn take(&mut self, words: &mut Words<'_>, keyword: Word<'_>) -> Result<bool, Error> {
-        match keyword.text {
-            "dev" => words.fill(&mut self.device, keyword, "a device", |text| {
-                Some(text.into())
-            })?,
-            "root" => words.choice(&mut self.root, keyword, ())?,
-            "parent" => words.fill(&mut self.parent, keyword, units::CLASS, units::handle)?,
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    fn device(&mut self, words: &Words<'_>) -> Result<String, Error> {
-        words.require(self.device.take(), "`dev DEVICE`")
-    }
-
-    /// The parent, where there must be one.
-    fn parent(&self, words: &Words<'_>) -> Result<Handle, Error> {
-        match self.root {
-            Some(()) => Err(words.fault(words.end(), Fault::Missing("`parent CLASS`, not `root`"))),
-            None => words.require(self.parent, "`parent CLASS`"),
-        }
-    }
 }
 
 #[cfg(test)]

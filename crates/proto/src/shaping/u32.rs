@@ -24,9 +24,11 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use core::fmt;
 
-use super::{Handle, Packet, Problem};
+use super::handle::Handle;
+pub use super::handle::NodeHandle;
+use super::problem::Problem;
+use super::qdisc::Packet;
 
 /// Keys of one rule.
 pub const KEYS_MAX: usize = 128;
@@ -40,41 +42,6 @@ pub const BUCKETS_MAX: u16 = 256;
 pub const FIRST_NUMBER: u16 = 0x800;
 /// Largest number of a table or a node: 12 bits.
 pub const NUMBER_MAX: u16 = 0xfff;
-
-/// The name of a rule: table, bucket in it, node in the bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeHandle {
-    /// Table, 12 bits.
-    pub table: u16,
-    /// Bucket.
-    pub bucket: u8,
-    /// Node, 12 bits.
-    pub node: u16,
-}
-
-impl NodeHandle {
-    /// As one word.
-    #[must_use]
-    pub const fn to_word(self) -> u32 {
-        (self.table as u32) << 20 | (self.bucket as u32) << 12 | (self.node as u32 & 0xfff)
-    }
-
-    /// From one word.
-    #[must_use]
-    pub const fn from_word(word: u32) -> Self {
-        Self {
-            table: (word >> 20) as u16,
-            bucket: (word >> 12) as u8,
-            node: word as u16 & 0xfff,
-        }
-    }
-}
-
-impl fmt::Display for NodeHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:x}:{:x}:{:x}", self.table, self.bucket, self.node)
-    }
-}
 
 /// One comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

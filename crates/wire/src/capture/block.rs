@@ -20,9 +20,11 @@
 
 use core::ops::Range;
 
-use super::BLOCK_BYTES_MAX;
 use super::order::{ByteOrder, Words};
 use crate::error::{Error, Fault};
+
+/// Longest block or record that we take: what is longer is taken for a broken length.
+pub const BLOCK_BYTES_MAX: usize = 16 << 20;
 
 pub(super) const FORMAT: &str = "pcapng";
 pub(super) const SECTION: u32 = 0x0a0d_0d0a;

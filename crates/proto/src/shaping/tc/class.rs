@@ -3,10 +3,12 @@
 use barewire_units::{ByteSize, Rate};
 
 use super::super::{cbq, htb};
+use super::command::{ClassConfig, Command};
+use super::head::Head;
 use super::qdisc::{CELL, EWMA, parse_cell, parse_ewma};
+use super::units;
 use super::units::{CLASS, NUMBER, RATE, SIZE};
 use super::words::{Error, Words};
-use super::{ClassConfig, Command, Head, units};
 
 const KINDS: &str = "`dev`, `parent`, `classid`, or a kind: cbq, htb";
 
@@ -81,7 +83,7 @@ fn cbq(words: &mut Words<'_>) -> Result<ClassConfig, Error> {
 
 fn cbq_option(
     words: &mut Words<'_>,
-    word: super::Word<'_>,
+    word: super::words::Word<'_>,
     options: &mut CbqOptions,
 ) -> Result<(), Error> {
     const OPTIONS: &str = "an option of a cbq class: bandwidth, rate, allot, weight, prio, \

@@ -2,14 +2,16 @@
 
 use alloc::vec::Vec;
 
-use super::super::ETHERTYPE_IPV4;
+use super::super::qdisc::ETHERTYPE_IPV4;
 use super::super::u32::{
     BUCKETS_MAX, FIRST_NUMBER, HashKey, KEYS_MAX, Key, NodeHandle, Offset, Protocol, Rule, Table,
     Target,
 };
+use super::command::{Command, FilterConfig};
+use super::head::Head;
+use super::units;
 use super::units::{CLASS, MASK, NODE, NUMBER};
 use super::words::{Error, Fault, Word, Words};
-use super::{Command, FilterConfig, Head, units};
 
 const KINDS: &str = "`dev`, `parent`, `protocol`, `prio`, `handle`, or the kind: u32";
 const PROTOCOL: &str = "`ip`, `all` or the number of a protocol";
@@ -65,7 +67,7 @@ struct Options {
     keys: Vec<Key>,
     divisor: Option<u16>,
     bucket: Option<(u16, u8)>,
-    flow: Option<super::Handle>,
+    flow: Option<super::super::handle::Handle>,
     link: Option<u16>,
     hash_key: Option<HashKey>,
     offset: Option<Offset>,

@@ -2,11 +2,14 @@
 
 use barewire_units::ByteSize;
 
+use super::super::qdisc::Limit;
 use super::super::tbf::Peak;
-use super::super::{Limit, cbq, htb, tbf};
+use super::super::{cbq, htb, tbf};
+use super::command::{Command, Parent, QdiscConfig};
+use super::head::Head;
+use super::units;
 use super::units::{CLASS, NUMBER, RATE, SIZE, TIME};
 use super::words::{Error, Fault, Words};
-use super::{Command, Head, Parent, QdiscConfig, units};
 
 const KINDS: &str = "`dev`, `root`, `parent`, `handle`, or a kind: cbq, htb, tbf, pfifo, bfifo";
 

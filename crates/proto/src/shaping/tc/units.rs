@@ -2,8 +2,8 @@
 
 use barewire_units::{ByteSize, Duration, Rate};
 
-use super::super::Handle;
-use super::super::u32::{NUMBER_MAX, NodeHandle};
+use super::super::handle::{Handle, NodeHandle};
+use super::super::u32::NUMBER_MAX;
 
 pub(super) const RATE: &str = "a rate such as 100Mbit, 64kbit or 125kbps (bytes per second)";
 pub(super) const SIZE: &str = "a size such as 1500, 125Kb (1024 bytes each) or 64kbit";

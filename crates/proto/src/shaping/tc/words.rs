@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::super::Problem;
+use super::super::problem::Problem;
 
 /// What is wrong with a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

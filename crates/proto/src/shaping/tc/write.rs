@@ -4,9 +4,10 @@ use core::fmt;
 
 use barewire_units::{ByteSize, Rate as BitRate};
 
+use super::super::qdisc::{ETHERTYPE_IPV4, Limit};
 use super::super::u32::{Key, Offset, Protocol, Rule, Table, Target};
-use super::super::{ETHERTYPE_IPV4, Limit, cbq, htb, tbf};
-use super::{ClassConfig, Command, FilterConfig, Parent, QdiscConfig};
+use super::super::{cbq, htb, tbf};
+use super::command::{ClassConfig, Command, FilterConfig, Parent, QdiscConfig};
 
 /// A rate in the largest decimal unit that leaves no fraction.
 struct Rate(BitRate);
