@@ -45,12 +45,14 @@
 #![forbid(unsafe_code)]
 
 pub mod dist;
+mod event;
 mod queue;
 mod sim;
 pub mod stats;
 mod trace;
 pub mod workloads;
 
+pub use event::{Class, Event, Node};
 pub use queue::EventId;
-pub use sim::{Class, Event, Node, Simulator, World};
+pub use sim::{Simulator, World};
 pub use trace::{Filter, Record, Trace};

@@ -25,12 +25,14 @@
 mod handles;
 mod heap;
 mod ladder;
+mod place;
 
 pub use handles::EventId;
 
 use handles::{Handles, NO_HANDLE};
 use heap::Heap;
 use ladder::Ladder;
+use place::Place;
 
 /// Bits of the sequence: 10^12 events, some twenty hours of running.
 const SEQUENCE_BITS: u32 = 40;
@@ -38,20 +40,6 @@ const SEQUENCE_BITS: u32 = 40;
 const DEAD_MIN: usize = 64;
 /// Places that the heap alone holds faster.
 const FEW: usize = 512;
-
-#[derive(Clone, Copy, Debug)]
-struct Place<E> {
-    time_ps: u64,
-    order: u64,
-    handle: u32,
-    event: E,
-}
-
-impl<E> Place<E> {
-    fn before(&self, other: &Self) -> bool {
-        (self.time_ps, self.order) < (other.time_ps, other.order)
-    }
-}
 
 /// What came up.
 pub(crate) struct Fired<E> {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use barewire_units::Instant;
 
-use crate::sim::{Class, Node};
+use crate::event::{Class, Node};
 
 /// An event that fired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,16 +20,15 @@
 //! One source gives 9..44 for an SSM; the standard's 8 (no payload) is taken.
 
 mod cpcs;
-mod crc10;
 mod sar;
 #[cfg(test)]
 mod tests;
 
+pub use crate::crc10::{crc10, crc10_is_good};
 pub use cpcs::{
     CPCS_HEADER_BYTES, CPCS_TRAILER_BYTES, CpcsPdu, CpcsRepr, PDU_BYTES_MAX, describe_cpcs,
     pdu_bytes,
 };
-pub use crc10::{crc10, crc10_is_good};
 pub use sar::{
     ABORT_LENGTH, MID_MAX, SEGMENT_BYTES, SEQUENCE_MODULUS, SarPdu, SarRepr, SegmentType, describe,
 };

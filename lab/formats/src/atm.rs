@@ -25,6 +25,7 @@
 use core::fmt;
 
 use barewire_wire::{Error, Fault, need};
+pub use hec::HEADER_BYTES;
 
 pub mod delineation;
 mod describe;
@@ -38,9 +39,6 @@ pub use describe::{describe, describe_header, describe_nni};
 
 /// The word for this format in errors.
 const FORMAT: &str = "atm";
-
-/// Bytes of a cell header, HEC included.
-pub const HEADER_BYTES: usize = 5;
 /// Bytes of a cell's payload.
 pub const PAYLOAD_BYTES: usize = 48;
 /// Bytes of a cell.

@@ -14,6 +14,7 @@ pub mod aal34;
 pub mod aal5;
 pub mod atm;
 pub mod cbn;
+mod crc10;
 pub mod jetstream;
 pub mod kept;
 

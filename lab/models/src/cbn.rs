@@ -21,6 +21,7 @@ mod node;
 mod program;
 mod ram;
 mod ring;
+mod running;
 mod station;
 mod tcp;
 #[cfg(test)]
@@ -32,8 +33,9 @@ pub use node::{Due, Mark, Node, NodeConfig, Processors};
 pub use program::Program;
 pub use ram::Ram;
 pub use ring::{Ring, Slot, Slots};
+pub use running::TcpStats;
 pub use station::{CircuitStats, Generator, Passage, Station, StationConfig, StationStats};
-pub use tcp::{HEADER_BYTES as TCP_HEADER_BYTES, TcpConfig, TcpStats};
+pub use tcp::{HEADER_BYTES as TCP_HEADER_BYTES, TcpConfig};
 
 pub use barewire_classic::slotted::{ConfigError, Duplex};
 

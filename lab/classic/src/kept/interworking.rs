@@ -47,64 +47,22 @@ use alloc::vec::Vec;
 
 use barewire_formats::aal34;
 use barewire_formats::atm::{CELL_BYTES, Cell, HeaderRepr, Interface, Vc};
-use barewire_formats::jetstream::{
-    AddrType, Frame, FrameRepr, Kind, OVERHEAD_BYTES, PDU_BYTES_MAX, RID_MASTER, node_vc,
-};
-use barewire_units::{Duration, Instant};
+use barewire_formats::jetstream::{AddrType, Frame, FrameRepr, Kind, OVERHEAD_BYTES, node_vc};
+use barewire_units::Instant;
 
+mod config;
 mod cut;
 mod error;
 mod gather;
 #[cfg(test)]
 mod tests;
 
+pub use config::{Adaptation, Config};
 pub use cut::Cells;
 pub use error::{ConnectError, FromAtmError, FromRingError};
 
+use config::Connection;
 use gather::Gatherer;
-
-/// What the unit is built for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// Of the ATM port.
-    pub interface: Interface,
-    /// SRC_RID of the frames that it puts on the ring.
-    pub rid: u8,
-    /// Longest PDU from ATM to ring.
-    pub pdu_bytes_max: usize,
-    /// All PDUs that are under way from ATM to ring.
-    pub buffer_bytes_max: usize,
-    /// A PDU may rest this long between two cells.
-    pub idle_max: Duration,
-}
-
-impl Config {
-    /// Port of the switch, RID 0, with the longest PDUs and room for 16 of them (open: ours).
-    #[must_use]
-    pub fn new(interface: Interface) -> Self {
-        Self {
-            interface,
-            rid: RID_MASTER,
-            pdu_bytes_max: PDU_BYTES_MAX,
-            buffer_bytes_max: 16 * PDU_BYTES_MAX,
-            idle_max: Duration::from_ms(100),
-        }
-    }
-}
-
-/// What is done with the PDUs of a VC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Adaptation {
-    /// Nothing: cells are frames.
-    Cells,
-    /// AAL5: PDUs are frames.
-    Aal5,
-    /// AAL3/4: CPCS-PDUs are frames.
-    Aal34 {
-        /// MID of the cells to ATM, 0..=1023. From ATM any MIDs may be interleaved.
-        mid: u16,
-    },
-}
 
 /// What the unit has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -124,15 +82,6 @@ pub struct Stats {
     pub cells_skipped: u64,
     /// PDUs dropped because their cells stopped coming.
     pub timed_out: u64,
-}
-
-/// One connection through the unit.
-#[derive(Clone, Copy, Debug)]
-struct Connection {
-    ring_vc: Vc,
-    adaptation: Adaptation,
-    /// SN of the next cell to ATM.
-    sequence: u8,
 }
 
 /// The unit. After each cell drain [`Unit::poll_frame`].

@@ -1,6 +1,6 @@
 //! A heap with four children per place: they share a cache line or two, and halve the depth.
 
-use super::Place;
+use super::place::Place;
 
 const ARITY: usize = 4;
 

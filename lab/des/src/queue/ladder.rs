@@ -13,8 +13,8 @@
 //! The places of a slice lie in a chain of blocks, all blocks in one slab: nothing is
 //! allocated for a slice, and taking one reads memory in order.
 
-use super::Place;
 use super::heap::Heap;
+use super::place::Place;
 
 /// The end of a chain.
 const NONE: u32 = u32::MAX;

@@ -4,8 +4,8 @@
 use core::fmt;
 use core::ops::Range;
 
-use super::crc10::{crc10, crc10_is_good};
 use crate::atm::PAYLOAD_BYTES as SAR_BYTES;
+use crate::crc10::{crc10, crc10_is_good};
 use barewire_wire::tree::{Sink, Value};
 use barewire_wire::{Error, Fault, need};
 

@@ -20,7 +20,8 @@
 
 use barewire_units::transitions;
 
-use super::HEADER_BYTES;
+/// Bytes of a cell's header, the HEC included.
+pub const HEADER_BYTES: usize = 5;
 
 /// The generator x⁸ + x² + x + 1 without its highest term.
 pub const POLYNOMIAL: u8 = 0x07;

@@ -16,7 +16,7 @@ use core::fmt;
 use core::ops::Range;
 
 use super::{IDLE_PAYLOAD_BYTE, PAYLOAD_BYTES};
-use crate::aal34::crc10;
+use crate::crc10::crc10;
 use barewire_wire::tree::{Sink, Value};
 use barewire_wire::{Error, Fault, need};
 

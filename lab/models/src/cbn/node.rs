@@ -28,6 +28,7 @@
 //! Whoever drives a node asks [`Node::poll`] after each call for when to call again.
 
 mod handler;
+mod phase;
 mod sender;
 
 use std::collections::VecDeque;
@@ -36,14 +37,14 @@ use barewire_classic::msdl::{self, Config, Fragments, InterruptOn, Reassembler};
 use barewire_formats::cbn::RIDS;
 use barewire_units::{Duration, Instant, Rng};
 
-use super::program::{Program, Runs, Step};
+use super::program::Program;
+use super::running::{Runs, Step};
 use super::{
     Cell, ConfigError, Copier, Costs, Passage, Slots, Stage, Station, StationConfig, TcpStats,
 };
 use crate::host::Processor;
 
-use handler::Handling;
-use sender::Sending;
+use phase::{Handling, Sending};
 
 /// What a node is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,8 @@
 
 use barewire_units::{Duration, Instant, Rng};
 
-use super::tcp::{TcpConfig, TcpReceiver, TcpSender, TcpStats};
+use super::running::{Runs, Step};
+use super::tcp::{TcpConfig, TcpReceiver, TcpSender};
 
 /// What runs on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,51 +33,6 @@ pub enum Program {
     TcpSend(TcpConfig),
     /// Receives it.
     TcpReceive(TcpConfig),
-}
-
-/// What a program does next.
-#[derive(Debug)]
-pub(super) enum Step {
-    /// Calls to send a block.
-    Send(Vec<u8>),
-    /// Works by itself.
-    Work(Duration),
-    /// Waits for a block or for its deadline.
-    Wait,
-}
-
-/// A program that runs.
-pub(super) trait Runs: Send {
-    /// It has nothing to do; what now? The same again as long as the answer is to wait.
-    fn next(&mut self, now: Instant) -> Step;
-
-    /// Its send call has returned.
-    fn handle_sent(&mut self) {}
-
-    /// Whether it would take a block now.
-    fn takes_blocks(&self) -> bool {
-        true
-    }
-
-    /// Its receive call has returned; whether the block is what it should be.
-    fn handle_block(&mut self, _now: Instant, _block: Vec<u8>) -> bool {
-        true
-    }
-
-    /// When it wants to be asked again, if nothing comes before.
-    fn next_deadline(&self) -> Option<Instant> {
-        None
-    }
-
-    /// It has done what it was to do.
-    fn is_done(&self) -> bool {
-        false
-    }
-
-    /// What its TCP has counted.
-    fn tcp_stats(&self) -> TcpStats {
-        TcpStats::default()
-    }
 }
 
 impl Program {

@@ -20,7 +20,7 @@
 use barewire_units::{Duration, Instant};
 use barewire_wire::checksum;
 
-use super::program::{Runs, Step};
+use super::running::{Runs, Step, TcpStats};
 use crate::kek::{Receiver, ReceiverConfig, Segment, Sender, SenderConfig};
 
 /// Bytes of a block in front of the data.
@@ -45,23 +45,6 @@ pub struct TcpConfig {
     pub segment: Duration,
     /// Work on a byte of data.
     pub byte: Duration,
-}
-
-/// What an end of a connection has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TcpStats {
-    /// Segments or acknowledgements sent, repeated ones among them.
-    pub sent: u64,
-    /// Repetitions after three equal acknowledgements.
-    pub fast_repeats: u64,
-    /// Time-outs.
-    pub time_outs: u64,
-    /// Bytes that the receiving program has read.
-    pub read_bytes: u64,
-    /// When it had read them all.
-    pub read_all_at: Option<Instant>,
-    /// Blocks that were no segment, or whose checksum was wrong.
-    pub bad: u64,
 }
 
 /// The byte of the stream at `position`.

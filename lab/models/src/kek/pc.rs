@@ -27,10 +27,12 @@ use crate::host::Processor;
 use super::{Body, Frame, Pci, PciConfig, Receiver, Sender};
 
 mod card;
+mod happening;
 mod socket;
 
 use card::Card;
 pub use card::NicConfig;
+pub use happening::Happening;
 use socket::Socket;
 
 /// What the operations of one processor cost.
@@ -79,31 +81,6 @@ pub struct PcConfig {
     pub segment_bytes: u64,
     /// Whether traffic wakes a throttled queue, or a tick alone.
     pub woken_by_traffic: bool,
-}
-
-/// Something that happens in a PC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Happening {
-    /// The operation of the processor is over.
-    Processor,
-    /// The kernel's timer ticks.
-    Tick,
-    /// The card's firmware has prepared a frame to send.
-    SendFirmware,
-    /// The frame is in the card.
-    SendDma,
-    /// The frame has left on the wire.
-    SendWire,
-    /// The card's firmware has looked at a received frame.
-    ReceiveFirmware,
-    /// The frame is in memory.
-    ReceiveDma,
-    /// The timer for interrupts about sent frames.
-    SendTimer,
-    /// The timer for interrupts about received frames.
-    ReceiveTimer,
-    /// The card interrupts.
-    Interrupt,
 }
 
 /// What a PC has counted.

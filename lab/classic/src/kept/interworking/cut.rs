@@ -7,7 +7,7 @@ use barewire_formats::atm::{
     CELL_BYTES, Cell, HEADER_BYTES, HeaderRepr, Interface, PAYLOAD_BYTES, PayloadType,
 };
 
-use super::{Adaptation, Connection};
+use super::config::{Adaptation, Connection};
 
 /// The cells of a frame.
 #[derive(Clone, Debug)]

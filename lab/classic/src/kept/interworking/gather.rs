@@ -11,7 +11,8 @@ use barewire_formats::jetstream::{
 };
 use barewire_units::Instant;
 
-use super::{Config, FromAtmError};
+use super::config::Config;
+use super::error::FromAtmError;
 
 /// What came of a cell.
 #[derive(Debug, Default)]

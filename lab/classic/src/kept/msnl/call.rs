@@ -3,7 +3,8 @@
 use barewire_formats::msnl::{Body, Port, Reason};
 use barewire_units::{Duration, Instant};
 
-use super::{Association, State, Timing};
+use super::state::State;
+use super::types::{Association, Timing};
 
 #[derive(Clone, Debug)]
 pub(super) struct Call {

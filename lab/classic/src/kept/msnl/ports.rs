@@ -9,7 +9,7 @@ use core::ops::RangeInclusive;
 
 use barewire_formats::msnl::{CHANNELS, Port};
 
-use super::Error;
+use super::types::Error;
 
 #[derive(Clone, Debug)]
 pub(super) struct Ports {

@@ -2,11 +2,13 @@
 
 mod lossy;
 
+use core::ops::RangeInclusive;
 use std::string::ToString;
 use std::vec;
 use std::vec::Vec;
 
-use barewire_units::Graph;
+use barewire_formats::msnl::Port;
+use barewire_units::{Duration, Graph};
 use proptest::prelude::*;
 
 use super::*;

@@ -3,21 +3,9 @@
 use barewire_classic::msdl::{Event, InterruptOn, State};
 use barewire_units::{Duration, Instant};
 
+use super::phase::Handling;
 use super::{Mark, Node, Processors};
 use crate::cbn::{Cell, Copier};
-
-/// What the handler does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Handling {
-    Off,
-    Entry,
-    Acknowledge,
-    Bus,
-    Memory,
-    Engine,
-    Work,
-    Spin,
-}
 
 impl Node {
     /// An interrupt calls the handler; on a processor of its own it sees a cell without.

@@ -2,21 +2,9 @@
 
 use barewire_units::{Duration, Instant};
 
+use super::phase::Sending;
 use super::{Due, Mark, Node};
 use crate::cbn::{Cell, Copier};
-
-/// What the sender does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sending {
-    Off,
-    Header,
-    /// Looks again whether there is room.
-    Full,
-    Bus,
-    Memory,
-    /// Waits for the engine to be free.
-    Engine,
-}
 
 impl Node {
     pub(super) fn sender_cost(&mut self, now: Instant) -> Option<Duration> {

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 
 use barewire_units::{ByteSize, Duration, Instant, Rate};
 
-use super::Happening;
+use super::happening::Happening;
 use crate::host::Processor;
 use crate::kek::{Coalesce, Coalescer, Frame, Notice, Pci, Stage};
 

@@ -7,8 +7,8 @@
 use std::vec;
 use std::vec::Vec;
 
-use barewire_formats::msnl::Message;
-use barewire_units::Rng;
+use barewire_formats::msnl::{Message, Port};
+use barewire_units::{Duration, Rng};
 use proptest::prelude::*;
 
 use super::*;
