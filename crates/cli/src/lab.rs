@@ -23,7 +23,7 @@ mod run;
 pub mod store;
 mod versions;
 
-use barewire_tables::plan::Shelf;
+use barewire_tables::plan::PlanSource;
 use clap::Subcommand;
 
 use args::PlanArgs;
@@ -56,7 +56,7 @@ pub enum LabCommand {
 
 /// Does it.
 pub fn run(command: &LabCommand) -> Result<()> {
-    let lab = Shelf::default();
+    let lab = PlanSource::default();
     match command {
         LabCommand::List => plans::list(lab),
         LabCommand::Show(args) => plans::show(lab, args),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use barewire_tables::Results;
-use barewire_tables::plan::Shelf;
+use barewire_tables::plan::PlanSource;
 use barewire_wire::capture::Reader;
 
 /// The plan that others begin from.
@@ -93,7 +93,7 @@ fn every_plan_is_listed_with_its_question_and_shown_whole() {
     let folder = Folder::new("lab-plans-list");
     let (listed, _) = folder.done(&["list"]);
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let plans = Shelf::default().plans();
+    let plans = PlanSource::default().plans();
     assert!(!plans.is_empty());
     for plan in plans {
         let line = format!("{} {}", plan.name(), words(plan.experiment.question));
@@ -106,7 +106,7 @@ fn every_plan_is_listed_with_its_question_and_shown_whole() {
         folder.write(&file, &shown);
         assert_eq!(folder.done(&["show", &file]).0, shown);
     }
-    for system in Shelf::default().systems() {
+    for system in PlanSource::default().systems() {
         for (fragment, text) in system.fragments() {
             assert!(listed.contains(&format!("\n{fragment} ")), "{listed}");
             assert_eq!(folder.done(&["show", fragment]).0, *text);

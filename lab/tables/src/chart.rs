@@ -12,11 +12,11 @@ mod tests;
 
 use std::fmt::Write;
 
+use crate::cells::figures;
 use crate::plot::{
     Axis, BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, escape, grid_y, labels, logarithmic_marks,
 };
-use crate::text::figures;
-use crate::{Entry, ResultTable};
+use crate::result_table::{Entry, ResultTable};
 
 /// Colours that there are; lines beyond them are broken.
 const COLOURS: usize = 8;

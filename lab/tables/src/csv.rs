@@ -1,11 +1,21 @@
 //! The values as comma-separated text, the fields of JSON as columns.
 
-use crate::Line;
+use crate::cells::quoted;
+use crate::join::Line;
+use crate::report::Report;
 
 const HEADING: &str = "system,table,row,quantity,unit,published,model,error_pct,kind,verdict\n";
 
+impl Report {
+    /// The values, one to a line.
+    #[must_use]
+    pub fn to_csv(&self) -> String {
+        csv(self.lines())
+    }
+}
+
 /// A heading and a line for each value.
-pub(crate) fn csv<'a>(lines: impl Iterator<Item = &'a Line>) -> String {
+fn csv<'a>(lines: impl Iterator<Item = &'a Line>) -> String {
     let mut text = HEADING.to_owned();
     for line in lines {
         let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
@@ -18,21 +28,13 @@ pub(crate) fn csv<'a>(lines: impl Iterator<Item = &'a Line>) -> String {
             number(line.published),
             number(line.model),
             number(line.error_pct),
-            line.kind.map_or("", crate::Kind::word).to_owned(),
+            line.kind.map_or("", crate::expected::Kind::word).to_owned(),
             line.verdict.word().to_owned(),
         ];
         text += &cells.join(",");
         text.push('\n');
     }
     text
-}
-
-pub(crate) fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
 }
 
 #[cfg(test)]

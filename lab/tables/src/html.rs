@@ -4,9 +4,11 @@
 
 use std::fmt::Write;
 
+use crate::join::{Line, Verdict};
+use crate::parameters;
 use crate::plot::{errors, escape, legend, paper_against_model};
+use crate::report::{Report, Run};
 use crate::text::{COLUMNS, cells};
-use crate::{Line, Report, Run, Verdict, parameters};
 
 const STYLE: &str = include_str!("page.css");
 
@@ -19,8 +21,16 @@ table (docs/decisions/0004-reproduction.md says how blind each was). <b>Misprint
 and not judged. The error is model&nbsp;/&nbsp;paper&nbsp;&minus;&nbsp;1; the shaded band is \
 what is allowed.</p>";
 
+impl Report {
+    /// One page with tables, plots and parameters, that loads nothing from elsewhere.
+    #[must_use]
+    pub fn to_html(&self) -> String {
+        page(self)
+    }
+}
+
 /// The whole page.
-pub(crate) fn page(report: &Report) -> String {
+fn page(report: &Report) -> String {
     let names: Vec<&str> = report.runs.iter().map(|run| run.system.as_str()).collect();
     let mut out = String::from("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");
     let _ = write!(

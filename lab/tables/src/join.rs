@@ -3,8 +3,8 @@
 use barewire_testbed::Finding;
 use serde::Serialize;
 
-use crate::text::percent;
-use crate::{Kind, Row};
+use crate::cells::percent;
+use crate::expected::{Kind, Row};
 
 /// What became of a published value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

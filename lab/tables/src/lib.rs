@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod axes;
+mod cells;
 mod chart;
 mod csv;
 mod expected;
@@ -31,6 +32,7 @@ mod pcap;
 pub mod plan;
 mod plot;
 mod report;
+mod result_table;
 mod results;
 pub mod runs;
 #[cfg(test)]
@@ -46,5 +48,6 @@ pub use over::{Over, OverError};
 pub use page::Page;
 pub use pcap::pcapng;
 pub use report::{Change, Report, ReproduceError, Run, Tally, reproduce};
-pub use results::{Entry, Recorded, ResultColumn, ResultTable, Results};
+pub use result_table::{Entry, ResultColumn, ResultTable};
+pub use results::{Recorded, Results};
 pub use sweep::{Sweep, SweepError, sweep};

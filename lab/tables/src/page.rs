@@ -5,8 +5,9 @@ use std::fmt::Write;
 
 use crate::chart::{OVERHANG, charts};
 use crate::plot::{WIDTH, escape};
+use crate::result_table::ResultTable;
+use crate::results::Results;
 use crate::results::file_stem;
-use crate::{ResultTable, Results};
 
 const PAGE_STYLE: &str = include_str!("page.css");
 const CHART_STYLE: &str = include_str!("chart.css");

@@ -17,18 +17,18 @@
 //!
 //! | step | module |
 //! |---|---|
-//! | text to entries with their places | `sheet` |
+//! | text to entries with their places | `document` |
 //! | entries over the defaults, checked; who is to blame | `resolve` |
-//! | names of plans and fragments, from files or built in | `shelf` |
+//! | names of plans and fragments, from files or built in | `source` |
 //! | the texts that are shown, kept with a result, or begun with | `write` |
 //!
 //! Later layers win: the defaults, the fragments of `with` in their order, the plan itself,
 //! the fragments of the command line, its changes. Nothing runs before all of it is checked,
 //! and what is wrong is reported at the line that says so.
 
+mod document;
 mod resolve;
-mod sheet;
-mod shelf;
+mod source;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -40,9 +40,9 @@ use std::path::PathBuf;
 use barewire_testbed::{Experiment, System};
 use serde::{Deserialize, Serialize};
 
-use crate::Change;
+use crate::report::Change;
 
-pub use shelf::{BuiltIn, Draft, Shelf};
+pub use source::{BuiltIn, Draft, PlanSource};
 
 /// Most replications that a plan may ask for.
 pub const REPLICATIONS_MAX: u64 = 10_000;

@@ -5,8 +5,10 @@ use std::fmt::Write;
 
 use barewire_report::axes::{grid_x, open};
 
-use crate::text::figures;
-use crate::{Kind, Line};
+use crate::cells::figures;
+use crate::expected::Kind;
+use crate::join::Line;
+use crate::text::cells;
 
 pub(crate) use barewire_report::axes::{
     Axis, BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, grid_y, labels, logarithmic_marks,
@@ -87,7 +89,7 @@ pub(crate) fn legend(lines: &[&Line]) -> String {
 }
 
 fn describe(line: &Line) -> String {
-    let [row, quantity, unit, paper, model, error, ..] = crate::text::cells(line);
+    let [row, quantity, unit, paper, model, error, ..] = cells(line);
     format!("{row}, {quantity}: paper {paper}, model {model} {unit}, {error}")
 }
 

@@ -6,8 +6,10 @@ use std::str::FromStr;
 use barewire_testbed::{System, SystemError};
 use serde::Serialize;
 
+use crate::cells::percent;
+use crate::expected::{Expected, Kind};
+use crate::join::{Line, Verdict, join};
 use crate::parameters::{self, ParameterError};
-use crate::{Expected, Kind, Line, Verdict, csv, html, join, text};
 
 /// A parameter to replace: `key=value`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,11 +145,7 @@ impl Tally<'_> {
     #[must_use]
     pub fn worst_in_words(&self) -> Option<String> {
         let line = self.worst?;
-        Some(format!(
-            "{} ({})",
-            text::percent(line.error_pct?),
-            line.name()
-        ))
+        Some(format!("{} ({})", percent(line.error_pct?), line.name()))
     }
 
     /// In a sentence.
@@ -175,7 +173,7 @@ pub struct Report {
 }
 
 impl Report {
-    fn lines(&self) -> impl Iterator<Item = &Line> {
+    pub(crate) fn lines(&self) -> impl Iterator<Item = &Line> {
         self.runs.iter().flat_map(|run| &run.lines)
     }
 
@@ -185,18 +183,6 @@ impl Report {
         self.lines()
             .filter(|line| line.verdict.is_failure())
             .count()
-    }
-
-    /// A table for the terminal.
-    #[must_use]
-    pub fn to_text(&self) -> String {
-        text::text(self)
-    }
-
-    /// The values, one to a line.
-    #[must_use]
-    pub fn to_csv(&self) -> String {
-        csv::csv(self.lines())
     }
 
     /// The values as a list of objects.
@@ -225,12 +211,6 @@ impl Report {
             systems: self.runs.iter().map(OriginOf::new).collect(),
         };
         serde_json::to_string_pretty(&origin).map(|text| text + "\n")
-    }
-
-    /// One page with tables, plots and parameters, that loads nothing from elsewhere.
-    #[must_use]
-    pub fn to_html(&self) -> String {
-        html::page(self)
     }
 }
 

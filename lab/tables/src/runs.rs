@@ -10,7 +10,7 @@ use barewire_testbed::{
 use barewire_units::Rng;
 
 use crate::plan::Plan;
-use crate::results::{Entry, ResultColumn, ResultTable};
+use crate::result_table::{Entry, ResultColumn, ResultTable};
 
 /// How far runs are, for whoever waits.
 #[derive(Debug)]
@@ -390,9 +390,9 @@ mod tests {
 
     #[test]
     fn replications_that_have_no_table_in_common_are_refused() {
-        let shelf = sample::SHELF;
-        let draft = shelf.open("sample-names").unwrap();
-        let mut plan = shelf.resolve(&draft, &Default::default()).unwrap();
+        let lab = sample::PLANS;
+        let draft = lab.open("sample-names").unwrap();
+        let mut plan = lab.resolve(&draft, &Default::default()).unwrap();
         plan.replications = 2;
         let plans = [plan];
         let error = run(&plans, 0, &Watch::new(&plans)).unwrap_err().to_string();

@@ -7,8 +7,10 @@ use barewire_units::{Duration, Instant, Rng};
 use barewire_wire::capture::LinkType;
 use serde::Deserialize;
 
-use crate::plan::{Plan, Shelf, Wanted};
-use crate::{Change, Expected, Report, Run, join, reproduce};
+use crate::expected::Expected;
+use crate::join::join;
+use crate::plan::{Plan, PlanSource, Wanted};
+use crate::report::{Change, Report, Run, reproduce};
 
 pub const PARAMETERS: &str = "\
 # A block of cells.
@@ -117,7 +119,7 @@ impl System for Sample {
 }
 
 /// What the plans are of.
-pub const SHELF: Shelf = Shelf::new(&[&Sample]);
+pub const PLANS: PlanSource = PlanSource::new(&[&Sample]);
 
 /// Blocks that wait at random: what a plan can ask.
 const WAIT: Experiment = Experiment {
@@ -241,8 +243,8 @@ pub fn plan(changes: &[&str]) -> Plan {
         set: set.collect(),
         ..Wanted::default()
     };
-    let draft = SHELF.open("sample-wait").unwrap();
-    SHELF.resolve(&draft, &wanted).unwrap()
+    let draft = PLANS.open("sample-wait").unwrap();
+    PLANS.resolve(&draft, &wanted).unwrap()
 }
 
 pub fn expected() -> Expected {

@@ -5,9 +5,9 @@ use std::fmt::Write;
 use barewire_testbed::{Finding, System, replicate};
 
 use crate::axes::Axes;
+use crate::cells::{figures, quoted};
 use crate::parameters;
-use crate::text::figures;
-use crate::{Change, ReproduceError};
+use crate::report::{Change, ReproduceError};
 
 /// Why a sweep could not be run.
 #[derive(Debug, thiserror::Error)]
@@ -151,7 +151,7 @@ impl Sweep {
                     finding.quantity,
                     finding.unit,
                 ];
-                let fields = fields.map(crate::csv::quoted).join(",");
+                let fields = fields.map(quoted).join(",");
                 let model = model.map(|model| model.to_string()).unwrap_or_default();
                 let _ = writeln!(out, "{fields},{model}");
             }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use barewire_report::columns::{in_columns, print};
 use barewire_tables::Expected;
-use barewire_tables::plan::{PlanError, Shelf, Wanted};
+use barewire_tables::plan::{PlanError, PlanSource, Wanted};
 use barewire_testbed::System;
 use clap::Args;
 
@@ -36,7 +36,7 @@ pub struct NewArgs {
 }
 
 /// Lists systems, plans and fragments.
-pub fn list(lab: Shelf) -> Result<()> {
+pub fn list(lab: PlanSource) -> Result<()> {
     let mut out = systems(lab)?;
     let plans: Vec<(String, String)> = lab
         .plans()
@@ -57,7 +57,7 @@ pub fn list(lab: Shelf) -> Result<()> {
     Ok(print(&out)?)
 }
 
-fn systems(lab: Shelf) -> Result<String> {
+fn systems(lab: PlanSource) -> Result<String> {
     let mut lines = vec![
         ["system", "what it is", "published values"]
             .map(str::to_owned)
@@ -119,7 +119,7 @@ fn named(name: &str, what: &str, entries: &[(String, String)]) -> String {
 }
 
 /// Shows a plan, a system or a fragment.
-pub fn show(lab: Shelf, args: &PlanArgs) -> Result<()> {
+pub fn show(lab: PlanSource, args: &PlanArgs) -> Result<()> {
     let wanted = args.wanted();
     let text = match (lab.system(&args.plan), lab.fragment(&args.plan)) {
         (Some(system), _) => Some(system.parameters()),
@@ -139,7 +139,7 @@ pub fn show(lab: Shelf, args: &PlanArgs) -> Result<()> {
 }
 
 /// Writes a plan to begin with.
-pub fn new(lab: Shelf, args: &NewArgs) -> Result<()> {
+pub fn new(lab: PlanSource, args: &NewArgs) -> Result<()> {
     let path = with_ending(&args.name);
     let from = match &args.from {
         Some(from) => lab.open(from)?,
@@ -182,7 +182,7 @@ fn with_ending(name: &Path) -> PathBuf {
     }
 }
 
-fn beginning(lab: Shelf) -> Result<barewire_tables::plan::Draft> {
+fn beginning(lab: PlanSource) -> Result<barewire_tables::plan::Draft> {
     let of_name = |name: &&str| lab.built_in(name).map(|plan| plan.name());
     let any = || lab.plans().first().map(|plan| plan.name());
     let name = BEGINNINGS.iter().find_map(of_name).or_else(any);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use barewire_report::columns::print;
 use barewire_report::terminal::progress_bar;
-use barewire_tables::plan::Shelf;
+use barewire_tables::plan::PlanSource;
 use barewire_tables::{Axes, Change, Expected, ExpectedError, Report, Run, reproduce, sweep};
 use barewire_testbed::System;
 use clap::Args;
@@ -70,7 +70,7 @@ pub fn expected_of(system: &'static dyn System) -> Result<Option<Expected>> {
     }
 }
 
-fn published(lab: Shelf) -> Result<Vec<Published>> {
+fn published(lab: PlanSource) -> Result<Vec<Published>> {
     let mut found = Vec::new();
     for system in lab.systems() {
         if let Some(expected) = expected_of(*system)? {
@@ -81,7 +81,7 @@ fn published(lab: Shelf) -> Result<Vec<Published>> {
 }
 
 /// Runs them all.
-pub fn reproduce_all(lab: Shelf, args: &ReproduceArgs) -> Result<()> {
+pub fn reproduce_all(lab: PlanSource, args: &ReproduceArgs) -> Result<()> {
     let wanted = wanted(published(lab)?, &args.systems)?;
     if !args.set.is_empty() && wanted.len() != 1 {
         return Err(LabError::SetOfMany);

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use barewire_report::columns::print;
-use barewire_tables::plan::{Plan, Shelf};
+use barewire_tables::plan::{Plan, PlanSource};
 use barewire_tables::runs::{Watch, run as run_plans};
 use barewire_tables::{Axes, Axis, Change, Results, pcapng};
 use clap::Args;
@@ -86,7 +86,7 @@ pub struct SweepArgs {
 }
 
 /// Runs a plan.
-pub fn run(lab: Shelf, args: &RunArgs) -> Result<()> {
+pub fn run(lab: PlanSource, args: &RunArgs) -> Result<()> {
     let draft = lab.open(&args.plan.plan)?;
     let plan = lab.resolve(&draft, &args.plan.wanted())?;
     let folder = args.out.as_deref().map(Folder::look).transpose()?;
@@ -115,7 +115,7 @@ pub fn run(lab: Shelf, args: &RunArgs) -> Result<()> {
 }
 
 /// Runs a plan, or the published tables of a system, at each point.
-pub fn sweep(lab: Shelf, args: &SweepArgs) -> Result<()> {
+pub fn sweep(lab: PlanSource, args: &SweepArgs) -> Result<()> {
     let name = &args.plan.plan;
     let over =
         Axes::cross(&args.over).map_err(|error| LabError::Usage(format!("--over: {error}")))?;

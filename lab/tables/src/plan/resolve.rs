@@ -2,7 +2,7 @@
 
 use barewire_testbed::{Experiment, Progress, Setting, System, SystemError};
 
-use super::sheet::{Entry, Given, Section};
+use super::document::{Entry, Given, Section};
 use super::{Changed, Fault, Place};
 use crate::parameters::{self, ParameterError, literal_at, literal_value};
 use crate::suggest;

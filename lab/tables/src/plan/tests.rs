@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use barewire_testbed::Progress;
 
 use super::*;
-use crate::sample::{self, SHELF};
+use crate::sample::{self, PLANS};
 
 /// A folder that goes away with the test.
 struct Folder(PathBuf);
@@ -39,7 +39,7 @@ fn open_with(text: &str, wanted: &Wanted) -> Result<Plan, PlanError> {
     let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let folder = Folder::new(&format!("text-{number}"));
     let path = folder.write("mine.toml", text);
-    SHELF.resolve(&SHELF.open(&path)?, wanted)
+    PLANS.resolve(&PLANS.open(&path)?, wanted)
 }
 
 /// What is said of a plan, without the folder it is in.
@@ -289,7 +289,7 @@ fn later_layers_win() {
     );
     let text = format!("with = [\"slow\", \"parts/a.toml\"]\n{HEAD}[inputs]\nblocks = 5\n");
     let path = folder.write("mine.toml", &text);
-    let plan = |wanted: &Wanted| SHELF.resolve(&SHELF.open(&path).unwrap(), wanted).unwrap();
+    let plan = |wanted: &Wanted| PLANS.resolve(&PLANS.open(&path).unwrap(), wanted).unwrap();
     let values = |plan: &Plan| {
         let changes = plan.changes.iter();
         changes
@@ -321,7 +321,7 @@ fn a_fragment_holds_inputs_and_parameters_only() {
     let folder = Folder::new("fragment");
     let path = folder.write("mine.toml", &format!("with = [\"f.toml\"]\n{HEAD}"));
     let refusal = || {
-        let error = SHELF.resolve(&SHELF.open(&path).unwrap(), &Wanted::default());
+        let error = PLANS.resolve(&PLANS.open(&path).unwrap(), &Wanted::default());
         error.unwrap_err().to_string()
     };
     assert!(
@@ -379,8 +379,8 @@ fn changes_of_the_command_line_are_checked_as_lines_are() {
 
 #[test]
 fn names_lead_to_plans_or_to_advice() {
-    let refused = |name: &str| SHELF.open(name).unwrap_err().to_string();
-    assert_eq!(SHELF.built_in("sample-wait").unwrap().name(), "sample-wait");
+    let refused = |name: &str| PLANS.open(name).unwrap_err().to_string();
+    assert_eq!(PLANS.built_in("sample-wait").unwrap().name(), "sample-wait");
     assert_eq!(
         refused("sample-wiat"),
         "no plan `sample-wiat`: did you mean `sample-wait`?"
@@ -416,8 +416,8 @@ fn a_whole_plan_gives_the_same_again() {
     assert!(text.contains("\n# Cells of each block, a point each; 1 or more.\ncells"));
     assert!(text.contains("\n[parameters]\n# A block of cells.\n[parameters.block]\n"));
     let path = folder.write("again.toml", &text);
-    let again = SHELF
-        .resolve(&SHELF.open(&path).unwrap(), &Wanted::default())
+    let again = PLANS
+        .resolve(&PLANS.open(&path).unwrap(), &Wanted::default())
         .unwrap();
     assert_eq!(
         (&again.inputs, &again.parameters),
@@ -444,8 +444,8 @@ fn a_plan_to_begin_with_runs_as_it_is_and_once_its_marks_are_taken_away() {
     let own = own.replace("# with = ", "with = ");
     for (text, changes) in [(&text, 0), (&own, 1)] {
         let path = folder.write("mine.toml", text);
-        let plan = SHELF
-            .resolve(&SHELF.open(&path).unwrap(), &Wanted::default())
+        let plan = PLANS
+            .resolve(&PLANS.open(&path).unwrap(), &Wanted::default())
             .unwrap();
         assert_eq!(plan.changes.len(), changes);
     }
@@ -461,18 +461,18 @@ fn a_plan_to_begin_with_runs_as_it_is_and_once_its_marks_are_taken_away() {
 /// Every plan that there is passes its own check, is shown whole, and begins a plan.
 #[test]
 fn built_in_plans_are_good_and_their_texts_read_back() {
-    let shelf = Shelf::default();
+    let lab = PlanSource::default();
     let folder = Folder::new("built-in");
     let read = |name: &str, text: &str| {
         let path = folder.write(&format!("{name}.toml"), text);
-        let draft = shelf.open(&path).unwrap();
-        let plan = shelf.resolve(&draft, &Wanted::default());
+        let draft = lab.open(&path).unwrap();
+        let plan = lab.resolve(&draft, &Wanted::default());
         plan.unwrap_or_else(|error| panic!("{name}: {error}"))
     };
-    for built_in in shelf.plans() {
+    for built_in in lab.plans() {
         let name = built_in.name();
-        let draft = shelf.open(&name).unwrap();
-        let plan = shelf.resolve(&draft, &Wanted::default());
+        let draft = lab.open(&name).unwrap();
+        let plan = lab.resolve(&draft, &Wanted::default());
         let plan = plan.unwrap_or_else(|error| panic!("{name}: {error}"));
         assert!(plan.changes.is_empty(), "{name}: {:?}", plan.changes);
         for text in [plan.to_toml(), plan.starter("mine.toml")] {
@@ -492,13 +492,13 @@ fn built_in_plans_are_good_and_their_texts_read_back() {
         );
         for (fragment, _) in built_in.system.fragments() {
             let with = wanted(&[], &[fragment]);
-            let plan = shelf.resolve(&draft, &with);
+            let plan = lab.resolve(&draft, &with);
             plan.unwrap_or_else(|error| panic!("{name} with {fragment}: {error}"));
         }
     }
     // Whatever a system's parameters look like, they read back below [parameters].
-    for system in shelf.systems() {
-        let experiment = sample::SHELF.built_in("sample-names").unwrap().experiment;
+    for system in lab.systems() {
+        let experiment = sample::PLANS.built_in("sample-names").unwrap().experiment;
         let plan = Plan {
             name: system.name().to_owned(),
             title: None,
@@ -544,9 +544,9 @@ proptest::proptest! {
     #[test]
     fn nothing_that_people_write_panics(body in "[a-z.=\"\\[\\]0-9 \n{},#]{0,80}") {
         let text = format!("{HEAD}{body}");
-        let sheet = super::sheet::Sheet::read(&text, "t", Path::new(""));
-        if let Ok(sheet) = sheet {
-            let _ = sheet.faults_of_fragment();
+        let document = super::document::Document::read(&text, "t", Path::new(""));
+        if let Ok(document) = document {
+            let _ = document.faults_of_fragment();
         }
         let _ = open_with(&text, &Wanted::default());
     }

@@ -7,7 +7,7 @@ use barewire_daq::config::{Config, Shape, SinkKind, SourceKind, Transport, Trigg
 use barewire_daq::costs::Costs;
 use barewire_proto::evb::{Flow, Policy, WhenFull};
 use barewire_sys::process::{allowed_cpus, pin_to_cpus};
-use barewire_tables::plan::{Shelf, Wanted};
+use barewire_tables::plan::{PlanSource, Wanted};
 use barewire_tables::runs::{Watch, run as run_plans};
 use barewire_tables::{Change, ResultTable};
 
@@ -102,8 +102,8 @@ pub struct Laboratory<'a> {
 impl Laboratory<'_> {
     /// The laboratory's rates: a row for each point.
     pub fn predicted(&self, points: &[Point]) -> Result<ResultTable, DaqError> {
-        let shelf = Shelf::default();
-        let draft = shelf.open(PLAN).map_err(problem)?;
+        let lab = PlanSource::default();
+        let draft = lab.open(PLAN).map_err(problem)?;
         let plan = |point: &Point| {
             let inputs = self.inputs(&point.config);
             let set = inputs.into_iter().map(|(key, value)| {
@@ -114,7 +114,7 @@ impl Laboratory<'_> {
                 with: vec![self.with.to_owned()],
                 set: set.collect(),
             };
-            shelf.resolve(&draft, &wanted).map_err(problem)
+            lab.resolve(&draft, &wanted).map_err(problem)
         };
         let plans = points.iter().map(plan).collect::<Result<Vec<_>, _>>()?;
         let found = run_plans(&plans, 0, &Watch::new(&plans)).map_err(problem)?;

@@ -8,7 +8,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::{Fault, Place};
 use crate::parameters::{is_inline, line_of, literal_value};
-use crate::{Change, suggest};
+use crate::report::Change;
+use crate::suggest;
 
 /// Keys above the sections.
 pub(super) const HEAD: [&str; 5] = ["title", "system", "experiment", "seed", "replications"];
@@ -94,7 +95,7 @@ pub(super) struct Piece {
 
 /// A text, read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sheet {
+pub(super) struct Document {
     /// In the order of the text.
     pub entries: Vec<Entry>,
     pub with: Vec<Piece>,
@@ -103,10 +104,10 @@ pub(super) struct Sheet {
     pub strays: Vec<Entry>,
 }
 
-impl Sheet {
+impl Document {
     /// Reads a text that is called `source` in messages; its fragments are looked for in
     /// `folder`.
-    pub fn read(text: &str, source: &str, folder: &Path) -> Result<Sheet, Vec<Fault>> {
+    pub fn read(text: &str, source: &str, folder: &Path) -> Result<Document, Vec<Fault>> {
         let root = DeTable::parse(text).map_err(|error| {
             let place = Place {
                 source: source.to_owned(),
@@ -125,7 +126,7 @@ impl Sheet {
             entries: Vec::new(),
             faults: Vec::new(),
         };
-        let mut sheet = Sheet::default();
+        let mut document = Document::default();
         let mut strays = Vec::new();
         for (key, value) in root.get_ref() {
             let name: &str = key.get_ref();
@@ -133,7 +134,7 @@ impl Sheet {
                 "inputs" => Section::Inputs,
                 "parameters" => Section::Parameters,
                 WITH => {
-                    sheet.with = reading.pieces(value, folder);
+                    document.with = reading.pieces(value, folder);
                     continue;
                 }
                 _ if HEAD.contains(&name) => {
@@ -168,9 +169,9 @@ impl Sheet {
             entries.sort_by_key(|(at, _)| *at);
             entries.into_iter().map(|(_, entry)| entry).collect()
         };
-        sheet.entries = in_order(reading.entries);
-        sheet.strays = in_order(strays);
-        Ok(sheet)
+        document.entries = in_order(reading.entries);
+        document.strays = in_order(strays);
+        Ok(document)
     }
 
     /// What a fragment may not hold.

@@ -4,23 +4,24 @@ use std::path::{Path, PathBuf};
 
 use barewire_testbed::{Experiment, System, systems};
 
-use super::resolve::Base;
-use super::sheet::{
-    Entry, Given, Piece, Section, Sheet, entry_of, number_of, stray_problem, text_of,
+use super::document::{
+    Document, Entry, Given, Piece, Section, entry_of, number_of, stray_problem, text_of,
 };
+use super::resolve::Base;
 use super::{Fault, Place, Plan, PlanError, REPLICATIONS_MAX, Wanted};
-use crate::{Results, suggest};
+use crate::results::Results;
+use crate::suggest;
 
 /// The plan that a result's folder holds.
 const OF_RESULT: &str = "plan.toml";
 
 /// The systems that plans are of.
 #[derive(Clone, Copy)]
-pub struct Shelf {
+pub struct PlanSource {
     pub(super) systems: &'static [&'static dyn System],
 }
 
-impl Default for Shelf {
+impl Default for PlanSource {
     /// With every system there is.
     fn default() -> Self {
         Self { systems: systems() }
@@ -50,11 +51,11 @@ pub struct Draft {
     name: String,
     /// How messages call it.
     source: String,
-    sheet: Sheet,
+    document: Document,
 }
 
-impl Shelf {
-    /// A shelf with these systems.
+impl PlanSource {
+    /// A source with the plans of these systems.
     #[must_use]
     pub const fn new(systems: &'static [&'static dyn System]) -> Self {
         Self { systems }
@@ -135,7 +136,7 @@ impl Shelf {
         let folder = path.parent().unwrap_or(Path::new(""));
         Ok(Draft {
             name,
-            sheet: Sheet::read(&text, &source, folder).map_err(PlanError::Faults)?,
+            document: Document::read(&text, &source, folder).map_err(PlanError::Faults)?,
             source,
         })
     }
@@ -186,7 +187,7 @@ impl Shelf {
                 .iter()
                 .map(|(option, change)| entry_of(option, change)),
         )?;
-        let head = Head::of(draft.sheet.entries.iter().chain(&set));
+        let head = Head::of(draft.document.entries.iter().chain(&set));
         let (system, experiment) = self.subject(draft, &head)?;
         let mut base = Base {
             name: &draft.source,
@@ -194,7 +195,7 @@ impl Shelf {
             experiment,
             seed: 1,
         };
-        let mut faults = strays(&base, &draft.sheet.strays);
+        let mut faults = strays(&base, &draft.document.strays);
         let seed = head.number("seed", 1, 0, i64::MAX as u64);
         base.seed = kept(seed, &mut faults);
         let replications = kept(
@@ -220,13 +221,13 @@ impl Shelf {
                 .collect::<Option<Vec<_>>>()
                 .map(|it| it.concat())
         };
-        let below = fragments(&draft.sheet.with);
+        let below = fragments(&draft.document.with);
         let above = fragments(&from_command);
         // Without a fragment that was meant, what the others come to says nothing.
         let (Some(below), Some(above)) = (below, above) else {
             return Err(faults);
         };
-        let mut entries = [below, draft.sheet.entries.clone(), above, set.clone()].concat();
+        let mut entries = [below, draft.document.entries.clone(), above, set.clone()].concat();
         entries.retain(|entry| entry.section != Section::Head);
         let resolved = base.resolve(entries).map_err(|found| faults.extend(found));
         match resolved {
@@ -324,9 +325,9 @@ impl Shelf {
                 return Err(piece.fault(problem).into());
             }
         };
-        let sheet = Sheet::read(&text, &source, &folder)?;
-        match sheet.faults_of_fragment() {
-            faults if faults.is_empty() => Ok(sheet.entries),
+        let document = Document::read(&text, &source, &folder)?;
+        match document.faults_of_fragment() {
+            faults if faults.is_empty() => Ok(document.entries),
             faults => Err(faults),
         }
     }
@@ -420,9 +421,9 @@ fn draft_of(plan: BuiltIn) -> Draft {
     ];
     Draft {
         source: name.clone(),
-        sheet: Sheet {
+        document: Document {
             entries,
-            ..Sheet::default()
+            ..Document::default()
         },
         name,
     }
