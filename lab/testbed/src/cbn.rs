@@ -31,7 +31,10 @@ use barewire_models::cbn::Stage;
 use parameters::Parameters;
 use runs::Run;
 
-use crate::{Experiment, Finding, SystemError, replicate};
+use crate::error::SystemError;
+use crate::experiment::Experiment;
+use crate::replicate::replicate;
+use crate::system::Finding;
 
 /// Cells of a block in each row of Tables 1 and 2; Table 3 has the first eight.
 const CELLS: [usize; 11] = [1, 2, 5, 10, 20, 30, 40, 44, 63, 125, 250];
@@ -45,7 +48,7 @@ const CONDITIONS: [(&str, InterruptOn); 3] = [
 /// The Cambridge Backbone Network.
 pub struct System;
 
-impl super::System for System {
+impl crate::system::System for System {
     fn name(&self) -> &'static str {
         "cbn"
     }

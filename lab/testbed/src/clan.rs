@@ -29,7 +29,9 @@ mod world;
 
 use barewire_units::{Duration, Rng};
 
-use crate::{Finding, SystemError, replicate};
+use crate::error::SystemError;
+use crate::replicate::replicate;
+use crate::system::Finding;
 use parameters::Parameters;
 use runs::{Run, Service, Streaming, Until};
 
@@ -46,7 +48,7 @@ const UDP_TIME: Duration = Duration::from_ms(250);
 /// The Collapsed LAN.
 pub struct System;
 
-impl super::System for System {
+impl crate::system::System for System {
     fn name(&self) -> &'static str {
         "clan"
     }
@@ -59,7 +61,7 @@ impl super::System for System {
         Ok(measure_all(parameters, seed)?.0)
     }
 
-    fn experiments(&self) -> &'static [crate::Experiment] {
+    fn experiments(&self) -> &'static [crate::experiment::Experiment] {
         &experiments::ALL
     }
 }

@@ -12,7 +12,7 @@ use barewire_units::Instant;
 use barewire_wire::capture::LinkType;
 use serde::de::DeserializeOwned;
 
-use crate::SystemError;
+use crate::error::SystemError;
 
 /// Something that can be asked of a system's model.
 #[derive(Clone, Copy)]

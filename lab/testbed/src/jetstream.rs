@@ -33,14 +33,17 @@ use barewire_models::afterburner::Stack;
 use barewire_models::jetstream::Division;
 use barewire_units::{ByteSize, Duration, Rate, Rng};
 
-use crate::{Experiment, Finding, SystemError, replicate};
+use crate::error::SystemError;
+use crate::experiment::Experiment;
+use crate::replicate::replicate;
+use crate::system::Finding;
 use parameters::Parameters;
 use stream::{Outcome, Stream};
 
 /// Jetstream and Afterburner.
 pub struct System;
 
-impl super::System for System {
+impl crate::system::System for System {
     fn name(&self) -> &'static str {
         "jetstream"
     }

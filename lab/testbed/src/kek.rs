@@ -35,7 +35,9 @@ pub(crate) use bursts::{Distribution, Sizes};
 
 use barewire_units::{ByteSize, Rate};
 
-use crate::{Finding, SystemError, replicate};
+use crate::error::SystemError;
+use crate::replicate::replicate;
+use crate::system::Finding;
 use parameters::Parameters;
 use plan::{Host, Plan, Tuning, Width};
 use world::{Run, run};
@@ -65,7 +67,7 @@ const EXAMPLE_SET: u64 = 100;
 /// KEK's event builder.
 pub struct System;
 
-impl super::System for System {
+impl crate::system::System for System {
     fn name(&self) -> &'static str {
         "kek"
     }
@@ -79,7 +81,7 @@ impl super::System for System {
         Ok(reproduce(&Parameters::parse(parameters)?, seed)?.0)
     }
 
-    fn experiments(&self) -> &'static [crate::Experiment] {
+    fn experiments(&self) -> &'static [crate::experiment::Experiment] {
         &[
             admission::ADMISSION,
             bursts::BURSTS,

@@ -23,7 +23,9 @@ mod world;
 use barewire_models::penn::Path;
 use barewire_units::{ByteSize, Duration, Rate};
 
-use crate::{Finding, SystemError, replicate};
+use crate::error::SystemError;
+use crate::replicate::replicate;
+use crate::system::Finding;
 use parameters::Parameters;
 use program::Program;
 use world::{Flow, Run, flood, run, seconds};
@@ -42,7 +44,7 @@ const FLOOD_CELLS: u64 = 1_000;
 /// The Penn ATM host interface.
 pub struct System;
 
-impl crate::System for System {
+impl crate::system::System for System {
     fn name(&self) -> &'static str {
         "penn"
     }
@@ -56,7 +58,7 @@ impl crate::System for System {
         Ok(reproduce(&Parameters::parse(parameters)?).0)
     }
 
-    fn experiments(&self) -> &'static [crate::Experiment] {
+    fn experiments(&self) -> &'static [crate::experiment::Experiment] {
         &experiments::ALL
     }
 }

@@ -29,12 +29,14 @@ mod runs;
 mod tests;
 mod validation;
 
-use crate::{Experiment, Finding, SystemError};
+use crate::error::SystemError;
+use crate::experiment::Experiment;
+use crate::system::Finding;
 
 /// The workbench.
 pub struct System;
 
-impl super::System for System {
+impl crate::system::System for System {
     fn name(&self) -> &'static str {
         "workbench"
     }

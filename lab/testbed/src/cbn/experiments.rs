@@ -23,7 +23,9 @@ mod tests;
 use barewire_units::Duration;
 
 use super::runs::{Observed, us};
-use crate::{Experiment, Outcome, Setting, SystemError, replicate};
+use crate::error::SystemError;
+use crate::experiment::{Experiment, Outcome, Setting};
+use crate::replicate::replicate;
 
 /// Every experiment there is.
 pub(super) const ALL: [Experiment; 6] = [

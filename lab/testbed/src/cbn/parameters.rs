@@ -5,7 +5,7 @@ use barewire_models::cbn::{Costs, Line, TcpConfig};
 use barewire_units::{ByteSize, Duration, Rate};
 use serde::Deserialize;
 
-use crate::SystemError;
+use crate::error::SystemError;
 
 /// Longest time that a parameter may be.
 const LONGEST: Duration = Duration::from_s(1);

@@ -11,7 +11,8 @@ use barewire_units::{Duration, Instant, Rng};
 
 use super::parameters::Parameters;
 use super::world::{Backbone, Occurrence};
-use crate::{LinkCapture, SystemError};
+use crate::error::SystemError;
+use crate::experiment::LinkCapture;
 
 /// A run that goes on for longer than this has come to a standstill: the longest block
 /// takes 11 ms each way.

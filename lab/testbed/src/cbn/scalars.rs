@@ -10,7 +10,8 @@ use super::Results;
 use super::parameters::Parameters;
 use super::runs::{FALSE_VCI, Observed, Run, us};
 use super::world::Backbone;
-use crate::{Finding, SystemError};
+use crate::error::SystemError;
+use crate::system::Finding;
 
 /// Cells of the longest block of the tables.
 const LONG_CELLS: usize = 250;

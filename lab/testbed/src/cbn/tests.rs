@@ -6,8 +6,9 @@ use barewire_models::cbn::Stage;
 
 use super::{Run, System, measure_all};
 use crate::cbn::parameters::Parameters;
+use crate::error::SystemError;
 use crate::expected::{Row, rows};
-use crate::{System as _, SystemError};
+use crate::system::System as _;
 
 const SEED: u64 = 1991;
 

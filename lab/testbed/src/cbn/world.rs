@@ -8,7 +8,7 @@ use barewire_units::{Duration, Instant};
 use barewire_wire::capture::LinkType;
 
 use super::capture;
-use crate::LinkCapture;
+use crate::experiment::LinkCapture;
 
 /// Something that happens at a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

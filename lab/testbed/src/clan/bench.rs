@@ -22,7 +22,7 @@ use barewire_units::Duration;
 
 use super::parameters::{Parameters, TEXT};
 use super::world::{Cabinet, ClanEvent};
-use crate::SystemError;
+use crate::error::SystemError;
 
 mod connection;
 mod events;

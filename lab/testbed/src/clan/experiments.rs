@@ -7,7 +7,8 @@ use std::ops::RangeInclusive;
 use barewire_units::{ByteSize, Duration};
 
 use super::parameters::Parameters;
-use crate::{Experiment, LinkCapture, Outcome, Setting, SystemError, Table};
+use crate::error::SystemError;
+use crate::experiment::{Experiment, LinkCapture, Outcome, Setting, Table};
 
 mod basic;
 mod endpoints;

@@ -23,7 +23,7 @@ use super::parameters::Parameters;
 use super::program::{Caller, Demand, Ears, Events, Picker, Role, Server, us};
 use super::runs;
 use super::world::{Cabinet, ClanEvent, End, Seat};
-use crate::LinkCapture;
+use crate::experiment::LinkCapture;
 
 /// What becomes of endpoints for which the card has no tripwire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

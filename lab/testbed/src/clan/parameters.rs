@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::program::Costs;
 use super::windowed::Stream;
-use crate::SystemError;
+use crate::error::SystemError;
 
 /// The file as text, with the source of every value.
 pub const TEXT: &str = include_str!("../../parameters/clan.toml");

@@ -18,7 +18,8 @@ use super::many::{self, Activity, Crowd, Load, WhenFull};
 use super::parameters::{Parameters, RivalHost};
 use super::rivals;
 use super::runs::{self, Run, Service, Streaming, Until};
-use crate::{SystemError, replicate};
+use crate::error::SystemError;
+use crate::replicate::replicate;
 
 /// Client hosts.
 const CLIENTS: usize = 7;

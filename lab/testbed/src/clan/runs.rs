@@ -9,7 +9,8 @@ use barewire_units::{Duration, Instant};
 use super::parameters::Parameters;
 use super::program::{Client, Ears, Endpoints, Events, Reader, Role, Server, Word, Writer, us};
 use super::world::{Cabinet, ClanEvent, End};
-use crate::{LinkCapture, SystemError};
+use crate::error::SystemError;
+use crate::experiment::LinkCapture;
 
 /// What a run found, and the hash of its events.
 #[derive(Clone, Copy, Debug, PartialEq)]

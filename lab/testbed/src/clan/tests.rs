@@ -1,8 +1,8 @@
 //! The reproduction test of CLAN, and what its worlds promise.
 
 use super::*;
-use crate::System as _;
 use crate::expected::{Row, rows};
+use crate::system::System as _;
 
 fn expected() -> Vec<Row> {
     rows(include_str!("../../../tables/expected/clan.toml"))

@@ -25,7 +25,7 @@ use barewire_wire::capture::exported::{self, TagsRepr};
 
 use super::parameters::Parameters;
 use super::program::{Role, Step};
-use crate::LinkCapture;
+use crate::experiment::LinkCapture;
 
 /// Sends over the card: the live network's queue.
 pub type Sender = RingSender<Stores, Loads>;

@@ -15,7 +15,7 @@ use barewire_wire::capture::LinkType;
 use barewire_wire::capture::exported::CELL;
 
 use super::net::{Happening, NetEvent, Traffic, Why, exported};
-use crate::LinkCapture;
+use crate::experiment::LinkCapture;
 
 /// The first circuit that is not reserved.
 const VCI_FIRST: u16 = 32;

@@ -35,7 +35,8 @@ use super::lan::{Lan, LanPlan};
 use super::load::{Gap, LoadRecord, Source};
 use super::net::{Medium, Network};
 use super::parameters::{LENGTH_M_MAX, Parameters, Ring};
-use crate::{Cell, Experiment, LinkCapture, Setting, SystemError};
+use crate::error::SystemError;
+use crate::experiment::{Cell, Experiment, LinkCapture, Setting};
 
 /// Every experiment.
 pub const ALL: [Experiment; 6] = [

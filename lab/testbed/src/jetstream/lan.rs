@@ -27,7 +27,8 @@ use barewire_wire::capture::LinkType;
 use barewire_wire::capture::exported::JETSTREAM;
 
 use super::net::{Happening, NetEvent, Spread, Traffic, Why, exported};
-use crate::{LinkCapture, SystemError};
+use crate::error::SystemError;
+use crate::experiment::LinkCapture;
 
 /// How often a line repeats its fill; any time below that of a rotation will do.
 const FILL_PERIOD: Duration = Duration::from_us(5);

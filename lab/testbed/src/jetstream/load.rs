@@ -6,7 +6,8 @@ use barewire_des::{Class as Order, Event, Node, Simulator, World};
 use barewire_units::{Duration, Instant, Rng};
 
 use super::net::{Fate, Happening, Medium, NetEvent, Network, Spread, Why};
-use crate::{LinkCapture, SystemError};
+use crate::error::SystemError;
+use crate::experiment::LinkCapture;
 
 /// When a source has the next message.
 #[derive(Clone, Copy, Debug)]

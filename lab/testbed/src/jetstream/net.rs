@@ -24,7 +24,8 @@ use barewire_wire::capture::exported::TagsRepr;
 
 use super::cells::Cells;
 use super::lan::Lan;
-use crate::{LinkCapture, SystemError};
+use crate::error::SystemError;
+use crate::experiment::LinkCapture;
 
 /// What happens in a network.
 #[derive(Clone, Copy, Debug)]

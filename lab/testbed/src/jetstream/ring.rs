@@ -15,7 +15,7 @@ use barewire_formats::jetstream::{AddrType, FrameRepr, OVERHEAD_BYTES};
 use barewire_models::jetstream::{Card, CardConfig, Output, Signal};
 use barewire_units::{Duration, Instant};
 
-use crate::SystemError;
+use crate::error::SystemError;
 
 /// How often a line repeats its fill; any time below that of a rotation will do.
 const FILL_PERIOD: Duration = Duration::from_us(5);

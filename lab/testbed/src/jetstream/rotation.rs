@@ -7,7 +7,8 @@ use barewire_units::{ByteSize, Duration, Instant, Rng};
 use super::Reproduction;
 use super::parameters::Ring;
 use super::ring::{Loss, Offer, Plan, Record, run};
-use crate::{SystemError, replicate};
+use crate::error::SystemError;
+use crate::replicate::replicate;
 
 const TABLE: &str = "ring";
 /// Time for an idle ring to settle, and for a worst load to be over, in TTRTs.

@@ -16,7 +16,7 @@ use barewire_wire::capture::LinkType;
 
 use super::parameters::Parameters;
 use super::segment::Header;
-use crate::LinkCapture;
+use crate::experiment::LinkCapture;
 
 const SENDER: Node = Node(0);
 const RECEIVER: Node = Node(1);

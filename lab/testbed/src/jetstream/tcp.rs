@@ -20,7 +20,8 @@ use barewire_units::{Duration, Instant, Rng};
 use super::net::{Fate, Happening, NetEvent, Network, Spread, Why};
 use super::parameters::Parameters;
 use super::segment::{HEADER_BYTES, Header};
-use crate::{LinkCapture, SystemError};
+use crate::error::SystemError;
+use crate::experiment::LinkCapture;
 
 /// Streams on a network.
 #[derive(Clone, Debug)]

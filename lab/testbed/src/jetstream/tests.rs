@@ -6,8 +6,8 @@ use barewire_models::jetstream::SwitchConfig;
 
 use super::ring::{Offer, Plan};
 use super::*;
-use crate::System as _;
 use crate::expected::{Row, rows};
+use crate::system::System as _;
 
 fn expected() -> Vec<Row> {
     rows(include_str!("../../../tables/expected/jetstream.toml"))

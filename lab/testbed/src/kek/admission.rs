@@ -15,7 +15,9 @@ use serde::Deserialize;
 use super::parameters::Parameters;
 use super::plan::{Host, Plan, Width, payload_mbps};
 use super::world::{Run, run};
-use crate::{Cell, Experiment, Outcome, Setting, SystemError, Table, replicate};
+use crate::error::SystemError;
+use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
+use crate::replicate::replicate;
 
 /// The experiment as a plan names it.
 pub const ADMISSION: Experiment = Experiment {
@@ -169,8 +171,8 @@ fn answer(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::System as _;
     use crate::kek::System;
+    use crate::system::System as _;
 
     fn ask(changes: &[(&str, &str)]) -> Result<Outcome, SystemError> {
         let mut inputs = ADMISSION.inputs.to_owned();

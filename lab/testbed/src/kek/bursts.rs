@@ -15,7 +15,9 @@ use barewire_units::{ByteSize, Duration, Rate};
 use serde::Deserialize;
 
 use super::parameters::Parameters;
-use crate::{Cell, Experiment, Outcome, Setting, SystemError, Table, replicate};
+use crate::error::SystemError;
+use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
+use crate::replicate::replicate;
 
 pub mod delayed;
 mod shape;

@@ -16,7 +16,9 @@ use super::parameters::Parameters;
 use super::plan::{Host, Plan, Width};
 use super::world::{Run, run};
 use super::{ONE_TO_THREE, worst_over_set};
-use crate::{Cell, Experiment, Outcome, Setting, SystemError, Table, replicate};
+use crate::error::SystemError;
+use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
+use crate::replicate::replicate;
 
 /// The experiment as a plan names it.
 pub const FULL_RATE: Experiment = Experiment {

@@ -9,7 +9,7 @@ use barewire_units::{ByteSize, Duration, Rate};
 use serde::Deserialize;
 
 use super::plan::{Host, Tuning, Width};
-use crate::SystemError;
+use crate::error::SystemError;
 
 /// The file as text, with the source of every value.
 pub const TEXT: &str = include_str!("../../parameters/kek.toml");

@@ -8,7 +8,8 @@ use serde::Deserialize;
 use super::parameters::Parameters;
 use super::plan::{Host, Plan, Tuning, Width};
 use super::world::{Run, run};
-use crate::{Cell, Experiment, Outcome, Setting, SystemError, Table};
+use crate::error::SystemError;
+use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
 
 /// The experiment as a plan names it.
 pub const STREAM: Experiment = Experiment {

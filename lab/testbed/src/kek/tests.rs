@@ -2,7 +2,7 @@
 //! full rate.
 
 use super::*;
-use crate::System as _;
+use crate::system::System as _;
 
 const SEED: u64 = 1;
 

@@ -21,7 +21,8 @@ use core::num::NonZeroU32;
 use super::ethernet::{self, Ends};
 use super::parameters::Parameters;
 use super::plan::Plan;
-use crate::{LinkCapture, SystemError};
+use crate::error::SystemError;
+use crate::experiment::LinkCapture;
 
 const SWITCH: Node = Node(100);
 

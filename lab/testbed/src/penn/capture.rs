@@ -8,7 +8,7 @@ use barewire_units::Instant;
 use barewire_wire::capture::LinkType;
 use barewire_wire::capture::erf::{Kind, RecordRepr};
 
-use crate::LinkCapture;
+use crate::experiment::LinkCapture;
 
 /// The circuit of the benchmark: the first that is not reserved.
 pub const BENCHMARK: Vc = Vc { vpi: 0, vci: 32 };

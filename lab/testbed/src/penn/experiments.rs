@@ -24,7 +24,9 @@ use barewire_units::{ByteSize, Duration};
 use serde::Deserialize;
 
 use super::world::{Run, seconds};
-use crate::{Experiment, Setting, SystemError, replicate};
+use crate::error::SystemError;
+use crate::experiment::{Experiment, Setting};
+use crate::replicate::replicate;
 
 /// All of them.
 pub(super) const ALL: [Experiment; 6] = [

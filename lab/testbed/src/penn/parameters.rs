@@ -7,7 +7,7 @@ use barewire_models::penn::{
 use barewire_units::{ByteSize, Duration, Rate};
 use serde::Deserialize;
 
-use crate::SystemError;
+use crate::error::SystemError;
 
 /// The file as text, with the source of every value.
 pub const TEXT: &str = include_str!("../../parameters/penn.toml");

@@ -23,7 +23,7 @@ use barewire_units::{ByteSize, Duration, Instant, Rng};
 use super::capture;
 use super::parameters::Parameters;
 use super::world::{Times, seconds};
-use crate::LinkCapture;
+use crate::experiment::LinkCapture;
 
 const LINE: Node = Node(0);
 const INTERFACE: Node = Node(1);

@@ -19,7 +19,7 @@ use barewire_units::{Duration, Instant};
 use super::capture;
 use super::parameters::Parameters;
 use super::program::{Next, Program};
-use crate::LinkCapture;
+use crate::experiment::LinkCapture;
 
 const PROCESSOR: Node = Node(0);
 const BUS: Node = Node(1);

@@ -29,7 +29,7 @@ use barewire_units::{Duration, Instant};
 use super::capture;
 use super::parameters::{By, Parameters};
 use super::path::{Part, Paths, StepId};
-use crate::LinkCapture;
+use crate::experiment::LinkCapture;
 use station::{Doing, Station, Waiting};
 
 /// What has ended, at which host or output.

@@ -27,8 +27,10 @@ use serde::Deserialize;
 
 use super::parameters::Parameters;
 use super::runs::{check_count, check_list, check_size, check_time};
+use crate::error::SystemError;
+use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
 use crate::kek::Distribution;
-use crate::{Cell, Experiment, Outcome, Setting, SystemError, Table, replicate};
+use crate::replicate::replicate;
 use shape::Shape;
 use world::Found;
 

@@ -6,7 +6,7 @@ use barewire_units::{ByteSize, Duration, Rate};
 use serde::Deserialize;
 
 use super::length::Length;
-use crate::SystemError;
+use crate::error::SystemError;
 
 /// Longest time that a parameter may be, and largest size.
 const LONGEST: Duration = Duration::from_s(1);

@@ -1,6 +1,6 @@
 //! Hosts and cards of the papers, as parts of plans: tables under `parameters`.
 
-use crate::SystemError;
+use crate::error::SystemError;
 
 macro_rules! fragment {
     ($name:literal, $file:literal) => {
@@ -67,7 +67,7 @@ mod tests {
     use super::super::System;
     use super::super::parameters::Parameters;
     use super::*;
-    use crate::System as _;
+    use crate::system::System as _;
 
     #[test]
     fn every_fragment_has_all_of_its_tables_and_no_other_keys() {

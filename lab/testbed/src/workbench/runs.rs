@@ -16,7 +16,7 @@ use barewire_units::{ByteSize, Duration};
 
 use super::bench::{Bench, Fate, Place};
 use super::parameters::Parameters;
-use crate::SystemError;
+use crate::error::SystemError;
 
 /// Events of a whole experiment, beyond which it would take too long.
 const EVENTS_MAX: f64 = 5e7;

@@ -8,7 +8,8 @@ use super::path::Part;
 use super::runs::{Pings, Streams, ping, stream};
 use super::*;
 use crate::expected::rows;
-use crate::{Cell, Outcome, Progress, Setting, System as _, Table};
+use crate::experiment::{Cell, Outcome, Progress, Setting, Table};
+use crate::system::System as _;
 
 #[test]
 fn the_papers_systems_on_the_workbench() {

@@ -17,7 +17,9 @@ use barewire_units::Duration;
 use super::parameters::Parameters;
 use super::presets;
 use super::runs::{Pings, Streams, ping, stream};
-use crate::{Finding, SystemError, replicate};
+use crate::error::SystemError;
+use crate::replicate::replicate;
+use crate::system::Finding;
 
 const CELL_BYTES: u64 = 32;
 const SENT_CELLS: [u64; 7] = [1, 2, 10, 30, 63, 125, 250];

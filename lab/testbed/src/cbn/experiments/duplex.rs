@@ -17,7 +17,8 @@ use super::inputs::{
 use super::{run_all, take};
 use crate::cbn::parameters::Parameters;
 use crate::cbn::runs::{Observed, Run, Until};
-use crate::{Experiment, Outcome, Setting, SystemError, Table};
+use crate::error::SystemError;
+use crate::experiment::{Experiment, Outcome, Setting, Table};
 
 /// Streams both ways.
 pub(super) const DUPLEX: Experiment = Experiment {

@@ -20,7 +20,8 @@ use super::inputs::{
 use super::{mean_and_p99, run_all, take};
 use crate::cbn::parameters::Parameters;
 use crate::cbn::runs::Run;
-use crate::{Cell, Experiment, Outcome, Setting, SystemError, Table};
+use crate::error::SystemError;
+use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
 
 /// The forecasts.
 pub(super) const FUTURE: Experiment = Experiment {

@@ -5,9 +5,9 @@ use barewire_models::cbn::Stage;
 use barewire_units::Duration;
 use serde::Deserialize;
 
-use crate::SystemError;
 use crate::cbn::parameters::Parameters;
 use crate::cbn::runs::Run;
+use crate::error::SystemError;
 
 /// Most points of an experiment.
 const POINTS_MAX: usize = 1000;

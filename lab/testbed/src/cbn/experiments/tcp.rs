@@ -16,7 +16,8 @@ use super::inputs::{
 use super::{run_all, take};
 use crate::cbn::parameters::Parameters;
 use crate::cbn::runs::{Load, Observed, Run, Towards, Until, us};
-use crate::{Cell, Experiment, Outcome, Setting, SystemError, Table};
+use crate::error::SystemError;
+use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
 
 /// TCP over cells.
 pub(super) const TCP: Experiment = Experiment {

@@ -10,7 +10,8 @@ use super::*;
 use crate::cbn::System;
 use crate::cbn::parameters::Parameters;
 use crate::cbn::runs::{Load, Run, Towards, Until};
-use crate::{Cell, Progress, System as _, Table};
+use crate::experiment::{Cell, Progress, Table};
+use crate::system::System as _;
 
 const SEED: u64 = 1;
 

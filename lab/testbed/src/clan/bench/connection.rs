@@ -17,7 +17,7 @@ use barewire_models::clan::Place;
 
 use super::events::CardQueue;
 use super::{BenchLoads, BenchStores, Clock, Patience, clocks};
-use crate::SystemError;
+use crate::error::SystemError;
 
 /// Longest message.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;

@@ -17,7 +17,7 @@ use barewire_models::clan::{CamError, Memory, Operation, Place, Transfer};
 
 use super::events::CardQueue;
 use super::{Clock, Inner, Patience, Target, clocks};
-use crate::SystemError;
+use crate::error::SystemError;
 
 /// A word, non-zero once the aperture has been taken away.
 const REVOKED: usize = 0;

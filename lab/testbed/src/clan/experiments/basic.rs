@@ -13,7 +13,9 @@ use crate::clan::parameters::{Parameters, RivalHost};
 use crate::clan::program::us;
 use crate::clan::rivals;
 use crate::clan::runs::{self, Ping, Streaming};
-use crate::{Experiment, Outcome, Setting, SystemError, Table, replicate};
+use crate::error::SystemError;
+use crate::experiment::{Experiment, Outcome, Setting, Table};
+use crate::replicate::replicate;
 
 const MIB: usize = 1 << 20;
 

@@ -6,7 +6,9 @@ use serde::Deserialize;
 use super::{Answer, OFFERED_MAX, OFFERED_MIN, counts, measured, parameters, some, within};
 use crate::clan::many::{self, Activity, Crowd, Found, Load, WhenFull};
 use crate::clan::parameters::Parameters;
-use crate::{Experiment, Outcome, Setting, SystemError, Table, replicate};
+use crate::error::SystemError;
+use crate::experiment::{Experiment, Outcome, Setting, Table};
+use crate::replicate::replicate;
 
 const ENDPOINTS_MAX: usize = 20_000;
 const CAM_MAX: usize = 65_536;

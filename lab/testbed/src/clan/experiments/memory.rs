@@ -10,7 +10,9 @@ use crate::clan::descriptors::{self, Level, Traffic};
 use crate::clan::parameters::Parameters;
 use crate::clan::runs::Streaming;
 use crate::clan::windowed::{self, Stream};
-use crate::{Experiment, Outcome, Setting, SystemError, Table, replicate};
+use crate::error::SystemError;
+use crate::experiment::{Experiment, Outcome, Setting, Table};
+use crate::replicate::replicate;
 
 const KIB: f64 = 1024.0;
 const MIB: usize = 1 << 20;

@@ -3,7 +3,8 @@
 use super::*;
 use crate::clan::System;
 use crate::clan::many::{self, Activity, Crowd, Load, WhenFull};
-use crate::{Cell, Progress, System as _};
+use crate::experiment::{Cell, Progress};
+use crate::system::System as _;
 
 fn ask(
     name: &str,

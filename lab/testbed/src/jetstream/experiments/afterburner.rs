@@ -10,7 +10,9 @@ use super::super::stream::{self as ribbon, Stream};
 use super::super::tcp::{self, TcpPlan, TcpRecord};
 use super::stream::{program_message, segment, stack};
 use super::{Rings, duration, each, gather, recorded, take_first_links, within};
-use crate::{Cell, Experiment, Outcome, Setting, SystemError, Table, replicate};
+use crate::error::SystemError;
+use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
+use crate::replicate::replicate;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "afterburner",

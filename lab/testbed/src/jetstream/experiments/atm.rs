@@ -18,7 +18,9 @@ use super::{
     Rings, WARM_UP, duration, each, gather, mbps, message, offers, random_sources, recorded,
     within, wrong,
 };
-use crate::{Cell, Experiment, LinkCapture, Outcome, Setting, SystemError, Table, replicate};
+use crate::error::SystemError;
+use crate::experiment::{Cell, Experiment, LinkCapture, Outcome, Setting, Table};
+use crate::replicate::replicate;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "atm",

@@ -11,7 +11,9 @@ use super::{
     ENTRIES_MAX, Rings, WARM_UP, duration, each, frame_bytes, gather, mbps, message, offers,
     per_cent, periods, random_sources, recorded, take_first_links, within, wrong,
 };
-use crate::{Cell, Experiment, Outcome, Setting, SystemError, Table, replicate};
+use crate::error::SystemError;
+use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
+use crate::replicate::replicate;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "ring",

@@ -8,7 +8,9 @@ use serde::Deserialize;
 use super::super::parameters::Parameters;
 use super::super::stream::{self, Stream};
 use super::{duration, each, gather, recorded, take_first_links, within, wrong};
-use crate::{Experiment, Outcome, Setting, SystemError, Table, replicate};
+use crate::error::SystemError;
+use crate::experiment::{Experiment, Outcome, Setting, Table};
+use crate::replicate::replicate;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "stream",

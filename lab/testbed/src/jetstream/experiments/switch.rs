@@ -13,7 +13,9 @@ use super::{
     Rings, WARM_UP, duration, each, gather, mbps, message, offers, per_cent, periods, recorded,
     take_first_links, within, wrong,
 };
-use crate::{Cell, Experiment, Outcome, Setting, SystemError, Table, replicate};
+use crate::error::SystemError;
+use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
+use crate::replicate::replicate;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "switch",

@@ -12,7 +12,9 @@ use super::{
     Rings, WARM_UP, duration, each, frame_bytes, gather, mbps, message, offers, periods, recorded,
     take_first_links, within, wrong,
 };
-use crate::{Cell, Experiment, Outcome, Setting, SystemError, Table, replicate};
+use crate::error::SystemError;
+use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
+use crate::replicate::replicate;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "synchronous",

@@ -13,7 +13,8 @@ use super::super::net::Spread;
 use super::super::tcp::{self, TcpPlan};
 use super::super::{System, load};
 use super::*;
-use crate::{Outcome, Progress, System as _, Table};
+use crate::experiment::{Outcome, Progress, Table};
+use crate::system::System as _;
 
 fn with<T>(inputs: &str, packets_per_link: usize, then: impl FnOnce(&Setting<'_>) -> T) -> T {
     let progress = Progress::default();

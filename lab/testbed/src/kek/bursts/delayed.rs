@@ -17,8 +17,10 @@ use super::world::{self, Found};
 use super::{
     Assignment, BURSTS, Control, Distribution, Inputs, Point, Transport, Triggers, within, wrong,
 };
+use crate::error::SystemError;
+use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
 use crate::kek::parameters::Parameters;
-use crate::{Cell, Experiment, Outcome, Setting, SystemError, Table, replicate};
+use crate::replicate::replicate;
 
 /// The experiment as a plan names it.
 pub const DELAYED_ACK: Experiment = Experiment {
@@ -175,8 +177,8 @@ fn answer(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::System as _;
     use crate::kek::System;
+    use crate::system::System as _;
 
     fn ask(changes: &[(&str, &str)]) -> Result<Outcome, SystemError> {
         let mut inputs = DELAYED_ACK.inputs.to_owned();

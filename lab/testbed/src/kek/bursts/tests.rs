@@ -4,8 +4,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::System as _;
 use crate::kek::System;
+use crate::system::System as _;
 
 /// The plan's inputs with some keys changed.
 fn inputs(changes: &[(&str, &str)]) -> String {

@@ -26,7 +26,7 @@ use barewire_units::{ByteSize, Duration, Instant, Rng};
 use super::shape::{GAP_BYTES, Shape};
 use super::tcp::{Connections, tick_from};
 use super::{RUN, Triggers};
-use crate::SystemError;
+use crate::error::SystemError;
 
 mod capture;
 mod event;

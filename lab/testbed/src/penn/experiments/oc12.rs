@@ -11,10 +11,11 @@ use super::{
     BLOCK_MAX, Policy, all_within, check_writes, combine, few_points, measure, not_empty, us,
     within,
 };
+use crate::error::SystemError;
+use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
 use crate::penn::parameters::{Machine, Parameters, Reassembler as Stages};
 use crate::penn::program::Program;
 use crate::penn::world::{Observed, flood, observe};
-use crate::{Cell, Experiment, Outcome, Setting, SystemError, Table};
 
 pub const OC12: Experiment = Experiment {
     name: "oc12",

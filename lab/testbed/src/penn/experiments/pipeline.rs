@@ -6,10 +6,11 @@ use barewire_units::{ByteSize, Duration, Rate};
 use serde::Deserialize;
 
 use super::{BLOCK_MAX, all_within, combine, few_points, measure, within};
+use crate::error::SystemError;
+use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
 use crate::penn::parameters::Parameters;
 use crate::penn::program::Program;
 use crate::penn::world::{Flow, Observed, observe};
-use crate::{Cell, Experiment, Outcome, Setting, SystemError, Table};
 
 pub const PIPELINE: Experiment = Experiment {
     name: "pipeline",

@@ -11,9 +11,10 @@ use barewire_units::{ByteSize, Rng};
 use serde::Deserialize;
 
 use super::{all_within, combine, few_points, measure, not_empty, within};
+use crate::error::SystemError;
+use crate::experiment::{Experiment, Outcome, Setting, Table};
 use crate::penn::parameters::Parameters;
 use crate::penn::reception::{Fate, Load, Reception, receive};
-use crate::{Experiment, Outcome, Setting, SystemError, Table};
 
 pub const RECEIVE: Experiment = Experiment {
     name: "receive",

@@ -10,10 +10,11 @@ use serde::Deserialize;
 use super::{
     Policy, all_within, check_writes, combine, few_points, measure, not_empty, us, us_each, write,
 };
+use crate::error::SystemError;
+use crate::experiment::{Experiment, Outcome, Setting, Table};
 use crate::penn::parameters::{Machine, Parameters};
 use crate::penn::program::Program;
 use crate::penn::world::{self, observe};
-use crate::{Experiment, Outcome, Setting, SystemError, Table};
 
 pub const SMALL_BLOCKS: Experiment = Experiment {
     name: "small-blocks",

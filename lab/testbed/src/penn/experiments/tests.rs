@@ -5,8 +5,9 @@ use barewire_wire::capture::erf::{Kind, Record, RecordRepr};
 use proptest::prelude::*;
 
 use super::*;
+use crate::experiment::{Cell, Outcome, Progress, Table};
 use crate::penn::System;
-use crate::{Cell, Outcome, Progress, System as _, Table};
+use crate::system::System as _;
 
 /// Inputs with some lines replaced.
 fn changed(experiment: &Experiment, changes: &[(&str, &str)]) -> String {

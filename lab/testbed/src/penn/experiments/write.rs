@@ -4,10 +4,11 @@ use barewire_units::ByteSize;
 use serde::Deserialize;
 
 use super::{Policy, check_writes, combine, few_points, measure, not_empty, program_mbps, us_each};
+use crate::error::SystemError;
+use crate::experiment::{Experiment, Outcome, Setting, Table};
 use crate::penn::parameters::{Machine, Parameters};
 use crate::penn::program::Program;
 use crate::penn::world::{Run, observe, seconds};
-use crate::{Experiment, Outcome, Setting, SystemError, Table};
 
 pub const WRITE: Experiment = Experiment {
     name: "write",

@@ -11,10 +11,11 @@ use serde::Deserialize;
 use super::{
     Policy, all_within, check_writes, combine, few_points, measure, not_empty, program_mbps,
 };
+use crate::error::SystemError;
+use crate::experiment::{Experiment, Outcome, Setting, Table};
 use crate::penn::parameters::{Machine, Parameters};
 use crate::penn::program::{Fills, Program};
 use crate::penn::world::{Observed, Run, observe};
-use crate::{Experiment, Outcome, Setting, SystemError, Table};
 
 pub const ZERO_COPY: Experiment = Experiment {
     name: "zero-copy",

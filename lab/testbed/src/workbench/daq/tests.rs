@@ -1,7 +1,8 @@
 //! Runs of every kind, and what must hold for all of them.
 
 use super::*;
-use crate::{Progress, System as _};
+use crate::experiment::Progress;
+use crate::system::System as _;
 
 /// The tables with these inputs in place of the defaults.
 fn tables(changes: &[(&str, &str)]) -> Vec<Table> {

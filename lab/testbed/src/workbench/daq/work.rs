@@ -14,7 +14,7 @@ use barewire_units::{Duration, Instant, Rng};
 
 use super::Triggers;
 use super::shape::{GATHERED_BYTES, HEADER_BYTES, RUN, SMALL_BYTES, Shape};
-use crate::SystemError;
+use crate::error::SystemError;
 
 /// Triggers before the manager looks at its messages again.
 const TRIGGERS_AT_ONCE: u64 = 512;

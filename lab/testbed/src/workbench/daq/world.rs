@@ -14,7 +14,7 @@ use barewire_units::{Duration, Instant};
 
 use super::shape::Shape;
 use super::work::Work;
-use crate::SystemError;
+use crate::error::SystemError;
 
 /// A process that finds nothing to do at its time looks again after this.
 const PATIENCE: Duration = Duration::from_us(1);

@@ -9,7 +9,8 @@ use serde::Deserialize;
 
 use super::super::parameters::Parameters;
 use super::{check_list, check_size, join_hashes, us};
-use crate::{Experiment, Outcome, Setting, SystemError, Table};
+use crate::error::SystemError;
+use crate::experiment::{Experiment, Outcome, Setting, Table};
 
 pub(in super::super) const COPY: Experiment = Experiment {
     name: "copy",

@@ -10,7 +10,9 @@ use super::{
     check_count, check_events, check_list, check_size, check_time, contradiction, events,
     join_hashes, lost, mbps, mean, p99, us,
 };
-use crate::{Experiment, LinkCapture, Outcome, Setting, SystemError, Table, replicate};
+use crate::error::SystemError;
+use crate::experiment::{Experiment, LinkCapture, Outcome, Setting, Table};
+use crate::replicate::replicate;
 
 pub(in super::super) const INCAST: Experiment = Experiment {
     name: "incast",

@@ -12,9 +12,9 @@ use super::{
     check_count, check_events, check_list, check_size, check_time, events, join_hashes, mean, p99,
     us,
 };
-use crate::{
-    Cell, Column, Experiment, LinkCapture, Outcome, Setting, SystemError, Table, replicate,
-};
+use crate::error::SystemError;
+use crate::experiment::{Cell, Column, Experiment, LinkCapture, Outcome, Setting, Table};
+use crate::replicate::replicate;
 
 pub(in super::super) const PING: Experiment = Experiment {
     name: "ping",

@@ -11,7 +11,9 @@ use super::{
     check_count, check_events, check_list, check_size, check_time, contradiction, events,
     join_hashes, lost, mean, p99, per_cent, us,
 };
-use crate::{Experiment, LinkCapture, Outcome, Setting, SystemError, Table, replicate};
+use crate::error::SystemError;
+use crate::experiment::{Experiment, LinkCapture, Outcome, Setting, Table};
+use crate::replicate::replicate;
 
 pub(in super::super) const REQUEST: Experiment = Experiment {
     name: "request",

@@ -8,7 +8,9 @@ use super::super::bench::{Bench, Fate, Job, Note, Running, Sim};
 use super::super::parameters::Parameters;
 use super::super::path::{Path, StepId};
 use super::{check_events, check_list, check_size, events, join_hashes, lost, mbps, per_cent};
-use crate::{Experiment, LinkCapture, Outcome, Setting, SystemError, Table, replicate};
+use crate::error::SystemError;
+use crate::experiment::{Experiment, LinkCapture, Outcome, Setting, Table};
+use crate::replicate::replicate;
 
 pub(in super::super) const STREAM: Experiment = Experiment {
     name: "stream",

@@ -4,7 +4,7 @@ use barewire_units::Instant;
 use barewire_wire::capture::LinkType;
 
 use super::{Sending, Shape, World};
-use crate::LinkCapture;
+use crate::experiment::LinkCapture;
 use crate::kek::ethernet::{self, Ends, PieceHeader};
 
 /// The port that builders listen at.

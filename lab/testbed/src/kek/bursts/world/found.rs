@@ -3,7 +3,7 @@
 use barewire_proto::evb::Ledger;
 use barewire_units::Duration;
 
-use crate::LinkCapture;
+use crate::experiment::LinkCapture;
 
 /// What a run has found.
 pub struct Found {

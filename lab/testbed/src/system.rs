@@ -1,0 +1,48 @@
+//! A published system, what it finds, and why it cannot be run.
+
+use crate::error::SystemError;
+use crate::experiment::Experiment;
+
+/// One value that an experiment found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// The table or group of the source, as in the expected file: `table-1`, `scalars`.
+    pub table: &'static str,
+    /// The row, as in the expected file: `10 cells`, `stage 2, 10 cells`.
+    pub row: String,
+    /// What was measured: `transmit rate`.
+    pub quantity: &'static str,
+    /// Its unit: `Mbit/s`.
+    pub unit: &'static str,
+    /// The value.
+    pub value: f64,
+}
+
+/// A published system.
+pub trait System: Sync {
+    /// Its short name: `cbn`.
+    fn name(&self) -> &'static str;
+
+    /// Its parameters as TOML, each with its source or calibration row beside it.
+    fn parameters(&self) -> &'static str;
+
+    /// Runs every experiment of its paper with `parameters` in place of its own.
+    /// The same parameters and seed give the same findings on every machine.
+    ///
+    /// # Errors
+    ///
+    /// Parameters that cannot be used.
+    fn run(&self, parameters: &str, seed: u64) -> Result<Vec<Finding>, SystemError>;
+
+    /// What a plan can ask of its model: measurements with inputs of one's own, and the
+    /// questions that its paper left open.
+    fn experiments(&self) -> &'static [Experiment] {
+        &[]
+    }
+
+    /// Pieces of plans that it offers by name, each with its text: `[parameters]` and
+    /// `[inputs]` to begin a plan with, such as those of a machine.
+    fn fragments(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+}
