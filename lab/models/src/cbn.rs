@@ -27,7 +27,7 @@ mod tcp;
 #[cfg(test)]
 mod tests;
 
-pub use driver::{Copier, Costs, Stage};
+pub use driver::{Copier, Costs, DriverCosts, Stage};
 pub use line::Line;
 pub use node::{Due, Mark, Node, NodeConfig, Processors};
 pub use program::Program;

@@ -13,5 +13,6 @@ pub mod clan;
 pub mod host;
 pub mod jetstream;
 pub mod kek;
+pub mod parameters;
 pub mod penn;
 pub mod workbench;

@@ -15,6 +15,7 @@ mod experiment;
 pub mod jetstream;
 pub mod kek;
 pub mod penn;
+mod refuse;
 mod replicate;
 mod system;
 mod systems;

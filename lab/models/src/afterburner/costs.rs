@@ -1,6 +1,6 @@
 //! What the operations of a host take.
 
-use barewire_units::Duration;
+use barewire_units::{ByteSize, Duration};
 
 /// The way of the data between program and card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,36 +11,38 @@ pub enum Stack {
     Conventional,
 }
 
-/// Times of a host's operations. A unit is what the block mover moves in one operation,
-/// and a line of the cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Costs {
-    /// Into the kernel and back.
-    pub system_call: Duration,
-    /// From asleep to running.
-    pub context_switch: Duration,
-    /// Taking an interrupt.
-    pub interrupt: Duration,
-    /// TCP, IP and driver for a segment to send.
-    pub segment_output: Duration,
-    /// Driver, IP and TCP for a segment that came in.
-    pub segment_input: Duration,
-    /// The same for an acknowledgement to send.
-    pub acknowledgement_output: Duration,
-    /// The same for an acknowledgement that came in.
-    pub acknowledgement_input: Duration,
-    /// Bytes of a unit.
-    pub unit_bytes: u64,
-    /// A unit from the cache to the card, summed.
-    pub store: Duration,
-    /// A unit from the card to memory: the block mover.
-    pub move_in: Duration,
-    /// Taking a unit's line out of the cache, which the block mover goes past.
-    pub purge: Duration,
-    /// A unit from memory to memory.
-    pub copy: Duration,
-    /// Reading a unit from memory to sum it.
-    pub sum: Duration,
+crate::parameters! {
+    /// Times of a host's operations. A unit is what the block mover moves in one operation,
+    /// and a line of the cache.
+    #[derive(Copy, PartialEq, Eq)]
+    pub struct Costs {
+        /// Into the kernel and back.
+        pub system_call: Duration,
+        /// From asleep to running.
+        pub context_switch: Duration,
+        /// Taking an interrupt.
+        pub interrupt: Duration,
+        /// TCP, IP and driver for a segment to send.
+        pub segment_output: Duration,
+        /// Driver, IP and TCP for a segment that came in.
+        pub segment_input: Duration,
+        /// The same for an acknowledgement to send.
+        pub acknowledgement_output: Duration,
+        /// The same for an acknowledgement that came in.
+        pub acknowledgement_input: Duration,
+        /// Size of a unit.
+        pub unit: ByteSize,
+        /// A unit from the cache to the card, summed.
+        pub store: Duration,
+        /// A unit from the card to memory: the block mover.
+        pub move_in: Duration,
+        /// Taking a unit's line out of the cache, which the block mover goes past.
+        pub purge: Duration,
+        /// A unit from memory to memory.
+        pub copy: Duration,
+        /// Reading a unit from memory to sum it.
+        pub sum: Duration,
+    }
 }
 
 impl Costs {
@@ -85,7 +87,7 @@ impl Costs {
     }
 
     fn units(&self, bytes: u64, each: Duration) -> Duration {
-        let units = bytes.div_ceil(self.unit_bytes.max(1));
+        let units = bytes.div_ceil(self.unit.as_bytes().max(1));
         each.checked_mul(units).unwrap_or(Duration::MAX)
     }
 }

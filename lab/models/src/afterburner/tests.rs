@@ -1,6 +1,6 @@
 //! What the parts promise, by themselves.
 
-use barewire_units::{Duration, Instant};
+use barewire_units::{ByteSize, Duration, Instant};
 use proptest::prelude::*;
 
 use super::*;
@@ -16,7 +16,7 @@ fn costs() -> Costs {
         segment_input: us(60),
         acknowledgement_output: us(20),
         acknowledgement_input: us(20),
-        unit_bytes: 32,
+        unit: ByteSize::from_bytes(32),
         store: ns(600),
         move_in: ns(990),
         purge: ns(110),

@@ -1,10 +1,10 @@
 //! The MSDL driver: what each of its operations costs.
 //!
-//! To send a block: the call and the driver's preparation ([`Costs::send_before`]); for each
-//! cell its header ([`Costs::transmit_cell`]) and the copy of its words; what is left and the
-//! return ([`Costs::send_after`]). To receive one: the interrupt ([`Costs::interrupt`]); for
+//! To send a block: the call and the driver's preparation ([`DriverCosts::send_before`]); for each
+//! cell its header ([`DriverCosts::transmit_cell`]) and the copy of its words; what is left and the
+//! return ([`DriverCosts::send_after`]). To receive one: the interrupt ([`DriverCosts::interrupt`]); for
 //! each cell the copy of its words and [`Costs::cell`]; then the program is woken and its call
-//! returns ([`Costs::wake`]).
+//! returns ([`DriverCosts::wake`]).
 //!
 //! A word takes the processor and its bus [`Costs::word`], then [`Costs::access_milli_cycles`]
 //! cycles of the memory to get through to it, the last of which is the memory's own and waits
@@ -21,6 +21,8 @@
 //! Source: cbn91, section on the implementation; the costs are parameters.
 
 use barewire_units::Duration;
+
+use crate::parameters::Parameters as _;
 
 /// How far the receive side has been improved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,31 +57,40 @@ pub enum Copier {
     Engine(Duration),
 }
 
-/// What the operations of one processor and driver cost.
+crate::parameters! {
+    /// What the operations of the driver and of the program's calls cost.
+    #[derive(Copy, PartialEq, Eq)]
+    pub struct DriverCosts {
+        /// A send call, to where the first cell is begun.
+        pub send_before: Duration,
+        /// A cell of a block to send, but for its copy.
+        pub transmit_cell: Duration,
+        /// From the last cell of a block to the return of the send call, and round the program.
+        pub send_after: Duration,
+        /// From an interrupt to where the handler looks at the FIFO.
+        pub interrupt: Duration,
+        /// A cell received at stage 3, but for its copy.
+        pub receive_cell: Duration,
+        /// From the end of the handler to the return of the receive call.
+        pub wake: Duration,
+        /// What stage 1 takes away.
+        pub second_copy: Duration,
+        /// What stage 2 takes away.
+        pub up_call: Duration,
+        /// What stage 3 takes away.
+        pub loose_code: Duration,
+    }
+}
+
+/// What the operations of one processor cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Costs {
-    /// A send call, to where the first cell is begun.
-    pub send_before: Duration,
-    /// A cell of a block to send, but for its copy.
-    pub transmit_cell: Duration,
-    /// From the last cell of a block to the return of the send call, and round the program.
-    pub send_after: Duration,
-    /// From an interrupt to where the handler looks at the FIFO.
-    pub interrupt: Duration,
-    /// A cell received at stage 3, but for its copy.
-    pub receive_cell: Duration,
-    /// From the end of the handler to the return of the receive call.
-    pub wake: Duration,
+    /// Those of the driver.
+    pub driver: DriverCosts,
     /// A word to or from a FIFO, but for the memory.
     pub word: Duration,
     /// Memory cycles to get through to the memory, in thousandths; at least 1000.
     pub access_milli_cycles: u64,
-    /// What stage 1 takes away.
-    pub second_copy: Duration,
-    /// What stage 2 takes away.
-    pub up_call: Duration,
-    /// What stage 3 takes away.
-    pub loose_code: Duration,
 }
 
 impl Costs {
@@ -93,10 +104,24 @@ impl Costs {
                 Duration::ZERO
             }
         };
-        self.receive_cell
-            + left(self.second_copy, Stage::DirectCopy)
-            + left(self.up_call, Stage::InHandler)
-            + left(self.loose_code, Stage::TightCode)
+        let costs = &self.driver;
+        costs.receive_cell
+            + left(costs.second_copy, Stage::DirectCopy)
+            + left(costs.up_call, Stage::InHandler)
+            + left(costs.loose_code, Stage::TightCode)
+    }
+
+    /// Those of a host so many times as fast. The cycles that an access takes to get through to
+    /// the memory are the host's too, but for the memory's own.
+    #[must_use]
+    pub fn faster(&self, times: u64) -> Self {
+        let mut faster = *self;
+        let mut less =
+            |cost: &mut Duration| *cost = Duration::from_ps(cost.as_ps().div_ceil(times));
+        faster.driver.times_mut(&mut less);
+        less(&mut faster.word);
+        faster.access_milli_cycles = 1000 + (self.access_milli_cycles - 1000) / times;
+        faster
     }
 
     /// A word until it wants the memory: all but the last of the cycles of `cycle`.

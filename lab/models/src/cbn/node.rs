@@ -435,9 +435,9 @@ impl Node {
         let costs = &self.config.costs;
         Some(match self.doing {
             Doing::Idle | Doing::Sending => return None,
-            Doing::Before => costs.send_before + self.hand_over(),
-            Doing::After => costs.send_after,
-            Doing::Wake => costs.wake + self.hand_over(),
+            Doing::Before => costs.driver.send_before + self.hand_over(),
+            Doing::After => costs.driver.send_after,
+            Doing::Wake => costs.driver.wake + self.hand_over(),
             Doing::Work(time) => time,
         })
     }

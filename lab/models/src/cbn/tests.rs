@@ -197,18 +197,29 @@ fn random_false_traffic_offers_what_it_should() {
 
 fn costs() -> Costs {
     Costs {
-        send_before: us(100),
-        transmit_cell: us(4),
-        send_after: us(50),
-        interrupt: us(30),
-        receive_cell: us(6),
-        wake: us(60),
+        driver: DriverCosts {
+            send_before: us(100),
+            transmit_cell: us(4),
+            send_after: us(50),
+            interrupt: us(30),
+            receive_cell: us(6),
+            wake: us(60),
+            second_copy: us(8),
+            up_call: us(9),
+            loose_code: us(7),
+        },
         word: us(1),
         access_milli_cycles: 2000,
-        second_copy: us(8),
-        up_call: us(9),
-        loose_code: us(7),
     }
+}
+
+#[test]
+fn a_faster_host_has_all_costs_but_those_of_the_memory() {
+    let faster = costs().faster(4);
+    assert_eq!(faster.driver.send_before, us(25));
+    assert_eq!(faster.driver.loose_code, Duration::from_ns(1750));
+    assert_eq!(faster.word, Duration::from_ns(250));
+    assert_eq!(faster.access_milli_cycles, 1250);
 }
 
 #[test]

@@ -12,25 +12,27 @@
 
 use barewire_units::{ByteSize, Duration, Instant, Rate};
 
-/// Times and sizes of a bus.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BusConfig {
-    /// Rate within a burst.
-    pub rate: Rate,
-    /// The longest burst of a card; at least a byte.
-    pub burst: ByteSize,
-    /// A burst of a card without its bytes: arbitration, address, reload.
-    pub setup: Duration,
-    /// The longest burst of stores of the processor; at least a byte.
-    pub store_burst: ByteSize,
-    /// A burst of stores without its bytes.
-    pub store_setup: Duration,
-    /// A word of the processor; at least a byte.
-    pub word: ByteSize,
-    /// It writes a word.
-    pub write: Duration,
-    /// It reads a word.
-    pub read: Duration,
+crate::parameters! {
+    /// Times and sizes of a bus.
+    #[derive(Copy, PartialEq, Eq)]
+    pub struct BusConfig {
+        /// Rate within a burst.
+        pub rate: Rate,
+        /// The longest burst of a card; at least a byte.
+        pub burst: ByteSize,
+        /// A burst of a card without its bytes: arbitration, address, reload.
+        pub setup: Duration,
+        /// The longest burst of stores of the processor; at least a byte.
+        pub store_burst: ByteSize,
+        /// A burst of stores without its bytes.
+        pub store_setup: Duration,
+        /// A word of the processor; at least a byte.
+        pub word: ByteSize,
+        /// It writes a word.
+        pub write: Duration,
+        /// It reads a word.
+        pub read: Duration,
+    }
 }
 
 impl BusConfig {

@@ -2,35 +2,37 @@
 
 use barewire_units::Duration;
 
-/// Costs of a processor with its system and driver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Costs {
-    /// A call to send, until the driver begins.
-    pub send_call: Duration,
-    /// From the driver's end back into the program.
-    pub send_return: Duration,
-    /// A call to receive, until it has the message or sleeps.
-    pub receive_call: Duration,
-    /// From there back into the program.
-    pub receive_return: Duration,
-    /// From an interrupt to where the handler looks at the card.
-    pub interrupt: Duration,
-    /// A processor without work wakes up: it takes the time but is not busy.
-    pub wake_up: Duration,
-    /// From the handler to the program that slept, registers and tables changed.
-    pub context_switch: Duration,
-    /// A look at a place in memory by a program that polls.
-    pub poll: Duration,
-    /// The driver, for each packet to send.
-    pub send_packet: Duration,
-    /// The driver, for each KiB to send.
-    pub send_kib: Duration,
-    /// The driver, for each packet received.
-    pub receive_packet: Duration,
-    /// The driver, for each KiB received.
-    pub receive_kib: Duration,
-    /// A sum over one KiB.
-    pub checksum_kib: Duration,
+crate::parameters! {
+    /// Costs of a processor with its system and driver.
+    #[derive(Copy, PartialEq, Eq)]
+    pub struct Costs {
+        /// A call to send, until the driver begins.
+        pub send_call: Duration,
+        /// From the driver's end back into the program.
+        pub send_return: Duration,
+        /// A call to receive, until it has the message or sleeps.
+        pub receive_call: Duration,
+        /// From there back into the program.
+        pub receive_return: Duration,
+        /// From an interrupt to where the handler looks at the card.
+        pub interrupt: Duration,
+        /// A processor without work wakes up: it takes the time but is not busy.
+        pub wake_up: Duration,
+        /// From the handler to the program that slept, registers and tables changed.
+        pub context_switch: Duration,
+        /// A look at a place in memory by a program that polls.
+        pub poll: Duration,
+        /// The driver, for each packet to send.
+        pub send_packet: Duration,
+        /// The driver, for each KiB to send.
+        pub send_kib: Duration,
+        /// The driver, for each packet received.
+        pub receive_packet: Duration,
+        /// The driver, for each KiB received.
+        pub receive_kib: Duration,
+        /// A sum over one KiB.
+        pub checksum_kib: Duration,
+    }
 }
 
 impl Costs {

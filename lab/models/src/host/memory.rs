@@ -9,19 +9,21 @@ use barewire_units::{ByteSize, Duration, Rate};
 
 use super::costs::per_kib;
 
-/// Memory and its cache, as a copy sees them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Memory {
-    /// What a copy costs however short it is.
-    pub setup: Duration,
-    /// Rate of a copy within the cache.
-    pub cached: Rate,
-    /// Rate of a copy beyond it.
-    pub beyond: Rate,
-    /// The longest message that is copied within the cache.
-    pub cache: ByteSize,
-    /// A KiB of modified lines written to memory; zero where a card sees the cache.
-    pub write_back_kib: Duration,
+crate::parameters! {
+    /// Memory and its cache, as a copy sees them.
+    #[derive(Copy, PartialEq, Eq)]
+    pub struct Memory {
+        /// What a copy costs however short it is.
+        pub setup: Duration,
+        /// Rate of a copy within the cache.
+        pub cached: Rate,
+        /// Rate of a copy beyond it.
+        pub beyond: Rate,
+        /// The longest message that is copied within the cache.
+        pub cache: ByteSize,
+        /// A KiB of modified lines written to memory; zero where a card sees the cache.
+        pub write_back_kib: Duration,
+    }
 }
 
 impl Memory {

@@ -1,86 +1,75 @@
 //! The parameters: `parameters/cbn.toml`, and what the models are made of.
 
 use barewire_classic::msdl::BodySize;
-use barewire_models::cbn::{Costs, Line, TcpConfig};
+use barewire_models::cbn::{Costs, DriverCosts, Line, TcpConfig};
+use barewire_models::parameters;
+use barewire_models::parameters::{Parameters as _, Quantity};
 use barewire_units::{ByteSize, Duration, Rate};
-use serde::Deserialize;
 
 use crate::error::SystemError;
 
 /// Longest time that a parameter may be.
 const LONGEST: Duration = Duration::from_s(1);
 
+/// The one time that may be longer: it is not added to others.
+const TIME_OUT: &str = "tcp.time_out";
 /// Shortest period of a timer.
 const SHORTEST_TICK: Duration = Duration::from_ms(1);
 /// Shortest time that a block may take a program.
 const SHORTEST_BLOCK: Duration = Duration::from_ns(100);
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Parameters {
-    pub ring: Ring,
-    pub station: Station,
-    pub driver: Driver,
-    pub future: Future,
-    pub tcp: Tcp,
-    pub runs: Runs,
+parameters! {
+    pub(super) struct Parameters {
+        pub ring: Ring,
+        pub station: Station,
+        pub driver: DriverCosts,
+        pub future: Future,
+        pub tcp: Tcp,
+        pub runs: Runs,
+    }
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Ring {
-    pub rotation: Duration,
-    pub fibre_km: Duration,
-    pub line_rate: Rate,
+parameters! {
+    pub(super) struct Ring {
+        pub rotation: Duration,
+        pub fibre_km: Duration,
+        pub line_rate: Rate,
+    }
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Station {
-    pub fifo_cells: usize,
-    pub access_milli_cycles: u64,
-    pub word: Duration,
+parameters! {
+    pub(super) struct Station {
+        pub fifo_cells: usize,
+        pub access_milli_cycles: u64,
+        pub word: Duration,
+    }
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Driver {
-    pub transmit_cell: Duration,
-    pub send_before: Duration,
-    pub send_after: Duration,
-    pub interrupt: Duration,
-    pub wake: Duration,
-    pub receive_cell: Duration,
-    pub second_copy: Duration,
-    pub up_call: Duration,
-    pub loose_code: Duration,
+parameters! {
+    pub(super) struct Future {
+        pub line_rate: Rate,
+        pub engine_cell: Duration,
+        pub cell_work: Duration,
+        pub long_body: ByteSize,
+        pub hand_over: Duration,
+    }
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Future {
-    pub line_rate: Rate,
-    pub engine_cell: Duration,
-    pub cell_work: Duration,
-    pub long_body: ByteSize,
-    pub hand_over: Duration,
+parameters! {
+    pub(super) struct Tcp {
+        pub segment: Duration,
+        pub byte: Duration,
+        pub tick: Duration,
+        pub time_out: Duration,
+    }
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Tcp {
-    pub segment: Duration,
-    pub byte: Duration,
-    pub tick: Duration,
-    pub time_out: Duration,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Runs {
-    pub blocks: usize,
-    pub loaders: u16,
-    pub load_time: Duration,
+parameters! {
+    pub(super) struct Runs {
+        pub blocks: usize,
+        pub loaders: u16,
+        pub load_time: Duration,
+    }
 }
 
 impl Parameters {
@@ -128,33 +117,14 @@ impl Parameters {
 
     /// Nothing takes so long that a sum of times could overflow.
     fn check_times(&self) -> Result<(), String> {
-        let driver = &self.driver;
-        for (key, time) in [
-            ("rotation", self.ring.rotation),
-            ("fibre_km", self.ring.fibre_km),
-            ("word", self.station.word),
-            ("transmit_cell", driver.transmit_cell),
-            ("send_before", driver.send_before),
-            ("send_after", driver.send_after),
-            ("interrupt", driver.interrupt),
-            ("wake", driver.wake),
-            ("receive_cell", driver.receive_cell),
-            ("second_copy", driver.second_copy),
-            ("up_call", driver.up_call),
-            ("loose_code", driver.loose_code),
-            ("engine_cell", self.future.engine_cell),
-            ("cell_work", self.future.cell_work),
-            ("hand_over", self.future.hand_over),
-            ("segment", self.tcp.segment),
-            ("byte", self.tcp.byte),
-            ("tick", self.tcp.tick),
-            ("load_time", self.runs.load_time),
-        ] {
-            if time > LONGEST {
-                return Err(format!("{key} is {time}, more than {LONGEST}"));
+        let mut checked = Ok(());
+        self.visit("", &mut |key, found| match found {
+            Quantity::Time(time) if time > LONGEST && key != TIME_OUT && checked.is_ok() => {
+                checked = Err(format!("{key} is {time}, more than {LONGEST}"));
             }
-        }
-        Ok(())
+            _ => {}
+        });
+        checked
     }
 
     pub(super) fn line(&self) -> Line {
@@ -175,19 +145,10 @@ impl Parameters {
     }
 
     pub(super) fn costs(&self) -> Costs {
-        let (station, driver) = (&self.station, &self.driver);
         Costs {
-            send_before: driver.send_before,
-            transmit_cell: driver.transmit_cell,
-            send_after: driver.send_after,
-            interrupt: driver.interrupt,
-            receive_cell: driver.receive_cell,
-            wake: driver.wake,
-            word: station.word,
-            access_milli_cycles: station.access_milli_cycles,
-            second_copy: driver.second_copy,
-            up_call: driver.up_call,
-            loose_code: driver.loose_code,
+            driver: self.driver,
+            word: self.station.word,
+            access_milli_cycles: self.station.access_milli_cycles,
         }
     }
 

@@ -100,7 +100,7 @@ impl Scalars {
     /// when the interrupt comes: the sender is no limit.
     fn drained_us(&mut self, run: &Run, work: Duration, seed: u64) -> Result<f64, SystemError> {
         let mut run = run.clone().interrupt_on(InterruptOn::EndOfBlock);
-        run.costs.receive_cell = work;
+        run.costs.driver.receive_cell = work;
         Ok(self.seen(run.ping(seed)?).cell_received_us())
     }
 

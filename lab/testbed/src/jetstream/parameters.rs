@@ -4,6 +4,7 @@ use barewire_classic::token::{Budget, Config, Role};
 use barewire_formats::jetstream::FRAME_BYTES_MAX;
 use barewire_models::afterburner::{Costs, Recovery};
 use barewire_models::jetstream::{CardConfig, Division, SwitchConfig, fibre_delay};
+use barewire_models::parameters::{Parameters as _, Quantity};
 use barewire_units::{ByteSize, Duration, Rate};
 use serde::Deserialize;
 
@@ -26,7 +27,7 @@ pub struct Parameters {
     pub ring: Ring,
     pub switch: Switch,
     pub card: Card,
-    pub host: Host,
+    pub host: Costs,
     pub benchmark: Benchmark,
     pub tcp: Tcp,
     pub atm: Atm,
@@ -69,43 +70,6 @@ pub struct Card {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Host {
-    pub system_call: Duration,
-    pub context_switch: Duration,
-    pub interrupt: Duration,
-    pub segment_output: Duration,
-    pub segment_input: Duration,
-    pub acknowledgement_output: Duration,
-    pub acknowledgement_input: Duration,
-    pub unit: ByteSize,
-    pub store: Duration,
-    pub move_in: Duration,
-    pub purge: Duration,
-    pub copy: Duration,
-    pub sum: Duration,
-}
-
-impl Host {
-    fn times(&self) -> [(&'static str, Duration); 12] {
-        [
-            ("system_call", self.system_call),
-            ("context_switch", self.context_switch),
-            ("interrupt", self.interrupt),
-            ("segment_output", self.segment_output),
-            ("segment_input", self.segment_input),
-            ("acknowledgement_output", self.acknowledgement_output),
-            ("acknowledgement_input", self.acknowledgement_input),
-            ("store", self.store),
-            ("move_in", self.move_in),
-            ("purge", self.purge),
-            ("copy", self.copy),
-            ("sum", self.sum),
-        ]
-    }
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Benchmark {
     pub segment: ByteSize,
     pub short_segment: ByteSize,
@@ -131,6 +95,18 @@ pub struct Tcp {
 pub struct Atm {
     pub length_m: u64,
     pub latency: Duration,
+}
+
+/// The first cost of a host that is too long.
+fn too_costly(host: &Costs) -> Option<String> {
+    let mut why = None;
+    host.visit("host", &mut |key, found| match found {
+        Quantity::Time(cost) if cost > COST_MAX && why.is_none() => {
+            why = Some(format!("{key}: {cost}, which is more than {COST_MAX}"));
+        }
+        _ => {}
+    });
+    why
 }
 
 impl Ring {
@@ -210,8 +186,8 @@ impl Parameters {
                 "ring.length_m: {}, but at most {LENGTH_M_MAX}",
                 ring.length_m
             ))
-        } else if let Some((key, cost)) = self.host.times().iter().find(|it| it.1 > COST_MAX) {
-            Some(format!("host.{key}: {cost}, which is more than {COST_MAX}"))
+        } else if let Some(why) = too_costly(&self.host) {
+            Some(why)
         } else {
             let slow = rates.iter().find(|(_, rate)| *rate < RATE_MIN);
             slow.map(|(key, rate)| format!("{key}: {rate}, which is less than {RATE_MIN}"))
@@ -283,25 +259,6 @@ impl Parameters {
             timeout_min: self.tcp.timeout_min,
             tick: self.tcp.tick,
             phase,
-        }
-    }
-
-    pub fn costs(&self) -> Costs {
-        let host = &self.host;
-        Costs {
-            system_call: host.system_call,
-            context_switch: host.context_switch,
-            interrupt: host.interrupt,
-            segment_output: host.segment_output,
-            segment_input: host.segment_input,
-            acknowledgement_output: host.acknowledgement_output,
-            acknowledgement_input: host.acknowledgement_input,
-            unit_bytes: host.unit.as_bytes(),
-            store: host.store,
-            move_in: host.move_in,
-            purge: host.purge,
-            copy: host.copy,
-            sum: host.sum,
         }
     }
 }

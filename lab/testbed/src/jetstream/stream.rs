@@ -118,7 +118,7 @@ pub fn record(
         until: Instant::ORIGIN + benchmark.duration,
         recovery: stream.recovers.then(|| parameters.recovery(Duration::ZERO)),
     };
-    let costs = parameters.costs();
+    let costs = parameters.host;
     let receiver = |receiver: Receiver| match stream.recovers {
         true => receiver.with_delay(tcp.delayed_acknowledgement),
         false => receiver,

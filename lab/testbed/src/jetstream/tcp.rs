@@ -226,7 +226,7 @@ impl World for Hosts {
 
 impl Hosts {
     fn open(&mut self, parameters: &Parameters, plan: &TcpPlan, mut rng: Rng) {
-        let costs = parameters.costs();
+        let costs = parameters.host;
         let blocks = parameters.card.blocks;
         let tcp = &parameters.tcp;
         for host in &mut self.hosts {

@@ -17,6 +17,7 @@ use serde::Deserialize;
 use super::parameters::Parameters;
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
+use crate::refuse::{within, wrong};
 use crate::replicate::replicate;
 
 pub mod delayed;
@@ -172,23 +173,6 @@ impl Point {
 const PARTS_MAX: u16 = 2_000;
 const FRAGMENTS_MAX: u64 = 40_000_000;
 
-fn wrong(key: &str, found: impl core::fmt::Display, expected: &str) -> SystemError {
-    SystemError::Contradiction(format!("{key}: {found}; expected {expected}"))
-}
-
-/// `value`, if it is in the range.
-fn within<T: PartialOrd + core::fmt::Display + Copy>(
-    key: &str,
-    value: T,
-    least: T,
-    most: T,
-) -> Result<(), SystemError> {
-    if value >= least && value <= most {
-        return Ok(());
-    }
-    Err(wrong(key, value, &format!("{least} to {most}")))
-}
-
 /// `4x4` as numbers.
 fn parse_size(text: &str) -> Result<(u16, u16), SystemError> {
     let number = |part: &str| part.trim().parse().ok();
@@ -210,44 +194,42 @@ impl Inputs {
             ("distributions", self.distributions.len()),
         ];
         for (key, length) in lists {
-            within(key, length, 1, 1_000)?;
+            within(key, length, 1..=1_000)?;
         }
         let kib = ByteSize::from_kib;
         let byte = ByteSize::from_bytes(1);
-        within("fragment", self.fragment, byte, kib(1024))?;
+        within("fragment", self.fragment, byte..=kib(1024))?;
         within(
             "fragment_largest",
             self.fragment_largest,
-            byte,
-            kib(16 << 10),
+            byte..=kib(16 << 10),
         )?;
-        within("sigma", self.sigma, 0.0, 3.0)?;
-        within("events", self.events, 4, 1_000_000)?;
-        within("load", self.load, 0.01, 10.0)?;
-        within("pulled_events", self.pulled_events, 1, 10_000)?;
+        within("sigma", self.sigma, 0.0..=3.0)?;
+        within("events", self.events, 4..=1_000_000)?;
+        within("load", self.load, 0.01..=10.0)?;
+        within("pulled_events", self.pulled_events, 1..=10_000)?;
         let mtu = |bytes| ByteSize::from_bytes(bytes);
-        within("mtu", self.mtu, mtu(576), mtu(9_000))?;
+        within("mtu", self.mtu, mtu(576)..=mtu(9_000))?;
         let (slow, fast) = (Rate::from_mbps(1), Rate::from_gbps(1_000));
-        within("source_link", self.source_link, slow, fast)?;
-        within("builder_link", self.builder_link, slow, fast)?;
+        within("source_link", self.source_link, slow..=fast)?;
+        within("builder_link", self.builder_link, slow..=fast)?;
         let frame = ByteSize::from_bytes(self.mtu.as_bytes() + 18);
         let largest = ByteSize::from_gib(1 << 10);
-        within("port_buffer", self.port_buffer, frame, largest)?;
-        within("source_buffer", self.source_buffer, frame, largest)?;
+        within("port_buffer", self.port_buffer, frame..=largest)?;
+        within("source_buffer", self.source_buffer, frame..=largest)?;
         let us = Duration::from_us(1);
-        within("timeout", self.timeout, us, Duration::from_s(100))?;
-        within("shaping_share", self.shaping_share, 0.01, 100.0)?;
-        within("slot_fragments", self.slot_fragments, 0.1, 100.0)?;
+        within("timeout", self.timeout, us..=Duration::from_s(100))?;
+        within("shaping_share", self.shaping_share, 0.01..=100.0)?;
+        within("slot_fragments", self.slot_fragments, 0.1..=100.0)?;
         let second = Duration::from_s(1);
-        within("clock_error", self.clock_error, Duration::ZERO, second)?;
-        within("credits", self.credits, 1, 100_000)?;
-        within("window", self.window, 1, 1_000_000)?;
+        within("clock_error", self.clock_error, Duration::ZERO..=second)?;
+        within("credits", self.credits, 1..=100_000)?;
+        within("window", self.window, 1..=1_000_000)?;
         for point in self.points()? {
             within(
                 "events x sources",
                 self.events * u64::from(point.sources),
-                1,
-                FRAGMENTS_MAX,
+                1..=FRAGMENTS_MAX,
             )?;
             self.check_point(parameters, &point)?;
         }

@@ -10,6 +10,7 @@ use super::plan::{Host, Plan, Tuning, Width};
 use super::world::{Run, run};
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
+use crate::refuse::wrong;
 
 /// The experiment as a plan names it.
 pub const STREAM: Experiment = Experiment {
@@ -41,10 +42,6 @@ struct Inputs {
     time: Duration,
 }
 
-fn wrong(key: &str, found: impl core::fmt::Display, expected: &str) -> SystemError {
-    SystemError::Contradiction(format!("{key}: {found}; expected {expected}"))
-}
-
 impl Inputs {
     fn check(&self, parameters: &Parameters) -> Result<(), SystemError> {
         let pcs = usize::from(self.sources) + usize::from(self.destinations);
@@ -52,7 +49,7 @@ impl Inputs {
         if self.sources == 0 || self.destinations == 0 || pcs > ports {
             let found = format!("{} and {}", self.sources, self.destinations);
             let expected = format!("1 each at least, {ports} together at most");
-            return Err(wrong("sources, destinations", found, &expected));
+            return Err(wrong("sources, destinations", found, expected));
         }
         if pcs > 2 && !self.switched {
             return Err(wrong("switched", false, "true with more than two PCs"));
@@ -68,7 +65,7 @@ impl Inputs {
         ];
         for (key, size, least, most) in sizes {
             if !(least..=most).contains(&size.as_bytes()) {
-                return Err(wrong(key, size, &format!("{least} B to {most} B")));
+                return Err(wrong(key, size, format!("{least} B to {most} B")));
             }
         }
         let us = Duration::from_us;

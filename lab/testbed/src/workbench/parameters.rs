@@ -1,12 +1,16 @@
 //! The parameters: `parameters/workbench.toml`, and what the models are made of.
 
 use barewire_models::host::{BusConfig, Coalesce, Costs, Memory};
+use barewire_models::parameters::{Parameters as _, Quantity};
 use barewire_models::workbench::{Framing, ReceiverConfig, Taker, TransmitterConfig};
+use barewire_models::{choices, parameters};
 use barewire_units::{ByteSize, Duration, Rate};
 use serde::Deserialize;
 
 use super::length::Length;
 use crate::error::SystemError;
+
+choices!(By, Checksum, Length, Receive, Segments, Send);
 
 /// Longest time that a parameter may be, and largest size.
 const LONGEST: Duration = Duration::from_s(1);
@@ -16,65 +20,24 @@ const SLOWEST: Rate = Rate::from_kbps(1);
 /// Longest link: half round the world.
 const FARTHEST: Length = Length::from_km(20_000);
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Parameters {
-    pub host: Host,
-    pub card: Card,
-    pub notice: Notice,
-    pub driver: Driver,
-    pub link: Link,
-    pub switch: Switch,
+parameters! {
+    pub(super) struct Parameters {
+        pub host: Host,
+        pub card: Card,
+        pub notice: Notice,
+        pub driver: Driver,
+        pub link: Link,
+        pub switch: Switch,
+    }
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Host {
-    pub processors: u8,
-    costs: HostCosts,
-    memory: HostMemory,
-    bus: HostBus,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct HostCosts {
-    send_call: Duration,
-    send_return: Duration,
-    receive_call: Duration,
-    receive_return: Duration,
-    interrupt: Duration,
-    wake_up: Duration,
-    context_switch: Duration,
-    poll: Duration,
-    send_packet: Duration,
-    send_kib: Duration,
-    receive_packet: Duration,
-    receive_kib: Duration,
-    checksum_kib: Duration,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct HostMemory {
-    setup: Duration,
-    cached: Rate,
-    beyond: Rate,
-    cache: ByteSize,
-    write_back_kib: Duration,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct HostBus {
-    rate: Rate,
-    burst: ByteSize,
-    setup: Duration,
-    store_burst: ByteSize,
-    store_setup: Duration,
-    word: ByteSize,
-    write: Duration,
-    read: Duration,
+parameters! {
+    pub(super) struct Host {
+        pub processors: u8,
+        pub costs: Costs,
+        pub memory: Memory,
+        pub bus: BusConfig,
+    }
 }
 
 /// How bytes get to the card.
@@ -111,21 +74,21 @@ pub(super) enum Checksum {
     Processor,
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Card {
-    pub send: Send,
-    receive: Receive,
-    segments: Segments,
-    block: ByteSize,
-    transmit_fifo: ByteSize,
-    receive_fifo: ByteSize,
-    pub transmit_slots: usize,
-    receive_slots: usize,
-    pub descriptor: ByteSize,
-    pub frame: Duration,
-    pub latency: Duration,
-    pub checksum: Checksum,
+parameters! {
+    pub(super) struct Card {
+        pub send: Send,
+        receive: Receive,
+        segments: Segments,
+        block: ByteSize,
+        transmit_fifo: ByteSize,
+        receive_fifo: ByteSize,
+        pub transmit_slots: usize,
+        receive_slots: usize,
+        pub descriptor: ByteSize,
+        pub frame: Duration,
+        pub latency: Duration,
+        pub checksum: Checksum,
+    }
 }
 
 /// How the host learns of what has come in.
@@ -136,41 +99,41 @@ pub(super) enum By {
     Poll,
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Notice {
-    pub by: By,
-    packets: usize,
-    delay: Duration,
+parameters! {
+    pub(super) struct Notice {
+        pub by: By,
+        packets: usize,
+        delay: Duration,
+    }
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Driver {
-    pub send_copies: u64,
-    pub receive_copies: u64,
-    pub socket: ByteSize,
+parameters! {
+    pub(super) struct Driver {
+        pub send_copies: u64,
+        pub receive_copies: u64,
+        pub socket: ByteSize,
+    }
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Link {
-    rate: Rate,
-    length: Length,
-    per_km: Duration,
-    payload: ByteSize,
-    least: ByteSize,
-    overhead: ByteSize,
-    trailer: ByteSize,
+parameters! {
+    pub(super) struct Link {
+        rate: Rate,
+        length: Length,
+        per_km: Duration,
+        payload: ByteSize,
+        least: ByteSize,
+        overhead: ByteSize,
+        trailer: ByteSize,
+    }
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Switch {
-    pub between_two: bool,
-    pub latency: Duration,
-    pub cut_through: bool,
-    pub buffer: ByteSize,
+parameters! {
+    pub(super) struct Switch {
+        pub between_two: bool,
+        pub latency: Duration,
+        pub cut_through: bool,
+        pub buffer: ByteSize,
+    }
 }
 
 impl Parameters {
@@ -181,19 +144,8 @@ impl Parameters {
     }
 
     fn check(&self) -> Result<(), String> {
-        self.check_times()?;
+        self.check_ranges()?;
         self.check_sizes()?;
-        let rates = [
-            ("host.memory.cached", self.host.memory.cached),
-            ("host.memory.beyond", self.host.memory.beyond),
-            ("host.bus.rate", self.host.bus.rate),
-            ("link.rate", self.link.rate),
-        ];
-        for (key, rate) in rates {
-            if rate < SLOWEST {
-                return Err(format!("{key} is {rate}, less than {SLOWEST}"));
-            }
-        }
         if self.link.length > FARTHEST {
             let length = self.link.length;
             return Err(format!("link.length is {length}, more than {FARTHEST}"));
@@ -223,40 +175,21 @@ impl Parameters {
         self.check_fifos()
     }
 
-    fn check_times(&self) -> Result<(), String> {
-        let (costs, memory, bus) = (&self.host.costs, &self.host.memory, &self.host.bus);
-        let times = [
-            ("host.costs.send_call", costs.send_call),
-            ("host.costs.send_return", costs.send_return),
-            ("host.costs.receive_call", costs.receive_call),
-            ("host.costs.receive_return", costs.receive_return),
-            ("host.costs.interrupt", costs.interrupt),
-            ("host.costs.wake_up", costs.wake_up),
-            ("host.costs.context_switch", costs.context_switch),
-            ("host.costs.poll", costs.poll),
-            ("host.costs.send_packet", costs.send_packet),
-            ("host.costs.send_kib", costs.send_kib),
-            ("host.costs.receive_packet", costs.receive_packet),
-            ("host.costs.receive_kib", costs.receive_kib),
-            ("host.costs.checksum_kib", costs.checksum_kib),
-            ("host.memory.setup", memory.setup),
-            ("host.memory.write_back_kib", memory.write_back_kib),
-            ("host.bus.setup", bus.setup),
-            ("host.bus.store_setup", bus.store_setup),
-            ("host.bus.write", bus.write),
-            ("host.bus.read", bus.read),
-            ("card.frame", self.card.frame),
-            ("card.latency", self.card.latency),
-            ("notice.delay", self.notice.delay),
-            ("link.per_km", self.link.per_km),
-            ("switch.latency", self.switch.latency),
-        ];
-        for (key, time) in times {
-            if time > LONGEST {
-                return Err(format!("{key} is {time}, more than {LONGEST}"));
+    /// Nothing is so long, so slow or so large that sums could overflow.
+    fn check_ranges(&self) -> Result<(), String> {
+        let mut checked = Ok(());
+        self.visit("", &mut |key, found| {
+            let wrong = match found {
+                Quantity::Time(time) if time > LONGEST => format!("{time}, more than {LONGEST}"),
+                Quantity::Rate(rate) if rate < SLOWEST => format!("{rate}, less than {SLOWEST}"),
+                Quantity::Size(size) if size > LARGEST => format!("{size}, more than {LARGEST}"),
+                _ => return,
+            };
+            if checked.is_ok() {
+                checked = Err(format!("{key} is {wrong}"));
             }
-        }
-        Ok(())
+        });
+        checked
     }
 
     fn check_sizes(&self) -> Result<(), String> {
@@ -272,20 +205,8 @@ impl Parameters {
             ("switch.buffer", self.switch.buffer),
         ];
         for (key, size) in at_least_a_byte {
-            if size.as_bytes() == 0 || size > LARGEST {
+            if size.as_bytes() == 0 {
                 return Err(format!("{key} is {size}, expected 1 B to {LARGEST}"));
-            }
-        }
-        let others = [
-            ("host.memory.cache", self.host.memory.cache),
-            ("card.descriptor", card.descriptor),
-            ("driver.socket", self.driver.socket),
-            ("link.overhead", link.overhead),
-            ("link.trailer", link.trailer),
-        ];
-        for (key, size) in others {
-            if size > LARGEST {
-                return Err(format!("{key} is {size}, more than {LARGEST}"));
             }
         }
         if link.least > link.payload {
@@ -350,50 +271,6 @@ impl Parameters {
             Segments::Driver => self.link.payload,
         };
         bytes.min(most.as_bytes())
-    }
-
-    pub(super) fn costs(&self) -> Costs {
-        let costs = &self.host.costs;
-        Costs {
-            send_call: costs.send_call,
-            send_return: costs.send_return,
-            receive_call: costs.receive_call,
-            receive_return: costs.receive_return,
-            interrupt: costs.interrupt,
-            wake_up: costs.wake_up,
-            context_switch: costs.context_switch,
-            poll: costs.poll,
-            send_packet: costs.send_packet,
-            send_kib: costs.send_kib,
-            receive_packet: costs.receive_packet,
-            receive_kib: costs.receive_kib,
-            checksum_kib: costs.checksum_kib,
-        }
-    }
-
-    pub(super) fn memory(&self) -> Memory {
-        let memory = &self.host.memory;
-        Memory {
-            setup: memory.setup,
-            cached: memory.cached,
-            beyond: memory.beyond,
-            cache: memory.cache,
-            write_back_kib: memory.write_back_kib,
-        }
-    }
-
-    pub(super) fn bus(&self) -> BusConfig {
-        let bus = &self.host.bus;
-        BusConfig {
-            rate: bus.rate,
-            burst: bus.burst,
-            setup: bus.setup,
-            store_burst: bus.store_burst,
-            store_setup: bus.store_setup,
-            word: bus.word,
-            write: bus.write,
-            read: bus.read,
-        }
     }
 
     pub(super) fn framing(&self) -> Framing {

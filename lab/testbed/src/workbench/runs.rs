@@ -17,6 +17,7 @@ use barewire_units::{ByteSize, Duration};
 use super::bench::{Bench, Fate, Place};
 use super::parameters::Parameters;
 use crate::error::SystemError;
+use crate::refuse::{list, within};
 
 /// Events of a whole experiment, beyond which it would take too long.
 const EVENTS_MAX: f64 = 5e7;
@@ -27,36 +28,21 @@ fn contradiction<T>(text: String) -> Result<T, SystemError> {
     Err(SystemError::Contradiction(text))
 }
 
-/// A list of inputs that has something in it, and not too much.
-pub(super) fn check_list<T>(key: &str, list: &[T]) -> Result<(), SystemError> {
-    if (1..=POINTS_MAX).contains(&list.len()) {
-        return Ok(());
-    }
-    let found = list.len();
-    contradiction(format!(
-        "{key} has {found} values, expected 1 to {POINTS_MAX}"
-    ))
+/// Refuses a list of inputs with nothing in it, or too much.
+pub(super) fn check_list<T>(key: &str, values: &[T]) -> Result<(), SystemError> {
+    list(key, values, POINTS_MAX)
 }
 
 pub(super) fn check_size(key: &str, size: ByteSize, most: ByteSize) -> Result<(), SystemError> {
-    if size.as_bytes() > 0 && size <= most {
-        return Ok(());
-    }
-    contradiction(format!("{key} is {size}, expected 1 B to {most}"))
+    within(key, size, ByteSize::from_bytes(1)..=most)
 }
 
 pub(super) fn check_count(key: &str, count: u64, least: u64, most: u64) -> Result<(), SystemError> {
-    if (least..=most).contains(&count) {
-        return Ok(());
-    }
-    contradiction(format!("{key} is {count}, expected {least} to {most}"))
+    within(key, count, least..=most)
 }
 
 pub(super) fn check_time(key: &str, time: Duration, most: Duration) -> Result<(), SystemError> {
-    if time <= most {
-        return Ok(());
-    }
-    contradiction(format!("{key} is {time}, more than {most}"))
+    within(key, time, Duration::ZERO..=most)
 }
 
 /// Refuses what would take too long; `key` is what to make smaller.
@@ -71,7 +57,7 @@ fn check_events(key: &str, events: f64) -> Result<(), SystemError> {
 
 /// Events that a message of `bytes` takes on its way, at most.
 fn events(parameters: &Parameters, bytes: u64) -> f64 {
-    let (framing, bus) = (parameters.framing(), parameters.bus());
+    let (framing, bus) = (parameters.framing(), parameters.host.bus);
     let piece = parameters.piece_bytes(bytes).max(1);
     let pieces = bytes.div_ceil(piece);
     let descriptor = parameters.card.descriptor.as_bytes();

@@ -468,15 +468,21 @@ fn what_cannot_be_run_is_refused_with_its_key() {
         assert!(inputs.contains(old), "{old}");
         refuse(name, &[], &inputs.replace(old, new), reason);
     };
-    refuse_input("ping", PING, "\"1 B\", \"3 KiB\"", "", "sizes has 0 values");
-    refuse_input("ping", PING, "1 B", "0 B", "sizes is");
-    refuse_input("ping", PING, "= 20\n", "= 0\n", "round_trips is 0");
+    refuse_input(
+        "ping",
+        PING,
+        "\"1 B\", \"3 KiB\"",
+        "",
+        "sizes: found an empty list",
+    );
+    refuse_input("ping", PING, "1 B", "0 B", "sizes: found 0");
+    refuse_input("ping", PING, "= 20\n", "= 0\n", "round_trips: found 0");
     refuse_input("ping", PING, "pause", "paws", "paws");
-    refuse_input("stream", STREAM, "40 KiB", "0 B", "volume is");
-    refuse_input("request", REQUEST, "= 3", "= 0", "clients is 0");
+    refuse_input("stream", STREAM, "40 KiB", "0 B", "volume: found 0");
+    refuse_input("request", REQUEST, "= 3", "= 0", "clients: found 0");
     refuse_input("request", REQUEST, "2000.0", "0.0", "rates has 0");
     refuse_input("request", REQUEST, "10 ms", "1000 s", "choose less");
-    refuse_input("incast", INCAST, "[1, 20]", "[0]", "senders is 0");
+    refuse_input("incast", INCAST, "[1, 20]", "[0]", "senders: found 0");
     refuse_input("incast", INCAST, "\"10 us\"", "\"1 s\"", "jitter is");
 }
 

@@ -14,7 +14,7 @@ impl Node {
         let costs = &self.config.costs;
         Some(match self.sending {
             Sending::Off => return None,
-            Sending::Header => costs.transmit_cell,
+            Sending::Header => costs.driver.transmit_cell,
             Sending::Full => costs.word,
             Sending::Bus => costs.to_memory(self.config.station.line.word_time()),
             Sending::Memory => self.station.transmit_ram().access(now, 1) - now,

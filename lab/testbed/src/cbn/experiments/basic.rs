@@ -4,14 +4,13 @@ use barewire_formats::cbn::BODY_BYTES;
 use barewire_units::Duration;
 use serde::Deserialize;
 
-use super::inputs::{
-    Condition, Length, all_within, check_cells, check_points, refuse_empty, run_on, stage, within,
-};
-use super::{mean_and_p99, run_all, take};
+use super::common::{mean_and_p99, run_all, take};
+use super::inputs::{Condition, Length, POINTS_MAX, check_cells, run_on, stage};
 use crate::cbn::parameters::Parameters;
 use crate::cbn::runs::{Observed, Run};
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
+use crate::refuse::{each_within, few_points, list, within};
 
 /// Round trips.
 pub(super) const PING: Experiment = Experiment {
@@ -52,17 +51,16 @@ fn ping_points(setting: &Setting<'_>) -> Result<Vec<Point>, SystemError> {
     let parameters = Parameters::parse(setting.parameters)?;
     let inputs: PingInputs = setting.read_inputs()?;
     check_cells("cells", &inputs.cells)?;
-    all_within(
+    each_within(
         "stages",
         inputs.stages.iter().map(|&stage| stage as u64),
-        0,
-        3,
+        0..=3,
     )?;
-    refuse_empty("conditions", inputs.conditions.len())?;
-    refuse_empty("lengths", inputs.lengths.len())?;
-    within("pings", inputs.pings as u64, 2, 10_000)?;
+    list("conditions", &inputs.conditions, POINTS_MAX)?;
+    list("lengths", &inputs.lengths, POINTS_MAX)?;
+    within("pings", inputs.pings as u64, 2..=10_000)?;
     let rows = inputs.cells.len() * inputs.stages.len() * inputs.conditions.len();
-    check_points(rows.saturating_mul(inputs.lengths.len()))?;
+    few_points(&[rows.saturating_mul(inputs.lengths.len())], POINTS_MAX)?;
     let mut points = Vec::new();
     for length in &inputs.lengths {
         let ring = run_on(&parameters, length, inputs.stations)?;
@@ -133,9 +131,12 @@ fn transmit_points(setting: &Setting<'_>) -> Result<Vec<Point>, SystemError> {
     let parameters = Parameters::parse(setting.parameters)?;
     let inputs: TransmitInputs = setting.read_inputs()?;
     check_cells("cells", &inputs.cells)?;
-    refuse_empty("lengths", inputs.lengths.len())?;
-    within("blocks", inputs.blocks as u64, 3, 10_000)?;
-    check_points(inputs.cells.len().saturating_mul(inputs.lengths.len()))?;
+    list("lengths", &inputs.lengths, POINTS_MAX)?;
+    within("blocks", inputs.blocks as u64, 3..=10_000)?;
+    few_points(
+        &[inputs.cells.len().saturating_mul(inputs.lengths.len())],
+        POINTS_MAX,
+    )?;
     let mut points = Vec::new();
     for length in &inputs.lengths {
         let ring = run_on(&parameters, length, inputs.stations)?;

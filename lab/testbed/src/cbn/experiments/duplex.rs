@@ -6,19 +6,17 @@
 //! faster step by step. Drivers wait for room in the transmit FIFO here: a host that is faster
 //! than its station would else lose most of what it writes.
 
-use barewire_models::cbn::{Costs, Duplex, Program};
+use barewire_models::cbn::{Duplex, Program};
 use barewire_units::Duration;
 use serde::Deserialize;
 
-use super::inputs::{
-    Condition, Length, TIME_MAX, all_within, check_cells, check_points, check_time, refuse_empty,
-    run_on,
-};
-use super::{run_all, take};
+use super::common::{run_all, take};
+use super::inputs::{Condition, Length, POINTS_MAX, TIME_MAX, check_cells, check_time, run_on};
 use crate::cbn::parameters::Parameters;
 use crate::cbn::runs::{Observed, Run, Until};
 use crate::error::SystemError;
 use crate::experiment::{Experiment, Outcome, Setting, Table};
+use crate::refuse::{each_within, few_points, list};
 
 /// Streams both ways.
 pub(super) const DUPLEX: Experiment = Experiment {
@@ -51,13 +49,18 @@ fn points(setting: &Setting<'_>) -> Result<Vec<Point>, SystemError> {
     let parameters = Parameters::parse(setting.parameters)?;
     let inputs: Inputs = setting.read_inputs()?;
     check_cells("cells", &[inputs.cells])?;
-    all_within("times_faster", inputs.times_faster.iter().copied(), 1, 1000)?;
-    refuse_empty("conditions", inputs.conditions.len())?;
-    check_points(
-        inputs
+    each_within(
+        "times_faster",
+        inputs.times_faster.iter().copied(),
+        1..=1000,
+    )?;
+    list("conditions", &inputs.conditions, POINTS_MAX)?;
+    few_points(
+        &[inputs
             .times_faster
             .len()
-            .saturating_mul(inputs.conditions.len()),
+            .saturating_mul(inputs.conditions.len())],
+        POINTS_MAX,
     )?;
     check_time("time", inputs.time, TIME_MAX)?;
     let mut ring = run_on(&parameters, &inputs.length, 2)?.cells(inputs.cells);
@@ -66,7 +69,7 @@ fn points(setting: &Setting<'_>) -> Result<Vec<Point>, SystemError> {
     for &condition in &inputs.conditions {
         for &times_faster in &inputs.times_faster {
             let mut run = ring.clone().interrupt_on(condition.interrupt_on());
-            run.costs = faster(&run.costs, times_faster);
+            run.costs = run.costs.faster(times_faster);
             if points.is_empty() {
                 run.packets_per_link = setting.packets_per_link;
             }
@@ -79,25 +82,6 @@ fn points(setting: &Setting<'_>) -> Result<Vec<Point>, SystemError> {
         }
     }
     Ok(points)
-}
-
-/// The costs of a host so many times as fast. The cycles that an access takes to get through
-/// to the memory are the host's too, but for the memory's own.
-fn faster(costs: &Costs, times: u64) -> Costs {
-    let less = |cost: Duration| Duration::from_ps(cost.as_ps().div_ceil(times));
-    Costs {
-        send_before: less(costs.send_before),
-        transmit_cell: less(costs.transmit_cell),
-        send_after: less(costs.send_after),
-        interrupt: less(costs.interrupt),
-        receive_cell: less(costs.receive_cell),
-        wake: less(costs.wake),
-        word: less(costs.word),
-        access_milli_cycles: 1000 + (costs.access_milli_cycles - 1000) / times,
-        second_copy: less(costs.second_copy),
-        up_call: less(costs.up_call),
-        loose_code: less(costs.loose_code),
-    }
 }
 
 fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {

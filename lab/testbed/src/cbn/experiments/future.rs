@@ -14,14 +14,13 @@ use barewire_models::cbn::{Copier, Processors};
 use barewire_units::Duration;
 use serde::Deserialize;
 
-use super::inputs::{
-    Condition, TIME_MAX, check_cells, check_points, check_time, refuse_empty, within,
-};
-use super::{mean_and_p99, run_all, take};
+use super::common::{mean_and_p99, run_all, take};
+use super::inputs::{Condition, POINTS_MAX, TIME_MAX, check_cells, check_time};
 use crate::cbn::parameters::Parameters;
 use crate::cbn::runs::Run;
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
+use crate::refuse::{few_points, list, within};
 
 /// The forecasts.
 pub(super) const FUTURE: Experiment = Experiment {
@@ -79,15 +78,15 @@ fn plan(setting: &Setting<'_>) -> Result<Plan, SystemError> {
     let inputs: Inputs = setting.read_inputs()?;
     check_cells("transmit_cells", &inputs.transmit_cells)?;
     check_cells("ping_cells", &inputs.ping_cells)?;
-    refuse_empty("conditions", inputs.conditions.len())?;
-    within("pings", inputs.pings as u64, 2, 10_000)?;
+    list("conditions", &inputs.conditions, POINTS_MAX)?;
+    within("pings", inputs.pings as u64, 2..=10_000)?;
     check_time("time", inputs.time, TIME_MAX)?;
     let pings = inputs
         .ping_cells
         .len()
         .saturating_mul(inputs.conditions.len());
     let rows = inputs.transmit_cells.len().saturating_add(pings);
-    check_points(rows.saturating_mul(CHANGES.len()))?;
+    few_points(&[rows.saturating_mul(CHANGES.len())], POINTS_MAX)?;
     let mut plan = Plan {
         tables: Vec::new(),
         points: Vec::new(),

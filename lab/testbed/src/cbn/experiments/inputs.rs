@@ -8,9 +8,10 @@ use serde::Deserialize;
 use crate::cbn::parameters::Parameters;
 use crate::cbn::runs::Run;
 use crate::error::SystemError;
+use crate::refuse::{each_within, within, wrong};
 
 /// Most points of an experiment.
-const POINTS_MAX: usize = 1000;
+pub(super) const POINTS_MAX: usize = 1000;
 /// Most frames that pass stations in a rotation: each is an event of its own.
 const PASSAGES_MAX: usize = 1_000_000;
 /// Most stations.
@@ -116,7 +117,7 @@ pub(super) fn run_on(
     let mut run = Run::new(parameters);
     run.rotation = length.rotation(parameters);
     run.stations = stations;
-    within("stations", u64::from(stations), 2, u64::from(STATIONS_MAX))?;
+    within("stations", stations, 2..=STATIONS_MAX)?;
     let frames = run.line.frames(run.rotation);
     let passages = frames.saturating_mul(usize::from(stations));
     if frames == 0 || u16::try_from(frames).is_err() || passages > PASSAGES_MAX {
@@ -133,45 +134,9 @@ pub(super) fn refusal(text: String) -> SystemError {
     SystemError::Contradiction(text)
 }
 
-/// Refuses a number outside `least..=most`.
-pub(super) fn within(key: &str, found: u64, least: u64, most: u64) -> Result<(), SystemError> {
-    if (least..=most).contains(&found) {
-        return Ok(());
-    }
-    Err(refusal(format!(
-        "{key} is {found}: expected {least} to {most}"
-    )))
-}
-
-/// Refuses a list that is empty or has a number outside of `least..=most`.
-pub(super) fn all_within(
-    key: &str,
-    found: impl IntoIterator<Item = u64>,
-    least: u64,
-    most: u64,
-) -> Result<(), SystemError> {
-    let mut count = 0;
-    for number in found {
-        within(key, number, least, most)?;
-        count += 1;
-    }
-    refuse_empty(key, count)
-}
-
-/// Refuses an empty list.
-pub(super) fn refuse_empty(key: &str, len: usize) -> Result<(), SystemError> {
-    if len > 0 {
-        return Ok(());
-    }
-    Err(refusal(format!(
-        "{key} is empty: expected a value at least"
-    )))
-}
-
 /// Refuses blocks of no cells or too many.
 pub(super) fn check_cells(key: &str, cells: &[usize]) -> Result<(), SystemError> {
-    let cells = cells.iter().map(|&cells| cells as u64);
-    all_within(key, cells, 1, BLOCK_CELLS_MAX as u64)
+    each_within(key, cells.iter().copied(), 1..=BLOCK_CELLS_MAX)
 }
 
 /// Refuses a time that is none or too long.
@@ -179,29 +144,19 @@ pub(super) fn check_time(key: &str, time: Duration, most: Duration) -> Result<()
     if !time.is_zero() && time <= most {
         return Ok(());
     }
-    Err(refusal(format!("{key} is {time}: expected up to {most}")))
+    Err(wrong(key, time, format!("more than 0 and up to {most}")))
 }
 
 /// Refuses shares of the ring that are none.
 pub(super) fn check_shares(key: &str, shares: &[f64]) -> Result<(), SystemError> {
     match shares.iter().find(|share| !(0.0..=10.0).contains(*share)) {
-        Some(share) => Err(refusal(format!("{key} has {share}: expected 0 to 10"))),
+        Some(share) => Err(wrong(key, share, "0 to 10")),
         None => Ok(()),
     }
-}
-
-/// Refuses more points than anybody would wait for.
-pub(super) fn check_points(points: usize) -> Result<(), SystemError> {
-    if points <= POINTS_MAX {
-        return Ok(());
-    }
-    Err(refusal(format!(
-        "the inputs ask for {points} points: expected at most {POINTS_MAX}"
-    )))
 }
 
 /// The stage of that number.
 pub(super) fn stage(number: usize) -> Result<Stage, SystemError> {
     let stage = Stage::ALL.get(number).copied();
-    stage.ok_or_else(|| refusal(format!("stage {number}: expected 0 to 3")))
+    stage.ok_or_else(|| wrong("stage", number, "0 to 3"))
 }

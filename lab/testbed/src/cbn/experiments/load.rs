@@ -13,15 +13,16 @@ use barewire_models::cbn::{Copier, Duplex, Processors, Program};
 use barewire_units::Duration;
 use serde::Deserialize;
 
+use super::common::{mean_and_p99, run_all, take};
 use super::inputs::{
-    Condition, FullFifo, Length, TIME_MAX, all_within, check_cells, check_points, check_shares,
-    check_time, run_on, stage,
+    Condition, FullFifo, Length, POINTS_MAX, TIME_MAX, check_cells, check_shares, check_time,
+    run_on, stage,
 };
-use super::{mean_and_p99, run_all, take};
 use crate::cbn::parameters::Parameters;
 use crate::cbn::runs::{Load, Observed, Run, Towards, Until};
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
+use crate::refuse::{each_within, few_points};
 
 /// The ring under load.
 pub(super) const LOAD: Experiment = Experiment {
@@ -97,9 +98,12 @@ fn plan(setting: &Setting<'_>) -> Result<Plan, SystemError> {
     check_time("patience", inputs.patience, TIME_MAX)?;
     check_time("time", inputs.time, TIME_MAX)?;
     let stations = inputs.stations.iter().map(|&stations| u64::from(stations));
-    all_within("stations", stations, 3, u64::from(u16::MAX))?;
+    each_within("stations", stations, 3..=u64::from(u16::MAX))?;
     let each = inputs.passing.len() + inputs.addressed.len();
-    check_points(each.saturating_mul(inputs.stations.len()).saturating_add(6))?;
+    few_points(
+        &[each.saturating_mul(inputs.stations.len()).saturating_add(6)],
+        POINTS_MAX,
+    )?;
 
     let mut plan = Plan {
         tables: Vec::new(),

@@ -9,15 +9,15 @@ use barewire_models::cbn::{Program, TCP_HEADER_BYTES};
 use barewire_units::{ByteSize, Duration};
 use serde::Deserialize;
 
+use super::common::{run_all, take};
 use super::inputs::{
-    Condition, FullFifo, Length, all_within, check_points, check_shares, check_time, refusal,
-    run_on, within,
+    Condition, FullFifo, Length, POINTS_MAX, check_shares, check_time, refusal, run_on,
 };
-use super::{run_all, take};
 use crate::cbn::parameters::Parameters;
 use crate::cbn::runs::{Load, Observed, Run, Towards, Until, us};
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
+use crate::refuse::{each_within, few_points, within};
 
 /// TCP over cells.
 pub(super) const TCP: Experiment = Experiment {
@@ -52,37 +52,36 @@ struct Inputs {
 
 impl Inputs {
     fn check(&self) -> Result<(), SystemError> {
-        within("bytes", self.bytes.as_bytes(), 1, BYTES_MAX)?;
-        all_within(
+        within("bytes", self.bytes.as_bytes(), 1..=BYTES_MAX)?;
+        each_within(
             "segments",
             self.segments.iter().copied(),
-            1,
-            SEGMENT_BYTES_MAX,
+            1..=SEGMENT_BYTES_MAX,
         )?;
-        within("loaded_segment", self.loaded_segment, 1, SEGMENT_BYTES_MAX)?;
+        within("loaded_segment", self.loaded_segment, 1..=SEGMENT_BYTES_MAX)?;
         let windows = self.windows.iter().map(|window| window.as_bytes());
-        all_within("windows", windows, 1, WINDOW_BYTES_MAX)?;
+        each_within("windows", windows, 1..=WINDOW_BYTES_MAX)?;
         let windows = self.loaded_windows.iter().map(|window| window.as_bytes());
-        all_within(
-            "loaded_windows",
-            windows,
-            self.loaded_segment,
-            WINDOW_BYTES_MAX,
-        )?;
+        let allowed = self.loaded_segment..=WINDOW_BYTES_MAX;
+        each_within("loaded_windows", windows, allowed)?;
         let least = self.segments.iter().copied().min().unwrap_or(0);
         if self.windows.iter().all(|window| window.as_bytes() < least) {
             return Err(refusal(format!(
                 "no window holds a segment of {least} bytes: expected one at least"
             )));
         }
-        within("stations", u64::from(self.stations), 3, u64::from(u16::MAX))?;
+        within(
+            "stations",
+            u64::from(self.stations),
+            3..=u64::from(u16::MAX),
+        )?;
         check_shares("passing", &self.passing)?;
         check_shares("addressed", &self.addressed)?;
         check_time("at_most", self.at_most, AT_MOST)?;
         let pairs = self.segments.len().saturating_mul(self.windows.len());
         let loads = 2 + self.passing.len() + self.addressed.len();
         let loaded = loads.saturating_mul(self.loaded_windows.len());
-        check_points(pairs.saturating_add(loaded))
+        few_points(&[pairs.saturating_add(loaded)], POINTS_MAX)
     }
 }
 

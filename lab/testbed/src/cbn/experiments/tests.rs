@@ -1,5 +1,8 @@
 //! Limits with a known answer, what is refused, and that runs can be repeated.
 
+use crate::cbn::runs::Observed;
+use crate::error::SystemError;
+use crate::experiment::{Experiment, Outcome, Setting};
 use barewire_formats::cbn::{Frame, FrameRepr};
 use barewire_models::cbn::{Processors, Program, Stage};
 use barewire_units::Duration;
@@ -299,41 +302,46 @@ fn refuse(name: &str, key: &str, value: &str, reason: &str) {
 
 #[test]
 fn what_cannot_be_run_is_refused() {
-    refuse("ping", "cells", "[]", "cells is empty");
+    refuse("ping", "cells", "[]", "cells: found an empty list");
     refuse(
         "ping",
         "cells",
         "[1, 256]",
-        "cells is 256: expected 1 to 255",
+        "cells: found 256, expected 1 to 255",
     );
-    refuse("ping", "stages", "[4]", "stages is 4");
+    refuse("ping", "stages", "[4]", "stages: found 4");
     refuse("ping", "conditions", "[\"all\"]", "all");
     refuse("ping", "lengths", "[\"10 miles\"]", "is no length");
-    refuse("ping", "stations", "1", "stations is 1: expected 2 to 1000");
+    refuse(
+        "ping",
+        "stations",
+        "1",
+        "stations: found 1, expected 2 to 1000",
+    );
     refuse(
         "ping",
         "lengths",
         "[\"20000000 km\"]",
         "expected one frame at",
     );
-    refuse("transmit", "blocks", "2", "blocks is 2");
-    refuse("load", "stations", "[2]", "stations is 2");
-    refuse("load", "passing", "[-0.5]", "passing has -0.5");
-    refuse("load", "passing", "[nan]", "passing has NaN");
-    refuse("load", "time", "\"0 s\"", "time is 0");
+    refuse("transmit", "blocks", "2", "blocks: found 2");
+    refuse("load", "stations", "[2]", "stations: found 2");
+    refuse("load", "passing", "[-0.5]", "passing: found -0.5");
+    refuse("load", "passing", "[nan]", "passing: found NaN");
+    refuse("load", "time", "\"0 s\"", "time: found 0");
     refuse("load", "patience", "\"1 h\"", "patience");
     refuse("load", "full_fifo", "\"drop\"", "drop");
-    refuse("duplex", "times_faster", "[0]", "times_faster is 0");
+    refuse("duplex", "times_faster", "[0]", "times_faster: found 0");
     refuse("tcp", "segments", "[8121]", "expected 1 to 8120");
-    refuse("tcp", "windows", "[\"64 KiB\"]", "windows is 65536");
+    refuse("tcp", "windows", "[\"64 KiB\"]", "windows: found 65536");
     refuse("tcp", "windows", "[\"100 B\"]", "no window holds");
     refuse(
         "tcp",
         "loaded_windows",
         "[\"900 B\"]",
-        "loaded_windows is 900",
+        "loaded_windows: found 900",
     );
-    refuse("future", "pings", "1", "pings is 1");
+    refuse("future", "pings", "1", "pings: found 1");
     let error = try_run("ping", "cells = [1]", 0).expect_err("keys are missing");
     assert!(matches!(error, SystemError::Inputs(_)), "{error}");
 }

@@ -5,8 +5,8 @@ use barewire_models::clan::{PORTS_MAX, PORTS_MIN};
 use barewire_units::{ByteSize, Duration, Rng};
 use serde::Deserialize;
 
-use super::{
-    Answer, OFFERED_MAX, OFFERED_MIN, bytes, counts, measured, parameters, sizes, some, within,
+use super::common::{
+    Answer, LIST_MAX, OFFERED_MAX, OFFERED_MIN, bytes, counts, measured, parameters, sizes,
 };
 use crate::clan::many::{self, Activity, Crowd, WhenFull};
 use crate::clan::parameters::{Parameters, RivalHost};
@@ -15,6 +15,8 @@ use crate::clan::rivals;
 use crate::clan::runs::{self, Ping, Streaming};
 use crate::error::SystemError;
 use crate::experiment::{Experiment, Outcome, Setting, Table};
+use crate::refuse::list;
+use crate::refuse::within;
 use crate::replicate::replicate;
 
 const MIB: usize = 1 << 20;
@@ -186,7 +188,7 @@ impl ServerInputs {
                 parameters.card.cam_entries
             )));
         }
-        some("offered", &inputs.offered)?;
+        list("offered", &inputs.offered, LIST_MAX)?;
         for offered in &inputs.offered {
             within("offered", *offered, OFFERED_MIN..=OFFERED_MAX)?;
         }

@@ -3,11 +3,13 @@
 use barewire_units::Duration;
 use serde::Deserialize;
 
-use super::{Answer, OFFERED_MAX, OFFERED_MIN, counts, measured, parameters, some, within};
+use super::common::{Answer, LIST_MAX, OFFERED_MAX, OFFERED_MIN, counts, measured, parameters};
 use crate::clan::many::{self, Activity, Crowd, Found, Load, WhenFull};
 use crate::clan::parameters::Parameters;
 use crate::error::SystemError;
 use crate::experiment::{Experiment, Outcome, Setting, Table};
+use crate::refuse::list;
+use crate::refuse::within;
 use crate::replicate::replicate;
 
 const ENDPOINTS_MAX: usize = 20_000;
@@ -182,7 +184,7 @@ impl CamInputs {
         let inputs: Self = setting.read_inputs()?;
         counts("cam_entries", &inputs.cam_entries, 1..=CAM_MAX)?;
         counts("endpoints", &inputs.endpoints, 1..=ENDPOINTS_MAX)?;
-        some("when_full", &inputs.when_full)?;
+        list("when_full", &inputs.when_full, LIST_MAX)?;
         let clients = (inputs.clients, parameters.hosts_max() - 1);
         check_demand(clients, inputs.window, inputs.offered, inputs.time)?;
         let points = inputs.cam_entries.len() * inputs.endpoints.len();

@@ -5,13 +5,15 @@ use barewire_fabric::frame::{region_bytes, ring_bytes_valid};
 use barewire_units::{ByteSize, Duration, Rate, Rng};
 use serde::Deserialize;
 
-use super::{Answer, bytes, counts, measured, parameters, sizes, some, within};
+use super::common::{Answer, LIST_MAX, bytes, counts, measured, parameters, sizes};
 use crate::clan::descriptors::{self, Level, Traffic};
 use crate::clan::parameters::Parameters;
 use crate::clan::runs::Streaming;
 use crate::clan::windowed::{self, Stream};
 use crate::error::SystemError;
 use crate::experiment::{Experiment, Outcome, Setting, Table};
+use crate::refuse::list;
+use crate::refuse::within;
 use crate::replicate::replicate;
 
 const KIB: f64 = 1024.0;
@@ -43,7 +45,7 @@ impl BuffersInputs {
         let inputs: Self = setting.read_inputs()?;
         sizes("buffers", &inputs.buffers, 1..=16 * MIB)?;
         sizes("transfer", &[inputs.transfer], 1..=MIB)?;
-        some("rates", &inputs.rates)?;
+        list("rates", &inputs.rates, LIST_MAX)?;
         counts("endpoints", &inputs.endpoints, 1..=1_000_000)?;
         measured(inputs.time, Duration::from_ms(1), Duration::from_ms(10_000))?;
         Ok((inputs, parameters))

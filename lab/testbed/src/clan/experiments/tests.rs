@@ -3,8 +3,12 @@
 use super::*;
 use crate::clan::System;
 use crate::clan::many::{self, Activity, Crowd, Load, WhenFull};
+use crate::clan::parameters::Parameters;
+use crate::error::SystemError;
 use crate::experiment::{Cell, Progress};
+use crate::experiment::{Outcome, Setting, Table};
 use crate::system::System as _;
+use barewire_units::{ByteSize, Duration};
 
 fn ask(
     name: &str,

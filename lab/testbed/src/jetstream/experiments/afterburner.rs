@@ -8,10 +8,11 @@ use serde::Deserialize;
 use super::super::parameters::Parameters;
 use super::super::stream::{self as ribbon, Stream};
 use super::super::tcp::{self, TcpPlan, TcpRecord};
+use super::common::{Rings, duration, each, gather, recorded, take_first_links};
 use super::stream::{program_message, segment, stack};
-use super::{Rings, duration, each, gather, recorded, take_first_links, within};
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
+use crate::refuse::within;
 use crate::replicate::replicate;
 
 pub const EXPERIMENT: Experiment = Experiment {

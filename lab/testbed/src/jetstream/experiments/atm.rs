@@ -12,14 +12,14 @@ use super::super::load::{self, LoadPlan, LoadRecord};
 use super::super::net::{Medium, Network};
 use super::super::parameters::Parameters;
 use super::super::tcp::{self, TcpPlan, TcpRecord};
+use super::common::{
+    Rings, WARM_UP, duration, each, gather, mbps, message, offers, random_sources, recorded,
+};
 use super::ring::ERRORS_MAX;
 use super::stream::{program_message, segment};
-use super::{
-    Rings, WARM_UP, duration, each, gather, mbps, message, offers, random_sources, recorded,
-    within, wrong,
-};
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, LinkCapture, Outcome, Setting, Table};
+use crate::refuse::{within, wrong};
 use crate::replicate::replicate;
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -142,7 +142,7 @@ fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
     within("small_per_cent", inputs.small_per_cent, 1..=99)?;
     duration("messages_duration", inputs.messages_duration)?;
     for load in &inputs.loads {
-        let small = super::per_cent(*load, inputs.small_per_cent);
+        let small = super::common::per_cent(*load, inputs.small_per_cent);
         offers("loads", small, inputs.small, inputs.messages_duration)?;
         offers("loads", *load, inputs.large, inputs.messages_duration)?;
     }
@@ -234,7 +234,7 @@ fn network(
 /// Every host sends small and large messages to any other.
 fn messages(inputs: &Inputs, load: Rate) -> LoadPlan {
     let part = |per_cent: u64, size: ByteSize, group| {
-        let rate = super::per_cent(load, per_cent);
+        let rate = super::common::per_cent(load, per_cent);
         let bytes = size.as_usize().unwrap_or(usize::MAX);
         random_sources(inputs.hosts, rate, bytes, Class::Asynchronous, group)
     };

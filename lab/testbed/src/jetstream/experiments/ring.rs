@@ -7,12 +7,13 @@ use serde::Deserialize;
 use super::super::load::{self, Gap, LoadPlan, LoadRecord, Source};
 use super::super::net::Medium;
 use super::super::parameters::Parameters;
-use super::{
+use super::common::{
     ENTRIES_MAX, Rings, WARM_UP, duration, each, frame_bytes, gather, mbps, message, offers,
-    per_cent, periods, random_sources, recorded, take_first_links, within, wrong,
+    per_cent, periods, random_sources, recorded, take_first_links,
 };
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
+use crate::refuse::{within, wrong};
 use crate::replicate::replicate;
 
 pub const EXPERIMENT: Experiment = Experiment {

@@ -7,9 +7,10 @@ use serde::Deserialize;
 
 use super::super::parameters::Parameters;
 use super::super::stream::{self, Stream};
-use super::{duration, each, gather, recorded, take_first_links, within, wrong};
+use super::common::{duration, each, gather, recorded, take_first_links};
 use crate::error::SystemError;
 use crate::experiment::{Experiment, Outcome, Setting, Table};
+use crate::refuse::{within, wrong};
 use crate::replicate::replicate;
 
 pub const EXPERIMENT: Experiment = Experiment {

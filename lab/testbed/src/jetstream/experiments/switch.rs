@@ -9,12 +9,13 @@ use serde::Deserialize;
 use super::super::lan::HOSTS_MAX;
 use super::super::load::{self, Gap, LoadPlan, LoadRecord, Source};
 use super::super::parameters::Parameters;
-use super::{
+use super::common::{
     Rings, WARM_UP, duration, each, gather, mbps, message, offers, per_cent, periods, recorded,
-    take_first_links, within, wrong,
+    take_first_links,
 };
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
+use crate::refuse::{within, wrong};
 use crate::replicate::replicate;
 
 pub const EXPERIMENT: Experiment = Experiment {

@@ -8,12 +8,13 @@ use serde::Deserialize;
 
 use super::super::load::{self, Gap, LoadPlan, LoadRecord, Source};
 use super::super::parameters::{LENGTH_M_MAX, Parameters};
-use super::{
+use super::common::{
     Rings, WARM_UP, duration, each, frame_bytes, gather, mbps, message, offers, periods, recorded,
-    take_first_links, within, wrong,
+    take_first_links,
 };
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
+use crate::refuse::{within, wrong};
 use crate::replicate::replicate;
 
 pub const EXPERIMENT: Experiment = Experiment {

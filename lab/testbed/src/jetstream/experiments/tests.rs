@@ -1,9 +1,18 @@
 //! What the experiments promise: the same outcome every time, nothing lost without a reason, and
 //! the figures that are known.
 
+use super::common::Rings;
+use crate::experiment::{Cell, Experiment, Setting};
+use crate::jetstream::load::{Gap, Source};
+use crate::jetstream::net::{Medium, Network};
+use crate::jetstream::parameters::Parameters;
+use barewire_classic::token::Class;
+use barewire_formats::aal5;
 use barewire_models::afterburner::Stack;
+use barewire_models::jetstream::SwitchConfig;
 use barewire_models::jetstream::{Discard, Division};
 use barewire_units::Rng;
+use barewire_units::{Duration, Rate};
 use barewire_wire::capture::LinkType;
 use proptest::prelude::*;
 
@@ -252,7 +261,7 @@ fn what_cannot_be_run_is_named() {
     refused(
         ring,
         "loads_per_cent = []",
-        "loads_per_cent: found 0 entries",
+        "loads_per_cent: found an empty list",
     );
     refused(ring, "length_m = 0", "length_m");
     refused(ring, "ttrt = \"500 us\"", "ttrt");

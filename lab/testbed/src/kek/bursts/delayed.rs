@@ -14,12 +14,11 @@ use serde::Deserialize;
 
 use super::shape::Shape;
 use super::world::{self, Found};
-use super::{
-    Assignment, BURSTS, Control, Distribution, Inputs, Point, Transport, Triggers, within, wrong,
-};
+use super::{Assignment, BURSTS, Control, Distribution, Inputs, Point, Transport, Triggers};
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
 use crate::kek::parameters::Parameters;
+use crate::refuse::{within, wrong};
 use crate::replicate::replicate;
 
 /// The experiment as a plan names it.
@@ -50,20 +49,20 @@ impl DelayInputs {
         let runs = self.fragments.len() * self.delays.len() * self.nagle.len();
         if runs == 0 || runs > RUNS_MAX {
             let expected = format!("1 to {RUNS_MAX} runs of them all");
-            return Err(wrong("fragments, delays, nagle", runs, &expected));
+            return Err(wrong("fragments, delays, nagle", runs, expected));
         }
         let (byte, largest) = (ByteSize::from_bytes(1), ByteSize::from_mib(1));
         for fragment in &self.fragments {
-            within("fragments", *fragment, byte, largest)?;
+            within("fragments", *fragment, byte..=largest)?;
         }
         let us = Duration::from_us;
         for delay in &self.delays {
-            within("delays", *delay, us(0), us(10_000_000))?;
+            within("delays", *delay, us(0)..=us(10_000_000))?;
         }
-        within("between", self.between, us(1), us(100_000_000))?;
-        within("fragments_sent", self.fragments_sent, 4, 100_000)?;
+        within("between", self.between, us(1)..=us(100_000_000))?;
+        within("fragments_sent", self.fragments_sent, 4..=100_000)?;
         let mtu = ByteSize::from_bytes;
-        within("mtu", self.mtu, mtu(576), mtu(9_000))
+        within("mtu", self.mtu, mtu(576)..=mtu(9_000))
     }
 
     /// The inputs of `bursts` for one source and one builder with an idle network.

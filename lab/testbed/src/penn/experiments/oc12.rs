@@ -6,16 +6,14 @@
 use barewire_units::{ByteSize, Duration, Rate};
 use serde::Deserialize;
 
+use super::common::{BLOCK_MAX, POINTS_MAX, Policy, check_writes, combine, measure, us};
 use super::pipeline::{lost_per_cent, mbps};
-use super::{
-    BLOCK_MAX, Policy, all_within, check_writes, combine, few_points, measure, not_empty, us,
-    within,
-};
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
 use crate::penn::parameters::{Machine, Parameters, Reassembler as Stages};
 use crate::penn::program::Program;
 use crate::penn::world::{Observed, flood, observe};
+use crate::refuse::{each_within, few_points, list, within};
 
 pub const OC12: Experiment = Experiment {
     name: "oc12",
@@ -56,19 +54,31 @@ fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
         inputs.line,
         Rate::from_mbps(1)..=Rate::from_gbps(100),
     )?;
-    all_within("managers", &inputs.managers, 1..=MANAGERS_MAX)?;
-    all_within(
+    each_within(
+        "managers",
+        inputs.managers.iter().copied(),
+        1..=MANAGERS_MAX,
+    )?;
+    each_within(
         "words",
-        &inputs.words,
+        inputs.words.iter().copied(),
         ByteSize::from_bytes(1)..=ByteSize::from_bytes(64),
     )?;
-    all_within("reloads", &inputs.reloads, Duration::ZERO..=TIME_MAX)?;
-    all_within("clocks", &inputs.clocks, Duration::from_ps(1)..=TIME_MAX)?;
-    not_empty("policies", &inputs.policies)?;
+    each_within(
+        "reloads",
+        inputs.reloads.iter().copied(),
+        Duration::ZERO..=TIME_MAX,
+    )?;
+    each_within(
+        "clocks",
+        inputs.clocks.iter().copied(),
+        Duration::from_ps(1)..=TIME_MAX,
+    )?;
+    list("policies", &inputs.policies, POINTS_MAX)?;
     // Enough to see whether the line has a gap.
     within("block", inputs.block, ByteSize::from_kib(16)..=BLOCK_MAX)?;
     check_writes("block", &[inputs.block], inputs.writes)?;
-    few_points(&[inputs.words.len(), inputs.reloads.len()])?;
+    few_points(&[inputs.words.len(), inputs.reloads.len()], POINTS_MAX)?;
     let words = inputs
         .words
         .iter()
@@ -77,7 +87,7 @@ fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
         .unwrap_or(0);
     let needed = words * parameters.bus.words + parameters.segmenter.payload.as_bytes();
     if parameters.segmenter.fifo.as_bytes() < needed {
-        return Err(super::refusal(format!(
+        return Err(SystemError::Contradiction(format!(
             "words: found {words} B, a burst for which segmenter.fifo has no room: expected less"
         )));
     }

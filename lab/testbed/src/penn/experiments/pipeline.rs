@@ -5,12 +5,13 @@ use barewire_models::penn::Path;
 use barewire_units::{ByteSize, Duration, Rate};
 use serde::Deserialize;
 
-use super::{BLOCK_MAX, all_within, combine, few_points, measure, within};
+use super::common::{BLOCK_MAX, POINTS_MAX, combine, measure};
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
 use crate::penn::parameters::Parameters;
 use crate::penn::program::Program;
 use crate::penn::world::{Flow, Observed, observe};
+use crate::refuse::{each_within, few_points, within};
 
 pub const PIPELINE: Experiment = Experiment {
     name: "pipeline",
@@ -40,17 +41,32 @@ struct Inputs {
 fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
     let inputs: Inputs = setting.read_inputs()?;
     let mut parameters = Parameters::parse(setting.parameters)?;
-    all_within("lines", &inputs.lines, RATES)?;
-    all_within("reloads", &inputs.reloads, Duration::ZERO..=TIME_MAX)?;
-    all_within("clocks", &inputs.clocks, Duration::from_ps(1)..=TIME_MAX)?;
-    all_within("managers", &inputs.managers, 1..=MANAGERS_MAX)?;
+    each_within("lines", inputs.lines.iter().copied(), RATES)?;
+    each_within(
+        "reloads",
+        inputs.reloads.iter().copied(),
+        Duration::ZERO..=TIME_MAX,
+    )?;
+    each_within(
+        "clocks",
+        inputs.clocks.iter().copied(),
+        Duration::from_ps(1)..=TIME_MAX,
+    )?;
+    each_within(
+        "managers",
+        inputs.managers.iter().copied(),
+        1..=MANAGERS_MAX,
+    )?;
     within("block", inputs.block, ByteSize::from_bytes(1)..=BLOCK_MAX)?;
-    few_points(&[
-        inputs.lines.len(),
-        inputs.reloads.len(),
-        inputs.clocks.len(),
-        inputs.managers.len(),
-    ])?;
+    few_points(
+        &[
+            inputs.lines.len(),
+            inputs.reloads.len(),
+            inputs.clocks.len(),
+            inputs.managers.len(),
+        ],
+        POINTS_MAX,
+    )?;
     // One transfer, so that the host has nothing to do while it goes on.
     parameters.driver.buffer = inputs.block;
     Ok((parameters, inputs))
@@ -107,7 +123,7 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         table.push([
             changed.reassembler.managers.into(),
             (changed.clock.cycle.as_ps() as f64 * 1e-3).into(),
-            super::us(changed.bus.reload).into(),
+            super::common::us(changed.bus.reload).into(),
             (changed.line.rate.as_bps() as f64 * 1e-6).into(),
             bus,
             sent,

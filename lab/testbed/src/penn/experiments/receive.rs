@@ -10,11 +10,12 @@ use barewire_classic::sar::Aal;
 use barewire_units::{ByteSize, Rng};
 use serde::Deserialize;
 
-use super::{all_within, combine, few_points, measure, not_empty, within};
+use super::common::{POINTS_MAX, combine, measure};
 use crate::error::SystemError;
 use crate::experiment::{Experiment, Outcome, Setting, Table};
 use crate::penn::parameters::Parameters;
 use crate::penn::reception::{Fate, Load, Reception, receive};
+use crate::refuse::{each_within, few_points, list, within};
 
 pub const RECEIVE: Experiment = Experiment {
     name: "receive",
@@ -62,13 +63,17 @@ struct Inputs {
 fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
     let inputs: Inputs = setting.read_inputs()?;
     let parameters = Parameters::parse(setting.parameters)?;
-    all_within("circuits", &inputs.circuits, 1..=CIRCUITS_MAX)?;
-    all_within(
+    each_within(
+        "circuits",
+        inputs.circuits.iter().copied(),
+        1..=CIRCUITS_MAX,
+    )?;
+    each_within(
         "losses_per_million",
-        &inputs.losses_per_million,
+        inputs.losses_per_million.iter().copied(),
         0..=1_000_000,
     )?;
-    not_empty("hosts", &inputs.hosts)?;
+    list("hosts", &inputs.hosts, POINTS_MAX)?;
     within("message", inputs.message, MESSAGE_MIN..=MESSAGE_MAX)?;
     within("messages", inputs.messages, 1..=1_000_000)?;
     let volume = inputs
@@ -81,11 +86,14 @@ fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
         MESSAGE_MIN..=VOLUME_MAX,
     )?;
     within("load_per_cent", inputs.load_per_cent, 1..=100)?;
-    few_points(&[
-        inputs.circuits.len(),
-        inputs.losses_per_million.len(),
-        inputs.hosts.len(),
-    ])?;
+    few_points(
+        &[
+            inputs.circuits.len(),
+            inputs.losses_per_million.len(),
+            inputs.hosts.len(),
+        ],
+        POINTS_MAX,
+    )?;
     Ok((parameters, inputs))
 }
 

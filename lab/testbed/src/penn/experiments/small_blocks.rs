@@ -7,14 +7,14 @@
 use barewire_units::{ByteSize, Duration};
 use serde::Deserialize;
 
-use super::{
-    Policy, all_within, check_writes, combine, few_points, measure, not_empty, us, us_each, write,
-};
+use super::common::{POINTS_MAX, Policy, check_writes, combine, measure, us, us_each};
+use super::write;
 use crate::error::SystemError;
 use crate::experiment::{Experiment, Outcome, Setting, Table};
 use crate::penn::parameters::{Machine, Parameters};
 use crate::penn::program::Program;
 use crate::penn::world::{self, observe};
+use crate::refuse::{each_within, few_points, list};
 
 pub const SMALL_BLOCKS: Experiment = Experiment {
     name: "small-blocks",
@@ -134,13 +134,13 @@ struct Found {
 fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
     let inputs: Inputs = setting.read_inputs()?;
     let parameters = Parameters::parse(setting.parameters)?;
-    not_empty("machines", &inputs.machines)?;
-    not_empty("policies", &inputs.policies)?;
+    list("machines", &inputs.machines, POINTS_MAX)?;
+    list("policies", &inputs.policies, POINTS_MAX)?;
     check_writes("blocks", &inputs.blocks, inputs.writes)?;
     check_writes("large", &[inputs.large], inputs.writes)?;
     check_writes("record", &[inputs.record], inputs.writes)?;
     if !inputs.gather.is_empty() {
-        all_within("gather", &inputs.gather, 2..=RECORDS_MAX)?;
+        each_within("gather", inputs.gather.iter().copied(), 2..=RECORDS_MAX)?;
         let most = inputs.gather.iter().copied().max().unwrap_or(1);
         // Half-performance is looked for in records up to the large block's size.
         let gathered = inputs
@@ -150,11 +150,14 @@ fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
             .saturating_mul(most);
         check_writes("gather, blocks of", &[ByteSize::from_bytes(gathered)], 1)?;
     }
-    few_points(&[
-        inputs.machines.len(),
-        inputs.policies.len(),
-        inputs.blocks.len().max(inputs.gather.len() + 5),
-    ])?;
+    few_points(
+        &[
+            inputs.machines.len(),
+            inputs.policies.len(),
+            inputs.blocks.len().max(inputs.gather.len() + 5),
+        ],
+        POINTS_MAX,
+    )?;
     Ok((parameters, inputs))
 }
 

@@ -1,6 +1,9 @@
 //! What the experiments promise: the same outcome each time, known answers at their
 //! limits, nothing lost without a reason, and an end whatever the inputs.
 
+use crate::error::SystemError;
+use crate::experiment::{Experiment, Setting};
+use barewire_models::penn::Path;
 use barewire_wire::capture::erf::{Kind, Record, RecordRepr};
 use proptest::prelude::*;
 

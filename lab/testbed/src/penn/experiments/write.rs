@@ -3,12 +3,13 @@
 use barewire_units::ByteSize;
 use serde::Deserialize;
 
-use super::{Policy, check_writes, combine, few_points, measure, not_empty, program_mbps, us_each};
+use super::common::{POINTS_MAX, Policy, check_writes, combine, measure, program_mbps, us_each};
 use crate::error::SystemError;
 use crate::experiment::{Experiment, Outcome, Setting, Table};
 use crate::penn::parameters::{Machine, Parameters};
 use crate::penn::program::Program;
 use crate::penn::world::{Run, observe, seconds};
+use crate::refuse::{few_points, list};
 
 pub const WRITE: Experiment = Experiment {
     name: "write",
@@ -36,12 +37,12 @@ impl Inputs {
 fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
     let inputs: Inputs = setting.read_inputs()?;
     let parameters = Parameters::parse(setting.parameters)?.on(inputs.machine);
-    not_empty("policies", &inputs.policies)?;
-    not_empty("blocks", &inputs.blocks)?;
+    list("policies", &inputs.policies, POINTS_MAX)?;
+    list("blocks", &inputs.blocks, POINTS_MAX)?;
     for &block in &inputs.blocks {
         check_writes("blocks", &[block], inputs.writes(block))?;
     }
-    few_points(&[inputs.policies.len(), inputs.blocks.len()])?;
+    few_points(&[inputs.policies.len(), inputs.blocks.len()], POINTS_MAX)?;
     Ok((parameters, inputs))
 }
 

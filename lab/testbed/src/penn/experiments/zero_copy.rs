@@ -8,14 +8,13 @@
 use barewire_units::{ByteSize, Rng};
 use serde::Deserialize;
 
-use super::{
-    Policy, all_within, check_writes, combine, few_points, measure, not_empty, program_mbps,
-};
+use super::common::{POINTS_MAX, Policy, check_writes, combine, measure, program_mbps};
 use crate::error::SystemError;
 use crate::experiment::{Experiment, Outcome, Setting, Table};
 use crate::penn::parameters::{Machine, Parameters};
 use crate::penn::program::{Fills, Program};
 use crate::penn::world::{Observed, Run, observe};
+use crate::refuse::{each_within, few_points, list};
 
 pub const ZERO_COPY: Experiment = Experiment {
     name: "zero-copy",
@@ -39,14 +38,17 @@ struct Inputs {
 fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
     let inputs: Inputs = setting.read_inputs()?;
     let parameters = Parameters::parse(setting.parameters)?.on(inputs.machine);
-    not_empty("policies", &inputs.policies)?;
-    all_within(
+    list("policies", &inputs.policies, POINTS_MAX)?;
+    each_within(
         "frequencies_per_cent",
-        &inputs.frequencies_per_cent,
+        inputs.frequencies_per_cent.iter().copied(),
         0..=100,
     )?;
     check_writes("block", &[inputs.block], inputs.writes)?;
-    few_points(&[inputs.policies.len(), inputs.frequencies_per_cent.len()])?;
+    few_points(
+        &[inputs.policies.len(), inputs.frequencies_per_cent.len()],
+        POINTS_MAX,
+    )?;
     Ok((parameters, inputs))
 }
 

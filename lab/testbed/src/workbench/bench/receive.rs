@@ -19,7 +19,7 @@ use super::{Bench, Fate, Note, Place, Sim, What};
 impl Bench {
     /// The card moves the next burst into the host, if it has one to move.
     pub(super) fn store(&mut self, host: u16, sim: &mut Sim) {
-        let burst_bytes = self.parameters.bus().burst.as_bytes();
+        let burst_bytes = self.parameters.host.bus.burst.as_bytes();
         let station = &mut self.stations[usize::from(host)];
         let before = station.receiver.waiting();
         let burst = station.receiver.begin_burst(burst_bytes);

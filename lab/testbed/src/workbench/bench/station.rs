@@ -147,9 +147,9 @@ impl Station {
     pub(super) fn new(parameters: &Parameters) -> Self {
         Self {
             levels: Levels::new(parameters.host.processors == 2),
-            costs: parameters.costs(),
-            memory: parameters.memory(),
-            bus: Bus::new(parameters.bus()),
+            costs: parameters.host.costs,
+            memory: parameters.host.memory,
+            bus: Bus::new(parameters.host.bus),
             doing: [None; 2],
             step: [StepId::NONE; 2],
             held_up: None,

@@ -42,8 +42,8 @@ impl Shape {
                 largest_bytes: inputs.fragment_largest.as_bytes(),
                 sigma: inputs.sigma,
             },
-            costs: parameters.costs(),
-            memory: parameters.memory(),
+            costs: parameters.host.costs,
+            memory: parameters.host.memory,
             inputs: inputs.clone(),
         }
     }

@@ -127,8 +127,8 @@ fn a_clocked_run_keeps_its_rate() {
 #[test]
 fn what_can_not_be_is_told() {
     let wrong = [
-        ("room", "\"64 KiB\"", "room is 65536"),
-        ("sources", "0", "sources is 0"),
+        ("room", "\"64 KiB\"", "room: found 65536"),
+        ("sources", "0", "sources: found 0"),
         ("sigma", "7.0", "sigma is 7"),
         ("burst", "\"1 B\"", "a bucket of 1 bytes"),
     ];

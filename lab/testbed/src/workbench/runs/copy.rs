@@ -41,7 +41,7 @@ impl Inputs {
 fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let (inputs, parameters) = Inputs::of(setting)?;
     setting.progress.announce(1);
-    let memory = parameters.memory();
+    let memory = parameters.host.memory;
     let mut table = Table::new(
         "copies of memory",
         &[("size", "B"), ("time", "us"), ("rate", "Mbit/s")],

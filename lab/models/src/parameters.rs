@@ -1,0 +1,144 @@
+//! Parameters of models: a struct whose fields are written once, and can be read from a table of
+//! TOML and walked.
+//!
+//! ```
+//! use barewire_models::parameters::{Parameters, Quantity};
+//! use barewire_units::Duration;
+//!
+//! barewire_models::parameters! {
+//!     /// What a driver costs.
+//!     #[derive(Copy, PartialEq, Eq)]
+//!     pub struct Costs {
+//!         /// A call.
+//!         pub call: Duration,
+//!         /// A cell.
+//!         pub cell: Duration,
+//!     }
+//! }
+//!
+//! let mut costs = Costs { call: Duration::from_us(3), cell: Duration::from_us(5) };
+//! costs.times_mut(&mut |time| *time = *time * 2);
+//! let mut seen = Vec::new();
+//! costs.visit("driver", &mut |key, found| seen.push((key.to_owned(), found)));
+//! assert_eq!(seen[1], ("driver.cell".to_owned(), Quantity::Time(Duration::from_us(10))));
+//! ```
+
+use barewire_units::{ByteSize, Duration, Rate};
+
+/// A parameter's value, as a check of ranges sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantity {
+    /// A time.
+    Time(Duration),
+    /// A rate.
+    Rate(Rate),
+    /// A size.
+    Size(ByteSize),
+    /// A count, or a name.
+    Other,
+}
+
+/// What has parameters in it, or is one.
+pub trait Parameters {
+    /// Shows each parameter with its key; `key` is this one's own.
+    fn visit(&self, key: &str, see: &mut dyn FnMut(&str, Quantity));
+
+    /// Changes each time.
+    fn times_mut(&mut self, change: &mut dyn FnMut(&mut Duration));
+}
+
+impl Parameters for Duration {
+    fn visit(&self, key: &str, see: &mut dyn FnMut(&str, Quantity)) {
+        see(key, Quantity::Time(*self));
+    }
+
+    fn times_mut(&mut self, change: &mut dyn FnMut(&mut Duration)) {
+        change(self);
+    }
+}
+
+/// Parameters that are one value, but no time.
+macro_rules! no_times {
+    ($($kind:ty: $found:ident => $quantity:expr),* $(,)?) => {$(
+        impl Parameters for $kind {
+            fn visit(&self, key: &str, see: &mut dyn FnMut(&str, Quantity)) {
+                let $found = self;
+                see(key, $quantity);
+            }
+
+            fn times_mut(&mut self, _change: &mut dyn FnMut(&mut Duration)) {}
+        }
+    )*};
+}
+
+no_times! {
+    Rate: rate => Quantity::Rate(*rate),
+    ByteSize: size => Quantity::Size(*size),
+    u8: _count => Quantity::Other,
+    u16: _count => Quantity::Other,
+    u32: _count => Quantity::Other,
+    u64: _count => Quantity::Other,
+    usize: _count => Quantity::Other,
+    bool: _choice => Quantity::Other,
+}
+
+/// Makes types that are no quantity, such as a choice of names, [`Parameters`].
+#[macro_export]
+macro_rules! choices {
+    ($($kind:ty),* $(,)?) => {$(
+        impl $crate::parameters::Parameters for $kind {
+            fn visit(
+                &self,
+                key: &str,
+                see: &mut dyn FnMut(&str, $crate::parameters::Quantity),
+            ) {
+                see(key, $crate::parameters::Quantity::Other);
+            }
+
+            fn times_mut(&mut self, _change: &mut dyn FnMut(&mut ::barewire_units::Duration)) {}
+        }
+    )*};
+}
+
+/// Declares a struct of [`Parameters`] that `serde` reads from a table without unknown keys.
+#[macro_export]
+macro_rules! parameters {
+    ($(#[$about:meta])* $shown:vis struct $name:ident {
+        $($(#[$about_field:meta])* $shown_field:vis $field:ident: $kind:ty),* $(,)?
+    }) => {
+        $(#[$about])*
+        #[derive(Clone, Debug, ::serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        $shown struct $name {
+            $($(#[$about_field])* $shown_field $field: $kind,)*
+        }
+
+        impl $crate::parameters::Parameters for $name {
+            fn visit(
+                &self,
+                key: &str,
+                see: &mut dyn FnMut(&str, $crate::parameters::Quantity),
+            ) {
+                $($crate::parameters::Parameters::visit(
+                    &self.$field,
+                    &$crate::parameters::key_in(key, stringify!($field)),
+                    see,
+                );)*
+            }
+
+            fn times_mut(&mut self, change: &mut dyn FnMut(&mut ::barewire_units::Duration)) {
+                $($crate::parameters::Parameters::times_mut(&mut self.$field, change);)*
+            }
+        }
+    };
+}
+
+/// The key of a field in the table `key`, which is empty for the whole file.
+#[doc(hidden)]
+#[must_use]
+pub fn key_in(key: &str, field: &str) -> String {
+    match key {
+        "" => field.to_owned(),
+        key => format!("{key}.{field}"),
+    }
+}

@@ -1,0 +1,281 @@
+//! What the experiments have in common: what is refused, how runs are put together.
+
+use crate::error::SystemError;
+use crate::experiment::{Cell, LinkCapture, Setting};
+use crate::jetstream::lan::{Lan, LanPlan};
+use crate::jetstream::load::{Gap, LoadRecord, Source};
+use crate::jetstream::net::{Medium, Network};
+use crate::jetstream::parameters::{LENGTH_M_MAX, Parameters, Ring};
+use crate::refuse::{self, within, wrong};
+use barewire_classic::token::{Budget, Class, Refused};
+use barewire_formats::aal5;
+use barewire_formats::jetstream::OVERHEAD_BYTES;
+use barewire_models::jetstream::{Clocks, SwitchConfig, fibre_delay};
+use barewire_units::{ByteSize, Duration, Rate, Rng};
+use std::ops::RangeInclusive;
+
+/// Entries of a list.
+pub(super) const ENTRIES_MAX: usize = 64;
+/// Longest simulated time, which keeps a run within minutes.
+pub(super) const DURATION_MAX: Duration = Duration::from_s(60);
+/// Shortest, which leaves something to measure.
+pub(super) const DURATION_MIN: Duration = Duration::from_ms(1);
+/// Bytes of a message: one PDU holds it.
+pub(super) const MESSAGE_BYTES: RangeInclusive<u64> = 1..=aal5::PAYLOAD_BYTES_MAX as u64;
+/// Bytes of a word of the link.
+pub(super) const WORD_BYTES: usize = 2;
+/// Part of a run that is not measured, and time for what is on its way at its end, in parts of
+/// the run.
+pub(super) const WARM_UP: u64 = 10;
+
+/// Messages of a run, and their bytes.
+pub(super) const MESSAGES_MAX: u64 = 4_000_000;
+pub(super) const BYTES_MAX: u64 = 10_000_000_000;
+
+/// Every entry of a list that is not empty.
+pub(super) fn each<T: Copy>(
+    key: &str,
+    values: &[T],
+    check: impl Fn(T) -> Result<(), SystemError>,
+) -> Result<(), SystemError> {
+    refuse::list(key, values, ENTRIES_MAX)?;
+    values.iter().try_for_each(|value| check(*value))
+}
+
+pub(super) fn duration(key: &str, value: Duration) -> Result<(), SystemError> {
+    within(key, value, DURATION_MIN..=DURATION_MAX)
+}
+
+pub(super) fn message(key: &str, value: ByteSize) -> Result<(), SystemError> {
+    let range =
+        ByteSize::from_bytes(*MESSAGE_BYTES.start())..=ByteSize::from_bytes(*MESSAGE_BYTES.end());
+    within(key, value, range)
+}
+
+/// Whether `rate` of such messages is as much as a run can hold.
+pub(super) fn offers(
+    key: &str,
+    rate: Rate,
+    size: ByteSize,
+    time: Duration,
+) -> Result<(), SystemError> {
+    let bytes = rate.bytes_in(time).as_bytes();
+    let messages = bytes / size.as_bytes().max(1);
+    if messages > MESSAGES_MAX || bytes > BYTES_MAX {
+        let found = format!("{messages} messages of {size}, {bytes} B together, in {time}");
+        let expected = format!("at most {MESSAGES_MAX} messages and {BYTES_MAX} B");
+        return Err(wrong(key, found, expected));
+    }
+    Ok(())
+}
+
+/// The same for messages in periods.
+pub(super) fn periods(
+    key: &str,
+    hosts: usize,
+    period: Duration,
+    time: Duration,
+) -> Result<(), SystemError> {
+    let messages = (time.as_ps() / period.as_ps().max(1)).saturating_mul(hosts as u64);
+    if messages > MESSAGES_MAX {
+        let found = format!("{period}, {messages} messages in {time}");
+        return Err(wrong(
+            key,
+            found,
+            format!("at most {MESSAGES_MAX} messages"),
+        ));
+    }
+    Ok(())
+}
+
+/// Rings as an experiment wants them.
+pub(super) struct Rings<'a> {
+    pub(super) parameters: &'a Parameters,
+    /// Of each ring, the master included.
+    pub(super) stations: usize,
+    pub(super) length_m: u64,
+    pub(super) ttrt: Duration,
+    /// Of each station; the first is the master.
+    pub(super) allotment: Duration,
+    pub(super) master_allotment: Duration,
+    pub(super) rings: usize,
+    pub(super) switch: Option<SwitchConfig>,
+    pub(super) errors_per_gigabit: u64,
+    pub(super) packets_per_link: usize,
+}
+
+impl<'a> Rings<'a> {
+    /// One ring of the paper's parameters with so many stations, no synchronous traffic.
+    pub(super) fn one(parameters: &'a Parameters, stations: usize) -> Self {
+        Self {
+            parameters,
+            stations,
+            length_m: parameters.ring.length_m,
+            ttrt: parameters.ring.ttrt,
+            allotment: Duration::ZERO,
+            master_allotment: Duration::ZERO,
+            rings: 1,
+            switch: None,
+            errors_per_gigabit: 0,
+            packets_per_link: 0,
+        }
+    }
+
+    pub(super) fn ring(&self) -> Ring {
+        Ring {
+            hosts: self.stations - 1,
+            length_m: self.length_m,
+            ttrt: self.ttrt,
+            ..self.parameters.ring.clone()
+        }
+    }
+
+    pub(super) fn budget(&self) -> Budget {
+        let budget = self.ring().budget();
+        let gap_bytes = WORD_BYTES * self.parameters.ring.gap_words;
+        Budget {
+            frame_bytes_max: budget.frame_bytes_max + gap_bytes,
+            ..budget
+        }
+    }
+
+    /// Whether rings can be so at all, and each station's allotment by itself.
+    pub(super) fn check(&self) -> Result<(), SystemError> {
+        within("stations", self.stations, 2..=16)?;
+        within("length_m", self.length_m, 1..=LENGTH_M_MAX)?;
+        if fibre_delay(self.parameters.ring.fibre_per_metre, self.length_m).as_ps()
+            / (self.stations as u64)
+            == 0
+        {
+            return Err(wrong(
+                "length_m",
+                self.length_m,
+                "some fibre between stations",
+            ));
+        }
+        let own = self.allotment.max(self.master_allotment);
+        self.budget()
+            .admit(&[own])
+            .map_err(|refused| not_admitted("ttrt", refused))
+    }
+
+    /// Whether all allotments together fit.
+    pub(super) fn check_all(&self, key: &str) -> Result<(), SystemError> {
+        let mut all = vec![self.allotment; self.stations];
+        all[0] = self.master_allotment;
+        let admitted = self.budget().admit(&all);
+        admitted.map_err(|refused| not_admitted(key, refused))
+    }
+
+    pub(super) fn build(&self, rng: &Rng) -> Result<Network, SystemError> {
+        let ring = self.ring();
+        let budget = self.budget();
+        let mut cards = ring.cards(budget, self.allotment);
+        let mut clocks = rng.fork("clocks");
+        let ppb = i32::try_from(ring.clock_ppm * 1_000).unwrap_or(i32::MAX);
+        let mut draw = || clocks.below(2 * ppb as u64 + 1) as i32 - ppb;
+        let own: Vec<i32> = cards.iter().map(|_| draw()).collect();
+        let before = own.iter().cycle().skip(own.len() - 1);
+        for ((card, own_ppb), upstream_ppb) in cards.iter_mut().zip(&own).zip(before) {
+            card.latency = ring.latency;
+            card.gap_words = ring.gap_words;
+            card.station.queue_frames_max = ring.queue_frames;
+            card.clocks = Some(Clocks {
+                upstream_ppb: *upstream_ppb,
+                own_ppb: *own_ppb,
+            });
+        }
+        cards[0].station.synchronous = self.master_allotment;
+        if self.switch.is_some() {
+            // A port's frames wait in the buffer of the output, which is counted in bytes.
+            cards[0].station.queue_frames_max = usize::MAX;
+        }
+        let buffer_bytes = self.parameters.switch.buffer.as_bytes();
+        let plan = LanPlan {
+            cards,
+            rings: self.rings,
+            hop: ring.hop(),
+            rate: ring.rate,
+            switch: self.switch.map(|config| (config, buffer_bytes)),
+            errors_per_gigabit: self.errors_per_gigabit,
+            packets_per_link: self.packets_per_link,
+        };
+        let lan = Lan::new(&plan, &rng.fork("noise"))?;
+        let medium = Medium::Rings(Box::new(lan));
+        Ok(Network::new(medium, self.packets_per_link > 0))
+    }
+}
+
+pub(super) fn not_admitted(key: &str, refused: Refused) -> SystemError {
+    SystemError::Contradiction(format!("{key}: the ring does not admit it: {refused}"))
+}
+
+/// Bytes that a frame with a message of so many takes on the line, with the gap behind it.
+pub(super) fn frame_bytes(parameters: &Parameters, payload_bytes: usize) -> usize {
+    OVERHEAD_BYTES + aal5::pdu_bytes(payload_bytes) + WORD_BYTES * parameters.ring.gap_words
+}
+
+/// Sources of random messages, one at each host, that together give `rate` of payload.
+pub(super) fn random_sources(
+    hosts: usize,
+    rate: Rate,
+    payload_bytes: usize,
+    class: Class,
+    group: usize,
+) -> Vec<Source> {
+    let each = rate.time_to_send(ByteSize::from(payload_bytes));
+    let mean = each.checked_mul(hosts as u64).unwrap_or(Duration::MAX);
+    let source = |from| Source {
+        from,
+        to: None,
+        class,
+        payload_bytes,
+        gap: Gap::Random(mean),
+        group,
+    };
+    (0..hosts).map(source).collect()
+}
+
+/// `rate` in parts of a hundred; at least a bit each second.
+pub(super) fn per_cent(rate: Rate, per_cent: u64) -> Rate {
+    Rate::from_bps((rate.as_bps() / 100).saturating_mul(per_cent).max(1))
+}
+
+/// Results of all points, or the first that failed; with the hash over all of them.
+pub(super) fn gather<T>(
+    runs: Vec<Result<T, SystemError>>,
+    hash: impl Fn(&T) -> u64,
+) -> Result<(Vec<T>, u64), SystemError> {
+    let runs = runs.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let mix = |all: u64, run: &T| {
+        const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+        (all.rotate_left(23) ^ hash(run)).wrapping_mul(ODD)
+    };
+    let all = runs.iter().fold(0, mix);
+    Ok((runs, all))
+}
+
+/// What the first of the runs recorded.
+pub(super) fn take_first_links<T>(
+    runs: &mut [T],
+    links: impl Fn(&mut T) -> &mut Vec<LinkCapture>,
+) -> Vec<LinkCapture> {
+    runs.first_mut()
+        .map(|run| std::mem::take(links(run)))
+        .unwrap_or_default()
+}
+
+/// Packets to record in the run at `index`.
+pub(super) fn recorded(setting: &Setting<'_>, index: usize) -> usize {
+    if index == 0 {
+        setting.packets_per_link
+    } else {
+        0
+    }
+}
+
+/// Payload of a group, if it had any source.
+pub(super) fn mbps(record: &LoadRecord, group: usize) -> Cell {
+    let asked = record.groups[group].offered > 0;
+    asked.then(|| record.mbps(group)).into()
+}
