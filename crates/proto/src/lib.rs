@@ -5,6 +5,13 @@
 //! says until when (`next_deadline`). After each input, drain the polls until
 //! they return `None`. The same core runs in the live network, in the laboratory
 //! and in a fuzzer. Nothing here panics on any sequence of inputs.
+//!
+//! What a file imports, from the lowest layer up:
+//!
+//! ```layers
+//! shaping: queueing disciplines, `tc` commands, admission control
+//! evb: sources, builders and manager of the event builder
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 

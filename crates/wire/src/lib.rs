@@ -12,6 +12,15 @@
 //!
 //! Bits are numbered from the most significant bit of the first byte, which is
 //! also the first on the line; words are big-endian unless a table says otherwise.
+//!
+//! What a file imports, from the lowest layer up:
+//!
+//! ```layers
+//! error: what is wrong with bytes
+//! tree: fields as a tree, and where a format shows them
+//! checksum: the Internet checksum
+//! capture: capture files
+//! ```
 #![no_std]
 #![cfg_attr(not(feature = "simd"), forbid(unsafe_code))]
 #![cfg_attr(feature = "simd", deny(unsafe_code))]

@@ -5,6 +5,16 @@
 //! says until when (`next_deadline`). After each input, drain the polls until
 //! they return `None`. The same core runs in the laboratory, in `barewire wire` and in a
 //! fuzzer. Nothing here panics on any sequence of inputs.
+//!
+//! What a file imports, from the lowest layer up:
+//!
+//! ```layers
+//! msdl: blocks and cells of the Cambridge Backbone
+//! slotted: the slotted ring of the Cambridge Backbone
+//! sar: segmentation and reassembly for ATM
+//! token: the timed token ring of Jetstream
+//! kept: cores that no model needs
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -42,6 +42,18 @@
 //! assert_eq!(world.seen, [0, 1, 2, 3]);
 //! assert_eq!(sim.now().since_origin(), Duration::from_us(45));
 //! ```
+//!
+//! What a file imports, from the lowest layer up:
+//!
+//! ```layers
+//! dist: random variates
+//! stats: tallies, averages, histograms
+//! event: what can happen, and its order
+//! queue: the pending events
+//! trace: the last events that pass a filter
+//! sim: the simulator
+//! workloads: models with known answers
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod dist;

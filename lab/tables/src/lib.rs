@@ -15,6 +15,33 @@
 //!
 //! Neither results nor reports have a date or a duration in them: the same plan, parameters
 //! and seed give the same bytes.
+//!
+//! What a file imports, from the lowest layer up:
+//!
+//! ```layers
+//! cells: values as the cells of a table
+//! grid: columns of text
+//! suggest: the name that was meant
+//! saved: the format of saved results
+//! pcap: what went over links, as a file
+//! over: the values of one key
+//! axes: all keys of a sweep
+//! parameters: a parameter file with some values replaced
+//! expected: what was published
+//! join: published values beside the model's
+//! report: a system run and set beside what was published
+//! sweep: that, as parameters take several values
+//! text: a report on the terminal
+//! csv: a report as comma-separated values
+//! plot: drawings of a report
+//! html: a report as a page
+//! result_table: rows and columns of a plan's result
+//! plan: plans, from text or built in
+//! runs: plans run
+//! results: what came out of a plan
+//! chart: drawings of any table
+//! page: any tables as a page
+//! ```
 #![forbid(unsafe_code)]
 
 mod axes;
@@ -37,6 +64,7 @@ mod results;
 pub mod runs;
 #[cfg(test)]
 mod sample;
+mod saved;
 mod suggest;
 mod sweep;
 mod text;

@@ -33,9 +33,8 @@ use crate::over::{Amount, Over};
 use crate::plan::{Changed, Plan};
 use crate::result_table::{Entry, ResultColumn, ResultTable};
 use crate::runs::{Found, hash_of};
+use crate::saved::{self, FORMAT};
 
-/// The number of this format.
-const FORMAT: u32 = 1;
 /// Where the question is broken on the terminal.
 const TEXT_WIDTH: usize = 100;
 /// Changes that one source may have for the terminal to show each.
@@ -156,14 +155,7 @@ impl Results {
     ///
     /// What is no such JSON, or of another format.
     pub fn from_json(text: &str) -> Result<Results, String> {
-        let results: Results = serde_json::from_str(text)
-            .map_err(|error| format!("no result of `barewire lab`: {error}"))?;
-        match results.format {
-            FORMAT => Ok(results),
-            other => Err(format!(
-                "a result of format {other}; this program reads {FORMAT}"
-            )),
-        }
+        saved::read(text)
     }
 
     /// What it is headed with.

@@ -9,7 +9,7 @@ use super::document::{
 };
 use super::resolve::Base;
 use super::{Fault, Place, Plan, PlanError, REPLICATIONS_MAX, Wanted};
-use crate::results::Results;
+use crate::saved::{self, SavedPlan};
 use crate::suggest;
 
 /// The plan that a result's folder holds.
@@ -126,11 +126,11 @@ impl PlanSource {
         let mut text = read(path)?;
         let mut name = name_of(path);
         if path.extension().is_some_and(|ending| ending == "json") {
-            let results = Results::from_json(&text).map_err(|error| PlanError::Read {
+            let saved: SavedPlan = saved::read(&text).map_err(|error| PlanError::Read {
                 path: path.to_owned(),
                 source: std::io::Error::other(error),
             })?;
-            (name, text) = (results.plan, results.resolved_plan);
+            (name, text) = (saved.plan, saved.resolved_plan);
         }
         let source = path.display().to_string();
         let folder = path.parent().unwrap_or(Path::new(""));
