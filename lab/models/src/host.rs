@@ -10,13 +10,14 @@
 //! | [`Coalescer`] | when a card interrupts: after so many frames, or so much time |
 
 mod bus;
+mod coalesce;
 mod costs;
 mod levels;
 mod memory;
 mod processor;
 
-pub use crate::kek::{Coalesce, Coalescer, Notice};
 pub use bus::{Bus, BusConfig};
+pub use coalesce::{Coalesce, Coalescer, Notice};
 pub use costs::Costs;
 pub use levels::{Level, Levels};
 pub use memory::Memory;

@@ -3,34 +3,28 @@
 //! | part | what it is | model |
 //! |---|---|---|
 //! | program | a netperf stream: writes or reads without end | [`Pc`] |
-//! | TCP | sender and receiver, segment by segment | [`Sender`], [`Receiver`] |
+//! | TCP | sender and receiver, segment by segment | [`crate::tcp`] |
 //! | output queue | [`barewire_proto::shaping::Tree`] itself, looked at by the 2.2 kernel's rules | [`Pc`] |
 //! | processor | interrupts, then ticks, then packets, then programs | [`Pc`], [`Costs`] |
-//! | card | AceNIC: two firmware processors, DMA, coalesced interrupts | [`NicConfig`], [`Coalescer`] |
+//! | card | AceNIC: two firmware processors, DMA, coalesced interrupts | [`NicConfig`], [`crate::host::Coalescer`] |
 //! | PCI | one bus for both directions, in bursts | [`Pci`] |
 //! | switch | store and forward, a finite buffer at each output | [`Switch`]; a port alone: [`Port`] |
 //!
 //! Everything is counted in segments and frames; what they hold does not matter to their
 //! times. Source: kek00; what it leaves open is marked in the parameter file.
 
-mod coalesce;
 mod frame;
 mod pc;
 mod pci;
 mod port;
-mod receiver;
-mod sender;
 mod stage;
 mod switch;
 #[cfg(test)]
 mod tests;
 
-pub use coalesce::{Coalesce, Coalescer, Notice};
 pub use frame::{Body, Frame, HEADER_BYTES};
 pub use pc::{Costs, Happening, NicConfig, Pc, PcConfig, PcStats};
 pub use pci::{Pci, PciConfig};
 pub use port::Port;
-pub use receiver::{Receiver, ReceiverConfig};
-pub use sender::{Segment, Sender, SenderConfig, SenderStats};
 pub use stage::Stage;
 pub use switch::{Passing, Switch, SwitchConfig};

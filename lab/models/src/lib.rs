@@ -5,6 +5,21 @@
 //! know the simulator, so a unit test or a fuzzer drives it too. Every constant of a
 //! model is a parameter, and every parameter has a source; what belongs to one
 //! published system stands in that system's parameter file (`lab/testbed/parameters`).
+//!
+//! What a file imports, from the lowest layer up:
+//!
+//! ```layers
+//! parameters: parameters that can be read and walked
+//! host: processor, bus, memory, interrupts
+//! tcp: the two ends of a TCP connection
+//! cbn: the Cambridge Backbone
+//! clan: the Collapsed LAN
+//! jetstream: Jetstream
+//! afterburner: Afterburner and its hosts
+//! kek: the event builder of KEK
+//! penn: the Penn ATM host interface
+//! workbench: a card of one's own design
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod afterburner;
@@ -15,4 +30,5 @@ pub mod jetstream;
 pub mod kek;
 pub mod parameters;
 pub mod penn;
+pub mod tcp;
 pub mod workbench;

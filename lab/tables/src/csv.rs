@@ -1,4 +1,5 @@
-//! The values as comma-separated text, the fields of JSON as columns.
+//! The values of a report as comma-separated text, the fields of JSON as columns: the same for
+//! every system, where `result_table` has those of an experiment.
 
 use crate::cells::quoted;
 use crate::join::Line;

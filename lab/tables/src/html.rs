@@ -1,6 +1,7 @@
 //! The report as one self-contained page: for each system its tables with plots of paper
 //! against model, its parameters with their sources, seed and versions. No script,
-//! nothing loaded from elsewhere.
+//! nothing loaded from elsewhere. It is a page of its own beside `page`: what it draws is a
+//! published value beside the model's with what is allowed between them, not a curve.
 
 use std::fmt::Write;
 

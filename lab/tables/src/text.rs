@@ -1,4 +1,5 @@
-//! The report as tables on the terminal.
+//! The report as tables on the terminal: paper, model, error and verdict in fixed columns. Any
+//! other table has the columns of its experiment, and is `result_table`'s.
 
 use std::fmt::Write;
 

@@ -34,6 +34,7 @@ use runs::Run;
 use crate::error::SystemError;
 use crate::experiment::Experiment;
 use crate::replicate::replicate;
+use crate::reproduction::Reproduction;
 use crate::system::Finding;
 
 /// Cells of a block in each row of Tables 1 and 2; Table 3 has the first eight.
@@ -58,7 +59,7 @@ impl crate::system::System for System {
     }
 
     fn run(&self, parameters: &str, seed: u64) -> Result<Vec<Finding>, SystemError> {
-        Ok(measure_all(parameters, seed)?.findings)
+        Ok(reproduce(parameters, seed)?.findings)
     }
 
     fn experiments(&self) -> &'static [Experiment] {
@@ -66,36 +67,13 @@ impl crate::system::System for System {
     }
 }
 
-/// What the paper's experiments found, and the hash over the events of all their runs.
-#[derive(Debug, Default, PartialEq)]
-struct Results {
-    findings: Vec<Finding>,
-    trace_hash: u64,
-}
-
-impl Results {
-    fn add_hash(&mut self, hash: u64) {
-        self.trace_hash = self.trace_hash.rotate_left(7) ^ hash;
-    }
-
-    fn add(&mut self, finding: Finding, hash: u64) {
-        self.findings.push(finding);
-        self.add_hash(hash);
-    }
-}
-
-fn measure_all(parameters: &str, seed: u64) -> Result<Results, SystemError> {
+fn reproduce(parameters: &str, seed: u64) -> Result<Reproduction, SystemError> {
     let parameters = Parameters::parse(parameters)?;
     let rows = rows();
     let results = replicate(rows.len(), |index| rows[index].measure(&parameters, seed));
-    let mut all = Results::default();
+    let mut all = Reproduction::default();
     for result in results {
-        let Results {
-            findings,
-            trace_hash,
-        } = result?;
-        all.findings.extend(findings);
-        all.add_hash(trace_hash);
+        all.extend(result?);
     }
     Ok(all)
 }
@@ -133,7 +111,7 @@ fn rows() -> Vec<Row> {
 }
 
 impl Row {
-    fn measure(&self, parameters: &Parameters, seed: u64) -> Result<Results, SystemError> {
+    fn measure(&self, parameters: &Parameters, seed: u64) -> Result<Reproduction, SystemError> {
         let run = Run::new(parameters);
         let (observed, finding) = match *self {
             Self::Transmit { cells } => {
@@ -172,8 +150,9 @@ impl Row {
             }
             Self::Scalars => return scalars::measure(parameters, seed),
         };
-        let mut results = Results::default();
-        results.add(finding, observed.trace_hash);
+        let mut results = Reproduction::default();
+        results.findings.push(finding);
+        results.hashes.push(observed.trace_hash);
         Ok(results)
     }
 }

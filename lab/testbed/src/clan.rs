@@ -15,6 +15,7 @@
 
 pub mod bench;
 mod descriptors;
+mod end;
 mod experiments;
 mod many;
 mod parameters;
@@ -22,6 +23,7 @@ mod plateau;
 mod program;
 mod rivals;
 mod runs;
+mod step;
 #[cfg(test)]
 mod tests;
 mod windowed;
@@ -31,6 +33,7 @@ use barewire_units::{Duration, Rng};
 
 use crate::error::SystemError;
 use crate::replicate::replicate;
+use crate::reproduction::Reproduction;
 use crate::system::Finding;
 use parameters::Parameters;
 use runs::{Run, Service, Streaming, Until};
@@ -58,7 +61,7 @@ impl crate::system::System for System {
     }
 
     fn run(&self, parameters: &str, seed: u64) -> Result<Vec<Finding>, SystemError> {
-        Ok(measure_all(parameters, seed)?.0)
+        Ok(reproduce(parameters, seed)?.findings)
     }
 
     fn experiments(&self) -> &'static [crate::experiment::Experiment] {
@@ -140,27 +143,20 @@ const EXPERIMENTS: [Experiment; 16] = [
     }),
 ];
 
-/// Every finding, and the hashes of all runs in one.
-fn measure_all(parameters: &str, seed: u64) -> Result<(Vec<Finding>, u64), SystemError> {
+/// The experiments of the pages.
+fn reproduce(parameters: &str, seed: u64) -> Result<Reproduction, SystemError> {
     let parameters = Parameters::parse(parameters)?;
     plateau::check(&parameters)?;
     let runs = replicate(EXPERIMENTS.len(), |index| {
         EXPERIMENTS[index].4(&parameters, seed)
     });
-    let mut findings = Vec::new();
-    let mut hash = 0_u64;
+    let mut found = Reproduction::default();
     for ((table, row, quantity, unit, _), run) in EXPERIMENTS.into_iter().zip(runs) {
         let run = run?;
-        findings.push(Finding {
-            table,
-            row: row.to_owned(),
-            quantity,
-            unit,
-            value: run.value,
-        });
-        hash = hash.rotate_left(7) ^ run.hash;
+        found.add(table, row, quantity, unit, run.value);
+        found.hashes.push(run.hash);
     }
-    Ok((findings, hash))
+    Ok(found)
 }
 
 fn stream(parameters: &Parameters, transfer_bytes: usize, measured: usize) -> Run {

@@ -27,6 +27,7 @@ mod rotation;
 mod segment;
 mod stream;
 mod tcp;
+mod traffic;
 mod wait;
 
 use barewire_models::afterburner::Stack;
@@ -36,6 +37,7 @@ use barewire_units::{ByteSize, Duration, Rate, Rng};
 use crate::error::SystemError;
 use crate::experiment::Experiment;
 use crate::replicate::replicate;
+use crate::reproduction::{Reproduction, seconds};
 use crate::system::Finding;
 use parameters::Parameters;
 use stream::{Outcome, Stream};
@@ -59,44 +61,6 @@ impl crate::system::System for System {
     fn experiments(&self) -> &'static [Experiment] {
         &experiments::ALL
     }
-}
-
-/// Every finding, and the hash of every run.
-#[derive(Debug, Default, PartialEq)]
-struct Reproduction {
-    findings: Vec<Finding>,
-    hashes: Vec<u64>,
-}
-
-impl Reproduction {
-    fn add(
-        &mut self,
-        table: &'static str,
-        row: &str,
-        quantity: &'static str,
-        unit: &'static str,
-        value: f64,
-    ) {
-        self.findings.push(Finding {
-            table,
-            row: row.to_owned(),
-            quantity,
-            unit,
-            value,
-        });
-    }
-
-    fn add_us(&mut self, table: &'static str, row: &str, quantity: &'static str, time: Duration) {
-        self.add(table, row, quantity, "us", seconds(time) * 1e6);
-    }
-
-    fn add_ms(&mut self, table: &'static str, row: &str, quantity: &'static str, time: Duration) {
-        self.add(table, row, quantity, "ms", seconds(time) * 1e3);
-    }
-}
-
-fn seconds(time: Duration) -> f64 {
-    time.as_ps() as f64 * 1e-12
 }
 
 fn reproduce(parameters: &Parameters, seed: u64) -> Result<Reproduction, SystemError> {

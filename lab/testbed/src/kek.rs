@@ -24,6 +24,7 @@ mod admission;
 mod bursts;
 mod ethernet;
 mod full_rate;
+mod host;
 mod parameters;
 mod plan;
 mod stream;
@@ -31,20 +32,18 @@ mod stream;
 mod tests;
 mod world;
 
-pub(crate) use bursts::{Distribution, Sizes};
-
 use barewire_units::{ByteSize, Rate};
 
 use crate::error::SystemError;
 use crate::replicate::replicate;
+use crate::reproduction::Reproduction;
 use crate::system::Finding;
+use full_rate::worst_over_set;
+use host::{Host, Tuning, Width};
 use parameters::Parameters;
-use plan::{Host, Plan, Tuning, Width};
+use plan::{JUMBO, NORMAL, ONE_TO_THREE, Plan};
 use world::{Run, run};
 
-/// Frames of Ethernet, and jumbo frames. Published, III.D.
-const NORMAL: u64 = 1_500;
-const JUMBO: u64 = 9_000;
 /// Driver's times for coalesced interrupts, for normal frames. Published, III.D and Table 2.
 const DEFAULT: Tuning = Tuning::us(400, 120);
 const LONG: Tuning = Tuning::us(2000, 2000);
@@ -52,8 +51,7 @@ const LONG: Tuning = Tuning::us(2000, 2000);
 const JUMBO_DEFAULT: Tuning = Tuning::us(20, 30);
 /// Socket buffers to hold the published one against.
 const OTHER_BUFFERS_KIB: [u64; 4] = [64, 128, 256, 1024];
-/// One source, three destinations; and the reverse.
-const ONE_TO_THREE: [(u8, u8); 3] = [(0, 1), (0, 2), (0, 3)];
+/// Three sources, one destination.
 const THREE_TO_ONE: [(u8, u8); 3] = [(1, 0), (2, 0), (3, 0)];
 /// Settings of the token buckets, Mbit/s. OPEN: the figures are lost.
 const ONE_TO_ONE_SET: [u64; 5] = [20, 50, 100, 200, 500];
@@ -78,7 +76,7 @@ impl crate::system::System for System {
 
     /// The seed sets how far the clocks of the PCs are apart.
     fn run(&self, parameters: &str, seed: u64) -> Result<Vec<Finding>, SystemError> {
-        Ok(reproduce(&Parameters::parse(parameters)?, seed)?.0)
+        Ok(reproduce(&Parameters::parse(parameters)?, seed)?.findings)
     }
 
     fn experiments(&self) -> &'static [crate::experiment::Experiment] {
@@ -92,35 +90,33 @@ impl crate::system::System for System {
     }
 }
 
-/// Every finding, and the hash of every run.
-fn reproduce(parameters: &Parameters, seed: u64) -> Result<(Vec<Finding>, Vec<u64>), SystemError> {
-    let mut bench = Bench {
+/// The paper's experiments.
+fn reproduce(parameters: &Parameters, seed: u64) -> Result<Reproduction, SystemError> {
+    let mut paper = Paper {
         parameters,
         seed,
-        findings: Vec::new(),
-        hashes: Vec::new(),
+        found: Reproduction::default(),
     };
-    bench.tuning()?;
-    bench.hosts()?;
-    bench.shaping()?;
-    Ok((bench.findings, bench.hashes))
+    paper.tuning()?;
+    paper.hosts()?;
+    paper.shaping()?;
+    Ok(paper.found)
 }
 
-struct Bench<'a> {
+struct Paper<'a> {
     parameters: &'a Parameters,
     seed: u64,
-    findings: Vec<Finding>,
-    hashes: Vec<u64>,
+    found: Reproduction,
 }
 
-impl Bench<'_> {
+impl Paper<'_> {
     /// All `plans`, on all processors.
     fn run(&mut self, plans: &[Plan]) -> Result<Vec<Run>, SystemError> {
         let runs = replicate(plans.len(), |index| {
             run(self.parameters, &plans[index], self.seed)
         });
         let runs = runs.into_iter().collect::<Result<Vec<_>, _>>()?;
-        self.hashes.extend(runs.iter().map(|run| run.hash));
+        self.found.hashes.extend(runs.iter().map(|run| run.hash));
         Ok(runs)
     }
 
@@ -137,13 +133,7 @@ impl Bench<'_> {
         (quantity, unit): (&'static str, &'static str),
         value: f64,
     ) {
-        self.findings.push(Finding {
-            table,
-            row,
-            quantity,
-            unit,
-            value,
-        });
+        self.found.add(table, row, quantity, unit, value);
     }
 
     fn holds(&mut self, table: &'static str, row: &str, whether: bool) {
@@ -304,18 +294,4 @@ fn better(a: f64, b: f64) -> bool {
 /// Within 3 percent.
 fn as_good(a: f64, b: f64) -> bool {
     (a / b - 1.0).abs() <= 0.03
-}
-
-/// The rate of the stream that is farthest from its setting, over that setting. The bucket
-/// counts Ethernet, IP and TCP headers, the program does not.
-fn worst_over_set(run: &Run, set: Rate) -> f64 {
-    let expected = plan::payload_mbps(set, JUMBO);
-    let ratios = run.mbps.iter().map(|mbps| mbps / expected);
-    ratios.fold(1.0, |worst: f64, ratio| {
-        if (ratio - 1.0).abs() > (worst - 1.0).abs() {
-            ratio
-        } else {
-            worst
-        }
-    })
 }

@@ -4,6 +4,25 @@
 //! Each published system is a [`System`]: it has one set of parameters, a file with the
 //! source of every value, and runs every experiment of its paper. What it finds is a
 //! list of [`Finding`]s, which `barewire-tables` holds against the published values.
+//!
+//! What a file imports, from the lowest layer up:
+//!
+//! ```layers
+//! error: why a system cannot be run
+//! refuse: what is wrong with an input
+//! experiment: questions, inputs, result tables
+//! replicate: runs on all processors
+//! system: a published system
+//! reproduction: what a system finds
+//! sizes: sizes of fragments
+//! cbn: the Cambridge Backbone
+//! clan: the Collapsed LAN
+//! jetstream: Jetstream and Afterburner
+//! kek: the event builder of KEK
+//! penn: the Penn ATM host interface
+//! workbench: a card of one's own design
+//! systems: the table of systems
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod cbn;
@@ -17,6 +36,8 @@ pub mod kek;
 pub mod penn;
 mod refuse;
 mod replicate;
+mod reproduction;
+mod sizes;
 mod system;
 mod systems;
 pub mod workbench;

@@ -25,6 +25,7 @@ use barewire_units::{ByteSize, Duration, Rate};
 
 use crate::error::SystemError;
 use crate::replicate::replicate;
+use crate::reproduction::Reproduction;
 use crate::system::Finding;
 use parameters::Parameters;
 use program::Program;
@@ -55,7 +56,7 @@ impl crate::system::System for System {
 
     /// Nothing in the paper's experiments is random, so the seed changes nothing.
     fn run(&self, parameters: &str, _seed: u64) -> Result<Vec<Finding>, SystemError> {
-        Ok(reproduce(&Parameters::parse(parameters)?).0)
+        Ok(reproduce(&Parameters::parse(parameters)?).findings)
     }
 
     fn experiments(&self) -> &'static [crate::experiment::Experiment] {
@@ -63,15 +64,14 @@ impl crate::system::System for System {
     }
 }
 
-/// Every finding, and the hash of every run.
-fn reproduce(parameters: &Parameters) -> (Vec<Finding>, Vec<u64>) {
-    let mut findings = Vec::new();
-    let mut hashes = Vec::new();
-    table_one(parameters, &mut findings, &mut hashes);
-    transfers(parameters, &mut findings, &mut hashes);
-    line(parameters, &mut findings, &mut hashes);
-    clocks(parameters, &mut findings, &mut hashes);
-    (findings, hashes)
+/// The paper's experiments.
+fn reproduce(parameters: &Parameters) -> Reproduction {
+    let mut found = Reproduction::default();
+    table_one(parameters, &mut found);
+    transfers(parameters, &mut found);
+    line(parameters, &mut found);
+    clocks(parameters, &mut found);
+    found
 }
 
 /// The paper's benchmark: write(count) until the volume is written.
@@ -91,7 +91,7 @@ fn rate_mbps(parameters: &Parameters, run: &Run) -> f64 {
     bits / seconds(run.elapsed) / 1e6
 }
 
-fn table_one(parameters: &Parameters, findings: &mut Vec<Finding>, hashes: &mut Vec<u64>) {
+fn table_one(parameters: &Parameters, found: &mut Reproduction) {
     let counts = &parameters.benchmark.counts;
     let runs = replicate(counts.len(), |index| {
         benchmark(parameters, Path::Copied, counts[index])
@@ -101,35 +101,35 @@ fn table_one(parameters: &Parameters, findings: &mut Vec<Finding>, hashes: &mut 
         let row = format!("{} B", count.as_bytes());
         let elapsed = seconds(run.elapsed);
         let mbps = rate_mbps(parameters, run);
-        findings.push(finding("table-1", &row, "elapsed", "s", elapsed));
-        findings.push(finding("table-1", &row, "rate", "Mbit/s", mbps));
+        found.add("table-1", &row, "elapsed", "s", elapsed);
+        found.add("table-1", &row, "rate", "Mbit/s", mbps);
         rates.push((count.as_bytes(), mbps));
-        hashes.push(run.hash);
+        found.hashes.push(run.hash);
     }
     for pair in rates.windows(2) {
         let ((small, before), (large, after)) = (pair[0], pair[1]);
         if (small, large) == (1024, 2048) || (small, large) == (32_768, 65_536) {
             let row = format!("{large} B over {small} B");
-            findings.push(finding("scalars", &row, "gain", "ratio", after / before));
+            found.add("scalars", &row, "gain", "ratio", after / before);
         }
     }
 }
 
 /// The fast driver, and the bus alone.
-fn transfers(parameters: &Parameters, findings: &mut Vec<Finding>, hashes: &mut Vec<u64>) {
+fn transfers(parameters: &Parameters, found: &mut Reproduction) {
     let fast = benchmark(parameters, Path::Trust, parameters.driver.buffer);
     let mbps = rate_mbps(parameters, &fast);
-    findings.push(finding("scalars", "fast driver", "rate", "Mbit/s", mbps));
+    found.add("scalars", "fast driver", "rate", "Mbit/s", mbps);
     let mut wide = parameters.clone();
     wide.line.rate = OC12C;
     let bus = one_block(&wide);
     let mbps = bus.bus.bps() / 1e6;
-    findings.push(finding("scalars", "streaming", "rate", "Mbit/s", mbps));
-    hashes.extend([fast.hash, bus.hash]);
+    found.add("scalars", "streaming", "rate", "Mbit/s", mbps);
+    found.hashes.extend([fast.hash, bus.hash]);
 }
 
 /// The line, which a bus without pauses keeps busy.
-fn line(parameters: &Parameters, findings: &mut Vec<Finding>, hashes: &mut Vec<u64>) {
+fn line(parameters: &Parameters, found: &mut Reproduction) {
     let mut eager = parameters.clone();
     eager.bus.reload = Duration::ZERO;
     let plain = one_block(&eager);
@@ -140,30 +140,24 @@ fn line(parameters: &Parameters, findings: &mut Vec<Finding>, hashes: &mut Vec<u
     gross.line.rate = OC3C_GROSS;
     let gross = one_block(&gross);
     let mut rate = |row, flow: Flow| {
-        findings.push(finding("scalars", row, "rate", "Mbit/s", flow.bps() / 1e6));
+        found.add("scalars", row, "rate", "Mbit/s", flow.bps() / 1e6);
     };
     rate("OC-3c, cells", plain.cells);
     rate("OC-3c, ATM payload", plain.payload);
     rate("OC-3c, class 4 payload", class4.payload);
     let mut spacing = |row, flow: Flow| {
-        findings.push(finding(
-            "scalars",
-            row,
-            "cell time",
-            "us",
-            flow.spacing_s() * 1e6,
-        ));
+        found.add("scalars", row, "cell time", "us", flow.spacing_s() * 1e6);
     };
     spacing("OC-3c, cells", plain.cells);
     spacing("OC-3c, with overhead", gross.cells);
-    hashes.extend([plain.hash, class4.hash, gross.hash]);
+    found.hashes.extend([plain.hash, class4.hash, gross.hash]);
 }
 
 /// The stages of one cell, and what the list manager can store.
-fn clocks(parameters: &Parameters, findings: &mut Vec<Finding>, hashes: &mut Vec<u64>) {
+fn clocks(parameters: &Parameters, found: &mut Reproduction) {
     let one = one_block(parameters);
     let mut time = |row, time: Duration| {
-        findings.push(finding("scalars", row, "time", "us", seconds(time) * 1e6));
+        found.add("scalars", row, "time", "us", seconds(time) * 1e6);
     };
     time("header generation", one.header);
     if let Some(passage) = one.passage {
@@ -176,30 +170,14 @@ fn clocks(parameters: &Parameters, findings: &mut Vec<Finding>, hashes: &mut Vec
     parallel.reassembler.managers = MANAGERS_ENOUGH;
     let (stored, hash) = flood(&parallel, FLOOD_CELLS);
     let mbps = stored.bps() / 1e6;
-    findings.push(finding("scalars", "list manager", "rate", "Mbit/s", mbps));
-    hashes.extend([one.hash, hash]);
+    found.add("scalars", "list manager", "rate", "Mbit/s", mbps);
+    found.hashes.extend([one.hash, hash]);
 }
 
 /// One block of a buffer's size.
 fn one_block(parameters: &Parameters) -> Run {
     let bytes = parameters.driver.buffer.as_bytes();
     run(parameters, Path::Copied, Program::new(bytes, 1, None))
-}
-
-fn finding(
-    table: &'static str,
-    row: &str,
-    quantity: &'static str,
-    unit: &'static str,
-    value: f64,
-) -> Finding {
-    Finding {
-        table,
-        row: row.to_owned(),
-        quantity,
-        unit,
-        value,
-    }
 }
 
 #[cfg(test)]

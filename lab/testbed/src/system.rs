@@ -1,4 +1,14 @@
-//! A published system, what it finds, and why it cannot be run.
+//! A published system, and what it finds.
+//!
+//! | file of a system | what stands there |
+//! |---|---|
+//! | `NAME.rs` | its [`System`], and `reproduce`: the experiments of its paper |
+//! | `NAME/parameters.rs` | its parameter file, and the models' configurations made of it |
+//! | `NAME/world.rs` | its models, driven by the event kernel |
+//! | `NAME/experiments.rs` and below | what a plan can ask: one [`Experiment`] each |
+//! | `../parameters/NAME.toml`, `../plans/NAME-*.toml` | the parameters with their sources, the inputs of each experiment |
+//!
+//! A new one is added to the table in `systems.rs`.
 
 use crate::error::SystemError;
 use crate::experiment::Experiment;

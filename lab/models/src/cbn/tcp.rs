@@ -1,8 +1,7 @@
 //! TCP between two programs, each segment and each acknowledgement an MSDL block.
 //!
-//! A block is 20 bytes of IPv4, 20 of TCP and the data. The ends of the connection are those of
-//! the KEK model ([`crate::kek::Sender`], [`crate::kek::Receiver`]): window, slow start and
-//! congestion avoidance, fast repeat, time-outs at ticks, delayed acknowledgements. That
+//! A block is 20 bytes of IPv4, 20 of TCP and the data. The ends of the connection are
+//! [`crate::tcp`]: window, slow start and congestion avoidance, fast repeat, time-outs at ticks, delayed acknowledgements. That
 //! is more than a workstation of 1991 had (RFC 6582 came later); what it leaves out there, it
 //! leaves out here: the time-out is constant, and it neither doubles nor follows the
 //! round trip. No connection is set up or closed, and windows are not scaled: they have 16 bits.
@@ -21,7 +20,7 @@ use barewire_units::{Duration, Instant};
 use barewire_wire::checksum;
 
 use super::running::{Runs, Step, TcpStats};
-use crate::kek::{Receiver, ReceiverConfig, Segment, Sender, SenderConfig};
+use crate::tcp::{Receiver, ReceiverConfig, Segment, Sender, SenderConfig};
 
 /// Bytes of a block in front of the data.
 pub const HEADER_BYTES: usize = 40;

@@ -24,7 +24,8 @@ use barewire_units::{Duration, Instant};
 
 use crate::host::Processor;
 
-use super::{Body, Frame, Pci, PciConfig, Receiver, Sender};
+use super::{Body, Frame, Pci, PciConfig};
+use crate::tcp::{Receiver, Sender};
 
 mod card;
 mod happening;

@@ -4,6 +4,8 @@ use barewire_units::{Duration, Instant, Rate, Rng};
 use proptest::prelude::*;
 
 use super::*;
+use crate::host::{Coalesce, Coalescer, Notice};
+use crate::tcp::{Receiver, ReceiverConfig, Sender, SenderConfig};
 
 const SEGMENT: u64 = 1_000;
 const BUFFER: u64 = 20_000;

@@ -6,11 +6,11 @@ use barewire_formats::cbn::SLOTS;
 use barewire_models::cbn::{Copier, Generator, Line, Ram};
 use barewire_units::{Duration, Instant};
 
-use super::Results;
 use super::parameters::Parameters;
 use super::runs::{FALSE_VCI, Observed, Run, us};
 use super::world::Backbone;
 use crate::error::SystemError;
+use crate::reproduction::Reproduction;
 use crate::system::Finding;
 
 /// Cells of the longest block of the tables.
@@ -18,7 +18,7 @@ const LONG_CELLS: usize = 250;
 /// For how long the memory is driven.
 const RAM_TIME: Duration = Duration::from_ms(1);
 
-pub(super) fn measure(parameters: &Parameters, seed: u64) -> Result<Results, SystemError> {
+pub(super) fn measure(parameters: &Parameters, seed: u64) -> Result<Reproduction, SystemError> {
     let mut found = Scalars::default();
     let paper = Run::new(parameters).cells(LONG_CELLS);
     let line = parameters.line();
@@ -78,7 +78,7 @@ fn data_bits(line: Line) -> f64 {
 }
 
 #[derive(Default)]
-struct Scalars(Results);
+struct Scalars(Reproduction);
 
 impl Scalars {
     fn add(&mut self, row: &str, quantity: &'static str, unit: &'static str, value: f64) {
@@ -92,7 +92,7 @@ impl Scalars {
     }
 
     fn seen(&mut self, observed: Observed) -> Observed {
-        self.0.add_hash(observed.trace_hash);
+        self.0.hashes.push(observed.trace_hash);
         observed
     }
 
@@ -126,7 +126,7 @@ impl Scalars {
         sim.run_until(Instant::ORIGIN + time, &mut world);
         let before = sent(&world);
         sim.run_until(Instant::ORIGIN + time * 2, &mut world);
-        self.0.add_hash(sim.trace_hash());
+        self.0.hashes.push(sim.trace_hash());
         let cells = (sent(&world) - before) as f64;
         Ok(cells * data_bits(run.line) / us(time))
     }
@@ -143,7 +143,7 @@ impl Scalars {
             sim.at(first, Class::NORMAL, Entity(stream), Word(stream));
         }
         sim.run_until(Instant::ORIGIN + RAM_TIME, &mut world);
-        self.0.add_hash(sim.trace_hash());
+        self.0.hashes.push(sim.trace_hash());
         let least = world.words.into_iter().min().unwrap_or(0);
         (least * 32) as f64 / us(RAM_TIME)
     }

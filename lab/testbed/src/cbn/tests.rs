@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use barewire_models::cbn::Stage;
 
-use super::{Run, System, measure_all};
+use super::{Run, System, reproduce};
 use crate::cbn::parameters::Parameters;
 use crate::error::SystemError;
 use crate::expected::{Row, rows};
@@ -63,8 +63,8 @@ fn the_published_values() {
 
 #[test]
 fn a_run_can_be_repeated() {
-    let first = measure_all(System.parameters(), SEED).expect("a run");
-    let second = measure_all(System.parameters(), SEED).expect("a run");
+    let first = reproduce(System.parameters(), SEED).expect("a run");
+    let second = reproduce(System.parameters(), SEED).expect("a run");
     assert_eq!(first, second);
     let parameters = Parameters::parse(System.parameters()).expect("parameters");
     let hash = |seed| {

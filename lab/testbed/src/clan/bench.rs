@@ -13,141 +13,30 @@
 //! costs nothing; the heavy one waits until nothing is on its way in either direction, as
 //! a word to the peer's card and back would.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use barewire_des::Simulator;
 use barewire_fabric::memory::{Fences, Incoming, Outgoing};
-use barewire_models::clan::{Cargo, Loads, Memory, Operation, Packet, Stores, Transfer};
-use barewire_units::Duration;
+use barewire_models::clan::{Loads, Stores};
 
 use super::parameters::{Parameters, TEXT};
-use super::world::{Cabinet, ClanEvent};
+use super::world::Cabinet;
 use crate::error::SystemError;
 
+mod clock;
 mod connection;
+mod desk;
 mod events;
 mod memory;
 
+pub use clock::Patience;
+use clock::{Clock, Inner};
 pub use connection::{CardConnection, CardStream, Down, connection, stream};
+use desk::Desk;
 pub use events::CardQueue;
-use events::Desk;
 pub use memory::{ApertureEnd, CardTrap, Exported, Imported, NoTripwire, aperture};
 
-/// What an access takes on the clock of the two hosts.
-const ACCESS: Duration = Duration::from_ns(50);
-/// What a wait looks ahead by when it has found nothing.
-const AHEAD: Duration = Duration::from_ns(500);
-
-/// Makes the limit of a wait: what it returns is asked each time that nothing was found
-/// and nothing is on its way, lets others go on, and says whether to wait further. Whoever
-/// drives the hosts decides in which time that is: the model has no clock of the world.
-pub type Patience = fn(std::time::Duration) -> Box<dyn FnMut() -> bool>;
-
-struct Inner {
-    cabinet: Cabinet,
-    sim: Simulator<ClanEvent>,
-    desks: [Desk; 2],
-    /// The number of the last operation asked for.
-    tag: u32,
-}
-
-impl Inner {
-    fn go_on(&mut self, host: u8) {
-        self.cabinet.flush(&mut self.sim);
-        let end = self.sim.now() + ACCESS;
-        self.sim.run_until(end, &mut self.cabinet);
-        while self.cabinet.processor_waits(host) && self.sim.step(&mut self.cabinet) {}
-    }
-
-    fn drain(&mut self) {
-        self.cabinet.flush(&mut self.sim);
-        while !self.cabinet.is_idle() && self.sim.step(&mut self.cabinet) {}
-    }
-
-    /// Lets time pass; `false` if nothing is on its way.
-    fn ahead(&mut self) -> bool {
-        let under_way = !self.cabinet.is_idle();
-        let end = self.sim.now() + AHEAD;
-        self.sim.run_until(end, &mut self.cabinet);
-        under_way
-    }
-
-    /// Waits until a host's card has taken all that the host has given it.
-    fn settle(&mut self, host: u8) {
-        self.cabinet.flush(&mut self.sim);
-        while !self.cabinet.hosts[host as usize].interface.has_taken_all()
-            && self.sim.step(&mut self.cabinet)
-        {}
-    }
-
-    /// Has the card transfer bytes, behind all that was stored before.
-    fn transfer(&mut self, host: u8, transfer: Transfer) {
-        self.settle(host);
-        let interface = &mut self.cabinet.hosts[host as usize].interface;
-        interface.start_transfer(transfer);
-        self.settle(host);
-        self.go_on(host);
-    }
-
-    /// Has the peer's card do something, behind all that was stored before; `None` if it
-    /// refuses.
-    fn operate(&mut self, host: u8, target: Target, operation: Operation) -> Option<Vec<u8>> {
-        self.settle(host);
-        self.tag = self.tag.wrapping_add(1);
-        let tag = self.tag;
-        let interface = &mut self.cabinet.hosts[host as usize].interface;
-        interface.ask(Packet {
-            to: target.host,
-            region: target.region,
-            offset: target.offset,
-            cargo: Cargo::Ask {
-                from: host,
-                tag,
-                operation,
-            },
-            bytes: operation.operands(),
-        });
-        self.cabinet.flush(&mut self.sim);
-        loop {
-            let answers = &mut self.cabinet.hosts[host as usize].answers;
-            if let Some(at) = answers.iter().position(|(number, _)| *number == tag) {
-                return answers.swap_remove(at).1;
-            }
-            if !self.sim.step(&mut self.cabinet) {
-                return None;
-            }
-        }
-    }
-}
-
-/// A place in a peer's memory.
-#[derive(Clone, Copy)]
-struct Target {
-    host: u8,
-    region: usize,
-    offset: usize,
-}
-
-/// The clock of the two hosts, as one of them sees it.
-#[derive(Clone)]
-struct Clock {
-    inner: Arc<Mutex<Inner>>,
-    host: u8,
-}
-
 impl Clock {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn go_on(&self) {
-        self.lock().go_on(self.host);
-    }
-
-    fn memory(&self) -> Memory {
-        self.lock().cabinet.hosts[self.host as usize].memory.clone()
-    }
-
     /// Windows into the other host's region and over the own one.
     fn windows(&self, regions: [usize; 2], len_bytes: usize) -> (BenchStores, BenchLoads) {
         let (own, peer) = (self.host as usize, 1 - self.host);

@@ -5,7 +5,7 @@ use barewire_models::clan::{Cluster, InterfaceConfig, PORTS_MAX, PORTS_MIN, Riva
 use barewire_units::{ByteSize, Duration, Rate};
 use serde::Deserialize;
 
-use super::program::Costs;
+use super::step::Costs;
 use super::windowed::Stream;
 use crate::error::SystemError;
 

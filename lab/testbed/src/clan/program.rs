@@ -4,58 +4,20 @@
 use std::collections::VecDeque;
 
 use barewire_des::stats::{Histogram, Tally};
-use barewire_fabric::frame::{lines_for, payload_offset};
 use barewire_fabric::memory::{Incoming, Outgoing};
 use barewire_fabric::queue::Next;
 use barewire_fabric::{StreamReceiver, StreamSender};
 use barewire_models::clan::{Loads, Stores, Transfer};
 use barewire_units::{Duration, Instant};
 
-use super::world::End;
+use super::end::End;
+pub use super::step::{Costs, Step, us};
 
 mod caller;
 mod server;
 
 pub use caller::{Caller, Demand, Picker};
 pub use server::{Ears, Endpoints, Events, Server};
-
-/// What a program does next.
-pub enum Step {
-    /// The processor works so long.
-    Run(Duration),
-    /// Nothing until the card interrupts.
-    Sleep,
-    /// The card transfers; the program is over.
-    Transfer(Transfer),
-    /// The program is over.
-    Rest,
-    /// The program is over, and with it the run.
-    End,
-}
-
-/// What operations cost the processor.
-#[derive(Clone, Copy, Debug)]
-pub struct Costs {
-    /// One look at memory that has not changed.
-    pub poll: Duration,
-    /// Send a message, beside its stores.
-    pub send: Duration,
-    /// Receive a message, beside its lines.
-    pub receive: Duration,
-    /// Load a line that the card has stored.
-    pub line: Duration,
-    /// Take an event from the queue and call back.
-    pub dispatch: Duration,
-    /// How long an idle server polls before it sleeps.
-    pub poll_window: Duration,
-}
-
-impl Costs {
-    fn receive(&self, payload_bytes: usize) -> Duration {
-        let lines = lines_for(payload_offset(payload_bytes), payload_bytes);
-        self.receive + self.line * lines
-    }
-}
 
 /// A program.
 pub enum Role {
@@ -344,8 +306,4 @@ impl Reader {
         self.read = 0;
         Step::Run(self.costs.receive + lines)
     }
-}
-
-pub fn us(time: Duration) -> f64 {
-    time.as_ps() as f64 / 1e6
 }

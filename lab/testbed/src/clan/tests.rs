@@ -42,14 +42,17 @@ fn the_pages_are_reproduced() {
 
 #[test]
 fn the_same_run_gives_the_same_events() {
-    let first = measure_all(System.parameters(), 3).expect("good parameters");
-    let again = measure_all(System.parameters(), 3).expect("good parameters");
+    let first = reproduce(System.parameters(), 3).expect("good parameters");
+    let again = reproduce(System.parameters(), 3).expect("good parameters");
     assert_eq!(first, again);
     let other = System.parameters().replace("\"312 ns\"", "\"313 ns\"");
-    let other = measure_all(&other, 3).expect("good parameters");
-    assert_ne!(first.1, other.1);
-    let other = measure_all(System.parameters(), 4).expect("good parameters");
-    assert_ne!(first.1, other.1, "the loads at random have another seed");
+    let other = reproduce(&other, 3).expect("good parameters");
+    assert_ne!(first.hashes, other.hashes);
+    let other = reproduce(System.parameters(), 4).expect("good parameters");
+    assert_ne!(
+        first.hashes, other.hashes,
+        "the loads at random have another seed"
+    );
 }
 
 /// More requests at a time: from 1 / 7.9 us up to the server's limit, and not beyond.

@@ -15,7 +15,7 @@ use barewire_models::host::Processor;
 use barewire_units::{ByteSize, Duration, Instant, Rate};
 use serde::Deserialize;
 
-use super::program::us;
+use super::step::us;
 
 /// What it costs.
 #[derive(Clone, Copy, Debug, Deserialize)]

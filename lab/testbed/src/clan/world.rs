@@ -15,39 +15,16 @@ use barewire_des::{Class, Event, Node, Simulator, World};
 use barewire_fabric::aperture::{Action, Mode};
 use barewire_fabric::doorbell;
 use barewire_fabric::frame::region_bytes;
-use barewire_fabric::{MessageReceiver, MessageSender, RingReceiver, RingSender};
-use barewire_models::clan::{
-    Answer, Cluster, Hop, Interface, Loads, Memory, Packet, Place, Stores, Words,
-};
+use barewire_models::clan::{Answer, Cluster, Hop, Interface, Memory, Packet, Place, Words};
 use barewire_units::{Duration, Instant};
 use barewire_wire::capture::LinkType;
 use barewire_wire::capture::exported::{self, TagsRepr};
 
+pub use super::end::{End, Receiver, Sender};
 use super::parameters::Parameters;
-use super::program::{Role, Step};
+use super::program::Role;
+use super::step::Step;
 use crate::experiment::LinkCapture;
-
-/// Sends over the card: the live network's queue.
-pub type Sender = RingSender<Stores, Loads>;
-/// Receives over the card.
-pub type Receiver = RingReceiver<Loads, Stores>;
-/// One end of a connection that carries messages.
-pub struct End {
-    /// Sends to the peer.
-    pub tx: MessageSender<Stores, Loads>,
-    /// Receives from it.
-    pub rx: MessageReceiver<Loads, Stores>,
-}
-
-impl End {
-    /// Messages of at most `message_bytes_max` over a connection.
-    pub fn new((tx, rx): (Sender, Receiver), message_bytes_max: usize) -> Self {
-        End {
-            tx: MessageSender::new(tx),
-            rx: MessageReceiver::new(rx, message_bytes_max),
-        }
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClanEvent {
@@ -197,8 +174,8 @@ impl Cabinet {
             let out = memory.stores_at(peer.host, peer.region, peer.base, len_bytes);
             let inn = memory.loads_at(own.region, own.base, len_bytes);
             (
-                RingSender::new(out.clone(), inn.clone(), ring_bytes),
-                RingReceiver::new(inn, out, ring_bytes),
+                Sender::new(out.clone(), inn.clone(), ring_bytes),
+                Receiver::new(inn, out, ring_bytes),
             )
         };
         [end(seats[0], seats[1]), end(seats[1], seats[0])]

@@ -14,7 +14,7 @@ use barewire_units::{ByteSize, Duration, Instant, Rate, Rng};
 use barewire_wire::capture::LinkType;
 use barewire_wire::capture::exported::CELL;
 
-use super::net::{Happening, NetEvent, Traffic, Why, exported};
+use super::traffic::{Happening, NetEvent, Traffic, Why, exported};
 use crate::experiment::LinkCapture;
 
 /// The first circuit that is not reserved.

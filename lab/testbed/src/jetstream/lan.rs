@@ -26,7 +26,7 @@ use barewire_units::{ByteSize, Duration, Instant, Rate, Rng};
 use barewire_wire::capture::LinkType;
 use barewire_wire::capture::exported::JETSTREAM;
 
-use super::net::{Happening, NetEvent, Spread, Traffic, Why, exported};
+use super::traffic::{Happening, NetEvent, Spread, Traffic, Why, exported};
 use crate::error::SystemError;
 use crate::experiment::LinkCapture;
 
@@ -472,7 +472,7 @@ fn vc_of(station: usize, number: u16) -> Vc {
 }
 
 /// When the port may begin with a frame so that the fabric stays ahead of it.
-fn head_at(now: Instant, rate: Rate, message: &super::net::Message, it: Beginning) -> Instant {
+fn head_at(now: Instant, rate: Rate, message: &super::traffic::Message, it: Beginning) -> Instant {
     let bytes = ByteSize::from(OVERHEAD_BYTES + message.pdu_bytes());
     let time = rate.time_to_send(bytes);
     now + it.ends.saturating_duration_since(now).saturating_sub(time)

@@ -4,11 +4,11 @@ use barewire_classic::token::{Budget, Class};
 use barewire_formats::jetstream::FRAME_BYTES_MAX;
 use barewire_units::{ByteSize, Duration, Instant, Rng};
 
-use super::Reproduction;
 use super::parameters::Ring;
 use super::ring::{Loss, Offer, Plan, Record, run};
 use crate::error::SystemError;
 use crate::replicate::replicate;
+use crate::reproduction::{Reproduction, seconds};
 
 const TABLE: &str = "ring";
 /// Time for an idle ring to settle, and for a worst load to be over, in TTRTs.
@@ -96,7 +96,7 @@ fn synchronous_room(
         .sum();
     let frame_bytes = bytes_in(ring, no_prop / ring.stations() as u64);
     let sent = frames * frame_bytes as u64;
-    let mbps = sent as f64 * 8.0 / super::seconds(ring.ttrt * LOADED[0]) / 1e6;
+    let mbps = sent as f64 * 8.0 / seconds(ring.ttrt * LOADED[0]) / 1e6;
     found.add(
         TABLE,
         "T_synch, T_prop ignored",

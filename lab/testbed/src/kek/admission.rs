@@ -12,8 +12,9 @@ use barewire_proto::shaping::admission::{Admission, Destination, Flow};
 use barewire_units::{Duration, Instant, Rate};
 use serde::Deserialize;
 
+use super::host::{Host, Width};
 use super::parameters::Parameters;
-use super::plan::{Host, Plan, Width, payload_mbps};
+use super::plan::{Plan, payload_mbps};
 use super::world::{Run, run};
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};

@@ -10,9 +10,8 @@
 //! experiment `stream` has them); limits inside the switch; queues of control messages on the link of
 //! who receives them. Captures have true headers and a payload of zeros.
 
-use barewire_proto::evb::{ConfigError, Policy, SourceId, WhenFull};
+use barewire_proto::evb::{ConfigError, SourceId, WhenFull};
 use barewire_units::{ByteSize, Duration, Rate};
-use serde::Deserialize;
 
 use super::parameters::Parameters;
 use crate::error::SystemError;
@@ -21,19 +20,16 @@ use crate::refuse::{within, wrong};
 use crate::replicate::replicate;
 
 pub mod delayed;
+pub(super) mod inputs;
 mod shape;
-mod sizes;
 mod tcp;
 #[cfg(test)]
 mod tests;
 mod world;
 
+use inputs::{Full, Inputs, Point};
 use shape::Shape;
-pub(crate) use sizes::{Distribution, Sizes};
 use world::Found;
-
-/// The number of the run, in every fragment.
-pub const RUN: u32 = 1;
 
 /// The experiment as a plan names it.
 pub const BURSTS: Experiment = Experiment {
@@ -43,132 +39,6 @@ pub const BURSTS: Experiment = Experiment {
     check: |setting| prepare(setting).map(drop),
     run: answer,
 };
-
-/// What keeps sources from sending together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-enum Control {
-    #[serde(rename = "none")]
-    None,
-    #[serde(rename = "shaping")]
-    Shaping,
-    #[serde(rename = "barrel shifter")]
-    Barrel,
-    #[serde(rename = "credits")]
-    Credits,
-    #[serde(rename = "global window")]
-    Window,
-    #[serde(rename = "global schedule")]
-    Schedule,
-}
-
-impl Control {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Shaping => "shaping",
-            Self::Barrel => "barrel shifter",
-            Self::Credits => "credits",
-            Self::Window => "global window",
-            Self::Schedule => "global schedule",
-        }
-    }
-}
-
-/// What carries fragments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Transport {
-    Datagrams,
-    Tcp,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Triggers {
-    Clocked,
-    Poisson,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-enum Assignment {
-    #[serde(rename = "round robin")]
-    RoundRobin,
-    #[serde(rename = "least loaded")]
-    LeastLoaded,
-    #[serde(rename = "pulled")]
-    Pulled,
-    #[serde(rename = "hash")]
-    Hash,
-}
-
-impl Assignment {
-    const fn policy(self) -> Policy {
-        match self {
-            Self::RoundRobin => Policy::RoundRobin,
-            Self::LeastLoaded => Policy::LeastLoaded,
-            Self::Pulled => Policy::Pulled,
-            Self::Hash => Policy::Hash,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Full {
-    Block,
-    Drop,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Inputs {
-    sizes: Vec<String>,
-    controls: Vec<Control>,
-    transports: Vec<Transport>,
-    distributions: Vec<Distribution>,
-    fragment: ByteSize,
-    fragment_largest: ByteSize,
-    sigma: f64,
-    events: u64,
-    load: f64,
-    triggers: Triggers,
-    assignment: Assignment,
-    pulled_events: u32,
-    mtu: ByteSize,
-    source_link: Rate,
-    builder_link: Rate,
-    port_buffer: ByteSize,
-    source_buffer: ByteSize,
-    when_full: Full,
-    timeout: Duration,
-    shaping_share: f64,
-    shaping_burst: ByteSize,
-    slot_fragments: f64,
-    clock_error: Duration,
-    credits: u32,
-    window: u32,
-    nagle: bool,
-}
-
-/// A run.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Point {
-    sources: u16,
-    builders: u16,
-    distribution: Distribution,
-    transport: Transport,
-    control: Control,
-}
-
-impl Point {
-    fn name(&self) -> String {
-        let transport = match self.transport {
-            Transport::Datagrams => "datagrams",
-            Transport::Tcp => "TCP",
-        };
-        format!("{}, {transport}", self.control.name())
-    }
-}
 
 const PARTS_MAX: u16 = 2_000;
 const FRAGMENTS_MAX: u64 = 40_000_000;

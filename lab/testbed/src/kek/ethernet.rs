@@ -12,6 +12,7 @@
 //! bytes of the fragment 4, of the piece 2; zeros up to its length in the parameters.
 //! Source: RFC 791, RFC 9293, RFC 7323, RFC 768; the last header is ours.
 
+use super::bursts::inputs::RUN;
 use barewire_wire::checksum::{checksum, sum};
 
 /// Who sends to whom: class and number of the host, and port.
@@ -115,7 +116,7 @@ pub fn datagram(ends: &Ends, header_bytes: u64, piece: &PieceHeader) -> Vec<u8> 
     bytes.extend(ends.to_port.to_be_bytes());
     bytes.extend(u16::try_from(length).unwrap_or(u16::MAX).to_be_bytes());
     bytes.extend([0, 0]);
-    bytes.extend(super::bursts::RUN.to_be_bytes());
+    bytes.extend(RUN.to_be_bytes());
     bytes.extend(piece.event.to_be_bytes());
     bytes.extend(piece.source.to_be_bytes());
     bytes.extend((piece.sequence as u32).to_be_bytes());

@@ -12,10 +12,10 @@
 use barewire_units::{ByteSize, Rate};
 use serde::Deserialize;
 
+use super::host::{Host, Width};
 use super::parameters::Parameters;
-use super::plan::{Host, Plan, Width};
+use super::plan::{self, JUMBO, ONE_TO_THREE, Plan};
 use super::world::{Run, run};
-use super::{ONE_TO_THREE, worst_over_set};
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
 use crate::replicate::replicate;
@@ -199,4 +199,18 @@ fn changed(
         Change::FastSource => plan.hosts[0] = (Host::Pc733, Width::Bits64),
     }
     run(&parameters, &plan, seed)
+}
+
+/// The rate of the stream that is farthest from its setting, over that setting. The bucket
+/// counts Ethernet, IP and TCP headers, the program does not.
+pub(super) fn worst_over_set(run: &Run, set: Rate) -> f64 {
+    let expected = plan::payload_mbps(set, JUMBO);
+    let ratios = run.mbps.iter().map(|mbps| mbps / expected);
+    ratios.fold(1.0, |worst: f64, ratio| {
+        if (ratio - 1.0).abs() > (worst - 1.0).abs() {
+            ratio
+        } else {
+            worst
+        }
+    })
 }

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use barewire_models::kek::{
-    Coalesce, Costs, HEADER_BYTES, NicConfig, PciConfig, ReceiverConfig, SenderConfig, SwitchConfig,
-};
+use barewire_models::host::Coalesce;
+use barewire_models::kek::{Costs, HEADER_BYTES, NicConfig, PciConfig, SwitchConfig};
+use barewire_models::tcp::{ReceiverConfig, SenderConfig};
 use barewire_units::{ByteSize, Duration, Rate};
 use serde::Deserialize;
 
-use super::plan::{Host, Tuning, Width};
+use super::host::{Host, Tuning, Width};
 use crate::error::SystemError;
 
 /// The file as text, with the source of every value.

@@ -3,63 +3,16 @@
 use std::fmt::Write as _;
 
 use barewire_models::kek::HEADER_BYTES;
-use barewire_units::{ByteSize, Duration, Rate};
-use serde::Deserialize;
+use barewire_units::{ByteSize, Rate};
 
+use super::host::{Host, Tuning, Width};
 use super::parameters::Parameters;
 
-/// The PCs of Table 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Host {
-    Pc500,
-    Pc733,
-    Pc800,
-}
-
-impl Host {
-    pub const ALL: [Self; 3] = [Self::Pc500, Self::Pc733, Self::Pc800];
-}
-
-/// Of the slot that the card is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Width {
-    Bits32,
-    Bits64,
-}
-
-impl Width {
-    pub const fn bytes(self) -> u64 {
-        match self {
-            Self::Bits32 => 4,
-            Self::Bits64 => 8,
-        }
-    }
-}
-
-/// The two times of the driver for coalesced interrupts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tuning {
-    pub send: Duration,
-    pub receive: Duration,
-}
-
-impl Tuning {
-    pub const fn us(send: u64, receive: u64) -> Self {
-        Self {
-            send: Duration::from_us(send),
-            receive: Duration::from_us(receive),
-        }
-    }
-
-    /// Published, Table 2: the best for frames of `mtu`.
-    pub const fn best(mtu: u64) -> Self {
-        match mtu {
-            1_500 => Self::us(996, 1000),
-            _ => Self::us(200, 300),
-        }
-    }
-}
+/// Frames of Ethernet, and jumbo frames. Published, III.D.
+pub const NORMAL: u64 = 1_500;
+pub const JUMBO: u64 = 9_000;
+/// One source, three destinations.
+pub const ONE_TO_THREE: [(u8, u8); 3] = [(0, 1), (0, 2), (0, 3)];
 
 /// A run.
 #[derive(Clone, Debug)]
@@ -109,7 +62,7 @@ impl Plan {
             streams: streams.to_vec(),
             shaped,
             switched: true,
-            ..Self::pair(parameters, Host::Pc500, Width::Bits32, super::JUMBO)
+            ..Self::pair(parameters, Host::Pc500, Width::Bits32, JUMBO)
         }
     }
 

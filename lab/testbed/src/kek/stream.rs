@@ -5,8 +5,9 @@ use barewire_proto::shaping::{Timer, Tree};
 use barewire_units::{ByteSize, Duration, Rate};
 use serde::Deserialize;
 
+use super::host::{Host, Tuning, Width};
 use super::parameters::Parameters;
-use super::plan::{Host, Plan, Tuning, Width};
+use super::plan::Plan;
 use super::world::{Run, run};
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};

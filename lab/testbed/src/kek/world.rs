@@ -10,9 +10,8 @@
 //! | `Leave` | switch | a frame has left on the link of a port |
 
 use barewire_des::{Class, Event, Node, Simulator, World};
-use barewire_models::kek::{
-    Body, Frame, Happening, Passing, Pc, PcConfig, PcStats, Receiver, Sender, SenderStats, Switch,
-};
+use barewire_models::kek::{Body, Frame, Happening, Passing, Pc, PcConfig, PcStats, Switch};
+use barewire_models::tcp::{Receiver, Sender, SenderStats};
 use barewire_proto::shaping::{Timer, Tree};
 use barewire_units::{ByteSize, Duration, Instant, Rate, Rng};
 use barewire_wire::capture::LinkType;

@@ -53,7 +53,7 @@ fn the_same_run_gives_the_same_events() {
     assert_eq!(first, reproduce(&small()));
     let mut other = small();
     other.bus.reload = Duration::from_ns(2_001);
-    assert_ne!(first.1, reproduce(&other).1);
+    assert_ne!(first.hashes, reproduce(&other).hashes);
 }
 
 #[test]
@@ -88,9 +88,10 @@ fn a_smaller_cache_predicts_table_one_less_well() {
     parameters.cache.size = ByteSize::from_kib(32);
     parameters.cache.line = ByteSize::from_bytes(64);
     parameters.host.line_transfer = Duration::from_ns(970);
-    let mut findings = Vec::new();
-    table_one(&parameters, &mut findings, &mut Vec::new());
-    let worst = findings
+    let mut found = Reproduction::default();
+    table_one(&parameters, &mut found);
+    let worst = found
+        .findings
         .iter()
         .zip(&expected())
         .fold(0.0_f64, |worst, (found, row)| {

@@ -15,22 +15,22 @@
 //! interrupts; what the system's scheduler does beside slices; limits of processor groups; the
 //! parts' reports, 20 in a second; files.
 
+mod inputs;
 mod shape;
 #[cfg(test)]
 mod tests;
 mod work;
 mod world;
 
-use barewire_proto::evb::{Policy, Source, SourceId};
-use barewire_units::{ByteSize, Duration, Rate};
-use serde::Deserialize;
+use barewire_proto::evb::{Source, SourceId};
+use barewire_units::{ByteSize, Duration};
 
 use super::parameters::Parameters;
 use super::runs::{check_count, check_list, check_size, check_time};
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
-use crate::kek::Distribution;
 use crate::replicate::replicate;
+use inputs::{Inputs, Triggers};
 use shape::Shape;
 use world::Found;
 
@@ -42,91 +42,6 @@ pub(super) const EVENTS: Experiment = Experiment {
     check: |setting| Inputs::of(setting).map(drop),
     run,
 };
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Transport {
-    Ring,
-    Tcp,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Triggers {
-    Full,
-    Clocked,
-    Poisson,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Control {
-    None,
-    Credits,
-    Barrel,
-    Bucket,
-    Schedule,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-enum Assignment {
-    #[serde(rename = "round robin")]
-    RoundRobin,
-    #[serde(rename = "least loaded")]
-    LeastLoaded,
-    #[serde(rename = "pulled")]
-    Pulled,
-    #[serde(rename = "hash")]
-    Hash,
-}
-
-impl Assignment {
-    const fn policy(self) -> Policy {
-        match self {
-            Self::RoundRobin => Policy::RoundRobin,
-            Self::LeastLoaded => Policy::LeastLoaded,
-            Self::Pulled => Policy::Pulled,
-            Self::Hash => Policy::Hash,
-        }
-    }
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Inputs {
-    transport: Transport,
-    sources: u16,
-    builders: u16,
-    processors: u16,
-    fragments: Vec<ByteSize>,
-    distribution: Distribution,
-    fragment_largest: ByteSize,
-    sigma: f64,
-    events: u64,
-    triggers: Triggers,
-    period: Duration,
-    assignment: Assignment,
-    window: u32,
-    pulled_events: u32,
-    control: Control,
-    credits: u32,
-    rate: Rate,
-    burst: ByteSize,
-    slot: Duration,
-    lead: Duration,
-    piece: ByteSize,
-    source_buffer: ByteSize,
-    timeout: Duration,
-    room: ByteSize,
-    slice: Duration,
-    fragment_out: Duration,
-    make_kib: Duration,
-    fragment_in: Duration,
-    verify_kib: Duration,
-    event: Duration,
-    message: Duration,
-    message_event: Duration,
-}
 
 const PARTS_MAX: u64 = 64;
 const LARGEST: ByteSize = ByteSize::from_mib(64);

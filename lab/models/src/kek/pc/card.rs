@@ -15,8 +15,8 @@ use std::collections::VecDeque;
 use barewire_units::{ByteSize, Duration, Instant, Rate};
 
 use super::happening::Happening;
-use crate::host::Processor;
-use crate::kek::{Coalesce, Coalescer, Frame, Notice, Pci, Stage};
+use crate::host::{Coalesce, Coalescer, Notice, Processor};
+use crate::kek::{Frame, Pci, Stage};
 
 /// What a card is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,8 @@
 
 use barewire_units::Instant;
 
-use crate::kek::{Body, Frame, Receiver, Sender};
+use crate::kek::{Body, Frame};
+use crate::tcp::{Receiver, Sender};
 
 enum End {
     Sending(Sender),

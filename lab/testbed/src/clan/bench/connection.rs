@@ -15,8 +15,9 @@ use barewire_fabric::{
 };
 use barewire_models::clan::Place;
 
+use super::clock::{Clock, Patience};
 use super::events::CardQueue;
-use super::{BenchLoads, BenchStores, Clock, Patience, clocks};
+use super::{BenchLoads, BenchStores, clocks};
 use crate::error::SystemError;
 
 /// Longest message.

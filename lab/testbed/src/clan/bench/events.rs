@@ -4,46 +4,10 @@
 use std::time::Duration;
 
 use barewire_fabric::aperture::{Action, EventSource, Mode, Notice};
-use barewire_fabric::doorbell::{self, Drain};
-use barewire_models::clan::{CamError, EntryId, Place};
+use barewire_fabric::doorbell::{self};
+use barewire_models::clan::{CamError, Place};
 
-use super::{Clock, Patience};
-
-/// What a bit of the doorbell page stands for.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Source {
-    notice: Notice,
-    /// Its entry in the card; `None` once it was taken away.
-    entry: Option<EntryId>,
-    /// What it had counted then.
-    counted: u64,
-}
-
-/// What the owner of an event queue keeps.
-#[derive(Debug, Default)]
-pub(super) struct Desk {
-    drain: Drain,
-    sources: Vec<Source>,
-    free: Vec<u32>,
-    /// Numbers that were given back, but whose bit may still be set.
-    given_back: Vec<u32>,
-}
-
-impl Desk {
-    fn add(&mut self, notice: Notice) -> u32 {
-        let source = Source {
-            notice,
-            entry: None,
-            counted: 0,
-        };
-        if let Some(number) = self.free.pop() {
-            self.sources[number as usize] = source;
-            return number;
-        }
-        self.sources.push(source);
-        self.sources.len() as u32 - 1
-    }
-}
+use super::clock::{Clock, Patience};
 
 impl Clock {
     /// Sets a tripwire on `range` of a place; its number in the event queue.

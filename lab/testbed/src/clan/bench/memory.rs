@@ -15,8 +15,9 @@ use barewire_fabric::aperture::{AccessError, Action, Mode, Notice, Rights, Trap,
 use barewire_fabric::memory::{Incoming, Outgoing};
 use barewire_models::clan::{CamError, Memory, Operation, Place, Transfer};
 
+use super::clock::{Clock, Inner, Patience, Target};
+use super::clocks;
 use super::events::CardQueue;
-use super::{Clock, Inner, Patience, Target, clocks};
 use crate::error::SystemError;
 
 /// A word, non-zero once the aperture has been taken away.

@@ -8,8 +8,8 @@ use barewire_des::stats::Histogram;
 use barewire_fabric::queue::Next;
 use barewire_units::{Duration, Instant, Rng};
 
-use super::{Costs, Step};
-use crate::clan::world::End;
+use crate::clan::end::End;
+use crate::clan::step::{Costs, Step};
 
 /// Chooses among endpoints.
 #[derive(Clone)]

@@ -18,8 +18,8 @@ use barewire_fabric::wait::{Act, Wait};
 use barewire_models::clan::{StateCache, Words};
 use barewire_units::{Duration, Instant};
 
-use super::{Costs, Step};
-use crate::clan::world::End;
+use crate::clan::end::End;
+use crate::clan::step::{Costs, Step};
 
 /// Where a server hears of requests.
 pub enum Ears {

@@ -12,14 +12,16 @@
 use barewire_units::{ByteSize, Duration};
 use serde::Deserialize;
 
+use super::BURSTS;
+use super::inputs::{Assignment, Control, Inputs, Point, Transport, Triggers};
 use super::shape::Shape;
 use super::world::{self, Found};
-use super::{Assignment, BURSTS, Control, Distribution, Inputs, Point, Transport, Triggers};
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
 use crate::kek::parameters::Parameters;
 use crate::refuse::{within, wrong};
 use crate::replicate::replicate;
+use crate::sizes::Distribution;
 
 /// The experiment as a plan names it.
 pub const DELAYED_ACK: Experiment = Experiment {

@@ -1,15 +1,16 @@
 //! What follows from parameters, inputs and point: links, frames, and the configurations of the
 //! parts.
 
-use barewire_models::kek::{HEADER_BYTES, ReceiverConfig, SenderConfig};
+use barewire_models::kek::HEADER_BYTES;
+use barewire_models::tcp::{ReceiverConfig, SenderConfig};
 use barewire_proto::evb::{
     Barrel, BuilderConfig, BuilderId, Flow, ManagerConfig, Schedule, SourceConfig, SourceId,
 };
 use barewire_units::{ByteSize, Duration, Instant, Rate};
 
-use super::sizes::Sizes;
-use super::{Control, Inputs, Point, RUN, Transport, Triggers};
+use super::inputs::{Assignment, Control, Inputs, Point, RUN, Transport, Triggers};
 use crate::kek::parameters::Parameters;
+use crate::sizes::Sizes;
 
 /// IPv4 and UDP.
 const DATAGRAM_BYTES: u64 = 28;
@@ -179,7 +180,7 @@ impl Shape {
 
     pub fn builder(&self, id: BuilderId) -> BuilderConfig {
         let inputs = &self.inputs;
-        let pulled = inputs.assignment == super::Assignment::Pulled;
+        let pulled = inputs.assignment == Assignment::Pulled;
         BuilderConfig {
             id,
             run: RUN,

@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use barewire_models::kek::{Receiver, ReceiverConfig, Sender, SenderConfig};
+use barewire_models::tcp::{Receiver, ReceiverConfig, Sender, SenderConfig};
 use barewire_proto::evb::{BuilderId, Fragment, Piece, SourceId};
 use barewire_units::{Duration, Instant};
 
-use super::RUN;
+use super::inputs::RUN;
 
 /// A connection, both ends of it.
 pub struct Connection {

@@ -16,26 +16,28 @@ use std::collections::{BTreeSet, VecDeque};
 
 use barewire_des::dist::exponential_time;
 use barewire_des::{Class, Node, Simulator};
-use barewire_models::kek::{Port, Segment};
+use barewire_models::kek::Port;
+use barewire_models::tcp::Segment;
 use barewire_proto::evb::{
     Builder, BuilderAction, BuilderId, Command, Fragment, Ledger, Manager, ManagerAction, Piece,
     RunState, Source, SourceId, Unoffered,
 };
 use barewire_units::{ByteSize, Duration, Instant, Rng};
 
+use super::inputs::{RUN, Triggers};
 use super::shape::{GAP_BYTES, Shape};
 use super::tcp::{Connections, tick_from};
-use super::{RUN, Triggers};
 use crate::error::SystemError;
 
 mod capture;
 mod event;
 mod found;
+mod links;
 mod tcp_events;
 
-use capture::Captures;
 use event::BurstEvent;
 pub use found::Found;
+use links::Captures;
 
 const MANAGER: Node = Node(u16::MAX);
 const FIRST_BUILDER: u16 = 1 << 14;

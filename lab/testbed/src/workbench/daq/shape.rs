@@ -8,8 +8,8 @@ use barewire_proto::evb::{
 use barewire_units::{ByteSize, Duration, Instant};
 
 use super::super::parameters::Parameters;
-use super::{Control, Inputs, Transport};
-use crate::kek::Sizes;
+use super::inputs::{Assignment, Control, Inputs, Transport};
+use crate::sizes::Sizes;
 
 /// The run's number, in every fragment.
 pub(super) const RUN: u32 = 1;
@@ -78,7 +78,7 @@ impl Shape {
 
     pub fn builder(&self, id: BuilderId) -> BuilderConfig {
         let inputs = &self.inputs;
-        let pulled = inputs.assignment == super::Assignment::Pulled;
+        let pulled = inputs.assignment == Assignment::Pulled;
         BuilderConfig {
             id,
             run: RUN,

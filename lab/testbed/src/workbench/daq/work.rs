@@ -12,7 +12,7 @@ use barewire_proto::evb::{
 };
 use barewire_units::{Duration, Instant, Rng};
 
-use super::Triggers;
+use super::inputs::Triggers;
 use super::shape::{GATHERED_BYTES, HEADER_BYTES, RUN, SMALL_BYTES, Shape};
 use crate::error::SystemError;
 

@@ -1,7 +1,7 @@
 //! What happens; the table is in the module above.
 
 use barewire_des::Event;
-use barewire_models::kek::Segment;
+use barewire_models::tcp::Segment;
 use barewire_proto::evb::{BuilderId, Fragment, Outcome as Closing};
 use barewire_units::Instant;
 

@@ -1,11 +1,11 @@
 //! What happens to connections: segments, acknowledgements, ticks.
 
 use barewire_des::{Class, Simulator};
-use barewire_models::kek::Segment;
+use barewire_models::tcp::Segment;
 use barewire_proto::evb::BuilderId;
 use barewire_units::ByteSize;
 
-use super::capture::ends_of;
+use super::links::ends_of;
 use super::{BurstEvent, World, builder_node, source_node};
 use crate::kek::bursts::shape::ACK_BYTES;
 use crate::kek::bursts::tcp::tick_from;
