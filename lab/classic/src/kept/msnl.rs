@@ -30,7 +30,7 @@
 //!
 //! - the peer said that it left (close, closed, reject): one [`Timing::cell_lifetime`] later;
 //! - the peer never said so: [`Timing::quarantine`] later, by when the peer, hearing nothing, has
-//!   probed in vain and given up;
+//!   probed without an answer and given up;
 //! - the station restarted and has forgotten its VCIs: as long after its start
 //!   ([`Network::after_restart`]), for all of them.
 //!
