@@ -20,14 +20,11 @@
 //!
 //! Source: kek00. Parameters: `parameters/kek.toml`.
 
-mod admission;
-mod bursts;
 mod ethernet;
-mod full_rate;
+mod experiments;
 mod host;
 mod parameters;
 mod plan;
-mod stream;
 #[cfg(test)]
 mod tests;
 mod world;
@@ -38,7 +35,7 @@ use crate::error::SystemError;
 use crate::replicate::replicate;
 use crate::reproduction::Reproduction;
 use crate::system::Finding;
-use full_rate::worst_over_set;
+use experiments::full_rate::worst_over_set;
 use host::{Host, Tuning, Width};
 use parameters::Parameters;
 use plan::{JUMBO, NORMAL, ONE_TO_THREE, Plan};
@@ -80,13 +77,7 @@ impl crate::system::System for System {
     }
 
     fn experiments(&self) -> &'static [crate::experiment::Experiment] {
-        &[
-            admission::ADMISSION,
-            bursts::BURSTS,
-            bursts::delayed::DELAYED_ACK,
-            full_rate::FULL_RATE,
-            stream::STREAM,
-        ]
+        &experiments::ALL
     }
 }
 

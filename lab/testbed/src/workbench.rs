@@ -19,12 +19,11 @@
 
 mod bench;
 mod capture;
-mod daq;
+mod experiments;
 mod length;
 mod parameters;
 mod path;
 mod presets;
-mod runs;
 #[cfg(test)]
 mod tests;
 mod validation;
@@ -50,14 +49,7 @@ impl crate::system::System for System {
     }
 
     fn experiments(&self) -> &'static [Experiment] {
-        &[
-            runs::COPY,
-            runs::PING,
-            runs::STREAM,
-            runs::REQUEST,
-            runs::INCAST,
-            daq::EVENTS,
-        ]
+        &experiments::ALL
     }
 
     fn fragments(&self) -> &'static [(&'static str, &'static str)] {

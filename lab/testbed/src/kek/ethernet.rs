@@ -12,8 +12,10 @@
 //! bytes of the fragment 4, of the piece 2; zeros up to its length in the parameters.
 //! Source: RFC 791, RFC 9293, RFC 7323, RFC 768; the last header is ours.
 
-use super::bursts::inputs::RUN;
 use barewire_wire::checksum::{checksum, sum};
+
+/// The number of the run, in every fragment.
+pub(super) const RUN: u32 = 1;
 
 /// Who sends to whom: class and number of the host, and port.
 #[derive(Clone, Copy, Debug)]

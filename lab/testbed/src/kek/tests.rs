@@ -1,6 +1,7 @@
 //! The published orderings and numbers, twice the same, and what the model says about
 //! full rate.
 
+use super::experiments::{full_rate, stream};
 use super::*;
 use crate::system::System as _;
 

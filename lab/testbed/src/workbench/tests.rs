@@ -3,9 +3,9 @@
 use barewire_units::Duration;
 use proptest::prelude::*;
 
+use super::experiments::{Pings, Streams, ping, stream};
 use super::parameters::Parameters;
 use super::path::Part;
-use super::runs::{Pings, Streams, ping, stream};
 use super::*;
 use crate::expected::rows;
 use crate::experiment::{Cell, Outcome, Progress, Setting, Table};

@@ -14,9 +14,9 @@
 
 use barewire_units::Duration;
 
+use super::experiments::{Pings, Streams, ping, stream};
 use super::parameters::Parameters;
 use super::presets;
-use super::runs::{Pings, Streams, ping, stream};
 use crate::error::SystemError;
 use crate::replicate::replicate;
 use crate::system::Finding;
@@ -131,7 +131,7 @@ impl Row {
                     time_out: Duration::from_s(1),
                 };
                 let times = ping(&parameters, plan, seed, 0).round_trips_us;
-                ("round trip", "us", super::runs::mean(&times))
+                ("round trip", "us", super::experiments::mean(&times))
             }
         };
         let Some(value) = value else {

@@ -1,30 +1,18 @@
-//! The experiments: what the programs on the hosts do, and what is measured.
-
-mod copy;
-mod incast;
-mod ping;
-mod request;
-mod stream;
-
-pub(super) use copy::COPY;
-pub(super) use incast::INCAST;
-pub(super) use ping::{PING, Pings, ping};
-pub(super) use request::REQUEST;
-pub(super) use stream::{STREAM, Streams, stream};
+//! What the experiments have in common: what is refused, units, hashes.
 
 use barewire_units::{ByteSize, Duration};
 
-use super::bench::{Bench, Fate, Place};
-use super::parameters::Parameters;
 use crate::error::SystemError;
 use crate::refuse::{list, within};
+use crate::workbench::bench::{Bench, Fate, Place};
+use crate::workbench::parameters::Parameters;
 
 /// Events of a whole experiment, beyond which it would take too long.
-const EVENTS_MAX: f64 = 5e7;
+pub(super) const EVENTS_MAX: f64 = 5e7;
 /// Points of a list of inputs.
-const POINTS_MAX: usize = 64;
+pub(super) const POINTS_MAX: usize = 64;
 
-fn contradiction<T>(text: String) -> Result<T, SystemError> {
+pub(super) fn contradiction<T>(text: String) -> Result<T, SystemError> {
     Err(SystemError::Contradiction(text))
 }
 
@@ -46,7 +34,7 @@ pub(super) fn check_time(key: &str, time: Duration, most: Duration) -> Result<()
 }
 
 /// Refuses what would take too long; `key` is what to make smaller.
-fn check_events(key: &str, events: f64) -> Result<(), SystemError> {
+pub(super) fn check_events(key: &str, events: f64) -> Result<(), SystemError> {
     if events <= EVENTS_MAX {
         return Ok(());
     }
@@ -56,7 +44,7 @@ fn check_events(key: &str, events: f64) -> Result<(), SystemError> {
 }
 
 /// Events that a message of `bytes` takes on its way, at most.
-fn events(parameters: &Parameters, bytes: u64) -> f64 {
+pub(super) fn events(parameters: &Parameters, bytes: u64) -> f64 {
     let (framing, bus) = (parameters.framing(), parameters.host.bus);
     let piece = parameters.piece_bytes(bytes).max(1);
     let pieces = bytes.div_ceil(piece);
@@ -68,37 +56,37 @@ fn events(parameters: &Parameters, bytes: u64) -> f64 {
     (frames * 7 + out + into + pieces * 8) as f64 + 16.0
 }
 
-fn us(time: Duration) -> f64 {
+pub(super) fn us(time: Duration) -> f64 {
     time.as_ps() as f64 / 1e6
 }
 
 /// `bytes` in `time` as Mbit/s; `None` in no time.
-fn mbps(bytes: u64, time: Duration) -> Option<f64> {
+pub(super) fn mbps(bytes: u64, time: Duration) -> Option<f64> {
     (!time.is_zero()).then(|| bytes as f64 * 8.0 / us(time))
 }
 
 /// Part of the whole in percent.
-fn per_cent(part: Duration, whole: Duration) -> Option<f64> {
+pub(super) fn per_cent(part: Duration, whole: Duration) -> Option<f64> {
     (!whole.is_zero()).then(|| 100.0 * part.as_ps() as f64 / whole.as_ps() as f64)
 }
 
 /// The value that 99 of 100 do not exceed.
-fn p99(values: &mut [f64]) -> Option<f64> {
+pub(super) fn p99(values: &mut [f64]) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let rank = (values.len() * 99).div_ceil(100);
     values.get(rank.checked_sub(1)?).copied()
 }
 
-pub(super) fn mean(values: &[f64]) -> Option<f64> {
+pub(in crate::workbench) fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 /// Messages lost, by place.
-fn lost(bench: &Bench) -> [u64; 4] {
+pub(super) fn lost(bench: &Bench) -> [u64; 4] {
     Place::ALL.map(|place| bench.count(Fate::Lost(place)))
 }
 
 /// The hash over the events of several runs, in their order.
-fn join_hashes(hashes: impl Iterator<Item = u64>) -> u64 {
+pub(super) fn join_hashes(hashes: impl Iterator<Item = u64>) -> u64 {
     hashes.fold(0, |sum: u64, hash| sum.rotate_left(7) ^ hash)
 }

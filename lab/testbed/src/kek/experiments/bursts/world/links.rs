@@ -3,8 +3,8 @@
 use barewire_wire::capture::LinkType;
 
 use crate::experiment::LinkCapture;
-use crate::kek::bursts::shape::Shape;
 use crate::kek::ethernet::Ends;
+use crate::kek::experiments::bursts::shape::Shape;
 
 /// The port that builders listen at.
 const PORT: u16 = 4_400;

@@ -25,11 +25,11 @@ mod world;
 use barewire_proto::evb::{Source, SourceId};
 use barewire_units::{ByteSize, Duration};
 
-use super::parameters::Parameters;
-use super::runs::{check_count, check_list, check_size, check_time};
+use super::common::{check_count, check_list, check_size, check_time};
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
 use crate::replicate::replicate;
+use crate::workbench::parameters::Parameters;
 use inputs::{Inputs, Triggers};
 use shape::Shape;
 use world::Found;
@@ -38,7 +38,7 @@ use world::Found;
 pub(super) const EVENTS: Experiment = Experiment {
     name: "events",
     question: "how fast do the processes of an event builder build events on one host, and where does their time go?",
-    inputs: include_str!("../../plans/workbench-events.toml"),
+    inputs: include_str!("../../../plans/workbench-events.toml"),
     check: |setting| Inputs::of(setting).map(drop),
     run,
 };

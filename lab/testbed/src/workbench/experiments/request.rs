@@ -5,17 +5,17 @@ use barewire_des::dist::exponential_time;
 use barewire_units::{ByteSize, Duration, Instant, Rng};
 use serde::Deserialize;
 
-use super::super::bench::{Bench, Fate, Job, Note, Running, Sim};
-use super::super::parameters::Parameters;
-use super::{
+use super::common::{
     check_count, check_events, check_list, check_size, check_time, contradiction, events,
     join_hashes, lost, mean, p99, per_cent, us,
 };
 use crate::error::SystemError;
 use crate::experiment::{Experiment, LinkCapture, Outcome, Setting, Table};
 use crate::replicate::replicate;
+use crate::workbench::bench::{Bench, Fate, Job, Note, Running, Sim};
+use crate::workbench::parameters::Parameters;
 
-pub(in super::super) const REQUEST: Experiment = Experiment {
+pub(in crate::workbench) const REQUEST: Experiment = Experiment {
     name: "request",
     question: "How many requests does a server answer, how fast, and where are the others lost?",
     inputs: include_str!("../../../plans/workbench-request.toml"),
@@ -201,8 +201,9 @@ fn request(
 }
 
 fn received_by_server(bench: &Bench) -> Option<f64> {
-    let received =
-        |message: &&super::super::bench::Message| message.to == 0 && message.fate == Fate::Received;
+    let received = |message: &&crate::workbench::bench::Message| {
+        message.to == 0 && message.fate == Fate::Received
+    };
     let count = bench.messages.iter().filter(received).count();
     (count > 0).then_some(count as f64)
 }

@@ -12,19 +12,19 @@ use barewire_proto::shaping::admission::{Admission, Destination, Flow};
 use barewire_units::{Duration, Instant, Rate};
 use serde::Deserialize;
 
-use super::host::{Host, Width};
-use super::parameters::Parameters;
-use super::plan::{Plan, payload_mbps};
-use super::world::{Run, run};
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
+use crate::kek::host::{Host, Width};
+use crate::kek::parameters::Parameters;
+use crate::kek::plan::{Plan, payload_mbps};
+use crate::kek::world::{Run, run};
 use crate::replicate::replicate;
 
 /// The experiment as a plan names it.
 pub const ADMISSION: Experiment = Experiment {
     name: "admission",
     question: "what do streams get that reserve their rate, with admission control and without?",
-    inputs: include_str!("../../plans/kek-admission.toml"),
+    inputs: include_str!("../../../plans/kek-admission.toml"),
     check: |setting| prepare(setting).map(drop),
     run: answer,
 };

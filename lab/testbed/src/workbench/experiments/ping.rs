@@ -5,18 +5,18 @@ use barewire_des::dist::exponential_time;
 use barewire_units::{ByteSize, Duration, Instant, Rng};
 use serde::Deserialize;
 
-use super::super::bench::{Bench, Job, Note, Running, Sim};
-use super::super::parameters::Parameters;
-use super::super::path::{Part, Path};
-use super::{
+use super::common::{
     check_count, check_events, check_list, check_size, check_time, events, join_hashes, mean, p99,
     us,
 };
 use crate::error::SystemError;
 use crate::experiment::{Cell, Column, Experiment, LinkCapture, Outcome, Setting, Table};
 use crate::replicate::replicate;
+use crate::workbench::bench::{Bench, Job, Note, Running, Sim};
+use crate::workbench::parameters::Parameters;
+use crate::workbench::path::{Part, Path};
 
-pub(in super::super) const PING: Experiment = Experiment {
+pub(in crate::workbench) const PING: Experiment = Experiment {
     name: "ping",
     question: "How long does a message take there and back, and where does the time go?",
     inputs: include_str!("../../../plans/workbench-ping.toml"),
@@ -56,7 +56,7 @@ impl Inputs {
 
 /// What a run of round trips is made of.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Pings {
+pub(in crate::workbench) struct Pings {
     pub bytes: u64,
     /// Those that count.
     pub round_trips: u32,
@@ -65,7 +65,7 @@ pub(in super::super) struct Pings {
 }
 
 /// What it gave. One round trip more went before, which found everything idle.
-pub(in super::super) struct Pinged {
+pub(in crate::workbench) struct Pinged {
     pub round_trips_us: Vec<f64>,
     /// Of all of them.
     pub path: Path,
@@ -141,7 +141,7 @@ impl Job for Ping {
 }
 
 /// Sends a message to and fro.
-pub(in super::super) fn ping(
+pub(in crate::workbench) fn ping(
     parameters: &Parameters,
     plan: Pings,
     seed: u64,

@@ -12,19 +12,19 @@
 use barewire_units::{ByteSize, Rate};
 use serde::Deserialize;
 
-use super::host::{Host, Width};
-use super::parameters::Parameters;
-use super::plan::{self, JUMBO, ONE_TO_THREE, Plan};
-use super::world::{Run, run};
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
+use crate::kek::host::{Host, Width};
+use crate::kek::parameters::Parameters;
+use crate::kek::plan::{self, JUMBO, ONE_TO_THREE, Plan};
+use crate::kek::world::{Run, run};
 use crate::replicate::replicate;
 
 /// The experiment as a plan names it.
 pub const FULL_RATE: Experiment = Experiment {
     name: "full-rate",
     question: "why did one source with three destinations not follow its settings at full rate?",
-    inputs: include_str!("../../plans/kek-full-rate.toml"),
+    inputs: include_str!("../../../plans/kek-full-rate.toml"),
     check: |setting| prepare(setting).map(drop),
     run: answer,
 };
@@ -203,7 +203,7 @@ fn changed(
 
 /// The rate of the stream that is farthest from its setting, over that setting. The bucket
 /// counts Ethernet, IP and TCP headers, the program does not.
-pub(super) fn worst_over_set(run: &Run, set: Rate) -> f64 {
+pub fn worst_over_set(run: &Run, set: Rate) -> f64 {
     let expected = plan::payload_mbps(set, JUMBO);
     let ratios = run.mbps.iter().map(|mbps| mbps / expected);
     ratios.fold(1.0, |worst: f64, ratio| {

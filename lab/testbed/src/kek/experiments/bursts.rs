@@ -13,14 +13,14 @@
 use barewire_proto::evb::{ConfigError, SourceId, WhenFull};
 use barewire_units::{ByteSize, Duration, Rate};
 
-use super::parameters::Parameters;
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
+use crate::kek::parameters::Parameters;
 use crate::refuse::{within, wrong};
 use crate::replicate::replicate;
 
 pub mod delayed;
-pub(super) mod inputs;
+mod inputs;
 mod shape;
 mod tcp;
 #[cfg(test)]
@@ -35,7 +35,7 @@ use world::Found;
 pub const BURSTS: Experiment = Experiment {
     name: "bursts",
     question: "which flow control brings all fragments of an event through a switch with finite buffers?",
-    inputs: include_str!("../../plans/kek-bursts.toml"),
+    inputs: include_str!("../../../plans/kek-bursts.toml"),
     check: |setting| prepare(setting).map(drop),
     run: answer,
 };

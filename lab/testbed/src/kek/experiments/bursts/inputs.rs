@@ -6,9 +6,6 @@ use serde::Deserialize;
 
 use crate::sizes::Distribution;
 
-/// The number of the run, in every fragment.
-pub(in crate::kek) const RUN: u32 = 1;
-
 /// What keeps sources from sending together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(super) enum Control {

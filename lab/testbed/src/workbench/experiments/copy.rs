@@ -7,12 +7,12 @@
 use barewire_units::ByteSize;
 use serde::Deserialize;
 
-use super::super::parameters::Parameters;
-use super::{check_list, check_size, join_hashes, us};
+use super::common::{check_list, check_size, join_hashes, us};
 use crate::error::SystemError;
 use crate::experiment::{Experiment, Outcome, Setting, Table};
+use crate::workbench::parameters::Parameters;
 
-pub(in super::super) const COPY: Experiment = Experiment {
+pub(in crate::workbench) const COPY: Experiment = Experiment {
     name: "copy",
     question: "How fast does the host copy memory, by size?",
     inputs: include_str!("../../../plans/workbench-copy.toml"),

@@ -4,17 +4,17 @@ use barewire_des::Simulator;
 use barewire_units::{ByteSize, Duration, Instant, Rng};
 use serde::Deserialize;
 
-use super::super::bench::{Bench, Fate, Job, Note, Running, Sim};
-use super::super::parameters::Parameters;
-use super::{
+use super::common::{
     check_count, check_events, check_list, check_size, check_time, contradiction, events,
     join_hashes, lost, mbps, mean, p99, us,
 };
 use crate::error::SystemError;
 use crate::experiment::{Experiment, LinkCapture, Outcome, Setting, Table};
 use crate::replicate::replicate;
+use crate::workbench::bench::{Bench, Fate, Job, Note, Running, Sim};
+use crate::workbench::parameters::Parameters;
 
-pub(in super::super) const INCAST: Experiment = Experiment {
+pub(in crate::workbench) const INCAST: Experiment = Experiment {
     name: "incast",
     question: "What arrives when many hosts send to one at the same moment?",
     inputs: include_str!("../../../plans/workbench-incast.toml"),

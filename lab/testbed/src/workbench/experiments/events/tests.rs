@@ -15,7 +15,7 @@ fn tables(changes: &[(&str, &str)]) -> Vec<Table> {
     let inputs = inputs.to_string();
     let progress = Progress::default();
     let setting = Setting {
-        parameters: super::super::System.parameters(),
+        parameters: crate::workbench::System.parameters(),
         inputs: &inputs,
         seed: 1,
         packets_per_link: 0,
@@ -139,7 +139,7 @@ fn what_can_not_be_is_told() {
         inputs.insert("control".to_owned(), "bucket".into());
         let inputs = inputs.to_string();
         let setting = Setting {
-            parameters: super::super::System.parameters(),
+            parameters: crate::workbench::System.parameters(),
             inputs: &inputs,
             seed: 1,
             packets_per_link: 0,

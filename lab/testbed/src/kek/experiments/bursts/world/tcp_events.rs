@@ -7,9 +7,9 @@ use barewire_units::ByteSize;
 
 use super::links::ends_of;
 use super::{BurstEvent, World, builder_node, source_node};
-use crate::kek::bursts::shape::ACK_BYTES;
-use crate::kek::bursts::tcp::tick_from;
 use crate::kek::ethernet;
+use crate::kek::experiments::bursts::shape::ACK_BYTES;
+use crate::kek::experiments::bursts::tcp::tick_from;
 
 impl World<'_> {
     pub(super) fn segment(

@@ -24,10 +24,11 @@ use barewire_proto::evb::{
 };
 use barewire_units::{ByteSize, Duration, Instant, Rng};
 
-use super::inputs::{RUN, Triggers};
+use super::inputs::Triggers;
 use super::shape::{GAP_BYTES, Shape};
 use super::tcp::{Connections, tick_from};
 use crate::error::SystemError;
+use crate::kek::ethernet::RUN;
 
 mod capture;
 mod event;

@@ -5,19 +5,19 @@ use barewire_proto::shaping::{Timer, Tree};
 use barewire_units::{ByteSize, Duration, Rate};
 use serde::Deserialize;
 
-use super::host::{Host, Tuning, Width};
-use super::parameters::Parameters;
-use super::plan::Plan;
-use super::world::{Run, run};
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
+use crate::kek::host::{Host, Tuning, Width};
+use crate::kek::parameters::Parameters;
+use crate::kek::plan::Plan;
+use crate::kek::world::{Run, run};
 use crate::refuse::wrong;
 
 /// The experiment as a plan names it.
 pub const STREAM: Experiment = Experiment {
     name: "stream",
     question: "what rate has each TCP stream, and how busy are the PCs?",
-    inputs: include_str!("../../plans/kek-stream.toml"),
+    inputs: include_str!("../../../plans/kek-stream.toml"),
     check: |setting| prepare(setting).map(drop),
     run: answer,
 };

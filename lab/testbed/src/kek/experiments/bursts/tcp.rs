@@ -1,13 +1,12 @@
 //! Connections between sources and builders: the sender and receiver of the KEK model, and which
 //! fragment ends where in the stream.
 
+use crate::kek::ethernet::RUN;
 use std::collections::{BTreeMap, VecDeque};
 
 use barewire_models::tcp::{Receiver, ReceiverConfig, Sender, SenderConfig};
 use barewire_proto::evb::{BuilderId, Fragment, Piece, SourceId};
 use barewire_units::{Duration, Instant};
-
-use super::inputs::RUN;
 
 /// A connection, both ends of it.
 pub struct Connection {

@@ -8,7 +8,8 @@ use barewire_proto::evb::{
 };
 use barewire_units::{ByteSize, Duration, Instant, Rate};
 
-use super::inputs::{Assignment, Control, Inputs, Point, RUN, Transport, Triggers};
+use super::inputs::{Assignment, Control, Inputs, Point, Transport, Triggers};
+use crate::kek::ethernet::RUN;
 use crate::kek::parameters::Parameters;
 use crate::sizes::Sizes;
 

@@ -27,7 +27,7 @@ use crate::sizes::Distribution;
 pub const DELAYED_ACK: Experiment = Experiment {
     name: "delayed-ack",
     question: "when does a fragment wait for a delayed acknowledgement, and how long?",
-    inputs: include_str!("../../../plans/kek-delayed-ack.toml"),
+    inputs: include_str!("../../../../plans/kek-delayed-ack.toml"),
     check: |setting| prepare(setting).map(drop),
     run: answer,
 };

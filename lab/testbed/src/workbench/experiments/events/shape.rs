@@ -7,9 +7,9 @@ use barewire_proto::evb::{
 };
 use barewire_units::{ByteSize, Duration, Instant};
 
-use super::super::parameters::Parameters;
 use super::inputs::{Assignment, Control, Inputs, Transport};
 use crate::sizes::Sizes;
+use crate::workbench::parameters::Parameters;
 
 /// The run's number, in every fragment.
 pub(super) const RUN: u32 = 1;

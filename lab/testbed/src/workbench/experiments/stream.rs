@@ -4,15 +4,17 @@ use barewire_des::Simulator;
 use barewire_units::{ByteSize, Duration, Instant};
 use serde::Deserialize;
 
-use super::super::bench::{Bench, Fate, Job, Note, Running, Sim};
-use super::super::parameters::Parameters;
-use super::super::path::{Path, StepId};
-use super::{check_events, check_list, check_size, events, join_hashes, lost, mbps, per_cent};
+use super::common::{
+    check_events, check_list, check_size, events, join_hashes, lost, mbps, per_cent,
+};
 use crate::error::SystemError;
 use crate::experiment::{Experiment, LinkCapture, Outcome, Setting, Table};
 use crate::replicate::replicate;
+use crate::workbench::bench::{Bench, Fate, Job, Note, Running, Sim};
+use crate::workbench::parameters::Parameters;
+use crate::workbench::path::{Path, StepId};
 
-pub(in super::super) const STREAM: Experiment = Experiment {
+pub(in crate::workbench) const STREAM: Experiment = Experiment {
     name: "stream",
     question: "How many messages get through in one direction, and what holds them up?",
     inputs: include_str!("../../../plans/workbench-stream.toml"),
@@ -71,7 +73,7 @@ impl Inputs {
 
 /// What a stream is made of.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Streams {
+pub(in crate::workbench) struct Streams {
     pub bytes: u64,
     pub messages: u64,
     /// Messages that may be under way; 0: any number.
@@ -80,7 +82,7 @@ pub(in super::super) struct Streams {
 }
 
 /// What it gave.
-pub(in super::super) struct Streamed {
+pub(in crate::workbench) struct Streamed {
     /// From the first call to the return of the last.
     pub sent_mbps: Option<f64>,
     /// From the first call until the last message is received.
@@ -175,7 +177,11 @@ impl Job for Stream {
 }
 
 /// Sends messages one after the other.
-pub(in super::super) fn stream(parameters: &Parameters, plan: Streams, packets: usize) -> Streamed {
+pub(in crate::workbench) fn stream(
+    parameters: &Parameters,
+    plan: Streams,
+    packets: usize,
+) -> Streamed {
     let mut sim = Simulator::new();
     let mut running = Running {
         bench: Bench::new(parameters, 2, packets),
@@ -200,7 +206,7 @@ pub(in super::super) fn stream(parameters: &Parameters, plan: Streams, packets: 
     let busy = |time: Duration| per_cent(time.min(all), all);
     let of_data = |fate| {
         let of_data =
-            |message: &&super::super::bench::Message| message.to == 1 && message.fate == fate;
+            |message: &&crate::workbench::bench::Message| message.to == 1 && message.fate == fate;
         bench.messages.iter().filter(of_data).count() as u64
     };
     Streamed {
