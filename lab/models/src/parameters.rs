@@ -45,6 +45,22 @@ pub trait Parameters {
 
     /// Changes each time.
     fn times_mut(&mut self, change: &mut dyn FnMut(&mut Duration));
+
+    /// What `wrong` says of the first parameter that it says anything of; `key` is as in
+    /// [`Parameters::visit`].
+    fn first_wrong(
+        &self,
+        key: &str,
+        wrong: &dyn Fn(&str, Quantity) -> Option<String>,
+    ) -> Option<String> {
+        let mut first = None;
+        self.visit(key, &mut |key, found| {
+            if first.is_none() {
+                first = wrong(key, found);
+            }
+        });
+        first
+    }
 }
 
 impl Parameters for Duration {

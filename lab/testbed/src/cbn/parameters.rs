@@ -117,14 +117,13 @@ impl Parameters {
 
     /// Nothing takes so long that a sum of times could overflow.
     fn check_times(&self) -> Result<(), String> {
-        let mut checked = Ok(());
-        self.visit("", &mut |key, found| match found {
-            Quantity::Time(time) if time > LONGEST && key != TIME_OUT && checked.is_ok() => {
-                checked = Err(format!("{key} is {time}, more than {LONGEST}"));
+        let wrong = self.first_wrong("", &|key, found| match found {
+            Quantity::Time(time) if time > LONGEST && key != TIME_OUT => {
+                Some(format!("{key} is {time}, more than {LONGEST}"))
             }
-            _ => {}
+            _ => None,
         });
-        checked
+        wrong.map_or(Ok(()), Err)
     }
 
     pub(super) fn line(&self) -> Line {

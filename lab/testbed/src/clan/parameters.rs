@@ -2,8 +2,9 @@
 
 use barewire_fabric::frame::{LINE_BYTES, ring_bytes_valid};
 use barewire_models::clan::{Cluster, InterfaceConfig, PORTS_MAX, PORTS_MIN, RivalConfig};
+use barewire_models::parameters;
+use barewire_models::parameters::{Parameters as _, Quantity};
 use barewire_units::{ByteSize, Duration, Rate};
-use serde::Deserialize;
 
 use super::step::Costs;
 use super::windowed::Stream;
@@ -18,95 +19,98 @@ const TIME_MIN: Duration = Duration::from_ns(1);
 const TIME_MAX: Duration = Duration::from_ms(1000);
 const RATE_MIN: Rate = Rate::from_mbps(1);
 const SIZE_MAX: ByteSize = ByteSize::from_mib(1);
+/// Sizes that may be larger.
+const ANY_SIZE: [&str; 3] = ["bus.word", "endpoint.state", "endpoint.cache"];
 /// Stores of a ring are so wide, and arrive whole or not at all.
 const WORD_BYTES: u64 = 8;
 
-/// The file.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Parameters {
-    pub link: Link,
-    pub switch: Switch,
-    pub card: Card,
-    pub bus: Bus,
-    pub host: Host,
-    pub queue: Queue,
-    pub endpoint: Endpoint,
-    pub gige_tcp: RivalHost,
-    pub gige_udp: RivalHost,
-    pub via: RivalHost,
-    pub gige_stream: Stream,
-    pub via_stream: Stream,
+parameters! {
+    /// The file.
+    pub struct Parameters {
+        pub link: Link,
+        pub switch: Switch,
+        pub card: Card,
+        pub bus: Bus,
+        pub host: Host,
+        pub queue: Queue,
+        pub endpoint: Endpoint,
+        pub gige_tcp: RivalHost,
+        pub gige_udp: RivalHost,
+        pub via: RivalHost,
+        pub gige_stream: Stream,
+        pub via_stream: Stream,
+    }
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Link {
-    pub rate: Rate,
-    pub payload_max: ByteSize,
-    pub overhead: ByteSize,
+parameters! {
+    pub struct Link {
+        pub rate: Rate,
+        pub payload_max: ByteSize,
+        pub overhead: ByteSize,
+    }
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Switch {
-    pub ports: usize,
-    pub latency: Duration,
+parameters! {
+    pub struct Switch {
+        pub ports: usize,
+        pub latency: Duration,
+    }
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Card {
-    pub latency: Duration,
-    pub fifo: ByteSize,
-    pub cam_entries: usize,
+parameters! {
+    pub struct Card {
+        pub latency: Duration,
+        pub fifo: ByteSize,
+        pub cam_entries: usize,
+    }
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Bus {
-    pub clock: Duration,
-    pub word: ByteSize,
-    pub processor_burst: Duration,
-    pub card_burst: Duration,
+parameters! {
+    pub struct Bus {
+        pub clock: Duration,
+        pub word: ByteSize,
+        pub processor_burst: Duration,
+        pub card_burst: Duration,
+    }
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Host {
-    pub write_entry: ByteSize,
-    pub write_entries: usize,
-    pub poll: Duration,
-    pub send: Duration,
-    pub receive: Duration,
-    pub line: Duration,
-    pub dispatch: Duration,
-    pub poll_window: Duration,
-    pub wake: Duration,
+parameters! {
+    pub struct Host {
+        pub write_entry: ByteSize,
+        pub write_entries: usize,
+        pub poll: Duration,
+        pub send: Duration,
+        pub receive: Duration,
+        pub line: Duration,
+        pub dispatch: Duration,
+        pub poll_window: Duration,
+        pub wake: Duration,
+    }
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Queue {
-    pub ring: ByteSize,
-    pub message: ByteSize,
+parameters! {
+    pub struct Queue {
+        pub ring: ByteSize,
+        pub message: ByteSize,
+    }
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Endpoint {
-    pub state: ByteSize,
-    pub cache: ByteSize,
+parameters! {
+    pub struct Endpoint {
+        pub state: ByteSize,
+        pub cache: ByteSize,
+    }
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RivalHost {
-    pub one_way: Duration,
-    pub held_back: Duration,
-    pub protocol: Duration,
-    pub program: Duration,
-    pub queue: usize,
+parameters! {
+    #[derive(Copy)]
+    pub struct RivalHost {
+        pub one_way: Duration,
+        pub held_back: Duration,
+        pub protocol: Duration,
+        pub program: Duration,
+        pub queue: usize,
+    }
 }
 
 impl RivalHost {
@@ -165,12 +169,8 @@ impl Parameters {
             Some("endpoint.state: nothing in it".into())
         } else if self.host.poll < TIME_MIN || self.bus.clock < TIME_MIN {
             Some("host.poll, bus.clock: less than 1 ns".into())
-        } else if let Some((key, _)) = self.times().iter().find(|it| it.1 > TIME_MAX) {
-            Some(format!("{key}: longer than 1 s"))
-        } else if let Some((key, _)) = self.rates().iter().find(|it| it.1 < RATE_MIN) {
-            Some(format!("{key}: less than 1 Mbit/s"))
-        } else if let Some((key, found)) = self.sizes().iter().find(|it| it.1 > SIZE_MAX) {
-            Some(format!("{key}: {found}, which is more than {SIZE_MAX}"))
+        } else if let Some(why) = self.out_of_range() {
+            Some(why)
         } else if streams
             .iter()
             .any(|it| it.frame.as_bytes() == 0 || it.frames_per_update == 0)
@@ -186,60 +186,16 @@ impl Parameters {
         }
     }
 
-    fn times(&self) -> Vec<(&'static str, Duration)> {
-        let (host, bus) = (&self.host, &self.bus);
-        let mut times = vec![
-            ("switch.latency", self.switch.latency),
-            ("card.latency", self.card.latency),
-            ("bus.clock", bus.clock),
-            ("bus.processor_burst", bus.processor_burst),
-            ("bus.card_burst", bus.card_burst),
-            ("host.poll", host.poll),
-            ("host.send", host.send),
-            ("host.receive", host.receive),
-            ("host.line", host.line),
-            ("host.dispatch", host.dispatch),
-            ("host.poll_window", host.poll_window),
-            ("host.wake", host.wake),
-        ];
-        for rival in [&self.gige_tcp, &self.gige_udp, &self.via] {
-            times.push(("one_way of a rival", rival.one_way));
-            times.push(("held_back of a rival", rival.held_back));
-            times.push(("protocol of a rival", rival.protocol));
-            times.push(("program of a rival", rival.program));
-        }
-        for stream in [&self.gige_stream, &self.via_stream] {
-            times.push(("one_way of a stream", stream.one_way));
-            times.push(("held_back of a stream", stream.held_back));
-            times.push(("send of a stream", stream.send));
-            times.push(("receive of a stream", stream.receive));
-            times.push(("update of a stream", stream.update));
-        }
-        times
-    }
-
-    fn rates(&self) -> [(&'static str, Rate); 5] {
-        [
-            ("link.rate", self.link.rate),
-            ("gige_stream.line", self.gige_stream.line),
-            ("gige_stream.copy", self.gige_stream.copy),
-            ("via_stream.line", self.via_stream.line),
-            ("via_stream.copy", self.via_stream.copy),
-        ]
-    }
-
-    fn sizes(&self) -> [(&'static str, ByteSize); 9] {
-        [
-            ("link.payload_max", self.link.payload_max),
-            ("link.overhead", self.link.overhead),
-            ("card.fifo", self.card.fifo),
-            ("host.write_entry", self.host.write_entry),
-            ("queue.ring", self.queue.ring),
-            ("gige_stream.frame", self.gige_stream.frame),
-            ("gige_stream.overhead", self.gige_stream.overhead),
-            ("via_stream.frame", self.via_stream.frame),
-            ("via_stream.overhead", self.via_stream.overhead),
-        ]
+    /// The first time, rate or size that no run could be made with.
+    fn out_of_range(&self) -> Option<String> {
+        self.first_wrong("", &|key, found| match found {
+            Quantity::Time(time) if time > TIME_MAX => Some(format!("{key}: longer than 1 s")),
+            Quantity::Rate(rate) if rate < RATE_MIN => Some(format!("{key}: less than 1 Mbit/s")),
+            Quantity::Size(size) if size > SIZE_MAX && !ANY_SIZE.contains(&key) => {
+                Some(format!("{key}: {size}, which is more than {SIZE_MAX}"))
+            }
+            _ => None,
+        })
     }
 
     /// Hosts that the two joined switches have ports for.

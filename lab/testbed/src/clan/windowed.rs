@@ -12,32 +12,33 @@
 
 use barewire_des::{Class, Event, Node, Simulator, World};
 use barewire_models::host::Processor;
+use barewire_models::parameters;
 use barewire_units::{ByteSize, Duration, Instant, Rate};
-use serde::Deserialize;
 
 use super::step::us;
 
-/// What it costs.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Stream {
-    /// Payload of a frame, or of a descriptor's buffer.
-    pub frame: ByteSize,
-    /// What a frame has on the line beside it.
-    pub overhead: ByteSize,
-    pub line: Rate,
-    /// Card, switch and line, beside the frame's own time.
-    pub one_way: Duration,
-    /// How long a card holds its interrupt back.
-    pub held_back: Duration,
-    /// To send a frame, and to receive one, beside the copy.
-    pub send: Duration,
-    pub receive: Duration,
-    /// To send an update, and to take one in.
-    pub update: Duration,
-    /// Frames that are read before an update goes back.
-    pub frames_per_update: u64,
-    pub copy: Rate,
+parameters! {
+    /// What it costs.
+    #[derive(Copy)]
+    pub struct Stream {
+        /// Payload of a frame, or of a descriptor's buffer.
+        pub frame: ByteSize,
+        /// What a frame has on the line beside it.
+        pub overhead: ByteSize,
+        pub line: Rate,
+        /// Card, switch and line, beside the frame's own time.
+        pub one_way: Duration,
+        /// How long a card holds its interrupt back.
+        pub held_back: Duration,
+        /// To send a frame, and to receive one, beside the copy.
+        pub send: Duration,
+        pub receive: Duration,
+        /// To send an update, and to take one in.
+        pub update: Duration,
+        /// Frames that are read before an update goes back.
+        pub frames_per_update: u64,
+        pub copy: Rate,
+    }
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -99,14 +99,12 @@ pub struct Atm {
 
 /// The first cost of a host that is too long.
 fn too_costly(host: &Costs) -> Option<String> {
-    let mut why = None;
-    host.visit("host", &mut |key, found| match found {
-        Quantity::Time(cost) if cost > COST_MAX && why.is_none() => {
-            why = Some(format!("{key}: {cost}, which is more than {COST_MAX}"));
+    host.first_wrong("host", &|key, found| match found {
+        Quantity::Time(cost) if cost > COST_MAX => {
+            Some(format!("{key}: {cost}, which is more than {COST_MAX}"))
         }
-        _ => {}
-    });
-    why
+        _ => None,
+    })
 }
 
 impl Ring {

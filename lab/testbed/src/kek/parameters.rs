@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use barewire_models::host::Coalesce;
 use barewire_models::kek::{Costs, HEADER_BYTES, NicConfig, PciConfig, SwitchConfig};
+use barewire_models::parameters;
+use barewire_models::parameters::{Parameters as Walk, Quantity};
 use barewire_models::tcp::{ReceiverConfig, SenderConfig};
 use barewire_units::{ByteSize, Duration, Rate};
 use serde::Deserialize;
@@ -37,94 +39,94 @@ pub struct Machine {
     pub copy: Rate,
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Kernel {
-    pub receive: u64,
-    pub receive_ack: u64,
-    pub send: u64,
-    pub send_ack: u64,
-    pub tick: u64,
-    pub call: u64,
-    pub switch: u64,
-    pub interrupt: u64,
-    pub interrupt_registers: Duration,
-    pub shaping_enqueue: u64,
-    pub shaping_dequeue: u64,
-    pub tick_hz: u32,
-    pub woken_by_traffic: bool,
+parameters! {
+    pub struct Kernel {
+        pub receive: u64,
+        pub receive_ack: u64,
+        pub send: u64,
+        pub send_ack: u64,
+        pub tick: u64,
+        pub call: u64,
+        pub switch: u64,
+        pub interrupt: u64,
+        pub interrupt_registers: Duration,
+        pub shaping_enqueue: u64,
+        pub shaping_dequeue: u64,
+        pub tick_hz: u32,
+        pub woken_by_traffic: bool,
+    }
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Bus {
-    pub cycle: Duration,
-    pub burst: ByteSize,
-    pub overhead_cycles: u64,
+parameters! {
+    pub struct Bus {
+        pub cycle: Duration,
+        pub burst: ByteSize,
+        pub overhead_cycles: u64,
+    }
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Card {
-    pub memory: ByteSize,
-    pub rate: Rate,
-    pub frame: Duration,
-    pub interrupt: Duration,
-    pub descriptor: ByteSize,
-    pub send_ring: usize,
-    pub receive_ring_normal: usize,
-    pub receive_ring_jumbo: usize,
-    pub send_frames: usize,
-    pub receive_frames_normal: usize,
-    pub receive_frames_jumbo: usize,
+parameters! {
+    pub struct Card {
+        pub memory: ByteSize,
+        pub rate: Rate,
+        pub frame: Duration,
+        pub interrupt: Duration,
+        pub descriptor: ByteSize,
+        pub send_ring: usize,
+        pub receive_ring_normal: usize,
+        pub receive_ring_jumbo: usize,
+        pub send_frames: usize,
+        pub receive_frames_normal: usize,
+        pub receive_frames_jumbo: usize,
+    }
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Tcp {
-    pub buffer: ByteSize,
-    pub nagle: bool,
-    pub ack_delay: Duration,
-    pub time_out: Duration,
-    pub message: ByteSize,
+parameters! {
+    pub struct Tcp {
+        pub buffer: ByteSize,
+        pub nagle: bool,
+        pub ack_delay: Duration,
+        pub time_out: Duration,
+        pub message: ByteSize,
+    }
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SwitchParameters {
-    pub ports: usize,
-    pub backplane: Rate,
-    pub buffer: ByteSize,
+parameters! {
+    pub struct SwitchParameters {
+        pub ports: usize,
+        pub backplane: Rate,
+        pub buffer: ByteSize,
+    }
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Link {
-    pub delay: Duration,
+parameters! {
+    pub struct Link {
+        pub delay: Duration,
+    }
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Shaping {
-    pub bandwidth: Rate,
-    pub bucket: Duration,
-    pub limit: ByteSize,
+parameters! {
+    pub struct Shaping {
+        pub bandwidth: Rate,
+        pub bucket: Duration,
+        pub limit: ByteSize,
+    }
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Building {
-    pub control: Duration,
-    pub header: ByteSize,
+parameters! {
+    pub struct Building {
+        pub control: Duration,
+        pub header: ByteSize,
+    }
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Runs {
-    pub warm_up: Duration,
-    pub time: Duration,
-    pub switched_warm_up: Duration,
-    pub switched_time: Duration,
+parameters! {
+    pub struct Runs {
+        pub warm_up: Duration,
+        pub time: Duration,
+        pub switched_warm_up: Duration,
+        pub switched_time: Duration,
+    }
 }
 
 /// Longest that any time may be, so that no sum of them overflows.
@@ -190,26 +192,24 @@ impl Parameters {
     }
 
     fn too_long(&self) -> Option<String> {
-        let named = [
-            (
-                "kernel.interrupt_registers",
-                self.kernel.interrupt_registers,
-            ),
-            ("pci.cycle", self.pci.cycle),
-            ("card.frame", self.card.frame),
-            ("card.interrupt", self.card.interrupt),
-            ("tcp.ack_delay", self.tcp.ack_delay),
-            ("tcp.time_out", self.tcp.time_out),
-            ("link.delay", self.link.delay),
-            ("shaping.bucket", self.shaping.bucket),
-            ("building.control", self.building.control),
-            ("runs.warm_up", self.runs.warm_up),
-            ("runs.time", self.runs.time),
-            ("runs.switched_warm_up", self.runs.switched_warm_up),
-            ("runs.switched_time", self.runs.switched_time),
+        let tables: [(&str, &dyn Walk); 8] = [
+            ("kernel", &self.kernel),
+            ("pci", &self.pci),
+            ("card", &self.card),
+            ("tcp", &self.tcp),
+            ("link", &self.link),
+            ("shaping", &self.shaping),
+            ("building", &self.building),
+            ("runs", &self.runs),
         ];
-        let (key, time) = named.into_iter().find(|&(_, time)| time > LONGEST)?;
-        Some(format!("{key} is {time}, more than {LONGEST}"))
+        let wrong = |key: &str, found| match found {
+            Quantity::Time(time) if time > LONGEST => {
+                Some(format!("{key} is {time}, more than {LONGEST}"))
+            }
+            _ => None,
+        };
+        let first = |(key, table): (&str, &dyn Walk)| table.first_wrong(key, &wrong);
+        tables.into_iter().find_map(first)
     }
 
     /// What the operations of `host` cost.

@@ -177,19 +177,19 @@ impl Parameters {
 
     /// Nothing is so long, so slow or so large that sums could overflow.
     fn check_ranges(&self) -> Result<(), String> {
-        let mut checked = Ok(());
-        self.visit("", &mut |key, found| {
-            let wrong = match found {
-                Quantity::Time(time) if time > LONGEST => format!("{time}, more than {LONGEST}"),
-                Quantity::Rate(rate) if rate < SLOWEST => format!("{rate}, less than {SLOWEST}"),
-                Quantity::Size(size) if size > LARGEST => format!("{size}, more than {LARGEST}"),
-                _ => return,
-            };
-            if checked.is_ok() {
-                checked = Err(format!("{key} is {wrong}"));
+        let wrong = self.first_wrong("", &|key, found| match found {
+            Quantity::Time(time) if time > LONGEST => {
+                Some(format!("{key} is {time}, more than {LONGEST}"))
             }
+            Quantity::Rate(rate) if rate < SLOWEST => {
+                Some(format!("{key} is {rate}, less than {SLOWEST}"))
+            }
+            Quantity::Size(size) if size > LARGEST => {
+                Some(format!("{key} is {size}, more than {LARGEST}"))
+            }
+            _ => None,
         });
-        checked
+        wrong.map_or(Ok(()), Err)
     }
 
     fn check_sizes(&self) -> Result<(), String> {
