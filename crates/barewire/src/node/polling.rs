@@ -36,7 +36,7 @@ impl NodeCore {
     /// Whether a poll would certainly find nothing (bar what only sockets know).
     #[inline]
     fn is_quiet(&self) -> bool {
-        !doorbell::pending(&self.base.own_page)
+        !doorbell::pending(&self.own_page)
             && !self.base.wants_attention()
             && !self.waiting.has_disarmed()
     }
