@@ -10,12 +10,12 @@ use barewire_shm::watch::{self, ArmError, Hit, WatchTable, WatchView};
 use barewire_shm::{Region, Window};
 use barewire_sys::memory::{Access, PeerAccess};
 
+use crate::apertures::access::{
+    AccessFlags, FLAG_OUTBOUND, FLAG_OWNER_GONE, FLAG_READ_ONLY, FLAG_REVOKED, FLAG_UNWATCHED,
+};
 use crate::apertures::bytes::Bytes;
 use crate::apertures::importers::{OnOwner, on_owner_bytes};
 use crate::apertures::layout::{ApertureConfig, ApertureId, PAGE, counts_bytes, table_bytes};
-use crate::apertures::standing::{
-    FLAG_OUTBOUND, FLAG_OWNER_GONE, FLAG_READ_ONLY, FLAG_REVOKED, FLAG_UNWATCHED, Standing,
-};
 use crate::error::{Error, Misconduct, Result};
 use crate::links::base::Base;
 use crate::links::budget::Charges;
@@ -46,7 +46,7 @@ pub(crate) struct Imported {
     watch: WatchView,
     counts: Option<Window>,
     slots: u32,
-    pub standing: Arc<Standing>,
+    pub access: Arc<AccessFlags>,
     /// Accesses while no thread watched the owner.
     unwatched: AtomicU32,
     outbound: Mutex<Option<Outbound>>,
@@ -76,7 +76,7 @@ impl Imported {
             view,
             counts: Region::private(counts_bytes(OUTBOUND_MAX)).whole(),
         });
-        self.standing.set(FLAG_OUTBOUND);
+        self.access.set(FLAG_OUTBOUND);
         Ok(())
     }
 
@@ -96,7 +96,7 @@ impl Imported {
         let mut on_owner = self.on_owner();
         let table = on_owner.table().ok_or(ArmError::PlaceFull)?;
         let slot = table.arm(offset, len_bytes, source, flags)?;
-        self.standing.waiting().push(source);
+        self.access.waiting().push(source);
         self.link.announce_waiting(self.number);
         Ok((slot, on_owner.count(slot)))
     }
@@ -105,7 +105,7 @@ impl Imported {
         if let Some(table) = self.on_owner().table() {
             table.disarm(slot);
         }
-        self.standing.waiting().retain(|s| *s != source);
+        self.access.waiting().retain(|s| *s != source);
     }
 
     /// Whether the owner is of this user.
@@ -116,7 +116,7 @@ impl Imported {
     /// What refuses or complicates access.
     #[inline]
     pub fn flags(&self) -> u32 {
-        self.standing.flags()
+        self.access.flags()
     }
 
     /// Whether accesses that these flags refuse are refused, by what is known now.
@@ -165,7 +165,7 @@ impl Imported {
     #[cold]
     fn fire_inbound(&self, offset: usize, len_bytes: usize) -> Result<(), AccessError> {
         if self.watch.withdrawn() {
-            self.standing.set(FLAG_REVOKED);
+            self.access.set(FLAG_REVOKED);
             return Err(AccessError::Revoked);
         }
         self.watch.matching(offset, len_bytes, |hit| {
@@ -253,7 +253,7 @@ pub(crate) fn import(
         watch,
         counts: Some(counts.whole()),
         slots,
-        standing: Arc::new(Standing::new(flags)),
+        access: Arc::new(AccessFlags::new(flags)),
         unwatched: AtomicU32::new(0),
         outbound: Mutex::new(None),
         on_owner: Mutex::new(on_owner),

@@ -4,8 +4,8 @@ use std::sync::{Arc, Weak};
 
 use barewire_fabric::aperture::AccessError;
 
+use crate::apertures::access::FLAG_UNWATCHED;
 use crate::apertures::imported::Imported;
-use crate::apertures::standing::FLAG_UNWATCHED;
 use crate::node::core::NodeCore;
 
 /// A large transfer looks again after so many bytes whether it still makes sense: some ten

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use barewire_fabric::aperture::{AccessError, Action, Memory, Mode, Rights};
 
+use crate::apertures::access::FLAG_READ_ONLY;
 use crate::apertures::imported::Imported;
 use crate::apertures::layout::ApertureId;
-use crate::apertures::standing::FLAG_READ_ONLY;
 use crate::apertures::tripwire::Place;
 use crate::error::Result;
 use crate::handles::import::Import;
@@ -249,8 +249,8 @@ impl Memory for RemoteAperture {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::apertures::access::FLAG_UNWATCHED;
     use crate::apertures::imported::ACCESSES_PER_ATTEMPT;
-    use crate::apertures::standing::FLAG_UNWATCHED;
     use crate::{Aperture, ApertureConfig, ConnectOptions, Connection, Event, Node};
     use std::time::Duration;
 
@@ -286,7 +286,7 @@ mod tests {
     /// As if no thread could be started.
     fn unwatch(far: &RemoteAperture) {
         far.node.state().peers[far.memory.peer.0].watch = None;
-        far.memory.standing.set(FLAG_UNWATCHED);
+        far.memory.access.set(FLAG_UNWATCHED);
     }
 
     #[test]

@@ -72,29 +72,36 @@ impl Drop for Passed {
 }
 
 /// What was found on a control channel.
-pub(crate) enum Heard {
+pub(crate) enum ControlInput {
     /// A message of so many bytes.
     Message(usize, Passed),
     Nothing,
     /// The other end has closed.
-    Gone,
+    Closed,
     Wrong(Misconduct),
     /// It carries descriptors, and this process can not have many more.
-    NoRoom,
+    NoDescriptorsLeft,
 }
 
 /// Receives the next message. `foreign`: from another user.
-pub(crate) fn hear(socket: &Socket, foreign: bool, buffer: &mut [u8], retirer: &Retirer) -> Heard {
+pub(crate) fn receive_control(
+    socket: &Socket,
+    foreign: bool,
+    buffer: &mut [u8],
+    retirer: &Retirer,
+) -> ControlInput {
     if foreign {
         match socket.peek() {
-            Ok(None) => return Heard::Nothing,
+            Ok(None) => return ControlInput::Nothing,
             Ok(Some(next)) if next.has_descriptors => {
                 if !next.first.is_some_and(may_carry_descriptors) {
-                    return Heard::Wrong(Misconduct::Control("descriptors that are not asked for"));
+                    return ControlInput::Wrong(Misconduct::Control(
+                        "descriptors that are not asked for",
+                    ));
                 }
                 // Those for which there is no number, the kernel would close here and now.
                 if !has_room_for_descriptors(RIGHTS_MAX) {
-                    return Heard::NoRoom;
+                    return ControlInput::NoDescriptorsLeft;
                 }
             }
             // Nothing to close comes; or a reset, after which there may be messages.
@@ -108,10 +115,10 @@ pub(crate) fn hear(socket: &Socket, foreign: bool, buffer: &mut [u8], retirer: &
         retirer: retirer.clone(),
     };
     match received {
-        Ok(Received::Message(len)) => Heard::Message(len, passed),
-        Ok(Received::WouldBlock) => Heard::Nothing,
-        Ok(Received::Hangup) | Err(_) => Heard::Gone,
-        Ok(Received::Truncated) => Heard::Wrong(Misconduct::Control(
+        Ok(Received::Message(len)) => ControlInput::Message(len, passed),
+        Ok(Received::WouldBlock) => ControlInput::Nothing,
+        Ok(Received::Hangup) | Err(_) => ControlInput::Closed,
+        Ok(Received::Truncated) => ControlInput::Wrong(Misconduct::Control(
             "message too long or too many descriptors",
         )),
     }

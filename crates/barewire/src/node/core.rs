@@ -109,7 +109,7 @@ impl NodeCore {
         state.resume_listeners();
         state.close_marked();
         state.news = false;
-        if !state.settled() {
+        if !state.is_settled() {
             state.attract();
         }
         let unclaimed = core::mem::take(&mut state.events.unclaimed);
@@ -245,7 +245,7 @@ impl NodeCore {
             return;
         };
         if peer.has_ended() {
-            state.peer_died(index);
+            state.handle_death(index);
         } else if matches!(peer.stage, Stage::Greeting) {
             state.read_socket(index);
         } else {

@@ -87,7 +87,7 @@ impl NodeCore {
                 .counters
                 .add_alone(QueueCounter::Events, found as u64);
         }
-        self.base.set_attention(!state.settled());
+        self.base.set_attention(!state.is_settled());
         let news = core::mem::take(&mut state.news);
         let unclaimed = core::mem::take(&mut state.events.unclaimed);
         drop(state);

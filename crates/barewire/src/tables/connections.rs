@@ -215,7 +215,7 @@ impl State {
         for event in core::mem::take(&mut self.events.pending) {
             match event {
                 Pending::OutOfBand { link, serial, .. } if serial == of => {
-                    self.out_of_band_handed_out(link.0, link.1);
+                    self.resume_if_read(link.0, link.1);
                 }
                 Pending::Granted {
                     serial, aperture, ..

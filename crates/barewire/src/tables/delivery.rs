@@ -59,7 +59,7 @@ impl State {
             if matches!(source, Some(Source::Link(_))) {
                 turn = turn.saturating_sub(LINK_COST);
             }
-            self.rung(number, uid, &mut sink);
+            self.handle_bit(number, uid, &mut sink);
         }
         self.close_marked();
         self.hand_out_pending(&mut sink);
@@ -103,7 +103,7 @@ impl State {
 
     /// A bit was found set: it may have been set by anybody of user `uid`, at any time.
     #[inline]
-    fn rung(&mut self, number: u32, uid: u32, sink: &mut Sink<impl FnMut(Found)>) {
+    fn handle_bit(&mut self, number: u32, uid: u32, sink: &mut Sink<impl FnMut(Found)>) {
         match self.doorbells.sources.get(number as usize) {
             Some(Source::Connection(connection)) => {
                 let connection = *connection;
@@ -137,12 +137,12 @@ impl State {
             let Some(pending) = self.events.pending.pop_front() else {
                 return;
             };
-            sink.put(self.found(pending));
+            sink.put(self.resolve(pending));
         }
     }
 
     /// What is handed out for an event that has waited; nothing if it is out of date.
-    fn found(&mut self, pending: Pending) -> Option<Found> {
+    fn resolve(&mut self, pending: Pending) -> Option<Found> {
         match pending {
             Pending::Ready(number) => self.report_ready(number),
             Pending::Completion { cookie, result } => Some(Found::Completion { cookie, result }),
@@ -154,8 +154,8 @@ impl State {
                 charges,
             } => {
                 drop(charges);
-                self.event_handed_out(number, serial);
-                self.out_of_band_handed_out(index, generation);
+                self.count_handed_out(number, serial);
+                self.resume_if_read(index, generation);
                 // The number may be another connection's by now.
                 self.connection(number, serial)?;
                 Some(Found::OutOfBand { number, data })
@@ -168,7 +168,7 @@ impl State {
                 charges,
             } => {
                 drop(charges);
-                self.event_handed_out(number, serial);
+                self.count_handed_out(number, serial);
                 if self.connection(number, serial).is_none() {
                     self.give_back_unclaimed(aperture);
                     return None;
@@ -179,13 +179,15 @@ impl State {
                     aperture,
                 })
             }
-            Pending::Request { number, serial } => self.request(number, serial).map(Found::Request),
-            Pending::Connected { number, serial } => self.connected(number, serial),
-            Pending::Closed { number, serial } => self.closed(number, serial),
+            Pending::Request { number, serial } => {
+                self.find_request(number, serial).map(Found::Request)
+            }
+            Pending::Connected { number, serial } => self.answer_connect(number, serial),
+            Pending::Closed { number, serial } => self.find_closed(number, serial),
         }
     }
 
-    fn request(&mut self, number: u32, serial: u64) -> Option<Requested> {
+    fn find_request(&mut self, number: u32, serial: u64) -> Option<Requested> {
         let entry = self.connection(number, serial)?;
         if entry.phase != Phase::Requested {
             return None;
@@ -201,7 +203,7 @@ impl State {
         })
     }
 
-    fn connected(&mut self, number: u32, serial: u64) -> Option<Found> {
+    fn answer_connect(&mut self, number: u32, serial: u64) -> Option<Found> {
         let entry = self.connection(number, serial)?;
         let result = match entry.failure.take() {
             Some(error) => Err(error),
@@ -216,7 +218,7 @@ impl State {
         })
     }
 
-    fn closed(&mut self, number: u32, serial: u64) -> Option<Found> {
+    fn find_closed(&mut self, number: u32, serial: u64) -> Option<Found> {
         let entry = self.connection(number, serial)?;
         let core = entry.core.as_ref()?;
         if entry.handle_gone {
@@ -239,7 +241,7 @@ impl State {
             let Some(Pending::Request { number, serial }) = self.events.pending.remove(at) else {
                 return None;
             };
-            let request = self.request(number, serial);
+            let request = self.find_request(number, serial);
             if request.is_some() {
                 return request;
             }
@@ -255,7 +257,7 @@ impl State {
             Some(Pending::Granted {
                 cookie, aperture, ..
             }) => {
-                self.event_handed_out(number, serial);
+                self.count_handed_out(number, serial);
                 Some((cookie, aperture))
             }
             _ => None,

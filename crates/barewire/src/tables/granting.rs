@@ -6,11 +6,11 @@ use std::sync::Arc;
 use barewire_fabric::aperture::Rights;
 use barewire_sys::wake::Interest;
 
+use crate::apertures::access::FLAG_UNWATCHED;
 use crate::apertures::exported::Exported;
 use crate::apertures::imported::import;
 use crate::apertures::importers::ON_OWNER_MAX;
 use crate::apertures::layout::ApertureConfig;
-use crate::apertures::standing::FLAG_UNWATCHED;
 use crate::error::{Error, Misconduct, Result};
 use crate::links::budget::Resource;
 use crate::links::connection::ConnectionCore;
@@ -68,7 +68,7 @@ impl State {
     }
 
     /// A peer grants us an aperture.
-    pub fn granted(&mut self, index: usize, message: &Message<'_>, passed: Passed) -> Checked {
+    pub fn handle_grant(&mut self, index: usize, message: &Message<'_>, passed: Passed) -> Checked {
         let &Message::Grant {
             connection,
             aperture,
@@ -81,7 +81,7 @@ impl State {
         else {
             return Err(Misconduct::Control("not a grant"));
         };
-        let Some(serial) = self.standing(index, connection)? else {
+        let Some(serial) = self.serial_if_open(index, connection)? else {
             return Ok(());
         };
         let peer = &mut self.peers[index];
@@ -115,10 +115,10 @@ impl State {
         let remote = import(&self.base, link, at, numbers, config, passed, charges)?;
         self.connections[connection as usize].events += 1;
         if !self.watch_for_end(index) {
-            remote.standing.set(FLAG_UNWATCHED);
+            remote.access.set(FLAG_UNWATCHED);
         }
         let peer = &mut self.peers[index];
-        peer.granted.add(aperture, &remote.standing);
+        peer.granted.add(aperture, &remote.access);
         self.push(Pending::Granted {
             number: connection,
             serial,

@@ -199,7 +199,7 @@ impl State {
         Ok(())
     }
 
-    pub fn hello(&mut self, index: usize, message: &Message<'_>, passed: Passed) -> Checked {
+    pub fn handle_hello(&mut self, index: usize, message: &Message<'_>, passed: Passed) -> Checked {
         let &Message::Hello {
             version,
             node_id,
@@ -212,7 +212,7 @@ impl State {
         if version != VERSION {
             let reason = format!("protocol version {VERSION} here, {version} there");
             self.send_reject(index, 0, RejectCode::Version, &reason);
-            self.refused_at_once(index, RejectCode::Version, &reason);
+            self.handle_refusal(index, RejectCode::Version, &reason);
             return Ok(());
         }
         let peer_source = checked_source(source)?;
@@ -278,7 +278,7 @@ impl State {
         }
     }
 
-    pub fn refused_at_once(&mut self, index: usize, code: RejectCode, reason: &str) {
+    pub fn handle_refusal(&mut self, index: usize, code: RejectCode, reason: &str) {
         for number in core::mem::take(&mut self.peers[index].waiting) {
             let error = self.refusal(number, code, reason);
             self.opening_failed(number, error);

@@ -63,7 +63,7 @@ impl State {
     }
 
     /// The peer asks for a connection.
-    pub fn requested(&mut self, index: usize, message: &Message<'_>) -> Checked {
+    pub fn handle_open(&mut self, index: usize, message: &Message<'_>) -> Checked {
         let &Message::Open {
             connection,
             region,
@@ -83,11 +83,11 @@ impl State {
             source: checked_source(source)?,
             message_bytes_max,
         };
-        self.opened(index, peer_half, name, data);
+        self.add_request(index, peer_half, name, data);
         Ok(())
     }
 
-    fn opened(&mut self, index: usize, peer_half: PeerHalf, name: &str, data: &[u8]) {
+    fn add_request(&mut self, index: usize, peer_half: PeerHalf, name: &str, data: &[u8]) {
         let connection = peer_half.number;
         let refuse = |state: &mut State, code, reason: &str| {
             state.send_reject(index, connection, code, reason);
@@ -145,7 +145,7 @@ impl State {
         }
     }
 
-    pub fn accepted(&mut self, index: usize, message: &Message<'_>) -> Checked {
+    pub fn handle_accept(&mut self, index: usize, message: &Message<'_>) -> Checked {
         let &Message::Accept {
             connection,
             own,
@@ -156,7 +156,7 @@ impl State {
         else {
             return Err(Misconduct::Control("not an accept"));
         };
-        let phase = self.ours(index, connection)?;
+        let phase = self.own_connection(index, connection)?;
         let (window, ring_bytes) = self.peer_region(index, &region)?;
         let max = self.base.live().config.foreign_ring_bytes_max;
         if self.is_foreign(index) && ring_bytes > max {
@@ -199,14 +199,14 @@ impl State {
         }
     }
 
-    pub fn rejected(
+    pub fn handle_reject(
         &mut self,
         index: usize,
         connection: u32,
         code: RejectCode,
         reason: &str,
     ) -> Checked {
-        match self.ours(index, connection)? {
+        match self.own_connection(index, connection)? {
             Phase::Opening => {
                 if code == RejectCode::NoSuchName {
                     let uid = self.peers[index].credentials().uid;
@@ -227,8 +227,8 @@ impl State {
         Ok(())
     }
 
-    pub fn detached(&mut self, index: usize, connection: u32) -> Checked {
-        let phase = self.ours(index, connection)?;
+    pub fn handle_detach(&mut self, index: usize, connection: u32) -> Checked {
+        let phase = self.own_connection(index, connection)?;
         let entry = &mut self.connections[connection as usize];
         if phase != Phase::Open || entry.peer_detached {
             return Err(Misconduct::Control("detaches out of turn"));
@@ -241,7 +241,7 @@ impl State {
     }
 
     /// The opener does not wait for our answer any longer.
-    pub fn abandoned(&mut self, index: usize, connection: u32) {
+    pub fn handle_abandon(&mut self, index: usize, connection: u32) {
         let requests = &mut self.peers[index].requests;
         // If we have answered meanwhile, the opener takes our answer back by itself.
         if let Some(number) = requests.remove(&connection) {

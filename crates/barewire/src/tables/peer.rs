@@ -12,7 +12,7 @@ use barewire_sys::socket::Socket;
 use barewire_sys::wake::Interest;
 use barewire_sys::watch::{Told, Watch, Watched, watch};
 
-use crate::apertures::standing::Granted;
+use crate::apertures::access::Granted;
 use crate::config::Policy;
 use crate::error::Misconduct;
 use crate::links::arena::Arena;

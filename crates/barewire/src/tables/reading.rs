@@ -13,7 +13,7 @@ use crate::links::arena::SEGMENTS_MAX;
 use crate::links::budget::Resource;
 use crate::links::link::Status;
 use crate::messages::control::{MESSAGE_BYTES_MAX, Message, THE_LINK};
-use crate::messages::passed::{Checked, Heard, Passed, hear};
+use crate::messages::passed::{Checked, ControlInput, Passed, receive_control};
 use crate::tables::events::Pending;
 use crate::tables::peer::{Peer, Stage};
 use crate::tables::sending::OUT_OF_BAND_MAX;
@@ -40,13 +40,13 @@ impl State {
                 }
                 if event.hangup {
                     // Nothing more can come: what is left is read, however much it is.
-                    self.peer_died(index);
+                    self.handle_death(index);
                 } else {
                     self.read_socket(index);
                 }
             }
             Some(Token::Death(index, generation)) if self.is_peer(index, generation) => {
-                self.peer_died(index);
+                self.handle_death(index);
             }
             // Of a peer that is gone.
             Some(Token::Socket(..) | Token::Death(..)) => {}
@@ -62,17 +62,19 @@ impl State {
             };
             let mut buffer = [0; MESSAGE_BYTES_MAX];
             let foreign = self.is_foreign(index);
-            let (len, passed) = match hear(&socket, foreign, &mut buffer, &self.base.retirer) {
-                Heard::Message(len, passed) => (len, passed),
-                Heard::Nothing => return,
-                Heard::Gone => return self.peer_died(index),
-                Heard::Wrong(reason) => return self.close_for_misconduct(index, reason),
-                Heard::NoRoom => {
-                    let (what, limit) =
-                        ("descriptors than this process may open", RIGHTS_MAX as u64);
-                    return self.close_for_misconduct(index, Misconduct::Exceeds { what, limit });
-                }
-            };
+            let (len, passed) =
+                match receive_control(&socket, foreign, &mut buffer, &self.base.retirer) {
+                    ControlInput::Message(len, passed) => (len, passed),
+                    ControlInput::Nothing => return,
+                    ControlInput::Closed => return self.handle_death(index),
+                    ControlInput::Wrong(reason) => return self.close_for_misconduct(index, reason),
+                    ControlInput::NoDescriptorsLeft => {
+                        let (what, limit) =
+                            ("descriptors than this process may open", RIGHTS_MAX as u64);
+                        return self
+                            .close_for_misconduct(index, Misconduct::Exceeds { what, limit });
+                    }
+                };
             self.news = true;
             let handled = match Message::parse(&buffer[..len]) {
                 Some(message) => self.handle(index, message, passed),
@@ -88,7 +90,7 @@ impl State {
     }
 
     /// The peer's process is gone. What it sent before is read first.
-    pub fn peer_died(&mut self, index: usize) {
+    pub fn handle_death(&mut self, index: usize) {
         let socket = self.peers.get(index).and_then(|p| p.socket.clone());
         let mut died = true;
         if let Some(socket) = socket {
@@ -99,8 +101,8 @@ impl State {
                 if !self.peers.get(index).is_some_and(up) {
                     break;
                 }
-                let heard = hear(&socket, foreign, &mut buffer, &self.base.retirer);
-                let Heard::Message(len, passed) = heard else {
+                let heard = receive_control(&socket, foreign, &mut buffer, &self.base.retirer);
+                let ControlInput::Message(len, passed) = heard else {
                     break;
                 };
                 let Some(message) = Message::parse(&buffer[..len]) else {
@@ -122,9 +124,9 @@ impl State {
         let peer = self.peers.get(index).ok_or(Misconduct::Control("closed"))?;
         let greeting = matches!(peer.stage, Stage::Greeting);
         match message {
-            Message::Hello { .. } if greeting => self.hello(index, &message, passed),
+            Message::Hello { .. } if greeting => self.handle_hello(index, &message, passed),
             Message::Reject { code, reason, .. } if greeting => {
-                self.refused_at_once(index, code, reason);
+                self.handle_refusal(index, code, reason);
                 Ok(())
             }
             Message::Bye => {
@@ -134,9 +136,9 @@ impl State {
             _ if greeting => Err(Misconduct::Control("spoke before saying hello")),
             Message::Hello { .. } => Err(Misconduct::Control("said hello twice")),
             Message::Segment { number, len_bytes } => {
-                self.segment(index, number, len_bytes, passed)
+                self.handle_segment(index, number, len_bytes, passed)
             }
-            Message::Open { .. } => self.requested(index, &message),
+            Message::Open { .. } => self.handle_open(index, &message),
             Message::Reject {
                 connection: THE_LINK,
                 reason,
@@ -148,18 +150,18 @@ impl State {
                 self.close_peer(index, Status::Left, None);
                 Ok(())
             }
-            Message::Accept { .. } => self.accepted(index, &message),
+            Message::Accept { .. } => self.handle_accept(index, &message),
             Message::Reject {
                 connection,
                 code,
                 reason,
-            } => self.rejected(index, connection, code, reason),
-            Message::Detach { connection } => self.detached(index, connection),
+            } => self.handle_reject(index, connection, code, reason),
+            Message::Detach { connection } => self.handle_detach(index, connection),
             Message::Abandon { connection } => {
-                self.abandoned(index, connection);
+                self.handle_abandon(index, connection);
                 Ok(())
             }
-            Message::Grant { .. } => self.granted(index, &message, passed),
+            Message::Grant { .. } => self.handle_grant(index, &message, passed),
             Message::Release { aperture } => {
                 self.exports.released(aperture, index);
                 Ok(())
@@ -168,12 +170,20 @@ impl State {
                 self.peers[index].granted.revoked(aperture, &self.base);
                 Ok(())
             }
-            Message::OutOfBand { connection, data } => self.out_of_band(index, connection, data),
+            Message::OutOfBand { connection, data } => {
+                self.handle_out_of_band(index, connection, data)
+            }
             Message::Wake => Ok(()),
         }
     }
 
-    fn segment(&mut self, index: usize, number: u32, len_bytes: u64, passed: Passed) -> Checked {
+    fn handle_segment(
+        &mut self,
+        index: usize,
+        number: u32,
+        len_bytes: u64,
+        passed: Passed,
+    ) -> Checked {
         let peer = &mut self.peers[index];
         if number as usize != peer.segments.len() || number >= SEGMENTS_MAX {
             return Err(Misconduct::Control("segment out of order, or too many"));
@@ -193,8 +203,8 @@ impl State {
         Ok(())
     }
 
-    fn out_of_band(&mut self, index: usize, connection: u32, data: &[u8]) -> Checked {
-        let Some(serial) = self.standing(index, connection)? else {
+    fn handle_out_of_band(&mut self, index: usize, connection: u32, data: &[u8]) -> Checked {
+        let Some(serial) = self.serial_if_open(index, connection)? else {
             return Ok(());
         };
         let wanted = [

@@ -180,7 +180,7 @@ impl State {
     }
 
     /// The owner has taken an out-of-band message of the peer at this index.
-    pub fn out_of_band_handed_out(&mut self, index: usize, generation: u32) {
+    pub fn resume_if_read(&mut self, index: usize, generation: u32) {
         let peer = self.peers.get_mut(index);
         let Some(peer) = peer.filter(|p| p.generation == generation) else {
             return;

@@ -113,7 +113,7 @@ impl State {
     }
 
     /// Whether nothing has to be looked at but the own page.
-    pub fn settled(&self) -> bool {
+    pub fn is_settled(&self) -> bool {
         self.events.is_empty() && self.doorbells.is_settled()
     }
 
@@ -157,7 +157,7 @@ impl State {
     }
 
     /// Our connection with this number, if it is one with this peer.
-    pub fn ours(&self, index: usize, number: u32) -> Checked<Phase> {
+    pub fn own_connection(&self, index: usize, number: u32) -> Checked<Phase> {
         self.connections
             .get(number as usize)
             .filter(|entry| entry.link == index)
@@ -169,8 +169,8 @@ impl State {
 
     /// The serial of our connection with this number, if it stands; `None` if we have let
     /// go of it, which the peer need not know yet.
-    pub fn standing(&self, index: usize, number: u32) -> Checked<Option<u64>> {
-        let phase = self.ours(index, number)?;
+    pub fn serial_if_open(&self, index: usize, number: u32) -> Checked<Option<u64>> {
+        let phase = self.own_connection(index, number)?;
         let entry = &self.connections[number as usize];
         match phase {
             Phase::Open if !entry.handle_gone => Ok(Some(entry.serial)),
@@ -186,7 +186,7 @@ impl State {
         self.peers.get(entry.link)?.uid()
     }
 
-    pub fn event_handed_out(&mut self, number: u32, serial: u64) {
+    pub fn count_handed_out(&mut self, number: u32, serial: u64) {
         if let Some(entry) = self.connection(number, serial) {
             entry.events = entry.events.saturating_sub(1);
         }

@@ -103,7 +103,7 @@ pub fn ask(
         Err(SysError::Hangup { .. }) => return Err(AskError::TurnedAway),
         Err(error) => return Err(error.into()),
     }
-    let answer = hear(&socket, timeout)?;
+    let answer = receive_answer(&socket, timeout)?;
     if let Some(reason) = answer.strip_prefix(REFUSAL) {
         return Err(AskError::Refused(reason.to_owned()));
     }
@@ -128,7 +128,7 @@ fn request(changes: &[(&str, &str)]) -> Result<String, AskError> {
     Ok(request)
 }
 
-fn hear(socket: &Socket, timeout: Duration) -> Result<String, AskError> {
+fn receive_answer(socket: &Socket, timeout: Duration) -> Result<String, AskError> {
     let epoll = Epoll::new()?;
     epoll.add(socket, 1, Interest::READ)?;
     let deadline = Deadline::after(Some(timeout));

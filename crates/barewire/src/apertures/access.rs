@@ -15,16 +15,16 @@ pub(crate) const FLAG_READ_ONLY: u32 = 8;
 pub(crate) const FLAG_UNWATCHED: u32 = 16;
 
 /// What the node's tables know of an imported aperture too.
-pub(crate) struct Standing {
+pub(crate) struct AccessFlags {
     /// What refuses or complicates access.
     flags: AtomicU32,
     /// The bits of the tripwires set on the owner's stores: rung when there will be none.
     waiting: Mutex<Vec<u32>>,
 }
 
-impl Standing {
-    pub fn new(flags: u32) -> Standing {
-        Standing {
+impl AccessFlags {
+    pub fn new(flags: u32) -> AccessFlags {
+        AccessFlags {
             flags: AtomicU32::new(flags),
             waiting: Mutex::default(),
         }
@@ -62,7 +62,7 @@ pub(crate) struct Granted(Arc<Mutex<Holdings>>);
 #[derive(Default)]
 struct Holdings {
     /// By the peer's numbers.
-    held: HashMap<u32, Arc<Standing>>,
+    held: HashMap<u32, Arc<AccessFlags>>,
     gone: bool,
 }
 
@@ -77,11 +77,11 @@ impl Granted {
         (holdings.held.len(), holdings.held.contains_key(&number))
     }
 
-    pub fn add(&self, number: u32, standing: &Arc<Standing>) {
+    pub fn add(&self, number: u32, access: &Arc<AccessFlags>) {
         let mut holdings = self.holdings();
-        holdings.held.insert(number, Arc::clone(standing));
+        holdings.held.insert(number, Arc::clone(access));
         if holdings.gone {
-            standing.set(FLAG_OWNER_GONE);
+            access.set(FLAG_OWNER_GONE);
         }
     }
 
@@ -94,16 +94,16 @@ impl Granted {
 
     /// The owner has revoked one; numbers that the peer makes up are ignored.
     pub fn revoked(&self, number: u32, base: &Base) {
-        if let Some(standing) = self.holdings().held.get(&number) {
-            standing.end(FLAG_REVOKED, base);
+        if let Some(access) = self.holdings().held.get(&number) {
+            access.end(FLAG_REVOKED, base);
         }
     }
 
     /// From now on a thread watches the owner.
     pub fn watched(&self) {
-        for standing in self.holdings().held.values() {
-            // Release pairs with the Acquire load in `Standing::flags`.
-            standing.flags.fetch_and(!FLAG_UNWATCHED, Ordering::Release);
+        for access in self.holdings().held.values() {
+            // Release pairs with the Acquire load in `AccessFlags::flags`.
+            access.flags.fetch_and(!FLAG_UNWATCHED, Ordering::Release);
         }
     }
 
@@ -111,8 +111,8 @@ impl Granted {
     pub fn owner_gone(&self, base: &Base) {
         let mut holdings = self.holdings();
         holdings.gone = true;
-        for standing in holdings.held.values() {
-            standing.end(FLAG_OWNER_GONE, base);
+        for access in holdings.held.values() {
+            access.end(FLAG_OWNER_GONE, base);
         }
     }
 }
