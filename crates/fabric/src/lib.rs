@@ -14,6 +14,24 @@
 //! memory it reads from; whoever has something to tell it stores it there. There is one
 //! writer per word, so nothing needs a lock, and a hostile peer can spoil only what it
 //! was going to send anyway.
+
+// A file imports only from its own layer and those above it in this list, lowest first.
+//
+// ```layers
+// memory: what a fabric must promise of memory that two sides share
+// aperture: what apertures, tripwires, event queues and connections are, for every fabric
+// violation: what a peer does that breaks the protocol
+// assembly: private memory for messages that come in pieces
+// frame: layout of a region and of a frame
+// ring: frames through memory
+// queue: messages over a ring
+// stream: bytes over a ring
+// survey: a ring as it is seen from outside
+// doorbell: the page in which peers ring for an event queue
+// wait: when to spin and when to sleep
+// hybrid: a byte stream that changes between shared memory and the kernel
+// ```
+
 #![no_std]
 #![forbid(unsafe_code)]
 
