@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 
 use barewire_fabric::doorbell::Drain;
 use barewire_fabric::frame::{CONTROL_BYTES, HEADER_BYTES, Kind, LINE_BYTES, pack, region_bytes};
-use barewire_fabric::memory::Incoming;
-use barewire_fabric::memory::SharedWords;
+use barewire_fabric::memory::{Incoming, SharedWords};
 use barewire_fabric::ring::frame_bytes_max;
 use barewire_fabric::{MessageReceiver, RingReceiver, StreamReceiver, Violation};
 use barewire_units::Rng;

@@ -26,8 +26,7 @@ use std::time::{Duration, Instant};
 use barewire_fabric::aperture::{
     ByteStream, EventSource, Memory, OwnerTripwires, Rights, Transport, TripwireSet,
 };
-use barewire_fabric::memory::SharedWords;
-use barewire_fabric::memory::{Fences, Incoming, Outgoing};
+use barewire_fabric::memory::{Fences, Incoming, Outgoing, SharedWords};
 
 pub mod doorbell;
 pub mod events;

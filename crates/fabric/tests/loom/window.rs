@@ -4,8 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use barewire_fabric::frame::{CONTROL_BYTES, LINE_BYTES, region_bytes};
-use barewire_fabric::memory::SharedWords;
-use barewire_fabric::memory::{Fences, Incoming, Outgoing};
+use barewire_fabric::memory::{Fences, Incoming, Outgoing, SharedWords};
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// What can be wrong with the memory of a ring.

@@ -10,8 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use barewire_fabric::aperture::Rights;
 use barewire_fabric::doorbell::PAGE_WORDS;
-use barewire_fabric::memory::SharedWords;
-use barewire_fabric::memory::{Incoming, Outgoing};
+use barewire_fabric::memory::{Incoming, Outgoing, SharedWords};
 
 /// A store that a program has made.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,8 +17,7 @@ use barewire_fabric::aperture::{
 };
 use barewire_fabric::doorbell::PAGE_BYTES;
 use barewire_fabric::frame::CREDIT;
-use barewire_fabric::memory::SharedWords;
-use barewire_fabric::memory::{Fences, Incoming, Outgoing};
+use barewire_fabric::memory::{Fences, Incoming, Outgoing, SharedWords};
 use barewire_shm::{Region, Window};
 
 use super::broken as flaw;
