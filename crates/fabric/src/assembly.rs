@@ -1,7 +1,7 @@
 //! Private memory in which a receiver puts together messages that come in pieces.
 //!
-//! How much there may be of it, a peer decides that sends long messages on many connections. So it
-//! is asked for from an [`Allowance`], where there is one, before it is taken.
+//! A peer that sends long messages on many connections decides how much memory this takes. So where
+//! there is an [`Allowance`], the receiver asks it before it takes memory.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

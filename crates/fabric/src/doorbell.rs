@@ -1,26 +1,25 @@
-//! The doorbell page: in which peers raise a bit for each source that has news.
+//! The doorbell page, in which peers set a bit for each source that is ready.
 //!
 //! ```text
 //! word 0        TOP      bit m: some word of mid[m] may be non-zero       (set by peers)
 //! word 1        SLEEP    odd: the owner sleeps; counts up               (stored by owner)
 //! word 2        mid[0]   bit l: leaf[l] may be non-zero                   (set by peers)
-//! words 3..7    leaf[0..5]   one bit per source, looked at directly       (set by peers)
+//! words 3..7    leaf[0..5]   one bit per source, polled directly          (set by peers)
 //! words 8..70   mid[1..64]
 //! words 71..    leaf[5..4096]
 //! words 4168..  waiting[0..4024]: not 0: an importer of the aperture with this number may
 //!               wait for its owner to store into it      (set by peers, cleared by owner)
 //! ```
 //!
-//! The words of the first 320 sources lie in the first cache line, and the owner looks at
-//! them whenever it looks at TOP: ringing for one of them is a single read-modify-write of
-//! a single line. For the others the climb is leaf, mid, TOP. Peers set bits with `or`, from the leaf upwards; the
-//! owner takes them with `swap`, from the top downwards. It is the only structure in which
-//! both sides write the same words. Each source has one bit, so however often it is rung
-//! it is pending at most once: the page can not overflow. Draining costs O(pending).
+//! The words of the first 320 sources lie in the first cache line, and the owner polls them
+//! whenever it polls TOP. So ringing for one of them is one read-modify-write of one cache line.
+//! For the others a ringer sets a bit in leaf, mid and TOP, in this order. Peers set bits with
+//! `or`, from the leaf upwards; the owner takes them with `swap`, from the top downwards. It is
+//! the only structure in which both sides write the same words. Each source has one bit, so however often it is rung
+//! it is pending at most once, and the page cannot overflow. Draining takes O(pending) steps.
 //!
-//! A ringer that stops half-way holds up its own bit only: every ringer climbs to the top
-//! by itself and trusts nobody else's half-done climb. The bit of one that died half-way
-//! is found by [`sweep`].
+//! A ringer that stops half-way delays its own bit only: every ringer sets all three bits by
+//! itself, whatever others have set. [`sweep`] finds the bit of a ringer that died half-way.
 //!
 //! Source: own design (`docs/decisions/0001`).
 

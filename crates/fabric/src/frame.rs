@@ -14,14 +14,15 @@
 //! frame (begins on a line)
 //! | bits 63..32 payload length in bytes | 31..8 position in lines, low 24 bits |
 //! | 7 payload begins on the next line, not behind the header | 6..0 kind |
-//! then the payload and, up to the next line, anything.
+//! then the payload; the bytes from its end to the next line may hold anything.
 //!
 //! packed frame (kind 3): messages one after another, each
 //! | 8 bytes: length | payload, padded to a multiple of 8 |
 //! ```
 //!
 //! All words in the byte order of the host: both sides are on it. A header of zero, or of
-//! the lap before, means that nothing has been published there yet. Source: own design (`docs/decisions/0002`).
+//! the lap before, means that nothing has been published there yet. A line is a cache line
+//! of 64 bytes. Source: own design (`docs/decisions/0002`).
 
 use crate::violation::Violation;
 

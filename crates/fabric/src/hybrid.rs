@@ -1,6 +1,6 @@
 //! The hybrid stream: a byte stream between two processes that goes through a ring in shared memory or
 //! over a kernel connection. It changes between these two *paths*, in each direction by itself, at any
-//! moment and without losing, doubling or reordering a byte.
+//! moment, and loses, doubles or reorders no byte.
 //!
 //! The *kernel connection* exists first and stays. The stream of a direction is cut into *epochs*: in even
 //! ones the bytes go over the kernel connection, in odd ones through the ring. The sender closes an epoch by
@@ -9,7 +9,7 @@
 //!
 //! ```text
 //! SENDER    kernel -> ring  ring empty, receiver awake:  BOUND = position, EPOCH + 1
-//!           ring -> kernel  ring full, step back, ...:   BOUND, WAKE_BYTES_AT = .., EPOCH + 1;
+//!           ring -> kernel  ring full, fall back, ...:   BOUND, WAKE_BYTES_AT = .., EPOCH + 1;
 //!                           no byte over the kernel before `may_use_kernel`
 //!           ring write      IN_RING = 1; copy; HEAD; fence; ARMED taken -> WAKE_BYTES + 1;
 //!                           IN_RING = 0; one byte over the kernel if a wake-up byte was announced
@@ -26,8 +26,8 @@
 //! byte, so data is never taken for a wake-up byte.
 //!
 //! Why does a byte that is read from the kernel connection belong to the epoch that the reader assumes? The
-//! sender increments EPOCH, fences and looks at READS_KERNEL. The receiver sets READS_KERNEL, fences and looks
-//! at EPOCH. One of them sees the other.
+//! sender increments EPOCH, fences and loads READS_KERNEL. The receiver sets READS_KERNEL, fences and loads
+//! EPOCH. At least one of them sees the store of the other.
 //!
 //! | direction, word | written by | what it is |
 //! |---|---|---|
@@ -36,7 +36,7 @@
 //! | 2 WAKE_BYTES | sender | wake-up bytes ever announced |
 //! | 3 PROCESSOR | sender | 1 + where it ran when it put bytes; 0: not known. A hint |
 //! | 4 SINCE | sender | when the oldest bytes of the ring came, by the clock of the callers; 0: not known. For order only |
-//! | 5 SEEN | sender | TAIL of the direction back, when bytes were last put: saves the other side a look at TAIL |
+//! | 5 SEEN | sender | TAIL of the direction back, when bytes were last put: saves the other side a load of TAIL |
 //! | 6 KERNEL | sender | stored with SINCE: when it, or whoever it heard of, last used the kernel; 0: never known. For order only |
 //! | 8..12 BOUND | sender | stream position at the end of epoch `e`, at `e mod 4` |
 //! | 12..16 WAKE_BYTES_AT | sender | wake-up bytes announced by the end of epoch `e` |
@@ -51,7 +51,7 @@
 //! [`LEAVING`], [`WANT_KERNEL`], [`TAKE_BACK`], by side). The rings follow at byte 4096.
 //!
 //! A receiver can end the ring by itself ([`Receiver::end_ring`]). It stores WANT_KERNEL, has every processor
-//! pass a barrier, and waits for IN_RING to be 0. A sender stores IN_RING and then looks at WANT_KERNEL, and
+//! pass a barrier, and waits for IN_RING to be 0. A sender stores IN_RING and then loads WANT_KERNEL, and
 //! clears IN_RING when the last wake-up byte is announced. So from then on nothing is put into the ring,
 //! and only announced wake-up bytes are sent. A receiver that has read them all may hand the kernel
 //! connection to a program that knows nothing of this protocol.
@@ -77,9 +77,9 @@
 //! *Order.* A receiver that waits for several connections reports them to its program in the order of SINCE.
 //! The sender stores SINCE before HEAD when it puts bytes into an empty ring. So a receiver that sees the bytes sees
 //! when they came, and sees the HEAD of everybody who had sent before. For bytes that the kernel
-//! carries elsewhere there is no such word. So a sender that is about to send by the kernel first has a
-//! wake-up byte follow what lies unread in its rings ([`Sender::mark`]), and the kernel reports both in their
-//! order. A receiver that finds bytes in a ring has to ask the kernel first only if KERNEL is later than its
+//! carries elsewhere there is no such word. So a sender that is about to send something through the kernel
+//! first sends a wake-up byte for what lies unread in its rings ([`Sender::mark`]). The kernel then reports
+//! both in their order. A receiver that finds bytes in a ring has to ask the kernel first only if KERNEL is later than its
 //! last question. The sender may send that wake-up byte whether the receiver is armed or not, except while the
 //! receiver is in the middle of a read of the kernel connection which it may have begun before this epoch.
 //! What the other side stores there changes when a program hears of its bytes, never whether.

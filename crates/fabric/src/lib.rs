@@ -5,13 +5,12 @@
 //! what it must promise ([`memory`], [`aperture`]) and holds the protocols built on it:
 //! the frame ring ([`ring`]), messages ([`queue`]), byte streams ([`stream`]), byte streams that
 //! change between shared memory and the kernel ([`hybrid`]), the event queue's
-//! page ([`doorbell`]) and how to wait for it ([`wait`]); and a look at a ring from outside
-//! ([`survey`]).
-//! They know neither clock nor operating system, so the code that moves a live message
-//! is the code that runs on a modelled card.
+//! page ([`doorbell`]), how to wait for it ([`wait`]), and the inspection of a ring from outside
+//! ([`survey`]). They use neither a clock nor system calls, so the same code moves messages
+//! between live processes and on a modelled card.
 //!
 //! The one rule of all of it: **stores go remote, loads stay local**. Each side owns the
-//! memory it reads from; whoever has something to tell it stores it there. There is one
+//! memory that it reads from, and the other side stores there what it has to say. There is one
 //! writer per word, so nothing needs a lock, and a hostile peer can spoil only what it
 //! was going to send anyway.
 

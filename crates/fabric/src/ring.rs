@@ -10,7 +10,7 @@
 //!    either zero or the header of exactly one lap ago. A header carries its position, so
 //!    the reader takes neither for a frame. Where the lap before left anything else there
 //!    (payload, skipped lines, an earlier connection), the writer clears the word before
-//!    it publishes the frame in front of it; it remembers where that is.
+//!    it publishes the frame in front of it. The writer remembers where such words are.
 //! 2. The writer never fills the ring to the last line, so that position is always free.
 //! 3. Positions count lines from the beginning of the connection and never wrap.
 //!

@@ -1,9 +1,9 @@
-//! A look at a ring from outside: which frames wait in it, and what the control line says.
+//! Inspects a ring from outside: which frames wait in it, and what the control line says.
 //!
-//! For whoever may read the memory and is neither end of the connection. Headers are checked as
-//! the reader checks them ([`RingReceiver`] does it), and nothing is stored anywhere: the credit
-//! that taking frames gives goes nowhere. The memory may change at any time, and its writer may be
-//! hostile; each word is loaded once, and a walk ends after the lines that the ring has.
+//! It is for a process that may read the memory and is neither end of the connection. It checks
+//! headers as the reader does (with [`RingReceiver`]) and stores nothing: the credit for frames that
+//! it takes is dropped. The memory may change at any time, and its writer may be hostile. So each
+//! word is loaded once, and a walk visits at most as many cache lines as the ring has.
 
 use alloc::vec::Vec;
 

@@ -1,21 +1,21 @@
-//! Waiting: look for a while, then have oneself rung, look again, sleep.
+//! How to wait: poll for a while, then arm and poll again, then sleep.
 //!
 //! ```text
 //!           budget spent             nothing                  nothing
 //! Looking ──────────────► Arming ──────────────► Sleeping ──────────────► Arming
-//!    │ nothing: look again   │ the deadline has passed: give up
+//!    │ nothing: poll again   │ the deadline has passed: give up
 //! ```
 //!
 //! | state | what the caller does before it says that nothing was found |
 //! |---|---|
-//! | Looking | looks, once or a few times |
-//! | Arming | has its peers ring from now on, looks |
-//! | Sleeping | announces sleep, looks; if nothing is there sleeps, announces being awake, looks |
+//! | Looking | polls, once or a few times |
+//! | Arming | arms, so that its peers ring its doorbell from now on; then polls |
+//! | Sleeping | announces that it sleeps, then polls. If nothing is there, it sleeps, announces that it is awake, and polls |
 //!
-//! Only who looks after arming and after announcing loses no wake-up; see
-//! [`doorbell::announce_sleep`](crate::doorbell::announce_sleep). The core knows no clock: times
-//! are ticks of the caller's, of any length. The live network waits by it in nanoseconds,
-//! the laboratory's server in picoseconds of its event kernel.
+//! The caller must poll after it has armed, and again after it has announced that it sleeps; else it
+//! may lose a wake-up. See [`doorbell::announce_sleep`](crate::doorbell::announce_sleep). This code
+//! reads no clock: times are ticks of any length, which the caller counts. The live network counts
+//! nanoseconds, the laboratory's server picoseconds of its event kernel.
 
 /// What to do next, since nothing was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
-//! The machine's own limits, as bare as they can be: what every figure of the network is
-//! compared with. One cache line to and fro; a copy in and a copy out; a ring of fixed
-//! slots with nothing but a sequence word. No protocol, no checks of a peer, no waiting.
+//! Bare programs that show the machine's own limits, with which every figure of the network is
+//! compared: one cache line there and back; a copy in and a copy out; a ring of fixed slots
+//! with nothing but a sequence word. They have no protocol, check no peer, and never sleep.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 

@@ -2,9 +2,9 @@
 //!
 //! The side that sets tripwires owns the table and stores into it; the side whose transfers
 //! they watch only loads from it. That is an importer for the owner's tripwires, and the
-//! owner for those that an importer sets on its stores. For a put that touches no watched
-//! line that is one load of a word that nobody else is changing: a bit per cache line says
-//! whether a tripwire touches it.
+//! owner for those that an importer sets on its stores. A bit per cache line says whether a
+//! tripwire touches it. So a put that touches no watched line costs one load, of a word that
+//! nobody else is changing.
 //!
 //! ```text
 //! header, 64 bytes; words of 8 bytes
@@ -18,9 +18,9 @@
 //! A tripwire inside one line is chained under the hash of that line, one inside one page
 //! under the hash of the page, any other on the far chain. Source: own design.
 //!
-//! The putter trusts none of it: slots, lengths of chains and sources are bounded, and a
-//! table that keeps changing is given up after some tries (the tripwire's owner is then
-//! the one who misses an event). Nor does the table's owner trust what it has stored: it
+//! The side that puts does not trust the table: it bounds slots, lengths of chains and sources.
+//! If the table keeps changing, it gives up after some tries, and the tripwire's owner misses an
+//! event. Nor does the table's owner trust what it has stored: it
 //! keeps the chains in memory of its own, since the other side may be able to change these.
 
 use core::sync::atomic::Ordering;

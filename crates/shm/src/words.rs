@@ -1,4 +1,4 @@
-//! Windows as doorbell pages.
+//! Implements doorbell pages on windows into shared memory.
 
 use core::sync::atomic::{Ordering, compiler_fence, fence};
 

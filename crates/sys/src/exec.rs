@@ -1,8 +1,8 @@
-//! Another program in this process, with everything as this process found it.
+//! Executes another program in this process, with everything as this process found it.
 //!
 //! The standard library changes three things before `main`: it ignores SIGPIPE, it opens
 //! `/dev/null` for descriptors 0 to 2 that are closed, and when it runs another program it
-//! clears the signal mask. A program that is started through us must not notice.
+//! clears the signal mask. A program that is started by Barewire must not notice.
 
 use std::ffi::{CString, OsStr, OsString, c_char, c_int};
 use std::io;

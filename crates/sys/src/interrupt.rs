@@ -1,4 +1,4 @@
-//! Being told that the user wants a program to end, in place of being ended.
+//! Tells a program that the user wants it to end (SIGINT, SIGTERM), in place of ending it.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{FromRawFd, OwnedFd};

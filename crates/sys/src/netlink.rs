@@ -1,6 +1,6 @@
 //! Questions to the kernel about links, addresses, routes and queues: rtnetlink.
 //!
-//! Only the frame of messages is known here; what is in them, those know who ask. All numbers
+//! Only the frame of messages is known here; the callers know what is in them. All numbers
 //! are in the machine's byte order, attributes are padded to 4 bytes.
 //!
 //! | message | bytes | | attribute | bytes |

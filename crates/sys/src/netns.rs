@@ -1,5 +1,5 @@
-//! Network namespaces without names: one lasts as long as somebody holds it, or runs in it, or
-//! has a socket of it. When its holder is killed it goes, with its links and queues.
+//! Network namespaces without names. A namespace lasts as long as a process holds it, runs in it, or
+//! has a socket of it. When its holder is killed, it ends with its links and queues.
 
 use std::fs::File;
 use std::io;

@@ -1,13 +1,13 @@
-//! Closes what others have chosen, in threads of its own.
+//! Closes descriptors that strangers have chosen, in threads of its own.
 //!
-//! A `close` waits as long as the file wants: a TCP socket that lingers for bytes it has not
+//! A `close` takes as long as the file makes it take: a TCP socket that lingers for bytes it has not
 //! sent, a file of a file system whose server does not answer. Anybody who can reach a Unix
-//! socket of ours can send such a descriptor, and whoever drops the last reference waits: also
-//! who closes a socket with unread messages, and who receives a message without room for its
-//! descriptors. So nothing that somebody else has sent is closed by a thread that others
-//! wait for.
+//! socket of this process can send such a descriptor. The process that drops its last reference
+//! waits. It does so also by closing a socket with unread messages, or by receiving a message
+//! without room for its descriptors. So a thread for which others wait closes nothing that
+//! somebody else has sent.
 //!
-//! A thread that ends does not linger (the kernel skips that for whoever is exiting). So a
+//! A thread that ends does not linger (the kernel skips that for a thread that exits). So a
 //! batch of sockets is closed by a thread that has a table of descriptors of its own, takes
 //! duplicates, and ends. Where the kernel or a sandbox does not allow this, an ordinary
 //! thread waits.

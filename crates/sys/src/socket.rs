@@ -1,5 +1,5 @@
 //! Unix sockets that keep message boundaries (SOCK_SEQPACKET), under abstract
-//! names, which carry descriptors and say who is at the other end. None of
+//! names. They carry descriptors and say who is at the other end. None of
 //! these calls ever blocks.
 
 mod peer;

@@ -1,10 +1,10 @@
 //! One thread of the process that watches descriptors for those who do not wait for them.
 //!
-//! Whoever has memory of another process learns of its death from a descriptor, and may never
-//! look at one: it stores and loads. Here such a descriptor is handed to a thread that sleeps
-//! in the kernel and calls back. The thread is started with the first [`watch`] and ends
-//! a while after the last [`Watch`] is dropped. It takes no signals, and one serves the whole
-//! process. A forked child starts its own.
+//! A process that has memory of another process learns of its death from a descriptor. But it may
+//! only load and store, and never wait for a descriptor. So it hands the descriptor to a thread that
+//! sleeps in the kernel and calls back. The first [`watch`] starts the thread. It ends a while
+//! after the last [`Watch`] is dropped. One thread serves the whole process, and takes no signals.
+//! A forked child starts its own.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};

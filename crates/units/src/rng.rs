@@ -1,7 +1,7 @@
 //! Random numbers that are a function of their seed, for ever.
 //!
-//! The generator is ours so that no update of a library changes an old run: a
-//! seed in a bug report stays a reproduction. The outputs are frozen by known
+//! This crate has a generator of its own, so that no update of a library changes an old
+//! run: the seed in a bug report reproduces it for ever. The outputs are frozen by known
 //! answers in `tests/rng_vectors.rs`; changing one is a breaking change.
 //!
 //! | part | algorithm | source |

@@ -1,4 +1,4 @@
-//! Who is at the other end of a Unix socket, as the kernel vouches for it.
+//! Asks the kernel who is at the other end of a Unix socket.
 
 use std::ffi::c_void;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
