@@ -112,8 +112,7 @@ const FULL_NS: u64 = 1_000_000_000;
 /// receiver has read. Nobody else would send the wake-up byte if the program sent nothing more.
 #[cold]
 pub fn send_wake_byte_soon(fd: c_int) -> bool {
-    let until_ns = clock::now_ns() + FULL_NS;
-    while clock::now_ns() < until_ns {
+    let attempt = || {
         let mut poll = libc::pollfd {
             fd,
             events: libc::POLLOUT,
@@ -121,12 +120,29 @@ pub fn send_wake_byte_soon(fd: c_int) -> bool {
         };
         // SAFETY: one descriptor.
         cancel::uncancelled(|| unsafe { real::poll(&raw mut poll, 1, 10) });
-        if send_wake_byte(fd) {
+        send_wake_byte(fd)
+    };
+    try_while_full(clock::now_ns, attempt, || clock::sleep_us(100))
+}
+
+/// Tries until an attempt succeeds. The last attempt begins when [`FULL_NS`] are over: on a busy machine
+/// a pause may take longer than that, and the acknowledgement has come meanwhile.
+fn try_while_full(
+    now_ns: impl Fn() -> u64,
+    mut attempt: impl FnMut() -> bool,
+    pause: impl Fn(),
+) -> bool {
+    let until_ns = now_ns() + FULL_NS;
+    loop {
+        let is_last = now_ns() >= until_ns;
+        if attempt() {
             return true;
         }
-        clock::sleep_us(100);
+        if is_last {
+            return false;
+        }
+        pause();
     }
-    false
 }
 
 pub fn send_wake_byte(fd: c_int) -> bool {
@@ -140,4 +156,35 @@ pub fn send_wake_byte(fd: c_int) -> bool {
     real::set_errno(saved);
     // If the kernel connection is gone, the receiver hears of that instead.
     result == 1 || gone
+}
+
+#[cfg(test)]
+mod tests {
+    use core::cell::Cell;
+
+    use super::*;
+
+    /// Tries with a clock that each pause moves by `pause_ns`. Returns whether an attempt succeeded, and how
+    /// many there were. The acknowledgement comes at `room_ns`.
+    fn tried(pause_ns: u64, room_ns: u64) -> (bool, u32) {
+        let (clock_ns, attempts) = (Cell::new(0), Cell::new(0));
+        let attempt = || {
+            attempts.set(attempts.get() + 1);
+            clock_ns.get() >= room_ns
+        };
+        let pause = || clock_ns.set(clock_ns.get() + pause_ns);
+        let is_sent = try_while_full(|| clock_ns.get(), attempt, pause);
+        (is_sent, attempts.get())
+    }
+
+    #[test]
+    fn a_thread_that_did_not_run_for_too_long_tries_again() {
+        assert_eq!(tried(2 * FULL_NS, FULL_NS / 5), (true, 2));
+        assert_eq!(tried(FULL_NS / 100, FULL_NS / 5), (true, 21));
+    }
+
+    #[test]
+    fn attempts_end_where_there_is_no_room() {
+        assert_eq!(tried(FULL_NS / 10, u64::MAX), (false, 11));
+    }
 }
