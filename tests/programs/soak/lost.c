@@ -19,7 +19,7 @@ struct address {
 
 struct entry {
     struct address local, other;
-    unsigned state;
+    unsigned state, unacknowledged, unread;
     unsigned long inode;
 };
 
@@ -38,10 +38,11 @@ static bool find(bool (*is_it)(const struct entry *, void *), void *argument, st
         char line[512];
         bool is_found = false;
         while (!is_found && fgets(line, sizeof line, table)) {
-            int got = sscanf(line, " %*u: %32[0-9A-F]:%x %32[0-9A-F]:%x %x %*s %*s %*s %*u %*u %lu",
+            int got = sscanf(line, " %*u: %32[0-9A-F]:%x %32[0-9A-F]:%x %x %x:%x %*s %*s %*u %*u %lu",
                              found->local.host, &found->local.port, found->other.host,
-                             &found->other.port, &found->state, &found->inode);
-            is_found = got == 6 && is_it(found, argument);
+                             &found->other.port, &found->state, &found->unacknowledged,
+                             &found->unread, &found->inode);
+            is_found = got == 8 && is_it(found, argument);
         }
         fclose(table);
         if (is_found) return true;
@@ -78,21 +79,46 @@ static bool end(int pid, int fd)
     return is_over;
 }
 
-int end_lost(int pid)
+/* Calls `visit` with each socket of a process; adds up what it returns. */
+static int for_each_socket(int pid, int (*visit)(int pid, int fd, unsigned long inode))
 {
     char name[64];
     snprintf(name, sizeof name, "/proc/%d/fd", pid);
     DIR *folder = opendir(name);
-    int ended = 0;
+    int sum = 0;
     for (struct dirent *item; folder && (item = readdir(folder));) {
         char path[400], target[64] = "";
         snprintf(path, sizeof path, "%s/%s", name, item->d_name);
         unsigned long inode;
         if (readlink(path, target, sizeof target - 1) < 0 || sscanf(target, "socket:[%lu]", &inode) != 1)
             continue;
-        /* Twice: the table is not read in one moment. */
-        if (has_nobody(inode) && has_nobody(inode)) ended += end(pid, atoi(item->d_name));
+        sum += visit(pid, atoi(item->d_name), inode);
     }
     if (folder) closedir(folder);
-    return ended;
+    return sum;
+}
+
+static int end_if_lost(int pid, int fd, unsigned long inode)
+{
+    /* Twice: the table is not read in one moment. */
+    return has_nobody(inode) && has_nobody(inode) && end(pid, fd);
+}
+
+int end_lost(int pid)
+{
+    return for_each_socket(pid, end_if_lost);
+}
+
+static int tell_socket(int pid, int fd, unsigned long inode)
+{
+    struct entry own;
+    if (find(has_inode, &inode, &own))
+        say("  descriptor %d of %d: port %u to %u, %u bytes unacknowledged, %u unread\n", fd, pid,
+            own.local.port, own.other.port, own.unacknowledged, own.unread);
+    return 0;
+}
+
+void tell_sockets(int pid)
+{
+    for_each_socket(pid, tell_socket);
 }

@@ -41,7 +41,7 @@ void rest_us(unsigned us)
     while (nanosleep(&time, &time) && errno == EINTR) {}
 }
 
-static void say(const char *format, ...)
+void say(const char *format, ...)
 {
     char line[1000];
     va_list values;
@@ -214,6 +214,7 @@ static long patience_ms(void)
 static int look_at_lives(void)
 {
     int found = 0;
+    bool any_stalls = false;
     long now = now_ms();
     for (unsigned place = 0; place < LIVES_MAX; place++) {
         struct lives *entry = &shared->lives[place];
@@ -237,8 +238,12 @@ static int look_at_lives(void)
                 (unsigned long long)entry->seed, entry->side, age_ms / 1000, pid,
                 is_gone ? " (gone)" : "", (unsigned long long)entry->out,
                 (unsigned long long)entry->in);
+        if (pid && !is_gone) tell_evidence(pid);
+        any_stalls = true;
         entry->last_ms = now + 1000000000;
     }
+    /* Relays among them. */
+    if (any_stalls) tell_children(getpid());
     return found;
 }
 

@@ -117,6 +117,8 @@ void fault(const struct life *life, const char *format, ...)
             fault(life, "%s:%d: %s: %s", __FILE__, __LINE__, #call, strerrorname_np(errno)); \
         got_;                                                                               \
     })
+/* To the log, in one piece. */
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void count(enum count what, uint64_t by);
 /* Whether SOAK_WITHOUT does not name it. */
 bool is_wanted(enum count what);
@@ -173,6 +175,12 @@ void leave(struct life *life);
 
 /* lost.c: ends a process's connections that the kernel will never end; says how many. */
 int end_lost(int pid);
+/* The state of a process's connections, as the kernel has it. */
+void tell_sockets(int pid);
+
+/* evidence.c: tells what a process is in the middle of, once, and then its children. */
+void tell_evidence(int pid);
+void tell_children(int pid);
 
 /* processes.c: what the processes are. */
 int serve(unsigned server);

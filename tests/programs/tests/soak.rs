@@ -56,6 +56,21 @@ fn soak(stage: &Stage, program: &Path, words: [&str; 3], limit_s: u64) {
     );
 }
 
+/// Without patience every connection seems to stall: says what the soak tells of a process then.
+fn evidence(stage: &Stage, program: &Path) {
+    let library = stage.preload_of(true).map(OsString::from);
+    let said = stage
+        .tool(program)
+        .args(["one", ONCE_STALLED[0], TIMES])
+        .env("SOAK_PRELOAD", library.unwrap_or_default())
+        .env("SOAK_PATIENCE_S", "0")
+        .run(END_S);
+    assert!(!said.status.success(), "{}", said.stdout);
+    for part in ["FAULT: scenario", "  process ", "; schedstat "] {
+        assert!(said.stdout.contains(part), "no {part} in {}", said.stdout);
+    }
+}
+
 #[test]
 fn nothing_is_lost_and_nothing_left() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
@@ -80,6 +95,7 @@ fn nothing_is_lost_and_nothing_left() {
         for scenario in ONCE_STALLED.iter().filter(|_| !is_plain) {
             soak(stage, &program, ["one", scenario, TIMES], END_S);
         }
+        evidence(stage, &program);
         Observed::new()
     });
 }
