@@ -373,10 +373,12 @@ static void begin(void)
     shared->is_paused = 1;
     for (int i = 0; i < LONG_LIVED; i++)
         if (!strcmp(processes[i].role, "@open")) start(&processes[i]);
-    /* Until all have begun their threads. */
+    /* Until all have begun their threads, also on a busy machine. */
     rest_us(500000);
     for (int i = 0; i < LONG_LIVED; i++) {
         struct process *process = &processes[i];
+        bool is_client = !strcmp(process->role, "@open");
+        while (is_client && entries(process->pid, "task") < 1 + (int)threads) reap(), rest_us(10000);
         process->fds = entries(process->pid, "fd");
         process->memories = memories(process->pid);
         process->threads = entries(process->pid, "task");
