@@ -37,13 +37,13 @@ pub(crate) fn list<T>(key: &str, values: &[T], most: usize) -> Result<(), System
 }
 
 /// Refuses an empty list, and one with a value outside `allowed`.
-pub(crate) fn each_within<T: PartialOrd + Display>(
+pub(crate) fn each_within<T>(
     key: &str,
     values: impl IntoIterator<Item = T>,
     allowed: RangeInclusive<T>,
 ) -> Result<(), SystemError>
 where
-    T: Clone,
+    T: Clone + Display + PartialOrd,
 {
     let mut count = 0;
     for value in values {

@@ -78,7 +78,7 @@ impl Inputs {
         ];
         for (key, time, least, most) in times {
             if time < least || time > most {
-                return Err(wrong(key, time, &format!("{least} to {most}")));
+                return Err(wrong(key, time, format!("{least} to {most}")));
             }
         }
         if self.shaping != "none" && !self.tc.is_empty() {
