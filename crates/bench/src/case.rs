@@ -212,7 +212,7 @@ pub struct Work {
 pub struct Case {
     /// The work of a sample.
     pub work: Work,
-    /// The channel that carries it: an index into [`Phase::channels`].
+    /// The channel that carries it: an index into the channels of its phase.
     pub channel: usize,
     /// The transport and the way it is used.
     pub transport: Transport,

@@ -4,7 +4,7 @@
 //! | module | format |
 //! |---|---|
 //! | [`atmarp`] | ATMARP and `InATMARP` |
-//! | [`line`] | the line code of the Cambridge Backbone |
+//! | [`mod@line`] | the line code of the Cambridge Backbone |
 //! | [`llc`] | LLC/SNAP and VC multiplexing |
 //! | [`msnl`] | the signalling messages of MSNL |
 //! | [`sonet`] | STS-3c and STS-12c frames |
