@@ -209,34 +209,11 @@ fn about(out: &mut String, report: &Report) {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
+    use barewire_report::markup::check_well_formed;
+
     use super::*;
     use crate::sample::{self, PARAMETERS};
-
-    /// Whether every element is closed, attributes are quoted, and nothing is left open:
-    /// enough of XML for what this page is written in.
-    pub(crate) fn check_well_formed(text: &str, void: &[&str]) {
-        let mut open: Vec<String> = Vec::new();
-        let mut rest = text;
-        while let Some(start) = rest.find('<') {
-            let end = rest[start..].find('>').expect("a tag that ends") + start;
-            let tag = &rest[start + 1..end];
-            rest = &rest[end + 1..];
-            if tag.starts_with('!') {
-                continue;
-            }
-            assert_eq!(tag.matches('"').count() % 2, 0, "quotes in <{tag}>");
-            if let Some(name) = tag.strip_prefix('/') {
-                assert_eq!(open.pop().as_deref(), Some(name), "closing </{name}>");
-                continue;
-            }
-            let name = tag.split([' ', '/']).next().unwrap().to_owned();
-            if !tag.ends_with('/') && !void.contains(&name.as_str()) {
-                open.push(name);
-            }
-        }
-        assert!(open.is_empty(), "left open: {open:?}");
-    }
 
     #[test]
     fn the_page_is_well_formed_and_loads_nothing() {

@@ -228,9 +228,9 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::html::tests::check_well_formed;
     use crate::runs::{Watch, run};
     use crate::sample;
+    use barewire_report::markup::check_well_formed;
 
     fn results() -> Results {
         let plans = [sample::plan(&[

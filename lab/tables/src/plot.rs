@@ -198,8 +198,8 @@ pub(crate) fn errors(title: &str, lines: &[&Line]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::html::tests::check_well_formed;
     use crate::sample;
+    use barewire_report::markup::check_well_formed;
 
     #[test]
     fn every_row_has_its_mark_in_both_plots() {

@@ -1,8 +1,8 @@
 //! Tables of every kind, and the plots that they give.
 
 use super::*;
-use crate::html::tests::check_well_formed;
 use crate::result_table::ResultColumn;
+use barewire_report::markup::check_well_formed;
 
 fn table(keys: usize, columns: &[(&str, &str)], rows: &[&[&str]]) -> ResultTable {
     let column = |&(name, unit): &(&str, &str)| ResultColumn {

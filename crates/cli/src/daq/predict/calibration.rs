@@ -15,7 +15,7 @@
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
-use barewire_bench::environment::{kernel, processor_name};
+use barewire_bench::environment::{BUILD_PROFILE, kernel, processor_name};
 use barewire_daq::config::{Config, Transport};
 use barewire_daq::costs::Costs;
 use barewire_sys::process::allowed_cpus;
@@ -55,12 +55,11 @@ pub struct Machine {
 impl Machine {
     /// The present one.
     pub fn here() -> Self {
-        let build = env!("BAREWIRE_BUILD_PROFILE");
         Self {
             processor: processor_name(),
             processors: allowed_cpus().len(),
             kernel: kernel(),
-            barewire: format!("{} {build}", env!("CARGO_PKG_VERSION")),
+            barewire: format!("{} {BUILD_PROFILE}", env!("CARGO_PKG_VERSION")),
         }
     }
 
