@@ -11,6 +11,7 @@ mod laboratory;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use barewire_daq::config::Config;
 use barewire_daq::costs::Costs;
 use barewire_sys::process::allowed_cpus;
 use barewire_tables::{Over, Page};
@@ -71,7 +72,7 @@ pub fn run(args: &PredictArgs) -> Result<ExitCode, DaqError> {
     };
     let outputs = Outputs::check(&args.out, points.len())?;
     let processors = args.processors.unwrap_or(allowed_cpus().len());
-    let calibration = calibration_of(args, processors)?;
+    let calibration = calibration_of(args, processors, &first.config)?;
     let costs = match &calibration {
         Some(found) => found.costs(&first.config)?,
         None => Costs::measure(&first.config).map_err(problem)?,
@@ -130,14 +131,18 @@ fn is_size(key: &str) -> bool {
 }
 
 /// The calibration that is asked for, measured now or read.
-fn calibration_of(args: &PredictArgs, processors: usize) -> Result<Option<Calibration>, DaqError> {
+fn calibration_of(
+    args: &PredictArgs,
+    processors: usize,
+    wanted: &Config,
+) -> Result<Option<Calibration>, DaqError> {
     let Some(file) = &args.calibrate else {
         let file = args.calibration.as_deref();
         return file.map(Calibration::read).transpose();
     };
     // Found out now, and not after a minute.
     crate::lab::store::try_file(file).map_err(|error| scan::io(file, error))?;
-    let found = Calibration::measure(processors)?;
+    let found = Calibration::measure(processors, wanted)?;
     found.write(file)?;
     Ok(Some(found))
 }

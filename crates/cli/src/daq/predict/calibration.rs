@@ -4,14 +4,18 @@
 //! The laboratory knows neither caches nor what processes take from each other; how much that is depends on the
 //! machine, the transport, the number of parts and the size of fragments, and little on the rest of a
 //! configuration. So each of these shapes is run with all other keys at their defaults, and predicted; what a
-//! configuration is predicted is the laboratory's figure times the ratio of the shapes next to it.
+//! configuration is predicted is the laboratory's figure times the ratio of the shapes next to it. The numbers of
+//! parts of the configuration that the calibration was asked for are among the shapes.
 //!
-//! Of three runs of a shape, which are not next to each other, the middle one counts.
+//! Where more parts are busy than there are processors, a run is now fast and now slow, half a second each, as the
+//! kernel places them (7 to 13 GB/s of 2 x 1 at 64 KiB on two processors). So a shape is run for more than a second,
+//! in two runs that are not next to each other, and their mean counts.
 //!
 //! Such a ratio holds only beside the costs that the laboratory was given for it. So the host and the costs of the
 //! program's own parts are kept, too. A machine may be twice as fast a minute later. So what another configuration
 //! costs is measured in turn with the default one, and only the ratio of the two is used.
 
+use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
@@ -29,13 +33,15 @@ use crate::daq::scan::{self, BUILT};
 
 /// Of the file.
 const FORMAT: u32 = 2;
-/// Sources and builders.
+/// Sources and builders, beside those of the configuration.
 const PARTS: [(u16, u16); 3] = [(1, 1), (2, 1), (4, 4)];
+/// A configuration with more parts is not run: that would take more than a minute.
+const OWN_PARTS_MAX: u16 = 16;
 /// Denser about 8 KiB: there the model and TCP change from many fragments in a write to one.
 const SIZES: &str = "fragment_size=256 B, 2 KiB, 4 KiB, 8 KiB, 16 KiB, 128 KiB, 1 MiB";
 /// Of each shape, and how long each takes.
-const RUNS: usize = 3;
-const RUN_TIME: &str = "300 ms";
+const RUNS: usize = 2;
+const RUN_TIME: &str = "500 ms";
 /// The column of busy processors.
 const BUSY: &str = "processor time";
 
@@ -137,13 +143,18 @@ fn size_of(config: &Config) -> f64 {
 }
 
 impl Calibration {
-    /// Measures this machine; about a minute.
-    pub fn measure(processors: usize) -> Result<Self, DaqError> {
+    /// Measures this machine, with the numbers of parts of `wanted` too; about a minute.
+    pub fn measure(processors: usize, wanted: &Config) -> Result<Self, DaqError> {
         let host = Host::measured_now()?;
         let usual = Config::parse("", "(defaults)").map_err(DaqError::Config)?;
         let (costs, _) = Costs::measure_both(&usual, &usual).map_err(problem)?;
         let mut shapes = Vec::new();
-        for (sources, builders) in PARTS {
+        let mut all_parts = PARTS.to_vec();
+        let own = (wanted.manager.sources, wanted.manager.builders);
+        if own.0.saturating_add(own.1) <= OWN_PARTS_MAX && !all_parts.contains(&own) {
+            all_parts.push(own);
+        }
+        for (sources, builders) in all_parts {
             let parts = format!("[parts]\nsources = {sources}\nbuilders = {builders}\n");
             let config = Config::parse(&parts, "(calibration)").map_err(DaqError::Config)?;
             let laboratory = Laboratory {
@@ -214,7 +225,8 @@ impl Calibration {
     pub fn ratios(&self, config: &Config) -> Option<Ratios> {
         let is_tcp = config.transport == Transport::Tcp;
         let (mut built, mut busy, mut weights) = (0.0, 0.0, 0.0);
-        for parts in PARTS {
+        let all_parts = self.shapes.iter().map(|it| (it.sources, it.builders));
+        for parts in all_parts.collect::<BTreeSet<_>>() {
             let of_parts = |it: &&Shape| it.is_tcp == is_tcp && (it.sources, it.builders) == parts;
             let mut shapes: Vec<_> = self.shapes.iter().filter(of_parts).collect();
             shapes.sort_by_key(|it| it.fragment_bytes);
@@ -374,21 +386,20 @@ fn of_parts(
         found.ok_or_else(|| problem(format!("a run of the calibration gave no {name}")))
     };
     let shape = |(row, point): (usize, &scan::Point)| {
-        let mut runs = Vec::new();
-        for table in &measured {
-            runs.push((figure(table, row, BUILT)?, figure(table, row, BUSY)?));
-        }
-        runs.sort_by(|one, other| one.0.total_cmp(&other.0));
-        let (built, busy) = runs[RUNS / 2];
+        let mean = |name| {
+            let figures = measured.iter().map(|table| figure(table, row, name));
+            let sum: Result<f64, _> = figures.sum();
+            sum.map(|it| it / RUNS as f64)
+        };
         Ok(Shape {
             is_tcp,
             sources,
             builders,
             fragment_bytes: point.config.sizes.mean_bytes,
             laboratory: figure(&predicted, row, BUILT)?,
-            measured: built,
+            measured: mean(BUILT)?,
             laboratory_busy: figure(&predicted, row, BUSY)?,
-            measured_busy: busy,
+            measured_busy: mean(BUSY)?,
         })
     };
     points.iter().enumerate().map(shape).collect()
