@@ -172,9 +172,9 @@ impl Drain {
         self.top | self.mid | self.leaf == 0
     }
 
-    /// The next pending source; `None` when everything taken has been handed out and one
-    /// look at each word of the first line showed nothing more. Each of them gets its turn,
-    /// so that no source waits for ever behind a busy one.
+    /// The next pending source; `None` when everything taken has been handed out and the words
+    /// of the first line show nothing more, or led to no source as often as there are words.
+    /// Each of them gets its turn, so that no source waits for ever behind a busy one.
     #[inline]
     pub fn next_source<W: SharedWords>(&mut self, words: &W) -> Option<u32> {
         // One round per call: a ringer which sets upper bits without lower ones can not
@@ -199,31 +199,33 @@ impl Drain {
                 self.mid = words.take(mid_index(self.mid_number));
                 continue;
             }
-            if looks == 0 {
+            if looks == 0 || !self.look(words) {
                 return None;
             }
             looks -= 1;
-            self.look(words);
         }
     }
 
-    /// Looks at the next word of the first line and takes it if it shows something.
+    /// Takes the next word of the first line that shows something; whether one did.
     #[inline]
-    fn look<W: SharedWords>(&mut self, words: &W) {
-        let here = self.round;
-        self.round = if here == LEAVES_IN_FIRST_LINE {
-            0
-        } else {
-            here + 1
-        };
+    fn look<W: SharedWords>(&mut self, words: &W) -> bool {
+        let mut shown = u32::from(words.load(TOP) != 0) << LEAVES_IN_FIRST_LINE;
+        for leaf in 0..LEAVES_IN_FIRST_LINE {
+            shown |= u32::from(words.load(leaf_index(leaf)) != 0) << leaf;
+        }
+        if shown == 0 {
+            return false;
+        }
+        let later = shown >> self.round << self.round;
+        let here = if later == 0 { shown } else { later }.trailing_zeros() as usize;
+        self.round = (here + 1) % (LEAVES_IN_FIRST_LINE + 1);
         if here == LEAVES_IN_FIRST_LINE {
-            if words.load(TOP) != 0 {
-                self.top = words.take(TOP);
-            }
-        } else if words.load(leaf_index(here)) != 0 {
+            self.top = words.take(TOP);
+        } else {
             self.leaf_number = here;
             self.leaf = words.take(leaf_index(here));
         }
+        true
     }
 }
 

@@ -89,7 +89,10 @@ impl NodeCore {
         }
         self.base.set_attention(!state.is_settled());
         let news = core::mem::take(&mut state.news);
-        let unclaimed = core::mem::take(&mut state.events.unclaimed);
+        let mut unclaimed = Vec::new();
+        if !state.events.unclaimed.is_empty() {
+            core::mem::swap(&mut unclaimed, &mut state.events.unclaimed);
+        }
         drop(state);
         // To give memory back takes its time.
         drop(unclaimed);
