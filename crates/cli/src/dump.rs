@@ -29,7 +29,8 @@ Examples:
   barewire dump 4711 --json | jq '.nodes[].queues[] | select(.payload_bytes > 0)'
 A queue is a ring that this process receives from. What it sends lies in the rings of
 the processes that it sends to: dump those. Positions count lines of 64 bytes since the
-connection began. Pieces of a long message are taken as they come.")]
+connection began. Pieces of a long message are taken as they come. A message of at
+most 56 bytes may wait outside the ring, in the duplex line, and is not shown.")]
 pub struct DumpArgs {
     /// Process id
     pub pid: i32,

@@ -9,11 +9,15 @@
 //! |     24 |    8 | STATE   bit 0 FINISHED no frame after those published           |
 //! |        |      |         bit 1 DEAF     nothing will be read any more            |
 //! |     32 |   32 | zero                                                            |
-//! |     64 |  64n | the ring: n lines, n a power of two                             |
+//! |     64 |   64 | the duplex line ([`crate::duplex`]), or unused                  |
+//! |    128 |   64 | unused                                                          |
+//! |    192 |  64n | the ring: n lines, n a power of two                             |
+//! |        |   64 | unused: regions in a row begin at multiples of 128              |
 //!
 //! frame (begins on a line)
 //! | bits 63..32 payload length in bytes | 31..8 position in lines, low 24 bits |
-//! | 7 payload begins on the next line, not behind the header | 6..0 kind |
+//! | 7 payload begins on the next line, not behind the header            |
+//! | 6 a message went through the duplex line since the frame before | 5..0 kind |
 //! then the payload; the bytes from its end to the next line may hold anything.
 //!
 //! packed frame (kind 3): messages one after another, each
@@ -30,8 +34,10 @@ use crate::violation::Violation;
 pub const LINE_BYTES: usize = 64;
 /// Bytes of a frame header.
 pub const HEADER_BYTES: usize = 8;
-/// Bytes of the control line in front of the ring.
-pub const CONTROL_BYTES: usize = 64;
+/// Bytes in front of the ring: the control line, the duplex line, and one that is not used. So the header of a message
+/// with a line of payload is not in the same pair of lines as the payload: some processors fetch lines in pairs, and
+/// whoever polls the header would take the payload away from its writer.
+pub const CONTROL_BYTES: usize = 3 * LINE_BYTES;
 /// Smallest ring.
 pub const RING_BYTES_MIN: usize = 1024;
 /// Largest ring.
@@ -45,6 +51,8 @@ pub const ARMED: usize = 8;
 pub const STARVED: usize = 16;
 /// Offset of the STATE word.
 pub const STATE: usize = 24;
+/// Offset of the duplex line.
+pub const DUPLEX: usize = LINE_BYTES;
 
 /// STATE bit: the sender published its last frame.
 pub const STATE_FINISHED: u64 = 1;
@@ -80,8 +88,7 @@ impl Kind {
 }
 
 const _: () = {
-    assert!(CONTROL_BYTES == LINE_BYTES);
-    assert!(STATE + 8 <= CONTROL_BYTES);
+    assert!(STATE + 8 <= DUPLEX && DUPLEX + LINE_BYTES <= CONTROL_BYTES);
     assert!(RING_BYTES_MIN.is_power_of_two() && RING_BYTES_MIN / LINE_BYTES >= 16);
     // A skip frame states its length in bytes, in 32 bits.
     assert!(RING_BYTES_MAX.is_power_of_two() && RING_BYTES_MAX < u32::MAX as usize);
@@ -113,11 +120,23 @@ pub fn lines_for(offset: usize, payload_bytes: usize) -> u64 {
     (payload_bytes + offset).div_ceil(LINE_BYTES) as u64
 }
 
+/// Bit of a header: the payload begins on the next line.
+pub(crate) const ALIGNED: u64 = 0x80;
+/// Bit of a header: a message went through the duplex line after the frame before this one.
+pub(crate) const BEHIND_LINE: u64 = 0x40;
+const KIND_MASK: u64 = 0x3f;
+
+/// Low half of the header of a [`Kind::Whole`] frame at `position` that is not [`BEHIND_LINE`], but for [`ALIGNED`].
+#[inline]
+pub(crate) fn whole_at(position: u64) -> u32 {
+    (position as u32) << 8 | Kind::Whole as u32
+}
+
 /// Builds the header of a frame at `position` (in lines).
 #[inline]
 #[must_use]
 pub fn pack(kind: Kind, offset: usize, payload_bytes: usize, position: u64) -> u64 {
-    let aligned = u64::from(offset == LINE_BYTES) << 7;
+    let aligned = if offset == LINE_BYTES { ALIGNED } else { 0 };
     ((payload_bytes as u64) << 32) | ((position & 0xff_ffff) << 8) | aligned | kind as u64
 }
 
@@ -133,12 +152,12 @@ pub fn unpack(header: u64, position: u64) -> Result<(Kind, usize, usize), Violat
     if found != expected {
         return Err(Violation::FramePosition { found, expected });
     }
-    let offset = if header & 0x80 == 0 {
+    let offset = if header & ALIGNED == 0 {
         HEADER_BYTES
     } else {
         LINE_BYTES
     };
-    match Kind::parse(header as u8 & 0x7f) {
+    match Kind::parse((header & KIND_MASK) as u8) {
         Some(kind) => Ok((kind, offset, (header >> 32) as usize)),
         None => Err(Violation::FrameKind { kind: header as u8 }),
     }
@@ -160,8 +179,14 @@ pub fn ring_bytes_valid(ring_bytes: usize) -> bool {
 
 /// Bytes of a region with a ring of `ring_bytes`.
 #[must_use]
-pub fn region_bytes(ring_bytes: usize) -> usize {
-    CONTROL_BYTES + ring_bytes
+pub const fn region_bytes(ring_bytes: usize) -> usize {
+    CONTROL_BYTES + ring_bytes + LINE_BYTES
+}
+
+/// Bytes of the ring in a region of `region_bytes`.
+#[must_use]
+pub const fn ring_bytes_of(region_bytes: usize) -> usize {
+    region_bytes - CONTROL_BYTES - LINE_BYTES
 }
 
 #[cfg(test)]
@@ -186,7 +211,7 @@ mod tests {
 
     #[test]
     fn unknown_kinds_are_named() {
-        for kind in (0_u8..=255).filter(|k| !(1..=4).contains(&(k & 0x7f))) {
+        for kind in (0_u8..=255).filter(|k| !(1..=4).contains(&(k & 0x3f))) {
             let found = unpack(u64::from(kind), 0);
             assert_eq!(found, Err(Violation::FrameKind { kind }));
         }

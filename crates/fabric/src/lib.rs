@@ -3,7 +3,7 @@
 //! A *fabric* carries stores from one place to another: shared memory between two
 //! processes, remote memory access over a network, a simulated card. This crate states
 //! what it must promise ([`memory`], [`aperture`]) and holds the protocols built on it:
-//! the frame ring ([`ring`]), messages ([`queue`]), byte streams ([`stream`]), byte streams that
+//! the frame ring ([`ring`]) with the duplex line in front of it ([`duplex`]), messages ([`queue`]), byte streams ([`stream`]), byte streams that
 //! change between shared memory and the kernel ([`hybrid`]), the event queue's
 //! page ([`doorbell`]), how to wait for it ([`wait`]), and the inspection of a ring from outside
 //! ([`survey`]). They use neither a clock nor system calls, so the same code moves messages
@@ -22,6 +22,7 @@
 // violation: what a peer does that breaks the protocol
 // assembly: private memory for messages that come in pieces
 // frame: layout of a region and of a frame
+// duplex: one line that both sides write in turn
 // ring: frames through memory
 // queue: messages over a ring
 // stream: bytes over a ring
@@ -42,6 +43,7 @@ extern crate alloc;
 pub mod aperture;
 pub mod assembly;
 pub mod doorbell;
+pub mod duplex;
 pub mod frame;
 pub mod hybrid;
 pub mod memory;
@@ -53,6 +55,7 @@ pub mod violation;
 pub mod wait;
 
 pub use assembly::Allowance;
+pub use duplex::{DUPLEX_BYTES_MAX, DuplexReceiver, DuplexSender, Turns};
 pub use queue::{MessageReceiver, MessageSender, SendProgress};
 pub use ring::{RingReceiver, RingSender};
 pub use stream::{StreamReceiver, StreamSender};

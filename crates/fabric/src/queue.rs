@@ -71,6 +71,9 @@ impl<O: Outgoing, I: Incoming> MessageSender<O, I> {
     /// If the message is longer than a frame.
     #[inline]
     pub fn send_frame(&mut self, message: &[u8]) -> Result<bool, Violation> {
+        if self.ring.send_in_line(message) {
+            return Ok(true);
+        }
         let Some(slot) = self.ring.reserve(message.len())? else {
             return Ok(false);
         };
@@ -179,6 +182,8 @@ impl<O: Outgoing, I: Incoming> MessageSender<O, I> {
 pub struct Located {
     /// Offset in the window.
     pub offset: usize,
+    /// It lies in the duplex line, and in its window.
+    pub in_line: bool,
     /// Bytes.
     pub len_bytes: usize,
 }
@@ -264,6 +269,20 @@ impl<I: Incoming, O: Outgoing> MessageReceiver<I, O> {
         core::mem::take(&mut self.told)
     }
 
+    /// The short way of [`MessageReceiver::next_message`], [`MessageReceiver::copy_out`] and
+    /// [`MessageReceiver::done`]: takes the next message if it is a frame of its own of at most `into.len()` bytes,
+    /// and returns its length. `None` if there is none, and for whatever else the long way has to find out.
+    #[inline]
+    pub fn take(&mut self, into: &mut [u8]) -> Option<usize> {
+        if self.packed.is_some() || self.assembled || self.in_fragments {
+            return None;
+        }
+        let max = into.len().min(self.message_bytes_max);
+        let (len_bytes, told) = self.ring.take(&mut into[..max])?;
+        self.told |= told;
+        Some(len_bytes)
+    }
+
     /// Finds the next message. It stays the next until [`MessageReceiver::done`].
     ///
     /// # Errors
@@ -287,14 +306,13 @@ impl<I: Incoming, O: Outgoing> MessageReceiver<I, O> {
                 self.whole = Some(frame);
                 return Ok(Next::InPlace(Located {
                     offset: frame.offset,
+                    in_line: frame.in_line,
                     len_bytes: frame.len_bytes,
                 }));
             }
             match frame.kind {
-                Kind::Packed if self.in_fragments => {
-                    return Err(Violation::Interleaved {
-                        kind: Kind::Packed as u8,
-                    });
+                kind if self.in_fragments && (kind == Kind::Packed || frame.in_line) => {
+                    return Err(Violation::Interleaved { kind: kind as u8 });
                 }
                 Kind::Packed => {
                     self.packed = Some((frame, 0));
@@ -366,6 +384,7 @@ impl<I: Incoming, O: Outgoing> MessageReceiver<I, O> {
         let len_bytes = found as usize;
         Ok(Next::InPlace(Located {
             offset: frame.offset + at + PACKED_HEADER_BYTES,
+            in_line: false,
             len_bytes,
         }))
     }
@@ -379,7 +398,7 @@ impl<I: Incoming, O: Outgoing> MessageReceiver<I, O> {
     /// Copies out a message that lies in place.
     #[inline]
     pub fn copy_out(&self, located: &Located, into: &mut [u8]) {
-        self.ring.incoming().read(located.offset, into);
+        self.ring.read(located.in_line, located.offset, into);
     }
 
     /// Gives back what [`MessageReceiver::next_message`] returned last.

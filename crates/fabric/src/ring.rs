@@ -19,9 +19,11 @@
 
 use alloc::vec::Vec;
 
+use crate::duplex::{DuplexReceiver, DuplexSender, InLine, MESSAGE};
 use crate::frame::{
-    ARMED, CONTROL_BYTES, CREDIT, HEADER_BYTES, Kind, LINE_BYTES, STARVED, STATE, STATE_DEAF,
-    STATE_FINISHED, is_of_last_lap, lines_for, pack, payload_offset, ring_bytes_valid, unpack,
+    ALIGNED, ARMED, BEHIND_LINE, CONTROL_BYTES, CREDIT, HEADER_BYTES, Kind, LINE_BYTES, STARVED,
+    STATE, STATE_DEAF, STATE_FINISHED, is_of_last_lap, lines_for, pack, payload_offset,
+    ring_bytes_valid, unpack, whole_at,
 };
 use crate::memory::{Fences, Incoming, Outgoing};
 use crate::violation::Violation;
@@ -57,6 +59,10 @@ pub struct RingSender<O, I> {
     stale: Vec<u64>,
     frame_bytes_max: usize,
     starved: bool,
+    /// What may carry short messages instead.
+    line: Option<DuplexSender<O>>,
+    /// [`BEHIND_LINE`] if a message went that way after the last frame, else 0.
+    behind_line: u64,
 }
 
 impl<O: Outgoing, I: Incoming> RingSender<O, I> {
@@ -76,7 +82,34 @@ impl<O: Outgoing, I: Incoming> RingSender<O, I> {
             stale: all_stale(ring_bytes / LINE_BYTES),
             frame_bytes_max: frame_bytes_max(ring_bytes),
             starved: false,
+            line: None,
+            behind_line: 0,
         }
+    }
+
+    /// Sends short messages through a duplex line when it is this side's turn
+    /// ([`RingSender::send_in_line`]).
+    #[must_use]
+    pub fn with_line(mut self, line: DuplexSender<O>) -> Self {
+        self.line = Some(line);
+        self
+    }
+
+    /// Never again sends through the duplex line.
+    pub fn leave_line(&mut self) {
+        self.line = None;
+    }
+
+    /// Sends what would be a frame of kind [`Kind::Whole`] through the duplex line; `false` if there is none, if it
+    /// is not this side's turn, or if the bytes are too many.
+    #[inline]
+    pub fn send_in_line(&mut self, bytes: &[u8]) -> bool {
+        let line = self.line.as_ref();
+        let sent = line.is_some_and(|line| line.send(bytes, self.head));
+        if sent {
+            self.behind_line = BEHIND_LINE;
+        }
+        sent
     }
 
     /// Most payload bytes of one frame.
@@ -205,7 +238,8 @@ impl<O: Outgoing, I: Incoming> RingSender<O, I> {
         if self.is_stale(next) {
             self.clear(next);
         }
-        let header = pack(kind, begin, payload_bytes, self.head);
+        let header = pack(kind, begin, payload_bytes, self.head) | self.behind_line;
+        self.behind_line = 0;
         self.out.publish_u64(self.offset(self.head), header);
         self.head = next;
         // Storing one position further now, while nobody waits, has the line here when the
@@ -288,8 +322,34 @@ pub struct Frame {
     pub len_bytes: usize,
     /// Offset of the payload in the window.
     pub offset: usize,
+    /// It lies in the duplex line, and in its window.
+    pub in_line: bool,
     /// Lines that it takes.
     lines: u64,
+}
+
+/// Kind of a frame, offset of its payload in it, and length of that.
+type Parsed = (Kind, usize, usize);
+
+/// What comes before what was found in the ring.
+enum Before {
+    /// A message in the duplex line.
+    Message(Frame),
+    /// Nothing; and what is in the ring now.
+    Nothing(Option<Parsed>),
+}
+
+impl Frame {
+    #[inline]
+    fn in_line(found: &InLine) -> Frame {
+        Frame {
+            kind: Kind::Whole,
+            len_bytes: found.len_bytes,
+            offset: MESSAGE,
+            in_line: true,
+            lines: 0,
+        }
+    }
 }
 
 /// The reading end of a ring.
@@ -304,7 +364,11 @@ pub struct RingReceiver<I, O> {
     told: u64,
     /// Lines of the last frame.
     expected_lines: u64,
+    /// Length and [`ALIGNED`] of the header of the last whole message.
+    expected_shape: u64,
     frame_bytes_max: usize,
+    /// Where short messages may come instead.
+    line: Option<DuplexReceiver<I>>,
 }
 
 impl<I: Incoming, O: Outgoing> RingReceiver<I, O> {
@@ -322,8 +386,17 @@ impl<I: Incoming, O: Outgoing> RingReceiver<I, O> {
             tail: 0,
             told: 0,
             expected_lines: 1,
+            expected_shape: 0,
             frame_bytes_max: frame_bytes_max(ring_bytes),
+            line: None,
         }
+    }
+
+    /// Receives what comes through a duplex line, too.
+    #[must_use]
+    pub fn with_line(mut self, line: DuplexReceiver<I>) -> Self {
+        self.line = Some(line);
+        self
     }
 
     /// As [`RingReceiver::new`], at a ring that has been read up to position `tail`: for who looks
@@ -343,7 +416,16 @@ impl<I: Incoming, O: Outgoing> RingReceiver<I, O> {
         self.frame_bytes_max
     }
 
-    /// The window that frames are read from.
+    /// Copies out of a frame that is `in_line` or in the ring, from `offset` of its window.
+    #[inline]
+    pub fn read(&self, in_line: bool, offset: usize, into: &mut [u8]) {
+        match &self.line {
+            Some(line) if in_line => line.read(offset, into),
+            _ => self.inn.read(offset, into),
+        }
+    }
+
+    /// The window that frames of the ring are read from.
     #[inline]
     pub fn incoming(&self) -> &I {
         &self.inn
@@ -360,38 +442,80 @@ impl<I: Incoming, O: Outgoing> RingReceiver<I, O> {
         CONTROL_BYTES + (position & (self.lines - 1)) as usize * LINE_BYTES
     }
 
-    /// Whether nothing is published at the reader's position.
+    /// Whether nothing is published at the reader's position, and nothing is in the duplex line.
     #[inline]
     pub fn is_empty(&self) -> bool {
         let header = self.inn.observe_u64(self.offset(self.tail));
-        header == 0 || is_of_last_lap(header, self.tail, self.lines)
+        (header == 0 || is_of_last_lap(header, self.tail, self.lines))
+            && self.line.as_ref().is_none_or(|it| it.look() == Ok(None))
     }
 
-    /// The frame at the reader's position, checked; it stays there until
-    /// [`RingReceiver::release`].
+    /// The next frame, checked; it stays the next until [`RingReceiver::release`].
     ///
     /// # Errors
     /// What is wrong with the header. The position does not move: the error stays.
     #[inline]
     pub fn peek(&mut self) -> Result<Option<Frame>, Violation> {
-        let Some((mut kind, mut begin, mut len_bytes)) = self.look()? else {
-            return Ok(None);
-        };
-        if kind == Kind::Skip {
-            self.take_skip(len_bytes)?;
-            match self.look()? {
-                Some(found) => (kind, begin, len_bytes) = found,
-                None => return Ok(None),
+        loop {
+            // The ring first: what was sent through the line before a frame found here is visible there then.
+            let header = self.inn.observe_u64(self.offset(self.tail));
+            let mut found = self.parse(header)?;
+            // Other frames have no message in the line before them.
+            if found.is_none() || header & BEHIND_LINE != 0 {
+                match self.before(found)? {
+                    Before::Message(frame) => return Ok(Some(frame)),
+                    Before::Nothing(now) => found = now,
+                }
             }
+            let Some((kind, begin, len_bytes)) = found else {
+                return Ok(None);
+            };
+            if kind != Kind::Skip {
+                return self.checked(kind, begin, len_bytes).map(Some);
+            }
+            // There is no second skip in a row: it would begin at the beginning.
+            self.take_skip(len_bytes)?;
         }
-        let to_end = (self.lines - (self.tail & (self.lines - 1))) as usize * LINE_BYTES;
+    }
+
+    /// What was sent through the line before what was `found` in the ring.
+    #[inline]
+    fn before(&self, found: Option<Parsed>) -> Result<Before, Violation> {
+        let Some(message) = self.in_line()? else {
+            return Ok(Before::Nothing(found));
+        };
+        if message.is_at(self.tail) {
+            return Ok(Before::Message(Frame::in_line(&message)));
+        }
+        if found.is_some() {
+            return Ok(Before::Nothing(found));
+        }
+        // Frames that were published before the message come first. They are there, even if they were not when we
+        // looked.
+        let found = self.parse(self.inn.observe_u64(self.offset(self.tail)))?;
+        found.ok_or(self.no_such_position())?;
+        Ok(Before::Nothing(found))
+    }
+
+    /// The message in the duplex line, if there is one for us.
+    #[inline]
+    fn in_line(&self) -> Result<Option<InLine>, Violation> {
+        self.line.as_ref().map_or(Ok(None), DuplexReceiver::look)
+    }
+
+    #[cold]
+    fn no_such_position(&self) -> Violation {
+        Violation::DuplexPosition {
+            expected: self.tail as u32 & 0xff_ffff,
+        }
+    }
+
+    /// The frame with this header at the reader's position.
+    #[inline]
+    fn checked(&self, kind: Kind, begin: usize, len_bytes: usize) -> Result<Frame, Violation> {
         // In the last line of the ring there is no next line for a payload to begin on.
+        let to_end = self.bytes_to_end();
         let max = self.frame_bytes_max.min(to_end.saturating_sub(begin));
-        // A second skip in a row cannot come from an honest writer either; asked again,
-        // `take_skip` finds the same.
-        if kind == Kind::Skip {
-            return self.take_skip(len_bytes).map(|()| None);
-        }
         if len_bytes == 0 && kind != Kind::Whole {
             return Err(Violation::FrameEmpty { kind: kind as u8 });
         }
@@ -401,18 +525,67 @@ impl<I: Incoming, O: Outgoing> RingReceiver<I, O> {
                 max: max as u64,
             });
         }
-        Ok(Some(Frame {
+        Ok(Frame {
             kind,
             len_bytes,
             offset: self.offset(self.tail) + begin,
+            in_line: false,
             lines: lines_for(begin, len_bytes),
-        }))
+        })
+    }
+
+    /// Where the payload begins in a frame with this header, and its length. The header is perhaps still on its way.
+    /// Frames in a row are mostly alike: betting on that makes the result that of the last frame, after a predicted
+    /// branch, so that the processor fetches the payload meanwhile. The black box keeps the compiler from seeing that.
+    #[inline]
+    fn shape(&mut self, header: u64) -> (usize, usize) {
+        let found = header & (0xffff_ffff << 32 | ALIGNED);
+        if core::hint::black_box(found != self.expected_shape) {
+            self.expected_shape = found;
+        }
+        let expected = self.expected_shape;
+        let begin = if expected & ALIGNED == 0 {
+            HEADER_BYTES
+        } else {
+            LINE_BYTES
+        };
+        (begin, (expected >> 32) as usize)
+    }
+
+    #[inline]
+    fn bytes_to_end(&self) -> usize {
+        (self.lines - (self.tail & (self.lines - 1))) as usize * LINE_BYTES
+    }
+
+    /// The short way of [`RingReceiver::peek`], [`RingReceiver::read`] and [`RingReceiver::release`]: takes the next
+    /// frame if it is a whole message of at most `into.len()` bytes, and returns its length, and whether credit was
+    /// told. `None` if there is none, and for whatever else the long way has to find out.
+    #[inline]
+    pub fn take(&mut self, into: &mut [u8]) -> Option<(usize, bool)> {
+        let header = self.inn.observe_u64(self.offset(self.tail));
+        if header as u32 & !(ALIGNED as u32) == whole_at(self.tail) {
+            return self.take_whole(header, into);
+        }
+        // Whatever stands in the ring: a message that was sent at this position comes before it.
+        let line = self.line.as_ref()?;
+        line.take(self.tail, into)
+            .map(|len_bytes| (len_bytes, false))
+    }
+
+    #[inline]
+    fn take_whole(&mut self, header: u64, into: &mut [u8]) -> Option<(usize, bool)> {
+        let (begin, len_bytes) = self.shape(header);
+        if len_bytes > self.frame_bytes_max || begin + len_bytes > self.bytes_to_end() {
+            return None;
+        }
+        let offset = self.offset(self.tail) + begin;
+        self.inn.read(offset, into.get_mut(..len_bytes)?);
+        Some((len_bytes, self.release_lines(lines_for(begin, len_bytes))))
     }
 
     /// Kind, offset and length in the header at the reader's position, if one is published.
     #[inline]
-    fn look(&self) -> Result<Option<(Kind, usize, usize)>, Violation> {
-        let header = self.inn.observe_u64(self.offset(self.tail));
+    fn parse(&self, header: u64) -> Result<Option<Parsed>, Violation> {
         match unpack(header, self.tail) {
             Ok(found) => Ok(Some(found)),
             Err(_) if header == 0 || is_of_last_lap(header, self.tail, self.lines) => Ok(None),
@@ -435,11 +608,22 @@ impl<I: Incoming, O: Outgoing> RingReceiver<I, O> {
         Ok(())
     }
 
-    /// Gives the frame at the reader's position back to the writer. Returns whether
+    /// Gives the frame that [`RingReceiver::peek`] found back to the writer. Returns whether
     /// credit was told to it (then [`RingReceiver::must_ring`] is to be asked).
     #[inline]
     pub fn release(&mut self, frame: &Frame) -> bool {
-        self.advance(frame.lines);
+        if frame.in_line {
+            if let Some(line) = &self.line {
+                line.taken();
+            }
+            return false;
+        }
+        self.release_lines(frame.lines)
+    }
+
+    #[inline]
+    fn release_lines(&mut self, lines: u64) -> bool {
+        self.advance(lines);
         if self.tail - self.told < self.lines / 4 {
             return false;
         }

@@ -32,6 +32,9 @@ impl<O: Outgoing, I: Incoming> StreamSender<O, I> {
     /// The peer's violation, if its credit is impossible.
     #[inline]
     pub fn write(&mut self, bytes: &[u8]) -> Result<usize, Violation> {
+        if !bytes.is_empty() && self.ring.send_in_line(bytes) {
+            return Ok(bytes.len());
+        }
         let piece = self.ring.frame_bytes_max().min(PIECE_BYTES);
         let mut written = 0;
         while written < bytes.len() {
@@ -112,8 +115,8 @@ impl<I: Incoming, O: Outgoing> StreamReceiver<I, O> {
                 return Err(violation);
             }
             let len = (frame.len_bytes - at).min(into.len() - done);
-            let incoming = self.ring.incoming();
-            incoming.read(frame.offset + at, &mut into[done..done + len]);
+            let (offset, into) = (frame.offset + at, &mut into[done..done + len]);
+            self.ring.read(frame.in_line, offset, into);
             done += len;
             if at + len == frame.len_bytes {
                 self.current = None;

@@ -50,6 +50,18 @@ pub enum Violation {
         /// The kind found.
         kind: u8,
     },
+    /// The duplex line holds the header of a turn that is not the next one, or of too long a message.
+    #[error("header {header:#018x} in the duplex line out of turn, or of too long a message")]
+    DuplexHeader {
+        /// The header.
+        header: u64,
+    },
+    /// A message in the duplex line comes after frames that are not in the ring.
+    #[error("message in the duplex line sent at another position than {expected} (modulo 2^24)")]
+    DuplexPosition {
+        /// Low 24 bits of the position of the ring's reader.
+        expected: u32,
+    },
     /// A progress report goes backwards or beyond what was sent.
     #[error("progress report {found} outside {low}..={high}")]
     Credit {

@@ -164,19 +164,23 @@ fn crumbs_are_no_fragments() {
 fn a_second_skip_is_an_error_that_stays() {
     let there = Region::new(RING_BYTES);
     let mut ring = RingReceiver::new(there.clone(), Region::new(RING_BYTES), RING_BYTES);
+    let first = CONTROL_BYTES / 8;
     for position in 0..LINES - 1 {
         there.spoil(
-            8 + position as usize * 8,
+            first + position as usize * 8,
             pack(Kind::Whole, HEADER_BYTES, 8, position),
         );
         let frame = ring.peek().unwrap().unwrap();
         ring.release(&frame);
     }
-    there.spoil(8 + 15 * 8, pack(Kind::Skip, HEADER_BYTES, 56, LINES - 1));
-    there.spoil(8, pack(Kind::Skip, HEADER_BYTES, 1016, LINES));
-    let first = ring.peek();
-    assert!(first.is_err());
-    assert_eq!(ring.peek(), first);
+    there.spoil(
+        first + 15 * 8,
+        pack(Kind::Skip, HEADER_BYTES, 56, LINES - 1),
+    );
+    there.spoil(first, pack(Kind::Skip, HEADER_BYTES, 1016, LINES));
+    let found = ring.peek();
+    assert!(found.is_err());
+    assert_eq!(ring.peek(), found);
 }
 
 /// A page whose top level is always full, although no source has rung.

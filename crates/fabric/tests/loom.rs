@@ -18,6 +18,8 @@ mod window;
 mod arming;
 #[path = "loom/doorbell.rs"]
 mod doorbell;
+#[path = "loom/duplex.rs"]
+mod duplex;
 #[path = "loom/hybrid.rs"]
 mod hybrid;
 #[path = "loom/hybrid_back.rs"]

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use barewire_fabric::doorbell::PAGE_BYTES;
+use barewire_fabric::frame::region_bytes;
 use barewire_shm::Window;
 use barewire_sys::memory::{Access, Memfd, PeerAccess};
 use barewire_sys::socket::{Received, Sent, Socket};
@@ -18,7 +19,7 @@ use crate::wire::{self, Heard, Region};
 pub const OWN_RING_BYTES: usize = 4096;
 const OWN_REGIONS: u32 = 250;
 const OWN_SEGMENT_BYTES: usize =
-    (OWN_REGIONS as usize * (64 + OWN_RING_BYTES)).div_ceil(4096) * 4096;
+    (OWN_REGIONS as usize * region_bytes(OWN_RING_BYTES)).div_ceil(4096) * 4096;
 
 /// Memory with its descriptor.
 pub struct Memory {
@@ -226,7 +227,7 @@ impl Link {
     /// A place in our segment.
     #[must_use]
     pub fn own_region(number: u32) -> Region {
-        let offset = u64::from(number) * (64 + OWN_RING_BYTES as u64);
+        let offset = u64::from(number) * (region_bytes(OWN_RING_BYTES) as u64);
         (0, offset, OWN_RING_BYTES as u32)
     }
 
@@ -240,7 +241,7 @@ impl Link {
         let window = self
             .segment
             .window
-            .sub(offset as usize, 64 + ring_bytes as usize);
+            .sub(offset as usize, region_bytes(ring_bytes as usize));
         if let Some(window) = window {
             window.write_bytes(0, &[0; 192]);
         }
@@ -345,9 +346,12 @@ impl Link {
         let inn = self
             .segment
             .window
-            .sub(own_offset as usize, 64 + own_bytes as usize);
+            .sub(own_offset as usize, region_bytes(own_bytes as usize));
         let out = self.arena.get(segment as usize);
-        let out = out.and_then(|m| m.window.sub(offset as usize, 64 + ring_bytes as usize));
+        let out = out.and_then(|m| {
+            m.window
+                .sub(offset as usize, region_bytes(ring_bytes as usize))
+        });
         if let (Some(inn), Some(out)) = (inn, out) {
             self.conns.push(Conn {
                 number,

@@ -2,7 +2,7 @@
 
 use barewire_fabric::doorbell::SOURCES_MAX;
 use barewire_fabric::frame::{
-    CONTROL_BYTES, Kind, LINE_BYTES, lines_for, pack, payload_offset, unpack,
+    CONTROL_BYTES, DUPLEX, Kind, LINE_BYTES, lines_for, pack, payload_offset, ring_bytes_of, unpack,
 };
 use barewire_shm::Window;
 use barewire_units::Rng;
@@ -46,7 +46,7 @@ fn length(rng: &mut Rng, ring_bytes: usize) -> usize {
 
 impl Conn {
     fn lines(&self) -> u64 {
-        ((self.out.len_bytes() - CONTROL_BYTES) / LINE_BYTES) as u64
+        (ring_bytes_of(self.out.len_bytes()) / LINE_BYTES) as u64
     }
 
     fn line(&self, position: u64) -> usize {
@@ -62,7 +62,7 @@ impl Conn {
 
     /// Reads what the victim has published and gives credit, as an honest receiver does.
     pub fn take(&mut self) {
-        let lines = ((self.inn.len_bytes() - CONTROL_BYTES) / LINE_BYTES) as u64;
+        let lines = (ring_bytes_of(self.inn.len_bytes()) / LINE_BYTES) as u64;
         for _ in 0..lines {
             let at = CONTROL_BYTES + (self.tail % lines) as usize * LINE_BYTES;
             let header = self.inn.atomic_load(at);
@@ -95,6 +95,34 @@ impl Conn {
         self.head += lines;
     }
 
+    /// A message through the duplex line, which lies in our memory: we have opened the connection. It is right if it is
+    /// our turn and `off` is 0.
+    fn send_in_line(&mut self, rng: &mut Rng, off: u64) {
+        let last = self.inn.atomic_load(DUPLEX) >> 32;
+        // The odd turns are ours.
+        let turn = last + 1 + last % 2 + off;
+        let position = self.head.wrapping_add(off * rng.below(3)) & 0xff_ffff;
+        let len = rng.below(57 + off * 8);
+        self.inn.write_bytes(DUPLEX + 8, &[0x5a; 56]);
+        let header = turn << 32 | position << 8 | len;
+        self.inn.atomic_store(DUPLEX, header);
+    }
+
+    /// The duplex line: right, nearly right, or changing while it is read; returns how many words it stored.
+    fn spoil_line(&mut self, rng: &mut Rng) -> u64 {
+        let count = [1, 1, 64][rng.index(3)];
+        let off_max = if count == 1 { 3 } else { 2 };
+        for _ in 0..count {
+            let off = if rng.below(3) == 0 {
+                rng.below(off_max)
+            } else {
+                0
+            };
+            self.send_in_line(rng, off);
+        }
+        9 * count
+    }
+
     /// Whether the victim has said that it is done with us.
     #[must_use]
     pub fn is_refused(&self) -> bool {
@@ -113,12 +141,11 @@ impl Conn {
 
     /// One act of spoiling; returns how many words it stored.
     pub fn spoil(&mut self, rng: &mut Rng) -> u64 {
-        let ring_bytes = self.out.len_bytes() - CONTROL_BYTES;
-        let kinds = [Kind::Whole, Kind::More, Kind::Packed, Kind::Skip];
-        let kind = kinds[rng.index(4)];
+        let ring_bytes = ring_bytes_of(self.out.len_bytes());
+        let kind = [Kind::Whole, Kind::More, Kind::Packed, Kind::Skip][rng.index(4)];
         let mut bytes = [0x5a; 1016];
         let begin = [8, 64][rng.index(2)];
-        match rng.below(16) {
+        match rng.below(19) {
             // As it should be, so that the other side goes on.
             0..=2 => {
                 let mut count = 0;
@@ -206,6 +233,7 @@ impl Conn {
                 }
                 return 32;
             }
+            15..=17 => return self.spoil_line(rng),
             // Our own memory, where the victim keeps what only it should.
             _ => {
                 for _ in 0..16 {

@@ -82,10 +82,12 @@ impl Connection {
         self.sender.half().core().link.peer
     }
 
-    /// The two halves, for two threads. The connection is closed when both are dropped;
+    /// The two halves, for two threads. This side then sends all messages through the ring: the duplex line, which makes
+    /// round trips of short messages faster, is for connections that one thread uses. The connection is closed when both are dropped;
     /// each half, when dropped, closes its own direction.
     #[must_use]
-    pub fn split(self) -> (Sender, Receiver) {
+    pub fn split(mut self) -> (Sender, Receiver) {
+        self.sender.leave_line();
         (self.sender, self.receiver)
     }
 

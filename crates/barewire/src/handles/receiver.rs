@@ -54,6 +54,17 @@ impl Receiver {
     /// again only when everything has been received.
     #[inline]
     pub fn try_recv(&mut self, buffer: &mut [u8]) -> Result<Option<usize>> {
+        self.half.check_failed()?;
+        if let Some(len) = self.half.queue.take(buffer) {
+            self.half.tap(&buffer[..len]);
+            self.half.received(len);
+            return Ok(Some(len));
+        }
+        self.try_recv_slowly(buffer)
+    }
+
+    /// As [`Receiver::try_recv`], for whatever is not a short message in one piece.
+    fn try_recv_slowly(&mut self, buffer: &mut [u8]) -> Result<Option<usize>> {
         let next = self.next()?;
         let len = match &next {
             Next::Nothing => return Ok(None),
@@ -152,6 +163,8 @@ impl Receiver {
             return false;
         }
         (0..POLLS_BEFORE_CLOCK).any(|_| {
+            // Looks without a pause make the peer's next store dearer: 64 B took 1.5 times a bare line with it and
+            // 1.4 without, 512 B 1.9 and 1.7.
             core::hint::spin_loop();
             self.half.queue.maybe_ready()
         })

@@ -40,6 +40,12 @@ impl Sender {
         self.half
     }
 
+    /// Uses the ring alone from now on: the two halves are perhaps going to be used by two threads, and the word
+    /// that says whose turn it is would go from one to the other with each message.
+    pub(crate) fn leave_line(&mut self) {
+        self.half.queue.ring().leave_line();
+    }
+
     /// The longest message that the receiver takes, in bytes.
     #[must_use]
     pub fn message_bytes_max(&self) -> u64 {

@@ -51,9 +51,11 @@ impl Stream {
         self.reader.half.core().link.peer
     }
 
-    /// The two directions, for two threads.
+    /// The two directions, for two threads. As [`Connection::split`](crate::Connection::split), it gives up the faster
+    /// way for short pieces.
     #[must_use]
-    pub fn split(self) -> (StreamReader, StreamWriter) {
+    pub fn split(mut self) -> (StreamReader, StreamWriter) {
+        self.writer.half.queue.ring().leave_line();
         (self.reader, self.writer)
     }
 

@@ -23,7 +23,10 @@ pub(crate) const SEGMENTS_MAX: u32 = 1024;
 
 struct Segment {
     memfd: Memfd,
+    /// For reading.
     region: Region,
+    /// The same memory, for duplex lines.
+    writable: Region,
     used_bytes: usize,
 }
 
@@ -40,6 +43,8 @@ pub(crate) struct Arena {
 pub(crate) struct Allocated {
     pub region: RegionRef,
     pub window: Window,
+    /// A window that we may write, too, on what lies in front of the ring: for the duplex line.
+    pub line: Window,
     /// Where others of our user find it.
     pub place: Option<RegionPlace>,
 }
@@ -84,6 +89,9 @@ impl Arena {
         Some(Allocated {
             region,
             window: segment.region.window(region.offset as usize, bytes)?,
+            line: segment
+                .writable
+                .window(region.offset as usize, CONTROL_BYTES)?,
             place: fd_number.map(|fd_number| RegionPlace {
                 fd_number,
                 offset_bytes: region.offset,
@@ -110,11 +118,13 @@ impl Arena {
         let bytes = step.min(SEGMENT_BYTES_LARGEST).max(at_least);
         let bytes = placement.rounded_bytes(bytes.next_multiple_of(4096));
         let memfd = Memfd::create_sealed(ARENA_NAME, bytes)?;
-        // Stores go remote, loads stay local: we only ever read here.
+        // Stores go remote, loads stay local, but for the duplex lines, which both sides write.
         let region = memfd.map_placed(Access::Read, placement)?;
+        let writable = memfd.map(Access::ReadWrite)?;
         self.segments.push(Segment {
             memfd,
             region,
+            writable,
             used_bytes: 0,
         });
         Ok(())

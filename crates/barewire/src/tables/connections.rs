@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use barewire_fabric::frame::{CONTROL_BYTES, STATE_DEAF, STATE_FINISHED};
+use barewire_fabric::frame::{STATE_DEAF, STATE_FINISHED};
 use barewire_fabric::ring::{RingReceiver, RingSender, publish_state};
+use barewire_fabric::{DuplexReceiver, DuplexSender, Turns};
 use barewire_shm::counters::{QueueCounter, SlotInfo};
 use barewire_sys::process::Credentials;
 
@@ -54,6 +55,7 @@ impl State {
             listener: None,
             peer_half: None,
             region: None,
+            line: None,
             place: None,
             message_bytes_max,
             wanted_ring_bytes: ring_bytes,
@@ -79,7 +81,8 @@ impl State {
     pub fn give_region(&mut self, number: u32, ring_bytes: usize) -> Result<RegionRef> {
         let link = self.connections[number as usize].link;
         if self.peers[link].arena.must_grow(ring_bytes) {
-            let segment = [(Resource::Mappings, 1), (Resource::Descriptors, 1)];
+            // It is mapped for reading, and once more for the duplex lines.
+            let segment = [(Resource::Mappings, 2), (Resource::Descriptors, 1)];
             let charges = self.charge(link, &segment)?;
             self.peers[link].charges.add(charges);
         }
@@ -89,6 +92,7 @@ impl State {
         let region = allocated.region;
         let entry = &mut self.connections[number as usize];
         entry.region = Some((region, allocated.window));
+        entry.line = Some(allocated.line);
         entry.place = allocated.place;
         Ok(region)
     }
@@ -110,11 +114,13 @@ impl State {
         let entry = &mut self.connections[number as usize];
         let peer = self.peers.get(entry.link).ok_or(Error::PeerGone)?;
         let link = peer.link().ok_or(Error::PeerGone)?;
-        let (Some(half), Some((_, incoming))) = (&entry.peer_half, &entry.region) else {
+        let (Some(half), Some((region, incoming)), Some(own_line)) =
+            (&entry.peer_half, &entry.region, &entry.line)
+        else {
             return Err(Error::PeerGone);
         };
         let Credentials { pid, uid, .. } = link.peer;
-        let ring_bytes = incoming.len_bytes() - CONTROL_BYTES;
+        let ring_bytes = region.ring_bytes as usize;
         let slot = SlotInfo {
             connection: number,
             peer_pid: pid as u32,
@@ -129,12 +135,20 @@ impl State {
         let outgoing = half.window.clone();
         let (name, source) = (entry.name.clone(), half.source);
         let core = ConnectionCore::new(number, name, link, outgoing.clone(), source);
+        // The duplex line is the one in the region of the side that opens the connection.
+        let opened_here = entry.listener.is_none();
+        let turns = Turns::new(opened_here);
+        let line = if opened_here { own_line } else { &outgoing };
+        let send_line = DuplexSender::new(line.clone(), turns.clone());
+        let receive_line = DuplexReceiver::new(line.clone(), turns);
+        let sender = RingSender::new(outgoing.clone(), incoming.clone(), half.ring_bytes);
+        let receiver = RingReceiver::new(incoming.clone(), outgoing.clone(), ring_bytes);
         let mut opened = Opened {
             core: Arc::new(core),
             counters,
-            sender: RingSender::new(outgoing.clone(), incoming.clone(), half.ring_bytes),
+            sender: sender.with_line(send_line),
             sent_bytes_max: half.message_bytes_max,
-            receiver: RingReceiver::new(incoming.clone(), outgoing, ring_bytes),
+            receiver: receiver.with_line(receive_line),
             received_bytes_max: entry.message_bytes_max,
             allowance: is_foreign.then(|| self.accounts.allowance(uid)),
         };

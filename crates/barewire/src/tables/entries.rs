@@ -54,6 +54,8 @@ pub(crate) struct ConnectionEntry {
     pub listener: Option<usize>,
     pub peer_half: Option<PeerHalf>,
     pub region: Option<(RegionRef, Window)>,
+    /// The memory in front of our ring, which we may write, too.
+    pub line: Option<Window>,
     /// Where others of our user find it.
     pub place: Option<RegionPlace>,
     /// Longest message that we take, as we tell the peer.

@@ -2,7 +2,8 @@
 //! fuzz target alike.
 //!
 //! | byte | what                                                         |
-//! |    0 | ring size (low 3 bits), end under test (next 2 bits)         |
+//! |    0 | ring size (low 3 bits), end under test (next 2 bits), bit 5: |
+//! |      | there is a duplex line                                       |
 //! |    1 | limit of a message                                           |
 //! |  ... | operations: one byte each, low 4 bits what, with 0..=9 bytes |
 //!
@@ -12,13 +13,13 @@
 use std::mem::discriminant;
 
 use barewire_fabric::frame::{
-    CONTROL_BYTES, CREDIT, HEADER_BYTES, Kind, LINE_BYTES, RING_BYTES_MIN, STATE, STATE_DEAF,
-    lines_for, pack,
+    CONTROL_BYTES, CREDIT, DUPLEX, HEADER_BYTES, Kind, LINE_BYTES, RING_BYTES_MIN, STATE,
+    STATE_DEAF, lines_for, pack,
 };
 use barewire_fabric::queue::Next;
 use barewire_fabric::{
-    MessageReceiver, MessageSender, RingReceiver, RingSender, SendProgress, StreamReceiver,
-    Violation,
+    DuplexReceiver, DuplexSender, MessageReceiver, MessageSender, RingReceiver, RingSender,
+    SendProgress, StreamReceiver, Turns, Violation,
 };
 
 use crate::memory::{FullFences, Region};
@@ -37,6 +38,8 @@ pub fn drive_counted(data: &[u8]) -> Tally {
         there: Region::new(ring_bytes),
         back: Region::new(ring_bytes),
         lines: (ring_bytes / LINE_BYTES) as u64,
+        turns: (first & 32 != 0).then(|| Turns::new(false)),
+        turn: 0,
         tally: Tally::default(),
     };
     let limit = usize::from(script.byte()) * 16;
@@ -56,12 +59,12 @@ pub struct Tally {
     /// Messages or pieces of a stream received, or calls of a sender that went well.
     pub accepted: u64,
     /// Violations, in the order of [`Tally::KINDS`].
-    pub violations: [u64; 9],
+    pub violations: [u64; 11],
 }
 
 impl Tally {
     /// The violations that can be found here, by the beginning of their names.
-    pub const KINDS: [&str; 9] = [
+    pub const KINDS: [&str; 11] = [
         "FrameKind",
         "FramePosition",
         "FrameLength",
@@ -71,6 +74,8 @@ impl Tally {
         "PackedLength",
         "MessageLength",
         "Interleaved",
+        "DuplexHeader",
+        "DuplexPosition",
     ];
 
     /// Adds another run's.
@@ -130,6 +135,9 @@ impl Script<'_> {
     }
 }
 
+type Sending = RingSender<Region, Region>;
+type Receiving = (RingReceiver<Region, Region>, Option<Sending>);
+
 /// The memory between the ends, which the peer spoils.
 struct Peer {
     /// What a receiver under test reads from, or a sender under test stores to.
@@ -137,6 +145,10 @@ struct Peer {
     /// The other direction.
     back: Region,
     lines: u64,
+    /// What the receiver under test knows of the turns of its duplex line, if it has one.
+    turns: Option<Turns>,
+    /// The last turn of that line.
+    turn: u32,
     tally: Tally,
 }
 
@@ -146,13 +158,42 @@ impl Peer {
         self.tally.spoiled += 1;
     }
 
+    /// A receiver, and what sends through its line when it is its turn.
+    fn receiver(&self, ring_bytes: usize) -> Receiving {
+        let (there, back) = (self.there.clone(), self.back.clone());
+        let ring = RingReceiver::new(there.clone(), back.clone(), ring_bytes);
+        let Some(turns) = &self.turns else {
+            return (ring, None);
+        };
+        let line = DuplexReceiver::new(there.clone(), turns.clone());
+        let sender = RingSender::new(back.clone(), there.clone(), ring_bytes);
+        let sender = sender.with_line(DuplexSender::new(there, turns.clone()));
+        (ring.with_line(line), Some(sender))
+    }
+
+    /// Puts a header into the duplex line that is nearly right for a reader at `tail`, after our own message if it
+    /// is our turn.
+    fn spoil_line(&mut self, script: &mut Script, tail: u64, ours: &mut Option<Sending>) {
+        let Some(ours) = ours else { return };
+        if ours.send_in_line(&[7; 20]) {
+            // The reader has taken an odd turn; ours is the one after it.
+            self.turn = (self.turn | 1) + 1;
+        }
+        let how = script.byte();
+        let off = |bits: u8| u64::from(how >> bits & 3 == 3);
+        let turn = u64::from(self.turn + 1) + off(0);
+        let position = (tail + off(2)) & 0xff_ffff;
+        let len = u64::from(script.byte() & 63);
+        self.spoil(DUPLEX / 8, turn << 32 | position << 8 | len);
+    }
+
     fn line(&self, position: u64) -> usize {
         CONTROL_BYTES / 8 + (position % self.lines) as usize * LINE_BYTES / 8
     }
 
     /// Spoils a word of the ring, most often in a way that is nearly right for a reader
     /// at `tail`.
-    fn spoil_ring(&mut self, script: &mut Script, op: u8, tail: u64) {
+    fn spoil_ring(&mut self, script: &mut Script, op: u8, tail: u64, ours: &mut Option<Sending>) {
         let ring_bytes = self.lines as usize * LINE_BYTES;
         let kinds = [Kind::Whole, Kind::More, Kind::Packed, Kind::Skip];
         match op {
@@ -209,7 +250,8 @@ impl Peer {
                     position += lines_for(HEADER_BYTES, len);
                 }
             }
-            _ => self.spoil(self.line(tail), 0),
+            _ if script.byte() < 64 => self.spoil(self.line(tail), 0),
+            _ => self.spoil_line(script, tail, ours),
         }
     }
 
@@ -232,13 +274,14 @@ fn check_error<T>(first: Violation, again: Result<T, Violation>) {
 }
 
 fn receive_messages(script: &mut Script, peer: &mut Peer, ring_bytes: usize, limit: usize) {
-    let ring = RingReceiver::new(peer.there.clone(), peer.back.clone(), ring_bytes);
+    let (ring, mut ours) = peer.receiver(ring_bytes);
     let mut receiver = MessageReceiver::new(ring, limit);
     let mut buffer = vec![0; ring_bytes];
     while !script.is_over() {
         let op = script.byte() & 15;
         if op < 9 {
-            peer.spoil_ring(script, op, receiver.ring().tail_lines());
+            let tail = receiver.ring().tail_lines();
+            peer.spoil_ring(script, op, tail, &mut ours);
             continue;
         }
         if op == 9 {
@@ -250,6 +293,13 @@ fn receive_messages(script: &mut Script, peer: &mut Peer, ring_bytes: usize, lim
             continue;
         }
         peer.check_accesses();
+        if op == 10 {
+            let taken = receiver.take(&mut buffer);
+            assert!(taken.is_none_or(|len_bytes| len_bytes <= limit));
+            peer.tally.accepted += u64::from(taken.is_some());
+            peer.check_accesses();
+            continue;
+        }
         let found = receiver.next_message();
         peer.check_accesses();
         let next = match found {
@@ -278,13 +328,14 @@ fn receive_messages(script: &mut Script, peer: &mut Peer, ring_bytes: usize, lim
 }
 
 fn receive_bytes(script: &mut Script, peer: &mut Peer, ring_bytes: usize) {
-    let ring = RingReceiver::new(peer.there.clone(), peer.back.clone(), ring_bytes);
+    let (ring, mut ours) = peer.receiver(ring_bytes);
     let mut receiver = StreamReceiver::new(ring);
     let mut buffer = vec![0; ring_bytes];
     while !script.is_over() {
         let op = script.byte() & 15;
         if op < 9 {
-            peer.spoil_ring(script, op, receiver.ring().tail_lines());
+            let tail = receiver.ring().tail_lines();
+            peer.spoil_ring(script, op, tail, &mut ours);
             continue;
         }
         let len = if op < 12 {

@@ -3,7 +3,7 @@
 //! wait for something that is there must have been rung.
 
 use barewire_fabric::doorbell::{Drain, announce_sleep, ring};
-use barewire_fabric::frame::{RING_BYTES_MIN, STARVED, STATE_DEAF, STATE_FINISHED};
+use barewire_fabric::frame::{CONTROL_BYTES, RING_BYTES_MIN, STARVED, STATE_DEAF, STATE_FINISHED};
 use barewire_fabric::memory::{Fences, Incoming, Outgoing};
 use barewire_fabric::queue::Next;
 use barewire_fabric::ring::{publish_armed, publish_state};
@@ -349,7 +349,7 @@ fn a_bit_makes_its_message_visible() {
             ring(&*shared, 325);
         });
         if Drain::default().next_source(&*page) == Some(325) {
-            assert!(there.read_u64(64) != 0);
+            assert!(there.read_u64(CONTROL_BYTES) != 0);
             assert!(receive(&mut receiver, false).unwrap().is_some());
         }
         thread.join().unwrap();
