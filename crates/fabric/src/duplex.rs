@@ -52,8 +52,14 @@ impl Turns {
     /// At the beginning of a connection, which this side `opened` or accepted.
     #[must_use]
     pub fn new(opened: bool) -> Turns {
+        Turns::after(opened, 0)
+    }
+
+    /// After turn `last`, of which the line must hold the header: turns are counted in 32 bits and begin anew.
+    #[must_use]
+    pub fn after(opened: bool, last: u32) -> Turns {
         Turns {
-            last: Arc::new(AtomicU32::new(0)),
+            last: Arc::new(AtomicU32::new(last)),
             opened,
         }
     }

@@ -22,7 +22,11 @@ type Ends = (RingSender<Region, Region>, RingReceiver<Region, Region>);
 
 /// Both ends of one side; the line is in the region of the side that opened.
 fn ends(opened: bool, own: &Region, peer: &Region) -> Ends {
-    let turns = Turns::new(opened);
+    ends_after(0, opened, own, peer)
+}
+
+fn ends_after(last: u32, opened: bool, own: &Region, peer: &Region) -> Ends {
+    let turns = Turns::after(opened, last);
     let line = if opened { own } else { peer };
     let sender = RingSender::new(peer.clone(), own.clone(), RING_BYTES);
     let receiver = RingReceiver::new(own.clone(), peer.clone(), RING_BYTES);
@@ -229,6 +233,26 @@ fn requests_and_replies_go_through_the_line() {
     assert_eq!([sides[0].in_line, sides[1].in_line], [1000, 1000]);
     let used = sides[0].sender.ring().head_lines() + sides[1].sender.ring().head_lines();
     assert_eq!(used, 0);
+}
+
+#[test]
+fn turns_begin_anew_after_32_bits() {
+    let (own, peer) = (Region::new(RING_BYTES), Region::new(RING_BYTES));
+    let last = u32::MAX - 5;
+    own.spoil(DUPLEX / 8, u64::from(last) << 32);
+    let mut sides = [
+        Side::new(ends_after(last, true, &own, &peer)),
+        Side::new(ends_after(last, false, &peer, &own)),
+    ];
+    let mut number = 0;
+    for _ in 0..10 {
+        for at in [0, 1] {
+            step(&mut sides, at, Op::Send(8), &mut number);
+            step(&mut sides, at, Op::Receive(1), &mut number);
+            step(&mut sides, 1 - at, Op::Receive(1), &mut number);
+        }
+    }
+    assert_eq!([sides[0].in_line, sides[1].in_line], [10, 10]);
 }
 
 #[test]
