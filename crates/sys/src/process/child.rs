@@ -9,6 +9,8 @@ use std::sync::{Mutex, PoisonError};
 use rustix::process::{WaitId, WaitIdOptions};
 
 use super::{Signal, change_user, getpid, one_cpu, positive};
+use crate::memory::huge_page_bytes;
+use crate::wake::register_expedited;
 
 /// What else to do in a child before its program starts.
 #[derive(Clone, Copy, Debug, Default)]
@@ -85,6 +87,10 @@ pub struct ForkedChild {
 /// # Errors
 /// No memory, or too many processes (`ulimit -u`, cgroup pids.max).
 pub fn fork_child(f: impl FnOnce() -> i32) -> io::Result<ForkedChild> {
+    // What is found out once per process is found out before: the child would wait for ever for a thread of ours that
+    // is just finding it out, and that the child does not have.
+    let _ = huge_page_bytes();
+    let _ = register_expedited();
     let parent = getpid();
     // SAFETY: the child keeps a consistent copy of this thread's memory, runs
     // `f` and leaves through `_exit`; locks held elsewhere may hang it, which
