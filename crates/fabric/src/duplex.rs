@@ -12,8 +12,7 @@
 //! processor hands it to whoever reads it, and that side owns it when it answers (`docs/decisions/0027`).
 //!
 //! The rule of turns. The side that opened the connection may send the first message through the line. Whoever has
-//! *taken* the message of the other side may send the next one. So the line never holds a message that is needed and
-//! overwritten. A side that may not send through the line, or does not want to, uses the ring. Nobody has to use the
+//! *taken* the message of the other side may send the next one. So no message is overwritten before it was taken. A side that may not send through the line, or does not want to, uses the ring. Nobody has to use the
 //! line.
 //!
 //! The order with the ring. A header states the position at which the sender would have published a frame instead.

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use barewire_fabric::doorbell::PAGE_BYTES;
-use barewire_fabric::frame::region_bytes;
+use barewire_fabric::frame::{CONTROL_BYTES, LINE_BYTES, region_bytes};
 use barewire_shm::Window;
 use barewire_sys::memory::{Access, Memfd, PeerAccess};
 use barewire_sys::socket::{Received, Sent, Socket};
@@ -243,7 +243,7 @@ impl Link {
             .window
             .sub(offset as usize, region_bytes(ring_bytes as usize));
         if let Some(window) = window {
-            window.write_bytes(0, &[0; 192]);
+            window.write_bytes(0, &[0; CONTROL_BYTES + LINE_BYTES]);
         }
         let name = self.name.clone();
         let message = wire::open(number, region, number, 1 << 20, name.as_bytes(), data);

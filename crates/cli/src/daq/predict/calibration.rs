@@ -7,9 +7,9 @@
 //! configuration is predicted is the laboratory's figure times the ratio of the shapes next to it. The numbers of
 //! parts of the configuration that the calibration was asked for are among the shapes.
 //!
-//! Where more parts are busy than there are processors, a run is now fast and now slow, half a second each, as the
-//! kernel places them (7 to 13 GB/s of 2 x 1 at 64 KiB on two processors). So a shape is run for more than a second,
-//! in two runs that are not next to each other, and their mean counts.
+//! Where more parts are busy than there are processors, the kernel places them now well and now badly, for half a
+//! second each. A run of 2 x 1 at 64 KiB had 7 to 13 GB/s on two processors. So each shape is run twice, for half a
+//! second, and not twice in a row. The mean counts.
 //!
 //! Such a ratio holds only beside the costs that the laboratory was given for it. So the host and the costs of the
 //! program's own parts are kept, too. A machine may be twice as fast a minute later. So what another configuration
