@@ -3,6 +3,7 @@
 pub(crate) mod bulk;
 pub(crate) mod capture;
 pub(crate) mod core;
+pub(crate) mod pace;
 mod polling;
 pub mod settings;
 pub(crate) mod wait;

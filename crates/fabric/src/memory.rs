@@ -30,6 +30,8 @@ pub trait Outgoing {
     fn write_u64(&self, offset: usize, value: u64);
     /// Stores one word at a multiple of 8, after everything stored before.
     fn publish_u64(&self, offset: usize, value: u64);
+    /// A hint that bytes from `offset` on will be stored soon. What lies outside is left out.
+    fn prefetch_for_writing(&self, _offset: usize, _len_bytes: usize) {}
 }
 
 /// The loading side of a window of own memory that the peer stores into.

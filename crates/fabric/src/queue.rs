@@ -8,7 +8,7 @@ use alloc::sync::Arc;
 use crate::assembly::{Allowance, Assembly};
 use crate::frame::Kind;
 use crate::memory::{Incoming, Outgoing};
-use crate::ring::{Frame, RingReceiver, RingSender, Slot};
+use crate::ring::{Frame, RingReceiver, RingSender, Slot, Taken};
 use crate::violation::Violation;
 
 /// Bytes of a packed message's length word.
@@ -270,17 +270,22 @@ impl<I: Incoming, O: Outgoing> MessageReceiver<I, O> {
     }
 
     /// The short way of [`MessageReceiver::next_message`], [`MessageReceiver::copy_out`] and
-    /// [`MessageReceiver::done`]: takes the next message if it is a frame of its own of at most `into.len()` bytes,
-    /// and returns its length. `None` if there is none, and for whatever else the long way has to find out.
+    /// [`MessageReceiver::done`]: takes the next message if it is a frame of its own of at most `into.len()` bytes.
+    /// Yields its length.
     #[inline]
-    pub fn take(&mut self, into: &mut [u8]) -> Option<usize> {
+    pub fn take(&mut self, into: &mut [u8]) -> Taken<usize> {
         if self.packed.is_some() || self.assembled || self.in_fragments {
-            return None;
+            return Taken::Other;
         }
         let max = into.len().min(self.message_bytes_max);
-        let (len_bytes, told) = self.ring.take(&mut into[..max])?;
-        self.told |= told;
-        Some(len_bytes)
+        match self.ring.take(&mut into[..max]) {
+            Taken::Message((len_bytes, told)) => {
+                self.told |= told;
+                Taken::Message(len_bytes)
+            }
+            Taken::Nothing => Taken::Nothing,
+            Taken::Other => Taken::Other,
+        }
     }
 
     /// Finds the next message. It stays the next until [`MessageReceiver::done`].

@@ -35,6 +35,13 @@ pub fn frame_bytes_max(ring_bytes: usize) -> usize {
     ring_bytes / 4 - LINE_BYTES
 }
 
+/// How many lines behind the next frame those are that are fetched while short frames are published. With 2 a message
+/// of 8 B took 77 ns where the reader's cache is far, with 4 42 ns, with 8 60 ns, without fetching 110 ns (AMD EPYC).
+const FETCHED_AHEAD_LINES: u64 = 4;
+/// Most lines that are fetched for one frame. Without a limit frames of 4 KiB take a tenth longer where reader and
+/// writer share a core, and are a twentieth faster where their caches are far.
+const FETCHED_LINES_MAX: u64 = 16;
+
 /// A place for one frame, got from [`RingSender::reserve`].
 #[derive(Clone, Copy, Debug)]
 pub struct Slot {
@@ -247,6 +254,21 @@ impl<O: Outgoing, I: Incoming> RingSender<O, I> {
         if next + 1 - self.credit < self.lines {
             self.clear(next + 1);
         }
+        self.fetch_ahead(lines);
+    }
+
+    /// Fetches lines that will be written soon: the reader has had them since it read them a lap ago, and a store
+    /// would wait for each. `lines` is what the last frame took; the next ones are perhaps alike.
+    #[inline]
+    fn fetch_ahead(&self, lines: u64) {
+        let ahead = if lines > 2 { 2 } else { FETCHED_AHEAD_LINES };
+        let fetched = lines.min(FETCHED_LINES_MAX);
+        // What the reader has not read yet is its own.
+        if self.head + ahead + fetched - self.credit < self.lines {
+            let bytes = fetched as usize * LINE_BYTES;
+            self.out
+                .prefetch_for_writing(self.offset(self.head + ahead), bytes);
+        }
     }
 
     /// Whether the header word of a position may be taken for what it is not.
@@ -326,6 +348,17 @@ pub struct Frame {
     pub in_line: bool,
     /// Lines that it takes.
     lines: u64,
+}
+
+/// What a short way of receiving found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken<T> {
+    /// A message, which has been taken.
+    Message(T),
+    /// Nothing new in the ring. The duplex line may hold what only the long way accepts or refuses.
+    Nothing,
+    /// Something for the long way.
+    Other,
 }
 
 /// Kind of a frame, offset of its payload in it, and length of that.
@@ -558,18 +591,26 @@ impl<I: Incoming, O: Outgoing> RingReceiver<I, O> {
     }
 
     /// The short way of [`RingReceiver::peek`], [`RingReceiver::read`] and [`RingReceiver::release`]: takes the next
-    /// frame if it is a whole message of at most `into.len()` bytes, and returns its length, and whether credit was
-    /// told. `None` if there is none, and for whatever else the long way has to find out.
+    /// frame if it is a whole message of at most `into.len()` bytes. Yields its length, and whether credit was told.
     #[inline]
-    pub fn take(&mut self, into: &mut [u8]) -> Option<(usize, bool)> {
+    pub fn take(&mut self, into: &mut [u8]) -> Taken<(usize, bool)> {
         let header = self.inn.observe_u64(self.offset(self.tail));
         if header as u32 & !(ALIGNED as u32) == whole_at(self.tail) {
-            return self.take_whole(header, into);
+            return match self.take_whole(header, into) {
+                Some(taken) => Taken::Message(taken),
+                None => Taken::Other,
+            };
         }
         // Whatever stands in the ring: a message that was sent at this position comes before it.
-        let line = self.line.as_ref()?;
-        line.take(self.tail, into)
-            .map(|len_bytes| (len_bytes, false))
+        let in_line = self
+            .line
+            .as_ref()
+            .and_then(|line| line.take(self.tail, into));
+        match in_line {
+            Some(len_bytes) => Taken::Message((len_bytes, false)),
+            None if header == 0 || is_of_last_lap(header, self.tail, self.lines) => Taken::Nothing,
+            None => Taken::Other,
+        }
     }
 
     #[inline]

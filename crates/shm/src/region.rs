@@ -10,6 +10,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
+use barewire_fabric::frame::LINE_BYTES;
 use barewire_fabric::memory::{Incoming, Outgoing};
 
 use crate::copy::{copy_in, copy_out};
@@ -313,6 +314,37 @@ impl Window {
             }
         }
     }
+
+    /// Asks the processor to fetch the lines of a range for storing; what lies outside is left out.
+    #[inline]
+    pub fn prefetch_for_writing(&self, offset: usize, len_bytes: usize) {
+        let end = offset.saturating_add(len_bytes).min(self.len_bytes);
+        for at in (offset..end).step_by(LINE_BYTES) {
+            // SAFETY: the address lies inside the mapping; nothing is loaded or stored. Processors without the
+            // instruction take it for one that does nothing.
+            unsafe { prefetch_for_writing(self.base.as_ptr().add(at)) };
+        }
+    }
+}
+
+/// The intrinsic of x86-64 would become a prefetch for reading on the oldest processors that we compile for.
+///
+/// # Safety
+/// `at` lies inside a mapping.
+#[inline]
+unsafe fn prefetch_for_writing(at: *const u8) {
+    // SAFETY: a prefetch has no effect that a program can see.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        core::arch::asm!("prefetchw [{}]", in(reg) at, options(nostack, preserves_flags));
+    }
+    // SAFETY: as above.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        core::arch::asm!("prfm pstl1keep, [{}]", in(reg) at, options(nostack, preserves_flags));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = at;
 }
 
 impl core::fmt::Debug for Window {
@@ -343,6 +375,10 @@ impl Outgoing for Window {
         // Release pairs with the Acquire load of `observe_u64` on the peer's mapping of
         // the same memory: all stores before it are visible to whoever reads the value.
         self.word_mut(offset).store(value, Ordering::Release);
+    }
+    #[inline]
+    fn prefetch_for_writing(&self, offset: usize, len_bytes: usize) {
+        Window::prefetch_for_writing(self, offset, len_bytes);
     }
 }
 

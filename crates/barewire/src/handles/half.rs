@@ -15,10 +15,14 @@ use crate::error::{Error, Result};
 use crate::links::connection::ConnectionCore;
 use crate::node::capture::Tap;
 use crate::node::core::NodeCore;
+use crate::node::pace::Pace;
 use crate::node::wait::{Deadline, Step};
 
 /// Fruitless attempts between two looks at the clock, and perhaps at the sockets.
 const EMPTY_POLLS_PER_SOCKET_POLL: u32 = 256;
+
+/// Attempts to receive before anything slower is done.
+const POLLS_BEFORE_CLOCK: u32 = 64;
 
 /// How bytes become frames of a ring: as messages or as a stream.
 pub(crate) trait Sending {
@@ -338,6 +342,7 @@ pub(crate) struct ReceivingHalf<Q> {
     bytes: u64,
     /// Times in a row that nothing was there.
     idle: u32,
+    pace: Pace,
     failed: Option<Error>,
     tap: Option<Arc<Tap>>,
 }
@@ -360,6 +365,7 @@ impl<Q> ReceivingHalf<Q> {
             messages: 0,
             bytes: 0,
             idle: 0,
+            pace: Pace::default(),
             failed: None,
             tap: node.tap.clone(),
         }
@@ -373,6 +379,7 @@ impl<Q> ReceivingHalf<Q> {
             messages: self.messages,
             bytes: self.bytes,
             idle: self.idle,
+            pace: self.pace,
             failed: self.failed,
             tap: self.tap,
         }
@@ -503,6 +510,29 @@ impl<Q: Receiving> ReceivingHalf<Q> {
             counters.store(Counter::MessagesIn, self.messages);
             counters.store(Counter::BytesIn, self.bytes);
         }
+    }
+
+    /// Tries to receive a few times, which takes less time than to read the clock. Where the peer rings, once.
+    #[inline]
+    pub fn poll_briefly<T>(&mut self, mut attempt: impl FnMut(&mut Q) -> Option<T>) -> Option<T> {
+        let polls = if self.hold.core.is_armed() {
+            1
+        } else {
+            POLLS_BEFORE_CLOCK
+        };
+        let measured = self.pace.begin();
+        for poll in 0..polls {
+            // What the first poll finds may have been in our cache for long.
+            if measured && poll > 0 {
+                self.pace.measure(|| self.queue.maybe_ready());
+            }
+            let found = attempt(&mut self.queue);
+            if found.is_some() {
+                return found;
+            }
+            self.pace.pause();
+        }
+        None
     }
 
     /// One step of waiting for something to come.

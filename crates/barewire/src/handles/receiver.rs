@@ -5,14 +5,12 @@ use std::time::Duration;
 
 use barewire_fabric::MessageReceiver;
 use barewire_fabric::queue::Next;
+use barewire_fabric::ring::Taken;
 use barewire_shm::Window;
 
 use crate::error::{Error, Result};
 use crate::handles::half::ReceivingHalf;
 use crate::node::wait::Deadline;
-
-/// Looks at the ring before anything slower is done.
-const POLLS_BEFORE_CLOCK: u32 = 64;
 
 /// The receiving half of a connection.
 ///
@@ -55,12 +53,18 @@ impl Receiver {
     #[inline]
     pub fn try_recv(&mut self, buffer: &mut [u8]) -> Result<Option<usize>> {
         self.half.check_failed()?;
-        if let Some(len) = self.half.queue.take(buffer) {
-            self.half.tap(&buffer[..len]);
-            self.half.received(len);
-            return Ok(Some(len));
+        match self.half.queue.take(buffer) {
+            Taken::Message(len) => Ok(Some(self.taken(&buffer[..len]))),
+            _ => self.try_recv_slowly(buffer),
         }
-        self.try_recv_slowly(buffer)
+    }
+
+    /// Counts a message that was taken; returns its length.
+    #[inline]
+    fn taken(&mut self, message: &[u8]) -> usize {
+        self.half.tap(message);
+        self.half.received(message.len());
+        message.len()
     }
 
     /// As [`Receiver::try_recv`], for whatever is not a short message in one piece.
@@ -137,13 +141,16 @@ impl Receiver {
         buffer: &mut [u8],
         timeout: impl Into<Option<Duration>>,
     ) -> Result<Option<usize>> {
-        if let Some(len) = self.try_recv(buffer)? {
-            return Ok(Some(len));
+        self.half.check_failed()?;
+        let polled = self.half.poll_briefly(|queue| match queue.take(buffer) {
+            Taken::Nothing => None,
+            found => Some(found),
+        });
+        if let Some(Taken::Message(len)) = polled {
+            return Ok(Some(self.taken(&buffer[..len])));
         }
-        if self.poll_briefly() {
-            if let Some(len) = self.try_recv(buffer)? {
-                return Ok(Some(len));
-            }
+        if let Some(len) = self.try_recv_slowly(buffer)? {
+            return Ok(Some(len));
         }
         let deadline = Deadline::after(timeout.into());
         // Once is not enough: what came may be a part of a long message.
@@ -155,19 +162,11 @@ impl Receiver {
         Ok(None)
     }
 
-    /// Where we poll already, an answer often comes before the clock could be read: looks
-    /// for it that long.
-    #[inline]
-    fn poll_briefly(&mut self) -> bool {
-        if self.half.core().is_armed() {
-            return false;
-        }
-        (0..POLLS_BEFORE_CLOCK).any(|_| {
-            // Looks without a pause make the peer's next store dearer. A round trip of 64 B took 1.5 times a bare
-            // line without a pause and 1.4 with one, of 512 B 1.9 and 1.7 (AMD EPYC, no shared cache).
-            core::hint::spin_loop();
-            self.half.queue.maybe_ready()
-        })
+    fn is_ready_soon(&mut self) -> bool {
+        let polled = self
+            .half
+            .poll_briefly(|queue| queue.maybe_ready().then_some(()));
+        polled.is_some()
     }
 
     /// The next message, or `None` if none has come by the deadline.
@@ -180,7 +179,7 @@ impl Receiver {
             }
             // Once is not enough: what came may be a part of a long message.
             let ready = match deadline {
-                None if self.poll_briefly() => true,
+                None if self.is_ready_soon() => true,
                 None => self.half.wait(*deadline.insert(Deadline::after(timeout)))?,
                 Some(deadline) => self.half.wait(deadline)?,
             };

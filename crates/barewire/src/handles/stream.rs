@@ -131,11 +131,7 @@ impl StreamReader {
         loop {
             match self.half.queue.read(into) {
                 Ok(0) => {}
-                Ok(len) => {
-                    self.half.tap(&into[..len]);
-                    self.half.received(len);
-                    return Ok(Some(len));
-                }
+                Ok(len) => return Ok(Some(self.taken(&into[..len]))),
                 Err(violation) => return Err(self.half.violated(violation)),
             }
             match self.half.nothing() {
@@ -146,6 +142,14 @@ impl StreamReader {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Counts bytes that were read; returns how many.
+    #[inline]
+    fn taken(&mut self, bytes: &[u8]) -> usize {
+        self.half.tap(bytes);
+        self.half.received(bytes.len());
+        bytes.len()
     }
 
     /// As [`Receiver::leave_the_rest`].
@@ -164,6 +168,14 @@ impl StreamReader {
         into: &mut [u8],
         timeout: impl Into<Option<Duration>>,
     ) -> Result<Option<usize>> {
+        self.half.check_failed()?;
+        let polled = self.half.poll_briefly(|queue| match queue.read(into) {
+            Ok(0) => None,
+            found => Some(found),
+        });
+        if let Some(Ok(len)) = polled {
+            return Ok(Some(self.taken(&into[..len])));
+        }
         if let Some(len) = self.try_read(into)? {
             return Ok(Some(len));
         }

@@ -2,6 +2,7 @@
 //! takes, and whoever stops at any store.
 
 use barewire_fabric::frame::RING_BYTES_MIN;
+use barewire_fabric::ring::Taken;
 use barewire_fabric::{
     DuplexReceiver, DuplexSender, MessageReceiver, MessageSender, RingReceiver, RingSender, Turns,
 };
@@ -74,8 +75,8 @@ impl Side {
     fn take(&mut self) -> bool {
         let mut buffer = [0; LONG];
         let found = match self.receiver.take(&mut buffer) {
-            Some(len) => Some(buffer[..len].to_vec()),
-            None => receive(&mut self.receiver, false).expect("honest frames"),
+            Taken::Message(len) => Some(buffer[..len].to_vec()),
+            _ => receive(&mut self.receiver, false).expect("honest frames"),
         };
         let any = found.is_some();
         self.received.extend(found);
