@@ -9,6 +9,7 @@ pub(crate) mod events;
 mod exports;
 mod granting;
 mod greeting;
+pub(crate) mod hot;
 mod listening;
 mod opening;
 pub(crate) mod peer;

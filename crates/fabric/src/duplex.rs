@@ -138,7 +138,7 @@ impl InLine {
 }
 
 /// The receiving half of a duplex line.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct DuplexReceiver<I> {
     window: I,
     turns: Turns,

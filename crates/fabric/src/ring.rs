@@ -157,7 +157,7 @@ impl<O: Outgoing, I: Incoming> RingSender<O, I> {
 
     #[inline]
     fn offset(&self, position: u64) -> usize {
-        CONTROL_BYTES + (position & (self.lines - 1)) as usize * LINE_BYTES
+        offset(self.lines, position)
     }
 
     /// Takes a place for a frame of `payload_bytes`; `None` while the ring is too full.
@@ -472,15 +472,25 @@ impl<I: Incoming, O: Outgoing> RingReceiver<I, O> {
 
     #[inline]
     fn offset(&self, position: u64) -> usize {
-        CONTROL_BYTES + (position & (self.lines - 1)) as usize * LINE_BYTES
+        offset(self.lines, position)
     }
 
     /// Whether nothing is published at the reader's position, and nothing is in the duplex line.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        let header = self.inn.observe_u64(self.offset(self.tail));
-        (header == 0 || is_of_last_lap(header, self.tail, self.lines))
-            && self.line.as_ref().is_none_or(|it| it.look() == Ok(None))
+        is_empty(&self.inn, self.line.as_ref(), self.lines, self.tail)
+    }
+
+    /// What sees from beside the receiver whether something is there.
+    pub fn watch(&self) -> RingWatch<I>
+    where
+        I: Clone,
+    {
+        RingWatch {
+            inn: self.inn.clone(),
+            line: self.line.clone(),
+            lines: self.lines,
+        }
     }
 
     /// The next frame, checked; it stays the next until [`RingReceiver::release`].
@@ -718,6 +728,35 @@ impl<I: Incoming, O: Outgoing> RingReceiver<I, O> {
     }
 }
 
+/// Looks into a ring for someone who is not its receiver, but knows how far that is.
+#[derive(Debug)]
+pub struct RingWatch<I> {
+    inn: I,
+    line: Option<DuplexReceiver<I>>,
+    lines: u64,
+}
+
+impl<I: Incoming> RingWatch<I> {
+    /// As [`RingReceiver::is_empty`], for a receiver that stands at line `tail`.
+    #[inline]
+    pub fn is_empty(&self, tail: u64) -> bool {
+        is_empty(&self.inn, self.line.as_ref(), self.lines, tail)
+    }
+}
+
+#[inline]
+fn is_empty<I: Incoming>(inn: &I, line: Option<&DuplexReceiver<I>>, lines: u64, tail: u64) -> bool {
+    let header = inn.observe_u64(offset(lines, tail));
+    (header == 0 || is_of_last_lap(header, tail, lines))
+        && line.is_none_or(|line| line.look() == Ok(None))
+}
+
+/// Offset of the line at `position` in the window of a ring of `lines`.
+#[inline]
+fn offset(lines: u64, position: u64) -> usize {
+    CONTROL_BYTES + (position & (lines - 1)) as usize * LINE_BYTES
+}
+
 /// At the beginning every line may hold anything, but for the first, which the owner of the
 /// memory has zeroed.
 fn all_stale(lines: usize) -> Vec<u64> {
@@ -726,10 +765,10 @@ fn all_stale(lines: usize) -> Vec<u64> {
     stale
 }
 
-/// Asks the writer to ring, for a caller that holds only the window. To be followed by a
-/// heavy fence and another look at the ring, as in [`RingReceiver::arm`].
-pub fn publish_armed<O: Outgoing>(out: &O) {
-    out.write_u64(ARMED, 1);
+/// Asks the writer to ring, or takes that back, for a caller that holds only the window. To be asked is to be
+/// followed by a heavy fence and another look at the ring, as in [`RingReceiver::arm`].
+pub fn publish_armed<O: Outgoing>(out: &O, armed: bool) {
+    out.write_u64(ARMED, u64::from(armed));
 }
 
 /// Asks the reader to ring when it returns credit, or takes that back, for a caller that

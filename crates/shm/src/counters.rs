@@ -302,15 +302,6 @@ impl CounterPage {
         word.fetch_add(by, Ordering::Relaxed);
     }
 
-    /// As [`CounterPage::add`], for a counter that only one thread at a time adds to.
-    #[inline]
-    pub fn add_alone(&self, counter: QueueCounter, by: u64) {
-        let at = FIRST_QUEUE_COUNTER + counter as usize;
-        // Relaxed: a counter; nothing is ordered by it.
-        let before = self.window.word(at * 8).load(Ordering::Relaxed);
-        self.set(at, before.wrapping_add(by));
-    }
-
     /// Takes from a counter of the event queue that counts what is open now.
     pub fn sub(&self, counter: QueueCounter, by: u64) {
         let word = self

@@ -19,7 +19,7 @@ use crate::node::pace::Pace;
 use crate::node::wait::{Deadline, Step};
 
 /// Fruitless attempts between two looks at the clock, and perhaps at the sockets.
-const EMPTY_POLLS_PER_SOCKET_POLL: u32 = 256;
+const EMPTY_POLLS_PER_SOCKET_POLL: u64 = 256;
 
 /// Attempts to receive before anything slower is done.
 const POLLS_BEFORE_CLOCK: u32 = 64;
@@ -219,7 +219,7 @@ impl<Q> SendingHalf<Q> {
 
     fn count_full(&mut self) {
         self.full += 1;
-        if self.full % u64::from(EMPTY_POLLS_PER_SOCKET_POLL) == 0 {
+        if self.full % EMPTY_POLLS_PER_SOCKET_POLL == 0 {
             // Failing to look is reported by whoever waits.
             let _ = self.hold.node.poll_sockets_if_due(monotonic_ns());
         }
@@ -340,8 +340,8 @@ pub(crate) struct ReceivingHalf<Q> {
     hold: Hold,
     messages: u64,
     bytes: u64,
-    /// Times in a row that nothing was there.
-    idle: u32,
+    /// How often nothing was there.
+    idle: u64,
     pace: Pace,
     failed: Option<Error>,
     tap: Option<Arc<Tap>>,
@@ -388,18 +388,6 @@ impl<Q> ReceivingHalf<Q> {
     #[inline]
     pub fn core(&self) -> &Arc<ConnectionCore> {
         &self.hold.core
-    }
-
-    /// Nothing was there. Who polls without the node's event queue has to learn of the
-    /// peer's death all the same.
-    #[inline]
-    fn idle(&mut self) -> Result<()> {
-        self.hold.core.set_may_have_more(false);
-        self.idle = self.idle.wrapping_add(1);
-        if self.idle % EMPTY_POLLS_PER_SOCKET_POLL == 0 {
-            self.hold.node.poll_sockets_if_due(monotonic_ns())?;
-        }
-        Ok(())
     }
 
     /// The breach of the protocol that ended this half, if one did; in a forked child,
@@ -454,6 +442,19 @@ impl<Q> ReceivingHalf<Q> {
 }
 
 impl<Q: Receiving> ReceivingHalf<Q> {
+    /// Nothing was there. Who polls without the node's event queue has to learn of the
+    /// peer's death all the same.
+    #[inline]
+    fn idle(&mut self) -> Result<()> {
+        self.hold.core.set_may_have_more(false);
+        self.idle += 1;
+        self.note_attempt();
+        if self.idle % EMPTY_POLLS_PER_SOCKET_POLL == 0 {
+            self.hold.node.poll_sockets_if_due(monotonic_ns())?;
+        }
+        Ok(())
+    }
+
     /// The ring was found empty. `true` if it is to be tried again; an error if nothing
     /// will come any more.
     #[inline]
@@ -498,15 +499,25 @@ impl<Q: Receiving> ReceivingHalf<Q> {
         }
     }
 
+    /// The node may look at the ring itself: it has to know how far we are. Returns that, in lines of the ring.
+    #[inline]
+    fn note_attempt(&mut self) -> u64 {
+        let tail_lines = self.queue.ring().tail_lines();
+        let attempts = self.messages + self.idle;
+        self.hold.core.set_received(tail_lines, attempts);
+        tail_lines
+    }
+
     /// Counts what was taken.
     #[inline]
     pub fn received(&mut self, bytes: usize) {
         self.credit_told();
         self.hold.core.set_may_have_more(true);
         self.messages += 1;
+        let tail_lines = self.note_attempt();
         self.bytes += bytes as u64;
         if let Some(counters) = &self.hold.counters {
-            counters.store_reader(self.queue.ring().tail_lines());
+            counters.store_reader(tail_lines);
             counters.store(Counter::MessagesIn, self.messages);
             counters.store(Counter::BytesIn, self.bytes);
         }

@@ -340,3 +340,86 @@ impl core::fmt::Debug for Node {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A node with an accepted connection, and the other end of that with its node.
+    fn connected(of: &str) -> (Node, Connection, Node, Connection) {
+        let name = format!("hot-{}-{of}", std::process::id());
+        let server = Node::new().unwrap();
+        let _listener = server.listen(&name).unwrap();
+        let client = std::thread::spawn(move || {
+            let node = Node::new().unwrap();
+            let connection = node.connect(&name).unwrap();
+            (node, connection)
+        });
+        let accepted = server.next_request(None).unwrap().accept().unwrap();
+        let (node, connection) = client.join().unwrap();
+        (server, accepted, node, connection)
+    }
+
+    /// Messages that are received by polling, each when it was announced.
+    fn exchange(server: &Node, accepted: &mut Connection, connection: &mut Connection) {
+        let (mut events, mut buffer) = (Vec::new(), [0; 8]);
+        for _ in 0..100 {
+            connection.send(b"message").unwrap();
+            let mut received = 0;
+            while received == 0 {
+                events.clear();
+                server.poll(&mut events, 16).unwrap();
+                while accepted.try_recv(&mut buffer).unwrap().is_some() {
+                    received += 1;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_hot_connection_does_not_ring_until_somebody_sleeps() {
+        let (server, mut accepted, _client, mut connection) = connected("rings");
+        exchange(&server, &mut accepted, &mut connection);
+        let core = Arc::clone(accepted.sender().half().core());
+        assert!(!core.is_armed() && server.core.waiting.has_disarmed());
+        let nothing = server.next_event(Duration::from_millis(1)).unwrap();
+        assert!(matches!(nothing, None | Some(Event::Ready(_))));
+        while server
+            .next_event(Duration::from_millis(1))
+            .unwrap()
+            .is_some()
+        {}
+        assert!(core.is_armed() && !server.core.waiting.has_disarmed());
+    }
+
+    #[test]
+    fn a_connection_that_is_quiet_for_long_rings_again() {
+        let (server, mut accepted, _client, mut connection) = connected("quiet");
+        exchange(&server, &mut accepted, &mut connection);
+        let mut events = Vec::new();
+        let polls = (0..1_000_000).position(|_| {
+            server.poll(&mut events, 16).unwrap();
+            !server.core.waiting.has_disarmed()
+        });
+        assert!(polls.is_some_and(|polls| polls > 1000), "{polls:?}");
+    }
+
+    #[test]
+    fn while_somebody_sleeps_all_are_rung() {
+        let (server, mut accepted, _client, mut connection) = connected("sleeps");
+        server.core.state().doorbells.announce_sleep();
+        exchange(&server, &mut accepted, &mut connection);
+        assert!(accepted.sender().half().core().is_armed());
+        server.core.state().doorbells.announce_awake();
+        exchange(&server, &mut accepted, &mut connection);
+        assert!(!accepted.sender().half().core().is_armed());
+    }
+
+    #[test]
+    fn an_owner_with_a_loop_of_its_own_is_rung() {
+        let (server, mut accepted, _client, mut connection) = connected("loop");
+        let _descriptor = server.as_fd();
+        exchange(&server, &mut accepted, &mut connection);
+        assert!(accepted.sender().half().core().is_armed());
+    }
+}

@@ -1,9 +1,9 @@
 //! What both halves of a connection and the node's tables share.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use barewire_fabric::ring::{publish_armed, publish_starved, publish_state};
+use barewire_fabric::ring::{RingWatch, publish_armed, publish_starved, publish_state};
 use barewire_shm::Window;
 
 use crate::links::link::Link;
@@ -31,6 +31,14 @@ pub(crate) struct ConnectionCore {
     arming: Mutex<()>,
     /// On the node's list of those that have not.
     listed: AtomicBool,
+    /// Our own ring and duplex line, for the node to look at.
+    watch: RingWatch<Window>,
+    /// How far the receiver has read, in lines of the ring.
+    tail_lines: AtomicU64,
+    /// How often it has tried to receive.
+    attempts: AtomicU64,
+    /// As much as that was when news was told last.
+    told: AtomicU64,
     halves: AtomicU8,
 }
 
@@ -42,6 +50,7 @@ impl ConnectionCore {
         link: Arc<Link>,
         outgoing: Window,
         peer_source: u32,
+        watch: RingWatch<Window>,
     ) -> ConnectionCore {
         ConnectionCore {
             number,
@@ -56,6 +65,10 @@ impl ConnectionCore {
             starved: AtomicBool::new(false),
             arming: Mutex::new(()),
             listed: AtomicBool::new(false),
+            watch,
+            tail_lines: AtomicU64::new(0),
+            attempts: AtomicU64::new(0),
+            told: AtomicU64::new(u64::MAX),
             halves: AtomicU8::new(2),
         }
     }
@@ -115,13 +128,62 @@ impl ConnectionCore {
         // Acquire pairs with `half_gone`: of a closed connection the peer's memory may
         // already serve another.
         if self.halves.load(Ordering::Acquire) > 0 {
-            self.set_armed(true, || publish_armed(&self.outgoing));
+            self.set_armed(true, || publish_armed(&self.outgoing, true));
             // Relaxed: the fence that follows orders it.
             if self.wants_room.swap(false, Ordering::Relaxed) {
                 publish_starved(&self.outgoing, true);
                 self.starved.store(true, Ordering::Relaxed);
             }
         }
+    }
+
+    /// Whether the peer has to be asked to ring for room.
+    #[inline]
+    pub fn wants_room(&self) -> bool {
+        // Relaxed: a later poll sees it, too.
+        self.wants_room.load(Ordering::Relaxed)
+    }
+
+    /// The receiver has read up to this line of the ring, in so many attempts.
+    #[inline]
+    pub fn set_received(&self, tail_lines: u64, attempts: u64) {
+        // Relaxed: the store below orders it.
+        self.tail_lines.store(tail_lines, Ordering::Relaxed);
+        // Release pairs with the Acquire of `tell_news`: an attempt is seen with what it has read.
+        self.attempts.store(attempts, Ordering::Release);
+    }
+
+    /// Whether something is there that has not been told since the receiver's last attempt. If so, it is told now.
+    ///
+    /// What was there may be nothing that one can receive, as the skipped end of the ring. Then an attempt finds
+    /// nothing, and what comes next is told.
+    #[inline]
+    pub fn tell_news(&self) -> bool {
+        // Acquire pairs with the Release of `set_received`.
+        let attempts = self.attempts.load(Ordering::Acquire);
+        // Relaxed: `told` is changed by who polls the node; `tail_lines` came with `attempts`.
+        if self.told.load(Ordering::Relaxed) == attempts
+            || self.watch.is_empty(self.tail_lines.load(Ordering::Relaxed))
+        {
+            return false;
+        }
+        // Relaxed: as above.
+        self.told.store(attempts, Ordering::Relaxed);
+        true
+    }
+
+    /// The node looks at the ring itself from now on, and the peer need not ring. What is there now has been told.
+    /// Returns whether the node has to put it on its list.
+    pub fn begin_watch(&self) -> bool {
+        // Acquire pairs with `half_gone`, as in `rearm`.
+        if self.halves.load(Ordering::Acquire) == 0 || !self.is_armed() {
+            return false;
+        }
+        // Relaxed: see `tell_news`. An attempt meanwhile makes it told twice.
+        let attempts = self.attempts.load(Ordering::Relaxed);
+        self.told.store(attempts, Ordering::Relaxed);
+        self.set_armed(false, || publish_armed(&self.outgoing, false));
+        self.list()
     }
 
     /// An attempt to send found no room. Returns whether the node has to be told, to have

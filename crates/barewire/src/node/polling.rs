@@ -14,6 +14,7 @@ use crate::error::Result;
 use crate::node::core::NodeCore;
 use crate::node::wait::{Deadline, Step};
 use crate::tables::events::Found;
+use crate::tables::state::State;
 
 /// Polls between two looks at the clock.
 const POLLS_PER_CLOCK: u32 = 64;
@@ -33,12 +34,43 @@ impl NodeCore {
         Ok(())
     }
 
-    /// Whether a poll would certainly find nothing (bar what only sockets know).
+    /// Whether a poll would certainly find nothing, bar what only sockets know, and connections at which the node
+    /// looks itself.
     #[inline]
     fn is_quiet(&self) -> bool {
-        !doorbell::pending(&self.own_page)
-            && !self.base.wants_attention()
-            && !self.waiting.has_disarmed()
+        !doorbell::pending(&self.own_page) && !self.base.wants_attention()
+    }
+
+    /// Looks at the connections whose peers do not ring, and hands out at most `max` that are ready.
+    #[inline]
+    fn look_at_disarmed(&self, max: usize, put: &mut impl FnMut(Found)) -> usize {
+        let found = self
+            .waiting
+            .look_at_disarmed(max, |number| put(Found::Ready(number)));
+        if found.is_none() {
+            self.rearm();
+        }
+        let found = found.unwrap_or(0);
+        if found > 0 {
+            self.base.counters.add(QueueCounter::Events, found as u64);
+        }
+        found
+    }
+
+    /// Looks at these connections itself from now on. The caller has the lock of the state: nobody falls asleep
+    /// meanwhile.
+    fn watch(&self, state: &State, numbers: &[u32]) {
+        if state.doorbells.has_sleepers() || !self.waiting.has_place_for(numbers.len()) {
+            return;
+        }
+        for number in numbers {
+            let entry = state.connections.get(*number as usize);
+            if let Some(core) = entry.and_then(|entry| entry.core.as_ref()) {
+                if core.begin_watch() {
+                    self.note_disarmed(core);
+                }
+            }
+        }
     }
 
     /// Has all connections ring again; each is then ready for a try.
@@ -76,16 +108,29 @@ impl NodeCore {
     }
 
     fn collect(&self, max: usize, put: &mut impl FnMut(Found)) -> usize {
-        if self.is_quiet() {
-            return 0;
+        let has_disarmed = self.waiting.has_disarmed();
+        let disarmed_first = has_disarmed && self.waiting.disarmed_first();
+        let mut found = 0;
+        if disarmed_first {
+            found = self.look_at_disarmed(max, put);
         }
-        self.rearm();
+        if found < max && !self.is_quiet() {
+            found += self.collect_from_tables(max - found, put);
+        }
+        if has_disarmed && !disarmed_first && found < max {
+            found += self.look_at_disarmed(max - found, put);
+        }
+        found
+    }
+
+    fn collect_from_tables(&self, max: usize, put: &mut impl FnMut(Found)) -> usize {
         let mut state = self.state();
         let found = state.collect(max, put);
+        if let Some(numbers) = state.events.hot.take() {
+            self.watch(&state, &numbers);
+        }
         if found > 0 {
-            self.base
-                .counters
-                .add_alone(QueueCounter::Events, found as u64);
+            self.base.counters.add(QueueCounter::Events, found as u64);
         }
         self.base.set_attention(!state.is_settled());
         let news = core::mem::take(&mut state.news);
@@ -120,6 +165,7 @@ impl NodeCore {
         }
         // SeqCst fence, which pairs with that in `note_disarmed`.
         fence(Ordering::SeqCst);
+        self.rearm();
         let found = self.collect(max, put);
         if found > 0 {
             self.stop_sleep_for_descriptor();
@@ -128,6 +174,7 @@ impl NodeCore {
     }
 
     /// Takes back the announcement that was made for the descriptor; whether there was one.
+    #[inline]
     fn stop_sleep_for_descriptor(&self) -> bool {
         // Relaxed: changed under the lock of the state only.
         if !self.waiting.asleep_for_descriptor.load(Ordering::Relaxed) {
@@ -268,8 +315,8 @@ impl NodeCore {
         step: &mut impl FnMut(Step) -> Option<T>,
     ) -> Option<T> {
         // Whoever rang after our last look may have found nobody asleep yet.
-        self.state().doorbells.announce_sleep();
-        let found = step(Step::Poll);
+        self.announce_sleep();
+        let found = step(Step::Sleep);
         if found.is_none() {
             let gate = self.waiting.gate();
             if gate.led && gate.generation == generation {
@@ -281,14 +328,20 @@ impl NodeCore {
         found
     }
 
+    fn announce_sleep(&self) {
+        let mut state = self.state();
+        state.events.hot.forget();
+        state.doorbells.announce_sleep();
+    }
+
     fn sleep<T>(
         &self,
         timeout: Option<Duration>,
         step: &mut impl FnMut(Step) -> Option<T>,
     ) -> Result<Option<T>> {
-        self.state().doorbells.announce_sleep();
+        self.announce_sleep();
         // From here on whoever rings wakes us; what came before is seen now.
-        let found = step(Step::Poll);
+        let found = step(Step::Sleep);
         let looked = if found.is_none() {
             self.base.counters.add(QueueCounter::Sleeps, 1);
             self.poll_sockets(self.wait_for_owner(timeout))
@@ -315,7 +368,7 @@ impl NodeCore {
         let mut failed = None;
         let deadline = Deadline::after(timeout);
         let found = self.wait_until(deadline, true, |step| {
-            if step == Step::Arm {
+            if matches!(step, Step::Arm | Step::Sleep) {
                 self.rearm();
             }
             match self.poll_once(max, put) {

@@ -26,6 +26,8 @@ pub(crate) enum Step {
     Poll,
     /// Sleep is near: have the peer ring, then see.
     Arm,
+    /// Sleep has been announced: see once more.
+    Sleep,
 }
 
 /// How long to spin, learnt from how it went.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use crate::config::Spin;
 use crate::links::connection::ConnectionCore;
 use crate::node::wait::Spinner;
+use crate::tables::hot::HOT_MAX;
 
 /// Who sleeps in the kernel for this node: one thread; others wait for it.
 #[derive(Default)]
@@ -15,13 +16,28 @@ pub(crate) struct Gate {
     pub generation: u64,
 }
 
+/// Connections whose peers do not ring.
+#[derive(Default)]
+struct Disarmed {
+    connections: Vec<Arc<ConnectionCore>>,
+    /// Looks in a row that found nothing.
+    empty_looks: u32,
+    /// With which of them the next look begins, counted on and on.
+    next: usize,
+}
+
+/// Looks in a row that find nothing until peers are asked to ring again, about a millisecond.
+const EMPTY_LOOKS_MAX: u32 = 32 * 1024;
+
 /// What threads that wait at one node share.
 pub(crate) struct Waiting {
     gate: Mutex<Gate>,
     pub gate_opened: Condvar,
-    /// Connections that polled directly and have to be armed before anything sleeps.
-    disarmed: Mutex<Vec<Arc<ConnectionCore>>>,
+    /// Connections that are looked at directly and have to be armed before anything sleeps.
+    disarmed: Mutex<Disarmed>,
     disarmed_count: AtomicUsize,
+    /// Whether others come before those the next time.
+    others_first: AtomicBool,
     /// The owner waits on our descriptor in a loop of its own.
     pub descriptor_used: AtomicBool,
     pub asleep_for_descriptor: AtomicBool,
@@ -37,6 +53,7 @@ impl Waiting {
             gate_opened: Condvar::new(),
             disarmed: Mutex::default(),
             disarmed_count: AtomicUsize::new(0),
+            others_first: AtomicBool::new(false),
             descriptor_used: AtomicBool::new(false),
             asleep_for_descriptor: AtomicBool::new(false),
             polls: AtomicU32::new(0),
@@ -77,12 +94,14 @@ impl Waiting {
     pub fn add_disarmed(&self, connection: &Arc<ConnectionCore>) -> bool {
         let mut disarmed = self.disarmed.lock().unwrap_or_else(PoisonError::into_inner);
         // An owner that never polls would else keep all that it ever had.
-        if disarmed.len() == disarmed.capacity() {
-            disarmed.retain(|c| !c.is_gone());
+        let connections = &mut disarmed.connections;
+        if connections.len() == connections.capacity() {
+            connections.retain(|c| !c.is_gone());
         }
-        disarmed.push(Arc::clone(connection));
+        connections.push(Arc::clone(connection));
         // Relaxed: see `has_disarmed`.
-        self.disarmed_count.store(disarmed.len(), Ordering::Relaxed);
+        self.disarmed_count
+            .store(connections.len(), Ordering::Relaxed);
         drop(disarmed);
         // SeqCst fence, which pairs with that in `fall_asleep_for_descriptor`: either the owner, who may be
         // another thread, sees the count, or we see that it falls asleep.
@@ -96,6 +115,51 @@ impl Waiting {
         let mut disarmed = self.disarmed.lock().unwrap_or_else(PoisonError::into_inner);
         // Relaxed: see `has_disarmed`.
         self.disarmed_count.store(0, Ordering::Relaxed);
-        core::mem::take(&mut *disarmed)
+        core::mem::take(&mut *disarmed).connections
+    }
+
+    /// Looks at those connections, and hands at most `max` in which something is new to `put`. Returns how many, or
+    /// nothing if peers have to be asked to ring again.
+    pub fn look_at_disarmed(&self, max: usize, mut put: impl FnMut(u32)) -> Option<usize> {
+        let mut disarmed = self.disarmed.lock().unwrap_or_else(PoisonError::into_inner);
+        let connections = &disarmed.connections;
+        let too_long = disarmed.empty_looks >= EMPTY_LOOKS_MAX;
+        if too_long || connections.len() > HOT_MAX || connections.iter().any(|c| c.wants_room()) {
+            return None;
+        }
+        let mut found = 0;
+        // Where few are asked for, they take turns.
+        let (before, after) = connections.split_at(disarmed.next % connections.len().max(1));
+        let mut next = disarmed.next;
+        for connection in after.iter().chain(before).filter(|c| !c.is_gone()) {
+            if found < max && connection.tell_news() {
+                put(connection.number);
+                found += 1;
+                next += 1;
+            }
+        }
+        disarmed.next = next;
+        disarmed.empty_looks = if found == 0 {
+            disarmed.empty_looks + 1
+        } else {
+            0
+        };
+        Some(found)
+    }
+
+    /// Whether connections that are looked at directly come before others this time: they take turns.
+    #[inline]
+    pub fn disarmed_first(&self) -> bool {
+        // Relaxed: a mistake between threads costs a turn.
+        let first = !self.others_first.load(Ordering::Relaxed);
+        self.others_first.store(first, Ordering::Relaxed);
+        first
+    }
+
+    /// Whether so many connections more may be looked at directly.
+    pub fn has_place_for(&self, connections: usize) -> bool {
+        // Relaxed: see `has_disarmed`. The owner's own loop sleeps too often for that to pay.
+        self.disarmed_count.load(Ordering::Relaxed) + connections <= HOT_MAX
+            && !self.descriptor_used.load(Ordering::Relaxed)
     }
 }

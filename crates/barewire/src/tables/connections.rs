@@ -134,7 +134,6 @@ impl State {
         let is_foreign = self.base.is_foreign(uid);
         let outgoing = half.window.clone();
         let (name, source) = (entry.name.clone(), half.source);
-        let core = ConnectionCore::new(number, name, link, outgoing.clone(), source);
         // The duplex line is the one in the region of the side that opens the connection.
         let opened_here = entry.listener.is_none();
         let turns = Turns::new(opened_here);
@@ -142,13 +141,15 @@ impl State {
         let send_line = DuplexSender::new(line.clone(), turns.clone());
         let receive_line = DuplexReceiver::new(line.clone(), turns);
         let sender = RingSender::new(outgoing.clone(), incoming.clone(), half.ring_bytes);
-        let receiver = RingReceiver::new(incoming.clone(), outgoing.clone(), ring_bytes);
+        let receiver = RingReceiver::new(incoming.clone(), outgoing.clone(), ring_bytes)
+            .with_line(receive_line);
+        let core = ConnectionCore::new(number, name, link, outgoing, source, receiver.watch());
         let mut opened = Opened {
             core: Arc::new(core),
             counters,
             sender: sender.with_line(send_line),
             sent_bytes_max: half.message_bytes_max,
-            receiver: receiver.with_line(receive_line),
+            receiver,
             received_bytes_max: entry.message_bytes_max,
             allowance: is_foreign.then(|| self.accounts.allowance(uid)),
         };

@@ -108,6 +108,7 @@ impl State {
             Some(Source::Connection(connection)) => {
                 let connection = *connection;
                 if !self.base.is_foreign(uid) || self.connection_uid(connection) == Some(uid) {
+                    self.events.hot.note(connection);
                     sink.put(self.report_ready(connection));
                 }
             }

@@ -103,6 +103,11 @@ impl Doorbells {
         self.renumber_sleep();
     }
 
+    /// Whether anybody sleeps.
+    pub fn has_sleepers(&self) -> bool {
+        self.sleepers > 0
+    }
+
     /// As [`Doorbells::renumber_sleep`], if anybody sleeps.
     pub fn renumber_sleep_if_asleep(&mut self) {
         if self.sleepers > 0 {

@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::links::budget::Charges;
 use crate::links::connection::ConnectionCore;
 use crate::tables::entries::ConnectionEntry;
+use crate::tables::hot::HotSet;
 
 /// An event that has not been handed out.
 pub(crate) enum Pending {
@@ -116,6 +117,8 @@ pub(crate) struct Events {
     pub reported: VecDeque<u32>,
     /// Whether those go before new arrivals this time; they take turns.
     pub reported_first: bool,
+    /// Which connections the events come from.
+    pub hot: HotSet,
     /// Apertures that came too late, to be dropped without the lock: that may take its time.
     pub unclaimed: Vec<Arc<Imported>>,
 }
