@@ -116,6 +116,8 @@ pub trait SharedMemory {
     fn copy_in(&self, offset: usize, bytes: &[u8]);
     /// Copies from byte `offset` into `bytes`.
     fn copy_out(&self, offset: usize, bytes: &mut [u8]);
+    /// A hint that bytes from byte `offset` on will be stored soon.
+    fn prefetch_for_writing(&self, _offset: usize, _len_bytes: usize) {}
 }
 
 /// Bytes in front of the first ring.

@@ -6,6 +6,13 @@ use super::{
     WAKE_BYTES, WAKE_BYTES_AT, WANT_KERNEL, path,
 };
 
+/// Of short pieces, memory further ahead is fetched: with 3 lines ahead a write of 64 B took 157 ns, with 2 lines 179,
+/// with 5 lines 210, without fetching 322 (AMD EPYC, two processes that share no cache).
+const SHORT_BYTES: usize = 128;
+const FETCHED_AHEAD_BYTES: u64 = 192;
+/// Most that is fetched after one piece.
+const FETCHED_BYTES_MAX: usize = 1024;
+
 /// What a sender says of bytes that it puts into an empty ring, by the clock of the callers.
 #[derive(Clone, Copy, Debug)]
 pub struct Dates {
@@ -102,6 +109,43 @@ impl Sender {
         }
         self.head += bytes.len() as u64;
         self.position += bytes.len() as u64;
+    }
+
+    /// As [`Sender::put`]. A receiver that polls sees each `piece_bytes` as soon as they are put, so that both sides
+    /// copy at the same time.
+    #[inline]
+    pub fn put_in_pieces(&mut self, memory: &impl SharedMemory, bytes: &[u8], piece_bytes: usize) {
+        let mut rest = bytes;
+        while rest.len() > piece_bytes {
+            let (piece, behind) = rest.split_at(piece_bytes);
+            self.put(memory, piece);
+            self.show(memory);
+            rest = behind;
+        }
+        self.put(memory, rest);
+    }
+
+    /// Shows a receiver that polls what was put, before [`Sender::publish`] does, which must follow. Not if it wants to
+    /// know when bytes came: it sees them all at once.
+    #[inline]
+    pub fn show(&self, memory: &impl SharedMemory) {
+        if memory.load(self.direction.word(ORDERED)) == 0 {
+            memory.store(self.direction.word(HEAD), self.head);
+        }
+    }
+
+    /// Fetches memory that the next bytes will be put into, if they are as many as the last `len_bytes`: the receiver's
+    /// cache has had it since the last lap, and a store would wait for each line. Not for a request or an answer, after
+    /// which the other side comes first: it would cost them the time of the call.
+    #[inline(never)]
+    pub fn fetch_ahead(&self, memory: &impl SharedMemory, len_bytes: usize) {
+        let ahead_bytes = if len_bytes <= SHORT_BYTES {
+            FETCHED_AHEAD_BYTES
+        } else {
+            0
+        };
+        let (at, straight) = self.direction.place(self.head + ahead_bytes);
+        memory.prefetch_for_writing(at, len_bytes.min(straight).min(FETCHED_BYTES_MAX));
     }
 
     /// Before [`Sender::put`]: whether the ring may be used. If not, leave it.

@@ -168,7 +168,12 @@ impl Way {
                 let len = 1 + rng.index(room as usize);
                 let bytes = self.next_bytes(len);
                 self.sender.put(memory, &bytes);
-                self.sending = Sending::Put;
+                // A piece that is shown at once, if there is room for another.
+                if len < room as usize && rng.below(3) == 0 {
+                    self.sender.show(memory);
+                } else {
+                    self.sending = Sending::Put;
+                }
             }
             Sending::Put => {
                 self.before_token = self.sender;

@@ -117,7 +117,7 @@ fn ring_send(
     if room == 0 || !sender.enter_ring(memory) {
         return sender.leave_ring(memory);
     }
-    sender.put(memory, &bytes[..bytes.len().min(room)]);
+    sender.put_in_pieces(memory, &bytes[..bytes.len().min(room)], 7);
     let failed = sender.publish(memory, 0) && !wake_byte(line);
     if failed {
         sender.wake_byte_failed();

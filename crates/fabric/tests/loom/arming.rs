@@ -44,7 +44,7 @@ impl Arming {
         if !self.stores_first {
             self.barrier.heavy();
             let ready = !receiver.ring().is_empty();
-            publish_armed(out);
+            publish_armed(out, true);
             return ready;
         }
         receiver.ring().arm(&self.barrier) && self.looks_again
@@ -339,7 +339,7 @@ fn each_missing_fence_is_caught_end_to_end() {
 fn a_bit_makes_its_message_visible() {
     check(|| {
         let (mut sender, mut receiver, there, back) = wired();
-        publish_armed(&back);
+        publish_armed(&back, true);
         let page = std::sync::Arc::new(Page::new());
         let shared = page.clone();
         let thread = thread::spawn(move || {

@@ -85,6 +85,7 @@ impl Sending {
 
     fn ring_byte(&mut self) {
         self.sender.put(&self.side, &[self.sender.position() as u8]);
+        self.sender.show(&self.side);
         let before = self.sender;
         let call = Call::Publish(self.sender.epoch());
         if self.side.during(call, |side| self.sender.publish(side, 0)) {

@@ -10,6 +10,10 @@ use crate::system::{cancel, real};
 /// The program's buffers, as in `readv`.
 pub type Parts<'a> = &'a [iovec];
 
+/// Of a long write the receiver sees so many bytes as soon as they are copied. Streams of 64 KiB writes took 0.68 of the
+/// time near and 0.72 far; with 8 KiB those of 16 KiB lost a twentieth (AMD EPYC).
+pub const PIECE_BYTES: usize = 16 * 1024;
+
 /// Bytes of all buffers.
 pub fn total(parts: Parts<'_>) -> usize {
     parts

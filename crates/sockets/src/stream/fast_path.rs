@@ -10,7 +10,7 @@ use libc::{iovec, ssize_t};
 
 use crate::process::lock::Held;
 use crate::process::{clock, fault};
-use crate::stream::buffers::{Parts, slice, slice_mut};
+use crate::stream::buffers::{PIECE_BYTES, Parts, slice, slice_mut};
 use crate::stream::calls::{count_bytes, is_peer_leaving};
 use crate::stream::wake_bytes::publish;
 use crate::stream::{capture, empty_reads, lost_bytes, order, recall};
@@ -123,6 +123,13 @@ fn is_peer_known_there(socket: &SocketState, sender: &Sender) -> bool {
     socket.send_checked_ns.load(Ordering::Relaxed) == clock::tick_ns()
 }
 
+/// Whether nothing has come from the other end since the last send: the program sends one way.
+#[inline]
+pub fn sends_one_way(socket: &SocketState) -> bool {
+    // Relaxed: a hint.
+    socket.heard_bytes.load(Ordering::Relaxed) == socket.ring_bytes_in.load(Ordering::Relaxed)
+}
+
 /// Something came over the kernel connection.
 pub fn note_heard_from_kernel(socket: &SocketState) {
     // Relaxed: as in is_known_there. So many bytes no ring has had.
@@ -152,7 +159,9 @@ pub fn send(fd: c_int, socket: &SocketState, parts: Parts<'_>, flags: c_int) -> 
     let memory = socket.memory();
     let sender = socket.sender(&held);
     let len = part.iov_len;
+    let is_one_way = sends_one_way(socket);
     let is_simple = sender.path() == Path::Ring
+        && len <= PIECE_BYTES
         && sender.room_known() >= len as u64
         && !sender.receiver_sleeps(&memory)
         && !is_peer_leaving(socket, &memory, &held)
@@ -163,6 +172,9 @@ pub fn send(fd: c_int, socket: &SocketState, parts: Parts<'_>, flags: c_int) -> 
         sender.enter_ring(&memory).then(|| {
             // SAFETY: the program's buffer, which is there.
             sender.put(&memory, unsafe { slice(part, 0, len) });
+            if is_one_way {
+                sender.fetch_ahead(&memory, len);
+            }
             count_bytes(&socket.ring_bytes_out, len);
             publish(fd, sender, &memory);
             len as ssize_t

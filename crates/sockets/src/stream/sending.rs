@@ -10,7 +10,9 @@ use libc::ssize_t;
 use crate::epoll::sets;
 use crate::process::lock::Held;
 use crate::process::{clock, fault};
-use crate::stream::buffers::{Parts, for_each_stretch, kernel_send, offered, slice, total};
+use crate::stream::buffers::{
+    PIECE_BYTES, Parts, for_each_stretch, kernel_send, offered, slice, total,
+};
 use crate::stream::calls::{
     break_connection, count_bytes, has_kernel_ended, is_closed_since, is_peer_leaving, may_block,
 };
@@ -323,6 +325,7 @@ fn ring_send(
     if !are_readable(parts, sent, len) {
         return Ok(Put::Fault);
     }
+    let is_one_way = fast_path::sends_one_way(socket);
     fast_path::note_send(socket, sender);
     let is_put = held.moving(|| {
         if !sender.enter_ring(&memory) {
@@ -330,8 +333,11 @@ fn ring_send(
         }
         for_each_stretch(parts, sent, len, |part, skip, len| {
             // SAFETY: the program's buffer.
-            sender.put(&memory, unsafe { slice(part, skip, len) });
+            sender.put_in_pieces(&memory, unsafe { slice(part, skip, len) }, PIECE_BYTES);
         });
+        if is_one_way {
+            sender.fetch_ahead(&memory, len);
+        }
         count_bytes(&socket.ring_bytes_out, len);
         publish(fd, sender, &memory);
         true

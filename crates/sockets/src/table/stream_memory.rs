@@ -4,6 +4,7 @@ use core::sync::atomic::{
     AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence,
 };
 
+use barewire_fabric::frame::LINE_BYTES;
 use barewire_fabric::hybrid::{CONTROL_BYTES, SharedMemory, memory_bytes};
 
 use crate::process::memory::{map, note_given_back, reserve_private};
@@ -213,6 +214,25 @@ impl SharedMemory for StreamMemory {
         unsafe {
             core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
             core::arch::asm!("/* {0} */", in(reg) to, options(nostack, preserves_flags));
+        }
+    }
+
+    #[inline]
+    fn prefetch_for_writing(&self, offset: usize, len_bytes: usize) {
+        let first = self.bytes(offset, len_bytes);
+        for at in (0..len_bytes).step_by(LINE_BYTES) {
+            let line = first.wrapping_add(at);
+            // SAFETY: nothing is loaded or stored. Processors without the instruction take it for one that does
+            // nothing.
+            #[cfg(target_arch = "x86_64")]
+            unsafe {
+                core::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags));
+            }
+            // SAFETY: as above.
+            #[cfg(target_arch = "aarch64")]
+            unsafe {
+                core::arch::asm!("prfm pstl1keep, [{}]", in(reg) line, options(nostack, preserves_flags));
+            }
         }
     }
 
