@@ -429,7 +429,8 @@ static int supervise(long seconds)
         shared->is_paused = 1;
         /* Others may have something to say, too. */
         rest_us(2000000);
-        if (getenv("SOAK_KEEP")) {
+        const char *keep = getenv("SOAK_KEEP");
+        if (keep && keep[0] == '1') {
             say("everything is kept as it is: end process %d to end it\n", getpid());
             for (;;) pause();
         }

@@ -64,6 +64,8 @@ fn evidence(stage: &Stage, program: &Path) {
         .args(["one", ONCE_STALLED[0], TIMES])
         .env("SOAK_PRELOAD", library.unwrap_or_default())
         .env("SOAK_PATIENCE_S", "0")
+        // Nobody is to look at this one: it would stay for ever.
+        .env("SOAK_KEEP", "0")
         .run(END_S);
     assert!(!said.status.success(), "{}", said.stdout);
     for part in ["FAULT: scenario", "  process ", "; schedstat "] {
