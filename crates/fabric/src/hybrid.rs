@@ -11,7 +11,7 @@
 //! SENDER    kernel -> ring  ring empty, receiver awake:  BOUND = position, EPOCH + 1
 //!           ring -> kernel  ring full, fall back, ...:   BOUND, WAKE_BYTES_AT = .., EPOCH + 1;
 //!                           no byte over the kernel before `may_use_kernel`
-//!           ring write      IN_RING = 1; copy; HEAD; fence; ARMED taken -> WAKE_BYTES + 1;
+//!           ring write      IN_RING = 1; copy; HEAD (perhaps in pieces); fence; ARMED taken -> WAKE_BYTES + 1;
 //!                           IN_RING = 0; one byte over the kernel if a wake-up byte was announced
 //! RECEIVER  kernel epoch    READS_KERNEL = 1; fence; EPOCH unchanged -> read any, else to BOUND
 //!           ring epoch      read to HEAD; empty -> take the wake-up bytes that were announced

@@ -23,7 +23,10 @@ pub fn cycles() -> u64 {
 #[inline]
 pub fn cycles_after_loads() -> u64 {
     #[cfg(target_arch = "x86_64")]
-    #[allow(unused_unsafe)]
+    #[allow(
+        unused_unsafe,
+        reason = "newer compilers know that it is safe, the oldest does not"
+    )]
     // SAFETY: every x86-64 processor has LFENCE; it touches no memory.
     unsafe {
         core::arch::x86_64::_mm_lfence();

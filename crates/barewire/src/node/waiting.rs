@@ -26,7 +26,7 @@ struct Disarmed {
     next: usize,
 }
 
-/// Looks in a row that find nothing until peers are asked to ring again, about a millisecond.
+/// Looks in a row that find nothing until peers are asked to ring again: of the order of a millisecond.
 const EMPTY_LOOKS_MAX: u32 = 32 * 1024;
 
 /// What threads that wait at one node share.
