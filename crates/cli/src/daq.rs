@@ -161,6 +161,10 @@ pub fn run(command: &DaqCommand) -> Result<ExitCode, DaqError> {
             eprintln!("barewire: {why}");
             Ok(ExitCode::from(code))
         }
+        Err(DaqError::Part(problem)) => {
+            eprintln!("barewire: {problem}");
+            Ok(ExitCode::from(problem.exit_status()))
+        }
         done => done,
     }
 }

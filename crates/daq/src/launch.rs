@@ -11,7 +11,7 @@ use barewire_sys::process::{Signal, SpawnOpts, send_signal, spawn_with};
 use crate::clock::system_time;
 use crate::config::{Config, SinkKind, SourceKind};
 use crate::credential::Credential;
-use crate::part::{Verdict, name_of};
+use crate::part::{NOT_JOINED, Verdict, name_of};
 
 /// How often processes are looked at.
 const LOOK: Duration = Duration::from_millis(5);
@@ -352,7 +352,9 @@ fn watch(
         return Ok(());
     }
     watcher.said(process.role, &how(status), id);
-    deaths.push(format!("{}: {}", process.role.name(), how(status)));
+    if had_joined(status) {
+        deaths.push(format!("{}: {}", process.role.name(), how(status)));
+    }
     if restart {
         let pause = process.pause_after(process.started.elapsed());
         process.again_at = pause.map(|it| Instant::now() + it);
@@ -367,6 +369,12 @@ fn watch(
     Ok(())
 }
 
+/// Whether a part that has ended may have taken part in the run. One that is started again just as the run ends
+/// finds no manager any more: that is not a death.
+fn had_joined(status: ExitStatus) -> bool {
+    status.code() != Some(i32::from(NOT_JOINED))
+}
+
 fn how(status: ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt;
     match (status.signal(), status.code()) {
@@ -375,7 +383,6 @@ fn how(status: ExitStatus) -> String {
     }
 }
 
-/// Waits for those that are left, and ends who does not end. Notes who ended with an error.
 /// Waits for those that are still there, builders first: they have files to finish, which takes time on a
 /// slow disk. Who takes longer is killed; of a builder that is told, since its file may lack something.
 fn end(processes: &mut [Process], grace_of_builders: Duration, deaths: &mut Vec<String>) {
@@ -392,7 +399,7 @@ fn end(processes: &mut [Process], grace_of_builders: Duration, deaths: &mut Vec<
             std::thread::sleep(LOOK);
         }
         if let Ok(Some(status)) = child.try_wait() {
-            if !status.success() {
+            if !status.success() && had_joined(status) {
                 deaths.push(format!("{}: {}", process.role.name(), how(status)));
             }
             continue;
@@ -413,8 +420,38 @@ mod tests {
     use super::*;
 
     fn process() -> Process {
-        let child = Command::new("true").spawn().expect("a process");
-        Process::new(Role::Manager, child)
+        ending_with(0)
+    }
+
+    fn ending_with(status: u8) -> Process {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("exit {status}")]);
+        let child = command.spawn().expect("a process");
+        Process::new(Role::Part(Part::Builder(BuilderId(0))), child)
+    }
+
+    /// What is noted of a part that ends with `status` while the run goes on, and at its end.
+    fn deaths_noted(status: u8) -> Vec<String> {
+        let mut deaths = Vec::new();
+        let mut process = ending_with(status);
+        while process.child.is_some() {
+            watch(
+                &mut process,
+                true,
+                &mut deaths,
+                &mut Said(|_, _: &str, _| {}),
+            )
+            .expect("watched");
+        }
+        assert!(process.again_at.is_some(), "it is started again");
+        end(&mut [ending_with(status)], GRACE, &mut deaths);
+        deaths
+    }
+
+    #[test]
+    fn a_part_that_came_too_late_to_join_has_not_died() {
+        assert_eq!(deaths_noted(2), ["builder 0: ended with 2"; 2]);
+        assert!(deaths_noted(NOT_JOINED).is_empty());
     }
 
     #[test]

@@ -30,6 +30,10 @@ pub use source::{run as run_source, run_detector};
 
 /// How often parts say that they live.
 pub const BEAT: Duration = Duration::from_millis(50);
+/// How long a part that is started again tries to reach the manager. The run has probably ended; if it has not,
+/// whoever started the part starts it once more.
+const PATIENCE_STARTED_AGAIN: Duration = Duration::from_secs(1);
+
 /// Why a part ends before the run.
 #[derive(Debug, thiserror::Error)]
 pub enum PartError {
@@ -58,6 +62,9 @@ pub enum PartError {
     /// The manager has gone.
     #[error("the manager was lost: {0}")]
     ManagerLost(String),
+    /// The manager has gone before it let this part join.
+    #[error("the run ended before this part had joined it: {0}")]
+    NotJoined(String),
     /// It has nothing to work with.
     #[error("{0}")]
     Net(#[from] NetError),
@@ -92,6 +99,21 @@ pub enum PartError {
         patience: Duration,
     },
 }
+
+impl PartError {
+    /// Exit status of the process of a part that ended so: [`NOT_JOINED`], or 2.
+    #[must_use]
+    pub const fn exit_status(&self) -> u8 {
+        match self {
+            Self::NotJoined(_) => NOT_JOINED,
+            _ => 2,
+        }
+    }
+}
+
+/// Exit status of a part that lost the manager before it had joined the run. Such a part had nothing that could
+/// get lost, so that who started it need not report its end.
+pub const NOT_JOINED: u8 = 6;
 
 impl From<SinkError> for PartError {
     fn from(error: SinkError) -> Self {
@@ -134,12 +156,19 @@ impl Home {
     /// Connects, says who it is, and waits to be welcomed.
     fn find(net: &mut Net, config: &Config, part: Part) -> Result<Self, PartError> {
         let address = Address::of_manager(config);
-        let patience = system_time(config.patience);
+        let is_started_again = Credential::own().start > 0;
+        let patience = match is_started_again {
+            true => system_time(config.patience).min(PATIENCE_STARTED_AGAIN),
+            false => system_time(config.patience),
+        };
         let deadline = Instant::now() + patience;
-        let missing = |reason: String| PartError::NoManager {
-            address: address.clone(),
-            patience,
-            reason,
+        let missing = |reason: String| match is_started_again {
+            true => PartError::NotJoined(reason),
+            false => PartError::NoManager {
+                address: address.clone(),
+                patience,
+                reason,
+            },
         };
         let link = loop {
             match net.connect(&address) {
@@ -151,9 +180,10 @@ impl Home {
         let mut outbox = Outbox::default();
         outbox.push(&hello(config, Role::Part(part)));
         loop {
-            outbox.flush(net.link(link)?)?;
+            let sent = outbox.flush(net.link(link)?);
+            sent.map_err(|error| PartError::NotJoined(error.to_string()))?;
             let answer = net.link(link)?.receive(read_batch);
-            match answer.map_err(|error| PartError::ManagerLost(error.to_string()))? {
+            match answer.map_err(|error| PartError::NotJoined(error.to_string()))? {
                 None => net.wait(RETRY)?,
                 Some(messages) => {
                     if let Some(welcome) = welcomed(messages?)? {

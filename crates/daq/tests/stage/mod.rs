@@ -34,7 +34,7 @@ pub fn play(config: &Path, role: &str, number: u16) -> ! {
         Ok(()) => 0,
         Err(problem) => {
             eprintln!("{role} {number}: {problem}");
-            2
+            problem.exit_status()
         }
     };
     let code = match role {
