@@ -166,7 +166,7 @@ impl<O: Outgoing, I: Incoming> MessageSender<O, I> {
     }
 
     #[inline]
-    fn fill_packed<M: AsRef<[u8]>>(&self, slot: &Slot, messages: &[M]) {
+    fn fill_packed<M: AsRef<[u8]>>(&mut self, slot: &Slot, messages: &[M]) {
         let mut at = 0;
         for message in messages {
             let message = message.as_ref();
@@ -198,6 +198,19 @@ pub enum Next {
     /// A message that came in fragments and has been put together in the receiver's
     /// buffer ([`MessageReceiver::assembled`]).
     Assembled,
+}
+
+/// What [`MessageReceiver::take_fragments`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fragments {
+    /// Nothing is there.
+    Nothing,
+    /// What is there is for [`MessageReceiver::next_message`].
+    Other,
+    /// All that were there, but more are to come.
+    Some,
+    /// The last one.
+    All,
 }
 
 /// The receiving end of a message queue.
@@ -341,12 +354,59 @@ impl<I: Incoming, O: Outgoing> MessageReceiver<I, O> {
         }
     }
 
-    fn append(&mut self, frame: &Frame) -> Result<(), Violation> {
-        if !self.in_fragments {
-            self.partial.clear();
-            self.in_fragments = true;
+    /// Takes what is there of a message in fragments straight into `into`, behind the `taken_bytes` that earlier calls
+    /// have put there: it need not be put together elsewhere first. Not if its beginning was put together already, or if
+    /// it does not fit. Unless it comes to the last fragment in the end, give what it took to [`MessageReceiver::put_together`].
+    ///
+    /// # Errors
+    /// As [`MessageReceiver::next_message`].
+    pub fn take_fragments(
+        &mut self,
+        into: &mut [u8],
+        taken_bytes: &mut usize,
+    ) -> Result<Fragments, Violation> {
+        if self.packed.is_some() || self.assembled || (self.in_fragments && *taken_bytes == 0) {
+            return Ok(Fragments::Other);
         }
-        let before = self.partial.bytes().len();
+        let mut found = Fragments::Nothing;
+        while let Some(frame) = self.ring.peek()? {
+            let is_fragment = !frame.in_line && frame.kind != Kind::Packed;
+            let is_last = frame.kind == Kind::Whole;
+            let end = *taken_bytes + frame.len_bytes;
+            if !is_fragment || (is_last && !self.in_fragments) || end > into.len() {
+                return Ok(Fragments::Other);
+            }
+            self.check_fragment(&frame, *taken_bytes)?;
+            self.ring
+                .incoming()
+                .read(frame.offset, &mut into[*taken_bytes..end]);
+            self.told |= self.ring.release(&frame);
+            *taken_bytes = end;
+            self.in_fragments = !is_last;
+            if is_last {
+                return Ok(Fragments::All);
+            }
+            found = Fragments::Some;
+        }
+        Ok(found)
+    }
+
+    /// Goes on with a message of which [`MessageReceiver::take_fragments`] has taken the beginning in the usual way.
+    ///
+    /// # Errors
+    /// The budget or the memory is used up.
+    pub fn put_together(&mut self, begun: &[u8]) -> Result<(), Violation> {
+        if begun.is_empty() {
+            return Ok(());
+        }
+        self.partial.clear();
+        let into = self.partial.extend(begun.len(), self.message_bytes_max)?;
+        into.copy_from_slice(begun);
+        Ok(())
+    }
+
+    /// Whether a fragment may come behind `before_bytes` of its message.
+    fn check_fragment(&self, frame: &Frame, before_bytes: usize) -> Result<(), Violation> {
         // All but the last are full: nobody can keep us busy with crumbs.
         if frame.kind == Kind::More && frame.len_bytes != self.ring.frame_bytes_max() {
             return Err(Violation::FragmentLength {
@@ -354,9 +414,18 @@ impl<I: Incoming, O: Outgoing> MessageReceiver<I, O> {
                 needed: self.ring.frame_bytes_max() as u64,
             });
         }
-        if frame.len_bytes > self.message_bytes_max - before {
+        if frame.len_bytes > self.message_bytes_max - before_bytes {
             return Err(self.too_long());
         }
+        Ok(())
+    }
+
+    fn append(&mut self, frame: &Frame) -> Result<(), Violation> {
+        if !self.in_fragments {
+            self.partial.clear();
+            self.in_fragments = true;
+        }
+        self.check_fragment(frame, self.partial.bytes().len())?;
         let into = self
             .partial
             .extend(frame.len_bytes, self.message_bytes_max)?;

@@ -10,7 +10,7 @@ mod memory;
 use std::collections::VecDeque;
 
 use barewire_fabric::frame::{Kind, LINE_BYTES, STATE_DEAF, STATE_FINISHED};
-use barewire_fabric::queue::Next;
+use barewire_fabric::queue::{Fragments, Next};
 use barewire_fabric::ring::{frame_bytes_max, publish_state};
 use barewire_fabric::{
     MessageReceiver, MessageSender, RingReceiver, RingSender, SendProgress, StreamReceiver,
@@ -47,6 +47,9 @@ struct Run {
     /// A long message that is not in the ring completely, and how much of it is.
     under_way: Option<(Vec<u8>, SendProgress)>,
     number: u64,
+    receives: u64,
+    /// Messages that went straight into a buffer.
+    taken_in_fragments: u64,
 }
 
 impl Run {
@@ -57,6 +60,8 @@ impl Run {
             oracle: VecDeque::new(),
             under_way: None,
             number: 0,
+            receives: 0,
+            taken_in_fragments: 0,
         }
     }
 
@@ -143,6 +148,10 @@ impl Run {
 
     /// Takes one message; whether there was one.
     fn receive(&mut self) -> Result<bool, Violation> {
+        if let Some(bytes) = self.receive_fragments()? {
+            self.check(&bytes);
+            return Ok(true);
+        }
         let next = self.receiver.next_message()?;
         let bytes = match &next {
             Next::Nothing => {
@@ -162,9 +171,35 @@ impl Run {
         };
         assert!(self.receiver.maybe_ready());
         self.receiver.done(&next);
-        let expected = self.oracle.pop_front().expect("a message of nobody");
-        assert!(bytes == expected, "{} bytes differ", expected.len());
+        self.check(&bytes);
         Ok(true)
+    }
+
+    fn check(&mut self, received: &[u8]) {
+        let expected = self.oracle.pop_front().expect("a message of nobody");
+        assert!(received == expected, "{} bytes differ", expected.len());
+    }
+
+    /// Takes a long message straight into a buffer, of which the length is another one each time, while the sender
+    /// goes on with it, but not always to its end.
+    fn receive_fragments(&mut self) -> Result<Option<Vec<u8>>, Violation> {
+        self.receives += 1;
+        let ring_bytes = self.sender.ring().ring_bytes() as u64;
+        let mut into = vec![0; (self.receives * 7919 % (4 * ring_bytes)) as usize];
+        let mut taken_bytes = 0;
+        for _ in 0..self.receives % 5 {
+            match self.receiver.take_fragments(&mut into, &mut taken_bytes)? {
+                Fragments::All => {
+                    into.truncate(taken_bytes);
+                    self.taken_in_fragments += 1;
+                    return Ok(Some(into));
+                }
+                Fragments::Some => self.go_on()?,
+                Fragments::Nothing | Fragments::Other => break,
+            }
+        }
+        self.receiver.put_together(&into[..taken_bytes])?;
+        Ok(None)
     }
 
     /// Ends the connection: all that was sent arrives, then the end and nothing else.
@@ -281,6 +316,7 @@ fn soak() {
         for _ in 0..4_000 {
             run.step(random_op(&mut rng, ring_bytes as u64)).unwrap();
         }
+        assert!(run.taken_in_fragments > 0);
         run.finish().unwrap();
     }
 }

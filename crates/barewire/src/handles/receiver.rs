@@ -4,13 +4,17 @@ use std::io;
 use std::time::Duration;
 
 use barewire_fabric::MessageReceiver;
-use barewire_fabric::queue::Next;
+use barewire_fabric::queue::{Fragments, Next};
 use barewire_fabric::ring::Taken;
 use barewire_shm::Window;
 
 use crate::error::{Error, Result};
 use crate::handles::half::ReceivingHalf;
 use crate::node::wait::Deadline;
+
+/// How often a receiver looks for the next fragment of a long message before it puts aside what it has: some
+/// microseconds. The sender needs less to copy one.
+const POLLS_FOR_FRAGMENT: u32 = 256;
 
 /// The receiving half of a connection.
 ///
@@ -44,7 +48,8 @@ impl Receiver {
         self.half
     }
 
-    /// Receives a message into `buffer` if one is there; returns its length.
+    /// Receives a message into `buffer` if one is there; returns its length. If not, the buffer may hold a part of one
+    /// that is on its way.
     ///
     /// # Errors
     /// [`Error::BufferTooSmall`] (the message stays); [`Error::Finished`] when the peer has
@@ -55,7 +60,8 @@ impl Receiver {
         self.half.check_failed()?;
         match self.half.queue.take(buffer) {
             Taken::Message(len) => Ok(Some(self.taken(&buffer[..len]))),
-            _ => self.try_recv_slowly(buffer),
+            Taken::Nothing => self.try_recv_slowly(buffer),
+            Taken::Other => self.try_recv_long(buffer),
         }
     }
 
@@ -65,6 +71,31 @@ impl Receiver {
         self.half.tap(message);
         self.half.received(message.len());
         message.len()
+    }
+
+    /// As [`Receiver::try_recv`], for what may be a message in fragments. They go straight into the buffer as long as
+    /// they come one soon after the other.
+    fn try_recv_long(&mut self, buffer: &mut [u8]) -> Result<Option<usize>> {
+        let (mut taken_bytes, mut empty_polls) = (0, 0);
+        while empty_polls < POLLS_FOR_FRAGMENT {
+            let found = self.half.queue.take_fragments(buffer, &mut taken_bytes);
+            self.half.credit_told();
+            match found {
+                Ok(Fragments::All) => return Ok(Some(self.taken(&buffer[..taken_bytes]))),
+                Ok(Fragments::Some) => empty_polls = 0,
+                Ok(Fragments::Nothing) => {
+                    empty_polls += 1;
+                    core::hint::spin_loop();
+                }
+                Ok(Fragments::Other) => break,
+                Err(violation) => return Err(self.half.violated(violation)),
+            }
+        }
+        let begun = &buffer[..taken_bytes];
+        if let Err(violation) = self.half.queue.put_together(begun) {
+            return Err(self.half.violated(violation));
+        }
+        self.try_recv_slowly(buffer)
     }
 
     /// As [`Receiver::try_recv`], for whatever is not a short message in one piece.
@@ -146,10 +177,12 @@ impl Receiver {
             Taken::Nothing => None,
             found => Some(found),
         });
-        if let Some(Taken::Message(len)) = polled {
-            return Ok(Some(self.taken(&buffer[..len])));
-        }
-        if let Some(len) = self.try_recv_slowly(buffer)? {
+        let received = match polled {
+            Some(Taken::Message(len)) => return Ok(Some(self.taken(&buffer[..len]))),
+            Some(_) => self.try_recv_long(buffer)?,
+            None => self.try_recv_slowly(buffer)?,
+        };
+        if let Some(len) = received {
             return Ok(Some(len));
         }
         let deadline = Deadline::after(timeout.into());

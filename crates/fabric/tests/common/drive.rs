@@ -16,7 +16,7 @@ use barewire_fabric::frame::{
     CONTROL_BYTES, CREDIT, DUPLEX, HEADER_BYTES, Kind, LINE_BYTES, RING_BYTES_MIN, STATE,
     STATE_DEAF, lines_for, pack,
 };
-use barewire_fabric::queue::Next;
+use barewire_fabric::queue::{Fragments, Next};
 use barewire_fabric::ring::Taken;
 use barewire_fabric::{
     DuplexReceiver, DuplexSender, MessageReceiver, MessageSender, RingReceiver, RingSender,
@@ -274,6 +274,40 @@ fn check_error<T>(first: Violation, again: Result<T, Violation>) {
     );
 }
 
+/// Takes fragments into a buffer of some length, a few times, and then goes on in the usual way.
+fn receive_fragments(
+    script: &mut Script,
+    peer: &mut Peer,
+    receiver: &mut MessageReceiver<Region, Region>,
+    buffer: &mut [u8],
+) {
+    let into_bytes = script.length(buffer.len()) as usize % (buffer.len() + 1);
+    let into = &mut buffer[..into_bytes];
+    let mut taken_bytes = 0;
+    for _ in 0..3 {
+        let found = receiver.take_fragments(into, &mut taken_bytes);
+        peer.check_accesses();
+        assert!(taken_bytes <= into.len());
+        match found {
+            Ok(Fragments::All) => {
+                peer.tally.accepted += 1;
+                return;
+            }
+            Ok(Fragments::Some) => {}
+            Ok(Fragments::Nothing | Fragments::Other) => break,
+            Err(violation) => {
+                peer.tally.count(violation);
+                let again = receiver.take_fragments(into, &mut taken_bytes);
+                check_error(violation, again);
+                break;
+            }
+        }
+    }
+    if let Err(violation) = receiver.put_together(&into[..taken_bytes]) {
+        peer.tally.count(violation);
+    }
+}
+
 fn receive_messages(script: &mut Script, peer: &mut Peer, ring_bytes: usize, limit: usize) {
     let (ring, mut ours) = peer.receiver(ring_bytes);
     let mut receiver = MessageReceiver::new(ring, limit);
@@ -300,6 +334,10 @@ fn receive_messages(script: &mut Script, peer: &mut Peer, ring_bytes: usize, lim
                 peer.tally.accepted += 1;
             }
             peer.check_accesses();
+            continue;
+        }
+        if op == 11 {
+            receive_fragments(script, peer, &mut receiver, &mut buffer);
             continue;
         }
         let found = receiver.next_message();
