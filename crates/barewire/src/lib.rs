@@ -210,7 +210,9 @@
 //!
 //! A bulk stream wants a larger ring than the default of 4 KiB: 64 KiB and more, with
 //! [`NodeConfig::ring_bytes`], [`ConnectOptions::ring_bytes`] or
-//! [`Request::accept_with_ring`]. Each side chooses the ring that *it* receives from.
+//! [`Request::accept_with_ring`]. Each side chooses the ring that *it* receives from. Round trips
+//! of 64 KiB are twice as fast through a ring of 4 MiB as through one of 64 KiB, if the two
+//! processors share a cache that is larger than that.
 //!
 //! # The event queue: many connections
 //!

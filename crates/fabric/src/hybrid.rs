@@ -114,6 +114,15 @@ pub trait SharedMemory {
     fn heavy_fence(&self) -> bool;
     /// Copies `bytes` to byte `offset`.
     fn copy_in(&self, offset: usize, bytes: &[u8]);
+    /// As `copy_in`; how many processor cycles that took, or 0 where nobody can say.
+    fn copy_in_measured(&self, offset: usize, bytes: &[u8]) -> u64 {
+        self.copy_in(offset, bytes);
+        0
+    }
+    /// As `copy_in`; where the memory has a way past the caches, that way ([`crate::copying`]).
+    fn copy_in_past_caches(&self, offset: usize, bytes: &[u8]) {
+        self.copy_in(offset, bytes);
+    }
     /// Copies from byte `offset` into `bytes`.
     fn copy_out(&self, offset: usize, bytes: &mut [u8]);
     /// A hint that bytes from byte `offset` on will be stored soon.

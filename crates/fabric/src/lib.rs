@@ -22,6 +22,7 @@
 // violation: what a peer does that breaks the protocol
 // assembly: private memory for messages that come in pieces
 // frame: layout of a region and of a frame
+// copying: how long payloads are best copied into the reader's memory
 // duplex: one line that both sides write in turn
 // ring: frames through memory
 // queue: messages over a ring
@@ -42,6 +43,7 @@ extern crate alloc;
 
 pub mod aperture;
 pub mod assembly;
+pub mod copying;
 pub mod doorbell;
 pub mod duplex;
 pub mod frame;

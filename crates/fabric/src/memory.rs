@@ -26,6 +26,15 @@ pub trait Outgoing {
     fn len_bytes(&self) -> usize;
     /// Stores bytes; ordered only by a later [`Outgoing::publish_u64`].
     fn write(&self, offset: usize, bytes: &[u8]);
+    /// As `write`; how many processor cycles that took, or 0 where nobody can say.
+    fn write_measured(&self, offset: usize, bytes: &[u8]) -> u64 {
+        self.write(offset, bytes);
+        0
+    }
+    /// As `write`; where the memory has a way past the caches, that way ([`crate::copying`]).
+    fn write_past_caches(&self, offset: usize, bytes: &[u8]) {
+        self.write(offset, bytes);
+    }
     /// Stores one word at a multiple of 8; ordered as `write`.
     fn write_u64(&self, offset: usize, value: u64);
     /// Stores one word at a multiple of 8, after everything stored before.

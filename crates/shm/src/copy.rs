@@ -29,6 +29,19 @@ pub(crate) unsafe fn copy_in(to: *mut u8, bytes: &[u8]) {
     }
 }
 
+/// As [`copy_in`], past the caches.
+///
+/// # Safety
+/// As for [`copy_in`].
+#[inline]
+pub(crate) unsafe fn copy_in_past_caches(to: *mut u8, bytes: &[u8]) {
+    // SAFETY: as promised by our caller; both ranges are `bytes.len()` long.
+    unsafe {
+        barewire_cpu::copy_past_caches(bytes.as_ptr(), to, bytes.len());
+        opaque(to);
+    }
+}
+
 /// Copies shared memory to `into`, reading each byte once.
 ///
 /// # Safety

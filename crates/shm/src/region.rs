@@ -10,10 +10,10 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use barewire_fabric::frame::LINE_BYTES;
+use barewire_cpu::cycles;
 use barewire_fabric::memory::{Incoming, Outgoing};
 
-use crate::copy::{copy_in, copy_out};
+use crate::copy::{copy_in, copy_in_past_caches, copy_out};
 
 /// One mapping of shared memory. Clones share it; the last one unmaps it.
 #[derive(Clone)]
@@ -302,16 +302,26 @@ impl Window {
         unsafe { copy_in(self.base.as_ptr().add(offset), bytes) };
     }
 
+    /// As [`Window::write_bytes`], past the caches: where fetching each line from the reader's cache takes longer than
+    /// writing it to memory.
+    ///
+    /// # Panics
+    /// As [`Window::write_bytes`].
+    #[inline]
+    pub fn write_bytes_past_caches(&self, offset: usize, bytes: &[u8]) {
+        self.check(offset, bytes.len());
+        if !self.writable {
+            read_only();
+        }
+        // SAFETY: as in `write_bytes`.
+        unsafe { copy_in_past_caches(self.base.as_ptr().add(offset), bytes) };
+    }
+
     /// Asks the processor to fetch the line at `offset`; no effect if it lies outside.
     #[inline]
     pub fn prefetch(&self, offset: usize) {
         if offset < self.len_bytes {
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: a prefetch of an address inside the mapping has no visible effect.
-            unsafe {
-                use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-                _mm_prefetch::<_MM_HINT_T0>(self.base.as_ptr().add(offset).cast());
-            }
+            barewire_cpu::prefetch(self.base.as_ptr().wrapping_add(offset));
         }
     }
 
@@ -319,32 +329,9 @@ impl Window {
     #[inline]
     pub fn prefetch_for_writing(&self, offset: usize, len_bytes: usize) {
         let end = offset.saturating_add(len_bytes).min(self.len_bytes);
-        for at in (offset..end).step_by(LINE_BYTES) {
-            // SAFETY: the address lies inside the mapping; nothing is loaded or stored. Processors without the
-            // instruction take it for one that does nothing.
-            unsafe { prefetch_for_writing(self.base.as_ptr().add(at)) };
-        }
+        let first = self.base.as_ptr().wrapping_add(offset);
+        barewire_cpu::prefetch_for_writing(first, end.saturating_sub(offset));
     }
-}
-
-/// The intrinsic of x86-64 would become a prefetch for reading on the oldest processors that we compile for.
-///
-/// # Safety
-/// `at` lies inside a mapping.
-#[inline]
-unsafe fn prefetch_for_writing(at: *const u8) {
-    // SAFETY: a prefetch has no effect that a program can see.
-    #[cfg(target_arch = "x86_64")]
-    unsafe {
-        core::arch::asm!("prefetchw [{}]", in(reg) at, options(nostack, preserves_flags));
-    }
-    // SAFETY: as above.
-    #[cfg(target_arch = "aarch64")]
-    unsafe {
-        core::arch::asm!("prfm pstl1keep, [{}]", in(reg) at, options(nostack, preserves_flags));
-    }
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    let _ = at;
 }
 
 impl core::fmt::Debug for Window {
@@ -375,6 +362,15 @@ impl Outgoing for Window {
         // Release pairs with the Acquire load of `observe_u64` on the peer's mapping of
         // the same memory: all stores before it are visible to whoever reads the value.
         self.word_mut(offset).store(value, Ordering::Release);
+    }
+    fn write_measured(&self, offset: usize, bytes: &[u8]) -> u64 {
+        let begin = cycles();
+        self.write_bytes(offset, bytes);
+        cycles().wrapping_sub(begin)
+    }
+    #[inline]
+    fn write_past_caches(&self, offset: usize, bytes: &[u8]) {
+        self.write_bytes_past_caches(offset, bytes);
     }
     #[inline]
     fn prefetch_for_writing(&self, offset: usize, len_bytes: usize) {
@@ -435,6 +431,10 @@ mod tests {
                 let mut back = vec![0; len];
                 window.read_bytes(offset, &mut back);
                 assert_eq!(bytes, back, "offset {offset} len {len}");
+                let bytes: Vec<u8> = bytes.iter().map(|byte| !byte).collect();
+                window.write_bytes_past_caches(offset, &bytes);
+                window.read_bytes(offset, &mut back);
+                assert_eq!(bytes, back, "past the caches, offset {offset} len {len}");
             }
         }
     }

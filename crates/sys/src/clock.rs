@@ -1,5 +1,6 @@
 //! Clocks that cost nanoseconds to read.
 
+use barewire_cpu::HAS_CYCLES;
 use rustix::time::ClockId;
 
 /// Nanoseconds on the monotonic clock, the same for all processes of the
@@ -11,59 +12,24 @@ pub fn monotonic_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// The processor's counter of ticks of a fixed rate (TSC on x86-64, the
-/// virtual counter on Arm); elsewhere [`monotonic_ns`]. For measuring short
-/// stretches; not ordered with the instructions around it.
+/// [`barewire_cpu::cycles`], or [`monotonic_ns`] on processors without a counter.
 #[inline]
 pub fn cycles() -> u64 {
-    ticks()
+    if HAS_CYCLES {
+        barewire_cpu::cycles()
+    } else {
+        monotonic_ns()
+    }
 }
 
 /// As [`cycles`], read when all loads before it are done: the end of a measurement of a load.
 #[inline]
 pub fn cycles_after_loads() -> u64 {
-    #[cfg(target_arch = "x86_64")]
-    #[allow(
-        unused_unsafe,
-        reason = "newer compilers know that it is safe, the oldest does not"
-    )]
-    // SAFETY: every x86-64 processor has LFENCE; it touches no memory.
-    unsafe {
-        core::arch::x86_64::_mm_lfence();
+    if HAS_CYCLES {
+        barewire_cpu::cycles_after_loads()
+    } else {
+        monotonic_ns()
     }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: these wait for earlier loads and for the pipeline; they touch no memory.
-    unsafe {
-        core::arch::asm!("dmb ishld", "isb", options(nostack, preserves_flags));
-    }
-    ticks()
-}
-
-#[cfg(target_arch = "x86_64")]
-#[inline]
-fn ticks() -> u64 {
-    #[allow(unused_unsafe)]
-    // SAFETY: every x86-64 processor has RDTSC; it touches no memory.
-    unsafe {
-        core::arch::x86_64::_rdtsc()
-    }
-}
-
-#[cfg(target_arch = "aarch64")]
-#[inline]
-fn ticks() -> u64 {
-    let ticks: u64;
-    // SAFETY: reads a register that Linux lets every program read.
-    unsafe {
-        core::arch::asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack, preserves_flags));
-    }
-    ticks
-}
-
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-#[inline]
-fn ticks() -> u64 {
-    monotonic_ns()
 }
 
 #[cfg(test)]

@@ -40,6 +40,12 @@ impl<T: Outgoing> Outgoing for Lent<'_, T> {
     fn write(&self, offset: usize, bytes: &[u8]) {
         self.0.write(offset, bytes);
     }
+    fn write_measured(&self, offset: usize, bytes: &[u8]) -> u64 {
+        self.0.write_measured(offset, bytes)
+    }
+    fn write_past_caches(&self, offset: usize, bytes: &[u8]) {
+        self.0.write_past_caches(offset, bytes);
+    }
     fn write_u64(&self, offset: usize, value: u64) {
         self.0.write_u64(offset, value);
     }

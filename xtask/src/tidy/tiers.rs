@@ -18,6 +18,7 @@ use super::workspace::{Crate, Workspace};
 
 /// The tiers of the network, by the name of the folder in `crates/`.
 const NETWORK: &[(&str, u32)] = &[
+    ("cpu", 0),
     ("report", 0),
     ("units", 0),
     ("wire", 0),

@@ -1,5 +1,7 @@
 //! The sending end of one direction. See [`super`] for the protocol.
 
+use crate::copying::{Copying, Way};
+
 use super::{
     ARMED, BOUND, Broken, Direction, EPOCH, HEAD, IN_RING, KEPT_EPOCHS, KERNEL, ORDERED, PROCESSOR,
     Path, REACHED, READS_KERNEL, REFUSED, SEEN, SINCE, SharedMemory, TAIL, TAKE_BACK, TAKING, UP,
@@ -35,6 +37,7 @@ pub struct Sender {
     wake_bytes: u64,
     /// A wake-up byte was announced that the kernel connection did not take.
     owes_wake_byte: bool,
+    copying: Copying,
     /// While a receiver that sleeps is being woken: the wake-up bytes that the kernel connection will have
     /// had then; else 0.
     waking: u64,
@@ -53,6 +56,7 @@ impl Sender {
             wake_bytes: 0,
             owes_wake_byte: false,
             waking: 0,
+            copying: Copying::new(),
         }
     }
 
@@ -103,12 +107,24 @@ impl Sender {
         debug_assert!(self.path() == Path::Ring && bytes.len() as u64 <= self.room_known());
         let (at, straight) = self.direction.place(self.head);
         let (first, rest) = bytes.split_at(bytes.len().min(straight));
-        memory.copy_in(at, first);
+        self.copy_in(memory, at, first);
         if !rest.is_empty() {
-            memory.copy_in(self.direction.place(0).0, rest);
+            self.copy_in(memory, self.direction.place(0).0, rest);
         }
         self.head += bytes.len() as u64;
         self.position += bytes.len() as u64;
+    }
+
+    #[inline]
+    fn copy_in(&mut self, memory: &impl SharedMemory, offset: usize, bytes: &[u8]) {
+        match self.copying.choose(bytes.len()) {
+            Way::Ordinary => memory.copy_in(offset, bytes),
+            Way::PastCaches => memory.copy_in_past_caches(offset, bytes),
+            Way::Measured => {
+                let took_cycles = memory.copy_in_measured(offset, bytes);
+                self.copying.note(bytes.len(), took_cycles);
+            }
+        }
     }
 
     /// As [`Sender::put`]. A receiver that polls sees each `piece_bytes` as soon as they are put, so that both sides
@@ -139,6 +155,9 @@ impl Sender {
     /// which the other side comes first: it would cost them the time of the call.
     #[inline(never)]
     pub fn fetch_ahead(&self, memory: &impl SharedMemory, len_bytes: usize) {
+        if !self.copying.is_fetching_wise(len_bytes) {
+            return;
+        }
         let ahead_bytes = if len_bytes <= SHORT_BYTES {
             FETCHED_AHEAD_BYTES
         } else {

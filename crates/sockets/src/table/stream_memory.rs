@@ -4,7 +4,7 @@ use core::sync::atomic::{
     AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence,
 };
 
-use barewire_fabric::frame::LINE_BYTES;
+use barewire_cpu::cycles;
 use barewire_fabric::hybrid::{CONTROL_BYTES, SharedMemory, memory_bytes};
 
 use crate::process::memory::{map, note_given_back, reserve_private};
@@ -219,21 +219,23 @@ impl SharedMemory for StreamMemory {
 
     #[inline]
     fn prefetch_for_writing(&self, offset: usize, len_bytes: usize) {
-        let first = self.bytes(offset, len_bytes);
-        for at in (0..len_bytes).step_by(LINE_BYTES) {
-            let line = first.wrapping_add(at);
-            // SAFETY: nothing is loaded or stored. Processors without the instruction take it for one that does
-            // nothing.
-            #[cfg(target_arch = "x86_64")]
-            unsafe {
-                core::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags));
-            }
-            // SAFETY: as above.
-            #[cfg(target_arch = "aarch64")]
-            unsafe {
-                core::arch::asm!("prfm pstl1keep, [{}]", in(reg) line, options(nostack, preserves_flags));
-            }
+        barewire_cpu::prefetch_for_writing(self.bytes(offset, len_bytes), len_bytes);
+    }
+
+    #[inline]
+    fn copy_in_past_caches(&self, offset: usize, bytes: &[u8]) {
+        let to = self.bytes(offset, bytes.len());
+        // SAFETY: as above.
+        unsafe {
+            barewire_cpu::copy_past_caches(bytes.as_ptr(), to, bytes.len());
+            core::arch::asm!("/* {0} */", in(reg) to, options(nostack, preserves_flags));
         }
+    }
+
+    fn copy_in_measured(&self, offset: usize, bytes: &[u8]) -> u64 {
+        let begin = cycles();
+        self.copy_in(offset, bytes);
+        cycles().wrapping_sub(begin)
     }
 
     #[inline]
