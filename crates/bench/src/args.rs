@@ -87,7 +87,7 @@ pub struct Options {
     #[arg(
         long,
         value_delimiter = ',',
-        value_parser = ["message", "batch", "stream", "stream-8k", "event-queue", "tripwire"],
+        value_parser = ["message", "in-place", "batch", "stream", "stream-8k", "event-queue", "tripwire"],
         help_heading = "What"
     )]
     pub variant: Vec<String>,

@@ -99,18 +99,26 @@ pub enum Variant {
     PingPong,
     /// Limit: a copy in, a flag, a copy out.
     Exchange,
+    /// Limit: the same, copied in past the caches.
+    ExchangeNt,
     /// Limit: a ring of 10 KiB.
     Ring10k,
     /// Limit: a ring of 64 KiB.
     Ring64k,
+    /// Limit: the same, copied in past the caches.
+    Ring64kNt,
     /// Limit: a ring of 1 MiB, for large messages.
     Ring1m,
+    /// Limit: a ring of 4 MiB.
+    Ring4m,
     /// Limit: an eventfd each way.
     Eventfd,
     /// Limit: a futex each way.
     Futex,
     /// Barewire: messages received from the connection.
     Message,
+    /// Barewire: the same, but the receiver reads only the last byte, where the message lies.
+    InPlace,
     /// Barewire: several messages in one frame.
     Batch,
     /// Barewire: a byte stream.
@@ -130,12 +138,16 @@ impl Variant {
             Variant::Plain => "",
             Variant::PingPong => "ping-pong",
             Variant::Exchange => "exchange",
+            Variant::ExchangeNt => "exchange-nt",
             Variant::Ring10k => "ring-10k",
             Variant::Ring64k => "ring-64k",
+            Variant::Ring64kNt => "ring-64k-nt",
             Variant::Ring1m => "ring-1m",
+            Variant::Ring4m => "ring-4m",
             Variant::Eventfd => "eventfd",
             Variant::Futex => "futex",
             Variant::Message => "message",
+            Variant::InPlace => "in-place",
             Variant::Batch => "batch",
             Variant::Stream => "stream",
             Variant::Stream8k => "stream-8k",

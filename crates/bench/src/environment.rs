@@ -40,6 +40,9 @@ pub struct Environment {
     pub samples_kept: u64,
     /// Samples dropped because their probes disagreed.
     pub samples_dropped: u64,
+    /// Rivals that were measured, with their versions.
+    #[serde(default)]
+    pub rivals: Vec<String>,
     /// What was asked for and could not be measured, and why.
     pub not_measured: Vec<String>,
 }
@@ -67,6 +70,7 @@ impl Environment {
             seconds: 0.0,
             samples_kept: 0,
             samples_dropped: 0,
+            rivals: Vec::new(),
             not_measured: Vec::new(),
         }
     }

@@ -55,7 +55,7 @@ use output::{check_writable, write};
 use placement::Placement;
 use plan::Plan;
 use report::Report;
-use results::half_peak;
+use results::{behind, half_peak};
 use session::Session;
 
 pub use programs::pair::PROGRAM;
@@ -151,7 +151,7 @@ fn run_tests(args: &BenchArgs) -> Result<()> {
             placement,
             &mut session,
             &mut books,
-            &mut not_measured,
+            &mut environment,
         )?
     } else {
         Vec::new()
@@ -162,14 +162,17 @@ fn run_tests(args: &BenchArgs) -> Result<()> {
         environment.samples_dropped += book.dropped();
         environment.samples_kept += book.kept();
     }
+    let all_bands = results::rows(&books, rivals.clone(), true);
+    let behind = behind::behind(&all_bands);
     let half_peaks = half_peak::half_peaks(&results::rows(&books, Vec::new(), true));
     let rows = results::rows(&books, rivals, options.all_bands);
     environment.seconds = limits.started.elapsed().as_secs_f64();
-    environment.not_measured = not_measured;
+    environment.not_measured.extend(not_measured);
     let report = Report {
         environment,
         results: rows,
         half_peaks,
+        behind,
     };
     write_reports(args, &report, programs.as_ref())
 }

@@ -175,10 +175,16 @@ impl Builder<'_> {
             for &size in &sizes {
                 let work = self.work(Test::Rtt, size, waiting);
                 self.one(Transport::Limit, Variant::Exchange, true, work);
+                if size >= 1024 {
+                    self.one(Transport::Limit, Variant::ExchangeNt, true, work);
+                }
                 if size >= 16_384 {
                     self.one(Transport::Limit, Variant::Ring64k, true, work);
                 }
                 self.one(Transport::Barewire, Variant::Message, false, work);
+                if size >= IN_PLACE_BYTES_MIN {
+                    self.one(Transport::Barewire, Variant::InPlace, false, work);
+                }
                 if size <= 4096 {
                     self.one(Transport::Barewire, Variant::EventQueue, false, work);
                 }
@@ -216,9 +222,16 @@ impl Builder<'_> {
             }
             self.one(Transport::Limit, Variant::Ring64k, true, work);
             if size >= 4096 {
+                self.one(Transport::Limit, Variant::Ring64kNt, true, work);
                 self.one(Transport::Limit, Variant::Ring1m, true, work);
             }
+            if size >= LONG_BYTES {
+                self.one(Transport::Limit, Variant::Ring4m, true, work);
+            }
             self.one(Transport::Barewire, Variant::Message, false, work);
+            if size >= IN_PLACE_BYTES_MIN {
+                self.one(Transport::Barewire, Variant::InPlace, false, work);
+            }
             if size <= 1024 {
                 self.one(Transport::Barewire, Variant::Batch, false, work);
             }
@@ -308,19 +321,26 @@ fn many_spec((transport, variant): (Transport, Variant), work: &Work) -> Channel
     }
 }
 
-/// Barewire's rings: the default where messages are small and few under way, else 64 KiB;
-/// for transactions never less than both ends can have under way, or both could wait for
-/// room.
+/// From this size on messages are received in place as well.
+const IN_PLACE_BYTES_MIN: usize = 512;
+
+/// From this size on messages go through rings of 4 MiB.
+const LONG_BYTES: usize = 16 * 1024;
+
+/// Barewire's rings: the default where messages are small and few under way, else 64 KiB, and 4 MiB where messages are
+/// long; for transactions never less than both ends can have under way, or both could wait for room.
 fn ring_bytes(variant: Variant, work: &Work) -> usize {
     const DEFAULT: usize = 4096;
     const LARGE: usize = 64 * 1024;
+    const LONG: usize = 4 << 20;
     match work.test {
         _ if variant == Variant::Stream8k => 8 * 1024,
-        Test::Stream => LARGE,
         Test::Transactions => {
             let under_way = work.outstanding as usize * 2 * REQUEST_BYTES;
             (2 * under_way).next_power_of_two().max(DEFAULT)
         }
+        _ if work.size >= LONG_BYTES => LONG,
+        Test::Stream => LARGE,
         Test::Rtt | Test::Wake if work.size <= 512 => DEFAULT,
         Test::Rtt | Test::Wake => LARGE,
     }

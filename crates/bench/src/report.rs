@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::results::Row;
+use crate::results::behind::Behind;
 use crate::results::half_peak::HalfPeak;
 
 /// Everything that a run found.
@@ -22,6 +23,9 @@ pub struct Report {
     pub results: Vec<Row>,
     /// From which size on each transport reaches half of its best rate.
     pub half_peaks: Vec<HalfPeak>,
+    /// Where somebody else is ahead of Barewire.
+    #[serde(default)]
+    pub behind: Vec<Behind>,
 }
 
 impl Report {
@@ -77,6 +81,16 @@ pub mod tests {
                 size_bytes: 128.4,
                 reached: true,
             }],
+            behind: vec![Behind {
+                test: "rtt".into(),
+                waiting: "polling".into(),
+                size_bytes: 4096,
+                connections: 1,
+                band: "A".into(),
+                who: "ucx am-lat".into(),
+                own: "barewire message".into(),
+                factor: 1.25,
+            }],
         }
     }
 
@@ -87,7 +101,7 @@ pub mod tests {
         assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
         let top: Vec<&String> = value.as_object().unwrap().keys().collect();
-        assert_eq!(top, ["environment", "half_peaks", "results"]);
+        assert_eq!(top, ["behind", "environment", "half_peaks", "results"]);
         for row in value["results"].as_array().unwrap() {
             for field in [
                 "test",

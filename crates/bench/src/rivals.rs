@@ -4,6 +4,7 @@
 //! two probes. Their set-up connection goes over 127.0.0.1, their data through memory.
 
 use std::io::{ErrorKind, Read};
+use std::ops::Range;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,7 @@ use barewire_sys::process::{SpawnOpts, spawn_with};
 
 use crate::args::{BenchArgs, TestChoice};
 use crate::case::{Case, Test, Transport, Variant, Waiting, Work};
+use crate::environment::Environment;
 use crate::error::{Error, Result, What};
 use crate::placement::Placement;
 use crate::plan::Plan;
@@ -28,48 +30,86 @@ const FIRST_PORT: u16 = 23_170;
 struct Rival {
     program: &'static str,
     package: &'static str,
+    /// Says which version it is.
+    version: (&'static str, &'static [&'static str]),
     transport: &'static str,
     variant: &'static str,
     test: Test,
+    sizes: Range<usize>,
+    environment: Option<(&'static str, &'static str)>,
     arguments: fn(size: usize, turns: u64, port: u16) -> Vec<String>,
     /// Its output to nanoseconds per operation.
     parse: fn(&str) -> Option<f64>,
 }
 
-const RIVALS: [Rival; 4] = [
+/// UCX over POSIX shared memory, and where it says `cma`, with its one copy of large messages by the kernel.
+const POSIX: &str = "posix,self";
+const CMA: &str = "posix,cma,self";
+
+/// A test of UCX's.
+const fn ucx_rival(
+    variant: &'static str,
+    test: Test,
+    transports: &'static str,
+    arguments: fn(usize, u64, u16) -> Vec<String>,
+) -> Rival {
     Rival {
         program: "ucx_perftest",
         package: "ucx-utils",
+        version: ("ucx_info", &["-v"]),
         transport: "ucx",
-        variant: "put-lat",
-        test: Test::Rtt,
-        arguments: |size, turns, port| ucx("-t put_lat -d memory -x posix", size, turns, port),
-        parse: |output| ucx_field(output, 1).map(|us| us * 2000.0),
+        variant,
+        test,
+        sizes: 0..usize::MAX,
+        environment: Some(("UCX_TLS", transports)),
+        arguments,
+        parse: match test {
+            Test::Stream => |output| ucx_field(output, 7).map(|per_second| 1e9 / per_second),
+            _ => |output| ucx_field(output, 1).map(|us| us * 2000.0),
+        },
+    }
+}
+
+/// Sizes from which on UCX may leave the copies to the kernel.
+const CMA_SIZES: Range<usize> = 4096..usize::MAX;
+
+const RIVALS: [Rival; 8] = [
+    ucx_rival("put-lat", Test::Rtt, POSIX, |size, turns, _| {
+        ucx("-t put_lat -d memory -x posix", size, turns)
+    }),
+    ucx_rival("tag-lat", Test::Rtt, POSIX, |size, turns, _| {
+        ucx("-t tag_lat", size, turns)
+    }),
+    Rival {
+        sizes: CMA_SIZES,
+        ..ucx_rival("tag-lat-cma", Test::Rtt, CMA, |size, turns, _| {
+            ucx("-t tag_lat", size, turns)
+        })
     },
+    ucx_rival("am-lat", Test::Rtt, POSIX, |size, turns, _| {
+        ucx("-t ucp_am_lat", size, turns)
+    }),
+    ucx_rival("put-bw", Test::Stream, POSIX, |size, turns, _| {
+        ucx("-t put_bw -d memory -x posix", size, turns)
+    }),
+    ucx_rival("tag-bw", Test::Stream, POSIX, |size, turns, _| {
+        ucx("-t tag_bw", size, turns)
+    }),
     Rival {
-        program: "ucx_perftest",
-        package: "ucx-utils",
-        transport: "ucx",
-        variant: "tag-lat",
-        test: Test::Rtt,
-        arguments: |size, turns, port| ucx("-t tag_lat", size, turns, port),
-        parse: |output| ucx_field(output, 1).map(|us| us * 2000.0),
-    },
-    Rival {
-        program: "ucx_perftest",
-        package: "ucx-utils",
-        transport: "ucx",
-        variant: "put-bw",
-        test: Test::Stream,
-        arguments: |size, turns, port| ucx("-t put_bw -d memory -x posix", size, turns, port),
-        parse: |output| ucx_field(output, 7).map(|per_second| 1e9 / per_second),
+        sizes: CMA_SIZES,
+        ..ucx_rival("tag-bw-cma", Test::Stream, CMA, |size, turns, _| {
+            ucx("-t tag_bw", size, turns)
+        })
     },
     Rival {
         program: "fi_pingpong",
         package: "libfabric-bin",
+        version: ("fi_info", &["--version"]),
         transport: "libfabric-shm",
         variant: "pingpong",
         test: Test::Rtt,
+        sizes: 0..usize::MAX,
+        environment: None,
         arguments: |size, turns, port| {
             let port_flag = if port == 0 { "-P" } else { "-B" };
             words(&format!("-p shm -e rdm -I {turns} -S {size} {port_flag}"))
@@ -82,7 +122,7 @@ fn words(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-fn ucx(test: &str, size: usize, turns: u64, _: u16) -> Vec<String> {
+fn ucx(test: &str, size: usize, turns: u64) -> Vec<String> {
     words(&format!("{test} -s {size} -n {turns} -f -v -p"))
 }
 
@@ -156,7 +196,7 @@ pub fn measure<'a>(
     placement: Placement,
     session: &mut Session,
     books: &mut Books<'a>,
-    not_measured: &mut Vec<String>,
+    environment: &mut Environment,
 ) -> Result<Vec<Row>> {
     let quick = args.options.quick;
     let sizes: Vec<usize> = if !args.options.size.is_empty() {
@@ -166,7 +206,6 @@ pub fn measure<'a>(
     } else {
         vec![8, 64, 512, 4096, 65_536]
     };
-    let turns = if quick { 2 } else { 5 };
     let mut missing: Vec<&str> = Vec::new();
     let mut rows = Vec::new();
     let mut port = FIRST_PORT;
@@ -176,17 +215,21 @@ pub fn measure<'a>(
         }
         if !installed(rival.program) {
             missing.push(rival.program);
-            not_measured.push(format!(
+            environment.not_measured.push(format!(
                 "{}: not installed (apt-get install {})",
                 rival.program, rival.package
             ));
             continue;
         }
-        for &size in &sizes {
+        let version = version_of(rival);
+        if !environment.rivals.contains(&version) {
+            environment.rivals.push(version);
+        }
+        for &size in sizes.iter().filter(|size| rival.sizes.contains(size)) {
             let mut beside = Beside::open(plan, rival.test, size, session)?;
             let mut book = CaseBook::default();
             let mut failure = None;
-            for _ in 0..turns {
+            for _ in 0..plan.samples {
                 port += 1;
                 match sample(rival, size, port, placement, session)? {
                     Ok(sample) => {
@@ -199,7 +242,9 @@ pub fn measure<'a>(
             beside.close(session, books)?;
             if let Some(why) = failure {
                 let (program, variant) = (rival.program, rival.variant);
-                not_measured.push(format!("{program} {variant} {size} B: {why}"));
+                environment
+                    .not_measured
+                    .push(format!("{program} {variant} {size} B: {why}"));
             }
             rows.extend(rows_of(rival, size, &book));
         }
@@ -272,6 +317,26 @@ fn installed(program: &str) -> bool {
     !matches!(outcome, Err(error) if error.kind() == ErrorKind::NotFound)
 }
 
+/// Its name and version.
+fn version_of(rival: &Rival) -> String {
+    let (program, arguments) = rival.version;
+    let output = Command::new(program).args(arguments).output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let version = text.ok().and_then(|text| version_in(&text));
+    format!(
+        "{} {}",
+        rival.transport,
+        version.as_deref().unwrap_or("of unknown version")
+    )
+}
+
+/// The first word that is numbers with dots between them.
+fn version_in(text: &str) -> Option<String> {
+    let is_version =
+        |word: &&str| word.contains('.') && word.split('.').all(|part| part.parse::<u32>().is_ok());
+    text.split_whitespace().find(is_version).map(str::to_owned)
+}
+
 /// Starts the rival's server and client on our two processors; nanoseconds per operation.
 fn run_once(rival: &Rival, size: usize, port: u16, placement: Placement) -> Result<f64> {
     let turns = (200_000 / (size as u64 / 256).max(1)).max(2000);
@@ -281,13 +346,13 @@ fn run_once(rival: &Rival, size: usize, port: u16, placement: Placement) -> Resu
     };
     let mut arguments = (rival.arguments)(size, turns, port);
     arguments.push(port.to_string());
-    let mut server = start(rival.program, &arguments, server_cpu)?;
+    let mut server = start(rival, &arguments, server_cpu)?;
     // It has no way to say that it listens.
     std::thread::sleep(Duration::from_millis(300));
     let mut arguments = (rival.arguments)(size, turns, 0);
     arguments.push(port.to_string());
     arguments.push("127.0.0.1".to_owned());
-    let outcome = start(rival.program, &arguments, client_cpu).and_then(finish);
+    let outcome = start(rival, &arguments, client_cpu).and_then(finish);
     // The children that we started, by their own handles.
     let _ = server.kill();
     let _ = server.wait();
@@ -296,11 +361,11 @@ fn run_once(rival: &Rival, size: usize, port: u16, placement: Placement) -> Resu
         .ok_or_else(|| Error::Transport("its output was not understood".to_owned()))
 }
 
-fn start(program: &str, arguments: &[String], cpu: Option<usize>) -> Result<Child> {
-    let mut command = Command::new(program);
+fn start(rival: &Rival, arguments: &[String], cpu: Option<usize>) -> Result<Child> {
+    let mut command = Command::new(rival.program);
     command
         .args(arguments)
-        .env("UCX_TLS", "posix,self")
+        .envs(rival.environment)
         .env("UCX_LOG_LEVEL", "error")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -310,7 +375,7 @@ fn start(program: &str, arguments: &[String], cpu: Option<usize>) -> Result<Chil
         pin: cpu,
         ..SpawnOpts::default()
     };
-    spawn_with(&mut command, options).what(&format!("starting {program}"))
+    spawn_with(&mut command, options).what(&format!("starting {}", rival.program))
 }
 
 fn finish(mut child: Child) -> Result<String> {
@@ -341,6 +406,16 @@ fn finish(mut child: Child) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_version_is_found() {
+        assert_eq!(
+            version_in("# Version 1.13.1\n# Git").as_deref(),
+            Some("1.13.1")
+        );
+        assert_eq!(version_in("fi_info: 1.17.0\n").as_deref(), Some("1.17.0"));
+        assert_eq!(version_in("no . version 1..2"), None);
+    }
 
     #[test]
     fn outputs_are_understood() {

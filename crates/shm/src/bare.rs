@@ -65,6 +65,12 @@ impl Buffer {
         self.0.write_bytes(0, bytes);
     }
 
+    /// The same past the caches.
+    #[inline]
+    pub fn copy_in_past_caches(&self, bytes: &[u8]) {
+        self.0.write_bytes_past_caches(0, bytes);
+    }
+
     /// Copies out of the start of the buffer.
     #[inline]
     pub fn copy_out(&self, into: &mut [u8]) {
@@ -80,6 +86,7 @@ pub struct TwoCopyRing {
     stride: usize,
     slots: u64,
     slot_bytes: usize,
+    is_past_caches: bool,
 }
 
 impl TwoCopyRing {
@@ -104,7 +111,17 @@ impl TwoCopyRing {
             stride,
             slots: slots as u64,
             slot_bytes,
+            is_past_caches: false,
         })
+    }
+
+    /// Has producers copy past the caches.
+    #[must_use]
+    pub fn past_caches(self) -> TwoCopyRing {
+        TwoCopyRing {
+            is_past_caches: true,
+            ..self
+        }
     }
 
     /// The storing side.
@@ -157,7 +174,12 @@ impl RingProducer {
         }
         let slot = self.ring.slot(self.index);
         let len = bytes.len().min(self.ring.slot_bytes);
-        self.ring.window.write_bytes(slot + 8, &bytes[..len]);
+        if self.ring.is_past_caches {
+            let window = &self.ring.window;
+            window.write_bytes_past_caches(slot + 8, &bytes[..len]);
+        } else {
+            self.ring.window.write_bytes(slot + 8, &bytes[..len]);
+        }
         self.head += 1;
         // Release pairs with the Acquire load of the sequence word in `try_pop`.
         let word = self.ring.window.word_mut(slot);
@@ -213,6 +235,13 @@ mod tests {
     fn the_ring_keeps_order_and_stops_when_full() {
         let region = Region::private(4096 + 64);
         let ring = TwoCopyRing::new(&region, 0, 4096, 56).unwrap();
+        check(&ring);
+        let region = Region::private(4096 + 64);
+        let ring = TwoCopyRing::new(&region, 0, 4096, 56).unwrap();
+        check(&ring.past_caches());
+    }
+
+    fn check(ring: &TwoCopyRing) {
         let (mut tx, mut rx) = (ring.producer(), ring.consumer());
         let mut sent = 0_u64;
         let mut seen = 0_u64;

@@ -75,6 +75,7 @@ impl Receiver {
 
     /// As [`Receiver::try_recv`], for what may be a message in fragments. They go straight into the buffer as long as
     /// they come one soon after the other.
+    #[inline(never)]
     fn try_recv_long(&mut self, buffer: &mut [u8]) -> Result<Option<usize>> {
         let (mut taken_bytes, mut empty_polls) = (0, 0);
         while empty_polls < POLLS_FOR_FRAGMENT {

@@ -354,6 +354,10 @@ fn about(out: &mut String, report: &Report) {
     let built = format!("{}, {} build", environment.rust_version, environment.build);
     let took = format!("{:.0} s", environment.seconds);
     let cores = environment.cores.to_string();
+    let rivals = match environment.rivals.is_empty() {
+        true => "not measured".to_owned(),
+        false => environment.rivals.join(", "),
+    };
     for (name, value) in [
         ("processor", environment.processor.as_str()),
         ("processors in use", &cores),
@@ -362,6 +366,7 @@ fn about(out: &mut String, report: &Report) {
         ("placement", &environment.placement),
         ("barewire", &environment.barewire_version),
         ("compiler", &built),
+        ("rivals", &rivals),
         ("date", &environment.date),
         ("took", &took),
         ("samples", &samples),
@@ -370,6 +375,13 @@ fn about(out: &mut String, report: &Report) {
         let _ = write!(out, "<dt>{name}</dt><dd>{}</dd>", escape(value));
     }
     out.push_str("</dl>");
+    if !report.behind.is_empty() {
+        out.push_str("<h3>Behind</h3><ul>");
+        for behind in &report.behind {
+            let _ = write!(out, "<li>{}</li>", escape(&behind.in_words()));
+        }
+        out.push_str("</ul>");
+    }
     if !environment.not_measured.is_empty() {
         out.push_str("<h3>Not measured</h3><ul>");
         for what in &environment.not_measured {

@@ -166,6 +166,12 @@ pub fn table(report: &Report) -> String {
             "Disturbed: other programs ran on these processors during all samples."
         );
     }
+    if !environment.rivals.is_empty() {
+        let _ = writeln!(text, "Rivals: {}", environment.rivals.join(", "));
+    }
+    for behind in &report.behind {
+        let _ = writeln!(text, "Behind: {}", behind.in_words());
+    }
     for what in &environment.not_measured {
         let _ = writeln!(text, "Not measured: {what}");
     }

@@ -35,6 +35,7 @@ pub fn open_client(spec: &ChannelSpec, control: &Control) -> Result<Box<dyn Clie
     }
     let connection = node.connect(&name).map_err(failed)?;
     Ok(match spec.variant {
+        Variant::InPlace => Box::new(End(InPlace(connection))),
         Variant::Batch => Box::new(End(Batches::new(connection))),
         Variant::Stream | Variant::Stream8k => Box::new(End(Bytes(connection.into_stream()))),
         Variant::EventQueue => Box::new(End(Announced::new(node, connection))),
@@ -56,6 +57,7 @@ pub fn open_server(spec: &ChannelSpec, control: &Control) -> Result<Box<dyn Serv
     let connection = request.accept().map_err(failed)?;
     drop(listener);
     Ok(match spec.variant {
+        Variant::InPlace => Box::new(End(InPlace(connection))),
         Variant::Batch => Box::new(End(Batches::new(connection))),
         Variant::Stream | Variant::Stream8k => Box::new(End(Bytes(connection.into_stream()))),
         Variant::EventQueue => Box::new(End(Announced::new(node, connection))),
@@ -117,6 +119,34 @@ impl Channel for Messages {
     #[inline(always)]
     fn recv_some(&mut self, buffer: &mut [u8], _size: usize) -> Result<usize> {
         self.0.recv(buffer).map_err(failed)
+    }
+}
+
+/// Messages of which the receiver reads only the last byte, where they lie.
+struct InPlace(Connection);
+
+impl Channel for InPlace {
+    const BYTES_PER_LOOK: usize = 16 * 1024;
+
+    fn set_waiting(&mut self, _: Waiting) -> Result<()> {
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn send(&mut self, message: &[u8]) -> Result<()> {
+        self.0.send(message).map_err(failed)
+    }
+
+    #[inline(always)]
+    fn recv_exact(&mut self, message: &mut [u8]) -> Result<()> {
+        let found = self.0.receiver().recv_message().map_err(failed)?;
+        let (len, last) = (found.len_bytes(), message.len() - 1);
+        if len != message.len() {
+            return Err(cut_short(len, message.len()));
+        }
+        found.read_at(last, &mut message[last..]);
+        found.release();
+        Ok(())
     }
 }
 

@@ -4,7 +4,8 @@
 //! - `ping-pong`: one cache line, stored by each side in turn.
 //! - `exchange`: a message copied into shared memory, a flag, the message copied out;
 //!   64 places in turn.
-//! - `ring-10k`, `ring-64k`, `ring-1m`: a ring of fixed slots with a sequence word in each; larger
+//! - `exchange-nt`: the same, copied in past the caches, by non-temporal stores;
+//! - `ring-10k`, `ring-64k`, `ring-64k-nt`, `ring-1m`, `ring-4m`: a ring of fixed slots with a sequence word in each; larger
 //!   messages go in pieces of a slot.
 //! - `eventfd`, `futex`: both sides sleep and wake each other.
 
@@ -27,6 +28,7 @@ fn ring_shape(variant: Variant) -> (usize, usize) {
     match variant {
         Variant::Ring10k => (4096, 10 * 1024),
         Variant::Ring1m => (64 * 1024 - 8, 1024 * 1024),
+        Variant::Ring4m => (64 * 1024 - 8, 4 << 20),
         _ => (4096, 64 * 1024),
     }
 }
@@ -105,6 +107,7 @@ pub struct Exchange {
     into: Places,
     sent: u64,
     received: u64,
+    is_past_caches: bool,
     spin: BoundedSpin,
 }
 
@@ -149,7 +152,7 @@ impl Exchange {
         (Exchange::stride(size) * Exchange::places(size)).next_multiple_of(4096)
     }
 
-    fn new(region: &Region, size: usize, side: Side) -> Result<Exchange> {
+    fn new(region: &Region, variant: Variant, size: usize, side: Side) -> Result<Exchange> {
         let there = Places::new(region, 0, size).ok_or_else(too_small)?;
         let back = Places::new(region, Exchange::half(size), size).ok_or_else(too_small)?;
         let (out, into) = match side {
@@ -161,6 +164,7 @@ impl Exchange {
             into,
             sent: 0,
             received: 0,
+            is_past_caches: variant == Variant::ExchangeNt,
             spin: BoundedSpin::new("the bare exchange"),
         })
     }
@@ -177,7 +181,11 @@ impl Channel for Exchange {
     fn send(&mut self, message: &[u8]) -> Result<()> {
         self.sent += 1;
         let (line, buffer) = self.out.at(self.sent);
-        buffer.copy_in(message);
+        if self.is_past_caches {
+            buffer.copy_in_past_caches(message);
+        } else {
+            buffer.copy_in(message);
+        }
         line.store(self.sent);
         Ok(())
     }
@@ -208,7 +216,13 @@ impl Rings {
     fn new(region: &Region, variant: Variant, size: usize, side: Side) -> Result<Rings> {
         let (piece, ring_bytes) = ring_shape(variant);
         let piece = size.min(piece);
-        let ring = |offset| TwoCopyRing::new(region, offset, ring_bytes, piece);
+        let ring = |offset| {
+            let ring = TwoCopyRing::new(region, offset, ring_bytes, piece)?;
+            Some(match variant {
+                Variant::Ring64kNt => ring.past_caches(),
+                _ => ring,
+            })
+        };
         let there = ring(0).ok_or_else(too_small)?;
         let back = ring(Rings::half(ring_bytes)).ok_or_else(too_small)?;
         let (out, into) = match side {
@@ -341,10 +355,12 @@ impl<M: ManyServer> ServerEnd for ManyEnd<M> {
 
 fn region_bytes(spec: &ChannelSpec) -> usize {
     match spec.variant {
-        Variant::Exchange => 2 * Exchange::half(spec.size),
-        Variant::Ring10k | Variant::Ring64k | Variant::Ring1m => {
-            2 * Rings::half(ring_shape(spec.variant).1)
-        }
+        Variant::Exchange | Variant::ExchangeNt => 2 * Exchange::half(spec.size),
+        Variant::Ring10k
+        | Variant::Ring64k
+        | Variant::Ring64kNt
+        | Variant::Ring1m
+        | Variant::Ring4m => 2 * Rings::half(ring_shape(spec.variant).1),
         _ => 4096,
     }
 }
@@ -357,8 +373,15 @@ pub fn open_client(spec: &ChannelSpec, control: &Control) -> Result<Box<dyn Clie
     let region = share("barewire-bench-limit", region_bytes(spec), control)?;
     let side = Side::Client;
     Ok(match spec.variant {
-        Variant::Exchange => Box::new(End(Exchange::new(&region, spec.size, side)?)),
-        Variant::Ring10k | Variant::Ring64k | Variant::Ring1m => {
+        Variant::Exchange | Variant::ExchangeNt => {
+            let exchange = Exchange::new(&region, spec.variant, spec.size, side)?;
+            Box::new(End(exchange))
+        }
+        Variant::Ring10k
+        | Variant::Ring64k
+        | Variant::Ring64kNt
+        | Variant::Ring1m
+        | Variant::Ring4m => {
             let rings = Rings::new(&region, spec.variant, spec.size, side)?;
             match spec.many {
                 Some(_) => Box::new(ManyEnd(rings)),
@@ -378,8 +401,15 @@ pub fn open_server(spec: &ChannelSpec, control: &Control) -> Result<Box<dyn Serv
     let region = take_share(region_bytes(spec), control)?;
     let side = Side::Server;
     Ok(match spec.variant {
-        Variant::Exchange => Box::new(End(Exchange::new(&region, spec.size, side)?)),
-        Variant::Ring10k | Variant::Ring64k | Variant::Ring1m => {
+        Variant::Exchange | Variant::ExchangeNt => {
+            let exchange = Exchange::new(&region, spec.variant, spec.size, side)?;
+            Box::new(End(exchange))
+        }
+        Variant::Ring10k
+        | Variant::Ring64k
+        | Variant::Ring64kNt
+        | Variant::Ring1m
+        | Variant::Ring4m => {
             let rings = Rings::new(&region, spec.variant, spec.size, side)?;
             match spec.many {
                 Some(_) => Box::new(ManyEnd(rings)),
