@@ -300,3 +300,66 @@ fn old_names_still_do_what_they_did() {
     assert_eq!(to_a.receiver().recv_vec(&mut vector, None), Ok(true));
     assert_eq!(vector, b"abcd");
 }
+
+/// One message, received in one of the ways.
+fn receive(connection: &mut Connection, way: usize, len: usize) -> Vec<u8> {
+    let receiver = connection.receiver();
+    let mut buffer = vec![0; len];
+    match way % 4 {
+        0 => assert_eq!(receiver.recv(&mut buffer), Ok(len)),
+        1 => {
+            let began = Instant::now();
+            while receiver.try_recv(&mut buffer).unwrap() != Some(len) {
+                assert!(began.elapsed() < Duration::from_secs(20), "nothing came");
+            }
+        }
+        2 => {
+            let small = loop {
+                match receiver.try_recv(&mut buffer[..len - 1]) {
+                    Ok(None) => thread::yield_now(),
+                    other => break other,
+                }
+            };
+            let (needed_bytes, buffer_bytes) = (len, len - 1);
+            let expected = Error::BufferTooSmall {
+                needed_bytes,
+                buffer_bytes,
+            };
+            assert_eq!(small, Err(expected), "and it stays");
+            assert_eq!(receiver.recv(&mut buffer), Ok(len));
+        }
+        _ => assert_eq!(receiver.recv_into(&mut buffer), Ok(len)),
+    }
+    buffer
+}
+
+/// Long messages may come in pieces, which go straight into a buffer, and as a whole once one was read in place.
+#[test]
+fn long_messages_are_whole_however_they_are_received() {
+    let _dog = watchdog("long messages", Duration::from_secs(120));
+    for ring_bytes in [1 << 12, 1 << 16, 1 << 20] {
+        let config = NodeConfig {
+            ring_bytes,
+            ..NodeConfig::default()
+        };
+        let ((_a, mut there), (_b, mut back)) = pair_with(config);
+        let lengths = [16_383, 16_384, 40_000, 65_536, 150_000, 600_000];
+        let rounds = move || lengths.into_iter().cycle().take(90).enumerate();
+        let echo = thread::spawn(move || {
+            for (round, len) in rounds() {
+                // The last rounds read in place, too.
+                let way = if round < 60 { round % 3 } else { round };
+                let message = receive(&mut back, way, len);
+                assert!(message == bytes(len), "round {round}");
+                back.send(&message).unwrap();
+            }
+            back
+        });
+        for (round, len) in rounds() {
+            there.send(&bytes(len)).unwrap();
+            let message = receive(&mut there, round % 3, len);
+            assert!(message == bytes(len), "round {round} back");
+        }
+        drop(echo.join().unwrap());
+    }
+}

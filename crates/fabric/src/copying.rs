@@ -20,6 +20,8 @@ use crate::frame::LINE_BYTES;
 
 /// From this length on a copy takes a time that says something, and may go past the caches.
 pub const LONG_BYTES: usize = 4096;
+/// From this length on a message may go in pieces.
+pub const PIECES_FROM_BYTES: usize = 16 * 1024;
 /// If a line takes longer on the average, there is no shared cache.
 const FAR_CYCLES: u32 = 26;
 /// Whatever takes longer was held up by something else, and counts as this much.
@@ -124,6 +126,19 @@ impl Copying {
         }
     }
 
+    /// In pieces of how many bytes a message of so many is best copied, for a reader that copies each piece while the next
+    /// one is written; `None`: as a whole. Messages of 64 KiB there and back, through rings of 4 MiB, took 0.86 of the time
+    /// in pieces of 8 KiB where both share a cache, and 0.63 where they do not. Those of 4 KiB do not gain.
+    #[inline]
+    #[must_use]
+    pub const fn pieces(&self, len_bytes: usize) -> Option<usize> {
+        match len_bytes {
+            ..PIECES_FROM_BYTES => None,
+            ..=32_768 if !self.is_far() => Some(4096),
+            _ => Some(8192),
+        }
+    }
+
     /// Whether the next lines should be fetched before a copy of so many bytes: not if it goes past the caches, or is
     /// measured.
     #[inline]
@@ -189,6 +204,21 @@ mod tests {
         let mut cycles = [NEAR; 120];
         cycles[100..].fill(FAR);
         assert_eq!(next(after(&cycles), LONG_BYTES, 8)[2], 7);
+    }
+
+    #[test]
+    fn pieces_suit_the_distance() {
+        let lengths = [PIECES_FROM_BYTES - 1, PIECES_FROM_BYTES, 65536];
+        let far = after(&[FAR; 20]);
+        assert_eq!(
+            lengths.map(|len| far.pieces(len)),
+            [None, Some(8192), Some(8192)]
+        );
+        let near = after(&[NEAR; 20]);
+        assert_eq!(
+            lengths.map(|len| near.pieces(len)),
+            [None, Some(4096), Some(8192)]
+        );
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! |     16 |    8 | STARVED 1: ring my doorbell when you return credit              |
 //! |     24 |    8 | STATE   bit 0 FINISHED no frame after those published           |
 //! |        |      |         bit 1 DEAF     nothing will be read any more            |
+//! |        |      |         bit 2 COPIES   messages are copied out: pieces are welcome|
 //! |     32 |   32 | zero                                                            |
 //! |     64 |   64 | the duplex line ([`crate::duplex`]), or unused                  |
 //! |    128 |   64 | unused                                                          |
@@ -58,6 +59,14 @@ pub const DUPLEX: usize = LINE_BYTES;
 pub const STATE_FINISHED: u64 = 1;
 /// STATE bit: the receiver will read no more.
 pub const STATE_DEAF: u64 = 2;
+
+/// STATE bit: the receiver copies messages out, and did not read any in place. Long ones may come in pieces, so that
+/// both sides copy at the same time. It may be taken back.
+pub const STATE_COPIES: u64 = 4;
+
+/// All fragments of a message but the last have at least this length, or that of the longest frame: nobody can keep a
+/// receiver busy with crumbs.
+pub const FRAGMENT_BYTES_MIN: usize = 4096;
 
 /// What a frame holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 use alloc::sync::Arc;
 
 use crate::assembly::{Allowance, Assembly};
-use crate::frame::Kind;
+use crate::frame::{FRAGMENT_BYTES_MIN, Kind};
 use crate::memory::{Incoming, Outgoing};
 use crate::ring::{Frame, RingReceiver, RingSender, Slot, Taken};
 use crate::violation::Violation;
@@ -74,6 +74,11 @@ impl<O: Outgoing, I: Incoming> MessageSender<O, I> {
         if self.ring.send_in_line(message) {
             return Ok(true);
         }
+        if let Some(piece_bytes) = self.ring.piece_bytes(message.len()) {
+            if self.ring.has_room_for_pieces(message.len(), piece_bytes)? {
+                return self.send_fragments(message, &mut SendProgress::default(), piece_bytes);
+            }
+        }
         let Some(slot) = self.ring.reserve(message.len())? else {
             return Ok(false);
         };
@@ -94,9 +99,23 @@ impl<O: Outgoing, I: Incoming> MessageSender<O, I> {
         progress: &mut SendProgress,
     ) -> Result<bool, Violation> {
         let max = self.ring.frame_bytes_max();
+        let piece_bytes = match message.len() > max {
+            true => self.ring.piece_bytes(message.len()),
+            // It is there as a whole or not at all.
+            false => None,
+        };
+        self.send_fragments(message, progress, piece_bytes.unwrap_or(max))
+    }
+
+    fn send_fragments(
+        &mut self,
+        message: &[u8],
+        progress: &mut SendProgress,
+        fragment_bytes: usize,
+    ) -> Result<bool, Violation> {
         loop {
             let rest = &message[progress.sent_bytes..];
-            let len = rest.len().min(max);
+            let len = rest.len().min(fragment_bytes);
             let last = len == rest.len();
             let Some(slot) = self.ring.reserve(len)? else {
                 return Ok(false);
@@ -407,11 +426,11 @@ impl<I: Incoming, O: Outgoing> MessageReceiver<I, O> {
 
     /// Whether a fragment may come behind `before_bytes` of its message.
     fn check_fragment(&self, frame: &Frame, before_bytes: usize) -> Result<(), Violation> {
-        // All but the last are full: nobody can keep us busy with crumbs.
-        if frame.kind == Kind::More && frame.len_bytes != self.ring.frame_bytes_max() {
+        let needed = self.ring.frame_bytes_max().min(FRAGMENT_BYTES_MIN);
+        if frame.kind == Kind::More && frame.len_bytes < needed {
             return Err(Violation::FragmentLength {
                 found: frame.len_bytes as u64,
-                needed: self.ring.frame_bytes_max() as u64,
+                needed: needed as u64,
             });
         }
         if frame.len_bytes > self.message_bytes_max - before_bytes {

@@ -28,11 +28,11 @@ pub enum Violation {
     },
     /// A fragment that others follow is not a full frame: crumbs would cost their reader
     /// time and their writer nothing.
-    #[error("fragment of {found} bytes where {needed} are needed: others follow it")]
+    #[error("fragment of {found} bytes where at least {needed} are needed: others follow it")]
     FragmentLength {
         /// Payload bytes in the header.
         found: u64,
-        /// Payload bytes of a full frame.
+        /// Payload bytes that it must have.
         needed: u64,
     },
     /// A skip does not reach to the end of the ring, or begins at its beginning.

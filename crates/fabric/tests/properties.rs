@@ -9,7 +9,7 @@ mod memory;
 
 use std::collections::VecDeque;
 
-use barewire_fabric::frame::{Kind, LINE_BYTES, STATE_DEAF, STATE_FINISHED};
+use barewire_fabric::frame::{Kind, LINE_BYTES, STATE_COPIES, STATE_DEAF, STATE_FINISHED};
 use barewire_fabric::queue::{Fragments, Next};
 use barewire_fabric::ring::{frame_bytes_max, publish_state};
 use barewire_fabric::{
@@ -68,6 +68,16 @@ impl Run {
     fn fresh(ring_bytes: usize) -> Run {
         let (sender, receiver) = Region::ends(ring_bytes);
         Run::new(sender, receiver)
+    }
+
+    /// With a reader that copies messages out, so that long ones come in pieces.
+    fn with_pieces(ring_bytes: usize) -> Run {
+        let (there, back) = (Region::new(ring_bytes), Region::new(ring_bytes));
+        publish_state(&back, STATE_COPIES);
+        let sender = RingSender::new(there.clone(), back.clone(), ring_bytes);
+        let mut run = Run::new(sender, RingReceiver::new(there, back, ring_bytes));
+        assert!(!run.sender.ring().peer_deaf());
+        run
     }
 
     fn message(&mut self, len: usize) -> Vec<u8> {
@@ -251,6 +261,15 @@ proptest! {
     }
 
     #[test]
+    fn a_queue_is_a_queue_in_pieces((ring_bytes, ops) in any_run()) {
+        let mut run = Run::with_pieces(32 * ring_bytes);
+        for op in ops {
+            run.step(op).unwrap();
+        }
+        run.finish().unwrap();
+    }
+
+    #[test]
     fn a_stream_is_a_stream(
         bits in 10..=16_u32,
         sizes in prop::collection::vec((0..20_000_usize, 0..20_000_usize), 0..100),
@@ -319,6 +338,47 @@ fn soak() {
         assert!(run.taken_in_fragments > 0);
         run.finish().unwrap();
     }
+}
+
+/// Of a message in pieces the reader has the first ones while the last are written; as a whole it is there or not.
+#[test]
+fn a_message_in_pieces_is_all_or_nothing() {
+    const RING_BYTES: usize = 1 << 18;
+    let mut run = Run::with_pieces(RING_BYTES);
+    let frames = |run: &mut Run, len: usize| {
+        let message = run.message(len);
+        assert!(run.sender.send_frame(&message).unwrap());
+        let mut frames = 1;
+        while let Some(frame) = run.receiver.ring().peek().unwrap() {
+            run.receiver.ring().release(&frame);
+            if frame.kind == Kind::Whole {
+                break;
+            }
+            frames += 1;
+        }
+        frames
+    };
+    assert_eq!(
+        [16_383, 16_384, 20_000].map(|len| frames(&mut run, len)),
+        [1, 4, 5]
+    );
+    assert_eq!(frames(&mut run, 40_000), 5);
+    // A reader that sleeps gets it as a whole, and so does one that copies the last one while the next is written.
+    run.receiver.ring().arm(&FullFences);
+    assert_eq!(frames(&mut run, 16_384), 1);
+    run.receiver.ring().disarm();
+    run.sender.ring().set_one_way(true);
+    assert_eq!(frames(&mut run, 16_384), 1);
+    run.sender.ring().set_one_way(false);
+    // Until the ring is full, no message is in it in part.
+    let message = run.message(50_000);
+    let mut sent = 0;
+    while run.sender.send_frame(&message).unwrap() {
+        sent += 1;
+    }
+    assert!(sent >= 4);
+    run.oracle = vec![message; sent].into();
+    run.finish().unwrap();
 }
 
 /// Brings a ring to a position of at least `lines` by empty frames, which cost no copying.

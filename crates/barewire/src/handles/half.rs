@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use barewire_fabric::copying::PIECES_FROM_BYTES;
 use barewire_fabric::frame::{STATE_DEAF, STATE_FINISHED};
 use barewire_fabric::ring::{RingReceiver, RingSender};
 use barewire_fabric::{MessageReceiver, MessageSender, StreamReceiver, StreamSender, Violation};
@@ -122,6 +123,8 @@ pub(crate) struct SendingHalf<Q> {
     bytes: u64,
     full: u64,
     bells: u64,
+    /// How often the other half had tried to receive before the last long message.
+    attempts_before: u64,
     closed: bool,
     failed: Option<Error>,
     tap: Option<Arc<Tap>>,
@@ -146,6 +149,7 @@ impl<Q> SendingHalf<Q> {
             bytes: 0,
             full: 0,
             bells: 0,
+            attempts_before: 0,
             closed: false,
             failed: None,
             tap: node.tap.clone(),
@@ -161,6 +165,7 @@ impl<Q> SendingHalf<Q> {
             bytes: self.bytes,
             full: self.full,
             bells: self.bells,
+            attempts_before: self.attempts_before,
             closed: self.closed,
             failed: self.failed,
             tap: self.tap,
@@ -296,6 +301,14 @@ impl<Q: Sending> SendingHalf<Q> {
         }
     }
 
+    /// Before a long message: whether anything was received, or looked for, since the one before.
+    pub fn note_direction(&mut self) {
+        let attempts = self.hold.core.attempts();
+        let is_one_way = attempts == self.attempts_before;
+        self.attempts_before = attempts;
+        self.queue.ring().set_one_way(is_one_way);
+    }
+
     /// Rings the receiver if it wants.
     #[inline]
     pub fn bell(&mut self) {
@@ -343,6 +356,8 @@ pub(crate) struct ReceivingHalf<Q> {
     /// How often nothing was there.
     idle: u64,
     pace: Pace,
+    /// What the peer was told of how we receive; `None` before a long message was received.
+    copies: Option<bool>,
     failed: Option<Error>,
     tap: Option<Arc<Tap>>,
 }
@@ -366,6 +381,7 @@ impl<Q> ReceivingHalf<Q> {
             bytes: 0,
             idle: 0,
             pace: Pace::default(),
+            copies: None,
             failed: None,
             tap: node.tap.clone(),
         }
@@ -380,6 +396,7 @@ impl<Q> ReceivingHalf<Q> {
             bytes: self.bytes,
             idle: self.idle,
             pace: self.pace,
+            copies: self.copies,
             failed: self.failed,
             tap: self.tap,
         }
@@ -521,6 +538,31 @@ impl<Q: Receiving> ReceivingHalf<Q> {
             counters.store(Counter::MessagesIn, self.messages);
             counters.store(Counter::BytesIn, self.bytes);
         }
+    }
+
+    /// A long message was copied into the caller's buffer. The peer may send them in pieces from now on, unless one was
+    /// ever read in place.
+    #[inline]
+    pub fn copied_out(&mut self, bytes: usize) {
+        if self.copies.is_none() && bytes >= PIECES_FROM_BYTES {
+            self.set_copies(true);
+        }
+    }
+
+    /// The caller reads messages in place: they are to come as a whole.
+    #[inline]
+    pub fn reads_in_place(&mut self) {
+        if self.copies != Some(false) {
+            self.set_copies(false);
+        }
+    }
+
+    #[cold]
+    fn set_copies(&mut self, copies: bool) {
+        if self.copies.unwrap_or(false) != copies {
+            self.hold.core.publish_copies(copies);
+        }
+        self.copies = Some(copies);
     }
 
     /// Tries to receive a few times, which takes less time than to read the clock. Where the peer rings, once.

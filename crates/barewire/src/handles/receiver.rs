@@ -69,6 +69,7 @@ impl Receiver {
     #[inline]
     fn taken(&mut self, message: &[u8]) -> usize {
         self.half.tap(message);
+        self.half.copied_out(message.len());
         self.half.received(message.len());
         message.len()
     }
@@ -123,6 +124,7 @@ impl Receiver {
             }
         };
         self.half.tap(&buffer[..len]);
+        self.half.copied_out(len);
         self.done(&next, len);
         Ok(Some(len))
     }
@@ -205,6 +207,7 @@ impl Receiver {
 
     /// The next message, or `None` if none has come by the deadline.
     fn next_until(&mut self, timeout: Option<Duration>) -> Result<Option<Next>> {
+        self.half.reads_in_place();
         let mut deadline = None;
         loop {
             match self.next()? {
@@ -276,6 +279,7 @@ impl Receiver {
     /// # Errors
     /// As [`Receiver::try_recv`], but for the buffer; only if there was no message first.
     pub fn recv_batch(&mut self, max: usize, mut handle: impl FnMut(&[u8])) -> Result<usize> {
+        self.half.reads_in_place();
         let mut count = 0;
         while count < max {
             let next = match self.next() {
@@ -325,6 +329,7 @@ impl Receiver {
     /// # Errors
     /// As [`Receiver::recv_into`].
     pub fn try_recv_message(&mut self) -> Result<Option<Message<'_>>> {
+        self.half.reads_in_place();
         Ok(match self.next()? {
             Next::Nothing => None,
             next => Some(Message::new(self, next)),

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::Duration;
 
+use barewire_fabric::copying::PIECES_FROM_BYTES;
 use barewire_fabric::frame::Kind;
 use barewire_fabric::ring::Slot;
 use barewire_fabric::{MessageSender, SendProgress};
@@ -81,6 +82,9 @@ impl Sender {
     #[inline]
     pub fn try_send(&mut self, message: &[u8]) -> Result<bool> {
         self.half.check_sending()?;
+        if message.len() >= PIECES_FROM_BYTES {
+            self.half.note_direction();
+        }
         if message.len() > self.half.queue.ring().frame_bytes_max() {
             return self.try_send_long(message);
         }
@@ -175,6 +179,7 @@ impl Sender {
         if message.len() as u64 > self.message_bytes_max {
             return Err(self.too_long(message.len()));
         }
+        self.half.note_direction();
         let mut progress = SendProgress::default();
         let deadline = Deadline::after(timeout);
         let sent = self.half.wait(deadline, |half, step| {

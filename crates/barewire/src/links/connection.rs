@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use barewire_fabric::frame::STATE_COPIES;
 use barewire_fabric::ring::{RingWatch, publish_armed, publish_starved, publish_state};
 use barewire_shm::Window;
 
@@ -91,6 +92,20 @@ impl ConnectionCore {
         }
     }
 
+    /// Tells the peer whether we copy messages out ([`STATE_COPIES`]): it need not be rung for that.
+    pub fn publish_copies(&self, copies: bool) {
+        if self.link.check_fork().is_err() {
+            return;
+        }
+        let mut published = self
+            .published
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let others = *published & !STATE_COPIES;
+        *published = others | if copies { STATE_COPIES } else { 0 };
+        publish_state(&self.outgoing, *published);
+    }
+
     #[inline]
     pub fn set_may_have_more(&self, more: bool) {
         // Relaxed: a hint between handles of one node.
@@ -142,6 +157,13 @@ impl ConnectionCore {
     pub fn wants_room(&self) -> bool {
         // Relaxed: a later poll sees it, too.
         self.wants_room.load(Ordering::Relaxed)
+    }
+
+    /// In how many attempts the receiver has read what it has.
+    #[inline]
+    pub fn attempts(&self) -> u64 {
+        // Relaxed: compared only.
+        self.attempts.load(Ordering::Relaxed)
     }
 
     /// The receiver has read up to this line of the ring, in so many attempts.
