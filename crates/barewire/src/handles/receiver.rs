@@ -238,13 +238,13 @@ impl Receiver {
         }
     }
 
-    /// As [`Receiver::recv_into`], if a message is there.
+    /// As [`Receiver::recv_into`], if a message is there. If not, the vector may hold a part of one that is on its way.
     ///
     /// # Errors
     /// As [`Receiver::recv_into`].
     pub fn try_recv_into(&mut self, into: &mut Vec<u8>) -> Result<Option<usize>> {
-        let message = self.try_recv_message()?;
-        Ok(message.map(|message| message.take_into(into)))
+        let received = self.try_recv(into);
+        self.received_into(into, received)
     }
 
     /// As [`Receiver::recv_into`], for at most `timeout`; `None` if it has passed.
@@ -256,8 +256,28 @@ impl Receiver {
         into: &mut Vec<u8>,
         timeout: impl Into<Option<Duration>>,
     ) -> Result<Option<usize>> {
-        let message = self.recv_message_timeout(timeout)?;
-        Ok(message.map(|message| message.take_into(into)))
+        let received = self.recv_timeout(into, timeout);
+        self.received_into(into, received)
+    }
+
+    /// A message was received into a vector as long as it was, most often as the message before. One that is longer
+    /// than that is still there.
+    fn received_into(
+        &mut self,
+        into: &mut Vec<u8>,
+        received: Result<Option<usize>>,
+    ) -> Result<Option<usize>> {
+        match received {
+            Ok(Some(len)) => {
+                into.truncate(len);
+                Ok(Some(len))
+            }
+            Err(Error::BufferTooSmall { needed_bytes, .. }) => {
+                into.resize(needed_bytes, 0);
+                self.try_recv(into)
+            }
+            other => other,
+        }
     }
 
     /// Receives a message into a vector; waits for at most `timeout`, `false` if it has
@@ -454,15 +474,9 @@ impl<'a> Message<'a> {
     #[must_use]
     pub fn into_vec(self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        self.take_into(&mut bytes);
-        bytes
-    }
-
-    /// Takes the message out into a vector, and returns its length.
-    fn take_into(self, into: &mut Vec<u8>) -> usize {
-        self.copy_to(into);
+        self.copy_to(&mut bytes);
         self.release();
-        into.len()
+        bytes
     }
 
     /// Gives its memory back to the sender: the message has been received.
