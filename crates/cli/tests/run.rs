@@ -548,7 +548,7 @@ fn sockets_are_listed_with_their_path_and_reason() {
         (&of(&few)["state"], &of(&few)["why"]),
         (&"candidate".into(), &"too little traffic so far".into())
     );
-    assert_eq!(of(&stranger)["why"], "the other end is not on board");
+    assert_eq!(of(&stranger)["why"], "the other end runs without barewire");
     let table = text(&barewire(&["ls"]).output().unwrap().stdout);
     assert!(
         table.contains("accelerated") && table.contains(&pid.to_string()),

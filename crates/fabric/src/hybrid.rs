@@ -114,7 +114,7 @@ pub trait SharedMemory {
     fn heavy_fence(&self) -> bool;
     /// Copies `bytes` to byte `offset`.
     fn copy_in(&self, offset: usize, bytes: &[u8]);
-    /// As `copy_in`; how many processor cycles that took, or 0 where nobody can say.
+    /// As `copy_in`; how many processor cycles that took, or 0 where nobody can say or there is no way past the caches.
     fn copy_in_measured(&self, offset: usize, bytes: &[u8]) -> u64 {
         self.copy_in(offset, bytes);
         0

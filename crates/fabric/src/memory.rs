@@ -26,7 +26,7 @@ pub trait Outgoing {
     fn len_bytes(&self) -> usize;
     /// Stores bytes; ordered only by a later [`Outgoing::publish_u64`].
     fn write(&self, offset: usize, bytes: &[u8]);
-    /// As `write`; how many processor cycles that took, or 0 where nobody can say.
+    /// As `write`; how many processor cycles that took, or 0 where nobody can say or there is no way past the caches.
     fn write_measured(&self, offset: usize, bytes: &[u8]) -> u64 {
         self.write(offset, bytes);
         0

@@ -48,7 +48,7 @@ pub enum QueueCounter {
     Sleeps,
     /// Times it woke and found nothing.
     SpuriousWakes,
-    /// Waits that were satisfied while spinning (not counting those that a first glimpse at
+    /// Waits that were satisfied while spinning (not counting those that a first look at
     /// the ring satisfied).
     SpinHits,
     /// Wake-ups that this node sent to others.

@@ -10,7 +10,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use barewire_cpu::cycles;
+use barewire_cpu::{HAS_COPY_PAST_CACHES, cycles};
 use barewire_fabric::memory::{Incoming, Outgoing};
 
 use crate::copy::{copy_in, copy_in_past_caches, copy_out};
@@ -366,7 +366,10 @@ impl Outgoing for Window {
     fn write_measured(&self, offset: usize, bytes: &[u8]) -> u64 {
         let begin = cycles();
         self.write_bytes(offset, bytes);
-        cycles().wrapping_sub(begin)
+        match HAS_COPY_PAST_CACHES {
+            true => cycles().wrapping_sub(begin),
+            false => 0,
+        }
     }
     #[inline]
     fn write_past_caches(&self, offset: usize, bytes: &[u8]) {

@@ -1,4 +1,4 @@
-/* The other end of a connection that is on board, and lies in the shared memory. */
+/* The other end of a connection that is upgraded, and lies in the shared memory. */
 #include "hostile.h"
 
 #include <pthread.h>
@@ -13,7 +13,7 @@ enum { LIE_MS = 200 };
 static _Atomic uint64_t *words;
 static _Atomic bool over;
 
-/* Goes to the meeting place as the other end would, and comes back with the server on board. */
+/* Goes to the rendezvous socket as the other end would, and comes back with the server upgraded. */
 static bool board(int fd, int port)
 {
     struct sockaddr_un at;
@@ -134,10 +134,10 @@ int lie(const char *kind, int port)
 {
     int fd = dial(port, 0, true);
     if (!board(fd, port)) {
-        printf("not on board\n");
+        printf("not upgraded\n");
         return 1;
     }
-    printf("on board\n");
+    printf("upgraded\n");
     if (is(kind, "promise")) getchar();
     if (!is_of_the_way_back(kind)) {
         words[BOUND] = 0;

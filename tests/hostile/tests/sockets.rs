@@ -1,4 +1,4 @@
-//! Unmodified programs under attack: by the other end of a connection, at the meeting place and in
+//! Unmodified programs under attack: by the other end of a connection, at the rendezvous socket and in
 //! the shared memory, and by a third process. The sound programs go on, are never kept waiting for
 //! long, and have afterwards what they had before. The programs are in `sockets/`.
 
@@ -57,14 +57,14 @@ struct Running {
 }
 
 impl Running {
-    fn start(words: &[&str], on_board: bool, user: Option<u32>) -> Running {
+    fn start(words: &[&str], has_library: bool, user: Option<u32>) -> Running {
         let path = match user {
             Some(_) => users::program(program().to_str().unwrap()),
             None => program().to_owned(),
         };
         let mut command = Command::new(path);
         command.args(words);
-        if on_board {
+        if has_library {
             command.env("LD_PRELOAD", library());
             command.env("BAREWIRE_WHY", "-");
             command.stderr(Stdio::piped());
@@ -290,7 +290,7 @@ fn promises_that_are_not_kept_hold_up_another_program_once() {
         .map(|_| attack(&["lie", "promise", &server.port]))
         .collect();
     for liar in &mut liars {
-        assert_eq!(liar.line(), "on board");
+        assert_eq!(liar.line(), "upgraded");
     }
     assert_eq!(server.running.ask("u"), "unread");
     for liar in &mut liars {
@@ -331,7 +331,7 @@ fn lanes_change_thousands_of_times_under_load() {
             return;
         }
     }
-    panic!("only {most} steps back in a connection");
+    panic!("only {most} returns to the kernel in a connection");
 }
 
 /// A port that is free, below those that the kernel gives out.

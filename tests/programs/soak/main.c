@@ -78,7 +78,7 @@ enum { LONG_LIVED = SERVERS + HELPERS + CLIENTS - 1, MORTAL = LONG_LIVED, PROCES
 static struct process {
     const char *role;
     unsigned number;
-    bool on_board;
+    bool has_library;
     pid_t pid;
     int fds, memories, threads;
     long rss_kib;
@@ -115,7 +115,7 @@ static void start(struct process *process)
     sprintf(only_text, "%llu", (unsigned long long)only);
     char *words[] = {(char *)program_path, (char *)process->role, number, seed_text, threads_text,
                      only_text, NULL};
-    char **variables = environment(process->on_board);
+    char **variables = environment(process->has_library);
     process->pid = fork();
     if (process->pid) return;
     setpgid(0, 0);

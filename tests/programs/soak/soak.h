@@ -165,7 +165,7 @@ void await_child(const struct life *life, pid_t child);
 /* What later images begin with: `@life FD HEX`. */
 int go_on(char **words);
 /* The environment of a program on board, or off board. */
-char **environment(bool on_board);
+char **environment(bool has_library);
 
 /* life.c */
 void live(struct life *life, int fd);

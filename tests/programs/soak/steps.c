@@ -7,17 +7,17 @@
 #include <spawn.h>
 #include <sys/ioctl.h>
 
-char **environment(bool on_board)
+char **environment(bool has_library)
 {
     extern char **environ;
     static char *lists[2][512], preload[4200];
-    char **list = lists[on_board];
+    char **list = lists[has_library];
     if (list[0]) return list;
     int size = 0;
     for (char **at = environ; *at && size < 500; at++)
         if (strncmp(*at, "LD_PRELOAD=", 11)) list[size++] = *at;
     const char *library = getenv("SOAK_PRELOAD");
-    if (on_board && library && *library) {
+    if (has_library && library && *library) {
         snprintf(preload, sizeof preload, "LD_PRELOAD=%s", library);
         list[size++] = preload;
     }

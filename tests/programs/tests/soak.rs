@@ -1,4 +1,4 @@
-//! The soak: mixed traffic between processes on board and not on board, with random stepping
+//! The soak: mixed traffic between processes with the library and without it, with random stepping
 //! back, forks and kills; every byte is verified, and nothing may be left. What it does stands
 //! in `soak/soak.h`.
 //!
@@ -34,7 +34,7 @@ fn number(variable: &str) -> Option<u64> {
     Some(value.unwrap_or_else(|_| panic!("{variable}={text}: not a number")))
 }
 
-/// One run. It starts what is on board by itself: the supervisor is not.
+/// One run. It starts what has the library by itself: the supervisor has not.
 fn soak(stage: &Stage, program: &Path, words: [&str; 3], limit_s: u64) {
     let library = stage.preload_of(true).map(OsString::from);
     println!("soak: {}: {}", stage.mode().name(), words.join(" "));
@@ -42,7 +42,7 @@ fn soak(stage: &Stage, program: &Path, words: [&str; 3], limit_s: u64) {
         .tool(program)
         .args(words)
         .env("SOAK_PRELOAD", library.unwrap_or_default())
-        // Few of its connections move as much as comes on board by default.
+        // Few of its connections move as much as is upgraded by default.
         .env("BAREWIRE_BYTES_BEFORE", "65536")
         .env("BAREWIRE_SOCKETS_REPORT", stage.path("reports/all"))
         .run(limit_s);

@@ -76,34 +76,36 @@ impl ConnectionCore {
 
     /// Tells the peer something that stays true: it is to be rung for it.
     pub fn publish_state(&self, bits: u64) {
-        // A forked child has no say.
-        if self.link.check_fork().is_err() {
-            return;
-        }
-        let mut published = self
-            .published
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if *published | bits != *published {
-            *published |= bits;
-            publish_state(&self.outgoing, *published);
-            drop(published);
+        if self.change_published(|state| state | bits) {
             self.link.ring(self.peer_source);
         }
     }
 
     /// Tells the peer whether we copy messages out ([`STATE_COPIES`]): it need not be rung for that.
     pub fn publish_copies(&self, copies: bool) {
+        self.change_published(|state| match copies {
+            true => state | STATE_COPIES,
+            false => state & !STATE_COPIES,
+        });
+    }
+
+    /// Changes the peer's STATE word; `false` if that changes nothing.
+    fn change_published(&self, change: impl FnOnce(u64) -> u64) -> bool {
+        // A forked child has no say.
         if self.link.check_fork().is_err() {
-            return;
+            return false;
         }
         let mut published = self
             .published
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let others = *published & !STATE_COPIES;
-        *published = others | if copies { STATE_COPIES } else { 0 };
-        publish_state(&self.outgoing, *published);
+        let state = change(*published);
+        if state == *published {
+            return false;
+        }
+        *published = state;
+        publish_state(&self.outgoing, state);
+        true
     }
 
     #[inline]

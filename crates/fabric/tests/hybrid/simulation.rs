@@ -1,7 +1,7 @@
 //! Both directions of a hybrid stream, whose four ends are stepped in any order, a call of the
 //! protocol or of the kernel at a time. The lines are small and late, the rings 64 bytes, and
 //! each end does now and then what programs do: peek, read little, sleep, be woken for
-//! nothing, step back, ask for the kernel connection, give it away.
+//! nothing, leave the ring, ask for the kernel connection, give it away.
 
 use std::collections::VecDeque;
 

@@ -209,7 +209,7 @@ impl Receiving {
         if self.has_ended {
             return Found::End;
         }
-        // A program's reads glance first.
+        // A program's reads look first.
         let next = self
             .side
             .during(Call::Next, |side| match self.receiver.simple_bytes(side) {

@@ -124,7 +124,7 @@ fn is_abandoned(fd: c_int) -> bool {
 const READ_NS: u64 = 10_000_000;
 
 /// How long a sending call may wait, by the program's time limit. A non-blocking one waits once: if that
-/// was in vain, it does not wait for this receiver again.
+/// ended without room, it does not wait for this receiver again.
 fn patience_ns(fd: c_int, socket: &SocketState, waits: bool) -> u64 {
     if !waits {
         return if socket.has(PEER_READ_STUCK) {

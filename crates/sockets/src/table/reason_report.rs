@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! barewire: pid 71 fd 5 127.0.0.1:6379 - 127.0.0.1:40022: accelerated, ring 120 B out, 80 B in
-//! barewire: pid 71 fd 6 127.0.0.1:6379 - 127.0.0.1:40024: kernel, the other end is not on board
+//! barewire: pid 71 fd 6 127.0.0.1:6379 - 127.0.0.1:40024: kernel, the other end runs without barewire
 //! barewire: pid 71 fd 7 unix:8112 - unix:8110: accelerated, ring 12 B out, 9 B in
 //! ```
 //!

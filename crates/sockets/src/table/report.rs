@@ -61,7 +61,7 @@ pub fn upgraded() {
     UPGRADED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A connection looked for its other end in vain.
+/// A connection looked for its other end and did not find it.
 pub fn refused() {
     REFUSED.fetch_add(1, Ordering::Relaxed);
 }

@@ -10,7 +10,7 @@ const REST_MAX: u32 = 64;
 pub struct Looks {
     /// Full rings to come that are left at once.
     rest: AtomicU32,
-    /// How many those will be after the next look in vain.
+    /// How many those will be after the next look that finds nothing.
     next_rest: AtomicU32,
 }
 

@@ -92,8 +92,8 @@ impl Reason {
     pub const fn text(self) -> &'static str {
         match self {
             Self::None => "",
-            Self::PeerNotUpgraded => "the other end is not on board",
-            Self::NoRendezvous => "the other end did not come to the meeting place",
+            Self::PeerNotUpgraded => "the other end runs without barewire",
+            Self::NoRendezvous => "the other end did not come to the rendezvous",
             Self::Over => "over before the other end was found",
             Self::NoBarriers => "membarrier is forbidden here, or unknown to the kernel",
             Self::NotProven => "the other end could not prove who it is",

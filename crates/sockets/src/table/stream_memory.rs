@@ -4,7 +4,7 @@ use core::sync::atomic::{
     AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence,
 };
 
-use barewire_cpu::cycles;
+use barewire_cpu::{HAS_COPY_PAST_CACHES, cycles};
 use barewire_fabric::hybrid::{CONTROL_BYTES, SharedMemory, memory_bytes};
 
 use crate::process::memory::{map, note_given_back, reserve_private};
@@ -235,7 +235,10 @@ impl SharedMemory for StreamMemory {
     fn copy_in_measured(&self, offset: usize, bytes: &[u8]) -> u64 {
         let begin = cycles();
         self.copy_in(offset, bytes);
-        cycles().wrapping_sub(begin)
+        match HAS_COPY_PAST_CACHES {
+            true => cycles().wrapping_sub(begin),
+            false => 0,
+        }
     }
 
     #[inline]

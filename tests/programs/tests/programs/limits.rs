@@ -20,7 +20,7 @@ const SCRIPTS: [&str; 7] = [
 ];
 
 /// Sets a limit and begins children in every way that Python has: first without a socket, then with a
-/// connection that is on board; then a program that can not be begun, after which this one goes on.
+/// connection that is upgraded; then a program that can not be begun, after which this one goes on.
 const PYTHON: &str = r#"
 import ctypes, os, resource, socket, subprocess, sys
 SHOW = ["grep", "Max address space", "/proc/self/limits"]
