@@ -52,8 +52,8 @@ pub fn publish_starved<O: Outgoing>(out: &O, starved: bool) {
     out.write_u64(STARVED, u64::from(starved));
 }
 
-/// Stores the state of our side where the peer reads it: [`STATE_FINISHED`] after the
-/// last frame, [`STATE_DEAF`] when nothing will be read any more. Both halves of a
+/// Stores the state of our side where the peer reads it: [`crate::frame::STATE_FINISHED`] after the
+/// last frame, [`crate::frame::STATE_DEAF`] when nothing will be read any more. Both halves of a
 /// connection share the word, so the caller passes all bits set so far.
 pub fn publish_state<O: Outgoing>(out: &O, bits: u64) {
     out.publish_u64(STATE, bits);

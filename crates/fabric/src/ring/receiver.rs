@@ -82,7 +82,7 @@ impl<I: Incoming, O: Outgoing> RingReceiver<I, O> {
     /// A receiver at the beginning of a fresh ring.
     ///
     /// # Panics
-    /// As [`RingSender::new`], with the windows exchanged.
+    /// As [`super::RingSender::new`], with the windows exchanged.
     pub fn new(inn: I, out: O, ring_bytes: usize) -> Self {
         assert!(ring_bytes_valid(ring_bytes), "ring of {ring_bytes} bytes");
         assert!(inn.len_bytes() >= CONTROL_BYTES + ring_bytes && out.len_bytes() >= CONTROL_BYTES);
