@@ -27,7 +27,9 @@ pub trait Allowance: Debug + Send + Sync {
 /// The bytes of a message so far.
 #[derive(Debug)]
 pub(crate) struct Assembly {
+    /// As many as the longest message needed so far: what a message before has left is written over.
     bytes: Vec<u8>,
+    len_bytes: usize,
     /// What the allowance was asked for.
     taken_bytes: usize,
     allowance: Option<Arc<dyn Allowance>>,
@@ -38,24 +40,26 @@ impl Assembly {
     pub const fn new(allowance: Option<Arc<dyn Allowance>>) -> Self {
         Assembly {
             bytes: Vec::new(),
+            len_bytes: 0,
             taken_bytes: 0,
             allowance,
         }
     }
 
     pub fn bytes(&self) -> &[u8] {
-        &self.bytes
+        &self.bytes[..self.len_bytes]
     }
 
     /// Begins a message.
     pub fn clear(&mut self) {
-        self.bytes.clear();
+        self.len_bytes = 0;
     }
 
     /// The message was used: gives memory back that others may need.
     pub fn used(&mut self) {
         if self.taken_bytes > KEPT_BYTES {
             self.bytes = Vec::new();
+            self.len_bytes = 0;
             self.give_back();
         }
     }
@@ -65,20 +69,24 @@ impl Assembly {
     /// # Errors
     /// The budget or the memory is used up.
     pub fn extend(&mut self, more_bytes: usize, max_bytes: usize) -> Result<&mut [u8], Violation> {
-        let before = self.bytes.len();
+        let before = self.len_bytes;
         let needed = before + more_bytes;
         if needed > self.bytes.capacity() {
             // Twice as much each time: a long message is copied a few times, not once for each piece.
             let wanted = (2 * self.bytes.capacity()).min(max_bytes).max(needed);
             self.take(wanted)?;
             // What a peer sends must not end the process for want of memory.
-            if self.bytes.try_reserve_exact(wanted - before).is_err() {
+            let more = wanted - self.bytes.len();
+            if self.bytes.try_reserve_exact(more).is_err() {
                 let needed = needed as u64;
                 return Err(Violation::NoMemory { needed });
             }
         }
-        self.bytes.resize(needed, 0);
-        Ok(&mut self.bytes[before..])
+        if needed > self.bytes.len() {
+            self.bytes.resize(needed, 0);
+        }
+        self.len_bytes = needed;
+        Ok(&mut self.bytes[before..needed])
     }
 
     fn take(&mut self, wanted_bytes: usize) -> Result<(), Violation> {
