@@ -264,9 +264,13 @@ impl NodeCore {
                 Act::Sleep => self.sleep_or_follow(generation, deadline.left(now_ns), &mut step)?,
                 Act::GiveUp => return Ok(None),
             };
+            if act == Act::Look && found.is_some() {
+                // Before the clock is read, which takes longer than the rest.
+                self.note_spin_hit();
+                return Ok(found);
+            }
             now_ns = monotonic_ns();
             match act {
-                Act::Look if found.is_some() => self.note_spin_hit(),
                 Act::Look => {
                     self.poll_sockets_if_due(now_ns)?;
                     if changes != self.waiting.spinner.changes() {
