@@ -91,8 +91,8 @@
 //!
 //! A message arrives whole, once, and in the order sent. It may have any length up to the
 //! *receiver's* limit, [`NodeConfig::message_bytes_max`] (16 MiB unless you say otherwise).
-//! One that is longer than a quarter of the receiver's ring travels in pieces and is put
-//! together again.
+//! One that is longer than a quarter of the receiver's ring, or than 16 KiB, travels in pieces
+//! and is put together again, in the buffer of `recv` where that is possible.
 //!
 //! | you want | call |
 //! |---|---|
@@ -767,7 +767,8 @@
 //! | bulk transfers under way | 64 | |
 //!
 //! The memory of a connection is its ring and one line, at each end; pages are taken as they
-//! are used. A message that came in pieces is put together in private memory. All
+//! are used. A message that came in pieces is put together in private memory, unless `recv` or
+//! its kin take it into their buffer while it comes. All
 //! connections between two nodes share one link: one socket, a few mappings, a handful of
 //! descriptors. A call that would exceed a limit fails with [`Error::LimitReached`] or
 //! [`Error::OutOfLimits`].

@@ -15,4 +15,4 @@ mod prefetch;
 
 pub use copy::{HAS_COPY_PAST_CACHES, copy_past_caches};
 pub use cycles::{HAS_CYCLES, cycles, cycles_after_loads};
-pub use prefetch::{LINE_BYTES, prefetch, prefetch_for_writing};
+pub use prefetch::{prefetch, prefetch_for_writing};

@@ -1,7 +1,7 @@
 //! Hints that memory will be used soon. They have no effect that a program can see, whatever the address.
 
 /// Bytes of a cache line, as far as these functions go.
-pub const LINE_BYTES: usize = 64;
+pub(crate) const LINE_BYTES: usize = 64;
 
 /// Asks the processor to fetch the line of `at` for reading.
 #[inline]

@@ -1,7 +1,8 @@
 //! Messages over a frame ring: boundaries kept, any size up to a limit.
 //!
-//! A message that fits a frame is one frame. A longer one is a run of `More` frames and
-//! a `Whole` one. Small messages that are sent together share a `Packed` frame.
+//! A message that fits a frame is one frame, or several if it is long and the reader copies
+//! it out while it is written. A longer one is a run of `More` frames and a `Whole` one. Small
+//! messages that are sent together share a `Packed` frame.
 
 use alloc::sync::Arc;
 

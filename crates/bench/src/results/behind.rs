@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 use crate::case::Transport;
 use crate::results::Row;
 
+/// Less than that is printed as 1.00.
+const LEAST_FACTOR: f64 = 1.005;
+
 /// A figure of somebody else's that is better than the best of Barewire's, measured in the same band.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Behind {
@@ -76,7 +79,7 @@ pub fn behind(rows: &[Row]) -> Vec<Behind> {
         });
         Some(Behind::new(other, same.copied().reduce(better)?))
     });
-    compared.filter(|it| it.factor > 1.0).collect()
+    compared.filter(|it| it.factor >= LEAST_FACTOR).collect()
 }
 
 /// Whether the receiver copies the message out. Who does is compared with whoever does.

@@ -35,12 +35,12 @@ pub fn open_client(spec: &ChannelSpec, control: &Control) -> Result<Box<dyn Clie
     }
     let connection = node.connect(&name).map_err(failed)?;
     Ok(match spec.variant {
-        Variant::InPlace => Box::new(End(InPlace(connection))),
+        Variant::InPlace => Box::new(End(Messages::<true>(connection))),
         Variant::Batch => Box::new(End(Batches::new(connection))),
         Variant::Stream | Variant::Stream8k => Box::new(End(Bytes(connection.into_stream()))),
         Variant::EventQueue => Box::new(End(Announced::new(node, connection))),
         Variant::Tripwire => Box::new(End(Trapped::new(node, connection)?)),
-        _ => Box::new(End(Messages(connection))),
+        _ => Box::new(End(Messages::<false>(connection))),
     })
 }
 
@@ -57,12 +57,12 @@ pub fn open_server(spec: &ChannelSpec, control: &Control) -> Result<Box<dyn Serv
     let connection = request.accept().map_err(failed)?;
     drop(listener);
     Ok(match spec.variant {
-        Variant::InPlace => Box::new(End(InPlace(connection))),
+        Variant::InPlace => Box::new(End(Messages::<true>(connection))),
         Variant::Batch => Box::new(End(Batches::new(connection))),
         Variant::Stream | Variant::Stream8k => Box::new(End(Bytes(connection.into_stream()))),
         Variant::EventQueue => Box::new(End(Announced::new(node, connection))),
         Variant::Tripwire => Box::new(End(Trapped::new(node, connection)?)),
-        _ => Box::new(End(Messages(connection))),
+        _ => Box::new(End(Messages::<false>(connection))),
     })
 }
 
@@ -92,10 +92,27 @@ fn listen(node: &Node, control: &Control) -> Result<Listener> {
     Ok(listener)
 }
 
-/// Messages, received from the connection itself.
-struct Messages(Connection);
+/// Messages, received from the connection itself; `IN_PLACE`: the receiver reads only the last byte, where it lies.
+struct Messages<const IN_PLACE: bool>(Connection);
 
-impl Channel for Messages {
+impl<const IN_PLACE: bool> Messages<IN_PLACE> {
+    /// Receives a message of at most this length, in one of the two ways.
+    #[inline(always)]
+    fn receive(&mut self, buffer: &mut [u8]) -> barewire::Result<usize> {
+        if !IN_PLACE {
+            return self.0.recv(buffer);
+        }
+        let message = self.0.receiver().recv_message()?;
+        let len = message.len_bytes();
+        if let (Some(last), true) = (len.checked_sub(1), len <= buffer.len()) {
+            message.read_at(last, &mut buffer[last..len]);
+        }
+        message.release();
+        Ok(len)
+    }
+}
+
+impl<const IN_PLACE: bool> Channel for Messages<IN_PLACE> {
     const BYTES_PER_LOOK: usize = 16 * 1024;
 
     fn set_waiting(&mut self, _: Waiting) -> Result<()> {
@@ -109,7 +126,7 @@ impl Channel for Messages {
 
     #[inline(always)]
     fn recv_exact(&mut self, message: &mut [u8]) -> Result<()> {
-        match self.0.recv(message) {
+        match self.receive(message) {
             Ok(len) if len == message.len() => Ok(()),
             Ok(len) => Err(cut_short(len, message.len())),
             Err(error) => Err(failed(error)),
@@ -118,35 +135,7 @@ impl Channel for Messages {
 
     #[inline(always)]
     fn recv_some(&mut self, buffer: &mut [u8], _size: usize) -> Result<usize> {
-        self.0.recv(buffer).map_err(failed)
-    }
-}
-
-/// Messages of which the receiver reads only the last byte, where they lie.
-struct InPlace(Connection);
-
-impl Channel for InPlace {
-    const BYTES_PER_LOOK: usize = 16 * 1024;
-
-    fn set_waiting(&mut self, _: Waiting) -> Result<()> {
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn send(&mut self, message: &[u8]) -> Result<()> {
-        self.0.send(message).map_err(failed)
-    }
-
-    #[inline(always)]
-    fn recv_exact(&mut self, message: &mut [u8]) -> Result<()> {
-        let found = self.0.receiver().recv_message().map_err(failed)?;
-        let (len, last) = (found.len_bytes(), message.len() - 1);
-        if len != message.len() {
-            return Err(cut_short(len, message.len()));
-        }
-        found.read_at(last, &mut message[last..]);
-        found.release();
-        Ok(())
+        self.receive(buffer).map_err(failed)
     }
 }
 
