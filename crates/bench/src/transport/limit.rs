@@ -365,31 +365,43 @@ fn region_bytes(spec: &ChannelSpec) -> usize {
     }
 }
 
+/// One side of what needs shared memory.
+enum Bare {
+    Exchange(Exchange),
+    Rings(Rings),
+    Futex(FutexPair),
+    PingPong(PingPong),
+}
+
+impl Bare {
+    fn open(region: &Region, spec: &ChannelSpec, side: Side) -> Result<Bare> {
+        Ok(match spec.variant {
+            Variant::Exchange | Variant::ExchangeNt => {
+                Bare::Exchange(Exchange::new(region, spec.variant, spec.size, side)?)
+            }
+            Variant::Ring10k
+            | Variant::Ring64k
+            | Variant::Ring64kNt
+            | Variant::Ring1m
+            | Variant::Ring4m => Bare::Rings(Rings::new(region, spec.variant, spec.size, side)?),
+            Variant::Futex => Bare::Futex(FutexPair::new(region, side)?),
+            _ => Bare::PingPong(PingPong::new(region)?),
+        })
+    }
+}
+
 /// Makes the shared memory and opens the client's end.
 pub fn open_client(spec: &ChannelSpec, control: &Control) -> Result<Box<dyn ClientEnd>> {
     if spec.variant == Variant::Eventfd {
         return Ok(Box::new(End(EventPair::open_client(control)?)));
     }
     let region = share("barewire-bench-limit", region_bytes(spec), control)?;
-    let side = Side::Client;
-    Ok(match spec.variant {
-        Variant::Exchange | Variant::ExchangeNt => {
-            let exchange = Exchange::new(&region, spec.variant, spec.size, side)?;
-            Box::new(End(exchange))
-        }
-        Variant::Ring10k
-        | Variant::Ring64k
-        | Variant::Ring64kNt
-        | Variant::Ring1m
-        | Variant::Ring4m => {
-            let rings = Rings::new(&region, spec.variant, spec.size, side)?;
-            match spec.many {
-                Some(_) => Box::new(ManyEnd(rings)),
-                None => Box::new(End(rings)),
-            }
-        }
-        Variant::Futex => Box::new(End(FutexPair::new(&region, side)?)),
-        _ => Box::new(End(PingPong::new(&region)?)),
+    Ok(match Bare::open(&region, spec, Side::Client)? {
+        Bare::Exchange(exchange) => Box::new(End(exchange)),
+        Bare::Rings(rings) if spec.many.is_some() => Box::new(ManyEnd(rings)),
+        Bare::Rings(rings) => Box::new(End(rings)),
+        Bare::Futex(pair) => Box::new(End(pair)),
+        Bare::PingPong(line) => Box::new(End(line)),
     })
 }
 
@@ -399,24 +411,11 @@ pub fn open_server(spec: &ChannelSpec, control: &Control) -> Result<Box<dyn Serv
         return Ok(Box::new(End(EventPair::open_server(control)?)));
     }
     let region = take_share(region_bytes(spec), control)?;
-    let side = Side::Server;
-    Ok(match spec.variant {
-        Variant::Exchange | Variant::ExchangeNt => {
-            let exchange = Exchange::new(&region, spec.variant, spec.size, side)?;
-            Box::new(End(exchange))
-        }
-        Variant::Ring10k
-        | Variant::Ring64k
-        | Variant::Ring64kNt
-        | Variant::Ring1m
-        | Variant::Ring4m => {
-            let rings = Rings::new(&region, spec.variant, spec.size, side)?;
-            match spec.many {
-                Some(_) => Box::new(ManyEnd(rings)),
-                None => Box::new(End(rings)),
-            }
-        }
-        Variant::Futex => Box::new(End(FutexPair::new(&region, side)?)),
-        _ => Box::new(End(PingPong::new(&region)?)),
+    Ok(match Bare::open(&region, spec, Side::Server)? {
+        Bare::Exchange(exchange) => Box::new(End(exchange)),
+        Bare::Rings(rings) if spec.many.is_some() => Box::new(ManyEnd(rings)),
+        Bare::Rings(rings) => Box::new(End(rings)),
+        Bare::Futex(pair) => Box::new(End(pair)),
+        Bare::PingPong(line) => Box::new(End(line)),
     })
 }
