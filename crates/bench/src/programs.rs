@@ -1,8 +1,8 @@
 //! `barewire bench programs`: what unmodified programs do without the library that is
 //! preloaded, and with it, in one run.
 //!
-//! The parts: `launcher` starts programs and ends them; `peer` (with `many` and `memory`) is
-//! what the two small programs of the micro-benchmarks do, `pair` asks them to; `micro`,
+//! The parts: `launcher` starts programs and ends them; `peer` (with `many`, `short` and `memory`)
+//! is what the two small programs of the micro-benchmarks do, `pair` asks them to; `micro`,
 //! `real` and `postgres` are the scenarios; `bare` measures the machine's limits, `load`
 //! who used its processors; a `figure` holds all rounds, and `report` writes them down.
 
@@ -19,6 +19,7 @@ pub mod peer;
 mod postgres;
 mod real;
 pub mod report;
+mod short;
 mod sockets;
 
 use std::path::{Path, PathBuf};
@@ -33,6 +34,7 @@ use crate::output::{self, check_writable};
 use crate::placement::Placement;
 use figure::Figure;
 use launcher::Launcher;
+use load::BusyPrograms;
 use micro::How;
 use report::Report;
 
@@ -43,8 +45,8 @@ Measure unmodified programs without barewire and with it, in one run.
 Each program runs without and with libbarewire_sockets.so preloaded; samples of the two
 alternate. The first tests use two small programs of this executable, which use the
 sockets of the standard library: round trips beside the limit of this machine, streams,
-connections opened and closed, 10 000 idle connections, and a server whose client is not
-accelerated. Then follow Redis, nginx with wrk, PostgreSQL with pgbench, and iperf3, if
+connections opened and closed, short ones, forks, 10 000 idle connections, and a server
+whose client is not accelerated. Then follow Redis, nginx with wrk, PostgreSQL with pgbench, and iperf3, if
 they are installed.
 
 The library is the file that BAREWIRE_SOCKETS_LIB names, or else the one beside this
@@ -56,6 +58,7 @@ pub const AFTER: &str = "\
 Examples:
   barewire bench programs --quick                      a first overview
   barewire bench programs --only ping-pong,redis       two of them
+  barewire bench programs --quick --crowded 1          while another program keeps a processor busy
   barewire bench programs --json r.json --html r.html  in full, some minutes";
 
 /// A scenario.
@@ -69,6 +72,10 @@ pub enum Scenario {
     Stream,
     /// Connections opened and closed
     Connect,
+    /// Connections that carry one request and one answer, also answered by forked children
+    Short,
+    /// Forks, and starts of a program
+    Children,
     /// Idle connections: memory and processor time
     Idle,
     /// A server with the library, whose client has none
@@ -98,6 +105,9 @@ pub struct ProgramsArgs {
     /// Length of a sample [default: 500, of other people's programs 2000; 150 and 1000 with --quick]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=60_000))]
     duration_ms: Option<u64>,
+    /// Have so many other programs keep processors busy meanwhile [default without N: one for each processor]
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "0")]
+    crowded: Option<u32>,
     /// Number of idle connections
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     connections: u32,
@@ -128,10 +138,13 @@ pub fn run(args: &ProgramsArgs, library: &Path) -> Result<()> {
         library: library.display().to_string(),
         load_average: (load::average(), 0.0),
         rounds: args.rounds.unwrap_or(if args.quick { 3 } else { 7 }),
+        busy_programs: 0,
         figures: Vec::new(),
         skipped: Vec::new(),
         failed: Vec::new(),
     };
+    let busy = BusyPrograms::start(args.crowded, report.environment.cores)?;
+    report.busy_programs = busy.count();
     let scenarios = match args.only.as_slice() {
         [] => Scenario::value_variants(),
         only => only,
@@ -208,6 +221,8 @@ fn run_scenario(scenario: Scenario, launcher: &Launcher, how: How) -> Result<Out
         Scenario::Blocking => micro::blocking(launcher, how),
         Scenario::Stream => micro::stream(launcher, how),
         Scenario::Connect => micro::connect(launcher, how),
+        Scenario::Short => micro::short(launcher, how),
+        Scenario::Children => micro::children(launcher, how),
         Scenario::Alone => micro::alone(launcher, how),
         Scenario::Idle => {
             // A few for the program itself, and for what is open while two ends meet.

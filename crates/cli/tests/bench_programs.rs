@@ -73,10 +73,11 @@ const SECOND_NS: f64 = 1e9;
 fn round_trips_are_accelerated() {
     for scenario in ["ping-pong", "blocking"] {
         let figures = figures(scenario, &[]);
-        assert_eq!(figures.len(), 1);
-        assert_eq!(figures[0]["on_board"], true, "{}", figures[0]);
-        for side in ["plain", "preloaded"] {
-            assert!(is_below(&figures[0], side, SECOND_NS), "{}", figures[0]);
+        for figure in &figures {
+            assert_eq!(figure["on_board"], true, "{figure}");
+            for side in ["plain", "preloaded"] {
+                assert!(is_below(figure, side, SECOND_NS), "{figure}");
+            }
         }
         if scenario == "ping-pong" {
             let bare = figures[0]["bare"]["values"].as_array().unwrap();
@@ -101,6 +102,19 @@ fn a_server_alone_meets_nobody() {
     for figure in figures("alone", &[]) {
         assert_eq!(figure["on_board"], false, "{figure}");
     }
+}
+
+#[test]
+fn short_lives_are_measured_beside_busy_programs() {
+    let names = |figures: &[Value]| -> Vec<String> {
+        let name = |figure: &Value| figure["name"].as_str().unwrap().to_owned();
+        figures.iter().map(name).collect()
+    };
+    let short = names(&figures("short", &["--crowded", "1"]));
+    assert_eq!(short.len(), 4);
+    assert!(short[3].ends_with("by a forked child"), "{short:?}");
+    let children = names(&figures("children", &[]));
+    assert_eq!(children, ["fork + end", "start of a program"]);
 }
 
 #[test]

@@ -1,6 +1,11 @@
 //! Processor time: of the programs under test, and of all others meanwhile.
 
+use std::process::{Child, Command, Stdio};
 use std::time::Instant;
+
+use barewire_sys::process::{SpawnOpts, spawn_with};
+
+use crate::error::{Result, What};
 
 /// The kernel's unit in /proc, which has been 100 per second wherever Linux runs.
 const TICK_NS: f64 = 1e7;
@@ -49,6 +54,48 @@ impl Watch {
             wall_ns: self.begin.elapsed().as_nanos() as f64,
             own_ns,
             all_ns: machine_ns() - self.all_ns,
+        }
+    }
+}
+
+/// Programs that keep processors busy until they are dropped.
+pub struct BusyPrograms(Vec<Child>);
+
+impl BusyPrograms {
+    /// Starts so many, which run wherever the system puts them; 0: one for each processor.
+    pub fn start(count: Option<u32>, processors: u64) -> Result<BusyPrograms> {
+        let count = match count {
+            None => 0,
+            Some(0) => u32::try_from(processors).unwrap_or(u32::MAX),
+            Some(count) => count,
+        };
+        let mut all = BusyPrograms(Vec::new());
+        for _ in 0..count {
+            let mut command = Command::new("sh");
+            command.args(["-c", "while :; do :; done"]);
+            command.stdin(Stdio::null()).env_remove("LD_PRELOAD");
+            let options = SpawnOpts {
+                pdeathsig: true,
+                pin: None,
+                uid_gid: None,
+            };
+            all.0
+                .push(spawn_with(&mut command, options).what("starting a busy program")?);
+        }
+        Ok(all)
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u32 {
+        self.0.len() as u32
+    }
+}
+
+impl Drop for BusyPrograms {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
         }
     }
 }
@@ -111,6 +158,13 @@ pub fn average() -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn busy_programs_are_as_many_as_processors_unless_told() {
+        let counts =
+            [None, Some(0), Some(1)].map(|count| BusyPrograms::start(count, 2).unwrap().count());
+        assert_eq!(counts, [0, 2, 1]);
+    }
 
     #[test]
     fn fields_of_the_kernel() {

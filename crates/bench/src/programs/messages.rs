@@ -41,6 +41,22 @@ pub enum Work {
         /// How many.
         count: u32,
     },
+    /// Connections, one after the other: a request of 64 B, an answer, and the end.
+    Short {
+        /// How many.
+        count: u32,
+        /// Bytes of an answer.
+        answer_bytes: usize,
+        /// A child of the server, forked for the connection, answers.
+        forks: bool,
+    },
+    /// Children that end at once, one after the other: client only.
+    Children {
+        /// How many.
+        count: u32,
+        /// Each becomes another program: `true`.
+        starts: bool,
+    },
     /// Many connections that have been used, and then nothing.
     Idle {
         /// How many.
@@ -66,7 +82,7 @@ pub enum Answer {
 /// What came of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Done {
-    /// Round trips, or connections.
+    /// Round trips, connections or children.
     pub operations: u64,
     /// The bytes that count for the rate.
     pub bytes: u64,

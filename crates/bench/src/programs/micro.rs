@@ -36,13 +36,21 @@ impl How {
         }
     }
 
-    fn ping_pong(&self, polling: bool) -> Work {
+    fn ping_pong(&self, size: usize, polling: bool) -> Work {
         Work::PingPong {
-            size: SIZE,
+            size,
             polling,
             yields: self.placement == Placement::OneProcessor,
             ms: self.ms,
         }
+    }
+
+    /// How many operations make up a sample, of which a millisecond has about so many. Not more connections
+    /// than that: the kernel keeps the ports of closed ones for a minute, and has few.
+    fn count(&self, in_a_ms: u64) -> u32 {
+        u32::try_from(self.ms * in_a_ms)
+            .unwrap_or(u32::MAX)
+            .clamp(50, 500)
     }
 
     /// Where programs that spin run. All others run where the system puts them: one that may
@@ -115,6 +123,22 @@ impl Pairs {
         Ok(())
     }
 
+    /// Has the clients alone do a piece of work in both modes, and enters their rates.
+    fn round_of_client(&mut self, round: u32, work: Work, figure: &mut Figure) -> Result<()> {
+        for mode in How::modes(round) {
+            let watch = Watch::start();
+            let done = self.of(mode).alone(work)?;
+            let operations = done.operations as f64;
+            let sample = Sample {
+                value: operations * 1e9 / done.elapsed_ns,
+                operations,
+                cost: watch.stop(done.cpu_ns),
+            };
+            figure.enter(mode, &sample);
+        }
+        Ok(())
+    }
+
     /// Ends the programs; whether their connections were accelerated.
     fn end(self, launcher: &Launcher) -> bool {
         drop(self);
@@ -133,6 +157,11 @@ fn rate(both: &Both) -> (f64, f64) {
     (rate, 0.0)
 }
 
+fn client_rate(both: &Both) -> (f64, f64) {
+    let operations = both.client.operations as f64;
+    (operations * 1e9 / both.client.elapsed_ns, operations)
+}
+
 const SIZE: usize = 64;
 
 /// Round trips of two programs that poll: reads that do not wait.
@@ -142,7 +171,7 @@ pub fn polling(launcher: &Launcher, how: How) -> Result<Vec<Figure>> {
         Figure::new("ping-pong", name, Unit::Nanoseconds).with_target(Target::OfBare(3.0));
     figure.bare_is = "one line to and fro".into();
     let mut pairs = Pairs::start(launcher, how.cpus(), Mode::Preloaded, &[])?;
-    let work = how.ping_pong(true);
+    let work = how.ping_pong(SIZE, true);
     for round in 0..how.rounds {
         let limits = [Limit::PingPong, Limit::Exchange(SIZE)];
         let found = bare::measure(how.placement, &limits, how.ms.min(50))?;
@@ -175,16 +204,23 @@ fn beside_published(figure: &Figure) -> Option<String> {
 
 /// Round trips of two programs that sleep in their reads, where the system puts them.
 pub fn blocking(launcher: &Launcher, how: How) -> Result<Vec<Figure>> {
-    let name = "64 B to and fro, blocking";
-    let mut figure =
-        Figure::new("blocking", name, Unit::Nanoseconds).with_target(Target::Gain(10.0));
     let mut pairs = Pairs::start(launcher, (None, None), Mode::Preloaded, &[])?;
-    let work = how.ping_pong(false);
-    for round in 0..how.rounds {
-        pairs.round(round, work, &mut figure, round_trip)?;
+    let mut figures = Vec::new();
+    for (size, least) in [(SIZE, 10.0), (64 << 10, 1.0), (1 << 20, 1.0)] {
+        let name = format!("{} to and fro, blocking", bytes(size as u64));
+        let mut figure =
+            Figure::new("blocking", name, Unit::Nanoseconds).with_target(Target::Gain(least));
+        let work = how.ping_pong(size, false);
+        for round in 0..how.rounds {
+            pairs.round(round, work, &mut figure, round_trip)?;
+        }
+        figures.push(figure);
     }
-    figure.is_upgraded = Some(pairs.end(launcher));
-    Ok(vec![figure])
+    let is_upgraded = pairs.end(launcher);
+    for figure in &mut figures {
+        figure.is_upgraded = Some(is_upgraded);
+    }
+    Ok(figures)
 }
 
 /// One stream, for sizes of what is written at once.
@@ -233,31 +269,66 @@ pub fn stream(launcher: &Launcher, how: How) -> Result<Vec<Figure>> {
 /// Connections made and closed, both ends in one process.
 pub fn connect(launcher: &Launcher, how: How) -> Result<Vec<Figure>> {
     let name = "connect + accept + close";
-    let mut figure = Figure::new("connect", name, Unit::PerSecond).with_target(Target::Gain(0.9));
+    let mut figure = Figure::new("connect", name, Unit::PerSecond).with_target(Target::Gain(1.0));
     let mut pairs = Pairs::start(launcher, (None, None), Mode::Preloaded, &[])?;
     // About 40 us each.
     let work = Work::Connects {
-        count: u32::try_from(how.ms * 25)
-            .unwrap_or(u32::MAX)
-            .clamp(50, 10_000),
+        count: how.count(25),
     };
     for round in 0..how.rounds {
-        for mode in How::modes(round) {
-            let watch = Watch::start();
-            let done = pairs.of(mode).alone(work)?;
-            let operations = done.operations as f64;
-            let sample = Sample {
-                value: operations * 1e9 / done.elapsed_ns,
-                operations,
-                cost: watch.stop(done.cpu_ns),
-            };
-            figure.enter(mode, &sample);
-        }
+        pairs.round_of_client(round, work, &mut figure)?;
     }
     figure
         .notes
         .push("both ends in one thread; no bytes, so nothing is upgraded".into());
     Ok(vec![figure])
+}
+
+/// Connections that carry one request and one answer.
+pub fn short(launcher: &Launcher, how: How) -> Result<Vec<Figure>> {
+    let mut pairs = Pairs::start(launcher, (None, None), Mode::Preloaded, &[])?;
+    let mut figures = Vec::new();
+    // So many of each there are in a millisecond, about.
+    for (answer_bytes, forks, in_a_ms) in [
+        (SIZE, false, 20),
+        (100 << 10, false, 8),
+        (300 << 10, false, 4),
+        (SIZE, true, 3),
+    ] {
+        let by = if forks { ", by a forked child" } else { "" };
+        let size = bytes(answer_bytes as u64);
+        let name = format!("connect + request + answer of {size} + close{by}");
+        let mut figure = Figure::new("short", name, Unit::PerSecond).with_target(Target::Gain(1.0));
+        let work = Work::Short {
+            count: how.count(in_a_ms),
+            answer_bytes,
+            forks,
+        };
+        for round in 0..how.rounds {
+            pairs.round(round, work, &mut figure, client_rate)?;
+        }
+        figures.push(figure);
+    }
+    Ok(figures)
+}
+
+/// Children of a program: forks, and starts of another program.
+pub fn children(launcher: &Launcher, how: How) -> Result<Vec<Figure>> {
+    let mut pairs = Pairs::start(launcher, (None, None), Mode::Preloaded, &[])?;
+    let mut figures = Vec::new();
+    for (name, starts) in [("fork + end", false), ("start of a program", true)] {
+        let mut figure =
+            Figure::new("children", name, Unit::PerSecond).with_target(Target::Gain(1.0));
+        let work = Work::Children {
+            count: how.count(2),
+            starts,
+        };
+        for round in 0..how.rounds {
+            pairs.round_of_client(round, work, &mut figure)?;
+        }
+        figures.push(figure);
+    }
+    Ok(figures)
 }
 
 /// So many more rounds of a stream that is to be as fast as without the library: two streams of the
@@ -283,8 +354,18 @@ pub fn alone(launcher: &Launcher, how: How) -> Result<Vec<Figure>> {
     ];
     let mut pairs = Pairs::start(launcher, how.cpus(), Mode::Plain, &[])?;
     for round in 0..how.rounds {
-        pairs.round(round, how.ping_pong(true), &mut figures[0], round_trip)?;
-        pairs.round(round, how.ping_pong(false), &mut figures[1], round_trip)?;
+        pairs.round(
+            round,
+            how.ping_pong(SIZE, true),
+            &mut figures[0],
+            round_trip,
+        )?;
+        pairs.round(
+            round,
+            how.ping_pong(SIZE, false),
+            &mut figures[1],
+            round_trip,
+        )?;
     }
     let without = stream_alone(launcher, how, &mut pairs, &mut figures[2])?;
     let is_upgraded = pairs.end(launcher);

@@ -12,6 +12,7 @@ use barewire_sys::process::{cpu_time_self, raise_nofile_limit, set_parent_death_
 
 use super::many;
 use super::messages::{Answer, Ask, Done, Work};
+use super::short;
 use super::sockets::{accept, connect, wrong_result};
 use crate::error::{Error, Result, What};
 use crate::measure::clock::Clock;
@@ -58,6 +59,7 @@ fn done(ask: &Ask, listener: &mut Option<TcpListener>) -> Result<Answer> {
             serve_work(&listener, work)?
         }
         Ask::Play(_, Work::Connects { count }) => connects(count)?,
+        Ask::Play(_, Work::Children { count, starts }) => short::make_children(count, starts)?,
         Ask::Play(port, work) => play_work(port, work)?,
     };
     if done.cpu_ns == 0.0 {
@@ -80,7 +82,12 @@ fn serve_work(listener: &TcpListener, work: Work) -> Result<Done> {
         }
         Work::Stream { size, ms } => receive_stream(&accept(listener)?, size, ms),
         Work::Idle { count, rounds, .. } => many::serve(listener, count, rounds),
-        Work::Connects { .. } => Ok(Done::default()),
+        Work::Short {
+            count,
+            answer_bytes,
+            forks,
+        } => short::serve(listener, count, answer_bytes, forks),
+        Work::Connects { .. } | Work::Children { .. } => Ok(Done::default()),
     }
 }
 
@@ -97,7 +104,12 @@ fn play_work(port: u16, work: Work) -> Result<Done> {
         }
         Work::Stream { size, ms } => send_stream(connect(port)?, size, ms),
         Work::Idle { count, rounds, ms } => many::play(port, count, rounds, ms),
-        Work::Connects { .. } => Ok(Done::default()),
+        Work::Short {
+            count,
+            answer_bytes,
+            ..
+        } => short::play(port, count, answer_bytes),
+        Work::Connects { .. } | Work::Children { .. } => Ok(Done::default()),
     }
 }
 
@@ -405,6 +417,32 @@ mod tests {
             panic!("{answer:?}");
         };
         assert_eq!(done.operations, 20);
+    }
+
+    #[test]
+    fn short_connections_are_answered_in_full() {
+        for (answer_bytes, forks) in [(64, false), (64, true), (300_000, false)] {
+            let (near, far) = both(Work::Short {
+                count: 20,
+                answer_bytes,
+                forks,
+            });
+            assert_eq!((near.operations, far.operations), (20, 20));
+            assert_eq!(near.bytes, 20 * answer_bytes as u64);
+            assert!(near.elapsed_ns > 0.0);
+        }
+    }
+
+    #[test]
+    fn children_end_well() {
+        for starts in [false, true] {
+            let work = Work::Children { count: 3, starts };
+            let answer = done(&Ask::Play(0, work), &mut None).unwrap();
+            let Answer::Done(done) = answer else {
+                panic!("{answer:?}");
+            };
+            assert_eq!(done.operations, 3);
+        }
     }
 
     #[test]

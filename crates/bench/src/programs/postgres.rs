@@ -52,7 +52,15 @@ fn named(users: &str, name: &str) -> User {
     Some((ids.next()?.ok()?, ids.next()?.ok()?))
 }
 
-/// `pgbench`, select-only, by one client and by eight.
+/// What `pgbench` does: in words, its options, and the target.
+const CASES: [(&str, &str, f64); 3] = [
+    ("1 clients", "-c 1", 2.0),
+    ("8 clients", "-c 8", 1.15),
+    ("1 clients, a connection each", "-c 1 -C", 1.0),
+];
+
+/// `pgbench`, select-only: by one client, by eight, and by one with a connection for each transaction,
+/// which a forked child serves.
 pub fn postgres(launcher: &Launcher, how: How, bin: &Path) -> Result<Vec<Figure>> {
     let user = user();
     for mode in [Mode::Plain, Mode::Preloaded] {
@@ -93,11 +101,11 @@ pub fn postgres(launcher: &Launcher, how: How, bin: &Path) -> Result<Vec<Figure>
     }
     let seconds = how.ms.div_ceil(1000);
     let mut figures = Vec::new();
-    for (clients, least) in [(1, 2.0), (8, 1.15)] {
-        let name = format!("pgbench select-only, {clients} clients");
+    for (words, options, least) in CASES {
+        let name = format!("pgbench select-only, {words}");
         let mut figure =
             Figure::new("postgres", name, Unit::PerSecond).with_target(Target::Gain(least));
-        let arguments = format!("-S -n -c {clients} -j 1 -T {seconds} {at} postgres");
+        let arguments = format!("-S -n {options} -j 1 -T {seconds} {at} postgres");
         for round in 0..how.rounds {
             for mode in How::modes(round) {
                 let (said, sample) = servers.client(launcher, mode, &pgbench, &arguments, user)?;

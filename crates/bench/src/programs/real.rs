@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use barewire_report::number::bytes;
+
 use super::figure::{Figure, Mode, Sample, Target, Unit};
 use super::launcher::{Launcher, Server, User, installed};
 use super::load::{self, Watch};
@@ -197,7 +199,71 @@ pub fn redis(launcher: &Launcher, how: How, programs: &[PathBuf; 2]) -> Result<V
 
 // ------------------------------------------------------------------------------------ nginx
 
-const PAGE: &[u8] = &[b'x'; 600];
+/// The sizes of the two pages.
+const PAGE_BYTES: usize = 600;
+const LARGE_PAGE_BYTES: usize = 300 << 10;
+
+/// What `wrk` does in a figure.
+struct Requests {
+    connections: u32,
+    page_bytes: usize,
+    /// Each request has a connection of its own.
+    closes: bool,
+    /// The target.
+    least: f64,
+}
+
+const NGINX: [Requests; 4] = [
+    Requests {
+        connections: 1,
+        page_bytes: PAGE_BYTES,
+        closes: false,
+        least: 3.0,
+    },
+    Requests {
+        connections: 64,
+        page_bytes: PAGE_BYTES,
+        closes: false,
+        least: 1.3,
+    },
+    Requests {
+        connections: 8,
+        page_bytes: PAGE_BYTES,
+        closes: true,
+        least: 1.0,
+    },
+    Requests {
+        connections: 8,
+        page_bytes: LARGE_PAGE_BYTES,
+        closes: true,
+        least: 1.0,
+    },
+];
+
+/// A script for `wrk`, in the folder where the programs start: each request has a connection of its own.
+const CLOSING_SCRIPT: &str = "close.lua";
+
+impl Requests {
+    fn name(&self) -> String {
+        let size = bytes(self.page_bytes as u64);
+        let each = if self.closes { ", a request each" } else { "" };
+        format!(
+            "nginx + wrk, {size}, {} connections{each}",
+            self.connections
+        )
+    }
+
+    fn arguments(&self, seconds: u64) -> String {
+        let close = match self.closes {
+            true => format!("-s {CLOSING_SCRIPT} "),
+            false => String::new(),
+        };
+        format!(
+            "-t 1 -c {} -d {seconds}s --timeout 10s {close}http://127.0.0.1:{{port}}/{}",
+            self.connections, self.page_bytes
+        )
+    }
+}
 
 fn nginx_config(folder: &str, port: u16) -> String {
     // Root's workers would else become a user who may not look into the folder.
@@ -216,13 +282,15 @@ fn nginx_config(folder: &str, port: u16) -> String {
     )
 }
 
-/// `wrk` against nginx: a small file over connections that are kept.
+/// `wrk` against nginx: a small file over connections that are kept, and a connection for each file.
 pub fn nginx(launcher: &Launcher, how: How, programs: &[PathBuf; 2]) -> Result<Vec<Figure>> {
     let [server, wrk] = programs;
     let servers = Servers::start(launcher, |mode, port| {
         let folder = launcher.path_of(mode, "nginx");
         launcher.make_folder(&folder, None)?;
-        launcher.write(&folder.join("page"), PAGE)?;
+        for size in [PAGE_BYTES, LARGE_PAGE_BYTES] {
+            launcher.write(&folder.join(size.to_string()), vec![b'x'; size])?;
+        }
         let config = folder.join("nginx.conf");
         launcher.write(&config, nginx_config(&folder.display().to_string(), port))?;
         let mut command = launcher.program(mode, server);
@@ -234,15 +302,14 @@ pub fn nginx(launcher: &Launcher, how: How, programs: &[PathBuf; 2]) -> Result<V
             .args(["-e", "stderr"]);
         launcher.server(&mut command, port, None)
     })?;
+    let script = "wrk.headers[\"Connection\"] = \"close\"\n";
+    launcher.write(&launcher.path(CLOSING_SCRIPT), script)?;
     let seconds = how.ms.div_ceil(1000);
     let mut figures = Vec::new();
-    for (connections, least) in [(1, 3.0), (64, 1.3)] {
-        let name = format!("nginx + wrk, {} B, {connections} connections", PAGE.len());
-        let mut figure =
-            Figure::new("nginx", name, Unit::PerSecond).with_target(Target::Gain(least));
-        let arguments = format!(
-            "-t 1 -c {connections} -d {seconds}s --timeout 10s http://127.0.0.1:{{port}}/page"
-        );
+    for requests in &NGINX {
+        let mut figure = Figure::new("nginx", requests.name(), Unit::PerSecond)
+            .with_target(Target::Gain(requests.least));
+        let arguments = requests.arguments(seconds);
         for round in 0..how.rounds {
             for mode in How::modes(round) {
                 let (said, sample) = servers.client(launcher, mode, wrk, &arguments, None)?;

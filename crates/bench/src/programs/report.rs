@@ -23,6 +23,9 @@ pub struct Report {
     pub load_average: (f64, f64),
     /// Rounds of each figure.
     pub rounds: u32,
+    /// Programs that kept processors busy on purpose.
+    #[serde(default)]
+    pub busy_programs: u32,
     /// What came out.
     pub figures: Vec<Figure>,
     /// What was not measured, and why.
@@ -74,8 +77,12 @@ impl Report {
 
     fn load(&self) -> String {
         let (before, after) = self.load_average;
+        let busy = match self.busy_programs {
+            0 => String::new(),
+            count => format!("{count} busy programs ran beside on purpose; "),
+        };
         format!(
-            "{} of {} processors used by other programs meanwhile; load average {before:.2} before, \
+            "{busy}{} of {} processors used by other programs meanwhile; load average {before:.2} before, \
              {after:.2} after",
             ratio(self.others()),
             self.environment.cores
@@ -334,6 +341,7 @@ pub mod tests {
             library: "/lib.so".into(),
             load_average: (0.5, 1.0),
             rounds: 1,
+            busy_programs: 2,
             figures: vec![fast, slow],
             skipped: vec!["nginx: not installed".into()],
             failed: vec!["iperf3: it <died>".into()],
@@ -369,6 +377,7 @@ pub mod tests {
             "Not measured: nginx",
             "FAILED: iperf3",
             "load average 0.50 before",
+            "2 busy programs ran beside",
         ] {
             assert!(table.contains(words), "{words:?} is missing:\n{table}");
         }
