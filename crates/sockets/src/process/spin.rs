@@ -36,6 +36,17 @@ struct Memory {
     shares: bool,
 }
 
+impl Memory {
+    /// Others had the processor for so long: the next waits do not look.
+    fn lose(&mut self, lost_ns: u64) {
+        let lost = u32::try_from(lost_ns / SAVES_NS).unwrap_or(REST_MAX);
+        self.rest = self.next_rest.max(lost).min(REST_MAX);
+        self.next_rest = self.rest * REST_GROWS;
+        self.shares = false;
+        self.due_ns = DUE_MIN_NS;
+    }
+}
+
 /// The shortest time that is tried again after looking has not paid.
 const BUDGET_MIN_NS: u64 = 2_000;
 /// Looks between two looks at the clock.
@@ -47,7 +58,7 @@ const NEAR_NS: u64 = 10_000;
 /// In a yield that takes longer, someone else has run. Of the budget it costs as much.
 const SWITCH_NS: u64 = 1_000;
 /// Whoever keeps the processor for longer is not the other end, which would have answered.
-const CROWDED_NS: u64 = 1_000_000;
+const CONTENDED_NS: u64 = 1_000_000;
 /// A wait is at most so many times as long as its budget, with what others use.
 const PATIENCE: u64 = 20;
 /// What a wait with a look saves against a sleep and a wake-up, about. So many waits without a
@@ -115,7 +126,7 @@ impl Spin {
                 let back_ns = clock::now_ns();
                 let away_ns = back_ns - before_ns;
                 before_ns = back_ns;
-                if away_ns > CROWDED_NS && !is_due(away_ns) {
+                if away_ns > CONTENDED_NS && !is_due(away_ns) {
                     self.waited = false;
                     return news();
                 }
@@ -137,11 +148,11 @@ impl Spin {
             let now_ns = clock::now_ns();
             let look_ns = now_ns - before_ns;
             before_ns = now_ns;
-            if look_ns > CROWDED_NS && !is_due(look_ns) {
+            if look_ns > CONTENDED_NS && !is_due(look_ns) {
                 self.waited = false;
                 return news();
             }
-            spent_ns += look_ns.min(CROWDED_NS);
+            spent_ns += look_ns.min(CONTENDED_NS);
             if is_near && spent_ns > NEAR_NS {
                 // It is not about to answer; asleep, we are out of its way.
                 self.waited = false;
@@ -201,6 +212,35 @@ impl Spin {
     }
 }
 
+/// Whether this thread may poll, and yield to others, for something else than an answer. If not, this counts as
+/// one of the waits in which it does not.
+pub fn may_poll() -> bool {
+    MEMORY.with(|cell| {
+        let mut memory = cell.get();
+        let may_poll = memory.rest == 0;
+        memory.rest = memory.rest.saturating_sub(1);
+        cell.set(memory);
+        may_poll
+    })
+}
+
+/// Lets others run. `false`: somebody kept the processor for so long that this thread had better sleep, now and
+/// in its next waits.
+pub fn yields_well() -> bool {
+    let before_ns = clock::now_ns();
+    clock::yield_now();
+    let away_ns = clock::now_ns() - before_ns;
+    if away_ns <= CONTENDED_NS {
+        return true;
+    }
+    MEMORY.with(|cell| {
+        let mut memory = cell.get();
+        memory.lose(away_ns);
+        cell.set(memory);
+    });
+    false
+}
+
 /// A wait that began at `begin_ns` has ended after a look of `spent_ns`, without a sleep.
 fn paid_off(begin_ns: u64, spent_ns: u64) {
     MEMORY.with(|cell| {
@@ -223,11 +263,7 @@ fn is_due(away_ns: u64) -> bool {
         let lost_ns = away_ns.saturating_sub(memory.due_ns);
         memory.due_ns = memory.due_ns.saturating_sub(away_ns);
         if lost_ns > 0 {
-            let lost = u32::try_from(lost_ns / SAVES_NS).unwrap_or(REST_MAX);
-            memory.rest = memory.next_rest.max(lost).min(REST_MAX);
-            memory.next_rest = memory.rest * REST_GROWS;
-            memory.shares = false;
-            memory.due_ns = DUE_MIN_NS;
+            memory.lose(lost_ns);
         }
         cell.set(memory);
         lost_ns == 0

@@ -7,8 +7,8 @@
 
 use barewire_fabric::hybrid::Broken;
 
-use crate::process::clock;
 use crate::process::lock::Held;
+use crate::process::{clock, spin};
 use crate::table::socket_state::SocketState;
 
 /// How long a sender polls for room, from when the receiver last made some.
@@ -20,7 +20,7 @@ const LOOK_NS: u64 = 50_000;
 /// Polls a full ring for a while. Returns whether there is room.
 pub fn poll_for_room(socket: &SocketState, waits: bool, held: &Held<'_>) -> Result<bool, Broken> {
     let looks = &socket.ring_full_rests;
-    if !looks.is_worth_one() {
+    if !spin::may_poll() || !looks.is_worth_one() {
         return Ok(false);
     }
     let memory = socket.memory();
@@ -45,10 +45,9 @@ pub fn poll_for_room(socket: &SocketState, waits: bool, held: &Held<'_>) -> Resu
         if sender.is_kernel_wanted(&memory) || sender.receiver_sleeps(&memory) {
             return Ok(room > 0);
         }
-        if now_ns > until_ns {
+        if now_ns > until_ns || !spin::yields_well() {
             looks.empty_reads();
             return Ok(room > 0);
         }
-        clock::yield_now();
     }
 }

@@ -7,8 +7,8 @@ use barewire_fabric::hybrid::Path;
 use libc::ssize_t;
 
 use crate::epoll::sets;
-use crate::process::clock;
 use crate::process::lock::{Held, WITHOUT_LIMIT};
+use crate::process::{clock, spin};
 use crate::stream::calls::has_kernel_ended;
 use crate::stream::recall;
 use crate::stream::wake_bytes::{send_wake_byte, wake};
@@ -75,6 +75,7 @@ pub fn wait_for_clear_kernel_path(
     let memory = socket.memory();
     let sender = socket.sender(held);
     let mut until_ns = None;
+    let mut is_contended = false;
     for round in 0_u32.. {
         if sender.owes_wake_byte() {
             held.changing(|| {
@@ -90,8 +91,8 @@ pub fn wait_for_clear_kernel_path(
             }
             // The next step says what is broken.
             Err(_) => return true,
-            Ok(false) if round < YIELDS => {
-                clock::yield_now();
+            Ok(false) if round < YIELDS && !is_contended => {
+                is_contended = (round == 0 && !spin::may_poll()) || !spin::yields_well();
                 continue;
             }
             Ok(false) => {}
