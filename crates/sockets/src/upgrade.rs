@@ -2,6 +2,7 @@
 
 pub mod capability_mark;
 pub mod enrol;
+pub mod patience;
 pub mod rendezvous;
 pub mod steps;
 pub mod unix_streams;

@@ -16,9 +16,9 @@ use crate::table::flags::UNIX;
 use crate::table::socket_state::SocketState;
 use crate::table::state::State;
 use crate::table::{
-    descriptors, pins, process_refs, reason_report, references, report, sockets, uring_rings,
+    descriptors, pins, process_refs, reason_report, references, report, slots, sockets, uring_rings,
 };
-use crate::upgrade::{rendezvous, steps};
+use crate::upgrade::{patience, rendezvous, steps};
 
 /// How long a close waits for a call of another thread on the same socket.
 const CLOSE_WAIT_MS: u32 = 100;
@@ -42,12 +42,12 @@ pub fn closing(fd: c_int) {
         if is_set {
             sets::set_closed(fd);
         }
-        let last = descriptors::detach(fd);
+        if let Some(socket) = descriptors::detach(fd) {
+            pins::wait_for_last(fd, socket);
+            return release(fd, socket);
+        }
         pins::wait_for(fd);
-        if let Some(socket) = last {
-            pins::wait_for_all(socket);
-            release(fd, socket);
-        } else if let Some(socket) = socket {
+        if let Some(socket) = socket {
             sets::descriptor_closed(socket, fd);
         }
     });
@@ -55,6 +55,9 @@ pub fn closing(fd: c_int) {
 
 /// A descriptor that is not a socket of the program is about to be closed.
 fn not_known(fd: c_int) {
+    if slots::take_new_tcp(fd) {
+        return;
+    }
     if let Some(number) = descriptors::own(fd).filter(|_| !ids::is_vfork_child()) {
         rendezvous::lost(number, fd);
     }
@@ -77,6 +80,7 @@ fn release(fd: c_int, socket: &'static SocketState) {
     if references::others_have(socket) {
         return sockets::unmap(socket, mapping);
     }
+    patience::ended(socket);
     reason_report::tell(fd, socket);
     if capture::is_on() {
         capture::closed(fd, socket);

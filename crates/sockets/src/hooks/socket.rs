@@ -22,7 +22,7 @@ use crate::table::flags::{
 };
 use crate::table::socket_state::SocketState;
 use crate::table::state::State;
-use crate::table::{admission, descriptors};
+use crate::table::{admission, descriptors, slots};
 use crate::upgrade::enrol::{
     accepted, adopt_listener, before_connect, connected, connected_locally, enter, leave_multipath,
     protocol,
@@ -77,6 +77,9 @@ unsafe extern "C-unwind" fn connect(fd: c_int, address: *const sockaddr, len: so
         if !admission::may_upgrade() {
             return None;
         }
+        if slots::take_new_tcp(fd) {
+            return before_connect(fd);
+        }
         match protocol(fd) {
             Some(libc::IPPROTO_TCP) => before_connect(fd),
             Some(libc::IPPROTO_MPTCP) => {
@@ -89,6 +92,10 @@ unsafe extern "C-unwind" fn connect(fd: c_int, address: *const sockaddr, len: so
     // SAFETY: the program's call.
     let result = unsafe { real::connect(fd, address, len) };
     if result != 0 {
+        if socket.is_some() && real::errno() == libc::ENOTSOCK {
+            // The socket was closed past this library.
+            closing::closing(fd);
+        }
         return result;
     }
     // SAFETY: the kernel has just read it.
@@ -147,7 +154,19 @@ fn disconnected(fd: c_int) {
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
     // SAFETY: no pointers.
-    steps::with_room(|| unsafe { real::socket(domain, kind, protocol) })
+    let fd = steps::with_room(|| unsafe { real::socket(domain, kind, protocol) });
+    let is_tcp = matches!(domain, libc::AF_INET | libc::AF_INET6)
+        && type_of(kind) == libc::SOCK_STREAM
+        && matches!(protocol, 0 | libc::IPPROTO_TCP);
+    if is_tcp && fd >= 0 && descriptors::find(fd).is_none() {
+        slots::note_new_tcp(fd);
+    }
+    fd
+}
+
+/// The type of a socket, without the flags that come with it.
+const fn type_of(kind: c_int) -> c_int {
+    kind & !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK)
 }
 
 /// # Safety
@@ -161,7 +180,7 @@ unsafe extern "C-unwind" fn socketpair(
 ) -> c_int {
     // SAFETY: the program's call.
     let result = steps::with_room(|| unsafe { real::socketpair(domain, kind, protocol, fds) });
-    let is_stream = kind & !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) == libc::SOCK_STREAM;
+    let is_stream = type_of(kind) == libc::SOCK_STREAM;
     if result == 0 && domain == libc::AF_UNIX && is_stream && settings::get().unix {
         // SAFETY: the kernel has just written two numbers there.
         let fds = unsafe { [*fds, *fds.add(1)] };

@@ -101,7 +101,8 @@ pub fn forget_own(fd: i32) {
 /// The number of the socket state that a descriptor of the library is for.
 pub fn own(fd: i32) -> Option<u32> {
     let found = slot(fd)?.load(Ordering::Relaxed);
-    (found & OWN != 0).then(|| (found & !OWN) - 1)
+    let number = (found & OWN != 0).then_some(found & !OWN)?;
+    number.checked_sub(1)
 }
 
 /// Whether a descriptor is this socket's.

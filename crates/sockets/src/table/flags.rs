@@ -48,6 +48,9 @@ pub const WANTS_RFC4884: u32 = 1 << 21;
 pub const PEER_DATES: u32 = 1 << 22;
 /// Before the upgrade, where only streams are upgraded: the last bytes went out. See `worth`.
 pub const LAST_SENT: u32 = 1 << 23;
+/// The other end had no mark when this one looked for it, once and twice. See `steps`.
+pub const MARK_LOOK_1: u32 = 1 << 24;
+pub const MARK_LOOK_2: u32 = 1 << 25;
 /// A listener of Multipath TCP. It has no mark, and what it accepts may be plain TCP.
 pub const MULTIPATH: u32 = 1 << 29;
 /// The program reaches it past this library: it was given back to the kernel.

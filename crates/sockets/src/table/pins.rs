@@ -88,9 +88,18 @@ pub fn wait_for(fd: c_int) {
 /// The last descriptor of a socket's has been taken out of the table.
 pub fn wait_for_all(socket: &SocketState) {
     let number = socket.number();
-    wait_for_those(|note| {
-        note != 0 && note >> RECORD_AT & u64::from(SOCKETS_MAX - 1) == number.into()
-    });
+    wait_for_those(|note| is_of(note, number));
+}
+
+/// As [`wait_for`] and [`wait_for_all`].
+pub fn wait_for_last(fd: c_int, socket: &SocketState) {
+    let (mask, number) = ((1 << RECORD_AT) - 1, socket.number());
+    wait_for_those(|note| note & mask == descriptor_bits(fd) || is_of(note, number));
+}
+
+/// Whether a note is of the socket state of this number.
+const fn is_of(note: u64, number: u32) -> bool {
+    note != 0 && note >> RECORD_AT & (SOCKETS_MAX - 1) as u64 == number as u64
 }
 
 fn wait_for_those(is_one: impl Fn(u64) -> bool) {

@@ -16,10 +16,15 @@ use crate::table::sockets::{mapping, uncount, unmap};
 /// last, it is counted until it has left.
 pub fn others_have(socket: &SocketState) -> bool {
     let number = socket.number();
+    // Acquire: pairs with the AcqRel below, of those that were the others. Who is noted, and alone, stays so.
+    if socket.processes.load(Ordering::Acquire) == 1 && process_refs::is_noted(number) {
+        return false;
+    }
     if !process_refs::forget(number) {
         return true;
     }
     let others = |count: u32| (count > 1).then(|| count - 1);
+    // AcqRel: pairs with the Acquire above.
     let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
     let result = socket.processes.fetch_update(success, failure, others);
     if result.is_err() {

@@ -75,6 +75,27 @@ pub fn is_hidden() -> bool {
 /// A descriptor of our own, for the socket state of that number.
 pub const OWN: u32 = 1 << 31;
 
+/// In place of a number: the program has just made this socket of TCP, which has no socket state yet. A hint,
+/// since a descriptor can be closed past this library.
+const NEW_TCP: u32 = OWN;
+
+/// The program has made a socket of TCP.
+pub fn note_new_tcp(fd: i32) {
+    if let Some(slot) = slot(fd) {
+        // Relaxed: it stands for itself.
+        slot.store(NEW_TCP, Ordering::Relaxed);
+    }
+}
+
+/// Whether the program has made this socket of TCP a moment ago. It is told once.
+pub fn take_new_tcp(fd: i32) -> bool {
+    // Relaxed: both, as above.
+    let found = slot(fd).filter(|slot| slot.load(Ordering::Relaxed) == NEW_TCP);
+    found
+        .inspect(|slot| slot.store(0, Ordering::Relaxed))
+        .is_some()
+}
+
 pub fn slot(fd: i32) -> Option<&'static AtomicU32> {
     // Acquire: partner: the release in set_up.
     let table = TABLE.descriptors.load(Ordering::Acquire);

@@ -83,6 +83,9 @@ pub fn map(socket: &SocketState, fd: i32) -> Option<Mapping> {
 
 /// Gives it back, if it is still there: the socket state may be another socket's by now.
 pub fn unmap(socket: &SocketState, mapping: Mapping) {
+    if !mapping.is_there() {
+        return;
+    }
     let _gate = GATE.hold();
     stream_memory::unmap_memory(socket.number(), mapping);
 }

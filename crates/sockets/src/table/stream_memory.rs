@@ -76,6 +76,13 @@ pub fn set_up() -> bool {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Mapping(u8);
 
+impl Mapping {
+    /// Whether a hybrid stream is there.
+    pub const fn is_there(self) -> bool {
+        self.0 & 1 != 0
+    }
+}
+
 /// What is in the place of socket state `number`.
 pub fn mapping(number: u32) -> Mapping {
     // Relaxed, here and below: of this process, and changed by one thread at a time.
@@ -118,7 +125,7 @@ fn mapped(number: u32) -> &'static AtomicU8 {
 /// Puts zeros in the place of a hybrid stream, if this one is still mapped there in this process: its
 /// memory is given back, and late readers and writers do no harm.
 pub fn unmap_memory(number: u32, mapping_then: Mapping) {
-    if mapping_then.0 & 1 == 0 || mapping(number) != mapping_then {
+    if !mapping_then.is_there() || mapping(number) != mapping_then {
         return;
     }
     mapped(number).store(mapping_then.0 & !1, Ordering::Relaxed);

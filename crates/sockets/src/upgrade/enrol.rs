@@ -121,16 +121,33 @@ pub fn before_connect_if_new(fd: c_int) {
     });
 }
 
-/// Marks a socket that is about to connect.
+/// Enters a socket that is about to connect. Its mark comes later, as a rule: see [`CALLS_BEFORE_MARK`].
 pub fn before_connect(fd: c_int) -> Option<&'static SocketState> {
     if let Some(socket) = descriptors::find(fd) {
         // A second call, for a connection in progress, or one that failed.
         return (socket.state() == State::Unconnected).then_some(socket);
     }
-    let flags = capability_mark::mark(fd)?;
     let socket = enter(fd, State::Unconnected)?;
-    socket.set(flags, true);
-    Some(socket)
+    if settings::get().calls_before >= CALLS_FOR_LATE_MARK || mark_opener(fd, socket) {
+        return Some(socket);
+    }
+    socket.leave_to_kernel_because(Reason::Kind);
+    None
+}
+
+/// Calls that move bytes after which a socket that has connected gets its mark. Connections for one request
+/// and its answer need none, and a mark costs as much as all else that the library does for them. The other
+/// end looks for it after more calls.
+pub const CALLS_BEFORE_MARK: u32 = 3;
+
+/// Where the other end may look for the mark after fewer calls, a socket gets it before it connects.
+const CALLS_FOR_LATE_MARK: u32 = 8;
+
+/// Marks a socket that connects or has connected. `false`: it cannot be marked.
+#[cold]
+pub fn mark_opener(fd: c_int, socket: &SocketState) -> bool {
+    // What `connect` knew of it was a hint.
+    is_tcp(fd) && capability_mark::mark_socket(fd, socket)
 }
 
 pub fn connected(socket: &SocketState) {

@@ -54,7 +54,8 @@ use crate::system::{
     unix_sockets,
 };
 use crate::table::flags::{
-    LAST_SENT, MORE_TO_COME, NAGLE, NEAR_UPGRADE, NEVER_UPGRADE, NONBLOCKING, OPENER, UNIX,
+    LAST_SENT, MARK_LOOK_1, MARK_LOOK_2, MARKED, MORE_TO_COME, NAGLE, NEAR_UPGRADE, NEVER_UPGRADE,
+    NONBLOCKING, OPENER, UNIX,
 };
 use crate::table::state::{Reason, State};
 use crate::table::stream_memory::{RING_BYTES, STREAM_MEMORY_BYTES};
@@ -65,6 +66,8 @@ use crate::table::{
 };
 use crate::upgrade::{
     capability_mark,
+    enrol::{self, CALLS_BEFORE_MARK},
+    patience,
     rendezvous::{self, Part},
     unix_streams,
     worth::{self, Decision, Moved},
@@ -117,6 +120,9 @@ pub fn advance(fd: c_int, socket: &'static SocketState, bytes: u64, way: Way) {
     socket.bytes.store(bytes, Ordering::Relaxed);
     match socket.state() {
         State::Candidate => {
+            if calls >= CALLS_BEFORE_MARK && !socket.has(MARKED | UNIX) {
+                mark_opener(fd, socket);
+            }
             let turns = socket.turns.load(Ordering::Relaxed);
             let moved = Moved {
                 calls,
@@ -154,11 +160,7 @@ fn note_turn(socket: &SocketState, way: Way) {
 
 fn consider(fd: c_int, socket: &'static SocketState, settings: &Settings, moved: &Moved) {
     let is_local = socket.has(UNIX);
-    let factor = if is_local {
-        unix_streams::patience()
-    } else {
-        1
-    };
+    let factor = patience::factor(socket) << (LATE_MARK_SHIFT * mark_looks(socket));
     match worth::decide(settings, moved, factor) {
         Decision::Upgrade => {
             if is_local {
@@ -219,6 +221,9 @@ fn begin(fd: c_int, socket: &'static SocketState) {
     if !kernel::take_part_in_barriers() {
         return socket.leave_to_kernel_because(Reason::NoBarriers);
     }
+    if !socket.has(MARKED | UNIX) && !enrol::mark_opener(fd, socket) {
+        return socket.leave_to_kernel_because(Reason::Kind);
+    }
     leave_rendezvous(fd, socket);
     let ends = match ends(fd, socket) {
         Ok(ends) if ends.peer.is_marked => ends,
@@ -226,11 +231,48 @@ fn begin(fd: c_int, socket: &'static SocketState) {
         Ok(ends) if ends.peer.inode == 0 => return begin_again_later(socket),
         Err(Reason::None) => return begin_again_later(socket),
         found => {
-            unix_streams::missed(socket);
+            patience::missed(socket);
+            if found.is_ok() && may_be_marked_late(socket) {
+                return begin_again_later(socket);
+            }
             return socket.leave_to_kernel_because(found.err().unwrap_or(Reason::PeerNotUpgraded));
         }
     };
     go_to_rendezvous(fd, socket, ends);
+}
+
+/// Marks a socket that has connected, unless another thread is at it.
+#[cold]
+fn mark_opener(fd: c_int, socket: &SocketState) {
+    if !socket.claim(State::Candidate) {
+        return;
+    }
+    if enrol::mark_opener(fd, socket) {
+        let _ = socket.unclaim(State::Candidate);
+    } else {
+        socket.leave_to_kernel_because(Reason::Kind);
+    }
+}
+
+/// Each time that the mark is missing, 2 to this times as many calls and bytes are needed.
+const LATE_MARK_SHIFT: u32 = 3;
+
+/// How often an end that accepted has found no mark on the one that connected.
+fn mark_looks(socket: &SocketState) -> u32 {
+    u32::from(socket.has(MARK_LOOK_1)) + u32::from(socket.has(MARK_LOOK_2))
+}
+
+/// Whether the other end may get its mark later: one that connected may have read in few calls what was sent
+/// in many. Counts the looks, of which there are three.
+fn may_be_marked_late(socket: &SocketState) -> bool {
+    let next = match mark_looks(socket) {
+        _ if socket.has(UNIX | OPENER) => return false,
+        0 => MARK_LOOK_1,
+        1 => MARK_LOOK_2,
+        _ => return false,
+    };
+    socket.set(next, true);
+    true
 }
 
 fn go_to_rendezvous(fd: c_int, socket: &'static SocketState, mut ends: Ends) {
@@ -253,7 +295,9 @@ fn go_to_rendezvous(fd: c_int, socket: &'static SocketState, mut ends: Ends) {
             }
             deferred_close::rendezvous_socket(link);
         } else if hold_rendezvous(fd, socket, &ends.name) {
+            // Relaxed: all three, as in `advance`.
             socket.calls.store(0, Ordering::Relaxed);
+            socket.bytes.store(0, Ordering::Relaxed);
             socket.looks.store(0, Ordering::Relaxed);
             return wait_for_next_check(fd, socket);
         }
@@ -433,7 +477,7 @@ fn check_for_visitor(fd: c_int, socket: &'static SocketState) {
     }
     if looks > LOOKS_MAX {
         leave_rendezvous(fd, socket);
-        unix_streams::missed(socket);
+        patience::missed(socket);
         return refuse(socket, Reason::NoRendezvous);
     }
     // Until the next look is near.
@@ -594,7 +638,6 @@ fn upgrade(fd: c_int, socket: &'static SocketState, side: u32) -> bool {
     drop(recv);
     drop(send);
     keep_wake_bytes_fast(fd);
-    unix_streams::met(socket);
     report::upgraded();
     true
 }

@@ -27,7 +27,7 @@
 //! costs time too. The same goes for a socket that several processes have all the time.
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicU32, Ordering, fence};
+use core::sync::atomic::{Ordering, fence};
 
 use barewire_fabric::hybrid::{SharedMemory, UP};
 use libc::ssize_t;
@@ -111,35 +111,6 @@ pub fn shown_receive_buffer(socket: &SocketState, size: c_int) -> c_int {
         return socket.receive_buffer.load(Ordering::Relaxed) as c_int;
     }
     size
-}
-
-/// A Unix socket needs so many times the calls and bytes of TCP before it is upgraded: the kernel is faster
-/// with it, and slower to tell who has the other end. The factor doubles each time that nobody was there,
-/// since the sockets of a program are alike, up to [`MISSES_MAX`] times.
-const FACTOR: u32 = 4;
-const MISSES_MAX: u32 = 6;
-
-/// Failed upgrades since the last successful one.
-static MISSES: AtomicU32 = AtomicU32::new(0);
-
-/// The factor for the calls and bytes that TCP needs.
-pub fn patience() -> u32 {
-    // Relaxed, here and below: a hint.
-    FACTOR << MISSES.load(Ordering::Relaxed).min(MISSES_MAX)
-}
-
-/// An upgrade has failed: the other end did not come.
-pub fn missed(socket: &SocketState) {
-    if socket.has(UNIX) {
-        MISSES.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// The other end was found.
-pub fn met(socket: &SocketState) {
-    if socket.has(UNIX) {
-        MISSES.store(0, Ordering::Relaxed);
-    }
 }
 
 /// In [`SocketState::kernel_bytes_in`]: one read in progress that the kernel does as if this library were not

@@ -57,6 +57,18 @@ pub fn decide(settings: &Settings, moved: &Moved, factor: u32) -> Decision {
     }
 }
 
+/// An upgrade has paid when so many bytes went through the ring,
+const PAYS_BYTES: u64 = 150_000;
+/// or so many calls, in both directions.
+const PAYS_CALLS: u64 = 24;
+
+/// Whether an upgrade has paid. `before`: what the connection moved before, whose calls tell how large those in
+/// the ring were.
+pub fn has_paid(before: &Moved, ring_bytes: u64) -> bool {
+    let call_bytes = (before.bytes / u64::from(before.calls.max(1))).max(1);
+    ring_bytes >= PAYS_BYTES || ring_bytes / call_bytes >= PAYS_CALLS
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,6 +108,29 @@ mod tests {
             turns: 0,
         };
         assert_eq!(decide(&usual, &patient, 4), Decision::NotYet);
+    }
+
+    #[test]
+    fn an_upgrade_pays_after_some_calls_or_many_bytes() {
+        let before = Moved {
+            calls: 16,
+            bytes: 16 * 64,
+            turns: 0,
+        };
+        assert!(!has_paid(&before, 23 * 64));
+        assert!(has_paid(&before, 24 * 64));
+        let before = Moved {
+            bytes: 1 << 20,
+            ..before
+        };
+        assert!(!has_paid(&before, PAYS_BYTES - 1));
+        assert!(has_paid(&before, PAYS_BYTES));
+        let nothing = Moved {
+            calls: 0,
+            bytes: 0,
+            turns: 0,
+        };
+        assert!(!has_paid(&nothing, 0));
     }
 
     #[test]
