@@ -445,7 +445,9 @@ fn remove(refs: &ProcessRefs, place: usize, held: Held) {
 
 /// Takes whoever has had this place, which is claimed, off all socket states that count it, and frees it.
 fn clear(refs: &ProcessRefs, place: usize) {
-    for (nth, word) in refs.bits[place].iter().enumerate() {
+    // No bit of a socket state that never was is set.
+    let words = (sockets::ever_used() as usize).div_ceil(64);
+    for (nth, word) in refs.bits[place].iter().enumerate().take(words) {
         let mut bits = word.swap(0, Ordering::Relaxed);
         while bits != 0 {
             let number = nth as u32 * 64 + bits.trailing_zeros();
