@@ -46,8 +46,30 @@ mod wait;
 
 use process::{memory, privilege, settings};
 use system::{own_descriptors, real};
-use table::{descriptors, process_refs, reason_report, report, status, stream_memory};
+use table::{descriptors, process_refs, reason_report, report, sockets, status, stream_memory};
 use upgrade::rendezvous;
+
+/// Bytes of the tables that children made by fork share.
+const SHARED_BYTES: usize = process_refs::SHARED_BYTES + sockets::SHARED_BYTES;
+/// Bytes of those that they have a copy of.
+const PRIVATE_BYTES: usize = stream_memory::PRIVATE_BYTES
+    + rendezvous::PRIVATE_BYTES
+    + epoll::locked::PRIVATE_BYTES
+    + sockets::PRIVATE_BYTES
+    + descriptors::PRIVATE_BYTES
+    + stream::capture::PRIVATE_BYTES;
+
+/// Reserves all tables. If that fails, what was reserved is not used: nothing is upgraded.
+fn reserve() -> bool {
+    // The socket states come right behind what process references have in common.
+    memory::may_reserve()
+        && memory::begin(SHARED_BYTES, process_refs::MEETING, PRIVATE_BYTES)
+        && stream_memory::set_up()
+        && rendezvous::set_up()
+        && epoll::locked::set_up()
+        && process_refs::set_up()
+        && descriptors::set_up()
+}
 
 /// Runs before the program's first line.
 extern "C" fn begin() {
@@ -66,14 +88,7 @@ extern "C" fn begin() {
         // The capability mark that names its holder went with the socket.
         rendezvous::close(socket);
     });
-    // Where one of them fails, what was reserved is not used: nothing is upgraded.
-    if memory::may_reserve()
-        && stream_memory::set_up()
-        && rendezvous::set_up()
-        && epoll::locked::set_up()
-        && process_refs::set_up()
-        && descriptors::set_up()
-    {
+    if reserve() {
         stream::capture::set_up();
         memory::note_reserved();
         own_descriptors::make_room();

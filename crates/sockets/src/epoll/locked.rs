@@ -15,26 +15,34 @@ pub static SHARED: AtomicPtr<Shared> = AtomicPtr::new(core::ptr::null_mut());
 /// What is reached under the lock.
 pub static TABLES: AtomicPtr<Tables> = AtomicPtr::new(core::ptr::null_mut());
 
-/// Reserves the tables.
-pub fn set_up() -> bool {
-    let shared = tables::make_shared().and_then(keep);
-    let Some(shared) = shared else { return false };
-    // SAFETY: just written, never unmapped, and nobody changes it.
-    let Some(tables) = make(unsafe { &*shared }).and_then(keep) else {
-        return false;
-    };
-    // Release, both: partner: the acquires in shared and tables.
-    SHARED.store(shared, Ordering::Release);
-    TABLES.store(tables, Ordering::Release);
-    true
+/// What lies in one place: [`SHARED`] and [`TABLES`] lead there.
+struct Kept {
+    shared: Shared,
+    tables: Tables,
 }
 
-/// Puts it where it stays.
-fn keep<T>(it: T) -> Option<*mut T> {
-    let place = memory::reserve_private(size_of::<T>())?.cast::<T>();
-    // SAFETY: fresh memory, large enough and aligned to a page.
-    unsafe { place.write(it) };
-    Some(place)
+/// Bytes that [`set_up`] takes.
+pub const PRIVATE_BYTES: usize = tables::PRIVATE_BYTES + memory::private_bytes(size_of::<Kept>());
+
+/// Reserves the tables.
+pub fn set_up() -> bool {
+    make_all().is_some()
+}
+
+fn make_all() -> Option<()> {
+    let kept = memory::part_private(size_of::<Kept>())?.cast::<Kept>();
+    // SAFETY: fresh memory, large enough and aligned to a page, which is never unmapped while something leads
+    // there. What is shared is written before there is a reference to it, and nobody changes it then.
+    unsafe {
+        let shared = &raw mut (*kept).shared;
+        let tables = &raw mut (*kept).tables;
+        shared.write(tables::make_shared()?);
+        tables.write(make(&*shared)?);
+        // Release, both: partner: the acquires in shared and tables.
+        SHARED.store(shared, Ordering::Release);
+        TABLES.store(tables, Ordering::Release);
+    }
+    Some(())
 }
 
 /// What is known without the lock.

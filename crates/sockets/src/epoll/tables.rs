@@ -196,9 +196,21 @@ pub struct Tables {
 
 fn reserve<T>(count: usize) -> Option<Array<T>> {
     // Zeros, which are valid for every type that it is called with below.
-    let at = memory::reserve_private(count * size_of::<T>())?.cast::<T>();
+    let at = memory::part_private(count * size_of::<T>())?.cast::<T>();
     Some(Array { at, count })
 }
+
+const fn bytes_of<T>(count: usize) -> usize {
+    memory::private_bytes(count * size_of::<T>())
+}
+
+/// Bytes that [`make_shared`] and [`make`] take.
+pub const PRIVATE_BYTES: usize = bytes_of::<AtomicU32>(DESCRIPTORS_MAX as usize)
+    + bytes_of::<Counters>(SETS_MAX)
+    + bytes_of::<Set>(SETS_MAX)
+    + bytes_of::<Registration>(REGISTRATIONS_MAX)
+    + bytes_of::<u32>(SOCKETS_MAX as usize)
+    + bytes_of::<u32>(BUCKETS);
 
 pub fn make_shared() -> Option<Shared> {
     Some(Shared {

@@ -1,4 +1,10 @@
 //! Memory that is reserved at start: address space that takes memory only where it is used.
+//!
+//! The kernel copies each mapping of a process when the process forks, and takes each apart when it ends. So
+//! the tables lie in two mappings: one that children share, and one of which they have a copy.
+//!
+//! A child has none of the pages of shared memory before it touches them. A read then brings the
+//! [`WINDOW_BYTES`] around it at once. So what every child touches lies in one such window: see [`begin`].
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -14,7 +20,67 @@ static EVER_MAPPED: AtomicU64 = AtomicU64::new(0);
 static PIECES: [(AtomicUsize, AtomicUsize); PIECES_MAX] =
     [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; PIECES_MAX];
 /// How many pieces can be noted.
-const PIECES_MAX: usize = 16;
+const PIECES_MAX: usize = 4;
+
+/// A mapping whose parts are given out one after the other.
+struct Arena {
+    /// Where the next part may begin, and the end. Both 0: there is none.
+    next: AtomicUsize,
+    end: AtomicUsize,
+}
+
+/// What children share, and what they have a copy of.
+static SHARED: Arena = Arena::none();
+static PRIVATE: Arena = Arena::none();
+/// Where the mapping that children share begins.
+static SHARED_AT: AtomicUsize = AtomicUsize::new(0);
+
+/// What the kernel brings at once when shared memory is read, at multiples of this (`fault_around_bytes`).
+pub const WINDOW_BYTES: usize = 64 << 10;
+/// How far the first window begins below the meeting point. See [`begin`].
+const BELOW_BYTES: usize = WINDOW_BYTES / 4;
+/// Parts of shared memory begin at a multiple of this, so that two of them share no cache line.
+pub const SHARED_ALIGNMENT: usize = 128;
+/// Other parts begin a page.
+const PRIVATE_ALIGNMENT: usize = 4096;
+
+/// Bytes that a part of `len` bytes takes of the memory that children have a copy of.
+pub const fn private_bytes(len: usize) -> usize {
+    len.next_multiple_of(PRIVATE_ALIGNMENT)
+}
+
+/// Bytes that a part of `len` bytes takes of the memory that children share.
+pub const fn shared_bytes(len: usize) -> usize {
+    len.next_multiple_of(SHARED_ALIGNMENT)
+}
+
+impl Arena {
+    const fn none() -> Self {
+        Self {
+            next: AtomicUsize::new(0),
+            end: AtomicUsize::new(0),
+        }
+    }
+
+    fn begin(&self, at: usize, bytes: usize) {
+        // Relaxed: before the program's first line, here and in part.
+        self.next.store(at, Ordering::Relaxed);
+        self.end.store(at + bytes, Ordering::Relaxed);
+    }
+
+    fn part(&self, len: usize, alignment: usize) -> Option<*mut c_void> {
+        // Relaxed: as said in begin.
+        let next = self.next.load(Ordering::Relaxed);
+        let at = next.next_multiple_of(alignment);
+        let end = at.checked_add(len)?;
+        // Relaxed: as above.
+        if at == 0 || end > self.end.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.next.store(end, Ordering::Relaxed);
+        Some(at as *mut c_void)
+    }
+}
 
 /// A smaller limit leaves no room for the reservation and the program.
 pub const ROOM_MIN: u64 = 18 << 30;
@@ -86,6 +152,40 @@ fn note_piece(at: *mut c_void, len: usize) {
     }
 }
 
+/// Maps the memory whose parts [`part_shared`] and [`part_private`] give out. The byte `meeting` of the shared
+/// parts gets such an address that [`BELOW_BYTES`] below it and three times as many above it are one window.
+pub fn begin(shared_bytes: usize, meeting: usize, private_bytes: usize) -> bool {
+    let Some(shared) = reserve_shared(shared_bytes + WINDOW_BYTES) else {
+        return false;
+    };
+    let Some(private) = reserve_private(private_bytes) else {
+        return false;
+    };
+    let at = shared as usize;
+    let unaligned = (at + meeting).wrapping_sub(BELOW_BYTES) % WINDOW_BYTES;
+    // Relaxed: before the program's first line.
+    SHARED_AT.store(at, Ordering::Relaxed);
+    SHARED.begin(at + (WINDOW_BYTES - unaligned) % WINDOW_BYTES, shared_bytes);
+    PRIVATE.begin(private as usize, private_bytes);
+    true
+}
+
+/// Where the mapping begins that children made by fork share.
+pub fn shared_at() -> usize {
+    // Relaxed: stored before there is another thread.
+    SHARED_AT.load(Ordering::Relaxed)
+}
+
+/// Zeroed memory that children made by fork share: the next part. For the constructor.
+pub fn part_shared(len: usize) -> Option<*mut c_void> {
+    SHARED.part(len, SHARED_ALIGNMENT)
+}
+
+/// Zeroed memory that children made by fork have a copy of: the next part. For the constructor.
+pub fn part_private(len: usize) -> Option<*mut c_void> {
+    PRIVATE.part(len, PRIVATE_ALIGNMENT)
+}
+
 pub fn map(len: usize, protection: i32, flags: i32) -> Option<*mut c_void> {
     let flags = flags | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: a new mapping, anywhere.
@@ -106,4 +206,22 @@ pub fn reserve_shared(len: usize) -> Option<*mut c_void> {
 /// Zeroed memory that children made by fork have a copy of.
 pub fn reserve_private(len: usize) -> Option<*mut c_void> {
     map(len, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_apart_and_end_with_the_mapping() {
+        let arena = Arena::none();
+        assert!(arena.part(1, 64).is_none());
+        arena.begin(0x1_0000, 300);
+        let next = |len| arena.part(len, 128).map(|at| at as usize);
+        assert_eq!(next(1), Some(0x1_0000));
+        assert_eq!(next(128), Some(0x1_0080));
+        assert_eq!(next(45), None);
+        assert_eq!(next(44), Some(0x1_0100));
+        assert_eq!(next(1), None);
+    }
 }

@@ -99,9 +99,12 @@ enum Kind {
 /// Where the memory is; 0 if there is none.
 static MEMORY: AtomicUsize = AtomicUsize::new(0);
 
+/// Bytes that [`set_up`] takes.
+pub const PRIVATE_BYTES: usize = memory::private_bytes(CONTROL_BYTES + AREA_BYTES);
+
 /// Reserves the memory. Without it nothing can be captured, and nothing else is amiss.
 pub fn set_up() {
-    if let Some(at) = memory::reserve_private(CONTROL_BYTES + AREA_BYTES) {
+    if let Some(at) = memory::part_private(CONTROL_BYTES + AREA_BYTES) {
         // Relaxed: stored before there are other threads.
         MEMORY.store(at as usize, Ordering::Relaxed);
     }

@@ -33,10 +33,16 @@ use crate::table::{
 /// How many descriptors of this process each socket state has.
 static LOCAL_COUNTS: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
 
+const DESCRIPTORS_BYTES: usize = DESCRIPTORS_MAX as usize * 4;
+const COUNTS_BYTES: usize = SOCKETS_MAX as usize * 4;
+/// Bytes that [`set_up`] takes, without those of the socket states.
+pub const PRIVATE_BYTES: usize =
+    memory::private_bytes(DESCRIPTORS_BYTES) + memory::private_bytes(COUNTS_BYTES);
+
 /// Reserves the memory. Without it, all sockets stay with the kernel.
 pub fn set_up() -> bool {
-    let descriptors = memory::reserve_private(DESCRIPTORS_MAX as usize * 4);
-    let counts = memory::reserve_private(SOCKETS_MAX as usize * 4);
+    let descriptors = memory::part_private(DESCRIPTORS_BYTES);
+    let counts = memory::part_private(COUNTS_BYTES);
     let (Some(descriptors), Some(counts)) = (descriptors, counts) else {
         return false;
     };

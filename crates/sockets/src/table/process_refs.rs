@@ -3,11 +3,14 @@
 //! A socket state counts the processes that have its socket. A process that is killed cannot remove its own
 //! references. Others find that it is gone, and remove them.
 //!
-//! | table, shared with children | what |
+//! | of each place, shared with children | what |
 //! |---|---|
-//! | places | the process of each place; 0: free; or who has claimed it. Above that, how often it was claimed |
-//! | namespaces | the process namespace that the id belongs to, by its inode |
-//! | bits | for each place: the numbers of the socket states that count it |
+//! | held | the process of the place; 0: free; or who has claimed it. Above that, how often it was claimed |
+//! | namespace | the process namespace that the id belongs to, by its inode |
+//! | near, far | the numbers of the socket states that count it, a bit each: of the first, and of the others |
+//!
+//! The first places, what all of them have in common and the first socket states, which follow, lie in one
+//! window: a child that touches one of them has them all (see `memory`). Most processes have no others.
 //!
 //! A place is reserved for a child before the child is made, since it may be killed before it runs. A
 //! process that reaps such a child knows that it is gone ([`reaped`]). Where nobody reaps it, some places
@@ -42,16 +45,48 @@ const FEW: u32 = 8;
 /// How often that is, at most.
 const PAUSE_NS: u64 = 500_000_000;
 
+/// Words of bits that a place has at hand: it then takes one cache line.
+const NEAR_WORDS: usize = 6;
+const FAR_WORDS: usize = WORDS - NEAR_WORDS;
+
+#[repr(C, align(64))]
+struct Place {
+    held: AtomicU64,
+    namespace: AtomicU32,
+    near: [AtomicU64; NEAR_WORDS],
+}
+
 #[repr(C)]
 struct ProcessRefs {
+    far: [[AtomicU64; FAR_WORDS]; PLACES_MAX],
+    /// The first place is the last here, beside what follows.
+    places: [Place; PLACES_MAX],
+    common: Common,
+}
+
+#[repr(C, align(64))]
+struct Common {
     /// Places that were ever used.
     used: AtomicU32,
     /// Where the next look begins, and when the last was.
     next: AtomicU32,
     looked_ns: AtomicU64,
-    places: [AtomicU64; PLACES_MAX],
-    namespaces: [AtomicU32; PLACES_MAX],
-    bits: [[AtomicU64; WORDS]; PLACES_MAX],
+}
+
+const _: () = assert!(size_of::<Place>() == 64);
+
+impl ProcessRefs {
+    fn place(&self, place: usize) -> &Place {
+        &self.places[PLACES_MAX - 1 - place]
+    }
+
+    /// The bits of the socket states from `nth * 64` on.
+    fn word(&self, place: usize, nth: usize) -> &AtomicU64 {
+        match nth.checked_sub(NEAR_WORDS) {
+            None => &self.place(place).near[nth],
+            Some(nth) => &self.far[place][nth],
+        }
+    }
 }
 
 static PROCESS_REFS: AtomicPtr<ProcessRefs> = AtomicPtr::new(core::ptr::null_mut());
@@ -93,9 +128,14 @@ thread_local! {
     static RESERVED_PLACE: Cell<Option<ReservedPlace>> = const { Cell::new(None) };
 }
 
+/// Bytes that [`set_up`] takes.
+pub const SHARED_BYTES: usize = memory::shared_bytes(size_of::<ProcessRefs>());
+/// What is touched most, in them: as much before it as behind it.
+pub const MEETING: usize = core::mem::offset_of!(ProcessRefs, common);
+
 /// Reserves the tables, and enters this process.
 pub fn set_up() -> bool {
-    let Some(refs) = memory::reserve_shared(size_of::<ProcessRefs>()) else {
+    let Some(refs) = memory::part_shared(size_of::<ProcessRefs>()) else {
         return false;
     };
     // Release: partner: the acquire in refs.
@@ -145,8 +185,10 @@ fn take_reserved() -> bool {
             remove(refs, place, held);
         }
     }
-    refs.namespaces[expected.place].store(NAMESPACE.load(Ordering::Relaxed), Ordering::Relaxed);
-    let at = &refs.places[expected.place];
+    refs.place(expected.place)
+        .namespace
+        .store(NAMESPACE.load(Ordering::Relaxed), Ordering::Relaxed);
+    let at = &refs.place(expected.place).held;
     let is_ready = |held: u64| {
         let held = Held(held);
         // Not if somebody is clearing it.
@@ -183,7 +225,9 @@ impl VforkReference {
         if let (Some(refs), Some(ReservedPlace { place, claim })) = (refs(), place) {
             note_at(place as u32 + 1, socket.number());
             // Release: partner: the acquire in held_at.
-            refs.places[place].store(claim.by(ids::id()).0, Ordering::Release);
+            refs.place(place)
+                .held
+                .store(claim.by(ids::id()).0, Ordering::Release);
         }
         Some(Self { socket, place })
     }
@@ -231,16 +275,16 @@ pub fn child_made(child: i32) {
     // Not if it has said so itself: it may have another number, as it knows it.
     let made = claim.by(child.unsigned_abs());
     // Release: partner: the acquire in held_at.
-    let _ =
-        refs.places[place].compare_exchange(claim.0, made.0, Ordering::Release, Ordering::Relaxed);
+    let at = &refs.place(place).held;
+    let _ = at.compare_exchange(claim.0, made.0, Ordering::Release, Ordering::Relaxed);
 }
 
 /// Claims a free place, if there is one.
 fn expect() -> Option<ReservedPlace> {
     let refs = refs()?;
     let find = || {
-        let mut places = refs.places.iter().enumerate();
-        places.find_map(|(place, at)| {
+        (0..PLACES_MAX).find_map(|place| {
+            let at = &refs.place(place).held;
             let held = Held(at.load(Ordering::Relaxed));
             let is_free = held.who() == 0;
             let claim = is_free.then(|| claim(at, held, held.claimed_again()))??;
@@ -252,9 +296,11 @@ fn expect() -> Option<ReservedPlace> {
         find()
     })?;
     let namespace = NAMESPACE.load(Ordering::Relaxed);
-    refs.namespaces[expected.place].store(namespace, Ordering::Relaxed);
+    refs.place(expected.place)
+        .namespace
+        .store(namespace, Ordering::Relaxed);
     let used = expected.place as u32 + 1;
-    refs.used.fetch_max(used, Ordering::Relaxed);
+    refs.common.used.fetch_max(used, Ordering::Relaxed);
     Some(expected)
 }
 
@@ -282,7 +328,7 @@ fn own_bit(number: u32) -> Option<(&'static AtomicU64, u64)> {
 
 fn bit_of(place: u32, number: u32) -> Option<(&'static AtomicU64, u64)> {
     let place = place.checked_sub(1)?;
-    let word = &refs()?.bits[place as usize][number as usize / 64];
+    let word = refs()?.word(place as usize, number as usize / 64);
     Some((word, 1 << (number % 64)))
 }
 
@@ -309,14 +355,14 @@ pub fn is_noted(number: u32) -> bool {
 /// Who is at a place, if that means anything to this process.
 fn held_at(refs: &ProcessRefs, place: usize) -> Option<Held> {
     // Acquire: partner: the releases in take_expected and child_made.
-    let held = Held(refs.places[place].load(Ordering::Acquire));
+    let held = Held(refs.place(place).held.load(Ordering::Acquire));
     let namespace = NAMESPACE.load(Ordering::Relaxed);
-    let is_ours = refs.namespaces[place].load(Ordering::Relaxed) == namespace;
+    let is_ours = refs.place(place).namespace.load(Ordering::Relaxed) == namespace;
     (held.who() != 0 && namespace != 0 && is_ours).then_some(held)
 }
 
 fn used(refs: &ProcessRefs) -> usize {
-    (refs.used.load(Ordering::Relaxed) as usize).min(PLACES_MAX)
+    (refs.common.used.load(Ordering::Relaxed) as usize).min(PLACES_MAX)
 }
 
 /// A process that is no more, as its parent was told. Its number may be another's by now.
@@ -336,7 +382,7 @@ pub fn check(socket: &SocketState) {
     let Some(refs) = refs() else { return };
     let (word, bit) = (socket.number() as usize / 64, 1 << (socket.number() % 64));
     for place in 0..used(refs) {
-        if refs.bits[place][word].load(Ordering::Relaxed) & bit != 0 {
+        if refs.word(place, word).load(Ordering::Relaxed) & bit != 0 {
             look_at(refs, place);
         }
     }
@@ -348,7 +394,7 @@ pub fn others_are_noted(socket: &SocketState) -> bool {
     let own = OWN.load(Ordering::Relaxed) as usize;
     refs().is_some_and(|refs| {
         let mut others = (0..used(refs)).filter(|place| place + 1 != own);
-        others.any(|place| refs.bits[place][word].load(Ordering::Relaxed) & bit != 0)
+        others.any(|place| refs.word(place, word).load(Ordering::Relaxed) & bit != 0)
     })
 }
 
@@ -368,10 +414,10 @@ pub fn check_at_times(socket: &SocketState) {
 
 fn is_time(refs: &ProcessRefs) -> bool {
     let now_ns = clock::now_ns();
-    let last_ns = refs.looked_ns.load(Ordering::Relaxed);
+    let last_ns = refs.common.looked_ns.load(Ordering::Relaxed);
     let is_time = now_ns.saturating_sub(last_ns) >= PAUSE_NS;
     if is_time {
-        refs.looked_ns.store(now_ns, Ordering::Relaxed);
+        refs.common.looked_ns.store(now_ns, Ordering::Relaxed);
     }
     is_time
 }
@@ -383,7 +429,7 @@ pub fn check_some() {
     if used <= 1 || !is_time(refs) {
         return;
     }
-    let first = refs.next.fetch_add(FEW, Ordering::Relaxed);
+    let first = refs.common.next.fetch_add(FEW, Ordering::Relaxed);
     for nth in 0..FEW.min(used) {
         look_at(refs, (first.wrapping_add(nth) % used) as usize);
     }
@@ -422,7 +468,7 @@ fn found_gone(refs: &ProcessRefs, place: usize, held: Held) {
     if who & CLAIMED != 0 && who & SUSPECT == 0 {
         let suspect = held.by(who | SUSPECT | (second << SECOND_AT));
         // Relaxed, both: it stands for itself.
-        let _ = refs.places[place].compare_exchange(
+        let _ = refs.place(place).held.compare_exchange(
             held.0,
             suspect.0,
             Ordering::Relaxed,
@@ -438,7 +484,7 @@ fn found_gone(refs: &ProcessRefs, place: usize, held: Held) {
 
 /// Takes a process that is no more off all socket states that count it.
 fn remove(refs: &ProcessRefs, place: usize, held: Held) {
-    if claim(&refs.places[place], held, held).is_some() {
+    if claim(&refs.place(place).held, held, held).is_some() {
         clear(refs, place);
     }
 }
@@ -446,340 +492,19 @@ fn remove(refs: &ProcessRefs, place: usize, held: Held) {
 /// Takes whoever has had this place, which is claimed, off all socket states that count it, and frees it.
 fn clear(refs: &ProcessRefs, place: usize) {
     // No bit of a socket state that never was is set.
-    let words = (sockets::ever_used() as usize).div_ceil(64);
-    for (nth, word) in refs.bits[place].iter().enumerate().take(words) {
-        let mut bits = word.swap(0, Ordering::Relaxed);
+    for nth in 0..(sockets::ever_used() as usize).div_ceil(64) {
+        let mut bits = refs.word(place, nth).swap(0, Ordering::Relaxed);
         while bits != 0 {
             let number = nth as u32 * 64 + bits.trailing_zeros();
             bits &= bits - 1;
             sockets::killed(sockets::by_number(number));
         }
     }
-    let at = &refs.places[place];
+    let at = &refs.place(place).held;
     let free = Held(at.load(Ordering::Relaxed)).by(0);
     // Release: partner: the acquire in claim.
     at.store(free.0, Ordering::Release);
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::{Mutex, MutexGuard, PoisonError};
-
-    use crate::system::own_descriptors;
-    use crate::table::state::State;
-    use crate::table::{descriptors, gate, inheritance, references};
-
-    /// A fork counts all socket states that there are. The library is at work in its own tests.
-    fn alone() -> MutexGuard<'static, ()> {
-        static ONE: Mutex<()> = Mutex::new(());
-        ONE.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn count(socket: &SocketState) -> u32 {
-        socket.processes.load(Ordering::Relaxed)
-    }
-
-    fn child() -> i32 {
-        child_that(|| {})
-    }
-
-    /// A child that sleeps until it is killed, with the test's thread at the latest.
-    fn child_that(works: impl FnOnce()) -> i32 {
-        // SAFETY: the child makes calls to the system only.
-        unsafe {
-            let child = libc::fork();
-            if child == 0 {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                works();
-                loop {
-                    libc::pause();
-                }
-            }
-            assert!(child > 0);
-            child
-        }
-    }
-
-    fn kill(child: i32) {
-        // SAFETY: a child of ours.
-        assert_eq!(unsafe { libc::kill(child, libc::SIGKILL) }, 0);
-    }
-
-    fn reap(child: i32) {
-        // SAFETY: as above; this is our function of that name.
-        let reaped = unsafe { libc::waitpid(child, core::ptr::null_mut(), 0) };
-        assert_eq!(reaped, child);
-    }
-
-    /// It stays to be reaped.
-    fn kill_and_leave(child: i32) {
-        kill(child);
-        // SAFETY: a child of ours; the call writes to what is ours.
-        unsafe {
-            let mut info: libc::siginfo_t = core::mem::zeroed();
-            let flags = libc::WEXITED | libc::WNOWAIT;
-            let id = child.unsigned_abs();
-            assert_eq!(real::waitid(libc::P_PID, id, &raw mut info, flags), 0);
-        }
-    }
-
-    fn close(fd: i32) {
-        references::leave(descriptors::detach(fd).unwrap());
-    }
-
-    #[test]
-    fn a_child_that_is_killed_is_taken_off_when_it_is_reaped() {
-        let _alone = alone();
-        let socket = descriptors::add(9_000, State::Candidate).unwrap();
-        // Some have not run by then.
-        for _ in 0..50 {
-            let child = child();
-            assert_eq!(count(socket), 2);
-            kill(child);
-            reap(child);
-            assert_eq!(count(socket), 1);
-        }
-        let last = child();
-        close(9_000);
-        assert_eq!(count(socket), 1);
-        kill(last);
-        reap(last);
-        assert_eq!(count(socket), 0);
-    }
-
-    #[test]
-    fn one_whose_number_is_that_of_a_process_that_ended_stays() {
-        let _alone = alone();
-        let socket = descriptors::add(9_009, State::Candidate).unwrap();
-        let child = child();
-        reaped(child.unsigned_abs());
-        assert_eq!(count(socket), 2);
-        kill(child);
-        reap(child);
-        assert_eq!(count(socket), 1);
-        close(9_009);
-    }
-
-    #[test]
-    fn one_that_nobody_reaps_is_found() {
-        let _alone = alone();
-        let socket = descriptors::add(9_001, State::Candidate).unwrap();
-        let child = child();
-        check(socket);
-        assert_eq!(count(socket), 2);
-        kill_and_leave(child);
-        check(socket);
-        assert_eq!(count(socket), 1);
-        reap(child);
-        assert_eq!(count(socket), 1);
-        close(9_001);
-    }
-
-    /// In the middle of a call: neither the next holder nor the next socket is to wait for it.
-    fn in_a_call(socket: &SocketState) -> i32 {
-        let child = child_that(|| {
-            let held = socket.send_lock.hold().unwrap();
-            held.changing(|| core::mem::forget(socket.recv_lock.hold()));
-            held.changing(|| {
-                loop {
-                    clock::sleep_us(1000);
-                }
-            });
-        });
-        while socket.recv_lock.try_hold().is_some() {
-            clock::sleep_us(100);
-        }
-        child
-    }
-
-    fn killed_in_a_call(fd: i32) -> &'static SocketState {
-        let socket = descriptors::add(fd, State::Candidate).unwrap();
-        let child = in_a_call(socket);
-        kill(child);
-        reap(child);
-        assert_eq!(count(socket), 1);
-        socket
-    }
-
-    #[test]
-    fn what_it_held_is_taken_over() {
-        let _alone = alone();
-        let socket = killed_in_a_call(9_002);
-        assert!(socket.send_lock.hold().unwrap().is_taken_over());
-        assert!(!socket.recv_lock.hold().unwrap().is_taken_over());
-        close(9_002);
-    }
-
-    #[test]
-    fn what_it_held_is_free_for_the_next_socket() {
-        let _alone = alone();
-        let socket = killed_in_a_call(9_002);
-        close(9_002);
-        assert_eq!(count(socket), 0);
-        let again = descriptors::add(9_003, State::Candidate).unwrap();
-        assert!(core::ptr::eq(socket, again));
-        assert!(!again.send_lock.hold().unwrap().is_taken_over());
-        assert!(again.recv_lock.try_hold().is_some());
-        close(9_003);
-    }
-
-    /// It is found before it is reaped, and its socket nobody else's.
-    #[test]
-    fn what_the_dead_held_is_free_for_the_next_socket() {
-        let _alone = alone();
-        let socket = descriptors::add(9_015, State::Candidate).unwrap();
-        let child = in_a_call(socket);
-        close(9_015);
-        kill_and_leave(child);
-        check(socket);
-        assert_eq!(count(socket), 0);
-        let again = descriptors::add(9_016, State::Candidate).unwrap();
-        assert!(core::ptr::eq(socket, again));
-        assert!(!again.send_lock.try_hold().unwrap().is_taken_over());
-        assert!(again.recv_lock.try_hold().is_some());
-        reap(child);
-        close(9_016);
-    }
-
-    #[test]
-    fn a_child_that_could_not_be_made_is_not_counted() {
-        let _alone = alone();
-        let socket = descriptors::add(9_004, State::Candidate).unwrap();
-        // As fork does, but for the child.
-        gate::begin_fork();
-        inheritance::count_child();
-        gate::end_fork();
-        assert_eq!(count(socket), 2);
-        child_made(-1);
-        assert_eq!(count(socket), 1);
-        close(9_004);
-    }
-
-    extern "C" fn sleep_on(_: *mut core::ffi::c_void) -> *mut core::ffi::c_void {
-        loop {
-            // SAFETY: no arguments.
-            unsafe { libc::pause() };
-        }
-    }
-
-    /// As [`child`], with a second thread that sleeps, while the first has ended.
-    fn headless() -> i32 {
-        // SAFETY: a thread of the child's; the call ends the calling thread alone.
-        unsafe {
-            let child = libc::fork();
-            if child == 0 {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                let mut thread = 0;
-                let nothing = core::ptr::null_mut();
-                libc::pthread_create(&raw mut thread, core::ptr::null(), sleep_on, nothing);
-                real::syscall(libc::SYS_exit, 0, 0, 0, 0, 0, 0);
-            }
-            assert!(child > 0);
-            child
-        }
-    }
-
-    #[test]
-    fn one_whose_first_thread_has_ended_is_not_gone() {
-        let _alone = alone();
-        let socket = descriptors::add(9_008, State::Candidate).unwrap();
-        let child = headless();
-        let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
-        let id = child.unsigned_abs();
-        while family::has_member(id) && std::time::Instant::now() < until {
-            std::thread::yield_now();
-        }
-        assert!(!family::has_member(id));
-        check(socket);
-        assert_eq!(count(socket), 2);
-        kill(child);
-        reap(child);
-        assert_eq!(count(socket), 1);
-        close(9_008);
-    }
-
-    /// It was found and taken off before its parent came to say that it was made.
-    #[test]
-    fn a_place_that_is_claimed_again_is_not_taken_for_the_child_before() {
-        let _alone = alone();
-        let socket = descriptors::add(9_007, State::Candidate).unwrap();
-        let refs = refs().unwrap();
-        let expect = || {
-            gate::begin_fork();
-            inheritance::count_child();
-            gate::end_fork();
-            RESERVED_PLACE.take().unwrap()
-        };
-        let first = expect();
-        // No process has this number.
-        let child = first.claim.by(ID_BITS);
-        refs.places[first.place].store(child.0, Ordering::Relaxed);
-        remove(refs, first.place, child);
-        assert_eq!(count(socket), 1);
-        let second = expect();
-        assert_eq!(first.place, second.place);
-        RESERVED_PLACE.set(Some(first));
-        child_made(ID_BITS as i32);
-        check(socket);
-        assert_eq!(count(socket), 2);
-        RESERVED_PLACE.set(Some(second));
-        child_made(-1);
-        assert_eq!(count(socket), 1);
-        close(9_007);
-    }
-
-    #[test]
-    fn a_guest_has_the_socket_when_its_parent_is_gone() {
-        let _alone = alone();
-        let socket = descriptors::add(9_012, State::Candidate).unwrap();
-        let guest = VforkReference::enter(socket).unwrap();
-        assert_eq!(count(socket), 2);
-        // As when its parent was killed.
-        sockets::killed(socket);
-        let other = descriptors::add(9_013, State::Candidate).unwrap();
-        assert!(!core::ptr::eq(socket, other));
-        drop(guest);
-        assert_eq!(count(socket), 0);
-        assert!(VforkReference::enter(socket).is_none());
-        close(9_013);
-        descriptors::detach(9_012);
-    }
-
-    #[test]
-    fn a_socket_that_all_others_have_left_is_not_taken_up_again() {
-        let _alone = alone();
-        let socket = descriptors::add(9_010, State::Candidate).unwrap();
-        let stays = descriptors::add(9_014, State::Candidate).unwrap();
-        own_descriptors::note_highest(9_014);
-        let child = child_that(|| close(9_014));
-        while count(stays) != 1 {
-            clock::sleep_us(100);
-        }
-        inheritance::leave_to_others();
-        assert_eq!((count(socket), count(stays)), (1, 1));
-        kill(child);
-        reap(child);
-        // Its socket state is this one's now.
-        let next = descriptors::add(9_011, State::Candidate).unwrap();
-        assert!(core::ptr::eq(socket, next));
-        inheritance::take_up_again();
-        assert!(descriptors::find(9_010).is_none());
-        assert_eq!((count(socket), count(stays)), (1, 1));
-        close(9_014);
-    }
-
-    #[test]
-    fn a_descriptor_that_was_closed_past_us_gives_its_record_back() {
-        let _alone = alone();
-        let before = descriptors::add(9_005, State::Candidate).unwrap();
-        let after = descriptors::add(9_005, State::Candidate).unwrap();
-        assert_eq!((count(before), count(after)), (0, 1));
-        let other = descriptors::add(9_006, State::Candidate).unwrap();
-        descriptors::attach(9_005, other);
-        assert_eq!((count(after), count(other)), (0, 1));
-        assert!(descriptors::detach(9_006).is_none());
-        close(9_005);
-        assert_eq!(count(other), 0);
-    }
-}
+mod tests;

@@ -12,7 +12,7 @@ use crate::table::stream_memory::{self, Mapping};
 
 /// Generation of each socket state when this process came to have it.
 static GENERATIONS: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
-/// In the shared memory behind the socket states: how many were ever used, and the free ones.
+/// In the shared memory before the socket states: how many were ever used, and the free ones.
 static SHARED: AtomicPtr<Shared> = AtomicPtr::new(core::ptr::null_mut());
 
 #[repr(C)]
@@ -29,21 +29,28 @@ pub fn ever_used() -> u32 {
     })
 }
 
+const STATES_BYTES: usize = SOCKETS_MAX as usize * size_of::<SocketState>();
+const GENERATIONS_BYTES: usize = SOCKETS_MAX as usize * 4;
+/// Bytes that [`set_up`] takes.
+pub const SHARED_BYTES: usize =
+    memory::shared_bytes(size_of::<Shared>()) + memory::shared_bytes(STATES_BYTES);
+/// And of memory that children have a copy of.
+pub const PRIVATE_BYTES: usize = memory::private_bytes(GENERATIONS_BYTES);
+
 /// Reserves the memory of the socket states.
 pub fn set_up() -> bool {
-    let states = memory::reserve_shared(SOCKETS_MAX as usize * size_of::<SocketState>() + 4096);
-    let generations = memory::reserve_private(SOCKETS_MAX as usize * 4);
-    let (Some(states), Some(generations)) = (states, generations) else {
+    let shared = memory::part_shared(size_of::<Shared>());
+    let states = memory::part_shared(STATES_BYTES);
+    let generations = memory::part_private(GENERATIONS_BYTES);
+    let (Some(shared), Some(states), Some(generations)) = (shared, states, generations) else {
         return false;
     };
     let first = states.cast::<SocketState>();
-    // SAFETY: the mapping has 4096 bytes behind the socket states.
-    let shared = unsafe { first.add(SOCKETS_MAX as usize) }.cast::<Shared>();
     // Relaxed, all: published by the table of descriptors.
     GENERATIONS.store(generations.cast(), Ordering::Relaxed);
-    SHARED.store(shared, Ordering::Relaxed);
+    SHARED.store(shared.cast(), Ordering::Relaxed);
     SOCKETS.store(first, Ordering::Relaxed);
-    family::note_shared_memory(first as usize);
+    family::note_shared_memory(memory::shared_at());
     true
 }
 
@@ -92,7 +99,7 @@ pub fn unmap(socket: &SocketState, mapping: Mapping) {
 
 fn shared() -> Option<&'static Shared> {
     let shared = SHARED.load(Ordering::Relaxed);
-    // SAFETY: behind the socket states, never unmapped; zeros are valid.
+    // SAFETY: before the socket states, never unmapped; zeros are valid.
     (!shared.is_null()).then(|| unsafe { &*shared })
 }
 

@@ -7,7 +7,7 @@ use core::sync::atomic::{
 use barewire_cpu::{HAS_COPY_PAST_CACHES, cycles};
 use barewire_fabric::hybrid::{CONTROL_BYTES, SharedMemory, memory_bytes};
 
-use crate::process::memory::{map, note_given_back, reserve_private};
+use crate::process::memory::{map, note_given_back, part_private, private_bytes};
 use crate::system::kernel;
 use crate::table::limits::SOCKETS_MAX;
 
@@ -54,9 +54,12 @@ fn places_left() -> u32 {
     PLACES_LEFT.load(Ordering::Relaxed)
 }
 
+/// Bytes that [`set_up`] takes, without the places.
+pub const PRIVATE_BYTES: usize = private_bytes(SOCKETS_MAX as usize);
+
 /// Reserves the places of all hybrid streams: addresses, no memory. A zero page can be read there.
 pub fn set_up() -> bool {
-    let Some(mapped) = reserve_private(SOCKETS_MAX as usize) else {
+    let Some(mapped) = part_private(SOCKETS_MAX as usize) else {
         return false;
     };
     MAPPED.store(mapped.cast(), Ordering::Release);

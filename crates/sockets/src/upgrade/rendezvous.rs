@@ -28,9 +28,13 @@ const PARTS: usize = 2;
 /// By number of the socket state, then part: the descriptor plus 1; 0 for none.
 static SEEKERS: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
 
+const TABLE_BYTES: usize = SOCKETS_MAX as usize * PARTS * 4;
+/// Bytes that [`set_up`] takes.
+pub const PRIVATE_BYTES: usize = memory::private_bytes(TABLE_BYTES);
+
 /// Reserves the table.
 pub fn set_up() -> bool {
-    let Some(table) = memory::reserve_private(SOCKETS_MAX as usize * PARTS * 4) else {
+    let Some(table) = memory::part_private(TABLE_BYTES) else {
         return false;
     };
     // Release: partner: the acquire in place.
