@@ -46,7 +46,9 @@ mod wait;
 
 use process::{memory, privilege, settings};
 use system::{own_descriptors, real};
-use table::{descriptors, process_refs, reason_report, report, sockets, status, stream_memory};
+use table::{
+    descriptors, process_refs, reason_report, report, sockets, status, stream_memory, uring_rings,
+};
 use upgrade::rendezvous;
 
 /// Bytes of the tables that children made by fork share.
@@ -57,6 +59,7 @@ const PRIVATE_BYTES: usize = stream_memory::PRIVATE_BYTES
     + epoll::locked::PRIVATE_BYTES
     + sockets::PRIVATE_BYTES
     + descriptors::PRIVATE_BYTES
+    + uring_rings::PRIVATE_BYTES
     + stream::capture::PRIVATE_BYTES;
 
 /// Reserves all tables. If that fails, what was reserved is not used: nothing is upgraded.
@@ -66,6 +69,7 @@ fn reserve() -> bool {
         && memory::begin(SHARED_BYTES, process_refs::MEETING, PRIVATE_BYTES)
         && stream_memory::set_up()
         && rendezvous::set_up()
+        && uring_rings::reserve()
         && epoll::locked::set_up()
         && process_refs::set_up()
         && descriptors::set_up()

@@ -28,10 +28,17 @@ use crate::table::state::State;
 /// Whether any was ever to be told of one time.
 pub static ONCE: AtomicBool = AtomicBool::new(false);
 
+/// Whether there was any set when this process, or one that it is a child of, forked.
+static ANY: AtomicBool = AtomicBool::new(false);
+
 /// This thread is about to fork: the tables stay as they are until it has.
 pub fn begin_fork() {
     if let Some(mut locked) = tables() {
-        locked.make_all_immediate();
+        // Relaxed: read in the copy that the child has.
+        if locked.sets_used > 0 {
+            ANY.store(true, Ordering::Relaxed);
+            locked.make_all_immediate();
+        }
         core::mem::forget(locked);
     }
 }
@@ -44,6 +51,10 @@ pub fn end_fork() {
 /// A child has one thread, and nobody else holds the lock.
 pub fn after_fork() {
     LOCK.reset();
+    // Relaxed: stored by the thread that forked.
+    if !ANY.load(Ordering::Relaxed) {
+        return;
+    }
     let Some(mut locked) = tables() else { return };
     for number in 0..locked.sets_used {
         let counters = locked.counters(number as u32);

@@ -19,7 +19,7 @@ use crate::process::{fault, ids, memory, sandbox};
 use crate::stream::capture;
 use crate::system::cancel::quietly;
 use crate::system::real;
-use crate::table::{descriptors, process_refs, sockets, status, stream_memory};
+use crate::table::{descriptors, process_refs, sockets, status, stream_memory, uring_rings};
 
 /// A limit that is kept, `rlim_cur` and `rlim_max`.
 struct Kept([AtomicU64; 2]);
@@ -116,7 +116,7 @@ fn give_all_back() {
     if is_set || sandbox::is_sandboxed() || ids::is_vfork_child() || !memory::is_all_known() {
         return;
     }
-    let is_unused = descriptors::has_none() && sets::has_none();
+    let is_unused = descriptors::has_none() && sets::has_none() && !uring_rings::are_there();
     if !is_unused || !quietly(ids::is_single_threaded) {
         return;
     }
@@ -124,6 +124,7 @@ fn give_all_back() {
     descriptors::forget_all();
     sets::forget();
     process_refs::forget_all();
+    uring_rings::forget_places();
     stream_memory::forget_places();
     // SAFETY: no other thread is there, and this one finds the tables no more.
     quietly(|| unsafe { memory::give_all_back() });

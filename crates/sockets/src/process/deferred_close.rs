@@ -29,10 +29,14 @@ pub fn is_overloaded() -> bool {
 
 /// A child has none of its parent's threads.
 pub fn after_fork() {
-    THREADS.store(0, Ordering::Relaxed);
-    WAITING
-        .iter()
-        .for_each(|place| place.store(0, Ordering::Relaxed));
+    // Relaxed: nobody else is there. What is not written is still one page with the parent's.
+    if THREADS.load(Ordering::Relaxed) != 0 {
+        THREADS.store(0, Ordering::Relaxed);
+    }
+    // Relaxed: as above.
+    for place in WAITING.iter().filter(|it| it.load(Ordering::Relaxed) != 0) {
+        place.store(0, Ordering::Relaxed);
+    }
 }
 
 /// Closes a rendezvous socket, and the connections to it that were not accepted.

@@ -6,26 +6,45 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::system::real;
 
-/// The process that the tables of this library belong to. A child made by vfork shares
-/// them, and has another id.
-static OWNER: AtomicU32 = AtomicU32::new(0);
+/// What is read in nearly every call, and changes at a fork only.
+#[repr(C, align(64))]
+struct Own {
+    /// The process that the tables of this library belong to. A child made by vfork shares
+    /// them, and has another id.
+    owner: AtomicU32,
+    /// Children made by vfork that are at something of ours: they have their parent's variables, but
+    /// ids of their own. One that was killed is counted for good.
+    borrowers: AtomicU32,
+    /// How many processes came one out of the other until this one.
+    forks: AtomicU32,
+}
 
-/// Children made by vfork that are at something of ours: they have their parent's variables, but ids
-/// of their own. One that was killed is counted for good.
-static BORROWERS: AtomicU32 = AtomicU32::new(0);
+static OWN: Own = Own {
+    owner: AtomicU32::new(0),
+    borrowers: AtomicU32::new(0),
+    forks: AtomicU32::new(0),
+};
 
 thread_local! {
-    static THREAD_ID: Cell<u32> = const { Cell::new(0) };
+    /// The thread's id; above it what `forks` was when it was noted. So a child need not touch its
+    /// variables to forget its parent's.
+    static THREAD_ID: Cell<u64> = const { Cell::new(0) };
 }
 
 /// In the constructor, and in a child after fork.
 pub fn note_own_ids() {
     // SAFETY: no arguments, cannot fail.
     let id = unsafe { libc::getpid() };
-    // Relaxed, here and below: compared for equality only.
-    OWNER.store(id.unsigned_abs(), Ordering::Relaxed);
-    BORROWERS.store(0, Ordering::Relaxed);
-    THREAD_ID.with(|cell| cell.set(0));
+    // Relaxed: compared for equality only.
+    OWN.owner.store(id.unsigned_abs(), Ordering::Relaxed);
+    OWN.borrowers.store(0, Ordering::Relaxed);
+    OWN.forks.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The id of the process that the tables belong to, also for a child made by vfork.
+pub fn owner() -> u32 {
+    // Relaxed: as above.
+    OWN.owner.load(Ordering::Relaxed)
 }
 
 /// The id of this process.
@@ -38,7 +57,7 @@ pub fn id() -> u32 {
 pub fn is_vfork_child() -> bool {
     // SAFETY: no arguments, cannot fail.
     let id = unsafe { libc::getpid() };
-    OWNER.load(Ordering::Relaxed) != id.unsigned_abs()
+    owner() != id.unsigned_abs()
 }
 
 /// A child made by vfork has its own thread id until this is dropped, not its parent's.
@@ -48,14 +67,14 @@ impl VforkWork {
     /// For who [`is_vfork_child`].
     pub fn begin() -> Self {
         // Relaxed, here and below: of the thread that reads it, or of no meaning to it.
-        BORROWERS.fetch_add(1, Ordering::Relaxed);
+        OWN.borrowers.fetch_add(1, Ordering::Relaxed);
         Self(())
     }
 }
 
 impl Drop for VforkWork {
     fn drop(&mut self) {
-        BORROWERS.fetch_sub(1, Ordering::Relaxed);
+        OWN.borrowers.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -66,19 +85,22 @@ fn thread_id_of_kernel() -> u32 {
 
 /// The calling thread's id, never 0.
 pub fn thread_id() -> u32 {
-    if BORROWERS.load(Ordering::Relaxed) != 0 {
+    if OWN.borrowers.load(Ordering::Relaxed) != 0 {
         return thread_id_of_kernel();
     }
+    // Relaxed: changed while there is one thread.
+    let forks = OWN.forks.load(Ordering::Relaxed);
     THREAD_ID.with(|cell| {
-        if cell.get() == 0 {
-            let id = thread_id_of_kernel();
-            // A child made by vfork has its parent's variables, and is soon gone.
-            if is_vfork_child() {
-                return id;
-            }
-            cell.set(id);
+        let noted = cell.get();
+        if (noted >> 32) as u32 == forks && noted as u32 != 0 {
+            return noted as u32;
         }
-        cell.get()
+        let id = thread_id_of_kernel();
+        // A child made by vfork has its parent's variables, and is soon gone.
+        if !is_vfork_child() {
+            cell.set(u64::from(forks) << 32 | u64::from(id));
+        }
+        id
     })
 }
 

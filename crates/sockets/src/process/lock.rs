@@ -101,8 +101,12 @@ impl Lock {
     /// Frees it, whoever holds it: for a child, whose other threads are gone, and for a thread that has
     /// forgotten its [`Held`].
     pub fn reset(&self) {
-        // Release: partner: the acquire in try_hold.
-        self.0.store(0, Ordering::Release);
+        // Relaxed: of this thread, or of one that is gone. What a child does not write is still one page with
+        // its parent's.
+        if self.0.load(Ordering::Relaxed) != 0 {
+            // Release: partner: the acquire in try_hold.
+            self.0.store(0, Ordering::Release);
+        }
     }
 
     /// A process is gone. If it held the lock, the next thread takes it over.

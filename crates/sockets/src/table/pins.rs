@@ -140,9 +140,10 @@ fn wait_until_over(place: &AtomicU64, note: u64) {
 
 /// A child has none of its parent's other threads.
 pub fn after_fork() {
-    // Relaxed: nobody else is there.
-    USES.iter()
-        .for_each(|place| place.store(0, Ordering::Relaxed));
+    // Relaxed: nobody else is there. What is not written is still one page with the parent's.
+    for place in USES.iter().filter(|it| it.load(Ordering::Relaxed) != 0) {
+        place.store(0, Ordering::Relaxed);
+    }
 }
 
 #[cfg(test)]

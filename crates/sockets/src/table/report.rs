@@ -88,7 +88,10 @@ pub fn closed(socket: &socket_state::SocketState) {
 /// A child begins with nothing.
 pub fn forget() {
     for counter in [&UPGRADED, &REFUSED, &STEPPED_BACK, &BYTES_OUT, &BYTES_IN] {
-        counter.store(0, Ordering::Relaxed);
+        // Relaxed: for display only. What is not written is still one page with the parent's.
+        if counter.load(Ordering::Relaxed) != 0 {
+            counter.store(0, Ordering::Relaxed);
+        }
     }
 }
 

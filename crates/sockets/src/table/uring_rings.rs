@@ -9,9 +9,10 @@
 
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 use crate::process::lock::Lock;
+use crate::process::memory;
 use crate::system::cancel::quietly;
 
 /// Entries that are about to be submitted.
@@ -98,24 +99,6 @@ struct Ring {
 }
 
 impl Ring {
-    const fn none() -> Self {
-        Self {
-            fd: AtomicI32::new(0),
-            is_closed: AtomicU32::new(0),
-            queue: AtomicUsize::new(0),
-            queue_bytes: AtomicUsize::new(0),
-            entries: AtomicUsize::new(0),
-            entries_bytes: AtomicUsize::new(0),
-            head: AtomicU32::new(0),
-            tail: AtomicU32::new(0),
-            array: AtomicU32::new(0),
-            mask: AtomicU32::new(0),
-            flags: AtomicU32::new(0),
-            seen: AtomicU32::new(0),
-            submitting: AtomicU32::new(0),
-        }
-    }
-
     /// A word of the queue, at this offset; `None` if it is not mapped.
     fn word(&self, at: &AtomicU32) -> Option<u32> {
         let queue = self.queue.load(Ordering::Relaxed);
@@ -161,14 +144,48 @@ impl Ring {
 
 // Relaxed, where nothing is said: under the lock.
 static LOCK: Lock = Lock::new();
-static RINGS: [Ring; WATCHED_MAX] = [const { Ring::none() }; WATCHED_MAX];
+/// The places; null if there are none. Not a variable of its own: what lies beside it is written at each fork,
+/// and would be spread over many pages.
+static RINGS: AtomicPtr<Ring> = AtomicPtr::new(null_mut());
 /// How many there are: what each close looks at.
 static COUNT: AtomicU32 = AtomicU32::new(0);
 /// Places that were ever taken: those behind are free.
 static USED: AtomicUsize = AtomicUsize::new(0);
 
+const RINGS_BYTES: usize = WATCHED_MAX * size_of::<Ring>();
+/// Bytes that [`reserve`] takes.
+pub const PRIVATE_BYTES: usize = memory::private_bytes(RINGS_BYTES);
+
+/// Reserves the places. Without them no ring is looked at.
+pub fn reserve() -> bool {
+    let rings = memory::part_private(RINGS_BYTES);
+    // Relaxed: before there is another thread.
+    RINGS.store(rings.unwrap_or(null_mut()).cast(), Ordering::Relaxed);
+    rings.is_some()
+}
+
+/// For a process that has no ring, and gives the tables' memory back.
+pub fn forget_places() {
+    // Relaxed: nobody else is there.
+    USED.store(0, Ordering::Relaxed);
+    RINGS.store(null_mut(), Ordering::Relaxed);
+}
+
+fn places() -> &'static [Ring] {
+    // Relaxed: stored before there was another thread.
+    let rings = RINGS.load(Ordering::Relaxed);
+    if rings.is_null() {
+        return &[];
+    }
+    // SAFETY: reserved for as many, and never unmapped while it leads there; zeros are valid, and nothing is
+    // reached but by atomics.
+    unsafe { core::slice::from_raw_parts(rings, WATCHED_MAX) }
+}
+
 fn used() -> &'static [Ring] {
-    &RINGS[..USED.load(Ordering::Relaxed)]
+    let places = places();
+    // Relaxed: places are taken under the lock, and what is behind the last is free.
+    &places[..USED.load(Ordering::Relaxed).min(places.len())]
 }
 
 /// A child has one thread, which submits nothing.
@@ -213,9 +230,10 @@ fn enter(fd: c_int, flags: u32) -> Option<&'static Ring> {
         retire(old);
     }
     let is_free = |it: &Ring| it.fd.load(Ordering::Relaxed) == 0;
-    let place = RINGS.iter().position(is_free)?;
+    let places = places();
+    let place = places.iter().position(is_free)?;
     USED.fetch_max(place + 1, Ordering::Relaxed);
-    let ring = &RINGS[place];
+    let ring = &places[place];
     ring.fd.store(fd.checked_add(1)?, Ordering::Relaxed);
     ring.flags.store(flags, Ordering::Relaxed);
     ring.seen.store(0, Ordering::Relaxed);

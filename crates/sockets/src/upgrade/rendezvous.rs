@@ -6,7 +6,7 @@
 //! the program's next socket may get the number.
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use crate::process::{deferred_close, ids, memory};
 use crate::system::kernel::Owned;
@@ -27,6 +27,8 @@ const PARTS: usize = 2;
 
 /// By number of the socket state, then part: the descriptor plus 1; 0 for none.
 static SEEKERS: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
+/// Whether there ever was one, in this process or one that it is a child of.
+static ANY: AtomicBool = AtomicBool::new(false);
 
 const TABLE_BYTES: usize = SOCKETS_MAX as usize * PARTS * 4;
 /// Bytes that [`set_up`] takes.
@@ -54,6 +56,8 @@ pub fn put(socket: &SocketState, part: Part, link: Owned) {
     let fd = link.into_raw();
     descriptors::note_own(fd, socket);
     // Relaxed, here and below: only who has claimed the socket's step is here, or its last closer.
+    // Relaxed: read by this thread, or in the copy that a child has.
+    ANY.store(true, Ordering::Relaxed);
     slot(socket.number(), part).store(fd.unsigned_abs() + 1, Ordering::Relaxed);
 }
 
@@ -99,6 +103,10 @@ pub fn lost(number: u32, fd: c_int) {
 
 /// A child closes its copies.
 pub fn after_fork() {
+    // Relaxed: stored before the fork.
+    if !ANY.load(Ordering::Relaxed) {
+        return;
+    }
     descriptors::for_each_own(|socket| {
         for part in [Part::Place, Part::Visitor] {
             drop(take(socket, part));
