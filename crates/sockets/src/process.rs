@@ -1,5 +1,6 @@
 //! This process: its threads, forks and signals, its memory, locks and settings, its sandbox.
 
+pub mod at_fork;
 pub mod clock;
 pub mod copies;
 pub mod deferred_close;

@@ -5,11 +5,12 @@ use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::epoll::tables::{self, Shared, Tables, make};
+use crate::process::at_fork::AT_FORK;
 use crate::process::lock::{Held, Lock};
 use crate::process::memory;
 
 /// Held while the tables are read or changed.
-pub static LOCK: Lock = Lock::new();
+pub static LOCK: &Lock = Lock::at(&AT_FORK.sets.0);
 /// What is read without the lock.
 pub static SHARED: AtomicPtr<Shared> = AtomicPtr::new(core::ptr::null_mut());
 /// What is reached under the lock.

@@ -49,12 +49,17 @@ pub fn end_fork() {
 }
 
 /// A child has one thread, and nobody else holds the lock.
+#[inline]
 pub fn after_fork() {
     LOCK.reset();
     // Relaxed: stored by the thread that forked.
-    if !ANY.load(Ordering::Relaxed) {
-        return;
+    if ANY.load(Ordering::Relaxed) {
+        inherit_all();
     }
+}
+
+#[cold]
+fn inherit_all() {
     let Some(mut locked) = tables() else { return };
     for number in 0..locked.sets_used {
         let counters = locked.counters(number as u32);

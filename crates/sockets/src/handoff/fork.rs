@@ -10,7 +10,9 @@ use crate::process::{deferred_close, ids, sandbox};
 use crate::stream::capture;
 use crate::system::cancel::quietly;
 use crate::system::real;
-use crate::table::{gate, inheritance, pins, process_refs, report, slots, uring_rings};
+use crate::table::{
+    descriptors, gate, inheritance, pins, process_refs, report, slots, uring_rings,
+};
 use crate::upgrade::rendezvous;
 
 /// The child that is about to be made will have all sockets too. Until it is made, no other thread of this
@@ -37,11 +39,20 @@ extern "C" fn after_fork_in_child() {
     if sandbox::is_sandboxed() {
         return;
     }
+    // Of a process without sockets nothing here asks the kernel for what it could refuse.
+    if descriptors::has_none() && !capture::is_on() {
+        return become_child();
+    }
+    let saved = real::errno();
+    become_child();
+    real::set_errno(saved);
+}
+
+#[inline(always)]
+fn become_child() {
     ids::note_own_ids();
     gate::end_fork();
-    if !process_refs::become_child() {
-        inheritance::take_up_again();
-    }
+    inheritance::become_child();
     rendezvous::after_fork();
     pins::after_fork();
     TURNS.iter().for_each(Lock::reset);

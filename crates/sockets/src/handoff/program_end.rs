@@ -70,7 +70,9 @@ pub extern "C" fn at_quick_exit(_: *mut c_void) {
 
 /// The process ends: its sockets lose one process reference.
 pub fn at_exit() {
-    quietly(leave_all);
+    if !descriptors::has_none() || report::is_wanted() || capture::is_on() {
+        quietly(leave_all);
+    }
 }
 
 fn leave_all() {

@@ -149,9 +149,9 @@ reopening! { freopen freopen64 }
 /// As for the C library's.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn fork() -> libc::pid_t {
-    // SAFETY: the program's call.
-    let child = real::keeping_errno(|| unsafe { real::fork() });
-    if child != 0 {
+    // SAFETY: the program's call. What is done before and after it leaves `errno` alone.
+    let child = unsafe { real::fork() };
+    if child != 0 && process_refs::has_reserved() {
         quietly(|| process_refs::child_made(child));
     }
     child

@@ -4,29 +4,22 @@ use core::cell::Cell;
 use core::mem::zeroed;
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use crate::process::at_fork::AT_FORK;
 use crate::system::real;
 
-/// What is read in nearly every call, and changes at a fork only.
-#[repr(C, align(64))]
-struct Own {
-    /// The process that the tables of this library belong to. A child made by vfork shares
-    /// them, and has another id.
-    owner: AtomicU32,
-    /// Children made by vfork that are at something of ours: they have their parent's variables, but
-    /// ids of their own. One that was killed is counted for good.
-    borrowers: AtomicU32,
-    /// How many processes came one out of the other until this one.
-    forks: AtomicU32,
-}
+/// The process that the tables of this library belong to. A child made by vfork shares
+/// them, and has another id.
+static OWNER: &AtomicU32 = &AT_FORK.ids.0[0];
 
-static OWN: Own = Own {
-    owner: AtomicU32::new(0),
-    borrowers: AtomicU32::new(0),
-    forks: AtomicU32::new(0),
-};
+/// Children made by vfork that are at something of ours: they have their parent's variables, but ids
+/// of their own. One that was killed is counted for good.
+static BORROWERS: &AtomicU32 = &AT_FORK.ids.0[1];
+
+/// How many processes came one out of the other until this one.
+static FORKS: &AtomicU32 = &AT_FORK.ids.0[2];
 
 thread_local! {
-    /// The thread's id; above it what `forks` was when it was noted. So a child need not touch its
+    /// The thread's id; above it what [`FORKS`] was when it was noted. So a child need not touch its
     /// variables to forget its parent's.
     static THREAD_ID: Cell<u64> = const { Cell::new(0) };
 }
@@ -36,15 +29,15 @@ pub fn note_own_ids() {
     // SAFETY: no arguments, cannot fail.
     let id = unsafe { libc::getpid() };
     // Relaxed: compared for equality only.
-    OWN.owner.store(id.unsigned_abs(), Ordering::Relaxed);
-    OWN.borrowers.store(0, Ordering::Relaxed);
-    OWN.forks.fetch_add(1, Ordering::Relaxed);
+    OWNER.store(id.unsigned_abs(), Ordering::Relaxed);
+    BORROWERS.store(0, Ordering::Relaxed);
+    FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
 /// The id of the process that the tables belong to, also for a child made by vfork.
 pub fn owner() -> u32 {
     // Relaxed: as above.
-    OWN.owner.load(Ordering::Relaxed)
+    OWNER.load(Ordering::Relaxed)
 }
 
 /// The id of this process.
@@ -67,14 +60,14 @@ impl VforkWork {
     /// For who [`is_vfork_child`].
     pub fn begin() -> Self {
         // Relaxed, here and below: of the thread that reads it, or of no meaning to it.
-        OWN.borrowers.fetch_add(1, Ordering::Relaxed);
+        BORROWERS.fetch_add(1, Ordering::Relaxed);
         Self(())
     }
 }
 
 impl Drop for VforkWork {
     fn drop(&mut self) {
-        OWN.borrowers.fetch_sub(1, Ordering::Relaxed);
+        BORROWERS.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -85,11 +78,11 @@ fn thread_id_of_kernel() -> u32 {
 
 /// The calling thread's id, never 0.
 pub fn thread_id() -> u32 {
-    if OWN.borrowers.load(Ordering::Relaxed) != 0 {
+    if BORROWERS.load(Ordering::Relaxed) != 0 {
         return thread_id_of_kernel();
     }
     // Relaxed: changed while there is one thread.
-    let forks = OWN.forks.load(Ordering::Relaxed);
+    let forks = FORKS.load(Ordering::Relaxed);
     THREAD_ID.with(|cell| {
         let noted = cell.get();
         if (noted >> 32) as u32 == forks && noted as u32 != 0 {

@@ -98,6 +98,12 @@ impl Lock {
         Self(AtomicU32::new(0))
     }
 
+    /// One whose word lies elsewhere.
+    pub const fn at(word: &AtomicU32) -> &Self {
+        // SAFETY: a lock is its word.
+        unsafe { &*core::ptr::from_ref(word).cast::<Self>() }
+    }
+
     /// Frees it, whoever holds it: for a child, whose other threads are gone, and for a thread that has
     /// forgotten its [`Held`].
     pub fn reset(&self) {

@@ -54,11 +54,33 @@ pub fn set_up() -> bool {
     true
 }
 
+/// Socket states of which this process has a descriptor: those whose count is not 0.
+static OWNED: AtomicU32 = AtomicU32::new(0);
+
 /// Whether this process has no socket here.
 pub fn has_none() -> bool {
-    let mut none = true;
-    for_each_own(|_| none = false);
-    none
+    // Relaxed: as of now.
+    OWNED.load(Ordering::Relaxed) == 0
+}
+
+/// This process has a descriptor more of a socket. Returns whether it is the first.
+fn count_one_more(number: u32) -> bool {
+    // Relaxed: counts that stand for themselves; the entry of the descriptor is what others look at.
+    let is_first = local_count(number).fetch_add(1, Ordering::Relaxed) == 0;
+    if is_first {
+        OWNED.fetch_add(1, Ordering::Relaxed);
+    }
+    is_first
+}
+
+/// One less. Returns whether it was the last.
+fn count_one_less(number: u32) -> bool {
+    // Relaxed: as above.
+    let was_last = local_count(number).fetch_sub(1, Ordering::Relaxed) == 1;
+    if was_last {
+        OWNED.fetch_sub(1, Ordering::Relaxed);
+    }
+    was_last
 }
 
 /// For a process that has no sockets, and gives the tables' memory back.
@@ -181,7 +203,8 @@ pub fn replace(
 fn enter(fd: i32, socket: &'static SocketState) -> u32 {
     let Some(slot) = slot(fd) else { return 0 };
     let number = socket.number();
-    if local_count(number).fetch_add(1, Ordering::Relaxed) == 0 {
+    if count_one_more(number) {
+        process_refs::enter_if_first();
         // Relaxed: of this process, under the gate.
         own_generation(number).store(socket.generation(), Ordering::Relaxed);
         process_refs::note(number);
@@ -204,7 +227,7 @@ fn found_closed(before: u32) {
     let Some(number) = before.checked_sub(1).filter(|_| before & OWN == 0) else {
         return;
     };
-    if local_count(number).fetch_sub(1, Ordering::Relaxed) == 1 {
+    if count_one_less(number) {
         let socket = by_number(number);
         if let Some(observe) = OBSERVER.get() {
             observe(socket);
@@ -228,8 +251,7 @@ fn take_out(fd: i32) -> Option<&'static SocketState> {
     let is_theirs = |number: u32| (1..OWN).contains(&number).then_some(0);
     let number = slot.fetch_update(Ordering::AcqRel, Ordering::Relaxed, is_theirs);
     let number = number.ok()? - 1;
-    let last = local_count(number).fetch_sub(1, Ordering::Relaxed) == 1;
-    last.then(|| by_number(number))
+    count_one_less(number).then(|| by_number(number))
 }
 
 /// Takes a socket that is over, and that this process is not counted for, out of the table. Under the gate.
@@ -250,11 +272,16 @@ pub fn keep_only(fd: i32, socket: &'static SocketState) {
         }
     });
     for_each_own(|other| local_count(other.number()).store(0, Ordering::Relaxed));
+    // Relaxed: nobody else is there.
+    OWNED.store(0, Ordering::Relaxed);
     attach(fd, socket);
 }
 
 /// Calls `visit` for every socket state that this process has a descriptor of.
 pub fn for_each_own(mut visit: impl FnMut(&'static SocketState)) {
+    if has_none() {
+        return;
+    }
     for number in 0..ever_used() {
         if local_count(number).load(Ordering::Relaxed) > 0 {
             visit(by_number(number));
@@ -279,6 +306,9 @@ pub fn for_each_descriptor(
     last: u32,
     mut visit: impl FnMut(i32, &'static SocketState),
 ) {
+    if has_none() {
+        return;
+    }
     for fd in known_descriptors(first, last) {
         if let Some(socket) = find(fd) {
             visit(fd, socket);

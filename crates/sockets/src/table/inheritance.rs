@@ -1,6 +1,6 @@
 //! Sockets that a process passes on to its children, or leaves to other processes.
 
-use crate::table::descriptors::{for_each_own, forget};
+use crate::table::descriptors::{for_each_own, forget, has_none};
 use crate::table::gate::GATE;
 use crate::table::process_refs;
 use crate::table::references::others_have;
@@ -35,8 +35,12 @@ pub fn take_up_again() {
     });
 }
 
-/// This process is about to have a child, which will have all its sockets.
+/// This process is about to have a child, which will have all its sockets. Under the gate until the child is
+/// there: [`become_child`] finds what this did.
 pub fn count_child() {
+    if has_none() {
+        return process_refs::reserve_none();
+    }
     process_refs::reserve_for_child();
     for_each_own(|socket| {
         // A listening socket is not read from; it may be in any number of processes.
@@ -44,4 +48,13 @@ pub fn count_child() {
             process_refs::note_reserved_socket(socket.number());
         }
     });
+}
+
+/// In a child, which has the sockets that its parent has counted for it.
+pub fn become_child() {
+    if has_none() {
+        process_refs::become_child_without_sockets();
+    } else if !process_refs::become_child() {
+        take_up_again();
+    }
 }

@@ -12,15 +12,17 @@
 //! The first places, what all of them have in common and the first socket states, which follow, lie in one
 //! window: a child that touches one of them has them all (see `memory`). Most processes have no others.
 //!
-//! A place is reserved for a child before the child is made, since it may be killed before it runs. A
-//! process that reaps such a child knows that it is gone ([`reaped`]). Where nobody reaps it, some places
-//! are checked when a process is about to fork or gets a socket ([`check_some`]), and all places that have
-//! a certain socket when something depends on it ([`check`]). The check makes system calls that a sandboxed
-//! child may not make, so such a child does not check when bytes move.
+//! A process gets its place with its first socket ([`enter_if_first`]). If it has sockets when it forks, a
+//! place is reserved for the child before the child is made, since it may be killed before it runs. A process
+//! that reaps such a child knows that it is gone ([`reaped`]). Where nobody reaps it, some places are checked
+//! when a process is about to fork or gets a socket ([`check_some`]), and all places that have a certain socket
+//! when something depends on it ([`check`]). The check makes system calls that a sandboxed child may not make,
+//! so such a child does not check when bytes move.
 
 use core::cell::Cell;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
+use crate::process::at_fork::AT_FORK;
 use crate::process::{clock, family, ids, memory, sandbox};
 use crate::system::real;
 use crate::table::limits::SOCKETS_MAX;
@@ -91,10 +93,15 @@ impl ProcessRefs {
 
 static PROCESS_REFS: AtomicPtr<ProcessRefs> = AtomicPtr::new(core::ptr::null_mut());
 /// This process's place, plus 1; 0 for none.
-static OWN: AtomicU32 = AtomicU32::new(0);
-static NAMESPACE: AtomicU32 = AtomicU32::new(0);
-/// Whether this process was made by fork.
-static IS_CHILD: AtomicBool = AtomicBool::new(false);
+static OWN: &AtomicU32 = &AT_FORK.process_refs.0.0[0];
+/// The process namespace that this process is in, for good; 0: nobody has asked yet, or it cannot be known.
+static NAMESPACE: &AtomicU32 = &AT_FORK.process_refs.0.0[1];
+/// What is known of this process, a bit each.
+static KNOWN: &AtomicU32 = &AT_FORK.process_refs.0.0[2];
+/// It was made by fork.
+const IS_CHILD: u32 = 1;
+/// It has had a socket, and so a place, if there was one.
+const HAD_SOCKET: u32 = 2;
 
 /// What a place holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -123,24 +130,27 @@ struct ReservedPlace {
     claim: Held,
 }
 
+/// The place that is ready for the child, plus 1, and its claim: under the gate, until the child is there. A
+/// variable of the thread's would be one page more for the child to touch.
+static FOR_CHILD: &[AtomicU64; 2] = &AT_FORK.process_refs.0.1;
+
 thread_local! {
-    /// For the child that this thread makes.
+    /// For the child that this thread makes: what it is told of when the gate is open again.
     static RESERVED_PLACE: Cell<Option<ReservedPlace>> = const { Cell::new(None) };
 }
 
 /// Bytes that [`set_up`] takes.
 pub const SHARED_BYTES: usize = memory::shared_bytes(size_of::<ProcessRefs>());
-/// What is touched most, in them: as much before it as behind it.
+/// Where in them those parts meet that are touched most. What follows is touched as well.
 pub const MEETING: usize = core::mem::offset_of!(ProcessRefs, common);
 
-/// Reserves the tables, and enters this process.
+/// Reserves the tables.
 pub fn set_up() -> bool {
     let Some(refs) = memory::part_shared(size_of::<ProcessRefs>()) else {
         return false;
     };
     // Release: partner: the acquire in refs.
     PROCESS_REFS.store(refs.cast(), Ordering::Release);
-    enter();
     true
 }
 
@@ -153,8 +163,20 @@ fn refs() -> Option<&'static ProcessRefs> {
 
 /// Gives this process a place, without sockets. In a child: its parent's is not its own.
 pub fn enter() {
-    RESERVED_PLACE.set(expect());
-    take_reserved();
+    // Relaxed: under the gate, or with one thread.
+    KNOWN.fetch_or(HAD_SOCKET, Ordering::Relaxed);
+    take(expect());
+}
+
+/// Gives this process a place, if it is about to have its first socket. Under the gate: one thread does it, for
+/// the process that the tables belong to.
+pub fn enter_if_first() {
+    // Relaxed: under the gate, or interrupted there by a signal handler, which has no place for this once.
+    if KNOWN.load(Ordering::Relaxed) & HAD_SOCKET == 0 {
+        let saved = real::errno();
+        enter();
+        real::set_errno(saved);
+    }
 }
 
 /// For a process that has no sockets, and gives the tables' memory back. Whoever reaps it frees its place.
@@ -167,19 +189,37 @@ pub fn forget_all() {
 /// took it for gone, and no socket counts it any more.
 #[must_use]
 pub fn become_child() -> bool {
-    IS_CHILD.store(true, Ordering::Relaxed);
-    take_reserved()
+    // Relaxed: a child has one thread.
+    KNOWN.store(IS_CHILD | HAD_SOCKET, Ordering::Relaxed);
+    // Its parent may have put it into a namespace of its own.
+    NAMESPACE.store(0, Ordering::Relaxed);
+    // Relaxed: stored by the thread that forked.
+    let [place, claim] = FOR_CHILD
+        .each_ref()
+        .map(|word| word.load(Ordering::Relaxed));
+    let reserved = (place as usize).checked_sub(1).map(|place| ReservedPlace {
+        place,
+        claim: Held(claim),
+    });
+    take(reserved)
 }
 
-fn take_reserved() -> bool {
-    // Relaxed, here and below: of this process, and changed while it has one thread.
-    NAMESPACE.store(namespace(), Ordering::Relaxed);
+/// As above, of a parent without sockets, which has made no place ready.
+pub fn become_child_without_sockets() {
+    // Relaxed: a child has one thread.
+    KNOWN.store(IS_CHILD, Ordering::Relaxed);
+    NAMESPACE.store(0, Ordering::Relaxed);
     OWN.store(0, Ordering::Relaxed);
-    let (Some(refs), Some(expected)) = (refs(), RESERVED_PLACE.take()) else {
+}
+
+fn take(expected: Option<ReservedPlace>) -> bool {
+    // Relaxed, here and below: of this process, and changed while it has one thread, or under the gate.
+    OWN.store(0, Ordering::Relaxed);
+    let (Some(refs), Some(expected)) = (refs(), expected) else {
         return true;
     };
-    // One that had this id is gone.
-    let own = ids::id();
+    // One that had this id is gone. A child made by vfork takes its parent's place for its parent.
+    let own = ids::owner();
     for place in (0..used(refs)).filter(|&place| place != expected.place) {
         if let Some(held) = held_at(refs, place).filter(|held| held.who() == own) {
             remove(refs, place, held);
@@ -187,7 +227,7 @@ fn take_reserved() -> bool {
     }
     refs.place(expected.place)
         .namespace
-        .store(NAMESPACE.load(Ordering::Relaxed), Ordering::Relaxed);
+        .store(own_namespace(), Ordering::Relaxed);
     let at = &refs.place(expected.place).held;
     let is_ready = |held: u64| {
         let held = Held(held);
@@ -244,9 +284,29 @@ impl Drop for VforkReference {
     }
 }
 
+/// For a child of this thread's that will have no sockets: no place is ready.
+pub fn reserve_none() {
+    // For when it is reaped: this process may be confined by then, or see no `/proc` any more.
+    own_namespace();
+    // One that was reserved for a child of whom we were not told is that child's.
+    if RESERVED_PLACE.get().is_some() {
+        RESERVED_PLACE.set(None);
+    }
+}
+
+/// Whether a place is ready for a child.
+pub fn has_reserved() -> bool {
+    RESERVED_PLACE.get().is_some()
+}
+
 /// Makes a place ready for a child of this thread's. See [`note_reserved_socket`].
 pub fn reserve_for_child() {
-    RESERVED_PLACE.set(expect());
+    let reserved = expect();
+    RESERVED_PLACE.set(reserved);
+    let words = reserved.map_or([0, 0], |it| [it.place as u64 + 1, it.claim.0]);
+    // Relaxed: read in the copy that the child has.
+    FOR_CHILD[0].store(words[0], Ordering::Relaxed);
+    FOR_CHILD[1].store(words[1], Ordering::Relaxed);
 }
 
 /// The child that is expected will be counted by this socket state.
@@ -295,7 +355,7 @@ fn expect() -> Option<ReservedPlace> {
         check_all();
         find()
     })?;
-    let namespace = NAMESPACE.load(Ordering::Relaxed);
+    let namespace = own_namespace();
     refs.place(expected.place)
         .namespace
         .store(namespace, Ordering::Relaxed);
@@ -312,8 +372,20 @@ fn claim(at: &AtomicU64, before: Held, after: Held) -> Option<Held> {
     Some(claim)
 }
 
-/// 0 if it is not known.
-fn namespace() -> u32 {
+/// The process namespace of this process; 0 if it cannot be known.
+fn own_namespace() -> u32 {
+    // Relaxed: all threads find the same.
+    let noted = NAMESPACE.load(Ordering::Relaxed);
+    if noted != 0 {
+        return noted;
+    }
+    let found = ask_for_namespace();
+    // Relaxed: as above.
+    NAMESPACE.store(found, Ordering::Relaxed);
+    found
+}
+
+fn ask_for_namespace() -> u32 {
     // SAFETY: the path ends with a zero; the status is ours to write.
     unsafe {
         let mut status: libc::stat = core::mem::zeroed();
@@ -356,9 +428,12 @@ pub fn is_noted(number: u32) -> bool {
 fn held_at(refs: &ProcessRefs, place: usize) -> Option<Held> {
     // Acquire: partner: the releases in take_expected and child_made.
     let held = Held(refs.place(place).held.load(Ordering::Acquire));
-    let namespace = NAMESPACE.load(Ordering::Relaxed);
+    if held.who() == 0 {
+        return None;
+    }
+    let namespace = own_namespace();
     let is_ours = refs.place(place).namespace.load(Ordering::Relaxed) == namespace;
-    (held.who() != 0 && namespace != 0 && is_ours).then_some(held)
+    (namespace != 0 && is_ours).then_some(held)
 }
 
 fn used(refs: &ProcessRefs) -> usize {
@@ -369,6 +444,10 @@ fn used(refs: &ProcessRefs) -> usize {
 pub fn reaped(id: u32) {
     let Some(refs) = refs() else { return };
     for place in 0..used(refs) {
+        // Relaxed: looked at again. Who has no sockets need not know its namespace before there is reason.
+        if Held(refs.place(place).held.load(Ordering::Relaxed)).who() != id {
+            continue;
+        }
         let held = held_at(refs, place).filter(|held| held.who() == id);
         // Who may not ask believes what it was told.
         if let Some(held) = held.filter(|_| !sandbox::is_open() || is_gone(id)) {
@@ -400,7 +479,8 @@ pub fn others_are_noted(socket: &SocketState) -> bool {
 
 /// As [`check_at_times`], when bytes move: what such a look takes, a child may have forbidden itself.
 pub fn check_in_parent(socket: &SocketState) {
-    if !IS_CHILD.load(Ordering::Relaxed) {
+    // Relaxed: written at the fork.
+    if KNOWN.load(Ordering::Relaxed) & IS_CHILD == 0 {
         check_at_times(socket);
     }
 }

@@ -95,6 +95,11 @@ pub fn forget() {
     }
 }
 
+/// Whether a line was asked for.
+pub fn is_wanted() -> bool {
+    TARGET.get().is_some()
+}
+
 /// Appends the line to the file that the environment named at start.
 pub fn write() {
     let Some(path) = TARGET.get() else {

@@ -102,11 +102,16 @@ pub fn lost(number: u32, fd: c_int) {
 }
 
 /// A child closes its copies.
+#[inline]
 pub fn after_fork() {
     // Relaxed: stored before the fork.
-    if !ANY.load(Ordering::Relaxed) {
-        return;
+    if ANY.load(Ordering::Relaxed) {
+        close_copies();
     }
+}
+
+#[cold]
+fn close_copies() {
     descriptors::for_each_own(|socket| {
         for part in [Part::Place, Part::Visitor] {
             drop(take(socket, part));

@@ -140,6 +140,38 @@ fn one_that_nobody_reaps_is_found() {
     close(9_001);
 }
 
+#[test]
+fn a_child_without_sockets_gets_a_place_with_its_first() {
+    let _alone = alone();
+    let socket = descriptors::add(9_017, State::Candidate).unwrap();
+    let child = child_that(|| {
+        become_child_without_sockets();
+        assert!(!has_place());
+        assert!(descriptors::add(9_018, State::Candidate).is_some() && has_place());
+    });
+    let refs = refs().unwrap();
+    // What its parent made ready for it is taken off, since it has another place.
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while count(socket) != 1 && std::time::Instant::now() < until {
+        std::thread::yield_now();
+    }
+    let is_childs = |place: &usize| {
+        let held = held_at(refs, *place);
+        held.is_some_and(|held| held.who() == child.unsigned_abs())
+    };
+    let has_one = |place| (0..WORDS).any(|nth| refs.word(place, nth).load(Ordering::Relaxed) != 0);
+    let mut found = None;
+    while !found.is_some_and(has_one) && std::time::Instant::now() < until {
+        found = (0..used(refs)).find(is_childs);
+    }
+    let place = found.unwrap();
+    assert!(has_one(place) && count(socket) == 1);
+    kill(child);
+    reap(child);
+    assert!(!has_one(place) && held_at(refs, place).is_none());
+    close(9_017);
+}
+
 /// In the middle of a call: neither the next holder nor the next socket is to wait for it.
 fn in_a_call(socket: &SocketState) -> i32 {
     let child = child_that(|| {
