@@ -7,3 +7,5 @@ pub mod own_descriptors;
 pub mod real;
 pub mod text;
 pub mod unix_sockets;
+#[cfg(target_arch = "x86_64")]
+pub mod unwinder;
