@@ -145,12 +145,38 @@ pub fn thread_usage() -> Option<Usage> {
     })
 }
 
-/// How many processors there are. Not, how many this process may use: its other ends may run
+/// Whether there are several processors. Not, whether this process may use several: its other ends may run
 /// elsewhere.
-pub fn processors() -> u32 {
-    // SAFETY: no pointers.
-    let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
-    u32::try_from(online).unwrap_or(1)
+pub fn are_many_processors() -> bool {
+    online_processors().unwrap_or_else(|| {
+        // SAFETY: no pointers.
+        unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) > 1 }
+    })
+}
+
+/// As above, from where the C library has it too, without the code that it takes to count them: that is cold
+/// when a program starts. `None` if it is not there.
+fn online_processors() -> Option<bool> {
+    let path = c"/sys/devices/system/cpu/online";
+    // SAFETY: the path ends with a zero.
+    let fd = unsafe { real::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC, 0) };
+    if fd < 0 {
+        return None;
+    }
+    let mut text = [0_u8; 16];
+    // SAFETY: the text is ours, and the descriptor.
+    let read = unsafe {
+        let read = real::read(fd, text.as_mut_ptr().cast(), text.len());
+        real::close(fd);
+        read
+    };
+    are_many(text.get(..usize::try_from(read).ok()?)?)
+}
+
+/// Whether a list like `0-3,5` has more than one number; `None` if it is none.
+fn are_many(list: &[u8]) -> Option<bool> {
+    let first = list.first().filter(|first| first.is_ascii_digit());
+    first.map(|_| list.iter().any(|byte| matches!(byte, b'-' | b',')))
 }
 
 /// One more than the number of the processor that this thread runs on; 0 if that is not known.
@@ -158,4 +184,26 @@ pub fn processor() -> u64 {
     // SAFETY: no arguments.
     let number = unsafe { libc::sched_getcpu() };
     u64::try_from(number + 1).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_processors_has_one_or_many() {
+        assert_eq!(are_many(b"0\n"), Some(false));
+        assert_eq!(are_many(b"12\n"), Some(false));
+        assert_eq!(are_many(b"0-1\n"), Some(true));
+        assert_eq!(are_many(b"0,2\n"), Some(true));
+        assert_eq!(are_many(b""), None);
+        assert_eq!(are_many(b"\n"), None);
+    }
+
+    #[test]
+    fn the_c_library_counts_as_many() {
+        // SAFETY: no pointers.
+        let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+        assert_eq!(are_many_processors(), online > 1);
+    }
 }
