@@ -19,7 +19,9 @@ use crate::error::{Error, Result, What};
 /// No program of a scenario takes so long.
 const LONGEST: Duration = Duration::from_secs(120);
 
-/// What the library writes at a program's end goes here.
+/// The setting of the library by which it writes a line at a program's end.
+pub const REPORT_VARIABLE: &str = "BAREWIRE_SOCKETS_REPORT";
+/// Those lines go here.
 const REPORTS: &str = "reports";
 
 /// Names of folders begin so.
@@ -97,7 +99,7 @@ impl Launcher {
             .stderr(Stdio::null());
         if mode == Mode::Preloaded {
             command.env("LD_PRELOAD", &self.library);
-            command.env("BAREWIRE_SOCKETS_REPORT", self.path(REPORTS).join("%p"));
+            command.env(REPORT_VARIABLE, self.path(REPORTS).join("%p"));
         }
         command
     }

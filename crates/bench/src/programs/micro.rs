@@ -4,7 +4,7 @@ use barewire_report::number::{bytes, ratio};
 
 use super::bare::{self, Limit};
 use super::figure::{Figure, Mode, Sample, Side, Target, Unit};
-use super::launcher::Launcher;
+use super::launcher::{Launcher, REPORT_VARIABLE};
 use super::load::Watch;
 use super::messages::Work;
 use super::pair::{Both, Pair, Start};
@@ -284,9 +284,12 @@ pub fn connect(launcher: &Launcher, how: How) -> Result<Vec<Figure>> {
     Ok(vec![figure])
 }
 
+/// For programs with children: each would write a line when it ends, which takes longer than the child.
+const NO_REPORTS: [(&str, &str); 1] = [(REPORT_VARIABLE, "")];
+
 /// Connections that carry one request and one answer.
 pub fn short(launcher: &Launcher, how: How) -> Result<Vec<Figure>> {
-    let mut pairs = Pairs::start(launcher, (None, None), Mode::Preloaded, &[])?;
+    let mut pairs = Pairs::start(launcher, (None, None), Mode::Preloaded, &NO_REPORTS)?;
     let mut figures = Vec::new();
     // So many of each there are in a millisecond, about.
     for (answer_bytes, forks, in_a_ms) in [
@@ -314,7 +317,7 @@ pub fn short(launcher: &Launcher, how: How) -> Result<Vec<Figure>> {
 
 /// Children of a program: forks, and starts of another program.
 pub fn children(launcher: &Launcher, how: How) -> Result<Vec<Figure>> {
-    let mut pairs = Pairs::start(launcher, (None, None), Mode::Preloaded, &[])?;
+    let mut pairs = Pairs::start(launcher, (None, None), Mode::Preloaded, &NO_REPORTS)?;
     let mut figures = Vec::new();
     for (name, starts) in [("fork + end", false), ("start of a program", true)] {
         let mut figure =

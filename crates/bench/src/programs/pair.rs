@@ -25,7 +25,7 @@ pub struct Start<'a> {
     pub mode: Mode,
     /// On which processor; `None`: any.
     pub cpu: Option<usize>,
-    /// Settings of the library.
+    /// Settings of the library; an empty value: without that setting.
     pub settings: &'a [(&'a str, &'a str)],
 }
 
@@ -39,7 +39,13 @@ struct Peer {
 impl Peer {
     fn start(launcher: &Launcher, start: Start<'_>) -> Result<Peer> {
         let mut command = launcher.program(start.mode, Path::new("/proc/self/exe"));
-        command.arg(PROGRAM).envs(start.settings.iter().copied());
+        command.arg(PROGRAM);
+        for (name, value) in start.settings {
+            match value.is_empty() {
+                true => command.env_remove(name),
+                false => command.env(name, value),
+            };
+        }
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = launcher.spawn(&mut command, start.cpu, None)?;
         let pipes = (child.stdin.take(), child.stdout.take());

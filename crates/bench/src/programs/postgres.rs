@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::figure::{Figure, Mode, Sample, Target, Unit};
-use super::launcher::{Launcher, User, installed};
+use super::launcher::{Launcher, REPORT_VARIABLE, User, installed};
 use super::micro::How;
 use super::real::{Servers, number_after, unexpected_output};
 use crate::error::Result;
@@ -80,6 +80,8 @@ pub fn postgres(launcher: &Launcher, how: How, bin: &Path) -> Result<Vec<Figure>
     }
     let servers = Servers::start(launcher, |mode, port| {
         let mut command = launcher.program(mode, bin.join("postgres"));
+        // Not a line for each back end: the clients' are enough.
+        command.env_remove(REPORT_VARIABLE);
         command.arg("-D").arg(launcher.path_of(mode, "postgres"));
         command.args(["-p", &port.to_string()]);
         for setting in [

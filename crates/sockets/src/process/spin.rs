@@ -37,6 +37,11 @@ struct Memory {
 }
 
 impl Memory {
+    /// A wait has paid.
+    const fn forget_some(&mut self) {
+        self.next_rest -= self.next_rest.div_ceil(FORGETS);
+    }
+
     /// Others had the processor for so long: the next waits do not look.
     fn lose(&mut self, lost_ns: u64) {
         let lost = u32::try_from(lost_ns / SAVES_NS).unwrap_or(REST_MAX);
@@ -203,7 +208,7 @@ impl Spin {
             let mut memory = cell.get();
             if yes {
                 memory.budget_ns = memory.budget_ns.saturating_mul(2);
-                memory.next_rest -= memory.next_rest.div_ceil(FORGETS);
+                memory.forget_some();
             } else {
                 memory.budget_ns /= 2;
             }
@@ -222,6 +227,17 @@ pub fn may_poll() -> bool {
         cell.set(memory);
         may_poll
     })
+}
+
+/// A wait for something else than an answer has ended well.
+pub fn waited_well() {
+    MEMORY.with(|cell| {
+        let mut memory = cell.get();
+        if memory.next_rest > 0 {
+            memory.forget_some();
+            cell.set(memory);
+        }
+    });
 }
 
 /// Lets others run. `false`: somebody kept the processor for so long that this thread had better sleep, now and

@@ -55,9 +55,9 @@ fn slot(number: u32, part: Part) -> &'static AtomicU32 {
 pub fn put(socket: &SocketState, part: Part, link: Owned) {
     let fd = link.into_raw();
     descriptors::note_own(fd, socket);
-    // Relaxed, here and below: only who has claimed the socket's step is here, or its last closer.
     // Relaxed: read by this thread, or in the copy that a child has.
     ANY.store(true, Ordering::Relaxed);
+    // Relaxed, here and below: only who has claimed the socket's step is here, or its last closer.
     slot(socket.number(), part).store(fd.unsigned_abs() + 1, Ordering::Relaxed);
 }
 
