@@ -233,6 +233,7 @@ fn begin(fd: c_int, socket: &'static SocketState) {
         found => {
             patience::missed(socket);
             if found.is_ok() && may_be_marked_late(socket) {
+                socket.note_reason(Reason::PeerNotUpgraded);
                 return begin_again_later(socket);
             }
             return socket.leave_to_kernel_because(found.err().unwrap_or(Reason::PeerNotUpgraded));
