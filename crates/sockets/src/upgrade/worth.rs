@@ -60,7 +60,7 @@ pub fn decide(settings: &Settings, moved: &Moved, factor: u32) -> Decision {
 /// An upgrade has paid when so many bytes went through the ring,
 const PAYS_BYTES: u64 = 150_000;
 /// or so many calls, in both directions.
-const PAYS_CALLS: u64 = 24;
+const PAYS_CALLS: u64 = 12;
 
 /// Whether an upgrade has paid. `before`: what the connection moved before, whose calls tell how large those in
 /// the ring were.
@@ -117,8 +117,8 @@ mod tests {
             bytes: 16 * 64,
             turns: 0,
         };
-        assert!(!has_paid(&before, 23 * 64));
-        assert!(has_paid(&before, 24 * 64));
+        assert!(!has_paid(&before, 11 * 64));
+        assert!(has_paid(&before, 12 * 64));
         let before = Moved {
             bytes: 1 << 20,
             ..before
