@@ -46,8 +46,8 @@ Each program runs without and with libbarewire_sockets.so preloaded; samples of 
 alternate. The first tests use two small programs of this executable, which use the
 sockets of the standard library: round trips beside the limit of this machine, streams,
 connections opened and closed, short ones, forks, 10 000 idle connections, and a server
-whose client is not accelerated. Then follow Redis, nginx with wrk, PostgreSQL with pgbench, and iperf3, if
-they are installed.
+whose client is not accelerated. Then follow Redis, nginx with wrk, PostgreSQL with
+pgbench, and iperf3, if they are installed.
 
 The library is the file that BAREWIRE_SOCKETS_LIB names, or else the one beside this
 executable or in ../lib. The command fails if a program fails or a byte is wrong, but not

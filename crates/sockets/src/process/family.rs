@@ -89,8 +89,8 @@ fn links(path: &Text) -> Option<u64> {
     }
 }
 
-/// The line of what a process has mapped where we have the tables that children share; `None` if its list cannot be
-/// read.
+/// The line of what a process has mapped where we have the tables that children share; `None` if its list
+/// cannot be read.
 fn line_of_records(process: u32) -> Option<Option<Text>> {
     let shared_at = SHARED_AT.load(Ordering::Relaxed);
     let mut begin = Text::empty();

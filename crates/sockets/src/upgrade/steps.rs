@@ -255,7 +255,7 @@ fn mark_opener(fd: c_int, socket: &SocketState) {
     }
 }
 
-/// Each time that the mark is missing, 2 to this times as many calls and bytes are needed.
+/// Each time that the mark is missing, the connection needs 8 times the calls and bytes: a shift by so many bits.
 const LATE_MARK_SHIFT: u32 = 3;
 
 /// How often an end that accepted has found no mark on the one that connected.
