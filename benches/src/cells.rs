@@ -11,8 +11,8 @@ use barewire_formats::atm::scrambler::{Descrambler, Scrambler};
 use barewire_formats::atm::{CELL_BYTES, HeaderRepr, Interface, PayloadType, Vc, hec};
 use barewire_units::{Instant, Rng};
 
-use crate::checks::{memcpy, random_bytes};
 use crate::harness::{Case, Effort, Target, measure};
+use crate::yardstick::{memcpy, random_bytes};
 
 const CELLS: usize = 1024;
 

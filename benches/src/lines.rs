@@ -5,8 +5,8 @@ use std::hint::black_box;
 
 use barewire_formats::line::{Decoder, Encoder};
 
-use crate::checks::{memcpy, random_bytes};
 use crate::harness::{Case, Effort, Target, measure};
+use crate::yardstick::{memcpy, random_bytes};
 
 const TARGET: &[Target] = &[Target::BytesPerSecond(1e9)];
 

@@ -4,6 +4,15 @@
 //!
 //! Exits with 1 only if it cannot run. A missed target is shown and counted, not an
 //! error: figures depend on the machine.
+//!
+//! ```layers
+//! harness: cases measured side by side, and their targets
+//! yardstick: the bytes of a case, and the `memcpy` beside it
+//! checks: check codes
+//! cells: cells and their headers
+//! lines: line codes
+//! lab: the event kernel beside other simulators
+//! ```
 #![forbid(unsafe_code)]
 
 mod cells;
@@ -11,6 +20,7 @@ mod checks;
 mod harness;
 mod lab;
 mod lines;
+mod yardstick;
 
 use std::time::Duration;
 

@@ -8,6 +8,17 @@
 //!
 //! The protocols themselves (frame ring, doorbell) are in `barewire-fabric`, generic over
 //! the memory; here they get real memory.
+//!
+//! What a file imports, from the lowest layer up:
+//!
+//! ```layers
+//! copy: copies to and from memory that may change meanwhile
+//! region: mappings, and windows into them
+//! words: windows as doorbell pages
+//! watch: which lines of an aperture carry tripwires
+//! counters: the counters page of a node
+//! bare: the machine's limits
+//! ```
 
 pub mod bare;
 mod copy;

@@ -4,6 +4,25 @@
 //! memory, descriptors passed over Unix sockets, wake-ups, fences, processes,
 //! clocks) is here. Nothing in this crate panics on what a peer or a user can
 //! cause: such things come back as [`SysError`] or [`BadDescriptor`].
+//!
+//! What a file imports, from the lowest layer up:
+//!
+//! ```layers
+//! error: what can go wrong in a system call
+//! clock: clocks that cost nanoseconds to read
+//! memory: memfds, their seals and mappings, and whether this process was forked
+//! wake: eventfd, epoll, futex and fences
+//! process: this process and its children
+//! interrupt: that the user wants the program to end
+//! exec: other programs in place of this one
+//! netns: network namespaces
+//! netlink: links, addresses, routes and queues
+//! tcp: options of TCP sockets
+//! socket: Unix sockets that carry descriptors
+//! discover: the counters pages of all processes
+//! watch: a thread that watches descriptors
+//! retire: threads that close descriptors
+//! ```
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("Barewire runs on Linux only: it is built on memfd, eventfd and abstract sockets");

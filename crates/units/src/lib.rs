@@ -20,6 +20,21 @@
 //! result does not fit, the `checked_` methods return `None`. No float is ever
 //! involved.
 //!
+//! What a file imports, from the lowest layer up:
+//!
+//! ```layers
+//! parse: numbers with a unit, as text
+//! size: sizes in bytes
+//! time: instants and durations
+//! rate: bits per second
+//! rng: random numbers
+//! machine: state machines as tables
+//! deadlines: until when open things may stay open
+//! serde: quantities in files (feature `serde`)
+//! ```
+//!
+//! An example:
+//!
 //! ```
 //! use barewire_units::{ByteSize, Duration, Instant, Rate};
 //!

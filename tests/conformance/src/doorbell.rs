@@ -10,7 +10,9 @@ use barewire_fabric::doorbell::{
 };
 use barewire_fabric::memory::SharedWords;
 
-use crate::{Doorbells, cases, eventually};
+use crate::fabric::Doorbells;
+use crate::help::eventually;
+use crate::suite::cases;
 
 cases! {
     /// Words, and the doorbell over them.

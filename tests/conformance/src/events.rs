@@ -9,8 +9,10 @@ use barewire_fabric::aperture::{
     Action, EventSource, Memory, Mode, Notice, Rights, Trap, TripwireSet,
 };
 
-use crate::tripwire::{awaited, enqueue, fired};
-use crate::{Apertures, Over, cases, eventually, good, unless_over};
+use crate::fabric::Apertures;
+use crate::firing::{awaited, enqueue, fired};
+use crate::help::{Over, eventually, good, unless_over};
+use crate::suite::cases;
 
 cases! {
     /// At most once each, nothing lost, waiting and waking.

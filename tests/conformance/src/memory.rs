@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use barewire_fabric::aperture::{AccessError, EventSource, Memory, Rights};
 
-use crate::{Apertures, Over, cases, eventually, good, pattern, unless_over};
+use crate::fabric::Apertures;
+use crate::help::{Over, eventually, good, pattern, unless_over};
+use crate::suite::cases;
 
 cases! {
     /// Any offset and length, bounds, atomics from both sides, rights, revocation.

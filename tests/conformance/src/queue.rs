@@ -12,7 +12,9 @@ use barewire_fabric::{
     StreamSender,
 };
 
-use crate::{Side, Windows, cases, eventually, good, pattern};
+use crate::fabric::{Side, Windows};
+use crate::help::{eventually, good, pattern};
+use crate::suite::cases;
 
 cases! {
     /// Order, boundaries, sizes, credit, the end; messages and bytes.

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use barewire_fabric::aperture::{ByteStream, EventSource, Notice, Received, Transport};
 
-use crate::{Connections, cases, eventually, good, pattern};
+use crate::fabric::Connections;
+use crate::help::{eventually, good, pattern};
+use crate::suite::cases;
 
 cases! {
     /// Order, boundaries, sizes, pushing back, half-close, readiness.

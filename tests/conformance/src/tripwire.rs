@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
 
-use barewire_fabric::aperture::{
-    Action, EventSource, Memory, Mode, Notice, Rights, Trap, TripwireSet,
-};
+use barewire_fabric::aperture::{Action, EventSource, Memory, Mode, Rights, Trap, TripwireSet};
 
-use crate::{ApertureEnd, Apertures, Over, cases, eventually, good, unless_over};
+use crate::fabric::{ApertureEnd, Apertures};
+use crate::firing::{awaited, enqueue, fired, take};
+use crate::help::{Over, eventually, good, unless_over};
+use crate::suite::cases;
 
 cases! {
     /// Ranges, locations, one-shot and sticky, the three actions, both ends, disarming.
@@ -35,42 +35,6 @@ cases! {
 }
 
 const LEN: usize = 20_000;
-
-pub(crate) fn enqueue(cookie: u64) -> Action {
-    Action::Enqueue { cookie }
-}
-
-/// Cookies that come within a short while.
-pub(crate) fn fired<F: Apertures>(queue: &F::Queue) -> BTreeSet<u64> {
-    let mut cookies = BTreeSet::new();
-    let mut notices = Vec::new();
-    while good(queue.wait_notices(&mut notices, 64, F::RESTRAINT)) > 0 {
-        take(&mut notices, &mut cookies);
-    }
-    cookies
-}
-
-/// Keeps the cookies of notices.
-fn take(notices: &mut Vec<Notice>, cookies: &mut BTreeSet<u64>) {
-    for notice in notices.drain(..) {
-        if let Notice::Tripwire { cookie } = notice {
-            cookies.insert(cookie);
-        }
-    }
-}
-
-/// Waits for a cookie; returns all that came with it.
-#[track_caller]
-pub(crate) fn awaited<F: Apertures>(queue: &F::Queue, cookie: u64) -> BTreeSet<u64> {
-    let mut cookies = BTreeSet::new();
-    let mut notices = Vec::new();
-    eventually::<F>("a tripwire", || {
-        good(queue.wait_notices(&mut notices, 64, Duration::from_millis(100)));
-        take(&mut notices, &mut cookies);
-        cookies.contains(&cookie)
-    });
-    cookies
-}
 
 /// The last 8 bytes: a transfer there follows the others, and its event theirs.
 const MARK: usize = LEN - 8;

@@ -9,8 +9,10 @@ use barewire_fabric::aperture::{
     Action, EventSource, Memory, Mode, Notice, OwnerTripwires, Rights, Trap, TripwireSet,
 };
 
-use crate::tripwire::{awaited, enqueue, fired};
-use crate::{ApertureEnd, Over, WatchedOwners, cases, eventually, good, unless_over};
+use crate::fabric::{ApertureEnd, WatchedOwners};
+use crate::firing::{awaited, enqueue, fired};
+use crate::help::{Over, eventually, good, unless_over};
+use crate::suite::cases;
 
 cases! {
     /// Ranges, kinds of stores, modes and actions, who is told, disarming, waiting.

@@ -6,7 +6,9 @@ use std::thread;
 
 use barewire_fabric::memory::{Fences, Incoming, Outgoing};
 
-use crate::{Over, Windows, cases, eventually, panics, pattern, unless_over};
+use crate::fabric::{self, Windows};
+use crate::help::{Over, eventually, panics, pattern, unless_over};
+use crate::suite::cases;
 
 cases! {
     /// Visibility, order of publication, whole words, bounds, fences.
@@ -135,7 +137,7 @@ struct Side<O, I> {
 }
 
 impl<O, I> Side<O, I> {
-    fn of<F: Windows<Out = O, In = I>>(side: crate::Side<F>) -> Self {
+    fn of<F: Windows<Out = O, In = I>>(side: fabric::Side<F>) -> Self {
         Side {
             out: side.out,
             inn: side.inn,
@@ -254,7 +256,7 @@ fn one_side_sees_the_others_store<F: Windows>() {
     let start = Barrier::new(2);
     let seen = [AtomicU64::new(0), AtomicU64::new(0)];
     let missed = AtomicU64::new(0);
-    let round_of = |side: crate::Side<F>, light: bool, own: usize| {
+    let round_of = |side: fabric::Side<F>, light: bool, own: usize| {
         for round in 1..=ROUNDS {
             start.wait();
             side.out.write_u64(64, round);

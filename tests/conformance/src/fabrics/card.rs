@@ -15,7 +15,7 @@ use barewire_testbed::clan::bench::{
     Imported, aperture, connection, stream, windows,
 };
 
-use crate::{
+use crate::fabric::{
     ApertureEnd, ApertureEnds, Apertures, Connections, Doorbells, FabricUnderTest, Side, Windows,
 };
 

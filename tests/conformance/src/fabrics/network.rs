@@ -10,7 +10,7 @@ use barewire::{
 };
 use barewire_fabric::aperture::{EventSource, Notice};
 
-use crate::{ApertureEnd, ApertureEnds, Apertures, Connections, FabricUnderTest};
+use crate::fabric::{ApertureEnd, ApertureEnds, Apertures, Connections, FabricUnderTest};
 
 /// The network, with nodes that spin before they sleep (`SPINS`) or sleep at once.
 pub struct Network<const SPINS: bool>;

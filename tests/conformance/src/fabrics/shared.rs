@@ -7,7 +7,7 @@ use barewire_shm::Window;
 use barewire_sys::memory::{Access, Memfd};
 use barewire_sys::wake::{heavy_fence, light_fence, register_expedited};
 
-use crate::{Doorbells, FabricUnderTest, Side, Windows};
+use crate::fabric::{Doorbells, FabricUnderTest, Side, Windows};
 
 /// Shared memory, with the fences of the network: `membarrier` where the kernel has it.
 pub struct Shared;

@@ -14,7 +14,7 @@ use barewire_fabric::{
 use barewire_shm::{Region, Window};
 
 use super::{Private, Queue, flaw};
-use crate::Connections;
+use crate::fabric::Connections;
 
 /// Why a private connection refuses.
 #[derive(Debug)]

@@ -21,7 +21,9 @@ use barewire_fabric::memory::{Fences, Incoming, Outgoing, SharedWords};
 use barewire_shm::{Region, Window};
 
 use super::broken as flaw;
-use crate::{ApertureEnd, ApertureEnds, Apertures, Doorbells, FabricUnderTest, Side, Windows};
+use crate::fabric::{
+    ApertureEnd, ApertureEnds, Apertures, Doorbells, FabricUnderTest, Side, Windows,
+};
 
 pub use connections::{Line, PrivateStream, Refused};
 
