@@ -109,6 +109,10 @@ pub struct Options {
     /// How both processes wait, in `rtt` and `transactions`
     #[arg(long, value_enum, default_value_t, help_heading = "What")]
     pub waiting: WaitingChoice,
+    /// Have the sender write each line of a message before it sends it, as a program does that
+    /// has something new to say; without this, the same bytes are sent again and again
+    #[arg(long, conflicts_with = "rivals", help_heading = "What")]
+    pub fresh: bool,
     /// Also run these programs of other projects, if they are installed: ucx_perftest,
     /// fi_pingpong
     #[arg(long, help_heading = "What")]

@@ -101,6 +101,8 @@ pub enum Variant {
     Exchange,
     /// Limit: the same, copied in past the caches.
     ExchangeNt,
+    /// Limit: the kernel copies from the sender's memory into the receiver's.
+    KernelCopy,
     /// Limit: a ring of 10 KiB.
     Ring10k,
     /// Limit: a ring of 64 KiB.
@@ -139,6 +141,7 @@ impl Variant {
             Variant::PingPong => "ping-pong",
             Variant::Exchange => "exchange",
             Variant::ExchangeNt => "exchange-nt",
+            Variant::KernelCopy => "kernel-copy",
             Variant::Ring10k => "ring-10k",
             Variant::Ring64k => "ring-64k",
             Variant::Ring64kNt => "ring-64k-nt",
@@ -217,6 +220,8 @@ pub struct Work {
     pub waiting: Waiting,
     /// How long to measure.
     pub duration_ns: u64,
+    /// Each line of a message is written before it is sent, as a program does that has something new to say.
+    pub is_fresh: bool,
 }
 
 /// One line of the results.

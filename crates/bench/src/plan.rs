@@ -142,6 +142,7 @@ impl Builder<'_> {
             outstanding: 1,
             waiting,
             duration_ns: self.duration_ns,
+            is_fresh: self.args.options.fresh,
         }
     }
 
@@ -177,6 +178,9 @@ impl Builder<'_> {
                 self.one(Transport::Limit, Variant::Exchange, true, work);
                 if size >= 1024 {
                     self.one(Transport::Limit, Variant::ExchangeNt, true, work);
+                }
+                if size >= KERNEL_COPY_BYTES_MIN {
+                    self.one(Transport::Limit, Variant::KernelCopy, false, work);
                 }
                 if size >= 16_384 {
                     self.one(Transport::Limit, Variant::Ring64k, true, work);
@@ -323,6 +327,9 @@ fn many_spec((transport, variant): (Transport, Variant), work: &Work) -> Channel
 
 /// From this size on messages are received in place as well.
 const IN_PLACE_BYTES_MIN: usize = 512;
+
+/// From this size on the kernel's one copy is measured.
+const KERNEL_COPY_BYTES_MIN: usize = 4096;
 
 /// From this size on messages go through rings of 4 MiB.
 const LONG_BYTES: usize = 16 * 1024;

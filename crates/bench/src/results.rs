@@ -340,6 +340,7 @@ pub mod tests {
                 outstanding: 1,
                 waiting: Waiting::Polling,
                 duration_ns: 1,
+                is_fresh: false,
             },
             channel: 0,
             transport,

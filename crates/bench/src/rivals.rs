@@ -291,6 +291,7 @@ fn rows_of(rival: &Rival, size: usize, book: &CaseBook) -> Vec<Row> {
             outstanding: 1,
             waiting: Waiting::Polling,
             duration_ns: 0,
+            is_fresh: false,
         },
         channel: 0,
         transport: Transport::Limit,

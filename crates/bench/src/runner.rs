@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use barewire_report::terminal::progress_bar;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::case::{Case, ChannelSpec, Transport};
+use crate::case::{Case, ChannelSpec, Transport, Variant};
 use crate::error::Result;
 use crate::plan::{Phase, Plan};
 use crate::results::{Books, CaseBook};
@@ -102,7 +102,9 @@ impl<'a> PhaseRun<'a, '_> {
     fn open(&mut self, not_measured: &mut Vec<String>) -> Result<Vec<bool>> {
         let mut usable = Vec::with_capacity(self.phase.channels.len());
         for (id, spec) in self.phase.channels.iter().enumerate() {
-            let obstacle = self.too_many_descriptors(spec);
+            let obstacle = self
+                .too_many_descriptors(spec)
+                .or_else(|| self.no_kernel_copy(spec));
             if let Some(why) = &obstacle {
                 let about = format!("{}: {why}", name(spec));
                 if !not_measured.contains(&about) {
@@ -129,6 +131,14 @@ impl<'a> PhaseRun<'a, '_> {
         (needed > have).then(|| {
             format!("needs {needed} descriptors, and a process may have {have} here (ulimit -Hn)")
         })
+    }
+
+    fn no_kernel_copy(&self, spec: &ChannelSpec) -> Option<String> {
+        if spec.variant != Variant::KernelCopy {
+            return None;
+        }
+        let allowed = self.session.allow_kernel_copy();
+        allowed.err().map(|error| error.to_string())
     }
 
     /// Takes the samples of all cases in turn.

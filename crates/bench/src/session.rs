@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use barewire_sys::process::{
-    SpawnOpts, cpu_time_self, pidfd_open, pin_to_cpu, raise_nofile_limit,
-    set_parent_death_signal_kill, spawn_with,
+    SpawnOpts, cpu_time_self, let_process_trace, may_read_process, pidfd_open, pin_to_cpu,
+    raise_nofile_limit, set_parent_death_signal_kill, spawn_with,
 };
 use rustix::event::{PollFd, PollFlags};
 
@@ -193,6 +193,13 @@ impl Session {
     /// How many descriptors this process may have.
     pub fn descriptors(&self) -> u64 {
         self.descriptors
+    }
+
+    /// Has both processes read each other's memory, if the kernel allows it.
+    pub fn allow_kernel_copy(&self) -> Result<()> {
+        let server = i32::try_from(self.child.id()).unwrap_or(i32::MAX);
+        let_process_trace(server);
+        may_read_process(server).map_err(|error| Error::Transport(error.to_string()))
     }
 
     /// The clock, and the histogram of the last sample.

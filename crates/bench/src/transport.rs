@@ -6,6 +6,7 @@
 
 mod barewire;
 mod kernel;
+mod kernel_copy;
 pub mod limit;
 mod pipe;
 mod tcp;

@@ -1,6 +1,7 @@
 //! This process and its children: identity, limits, processors, signals.
 
 mod child;
+mod remote_memory;
 
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
@@ -14,6 +15,7 @@ use rustix::thread::CpuSet;
 use crate::error::{Errno, Result, SysError, on};
 
 pub use child::{ForkedChild, SpawnOpts, fork_child, spawn_with};
+pub use remote_memory::{let_process_trace, may_read_process, read_process};
 
 /// Who a process is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

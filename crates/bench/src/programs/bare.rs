@@ -69,6 +69,7 @@ fn one(session: &mut Session, id: usize, limit: Limit, ms: u64) -> Result<f64> {
         outstanding: 1,
         waiting: Waiting::Polling,
         duration_ns: ms * 1_000_000,
+        is_fresh: false,
     };
     session.open(id, &spec)?;
     let sample = session.sample(id, &work, "a limit of the machine")?;

@@ -5,6 +5,7 @@
 //! - `exchange`: a message copied into shared memory, a flag, the message copied out;
 //!   64 places in turn.
 //! - `exchange-nt`: the same, copied in past the caches, by non-temporal stores;
+//! - `kernel-copy`: the receiver has the kernel copy from the sender's memory;
 //! - `ring-10k`, `ring-64k`, `ring-64k-nt`, `ring-1m`, `ring-4m`: a ring of fixed slots with a sequence word in each; larger
 //!   messages go in pieces of a slot.
 //! - `eventfd`, `futex`: both sides sleep and wake each other.
@@ -21,6 +22,7 @@ use crate::channel::loops::{self, End, LAST};
 use crate::channel::shared_memory::{share, take_share};
 use crate::error::{Error, Result};
 use crate::measure::spin::BoundedSpin;
+use crate::transport::kernel_copy::KernelCopy;
 use crate::transport::wakers::{EventPair, FutexPair};
 
 /// The largest piece in which a ring carries a message, and the bytes of the ring.
@@ -368,6 +370,7 @@ fn region_bytes(spec: &ChannelSpec) -> usize {
 /// One side of what needs shared memory.
 enum Bare {
     Exchange(Exchange),
+    KernelCopy(KernelCopy),
     Rings(Rings),
     Futex(FutexPair),
     PingPong(PingPong),
@@ -384,6 +387,7 @@ impl Bare {
             | Variant::Ring64kNt
             | Variant::Ring1m
             | Variant::Ring4m => Bare::Rings(Rings::new(region, spec.variant, spec.size, side)?),
+            Variant::KernelCopy => Bare::KernelCopy(KernelCopy::new(region, side)?),
             Variant::Futex => Bare::Futex(FutexPair::new(region, side)?),
             _ => Bare::PingPong(PingPong::new(region)?),
         })
@@ -398,6 +402,7 @@ pub fn open_client(spec: &ChannelSpec, control: &Control) -> Result<Box<dyn Clie
     let region = share("barewire-bench-limit", region_bytes(spec), control)?;
     Ok(match Bare::open(&region, spec, Side::Client)? {
         Bare::Exchange(exchange) => Box::new(End(exchange)),
+        Bare::KernelCopy(copy) => Box::new(End(copy)),
         Bare::Rings(rings) if spec.many.is_some() => Box::new(ManyEnd(rings)),
         Bare::Rings(rings) => Box::new(End(rings)),
         Bare::Futex(pair) => Box::new(End(pair)),
@@ -413,6 +418,7 @@ pub fn open_server(spec: &ChannelSpec, control: &Control) -> Result<Box<dyn Serv
     let region = take_share(region_bytes(spec), control)?;
     Ok(match Bare::open(&region, spec, Side::Server)? {
         Bare::Exchange(exchange) => Box::new(End(exchange)),
+        Bare::KernelCopy(copy) => Box::new(End(copy)),
         Bare::Rings(rings) if spec.many.is_some() => Box::new(ManyEnd(rings)),
         Bare::Rings(rings) => Box::new(End(rings)),
         Bare::Futex(pair) => Box::new(End(pair)),

@@ -192,6 +192,7 @@ fn sampled(
         outstanding: 1,
         waiting,
         duration_ns: SAMPLE_NS,
+        is_fresh: false,
     };
     let doing = format!("{} {} {size} B", transport.name(), variant.name());
     let samples = take(session, &spec, &work, &doing);

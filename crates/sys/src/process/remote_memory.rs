@@ -1,0 +1,91 @@
+//! The memory of another process of the same user, read with one copy by the kernel.
+
+use std::ffi::c_void;
+
+use rustix::process::{PTracer, Pid};
+
+use crate::error::{Errno, Result, SysError};
+
+const READ: &str = "read the memory of another process (process_vm_readv)";
+
+/// Copies `into.len()` bytes from `address` in the memory of process `pid`.
+///
+/// # Errors
+/// `PermissionDenied` if this process may not trace the other one (another user, `kernel.yama.ptrace_scope`);
+/// `NoSuchProcess`; otherwise what the kernel says, `EFAULT` if it has no such memory.
+pub fn read_process(pid: i32, address: u64, into: &mut [u8]) -> Result<()> {
+    if pid <= 0 {
+        return Err(SysError::NoSuchProcess { what: READ, pid });
+    }
+    let mut done_bytes = 0;
+    while done_bytes < into.len() {
+        let rest = &mut into[done_bytes..];
+        let local = libc::iovec {
+            iov_base: rest.as_mut_ptr().cast::<c_void>(),
+            iov_len: rest.len(),
+        };
+        let remote = libc::iovec {
+            iov_base: std::ptr::without_provenance_mut(address as usize + done_bytes),
+            iov_len: rest.len(),
+        };
+        // SAFETY: the kernel writes at most `rest.len()` bytes into `rest`, which is borrowed exclusively; the remote
+        // address is never used by this process.
+        let copied =
+            unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
+        match usize::try_from(copied) {
+            Ok(0) => return Err(SysError::new(READ, rustix::io::Errno::FAULT)),
+            Ok(copied) => done_bytes += copied,
+            Err(_) => return Err(last_error(pid)),
+        }
+    }
+    Ok(())
+}
+
+/// Whether [`read_process`] is allowed for process `pid`.
+///
+/// # Errors
+/// As [`read_process`], why not.
+pub fn may_read_process(pid: i32) -> Result<()> {
+    // Nothing is mapped at address 0: whoever may read is told so.
+    match read_process(pid, 0, &mut [0]) {
+        Err(SysError::Os { errno, .. }) if errno.0 == libc::EFAULT => Ok(()),
+        other => other,
+    }
+}
+
+fn last_error(pid: i32) -> SysError {
+    let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
+    match errno {
+        libc::ESRCH => SysError::NoSuchProcess { what: READ, pid },
+        _ => SysError::new(READ, Errno(errno)),
+    }
+}
+
+/// Lets process `pid` read and trace this one, where only ancestors may do so (`kernel.yama.ptrace_scope = 1`). Does
+/// nothing elsewhere.
+pub fn let_process_trace(pid: i32) {
+    if let Some(pid) = Pid::from_raw(pid) {
+        // Without Yama the call fails, and everybody of this user may do so.
+        let _ = rustix::process::set_ptracer(PTracer::ProcessID(pid));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::getpid;
+
+    #[test]
+    fn reads_what_is_there_and_refuses_what_is_not() {
+        let there = [7_u8, 8, 9];
+        let mut found = [0; 3];
+        read_process(getpid(), there.as_ptr() as u64, &mut found).unwrap();
+        assert_eq!(found, there);
+        may_read_process(getpid()).unwrap();
+        assert!(read_process(getpid(), 0, &mut found).is_err());
+        assert!(matches!(
+            may_read_process(-1),
+            Err(SysError::NoSuchProcess { .. })
+        ));
+    }
+}
