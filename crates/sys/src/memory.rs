@@ -17,6 +17,7 @@ use mapping::Mapping;
 
 pub use detach::DetachableMapping;
 pub use fork::{arm_fork_guard, fork_generation, forked};
+pub use mapping::Access;
 pub use placement::{HugePages, Placement, huge_page_bytes};
 
 /// The largest shared memory a peer may offer, in bytes.
@@ -55,15 +56,6 @@ impl std::ops::BitOr for SealSet {
     fn bitor(self, other: SealSet) -> SealSet {
         SealSet(self.0 | other.0)
     }
-}
-
-/// How to map memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// Loads only; a store would end the process, so `Region` refuses it.
-    Read,
-    /// Loads and stores.
-    ReadWrite,
 }
 
 /// What a peer's memory is wanted for.
@@ -263,7 +255,8 @@ impl Memfd {
         access: Access,
         placement: &Placement,
     ) -> Result<DetachableMapping> {
-        DetachableMapping::new(self, access, placement)
+        let mapping = self.map_raw(access, placement)?;
+        Ok(DetachableMapping::new(mapping, self.len_bytes, access))
     }
 
     fn map_raw(&self, access: Access, placement: &Placement) -> Result<std::sync::Arc<Mapping>> {
@@ -326,6 +319,20 @@ impl Memfd {
 impl AsFd for Memfd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+}
+
+impl Placement {
+    /// Whether memory can be had like this: tries it on a little.
+    ///
+    /// # Errors
+    /// As [`Memfd::map_placed`].
+    pub fn check(&self) -> Result<()> {
+        if *self == Placement::default() {
+            return Ok(());
+        }
+        let memfd = Memfd::create_sealed("barewire-trial", self.rounded_bytes(4096))?;
+        memfd.map_placed(Access::Read, self).map(drop)
     }
 }
 

@@ -9,14 +9,15 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use crate::{Stage, ports};
+use crate::folder::Folder;
+use crate::{ports, wait};
 
 /// How often a process is asked whether it has ended.
 const STEP: Duration = Duration::from_millis(4);
 
 /// A program that is about to be started.
 pub struct Program<'stage> {
-    stage: &'stage Stage,
+    folder: &'stage Folder,
     name: String,
     command: Command,
     input: Option<PathBuf>,
@@ -40,26 +41,25 @@ pub struct Output {
 }
 
 impl<'stage> Program<'stage> {
-    pub(crate) fn new(stage: &'stage Stage, file: &Path, preload: Option<&Path>) -> Self {
+    pub(crate) fn new(folder: &'stage Folder, file: &Path, preload: Option<&Path>) -> Self {
         let mut command = Command::new(file);
         command
-            .current_dir(stage.folder())
+            .current_dir(folder.path())
             .env_remove("LD_PRELOAD")
             .env("LC_ALL", "C.UTF-8")
             .env("TZ", "UTC")
-            .env("HOME", stage.folder())
-            .env("TMPDIR", stage.folder())
+            .env("HOME", folder.path())
+            .env("TMPDIR", folder.path())
             .process_group(0);
         if let Some(library) = preload {
             command
                 .env("LD_PRELOAD", library)
-                .env("BAREWIRE_UNIX", if stage.has_unix() { "1" } else { "0" })
-                .env("BAREWIRE_SOCKETS_REPORT", stage.reports().join("%p"));
+                .env("BAREWIRE_SOCKETS_REPORT", folder.reports().join("%p"));
         }
         let name = file.file_name().unwrap_or(OsStr::new("program"));
         Self {
-            stage,
-            name: stage.log_name(&name.to_string_lossy()),
+            folder,
+            name: folder.log_name(&name.to_string_lossy()),
             command,
             input: None,
             reports: preload.is_some(),
@@ -95,7 +95,7 @@ impl<'stage> Program<'stage> {
         self
     }
 
-    /// Runs it as this user, to whom the stage must belong: [`Stage::give_to`].
+    /// Runs it as this user, to whom the stage must belong: [`Stage::give_to`](crate::Stage::give_to).
     pub fn user(mut self, user: Option<(u32, u32)>) -> Self {
         if let Some((uid, gid)) = user {
             self.command.uid(uid).gid(gid);
@@ -118,7 +118,7 @@ impl<'stage> Program<'stage> {
     /// Starts it and leaves it running.
     #[must_use]
     pub fn start(mut self) -> Running<'stage> {
-        let log = |ending: &str| self.stage.path(&format!("{}.{ending}", self.name));
+        let log = |ending: &str| self.folder.file(&format!("{}.{ending}", self.name));
         let (out, err) = (log("out"), log("err"));
         let input = match &self.input {
             Some(file) => File::open(file)
@@ -136,9 +136,9 @@ impl<'stage> Program<'stage> {
             .command
             .spawn()
             .unwrap_or_else(|e| panic!("{shown}: {e}"));
-        self.stage.started(child.id());
+        self.folder.started(child.id());
         Running {
-            stage: self.stage,
+            folder: self.folder,
             child,
             out,
             err,
@@ -188,7 +188,7 @@ fn tail(text: &str) -> &str {
 /// A program that runs; it is killed, with its whole group, when this is dropped before its
 /// end. What it leaves behind after its end is the scenario's to find.
 pub struct Running<'stage> {
-    stage: &'stage Stage,
+    folder: &'stage Folder,
     child: Child,
     out: PathBuf,
     err: PathBuf,
@@ -233,10 +233,10 @@ impl Running<'_> {
     /// Waits until its output holds `text`.
     #[track_caller]
     pub fn wait_for_text(&mut self, text: &str, limit_s: u64) {
-        self.stage
-            .wait_until(limit_s, &format!("{text:?} from {}", self.command), || {
-                self.stdout().contains(text) || self.stderr().contains(text)
-            });
+        let what = format!("{text:?} from {}", self.command);
+        wait::until(limit_s, &what, || {
+            self.stdout().contains(text) || self.stderr().contains(text)
+        });
     }
 
     /// Waits until something accepts TCP connections at `address:port`.
@@ -266,7 +266,7 @@ impl Running<'_> {
     #[track_caller]
     pub fn wait_for_listener(&self, port: u16) {
         let what = format!("a listener: {}", self.command);
-        self.stage.wait_until(20, &what, || {
+        wait::until(20, &what, || {
             ports::local().contains(&(port, ports::LISTEN))
         });
     }
@@ -315,7 +315,7 @@ impl Running<'_> {
     fn ended(mut self, status: ExitStatus) -> Output {
         self.is_over = true;
         if self.reports && status.signal().is_none() {
-            let report = self.stage.reports().join(self.child.id().to_string());
+            let report = self.folder.reports().join(self.child.id().to_string());
             assert!(
                 report.exists(),
                 "{}\nwas preloaded and left no report",

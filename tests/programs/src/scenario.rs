@@ -6,58 +6,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::installed::find;
+use crate::mode::Mode;
 use crate::report::Report;
-use crate::{Stage, find, leftovers, library};
-
-/// Which programs are given the library.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// None: what is right.
-    Plain,
-    /// All of them.
-    Preloaded,
-    /// Those that serve, and not their clients.
-    ServerOnly,
-    /// Those that connect, and not their servers.
-    ClientOnly,
-}
-
-impl Mode {
-    const ALL: [Self; 4] = [
-        Self::Plain,
-        Self::Preloaded,
-        Self::ServerOnly,
-        Self::ClientOnly,
-    ];
-
-    /// Its name on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Plain => "plain",
-            Self::Preloaded => "preloaded",
-            Self::ServerOnly => "server-only",
-            Self::ClientOnly => "client-only",
-        }
-    }
-
-    /// Its mark in the name of a folder.
-    pub(crate) fn letter(self) -> char {
-        match self {
-            Self::Plain => 'p',
-            Self::Preloaded => 'l',
-            Self::ServerOnly => 's',
-            Self::ClientOnly => 'c',
-        }
-    }
-
-    /// Whether the environment asks for it.
-    fn is_wanted(self) -> bool {
-        std::env::var("BAREWIRE_PROGRAMS_MODES").map_or(true, |names| {
-            names.split(',').any(|name| name == self.name())
-        })
-    }
-}
+use crate::stage::Stage;
+use crate::{leftovers, library};
 
 /// What a scenario saw that must not depend on the mode: sums, answers, errors.
 pub type Observed = String;

@@ -1,23 +1,22 @@
 //! Where a scenario plays once: a folder, ports, processes.
 
-use std::cell::{Cell, RefCell};
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::time::{Duration, Instant};
 
+use crate::folder::Folder;
+use crate::installed::find;
+use crate::mode::Mode;
 use crate::process::Program;
-use crate::{Mode, find, ports};
+use crate::{ports, wait};
 
 /// A fresh folder and what runs in it.
 pub struct Stage {
-    folder: PathBuf,
+    folder: Folder,
     mode: Mode,
     library: Option<PathBuf>,
     unix: bool,
-    groups: RefCell<Vec<u32>>,
-    logs: Cell<u32>,
 }
 
 /// Below the ports that the kernel gives to clients.
@@ -26,36 +25,14 @@ const PORTS: std::ops::Range<u16> = 20_000..32_000;
 impl Stage {
     /// A stage for one mode. The library is copied into it, so that other users can load it.
     pub(crate) fn new(name: &str, mode: Mode, library: Option<&Path>, unix: bool) -> Self {
-        // Not in the target folder: the path of a Unix socket is short, and a folder of root's
-        // is closed to servers that refuse to be root. Of the same length in every mode: there
-        // are programs that do other things where a path is too long.
-        let name = format!("barewire-{}-{name}-{}", std::process::id(), mode.letter());
-        let folder = std::env::temp_dir().join(name);
-        fs::create_dir_all(folder.join("reports")).expect("a folder can be made");
-        let open = |path: &Path, bits| {
-            fs::set_permissions(path, fs::Permissions::from_mode(bits)).expect("ours");
-        };
-        open(&folder, 0o755);
-        open(&folder.join("reports"), 0o1777);
-        let library = library.map(|library| {
-            let copy = folder.join("preload.so");
-            fs::copy(library, &copy).expect("the library can be copied");
-            open(&copy, 0o755);
-            copy
-        });
+        let folder = Folder::new(name, mode);
+        let library = library.map(|library| folder.copy_for_all(library, "preload.so"));
         Self {
             folder,
             mode,
             library,
             unix,
-            groups: RefCell::default(),
-            logs: Cell::new(0),
         }
-    }
-
-    /// Whether Unix sockets are carried, too.
-    pub(crate) fn has_unix(&self) -> bool {
-        self.unix
     }
 
     /// What is preloaded here.
@@ -67,13 +44,13 @@ impl Stage {
     /// The folder, which goes when the scenario passes.
     #[must_use]
     pub fn folder(&self) -> &Path {
-        &self.folder
+        self.folder.path()
     }
 
     /// A file in the folder.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
+        self.folder.file(name)
     }
 
     /// Writes a file in the folder.
@@ -86,7 +63,7 @@ impl Stage {
     /// Gives the folder to another user.
     pub fn give_to(&self, user: Option<(u32, u32)>) {
         if let Some((uid, gid)) = user {
-            chown(&self.folder, Some(uid), Some(gid)).expect("root may give");
+            chown(self.folder(), Some(uid), Some(gid)).expect("root may give");
         }
     }
 
@@ -105,19 +82,27 @@ impl Stage {
     /// A program that serves.
     #[must_use]
     pub fn server(&self, program: impl AsRef<Path>) -> Program<'_> {
-        Program::new(self, &file_of(program.as_ref()), self.preload_of(true))
+        self.program(program.as_ref(), self.preload_of(true))
     }
 
     /// A program that connects to servers.
     #[must_use]
     pub fn client(&self, program: impl AsRef<Path>) -> Program<'_> {
-        Program::new(self, &file_of(program.as_ref()), self.preload_of(false))
+        self.program(program.as_ref(), self.preload_of(false))
     }
 
     /// A program that is not looked at: never preloaded.
     #[must_use]
     pub fn tool(&self, program: impl AsRef<Path>) -> Program<'_> {
-        Program::new(self, &file_of(program.as_ref()), None)
+        self.program(program.as_ref(), None)
+    }
+
+    fn program(&self, program: &Path, preload: Option<&Path>) -> Program<'_> {
+        let program = Program::new(&self.folder, &file_of(program), preload);
+        match preload {
+            Some(_) => program.env("BAREWIRE_UNIX", if self.unix { "1" } else { "0" }),
+            None => program,
+        }
     }
 
     /// A port that nobody uses, on IPv4 and IPv6; nor does a connection of the past, which
@@ -141,30 +126,16 @@ impl Stage {
 
     /// Waits until something is so; `what` is for the message.
     #[track_caller]
-    pub fn wait_until(&self, limit_s: u64, what: &str, mut is_so: impl FnMut() -> bool) {
-        let deadline = Instant::now() + Duration::from_secs(limit_s);
-        while !is_so() {
-            assert!(Instant::now() < deadline, "waited {limit_s} s for {what}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+    pub fn wait_until(&self, limit_s: u64, what: &str, is_so: impl FnMut() -> bool) {
+        wait::until(limit_s, what, is_so);
     }
 
     pub(crate) fn reports(&self) -> PathBuf {
-        self.folder.join("reports")
+        self.folder.reports()
     }
 
     pub(crate) fn groups(&self) -> Vec<u32> {
-        self.groups.borrow().clone()
-    }
-
-    pub(crate) fn started(&self, group: u32) {
-        self.groups.borrow_mut().push(group);
-    }
-
-    /// A name for the logs of one process.
-    pub(crate) fn log_name(&self, program: &str) -> String {
-        self.logs.set(self.logs.get() + 1);
-        format!("{:02}-{program}", self.logs.get())
+        self.folder.groups()
     }
 }
 

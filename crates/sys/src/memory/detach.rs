@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use barewire_shm::Region;
 
-use super::mapping::{self, Mapping};
-use super::{Access, Memfd, Placement};
+use super::mapping::{self, Access, Mapping};
 use crate::error::Result;
 
 /// A mapping of shared memory that can be cut off from its file, so that what
@@ -31,21 +30,19 @@ impl std::fmt::Debug for DetachableMapping {
 }
 
 impl DetachableMapping {
-    /// Maps all of `memfd`, and has it lie where `placement` says.
-    ///
-    /// # Errors
-    /// As [`Memfd::map_placed`].
-    pub fn new(memfd: &Memfd, access: Access, placement: &Placement) -> Result<DetachableMapping> {
-        let mapping = memfd.map_raw(access, placement)?;
-        let len_bytes = memfd.len_bytes();
-        let region = mapping::region(mapping.clone(), len_bytes, access);
-        Ok(DetachableMapping {
-            region,
+    /// One of `mapping`, which is of `len_bytes` bytes and can be accessed like `access`.
+    pub(super) fn new(
+        mapping: Arc<Mapping>,
+        len_bytes: usize,
+        access: Access,
+    ) -> DetachableMapping {
+        DetachableMapping {
+            region: mapping::region(mapping.clone(), len_bytes, access),
             mapping,
             len_bytes,
             access,
             detached: Mutex::new(false),
-        })
+        }
     }
 
     /// The mapped memory.
@@ -103,7 +100,7 @@ fn copy_words(from: &Mapping, to: &Mapping, words: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::HugePages;
+    use crate::memory::{HugePages, Memfd, Placement};
 
     const ANYWHERE: Placement = Placement {
         lock: false,

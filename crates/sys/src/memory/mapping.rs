@@ -9,8 +9,16 @@ use barewire_shm::Region;
 use rustix::io::Errno as Raw;
 use rustix::mm::{MapFlags, ProtFlags};
 
-use super::Access;
 use crate::error::{Result, SysError, on};
+
+/// How to map memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Loads only; a store would end the process, so `Region` refuses it.
+    Read,
+    /// Loads and stores.
+    ReadWrite,
+}
 
 /// A page-aligned mapping of `len_bytes` bytes, owned by this value.
 #[derive(Debug)]

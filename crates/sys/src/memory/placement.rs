@@ -19,7 +19,6 @@ use rustix::mm::Advice;
 use rustix::process::{Resource, getrlimit};
 
 use super::mapping::Mapping;
-use super::{Access, Memfd};
 use crate::error::{Errno, Result, SysError, on};
 
 /// Whether memory lies on huge pages (2 MiB on x86-64).
@@ -85,18 +84,6 @@ impl Placement {
             Some(huge) => len_bytes.next_multiple_of(huge),
             None => len_bytes,
         }
-    }
-
-    /// Whether memory can be had like this: tries it on a little.
-    ///
-    /// # Errors
-    /// As [`Memfd::map_placed`].
-    pub fn check(&self) -> Result<()> {
-        if *self == Placement::default() {
-            return Ok(());
-        }
-        let memfd = Memfd::create_sealed("barewire-trial", self.rounded_bytes(4096))?;
-        memfd.map_placed(Access::Read, self).map(drop)
     }
 
     /// What the beginning of a mapping has to be a multiple of, in bytes; 1 if nothing.
