@@ -15,3 +15,4 @@ pub mod sandbox;
 pub mod sandbox_probe;
 pub mod settings;
 pub mod spin;
+pub mod words;

@@ -37,6 +37,7 @@ pub fn in_copy(work: impl FnOnce() -> bool) -> bool {
             await_end(child);
         }
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut());
+        // Relaxed: the copy has ended, and its store is done.
         let good = good.load(Ordering::Relaxed);
         libc::munmap(said, size_of::<AtomicBool>());
         good

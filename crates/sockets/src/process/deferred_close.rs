@@ -23,19 +23,17 @@ static THREADS: AtomicU32 = AtomicU32::new(0);
 
 /// Whether so many descriptors are being closed that no new ones should be exposed to strangers.
 pub fn is_overloaded() -> bool {
-    // Relaxed, here and below: a count.
+    // Relaxed: a hint.
     THREADS.load(Ordering::Relaxed) >= THREADS_MAX
 }
 
 /// A child has none of its parent's threads.
 pub fn after_fork() {
-    // Relaxed: nobody else is there. What is not written is still one page with the parent's.
-    if THREADS.load(Ordering::Relaxed) != 0 {
-        THREADS.store(0, Ordering::Relaxed);
-    }
-    // Relaxed: as above.
-    for place in WAITING.iter().filter(|it| it.load(Ordering::Relaxed) != 0) {
-        place.store(0, Ordering::Relaxed);
+    for place in core::iter::once(&THREADS).chain(&WAITING) {
+        // Relaxed: nobody else is there. What is not written is still one page with the parent's.
+        if place.load(Ordering::Relaxed) != 0 {
+            place.store(0, Ordering::Relaxed);
+        }
     }
 }
 
@@ -90,13 +88,15 @@ static WAITING: [AtomicU32; 64] = [const { AtomicU32::new(0) }; 64];
 fn close_in_thread(slow: Owned) {
     let fd = slow.into_raw().unsigned_abs();
     for place in &WAITING {
-        // SeqCst: partner: the loads in close_waiting.
+        // SeqCst pairs with the loads in `close_waiting`: a thread that ends sees this descriptor, or `is_one_more`
+        // sees that it ends. The Release in it pairs with the Acquire of `take`.
         let put = place.compare_exchange(0, fd + 1, Ordering::SeqCst, Ordering::Relaxed);
         if put.is_ok() {
             break;
         }
     }
     if is_one_more() && !begin_thread() {
+        // Relaxed: nothing was closed. What another thread left to this one stays open until the next call.
         THREADS.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -124,14 +124,14 @@ fn begin_thread() -> bool {
 }
 
 extern "C" fn close_waiting(_: *mut c_void) -> *mut c_void {
-    // Acquire: partner: the release in beside.
+    // Acquire pairs with the exchange in `close_in_thread`.
     let take = |place: &AtomicU32| place.swap(0, Ordering::Acquire).checked_sub(1);
     loop {
         while let Some(fd) = WAITING.iter().find_map(take) {
             drop(Owned::from_raw(fd as c_int));
         }
-        // SeqCst: partner: the count in beside. What was put there while this was one of too many
-        // is seen here.
+        // SeqCst pairs, here and below, with the count in `is_one_more` and the exchange in `close_in_thread`. What
+        // was put while this was one of too many is seen here.
         THREADS.fetch_sub(1, Ordering::SeqCst);
         let waits = |place: &AtomicU32| place.load(Ordering::SeqCst) != 0;
         if !WAITING.iter().any(waits) || !is_one_more() {
@@ -143,6 +143,8 @@ extern "C" fn close_waiting(_: *mut c_void) -> *mut c_void {
 /// Counts one more thread that closes, unless there are enough.
 fn is_one_more() -> bool {
     let one_more = |count| (count < THREADS_MAX).then(|| count + 1);
+    // SeqCst pairs with `fetch_sub` in `close_waiting`: who finds enough threads has put its descriptor before one
+    // of them looks for the last time.
     let counted = THREADS.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more);
     counted.is_ok()
 }

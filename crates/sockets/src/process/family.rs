@@ -5,9 +5,10 @@
 //! shared memory mapped, by its list of mappings (proc_pid_maps(5)).
 
 use core::fmt::Write;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::AtomicUsize;
 
 use crate::process::ids;
+use crate::process::words::AtStart;
 use crate::system::kernel::Owned;
 use crate::system::real;
 
@@ -49,12 +50,11 @@ impl Write for Text {
 }
 
 /// Where the memory begins that all processes of a family share.
-static SHARED_AT: AtomicUsize = AtomicUsize::new(0);
+static SHARED_AT: AtStart<AtomicUsize> = AtStart::new(AtomicUsize::new(0));
 
 /// Notes by which memory a family is known.
 pub fn note_shared_memory(at: usize) {
-    // Relaxed, here and below: set before there is another thread.
-    SHARED_AT.store(at, Ordering::Relaxed);
+    SHARED_AT.set(at);
 }
 
 /// Whether a thread's process shares our socket states; also if that cannot be told.
@@ -92,7 +92,7 @@ fn links(path: &Text) -> Option<u64> {
 /// The line of what a process has mapped where we have the tables that children share; `None` if its list
 /// cannot be read.
 fn line_of_records(process: u32) -> Option<Option<Text>> {
-    let shared_at = SHARED_AT.load(Ordering::Relaxed);
+    let shared_at = SHARED_AT.get();
     let mut begin = Text::empty();
     write!(begin, "{shared_at:x}-").ok()?;
     line_that_begins(process, begin.as_bytes())

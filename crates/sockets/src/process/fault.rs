@@ -19,10 +19,11 @@
 
 use core::ffi::{c_int, c_long, c_void};
 use core::mem::{MaybeUninit, zeroed};
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::AtomicBool;
 
 use libc::{sighandler_t, siginfo_t};
 
+use crate::process::words::Lone;
 use crate::process::{copies, ids};
 use crate::system::real;
 
@@ -187,7 +188,7 @@ pub fn goes_on<T>(at: *const T) -> bool {
 #[inline]
 pub fn can_read_aside<T>(at: *const T, len: usize) -> bool {
     // Relaxed: a program that sets a handler meanwhile may have the fault before or after.
-    let is_ours = is_watched() && !PROGRAMS.load(Ordering::Relaxed);
+    let is_ours = is_watched() && !PROGRAMS.get();
     // Where a caller has its variables, as a rule: to ask the kernel costs a tenth of a microsecond.
     let here = 0_u8;
     let page = |at: usize| at / PAGE_BYTES;
@@ -249,15 +250,15 @@ unsafe extern "C" fn ask_to_read(first: usize, last: usize) -> c_int {
 /// Of a set of signals, to the kernel.
 const SET_BYTES: usize = 8;
 const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
-static WATCHED: AtomicBool = AtomicBool::new(false);
+/// Whether the handler is in place. To put it there twice does no harm.
+static WATCHED: Lone<AtomicBool> = Lone::new(AtomicBool::new(false));
 /// Whether the program has, or had, an action of its own for one of them.
-static PROGRAMS: AtomicBool = AtomicBool::new(false);
+static PROGRAMS: Lone<AtomicBool> = Lone::new(AtomicBool::new(false));
 
 /// Whether the handler is in place, or the program's; there is no socket of ours before.
 #[inline]
 pub fn is_watched() -> bool {
-    // Relaxed, here and below: to watch twice does no harm.
-    WATCHED.load(Ordering::Relaxed)
+    WATCHED.get()
 }
 
 /// Has the handler in place, where the program has none.
@@ -273,15 +274,15 @@ fn begin_to_watch() {
     for signal in SIGNALS {
         let found = exchange(signal, libc::SIG_DFL, ours());
         if found != libc::SIG_DFL && found != handler() {
-            PROGRAMS.store(true, Ordering::Relaxed);
+            PROGRAMS.set(true);
         }
     }
-    WATCHED.store(true, Ordering::Relaxed);
+    WATCHED.set(true);
 }
 
 /// Has no handler in place any more, but for the program's.
 pub fn end_watch() {
-    if WATCHED.swap(false, Ordering::Relaxed) {
+    if WATCHED.swap(false) {
         for signal in SIGNALS {
             exchange(signal, handler(), none());
         }
@@ -385,7 +386,7 @@ unsafe fn instruction(context: *mut libc::ucontext_t) -> *mut u64 {
 fn setting<T>(signal: c_int, wanted: Option<sighandler_t>, call: impl FnOnce() -> T) -> T {
     let wanted = wanted.filter(|_| SIGNALS.contains(&signal));
     if wanted.is_some_and(|handler| handler != libc::SIG_DFL) {
-        PROGRAMS.store(true, Ordering::Relaxed);
+        PROGRAMS.set(true);
     }
     let result = call();
     if wanted == Some(libc::SIG_DFL) && is_watched() {

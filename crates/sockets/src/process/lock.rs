@@ -51,8 +51,9 @@ impl Held<'_> {
     /// What the last holder left is recovered.
     pub fn mended(&self) {
         self.left.set(0);
-        // Release: partner: the acquire in take_over. Only the holder stores here.
+        // Relaxed: only the holder stores here.
         let own = self.lock.0.load(Ordering::Relaxed) & !MIDDLE;
+        // Release pairs with the Acquire in `take_over`: what was recovered comes first.
         self.lock.0.store(own, Ordering::Release);
     }
 
@@ -70,12 +71,15 @@ impl Held<'_> {
 
     #[inline(always)]
     fn amid<T>(&self, what: u32, work: impl FnOnce() -> T) -> T {
-        // Release, both: partner: the acquire in take_over. Only the holder stores here.
+        // Relaxed: only the holder stores here.
         let own = self.lock.0.load(Ordering::Relaxed);
+        // Release pairs with the Acquire in `take_over`.
         self.lock.0.store(own | what, Ordering::Release);
-        // Nothing of the work before that: who is killed has done what comes first.
+        // Pairs with `take_over`, after this thread was killed between two instructions. The processor has done all
+        // that stands before. So only the compiler must not move the work forward.
         compiler_fence(Ordering::SeqCst);
         let result = work();
+        // Release pairs with the Acquire in `take_over`: who finds no mark finds the whole work.
         self.lock.0.store(own, Ordering::Release);
         result
     }
@@ -110,17 +114,19 @@ impl Lock {
         // Relaxed: of this thread, or of one that is gone. What a child does not write is still one page with
         // its parent's.
         if self.0.load(Ordering::Relaxed) != 0 {
-            // Release: partner: the acquire in try_hold.
+            // Release pairs with the Acquire in `try_hold`.
             self.0.store(0, Ordering::Release);
         }
     }
 
     /// A process is gone. If it held the lock, the next thread takes it over.
     pub fn abandon(&self) {
-        // Relaxed, both: whoever takes over acquires.
+        // Relaxed: only compared.
         let holder = self.0.load(Ordering::Relaxed);
         if holder != 0 && !is_at_work(holder & !MIDDLE) {
             let gone = NOBODY | (holder & MIDDLE);
+            // Relaxed: it reads nothing of what the lock guards. Whoever takes over acquires what the holder
+            // released, since this is an exchange.
             let _ = self
                 .0
                 .compare_exchange(holder, gone, Ordering::Relaxed, Ordering::Relaxed);
@@ -135,7 +141,7 @@ impl Lock {
 
     /// Whether its last holder ended in the middle of something, and nobody holds it.
     pub fn is_left_amid(&self) -> bool {
-        // Relaxed: as above.
+        // Relaxed: whoever takes it acquires.
         let word = self.0.load(Ordering::Relaxed);
         word & !MIDDLE == NOBODY && word & MIDDLE != 0
     }
@@ -143,7 +149,7 @@ impl Lock {
     /// What the lock guards begins anew: a holder that died was in the middle of nothing.
     pub fn begin_anew(&self) {
         self.abandon();
-        // Relaxed: as above.
+        // Relaxed: whoever takes it acquires.
         if self.0.load(Ordering::Relaxed) & !MIDDLE == NOBODY {
             self.reset();
         }
@@ -153,7 +159,7 @@ impl Lock {
     /// handler has interrupted.
     pub fn try_hold(&self) -> Option<Held<'_>> {
         let own = ids::thread_id();
-        // Acquire: what the last holder did; partner: the release in drop.
+        // Acquire pairs with the Release in the drop of `Held`, and in `reset`: what the last holder did is seen.
         let taken = self
             .0
             .compare_exchange(0, own, Ordering::Acquire, Ordering::Relaxed);
@@ -217,8 +223,8 @@ impl Lock {
         }
         // What is left stays, until it is mended: this thread may be killed, too.
         let own = ids::thread_id() | (holder & MIDDLE);
-        // Acquire: partner as in try_hold; the holder died without a release, and all that
-        // it did is in memory since.
+        // Acquire pairs with the Release in `amid` and in `mended`. What the holder did since is in memory: the
+        // kernel has told us that it is gone.
         let taken = self
             .0
             .compare_exchange(holder, own, Ordering::Acquire, Ordering::Relaxed);
@@ -241,7 +247,7 @@ impl Drop for Held<'_> {
         // Relaxed: only the holder stores here.
         let left = self.left.get() | (self.lock.0.load(Ordering::Relaxed) & MIDDLE);
         let after = if left == 0 { 0 } else { NOBODY | left };
-        // Release: partner: the acquire in try_hold.
+        // Release pairs with the Acquire in `try_hold` and `take_over`.
         self.lock.0.store(after, Ordering::Release);
     }
 }

@@ -7,33 +7,44 @@
 //! [`WINDOW_BYTES`] around it at once. So what every child touches lies in one such window: see [`begin`].
 
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize};
 
+use crate::process::words::{AtStart, Lone};
 use crate::system::real;
 
 /// Bytes of addresses that are reserved since the start.
-static RESERVED: AtomicU64 = AtomicU64::new(0);
+static RESERVED: Lone<AtomicU64> = Lone::new(AtomicU64::new(0));
 /// Bytes ever mapped.
-static EVER_MAPPED: AtomicU64 = AtomicU64::new(0);
+static EVER_MAPPED: Lone<AtomicU64> = Lone::new(AtomicU64::new(0));
 
-/// What was reserved at the start: address and length of each piece.
-static PIECES: [(AtomicUsize, AtomicUsize); PIECES_MAX] =
-    [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; PIECES_MAX];
+/// What was reserved at the start: address and length of each piece. It is complete before there is another thread.
+/// What is noted while nothing is reserved, nobody reads.
+static PIECES: [Piece; PIECES_MAX] = [const {
+    (
+        Lone::new(AtomicUsize::new(0)),
+        Lone::new(AtomicUsize::new(0)),
+    )
+}; PIECES_MAX];
+type Piece = (Lone<AtomicUsize>, Lone<AtomicUsize>);
 /// How many pieces can be noted.
 const PIECES_MAX: usize = 4;
+
+const fn zero() -> AtStart<AtomicUsize> {
+    AtStart::new(AtomicUsize::new(0))
+}
 
 /// A mapping whose parts are given out one after the other.
 struct Arena {
     /// Where the next part may begin, and the end. Both 0: there is none.
-    next: AtomicUsize,
-    end: AtomicUsize,
+    next: AtStart<AtomicUsize>,
+    end: AtStart<AtomicUsize>,
 }
 
 /// What children share, and what they have a copy of.
 static SHARED: Arena = Arena::none();
 static PRIVATE: Arena = Arena::none();
 /// Where the mapping that children share begins.
-static SHARED_AT: AtomicUsize = AtomicUsize::new(0);
+static SHARED_AT: AtStart<AtomicUsize> = zero();
 
 /// What the kernel brings at once when shared memory is read, at multiples of this (`fault_around_bytes`).
 pub const WINDOW_BYTES: usize = 64 << 10;
@@ -57,27 +68,24 @@ pub const fn shared_bytes(len: usize) -> usize {
 impl Arena {
     const fn none() -> Self {
         Self {
-            next: AtomicUsize::new(0),
-            end: AtomicUsize::new(0),
+            next: zero(),
+            end: zero(),
         }
     }
 
     fn begin(&self, at: usize, bytes: usize) {
-        // Relaxed: before the program's first line, here and in part.
-        self.next.store(at, Ordering::Relaxed);
-        self.end.store(at + bytes, Ordering::Relaxed);
+        self.next.set(at);
+        self.end.set(at + bytes);
     }
 
     fn part(&self, len: usize, alignment: usize) -> Option<*mut c_void> {
-        // Relaxed: as said in begin.
-        let next = self.next.load(Ordering::Relaxed);
+        let next = self.next.get();
         let at = next.next_multiple_of(alignment);
         let end = at.checked_add(len)?;
-        // Relaxed: as above.
-        if at == 0 || end > self.end.load(Ordering::Relaxed) {
+        if at == 0 || end > self.end.get() {
             return None;
         }
-        self.next.store(end, Ordering::Relaxed);
+        self.next.set(end);
         Some(at as *mut c_void)
     }
 }
@@ -98,21 +106,17 @@ pub fn may_reserve() -> bool {
 
 /// Everything is reserved now.
 pub fn note_reserved() {
-    // Relaxed, here and below: before the program's first line.
-    RESERVED.store(EVER_MAPPED.load(Ordering::Relaxed), Ordering::Relaxed);
+    RESERVED.set(EVER_MAPPED.get());
 }
 
 /// Bytes of addresses that were reserved at the start, and are not the program's.
 pub fn reserved() -> u64 {
-    RESERVED.load(Ordering::Relaxed)
+    RESERVED.get()
 }
 
 /// Whether the library knows every piece that it has reserved.
 pub fn is_all_known() -> bool {
-    let known: usize = PIECES
-        .iter()
-        .map(|piece| piece.1.load(Ordering::Relaxed))
-        .sum();
+    let known: usize = PIECES.iter().map(|piece| piece.1.get()).sum();
     known as u64 == reserved()
 }
 
@@ -122,12 +126,9 @@ pub fn is_all_known() -> bool {
 /// # Safety
 /// Nothing there is used any more.
 pub unsafe fn give_all_back() {
-    RESERVED.store(0, Ordering::Relaxed);
-    for (at, len) in &PIECES {
-        let (at, len) = (
-            at.swap(0, Ordering::Relaxed),
-            len.swap(0, Ordering::Relaxed),
-        );
+    RESERVED.set(0);
+    for piece in &PIECES {
+        let (at, len) = (piece.0.swap(0), piece.1.swap(0));
         if len > 0 {
             // SAFETY: mapped at the start; as promised.
             unsafe { libc::munmap(at as *mut c_void, len) };
@@ -137,18 +138,14 @@ pub unsafe fn give_all_back() {
 
 /// So many bytes of the reservation are given back.
 pub fn note_given_back(bytes: usize) {
-    RESERVED.fetch_sub(bytes as u64, Ordering::Relaxed);
+    RESERVED.sub(bytes as u64);
 }
 
 /// Notes a piece that is reserved at the start.
 fn note_piece(at: *mut c_void, len: usize) {
-    let free = PIECES
-        .iter()
-        .find(|piece| piece.1.load(Ordering::Relaxed) == 0);
-    if let Some(piece) = free {
-        // Relaxed: before the program's first line.
-        piece.0.store(at as usize, Ordering::Relaxed);
-        piece.1.store(len, Ordering::Relaxed);
+    if let Some(piece) = PIECES.iter().find(|piece| piece.1.get() == 0) {
+        piece.0.set(at as usize);
+        piece.1.set(len);
     }
 }
 
@@ -163,8 +160,7 @@ pub fn begin(shared_bytes: usize, meeting: usize, private_bytes: usize) -> bool 
     };
     let at = shared as usize;
     let unaligned = (at + meeting).wrapping_sub(BELOW_BYTES) % WINDOW_BYTES;
-    // Relaxed: before the program's first line.
-    SHARED_AT.store(at, Ordering::Relaxed);
+    SHARED_AT.set(at);
     SHARED.begin(at + (WINDOW_BYTES - unaligned) % WINDOW_BYTES, shared_bytes);
     PRIVATE.begin(private as usize, private_bytes);
     true
@@ -172,8 +168,7 @@ pub fn begin(shared_bytes: usize, meeting: usize, private_bytes: usize) -> bool 
 
 /// Where the mapping begins that children made by fork share.
 pub fn shared_at() -> usize {
-    // Relaxed: stored before there is another thread.
-    SHARED_AT.load(Ordering::Relaxed)
+    SHARED_AT.get()
 }
 
 /// Zeroed memory that children made by fork share: the next part. For the constructor.
@@ -190,7 +185,7 @@ pub fn map(len: usize, protection: i32, flags: i32) -> Option<*mut c_void> {
     let flags = flags | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: a new mapping, anywhere.
     let at = unsafe { libc::mmap(core::ptr::null_mut(), len, protection, flags, -1, 0) };
-    EVER_MAPPED.fetch_add(len as u64, Ordering::Relaxed);
+    EVER_MAPPED.add(len as u64);
     let is_there = at != libc::MAP_FAILED;
     if is_there && reserved() == 0 {
         note_piece(at, len);

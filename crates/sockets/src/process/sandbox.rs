@@ -29,6 +29,7 @@
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::process::clock;
+use crate::process::words::Lone;
 
 const UNKNOWN: u32 = 0;
 const OPEN: u32 = 1;
@@ -40,7 +41,9 @@ const STATES: u32 = 3;
 const BEFORE: u32 = 1 << 2;
 const FILTER: u32 = 1 << 3;
 
-static STATE: AtomicU32 = AtomicU32::new(UNKNOWN);
+/// Whoever sets a filter hides the table of descriptors first, then changes this, then sets the filter. Of a filter
+/// that was inherited the library finds out before there is a socket.
+static STATE: Lone<AtomicU32> = Lone::new(AtomicU32::new(UNKNOWN));
 /// Whether all sockets have left, or are about to: also if no filter was set after all.
 static ALL_LEFT: AtomicBool = AtomicBool::new(false);
 
@@ -48,9 +51,7 @@ static ALL_LEFT: AtomicBool = AtomicBool::new(false);
 /// not known yet.
 #[inline]
 pub fn is_open_or(find_out: impl FnOnce() -> bool) -> bool {
-    // Relaxed, here and below: whoever changes it to sandboxed has hidden the table before, and its
-    // own calls come behind.
-    match STATE.load(Ordering::Relaxed) {
+    match STATE.get() {
         OPEN => true,
         UNKNOWN => find_out(),
         _ => false,
@@ -60,17 +61,17 @@ pub fn is_open_or(find_out: impl FnOnce() -> bool) -> bool {
 /// Whether the library must make no call of its own.
 #[inline]
 pub fn is_sandboxed() -> bool {
-    STATE.load(Ordering::Relaxed) & STATES == SANDBOXED
+    STATE.get() & STATES == SANDBOXED
 }
 
 /// Whether it may make the calls that it is known to survive.
 pub fn is_open() -> bool {
-    STATE.load(Ordering::Relaxed) == OPEN
+    STATE.get() == OPEN
 }
 
 /// Whether all sockets fell back to the kernel at some time while calls on them went on.
 pub fn all_left() -> bool {
-    // Acquire: partner: the release in begin.
+    // Acquire pairs with the Release in `note_all_left`.
     ALL_LEFT.load(Ordering::Acquire)
 }
 
@@ -78,8 +79,7 @@ pub fn all_left() -> bool {
 /// another thread may have found out too, or begun to leave.
 pub fn note_found(lives: bool) -> bool {
     let state = if lives { OPEN } else { SANDBOXED + FILTER };
-    let found = STATE.compare_exchange(UNKNOWN, state, Ordering::Relaxed, Ordering::Relaxed);
-    found.is_ok()
+    STATE.exchange(UNKNOWN, state)
 }
 
 /// One filter more. If it is the first, returns the previous state, and the caller makes all sockets fall
@@ -90,14 +90,14 @@ pub fn begin_leaving() -> Option<u32> {
 
 /// All sockets are about to fall back.
 pub fn note_all_left() {
-    // Release: partner: the acquire in all_left: before any socket leaves.
+    // Release pairs with the Acquire in `all_left`: it is set before any socket leaves.
     ALL_LEFT.store(true, Ordering::Release);
 }
 
 /// They have left: from now on the library makes no call of its own. `before`: the state that
 /// [`begin_leaving`] gave.
 pub fn note_sandboxed(before: u32) {
-    STATE.store(SANDBOXED + before * BEFORE + FILTER, Ordering::Relaxed);
+    STATE.set(SANDBOXED + before * BEFORE + FILTER);
 }
 
 /// One filter less. If it was the only one, the caller gets the state before, and calls
@@ -108,7 +108,7 @@ pub fn begin_to_come_back() -> Option<u32> {
 
 /// Back to this state.
 pub fn note_state(before: u32) {
-    STATE.store(before, Ordering::Relaxed);
+    STATE.set(before);
 }
 
 /// Whether sockets are carried in a state.
@@ -117,15 +117,15 @@ pub const fn is_open_state(state: u32) -> bool {
 }
 
 /// One filter more. If it is the first, the state is now leaving, and the caller gets the one before.
-fn leave(state: &AtomicU32) -> Option<u32> {
+fn leave(state: &Lone<AtomicU32>) -> Option<u32> {
     loop {
-        let now = state.load(Ordering::Relaxed);
-        let change = |to| state.compare_exchange(now, to, Ordering::Relaxed, Ordering::Relaxed);
+        let now = state.get();
+        let change = |to| state.exchange(now, to);
         match now & STATES {
             // Another thread is at it, and waits for nobody for long.
             LEAVING => clock::yield_now(),
-            SANDBOXED if change(now + FILTER).is_ok() => return None,
-            UNKNOWN | OPEN if change(LEAVING).is_ok() => return Some(now),
+            SANDBOXED if change(now + FILTER) => return None,
+            UNKNOWN | OPEN if change(LEAVING) => return Some(now),
             _ => {}
         }
     }
@@ -133,13 +133,12 @@ fn leave(state: &AtomicU32) -> Option<u32> {
 
 /// One filter less. If it was the only one, the state is now leaving, and the caller gets the one
 /// before.
-fn come_back(state: &AtomicU32) -> Option<u32> {
+fn come_back(state: &Lone<AtomicU32>) -> Option<u32> {
     loop {
-        let now = state.load(Ordering::Relaxed);
+        let now = state.get();
         let is_last = now / FILTER == 1;
         let to = if is_last { LEAVING } else { now - FILTER };
-        let change = state.compare_exchange(now, to, Ordering::Relaxed, Ordering::Relaxed);
-        if change.is_ok() {
+        if state.exchange(now, to) {
             return is_last.then_some(now / BEFORE % 2);
         }
     }
@@ -152,21 +151,21 @@ mod tests {
     #[test]
     fn who_is_refused_does_not_undo_the_filter_of_another() {
         for before in [UNKNOWN, OPEN] {
-            let state = AtomicU32::new(before);
+            let state = Lone::new(AtomicU32::new(before));
             assert_eq!(leave(&state), Some(before));
-            state.store(SANDBOXED + before * BEFORE + FILTER, Ordering::Relaxed);
+            state.set(SANDBOXED + before * BEFORE + FILTER);
             assert_eq!(leave(&state), None);
             assert_eq!(come_back(&state), None);
-            assert_eq!(state.load(Ordering::Relaxed) & STATES, SANDBOXED);
+            assert_eq!(state.get() & STATES, SANDBOXED);
             assert_eq!(come_back(&state), Some(before));
-            assert_eq!(state.load(Ordering::Relaxed), LEAVING);
+            assert_eq!(state.get(), LEAVING);
         }
     }
 
     #[test]
     fn an_inherited_filter_stays() {
-        let state = AtomicU32::new(SANDBOXED + FILTER);
+        let state = Lone::new(AtomicU32::new(SANDBOXED + FILTER));
         assert_eq!((leave(&state), come_back(&state)), (None, None));
-        assert_eq!(state.load(Ordering::Relaxed), SANDBOXED + FILTER);
+        assert_eq!(state.get(), SANDBOXED + FILTER);
     }
 }

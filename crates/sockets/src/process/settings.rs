@@ -27,9 +27,10 @@
 //! all programs, what holds for this one, the variables. In each, the profile comes first.
 
 use core::ffi::{CStr, c_char};
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 use crate::process::ids;
+use crate::process::words::AtStart;
 
 /// `calls_before` for which no number of calls is enough.
 pub const NEVER: u32 = u32::MAX;
@@ -68,22 +69,21 @@ const SPIN_US: u64 = 200;
 /// saves on some 150 KB. One that ends right after that has lost it: little beside what 1 MiB takes.
 const BYTES: u64 = 1 << 20;
 
-static SPIN_NS: AtomicU64 = AtomicU64::new(SPIN_US * 1000);
-static CALLS_BEFORE: AtomicU32 = AtomicU32::new(16);
-static BYTES_BEFORE: AtomicU64 = AtomicU64::new(BYTES);
-static UNIX: AtomicBool = AtomicBool::new(true);
-static RINGS: AtomicU32 = AtomicU32::new(Rings::Inspect as u32);
+static SPIN_NS: AtStart<AtomicU64> = AtStart::new(AtomicU64::new(SPIN_US * 1000));
+static CALLS_BEFORE: AtStart<AtomicU32> = AtStart::new(AtomicU32::new(16));
+static BYTES_BEFORE: AtStart<AtomicU64> = AtStart::new(AtomicU64::new(BYTES));
+static UNIX: AtStart<AtomicBool> = AtStart::new(AtomicBool::new(true));
+static RINGS: AtStart<AtomicU32> = AtStart::new(AtomicU32::new(Rings::Inspect as u32));
 
 /// The settings as they are.
 #[inline]
 pub fn get() -> Settings {
-    // Relaxed: written once, before the program's first line.
     Settings {
-        spin_ns: SPIN_NS.load(Ordering::Relaxed),
-        calls_before: CALLS_BEFORE.load(Ordering::Relaxed),
-        bytes_before: BYTES_BEFORE.load(Ordering::Relaxed),
-        unix: UNIX.load(Ordering::Relaxed),
-        rings: match RINGS.load(Ordering::Relaxed) {
+        spin_ns: SPIN_NS.get(),
+        calls_before: CALLS_BEFORE.get(),
+        bytes_before: BYTES_BEFORE.get(),
+        unix: UNIX.get(),
+        rings: match RINGS.get() {
             0 => Rings::Inspect,
             1 => Rings::Leave,
             _ => Rings::Refuse,
@@ -243,11 +243,11 @@ pub fn read() -> bool {
         lay(&mut draft, |key| find_in(text, Some(name), key));
     }
     lay(&mut draft, own_variable);
-    SPIN_NS.store(draft.spin_us.saturating_mul(1000), Ordering::Relaxed);
+    SPIN_NS.set(draft.spin_us.saturating_mul(1000));
     let calls = u32::try_from(draft.calls_before).unwrap_or(u32::MAX);
-    CALLS_BEFORE.store(calls, Ordering::Relaxed);
-    BYTES_BEFORE.store(draft.bytes_before, Ordering::Relaxed);
-    UNIX.store(draft.unix, Ordering::Relaxed);
-    RINGS.store(draft.rings as u32, Ordering::Relaxed);
+    CALLS_BEFORE.set(calls);
+    BYTES_BEFORE.set(draft.bytes_before);
+    UNIX.set(draft.unix);
+    RINGS.set(draft.rings as u32);
     !draft.off
 }

@@ -19,11 +19,13 @@ pub static HIGHEST: AtomicU32 = AtomicU32::new(0);
 
 /// The highest known descriptor of the program.
 pub fn highest() -> u32 {
+    // Relaxed: who closes a descriptor was given its number by the thread that called `note_highest`.
     HIGHEST.load(Ordering::Relaxed)
 }
 
 /// Notes that a descriptor is a socket in the tables, or a set.
 pub fn note_highest(fd: i32) {
+    // Relaxed: as in `highest`.
     HIGHEST.fetch_max(fd.unsigned_abs(), Ordering::Relaxed);
 }
 
@@ -44,13 +46,14 @@ pub fn moved(fd: c_int) -> c_int {
 
 fn duplicate(fd: c_int) -> Option<c_int> {
     let highest = highest();
-    // Relaxed, here and below: it stands for itself.
+    // Relaxed: a number that the kernel checks.
     let begin = BEGIN.load(Ordering::Relaxed);
     let found = Some(begin).filter(|&begin| begin > highest);
     found
         .and_then(|begin| duplicate_from(fd, begin))
         .or_else(|| {
             let begin = first_number(limit(), highest)?;
+            // Relaxed: a number that the kernel checks.
             BEGIN.store(begin, Ordering::Relaxed);
             duplicate_from(fd, begin)
         })

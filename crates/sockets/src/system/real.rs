@@ -34,6 +34,7 @@ fn look_up_first(cache: &AtomicPtr<c_void>, name: &'static [u8]) -> *mut c_void 
     if found.is_null() {
         found = stand_in(name);
     }
+    // Relaxed: as in `look_up`. Every thread finds the same.
     cache.store(found, Ordering::Relaxed);
     found
 }
