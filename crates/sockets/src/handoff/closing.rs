@@ -1,7 +1,6 @@
 //! Closing a descriptor: leaving the connection as the kernel expects it, without wake-up bytes in it.
 
 use core::ffi::{c_int, c_uint};
-use core::sync::atomic::Ordering;
 
 use barewire_fabric::hybrid::{LEAVING, Next, SharedMemory};
 
@@ -70,7 +69,7 @@ fn release(fd: c_int, socket: &'static SocketState) {
     let is_up = socket.state() == State::Upgraded;
     if is_up {
         report::closed(socket);
-        if socket.processes.load(Ordering::Acquire) > 1 {
+        if socket.process_count() > 1 {
             // Others may be gone without a word.
             process_refs::check_at_times(socket);
         }
@@ -139,7 +138,7 @@ pub fn leave(fd: c_int, socket: &'static SocketState, wait_ms: u32) {
     };
     let unread = take_all_wake_bytes(fd, socket, &held);
     let memory = socket.memory();
-    let side = socket.side.load(Ordering::Relaxed) as usize;
+    let side = socket.side() as usize;
     if socket.has(UNIX) {
         memory.store(LEAVING + side, if unread { UNREAD } else { 1 });
         return;

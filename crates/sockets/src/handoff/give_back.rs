@@ -1,7 +1,6 @@
 //! Giving sockets back to the kernel, for a program or process that cannot use a hybrid stream.
 
 use core::ffi::{c_int, c_uint};
-use core::sync::atomic::Ordering;
 
 use libc::msghdr;
 
@@ -31,7 +30,7 @@ pub fn give_all_back_to_sandbox() {
             give_back(fd, socket, Reason::Sandboxed, deadline_ns);
         }
         // Nobody is to look for it, unless another process may still meet it.
-        if !is_vfork_child && socket.processes.load(Ordering::Acquire) == 1 {
+        if !is_vfork_child && socket.process_count() == 1 {
             steps::unmark(fd, socket);
         }
     });
@@ -45,7 +44,7 @@ pub fn give_all_back_to_sandbox() {
         if let Some(socket) = descriptors::detach(fd) {
             pins::wait_for_all(socket);
             sets::socket_closed(socket);
-            if socket.processes.load(Ordering::Acquire) == 1 {
+            if socket.process_count() == 1 {
                 reason_report::tell(fd, socket);
             }
             references::leave(socket);
@@ -95,15 +94,14 @@ fn give_back_now(fd: c_int, socket: &'static SocketState, reason: Reason, until_
     }
     if !steps::rule_out_upgrade(socket) {
         // A relay for a socket that others have, too, must wait until they have closed it.
-        if !is_vfork_child && socket.processes.load(Ordering::Acquire) > 1 {
+        if !is_vfork_child && socket.process_count() > 1 {
             process_refs::check(socket);
         }
         // Its parent may have closed what it has a copy of, and got the number for another socket.
-        // Relaxed: with Up comes the cookie.
-        if is_vfork_child && kernel::cookie(fd) != Some(socket.cookie.load(Ordering::Relaxed)) {
+        if is_vfork_child && kernel::cookie(fd) != Some(socket.cookie()) {
             return;
         }
-        let is_shared = is_vfork_child || socket.processes.load(Ordering::Acquire) > 1;
+        let is_shared = is_vfork_child || socket.process_count() > 1;
         let least_ns = if is_shared {
             RECALL_SHARED_NS
         } else {

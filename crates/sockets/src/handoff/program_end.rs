@@ -1,7 +1,6 @@
 //! The end of this program: it exits, or another program takes its place.
 
 use core::ffi::{c_uint, c_void};
-use core::sync::atomic::Ordering;
 
 use crate::epoll::deferred_ctl;
 use crate::handoff::closing::leave;
@@ -33,7 +32,7 @@ pub fn before_another_program(actions: *const c_void) {
         let flags = unsafe { real::fcntl(fd, libc::F_GETFD, 0) };
         let stays = flags >= 0 && flags & libc::FD_CLOEXEC == 0;
         // Relaxed: named by this thread before, or by no actions that it has.
-        let named_by = socket.named_by.load(Ordering::Relaxed) as usize;
+        let named_by = socket.named_by.get() as usize;
         if stays || (!actions.is_null() && named_by == actions as usize) {
             give_back(fd, socket, Reason::HandedOff, deadline_ns);
         }
@@ -84,7 +83,7 @@ fn leave_all() {
     capture::end();
     // The kernel closes them now, or takes them from this process: without wake-up bytes.
     descriptors::for_each_descriptor(0, c_uint::MAX, |fd, socket| {
-        if socket.state() == State::Upgraded && socket.processes.load(Ordering::Acquire) == 1 {
+        if socket.state() == State::Upgraded && socket.process_count() == 1 {
             leave(fd, socket, 0);
         }
     });

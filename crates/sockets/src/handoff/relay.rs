@@ -45,13 +45,15 @@ pub fn put_between(fd: c_int, socket: &'static SocketState) -> bool {
     // or be locked by a thread that the relay has not.
     real::look_up_all();
     // A child made by vfork is not counted, and its parent keeps the socket.
-    let is_shared = is_vfork_child() || socket.processes.load(Ordering::Acquire) > 1;
+    let is_shared = is_vfork_child() || socket.process_count() > 1;
     // The relay is one more, until this process lets go of the socket.
+    // AcqRel pairs with the AcqRel in `sockets::uncount` and in `references::others_have`.
     socket.processes.fetch_add(1, Ordering::AcqRel);
     let begun = relay_process::begin(fd, inner.raw(), socket, is_shared);
     if begun {
         replace(outer.raw(), socket, is_shared);
     } else {
+        // AcqRel pairs with the same two.
         socket.processes.fetch_sub(1, Ordering::AcqRel);
     }
     begun

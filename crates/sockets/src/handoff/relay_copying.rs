@@ -2,7 +2,6 @@
 
 use core::cell::Cell;
 use core::ffi::c_int;
-use core::sync::atomic::Ordering;
 
 use libc::{iovec, pollfd};
 
@@ -187,7 +186,7 @@ impl Relay {
     }
 
     fn is_shared(&self) -> bool {
-        let is_counted = self.socket.processes.load(Ordering::Acquire) > 1;
+        let is_counted = self.socket.process_count() > 1;
         if !self.may_be_shared.get() && (!is_counted || self.is_miscounted.get()) {
             return false;
         }

@@ -1,7 +1,6 @@
 //! Functions that begin another program, in this process or in a child: `exec` and `posix_spawn`.
 
 use core::ffi::{c_char, c_int, c_void};
-use core::sync::atomic::Ordering;
 
 use libc::pid_t;
 
@@ -135,8 +134,8 @@ unsafe extern "C-unwind" fn posix_spawn_file_actions_adddup2(
     new: c_int,
 ) -> c_int {
     if let Some(socket) = descriptors::find(fd) {
-        // Relaxed: read by this thread, when it uses these actions.
-        socket.named_by.store(actions as u64, Ordering::Relaxed);
+        // This thread reads it, when it uses these actions.
+        socket.named_by.set(actions as u64);
     }
     // SAFETY: the program's call.
     unsafe { real::posix_spawn_file_actions_adddup2(actions, fd, new) }

@@ -206,7 +206,7 @@ fn shut(fd: c_int, socket: &SocketState, how: c_int) -> c_int {
     // but one that waits in the kernel is freed by this very call.
     quietly(|| recall::answer_recall(fd, socket));
     let mut held = socket.send_lock.hold_for(SHUTDOWN_WAIT_MS);
-    let side = socket.side.load(Ordering::Relaxed) as usize;
+    let side = socket.side() as usize;
     if how == libc::SHUT_WR || how == libc::SHUT_RDWR {
         socket.set(WRITE_SHUT, true);
         // One that puts bytes into the ring ends now: they must not come behind the end.

@@ -2,21 +2,22 @@
 
 use core::cell::Cell;
 use core::mem::zeroed;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::AtomicU32;
 
 use crate::process::at_fork::AT_FORK;
+use crate::process::words::Lone;
 use crate::system::real;
 
 /// The process that the tables of this library belong to. A child made by vfork shares
 /// them, and has another id.
-static OWNER: &AtomicU32 = &AT_FORK.ids.0[0];
+static OWNER: &Lone<AtomicU32> = &AT_FORK.ids.0[0];
 
 /// Children made by vfork that are at something of ours: they have their parent's variables, but ids
-/// of their own. One that was killed is counted for good.
-static BORROWERS: &AtomicU32 = &AT_FORK.ids.0[1];
+/// of their own. Each counts itself before it asks for its id. One that was killed is counted for good.
+static BORROWERS: &Lone<AtomicU32> = &AT_FORK.ids.0[1];
 
-/// How many processes came one out of the other until this one.
-static FORKS: &AtomicU32 = &AT_FORK.ids.0[2];
+/// How many processes came one out of the other until this one. It changes while there is one thread.
+static FORKS: &Lone<AtomicU32> = &AT_FORK.ids.0[2];
 
 thread_local! {
     /// The thread's id; above it what [`FORKS`] was when it was noted. So a child need not touch its
@@ -28,16 +29,14 @@ thread_local! {
 pub fn note_own_ids() {
     // SAFETY: no arguments, cannot fail.
     let id = unsafe { libc::getpid() };
-    // Relaxed: compared for equality only.
-    OWNER.store(id.unsigned_abs(), Ordering::Relaxed);
-    BORROWERS.store(0, Ordering::Relaxed);
-    FORKS.fetch_add(1, Ordering::Relaxed);
+    OWNER.set(id.unsigned_abs());
+    BORROWERS.set(0);
+    FORKS.add(1);
 }
 
 /// The id of the process that the tables belong to, also for a child made by vfork.
 pub fn owner() -> u32 {
-    // Relaxed: as above.
-    OWNER.load(Ordering::Relaxed)
+    OWNER.get()
 }
 
 /// The id of this process.
@@ -59,15 +58,14 @@ pub struct VforkWork(());
 impl VforkWork {
     /// For who [`is_vfork_child`].
     pub fn begin() -> Self {
-        // Relaxed, here and below: of the thread that reads it, or of no meaning to it.
-        BORROWERS.fetch_add(1, Ordering::Relaxed);
+        BORROWERS.add(1);
         Self(())
     }
 }
 
 impl Drop for VforkWork {
     fn drop(&mut self) {
-        BORROWERS.fetch_sub(1, Ordering::Relaxed);
+        BORROWERS.sub(1);
     }
 }
 
@@ -78,11 +76,10 @@ fn thread_id_of_kernel() -> u32 {
 
 /// The calling thread's id, never 0.
 pub fn thread_id() -> u32 {
-    if BORROWERS.load(Ordering::Relaxed) != 0 {
+    if BORROWERS.get() != 0 {
         return thread_id_of_kernel();
     }
-    // Relaxed: changed while there is one thread.
-    let forks = FORKS.load(Ordering::Relaxed);
+    let forks = FORKS.get();
     THREAD_ID.with(|cell| {
         let noted = cell.get();
         if (noted >> 32) as u32 == forks && noted as u32 != 0 {

@@ -1,13 +1,14 @@
 //! What the calls on an upgraded socket have in common.
 
 use core::ffi::{c_int, c_ulong};
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::AtomicU64;
 
 use barewire_fabric::hybrid::{LEAVING, SharedMemory};
 use libc::ssize_t;
 
 use crate::process::lock::Held;
 use crate::process::sandbox;
+use crate::process::words::Lone;
 use crate::system::{
     kernel,
     real::{self, fail},
@@ -50,10 +51,8 @@ pub fn is_at_mark(fd: c_int) -> bool {
 }
 
 /// Counts bytes under the lock of their direction, so that nobody else counts at the same time.
-pub fn count_bytes(counter: &AtomicU64, bytes: usize) {
-    // Relaxed, both: for display only.
-    let before = counter.load(Ordering::Relaxed);
-    counter.store(before + bytes as u64, Ordering::Relaxed);
+pub fn count_bytes(counter: &Lone<AtomicU64>, bytes: usize) {
+    counter.set(counter.get() + bytes as u64);
 }
 
 /// Tells the sender that a thread is about to sleep. `false` if something has come.

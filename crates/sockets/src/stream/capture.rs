@@ -36,6 +36,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use libc::ssize_t;
 
+use crate::process::words::{AtStart, Lone};
 use crate::process::{clock, memory};
 use crate::stream::buffers::{Parts, for_each_stretch, slice, total};
 use crate::system::{kernel, real};
@@ -97,7 +98,7 @@ enum Kind {
 }
 
 /// Where the memory is; 0 if there is none.
-static MEMORY: AtomicUsize = AtomicUsize::new(0);
+static MEMORY: AtStart<AtomicUsize> = AtStart::new(AtomicUsize::new(0));
 
 /// Bytes that [`set_up`] takes.
 pub const PRIVATE_BYTES: usize = memory::private_bytes(CONTROL_BYTES + AREA_BYTES);
@@ -105,15 +106,14 @@ pub const PRIVATE_BYTES: usize = memory::private_bytes(CONTROL_BYTES + AREA_BYTE
 /// Reserves the memory. Without it nothing can be captured, and nothing else is amiss.
 pub fn set_up() {
     if let Some(at) = memory::part_private(CONTROL_BYTES + AREA_BYTES) {
-        // Relaxed: stored before there are other threads.
-        MEMORY.store(at as usize, Ordering::Relaxed);
+        MEMORY.set(at as usize);
     }
 }
 
 /// For outsiders: where the memory is, and the word that turns it on.
 pub fn addresses() -> CaptureArea {
     CaptureArea {
-        address: MEMORY.load(Ordering::Relaxed),
+        address: MEMORY.get(),
         bytes: AREA_BYTES,
         switch: core::ptr::from_ref(slots::captured()) as usize,
     }
@@ -122,8 +122,7 @@ pub fn addresses() -> CaptureArea {
 /// Whether somebody captures.
 #[inline]
 pub fn is_on() -> bool {
-    // Relaxed: it stands for itself; what comes with it is checked.
-    slots::captured().load(Ordering::Relaxed) != 0
+    slots::captured().get() != 0
 }
 
 /// A call of the program's sent the first `result` bytes of these, if any.
@@ -179,7 +178,7 @@ pub fn sent_from_file(
 #[cold]
 pub fn sent_unseen(socket: &SocketState, result: ssize_t) {
     if let Ok(bytes) = u64::try_from(result) {
-        socket.captured_bytes[0].fetch_add(bytes, Ordering::Relaxed);
+        socket.captured_bytes[0].add(bytes);
     }
 }
 
@@ -195,7 +194,7 @@ pub fn received(fd: c_int, socket: &SocketState, parts: Parts<'_>, flags: c_int,
         Ok(0) => {}
         Ok(bytes) if flags & libc::MSG_TRUNC != 0 => {
             // Thrown away unseen.
-            socket.captured_bytes[1].fetch_add(bytes as u64, Ordering::Relaxed);
+            socket.captured_bytes[1].add(bytes as u64);
         }
         Ok(bytes) => area.pieces(fd, socket, Kind::Received, parts, bytes),
         Err(_) if error == libc::ECONNRESET => area.event(fd, socket, Kind::Reset),
@@ -214,7 +213,7 @@ pub fn send_ended(fd: c_int, socket: &SocketState) {
 pub fn closed(fd: c_int, socket: &SocketState) {
     with_area(|area| {
         // Of a connection that nothing was said of, nothing is said now.
-        if socket.captured_by.load(Ordering::Relaxed) == area.id() {
+        if socket.captured_by.get() == area.id() {
             area.event(fd, socket, Kind::Closed);
         }
     });
@@ -227,7 +226,7 @@ pub fn end() {
     }
     with_area(|area| {
         for _ in 0..REST_WAIT_ROUNDS {
-            let head = area.word(HEAD).load(Ordering::Relaxed);
+            let head = area.word(HEAD).get();
             if area.tail() == head {
                 break;
             }
@@ -238,16 +237,14 @@ pub fn end() {
 
 /// For a process that gives the memory back: nothing can be captured any more.
 pub fn forget_memory() {
-    // Relaxed: nobody else is there.
-    slots::captured().store(0, Ordering::Relaxed);
-    MEMORY.store(0, Ordering::Relaxed);
+    slots::captured().set(0);
+    MEMORY.set(0);
 }
 
 /// A child is not captured with its parent.
 pub fn forget() {
     if is_on() {
-        // Relaxed: nobody else is there.
-        slots::captured().store(0, Ordering::Relaxed);
+        slots::captured().set(0);
         if let Some(area) = Area::find() {
             area.give_back();
         }
@@ -278,11 +275,18 @@ struct Header {
 
 impl Area {
     fn find() -> Option<Area> {
-        let base = MEMORY.load(Ordering::Relaxed) as *mut u8;
+        let base = MEMORY.get() as *mut u8;
         (!base.is_null()).then_some(Area { base })
     }
 
-    fn word(&self, index: usize) -> &'static AtomicU64 {
+    /// A word that stands for itself.
+    fn word(&self, index: usize) -> &'static Lone<AtomicU64> {
+        // SAFETY: a word of the one kind is an atomic as well.
+        unsafe { &*core::ptr::from_ref(self.ordered(index)).cast() }
+    }
+
+    /// A word with which others become visible.
+    fn ordered(&self, index: usize) -> &'static AtomicU64 {
         assert!(index < CONTROL_BYTES / 8);
         // SAFETY: in the reserved memory, which is never unmapped and aligned to a page; its
         // first page is reached as words only.
@@ -291,33 +295,27 @@ impl Area {
 
     /// Of this capture: what a socket state notes when its names were told.
     fn id(&self) -> u32 {
-        // Relaxed: stored before it was turned on, by another process.
-        (self.word(SECRET).load(Ordering::Relaxed) as u32).max(1)
+        // Another process stored it, before it turned this on.
+        (self.word(SECRET).get() as u32).max(1)
     }
 
     /// Whether the capturer lives; turns it off if not.
     fn is_wanted(&self) -> bool {
         let now_ns = clock::now_ns();
-        let beat = self.word(BEAT).load(Ordering::Relaxed);
-        // Acquire: partner: the release below; with a beat comes the time at which it was seen.
-        let alive = if self.word(SEEN_BEAT).load(Ordering::Acquire) == beat {
-            now_ns.saturating_sub(self.word(SEEN_AT_NS).load(Ordering::Relaxed)) < GONE_NS
+        let beat = self.word(BEAT).get();
+        // Acquire pairs with the Release below: with a beat comes the time at which it was seen.
+        let alive = if self.ordered(SEEN_BEAT).load(Ordering::Acquire) == beat {
+            now_ns.saturating_sub(self.word(SEEN_AT_NS).get()) < GONE_NS
         } else {
-            self.word(SEEN_AT_NS).store(now_ns, Ordering::Relaxed);
-            // Release: partner: the acquire above.
-            self.word(SEEN_BEAT).store(beat, Ordering::Release);
+            self.word(SEEN_AT_NS).set(now_ns);
+            // Release pairs with the Acquire above, in another thread.
+            self.ordered(SEEN_BEAT).store(beat, Ordering::Release);
             true
         };
-        match slots::captured().load(Ordering::Relaxed) {
+        match slots::captured().get() {
             ON if alive => true,
             state @ (ON | STOPPED) => {
-                let off = slots::captured().compare_exchange(
-                    state,
-                    0,
-                    Ordering::Relaxed,
-                    Ordering::Relaxed,
-                );
-                if off.is_ok() {
+                if slots::captured().exchange(state, 0) {
                     self.give_back();
                 }
                 false
@@ -337,35 +335,30 @@ impl Area {
 
     /// TAIL, or an earlier one while the capturer is just writing it.
     fn tail(&self) -> u64 {
-        // Acquire: the capturer has copied what was there before; it is another process, and
-        // stores through the kernel.
-        let tail = self.word(TAIL).load(Ordering::Acquire);
-        if self.word(TAIL + 1).load(Ordering::Acquire) != !tail {
-            // Relaxed, both: whichever it is, it was free when it was seen.
-            return self.word(SEEN_TAIL).load(Ordering::Relaxed);
+        // Acquire, both, pairs with the capturer's stores. It is another process, and stores through the kernel, when
+        // it has copied what was there before.
+        let tail = self.ordered(TAIL).load(Ordering::Acquire);
+        if self.ordered(TAIL + 1).load(Ordering::Acquire) != !tail {
+            // Whichever it is, it was free when it was seen.
+            return self.word(SEEN_TAIL).get();
         }
-        self.word(SEEN_TAIL).store(tail, Ordering::Relaxed);
+        self.word(SEEN_TAIL).set(tail);
         tail
     }
 
     /// A place for so many bytes, if there is one.
     fn reserve(&self, bytes: usize) -> Option<u64> {
-        let mut head = self.word(HEAD).load(Ordering::Relaxed);
+        let mut head = self.word(HEAD).get();
         loop {
             let used = head.wrapping_sub(self.tail());
             if used > (AREA_BYTES - bytes) as u64 {
                 return None;
             }
-            // Relaxed: whoever gets a place writes to it alone, and the stamp tells of that.
-            match self.word(HEAD).compare_exchange_weak(
-                head,
-                head + bytes as u64,
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return Some(head),
-                Err(now) => head = now,
+            // Whoever gets a place writes to it alone, and the stamp tells of that.
+            if self.word(HEAD).exchange(head, head + bytes as u64) {
+                return Some(head);
             }
+            head = self.word(HEAD).get();
         }
     }
 
@@ -392,9 +385,8 @@ impl Area {
     ) -> bool {
         let place_bytes = (HEADER_BYTES + bytes).next_multiple_of(HEADER_BYTES);
         let Some(at) = self.reserve(place_bytes) else {
-            self.word(LOST_PIECES).fetch_add(1, Ordering::Relaxed);
-            self.word(LOST_BYTES)
-                .fetch_add(bytes as u64, Ordering::Relaxed);
+            self.word(LOST_PIECES).add(1);
+            self.word(LOST_BYTES).add(bytes as u64);
             return false;
         };
         let generation = socket.generation();
@@ -407,21 +399,21 @@ impl Area {
         words[24..].copy_from_slice(&header.time_ns.to_ne_bytes());
         self.copy(at + 8, &words);
         fill(self, at + HEADER_BYTES as u64);
-        let stamp = (at + 1) ^ self.word(SECRET).load(Ordering::Relaxed);
+        let stamp = (at + 1) ^ self.word(SECRET).get();
         // SAFETY: at a multiple of 64 bytes in the area, in the place that is ours.
         let place = unsafe {
             let area = self.base.add(CONTROL_BYTES);
             &*area.add(at as usize % AREA_BYTES).cast::<AtomicU64>()
         };
-        // Release: the entry is whole; the partner is the capturer, which reads the stamp in one
-        // call of the kernel's and the entry in the next.
+        // Release pairs with the capturer, which reads the stamp in one call of the kernel's and the entry in the
+        // next: it finds the entry whole.
         place.store(stamp, Ordering::Release);
         true
     }
 
     /// Says once which connection a socket state is.
     fn name(&self, fd: c_int, socket: &SocketState) {
-        if socket.captured_by.load(Ordering::Relaxed) == self.id() {
+        if socket.captured_by.get() == self.id() {
             return;
         }
         let Some(tuple) = kernel::tuple(fd) else {
@@ -439,7 +431,7 @@ impl Area {
         }
         bytes[36] = u8::from(socket.has(OPENER));
         for (place, position) in bytes[40..].chunks_exact_mut(8).zip(&socket.captured_bytes) {
-            place.copy_from_slice(&position.load(Ordering::Relaxed).to_ne_bytes());
+            place.copy_from_slice(&position.get().to_ne_bytes());
         }
         let header = Header {
             kind: Kind::Names,
@@ -449,8 +441,8 @@ impl Area {
         if self.put(socket, &header, bytes.len(), |area, at| {
             area.copy(at, &bytes);
         }) {
-            // Relaxed: told twice is no harm.
-            socket.captured_by.store(self.id(), Ordering::Relaxed);
+            // Told twice is no harm.
+            socket.captured_by.set(self.id());
         }
     }
 
@@ -459,7 +451,7 @@ impl Area {
         let direction = usize::from(kind == Kind::ReceiveEnd);
         let header = Header {
             kind,
-            position: socket.captured_bytes[direction].load(Ordering::Relaxed),
+            position: socket.captured_bytes[direction].get(),
             time_ns: real_time_ns(),
         };
         self.put(socket, &header, 0, |_, _| {});
@@ -468,7 +460,7 @@ impl Area {
     fn pieces(&self, fd: c_int, socket: &SocketState, kind: Kind, parts: Parts<'_>, bytes: usize) {
         self.name(fd, socket);
         let direction = usize::from(kind == Kind::Received);
-        let position = socket.captured_bytes[direction].fetch_add(bytes as u64, Ordering::Relaxed);
+        let position = socket.captured_bytes[direction].add(bytes as u64);
         let time_ns = real_time_ns();
         for done in (0..bytes).step_by(PIECE_BYTES) {
             let len = PIECE_BYTES.min(bytes - done);

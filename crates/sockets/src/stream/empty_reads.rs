@@ -8,8 +8,6 @@
 //! - The program is busy polling: it does not wait at all. This does not count if the program has an epoll
 //!   set that the library does not know.
 
-use core::sync::atomic::Ordering;
-
 use crate::epoll::sets;
 use crate::process::ids;
 use crate::process::lock::Held;
@@ -46,8 +44,8 @@ pub fn is_known(socket: &SocketState) -> bool {
 /// is not intercepted, arms the receiver. `false` if something has come.
 #[inline]
 pub fn may_report_empty(socket: &SocketState, held: &Held<'_>) -> bool {
-    // Relaxed: one that comes to have it has what this one knows. Of others we do not know how they wait.
-    let is_own = socket.processes.load(Ordering::Relaxed) == 1;
+    // One that comes to have it has what this one knows. Of others we do not know how they wait.
+    let is_own = socket.process_count_alone() == 1;
     let looks = is_own && (is_known(socket) || is_busy_polling(socket, held));
     // One that is armed is left to the kernel: of what comes next it is to tell as well.
     (looks && !socket.receiver(held).is_armed()) || arm(socket, held)
@@ -56,14 +54,13 @@ pub fn may_report_empty(socket: &SocketState, held: &Held<'_>) -> bool {
 /// Counts an empty read. Returns whether the thread is busy polling.
 #[cold]
 fn is_busy_polling(socket: &SocketState, held: &Held<'_>) -> bool {
-    // Relaxed, all: under the lock.
     let thread = ids::thread_id();
     let position = socket.receiver(held).position();
-    let is_another = socket.empty_reads_by.load(Ordering::Relaxed) != thread;
-    let has_come = socket.empty_reads_at.load(Ordering::Relaxed) != position;
-    socket.empty_reads_by.store(thread, Ordering::Relaxed);
-    socket.empty_reads_at.store(position, Ordering::Relaxed);
-    let count = match socket.empty_reads.load(Ordering::Relaxed) {
+    let is_another = socket.empty_reads_by.get() != thread;
+    let has_come = socket.empty_reads_at.get() != position;
+    socket.empty_reads_by.set(thread);
+    socket.empty_reads_at.set(position);
+    let count = match socket.empty_reads.get() {
         NEVER => NEVER,
         _ if is_another => 0,
         // One that waits is told of what came once by the bytes, and once by a wake-up byte at most.
@@ -80,7 +77,7 @@ fn is_busy_polling(socket: &SocketState, held: &Held<'_>) -> bool {
         }
         count => count + 1,
     };
-    socket.empty_reads.store(count, Ordering::Relaxed);
+    socket.empty_reads.set(count);
     false
 }
 
@@ -91,13 +88,8 @@ fn may_have_waited(socket: &SocketState) -> bool {
     let Some(usage) = ids::thread_usage() else {
         return true;
     };
-    // Relaxed, both: under the lock.
-    let sleeps = socket
-        .empty_reads_sleeps
-        .swap(usage.sleeps, Ordering::Relaxed);
-    let busy_ns = socket
-        .empty_reads_busy_ns
-        .swap(usage.busy_ns, Ordering::Relaxed);
+    let sleeps = socket.empty_reads_sleeps.swap(usage.sleeps);
+    let busy_ns = socket.empty_reads_busy_ns.swap(usage.busy_ns);
     sleeps != usage.sleeps
         || usage.busy_ns.wrapping_sub(busy_ns) > u64::from(BUSY_POLLING) * EACH_NS
 }

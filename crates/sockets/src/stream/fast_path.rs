@@ -3,7 +3,6 @@
 //! `receiving` and `sending`.
 
 use core::ffi::c_int;
-use core::sync::atomic::Ordering;
 
 use barewire_fabric::hybrid::{LEAVING, Path, Sender, SharedMemory};
 use libc::{iovec, ssize_t};
@@ -71,8 +70,8 @@ fn take_from_ring(
     held: &Held<'_>,
 ) -> Option<ssize_t> {
     let len = part.iov_len.min(bytes as usize);
-    // Relaxed: a sleeper that comes now arms the receiver itself.
-    let is_alone = socket.sleepers.load(Ordering::Relaxed) == 0;
+    // A sleeper that comes now arms the receiver itself.
+    let is_alone = socket.sleepers.get() == 0;
     if !is_alone || !fault::can_overwrite(part.iov_base, len) {
         return None;
     }
@@ -91,8 +90,7 @@ fn take_from_ring(
 /// The byte ring is empty: reports that, if nothing else is to consider.
 #[inline]
 fn report_empty(socket: &SocketState, held: &Held<'_>) -> Option<ssize_t> {
-    // Relaxed: under the lock.
-    let is_well = socket.pending_error.load(Ordering::Relaxed) == 0 && may_skip_kernel(socket);
+    let is_well = socket.pending_error.get() == 0 && may_skip_kernel(socket);
     let may_report_empty =
         is_well && !recall::is_recall_asked(socket) && empty_reads::may_report_empty(socket, held);
     may_report_empty.then(|| fail(libc::EAGAIN))
@@ -104,8 +102,7 @@ fn report_empty(socket: &SocketState, held: &Held<'_>) -> Option<ssize_t> {
 pub fn may_skip_kernel(socket: &SocketState) -> bool {
     let memory = socket.memory();
     let leaves = memory.load(LEAVING) | memory.load(LEAVING + 1) != 0;
-    // Relaxed: under the lock.
-    let checked_ns = socket.kernel_checked_ns.load(Ordering::Relaxed);
+    let checked_ns = socket.kernel_checked_ns.get();
     !leaves && !socket.has(CHECK_KERNEL) && clock::tick_ns() == checked_ns
 }
 
@@ -113,36 +110,33 @@ pub fn may_skip_kernel(socket: &SocketState) -> bool {
 /// send, or a send has polled since the last tick.
 #[inline]
 fn is_peer_known_there(socket: &SocketState, sender: &Sender) -> bool {
-    // Relaxed, all: under the lock, but for what came, which stands for itself.
-    let heard = socket.ring_bytes_in.load(Ordering::Relaxed);
-    if socket.heard_bytes.load(Ordering::Relaxed) != heard && !socket.probe.is_to_be_timed() {
-        socket.heard_bytes.store(heard, Ordering::Relaxed);
+    let heard = socket.ring_bytes_in.get();
+    if socket.heard_bytes.get() != heard && !socket.probe.is_to_be_timed() {
+        socket.heard_bytes.set(heard);
         lost_bytes::note_there(socket, sender);
         return true;
     }
-    socket.send_checked_ns.load(Ordering::Relaxed) == clock::tick_ns()
+    socket.send_checked_ns.get() == clock::tick_ns()
 }
 
 /// Whether nothing has come from the other end since the last send: the program sends one way.
 #[inline]
 pub fn sends_one_way(socket: &SocketState) -> bool {
-    // Relaxed: a hint.
-    socket.heard_bytes.load(Ordering::Relaxed) == socket.ring_bytes_in.load(Ordering::Relaxed)
+    socket.heard_bytes.get() == socket.ring_bytes_in.get()
 }
 
 /// Something came over the kernel connection.
 pub fn note_heard_from_kernel(socket: &SocketState) {
-    // Relaxed: as in is_known_there. So many bytes no ring has had.
-    socket.heard_bytes.store(u64::MAX, Ordering::Relaxed);
+    // So many bytes no ring has had.
+    socket.heard_bytes.set(u64::MAX);
 }
 
 /// Something is about to be sent. If anything came since the last send, the other end was there at that
 /// time. That says nothing about what is sent now.
 pub fn note_send(socket: &SocketState, sender: &Sender) {
-    // Relaxed, all: as in is_known_there.
-    let heard = socket.ring_bytes_in.load(Ordering::Relaxed);
-    if socket.heard_bytes.load(Ordering::Relaxed) != heard {
-        socket.heard_bytes.store(heard, Ordering::Relaxed);
+    let heard = socket.ring_bytes_in.get();
+    if socket.heard_bytes.get() != heard {
+        socket.heard_bytes.set(heard);
         lost_bytes::note_there(socket, sender);
     }
 }

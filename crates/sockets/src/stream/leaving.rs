@@ -2,7 +2,6 @@
 //! hybrid stream.
 
 use core::ffi::c_int;
-use core::sync::atomic::Ordering;
 
 use barewire_fabric::hybrid::{LEAVING, Next, Path, SharedMemory, WANT_KERNEL};
 
@@ -32,8 +31,7 @@ pub fn fall_back(socket: &SocketState, reason: Reason) {
     socket.note_reason(reason);
     socket.set(FALLEN_BACK, true);
     let memory = socket.memory();
-    // Relaxed: with Up comes the side.
-    let side = socket.side.load(Ordering::Relaxed) as usize;
+    let side = socket.side() as usize;
     memory.store(WANT_KERNEL + side, 1);
     // A send in progress is on the kernel connection already, or is soon.
     let Some(held) = socket.send_lock.hold_for(LET_GO_LOCK_MS) else {
@@ -138,8 +136,7 @@ pub fn end_stream(fd: c_int, socket: &'static SocketState) -> bool {
     let (Some(send), Some(recv), State::Upgraded) = (send, recv, socket.state()) else {
         return socket.state() != State::Upgraded;
     };
-    // Relaxed: with Up comes the side.
-    let side = socket.side.load(Ordering::Relaxed) as usize;
+    let side = socket.side() as usize;
     socket.memory().store(LEAVING + side, 1);
     become_kernel_only(fd, socket, Reason::Usage, send, recv);
     true
@@ -201,10 +198,7 @@ pub fn set_low_water(fd: c_int, socket: &SocketState) {
     if socket.state() != State::Upgraded {
         return;
     }
-    // Relaxed, here and below: with the flag, under the lock.
-    socket
-        .low_water
-        .store(mark.unsigned_abs(), Ordering::Relaxed);
+    socket.low_water.set(mark.unsigned_abs());
     socket.set(LOW_WATER, mark > 1);
     if mark > 1 {
         end_ring(socket, &held);

@@ -10,7 +10,6 @@
 //! An end that only shuts down its half sets LEAVING before, and does not count as gone.
 
 use core::ffi::c_int;
-use core::sync::atomic::Ordering;
 
 use barewire_fabric::hybrid::{LEAVING, Sender, SharedMemory};
 
@@ -49,8 +48,7 @@ const ENDS: i16 = libc::POLLRDHUP | libc::POLLHUP;
 
 /// How the other end announces that it leaves, or has left; 0: not yet.
 fn peers_leaving_word(socket: &SocketState) -> u64 {
-    // Relaxed: with Up comes the side.
-    let other = 1 - socket.side.load(Ordering::Relaxed) as usize;
+    let other = 1 - socket.side() as usize;
     socket.memory().load(LEAVING + other)
 }
 
@@ -67,10 +65,7 @@ fn has_unread(socket: &SocketState) -> bool {
 /// when it goes.
 #[inline]
 pub fn note_there(socket: &SocketState, sender: &Sender) {
-    // Relaxed, here and below: under the send lock.
-    socket
-        .put_when_there
-        .store(sender.head(), Ordering::Relaxed);
+    socket.put_when_there.set(sender.head());
 }
 
 /// As [`is_reset`], for a sender. Bytes that came after the other end had gone are no loss, but the
@@ -78,7 +73,7 @@ pub fn note_there(socket: &SocketState, sender: &Sender) {
 pub fn is_reset_before(socket: &SocketState) -> bool {
     let (out, memory) = (outgoing(socket), socket.memory());
     let taken = out.head(&memory).wrapping_sub(out.in_ring(&memory));
-    is_reset(socket) && taken < socket.put_when_there.load(Ordering::Relaxed)
+    is_reset(socket) && taken < socket.put_when_there.get()
 }
 
 /// Whether the other end has gone with bytes of this end unread, and the program has not been told.
@@ -128,8 +123,7 @@ pub fn note_error(socket: &SocketState, error: c_int) {
 /// This end sends no more, but may read.
 pub fn announce_half_close(socket: &SocketState) {
     if socket.state() == State::Upgraded {
-        // Relaxed: with Up comes the side.
-        let side = socket.side.load(Ordering::Relaxed) as usize;
+        let side = socket.side() as usize;
         socket.memory().store(LEAVING + side, 1);
     }
 }

@@ -7,7 +7,6 @@
 //! number of wake-up bytes in the kernel. The program still sees the mark that it has set.
 
 use core::ffi::c_int;
-use core::sync::atomic::Ordering;
 
 use crate::process::lock::Held;
 use crate::system::kernel;
@@ -17,7 +16,7 @@ use crate::table::state::State;
 
 /// The mark that the program has set, where the kernel's differs.
 pub fn programs_mark(socket: &SocketState) -> Option<c_int> {
-    let mark = socket.low_water.load(Ordering::Relaxed);
+    let mark = socket.low_water.get();
     let is_ours = socket.state() == State::Upgraded && socket.has(LOW_WATER);
     is_ours.then_some(mark as c_int)
 }
@@ -25,7 +24,7 @@ pub fn programs_mark(socket: &SocketState) -> Option<c_int> {
 /// How many bytes a blocking read must have at least.
 pub fn minimum(socket: &SocketState) -> usize {
     if socket.has(LOW_WATER) {
-        socket.low_water.load(Ordering::Relaxed) as usize
+        socket.low_water.get() as usize
     } else {
         1
     }
@@ -34,12 +33,7 @@ pub fn minimum(socket: &SocketState) -> usize {
 /// Adjusts the kernel's mark after bytes were read, so that it counts as the program expects.
 pub fn update_kernel_mark(fd: c_int, socket: &SocketState, held: &Held<'_>) {
     if socket.state() == State::Upgraded {
-        set_kernel_mark(
-            fd,
-            socket,
-            held,
-            socket.low_water.load(Ordering::Relaxed).into(),
-        );
+        set_kernel_mark(fd, socket, held, socket.low_water.get().into());
     }
 }
 

@@ -1,7 +1,6 @@
 //! Pending errors: the kernel has reported them for a connection, and the program has not been told yet.
 
 use core::ffi::c_int;
-use core::sync::atomic::Ordering;
 
 use crate::system::kernel;
 use crate::table::socket_state::SocketState;
@@ -9,22 +8,20 @@ use crate::table::socket_state::SocketState;
 /// The kernel reports an error once; the program is told later. 0 is no error, but the end of the stream.
 pub fn keep_error(socket: &SocketState, error: c_int) {
     if error != 0 {
-        // Relaxed: it stands for itself.
-        socket.pending_error.store(error, Ordering::Relaxed);
+        socket.pending_error.set(error);
     }
 }
 
 /// Whether there is a pending error.
 pub fn has_error(socket: &SocketState) -> bool {
-    // Relaxed: as above.
-    socket.pending_error.load(Ordering::Relaxed) != 0
+    socket.pending_error.get() != 0
 }
 
 /// Takes the pending error: the program is told now.
 pub fn take_kept_error(socket: &SocketState) -> Option<c_int> {
     // Looked at first: a swap takes its time. Another thread may be told at the same time.
     let error = match has_error(socket) {
-        true => socket.pending_error.swap(0, Ordering::Relaxed),
+        true => socket.pending_error.swap(0),
         false => 0,
     };
     (error != 0).then_some(error)

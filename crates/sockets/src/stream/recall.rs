@@ -57,8 +57,7 @@ const PAUSE_US: u32 = 50;
 /// Whether the other end asks this one to take bytes back.
 #[inline]
 pub fn is_recall_asked(socket: &SocketState) -> bool {
-    // Relaxed: with Up comes the side.
-    let side = socket.side.load(core::sync::atomic::Ordering::Relaxed) as usize;
+    let side = socket.side() as usize;
     // Odd: an epoch of the ring.
     socket.memory().load(TAKE_BACK + 1 - side) & 1 != 0
 }

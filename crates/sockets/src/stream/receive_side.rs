@@ -1,7 +1,6 @@
 //! The receiving side of a socket: recovery after a reader that ended in the middle of a call.
 
 use core::ffi::c_int;
-use core::sync::atomic::Ordering;
 
 use crate::process::lock::Held;
 use crate::system::kernel;
@@ -22,7 +21,7 @@ pub fn recover(fd: c_int, socket: &SocketState, held: &Held<'_>) -> bool {
     let receiver = socket.receiver(held);
     let mends = |bytes| held.moving(|| receiver.recover(&socket.memory(), bytes));
     let is_mended = kernel::bytes_read(fd).is_some_and(mends);
-    socket.recounts.fetch_add(1, Ordering::Relaxed);
+    socket.recounts.add(1);
     if is_mended {
         held.mended();
     }
@@ -32,7 +31,6 @@ pub fn recover(fd: c_int, socket: &SocketState, held: &Held<'_>) -> bool {
 /// Publishes how far a Unix socket was read.
 pub fn publish_read(socket: &SocketState, held: &Held<'_>) {
     let receiver = socket.receiver(held);
-    // Relaxed: with Up comes the side.
-    let side = socket.side.load(Ordering::Relaxed) as usize;
+    let side = socket.side() as usize;
     unix_streams::publish_read(socket, side, receiver.position());
 }

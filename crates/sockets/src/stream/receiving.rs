@@ -200,7 +200,7 @@ impl<'a> Call<'a> {
             return Some(self.got_or(error));
         }
         // Who is killed in a read that waits leaves nobody who knows of it.
-        let is_alone = socket.processes.load(Ordering::Relaxed) == 1;
+        let is_alone = socket.process_count_alone() == 1;
         let slept = if on_kernel && is_alone {
             read_kernel_blocking(fd, socket, self.parts, self.got, self.flags, control)
         } else {
@@ -375,7 +375,7 @@ pub fn read_past_us(socket: &'static SocketState) -> Option<ReadPastUs> {
 impl Drop for ReadPastUs {
     fn drop(&mut self) {
         if self.socket.generation() == self.generation {
-            // Release: partner: the acquire in steps::upgrade; the bytes come first.
+            // Release pairs with the Acquire in `steps::upgrade`: the bytes come first.
             self.socket.direct_reads.fetch_sub(1, Ordering::Release);
         }
     }
@@ -541,7 +541,7 @@ fn take_from_ring(
         receiver.took(&memory, len as u64);
         count_bytes(&socket.ring_bytes_in, len);
         // Armed still: others sleep.
-        let others = socket.sleepers.load(Ordering::Relaxed) > 0 || receiver.is_armed();
+        let others = socket.sleepers.get() > 0 || receiver.is_armed();
         if others && !receiver.is_armed_now(&memory) {
             // What is there already, this thread's next call finds.
             let _ = receiver.arm(&memory);
@@ -651,9 +651,7 @@ fn poll_end_of_kernel(fd: c_int, socket: &SocketState) -> Line {
     if fast_path::may_skip_kernel(socket) {
         return Line::Quiet;
     }
-    socket
-        .kernel_checked_ns
-        .store(clock::tick_ns(), Ordering::Relaxed);
+    socket.kernel_checked_ns.set(clock::tick_ns());
     socket.set(CHECK_KERNEL, false);
     let mut byte = 0_u8;
     let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;

@@ -2,7 +2,6 @@
 //! paths.
 
 use core::ffi::c_int;
-use core::sync::atomic::Ordering;
 
 use barewire_fabric::hybrid::{Broken, Path};
 use libc::ssize_t;
@@ -271,12 +270,11 @@ fn leave_for_kernel(fd: c_int, socket: &SocketState, held: &Held<'_>) -> Result<
 /// Whether the other end was killed: it has ended without announcing it. Then the kernel decides what
 /// becomes of sent bytes. Asked once a tick.
 fn is_peer_gone(fd: c_int, socket: &SocketState, held: &Held<'_>) -> bool {
-    // Relaxed, both: under the lock.
     let tick_ns = clock::tick_ns();
-    if socket.send_checked_ns.load(Ordering::Relaxed) == tick_ns {
+    if socket.send_checked_ns.get() == tick_ns {
         return false;
     }
-    socket.send_checked_ns.store(tick_ns, Ordering::Relaxed);
+    socket.send_checked_ns.set(tick_ns);
     // Of an end that reads no more, `poll` tells the same.
     let is_gone = if socket.has(READ_SHUT) {
         kernel::is_half_open(fd)

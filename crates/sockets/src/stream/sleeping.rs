@@ -1,7 +1,6 @@
 //! How a blocking read sleeps: in the kernel, on the kernel connection, where a wake-up byte wakes it.
 
 use core::ffi::c_int;
-use core::sync::atomic::Ordering;
 
 use crate::process::clock;
 use crate::stream::buffers::{Control, Parts, kernel_receive, total};
@@ -21,8 +20,7 @@ pub struct Sleeper {
 impl Sleeper {
     /// Under the receive lock.
     pub fn new(socket: &'static SocketState) -> Sleeper {
-        // Relaxed: under the lock.
-        socket.sleepers.fetch_add(1, Ordering::Relaxed);
+        socket.sleepers.add(1);
         let generation = socket.generation();
         Sleeper { socket, generation }
     }
@@ -30,9 +28,9 @@ impl Sleeper {
 
 impl Drop for Sleeper {
     fn drop(&mut self) {
-        // Relaxed: closed meanwhile, it may be another socket's.
+        // Closed meanwhile, it may be another socket's.
         if self.socket.generation() == self.generation {
-            self.socket.sleepers.fetch_sub(1, Ordering::Relaxed);
+            self.socket.sleepers.sub(1);
         }
     }
 }
@@ -99,8 +97,8 @@ pub fn read_kernel_blocking(
         socket,
         generation,
     };
-    // Relaxed: who counts anew does so under the lock, which is taken below.
-    let recounts = socket.recounts.load(Ordering::Relaxed);
+    // Who counts anew does so under the lock, which is taken below.
+    let recounts = socket.recounts.get();
     let result = kernel_receive(
         fd,
         parts,
@@ -122,8 +120,8 @@ pub fn read_kernel_blocking(
     let held = socket.recv_lock.hold();
     if let Some(held) = held.filter(|_| socket.generation() == generation) {
         let receiver = socket.receiver(&held);
-        // Relaxed: as above. Another thread may have counted what this one read.
-        if socket.recounts.load(Ordering::Relaxed) == recounts {
+        // Another thread may have counted what this one read.
+        if socket.recounts.get() == recounts {
             held.moving(|| receiver.read_kernel(&socket.memory(), read as u64));
         } else {
             recover(fd, socket, &held);

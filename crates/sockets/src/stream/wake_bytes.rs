@@ -1,7 +1,6 @@
 //! Wake-up bytes: sending them on the kernel connection, and taking them off it. See `fabric::hybrid`.
 
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::Ordering;
 
 use barewire_fabric::hybrid::Sender;
 
@@ -22,9 +21,9 @@ const WAKE_BYTES_AT_ONCE: usize = 64;
 
 /// Whether no other thread sleeps on the socket, and no other process has it.
 pub fn is_alone(socket: &SocketState) -> bool {
-    // Relaxed, both: a sleeper that comes now arms the receiver, and sees what the ring has. Of another
-    // process we do not know which of its sets leave the socket to the kernel.
-    socket.sleepers.load(Ordering::Relaxed) == 0 && socket.processes.load(Ordering::Relaxed) == 1
+    // A sleeper that comes now arms the receiver, and sees what the ring has. Of another process we do not know which
+    // of its sets leave the socket to the kernel.
+    socket.sleepers.get() == 0 && socket.process_count_alone() == 1
 }
 
 /// The result of taking wake-up bytes off the kernel connection.

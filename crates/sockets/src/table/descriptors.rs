@@ -15,6 +15,7 @@ use core::ffi::c_int;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::OnceLock;
 
+use crate::process::words::{AtStart, Lone};
 use crate::process::{fault, memory};
 use crate::system::own_descriptors::{highest, note_highest};
 use crate::table::gate::GATE;
@@ -31,7 +32,8 @@ use crate::table::{
 };
 
 /// How many descriptors of this process each socket state has.
-static LOCAL_COUNTS: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
+static LOCAL_COUNTS: AtStart<AtomicPtr<Lone<AtomicU32>>> =
+    AtStart::new(AtomicPtr::new(core::ptr::null_mut()));
 
 const DESCRIPTORS_BYTES: usize = DESCRIPTORS_MAX as usize * 4;
 const COUNTS_BYTES: usize = SOCKETS_MAX as usize * 4;
@@ -46,7 +48,7 @@ pub fn set_up() -> bool {
     let (Some(descriptors), Some(counts)) = (descriptors, counts) else {
         return false;
     };
-    LOCAL_COUNTS.store(counts.cast(), Ordering::Relaxed);
+    LOCAL_COUNTS.set(counts.cast());
     if !sockets::set_up() {
         return false;
     }
@@ -55,30 +57,27 @@ pub fn set_up() -> bool {
 }
 
 /// Socket states of which this process has a descriptor: those whose count is not 0.
-static OWNED: AtomicU32 = AtomicU32::new(0);
+static OWNED: Lone<AtomicU32> = Lone::new(AtomicU32::new(0));
 
 /// Whether this process has no socket here.
 pub fn has_none() -> bool {
-    // Relaxed: as of now.
-    OWNED.load(Ordering::Relaxed) == 0
+    OWNED.get() == 0
 }
 
 /// This process has a descriptor more of a socket. Returns whether it is the first.
 fn count_one_more(number: u32) -> bool {
-    // Relaxed: counts that stand for themselves; the entry of the descriptor is what others look at.
-    let is_first = local_count(number).fetch_add(1, Ordering::Relaxed) == 0;
+    let is_first = local_count(number).add(1) == 0;
     if is_first {
-        OWNED.fetch_add(1, Ordering::Relaxed);
+        OWNED.add(1);
     }
     is_first
 }
 
 /// One less. Returns whether it was the last.
 fn count_one_less(number: u32) -> bool {
-    // Relaxed: as above.
-    let was_last = local_count(number).fetch_sub(1, Ordering::Relaxed) == 1;
+    let was_last = local_count(number).sub(1) == 1;
     if was_last {
-        OWNED.fetch_sub(1, Ordering::Relaxed);
+        OWNED.sub(1);
     }
     was_last
 }
@@ -89,21 +88,20 @@ pub fn forget_all() {
     sockets::forget();
 }
 
-fn local_count(number: u32) -> &'static AtomicU32 {
+fn local_count(number: u32) -> &'static Lone<AtomicU32> {
     // SAFETY: as for the socket states.
-    unsafe { &*LOCAL_COUNTS.load(Ordering::Relaxed).add(number as usize) }
+    unsafe { &*LOCAL_COUNTS.get().add(number as usize) }
 }
 
 /// Whether this process has a descriptor of the socket state of this number.
 pub fn is_own(number: u32) -> bool {
-    // Relaxed: as of now.
-    local_count(number).load(Ordering::Relaxed) > 0
+    local_count(number).get() > 0
 }
 
 /// The socket state of a descriptor.
 #[inline]
 pub fn find(fd: i32) -> Option<&'static SocketState> {
-    // Acquire: partner: the release in attach.
+    // Acquire pairs with the Release in `enter`.
     match slot(fd)?.load(Ordering::Acquire) {
         0 | OWN.. => None,
         number => Some(by_number(number - 1)),
@@ -113,8 +111,8 @@ pub fn find(fd: i32) -> Option<&'static SocketState> {
 /// Notes that a descriptor belongs to the library itself, for the upgrade of a socket.
 pub fn note_own(fd: i32, socket: &SocketState) {
     if let Some(slot) = slot(fd) {
-        // Relaxed, here and below: it stands for itself.
-        HIGHEST_OWN.fetch_max(fd.unsigned_abs(), Ordering::Relaxed);
+        HIGHEST_OWN.raise(fd.unsigned_abs());
+        // Relaxed: it stands for itself.
         slot.store(OWN | (socket.number() + 1), Ordering::Relaxed);
     }
 }
@@ -122,12 +120,14 @@ pub fn note_own(fd: i32, socket: &SocketState) {
 /// The descriptor does not belong to the library any more.
 pub fn forget_own(fd: i32) {
     if let Some(slot) = slot(fd) {
+        // Relaxed: it stands for itself.
         slot.store(0, Ordering::Relaxed);
     }
 }
 
 /// The number of the socket state that a descriptor of the library is for.
 pub fn own(fd: i32) -> Option<u32> {
+    // Relaxed: it stands for itself.
     let found = slot(fd)?.load(Ordering::Relaxed);
     let number = (found & OWN != 0).then_some(found & !OWN)?;
     number.checked_sub(1)
@@ -205,11 +205,10 @@ fn enter(fd: i32, socket: &'static SocketState) -> u32 {
     let number = socket.number();
     if count_one_more(number) {
         process_refs::enter_if_first();
-        // Relaxed: of this process, under the gate.
-        own_generation(number).store(socket.generation(), Ordering::Relaxed);
+        own_generation(number).set(socket.generation());
         process_refs::note(number);
     }
-    // AcqRel: partner: the acquire in find.
+    // AcqRel: the Release pairs with the Acquire in `find`, the Acquire with the Release of the entry before.
     slot.swap(number + 1, Ordering::AcqRel)
 }
 
@@ -247,8 +246,9 @@ pub fn detach(fd: i32) -> Option<&'static SocketState> {
 /// Takes a descriptor out of the table. Under the gate.
 fn take_out(fd: i32) -> Option<&'static SocketState> {
     let slot = slot(fd)?;
-    // AcqRel: as in find and attach; only one caller gets the number.
     let is_theirs = |number: u32| (1..OWN).contains(&number).then_some(0);
+    // AcqRel: the Acquire pairs with the Release in `enter`, the Release with the Acquire in `find`. Only one caller
+    // gets the number.
     let number = slot.fetch_update(Ordering::AcqRel, Ordering::Relaxed, is_theirs);
     let number = number.ok()? - 1;
     count_one_less(number).then(|| by_number(number))
@@ -267,13 +267,12 @@ pub fn forget(socket: &SocketState) {
 pub fn keep_only(fd: i32, socket: &'static SocketState) {
     for_each_descriptor(0, u32::MAX, |other, _| {
         if let Some(slot) = slot(other) {
-            // Relaxed, both: nobody else is there.
+            // Relaxed: nobody else is there.
             slot.store(0, Ordering::Relaxed);
         }
     });
-    for_each_own(|other| local_count(other.number()).store(0, Ordering::Relaxed));
-    // Relaxed: nobody else is there.
-    OWNED.store(0, Ordering::Relaxed);
+    for_each_own(|other| local_count(other.number()).set(0));
+    OWNED.set(0);
     attach(fd, socket);
 }
 
@@ -283,7 +282,7 @@ pub fn for_each_own(mut visit: impl FnMut(&'static SocketState)) {
         return;
     }
     for number in 0..ever_used() {
-        if local_count(number).load(Ordering::Relaxed) > 0 {
+        if local_count(number).get() > 0 {
             visit(by_number(number));
         }
     }
@@ -319,13 +318,13 @@ pub fn for_each_descriptor(
 /// Those of `first..=last` that may be a known socket or set. However many descriptors a program closes at
 /// once, no more are looked at than up to the highest that ever was one.
 pub fn known_descriptors(first: u32, last: u32) -> impl Iterator<Item = i32> {
-    let highest = highest().max(HIGHEST_OWN.load(Ordering::Relaxed));
+    let highest = highest().max(HIGHEST_OWN.get());
     let highest = highest.min(DESCRIPTORS_MAX - 1);
     (first..=last.min(highest)).map(|fd| fd as i32)
 }
 
 /// The highest that ever belonged to the library.
-static HIGHEST_OWN: AtomicU32 = AtomicU32::new(0);
+static HIGHEST_OWN: Lone<AtomicU32> = Lone::new(AtomicU32::new(0));
 
 /// Pins a descriptor; `None` if it is not the socket's any more.
 pub fn pin(fd: c_int, socket: &SocketState) -> Option<Use> {

@@ -1,7 +1,5 @@
 //! The two directions of an upgraded socket, as seen without a lock.
 
-use core::sync::atomic::Ordering;
-
 use barewire_fabric::hybrid::Direction;
 
 use crate::process::ids;
@@ -35,7 +33,7 @@ pub fn outgoing(socket: &SocketState) -> Direction {
 
 /// The direction in which this end receives.
 pub fn incoming(socket: &SocketState) -> Direction {
-    let side = socket.side.load(Ordering::Relaxed);
+    let side = socket.side();
     Direction::from_side(1 - side, RING_BYTES)
 }
 
@@ -53,7 +51,7 @@ pub fn holds_back(socket: &SocketState) -> bool {
     if !socket.has(LOW_WATER) || socket.has(UNIX) {
         return false;
     }
-    let side = socket.side.load(Ordering::Relaxed);
+    let side = socket.side();
     let incoming = Direction::from_side(1 - side, RING_BYTES);
-    incoming.in_ring(&socket.memory()) < u64::from(socket.low_water.load(Ordering::Relaxed))
+    incoming.in_ring(&socket.memory()) < u64::from(socket.low_water.get())
 }

@@ -9,9 +9,10 @@
 //! This is not done for Unix sockets, which no rule concerns. Nor is it needed while the receiver sleeps:
 //! what wakes it goes over the kernel connection.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::process::clock;
+use crate::process::words::Guarded;
 
 /// The longest time that a busy direction stays in the ring.
 const EVERY_NS: u64 = 500_000_000;
@@ -23,36 +24,35 @@ const SENDS: u32 = 16;
 #[repr(C)]
 pub struct Probe {
     /// The last send over the kernel connection, by [`process::tick_ns`].
-    kernel_ns: AtomicU64,
+    kernel_ns: Guarded<AtomicU64>,
     /// Sends since the last look at the clock.
-    sends: AtomicU32,
+    sends: Guarded<AtomicU32>,
 }
 
-// Relaxed, all: under the lock.
 impl Probe {
     /// As at the beginning.
     pub fn forget(&self) {
-        self.kernel_ns.store(0, Ordering::Relaxed);
-        self.sends.store(0, Ordering::Relaxed);
+        self.kernel_ns.set(0);
+        self.sends.set(0);
     }
 
     /// Counts a send. Whether it is to ask [`Probe::is_due`], which looks at the clock.
     #[inline]
     pub fn is_to_be_timed(&self) -> bool {
-        let sends = self.sends.load(Ordering::Relaxed) + 1;
-        self.sends.store(sends % SENDS, Ordering::Relaxed);
+        let sends = self.sends.get() + 1;
+        self.sends.set(sends % SENDS);
         sends == SENDS
     }
 
     /// Whether this send is to go over the kernel connection.
     pub fn is_due(&self) -> bool {
-        let kernel_ns = self.kernel_ns.load(Ordering::Relaxed);
+        let kernel_ns = self.kernel_ns.get();
         clock::tick_ns().saturating_sub(kernel_ns) >= EVERY_NS
     }
 
     /// Bytes went over the kernel connection.
     pub fn sent_by_kernel(&self) {
-        self.kernel_ns.store(clock::tick_ns(), Ordering::Relaxed);
+        self.kernel_ns.set(clock::tick_ns());
     }
 }
 
@@ -63,8 +63,8 @@ mod tests {
     #[test]
     fn one_send_of_some_looks_at_the_clock() {
         let probe = Probe {
-            kernel_ns: AtomicU64::new(7),
-            sends: AtomicU32::new(7),
+            kernel_ns: Guarded::new(AtomicU64::new(7)),
+            sends: Guarded::new(AtomicU32::new(7)),
         };
         probe.forget();
         let timed: Vec<_> = (1..=40).filter(|_| probe.is_to_be_timed()).collect();

@@ -48,7 +48,8 @@ pub struct Use(&'static AtomicU64);
 
 impl Drop for Use {
     fn drop(&mut self) {
-        // Release: partner: the loads in wait_for. What was done with it comes before its close.
+        // Release pairs with the Acquire in `wait_for_those` and `wait_until_over`: what was done with the
+        // descriptor comes before its close.
         self.0.store(0, Ordering::Release);
     }
 }
@@ -59,6 +60,7 @@ pub fn note(fd: c_int, socket: &SocketState) -> Use {
         | u64::from(socket.number()) << RECORD_AT
         | descriptor_bits(fd);
     let put = |place: &AtomicU64| {
+        // Relaxed: the fence below orders it.
         place
             .compare_exchange(0, note, Ordering::Relaxed, Ordering::Relaxed)
             .is_ok()
@@ -70,7 +72,7 @@ pub fn note(fd: c_int, socket: &SocketState) -> Use {
         clock::yield_now();
     };
     let noted = Use(place);
-    // Partner: the fence in wait_for: whoever closes sees the note, or we that it is closed.
+    // Pairs with the fence in `wait_for_those`: whoever closes sees the note, or we that it is closed.
     fence(Ordering::SeqCst);
     noted
 }
@@ -103,13 +105,13 @@ const fn is_of(note: u64, number: u32) -> bool {
 }
 
 fn wait_for_those(is_one: impl Fn(u64) -> bool) {
-    // Partner: the fence in begin.
+    // Pairs with the fence in `note`.
     fence(Ordering::SeqCst);
     let own = ids::thread_id();
     // A signal handler may close what its own thread is using.
     let is_of_others = |note: u64| is_one(note) && (note >> THREAD_AT) as u32 != own;
     for place in &USES {
-        // Acquire, all: partner: the release in drop.
+        // Acquire pairs with the Release in the drop of `Use`.
         let note = place.load(Ordering::Acquire);
         if is_of_others(note) {
             wait_until_over(place, note);
@@ -122,11 +124,13 @@ fn wait_until_over(place: &AtomicU64, note: u64) {
     let until_ns = clock::now_ns() + WAIT_NS;
     let thread = (note >> THREAD_AT) as u32;
     for round in 1_u32.. {
+        // Acquire pairs with the Release in the drop of `Use`.
         if place.load(Ordering::Acquire) != note {
             return;
         }
         let looks = round % LOOK_ROUNDS == 0;
         if looks && (!lock::is_at_work(thread) || clock::now_ns() > until_ns) {
+            // Acquire pairs with nothing: whoever noted it is gone. It keeps the close behind.
             let _ = place.compare_exchange(note, 0, Ordering::Acquire, Ordering::Relaxed);
             return;
         }

@@ -23,6 +23,7 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crate::process::at_fork::AT_FORK;
+use crate::process::words::{Guarded, Lone};
 use crate::process::{clock, family, ids, memory, sandbox};
 use crate::system::real;
 use crate::table::limits::SOCKETS_MAX;
@@ -55,12 +56,12 @@ const FAR_WORDS: usize = WORDS - NEAR_WORDS;
 struct Place {
     held: AtomicU64,
     namespace: AtomicU32,
-    near: [AtomicU64; NEAR_WORDS],
+    near: [Lone<AtomicU64>; NEAR_WORDS],
 }
 
 #[repr(C)]
 struct ProcessRefs {
-    far: [[AtomicU64; FAR_WORDS]; PLACES_MAX],
+    far: [[Lone<AtomicU64>; FAR_WORDS]; PLACES_MAX],
     /// The first place is the last here, beside what follows.
     places: [Place; PLACES_MAX],
     common: Common,
@@ -69,21 +70,31 @@ struct ProcessRefs {
 #[repr(C, align(64))]
 struct Common {
     /// Places that were ever used.
-    used: AtomicU32,
+    used: Lone<AtomicU32>,
     /// Where the next look begins, and when the last was.
-    next: AtomicU32,
-    looked_ns: AtomicU64,
+    next: Lone<AtomicU32>,
+    looked_ns: Lone<AtomicU64>,
 }
 
 const _: () = assert!(size_of::<Place>() == 64);
+
+impl Place {
+    /// The process namespace of this process is that of the place.
+    fn set_namespace(&self) {
+        // Relaxed: the next Release store to `held` publishes it, in `take`, `child_made` or
+        // `VforkReference::enter`. It pairs with the Acquire in `held_at`.
+        self.namespace.store(own_namespace(), Ordering::Relaxed);
+    }
+}
 
 impl ProcessRefs {
     fn place(&self, place: usize) -> &Place {
         &self.places[PLACES_MAX - 1 - place]
     }
 
-    /// The bits of the socket states from `nth * 64` on.
-    fn word(&self, place: usize, nth: usize) -> &AtomicU64 {
+    /// The bits of the socket states from `nth * 64` on. A bit stands for itself. Another process acts on it only
+    /// when the process of the place is gone, and all that this one stored is in memory.
+    fn word(&self, place: usize, nth: usize) -> &Lone<AtomicU64> {
         match nth.checked_sub(NEAR_WORDS) {
             None => &self.place(place).near[nth],
             Some(nth) => &self.far[place][nth],
@@ -92,12 +103,14 @@ impl ProcessRefs {
 }
 
 static PROCESS_REFS: AtomicPtr<ProcessRefs> = AtomicPtr::new(core::ptr::null_mut());
-/// This process's place, plus 1; 0 for none.
-static OWN: &AtomicU32 = &AT_FORK.process_refs.0.0[0];
+/// This process's place, plus 1; 0 for none. It changes under the gate, or while there is one thread, and before the
+/// first socket is entered.
+static OWN: &Lone<AtomicU32> = &AT_FORK.process_refs.0.own[0];
 /// The process namespace that this process is in, for good; 0: nobody has asked yet, or it cannot be known.
-static NAMESPACE: &AtomicU32 = &AT_FORK.process_refs.0.0[1];
-/// What is known of this process, a bit each.
-static KNOWN: &AtomicU32 = &AT_FORK.process_refs.0.0[2];
+/// All threads find the same.
+static NAMESPACE: &Lone<AtomicU32> = &AT_FORK.process_refs.0.own[1];
+/// What is known of this process, a bit each. It changes under the gate, or while there is one thread.
+static KNOWN: &Lone<AtomicU32> = &AT_FORK.process_refs.0.own[2];
 /// It was made by fork.
 const IS_CHILD: u32 = 1;
 /// It has had a socket, and so a place, if there was one.
@@ -132,7 +145,7 @@ struct ReservedPlace {
 
 /// The place that is ready for the child, plus 1, and its claim: under the gate, until the child is there. A
 /// variable of the thread's would be one page more for the child to touch.
-static FOR_CHILD: &[AtomicU64; 2] = &AT_FORK.process_refs.0.1;
+static FOR_CHILD: &[Guarded<AtomicU64>; 2] = &AT_FORK.process_refs.0.for_child;
 
 thread_local! {
     /// For the child that this thread makes: what it is told of when the gate is open again.
@@ -149,13 +162,13 @@ pub fn set_up() -> bool {
     let Some(refs) = memory::part_shared(size_of::<ProcessRefs>()) else {
         return false;
     };
-    // Release: partner: the acquire in refs.
+    // Release pairs with the Acquire in `refs`.
     PROCESS_REFS.store(refs.cast(), Ordering::Release);
     true
 }
 
 fn refs() -> Option<&'static ProcessRefs> {
-    // Acquire: partner: the release in set_up.
+    // Acquire pairs with the Release in `set_up`.
     let refs = PROCESS_REFS.load(Ordering::Acquire);
     // SAFETY: never unmapped; zeros are valid.
     (!refs.is_null()).then(|| unsafe { &*refs })
@@ -163,16 +176,15 @@ fn refs() -> Option<&'static ProcessRefs> {
 
 /// Gives this process a place, without sockets. In a child: its parent's is not its own.
 pub fn enter() {
-    // Relaxed: under the gate, or with one thread.
-    KNOWN.fetch_or(HAD_SOCKET, Ordering::Relaxed);
+    KNOWN.set_bits(HAD_SOCKET);
     take(expect());
 }
 
 /// Gives this process a place, if it is about to have its first socket. Under the gate: one thread does it, for
 /// the process that the tables belong to.
 pub fn enter_if_first() {
-    // Relaxed: under the gate, or interrupted there by a signal handler, which has no place for this once.
-    if KNOWN.load(Ordering::Relaxed) & HAD_SOCKET == 0 {
+    // A signal handler that interrupts this very function has no place for this once.
+    if KNOWN.get() & HAD_SOCKET == 0 {
         let saved = real::errno();
         enter();
         real::set_errno(saved);
@@ -181,22 +193,19 @@ pub fn enter_if_first() {
 
 /// For a process that has no sockets, and gives the tables' memory back. Whoever reaps it frees its place.
 pub fn forget_all() {
+    // Relaxed: nobody else is there.
     PROCESS_REFS.store(core::ptr::null_mut(), Ordering::Relaxed);
-    OWN.store(0, Ordering::Relaxed);
+    OWN.set(0);
 }
 
 /// In a child: takes the place that its parent has made ready. `false`: it came so late that others
 /// took it for gone, and no socket counts it any more.
 #[must_use]
 pub fn become_child() -> bool {
-    // Relaxed: a child has one thread.
-    KNOWN.store(IS_CHILD | HAD_SOCKET, Ordering::Relaxed);
+    KNOWN.set(IS_CHILD | HAD_SOCKET);
     // Its parent may have put it into a namespace of its own.
-    NAMESPACE.store(0, Ordering::Relaxed);
-    // Relaxed: stored by the thread that forked.
-    let [place, claim] = FOR_CHILD
-        .each_ref()
-        .map(|word| word.load(Ordering::Relaxed));
+    NAMESPACE.set(0);
+    let [place, claim] = FOR_CHILD.each_ref().map(Guarded::get);
     let reserved = (place as usize).checked_sub(1).map(|place| ReservedPlace {
         place,
         claim: Held(claim),
@@ -206,15 +215,13 @@ pub fn become_child() -> bool {
 
 /// As above, of a parent without sockets, which has made no place ready.
 pub fn become_child_without_sockets() {
-    // Relaxed: a child has one thread.
-    KNOWN.store(IS_CHILD, Ordering::Relaxed);
-    NAMESPACE.store(0, Ordering::Relaxed);
-    OWN.store(0, Ordering::Relaxed);
+    KNOWN.set(IS_CHILD);
+    NAMESPACE.set(0);
+    OWN.set(0);
 }
 
 fn take(expected: Option<ReservedPlace>) -> bool {
-    // Relaxed, here and below: of this process, and changed while it has one thread, or under the gate.
-    OWN.store(0, Ordering::Relaxed);
+    OWN.set(0);
     let (Some(refs), Some(expected)) = (refs(), expected) else {
         return true;
     };
@@ -225,9 +232,7 @@ fn take(expected: Option<ReservedPlace>) -> bool {
             remove(refs, place, held);
         }
     }
-    refs.place(expected.place)
-        .namespace
-        .store(own_namespace(), Ordering::Relaxed);
+    refs.place(expected.place).set_namespace();
     let at = &refs.place(expected.place).held;
     let is_ready = |held: u64| {
         let held = Held(held);
@@ -237,10 +242,10 @@ fn take(expected: Option<ReservedPlace>) -> bool {
         let same = held.by(0) == expected.claim.by(0);
         (same && is_its).then(|| held.by(own).0)
     };
-    // Release: partner: the acquire in held_at.
+    // Release pairs with the Acquire in `held_at` and `claim`.
     let taken = at.fetch_update(Ordering::Release, Ordering::Relaxed, is_ready);
     if taken.is_ok() {
-        OWN.store(expected.place as u32 + 1, Ordering::Relaxed);
+        OWN.set(expected.place as u32 + 1);
     } else {
         enter();
     }
@@ -264,7 +269,7 @@ impl VforkReference {
         let place = expect();
         if let (Some(refs), Some(ReservedPlace { place, claim })) = (refs(), place) {
             note_at(place as u32 + 1, socket.number());
-            // Release: partner: the acquire in held_at.
+            // Release pairs with the Acquire in `held_at` and `claim`.
             refs.place(place)
                 .held
                 .store(claim.by(ids::id()).0, Ordering::Release);
@@ -304,9 +309,8 @@ pub fn reserve_for_child() {
     let reserved = expect();
     RESERVED_PLACE.set(reserved);
     let words = reserved.map_or([0, 0], |it| [it.place as u64 + 1, it.claim.0]);
-    // Relaxed: read in the copy that the child has.
-    FOR_CHILD[0].store(words[0], Ordering::Relaxed);
-    FOR_CHILD[1].store(words[1], Ordering::Relaxed);
+    FOR_CHILD[0].set(words[0]);
+    FOR_CHILD[1].set(words[1]);
 }
 
 /// The child that is expected will be counted by this socket state.
@@ -319,8 +323,7 @@ pub fn note_reserved_socket(number: u32) {
 
 fn note_at(place: u32, number: u32) {
     if let Some((word, bit)) = bit_of(place, number) {
-        // Relaxed, here and below: it stands for itself; the count goes with it.
-        word.fetch_or(bit, Ordering::Relaxed);
+        word.set_bits(bit);
     }
 }
 
@@ -334,8 +337,8 @@ pub fn child_made(child: i32) {
     }
     // Not if it has said so itself: it may have another number, as it knows it.
     let made = claim.by(child.unsigned_abs());
-    // Release: partner: the acquire in held_at.
     let at = &refs.place(place).held;
+    // Release pairs with the Acquire in `held_at` and `claim`.
     let _ = at.compare_exchange(claim.0, made.0, Ordering::Release, Ordering::Relaxed);
 }
 
@@ -345,6 +348,7 @@ fn expect() -> Option<ReservedPlace> {
     let find = || {
         (0..PLACES_MAX).find_map(|place| {
             let at = &refs.place(place).held;
+            // Relaxed: `claim` puts another in its place only if it is still this.
             let held = Held(at.load(Ordering::Relaxed));
             let is_free = held.who() == 0;
             let claim = is_free.then(|| claim(at, held, held.claimed_again()))??;
@@ -355,18 +359,14 @@ fn expect() -> Option<ReservedPlace> {
         check_all();
         find()
     })?;
-    let namespace = own_namespace();
-    refs.place(expected.place)
-        .namespace
-        .store(namespace, Ordering::Relaxed);
-    let used = expected.place as u32 + 1;
-    refs.common.used.fetch_max(used, Ordering::Relaxed);
+    refs.place(expected.place).set_namespace();
+    refs.common.used.raise(expected.place as u32 + 1);
     Some(expected)
 }
 
 fn claim(at: &AtomicU64, before: Held, after: Held) -> Option<Held> {
     let claim = after.by(CLAIMED | ids::id());
-    // Acquire: partner: the releases in clear, take_expected and child_made.
+    // Acquire pairs with the Release in `clear`, `take`, `child_made` and `VforkReference::enter`.
     at.compare_exchange(before.0, claim.0, Ordering::Acquire, Ordering::Relaxed)
         .ok()?;
     Some(claim)
@@ -374,14 +374,12 @@ fn claim(at: &AtomicU64, before: Held, after: Held) -> Option<Held> {
 
 /// The process namespace of this process; 0 if it cannot be known.
 fn own_namespace() -> u32 {
-    // Relaxed: all threads find the same.
-    let noted = NAMESPACE.load(Ordering::Relaxed);
+    let noted = NAMESPACE.get();
     if noted != 0 {
         return noted;
     }
     let found = ask_for_namespace();
-    // Relaxed: as above.
-    NAMESPACE.store(found, Ordering::Relaxed);
+    NAMESPACE.set(found);
     found
 }
 
@@ -394,11 +392,11 @@ fn ask_for_namespace() -> u32 {
     }
 }
 
-fn own_bit(number: u32) -> Option<(&'static AtomicU64, u64)> {
-    bit_of(OWN.load(Ordering::Relaxed), number)
+fn own_bit(number: u32) -> Option<(&'static Lone<AtomicU64>, u64)> {
+    bit_of(OWN.get(), number)
 }
 
-fn bit_of(place: u32, number: u32) -> Option<(&'static AtomicU64, u64)> {
+fn bit_of(place: u32, number: u32) -> Option<(&'static Lone<AtomicU64>, u64)> {
     let place = place.checked_sub(1)?;
     let word = refs()?.word(place as usize, number as usize / 64);
     Some((word, 1 << (number % 64)))
@@ -406,38 +404,39 @@ fn bit_of(place: u32, number: u32) -> Option<(&'static AtomicU64, u64)> {
 
 /// Whether it is known which socket states count this process.
 pub fn has_place() -> bool {
-    OWN.load(Ordering::Relaxed) != 0
+    OWN.get() != 0
 }
 
 /// This process is counted by a socket state.
 pub fn note(number: u32) {
-    note_at(OWN.load(Ordering::Relaxed), number);
+    note_at(OWN.get(), number);
 }
 
 /// It is no longer. Returns whether it was; a process without a place: always.
 pub fn forget(number: u32) -> bool {
-    own_bit(number).is_none_or(|(word, bit)| word.fetch_and(!bit, Ordering::Relaxed) & bit != 0)
+    own_bit(number).is_none_or(|(word, bit)| word.clear_bits(bit) & bit != 0)
 }
 
 /// Whether it is.
 pub fn is_noted(number: u32) -> bool {
-    own_bit(number).is_some_and(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
+    own_bit(number).is_some_and(|(word, bit)| word.get() & bit != 0)
 }
 
 /// Who is at a place, if that means anything to this process.
 fn held_at(refs: &ProcessRefs, place: usize) -> Option<Held> {
-    // Acquire: partner: the releases in take_expected and child_made.
+    // Acquire pairs with the Release in `take`, `child_made` and `VforkReference::enter`.
     let held = Held(refs.place(place).held.load(Ordering::Acquire));
     if held.who() == 0 {
         return None;
     }
     let namespace = own_namespace();
+    // Relaxed: behind the Acquire above.
     let is_ours = refs.place(place).namespace.load(Ordering::Relaxed) == namespace;
     (namespace != 0 && is_ours).then_some(held)
 }
 
 fn used(refs: &ProcessRefs) -> usize {
-    (refs.common.used.load(Ordering::Relaxed) as usize).min(PLACES_MAX)
+    (refs.common.used.get() as usize).min(PLACES_MAX)
 }
 
 /// A process that is no more, as its parent was told. Its number may be another's by now.
@@ -461,7 +460,7 @@ pub fn check(socket: &SocketState) {
     let Some(refs) = refs() else { return };
     let (word, bit) = (socket.number() as usize / 64, 1 << (socket.number() % 64));
     for place in 0..used(refs) {
-        if refs.word(place, word).load(Ordering::Relaxed) & bit != 0 {
+        if refs.word(place, word).get() & bit != 0 {
             look_at(refs, place);
         }
     }
@@ -470,17 +469,17 @@ pub fn check(socket: &SocketState) {
 /// Whether another process is known to be counted by it, after [`check`].
 pub fn others_are_noted(socket: &SocketState) -> bool {
     let (word, bit) = (socket.number() as usize / 64, 1 << (socket.number() % 64));
-    let own = OWN.load(Ordering::Relaxed) as usize;
+    let own = OWN.get() as usize;
     refs().is_some_and(|refs| {
         let mut others = (0..used(refs)).filter(|place| place + 1 != own);
-        others.any(|place| refs.word(place, word).load(Ordering::Relaxed) & bit != 0)
+        others.any(|place| refs.word(place, word).get() & bit != 0)
     })
 }
 
 /// As [`check_at_times`], when bytes move: what such a look takes, a child may have forbidden itself.
 pub fn check_in_parent(socket: &SocketState) {
     // Relaxed: written at the fork.
-    if KNOWN.load(Ordering::Relaxed) & IS_CHILD == 0 {
+    if KNOWN.get() & IS_CHILD == 0 {
         check_at_times(socket);
     }
 }
@@ -494,10 +493,10 @@ pub fn check_at_times(socket: &SocketState) {
 
 fn is_time(refs: &ProcessRefs) -> bool {
     let now_ns = clock::now_ns();
-    let last_ns = refs.common.looked_ns.load(Ordering::Relaxed);
+    let last_ns = refs.common.looked_ns.get();
     let is_time = now_ns.saturating_sub(last_ns) >= PAUSE_NS;
     if is_time {
-        refs.common.looked_ns.store(now_ns, Ordering::Relaxed);
+        refs.common.looked_ns.set(now_ns);
     }
     is_time
 }
@@ -509,7 +508,7 @@ pub fn check_some() {
     if used <= 1 || !is_time(refs) {
         return;
     }
-    let first = refs.common.next.fetch_add(FEW, Ordering::Relaxed);
+    let first = refs.common.next.add(FEW);
     for nth in 0..FEW.min(used) {
         look_at(refs, (first.wrapping_add(nth) % used) as usize);
     }
@@ -524,7 +523,7 @@ pub fn check_all() {
 }
 
 fn look_at(refs: &ProcessRefs, place: usize) {
-    let is_own = OWN.load(Ordering::Relaxed) == place as u32 + 1;
+    let is_own = OWN.get() == place as u32 + 1;
     let Some(held) = held_at(refs, place).filter(|_| !is_own) else {
         return;
     };
@@ -547,7 +546,7 @@ fn found_gone(refs: &ProcessRefs, place: usize, held: Held) {
     let second = (clock::now_ns() / 1_000_000_000) as u32 & SECOND_BITS;
     if who & CLAIMED != 0 && who & SUSPECT == 0 {
         let suspect = held.by(who | SUSPECT | (second << SECOND_AT));
-        // Relaxed, both: it stands for itself.
+        // Relaxed: it stands for itself. What the claimer released stays released, since this is an exchange.
         let _ = refs.place(place).held.compare_exchange(
             held.0,
             suspect.0,
@@ -573,7 +572,7 @@ fn remove(refs: &ProcessRefs, place: usize, held: Held) {
 fn clear(refs: &ProcessRefs, place: usize) {
     // No bit of a socket state that never was is set.
     for nth in 0..(sockets::ever_used() as usize).div_ceil(64) {
-        let mut bits = refs.word(place, nth).swap(0, Ordering::Relaxed);
+        let mut bits = refs.word(place, nth).swap(0);
         while bits != 0 {
             let number = nth as u32 * 64 + bits.trailing_zeros();
             bits &= bits - 1;
@@ -581,8 +580,9 @@ fn clear(refs: &ProcessRefs, place: usize) {
         }
     }
     let at = &refs.place(place).held;
+    // Relaxed: only who claimed it changes it from here.
     let free = Held(at.load(Ordering::Relaxed)).by(0);
-    // Release: partner: the acquire in claim.
+    // Release pairs with the Acquire in `claim`.
     at.store(free.0, Ordering::Release);
 }
 

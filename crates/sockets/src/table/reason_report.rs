@@ -14,9 +14,10 @@
 
 use core::fmt::Write;
 use core::mem::zeroed;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::AtomicU64;
 
 use crate::process::ids;
+use crate::process::words::AtStart;
 use crate::system::text::Line;
 use crate::system::{kernel, real, unix_sockets};
 use crate::table::flags::{FALLEN_BACK, REASON_REPORTED, UNIX};
@@ -30,8 +31,8 @@ use crate::table::{
 /// Where to tell it.
 static TARGET: Target = Target::nowhere();
 /// Device and inode of standard error at start; 0 if it is not asked for.
-static ERROR_DEVICE: AtomicU64 = AtomicU64::new(0);
-static ERROR_INODE: AtomicU64 = AtomicU64::new(0);
+static ERROR_DEVICE: AtStart<AtomicU64> = AtStart::new(AtomicU64::new(0));
+static ERROR_INODE: AtStart<AtomicU64> = AtStart::new(AtomicU64::new(0));
 
 fn standard_error() -> Option<(u64, u64)> {
     // SAFETY: `status` is ours to write.
@@ -45,9 +46,8 @@ fn standard_error() -> Option<(u64, u64)> {
 pub fn set_up() {
     if TARGET.read(c"BAREWIRE_WHY") == Some(c"-") {
         let (device, inode) = standard_error().unwrap_or((0, 0));
-        // Relaxed, here and below: compared for equality only.
-        ERROR_DEVICE.store(device, Ordering::Relaxed);
-        ERROR_INODE.store(inode, Ordering::Relaxed);
+        ERROR_DEVICE.set(device);
+        ERROR_INODE.set(inode);
     }
 }
 
@@ -63,10 +63,7 @@ pub fn tell(fd: i32, socket: &SocketState) {
     // Nothing here can fail: a line that is too long is cut.
     let _ = describe(&mut line, fd, socket, state);
     if target == c"-" {
-        let at_start = (
-            ERROR_DEVICE.load(Ordering::Relaxed),
-            ERROR_INODE.load(Ordering::Relaxed),
-        );
+        let at_start = (ERROR_DEVICE.get(), ERROR_INODE.get());
         if at_start.1 != 0 && standard_error() == Some(at_start) {
             let bytes = line.as_bytes();
             // SAFETY: the line has its length.
@@ -83,19 +80,15 @@ fn describe(line: &mut Line, fd: i32, socket: &SocketState, state: State) -> cor
         Some([own, other]) => write!(line, "{own} - {other}: ")?,
         None if socket.has(UNIX) => {
             let own = unix_sockets::inode(fd).unwrap_or(0);
-            // Relaxed: for display only; 0 if nobody has asked for it.
-            let other = socket.other_inode.load(Ordering::Relaxed);
+            // 0 if nobody has asked for it.
+            let other = socket.other_inode.get();
             write!(line, "unix:{own} - unix:{other}: ")?;
         }
         None => write!(line, "(no longer connected): ")?,
     }
-    let [out, into] =
-        [&socket.ring_bytes_out, &socket.ring_bytes_in].map(|bytes| bytes.load(Ordering::Relaxed));
+    let (out, into) = (socket.ring_bytes_out.get(), socket.ring_bytes_in.get());
     let reason = socket.reason();
-    let (calls, bytes) = (
-        socket.calls.load(Ordering::Relaxed),
-        socket.bytes.load(Ordering::Relaxed),
-    );
+    let (calls, bytes) = (socket.calls.get(), socket.bytes.get());
     match state {
         State::Upgraded if socket.has(FALLEN_BACK) && reason != Reason::None => {
             write!(line, "accelerated, then kernel, {}", reason.text())?;
@@ -122,8 +115,8 @@ pub fn tell_all() {
         return;
     }
     descriptors::for_each_descriptor(0, u32::MAX, |fd, socket| {
-        // Relaxed: another process that has it tells when it is done.
-        if socket.processes.load(Ordering::Relaxed) == 1 {
+        // Another process that has it tells when it is done.
+        if socket.process_count_alone() == 1 {
             tell(fd, socket);
         }
     });

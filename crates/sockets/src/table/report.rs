@@ -3,29 +3,30 @@
 use core::ffi::{CStr, c_char};
 use core::mem::zeroed;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU64};
 
+use crate::process::words::{AtStart, Lone};
 use crate::process::{ids, settings};
 use crate::system::kernel::Owned;
 use crate::system::text::{LINE_BYTES, Line};
 use crate::system::{fd_passing, real};
 use crate::table::{descriptors, socket_state};
 
-static UPGRADED: AtomicU64 = AtomicU64::new(0);
-static REFUSED: AtomicU64 = AtomicU64::new(0);
-static STEPPED_BACK: AtomicU64 = AtomicU64::new(0);
+static UPGRADED: Lone<AtomicU64> = Lone::new(AtomicU64::new(0));
+static REFUSED: Lone<AtomicU64> = Lone::new(AtomicU64::new(0));
+static STEPPED_BACK: Lone<AtomicU64> = Lone::new(AtomicU64::new(0));
 /// Of sockets that are closed.
-static BYTES_OUT: AtomicU64 = AtomicU64::new(0);
-static BYTES_IN: AtomicU64 = AtomicU64::new(0);
+static BYTES_OUT: Lone<AtomicU64> = Lone::new(AtomicU64::new(0));
+static BYTES_IN: Lone<AtomicU64> = Lone::new(AtomicU64::new(0));
 
 /// Where a line goes, as the environment said at start: our copy, since there are programs that
 /// clear their environment and write over it, or set it for others.
-pub struct Target(AtomicPtr<c_char>);
+pub struct Target(AtStart<AtomicPtr<c_char>>);
 
 impl Target {
     /// Nowhere.
     pub const fn nowhere() -> Self {
-        Self(AtomicPtr::new(null_mut()))
+        Self(AtStart::new(AtomicPtr::new(null_mut())))
     }
 
     /// Reads the variable of this name. For the constructor.
@@ -33,14 +34,13 @@ impl Target {
         let value = settings::variable(name).filter(|value| !value.is_empty())?;
         // SAFETY: a string; without memory for the copy nothing is told.
         let copy = unsafe { libc::strdup(value.as_ptr()) };
-        // Relaxed, here and below: set before there are other threads.
-        self.0.store(copy, Ordering::Relaxed);
+        self.0.set(copy);
         self.get()
     }
 
     /// Where it goes, if anywhere.
     pub fn get(&self) -> Option<&'static CStr> {
-        let target = self.0.load(Ordering::Relaxed);
+        let target = self.0.get();
         // SAFETY: it is null or a string that stays.
         (!target.is_null()).then(|| unsafe { CStr::from_ptr(target) })
     }
@@ -54,21 +54,19 @@ pub fn set_up() {
     TARGET.read(c"BAREWIRE_SOCKETS_REPORT");
 }
 
-// Relaxed, all: counters for display.
-
 /// A connection is upgraded.
 pub fn upgraded() {
-    UPGRADED.fetch_add(1, Ordering::Relaxed);
+    UPGRADED.add(1);
 }
 
 /// A connection looked for its other end and did not find it.
 pub fn refused() {
-    REFUSED.fetch_add(1, Ordering::Relaxed);
+    REFUSED.add(1);
 }
 
 /// A direction went back to the line.
 pub fn stepped_back() {
-    STEPPED_BACK.fetch_add(1, Ordering::Relaxed);
+    STEPPED_BACK.add(1);
 }
 
 /// This process is done with a socket: its bytes are added up, but for those that another process, or
@@ -79,18 +77,18 @@ pub fn closed(socket: &socket_state::SocketState) {
         (&socket.ring_bytes_out, out_reported, &BYTES_OUT),
         (&socket.ring_bytes_in, in_reported, &BYTES_IN),
     ] {
-        let now = moved.load(Ordering::Relaxed);
-        let before = reported.fetch_max(now, Ordering::Relaxed);
-        sum.fetch_add(now.saturating_sub(before), Ordering::Relaxed);
+        let now = moved.get();
+        let before = reported.raise(now);
+        sum.add(now.saturating_sub(before));
     }
 }
 
 /// A child begins with nothing.
 pub fn forget() {
     for counter in [&UPGRADED, &REFUSED, &STEPPED_BACK, &BYTES_OUT, &BYTES_IN] {
-        // Relaxed: for display only. What is not written is still one page with the parent's.
-        if counter.load(Ordering::Relaxed) != 0 {
-            counter.store(0, Ordering::Relaxed);
+        // What is not written is still one page with the parent's.
+        if counter.get() != 0 {
+            counter.set(0);
         }
     }
 }
@@ -115,7 +113,7 @@ pub fn write() {
         (b" refused=", &REFUSED),
     ] {
         line.text(text);
-        line.number(counter.load(Ordering::Relaxed));
+        line.number(counter.get());
     }
     line.text(b" pid=");
     line.number(u64::from(ids::id()));

@@ -1,6 +1,8 @@
 //! How many full byte rings a sender skips before it waits for room again.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::AtomicU32;
+
+use crate::process::words::Guarded;
 
 /// At most so many full rings in a row are left without a look.
 const REST_MAX: u32 = 64;
@@ -9,32 +11,31 @@ const REST_MAX: u32 = 64;
 #[repr(C)]
 pub struct Looks {
     /// Full rings to come that are left at once.
-    rest: AtomicU32,
+    rest: Guarded<AtomicU32>,
     /// How many those will be after the next look that finds nothing.
-    next_rest: AtomicU32,
+    next_rest: Guarded<AtomicU32>,
 }
 
-// Relaxed, all: under the lock.
 impl Looks {
     /// As at the beginning.
     pub fn forget(&self) {
-        self.rest.store(0, Ordering::Relaxed);
-        self.next_rest.store(1, Ordering::Relaxed);
+        self.rest.set(0);
+        self.next_rest.set(1);
     }
 
     /// Whether this full ring is worth a look.
     pub fn is_worth_one(&self) -> bool {
-        let rest = self.rest.load(Ordering::Relaxed);
-        self.rest.store(rest.saturating_sub(1), Ordering::Relaxed);
+        let rest = self.rest.get();
+        self.rest.set(rest.saturating_sub(1));
         rest == 0
     }
 
     /// There was none.
     pub fn empty_reads(&self) {
-        let rest = self.next_rest.load(Ordering::Relaxed);
-        self.rest.store(rest, Ordering::Relaxed);
+        let rest = self.next_rest.get();
+        self.rest.set(rest);
         let next = (rest * 2).min(REST_MAX);
-        self.next_rest.store(next, Ordering::Relaxed);
+        self.next_rest.set(next);
     }
 }
 
@@ -45,8 +46,8 @@ mod tests {
     #[test]
     fn who_looks_in_vain_looks_ever_less_often() {
         let looks = Looks {
-            rest: AtomicU32::new(7),
-            next_rest: AtomicU32::new(7),
+            rest: Guarded::new(AtomicU32::new(7)),
+            next_rest: Guarded::new(AtomicU32::new(7)),
         };
         looks.forget();
         let looked_at: Vec<_> = (0..300)

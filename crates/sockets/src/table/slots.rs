@@ -2,14 +2,15 @@
 
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
+use crate::process::words::Lone;
 use crate::system::own_descriptors::HIGHEST;
 use crate::table::limits::DESCRIPTORS_MAX;
 use crate::table::socket_state::SOCKETS;
 
 /// Where the socket states are, the table of descriptors, and the highest of these.
 pub fn addresses() -> (usize, usize, usize) {
+    let states = SOCKETS.get() as usize;
     // Relaxed: set up before, by this thread.
-    let states = SOCKETS.load(Ordering::Relaxed) as usize;
     let descriptors = TABLE.descriptors.load(Ordering::Relaxed) as usize;
     (states, descriptors, (&raw const HIGHEST) as usize)
 }
@@ -17,7 +18,7 @@ pub fn addresses() -> (usize, usize, usize) {
 /// The table of descriptors; and whether somebody captures, which every call looks at, too.
 static TABLE: Table = Table {
     descriptors: AtomicPtr::new(core::ptr::null_mut()),
-    captured: AtomicU32::new(0),
+    captured: Lone::new(AtomicU32::new(0)),
 };
 
 /// In one cache line.
@@ -25,18 +26,18 @@ static TABLE: Table = Table {
 struct Table {
     /// Number of the socket state of each descriptor, plus 1; 0 for none.
     descriptors: AtomicPtr<AtomicU32>,
-    captured: AtomicU32,
+    captured: Lone<AtomicU32>,
 }
 
 /// The word that turns capturing on. See `capture`.
 #[inline]
-pub fn captured() -> &'static AtomicU32 {
+pub fn captured() -> &'static Lone<AtomicU32> {
     &TABLE.captured
 }
 
-/// From now on descriptors can have socket states. Release: partner: the acquire in slot; whoever sees it
-/// sees what is set up before.
+/// From now on descriptors can have socket states.
 pub fn publish(descriptors: *mut AtomicU32) {
+    // Release pairs with the Acquire in `slot`: whoever sees the table sees what is set up before.
     TABLE.descriptors.store(descriptors, Ordering::Release);
 }
 
@@ -53,22 +54,25 @@ static HIDDEN: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
 
 /// From now on no descriptor has a socket state, and none gets one.
 pub fn hide() {
-    // Relaxed: by one thread, which shows it again.
+    // Relaxed, both: by one thread, which shows it again.
     let table = TABLE
         .descriptors
         .swap(core::ptr::null_mut(), Ordering::Relaxed);
+    // Relaxed: as above.
     HIDDEN.store(table, Ordering::Relaxed);
 }
 
 /// No longer.
 pub fn show() {
+    // Relaxed: as in `hide`.
     let table = HIDDEN.load(Ordering::Relaxed);
-    // Release: as in set_up.
+    // Release pairs with the Acquire in `slot`, as that of `publish` does.
     TABLE.descriptors.store(table, Ordering::Release);
 }
 
 /// Whether nothing can have a socket state: the table is hidden, or there is none.
 pub fn is_hidden() -> bool {
+    // Relaxed: nothing is read there.
     TABLE.descriptors.load(Ordering::Relaxed).is_null()
 }
 
@@ -89,15 +93,16 @@ pub fn note_new_tcp(fd: i32) {
 
 /// Whether the program has made this socket of TCP a moment ago. It is told once.
 pub fn take_new_tcp(fd: i32) -> bool {
-    // Relaxed: both, as above.
+    // Relaxed: it stands for itself.
     let found = slot(fd).filter(|slot| slot.load(Ordering::Relaxed) == NEW_TCP);
     found
         .inspect(|slot| slot.store(0, Ordering::Relaxed))
         .is_some()
 }
 
+#[inline]
 pub fn slot(fd: i32) -> Option<&'static AtomicU32> {
-    // Acquire: partner: the release in set_up.
+    // Acquire pairs with the Release in `publish` and `show`.
     let table = TABLE.descriptors.load(Ordering::Acquire);
     if table.is_null() || fd.unsigned_abs() >= DESCRIPTORS_MAX || fd < 0 {
         return None;

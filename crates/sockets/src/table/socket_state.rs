@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use barewire_fabric::hybrid::{Direction, Receiver, Sender};
 
 use crate::process::lock::{Held, Lock};
+use crate::process::words::{AtStart, Guarded, Lone};
 use crate::table::kernel_probe::Probe;
 use crate::table::ring_full_rests::Looks;
 use crate::table::state::{Reason, State};
@@ -15,94 +16,96 @@ use crate::table::stream_memory::{self, StreamMemory};
 #[repr(C, align(128))]
 pub struct SocketState {
     state: AtomicU32,
-    reason: AtomicU32,
+    reason: Lone<AtomicU32>,
     flags: AtomicU32,
     /// Processes that have the socket. See `process_refs`.
     pub processes: AtomicU32,
-    /// How many sockets this state has stood for before.
-    pub generation: AtomicU32,
+    /// How many sockets this state has stood for before. It changes while no process has the socket.
+    generation: Lone<AtomicU32>,
     /// Calls that moved bytes before the upgrade.
-    pub calls: AtomicU32,
+    pub calls: Lone<AtomicU32>,
     /// Turns of direction before the upgrade, where only streams are upgraded. See `worth`.
-    pub turns: AtomicU32,
+    pub turns: Lone<AtomicU32>,
     /// How often the other end was looked for.
-    pub looks: AtomicU32,
+    pub looks: Lone<AtomicU32>,
     /// This end's side of the hybrid stream: 0 or 1.
-    pub side: AtomicU32,
+    side: AtomicU32,
     /// Threads that sleep until the kernel reports the socket as readable.
-    pub sleepers: AtomicU32,
+    pub sleepers: Lone<AtomicU32>,
     /// Bytes moved before the upgrade.
-    pub bytes: AtomicU64,
+    pub bytes: Lone<AtomicU64>,
     /// When a reader last asked whether the kernel connection has ended, by `clock::tick_ns`.
-    pub kernel_checked_ns: AtomicU64,
-    /// When a sender last asked that.
-    pub send_checked_ns: AtomicU64,
+    pub kernel_checked_ns: Lone<AtomicU64>,
+    /// When a sender last asked that, under the send lock.
+    pub send_checked_ns: Guarded<AtomicU64>,
     /// What `ring_bytes_in` was at the last send.
-    pub heard_bytes: AtomicU64,
+    pub heard_bytes: Lone<AtomicU64>,
     /// The state of `kernel_probe`, under the send lock.
     pub probe: Probe,
     /// Bytes ever put into the ring when the other end was last known to be alive.
-    pub put_when_there: AtomicU64,
+    pub put_when_there: Lone<AtomicU64>,
     /// The pending error; 0 if there is none.
-    pub pending_error: AtomicI32,
+    pub pending_error: Lone<AtomicI32>,
     /// Bytes put into the ring.
-    pub ring_bytes_out: AtomicU64,
+    pub ring_bytes_out: Lone<AtomicU64>,
     /// Bytes taken from the ring.
-    pub ring_bytes_in: AtomicU64,
+    pub ring_bytes_in: Lone<AtomicU64>,
     /// Guards `sender`.
     pub send_lock: Lock,
     /// Guards `receiver`.
     pub recv_lock: Lock,
     sender: UnsafeCell<Sender>,
     receiver: UnsafeCell<Receiver>,
-    /// The next free socket state, plus 1, while this one is free.
-    pub next_free: AtomicU32,
+    /// The next free socket state, plus 1, while this one is free. Under the lock of `sockets`.
+    pub next_free: Guarded<AtomicU32>,
     /// The last capture that has the addresses of this connection.
-    pub captured_by: AtomicU32,
+    pub captured_by: Lone<AtomicU32>,
     /// Bytes sent and received while somebody captured.
-    pub captured_bytes: [AtomicU64; 2],
+    pub captured_bytes: [Lone<AtomicU64>; 2],
     /// For a Unix socket, as the next six: bytes sent before the upgrade, under the send lock.
-    pub kernel_bytes_out: AtomicU64,
+    pub kernel_bytes_out: Lone<AtomicU64>,
     /// Bytes read before the upgrade. See `unix_streams` for what else is counted there.
     pub kernel_bytes_in: AtomicU64,
     /// Inode of the other end; 0 if it is not known.
-    pub other_inode: AtomicU32,
+    pub other_inode: Lone<AtomicU32>,
     /// The size of its receive buffer before it was marked.
-    pub receive_buffer: AtomicU32,
+    pub receive_buffer: Lone<AtomicU32>,
     /// The number of the socket state of a pair's other end, plus 1.
-    pub pair: AtomicU32,
+    pub pair: Lone<AtomicU32>,
     /// And its generation.
-    pub pair_generation: AtomicU32,
+    pub pair_generation: Lone<AtomicU32>,
     /// Reads in progress that the kernel executes alone.
     pub direct_reads: AtomicU32,
     /// The program's low-water mark, with [`LOW_WATER`].
-    pub low_water: AtomicU32,
+    pub low_water: Lone<AtomicU32>,
     /// For `stream::empty_reads`, as the next four, under the receive lock: empty reads in a row.
-    pub empty_reads: AtomicU32,
+    pub empty_reads: Guarded<AtomicU32>,
     /// The thread that made them.
-    pub empty_reads_by: AtomicU32,
+    pub empty_reads_by: Guarded<AtomicU32>,
     /// How often that thread had slept by then.
-    pub empty_reads_sleeps: AtomicU64,
+    pub empty_reads_sleeps: Guarded<AtomicU64>,
     /// And how long it had been busy.
-    pub empty_reads_busy_ns: AtomicU64,
+    pub empty_reads_busy_ns: Guarded<AtomicU64>,
     /// Position of the stream at the last of them.
-    pub empty_reads_at: AtomicU64,
+    pub empty_reads_at: Guarded<AtomicU64>,
     /// The state of `stream::ring_full_wait`, under the send lock.
     pub ring_full_rests: Looks,
     /// The kernel's cookie of the socket, from the upgrade on.
-    pub cookie: AtomicU64,
+    cookie: AtomicU64,
     /// How often the count of bytes read was corrected by the kernel's, under the receive lock.
-    pub recounts: AtomicU32,
-    /// 1 while this state is free.
-    pub is_free: AtomicU32,
+    pub recounts: Lone<AtomicU32>,
+    /// 1 while this state is free. Under the lock of `sockets`.
+    pub is_free: Guarded<AtomicU32>,
     /// How much of `ring_bytes_out` and `ring_bytes_in` the sums of `report` contain.
-    pub bytes_reported: [AtomicU64; 2],
+    pub bytes_reported: [Lone<AtomicU64>; 2],
     /// The `posix_spawn` actions that duplicate the socket for another program; 0 for none.
-    pub named_by: AtomicU64,
+    pub named_by: Lone<AtomicU64>,
 }
 
 /// Offset of the upgrade's state, for readers outside the process. See `status`.
 pub const STATE_AT: usize = core::mem::offset_of!(SocketState, state);
+/// Offset of the side.
+pub const SIDE_AT: usize = core::mem::offset_of!(SocketState, side);
 /// Offset of the reason.
 pub const REASON_AT: usize = core::mem::offset_of!(SocketState, reason);
 /// Offset of the flags.
@@ -114,14 +117,14 @@ unsafe impl Sync for SocketState {}
 impl SocketState {
     /// How far the upgrade has got.
     pub fn state(&self) -> State {
-        // Acquire: partner: the release in set_state; with Upgraded come sender and receiver.
+        // Acquire pairs with the Release in `set_state` and `change`: with Upgraded come both ends of the stream.
         State::from_u32(self.state.load(Ordering::Acquire))
     }
 
     /// Changes the state from `from`. Returns whether it was that.
     pub fn change(&self, from: State, to: State) -> bool {
         let (old, new) = (from as u32, to as u32);
-        // AcqRel: as in state and set_state.
+        // AcqRel pairs with itself, with the Acquire in `state` and with the Release in `set_state`.
         let changed = self
             .state
             .compare_exchange(old, new, Ordering::AcqRel, Ordering::Relaxed);
@@ -141,27 +144,24 @@ impl SocketState {
 
     /// Why it is the kernel's, if it is.
     pub fn reason(&self) -> Reason {
-        // Relaxed: for display only.
-        Reason::from_u32(self.reason.load(Ordering::Relaxed))
+        Reason::from_u32(self.reason.get())
     }
 
     /// Changes what it is at.
     pub fn set_state(&self, state: State) {
-        // Release: partner: the acquire in state.
+        // Release pairs with the Acquire in `state`.
         self.state.store(state as u32, Ordering::Release);
     }
 
     /// It is the kernel's alone from now on.
     pub fn leave_to_kernel_because(&self, reason: Reason) {
-        // Relaxed: for display only.
-        self.reason.store(reason as u32, Ordering::Relaxed);
+        self.reason.set(reason as u32);
         self.set_state(State::Kernel);
     }
 
     /// Notes why it is not accelerated, without a change of state.
     pub fn note_reason(&self, reason: Reason) {
-        // Relaxed: for display only.
-        self.reason.store(reason as u32, Ordering::Relaxed);
+        self.reason.set(reason as u32);
     }
 
     /// Whether a flag is set.
@@ -172,13 +172,13 @@ impl SocketState {
 
     /// As [`SocketState::has`], in one order with all that is SeqCst.
     pub fn has_now(&self, flag: u32) -> bool {
-        // SeqCst: partner: whoever calls this names it.
+        // SeqCst pairs with what the caller names.
         self.flags.load(Ordering::SeqCst) & flag != 0
     }
 
     /// Sets or clears a flag.
     pub fn set(&self, flag: u32, on: bool) {
-        // Relaxed: as above.
+        // Relaxed: the flags stand for themselves.
         if on {
             self.flags.fetch_or(flag, Ordering::Relaxed);
         } else {
@@ -207,14 +207,61 @@ impl SocketState {
     }
 
     /// Which socket it is, of those that it was.
+    #[inline]
     pub fn generation(&self) -> u32 {
-        // Relaxed: it does not change while somebody has it; else it is compared only.
-        self.generation.load(Ordering::Relaxed)
+        self.generation.get()
+    }
+
+    /// It is free, and will be another socket.
+    pub fn next_generation(&self) {
+        self.generation.add(1);
+    }
+
+    /// How many processes have the socket. What those did with it that have it no more is seen.
+    #[inline]
+    pub fn process_count(&self) -> u32 {
+        // Acquire pairs with the AcqRel by which a process leaves, in `references::others_have` and
+        // `sockets::uncount`.
+        self.processes.load(Ordering::Acquire)
+    }
+
+    /// As [`SocketState::process_count`], for who asks for nothing but the number.
+    #[inline]
+    pub fn process_count_alone(&self) -> u32 {
+        // Relaxed: the number stands for itself.
+        self.processes.load(Ordering::Relaxed)
+    }
+
+    /// This end's side of the hybrid stream: 0 or 1. For who has found the socket upgraded.
+    #[inline]
+    pub fn side(&self) -> u32 {
+        // Relaxed: it is set before the AcqRel with which `change` makes the socket upgraded. That one pairs with
+        // the Acquire in `state`.
+        self.side.load(Ordering::Relaxed)
+    }
+
+    /// The kernel's cookie of the socket. For who has found the socket upgraded.
+    pub fn cookie(&self) -> u64 {
+        // Relaxed: as in `side`.
+        self.cookie.load(Ordering::Relaxed)
+    }
+
+    /// The socket is about to be upgraded, with this side.
+    pub fn set_side(&self, side: u32) {
+        // Relaxed: as in `side`.
+        self.side.store(side, Ordering::Relaxed);
+    }
+
+    /// It is about to be upgraded, and has this cookie.
+    pub fn set_cookie(&self, cookie: u64) {
+        // Relaxed: as in `side`.
+        self.cookie.store(cookie, Ordering::Relaxed);
     }
 
     /// Its number.
+    #[inline]
     pub fn number(&self) -> u32 {
-        let first = SOCKETS.load(Ordering::Relaxed);
+        let first = SOCKETS.get();
         // SAFETY: all socket states lie in one array.
         let offset = unsafe { core::ptr::from_ref(self).offset_from(first) };
         offset.unsigned_abs() as u32
@@ -227,11 +274,8 @@ impl SocketState {
 
     /// Begins anew, as another socket.
     pub fn reset(&self, state: State) {
-        // Relaxed, all but the count: nobody else has this socket state yet; the descriptor's entry
-        // publishes it.
         for word in [
             &self.reason,
-            &self.flags,
             &self.calls,
             &self.turns,
             &self.looks,
@@ -240,18 +284,14 @@ impl SocketState {
             &self.other_inode,
             &self.receive_buffer,
             &self.pair,
-            &self.direct_reads,
             &self.low_water,
-            &self.empty_reads,
-            &self.empty_reads_by,
             &self.recounts,
         ] {
-            word.store(0, Ordering::Relaxed);
+            word.set(0);
         }
         for word in [
             &self.bytes,
             &self.kernel_checked_ns,
-            &self.send_checked_ns,
             &self.heard_bytes,
             &self.put_when_there,
             &self.named_by,
@@ -262,26 +302,35 @@ impl SocketState {
             &self.captured_bytes[0],
             &self.captured_bytes[1],
             &self.kernel_bytes_out,
-            &self.kernel_bytes_in,
-            &self.empty_reads_sleeps,
-            &self.empty_reads_busy_ns,
-            &self.empty_reads_at,
         ] {
-            word.store(0, Ordering::Relaxed);
+            word.set(0);
         }
-        self.pending_error.store(0, Ordering::Relaxed);
+        // Relaxed: nobody else has this socket state yet. The Release in `descriptors::enter` publishes these three
+        // and the others.
+        self.flags.store(0, Ordering::Relaxed);
+        self.direct_reads.store(0, Ordering::Relaxed);
+        self.kernel_bytes_in.store(0, Ordering::Relaxed);
+        self.send_checked_ns.set(0);
+        self.empty_reads.set(0);
+        self.empty_reads_by.set(0);
+        self.empty_reads_sleeps.set(0);
+        self.empty_reads_busy_ns.set(0);
+        self.empty_reads_at.set(0);
+        self.pending_error.set(0);
         self.probe.forget();
         self.ring_full_rests.forget();
         self.send_lock.begin_anew();
         self.recv_lock.begin_anew();
         self.set_state(state);
-        // Release: partner: count_again; whoever sees that somebody has it sees which use it is.
+        // Release pairs with the Acquire in `sockets::count_again`: whoever sees that somebody has it sees its
+        // generation.
         self.processes.store(1, Ordering::Release);
     }
 }
 
 /// The socket states; null if they could not be reserved: then nothing is upgraded.
-pub static SOCKETS: AtomicPtr<SocketState> = AtomicPtr::new(core::ptr::null_mut());
+pub static SOCKETS: AtStart<AtomicPtr<SocketState>> =
+    AtStart::new(AtomicPtr::new(core::ptr::null_mut()));
 
 /// Makes the two ends of a socket state that is about to be [`State::Upgraded`].
 pub fn set_ends(

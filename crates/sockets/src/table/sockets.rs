@@ -3,6 +3,7 @@
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use crate::process::lock::Lock;
+use crate::process::words::{AtStart, Guarded, Lone};
 use crate::process::{family, memory};
 use crate::table::gate::GATE;
 use crate::table::limits::SOCKETS_MAX;
@@ -11,22 +12,23 @@ use crate::table::state::State;
 use crate::table::stream_memory::{self, Mapping};
 
 /// Generation of each socket state when this process came to have it.
-static GENERATIONS: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
+static GENERATIONS: AtStart<AtomicPtr<Lone<AtomicU32>>> =
+    AtStart::new(AtomicPtr::new(core::ptr::null_mut()));
 /// In the shared memory before the socket states: how many were ever used, and the free ones.
-static SHARED: AtomicPtr<Shared> = AtomicPtr::new(core::ptr::null_mut());
+static SHARED: AtStart<AtomicPtr<Shared>> = AtStart::new(AtomicPtr::new(core::ptr::null_mut()));
 
 #[repr(C)]
 struct Shared {
-    used: AtomicU32,
+    /// Changed under the lock.
+    used: Lone<AtomicU32>,
     lock: Lock,
-    free: AtomicU32,
+    /// Under the lock: the first free one, plus 1.
+    free: Guarded<AtomicU32>,
 }
 
 /// How many socket states were ever used.
 pub fn ever_used() -> u32 {
-    shared().map_or(0, |shared| {
-        shared.used.load(Ordering::Relaxed).min(SOCKETS_MAX)
-    })
+    shared().map_or(0, |shared| shared.used.get().min(SOCKETS_MAX))
 }
 
 const STATES_BYTES: usize = SOCKETS_MAX as usize * size_of::<SocketState>();
@@ -46,17 +48,16 @@ pub fn set_up() -> bool {
         return false;
     };
     let first = states.cast::<SocketState>();
-    // Relaxed, all: published by the table of descriptors.
-    GENERATIONS.store(generations.cast(), Ordering::Relaxed);
-    SHARED.store(shared.cast(), Ordering::Relaxed);
-    SOCKETS.store(first, Ordering::Relaxed);
+    GENERATIONS.set(generations.cast());
+    SHARED.set(shared.cast());
+    SOCKETS.set(first);
     family::note_shared_memory(memory::shared_at());
     true
 }
 
 /// As above, of the socket states.
 pub fn forget() {
-    SHARED.store(core::ptr::null_mut(), Ordering::Relaxed);
+    SHARED.set(core::ptr::null_mut());
 }
 
 /// Gives the places of hybrid streams back that were never used.
@@ -69,12 +70,13 @@ pub fn give_places_back() {
 pub fn by_number(number: u32) -> &'static SocketState {
     debug_assert!(number < SOCKETS_MAX);
     // SAFETY: there are SOCKETS_MAX socket states, never unmapped; zeros are a valid socket state.
-    unsafe { &*SOCKETS.load(Ordering::Relaxed).add(number as usize) }
+    unsafe { &*SOCKETS.get().add(number as usize) }
 }
 
-pub fn own_generation(number: u32) -> &'static AtomicU32 {
+/// The generation of a socket state when this process came to have it.
+pub fn own_generation(number: u32) -> &'static Lone<AtomicU32> {
     // SAFETY: as for the socket states.
-    unsafe { &*GENERATIONS.load(Ordering::Relaxed).add(number as usize) }
+    unsafe { &*GENERATIONS.get().add(number as usize) }
 }
 
 /// What this process has mapped for a socket.
@@ -98,7 +100,7 @@ pub fn unmap(socket: &SocketState, mapping: Mapping) {
 }
 
 fn shared() -> Option<&'static Shared> {
-    let shared = SHARED.load(Ordering::Relaxed);
+    let shared = SHARED.get();
     // SAFETY: before the socket states, never unmapped; zeros are valid.
     (!shared.is_null()).then(|| unsafe { &*shared })
 }
@@ -109,28 +111,27 @@ const FREE_LOOKS: u32 = 64;
 pub fn allocate() -> Option<u32> {
     let shared = shared()?;
     let _held = shared.lock.hold()?;
-    // Relaxed, all: under the lock.
     let mut from = &shared.free;
     for _ in 0..FREE_LOOKS {
         // Children share this memory, also those that have gone over to somebody else.
-        let free = from.load(Ordering::Relaxed).checked_sub(1);
+        let free = from.get().checked_sub(1);
         let Some(number) = free.filter(|number| *number < SOCKETS_MAX) else {
             break;
         };
         let socket = by_number(number);
         // A thread may be in the middle of a call on the socket that it was.
         if socket.send_lock.is_idle() && socket.recv_lock.is_idle() {
-            from.store(socket.next_free.load(Ordering::Relaxed), Ordering::Relaxed);
-            socket.is_free.store(0, Ordering::Relaxed);
+            from.set(socket.next_free.get());
+            socket.is_free.set(0);
             return Some(number);
         }
         from = &socket.next_free;
     }
-    let number = shared.used.load(Ordering::Relaxed);
+    let number = shared.used.get();
     if number >= SOCKETS_MAX {
         return None;
     }
-    shared.used.store(number + 1, Ordering::Relaxed);
+    shared.used.set(number + 1);
     Some(number)
 }
 
@@ -143,7 +144,8 @@ pub fn killed(socket: &'static SocketState) {
 }
 
 pub fn uncount(socket: &'static SocketState) {
-    // AcqRel, here and below: what others did with it comes before it is free.
+    // AcqRel pairs with itself in the processes that were counted before: what they did with the socket comes
+    // before it is free.
     let one_less = |count: u32| count.checked_sub(1);
     let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
     let before = socket.processes.fetch_update(success, failure, one_less);
@@ -155,10 +157,10 @@ pub fn uncount(socket: &'static SocketState) {
 /// Counts one more process that has the socket: `false` if nobody has any more, and the socket state is
 /// free, or another's. For who may not be counted itself, but has it in its table.
 pub fn count_again(socket: &'static SocketState) -> bool {
-    // Relaxed: of this process.
-    let is_same = || socket.generation() == own_generation(socket.number()).load(Ordering::Relaxed);
+    let is_same = || socket.generation() == own_generation(socket.number()).get();
     let one_more = |count: u32| (count > 0 && is_same()).then(|| count + 1);
-    // Acquire: partner: the release in reset.
+    // Acquire, both, pairs with the Release in `SocketState::reset`: whoever finds the socket counted finds its
+    // generation. Release pairs with the Acquire in `uncount` of whoever is the last.
     let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
     let counted = socket.processes.fetch_update(success, failure, one_more);
     if counted.is_err() {
@@ -180,14 +182,13 @@ fn free(socket: &'static SocketState) {
     let Some(_held) = shared.lock.hold() else {
         return;
     };
-    // One that is freed twice would be two sockets'. Relaxed, here and in allocate: under the lock.
-    if socket.is_free.swap(1, Ordering::Relaxed) != 0 {
+    // One that is freed twice would be two sockets'.
+    if socket.is_free.swap(1) != 0 {
         return;
     }
     socket.set_state(State::Kernel);
-    // Relaxed, all: under the lock. Whoever sleeps in a call on this socket is to see that it is over.
-    socket.generation.fetch_add(1, Ordering::Relaxed);
-    let next = shared.free.load(Ordering::Relaxed);
-    socket.next_free.store(next, Ordering::Relaxed);
-    shared.free.store(socket.number() + 1, Ordering::Relaxed);
+    // Whoever sleeps in a call on this socket is to see that it is over.
+    socket.next_generation();
+    socket.next_free.set(shared.free.get());
+    shared.free.set(socket.number() + 1);
 }

@@ -116,7 +116,7 @@ pub fn publish(capture: CaptureArea) {
         socket_state::STATE_AT as u64,
         socket_state::REASON_AT as u64,
         socket_state::FLAGS_AT as u64,
-        offset_of!(SocketState, side) as u64,
+        socket_state::SIDE_AT as u64,
         offset_of!(SocketState, calls) as u64,
         offset_of!(SocketState, bytes) as u64,
         offset_of!(SocketState, ring_bytes_out) as u64,
@@ -144,6 +144,6 @@ pub fn publish(capture: CaptureArea) {
 
 /// Says whether the program is sandboxed.
 pub fn confined(yes: bool) {
-    // Relaxed: as above.
+    // Relaxed: as in `publish`.
     STATUS.words[SANDBOXED_AT].store(u64::from(yes), Ordering::Relaxed);
 }

@@ -8,6 +8,7 @@ use barewire_cpu::{HAS_COPY_PAST_CACHES, cycles};
 use barewire_fabric::hybrid::{CONTROL_BYTES, SharedMemory, memory_bytes};
 
 use crate::process::memory::{map, note_given_back, part_private, private_bytes};
+use crate::process::words::{Guarded, Lone};
 use crate::system::kernel;
 use crate::table::limits::SOCKETS_MAX;
 
@@ -19,21 +20,21 @@ pub const STREAM_MEMORY_BYTES: usize = memory_bytes(RING_BYTES);
 /// Where the place of socket state 0 begins; 0 if there are none.
 static PLACES: AtomicUsize = AtomicUsize::new(0);
 /// What is in each place, in this process; a child has a copy, as it has of the mappings.
-static MAPPED: AtomicPtr<AtomicU8> = AtomicPtr::new(core::ptr::null_mut());
+static MAPPED: AtomicPtr<Lone<AtomicU8>> = AtomicPtr::new(core::ptr::null_mut());
 
-/// The places from this number on are given back, and get no hybrid stream.
-static PLACES_LEFT: AtomicU32 = AtomicU32::new(SOCKETS_MAX);
+/// The places from this number on are given back, and get no hybrid stream. Under the gate.
+static PLACES_LEFT: Guarded<AtomicU32> = Guarded::new(AtomicU32::new(SOCKETS_MAX));
 
 /// Gives the places back behind the last that ever had a hybrid stream: nobody looks there. Sockets that have
 /// their socket states there stay with the kernel. No hybrid stream is mapped meanwhile.
 pub fn give_places_back() {
     let had_one = |number: &u32| mapping(*number) != Mapping(0);
-    let left = (0..places_left())
+    let left = (0..PLACES_LEFT.get())
         .rev()
         .find(had_one)
         .map_or(0, |last| last + 1);
-    let (from, to) = (left as usize, places_left() as usize);
-    PLACES_LEFT.store(left, Ordering::Relaxed);
+    let (from, to) = (left as usize, PLACES_LEFT.get() as usize);
+    PLACES_LEFT.set(left);
     if from == to || places() == 0 {
         return;
     }
@@ -49,11 +50,6 @@ pub fn forget_places() {
     PLACES.store(0, Ordering::Relaxed);
 }
 
-fn places_left() -> u32 {
-    // Relaxed: changed while no hybrid stream is mapped.
-    PLACES_LEFT.load(Ordering::Relaxed)
-}
-
 /// Bytes that [`set_up`] takes, without the places.
 pub const PRIVATE_BYTES: usize = private_bytes(SOCKETS_MAX as usize);
 
@@ -62,6 +58,7 @@ pub fn set_up() -> bool {
     let Some(mapped) = part_private(SOCKETS_MAX as usize) else {
         return false;
     };
+    // Release pairs with the Acquire in `mapped`.
     MAPPED.store(mapped.cast(), Ordering::Release);
     let Some(places) = map(
         SOCKETS_MAX as usize * STREAM_MEMORY_BYTES,
@@ -70,7 +67,7 @@ pub fn set_up() -> bool {
     ) else {
         return false;
     };
-    // Release: partner: the loads of hybrid stream; there is nothing behind it yet.
+    // Release pairs with the Acquire in `places`.
     PLACES.store(places as usize, Ordering::Release);
     true
 }
@@ -88,14 +85,13 @@ impl Mapping {
 
 /// What is in the place of socket state `number`.
 pub fn mapping(number: u32) -> Mapping {
-    // Relaxed, here and below: of this process, and changed by one thread at a time.
-    Mapping(mapped(number).load(Ordering::Relaxed))
+    Mapping(mapped(number).get())
 }
 
 /// Maps a hybrid stream's memory into the place of socket state `number`. It is sealed against
 /// shrinking, so all of it stays there.
 pub fn map_memory(number: u32, fd: i32) -> bool {
-    if number >= places_left() {
+    if number >= PLACES_LEFT.get() {
         return false;
     }
     let memory = memory(number);
@@ -113,12 +109,14 @@ pub fn map_memory(number: u32, fd: i32) -> bool {
     let is_there = at != libc::MAP_FAILED;
     if is_there {
         let next = (mapping(number).0 | 1).wrapping_add(2);
-        mapped(number).store(next, Ordering::Relaxed);
+        mapped(number).set(next);
     }
     is_there
 }
 
-fn mapped(number: u32) -> &'static AtomicU8 {
+/// It changes under the gate.
+fn mapped(number: u32) -> &'static Lone<AtomicU8> {
+    // Acquire pairs with the Release in `set_up`.
     let table = MAPPED.load(Ordering::Acquire);
     // SAFETY: set_up made the table before there were places, with a byte for each socket state;
     // it is never unmapped, and zeros are valid.
@@ -131,7 +129,7 @@ pub fn unmap_memory(number: u32, mapping_then: Mapping) {
     if !mapping_then.is_there() || mapping(number) != mapping_then {
         return;
     }
-    mapped(number).store(mapping_then.0 & !1, Ordering::Relaxed);
+    mapped(number).set(mapping_then.0 & !1);
     let memory = memory(number);
     // SAFETY: as above.
     unsafe {
@@ -147,15 +145,16 @@ pub fn unmap_memory(number: u32, mapping_then: Mapping) {
 }
 
 /// Where the places begin.
+#[inline]
 pub fn places() -> usize {
+    // Acquire pairs with the Release in `set_up`.
     PLACES.load(Ordering::Acquire)
 }
 
 /// The place of socket state `number`.
 pub fn memory(number: u32) -> StreamMemory {
-    let places = PLACES.load(Ordering::Acquire);
     StreamMemory {
-        base: (places + number as usize * STREAM_MEMORY_BYTES) as *mut u8,
+        base: (places() + number as usize * STREAM_MEMORY_BYTES) as *mut u8,
     }
 }
 
@@ -182,21 +181,24 @@ impl StreamMemory {
     }
 }
 
-// Orderings: those that the contract of SharedMemory states; the partners are named where
-// the words are used, in `fabric::hybrid`.
+// The orderings are those that the contract of `SharedMemory` states. `fabric::hybrid`, which uses the words, names
+// which access to a word pairs with which.
 impl SharedMemory for StreamMemory {
     #[inline]
     fn load(&self, index: usize) -> u64 {
+        // Acquire pairs with the Release in `store` and `swap_if` of the other end.
         self.word(index).load(Ordering::Acquire)
     }
 
     #[inline]
     fn store(&self, index: usize, value: u64) {
+        // Release pairs with the Acquire in `load` and `swap_if` of the other end.
         self.word(index).store(value, Ordering::Release);
     }
 
     #[inline]
     fn swap_if(&self, index: usize, old: u64, new: u64) -> bool {
+        // AcqRel pairs with `load`, `store` and `swap_if` of the other end.
         self.word(index)
             .compare_exchange(old, new, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
@@ -204,11 +206,13 @@ impl SharedMemory for StreamMemory {
 
     #[inline]
     fn fence(&self) {
+        // Pairs with `fence` of the other end.
         fence(Ordering::SeqCst);
     }
 
     #[inline]
     fn light_fence(&self) {
+        // Pairs with `heavy_fence` of the other end, in which the kernel makes a whole fence of it.
         compiler_fence(Ordering::SeqCst);
     }
 

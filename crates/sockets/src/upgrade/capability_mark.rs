@@ -5,7 +5,6 @@
 //! handed off, or the library lets go of it, the options get these values.
 
 use core::ffi::c_int;
-use core::sync::atomic::Ordering;
 
 use crate::system::kernel;
 use crate::table::flags::{MARKED, NO_MULTICAST_LOOP, UNIX, WANTS_RFC4884};
@@ -57,8 +56,7 @@ pub fn inherit(fd: c_int, socket: &SocketState, listener: &SocketState) {
 
 /// Whether a socket has a capability mark, of TCP or of the Unix family.
 pub fn has_any(socket: &SocketState) -> bool {
-    // Relaxed: shown to the program only.
-    socket.has(MARKED) || socket.receive_buffer.load(Ordering::Relaxed) != 0
+    socket.has(MARKED) || socket.receive_buffer.get() != 0
 }
 
 /// Removes the marks: the options get the values that the program has set.

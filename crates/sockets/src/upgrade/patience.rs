@@ -2,8 +2,9 @@
 //! nothing. The connections of a program are alike. Where their other ends have no library, or where they are
 //! over before the upgrade has paid, an upgrade only costs time.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::AtomicU32;
 
+use crate::process::words::Lone;
 use crate::table::flags::UNIX;
 use crate::table::socket_state::SocketState;
 use crate::table::state::State;
@@ -17,7 +18,7 @@ const UNIX_FACTOR: u32 = 4;
 const MISSES_MAX: [u32; 2] = [4, 6];
 
 /// How many more connections gained nothing than gained, of TCP and of Unix sockets.
-static MISSES: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
+static MISSES: [Lone<AtomicU32>; 2] = [const { Lone::new(AtomicU32::new(0)) }; 2];
 
 fn kind(socket: &SocketState) -> usize {
     usize::from(socket.has(UNIX))
@@ -26,8 +27,7 @@ fn kind(socket: &SocketState) -> usize {
 /// The factor for the calls and bytes that the settings ask for.
 pub fn factor(socket: &SocketState) -> u32 {
     let kind = kind(socket);
-    // Relaxed: a hint.
-    [1, UNIX_FACTOR][kind] << MISSES[kind].load(Ordering::Relaxed)
+    [1, UNIX_FACTOR][kind] << MISSES[kind].get()
 }
 
 /// The other end did not come.
@@ -45,15 +45,13 @@ pub fn ended(socket: &SocketState) {
 }
 
 fn has_paid(socket: &SocketState) -> bool {
-    // Relaxed: all four, since nobody moves bytes any more.
     let before = Moved {
-        calls: socket.calls.load(Ordering::Relaxed),
-        bytes: socket.bytes.load(Ordering::Relaxed),
+        calls: socket.calls.get(),
+        bytes: socket.bytes.get(),
         turns: 0,
     };
-    // Relaxed: as above.
-    let out = socket.ring_bytes_out.load(Ordering::Relaxed);
-    worth::has_paid(&before, out + socket.ring_bytes_in.load(Ordering::Relaxed))
+    let in_rings = socket.ring_bytes_out.get() + socket.ring_bytes_in.get();
+    worth::has_paid(&before, in_rings)
 }
 
 fn note(socket: &SocketState, is_gain: bool) {
@@ -62,6 +60,5 @@ fn note(socket: &SocketState, is_gain: bool) {
         true => misses.checked_sub(1),
         false => (misses < MISSES_MAX[kind]).then_some(misses + 1),
     };
-    // Relaxed: a hint.
-    let _ = MISSES[kind].fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
+    MISSES[kind].update(change);
 }

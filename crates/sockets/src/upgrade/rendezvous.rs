@@ -8,6 +8,7 @@
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
+use crate::process::words::Lone;
 use crate::process::{deferred_close, ids, memory};
 use crate::system::kernel::Owned;
 use crate::table::descriptors;
@@ -26,9 +27,9 @@ pub enum Part {
 const PARTS: usize = 2;
 
 /// By number of the socket state, then part: the descriptor plus 1; 0 for none.
-static SEEKERS: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
+static SEEKERS: AtomicPtr<Lone<AtomicU32>> = AtomicPtr::new(core::ptr::null_mut());
 /// Whether there ever was one, in this process or one that it is a child of.
-static ANY: AtomicBool = AtomicBool::new(false);
+static ANY: Lone<AtomicBool> = Lone::new(AtomicBool::new(false));
 
 const TABLE_BYTES: usize = SOCKETS_MAX as usize * PARTS * 4;
 /// Bytes that [`set_up`] takes.
@@ -39,13 +40,14 @@ pub fn set_up() -> bool {
     let Some(table) = memory::part_private(TABLE_BYTES) else {
         return false;
     };
-    // Release: partner: the acquire in place.
+    // Release pairs with the Acquire in `slot`.
     SEEKERS.store(table.cast(), Ordering::Release);
     true
 }
 
-fn slot(number: u32, part: Part) -> &'static AtomicU32 {
-    // Acquire: partner: the release in set_up, without which there are no socket states.
+/// Only who has claimed the socket's step comes here, or its last closer.
+fn slot(number: u32, part: Part) -> &'static Lone<AtomicU32> {
+    // Acquire pairs with the Release in `set_up`, without which there are no socket states.
     let table = SEEKERS.load(Ordering::Acquire);
     // SAFETY: the table has PARTS words for each of SOCKETS_MAX, and is never unmapped.
     unsafe { &*table.add(number as usize * PARTS + part as usize) }
@@ -55,15 +57,13 @@ fn slot(number: u32, part: Part) -> &'static AtomicU32 {
 pub fn put(socket: &SocketState, part: Part, link: Owned) {
     let fd = link.into_raw();
     descriptors::note_own(fd, socket);
-    // Relaxed: read by this thread, or in the copy that a child has.
-    ANY.store(true, Ordering::Relaxed);
-    // Relaxed, here and below: only who has claimed the socket's step is here, or its last closer.
-    slot(socket.number(), part).store(fd.unsigned_abs() + 1, Ordering::Relaxed);
+    ANY.set(true);
+    slot(socket.number(), part).set(fd.unsigned_abs() + 1);
 }
 
 /// The descriptor for a socket, if this process has one.
 pub fn get(socket: &SocketState, part: Part) -> Option<c_int> {
-    let found = slot(socket.number(), part).load(Ordering::Relaxed);
+    let found = slot(socket.number(), part).get();
     Some(found.checked_sub(1)? as c_int)
 }
 
@@ -72,7 +72,7 @@ pub fn take(socket: &SocketState, part: Part) -> Option<Owned> {
     if get(socket, part).is_none() || ids::is_vfork_child() {
         return None;
     }
-    let found = slot(socket.number(), part).swap(0, Ordering::Relaxed);
+    let found = slot(socket.number(), part).swap(0);
     let fd = found.checked_sub(1)? as c_int;
     descriptors::forget_own(fd);
     Some(Owned::from_raw(fd))
@@ -90,13 +90,7 @@ pub fn close(socket: &SocketState) {
 /// The program closes such a descriptor, which it does not know of.
 pub fn lost(number: u32, fd: c_int) {
     for part in [Part::Place, Part::Visitor] {
-        // Relaxed: as in put.
-        let _ = slot(number, part).compare_exchange(
-            fd.unsigned_abs() + 1,
-            0,
-            Ordering::Relaxed,
-            Ordering::Relaxed,
-        );
+        slot(number, part).exchange(fd.unsigned_abs() + 1, 0);
     }
     descriptors::forget_own(fd);
 }
@@ -104,8 +98,7 @@ pub fn lost(number: u32, fd: c_int) {
 /// A child closes its copies.
 #[inline]
 pub fn after_fork() {
-    // Relaxed: stored before the fork.
-    if ANY.load(Ordering::Relaxed) {
+    if ANY.get() {
         close_copies();
     }
 }

@@ -113,17 +113,17 @@ pub fn advance(fd: c_int, socket: &'static SocketState, bytes: u64, way: Way) {
     if settings.calls_before == NEVER && socket.has(LAST_SENT) != (way == Way::Out) {
         note_turn(socket, way);
     }
-    // Relaxed, all, and in two steps: what two threads do at the same moment may count once.
-    let calls = socket.calls.load(Ordering::Relaxed).wrapping_add(1);
-    socket.calls.store(calls, Ordering::Relaxed);
-    let bytes = socket.bytes.load(Ordering::Relaxed) + bytes;
-    socket.bytes.store(bytes, Ordering::Relaxed);
+    // In two steps: what two threads do at the same moment may count once.
+    let calls = socket.calls.get().wrapping_add(1);
+    socket.calls.set(calls);
+    let bytes = socket.bytes.get() + bytes;
+    socket.bytes.set(bytes);
     match socket.state() {
         State::Candidate => {
             if calls >= CALLS_BEFORE_MARK && !socket.has(MARKED | UNIX) {
                 mark_opener(fd, socket);
             }
-            let turns = socket.turns.load(Ordering::Relaxed);
+            let turns = socket.turns.get();
             let moved = Moved {
                 calls,
                 bytes,
@@ -132,7 +132,7 @@ pub fn advance(fd: c_int, socket: &'static SocketState, bytes: u64, way: Way) {
             consider(fd, socket, &settings, &moved);
         }
         State::AtRendezvous => {
-            let looks = socket.looks.load(Ordering::Relaxed);
+            let looks = socket.looks.get();
             // The pauses double: at the calls after 0, 1, 2, 4, 8 ... of them.
             let next = 1 << looks.min(20);
             if socket.has(UNIX) && is_near(calls, next) {
@@ -151,10 +151,9 @@ pub fn advance(fd: c_int, socket: &'static SocketState, bytes: u64, way: Way) {
 fn note_turn(socket: &SocketState, way: Way) {
     socket.set(LAST_SENT, way == Way::Out);
     if socket.state() == State::Candidate {
-        // Relaxed: as in `advance`.
-        socket.turns.fetch_add(1, Ordering::Relaxed);
-        socket.calls.store(0, Ordering::Relaxed);
-        socket.bytes.store(0, Ordering::Relaxed);
+        socket.turns.add(1);
+        socket.calls.set(0);
+        socket.bytes.set(0);
     }
 }
 
@@ -195,7 +194,7 @@ fn is_near<T: Copy + Into<u64>>(count: T, needed: T) -> bool {
 #[cold]
 fn begin(fd: c_int, socket: &'static SocketState) {
     // A socket that another process has too cannot change paths behind its back.
-    let is_shared = socket.processes.load(Ordering::Relaxed) != 1;
+    let is_shared = socket.process_count_alone() != 1;
     if is_shared {
         process_refs::check_in_parent(socket);
     }
@@ -296,15 +295,14 @@ fn go_to_rendezvous(fd: c_int, socket: &'static SocketState, mut ends: Ends) {
             }
             deferred_close::rendezvous_socket(link);
         } else if hold_rendezvous(fd, socket, &ends.name) {
-            // Relaxed: all three, as in `advance`.
-            socket.calls.store(0, Ordering::Relaxed);
-            socket.bytes.store(0, Ordering::Relaxed);
-            socket.looks.store(0, Ordering::Relaxed);
+            socket.calls.set(0);
+            socket.bytes.set(0);
+            socket.looks.set(0);
             return wait_for_next_check(fd, socket);
         }
     }
     // The other end has the name and does not listen yet; or a stranger has it.
-    if socket.looks.fetch_add(1, Ordering::Relaxed) < NAME_TAKEN_MAX {
+    if socket.looks.add(1) < NAME_TAKEN_MAX {
         return begin_again_later(socket);
     }
     socket.leave_to_kernel_because(Reason::NoRendezvous);
@@ -337,8 +335,7 @@ fn show_holder(fd: c_int, socket: &SocketState, on: bool) -> bool {
 /// counting its calls soon costs more than it gains.
 fn postpone(socket: &SocketState, reason: Reason) {
     socket.note_reason(reason);
-    // Relaxed: it stands for itself, until there are looks.
-    let tries = socket.looks.fetch_add(1, Ordering::Relaxed);
+    let tries = socket.looks.add(1);
     if socket.has(UNIX) && tries >= LOCAL_TRIES && socket.claim(State::Candidate) {
         return socket.leave_to_kernel_because(reason);
     }
@@ -353,8 +350,8 @@ fn begin_again_later(socket: &SocketState) {
 /// Counts calls and bytes from zero.
 fn count_again(socket: &SocketState) {
     socket.set(NEAR_UPGRADE, false);
-    socket.calls.store(0, Ordering::Relaxed);
-    socket.bytes.store(0, Ordering::Relaxed);
+    socket.calls.set(0);
+    socket.bytes.set(0);
 }
 
 /// The other end of a connection.
@@ -407,8 +404,7 @@ fn offer(fd: c_int, socket: &'static SocketState, peer: &Peer, link: &Owned) {
     let Some(mapping) = sockets::map(socket, memory.raw()) else {
         return refuse(socket, Reason::NoMemory);
     };
-    // Relaxed: published by Up.
-    socket.cookie.store(cookie, Ordering::Relaxed);
+    socket.set_cookie(cookie);
     let mut greeting = [0_u8; GREETING_BYTES];
     greeting[..8].copy_from_slice(&MAGIC);
     greeting[8..16].copy_from_slice(&cookie.to_ne_bytes());
@@ -440,7 +436,7 @@ enum Visit {
 /// Checks whether the other end has come to the rendezvous socket.
 #[cold]
 fn check_for_visitor(fd: c_int, socket: &'static SocketState) {
-    let looks = socket.looks.fetch_add(1, Ordering::Relaxed);
+    let looks = socket.looks.add(1);
     let Some(place) = rendezvous::get(socket, Part::Place) else {
         // It was looked for by another process, or the program has closed our descriptor.
         return restart(fd, socket);
@@ -593,8 +589,7 @@ fn take_offer(
     let Some(mapping) = sockets::map(socket, memory.raw()) else {
         return Visit::Refused(Reason::NoMemory);
     };
-    // Relaxed: published by Up.
-    socket.cookie.store(cookie, Ordering::Relaxed);
+    socket.set_cookie(cookie);
     if upgrade(fd, socket, 1) {
         return Visit::Up;
     }
@@ -616,8 +611,10 @@ fn upgrade(fd: c_int, socket: &'static SocketState, side: u32) -> bool {
     else {
         return false;
     };
-    let alone = socket.processes.load(Ordering::Relaxed) == 1;
-    // Acquire: partner: the releases of those that count; what they read comes first.
+    // A fork counts the child under the gate, which this thread has held since to map the memory. So a child that
+    // was made before is seen, and one that is made later has the memory.
+    let alone = socket.process_count_alone() == 1;
+    // Acquire pairs with the Release in the drop of `receiving::ReadPastUs`: what such a read took comes first.
     let is_read = socket.direct_reads.load(Ordering::Acquire) != 0;
     // To have wake-up bytes sent at once would send bytes that wait for more.
     let may = alone && !is_read && !socket.has(NEVER_UPGRADE | MORE_TO_COME);
@@ -683,10 +680,8 @@ fn set_up_stream(
         Sender::new(out, sent),
         Receiver::new(out.reversed(), read),
     );
-    socket.side.store(side, Ordering::Relaxed);
-    socket
-        .kernel_checked_ns
-        .store(clock::tick_ns(), Ordering::Relaxed);
+    socket.set_side(side);
+    socket.kernel_checked_ns.set(clock::tick_ns());
     socket.note_reason(Reason::None);
     // Other threads may be asleep on the kernel connection, in whatever call: until someone reads, the
     // other end is to wake them.

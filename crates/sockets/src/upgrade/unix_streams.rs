@@ -59,10 +59,9 @@ pub fn enter_pair(fds: [c_int; 2]) {
         return;
     };
     for (one, other) in [(a, b), (b, a)] {
-        // Relaxed: no other thread knows these descriptors yet.
-        let generation = other.generation();
-        one.pair_generation.store(generation, Ordering::Relaxed);
-        one.pair.store(other.number() + 1, Ordering::Relaxed);
+        // No other thread knows these descriptors yet.
+        one.pair_generation.set(other.generation());
+        one.pair.set(other.number() + 1);
     }
 }
 
@@ -74,8 +73,7 @@ pub fn is_carried(fd: c_int) -> bool {
 /// Before the first call that moves bytes: shows the other end that this one has the library. A connection
 /// that moves no bytes does not pay for that.
 pub fn mark_first(fd: c_int, socket: &SocketState) {
-    // Relaxed, here and below: shown to the program only.
-    if socket.has(UNIX) && socket.receive_buffer.load(Ordering::Relaxed) == 0 {
+    if socket.has(UNIX) && socket.receive_buffer.get() == 0 {
         let saved = real::errno();
         mark(fd, socket);
         real::set_errno(saved);
@@ -85,12 +83,12 @@ pub fn mark_first(fd: c_int, socket: &SocketState) {
 fn mark(fd: c_int, socket: &SocketState) {
     // One that cannot be marked is not tried again.
     let before = unix_sockets::mark(fd).unwrap_or(1);
-    socket.receive_buffer.store(before, Ordering::Relaxed);
+    socket.receive_buffer.set(before);
 }
 
 /// Removes the mark.
 pub fn unmark(fd: c_int, socket: &SocketState) {
-    let before = socket.receive_buffer.swap(0, Ordering::Relaxed);
+    let before = socket.receive_buffer.swap(0);
     if before > 1 {
         // The kernel doubles what it is told.
         kernel::set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, (before / 2) as c_int);
@@ -99,7 +97,7 @@ pub fn unmark(fd: c_int, socket: &SocketState) {
 
 /// The program has set the size of the receive buffer.
 pub fn receive_buffer_set(fd: c_int) {
-    let marked = |socket: &&SocketState| socket.receive_buffer.load(Ordering::Relaxed) != 0;
+    let marked = |socket: &&SocketState| socket.receive_buffer.get() != 0;
     if let Some(socket) = descriptors::find(fd).filter(marked) {
         mark(fd, socket);
     }
@@ -108,7 +106,7 @@ pub fn receive_buffer_set(fd: c_int) {
 /// The size of the receive buffer as the program sees it.
 pub fn shown_receive_buffer(socket: &SocketState, size: c_int) -> c_int {
     if socket.has(UNIX) && unix_sockets::is_marked(size.unsigned_abs()) {
-        return socket.receive_buffer.load(Ordering::Relaxed) as c_int;
+        return socket.receive_buffer.get() as c_int;
     }
     size
 }
@@ -119,6 +117,7 @@ const DIRECT: u64 = 1 << 48;
 
 /// Bytes read so far.
 fn bytes_in(socket: &SocketState) -> u64 {
+    // Relaxed: the number stands for itself.
     socket.kernel_bytes_in.load(Ordering::Relaxed) & (DIRECT - 1)
 }
 
@@ -140,15 +139,15 @@ pub fn read_directly(
         return None;
     }
     mark_first(fd, socket);
-    // SeqCst, and so is the look at NEAR_UPGRADE: partner: the fence in positions. The upgrading thread has
-    // set that before, so he sees this read, or there is none.
     let generation = socket.generation();
+    // SeqCst, as is the look at NEAR_UPGRADE behind it, pairs with the fence in `positions`. The upgrading thread has
+    // set that flag before: so it sees this read, or there is none.
     socket.kernel_bytes_in.fetch_add(DIRECT, Ordering::SeqCst);
     let result = may_read_directly(socket).then(read);
     let bytes = counted(result.unwrap_or(0), flags);
-    // Release: partner: the acquire in positions; the bytes come first, or with it.
     let done = bytes.wrapping_sub(DIRECT);
     if socket.generation() == generation {
+        // Release pairs with the Acquire in `positions`: the read comes first.
         socket.kernel_bytes_in.fetch_add(done, Ordering::Release);
     }
     result
@@ -164,26 +163,21 @@ pub fn expect_upgrade(socket: &SocketState) {
 /// Whether this is one end of a pair, the other end belongs to this process too, and bytes have gone one
 /// way only.
 pub fn is_wake_up(socket: &SocketState) -> bool {
-    // Relaxed: set when it was made; the counters are looked at again.
-    let pair = socket.pair.load(Ordering::Relaxed).checked_sub(1);
+    let pair = socket.pair.get().checked_sub(1);
     let Some(pair) = pair.filter(|number| *number < SOCKETS_MAX) else {
         return false;
     };
     let other = sockets::by_number(pair);
-    let generation = socket.pair_generation.load(Ordering::Relaxed);
-    let is_here = other.generation() == generation && descriptors::is_own(pair);
-    is_here && (socket.kernel_bytes_out.load(Ordering::Relaxed) == 0 || bytes_in(socket) == 0)
+    let is_here = other.generation() == socket.pair_generation.get() && descriptors::is_own(pair);
+    is_here && (socket.kernel_bytes_out.get() == 0 || bytes_in(socket) == 0)
 }
 
 /// Counts the bytes that a socket sent before its upgrade. Under the send lock.
 pub fn count_out(socket: &SocketState, result: ssize_t) {
     if result > 0 && socket.has(UNIX) {
-        // Relaxed, both: under the lock.
-        let before = socket.kernel_bytes_out.load(Ordering::Relaxed);
+        let before = socket.kernel_bytes_out.get();
         let bytes = result.unsigned_abs() as u64;
-        socket
-            .kernel_bytes_out
-            .store(before + bytes, Ordering::Relaxed);
+        socket.kernel_bytes_out.set(before + bytes);
     }
 }
 
@@ -199,6 +193,7 @@ const fn counted(result: ssize_t, flags: c_int) -> u64 {
 pub fn count_in(socket: &SocketState, result: ssize_t, flags: c_int) {
     let bytes = counted(result, flags);
     if bytes > 0 && socket.has(UNIX) {
+        // Relaxed: `positions` has the lock that this thread holds.
         socket.kernel_bytes_in.fetch_add(bytes, Ordering::Relaxed);
     }
 }
@@ -207,14 +202,14 @@ pub fn count_in(socket: &SocketState, result: ssize_t, flags: c_int) {
 /// memory is mapped, and both locks are held. `None`: the ends do not agree, or one is in the middle of a
 /// call.
 pub fn positions(fd: c_int, socket: &SocketState, side: u32) -> Option<(u64, u64)> {
-    // SeqCst: partner: the count in read_directly.
+    // Pairs with the SeqCst count in `read_directly`.
     fence(Ordering::SeqCst);
-    // Acquire: partner: the release in read_directly.
+    // Acquire pairs with the Release in `read_directly`.
     let read = socket.kernel_bytes_in.load(Ordering::Acquire);
     if read >= DIRECT {
         return None;
     }
-    let sent = socket.kernel_bytes_out.load(Ordering::Relaxed);
+    let sent = socket.kernel_bytes_out.get();
     let memory = socket.memory();
     if side == 0 {
         memory.store(READ, read);
@@ -243,7 +238,7 @@ fn agrees(fd: c_int, socket: &SocketState, memory: &StreamMemory, sent: u64, rea
         return false;
     }
     let other_read = memory.load(READ);
-    let other = socket.other_inode.load(Ordering::Relaxed);
+    let other = socket.other_inode.get();
     let other_unread = unix_sockets::unread_of(other);
     memory.load(READ) == other_read && other_unread.map(|bytes| other_read + bytes) == Some(sent)
 }
@@ -264,8 +259,7 @@ pub fn publish_sent(socket: &SocketState, side: usize, sent: Option<u64>) {
 
 /// Whether the second end may be about to read this end's positions.
 pub fn is_awaited(socket: &SocketState) -> bool {
-    // Relaxed: with Up comes the side.
-    let side = socket.side.load(Ordering::Relaxed) as usize;
+    let side = socket.side() as usize;
     must_publish(socket, &socket.memory(), side)
 }
 
@@ -303,7 +297,7 @@ pub fn publish_read(socket: &SocketState, side: usize, read: u64) {
 /// Whether the other end has neither sent nor read anything, so that it may have no mark yet. It has
 /// `unread` bytes.
 fn is_silent(socket: &SocketState, unread: u64) -> bool {
-    bytes_in(socket) == 0 && socket.kernel_bytes_out.load(Ordering::Relaxed) == unread
+    bytes_in(socket) == 0 && socket.kernel_bytes_out.get() == unread
 }
 
 /// The two ends, and who has the other.
@@ -311,8 +305,8 @@ fn is_silent(socket: &SocketState, unread: u64) -> bool {
 /// # Errors
 /// [`Reason::None`]: nobody has accepted it yet, or read or written anything. Other reasons hold for good.
 pub fn ends(fd: c_int, socket: &SocketState) -> Result<(kernel::Name, kernel::Peer), Reason> {
-    // Relaxed: it never changes once it is known.
-    let known = socket.other_inode.load(Ordering::Relaxed);
+    // It never changes once it is known.
+    let known = socket.other_inode.get();
     match unix_sockets::look_up(fd, known) {
         unix_sockets::Found::Pair(_, peer, unread)
             if !peer.is_marked && is_silent(socket, unread) =>
@@ -320,7 +314,7 @@ pub fn ends(fd: c_int, socket: &SocketState) -> Result<(kernel::Name, kernel::Pe
             Err(Reason::None)
         }
         unix_sockets::Found::Pair(pair, peer, _) => {
-            socket.other_inode.store(pair.other, Ordering::Relaxed);
+            socket.other_inode.set(pair.other);
             Ok((pair.rendezvous_name(), peer))
         }
         unix_sockets::Found::NotAccepted => Err(Reason::None),

@@ -2,7 +2,6 @@
 
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
-use core::sync::atomic::Ordering;
 
 use crate::epoll::sets::{self, Active};
 use crate::epoll::tables::ACTIVE_MAX;
@@ -41,7 +40,7 @@ impl<const N: usize> Sleepers<N> {
         if let Some(place) = self.states.get_mut(self.count) {
             place.write((socket, socket.generation()));
             self.count += 1;
-            socket.sleepers.fetch_add(1, Ordering::Relaxed);
+            socket.sleepers.add(1);
         }
         let sleeps = held.is_none_or(|held| {
             socket.state() != State::Upgraded
@@ -100,9 +99,9 @@ impl<const N: usize> Drop for Sleepers<N> {
         for socket in &self.states[..self.count] {
             // SAFETY: the first `count` were written.
             let (socket, generation) = unsafe { socket.assume_init() };
-            // Relaxed: closed meanwhile, it may be another socket's.
+            // Closed meanwhile, it may be another socket's.
             if socket.generation() == generation {
-                socket.sleepers.fetch_sub(1, Ordering::Relaxed);
+                socket.sleepers.sub(1);
             }
         }
     }

@@ -14,7 +14,7 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 fn count(socket: &SocketState) -> u32 {
-    socket.processes.load(Ordering::Relaxed)
+    socket.process_count()
 }
 
 fn child() -> i32 {
@@ -159,7 +159,7 @@ fn a_child_without_sockets_gets_a_place_with_its_first() {
         let held = held_at(refs, *place);
         held.is_some_and(|held| held.who() == child.unsigned_abs())
     };
-    let has_one = |place| (0..WORDS).any(|nth| refs.word(place, nth).load(Ordering::Relaxed) != 0);
+    let has_one = |place| (0..WORDS).any(|nth| refs.word(place, nth).get() != 0);
     let mut found = None;
     while !found.is_some_and(has_one) && std::time::Instant::now() < until {
         found = (0..used(refs)).find(is_childs);
