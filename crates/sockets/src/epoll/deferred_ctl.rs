@@ -22,12 +22,14 @@
 //! socket is writable, which the program has not asked for.
 
 use core::ffi::c_int;
-use core::sync::atomic::Ordering;
 
 use libc::epoll_event;
 
 use crate::epoll::locked::{number_now, tables};
-use crate::epoll::tables::{DEFERRED, REGISTERED, Registration, Tables};
+use crate::epoll::tables::{
+    Registration, Tables, are_deferred, are_deferred_now, are_registered, are_registered_now,
+    count_deferred, count_deferred_to_wake, uncount_deferred,
+};
 use crate::process::{fault, ids};
 use crate::system::real;
 use crate::table::directions;
@@ -85,11 +87,6 @@ impl Registration {
     }
 }
 
-/// Whether any registration is deferred.
-pub fn has_any() -> bool {
-    DEFERRED.load(Ordering::Relaxed) != 0
-}
-
 impl Tables {
     /// `epoll_ctl` on a socket, if the kernel need not hear of it now. With the error, if the
     /// kernel would give one. `None`: it is the kernel's; it is told before what it does not know of
@@ -138,10 +135,9 @@ impl Tables {
         let registration = self.registrations[index];
         let set = &self.sets[registration.set as usize];
         let count = self.counters(registration.set);
-        // SeqCst: partner: the counts in Counted. Who waits has copied what it looks at.
-        let is_watched =
-            count.waiting.load(Ordering::SeqCst) | count.sleeping.load(Ordering::SeqCst);
-        if set.eager || is_watched != 0 || socket.state() != State::Upgraded {
+        // Who waits has copied what it looks at.
+        let is_watched = count.waiting.are_any() || count.sleeping.are_any();
+        if set.eager || is_watched || socket.state() != State::Upgraded {
             return false;
         }
         if registration.ambiguous || registration.stray || !self.activate(index) {
@@ -162,20 +158,16 @@ impl Tables {
         registration.removed = wanted.is_none();
         registration.events = wanted.map_or(0, |event| event.events);
         match (before, registration.is_deferred()) {
-            (false, true) => DEFERRED.fetch_add(1, Ordering::Relaxed),
-            (true, false) => DEFERRED.fetch_sub(1, Ordering::Relaxed),
-            _ => 0,
-        };
+            (false, true) => count_deferred(),
+            (true, false) => uncount_deferred(),
+            _ => {}
+        }
     }
 
     /// There are bytes in the ring of a socket, and threads may sleep on sets that it is in: wakes them.
     fn wake_sleepers(&mut self, index: usize) {
         let registration = self.registrations[index];
-        let sleeps = self
-            .counters(registration.set)
-            .sleeping
-            .load(Ordering::SeqCst)
-            > 0;
+        let sleeps = self.counters(registration.set).sleeping.are_any();
         let reads = (libc::EPOLLIN | libc::EPOLLRDNORM) as u32;
         let hears = registration.events & reads != 0 && !registration.silent;
         if !sleeps || !hears || registration.removed || registration.is_forced_writable() {
@@ -188,7 +180,7 @@ impl Tables {
         // First: the thread that is woken looks whether there are late ones.
         self.registrations[index].kernel_events = loud;
         if !registration.is_deferred() {
-            DEFERRED.fetch_add(1, Ordering::SeqCst);
+            count_deferred_to_wake();
         }
         if !self.modify(index, loud) {
             self.kernel_knows(index);
@@ -310,7 +302,7 @@ impl Tables {
     /// since bytes may come over the kernel connection; and those whose socket has left the ring, for which
     /// waits cannot tell that it is writable.
     pub fn update_kernel_before_poll(&mut self, set: u32) {
-        if DEFERRED.load(Ordering::Relaxed) == 0 {
+        if !are_deferred() {
             return;
         }
         for at in (0..self.sets[set as usize].active_count as usize).rev() {
@@ -355,7 +347,7 @@ impl Tables {
 /// Somebody other than a wait on this very set may watch it: from now on the kernel is told of each change
 /// at once. Returns whether it is a known set.
 pub fn note_other_watcher(set_fd: c_int) -> bool {
-    if REGISTERED.load(Ordering::SeqCst) == 0 {
+    if !are_registered_now() {
         return false;
     }
     let Some(number) = number_now(set_fd) else {
@@ -383,7 +375,7 @@ pub fn wake_sleepers(socket: &SocketState) {
 /// on, and any that are duplicated for it.
 pub fn before_another_program() {
     // A child made by vfork has its parent's tables, and descriptors that may be others since.
-    if REGISTERED.load(Ordering::Relaxed) == 0 || ids::is_vfork_child() {
+    if !are_registered() || ids::is_vfork_child() {
         return;
     }
     let Some(mut locked) = tables() else { return };
@@ -400,9 +392,8 @@ pub fn before_another_program() {
 /// Takes away from what the kernel has told of a set what the program does not want any more.
 /// Returns how many events are left. The kernel is told, if it told what nobody wants.
 pub fn filter_events(set_fd: c_int, events: &mut [epoll_event]) -> usize {
-    // SeqCst: partner: the count in shout. What else is made late meanwhile, the kernel may have
-    // told before.
-    if events.is_empty() || DEFERRED.load(Ordering::SeqCst) == 0 {
+    // What is made late meanwhile, but not to wake this thread, the kernel may have told before.
+    if events.is_empty() || !are_deferred_now() {
         return events.len();
     }
     let Some(mut locked) = tables() else {

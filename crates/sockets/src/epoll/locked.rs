@@ -12,9 +12,9 @@ use crate::process::memory;
 /// Held while the tables are read or changed.
 pub static LOCK: &Lock = Lock::at(&AT_FORK.sets.0);
 /// What is read without the lock.
-pub static SHARED: AtomicPtr<Shared> = AtomicPtr::new(core::ptr::null_mut());
+static SHARED: AtomicPtr<Shared> = AtomicPtr::new(core::ptr::null_mut());
 /// What is reached under the lock.
-pub static TABLES: AtomicPtr<Tables> = AtomicPtr::new(core::ptr::null_mut());
+static TABLES: AtomicPtr<Tables> = AtomicPtr::new(core::ptr::null_mut());
 
 /// What lies in one place: [`SHARED`] and [`TABLES`] lead there.
 struct Kept {
@@ -39,16 +39,23 @@ fn make_all() -> Option<()> {
         let tables = &raw mut (*kept).tables;
         shared.write(tables::make_shared()?);
         tables.write(make(&*shared)?);
-        // Release, both: partner: the acquires in shared and tables.
+        // Release, both, pairs with the Acquire in `shared` and in `tables`.
         SHARED.store(shared, Ordering::Release);
         TABLES.store(tables, Ordering::Release);
     }
     Some(())
 }
 
+/// The tables' memory is given back.
+pub fn forget() {
+    // Relaxed: nobody else is there, here and below.
+    SHARED.store(core::ptr::null_mut(), Ordering::Relaxed);
+    TABLES.store(core::ptr::null_mut(), Ordering::Relaxed);
+}
+
 /// What is known without the lock.
 pub fn shared() -> Option<&'static Shared> {
-    // Acquire: partner: the release in set_up.
+    // Acquire pairs with the Release in `make_all`.
     let shared = SHARED.load(Ordering::Acquire);
     // SAFETY: null, or written before it was stored, and never unmapped. Nobody changes it but by
     // atomics: there is no exclusive reference to it.
@@ -79,7 +86,7 @@ impl DerefMut for Locked {
 
 /// The tables, locked. `None` if this very thread has them, or there are none.
 pub fn tables() -> Option<Locked> {
-    // Acquire: partner: the release in set_up.
+    // Acquire pairs with the Release in `make_all`.
     let tables = TABLES.load(Ordering::Acquire);
     if tables.is_null() {
         return None;

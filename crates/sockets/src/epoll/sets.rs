@@ -10,15 +10,17 @@
 
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32};
 
 use libc::epoll_event;
 
-use crate::epoll::locked::{LOCK, Locked, SHARED, TABLES, number_now, shared, tables};
+use crate::epoll::locked::{self, LOCK, Locked, number_now, shared, tables};
 use crate::epoll::tables::{
-    ACTIVE_MAX, Claim, Counters, INNER_MAX, Inner, REGISTERED, Registration,
+    ACTIVE_MAX, Claim, Counters, INNER_MAX, Inner, Registration, Threads, are_registered,
+    are_registered_now, forget_registrations,
 };
 use crate::process::open_files;
+use crate::process::words::Lone;
 use crate::system::{own_descriptors, real};
 use crate::table::descriptors;
 use crate::table::flags::IN_PARENTS_SET;
@@ -26,17 +28,16 @@ use crate::table::socket_state::SocketState;
 use crate::table::state::State;
 
 /// Whether any was ever to be told of one time.
-pub static ONCE: AtomicBool = AtomicBool::new(false);
+pub static ONCE: Lone<AtomicBool> = Lone::new(AtomicBool::new(false));
 
 /// Whether there was any set when this process, or one that it is a child of, forked.
-static ANY: AtomicBool = AtomicBool::new(false);
+static ANY: Lone<AtomicBool> = Lone::new(AtomicBool::new(false));
 
 /// This thread is about to fork: the tables stay as they are until it has.
 pub fn begin_fork() {
     if let Some(mut locked) = tables() {
-        // Relaxed: read in the copy that the child has.
         if locked.sets_used > 0 {
-            ANY.store(true, Ordering::Relaxed);
+            ANY.set(true);
             locked.make_all_immediate();
         }
         core::mem::forget(locked);
@@ -52,8 +53,7 @@ pub fn end_fork() {
 #[inline]
 pub fn after_fork() {
     LOCK.reset();
-    // Relaxed: stored by the thread that forked.
-    if ANY.load(Ordering::Relaxed) {
+    if ANY.get() {
         inherit_all();
     }
 }
@@ -63,27 +63,24 @@ fn inherit_all() {
     let Some(mut locked) = tables() else { return };
     for number in 0..locked.sets_used {
         let counters = locked.counters(number as u32);
-        // Relaxed: nobody else is there, and nobody of us sleeps.
-        counters.sleeping.store(0, Ordering::Relaxed);
-        counters.waiting.store(0, Ordering::Relaxed);
+        counters.sleeping.forget();
+        counters.waiting.forget();
         locked.sets[number].is_inherited = true;
     }
 }
 
 /// Whether no set has a socket of ours.
 pub fn has_none() -> bool {
-    // Relaxed: for a process with one thread.
-    REGISTERED.load(Ordering::Relaxed) == 0
+    !are_registered()
 }
 
 /// For a process that waits in no set of ours, and gives the tables' memory back.
 pub fn forget() {
     LOCK.reset();
-    // Relaxed, all: nobody else is there.
-    REGISTERED.store(0, Ordering::Relaxed);
-    SHARED.store(core::ptr::null_mut(), Ordering::Relaxed);
-    TABLES.store(core::ptr::null_mut(), Ordering::Relaxed);
+    forget_registrations();
+    locked::forget();
 }
+
 /// A set has been made. It is entered, so that it can be in other sets.
 pub fn created(set_fd: c_int) {
     if let Some(mut locked) = tables() {
@@ -97,7 +94,7 @@ pub fn now_upgraded(socket: &SocketState) -> bool {
     if socket.has(IN_PARENTS_SET) {
         return false;
     }
-    if REGISTERED.load(Ordering::Relaxed) == 0 {
+    if !are_registered() {
         return true;
     }
     let Some(mut locked) = tables() else {
@@ -115,7 +112,7 @@ pub fn now_upgraded(socket: &SocketState) -> bool {
 /// One of several descriptors of a socket is closed. The kernel still reports the socket, and the tables
 /// need another descriptor of it.
 pub fn descriptor_closed(socket: &SocketState, fd: c_int) {
-    if REGISTERED.load(Ordering::Relaxed) == 0 {
+    if !are_registered() {
         return;
     }
     let Some(other) = descriptors::any_descriptor(socket) else {
@@ -136,7 +133,7 @@ pub fn descriptor_closed(socket: &SocketState, fd: c_int) {
 
 /// The process is about to close its last descriptor of a socket.
 pub fn socket_closed(socket: &SocketState) {
-    if REGISTERED.load(Ordering::Relaxed) == 0 {
+    if !are_registered() {
         return;
     }
     let Some(mut locked) = tables() else { return };
@@ -150,7 +147,7 @@ pub fn socket_closed(socket: &SocketState) {
 /// An edge-triggered program was told that there is no room, and the kernel connection has some: makes the
 /// kernel report it again.
 pub fn report_writable_again(socket: &SocketState) {
-    if REGISTERED.load(Ordering::Relaxed) == 0 {
+    if !are_registered() {
         return;
     }
     let Some(locked) = tables() else { return };
@@ -166,9 +163,9 @@ pub fn report_writable_again(socket: &SocketState) {
 /// another process has it. If that may be a process of the program (`is_shared`), inherited sets stay as
 /// they are: it has them as well.
 pub fn replaced(fd: c_int, socket: &SocketState, is_shared: bool, replace: impl FnOnce()) {
-    let locked = match REGISTERED.load(Ordering::Relaxed) {
-        0 => None,
-        _ => tables(),
+    let locked = match are_registered() {
+        false => None,
+        true => tables(),
     };
     let Some(mut locked) = locked else {
         return replace();
@@ -247,8 +244,7 @@ pub fn set_duplicated(old: c_int, new: c_int) {
 /// Whether a descriptor is a set with sockets of this library in it. Needs no lock: a registration at the
 /// same time may be missed.
 pub fn is_known(set_fd: c_int) -> bool {
-    // SeqCst: partner: the count in Tables::add.
-    REGISTERED.load(Ordering::SeqCst) != 0 && number_now(set_fd).is_some()
+    are_registered_now() && number_now(set_fd).is_some()
 }
 
 /// Whether a descriptor is a set, be it empty.
@@ -269,7 +265,7 @@ pub fn has_unseen_set() -> bool {
 }
 
 /// Counts a thread that waits or sleeps on a set, until it is dropped.
-pub struct Counted(Option<&'static AtomicU32>);
+pub struct Counted(Option<&'static Threads>);
 
 /// A thread begins to wait on a set.
 pub fn waiting(set_fd: c_int) -> Counted {
@@ -288,19 +284,16 @@ fn counters(set_fd: c_int) -> Option<&'static Counters> {
 }
 
 /// Counts one more.
-fn count(set_fd: c_int, which: impl FnOnce(&'static Counters) -> &'static AtomicU32) -> Counted {
-    let counter = counters(set_fd).map(which);
-    if let Some(counter) = counter {
-        // SeqCst: partner: the loads in Tables::look_at and Tables::may_be_late.
-        counter.fetch_add(1, Ordering::SeqCst);
-    }
-    Counted(counter)
+fn count(set_fd: c_int, which: impl FnOnce(&'static Counters) -> &'static Threads) -> Counted {
+    let threads = counters(set_fd).map(which);
+    threads.inspect(|threads| threads.add());
+    Counted(threads)
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        if let Some(counter) = self.0 {
-            counter.fetch_sub(1, Ordering::Relaxed);
+        if let Some(threads) = self.0 {
+            threads.sub();
         }
     }
 }
@@ -308,7 +301,7 @@ impl Drop for Counted {
 /// What there was to look at in a set when this was made.
 #[derive(Clone, Copy)]
 pub struct Changes {
-    counter: Option<&'static AtomicU32>,
+    counter: Option<&'static Lone<AtomicU32>>,
     seen: u32,
 }
 
@@ -322,9 +315,8 @@ impl Changes {
     }
 
     fn now(self) -> u32 {
-        // Relaxed: partner: Counters::note_change. What is to be looked at is copied under the lock.
-        self.counter
-            .map_or(0, |counter| counter.load(Ordering::Relaxed))
+        // Counted in `Counters::note_change`. What is to be looked at is copied under the lock.
+        self.counter.map_or(0, Lone::get)
     }
 
     /// Whether there is something new to look at.
@@ -506,8 +498,8 @@ pub fn rearm_one_shot(index: u32, copy: &Registration) {
 
 /// The kernel has reported the registration with these data, and the program is about to be told.
 pub fn claim(set_fd: c_int, data: u64) -> Claim {
-    // Relaxed: a registration that others make meanwhile the kernel has not told of.
-    if !ONCE.load(Ordering::Relaxed) {
+    // A registration that others make meanwhile the kernel has not told of.
+    if !ONCE.get() {
         return Claim::Free;
     }
     tables().map_or(Claim::Free, |mut locked| locked.claim(set_fd, data))

@@ -8,14 +8,36 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use libc::epoll_event;
 
 use crate::process::memory;
+use crate::process::words::Lone;
 use crate::system::own_descriptors;
 use crate::table::limits::{DESCRIPTORS_MAX, SOCKETS_MAX};
 use crate::table::socket_state::SocketState;
 use crate::table::state::State;
 use crate::table::{directions, sockets};
 
-/// Registrations there are, of all sets: without any, a wait is the kernel's alone.
-pub static REGISTERED: AtomicU32 = AtomicU32::new(0);
+/// Registrations there are, of all sets: without any, a wait is the kernel's alone. It changes under the lock.
+static REGISTERED: AtomicU32 = AtomicU32::new(0);
+
+/// Whether there are registrations, for who looks for those of a socket. Who registers it meanwhile looks at its state
+/// afterwards.
+#[inline]
+pub fn are_registered() -> bool {
+    // Relaxed: a hint. The registrations are looked for under the lock.
+    REGISTERED.load(Ordering::Relaxed) != 0
+}
+
+/// Whether there are registrations, for who is about to wait.
+#[inline]
+pub fn are_registered_now() -> bool {
+    // SeqCst pairs with the count in `Tables::add`.
+    REGISTERED.load(Ordering::SeqCst) != 0
+}
+
+/// Nobody else is there, and there are none any more.
+pub fn forget_registrations() {
+    // Relaxed: nobody else is there.
+    REGISTERED.store(0, Ordering::Relaxed);
+}
 
 /// Whether a thread may tell the program of what is told one time.
 pub enum Claim {
@@ -36,8 +58,42 @@ const BUCKETS: usize = REGISTRATIONS_MAX * 2;
 /// Registrations of a set that are looked at in each wait; others are told of by the kernel.
 pub const ACTIVE_MAX: usize = 512;
 
-/// Late registrations, of all sets.
-pub static DEFERRED: AtomicU32 = AtomicU32::new(0);
+/// Late registrations, of all sets. It changes under the lock.
+static DEFERRED: AtomicU32 = AtomicU32::new(0);
+
+/// Whether any registration is deferred.
+#[inline]
+pub fn are_deferred() -> bool {
+    // Relaxed: for who has the lock, or who has synchronized with the thread that deferred it.
+    DEFERRED.load(Ordering::Relaxed) != 0
+}
+
+/// As [`are_deferred`], for who was woken.
+#[inline]
+pub fn are_deferred_now() -> bool {
+    // SeqCst pairs with the count in `count_deferred_to_wake`, which comes before the kernel is told to wake.
+    DEFERRED.load(Ordering::SeqCst) != 0
+}
+
+/// One registration is deferred from now on.
+#[inline]
+pub fn count_deferred() {
+    // Relaxed: no thread waits on its set. Whoever does later has the lock first.
+    DEFERRED.fetch_add(1, Ordering::Relaxed);
+}
+
+/// As [`count_deferred`], to wake threads that sleep on its set.
+pub fn count_deferred_to_wake() {
+    // SeqCst pairs with the load in `are_deferred_now`.
+    DEFERRED.fetch_add(1, Ordering::SeqCst);
+}
+
+/// One is no longer.
+#[inline]
+pub fn uncount_deferred() {
+    // Relaxed: who still finds it counted looks under the lock, and finds it gone.
+    DEFERRED.fetch_sub(1, Ordering::Relaxed);
+}
 
 /// A bucket whose registration is gone; the search goes on behind it.
 const GONE: u32 = u32::MAX;
@@ -141,11 +197,45 @@ pub struct Set {
 #[repr(C)]
 pub struct Counters {
     /// How often there was something new to look at: whoever looks has a copy of the active ones.
-    pub changes: AtomicU32,
+    pub changes: Lone<AtomicU32>,
     /// Threads that wait on this set, whether they look or sleep.
-    pub waiting: AtomicU32,
+    pub waiting: Threads,
     /// Threads that sleep in the kernel until it has something to tell of this set.
-    pub sleeping: AtomicU32,
+    pub sleeping: Threads,
+}
+
+/// How many threads do something.
+#[repr(transparent)]
+pub struct Threads(AtomicU32);
+
+impl Threads {
+    /// One more.
+    #[inline]
+    pub fn add(&self) {
+        // SeqCst pairs with the load in `are_any`: who changes the tables finds the thread counted, or the thread
+        // finds the tables changed.
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// One less.
+    #[inline]
+    pub fn sub(&self) {
+        // Relaxed: while it is still counted, the kernel is told more than it need be.
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether there are any.
+    #[inline]
+    pub fn are_any(&self) -> bool {
+        // SeqCst pairs with the count in `add`.
+        self.0.load(Ordering::SeqCst) != 0
+    }
+
+    /// A child has none of its parent's.
+    pub fn forget(&self) {
+        // Relaxed: nobody else is there.
+        self.0.store(0, Ordering::Relaxed);
+    }
 }
 
 /// An array in memory of its own, which is never given back.
@@ -242,14 +332,14 @@ impl Shared {
     /// The number of the set that a descriptor is.
     pub fn set_number(&self, set_fd: c_int) -> Option<u32> {
         let place = self.set_of.get(usize::try_from(set_fd).ok()?)?;
-        // Acquire: partner: the release in name. What is counted of the set is its own.
+        // Acquire pairs with the Release in `name`. What is counted of the set is its own.
         place.load(Ordering::Acquire).checked_sub(1)
     }
 
     /// From now on the descriptor is the set with this number, or none.
     pub fn name(&self, place: usize, number: Option<u32>) {
         let plus_one = number.map_or(0, |number| number + 1);
-        // Release: partner: the acquire in set_number.
+        // Release pairs with the Acquire in `set_number`.
         self.set_of[place].store(plus_one, Ordering::Release);
     }
 }
@@ -423,7 +513,7 @@ impl Tables {
         *first = index as u32 + 1;
         self.enter(index);
         self.sets[set as usize].count += 1;
-        // SeqCst: partner: the load in is_known.
+        // SeqCst pairs with the load in `are_registered_now`.
         REGISTERED.fetch_add(1, Ordering::SeqCst);
         socket.state() != State::Upgraded || self.look_at(index)
     }
@@ -447,6 +537,7 @@ impl Tables {
         place.socket = 0;
         place.next = self.free;
         self.free = index as u32 + 1;
+        // Relaxed: who still finds it counted looks under the lock, and finds it gone.
         REGISTERED.fetch_sub(1, Ordering::Relaxed);
     }
 
@@ -454,14 +545,14 @@ impl Tables {
     /// it, whatever other threads do.
     pub fn look_at(&mut self, index: usize) -> bool {
         let set = self.registrations[index].set;
-        // SeqCst: partner: `sleeping`. Whoever is about to sleep is counted, or finds it registered.
-        self.activate(index) && self.counters(set).sleeping.load(Ordering::SeqCst) == 0
+        // Whoever is about to sleep is counted, or finds it registered.
+        self.activate(index) && !self.counters(set).sleeping.are_any()
     }
 
     /// A registration that may be late is gone.
     pub fn forget_deferred(&self, index: usize) {
         if self.registrations[index].is_deferred() {
-            DEFERRED.fetch_sub(1, Ordering::Relaxed);
+            uncount_deferred();
         }
     }
 
@@ -507,8 +598,8 @@ impl Tables {
 impl Counters {
     /// Who looks is to look at something else, too.
     pub fn note_change(&self) {
-        // Relaxed: partner: the load in Changes::now. It only ends a look.
-        self.changes.fetch_add(1, Ordering::Relaxed);
+        // Seen by `Changes::are_new`: it only ends a look.
+        self.changes.add(1);
     }
 }
 

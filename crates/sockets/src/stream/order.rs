@@ -18,20 +18,23 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use barewire_fabric::hybrid::Dates;
 
 use crate::process::clock;
+use crate::process::words::Lone;
 use crate::table::directions;
 use crate::table::socket_state::SocketState;
 
 /// Whether this process has sent or heard something by the kernel since [`KERNEL_NS`] was last set.
 static HAS_USED: AtomicBool = AtomicBool::new(false);
 /// When this process, or one that it heard of through a ring, last used the kernel to send or receive.
-static KERNEL_NS: AtomicU64 = AtomicU64::new(0);
+///
+/// A thread that another one's message made send has synchronized with that one, by the message.
+static KERNEL_NS: Lone<AtomicU64> = Lone::new(AtomicU64::new(0));
 
 /// The program has sent or received something by the kernel.
 #[inline]
 pub fn has_used_kernel() {
     // Relaxed: looked at first, so that the line stays shared among threads.
     if !HAS_USED.load(Ordering::Relaxed) {
-        // Release: partner: the swap in dates.
+        // Release pairs with the AcqRel in `dates`.
         HAS_USED.store(true, Ordering::Release);
     }
 }
@@ -39,12 +42,12 @@ pub fn has_used_kernel() {
 /// The times that go with bytes that are put into an empty ring now.
 #[inline(never)]
 pub fn dates() -> Dates {
-    // AcqRel: partner: has_used_kernel. The clock is read behind it: what was used before is earlier.
+    // AcqRel pairs with the Release in `has_used_kernel`. The clock is read behind it: what was used before is
+    // earlier. Relaxed, the first: looked at, so that the line stays shared.
     if HAS_USED.load(Ordering::Relaxed) && HAS_USED.swap(false, Ordering::AcqRel) {
-        KERNEL_NS.fetch_max(clock::now_ns(), Ordering::Relaxed);
+        KERNEL_NS.raise(clock::now_ns());
     }
-    // Relaxed: a thread that another one's message made send has synchronized with that one.
-    let kernel_used = KERNEL_NS.load(Ordering::Relaxed);
+    let kernel_used = KERNEL_NS.get();
     Dates {
         since: clock::now_ns(),
         kernel_used,
@@ -60,19 +63,20 @@ pub fn heard(socket: &SocketState) {
 /// As above, of bytes whose sender has stored this time.
 #[inline]
 pub fn heard_of(kernel_ns: u64) {
-    // Relaxed: as in dates.
-    if kernel_ns > KERNEL_NS.load(Ordering::Relaxed) {
+    if kernel_ns > KERNEL_NS.get() {
         // Nobody has used it later than now, whatever the other end says.
-        KERNEL_NS.fetch_max(kernel_ns.min(clock::now_ns()), Ordering::Relaxed);
+        KERNEL_NS.raise(kernel_ns.min(clock::now_ns()));
     }
 }
 
 /// Descriptors whose rings got bytes while they were empty, each plus 1, since this process last sent by
 /// the kernel. Two descriptors that share an entry are seldom both in use. If they are, the first gets its
 /// wake-up byte early.
-pub static PENDING: [AtomicU32; PLACES] = [const { AtomicU32::new(0) }; PLACES];
+///
+/// Whoever sends because of these bytes, or after them, has synchronized with the thread that noted them.
+pub static PENDING: [Lone<AtomicU32>; PLACES] = [const { Lone::new(AtomicU32::new(0)) }; PLACES];
 /// Whether there are any.
-pub static ANY: AtomicBool = AtomicBool::new(false);
+pub static ANY: Lone<AtomicBool> = Lone::new(AtomicBool::new(false));
 /// A power of two.
 const PLACES: usize = 64;
 
@@ -81,12 +85,11 @@ const PLACES: usize = 64;
 pub fn note(fd: c_int) {
     let place = &PENDING[fd.unsigned_abs() as usize % PLACES];
     let noted = fd.unsigned_abs() + 1;
-    // Relaxed: whoever sends because of these bytes, or after them, has synchronized with this thread.
     // Looked at first: the lines stay shared among threads that send.
-    if place.load(Ordering::Relaxed) != noted {
-        place.store(noted, Ordering::Relaxed);
+    if place.get() != noted {
+        place.set(noted);
     }
-    if !ANY.load(Ordering::Relaxed) {
-        ANY.store(true, Ordering::Relaxed);
+    if !ANY.get() {
+        ANY.set(true);
     }
 }

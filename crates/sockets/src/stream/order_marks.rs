@@ -1,7 +1,6 @@
 //! Wake-up bytes that are sent to keep the order in which programs hear of what was sent. See `order`.
 
 use core::ffi::c_int;
-use core::sync::atomic::Ordering;
 
 use crate::stream::order::{ANY, PENDING};
 use crate::stream::wake_bytes::wake;
@@ -13,8 +12,7 @@ use crate::table::state::State;
 /// The program is about to send something by the kernel, on `fd`.
 #[inline]
 pub fn before_kernel_sends(fd: c_int) {
-    // Relaxed: as in note.
-    if ANY.load(Ordering::Relaxed) {
+    if ANY.get() {
         follow_all_unread(fd);
     }
 }
@@ -25,13 +23,13 @@ fn follow_all_unread(fd: c_int) {
     if kernel::is_regular_file(fd) {
         return;
     }
-    // Relaxed, all: as in note. What is noted meanwhile is noted for the next one.
-    ANY.store(false, Ordering::Relaxed);
+    // What is noted meanwhile is noted for the next one.
+    ANY.set(false);
     for place in &PENDING {
-        if place.load(Ordering::Relaxed) == 0 {
+        if place.get() == 0 {
             continue;
         }
-        let noted = place.swap(0, Ordering::Relaxed);
+        let noted = place.swap(0);
         let other = noted.wrapping_sub(1) as c_int;
         if noted != 0 && other != fd {
             follow_unread(other);

@@ -1,14 +1,13 @@
 //! `epoll_ctl`: the kernel's set and the library's tables change together.
 
 use core::ffi::c_int;
-use core::sync::atomic::Ordering;
 
 use libc::epoll_event;
 
 use crate::epoll::deferred_ctl;
 use crate::epoll::locked::tables;
 use crate::epoll::sets::{ONCE, now_upgraded};
-use crate::epoll::tables::Tables;
+use crate::epoll::tables::{Tables, are_deferred};
 use crate::stream::{calls, leaving};
 use crate::system::real;
 use crate::table::flags::IN_PARENTS_SET;
@@ -39,7 +38,7 @@ pub unsafe fn control(
         return result;
     };
     let is_ours = !matches!(socket.state(), State::Kernel | State::Listening);
-    if !is_ours && !deferred_ctl::has_any() {
+    if !is_ours && !are_deferred() {
         return kernel();
     }
     let Some(mut locked) = tables() else {
@@ -92,16 +91,14 @@ fn change(
     event: Option<epoll_event>,
 ) -> Option<bool> {
     if event.is_some_and(|event| event.events & libc::EPOLLONESHOT as u32 != 0) {
-        ONCE.store(true, Ordering::Relaxed);
+        ONCE.set(true);
     }
     match (operation, event) {
         (libc::EPOLL_CTL_ADD, Some(event)) => {
             let set = tables.set_for(set_fd)?;
             let is_looked_at = tables.add(set, fd, socket, event);
-            // Relaxed: who comes to have it later has it from this process.
-            if tables.sets[set as usize].is_inherited
-                && socket.processes.load(Ordering::Relaxed) > 1
-            {
+            // Who comes to have it later has it from this process.
+            if tables.sets[set as usize].is_inherited && socket.process_count_alone() > 1 {
                 socket.set(IN_PARENTS_SET, true);
             }
             Some(is_looked_at && !socket.has(IN_PARENTS_SET))
