@@ -98,7 +98,7 @@ unsafe fn submits(ring: *const c_void) {
             return;
         }
         let pointer_at = |at| ring.byte_add(at).cast::<*mut u32>().read();
-        // Acquire: partner: the kernel's release of its head.
+        // Acquire pairs with the Release with which the kernel stores its head.
         let first = AtomicU32::from_ptr(pointer_at(HEAD_AT)).load(Ordering::Acquire);
         let count = number_at(ring, TAIL_AT).wrapping_sub(first);
         let mask = pointer_at(MASK_AT).read();
@@ -136,6 +136,7 @@ fn look_up(cache: &AtomicPtr<c_void>, name: &CStr, ours: *const c_void) -> *mut 
         return found;
     }
     let found = quietly(|| look_up_first(name, ours));
+    // Relaxed: as above. Every thread finds the same.
     cache.store(found, Ordering::Relaxed);
     found
 }

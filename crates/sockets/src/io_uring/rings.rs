@@ -19,6 +19,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::handoff::give_back::give_all_back;
 use crate::io_uring::entries;
+use crate::process::words::Lone;
 use crate::process::{
     fault, open_files,
     settings::{self, Rings},
@@ -34,24 +35,24 @@ const KEPT_MAX: usize = 8;
 const NONE: u32 = 0;
 
 /// Rings that were made so far, each of which has its number.
-static MADE: AtomicU32 = AtomicU32::new(NONE);
+static MADE: Lone<AtomicU32> = Lone::new(AtomicU32::new(NONE));
 /// The last ring, if there may be any: what every call that moves bytes looks at.
 static ANY: AtomicU32 = AtomicU32::new(NONE);
 /// There is one whose descriptor is not known.
-static FOR_GOOD: AtomicBool = AtomicBool::new(false);
+static FOR_GOOD: Lone<AtomicBool> = Lone::new(AtomicBool::new(false));
 /// Rings, each with its descriptor. As they have numbers, who finds one closed can not take away
 /// another, which another thread makes meanwhile, though it has the same descriptor.
-static KEPT: [AtomicU64; KEPT_MAX] = [const { AtomicU64::new(NONE as u64) }; KEPT_MAX];
+static KEPT: [Lone<AtomicU64>; KEPT_MAX] =
+    [const { Lone::new(AtomicU64::new(NONE as u64)) }; KEPT_MAX];
 /// Connections of this process that were upgraded.
-static UPGRADES: AtomicU32 = AtomicU32::new(0);
-
-// Relaxed, where nothing is said: a ring that another thread makes at this moment has nothing
-// submitted yet, and its maker gives back what was upgraded meanwhile.
+static UPGRADES: Lone<AtomicU32> = Lone::new(AtomicU32::new(0));
 
 /// Whether the program has a ring. One that was made only to see whether it can be, as many
 /// programs do at their start, does not count when it is closed.
 #[inline]
 pub fn are_used() -> bool {
+    // Relaxed: a ring that another thread makes at this moment has nothing submitted yet, and its maker gives back
+    // what was upgraded meanwhile.
     ANY.load(Ordering::Relaxed) != NONE && are_used_still()
 }
 
@@ -65,22 +66,22 @@ fn are_used_still() -> bool {
 
 /// Whether there is a ring; closed ones are forgotten.
 fn any_is_open(is_open: impl Fn(c_int) -> bool) -> bool {
-    // Acquire: partner: the release in note. What was made later than this is not forgotten below.
+    // Acquire pairs with the Release in `note`. What was made later than this is not forgotten below.
     let last = ANY.load(Ordering::Acquire);
-    let mut used = FOR_GOOD.load(Ordering::Relaxed);
+    let mut used = FOR_GOOD.get();
     for place in &KEPT {
-        let kept = place.load(Ordering::Relaxed);
+        let kept = place.get();
         if kept == u64::from(NONE) {
             continue;
         }
         let is_open = is_open(kept as c_int);
         used |= is_open;
         if !is_open {
-            let none = u64::from(NONE);
-            let _ = place.compare_exchange(kept, none, Ordering::Relaxed, Ordering::Relaxed);
+            place.exchange(kept, u64::from(NONE));
         }
     }
     if !used {
+        // Relaxed: it tells of no ring.
         let _ = ANY.compare_exchange(last, NONE, Ordering::Relaxed, Ordering::Relaxed);
     }
     used
@@ -103,11 +104,11 @@ pub fn made(fd: Option<c_int>) {
 }
 
 fn note(fd: Option<c_int>) {
-    let number = MADE.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1);
+    let number = MADE.add(1).wrapping_add(1).max(1);
     if !fd.is_some_and(|fd| keep(number, fd)) {
-        FOR_GOOD.store(true, Ordering::Relaxed);
+        FOR_GOOD.set(true);
     }
-    // Release: partner: the acquire in any_is_open.
+    // Release pairs with the Acquire in `any_is_open`: with its number comes its place.
     ANY.store(number, Ordering::Release);
 }
 
@@ -116,11 +117,8 @@ fn keep(number: u32, fd: c_int) -> bool {
     let fd = fd.unsigned_abs();
     let ring = u64::from(number) << 32 | u64::from(fd);
     let is_free = |kept: u64| kept == u64::from(NONE) || kept as u32 == fd;
-    KEPT.iter().any(|place| {
-        let put = |kept| is_free(kept).then_some(ring);
-        let was = place.fetch_update(Ordering::Relaxed, Ordering::Relaxed, put);
-        was.is_ok()
-    })
+    KEPT.iter()
+        .any(|place| place.update(|kept| is_free(kept).then_some(ring)))
 }
 
 /// `io_uring_setup` has made a ring.
@@ -184,7 +182,7 @@ pub fn before_enter(fd: c_int, count: u32, is_descriptor: bool) -> Option<uring_
 fn cannot_look(fd: c_int, is_descriptor: bool) {
     quietly(|| {
         // Looked up before all else: it is so at each call of a ring that cannot be looked at.
-        if FOR_GOOD.load(Ordering::Relaxed) || (is_descriptor && is_kept(fd)) {
+        if FOR_GOOD.get() || (is_descriptor && is_kept(fd)) {
             return;
         }
         uring_rings::closing(fd);
@@ -195,7 +193,7 @@ fn cannot_look(fd: c_int, is_descriptor: bool) {
 /// Whether it is known as one that sends all sockets back.
 fn is_kept(fd: c_int) -> bool {
     KEPT.iter().any(|place| {
-        let kept = place.load(Ordering::Relaxed);
+        let kept = place.get();
         kept != u64::from(NONE) && kept as c_int == fd
     })
 }
@@ -275,7 +273,7 @@ const USES_REGISTERED: u32 = 1 << 31;
 
 /// A connection was upgraded.
 pub fn upgraded() {
-    let upgrades = UPGRADES.fetch_add(1, Ordering::Relaxed) + 1;
+    let upgrades = UPGRADES.add(1) + 1;
     if upgrades.is_power_of_two() {
         look();
     }

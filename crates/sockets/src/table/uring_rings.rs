@@ -13,6 +13,7 @@ use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering}
 
 use crate::process::lock::Lock;
 use crate::process::memory;
+use crate::process::words::{AtStart, Guarded, Lone};
 use crate::system::cancel::quietly;
 
 /// Entries that are about to be submitted.
@@ -75,43 +76,43 @@ pub const fn can_be_of_library(flags: u32) -> bool {
     flags & !KNOWN_OF_LIBRARY == 0
 }
 
-/// One ring. All fields but `submitting` are written under [`LOCK`].
+/// One ring. All words but `submitting` are written under [`LOCK`].
 struct Ring {
     /// Its descriptor plus 1; 0: this place is free.
-    fd: AtomicI32,
+    fd: Guarded<AtomicI32>,
     /// The program has closed it while a thread was in a call that submits.
     is_closed: AtomicU32,
     /// The mappings, or 0: of the queue and of the entries.
-    queue: AtomicUsize,
-    queue_bytes: AtomicUsize,
-    entries: AtomicUsize,
-    entries_bytes: AtomicUsize,
+    queue: Guarded<AtomicUsize>,
+    queue_bytes: Guarded<AtomicUsize>,
+    entries: Guarded<AtomicUsize>,
+    entries_bytes: Guarded<AtomicUsize>,
     /// Offsets in the mapping of the queue; of the array 0 if there is none.
-    head: AtomicU32,
-    tail: AtomicU32,
-    array: AtomicU32,
-    mask: AtomicU32,
-    flags: AtomicU32,
+    head: Guarded<AtomicU32>,
+    tail: Guarded<AtomicU32>,
+    array: Guarded<AtomicU32>,
+    mask: Guarded<AtomicU32>,
+    flags: Guarded<AtomicU32>,
     /// Entries before this one were looked at.
-    seen: AtomicU32,
+    seen: Guarded<AtomicU32>,
     /// Threads that are in a call that submits.
     submitting: AtomicU32,
 }
 
 impl Ring {
     /// A word of the queue, at this offset; `None` if it is not mapped.
-    fn word(&self, at: &AtomicU32) -> Option<u32> {
-        let queue = self.queue.load(Ordering::Relaxed);
-        let at = at.load(Ordering::Relaxed) as usize;
+    fn word(&self, at: &Guarded<AtomicU32>) -> Option<u32> {
+        let queue = self.queue.get();
+        let at = at.get() as usize;
+        // Acquire pairs with the Release with which the kernel stores its head, and the program its tail.
         // SAFETY: mapped under the lock, which the caller has, and longer than the kernel's offsets.
-        // Acquire: partner: the kernel's release of its head, and the program's of its tail.
         (queue != 0)
             .then(|| unsafe { (*((queue + at) as *const AtomicU32)).load(Ordering::Acquire) })
     }
 
     /// Whether the kernel has got entries that nobody looked at.
     fn is_used_unseen(&self) -> bool {
-        let seen = self.seen.load(Ordering::Relaxed);
+        let seen = self.seen.get();
         self.word(&self.head)
             .is_some_and(|head| head.wrapping_sub(seen) as i32 > 0)
     }
@@ -119,10 +120,27 @@ impl Ring {
     #[cold]
     fn unmap_if_closed(&self) {
         let _held = LOCK.hold();
-        let is_closed = self.is_closed.load(Ordering::Relaxed) != 0;
-        if is_closed && self.submitting.load(Ordering::Relaxed) == 0 {
+        if self.was_closed() && !self.is_submitting() {
             self.unmap();
         }
+    }
+
+    /// Under the lock.
+    fn was_closed(&self) -> bool {
+        // Relaxed: it is written under the lock.
+        self.is_closed.load(Ordering::Relaxed) != 0
+    }
+
+    /// Under the lock.
+    fn is_submitting(&self) -> bool {
+        // Relaxed: it grows under the lock only. Who takes it down to 0 looks behind that whether the ring is closed.
+        self.submitting.load(Ordering::Relaxed) != 0
+    }
+
+    /// Under the lock, or without other threads.
+    fn forget_submitting(&self) {
+        // Relaxed: no thread submits.
+        self.submitting.store(0, Ordering::Relaxed);
     }
 
     fn unmap(&self) {
@@ -130,27 +148,27 @@ impl Ring {
             (&self.queue, &self.queue_bytes),
             (&self.entries, &self.entries_bytes),
         ] {
-            let at = at.swap(0, Ordering::Relaxed);
+            let at = at.swap(0);
             if at != 0 {
                 // SAFETY: mapped with this length by `set_up`, and looked at by nobody.
-                unsafe { libc::munmap(at as *mut c_void, bytes.load(Ordering::Relaxed)) };
+                unsafe { libc::munmap(at as *mut c_void, bytes.get()) };
             }
         }
+        // Relaxed: under the lock.
         self.is_closed.store(0, Ordering::Relaxed);
-        self.fd.store(0, Ordering::Relaxed);
-        COUNT.fetch_sub(1, Ordering::Relaxed);
+        self.fd.set(0);
+        COUNT.sub(1);
     }
 }
 
-// Relaxed, where nothing is said: under the lock.
 static LOCK: Lock = Lock::new();
 /// The places; null if there are none. Not a variable of its own: what lies beside it is written at each fork,
 /// and would be spread over many pages.
-static RINGS: AtomicPtr<Ring> = AtomicPtr::new(null_mut());
+static RINGS: AtStart<AtomicPtr<Ring>> = AtStart::new(AtomicPtr::new(null_mut()));
 /// How many there are: what each close looks at.
-static COUNT: AtomicU32 = AtomicU32::new(0);
-/// Places that were ever taken: those behind are free.
-static USED: AtomicUsize = AtomicUsize::new(0);
+static COUNT: Lone<AtomicU32> = Lone::new(AtomicU32::new(0));
+/// Places that were ever taken: those behind are free. Under the lock.
+static USED: Guarded<AtomicUsize> = Guarded::new(AtomicUsize::new(0));
 
 const RINGS_BYTES: usize = WATCHED_MAX * size_of::<Ring>();
 /// Bytes that [`reserve`] takes.
@@ -159,21 +177,18 @@ pub const PRIVATE_BYTES: usize = memory::private_bytes(RINGS_BYTES);
 /// Reserves the places. Without them no ring is looked at.
 pub fn reserve() -> bool {
     let rings = memory::part_private(RINGS_BYTES);
-    // Relaxed: before there is another thread.
-    RINGS.store(rings.unwrap_or(null_mut()).cast(), Ordering::Relaxed);
+    RINGS.set(rings.unwrap_or(null_mut()).cast());
     rings.is_some()
 }
 
 /// For a process that has no ring, and gives the tables' memory back.
 pub fn forget_places() {
-    // Relaxed: nobody else is there.
-    USED.store(0, Ordering::Relaxed);
-    RINGS.store(null_mut(), Ordering::Relaxed);
+    USED.set(0);
+    RINGS.set(null_mut());
 }
 
 fn places() -> &'static [Ring] {
-    // Relaxed: stored before there was another thread.
-    let rings = RINGS.load(Ordering::Relaxed);
+    let rings = RINGS.get();
     if rings.is_null() {
         return &[];
     }
@@ -184,31 +199,26 @@ fn places() -> &'static [Ring] {
 
 fn used() -> &'static [Ring] {
     let places = places();
-    // Relaxed: places are taken under the lock, and what is behind the last is free.
-    &places[..USED.load(Ordering::Relaxed).min(places.len())]
+    &places[..USED.get().min(places.len())]
 }
 
 /// A child has one thread, which submits nothing.
 pub fn after_fork() {
     LOCK.reset();
     for ring in used() {
-        ring.submitting.store(0, Ordering::Relaxed);
+        ring.forget_submitting();
     }
 }
 
 fn ring_of(fd: c_int) -> Option<&'static Ring> {
-    let is_it = |ring: &&Ring| {
-        fd >= 0
-            && ring.fd.load(Ordering::Relaxed) == fd + 1
-            && ring.is_closed.load(Ordering::Relaxed) == 0
-    };
+    let is_it = |ring: &&Ring| fd >= 0 && ring.fd.get() == fd + 1 && !ring.was_closed();
     used().iter().find(is_it)
 }
 
 /// Whether there is any. Without the lock: who makes one at this moment has submitted nothing.
 #[inline]
 pub fn are_there() -> bool {
-    COUNT.load(Ordering::Relaxed) != 0
+    COUNT.get() != 0
 }
 
 /// Whether the entries of a ring are looked at.
@@ -229,16 +239,16 @@ fn enter(fd: c_int, flags: u32) -> Option<&'static Ring> {
     if let Some(old) = ring_of(fd) {
         retire(old);
     }
-    let is_free = |it: &Ring| it.fd.load(Ordering::Relaxed) == 0;
+    let is_free = |it: &Ring| it.fd.get() == 0;
     let places = places();
     let place = places.iter().position(is_free)?;
-    USED.fetch_max(place + 1, Ordering::Relaxed);
+    USED.set(USED.get().max(place + 1));
     let ring = &places[place];
-    ring.fd.store(fd.checked_add(1)?, Ordering::Relaxed);
-    ring.flags.store(flags, Ordering::Relaxed);
-    ring.seen.store(0, Ordering::Relaxed);
-    ring.submitting.store(0, Ordering::Relaxed);
-    COUNT.fetch_add(1, Ordering::Relaxed);
+    ring.fd.set(fd.checked_add(1)?);
+    ring.flags.set(flags);
+    ring.seen.set(0);
+    ring.forget_submitting();
+    COUNT.add(1);
     Some(ring)
 }
 
@@ -266,16 +276,16 @@ pub fn set_up(fd: c_int, params: &Params) -> bool {
     };
     let queue = map(fd, queue_bytes, OFFSET_OF_QUEUE);
     let entries = map(fd, entries_bytes, OFFSET_OF_ENTRIES);
-    ring.queue.store(queue as usize, Ordering::Relaxed);
-    ring.queue_bytes.store(queue_bytes, Ordering::Relaxed);
-    ring.entries.store(entries as usize, Ordering::Relaxed);
-    ring.entries_bytes.store(entries_bytes, Ordering::Relaxed);
-    ring.head.store(params.head, Ordering::Relaxed);
-    ring.tail.store(params.tail, Ordering::Relaxed);
+    ring.queue.set(queue as usize);
+    ring.queue_bytes.set(queue_bytes);
+    ring.entries.set(entries as usize);
+    ring.entries_bytes.set(entries_bytes);
+    ring.head.set(params.head);
+    ring.tail.set(params.tail);
     let array = if has_array { params.array } else { 0 };
-    ring.array.store(array, Ordering::Relaxed);
+    ring.array.set(array);
     let mask = params.entries.wrapping_sub(1);
-    ring.mask.store(mask, Ordering::Relaxed);
+    ring.mask.set(mask);
     let is_mapped = !queue.is_null() && !entries.is_null();
     if !is_mapped {
         ring.unmap();
@@ -316,7 +326,7 @@ pub fn closing_range(first: u32, last: u32) {
     }
     let Some(_held) = LOCK.hold() else { return };
     for ring in used() {
-        let fd = ring.fd.load(Ordering::Relaxed) - 1;
+        let fd = ring.fd.get() - 1;
         if u32::try_from(fd).is_ok_and(|fd| (first..=last).contains(&fd)) {
             retire(ring);
         }
@@ -325,7 +335,7 @@ pub fn closing_range(first: u32, last: u32) {
 
 /// The place is free; not before the last call that submits has returned.
 fn retire(ring: &Ring) {
-    // SeqCst, both: partner: those in the drop of Submission. One of the two sees the other.
+    // SeqCst pairs, here and below, with the two in the drop of `Submission`: one of the two threads sees the other.
     ring.is_closed.store(1, Ordering::SeqCst);
     if ring.submitting.load(Ordering::SeqCst) == 0 {
         ring.unmap();
@@ -337,7 +347,7 @@ pub struct Submission(&'static Ring);
 
 impl Drop for Submission {
     fn drop(&mut self) {
-        // SeqCst, both: partner: those in retire. Who looked at the entries is done.
+        // SeqCst pairs, here and below, with the two in `retire`. Who looked at the entries is done.
         let before = self.0.submitting.fetch_sub(1, Ordering::SeqCst);
         if before == 1 && self.0.is_closed.load(Ordering::SeqCst) != 0 {
             quietly(|| self.0.unmap_if_closed());
@@ -352,19 +362,19 @@ pub fn begin(fd: c_int, count: u32) -> Option<(Submission, Queue)> {
     let _held = LOCK.hold()?;
     let ring = ring_of(fd)?;
     let (head, tail) = (ring.word(&ring.head)?, ring.word(&ring.tail)?);
-    let is_alone = ring.submitting.load(Ordering::Relaxed) == 0;
-    if !is_alone || ring.is_used_unseen() || tail.wrapping_sub(head) < count {
+    if ring.is_submitting() || ring.is_used_unseen() || tail.wrapping_sub(head) < count {
         return None;
     }
-    ring.seen.store(head.wrapping_add(count), Ordering::Relaxed);
+    ring.seen.set(head.wrapping_add(count));
+    // Relaxed: under the lock, which `retire` takes before it looks.
     ring.submitting.fetch_add(1, Ordering::Relaxed);
-    let array = ring.array.load(Ordering::Relaxed) as usize;
-    let at = ring.queue.load(Ordering::Relaxed) + array;
-    let flags = ring.flags.load(Ordering::Relaxed);
+    let array = ring.array.get() as usize;
+    let at = ring.queue.get() + array;
+    let flags = ring.flags.get();
     let queue = Queue {
-        entries: ring.entries.load(Ordering::Relaxed) as *mut u8,
+        entries: ring.entries.get() as *mut u8,
         array: if array == 0 { 0 } else { at } as *const u32,
-        mask: ring.mask.load(Ordering::Relaxed),
+        mask: ring.mask.get(),
         is_wide: flags & WIDE_ENTRIES != 0,
         is_polled: flags & POLLED != 0,
         first: head,
@@ -377,13 +387,13 @@ pub fn begin(fd: c_int, count: u32) -> Option<(Submission, Queue)> {
 pub fn looked(fd: c_int, until: u32) {
     if let Some(_held) = LOCK.hold() {
         if let Some(ring) = ring_of(fd) {
-            ring.seen.store(until, Ordering::Relaxed);
+            ring.seen.set(until);
         }
     }
 }
 
 /// Whether the kernel has got entries of any ring that nobody looked at.
 pub fn are_used_unseen() -> bool {
-    let is_used = |ring: &Ring| ring.fd.load(Ordering::Relaxed) != 0 && ring.is_used_unseen();
+    let is_used = |ring: &Ring| ring.fd.get() != 0 && ring.is_used_unseen();
     are_there() && LOCK.hold().is_some_and(|_held| used().iter().any(is_used))
 }
