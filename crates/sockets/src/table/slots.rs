@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-use crate::process::words::Lone;
+use crate::process::words::{AtStart, Lone};
 use crate::system::own_descriptors::HIGHEST;
 use crate::table::limits::DESCRIPTORS_MAX;
 use crate::table::socket_state::SOCKETS;
@@ -37,37 +37,32 @@ pub fn captured() -> &'static Lone<AtomicU32> {
 
 /// From now on descriptors can have socket states.
 pub fn publish(descriptors: *mut AtomicU32) {
+    AT.set(descriptors);
     // Release pairs with the Acquire in `slot`: whoever sees the table sees what is set up before.
     TABLE.descriptors.store(descriptors, Ordering::Release);
 }
 
 /// The table's memory is given back.
 pub fn forget() {
-    // Relaxed: nobody else is there.
+    AT.set(core::ptr::null_mut());
+    hide();
+}
+
+/// Where the table of descriptors is, also while it is hidden.
+static AT: AtStart<AtomicPtr<AtomicU32>> = AtStart::new(AtomicPtr::new(core::ptr::null_mut()));
+
+/// From now on no descriptor has a socket state, and none gets one.
+pub fn hide() {
+    // Relaxed: who still sees the table may use it, as a moment ago.
     TABLE
         .descriptors
         .store(core::ptr::null_mut(), Ordering::Relaxed);
 }
 
-/// Where the table of descriptors is while it is hidden.
-static HIDDEN: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
-
-/// From now on no descriptor has a socket state, and none gets one.
-pub fn hide() {
-    // Relaxed, both: by one thread, which shows it again.
-    let table = TABLE
-        .descriptors
-        .swap(core::ptr::null_mut(), Ordering::Relaxed);
-    // Relaxed: as above.
-    HIDDEN.store(table, Ordering::Relaxed);
-}
-
 /// No longer.
 pub fn show() {
-    // Relaxed: as in `hide`.
-    let table = HIDDEN.load(Ordering::Relaxed);
     // Release pairs with the Acquire in `slot`, as that of `publish` does.
-    TABLE.descriptors.store(table, Ordering::Release);
+    TABLE.descriptors.store(AT.get(), Ordering::Release);
 }
 
 /// Whether nothing can have a socket state: the table is hidden, or there is none.
