@@ -15,6 +15,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use libc::{RLIM_INFINITY, pid_t, rlim_t, rlimit};
 
 use crate::epoll::sets;
+use crate::process::words::Lone;
 use crate::process::{fault, ids, memory, sandbox};
 use crate::stream::capture;
 use crate::system::cancel::quietly;
@@ -22,29 +23,35 @@ use crate::system::real;
 use crate::table::{descriptors, process_refs, sockets, status, stream_memory, uring_rings};
 
 /// A limit that is kept, `rlim_cur` and `rlim_max`.
-struct Kept([AtomicU64; 2]);
+/// Threads that set a limit at the same moment get either.
+struct Kept([Lone<AtomicU64>; 2]);
 
 impl Kept {
     const fn none() -> Kept {
-        Kept([const { AtomicU64::new(0) }; 2])
+        Kept([const { Lone::new(AtomicU64::new(0)) }; 2])
     }
 
-    // Relaxed, all: threads that set a limit at the same moment get either.
     fn get(&self) -> rlimit {
         rlimit {
-            rlim_cur: self.0[0].load(Ordering::Relaxed),
-            rlim_max: self.0[1].load(Ordering::Relaxed),
+            rlim_cur: self.0[0].get(),
+            rlim_max: self.0[1].get(),
         }
     }
 
     fn set(&self, limit: rlimit) {
-        self.0[0].store(limit.rlim_cur, Ordering::Relaxed);
-        self.0[1].store(limit.rlim_max, Ordering::Relaxed);
+        self.0[0].set(limit.rlim_cur);
+        self.0[1].set(limit.rlim_max);
     }
 }
 
 /// Whether the program has set a limit.
 static IS_SET: AtomicBool = AtomicBool::new(false);
+
+fn is_set() -> bool {
+    // Acquire pairs with the Release in `of_addresses`: with it come the limits.
+    IS_SET.load(Ordering::Acquire)
+}
+
 /// The limit that the program has set.
 static WANTED: Kept = Kept::none();
 /// The limit that the kernel has got.
@@ -53,7 +60,7 @@ static TOLD: Kept = Kept::none();
 fn is_of_addresses(process: pid_t, resource: c_uint) -> bool {
     resource == libc::RLIMIT_AS
         && memory::reserved() > 0
-        && (!sandbox::is_sandboxed() || IS_SET.load(Ordering::Relaxed))
+        && (!sandbox::is_sandboxed() || is_set())
         && (process == 0 || process.unsigned_abs() == ids::id())
 }
 
@@ -69,7 +76,7 @@ const fn with_ours(limit: rlim_t, ours: u64) -> rlim_t {
 fn shown(kernel: rlimit) -> rlimit {
     let told = TOLD.get();
     let is_ours = (kernel.rlim_cur, kernel.rlim_max) == (told.rlim_cur, told.rlim_max);
-    if is_ours && IS_SET.load(Ordering::Relaxed) {
+    if is_ours && is_set() {
         WANTED.get()
     } else {
         kernel
@@ -112,8 +119,7 @@ fn is_small(limit: rlimit) -> bool {
 /// Gives the whole reservation back, if this process can do without.
 #[cold]
 fn give_all_back() {
-    let is_set = IS_SET.load(Ordering::Relaxed);
-    if is_set || sandbox::is_sandboxed() || ids::is_vfork_child() || !memory::is_all_known() {
+    if is_set() || sandbox::is_sandboxed() || ids::is_vfork_child() || !memory::is_all_known() {
         return;
     }
     let is_unused = descriptors::has_none() && sets::has_none() && !uring_rings::are_there();
@@ -140,7 +146,7 @@ pub struct Exact {
 
 /// The kernel's limit and the program's, if they differ.
 fn told_and_wanted() -> Option<(rlimit, rlimit)> {
-    if !IS_SET.load(Ordering::Relaxed) || sandbox::is_sandboxed() {
+    if !is_set() || sandbox::is_sandboxed() {
         return None;
     }
     let now = kernels();
@@ -211,7 +217,8 @@ unsafe fn of_addresses(new: *const rlimit, old: *mut rlimit) -> c_int {
         if let (0, Some(wanted), Some(kernel), true) = (result, wanted, kernel, is_own) {
             WANTED.set(wanted);
             TOLD.set(kernel);
-            IS_SET.store(true, Ordering::Relaxed);
+            // Release pairs with the Acquire in `is_set`.
+            IS_SET.store(true, Ordering::Release);
         }
         result
     }
