@@ -141,106 +141,111 @@ impl Conn {
 
     /// One act of spoiling; returns how many words it stored.
     pub fn spoil(&mut self, rng: &mut Rng) -> u64 {
-        let ring_bytes = ring_bytes_of(self.out.len_bytes());
         let kind = [Kind::Whole, Kind::More, Kind::Packed, Kind::Skip][rng.index(4)];
-        let mut bytes = [0x5a; 1016];
         let begin = [8, 64][rng.index(2)];
         match rng.below(19) {
-            // As it should be, so that the other side goes on.
-            0..=2 => {
-                let mut count = 0;
-                self.take();
-                for _ in 0..rng.below(8) {
-                    let len = rng.index(961);
-                    if !self.has_room() {
-                        break;
-                    }
-                    self.publish(Kind::Whole, &bytes[..len]);
-                    count += 3;
-                }
-                return count;
+            0..=2 => self.send_honestly(rng),
+            3 | 4 if self.has_room() => self.send_packed(rng),
+            5 | 6 => self.send_pieces(rng),
+            act @ 7..=9 => self.publish_wrong_header(rng, act, kind, begin),
+            10 => self.change_header(rng, kind, begin),
+            act @ 11..=13 => self.spoil_control_line(rng, act),
+            14 => scribble(&self.out, rng, 32),
+            15..=17 => self.spoil_line(rng),
+            // Our own memory, where the victim keeps what only it should.
+            _ => scribble(&self.inn, rng, 16),
+        }
+    }
+
+    /// As it should be, so that the other side goes on.
+    fn send_honestly(&mut self, rng: &mut Rng) -> u64 {
+        let mut count = 0;
+        self.take();
+        for _ in 0..rng.below(8) {
+            let len = rng.index(961);
+            if !self.has_room() {
+                break;
             }
-            // A packed frame with lengths of any kind.
-            3 | 4 if self.has_room() => {
-                let len = rng.index(121) * 8;
-                let mut at = 0;
-                while at + 8 <= len {
-                    let left = (len - at - 8) as u64;
-                    let inner = match rng.below(4) {
-                        0 => adversarial(rng),
-                        1 => left,
-                        _ => rng.below(left + 1),
-                    };
-                    bytes[at..at + 8].copy_from_slice(&inner.to_le_bytes());
-                    at += 8 + (inner as usize).min(len).next_multiple_of(8);
-                }
-                self.publish(Kind::Packed, &bytes[..len]);
-                return 8;
-            }
-            // Fragments, some without end, some empty.
-            5 | 6 => {
-                let count = if self.has_room() {
-                    rng.below(3)
-                } else {
-                    rng.below(2) * 20
-                };
-                for _ in 0..count {
-                    // All but the last have to be full.
-                    let len = [0, 960, 960, 960, rng.index(961)][rng.index(5)];
-                    self.publish(Kind::More, &bytes[..len]);
-                }
-                return count * 2 + 1;
-            }
-            // A header with everything right but one thing.
+            self.publish(Kind::Whole, &[0x5a; 960][..len]);
+            count += 3;
+        }
+        count
+    }
+
+    /// A packed frame with lengths of any kind.
+    fn send_packed(&mut self, rng: &mut Rng) -> u64 {
+        let mut bytes = [0x5a; 1016];
+        let len = rng.index(121) * 8;
+        let mut at = 0;
+        while at + 8 <= len {
+            let left = (len - at - 8) as u64;
+            let inner = match rng.below(4) {
+                0 => adversarial(rng),
+                1 => left,
+                _ => rng.below(left + 1),
+            };
+            bytes[at..at + 8].copy_from_slice(&inner.to_le_bytes());
+            at += 8 + (inner as usize).min(len).next_multiple_of(8);
+        }
+        self.publish(Kind::Packed, &bytes[..len]);
+        8
+    }
+
+    /// Pieces of messages, some without end, some empty.
+    fn send_pieces(&mut self, rng: &mut Rng) -> u64 {
+        let count = if self.has_room() {
+            rng.below(3)
+        } else {
+            rng.below(2) * 20
+        };
+        for _ in 0..count {
+            // All but the last have to be full.
+            let len = [0, 960, 960, 960, rng.index(961)][rng.index(5)];
+            self.publish(Kind::More, &[0x5a; 960][..len]);
+        }
+        count * 2 + 1
+    }
+
+    /// A header with everything right but the length (act 7), the position (8) or the kind (9).
+    fn publish_wrong_header(&mut self, rng: &mut Rng, act: u64, kind: Kind, begin: usize) -> u64 {
+        let header = match act {
             7 => {
-                let header = pack(kind, begin, length(rng, ring_bytes), self.head);
-                self.out.atomic_store(self.line(self.head), header);
+                let ring_bytes = ring_bytes_of(self.out.len_bytes());
+                pack(kind, begin, length(rng, ring_bytes), self.head)
             }
             8 => {
                 let position = self.head.wrapping_add(adversarial(rng));
-                let header = pack(kind, begin, rng.index(100), position);
-                self.out.atomic_store(self.line(self.head), header);
+                pack(kind, begin, rng.index(100), position)
             }
-            9 => {
-                let header = pack(kind, begin, rng.index(100), self.head) & !0xff | rng.below(256);
-                self.out.atomic_store(self.line(self.head), header);
-            }
-            // A header that changes while it is read.
-            10 => {
-                let at = self.line(self.head);
-                for _ in 0..64 {
-                    let len = length(rng, ring_bytes);
-                    self.out.atomic_store(at, pack(kind, begin, len, self.head));
-                }
-                return 64;
-            }
-            // The control line: credit, arming, state.
+            _ => pack(kind, begin, rng.index(100), self.head) & !0xff | rng.below(256),
+        };
+        self.out.atomic_store(self.line(self.head), header);
+        1
+    }
+
+    /// A header that changes while it is read.
+    fn change_header(&mut self, rng: &mut Rng, kind: Kind, begin: usize) -> u64 {
+        let ring_bytes = ring_bytes_of(self.out.len_bytes());
+        let at = self.line(self.head);
+        for _ in 0..64 {
+            let len = length(rng, ring_bytes);
+            self.out.atomic_store(at, pack(kind, begin, len, self.head));
+        }
+        64
+    }
+
+    /// The control line: any credit (act 11), credit nearly right (12), arming and state (13).
+    fn spoil_control_line(&mut self, rng: &mut Rng, act: u64) -> u64 {
+        match act {
             11 => self.out.atomic_store(0, adversarial(rng)),
             12 => {
                 let credit = self.out.atomic_load(0);
                 let credit = credit.wrapping_add(rng.below(70)).wrapping_sub(4);
                 self.out.atomic_store(0, credit);
             }
-            13 => {
+            _ => {
                 let word = 8 * (1 + rng.index(7));
                 self.out.atomic_store(word, adversarial(rng));
-            }
-            // Anything anywhere.
-            14 => {
-                for _ in 0..32 {
-                    let word = rng.index(self.out.len_bytes() / 8);
-                    self.out.atomic_store(word * 8, adversarial(rng));
-                }
-                return 32;
-            }
-            15..=17 => return self.spoil_line(rng),
-            // Our own memory, where the victim keeps what only it should.
-            _ => {
-                for _ in 0..16 {
-                    let word = rng.index(self.inn.len_bytes() / 8);
-                    self.inn.atomic_store(word * 8, adversarial(rng));
-                }
-                return 16;
             }
         }
         1

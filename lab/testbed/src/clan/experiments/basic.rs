@@ -219,29 +219,22 @@ fn server(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let points = inputs.offered.len() + inputs.in_flight.len();
     setting.progress.announce(points as u64);
     let mut answer = Answer::default();
-    let offered = replicate(inputs.offered.len(), |index| {
-        let packets = if index == 0 {
-            setting.packets_per_link
-        } else {
-            0
-        };
-        let rate = inputs.offered[index];
-        let crowd = inputs.crowd(&parameters, many::Load::Rate(rate));
-        let clan = many::run(&parameters, &crowd, setting.seed, packets);
-        let limit = (inputs.clients * inputs.connections) as u64;
-        let rivals = [
-            (parameters.via, limit),
-            (parameters.gige_tcp, limit),
-            // Nothing holds its clients back.
-            (parameters.gige_udp, u64::MAX),
-        ];
-        let rng = Rng::from_seed(setting.seed).fork_nth("offered", index as u64);
-        let rivals = rivals.map(|(host, limit)| {
-            let (_, time) = many::Load::Rate(rate).times(inputs.time * RIVAL_TIMES);
-            rivals::offered(host, (rate, limit), time, rng.clone())
-        });
+    let curve = offered(setting, &inputs, &parameters, &mut answer);
+    let at_a_time = in_flight(setting, &inputs, &parameters, &mut answer);
+    Ok(answer.with([curve, at_a_time]))
+}
+
+/// What is answered of so many requests a second.
+fn offered(
+    setting: &Setting<'_>,
+    inputs: &ServerInputs,
+    parameters: &Parameters,
+    answer: &mut Answer,
+) -> Table {
+    let found = replicate(inputs.offered.len(), |index| {
+        let found = at_rate(setting, inputs, parameters, index);
         setting.progress.step();
-        (clan, rivals)
+        found
     });
     let mut curve = Table::new(
         "answers against load",
@@ -261,7 +254,7 @@ fn server(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             ("UDP, unanswered", "%"),
         ],
     );
-    for (rate, (clan, [via, tcp, udp])) in inputs.offered.iter().zip(offered) {
+    for (rate, (clan, [via, tcp, udp])) in inputs.offered.iter().zip(found) {
         let some = |run: &rivals::RivalRun, value: f64| (run.rate > 0.0).then_some(value);
         curve.push([
             (*rate).into(),
@@ -283,10 +276,40 @@ fn server(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             answer.add_hash(run.hash);
         }
     }
-    let at_a_time = in_flight(setting, &inputs, &parameters, &mut answer);
-    Ok(answer.with([curve, at_a_time]))
+    curve
 }
 
+/// CLAN and its rivals (VIA, TCP, UDP) at one of the rates.
+fn at_rate(
+    setting: &Setting<'_>,
+    inputs: &ServerInputs,
+    parameters: &Parameters,
+    index: usize,
+) -> (many::Found, [rivals::RivalRun; 3]) {
+    let packets = if index == 0 {
+        setting.packets_per_link
+    } else {
+        0
+    };
+    let rate = inputs.offered[index];
+    let crowd = inputs.crowd(parameters, many::Load::Rate(rate));
+    let clan = many::run(parameters, &crowd, setting.seed, packets);
+    let limit = (inputs.clients * inputs.connections) as u64;
+    let rivals = [
+        (parameters.via, limit),
+        (parameters.gige_tcp, limit),
+        // Nothing holds its clients back.
+        (parameters.gige_udp, u64::MAX),
+    ];
+    let rng = Rng::from_seed(setting.seed).fork_nth("offered", index as u64);
+    let rivals = rivals.map(|(host, limit)| {
+        let (_, time) = many::Load::Rate(rate).times(inputs.time * RIVAL_TIMES);
+        rivals::offered(host, (rate, limit), time, rng.clone())
+    });
+    (clan, rivals)
+}
+
+/// What is answered with so many requests under way.
 fn in_flight(
     setting: &Setting<'_>,
     inputs: &ServerInputs,

@@ -116,6 +116,18 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let (mut runs, trace_hash) = gather(runs, |(run, _)| run.hash)?;
     let links = take_first_links(&mut runs, |(run, _)| &mut run.links);
     let (one, more) = runs.split_at(inputs.messages.len());
+    Ok(Outcome {
+        tables: vec![
+            messages_table(&inputs, one),
+            pairs_table(&parameters, &inputs, more),
+        ],
+        links,
+        trace_hash,
+    })
+}
+
+/// One pair of hosts, for each size of messages.
+fn messages_table(inputs: &Inputs, runs: &[(TcpRecord, f64)]) -> Table {
     let mut messages = Table::new(
         "one pair of hosts, against the message",
         &[
@@ -129,9 +141,14 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             ("acknowledgement's", "us"),
         ],
     );
-    for (message, (run, back_to_back)) in inputs.messages.iter().zip(one) {
+    for (message, (run, back_to_back)) in inputs.messages.iter().zip(runs) {
         messages.push(message_row(*message, run, *back_to_back));
     }
+    messages
+}
+
+/// Several pairs of hosts, with messages of one size.
+fn pairs_table(parameters: &Parameters, inputs: &Inputs, runs: &[(TcpRecord, f64)]) -> Table {
     let mut pairs = Table::new(
         format!(
             "pairs of hosts, messages of {} B",
@@ -149,14 +166,10 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             ("sent again", "segments"),
         ],
     );
-    for (count, (run, back_to_back)) in inputs.pairs.iter().zip(more) {
-        pairs.push(pairs_row(&parameters, *count, run, *back_to_back));
+    for (count, (run, back_to_back)) in inputs.pairs.iter().zip(runs) {
+        pairs.push(pairs_row(parameters, *count, run, *back_to_back));
     }
-    Ok(Outcome {
-        tables: vec![messages, pairs],
-        links,
-        trace_hash,
-    })
+    pairs
 }
 
 fn message_row(message: ByteSize, run: &TcpRecord, back_to_back: f64) -> [Cell; 8] {

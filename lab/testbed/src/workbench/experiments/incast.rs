@@ -173,6 +173,17 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         setting.progress.step();
         received
     });
+    Ok(Outcome {
+        trace_hash: join_hashes(runs.iter().map(|run| run.hash)),
+        links: runs
+            .first_mut()
+            .map_or_else(Vec::new, |run| std::mem::take(&mut run.captures)),
+        tables: vec![rounds(&inputs, &mut runs), fates(&inputs, &runs)],
+    })
+}
+
+/// How many rounds were whole, and how long those took.
+fn rounds(inputs: &Inputs, runs: &mut [Received]) -> Table {
     let mut rounds = Table::new(
         "rounds",
         &[
@@ -184,6 +195,22 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             ("most in the switch's output", "B"),
         ],
     );
+    for (&senders, run) in inputs.senders.iter().zip(runs) {
+        let whole = run.whole_us.len() as f64 / f64::from(inputs.rounds);
+        rounds.push([
+            u64::from(senders).into(),
+            (100.0 * whole).into(),
+            mean(&run.whole_us).into(),
+            p99(&mut run.whole_us).into(),
+            run.goodput_mbps.into(),
+            run.highest_bytes.into(),
+        ]);
+    }
+    rounds
+}
+
+/// What became of the messages.
+fn fates(inputs: &Inputs, runs: &[Received]) -> Table {
     let mut fates = Table::new(
         "messages",
         &[
@@ -197,16 +224,7 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             ("never ended", ""),
         ],
     );
-    for (&senders, run) in inputs.senders.iter().zip(&mut runs) {
-        let whole = run.whole_us.len() as f64 / f64::from(inputs.rounds);
-        rounds.push([
-            u64::from(senders).into(),
-            (100.0 * whole).into(),
-            mean(&run.whole_us).into(),
-            p99(&mut run.whole_us).into(),
-            run.goodput_mbps.into(),
-            run.highest_bytes.into(),
-        ]);
+    for (&senders, run) in inputs.senders.iter().zip(runs) {
         let [switch, fifo, buffers, socket] = run.lost;
         fates.push([
             u64::from(senders).into(),
@@ -219,11 +237,5 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             run.under_way.into(),
         ]);
     }
-    Ok(Outcome {
-        trace_hash: join_hashes(runs.iter().map(|run| run.hash)),
-        links: runs
-            .first_mut()
-            .map_or_else(Vec::new, |run| std::mem::take(&mut run.captures)),
-        tables: vec![rounds, fates],
-    })
+    fates
 }

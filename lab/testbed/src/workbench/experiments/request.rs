@@ -227,6 +227,17 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         setting.progress.step();
         requested
     });
+    Ok(Outcome {
+        trace_hash: join_hashes(runs.iter().map(|run| run.hash)),
+        links: runs
+            .first_mut()
+            .map_or_else(Vec::new, |run| std::mem::take(&mut run.captures)),
+        tables: vec![service(&inputs, &mut runs), fates(&inputs, &runs)],
+    })
+}
+
+/// How many requests were answered, and how fast.
+fn service(inputs: &Inputs, runs: &mut [Requested]) -> Table {
     let mut service = Table::new(
         "requests",
         &[
@@ -238,6 +249,21 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             ("interrupts for a request", ""),
         ],
     );
+    for (&rate, run) in inputs.rates.iter().zip(runs) {
+        service.push([
+            rate.into(),
+            run.answers_per_s.into(),
+            mean(&run.latencies_us).into(),
+            p99(&mut run.latencies_us).into(),
+            run.busy.into(),
+            run.interrupts_per_request.into(),
+        ]);
+    }
+    service
+}
+
+/// What became of the requests.
+fn fates(inputs: &Inputs, runs: &[Requested]) -> Table {
     let mut fates = Table::new(
         "what became of them",
         &[
@@ -252,15 +278,7 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             ("under way at the end", ""),
         ],
     );
-    for (&rate, run) in inputs.rates.iter().zip(&mut runs) {
-        service.push([
-            rate.into(),
-            run.answers_per_s.into(),
-            mean(&run.latencies_us).into(),
-            p99(&mut run.latencies_us).into(),
-            run.busy.into(),
-            run.interrupts_per_request.into(),
-        ]);
+    for (&rate, run) in inputs.rates.iter().zip(runs) {
         let [switch, fifo, buffers, socket] = run.lost;
         fates.push([
             rate.into(),
@@ -274,11 +292,5 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             run.under_way.into(),
         ]);
     }
-    Ok(Outcome {
-        trace_hash: join_hashes(runs.iter().map(|run| run.hash)),
-        links: runs
-            .first_mut()
-            .map_or_else(Vec::new, |run| std::mem::take(&mut run.captures)),
-        tables: vec![service, fates],
-    })
+    fates
 }

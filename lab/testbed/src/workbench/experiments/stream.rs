@@ -241,6 +241,21 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         setting.progress.step();
         streamed
     });
+    Ok(Outcome {
+        trace_hash: join_hashes(runs.iter().map(|run| run.hash)),
+        links: runs
+            .first_mut()
+            .map_or_else(Vec::new, |run| std::mem::take(&mut run.captures)),
+        tables: vec![
+            rates(&inputs, &parameters, &runs),
+            busy(&inputs, &runs),
+            losses(&inputs, &runs),
+        ],
+    })
+}
+
+/// How fast each stream was, and what held it up.
+fn rates(inputs: &Inputs, parameters: &Parameters, runs: &[Streamed]) -> Table {
     let mut rates = Table::new(
         "throughput",
         &[
@@ -252,31 +267,7 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             ("share of the time", "%"),
         ],
     );
-    let mut busy = Table::new(
-        "busy, of the whole time",
-        &[
-            ("size", "B"),
-            ("sender's processor", "%"),
-            ("sender's bus", "%"),
-            ("receiver's processor", "%"),
-            ("receiver's bus", "%"),
-            ("link", "%"),
-        ],
-    );
-    let mut losses = Table::new(
-        "messages",
-        &[
-            ("size", "B"),
-            ("sent", ""),
-            ("received", ""),
-            ("lost in the switch", ""),
-            ("lost in the receive FIFO", ""),
-            ("lost for want of buffers", ""),
-            ("lost before the program", ""),
-            ("never ended", ""),
-        ],
-    );
-    for (&size, run) in inputs.sizes.iter().zip(&runs) {
+    for (&size, run) in inputs.sizes.iter().zip(runs) {
         let bytes = size.as_bytes();
         let limit = parameters
             .framing()
@@ -298,19 +289,57 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             .into(),
             most.map(|(_, _, share)| share * 100.0).into(),
         ]);
+    }
+    rates
+}
+
+/// What share of the time processors, buses and the link were busy.
+fn busy(inputs: &Inputs, runs: &[Streamed]) -> Table {
+    let mut busy = Table::new(
+        "busy, of the whole time",
+        &[
+            ("size", "B"),
+            ("sender's processor", "%"),
+            ("sender's bus", "%"),
+            ("receiver's processor", "%"),
+            ("receiver's bus", "%"),
+            ("link", "%"),
+        ],
+    );
+    for (&size, run) in inputs.sizes.iter().zip(runs) {
         let [a, b, c, d, e] = run.busy;
         busy.push([
-            bytes.into(),
+            size.as_bytes().into(),
             a.into(),
             b.into(),
             c.into(),
             d.into(),
             e.into(),
         ]);
+    }
+    busy
+}
+
+/// What became of the messages.
+fn losses(inputs: &Inputs, runs: &[Streamed]) -> Table {
+    let mut losses = Table::new(
+        "messages",
+        &[
+            ("size", "B"),
+            ("sent", ""),
+            ("received", ""),
+            ("lost in the switch", ""),
+            ("lost in the receive FIFO", ""),
+            ("lost for want of buffers", ""),
+            ("lost before the program", ""),
+            ("never ended", ""),
+        ],
+    );
+    for (&size, run) in inputs.sizes.iter().zip(runs) {
         let [switch, fifo, buffers, socket] = run.lost;
         let sent = run.received + run.lost.iter().sum::<u64>() + run.under_way;
         losses.push([
-            bytes.into(),
+            size.as_bytes().into(),
             sent.into(),
             run.received.into(),
             switch.into(),
@@ -320,11 +349,5 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             run.under_way.into(),
         ]);
     }
-    Ok(Outcome {
-        trace_hash: join_hashes(runs.iter().map(|run| run.hash)),
-        links: runs
-            .first_mut()
-            .map_or_else(Vec::new, |run| std::mem::take(&mut run.captures)),
-        tables: vec![rates, busy, losses],
-    })
+    losses
 }
