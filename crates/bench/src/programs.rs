@@ -58,7 +58,7 @@ pub const AFTER: &str = "\
 Examples:
   barewire bench programs --quick                      a first overview
   barewire bench programs --only ping-pong,redis       two of them
-  barewire bench programs --quick --crowded 1          while another program keeps a processor busy
+  barewire bench programs --quick --busy-programs 1    while another program keeps a processor busy
   barewire bench programs --json r.json --html r.html  in full, some minutes";
 
 /// A scenario.
@@ -106,8 +106,8 @@ pub struct ProgramsArgs {
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=60_000))]
     duration_ms: Option<u64>,
     /// Have so many other programs keep processors busy meanwhile [default without N: one for each processor]
-    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "0")]
-    crowded: Option<u32>,
+    #[arg(long, alias = "crowded", value_name = "N", num_args = 0..=1, default_missing_value = "0")]
+    busy_programs: Option<u32>,
     /// Number of idle connections
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     connections: u32,
@@ -143,7 +143,7 @@ pub fn run(args: &ProgramsArgs, library: &Path) -> Result<()> {
         skipped: Vec::new(),
         failed: Vec::new(),
     };
-    let busy = BusyPrograms::start(args.crowded, report.environment.cores)?;
+    let busy = BusyPrograms::start(args.busy_programs, report.environment.cores)?;
     report.busy_programs = busy.count();
     let scenarios = match args.only.as_slice() {
         [] => Scenario::value_variants(),

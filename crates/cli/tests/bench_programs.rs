@@ -74,7 +74,7 @@ fn round_trips_are_accelerated() {
     for scenario in ["ping-pong", "blocking"] {
         let figures = figures(scenario, &[]);
         for figure in &figures {
-            assert_eq!(figure["on_board"], true, "{figure}");
+            assert_eq!(figure["is_upgraded"], true, "{figure}");
             for side in ["plain", "preloaded"] {
                 assert!(is_below(figure, side, SECOND_NS), "{figure}");
             }
@@ -91,7 +91,7 @@ fn streams_of_every_size_are_accelerated() {
     let figures = figures("stream", &[]);
     assert!(figures.len() >= 4);
     for figure in &figures {
-        assert_eq!(figure["on_board"], true, "{figure}");
+        assert_eq!(figure["is_upgraded"], true, "{figure}");
         // Nothing moves a tenth of a petabyte per second.
         assert!(is_below(figure, "preloaded", 1e14), "{figure}");
     }
@@ -100,7 +100,7 @@ fn streams_of_every_size_are_accelerated() {
 #[test]
 fn a_server_alone_meets_nobody() {
     for figure in figures("alone", &[]) {
-        assert_eq!(figure["on_board"], false, "{figure}");
+        assert_eq!(figure["is_upgraded"], false, "{figure}");
     }
 }
 
@@ -110,7 +110,7 @@ fn short_lives_are_measured_beside_busy_programs() {
         let name = |figure: &Value| figure["name"].as_str().unwrap().to_owned();
         figures.iter().map(name).collect()
     };
-    let short = names(&figures("short", &["--crowded", "1"]));
+    let short = names(&figures("short", &["--busy-programs", "1"]));
     assert_eq!(short.len(), 4);
     assert!(short[3].ends_with("by a forked child"), "{short:?}");
     let children = names(&figures("children", &[]));
@@ -121,7 +121,7 @@ fn short_lives_are_measured_beside_busy_programs() {
 fn connections_come_and_rest() {
     assert_eq!(figures("connect", &[])[0]["unit"], "1/s");
     let figures = figures("idle", &["--connections", "30"]);
-    assert_eq!(figures[0]["on_board"], true, "{}", figures[0]);
+    assert_eq!(figures[0]["is_upgraded"], true, "{}", figures[0]);
     assert_eq!(figures.len(), 2);
 }
 

@@ -14,8 +14,8 @@
 //! | [`Ladder`] | the later ones, by slices of time and not in order |
 //!
 //! When the heap is empty it takes the next slice. So an event costs about the same however
-//! many are pending. A heap that outgrows its bound, as at the start or when a crowd comes
-//! that the slices were not made for, has everything put into new slices; the bound grows
+//! many are pending. A heap that outgrows its bound, as at the start or when many come
+//! at once that the slices were not made for, has everything put into new slices; the bound grows
 //! with all that is pending, so this too is a constant for each event.
 //!
 //! An event that can be cancelled has a handle. To cancel it marks the handle dead; the

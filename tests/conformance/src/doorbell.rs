@@ -22,7 +22,7 @@ cases! {
         bits_set_at_once_all_stay,
         what_is_taken_is_taken_once,
         every_ring_is_found_once,
-        nobody_rings_in_vain,
+        after_each_ring_there_is_a_drain,
         a_ringer_sees_the_sleep_or_the_sleeper_the_ring,
 }
 
@@ -111,7 +111,7 @@ fn every_ring_is_found_once<F: Doorbells>() {
 }
 
 /// Two ringers against a draining owner: after a ring there is always a drain.
-fn nobody_rings_in_vain<F: Doorbells>() {
+fn after_each_ring_there_is_a_drain<F: Doorbells>() {
     const ROUNDS: u64 = 50_000;
     let [owner, a, b] = F::page();
     let rung: Vec<AtomicU64> = (0..8).map(|_| AtomicU64::new(0)).collect();

@@ -45,8 +45,8 @@ int serve(const char *mode, int port);
 int talk(int port, int own_port, int rounds);
 int switch_lanes(const char *side, int port, int calls);
 
-/* The meeting place of a connection between two ports of 127.0.0.1. */
-socklen_t meeting_place(struct sockaddr_un *at, int one_port, int other_port);
+/* The address of the rendezvous socket of a connection between two ports of 127.0.0.1. */
+socklen_t rendezvous_address(struct sockaddr_un *at, int one_port, int other_port);
 int go_there(const struct sockaddr_un *at, socklen_t len);
 int wait_there(const struct sockaddr_un *at, socklen_t len);
 /* The cookie of the socket of this host with this end and that. */

@@ -18,7 +18,7 @@ static bool board(int fd, int port)
 {
     struct sockaddr_un at;
     int own = own_port_of(fd), there = -1;
-    socklen_t len = meeting_place(&at, own, port);
+    socklen_t len = rendezvous_address(&at, own, port);
     int memory = memory_with(CARRIER_BYTES, SEALS, false);
     words = mmap(NULL, CARRIER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
     MUST(words != MAP_FAILED);

@@ -23,7 +23,8 @@ fn program() -> &'static Path {
     BUILT.get_or_init(|| {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("sockets");
         let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hostile-sockets");
-        let sources = ["sound.c", "meeting.c", "lie.c", "switch.c"].map(|name| folder.join(name));
+        let sources =
+            ["sound.c", "rendezvous.c", "lie.c", "switch.c"].map(|name| folder.join(name));
         let status = Command::new("cc")
             .args(["-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"])
             .arg(&program)
@@ -72,7 +73,7 @@ impl Running {
         Running::from(command, user)
     }
 
-    /// On board; says at its end in `report` what became of it.
+    /// With the library; says at its end in `report` what became of it.
     fn start_reporting(words: &[&str], report: &Path) -> Running {
         let mut command = Command::new(program());
         command.args(words);
@@ -198,7 +199,7 @@ fn attack(words: &[&str]) -> Running {
 }
 
 #[test]
-fn what_the_other_end_leaves_at_the_meeting_place() {
+fn what_the_other_end_leaves_at_the_rendezvous_socket() {
     let kinds = [
         "sound",
         "nothing",
@@ -302,7 +303,7 @@ fn promises_that_are_not_kept_hold_up_another_program_once() {
 }
 
 /// How often both ends have gone from the ring to the line in all, as they say when they end.
-fn steps_back(report: &str) -> u64 {
+fn falls_back(report: &str) -> u64 {
     let number = |line: &str| number_behind(&line.replace('=', " "), "stepped_back");
     report.lines().map(number).sum()
 }
@@ -326,7 +327,7 @@ fn lanes_change_thousands_of_times_under_load() {
             .map(|(said, _)| ["sent", "received"].map(|word| number_behind(&said, word)));
         assert_eq!(ends[0][0], ends[1][1]);
         assert_eq!(ends[1][0], ends[0][1]);
-        most = most.max(steps_back(&std::fs::read_to_string(&report).unwrap()));
+        most = most.max(falls_back(&std::fs::read_to_string(&report).unwrap()));
         if most >= STEPS {
             return;
         }

@@ -13,7 +13,7 @@ use barewire_hostile::users;
 use barewire_sys::process::{SpawnOpts, own_credentials, spawn_with};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_barewire-hostile");
-/// Far more than a turn takes on a crowded machine, and far less than one close.
+/// Far more than a turn takes on a machine under contention, and far less than one close.
 const TURN_MAX: Duration = Duration::from_secs(2);
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(30));
 

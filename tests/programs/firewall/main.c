@@ -32,9 +32,9 @@
 enum {
     PORT = 7000,
     SEND_BYTES = 8,
-    BUSY_BYTES = 1 << 18, /* by then it is on board */
+    BUSY_BYTES = 1 << 18, /* by then it is upgraded */
     LIMIT_MS = 60000,
-    STOP_MS = 10000, /* stated is less than a second; a crowded machine is slower */
+    STOP_MS = 10000, /* stated is less than a second; under contention it takes longer */
     REST_MS = 1000,
 };
 

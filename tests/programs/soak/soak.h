@@ -32,7 +32,7 @@ enum {
     FIRST_COMMON_FD = 400,
     LOG_FD = 400,    /* where faults are told */
     SHARED_FD = 401, /* struct shared */
-    HELPER_FDS = 402, /* where connections are given away: to one off board, to one on board */
+    HELPER_FDS = 402, /* where connections are given away: to one without the library, to one with it */
     TAKING_FD = 404,  /* of a helper: where connections come */
     ANSWER_FD = 405, /* of a child that reads for its parent */
     LAST_COMMON_FD = ANSWER_FD,
@@ -164,7 +164,7 @@ void become_child(struct life *life, int fd);
 void await_child(const struct life *life, pid_t child);
 /* What later images begin with: `@life FD HEX`. */
 int go_on(char **words);
-/* The environment of a program on board, or off board. */
+/* The environment of a program with the library, or without. */
 char **environment(bool has_library);
 
 /* life.c */

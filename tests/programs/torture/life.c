@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-/* What is sent on every connection of a crowd begins anew. */
+/* What is sent on each of many connections begins anew. */
 static void from_the_start(void)
 {
     outgoing.position = incoming.position = 0;
@@ -60,18 +60,18 @@ static void churn_client(int unused)
     }
 }
 
-/* A crowd of connections at once, served from one set by one thread. */
-enum { CROWD = 100, ROUNDS = 60 };
+/* Many connections at once, served from one set by one thread. */
+enum { CONNECTIONS = 100, ROUNDS = 60 };
 
-static void crowd_server(int unused)
+static void many_at_once_server(int unused)
 {
     (void)unused;
-    int listener = listener_here(CROWD), set = MUST(epoll_create1(0)), open = 0, seen = 0;
+    int listener = listener_here(CONNECTIONS), set = MUST(epoll_create1(0)), open = 0, seen = 0;
     long total = 0;
     struct epoll_event event = {.events = EPOLLIN, .data.fd = listener};
     set_nonblocking(listener, true);
     MUST(epoll_ctl(set, EPOLL_CTL_ADD, listener, &event));
-    while (seen < CROWD || open) {
+    while (seen < CONNECTIONS || open) {
         struct epoll_event events[16];
         int got = epoll_wait(set, events, 16, 20000);
         CHECK(got > 0);
@@ -101,23 +101,23 @@ static void crowd_server(int unused)
     say("echoed %ld bytes of %d connections", total, seen);
 }
 
-static void crowd_client(int unused)
+static void many_at_once_client(int unused)
 {
     (void)unused;
-    int fds[CROWD];
+    int fds[CONNECTIONS];
     uint8_t bytes[100];
-    for (int i = 0; i < CROWD; i++) fds[i] = dial();
+    for (int i = 0; i < CONNECTIONS; i++) fds[i] = dial();
     for (int round = 0; round < ROUNDS; round++) {
-        for (int i = 0; i < CROWD; i++) {
+        for (int i = 0; i < CONNECTIONS; i++) {
             fill(i, round * 100, bytes, 100);
             CHECK(send(fds[i], bytes, 100, 0) == 100);
         }
-        for (int i = 0; i < CROWD; i++) {
+        for (int i = 0; i < CONNECTIONS; i++) {
             CHECK(recv(fds[i], bytes, 100, MSG_WAITALL) == 100);
             check(i, round * 100, bytes, 100);
         }
     }
-    for (int i = 0; i < CROWD; i++) MUST(close(fds[i]));
+    for (int i = 0; i < CONNECTIONS; i++) MUST(close(fds[i]));
 }
 
 /* Several processes accept from one listener. */
@@ -663,7 +663,7 @@ static void child_of_its_own(int fd)
 
 const struct torture_case life_cases[] = {
     {"churn", churn_server, churn_client, OWN_SOCKETS},
-    {"crowd", crowd_server, crowd_client, OWN_SOCKETS},
+    {"many-at-once", many_at_once_server, many_at_once_client, OWN_SOCKETS},
     {"prefork", prefork_server, prefork_client, OWN_SOCKETS},
     {"connecting", connecting_server, connecting_client, OWN_SOCKETS | INTERNET},
     {"early-gone", early_gone_server, early_gone_client, OWN_SOCKETS},

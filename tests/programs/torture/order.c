@@ -1,5 +1,5 @@
 /* The order in which a program hears: who sends on one connection, and then on another, is heard in this
- * order, by whatever call, whether the connections are on board or not. See torture.h. */
+ * order, by whatever call, whether the connections are upgraded or not. See torture.h. */
 #include "torture.h"
 
 #include <netinet/in.h>
@@ -14,7 +14,7 @@
 enum { AHEAD, BEHIND };
 enum way { LEVEL, EDGE, ONCE, ONE_EVENT, POLL, SELECT };
 enum server { WAITS, ASKS, SLEEPS, IS_AWAY };
-enum other { ON_BOARD, NOT_ON_BOARD, PIPE };
+enum other { UPGRADED, NOT_UPGRADED, PIPE };
 
 /* What is told must be read, and an answer is sent when both were heard: over a connection of its own,
  * since the kernel puts off what arrives at a socket while its owner is in a call on it. */
@@ -22,7 +22,7 @@ struct plan {
     enum way way;
     enum server server;
     enum other other;
-    bool other_first; /* the other one is sent before the one that is on board */
+    bool other_first; /* the other one is sent before the one that is upgraded */
     bool by_chain;    /* another process sends the second, when it hears of the first */
     int rounds;
 };
@@ -141,12 +141,12 @@ static void hear(const struct plan *plan)
 {
     int listener = listener_here(3);
     int answers = accept_one(listener);
-    int on_board = accept_one(listener);
-    warm_up(on_board);
+    int upgraded = accept_one(listener);
+    warm_up(upgraded);
     int other = plan->other == PIPE ? AWAIT_FD : accept_one(listener);
-    if (plan->other == ON_BOARD) warm_up(other);
+    if (plan->other == UPGRADED) warm_up(other);
     struct ear ear = {.plan = plan, .set = -1};
-    ear.fds[plan->other_first ? BEHIND : AHEAD] = on_board;
+    ear.fds[plan->other_first ? BEHIND : AHEAD] = upgraded;
     ear.fds[plan->other_first ? AHEAD : BEHIND] = other;
     register_ear(&ear);
     post();
@@ -156,7 +156,7 @@ static void hear(const struct plan *plan)
         CHECK(send(answers, "a", 1, 0) == 1);
         if (plan->server == IS_AWAY) be_away();
     }
-    /* Where processors are crowded, a thread of the kernel's delivers what is sent over TCP, and up to 3 of
+    /* Under contention, a thread of the kernel's delivers what is sent over TCP, and up to 3 of
      * 20000 come in the wrong order without any library. */
     if (inverted > plan->rounds / 1000) fail("%d of %d in the wrong order", inverted, plan->rounds);
     say("in order");
@@ -204,8 +204,8 @@ static int by_another(int fd)
     return ends[1];
 }
 
-/* Keeps the senders on one processor. Each has a queue of its own for what was sent over TCP, and on a
- * crowded machine a second message from another processor can overtake the first. */
+/* Keeps the senders on one processor. Each has a queue of its own for what was sent over TCP, and under
+ * contention a second message from another processor can overtake the first. */
 static void stay_here(void)
 {
     cpu_set_t here;
@@ -226,16 +226,16 @@ static void speak(const struct plan *plan)
     stay_here();
     learn();
     int answers = dial();
-    int on_board = dial();
-    warm_up(on_board);
+    int upgraded = dial();
+    warm_up(upgraded);
     int other = plan->other == PIPE        ? POST_FD
-                : plan->other == ON_BOARD ? dial()
+                : plan->other == UPGRADED ? dial()
                                           : dial_unseen();
-    if (plan->other == ON_BOARD) warm_up(other);
-    int first = plan->other_first ? other : on_board;
-    int second = plan->other_first ? on_board : other;
+    if (plan->other == UPGRADED) warm_up(other);
+    int first = plan->other_first ? other : upgraded;
+    int second = plan->other_first ? upgraded : other;
     if (plan->by_chain) second = by_another(second);
-    send_at_once(on_board);
+    send_at_once(upgraded);
     if (plan->other != PIPE) send_at_once(other);
     await();
     for (int round = 0; round < plan->rounds; round++) {
@@ -262,32 +262,32 @@ enum { MANY = 20000, SOME = 5000, FEW = 1000 };
     static void name##_server(int fd) { hear(&name##_plan); }                               \
     static void name##_client(int fd) { speak(&name##_plan); }
 
-CASE(level, LEVEL, WAITS, ON_BOARD, false, false, MANY)
-CASE(level_asks, LEVEL, ASKS, ON_BOARD, false, false, MANY)
-CASE(level_sleeps, LEVEL, SLEEPS, ON_BOARD, false, false, FEW)
-CASE(level_away, LEVEL, IS_AWAY, ON_BOARD, false, false, SOME)
-CASE(level_chain, LEVEL, WAITS, ON_BOARD, false, true, SOME)
-CASE(edge, EDGE, WAITS, ON_BOARD, false, false, MANY)
-CASE(edge_sleeps, EDGE, SLEEPS, ON_BOARD, false, false, FEW)
-CASE(once, ONCE, WAITS, ON_BOARD, false, false, SOME)
-CASE(once_sleeps, ONCE, SLEEPS, ON_BOARD, false, false, FEW)
-CASE(one_event, ONE_EVENT, WAITS, ON_BOARD, false, false, SOME)
-CASE(one_event_away, ONE_EVENT, IS_AWAY, ON_BOARD, false, false, SOME)
-CASE(poll, POLL, WAITS, ON_BOARD, false, false, MANY)
-CASE(poll_sleeps, POLL, SLEEPS, ON_BOARD, false, false, FEW)
-CASE(select, SELECT, WAITS, ON_BOARD, false, false, MANY)
-CASE(then_kernel, LEVEL, WAITS, NOT_ON_BOARD, false, false, SOME)
-CASE(then_kernel_asks, LEVEL, ASKS, NOT_ON_BOARD, false, false, SOME)
-CASE(then_kernel_sleeps, LEVEL, SLEEPS, NOT_ON_BOARD, false, false, FEW)
-CASE(then_kernel_away, LEVEL, IS_AWAY, NOT_ON_BOARD, false, false, SOME)
-CASE(then_kernel_chain, LEVEL, IS_AWAY, NOT_ON_BOARD, false, true, SOME)
-CASE(then_kernel_poll, POLL, WAITS, NOT_ON_BOARD, false, false, SOME)
-CASE(kernel_first, LEVEL, WAITS, NOT_ON_BOARD, true, false, SOME)
-CASE(kernel_first_asks, LEVEL, ASKS, NOT_ON_BOARD, true, false, SOME)
-CASE(kernel_first_sleeps, LEVEL, SLEEPS, NOT_ON_BOARD, true, false, FEW)
-CASE(kernel_first_away, LEVEL, IS_AWAY, NOT_ON_BOARD, true, false, SOME)
-CASE(kernel_first_chain, LEVEL, IS_AWAY, NOT_ON_BOARD, true, true, SOME)
-CASE(kernel_first_poll, POLL, WAITS, NOT_ON_BOARD, true, false, SOME)
+CASE(level, LEVEL, WAITS, UPGRADED, false, false, MANY)
+CASE(level_asks, LEVEL, ASKS, UPGRADED, false, false, MANY)
+CASE(level_sleeps, LEVEL, SLEEPS, UPGRADED, false, false, FEW)
+CASE(level_away, LEVEL, IS_AWAY, UPGRADED, false, false, SOME)
+CASE(level_chain, LEVEL, WAITS, UPGRADED, false, true, SOME)
+CASE(edge, EDGE, WAITS, UPGRADED, false, false, MANY)
+CASE(edge_sleeps, EDGE, SLEEPS, UPGRADED, false, false, FEW)
+CASE(once, ONCE, WAITS, UPGRADED, false, false, SOME)
+CASE(once_sleeps, ONCE, SLEEPS, UPGRADED, false, false, FEW)
+CASE(one_event, ONE_EVENT, WAITS, UPGRADED, false, false, SOME)
+CASE(one_event_away, ONE_EVENT, IS_AWAY, UPGRADED, false, false, SOME)
+CASE(poll, POLL, WAITS, UPGRADED, false, false, MANY)
+CASE(poll_sleeps, POLL, SLEEPS, UPGRADED, false, false, FEW)
+CASE(select, SELECT, WAITS, UPGRADED, false, false, MANY)
+CASE(then_kernel, LEVEL, WAITS, NOT_UPGRADED, false, false, SOME)
+CASE(then_kernel_asks, LEVEL, ASKS, NOT_UPGRADED, false, false, SOME)
+CASE(then_kernel_sleeps, LEVEL, SLEEPS, NOT_UPGRADED, false, false, FEW)
+CASE(then_kernel_away, LEVEL, IS_AWAY, NOT_UPGRADED, false, false, SOME)
+CASE(then_kernel_chain, LEVEL, IS_AWAY, NOT_UPGRADED, false, true, SOME)
+CASE(then_kernel_poll, POLL, WAITS, NOT_UPGRADED, false, false, SOME)
+CASE(kernel_first, LEVEL, WAITS, NOT_UPGRADED, true, false, SOME)
+CASE(kernel_first_asks, LEVEL, ASKS, NOT_UPGRADED, true, false, SOME)
+CASE(kernel_first_sleeps, LEVEL, SLEEPS, NOT_UPGRADED, true, false, FEW)
+CASE(kernel_first_away, LEVEL, IS_AWAY, NOT_UPGRADED, true, false, SOME)
+CASE(kernel_first_chain, LEVEL, IS_AWAY, NOT_UPGRADED, true, true, SOME)
+CASE(kernel_first_poll, POLL, WAITS, NOT_UPGRADED, true, false, SOME)
 CASE(then_pipe, LEVEL, WAITS, PIPE, false, false, SOME)
 CASE(then_pipe_away, LEVEL, IS_AWAY, PIPE, false, false, SOME)
 CASE(pipe_first, LEVEL, WAITS, PIPE, true, false, SOME)

@@ -109,7 +109,7 @@ static void waits_past_us(int fd)
     say("all came");
 }
 
-/* Many reads in vain, as of a program that does other things besides, and then such a wait. */
+/* Many empty reads, as of a program that does other things besides, and then such a wait. */
 static void asks_and_waits(int fd)
 {
     set_nonblocking(fd, true);
@@ -205,8 +205,8 @@ static void asks_interrupted(int fd)
     uint64_t before = carried(fd);
     ask_only(fd, LAST, LATE_NS);
     bool by_kernel = carried(fd) - before >= LAST * 64 / 2;
-    bool on_board = is_preloaded("TORTURE_SERVER_PRELOAD") && is_preloaded("TORTURE_CLIENT_PRELOAD");
-    CHECK(by_kernel != on_board);
+    bool is_upgraded = is_preloaded("TORTURE_SERVER_PRELOAD") && is_preloaded("TORTURE_CLIENT_PRELOAD");
+    CHECK(by_kernel != is_upgraded);
     set_nonblocking(fd, false);
     meet();
     say("all came");

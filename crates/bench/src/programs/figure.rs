@@ -115,7 +115,7 @@ pub struct Figure {
     pub others: Vec<f64>,
     /// Whether connections of the preloaded programs were carried by shared memory, as those
     /// programs counted at their end; `null` if that cannot be known.
-    #[serde(rename = "on_board")]
+    #[serde(alias = "on_board")]
     pub is_upgraded: Option<bool>,
     /// What else is to be said.
     pub notes: Vec<String>,

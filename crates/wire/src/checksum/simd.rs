@@ -94,7 +94,7 @@ unsafe fn copy_and_sum_avx2(to: &mut [u8], from: &[u8]) -> u64 {
 ///
 /// zmm0..3 data; zmm4, zmm5 sums of words; zmm6, zmm7 sums of their high halves.
 macro_rules! sum_loop {
-    ($from:expr, $len:expr, $head:expr, [$($step_head:literal)*], [$($store:literal)*], [$($store_one:literal)*], [$($step_back:literal)* ; $($store_last:literal)*], $($operand:tt)*) => {{
+    ($from:expr, $len:expr, $head:expr, [$($skip_head:literal)*], [$($store:literal)*], [$($store_one:literal)*], [$($skip_back:literal)* ; $($store_last:literal)*], $($operand:tt)*) => {{
         let head: usize = $head;
         let len: usize = $len - head;
         let total: u64;
@@ -113,7 +113,7 @@ macro_rules! sum_loop {
             "vmovdqu8 zmm4 {{k1}} {{z}}, zmm0",
             "vpsrlq zmm6, zmm4, 32",
             "add {from}, {head}",
-            $($step_head,)*
+            $($skip_head,)*
             "6:",
             "test {turns}, {turns}",
             "jz 7f",
@@ -156,7 +156,7 @@ macro_rules! sum_loop {
             "test {back:e}, {back:e}",
             "jz 5f",
             "sub {from}, {back}",
-            $($step_back,)*
+            $($skip_back,)*
             "vmovdqu64 zmm0, [{from}]",
             $($store_last,)*
             // Lane n of 64 counts where back <= n.

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A place goes to its slice in constant time. When the last slice is taken, the pile is
-//! dealt out over new ones. How wide they are is set by the most crowded part of what is
+//! dealt out over new ones. How wide they are is set by the densest part of what is
 //! to come, as 64 samples show it: a few packets' worth of events must not all fall into one
 //! slice because there are timers a second away, which then stay on the pile.
 //!
@@ -18,14 +18,14 @@ use super::place::Place;
 
 /// The end of a chain.
 const NONE: u32 = u32::MAX;
-/// Places of a slice where they are most crowded, to a power of two.
+/// Places of a slice where they are densest, to a power of two.
 const SLICE_PLACES: u64 = 64;
 /// Places of a block.
 const BLOCK_PLACES: usize = 16;
 /// Samples of the pile.
 const SAMPLES: usize = 64;
-/// The fewest samples that make a crowd.
-const CROWD: usize = 4;
+/// The fewest samples that show how dense a part is.
+const DENSITY_SAMPLES_MIN: usize = 4;
 
 struct Block<E> {
     places: [Place<E>; BLOCK_PLACES],
@@ -221,9 +221,9 @@ impl<E: Copy> Ladder<E> {
             let places = places * samples as u128 / SAMPLES as u128;
             time_ps * u128::from(SLICE_PLACES) / places.max(1)
         };
-        let crowds = std::iter::successors(Some(CROWD), |crowd| Some(crowd * 2));
-        let widths = crowds.take_while(|&crowd| crowd <= SAMPLES).map(wide);
+        let counts = std::iter::successors(Some(DENSITY_SAMPLES_MIN), |count| Some(count * 2));
+        let widths = counts.take_while(|&count| count <= SAMPLES).map(wide);
         let width_ps = u64::try_from(widths.min().unwrap_or(1)).unwrap_or(u64::MAX);
-        (width_ps, times[SAMPLES - CROWD])
+        (width_ps, times[SAMPLES - DENSITY_SAMPLES_MIN])
     }
 }

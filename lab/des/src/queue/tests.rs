@@ -22,7 +22,7 @@ enum Step {
     Look,
 }
 
-/// Times that crowd, of all scales, and at the end of time.
+/// Times that lie close together, of all scales, and at the end of time.
 fn time() -> impl Strategy<Value = u64> {
     prop_oneof![
         4 => 0..50_u64,
@@ -196,13 +196,13 @@ fn a_sweep_keeps_the_living() {
 /// What is pending must not gather in the heap, whatever the scales of time are and
 /// in whatever order they come.
 #[test]
-fn a_crowd_is_divided() {
-    const CROWD: u64 = 20_000;
+fn many_at_once_are_divided() {
+    const COUNT: u64 = 20_000;
     let mut rng = Rng::from_seed(1);
     for timers_first in [true, false] {
         let mut queue = Queue::new();
         let mut fill = |timers: bool| {
-            for _ in 0..CROWD {
+            for _ in 0..COUNT {
                 let within = if timers { 1 << 50 } else { 1 << 20 };
                 queue.schedule(rng.below(within), 0, 0_u32);
             }
@@ -210,7 +210,7 @@ fn a_crowd_is_divided() {
         fill(timers_first);
         fill(!timers_first);
         let (mut most, mut before) = (0, 0);
-        for _ in 0..CROWD / 2 {
+        for _ in 0..COUNT / 2 {
             let fired = queue.pop().expect("as many are pending");
             assert!(fired.time_ps >= before);
             before = fired.time_ps;

@@ -87,9 +87,9 @@ impl Load {
 /// Requests that are enough to measure.
 const REQUESTS: f64 = 400.0;
 
-/// A run.
+/// What a run is made of.
 #[derive(Clone, Copy, Debug)]
-pub struct Crowd {
+pub struct Setup {
     pub clients: usize,
     pub endpoints: usize,
     pub cam_entries: usize,
@@ -118,7 +118,7 @@ pub struct Found {
     pub unanswered: u64,
     pub sleeps: u64,
     /// Looks at rings that held nothing, for each answer.
-    pub vain_looks: f64,
+    pub empty_polls: f64,
     /// How often an endpoint's state came from memory, for each answer.
     pub misses: f64,
     /// Of a hundred: the server's processor, its bus, its line to the switch.
@@ -152,34 +152,34 @@ struct Party {
 #[derive(Clone, Copy, Default)]
 struct Counts {
     answered: u64,
-    vain_looks: u64,
+    empty_polls: u64,
     misses: u64,
     busy: [Duration; 3],
 }
 
-/// Runs a crowd, and records what each card sends.
-pub fn run(parameters: &Parameters, crowd: &Crowd, seed: u64, packets: usize) -> Found {
-    let clients = crowd.clients.clamp(1, parameters.hosts_max() - 1);
+/// Runs a server and its clients, and records what each card sends.
+pub fn run(parameters: &Parameters, setup: &Setup, seed: u64, packets: usize) -> Found {
+    let clients = setup.clients.clamp(1, parameters.hosts_max() - 1);
     let mut parameters = parameters.clone();
-    parameters.card.cam_entries = crowd.cam_entries;
+    parameters.card.cam_entries = setup.cam_entries;
     let mut cabinet = Cabinet::new(&parameters, 1 + clients);
     if packets > 0 {
         cabinet.record(packets);
     }
     let mut sim = Simulator::new();
-    let (ends, parties, tripwires) = connect(&mut cabinet, &parameters, crowd, clients);
+    let (ends, parties, tripwires) = connect(&mut cabinet, &parameters, setup, clients);
     let connected = ends.0.len();
     let (costs, message_bytes) = (parameters.costs(), parameters.message_bytes());
     let all: u64 = parties.iter().flat_map(|party| &party.weights).sum();
     let root = Rng::from_seed(seed);
-    let measured_from = Instant::ORIGIN + crowd.load.times(crowd.time).0;
+    let measured_from = Instant::ORIGIN + setup.load.times(setup.time).0;
     for (nth, party) in parties.into_iter().enumerate() {
         if party.ends.is_empty() {
             continue;
         }
         let own: u64 = party.weights.iter().sum();
         let rng = root.fork_nth("client", nth as u64);
-        let demand = match crowd.load {
+        let demand = match setup.load {
             Load::Window(window) => Demand::Window(window),
             Load::Rate(rate) => Demand::Open {
                 mean: Duration::from_ps((1e12 / rate * all as f64 / own as f64) as u64),
@@ -198,7 +198,7 @@ pub fn run(parameters: &Parameters, crowd: &Crowd, seed: u64, packets: usize) ->
     let endpoints = runs::endpoints(&parameters, ends.0);
     let server = Server::new(costs, message_bytes, endpoints, Ears::Events(events));
     cabinet.start(&mut sim, 0, Role::Server(server));
-    let mut found = measure(&mut cabinet, &mut sim, crowd.load.times(crowd.time));
+    let mut found = measure(&mut cabinet, &mut sim, setup.load.times(setup.time));
     (found.connected, found.tripwires) = (connected, tripwires);
     found.captures = cabinet.take_captures();
     found
@@ -215,16 +215,16 @@ type Connected = (
 fn connect(
     cabinet: &mut Cabinet,
     parameters: &Parameters,
-    crowd: &Crowd,
+    setup: &Setup,
     clients: usize,
 ) -> Connected {
     let (ring_bytes, message_bytes) = (parameters.ring_bytes(), parameters.message_bytes());
     let len_bytes = region_bytes(ring_bytes);
-    let tripwires = crowd.cam_entries.min(crowd.endpoints);
-    let (connected, group) = match crowd.when_full {
+    let tripwires = setup.cam_entries.min(setup.endpoints);
+    let (connected, group) = match setup.when_full {
         WhenFull::Refuse => (tripwires, 1),
-        WhenFull::Share => (crowd.endpoints, crowd.endpoints.div_ceil(tripwires)),
-        WhenFull::Poll => (crowd.endpoints, 1),
+        WhenFull::Share => (setup.endpoints, setup.endpoints.div_ceil(tripwires)),
+        WhenFull::Poll => (setup.endpoints, 1),
     };
     let mut ends = Vec::new();
     let mut groups = Vec::new();
@@ -258,7 +258,7 @@ fn connect(
             let [far, near] = joined.map(|end| End::new(end, message_bytes));
             ends.push(far);
             parties[nth].ends.push(near);
-            parties[nth].weights.push(crowd.activity.weight(endpoint));
+            parties[nth].weights.push(setup.activity.weight(endpoint));
         }
         first = members.end;
     }
@@ -272,7 +272,7 @@ fn counts(cabinet: &Cabinet, now: Instant) -> Counts {
     match cabinet.role(0) {
         Role::Server(server) => Counts {
             answered: server.answered,
-            vain_looks: server.vain_looks,
+            empty_polls: server.empty_polls,
             misses: server.endpoints.misses(),
             busy: [now.since_origin() - server.idle(now), bus, link],
         },
@@ -293,7 +293,7 @@ fn measure(
     let each = |count: u64| count as f64 / answered.max(1.0);
     let mut found = Found {
         rate: answered / (us(time) / 1e6),
-        vain_looks: each(after.vain_looks - before.vain_looks),
+        empty_polls: each(after.empty_polls - before.empty_polls),
         misses: each(after.misses - before.misses),
         busy: [0, 1, 2].map(|i| 100.0 * us(after.busy[i] - before.busy[i]) / us(time)),
         pinned_bytes: cabinet.hosts[0].memory.used_bytes().0,

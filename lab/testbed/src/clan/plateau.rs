@@ -14,7 +14,7 @@
 
 use barewire_units::Duration;
 
-use super::many::{self, Activity, Crowd, Load, WhenFull};
+use super::many::{self, Activity, Load, Setup, WhenFull};
 use super::parameters::{Parameters, RivalHost};
 use super::rivals;
 use super::runs::{self, Run, Service, Streaming, Until};
@@ -121,7 +121,7 @@ pub fn many_connections(parameters: &Parameters) -> Result<Run, SystemError> {
 /// Requests a second that a server tends to as more and more are offered.
 pub fn overload(parameters: &Parameters, seed: u64) -> Run {
     let runs = replicate(OFFERED.len(), |index| {
-        let crowd = Crowd {
+        let setup = Setup {
             clients: CLIENTS,
             endpoints: CLIENTS * CONNECTIONS_OFFERED,
             cam_entries: parameters.card.cam_entries,
@@ -130,7 +130,7 @@ pub fn overload(parameters: &Parameters, seed: u64) -> Run {
             load: Load::Rate(OFFERED[index]),
             time: TIME_OFFERED,
         };
-        let found = many::run(parameters, &crowd, seed, 0);
+        let found = many::run(parameters, &setup, seed, 0);
         Run {
             value: found.rate,
             hash: found.hash,
@@ -143,7 +143,7 @@ pub fn overload(parameters: &Parameters, seed: u64) -> Run {
 pub fn rival(host: RivalHost) -> Run {
     let connections = CONNECTIONS.map(|each| (CLIENTS * each) as u64);
     let runs = connections.map(|count| {
-        let run = rivals::crowd(host, count, RIVAL_ANSWERS);
+        let run = rivals::in_flight(host, count, RIVAL_ANSWERS);
         Run {
             value: run.rate,
             hash: run.hash,

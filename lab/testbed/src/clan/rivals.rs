@@ -36,7 +36,7 @@ enum Asker {
     /// A client that is such a host itself: the next request when the answer is there.
     Client(Rival),
     /// So many clients, of whom each asks again when it is answered and who cost nothing.
-    Crowd,
+    Clients,
     /// Requests at random, from clients who cost nothing; of which at most `limit` are under
     /// way, the others wait.
     Random {
@@ -71,7 +71,7 @@ struct Pair {
 /// What a run of a rival found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RivalRun {
-    /// Mean round trip, us; not of a crowd.
+    /// Mean round trip, us; not of many clients.
     pub round_trip_us: f64,
     /// What 99 of 100 do not exceed, us.
     pub round_trip_99_us: f64,
@@ -99,8 +99,8 @@ pub fn ping(host: RivalHost, rounds: u64) -> RivalRun {
 }
 
 /// So many requests at a time, each client asking again when it is answered.
-pub fn crowd(host: RivalHost, clients: u64, answers: u64) -> RivalRun {
-    run(host, Asker::Crowd, clients, End::Answers(answers))
+pub fn in_flight(host: RivalHost, clients: u64, answers: u64) -> RivalRun {
+    run(host, Asker::Clients, clients, End::Answers(answers))
 }
 
 /// Requests at random, `rate` a second, for so long, of which at most `limit` are under way;
@@ -236,7 +236,7 @@ impl Pair {
     fn answered(&mut self, tag: u64, sim: &mut Simulator<RivalEvent>) {
         match &mut self.asker {
             Asker::Client(client) => client.handle_frame(sim.now(), tag),
-            Asker::Crowd => {
+            Asker::Clients => {
                 self.count(sim);
                 sim.after(Duration::ZERO, Class::NORMAL, Node(0), RivalEvent::Ask(tag));
             }

@@ -89,7 +89,7 @@ fn the_peak_of_udp_is_among_the_loads_and_not_at_an_end() {
 #[test]
 fn the_server_keeps_its_limit_at_loads_that_the_fit_did_not_see() {
     let limit = plateau::many_connections(&parameters()).expect("good parameters");
-    let crowd = |load| many::Crowd {
+    let setup = |load| many::Setup {
         clients: 7,
         endpoints: 35,
         cam_entries: 256,
@@ -105,7 +105,7 @@ fn the_server_keeps_its_limit_at_loads_that_the_fit_did_not_see() {
         many::Load::Window(40),
     ];
     for load in loads {
-        let rate = many::run(&parameters(), &crowd(load), 9, 0).rate;
+        let rate = many::run(&parameters(), &setup(load), 9, 0).rate;
         assert!((rate / limit.value - 1.0).abs() < 0.02, "{load:?}: {rate}");
     }
 }

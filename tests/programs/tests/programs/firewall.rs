@@ -4,7 +4,7 @@ use std::process::Command;
 
 use barewire_programs::{Scenario, Stage, built, find, skip};
 
-/// A run takes some seconds; on a crowded machine the kernel's retransmission comes late.
+/// A run takes some seconds; under contention the kernel's retransmission comes late.
 const LIMIT_S: u64 = 300;
 
 fn play(stage: &Stage, kind: &str) -> String {

@@ -110,13 +110,13 @@ fn makes_namespaces() -> bool {
 fn play(stage: &Stage, has_sudo: bool) -> Observed {
     let program = built("secure", stage.folder().to_str().unwrap());
     stage.write("secret", SECRET);
-    let is_on_board = stage.preload_of(true).is_some();
+    let is_preloaded = stage.preload_of(true).is_some();
     let facts = |words: &[&str]| facts(stage, &program, words);
 
     // The library is there, and does something where nobody has other rights.
     let ordinary = facts(&["./ordinary"]);
     assert!(ordinary.contains("secure=0"), "{ordinary}");
-    assert_eq!(ordinary.contains("handlers=1"), is_on_board, "{ordinary}");
+    assert_eq!(ordinary.contains("handlers=1"), is_preloaded, "{ordinary}");
 
     let mut observed = Observed::new();
     for secure in ["./set-user", "./set-group", "./capable"] {
@@ -127,7 +127,7 @@ fn play(stage: &Stage, has_sudo: bool) -> Observed {
         );
         assert_eq!(
             facts.contains("variables=0"),
-            is_on_board,
+            is_preloaded,
             "{secure}: {facts}"
         );
         observed += &format!("{secure} {}\n", without_variables(&facts));
@@ -146,7 +146,7 @@ fn play(stage: &Stage, has_sudo: bool) -> Observed {
         assert!(facts.contains("secure=0"), "{words:?}: {facts}");
         assert_eq!(
             facts.contains("variables=0"),
-            is_on_board,
+            is_preloaded,
             "{words:?}: {facts}"
         );
     }

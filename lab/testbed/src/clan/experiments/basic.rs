@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::common::{
     Answer, LIST_MAX, OFFERED_MAX, OFFERED_MIN, bytes, counts, measured, parameters, sizes,
 };
-use crate::clan::many::{self, Activity, Crowd, WhenFull};
+use crate::clan::many::{self, Activity, Setup, WhenFull};
 use crate::clan::parameters::{Parameters, RivalHost};
 use crate::clan::program::us;
 use crate::clan::rivals;
@@ -197,9 +197,9 @@ impl ServerInputs {
         Ok((inputs, parameters))
     }
 
-    fn crowd(&self, parameters: &Parameters, load: many::Load) -> Crowd {
+    fn setup(&self, parameters: &Parameters, load: many::Load) -> Setup {
         let endpoints = self.clients * self.connections;
-        Crowd {
+        Setup {
             clients: self.clients,
             endpoints,
             cam_entries: parameters.card.cam_entries,
@@ -292,8 +292,8 @@ fn at_rate(
         0
     };
     let rate = inputs.offered[index];
-    let crowd = inputs.crowd(parameters, many::Load::Rate(rate));
-    let clan = many::run(parameters, &crowd, setting.seed, packets);
+    let setup = inputs.setup(parameters, many::Load::Rate(rate));
+    let clan = many::run(parameters, &setup, setting.seed, packets);
     let limit = (inputs.clients * inputs.connections) as u64;
     let rivals = [
         (parameters.via, limit),
@@ -320,13 +320,13 @@ fn in_flight(
         let in_flight = inputs.in_flight[index];
         // As evenly as they can be spread: with fewer than clients, some have none.
         let clients = inputs.clients.min(in_flight);
-        let crowd = Crowd {
+        let setup = Setup {
             clients,
-            ..inputs.crowd(parameters, many::Load::Window(in_flight / clients))
+            ..inputs.setup(parameters, many::Load::Window(in_flight / clients))
         };
-        let clan = many::run(parameters, &crowd, setting.seed, 0);
-        let crowd_of = |host: RivalHost| rivals::crowd(host, in_flight as u64, 2000);
-        let rivals = [parameters.via, parameters.gige_tcp].map(crowd_of);
+        let clan = many::run(parameters, &setup, setting.seed, 0);
+        let rival_of = |host: RivalHost| rivals::in_flight(host, in_flight as u64, 2000);
+        let rivals = [parameters.via, parameters.gige_tcp].map(rival_of);
         setting.progress.step();
         (clan, rivals)
     });

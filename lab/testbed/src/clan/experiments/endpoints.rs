@@ -4,7 +4,7 @@ use barewire_units::Duration;
 use serde::Deserialize;
 
 use super::common::{Answer, LIST_MAX, OFFERED_MAX, OFFERED_MIN, counts, measured, parameters};
-use crate::clan::many::{self, Activity, Crowd, Found, Load, WhenFull};
+use crate::clan::many::{self, Activity, Found, Load, Setup, WhenFull};
 use crate::clan::parameters::Parameters;
 use crate::error::SystemError;
 use crate::experiment::{Experiment, Outcome, Setting, Table};
@@ -64,15 +64,15 @@ impl EndpointsInputs {
 fn both(
     setting: &Setting<'_>,
     parameters: &Parameters,
-    crowd: &Crowd,
+    setup: &Setup,
     (window, offered): (usize, f64),
     first: bool,
 ) -> [Found; 2] {
     let packets = if first { setting.packets_per_link } else { 0 };
     let loads = [(Load::Window(window), packets), (Load::Rate(offered), 0)];
     let found = loads.map(|(load, packets)| {
-        let crowd = Crowd { load, ..*crowd };
-        many::run(parameters, &crowd, setting.seed, packets)
+        let setup = Setup { load, ..*setup };
+        many::run(parameters, &setup, setting.seed, packets)
     });
     setting.progress.step();
     found
@@ -90,8 +90,8 @@ fn limit(found: &Found, endpoints: usize) -> &'static str {
         "clients"
     } else if found.connected < endpoints {
         "endpoints refused"
-    } else if found.vain_looks > 2.5 {
-        "looks in vain"
+    } else if found.empty_polls > 2.5 {
+        "empty polls"
     } else if found.misses > 0.1 {
         "cache misses"
     } else {
@@ -105,7 +105,7 @@ fn endpoints(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let (inputs, parameters) = EndpointsInputs::read(setting)?;
     setting.progress.announce(inputs.endpoints.len() as u64);
     let found = replicate(inputs.endpoints.len(), |index| {
-        let crowd = Crowd {
+        let setup = Setup {
             clients: inputs.clients,
             endpoints: inputs.endpoints[index],
             cam_entries: parameters.card.cam_entries,
@@ -115,7 +115,7 @@ fn endpoints(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             time: inputs.time,
         };
         let demand = (inputs.window, inputs.offered);
-        both(setting, &parameters, &crowd, demand, index == 0)
+        both(setting, &parameters, &setup, demand, index == 0)
     });
     let mut answer = Answer::default();
     let mut table = Table::new(
@@ -127,7 +127,7 @@ fn endpoints(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             ("round trip, mean", "us"),
             ("round trip, p99", "us"),
             ("tripwires", ""),
-            ("looks in vain, each", ""),
+            ("empty polls, each", ""),
             ("state from memory, each", ""),
             ("processor", "%"),
             ("bus", "%"),
@@ -144,7 +144,7 @@ fn endpoints(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             offered.mean_us().into(),
             offered.p99_us().into(),
             full.tripwires.into(),
-            full.vain_looks.into(),
+            full.empty_polls.into(),
             full.misses.into(),
             full.busy[0].into(),
             full.busy[1].into(),
@@ -209,7 +209,7 @@ fn cam(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     setting.progress.announce(points.len() as u64);
     let found = replicate(points.len(), |index| {
         let (endpoints, when_full, cam_entries) = points[index];
-        let crowd = Crowd {
+        let setup = Setup {
             clients: inputs.clients,
             endpoints,
             cam_entries,
@@ -219,7 +219,7 @@ fn cam(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             time: inputs.time,
         };
         let demand = (inputs.window, inputs.offered);
-        both(setting, &parameters, &crowd, demand, index == 0)
+        both(setting, &parameters, &setup, demand, index == 0)
     });
     let mut answer = Answer::default();
     let mut table = Table::new(
@@ -233,7 +233,7 @@ fn cam(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             ("saturated", "1/s"),
             ("round trip, mean", "us"),
             ("round trip, p99", "us"),
-            ("looks in vain, each", ""),
+            ("empty polls, each", ""),
         ],
     );
     for ((endpoints, when_full, cam_entries), [full, offered]) in points.into_iter().zip(found) {
@@ -246,7 +246,7 @@ fn cam(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             full.rate.into(),
             offered.mean_us().into(),
             offered.p99_us().into(),
-            full.vain_looks.into(),
+            full.empty_polls.into(),
         ]);
         answer.add_run(full.hash, full.captures);
         answer.add_hash(offered.hash);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::clan::System;
-use crate::clan::many::{self, Activity, Crowd, Load, WhenFull};
+use crate::clan::many::{self, Activity, Load, Setup, WhenFull};
 use crate::clan::parameters::Parameters;
 use crate::error::SystemError;
 use crate::experiment::{Cell, Progress};
@@ -289,9 +289,9 @@ fn cards_that_switches_have_no_ports_for_are_refused() {
     assert!(ask("cluster", &eight, 0).is_ok());
 }
 
-fn crowd(endpoints: usize, cam_entries: usize, when_full: WhenFull, load: Load) -> many::Found {
+fn found(endpoints: usize, cam_entries: usize, when_full: WhenFull, load: Load) -> many::Found {
     let parameters = Parameters::parse(System.parameters()).expect("good parameters");
-    let crowd = Crowd {
+    let setup = Setup {
         clients: 3,
         endpoints,
         cam_entries,
@@ -300,33 +300,33 @@ fn crowd(endpoints: usize, cam_entries: usize, when_full: WhenFull, load: Load) 
         load,
         time: Duration::from_us(400),
     };
-    many::run(&parameters, &crowd, 3, 0)
+    many::run(&parameters, &setup, 3, 0)
 }
 
 #[test]
 fn what_is_beyond_the_tripwires_is_refused_or_shares_or_is_polled() {
     let load = Load::Window(4);
-    let enough = crowd(30, 30, WhenFull::Refuse, load);
+    let enough = found(30, 30, WhenFull::Refuse, load);
     assert_eq!((enough.connected, enough.tripwires), (30, 30));
     for when_full in [WhenFull::Share, WhenFull::Poll] {
-        let same = crowd(30, 31, when_full, load);
+        let same = found(30, 31, when_full, load);
         assert_eq!(
             same.hash, enough.hash,
             "{when_full:?}: nothing is beyond them"
         );
     }
-    let refused = crowd(30, 8, WhenFull::Refuse, load);
+    let refused = found(30, 8, WhenFull::Refuse, load);
     assert_eq!((refused.connected, refused.tripwires), (8, 8));
-    let shared = crowd(30, 8, WhenFull::Share, load);
+    let shared = found(30, 8, WhenFull::Share, load);
     assert_eq!((shared.connected, shared.tripwires), (30, 8));
-    let polled = crowd(30, 8, WhenFull::Poll, load);
+    let polled = found(30, 8, WhenFull::Poll, load);
     assert_eq!((polled.connected, polled.tripwires), (30, 8));
-    assert!(shared.vain_looks > 1.5 * enough.vain_looks);
-    assert!(polled.vain_looks > 1.4 * enough.vain_looks);
+    assert!(shared.empty_polls > 1.5 * enough.empty_polls);
+    assert!(polled.empty_polls > 1.4 * enough.empty_polls);
     // Whoever polls can not sleep.
     let slow = Load::Rate(20_000.0);
-    assert_eq!(crowd(30, 8, WhenFull::Poll, slow).sleeps, 0);
-    assert!(crowd(30, 8, WhenFull::Share, slow).sleeps > 0);
+    assert_eq!(found(30, 8, WhenFull::Poll, slow).sleeps, 0);
+    assert!(found(30, 8, WhenFull::Share, slow).sleeps > 0);
 }
 
 #[test]
@@ -334,7 +334,7 @@ fn state_that_the_cache_does_not_hold_costs() {
     let small = System.parameters().replace("\"2 MiB\"", "\"4 KiB\"");
     let run = |text: &str| {
         let parameters = Parameters::parse(text).expect("good parameters");
-        let crowd = Crowd {
+        let setup = Setup {
             clients: 7,
             endpoints: 200,
             cam_entries: 256,
@@ -343,7 +343,7 @@ fn state_that_the_cache_does_not_hold_costs() {
             load: Load::Window(4),
             time: Duration::from_us(400),
         };
-        many::run(&parameters, &crowd, 3, 0)
+        many::run(&parameters, &setup, 3, 0)
     };
     let (all, few) = (run(System.parameters()), run(&small));
     assert!(
@@ -452,8 +452,8 @@ mod properties {
         ) {
             let parameters = Parameters::parse(System.parameters()).expect("good parameters");
             let time = Duration::from_us(60);
-            let crowd = Crowd { clients, endpoints, cam_entries, when_full, activity, load, time };
-            let found = many::run(&parameters, &crowd, seed, 0);
+            let setup = Setup { clients, endpoints, cam_entries, when_full, activity, load, time };
+            let found = many::run(&parameters, &setup, seed, 0);
             prop_assert_eq!(found.sent, found.answered + found.unanswered);
             prop_assert!(found.tripwires <= cam_entries && found.connected <= endpoints);
             if let Load::Window(window) = load {

@@ -134,7 +134,7 @@ pub struct Server {
     pub answered: u64,
     pub sleeps: u64,
     /// Looks at rings that held nothing, for an event or for want of one.
-    pub vain_looks: u64,
+    pub empty_polls: u64,
     /// Time that went into waiting.
     idle: Duration,
     asleep_since: Option<Instant>,
@@ -151,7 +151,7 @@ impl Server {
             agenda: 0..0,
             answered: 0,
             sleeps: 0,
-            vain_looks: 0,
+            empty_polls: 0,
             idle: Duration::ZERO,
             asleep_since: None,
         }
@@ -277,7 +277,7 @@ impl Server {
             };
             return Step::Run(event + self.costs.receive(self.message.len()) + state);
         }
-        self.vain_looks += 1;
+        self.empty_polls += 1;
         if !self.agenda.is_empty() {
             self.phase = Phase::Scanning;
             return Step::Run(self.costs.poll);

@@ -244,7 +244,9 @@ impl<'a> Work<'a> {
     pub fn deadline(&self, process: u16) -> Option<Instant> {
         let builders = self.shape.inputs.builders;
         match process.checked_sub(1) {
-            None => self.is_to_trigger().then_some(self.manager.next_trigger),
+            None => self
+                .triggers_by_clock()
+                .then_some(self.manager.next_trigger),
             Some(id) if id < builders => self.builders[usize::from(id)].core.next_deadline(),
             Some(id) => self.sources[usize::from(id - builders)]
                 .core
@@ -254,7 +256,7 @@ impl<'a> Work<'a> {
 
     // The manager.
 
-    fn is_to_trigger(&self) -> bool {
+    fn triggers_by_clock(&self) -> bool {
         let inputs = &self.shape.inputs;
         let paced = inputs.triggers != Triggers::Full;
         paced && self.manager.core.state() == RunState::Running

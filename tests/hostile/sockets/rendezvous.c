@@ -1,4 +1,4 @@
-/* Attacks at the meeting place: as the other end, with what no sound one leaves there, and as
+/* Attacks at the rendezvous socket: as the other end, with what no sound one leaves there, and as
  * a third process. */
 #include "hostile.h"
 
@@ -14,7 +14,7 @@ static char *add_end(char *to, int port)
     return to + sprintf(to, "%04x", port);
 }
 
-socklen_t meeting_place(struct sockaddr_un *at, int one_port, int other_port)
+socklen_t rendezvous_address(struct sockaddr_un *at, int one_port, int other_port)
 {
     int low = one_port < other_port ? one_port : other_port;
     memset(at, 0, sizeof *at);
@@ -242,7 +242,7 @@ int greet(const char *kind, int port)
 {
     struct sockaddr_un at;
     int fd = dial(port, 0, true), own = own_port_of(fd), left = 0;
-    socklen_t len = meeting_place(&at, own, port);
+    socklen_t len = rendezvous_address(&at, own, port);
     for (unsigned round = 0; round < 400; round++) {
         if (!ping(fd, round)) {
             printf("ended in round %u\n", round);
@@ -332,7 +332,7 @@ static int visit_place(const char *kind, const struct sockaddr_un *at, socklen_t
 int squat(const char *kind, int port, int other_port)
 {
     struct sockaddr_un at;
-    socklen_t len = meeting_place(&at, port, other_port);
+    socklen_t len = rendezvous_address(&at, port, other_port);
     if (!strncmp(kind, "hold", 4)) return hold_place(kind, &at, len);
     return visit_place(kind, &at, len, port, other_port);
 }
