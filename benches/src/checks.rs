@@ -27,7 +27,7 @@ fn crc32_of(len: usize, effort: Effort) -> usize {
         memcpy(bytes, &to),
         Case::new(
             "wire::aal5::crc32",
-            &[Target::RatioTo("crc-fast", 0.8)],
+            &[Target::RatioTo("crc-fast", 0.9)],
             move || aal5::crc32(black_box(bytes)),
         ),
         Case::new("crc-fast", &[], move || {

@@ -12,7 +12,7 @@
 //! - Words of any multiple of 16 bits can be added instead, since
 //!   2¹⁶ ≡ 2³² ≡ 2⁶⁴ ≡ 1 modulo 65 535.
 //!
-//! Per 64-bit word the inner loop does two independent sums: of the whole words,
+//! Per 64-bit word the portable inner loop does two independent sums: of the whole words,
 //! modulo 2⁶⁴, and of their high halves, exact. The sum of the low halves is then
 //! what remains of the first without the second, exact again. That is three
 //! instructions without carries between them, which vectors do as well as scalars.
@@ -35,9 +35,10 @@ use portable as fastest;
 #[cfg(all(feature = "simd", target_arch = "x86_64"))]
 use simd as fastest;
 
-/// Most bytes that one run of the inner loop may take: then no sum of 32-bit
-/// halves in a 64-bit word overflows, even after its vector lanes were added up.
-const RUN_BYTES_MAX: usize = 1 << 30;
+/// Most bytes that one run of an inner loop may take. With 2³⁰ no sum of 32-bit halves in a 64-bit
+/// word overflows, even after its vector lanes were added up. The AVX-512 loop adds bytes in lanes
+/// of 32 bits: with 2¹⁷, and two vectors more, a lane is at most 2050 · 2 · 255 · 257 < 2²⁹.
+const RUN_BYTES_MAX: usize = 1 << 17;
 
 /// The ones'-complement sum of a fragment, and whether its length is odd.
 ///
