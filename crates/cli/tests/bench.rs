@@ -1,6 +1,9 @@
 //! `barewire bench` as a user runs it: tiny runs of every test, the reports they write,
 //! mistakes in the arguments, and the death of the server process.
 
+#[path = "common/wait.rs"]
+mod wait;
+
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -238,13 +241,9 @@ fn the_death_of_the_server_is_reported() {
             .spawn()
             .unwrap();
         let started = Instant::now();
-        let child = loop {
-            if let Some(child) = child_of(parent.id()) {
-                break child;
-            }
-            assert!(started.elapsed() < Duration::from_secs(10), "no server");
-            std::thread::sleep(Duration::from_millis(10));
-        };
+        let child = wait::until(Duration::from_secs(10), || {
+            child_of(parent.id()).ok_or("no server")
+        });
         // Well into the first sample.
         std::thread::sleep(Duration::from_millis(400));
         let kill = barewire_sys::process::Signal::Kill;

@@ -1,7 +1,9 @@
-//! `barewire capture` as a user meets it: what two unmodified programs say to each other on
-//! board comes out of the file again, byte by byte; and the programs do not notice.
+//! `barewire capture` as a user meets it: what two unmodified programs say to each other through
+//! shared memory comes out of the file again, byte by byte; and the programs do not notice.
 
 mod common;
+#[path = "common/wait.rs"]
+mod wait;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -283,17 +285,14 @@ fn only(capture: &[u8], port: &str) -> [Stream; 2] {
 
 /// Waits until `barewire ls` calls a connection of it accelerated.
 fn wait_for_acceleration(program: &Program) {
-    let begin = Instant::now();
-    loop {
+    wait::until(Duration::from_secs(10), || {
         let output = barewire(&["ls", "--json", &program.pid()])
             .output()
             .unwrap();
-        if String::from_utf8_lossy(&output.stdout).contains("\"accelerated\"") {
-            return;
-        }
-        assert!(begin.elapsed() < Duration::from_secs(10));
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        let listed = String::from_utf8_lossy(&output.stdout).into_owned();
+        let is_accelerated = listed.contains("\"accelerated\"");
+        is_accelerated.then_some(()).ok_or(listed)
+    });
 }
 
 /// Rounds and bytes of what the tests ask: some through the kernel, then through the ring,
@@ -415,15 +414,15 @@ fn a_capture_that_is_killed_leaves_nothing_on() {
     let captured = std::fs::metadata(&capture.file).unwrap().len();
     assert!(captured > 1_000_000, "{captured}");
     // The program finds out within some seconds, in a call.
-    let begin = Instant::now();
-    while private_kib(&server) > before + 8_000 {
-        assert!(
-            begin.elapsed() < Duration::from_secs(20),
-            "the memory is not given back"
-        );
-        client.ask(1, 64);
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait::until(Duration::from_secs(20), || {
+        let is_given_back = private_kib(&server) <= before + 8_000;
+        if !is_given_back {
+            client.ask(1, 64);
+        }
+        is_given_back
+            .then_some(())
+            .ok_or("the memory is not given back")
+    });
     let mut next = Capture::of(&server, "next");
     client.ask(5, 1000);
     let (file, _) = next.end(Some("-INT"));

@@ -1,8 +1,11 @@
 //! `barewire daq`, as it is used: a configuration, a run, its file, and what is said of faults.
 
+#[path = "common/wait.rs"]
+mod wait;
+
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 struct Folder(PathBuf);
 
@@ -346,14 +349,10 @@ fn an_order_that_is_refused_is_told_by_the_status() {
     command.args(["daq", "run", "a.toml", "--quiet", "--hold"]);
     let mut run = command.stdout(Stdio::null()).spawn().expect("it starts");
     let order = |what: &str| folder.barewire(&["order", "a.toml", what]);
-    let begun = Instant::now();
-    while order("start").status.code() != Some(0) {
-        assert!(
-            begun.elapsed() < Duration::from_secs(30),
-            "it does not start"
-        );
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let accepted = |what: &str| (order(what).status.code() == Some(0)).then_some(());
+    wait::until(Duration::from_secs(30), || {
+        accepted("start").ok_or("it does not start")
+    });
     let refused = order("start");
     assert_eq!(refused.status.code(), Some(1), "{}", text(&refused.stdout));
     assert!(
@@ -364,10 +363,9 @@ fn an_order_that_is_refused_is_told_by_the_status() {
     assert_eq!(order("status").status.code(), Some(0));
     assert_eq!(order("quit").status.code(), Some(1), "it runs");
     assert_eq!(order("abort").status.code(), Some(0));
-    while order("quit").status.code() != Some(0) {
-        assert!(begun.elapsed() < Duration::from_secs(60), "it does not end");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait::until(Duration::from_secs(60), || {
+        accepted("quit").ok_or("it does not end")
+    });
     assert_eq!(run.wait().expect("a child").code(), Some(4));
 }
 

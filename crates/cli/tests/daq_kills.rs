@@ -4,9 +4,12 @@
 //! `BAREWIRE_DAQ_RUNS=100 cargo test -p barewire-cli --test daq_kills` is the long form;
 //! `BAREWIRE_DAQ_SEED` repeats the runs of a seed that a failure has named.
 
+#[path = "common/wait.rs"]
+mod wait;
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use barewire_sys::process::{Signal, send_signal};
 use serde_json::Value;
@@ -103,7 +106,6 @@ fn is_manager(pid: i32) -> bool {
 
 /// Kills some parts while the run goes on; how many.
 fn kill_some(random: &mut Random, run: &mut Child, kills: u64) -> u64 {
-    let begin = Instant::now();
     let mut killed = 0;
     for _ in 0..kills {
         std::thread::sleep(Duration::from_millis(random.below(400)));
@@ -116,10 +118,7 @@ fn kill_some(random: &mut Random, run: &mut Child, kills: u64) -> u64 {
             killed += u64::from(send_signal(random.of(&parts), Signal::Kill).is_ok());
         }
     }
-    while run.try_wait().expect("a child").is_none() {
-        assert!(begin.elapsed() < RUN_MAX, "the run does not end");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait::ended(run, RUN_MAX);
     killed
 }
 

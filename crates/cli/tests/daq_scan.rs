@@ -1,9 +1,12 @@
 //! `barewire daq scan` as it is used: combinations, what is kept when it is stopped, how it goes on.
 
+#[path = "common/wait.rs"]
+mod wait;
+
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -53,15 +56,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 fn code_of(child: &mut Child) -> Option<i32> {
-    let begun = Instant::now();
-    while begun.elapsed() < PATIENCE {
-        if let Some(status) = child.try_wait().expect("a child") {
-            return status.code();
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    let _ = child.kill();
-    panic!("it does not end");
+    wait::ended(child, PATIENCE).code()
 }
 
 const SHORT: &str = "events = 0\nduration = \"300 ms\"\n";
@@ -221,9 +216,8 @@ fn runs_at_a_time_have_processors_of_their_own() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("it starts");
-    let begun = Instant::now();
     // Both runs are there at the same time: four processes each.
-    let found = loop {
+    let found = wait::until(PATIENCE, || {
         let mut found = children(child.id());
         found.sort();
         let runs = |it: &[(String, String)]| {
@@ -231,12 +225,11 @@ fn runs_at_a_time_have_processors_of_their_own() {
             names.dedup();
             names.len()
         };
-        if found.len() == 8 && runs(&found) == 2 {
-            break found;
+        match found.len() == 8 && runs(&found) == 2 {
+            true => Ok(found),
+            false => Err(format!("{found:?}")),
         }
-        assert!(begun.elapsed() < PATIENCE, "{found:?}");
-        std::thread::sleep(Duration::from_millis(5));
-    };
+    });
     let mut places: Vec<_> = found.clone();
     places.dedup();
     assert_eq!(places.len(), 2, "each run is on one processor: {found:?}");
@@ -281,15 +274,11 @@ fn a_prediction_measures_on_all_processors() {
         .stderr(said)
         .spawn()
         .expect("it starts");
-    let begun = Instant::now();
-    let found = loop {
+    let (_, found) = wait::until(4 * PATIENCE, || {
         let is_part = |it: &(String, String)| it.0.contains("barewire-daq-scan");
-        if let Some((_, processors)) = children(child.id()).into_iter().find(is_part) {
-            break processors;
-        }
-        assert!(begun.elapsed() < 4 * PATIENCE, "no run begins");
-        std::thread::sleep(Duration::from_millis(5));
-    };
+        let part = children(child.id()).into_iter().find(is_part);
+        part.ok_or("no run begins")
+    });
     let own = std::fs::read_to_string("/proc/self/status").expect("/proc");
     let own = own
         .lines()

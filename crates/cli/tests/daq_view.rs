@@ -1,6 +1,9 @@
 //! `barewire daq run` before a terminal, which is given back whatever happens, and ended by
 //! signals.
 
+#[path = "common/wait.rs"]
+mod wait;
+
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
@@ -39,15 +42,7 @@ fn run(config: &PathBuf, arguments: &[&str]) -> Command {
 }
 
 fn ended(child: &mut Child) -> ExitStatus {
-    let begun = Instant::now();
-    while begun.elapsed() < PATIENCE {
-        if let Some(status) = child.try_wait().expect("a child") {
-            return status;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    let _ = child.kill();
-    panic!("it does not end");
+    wait::ended(child, PATIENCE)
 }
 
 /// A program before a terminal.

@@ -1,6 +1,9 @@
 //! `barewire ls` and `barewire stat` on a running benchmark, on this test's own nodes, and
 //! on processes that have none.
 
+#[path = "common/wait.rs"]
+mod wait;
+
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Output, Stdio};
@@ -71,20 +74,15 @@ impl Running {
 
     /// Waits until a JSON report of `ls` has a connection of this process.
     fn listed(&self) -> Value {
-        let started = Instant::now();
-        loop {
+        wait::until(Duration::from_secs(10), || {
             let nodes = json(&["ls", "--json"]);
             let own = nodes
                 .as_array()
                 .unwrap()
                 .iter()
                 .find(|node| node["pid"] == u64::from(self.0.id()) && node["connections"] == 1);
-            if let Some(own) = own {
-                return own.clone();
-            }
-            assert!(started.elapsed() < Duration::from_secs(10), "{nodes:#}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+            own.cloned().ok_or_else(|| format!("{nodes:#}"))
+        })
     }
 }
 

@@ -3,13 +3,15 @@
 mod common;
 #[path = "run/rights.rs"]
 mod rights;
+#[path = "common/wait.rs"]
+mod wait;
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use common::{barewire, library};
 use serde_json::Value;
@@ -495,15 +497,13 @@ fn connections(pid: u32) -> Vec<Value> {
 
 /// Waits for a moment at which they are so.
 fn when(pid: u32, so: impl Fn(&[Value]) -> bool) -> Vec<Value> {
-    let begin = Instant::now();
-    loop {
+    wait::until(Duration::from_secs(10), || {
         let found = connections(pid);
-        if so(&found) {
-            return found;
+        match so(&found) {
+            true => Ok(found),
+            false => Err(format!("{found:#?}")),
         }
-        assert!(begin.elapsed() < Duration::from_secs(10), "{found:#?}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    })
 }
 
 #[test]

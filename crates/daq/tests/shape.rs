@@ -1,10 +1,12 @@
 //! Shaping by the kernel, in a network namespace of the test's own: what is set works, and nothing
 //! stays, in whatever way its owner ends. The processes are this test program, started again.
 
+#[path = "stage/wait.rs"]
+mod wait;
+
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Child, Command};
-use std::time::{Duration, Instant};
 
 use barewire_daq::config::Config;
 use barewire_daq::launch::{self, exit_code};
@@ -128,14 +130,6 @@ fn classes(interface: &mut Interface) -> Vec<ClassId> {
     ids
 }
 
-fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !done() {
-        assert!(Instant::now() < deadline, "not after 20 s: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 #[test]
 fn a_run_is_shaped_and_nothing_stays() {
     let Some(mut loopback) = own_network() else {
@@ -164,7 +158,10 @@ fn a_run_is_shaped_and_nothing_stays() {
 fn killed_source(place: &Place, loopback: &mut Interface) -> [Child; 3] {
     let parts = ["manager", "builder", "source"];
     let started = parts.map(|role| place.part(role, 0).spawn().expect("started"));
-    wait_until("the source has its class", || !classes(loopback).is_empty());
+    wait::eventually(
+        || "the source has no class".into(),
+        || !classes(loopback).is_empty(),
+    );
     started
 }
 
@@ -184,9 +181,8 @@ fn a_killed_source_leaves_nothing() {
     assert_eq!(classes(&mut loopback), [ClassId::ours(1)]);
     source.kill().expect("killed");
     source.wait().expect("ended");
-    wait_until("the guard has removed it", || {
-        classes(&mut loopback).is_empty()
-    });
+    let removed = || classes(&mut loopback).is_empty();
+    wait::eventually(|| "the guard has not removed it".into(), removed);
     for part in [&mut manager, &mut builder] {
         part.kill().expect("killed");
         part.wait().expect("ended");

@@ -1,13 +1,15 @@
 //! Finding and opening the counter pages of processes, for real.
 
+mod common;
+
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
-use std::time::Duration;
 
 use barewire_sys::discover::{COUNTER_PAGE_NAME, find_counter_pages, open_counter_page};
 use barewire_sys::memory::Memfd;
 use barewire_sys::process::{drop_privileges, fork_child, getpid, own_credentials};
 use barewire_sys::{BadDescriptor, SysError};
+use common::fork_sleeper;
 
 #[test]
 fn counter_pages_are_found_and_read() {
@@ -29,11 +31,7 @@ fn counter_pages_are_found_and_read() {
     assert_eq!(page.len_bytes(), 4096);
     assert_eq!(page.whole().atomic_load(8), 77);
 
-    let child = fork_child(|| {
-        std::thread::sleep(Duration::from_secs(60));
-        0
-    })
-    .unwrap();
+    let child = fork_sleeper();
     let in_child = find_counter_pages()
         .into_iter()
         .filter(|f| f.pid == child.pid);

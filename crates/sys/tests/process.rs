@@ -1,7 +1,10 @@
 //! Processes for real: identity, processors, children and their ends.
 
+mod common;
+
 use std::fs;
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use barewire_sys::SysError;
@@ -12,8 +15,7 @@ use barewire_sys::process::{
 };
 use barewire_sys::socket::{Received, Socket};
 use barewire_sys::wake::{Epoll, Interest};
-
-const LONG: Duration = Duration::from_secs(20);
+use common::{LONG, eventually, fork_sleeper, holds_soon, sleep_long};
 
 fn is_root() -> bool {
     own_credentials().uid == 0
@@ -28,16 +30,10 @@ fn status(text: &str, key: &str) -> String {
         .to_owned()
 }
 
-/// Waits until a condition holds.
-fn eventually(mut holds: impl FnMut() -> bool) -> bool {
-    let start = Instant::now();
-    while start.elapsed() < LONG {
-        if holds() {
-            return true;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    false
+/// The state of a process or thread, by its file /proc/*/status.
+fn state_in(file: &str) -> Option<char> {
+    let text = fs::read_to_string(file).unwrap();
+    status(&text, "State").chars().next()
 }
 
 #[test]
@@ -96,10 +92,17 @@ fn forked_children_run_end_and_can_be_killed() {
     let panicking = fork_child(|| panic!("on purpose, in a child")).unwrap();
     assert_eq!(panicking.wait().unwrap().code(), Some(101));
 
-    let sleeper = fork_child(sleep_long).unwrap();
+    let sleeper = fork_sleeper();
+    let (tell, told) = mpsc::channel();
     std::thread::scope(|scope| {
-        let waiter = scope.spawn(|| sleeper.wait().unwrap());
-        std::thread::sleep(Duration::from_millis(5));
+        let waiter = scope.spawn(|| {
+            let thread = fs::read_link("/proc/thread-self").unwrap();
+            tell.send(format!("/proc/{}/status", thread.display()))
+                .unwrap();
+            sleeper.wait().unwrap()
+        });
+        let waiter_status = told.recv().unwrap();
+        eventually("the thread waits", || state_in(&waiter_status) == Some('S'));
         sleeper.kill().unwrap();
         use std::os::unix::process::ExitStatusExt;
         assert_eq!(waiter.join().unwrap().signal(), Some(9));
@@ -107,7 +110,7 @@ fn forked_children_run_end_and_can_be_killed() {
     let by_child = fork_child(|| i32::from(child.wait().is_ok() && sleeper.kill().is_err()));
     assert_eq!(by_child.unwrap().wait().unwrap().code(), Some(1));
 
-    let dropped = fork_child(sleep_long).unwrap();
+    let dropped = fork_sleeper();
     let pid = dropped.pid;
     drop(dropped);
     assert!(matches!(
@@ -116,22 +119,14 @@ fn forked_children_run_end_and_can_be_killed() {
     ));
 }
 
-fn sleep_long() -> i32 {
-    std::thread::sleep(Duration::from_secs(60));
-    0
-}
-
 #[test]
 fn processes_can_be_halted_and_go_on() {
-    let child = fork_child(sleep_long).unwrap();
-    let state = || {
-        let text = fs::read_to_string(format!("/proc/{}/status", child.pid)).unwrap();
-        status(&text, "State").chars().next()
-    };
+    let child = fork_sleeper();
+    let state = || state_in(&format!("/proc/{}/status", child.pid));
     send_signal(child.pid, Signal::Stop).unwrap();
-    assert!(eventually(|| state() == Some('T')));
+    eventually("it is halted", || state() == Some('T'));
     send_signal(child.pid, Signal::Cont).unwrap();
-    assert!(eventually(|| state() == Some('S')));
+    eventually("it goes on", || state() == Some('S'));
     send_signal(child.pid, Signal::Term).unwrap();
     assert!(!child.wait().unwrap().success());
 }
@@ -227,7 +222,7 @@ fn children_die_with_their_parents_if_asked_to() {
         });
         let child = std::mem::ManuallyDrop::new(child.ok()?);
         let mut set = [0];
-        let came = eventually(|| ready.recv(&mut set, &mut Vec::new()) == Ok(Received::Message(1)));
+        let came = holds_soon(|| ready.recv(&mut set, &mut Vec::new()) == Ok(Received::Message(1)));
         (came && set == [1]).then_some(child.pid)
     });
     assert!(ends(pid));

@@ -1,5 +1,7 @@
 //! What others have sent is closed without holding up whoever received it.
 
+mod common;
+
 use std::io::Write;
 use std::mem::MaybeUninit;
 use std::net::{TcpListener, TcpStream};
@@ -11,11 +13,11 @@ use barewire_sys::process::{fork_child, open_fd_count};
 use barewire_sys::retire::{Guarded, Retirer};
 use barewire_sys::socket::{Received, Socket};
 use barewire_sys::wake::EventFd;
+use common::eventually;
 use rustix::process::{Resource, Rlimit};
 
 /// Far more than any of this may take.
 const LINGER: Duration = Duration::from_secs(60);
-const LONG: Duration = Duration::from_secs(20);
 
 /// A TCP socket whose last close waits, and its other end, which does not read.
 fn lingering() -> (OwnedFd, TcpStream) {
@@ -28,14 +30,6 @@ fn lingering() -> (OwnedFd, TcpStream) {
     (stream.into(), other)
 }
 
-fn until(what: &str, holds: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < LONG, "not so after {LONG:?}: {what}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
 /// One test, because it counts all descriptors of the process.
 #[test]
 fn nobody_waits_for_what_is_retired() {
@@ -43,9 +37,9 @@ fn nobody_waits_for_what_is_retired() {
     let open = open_fd_count().unwrap();
     unread_messages_do_not_hold_up_a_close();
     more_descriptors_than_agreed_come_whole();
-    until("all closed", || open_fd_count().unwrap() == open);
+    eventually("all closed", || open_fd_count().unwrap() == open);
     peeking_leaves_a_message_and_makes_nothing();
-    until("all closed", || open_fd_count().unwrap() == open);
+    eventually("all closed", || open_fd_count().unwrap() == open);
     let child = fork_child(|| {
         without_threads_it_waits_and_is_closed_later();
         0
@@ -72,7 +66,7 @@ fn unread_messages_do_not_hold_up_a_close() {
         drop(Guarded::new(b, &retirer));
         assert!(turn.elapsed() < LINGER / 10, "{:?}", turn.elapsed());
     }
-    until("closed without lingering", || retirer.waiting() == 0);
+    eventually("closed without lingering", || retirer.waiting() == 0);
     assert!(begun.elapsed() < LINGER);
 }
 
@@ -126,5 +120,5 @@ fn without_threads_it_waits_and_is_closed_later() {
     assert_eq!(retirer.waiting(), 10);
     rustix::process::setrlimit(Resource::As, limit(None)).unwrap();
     assert!(!retirer.is_full());
-    until("closed with the next attempt", || retirer.waiting() == 0);
+    eventually("closed with the next attempt", || retirer.waiting() == 0);
 }

@@ -1,8 +1,10 @@
 //! Sockets for real: names, messages, descriptors, and who is at the other end.
 
+mod common;
+
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use barewire_sys::SysError;
 use barewire_sys::memory::{Access, Memfd, PeerAccess};
@@ -10,7 +12,7 @@ use barewire_sys::process::{Signal, drop_privileges, fork_child, own_credentials
 use barewire_sys::socket::{Listener, Received, Sent, Socket};
 use barewire_sys::wake::{Epoll, EventFd, Interest};
 
-const LONG: Option<Duration> = Some(Duration::from_secs(20));
+const LONG: Option<Duration> = Some(common::LONG);
 
 /// Tests in this file run one after the other: a child that one of them forks
 /// would keep the other ends of the sockets of the others open.
@@ -184,8 +186,7 @@ fn the_peer_is_known_and_its_end_is_seen() {
     let listener = Listener::bind(&name, 8).unwrap();
     let child = fork_child(|| {
         let _socket = Socket::connect(&name);
-        std::thread::sleep(Duration::from_secs(60));
-        0
+        common::sleep_long()
     })
     .unwrap();
     let socket = accept(&listener);
@@ -267,10 +268,8 @@ fn another_user_and_its_groups_are_told_apart() {
 }
 
 fn wait_for_hangup(socket: &Socket) {
-    let start = Instant::now();
-    while socket.recv(&mut [0; 8], &mut Vec::<OwnedFd>::new()) == Ok(Received::WouldBlock)
-        && start.elapsed() < LONG.unwrap()
-    {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    let mut fds = Vec::<OwnedFd>::new();
+    common::eventually("the other end hangs up", || {
+        socket.recv(&mut [0; 8], &mut fds) != Ok(Received::WouldBlock)
+    });
 }

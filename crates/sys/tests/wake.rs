@@ -1,5 +1,7 @@
 //! Sleeping and waking for real.
 
+mod common;
+
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::Command;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -9,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use barewire_sys::BadDescriptor;
 use barewire_sys::memory::{Access, Memfd};
-use barewire_sys::process::{ForkedChild, Signal, fork_child, pidfd_open, send_signal};
+use barewire_sys::process::{Signal, fork_child, pidfd_open, send_signal};
 use barewire_sys::socket::Socket;
 use barewire_sys::wake::{
     Epoll, EpollEvent, EventFd, Interest, futex_wait, futex_wake, heavy_fence, light_fence,
@@ -18,7 +20,7 @@ use barewire_sys::wake::{
 use rustix::fs::OFlags;
 
 const SOON: Option<Duration> = Some(Duration::from_millis(5));
-const LONG: Option<Duration> = Some(Duration::from_secs(20));
+const LONG: Option<Duration> = Some(common::LONG);
 
 /// Tests in this file run one after the other: a child that one of them forks
 /// would keep the other ends of the sockets of the others open.
@@ -229,21 +231,13 @@ fn hangups_and_ends_of_processes_are_told() {
     assert!(out[0].hangup && out[0].readable && !out[0].writable);
     epoll.remove(&ours).unwrap();
 
-    let child = fork_sleeper();
+    let child = common::fork_sleeper();
     let pidfd = pidfd_open(child.pid).unwrap();
     epoll.add(&pidfd, 3, Interest::READ).unwrap();
     assert_eq!(epoll.wait(&mut out, SOON).unwrap(), 0);
     send_signal(child.pid, Signal::Kill).unwrap();
     assert_eq!(epoll.wait(&mut out, LONG).unwrap(), 1);
     assert_eq!((out[0].token, out[0].readable), (3, true));
-}
-
-fn fork_sleeper() -> ForkedChild {
-    fork_child(|| {
-        std::thread::sleep(Duration::from_secs(60));
-        0
-    })
-    .unwrap()
 }
 
 fn futex_word(region: &barewire_shm::Region) -> &AtomicU32 {
@@ -269,10 +263,7 @@ fn futexes_wake_another_process() {
         0
     })
     .unwrap();
-    let start = Instant::now();
-    while futex_wake(word, 1).unwrap() == 0 && start.elapsed() < LONG.unwrap() {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    common::eventually("the child waits", || futex_wake(word, 1).unwrap() > 0);
     word.store(1, SeqCst);
     futex_wake(word, 1).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));

@@ -12,7 +12,7 @@ use barewire_units::Rng;
 
 use crate::link::{Link, on_owner_bytes};
 use crate::ring::{adversarial, scribble, storm};
-use crate::wire;
+use crate::{wait, wire};
 
 /// Every kind, for a test to go through.
 pub const KINDS: &[&str] = &[
@@ -549,15 +549,8 @@ impl Attacker<'_> {
         if !link.open_to(1, format!("call:{name}").as_bytes()) {
             return;
         }
-        let until = Instant::now() + Duration::from_millis(200);
-        let mut called = None;
-        while called.is_none() && Instant::now() < until {
-            called = listener.accept().ok().flatten();
-            if called.is_none() {
-                std::thread::sleep(Duration::from_micros(200));
-            }
-        }
-        let Some(socket) = called else {
+        let accept = || listener.accept().ok().flatten();
+        let Some(socket) = wait::poll(Duration::from_millis(200), accept) else {
             return;
         };
         let mut second = Link::over(socket, &name, own.uid);

@@ -7,6 +7,7 @@
 //! What a file imports, from the lowest layer up:
 //!
 //! ```layers
+//! wait: waits with a deadline
 //! wire: the control messages, by hand
 //! link: an attacker's end of a link
 //! ring: spoiling a ring, a duplex line, a doorbell page, memory at large
@@ -23,4 +24,5 @@ pub mod ring;
 pub mod stall;
 pub mod users;
 pub mod victim;
+pub mod wait;
 pub mod wire;

@@ -373,11 +373,14 @@ fn starved<Lift: FnOnce()>(test: &str, limit: impl FnOnce() -> Lift + Send) {
         let owner = own_credentials().uid;
         let node = Node::new().unwrap();
         let _listener = listen(&node, &name);
+        let (mut go, mut told) = UnixStream::pair().unwrap();
         let attacker = as_other(|| {
-            std::thread::sleep(Duration::from_millis(200));
+            // Not before there is little left.
+            told.read_exact(&mut [0]).unwrap();
             map_all(&name, owner);
         });
         let lift = limit();
+        go.write_all(&[1]).unwrap();
         run_node(&node, Duration::from_secs(2));
         drop(attacker);
         lift();

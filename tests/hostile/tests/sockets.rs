@@ -7,9 +7,10 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use barewire_hostile::users::{self, OTHER};
+use barewire_hostile::wait;
 use barewire_sys::process::{SpawnOpts, spawn_with};
 
 /// What nobody may be kept waiting longer for: with most attacks it was for ever, or minutes.
@@ -112,11 +113,8 @@ impl Running {
 
     /// Its last line, and what it said of its connections.
     fn finish(mut self, what: &str) -> (String, String) {
-        let until = Instant::now() + PATIENCE;
-        while self.child.try_wait().unwrap().is_none() {
-            assert!(Instant::now() < until, "{what}: it does not end");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let ended = wait::poll(PATIENCE, || self.child.try_wait().unwrap());
+        assert!(ended.is_some(), "{what}: it does not end");
         let mut said = String::new();
         self.stdout.read_to_string(&mut said).unwrap();
         let mut whys = String::new();
@@ -163,11 +161,9 @@ impl Server {
 
     /// It lives, and has no more descriptors than at the beginning, soon.
     fn check(&mut self, what: &str) {
-        let until = Instant::now() + PATIENCE;
-        while self.count() > self.descriptors {
-            assert!(Instant::now() < until, "{what}: descriptors are left");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        let are_closed = || (self.count() <= self.descriptors).then_some(());
+        let closed = wait::poll(PATIENCE, are_closed);
+        assert!(closed.is_some(), "{what}: descriptors are left");
     }
 
     /// A sound client, from a port of its own or from any (0).

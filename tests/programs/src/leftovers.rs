@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::wait;
+
 /// What is left of a stage in `folder` whose processes were of the groups `groups`: the ids,
 /// each with its command line.
 fn find(folder: &Path, groups: &[u32]) -> Vec<(u32, String)> {
@@ -69,11 +71,11 @@ fn command_of(pid: u32) -> String {
 /// Waits a while for the last ones to end; those that do not are ended and named.
 pub(crate) fn end(folder: &Path, groups: &[u32], patience: Duration) -> Vec<String> {
     let deadline = Instant::now() + patience;
-    let mut left = find(folder, groups);
-    while !left.is_empty() && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(20));
+    let mut left = Vec::new();
+    wait::poll_until(deadline, Duration::from_millis(20), || {
         left = find(folder, groups);
-    }
+        left.is_empty().then_some(())
+    });
     for &(pid, _) in &left {
         // One that has ended meanwhile needs no signal.
         if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {

@@ -244,21 +244,19 @@ impl Running<'_> {
     pub fn wait_for_port(&mut self, address: &str, port: u16) {
         let address: std::net::IpAddr = address.parse().expect("an address");
         let deadline = Instant::now() + Duration::from_secs(20);
-        while std::net::TcpStream::connect((address, port)).is_err() {
-            if let Some(status) = self.child.try_wait().expect("a child can be asked") {
+        let connected = wait::poll_until(deadline, STEP, || {
+            let connected = std::net::TcpStream::connect((address, port)).ok();
+            let ended = self.child.try_wait().expect("a child can be asked");
+            if let (None, Some(status)) = (&connected, ended) {
                 panic!(
                     "{}\nended too early: {status}\n{}",
                     self.command,
                     self.stderr()
                 );
             }
-            assert!(
-                Instant::now() < deadline,
-                "{}\ndoes not accept",
-                self.command
-            );
-            std::thread::sleep(STEP);
-        }
+            connected
+        });
+        assert!(connected.is_some(), "{}\ndoes not accept", self.command);
     }
 
     /// Waits until somebody listens at a TCP port, without connecting to it: for programs that
@@ -303,13 +301,9 @@ impl Running<'_> {
     }
 
     fn wait_until(&mut self, deadline: Instant) -> Option<ExitStatus> {
-        loop {
-            let status = self.child.try_wait().expect("a child can be asked");
-            if status.is_some() || Instant::now() >= deadline {
-                return status;
-            }
-            std::thread::sleep(STEP);
-        }
+        wait::poll_until(deadline, STEP, || {
+            self.child.try_wait().expect("a child can be asked")
+        })
     }
 
     fn ended(mut self, status: ExitStatus) -> Output {

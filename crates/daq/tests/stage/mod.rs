@@ -7,12 +7,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::time::{Duration, Instant};
 
 use barewire_daq::config::Config;
 use barewire_daq::launch::{self, Outcome, Role, Watcher, exit_code};
 use barewire_daq::part::{self, Options, Verdict};
 use barewire_daq::signals;
+
+#[path = "wait.rs"]
+mod wait;
+
+pub use wait::eventually;
 
 const CONFIG: &str = "BAREWIRE_DAQ_STAGE_CONFIG";
 const ROLE: &str = "BAREWIRE_DAQ_STAGE_ROLE";
@@ -164,15 +168,6 @@ pub fn files_in(folder: &Path, ending: &str) -> Vec<PathBuf> {
         .collect();
     files.sort();
     files
-}
-
-/// Waits until a condition holds.
-pub fn eventually(mut what: impl FnMut() -> String, mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{}", what());
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }
 
 /// Waits until the event log says so.
