@@ -12,7 +12,7 @@
 //! | [`doorbell::cases`] | [`Doorbells`] | `memory::SharedWords` |
 //! | [`memory::cases`] | [`Apertures`] | `aperture::Memory` |
 //! | [`tripwire::cases`] | [`Apertures`] | `aperture::{TripwireSet, Trap}` |
-//! | [`waiting::cases`] | [`Apertures`] with [`OwnerTripwires`] | `aperture::OwnerTripwires` |
+//! | [`waiting::cases`] | [`Apertures`] with [`OwnerTripwires`](barewire_fabric::aperture::OwnerTripwires) | `aperture::OwnerTripwires` |
 //! | [`events::cases`] | [`Apertures`] | `aperture::EventSource` |
 //! | [`transport::cases`] | [`Connections`] | `aperture::{Transport, EventSource}` |
 //! | [`transport::stream_cases`] | [`Connections`] | `aperture::ByteStream` |
