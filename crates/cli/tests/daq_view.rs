@@ -213,11 +213,11 @@ fn colours_are_left_out_where_nobody_wants_them() {
 
 #[test]
 fn a_dumb_terminal_gets_lines() {
-    let config = configuration("dumb", "[monitor]\nperiod = \"100 ms\"\n");
+    let config = configuration("dumb", REPORTING);
     let mut command = run(&config, &[]);
     command.env("TERM", "dumb");
     let mut seat = Seat::start(command);
-    let mut said = seat.wait_for("s Running: ");
+    let mut said = seat.wait_for(REPORT);
     said += &seat.wait_for("sources held up");
     kill_process(Pid::from_child(&seat.child), Signal::TERM).expect("it lives");
     said += &seat.wait_for("the ledger balances");
@@ -225,6 +225,10 @@ fn a_dumb_terminal_gets_lines() {
     assert!(!said.contains('\u{1b}'), "{said:?}");
     let _ = std::fs::remove_file(config);
 }
+
+/// A run that reports often. With the first report some events are on their way.
+const REPORTING: &str = "[monitor]\nperiod = \"100 ms\"\n";
+const REPORT: &str = "s Running: ";
 
 /// Starts a run, and gives its group each signal as soon as what stands before it was said.
 fn signalled(config: &PathBuf, signals: &[(&str, Signal)]) -> (ExitStatus, String) {
@@ -238,8 +242,6 @@ fn signalled(config: &PathBuf, signals: &[(&str, Signal)]) -> (ExitStatus, Strin
     let mut next = signals.next();
     for line in said.lines().map_while(Result::ok) {
         if let Some((_, signal)) = next.filter(|(text, _)| line.contains(text)) {
-            // Some events are on their way by then.
-            std::thread::sleep(Duration::from_millis(300));
             kill_process_group(group, *signal).expect("it lives");
             next = signals.next();
         }
@@ -253,9 +255,9 @@ fn signalled(config: &PathBuf, signals: &[(&str, Signal)]) -> (ExitStatus, Strin
 
 #[test]
 fn a_signal_to_all_drains_the_run() {
-    let config = configuration("drained", "");
+    let config = configuration("drained", REPORTING);
     for signal in [Signal::INT, Signal::TERM] {
-        let (status, ledger) = signalled(&config, &[("1: Running", signal)]);
+        let (status, ledger) = signalled(&config, &[(REPORT, signal)]);
         assert_eq!(status.code(), Some(0), "{ledger}");
         assert!(ledger.contains("the ledger balances"), "{ledger}");
         assert!(!ledger.contains("died"), "{ledger}");
@@ -268,8 +270,8 @@ fn a_second_signal_aborts_what_does_not_drain() {
     let never = "[fragments]\nsize = \"64 KiB\"\n[source]\npiece = \"64 B\"\n\
                  [flow]\ncontrol = \"bucket\"\nrate = \"1 kbit/s\"\nburst = \"256 B\"\n\
                  [builder]\ntimeout = \"100 s\"\n";
-    let config = configuration("aborted", never);
-    let signals = [("1: Running", Signal::INT), ("1: Draining", Signal::INT)];
+    let config = configuration("aborted", &format!("{REPORTING}{never}"));
+    let signals = [(REPORT, Signal::INT), ("1: Draining", Signal::INT)];
     let (status, ledger) = signalled(&config, &signals);
     assert_eq!(status.code(), Some(4), "{ledger}");
     assert!(ledger.contains("the ledger balances"), "{ledger}");
