@@ -111,7 +111,7 @@ fn whole_cells(bytes: &[u8]) -> Vec<Cell> {
 
 /// AAL5 both ways.
 pub fn aal5(effort: Effort) -> usize {
-    const TARGET: &[Target] = &[Target::BytesPerSecond(4e9)];
+    const TARGET: &[Target] = &[Target::BytesPerSecond(10e9)];
     let payload = random_bytes(PDU_BYTES);
     let payload = payload.as_slice();
     let to = RefCell::new(vec![0; PDU_BYTES]);

@@ -32,6 +32,7 @@ for_both! {
     an_empty_message_arrives_by_aal34_and_can_not_by_aal5,
     interleaved_messages_arrive,
     nothing_is_taken_that_is_not_for_us,
+    every_cell_is_counted_as_it_comes,
     a_lost_cell_loses_its_message,
     a_doubled_cell_loses_its_message,
     exchanged_cells_lose_their_message,
@@ -46,4 +47,14 @@ for_both! {
     an_aborted_message_is_reported,
     a_message_beyond_the_limit_is_given_up,
     wrong_lengths_and_tags_are_named,
+}
+
+#[test]
+fn the_pool_holds_every_cell_that_came() {
+    let mut bench = bench::Bench::<barewire_classic::sar::Pool>::new(bench::SIZES);
+    let cells = bench::Sender::new(bench::AAL5).cells(&bench::text(400, 1));
+    for (before, cell) in cells[..5].iter().enumerate() {
+        bench.send(&[*cell]);
+        assert_eq!(bench.reassembler.held_bytes(), (before + 1) * 48);
+    }
 }

@@ -8,6 +8,7 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
+use core::mem;
 
 use barewire_formats::aal5;
 use barewire_formats::aal34::{MID_MAX, SEQUENCE_MODULUS, SarPdu, SarRepr};
@@ -91,6 +92,39 @@ struct Route {
     last: bool,
 }
 
+/// The message of AAL5 to which the last cell was added, and which is still open. Of the next
+/// cell, if it has the same header, only the bytes are new: its HEC is good, its circuit open,
+/// it is not the last of the message, and in phase Open such a cell leads to Open.
+struct Run {
+    /// See [`header_number`].
+    header: u64,
+    partial: u32,
+    /// That of the message, which has none meanwhile.
+    pdu: Vec<u8>,
+    /// How long `pdu` was when the run began. What came since is not counted yet.
+    counted_bytes: usize,
+    /// How long `pdu` may become.
+    pdu_bytes_max: usize,
+}
+
+impl Run {
+    fn uncounted_bytes(&self) -> usize {
+        self.pdu.len() - self.counted_bytes
+    }
+
+    fn uncounted_cells(&self) -> u64 {
+        (self.uncounted_bytes() / PAYLOAD_BYTES) as u64
+    }
+}
+
+/// The header of a cell as a number, in one load.
+#[inline]
+const fn header_number(cell: &[u8; CELL_BYTES]) -> u64 {
+    let [b0, b1, b2, b3, b4, b5, b6, b7, ..] = *cell;
+    // The bytes of the payload are shifted out.
+    u64::from_le_bytes([b0, b1, b2, b3, b4, b5, b6, b7]) << 24
+}
+
 /// The straightforward reassembler.
 pub struct Pool {
     config: PoolConfig,
@@ -100,6 +134,8 @@ pub struct Pool {
     deadlines: Deadlines<u32>,
     /// Cells come in runs with one header, which need only be understood once.
     route: Option<Route>,
+    /// It ends with any cell that does not continue it, and when any message is closed.
+    run: Option<Run>,
     ready: VecDeque<(Report, Vec<u8>)>,
     held_bytes: usize,
     spare: Vec<Vec<u8>>,
@@ -118,6 +154,7 @@ impl Pool {
             partials: Slab::new(config.open_pdus),
             deadlines: Deadlines::new(config.timeout),
             route: None,
+            run: None,
             ready: VecDeque::new(),
             held_bytes: 0,
             spare: Vec::new(),
@@ -128,8 +165,9 @@ impl Pool {
 
     /// Bytes of all messages, open or not yet polled.
     #[must_use]
-    pub const fn held_bytes(&self) -> usize {
-        self.held_bytes
+    pub fn held_bytes(&self) -> usize {
+        let of_run = self.run.as_ref().map_or(0, Run::uncounted_bytes);
+        self.held_bytes + of_run
     }
 
     /// Where a cell with this header goes. A header equal to the last good one needs no
@@ -165,10 +203,78 @@ impl Pool {
         self.route
     }
 
-    fn aal5_cell(&mut self, now: Instant, route: Route, chunk: &[u8; PAYLOAD_BYTES]) {
-        let Some(circuit) = self.circuits.get_mut(route.circuit) else {
+    /// Adds a cell to the run. False, and nothing done, where it does not continue the run.
+    #[inline]
+    fn continue_run(&mut self, cell: &[u8; CELL_BYTES]) -> bool {
+        let Some(run) = &mut self.run else {
+            return false;
+        };
+        let fits = run.pdu.len() + PAYLOAD_BYTES <= run.pdu_bytes_max;
+        if !fits || run.header != header_number(cell) {
+            return false;
+        }
+        let cell = Cell::new_unchecked(&cell[..]);
+        run.pdu.extend_from_slice(cell.payload());
+        true
+    }
+
+    /// The cells that follow may be of the same message.
+    fn begin_run(&mut self, number: u32, header: u64) {
+        let Some(partial) = self.partials.get_mut(number) else {
             return;
         };
+        let pdu = mem::take(&mut partial.pdu);
+        // Until the run ends, only a poll changes `held_bytes`, and makes it less.
+        let room = self.config.buffer_bytes - self.held_bytes;
+        self.run = Some(Run {
+            header,
+            partial: number,
+            counted_bytes: pdu.len(),
+            pdu_bytes_max: self.config.pdu_bytes.min(pdu.len() + room),
+            pdu,
+        });
+    }
+
+    /// Counts the cells of the run, and gives the message its buffer again.
+    fn end_run(&mut self) {
+        let Some(run) = self.run.take() else {
+            return;
+        };
+        self.stats.cells += run.uncounted_cells();
+        self.stats.cells_taken += run.uncounted_cells();
+        self.held_bytes += run.uncounted_bytes();
+        if let Some(partial) = self.partials.get_mut(run.partial) {
+            partial.pdu = run.pdu;
+        }
+    }
+
+    /// A cell that continues no run.
+    fn handle_other_cell(&mut self, now: Instant, cell: &[u8; CELL_BYTES]) {
+        self.end_run();
+        self.stats.cells += 1;
+        let header = header_number(cell);
+        let cell = Cell::new_unchecked(&cell[..]);
+        let Some(route) = self.route(cell.header_bytes()) else {
+            return;
+        };
+        match route.aal {
+            Aal::Aal5 => {
+                if let Some(number) = self.aal5_cell(now, route, cell.payload()) {
+                    self.begin_run(number, header);
+                }
+            }
+            Aal::Aal34 => self.aal34_cell(now, route, cell.payload()),
+        }
+    }
+
+    /// Adds a cell to its message. The number of the message, if it is open afterwards.
+    fn aal5_cell(
+        &mut self,
+        now: Instant,
+        route: Route,
+        chunk: &[u8; PAYLOAD_BYTES],
+    ) -> Option<u32> {
+        let circuit = self.circuits.get_mut(route.circuit)?;
         let skipping = circuit.phase == Phase::Skipping;
         let open = circuit.open.first().copied().flatten();
         circuit.phase.step(if route.last {
@@ -178,21 +284,22 @@ impl Pool {
         });
         if skipping {
             self.stats.cells_orphaned += 1;
-            return;
+            return None;
         }
         let stream = Stream {
             vc: route.vc,
             mid: None,
         };
-        let Some(number) = open.or_else(|| self.begin(now, route, stream, 0)) else {
-            return self.lost_within(route);
+        let number = open.or_else(|| self.begin(now, route, stream, 0));
+        let Some(number) = number.filter(|number| self.append(*number, chunk)) else {
+            self.lost_within(route);
+            return None;
         };
-        if !self.append(number, chunk) {
-            return self.lost_within(route);
-        }
         if route.last {
             self.finish(number);
+            return None;
         }
+        Some(number)
     }
 
     /// A message of AAL5 was given up at this cell: the rest of it goes too.
@@ -314,6 +421,7 @@ impl Pool {
 
     /// Takes a message out of the tables.
     fn close(&mut self, number: u32) -> Option<Partial> {
+        self.end_run();
         let partial = self.partials.remove(number)?;
         self.deadlines.stop(partial.deadline, number);
         self.held_bytes -= partial.pdu.len();
@@ -419,14 +527,8 @@ impl Reassembler for Pool {
 
     #[inline]
     fn handle_cell(&mut self, now: Instant, cell: &[u8; CELL_BYTES]) {
-        self.stats.cells += 1;
-        let cell = Cell::new_unchecked(&cell[..]);
-        let Some(route) = self.route(cell.header_bytes()) else {
-            return;
-        };
-        match route.aal {
-            Aal::Aal5 => self.aal5_cell(now, route, cell.payload()),
-            Aal::Aal34 => self.aal34_cell(now, route, cell.payload()),
+        if !self.continue_run(cell) {
+            self.handle_other_cell(now, cell);
         }
     }
 
@@ -450,7 +552,7 @@ impl Reassembler for Pool {
         let (report, pdu) = self.ready.pop_front()?;
         if report.result.is_ok() {
             self.held_bytes -= pdu.len();
-            self.recycle(core::mem::replace(payload, pdu));
+            self.recycle(mem::replace(payload, pdu));
         }
         Some(report)
     }
@@ -460,6 +562,11 @@ impl Reassembler for Pool {
     }
 
     fn stats(&self) -> Stats {
-        self.stats
+        let of_run = self.run.as_ref().map_or(0, Run::uncounted_cells);
+        Stats {
+            cells: self.stats.cells + of_run,
+            cells_taken: self.stats.cells_taken + of_run,
+            ..self.stats
+        }
     }
 }

@@ -88,6 +88,23 @@ pub fn nothing_is_taken_that_is_not_for_us<R: Make>() {
     bench.assert_balanced();
 }
 
+/// Also in the middle of a message, and where the cells of two messages alternate.
+pub fn every_cell_is_counted_as_it_comes<R: Make>() {
+    let mut bench = Bench::<R>::new(SIZES);
+    let mut cells = Sender::new(AAL5).cells(&text(400, 1));
+    cells.truncate(5);
+    let other = Sender::new(stream(51, None)).cells(&text(400, 2));
+    let alternating = cells.iter().zip(&other).flat_map(|(one, two)| [*one, *two]);
+    let all: Vec<CellBytes> = cells.iter().copied().chain(alternating).collect();
+    for (before, cell) in all.iter().enumerate() {
+        bench.send(&[*cell]);
+        let (stats, count) = (bench.reassembler.stats(), before as u64 + 1);
+        assert_eq!((stats.cells, stats.cells_taken), (count, count));
+    }
+    bench.expect_nothing();
+    bench.assert_balanced();
+}
+
 const SEQUENCE: fn(u8, u8) -> Loss = |expected, found| Loss::Sequence { expected, found };
 
 /// The field that a wrong PDU is blamed on.
