@@ -31,13 +31,9 @@
 //!
 //! | direction, word | written by | what it is |
 //! |---|---|---|
-//! | 0 HEAD | sender | bytes ever put into the ring |
 //! | 1 EPOCH | sender | epochs closed |
 //! | 2 WAKE_BYTES | sender | wake-up bytes ever announced |
 //! | 3 PROCESSOR | sender | 1 + where it ran when it put bytes; 0: not known. A hint |
-//! | 4 SINCE | sender | when the oldest bytes of the ring came, by the clock of the callers; 0: not known. For order only |
-//! | 5 SEEN | sender | TAIL of the direction back, when bytes were last put: saves the other side a load of TAIL |
-//! | 6 KERNEL | sender | stored with SINCE: when it, or whoever it heard of, last used the kernel; 0: never known. For order only |
 //! | 8..12 BOUND | sender | stream position at the end of epoch `e`, at `e mod 4` |
 //! | 12..16 WAKE_BYTES_AT | sender | wake-up bytes announced by the end of epoch `e` |
 //! | 16 TAIL | receiver | bytes ever taken from the ring |
@@ -46,9 +42,32 @@
 //! | 24 ARMED | both | 1 + the epoch in which the receiver sleeps; 0: awake |
 //! | 25 IN_RING | sender | 1 while it puts bytes into the ring: not in the cache line that the receiver polls |
 //! | 26 ORDERED | receiver | 1: it waits for others as well, and wants SINCE, and [`Sender::mark`] |
+//! | 128 HEAD | sender | bits 0 to 55: bytes ever put into the ring; bits 56 to 62: how many of the last of them are short bytes; bit 63: dated |
+//! | 129 SEEN | sender | TAIL of the direction back, when bytes were last put: saves the other side a load of TAIL |
+//! | 130 SINCE | sender | dated: when the oldest bytes of the ring came, by the clock of the callers; 0: not known. For order only |
+//! | 131 KERNEL | sender | dated: stored with SINCE: when it, or whoever it heard of, last used the kernel; 0: never known. For order only |
+//! | 136..140, 144..148 | sender | dated: short bytes, copies of at most 64 bytes of the ring |
+//! | 130, 131, 136..140, 144, 145 | sender | not dated: short bytes |
 //!
-//! Direction 0 lies at word 0, direction 1 at word 32. Words 64 to 71 belong to the two sides ([`UP`],
-//! [`LEAVING`], [`WANT_KERNEL`], [`TAKE_BACK`], by side). The rings follow at byte 4096.
+//! Of the words below 64, direction 0 begins at word 0, direction 1 at word 32. Words 64 to 71 belong to the two sides
+//! ([`UP`], [`LEAVING`], [`WANT_KERNEL`], [`TAKE_BACK`], by side). Words from 128 on are the *duplex lines*, three cache
+//! lines in which each direction has one half, direction 1 four words behind direction 0. The rings follow at byte 4096.
+//!
+//! *Duplex lines.* Each side writes its own half of them, and reads the other. So in an exchange of short messages each
+//! line moves once for each message: whoever reads it owns it, and writes the answer. A sender puts its bytes into the
+//! ring in any case. If it has heard from the other side since it last sent, and what it shows is at most 64 bytes, it
+//! copies them to the duplex lines as well:
+//!
+//! ```text
+//! SENDER    HEAD = as before, without short bytes; short bytes; HEAD = new position, with their number
+//! RECEIVER  HEAD; if all that it has not taken are short bytes: load them; HEAD again: unchanged -> they are those
+//!           else: from the ring, which always has them
+//! ```
+//!
+//! Whoever loads a short byte of a later message sees that HEAD has changed, since that was stored before. The value of
+//! HEAD comes again only if bytes were taken back, and then its receiver is not in the middle of a copy. From the first
+//! time on that a sender finds ORDERED, HEAD is dated, and short bytes leave the place of SINCE and KERNEL alone.
+//! [The figures](../../../docs/decisions/0031-short-bytes-in-duplex-lines.md).
 //!
 //! A receiver can end the ring by itself ([`Receiver::end_ring`]). It stores WANT_KERNEL, has every processor
 //! pass a barrier, and waits for IN_RING to be 0. A sender stores IN_RING and then loads WANT_KERNEL, and
@@ -131,13 +150,9 @@ pub trait SharedMemory {
 
 /// Bytes in front of the first ring.
 pub const CONTROL_BYTES: usize = 4096;
-const HEAD: usize = 0;
 const EPOCH: usize = 1;
 const WAKE_BYTES: usize = 2;
 const PROCESSOR: usize = 3;
-const SINCE: usize = 4;
-const SEEN: usize = 5;
-const KERNEL: usize = 6;
 const IN_RING: usize = 25;
 const BOUND: usize = 8;
 const WAKE_BYTES_AT: usize = 12;
@@ -147,6 +162,50 @@ const READS_KERNEL: usize = 18;
 const ARMED: usize = 24;
 const ORDERED: usize = 26;
 const DIRECTION_WORDS: usize = 32;
+/// The first word of the duplex lines, in which the two directions lie [`HALF_LINE_WORDS`] apart.
+const DUPLEX: usize = 128;
+const HALF_LINE_WORDS: usize = 4;
+const HEAD: usize = DUPLEX;
+const SEEN: usize = DUPLEX + 1;
+const SINCE: usize = DUPLEX + 2;
+const KERNEL: usize = DUPLEX + 3;
+/// Where short bytes lie, 8 in each word: beside HEAD, and in the two lines behind.
+const SHORT: [usize; 8] = words_from([2, 3, 8, 9, 10, 11, 16, 17]);
+/// The same beside SINCE and KERNEL.
+const SHORT_DATED: [usize; 8] = words_from([8, 9, 10, 11, 16, 17, 18, 19]);
+
+const fn words_from(mut places: [usize; 8]) -> [usize; 8] {
+    let mut at = 0;
+    while at < places.len() {
+        places[at] += DUPLEX;
+        at += 1;
+    }
+    places
+}
+
+/// Most bytes that go through the duplex lines, too.
+const SHORT_BYTES_MAX: usize = 8 * SHORT.len();
+/// Where their number stands in HEAD.
+const SHORT_SHIFT: u32 = 56;
+const POSITION_MASK: u64 = (1 << SHORT_SHIFT) - 1;
+/// In HEAD: SINCE and KERNEL are what their names say.
+const DATED: u64 = 1 << 63;
+
+/// Bytes ever put into the ring, by the word HEAD.
+const fn position_in(head: u64) -> u64 {
+    head & POSITION_MASK
+}
+
+/// How many of the last of them are short bytes, and where those lie.
+const fn short_bytes_in(head: u64) -> (u64, [usize; 8]) {
+    let len_bytes = (head & !DATED) >> SHORT_SHIFT;
+    (len_bytes, short_words(head & DATED != 0))
+}
+
+const fn short_words(is_dated: bool) -> [usize; 8] {
+    if is_dated { SHORT_DATED } else { SHORT }
+}
+
 /// Word, by side: 1 when that side follows this protocol.
 pub const UP: usize = 64;
 /// Word, by side: 1 when that side has closed, shut down or lost its end of the kernel connection.
@@ -211,7 +270,7 @@ impl Direction {
     /// it has taken and reached it says itself.
     #[must_use]
     pub fn is_ready(self, memory: &impl SharedMemory) -> bool {
-        memory.load(self.word(HEAD)) != memory.load(self.word(TAIL))
+        self.head(memory) != memory.load(self.word(TAIL))
             || memory.load(self.word(EPOCH)) != memory.load(self.word(REACHED))
     }
 
@@ -225,7 +284,7 @@ impl Direction {
     #[must_use]
     pub fn in_ring(self, memory: &impl SharedMemory) -> u64 {
         let tail = memory.load(self.word(TAIL));
-        memory.load(self.word(HEAD)).wrapping_sub(tail)
+        self.head(memory).wrapping_sub(tail)
     }
 
     /// Where its sender ran when it last put bytes, as it says: see [`Sender::publish`].
@@ -245,14 +304,21 @@ impl Direction {
     /// When the oldest bytes of its ring came, as its sender says; 0: not known.
     #[must_use]
     pub fn since(self, memory: &impl SharedMemory) -> u64 {
-        memory.load(self.word(SINCE))
+        self.date(memory, SINCE)
     }
 
     /// When its sender, or whoever that heard of, last used the kernel before the oldest bytes of its ring
     /// came, as it says; 0: not known to have.
     #[must_use]
     pub fn kernel_used(self, memory: &impl SharedMemory) -> u64 {
-        memory.load(self.word(KERNEL))
+        self.date(memory, KERNEL)
+    }
+
+    fn date(self, memory: &impl SharedMemory, word: usize) -> u64 {
+        match memory.load(self.word(HEAD)) & DATED {
+            0 => 0,
+            _ => memory.load(self.word(word)),
+        }
     }
 
     /// The receiver waits for others as well: from now on it is told when bytes came.
@@ -262,12 +328,18 @@ impl Direction {
 
     /// Bytes ever put into its ring, as its sender says.
     #[must_use]
+    #[inline]
     pub fn head(self, memory: &impl SharedMemory) -> u64 {
-        memory.load(self.word(HEAD))
+        position_in(memory.load(self.word(HEAD)))
     }
 
     const fn word(self, word: usize) -> usize {
-        self.number as usize * DIRECTION_WORDS + word
+        let words_apart = if word < DUPLEX {
+            DIRECTION_WORDS
+        } else {
+            HALF_LINE_WORDS
+        };
+        self.number as usize * words_apart + word
     }
 
     const fn at_epoch(self, word: usize, epoch: u64) -> usize {

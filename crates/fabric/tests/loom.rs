@@ -30,6 +30,8 @@ mod hybrid_edge;
 mod hybrid_ends;
 #[path = "loom/hybrid_memory.rs"]
 mod hybrid_memory;
+#[path = "loom/hybrid_short.rs"]
+mod hybrid_short;
 #[path = "loom/ring.rs"]
 mod ring;
 #[path = "loom/waiting.rs"]

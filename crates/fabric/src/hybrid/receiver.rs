@@ -2,8 +2,8 @@
 
 use super::{
     ARMED, BOUND, Broken, Direction, EPOCH, HEAD, IN_RING, KEPT_EPOCHS, Path, REACHED,
-    READS_KERNEL, REFUSED, SharedMemory, TAIL, TAKE_BACK, TAKING, WAKE_BYTES, WAKE_BYTES_AT,
-    WANT_KERNEL, path,
+    READS_KERNEL, REFUSED, SHORT_BYTES_MAX, SharedMemory, TAIL, TAKE_BACK, TAKING, WAKE_BYTES,
+    WAKE_BYTES_AT, WANT_KERNEL, path, position_in, short_bytes_in,
 };
 
 /// What a receiver has to do next.
@@ -94,7 +94,7 @@ impl Receiver {
         path(self.epoch)
     }
 
-    /// Whether [`Receiver::next`] would get on by itself: two loads from one cache line, for whoever waits
+    /// Whether [`Receiver::next`] would get on by itself: two loads, for whoever waits
     /// and looks again and again. Not if only the kernel connection can bring what comes next (bytes of an
     /// epoch of the kernel connection, or a wake-up byte at the end of one of the ring): the kernel knows
     /// of that, and whoever waits there is woken by it.
@@ -103,7 +103,7 @@ impl Receiver {
         let is_closed = memory.load(self.direction.word(EPOCH)) != self.epoch;
         match self.path() {
             Path::Kernel => is_closed && self.left_of_epoch(memory) == 0,
-            Path::Ring if !is_closed => memory.load(self.direction.word(HEAD)) != self.tail,
+            Path::Ring if !is_closed => self.direction.head(memory) != self.tail,
             Path::Ring => {
                 let at_end = memory.load(self.direction.at_epoch(WAKE_BYTES_AT, self.epoch));
                 self.left_of_epoch(memory) > 0 || at_end <= self.wake_bytes_taken
@@ -120,12 +120,12 @@ impl Receiver {
     }
 
     /// Bytes in the ring, where they are all that [`Receiver::next`] would tell of, no wake-up byte lies on
-    /// the line, and this end is awake: three loads from one cache line. `None`: there is more to say.
+    /// the line, and this end is awake: three loads from two cache lines, of which only one changes with each message. `None`: there is more to say.
     #[must_use]
     #[inline]
     pub fn simple_bytes(&self, memory: &impl SharedMemory) -> Option<u64> {
         // HEAD first, as in next_of_ring.
-        let head = memory.load(self.direction.word(HEAD));
+        let head = self.direction.head(memory);
         let used_bytes = head.wrapping_sub(self.tail);
         let is_open = memory.load(self.direction.word(EPOCH)) == self.epoch;
         let has_wake_bytes = memory.load(self.direction.word(WAKE_BYTES)) != self.wake_bytes_taken;
@@ -157,7 +157,7 @@ impl Receiver {
     /// `None` at the end of the epoch.
     fn next_of_ring(&mut self, memory: &impl SharedMemory) -> Result<Option<Next>, Broken> {
         // HEAD first: if EPOCH is unchanged after it, all bytes up to it are of this epoch.
-        let head = memory.load(self.direction.word(HEAD));
+        let head = self.direction.head(memory);
         let used_bytes = head.wrapping_sub(self.tail);
         if used_bytes > self.direction.ring_bytes() {
             return Err(Broken::Head { used_bytes });
@@ -177,7 +177,7 @@ impl Receiver {
         }
         if left_bytes > 0 {
             // HEAD as it is after EPOCH: the whole epoch is there.
-            let head = memory.load(self.direction.word(HEAD));
+            let head = self.direction.head(memory);
             let used_bytes = head.wrapping_sub(self.tail);
             if used_bytes < left_bytes || used_bytes > self.direction.ring_bytes() {
                 return Err(Broken::Head { used_bytes });
@@ -246,7 +246,7 @@ impl Receiver {
     /// connection, also behind an epoch of the kernel connection that was not read to its end.
     #[must_use]
     pub fn ring_has_bytes(&self, memory: &impl SharedMemory) -> bool {
-        memory.load(self.direction.word(HEAD)) != self.tail
+        self.direction.head(memory) != self.tail
             || memory.load(self.direction.word(WAKE_BYTES)) != self.wake_bytes_taken
     }
 
@@ -297,9 +297,7 @@ impl Receiver {
     pub fn unread(&self, memory: &impl SharedMemory) -> (u64, u64) {
         // WAKE_BYTES first: of whoever announces one, the bytes are there already.
         let wake_bytes = memory.load(self.direction.word(WAKE_BYTES));
-        let bytes = memory
-            .load(self.direction.word(HEAD))
-            .wrapping_sub(self.tail);
+        let bytes = self.direction.head(memory).wrapping_sub(self.tail);
         let bytes = bytes.min(self.direction.ring_bytes());
         (bytes, wake_bytes.saturating_sub(self.wake_bytes_taken))
     }
@@ -310,7 +308,7 @@ impl Receiver {
     /// Ends before what no sound sender writes; [`Receiver::next`] says what is wrong.
     pub fn ahead(&self, memory: &impl SharedMemory, into: &mut [Ahead; AHEAD_MAX]) -> usize {
         // As in next_of_ring: HEAD first, for an epoch that is open.
-        let head = memory.load(self.direction.word(HEAD));
+        let head = self.direction.head(memory);
         let last = memory.load(self.direction.word(EPOCH));
         let mut start = self.position();
         let mut in_ring = 0;
@@ -358,6 +356,9 @@ impl Receiver {
     /// stay there until [`Receiver::took`].
     #[inline]
     pub fn copy(&self, memory: &impl SharedMemory, already: u64, bytes: &mut [u8]) {
+        if self.copy_short(memory, already as usize, bytes) {
+            return;
+        }
         let (at, straight) = self.direction.place(self.tail + already);
         let straight = straight.min(bytes.len());
         let (first, rest) = bytes.split_at_mut(straight);
@@ -365,6 +366,31 @@ impl Receiver {
         if !rest.is_empty() {
             memory.copy_out(self.direction.place(0).0, rest);
         }
+    }
+
+    /// The same from the duplex lines, if all that was not taken lies there.
+    #[inline]
+    fn copy_short(&self, memory: &impl SharedMemory, already: usize, bytes: &mut [u8]) -> bool {
+        let word = memory.load(self.direction.word(HEAD));
+        let (short, words) = short_bytes_in(word);
+        let end = already + bytes.len();
+        if position_in(word).wrapping_sub(self.tail) != short
+            || short > SHORT_BYTES_MAX as u64
+            || end > short as usize
+        {
+            return false;
+        }
+        let mut all = [0; SHORT_BYTES_MAX];
+        for (place, index) in all.chunks_exact_mut(8).zip(words).take(end.div_ceil(8)) {
+            let value = memory.load(self.direction.word(index));
+            place.copy_from_slice(&value.to_le_bytes());
+        }
+        // Partner: the first store in Sender::show_short. Whoever has loaded short bytes of later bytes sees it.
+        let is_same = memory.load(self.direction.word(HEAD)) == word;
+        if is_same {
+            bytes.copy_from_slice(&all[already..end]);
+        }
+        is_same
     }
 
     /// The first `bytes` of the ring are done with.
@@ -446,7 +472,7 @@ impl Receiver {
         memory.store(self.direction.word(ARMED), self.armed);
         // Partner: as in arm.
         memory.fence();
-        let now = memory.load(self.direction.word(HEAD));
+        let now = self.direction.head(memory);
         // Bytes that were read, though nobody was told of them, are nothing new.
         let has_more = now != head && now != self.tail;
         !has_more && memory.load(self.direction.word(EPOCH)) == seen

@@ -3,17 +3,23 @@
 use crate::copying::{Copying, Way};
 
 use super::{
-    ARMED, BOUND, Broken, Direction, EPOCH, HEAD, IN_RING, KEPT_EPOCHS, KERNEL, ORDERED, PROCESSOR,
-    Path, REACHED, READS_KERNEL, REFUSED, SEEN, SINCE, SharedMemory, TAIL, TAKE_BACK, TAKING, UP,
-    WAKE_BYTES, WAKE_BYTES_AT, WANT_KERNEL, path,
+    ARMED, BOUND, Broken, DATED, Direction, EPOCH, HEAD, IN_RING, KEPT_EPOCHS, KERNEL, ORDERED,
+    PROCESSOR, Path, REACHED, READS_KERNEL, REFUSED, SEEN, SHORT_BYTES_MAX, SHORT_SHIFT, SINCE,
+    SharedMemory, TAIL, TAKE_BACK, TAKING, UP, WAKE_BYTES, WAKE_BYTES_AT, WANT_KERNEL, path,
+    short_words,
 };
 
 /// Of short pieces, memory further ahead is fetched: with 3 lines ahead a write of 64 B took 157 ns, with 2 lines 179,
 /// with 5 lines 210, without fetching 322 (AMD EPYC, two processes that share no cache).
-const SHORT_BYTES: usize = 128;
+const FETCHED_AHEAD_TO_BYTES: usize = 128;
 const FETCHED_AHEAD_BYTES: u64 = 192;
 /// Most that is fetched after one piece.
 const FETCHED_BYTES_MAX: usize = 1024;
+
+/// Differs, as a rule, from that of a number near by.
+const fn fingerprint(number: u64) -> u8 {
+    (number ^ number >> 8 ^ number >> 16) as u8
+}
 
 /// What a sender says of bytes that it puts into an empty ring, by the clock of the callers.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +43,13 @@ pub struct Sender {
     wake_bytes: u64,
     /// A wake-up byte was announced that the kernel connection did not take.
     owes_wake_byte: bool,
+    /// Bytes that were put and not shown; no more than fit here are counted.
+    unseen_bytes: u8,
     copying: Copying,
+    /// The receiver wants to know when bytes came.
+    is_dated: bool,
+    /// What was taken from the direction back when bytes were last shown, as a [`fingerprint`].
+    taken_then: u8,
     /// While a receiver that sleeps is being woken: the wake-up bytes that the kernel connection will have
     /// had then; else 0.
     waking: u64,
@@ -57,6 +69,9 @@ impl Sender {
             owes_wake_byte: false,
             waking: 0,
             copying: Copying::new(),
+            unseen_bytes: 0,
+            is_dated: false,
+            taken_then: 0,
         }
     }
 
@@ -112,6 +127,8 @@ impl Sender {
             self.copy_in(memory, self.direction.place(0).0, rest);
         }
         self.head += bytes.len() as u64;
+        self.unseen_bytes =
+            (bytes.len() + usize::from(self.unseen_bytes)).min(u8::MAX.into()) as u8;
         self.position += bytes.len() as u64;
     }
 
@@ -144,9 +161,62 @@ impl Sender {
     /// Shows a receiver that polls what was put, before [`Sender::publish`] does, which must follow. Not if it wants to
     /// know when bytes came: it sees them all at once.
     #[inline]
-    pub fn show(&self, memory: &impl SharedMemory) {
+    pub fn show(&mut self, memory: &impl SharedMemory) {
         if memory.load(self.direction.word(ORDERED)) == 0 {
-            memory.store(self.direction.word(HEAD), self.head);
+            self.show_in_ring(memory);
+        }
+    }
+
+    /// Shows all that was put, in the duplex lines, too, if it is an answer and short.
+    #[inline]
+    fn show_all(&mut self, memory: &impl SharedMemory) {
+        let taken = fingerprint(memory.load(self.direction.reversed().word(TAIL)));
+        let is_answer = taken != self.taken_then;
+        self.taken_then = taken;
+        let unseen_bytes = usize::from(self.unseen_bytes);
+        if is_answer && unseen_bytes <= SHORT_BYTES_MAX {
+            self.show_short(memory, unseen_bytes);
+        } else {
+            self.show_in_ring(memory);
+        }
+    }
+
+    #[inline]
+    fn show_in_ring(&mut self, memory: &impl SharedMemory) {
+        self.store_head(memory, self.head, 0);
+    }
+
+    #[inline]
+    fn show_short(&mut self, memory: &impl SharedMemory, len_bytes: usize) {
+        let mut all = [0; SHORT_BYTES_MAX];
+        let before = self.head - len_bytes as u64;
+        self.copy_from_ring(memory, before, &mut all[..len_bytes]);
+        // From here on one store right after the other: see `date`.
+        // Partner: the second load in Receiver::copy_short.
+        self.store_head(memory, before, 0);
+        let words = short_words(self.is_dated);
+        for (value, index) in all.chunks_exact(8).zip(words).take(len_bytes.div_ceil(8)) {
+            let value = u64::from_le_bytes(value.try_into().unwrap_or_default());
+            memory.store(self.direction.word(index), value);
+        }
+        self.store_head(memory, self.head, len_bytes as u64);
+    }
+
+    #[inline]
+    fn store_head(&mut self, memory: &impl SharedMemory, position: u64, short_bytes: u64) {
+        self.unseen_bytes = 0;
+        let dated = if self.is_dated { DATED } else { 0 };
+        let word = position | short_bytes << SHORT_SHIFT | dated;
+        memory.store(self.direction.word(HEAD), word);
+    }
+
+    #[inline]
+    fn copy_from_ring(&self, memory: &impl SharedMemory, position: u64, bytes: &mut [u8]) {
+        let (at, straight) = self.direction.place(position);
+        let (first, rest) = bytes.split_at_mut(straight.min(bytes.len()));
+        memory.copy_out(at, first);
+        if !rest.is_empty() {
+            memory.copy_out(self.direction.place(0).0, rest);
         }
     }
 
@@ -158,7 +228,7 @@ impl Sender {
         if !self.copying.is_fetching_wise(len_bytes) {
             return;
         }
-        let ahead_bytes = if len_bytes <= SHORT_BYTES {
+        let ahead_bytes = if len_bytes <= FETCHED_AHEAD_TO_BYTES {
             FETCHED_AHEAD_BYTES
         } else {
             0
@@ -186,10 +256,14 @@ impl Sender {
     /// know and has read all before them. Returns whether that was so: then call [`Sender::mark`]
     /// before something is sent elsewhere by the kernel.
     #[inline]
-    pub fn date(&self, memory: &impl SharedMemory, dates: impl FnOnce() -> Dates) -> bool {
+    pub fn date(&mut self, memory: &impl SharedMemory, dates: impl FnOnce() -> Dates) -> bool {
         let back = self.direction.reversed();
         let taken = memory.load(back.word(TAIL));
-        let dates = self.is_to_be_dated(memory).then(dates);
+        let is_ordered = memory.load(self.direction.word(ORDERED)) != 0;
+        if is_ordered && !self.is_dated {
+            self.begin_to_date(memory);
+        }
+        let dates = (is_ordered && self.has_receiver_read(memory)).then(dates);
         // The receiver may poll the cache line of all these words and of HEAD. So they are stored one right
         // after the other: each pause would let it take the cache line back in between.
         memory.store(self.direction.word(SEEN), taken);
@@ -199,13 +273,23 @@ impl Sender {
         true
     }
 
-    /// Whether the receiver wants to know when bytes came, and has read all that was shown to it.
+    /// From now on short bytes leave the place of SINCE and KERNEL alone.
+    #[cold]
+    fn begin_to_date(&mut self, memory: &impl SharedMemory) {
+        // A receiver may be loading short bytes from there.
+        let unseen_bytes = self.unseen_bytes;
+        let shown = self.direction.head(memory);
+        self.store_head(memory, shown, 0);
+        self.unseen_bytes = unseen_bytes;
+        memory.store(self.direction.word(SINCE), 0);
+        memory.store(self.direction.word(KERNEL), 0);
+        self.is_dated = true;
+    }
+
+    /// Whether the receiver has read all that was shown to it.
     #[inline]
-    fn is_to_be_dated(&self, memory: &impl SharedMemory) -> bool {
-        if memory.load(self.direction.word(ORDERED)) == 0 {
-            return false;
-        }
-        let shown = memory.load(self.direction.word(HEAD));
+    fn has_receiver_read(&self, memory: &impl SharedMemory) -> bool {
+        let shown = self.direction.head(memory);
         let is_read = |word| memory.load(word) == shown;
         // First in the cache line that was read with the last answer, if there was one.
         is_read(self.direction.reversed().word(SEEN)) || is_read(self.direction.word(TAIL))
@@ -247,10 +331,12 @@ impl Sender {
     #[must_use]
     #[inline]
     pub fn publish(&mut self, memory: &impl SharedMemory, processor: u64) -> bool {
-        if processor != 0 {
-            memory.store(self.direction.word(PROCESSOR), processor);
+        let word = self.direction.word(PROCESSOR);
+        // Looked at first: the line stays in the receiver's cache.
+        if processor != 0 && memory.load(word) != processor {
+            memory.store(word, processor);
         }
-        memory.store(self.direction.word(HEAD), self.head);
+        self.show_all(memory);
         // Partner: the fence in Receiver::arm.
         memory.fence();
         let wake_byte = self.owes_wake_byte || self.take_armed(memory);
@@ -392,12 +478,7 @@ impl Sender {
 
     /// Copies what is to be taken back, from byte `already` of it on.
     pub fn copy_back(&self, memory: &impl SharedMemory, already: u64, bytes: &mut [u8]) {
-        let (at, straight) = self.direction.place(self.tail_seen + already);
-        let (first, rest) = bytes.split_at_mut(straight.min(bytes.len()));
-        memory.copy_out(at, first);
-        if !rest.is_empty() {
-            memory.copy_out(self.direction.place(0).0, rest);
-        }
+        self.copy_from_ring(memory, self.tail_seen + already, bytes);
     }
 
     /// The kernel connection took so many bytes of those to be taken back. Returns whether that is all:
@@ -413,7 +494,7 @@ impl Sender {
         }
         self.head = self.tail_seen;
         // Before EPOCH: the receiver looks at it again after that.
-        memory.store(self.direction.word(HEAD), self.head);
+        self.show_in_ring(memory);
         self.position -= whole;
         self.close_epoch(memory);
         self.position += whole;
@@ -494,12 +575,13 @@ impl Sender {
         if self.waking != 0 {
             return self.recover_waking(memory, kernel_bytes);
         }
-        let head = memory.load(self.direction.word(HEAD));
+        let head = self.direction.head(memory);
         if head.wrapping_sub(self.tail_seen) > self.direction.ring_bytes() {
             return false;
         }
         let wake_bytes = self.wake_bytes - u64::from(self.owes_wake_byte);
         self.head = head;
+        self.unseen_bytes = 0;
         self.position = kernel_bytes - wake_bytes + head;
         memory.store(self.direction.word(IN_RING), 0);
         true

@@ -135,7 +135,11 @@ pub fn drive(data: &[u8]) {
 
 /// For good, unlike a lie.
 fn spoil(memory: &Liar<'_>, which: u8) {
-    let index = usize::from(which) % 72;
+    // The words of directions and sides, and those of the duplex lines.
+    let index = match usize::from(which) % 96 {
+        duplex @ 72.. => duplex - 72 + 128,
+        index => index,
+    };
     memory.memory.store(index, memory.lie(index));
 }
 

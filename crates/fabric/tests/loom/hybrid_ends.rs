@@ -225,7 +225,8 @@ impl Receiving {
                     self.receiver.took_wake_bytes(u64::from(item.is_ok()));
                 }
                 let mut byte = [0];
-                self.receiver.copy(&self.side, 0, &mut byte);
+                self.side
+                    .during(Call::Copy, |side| self.receiver.copy(side, 0, &mut byte));
                 assert_eq!(u64::from(byte[0]), self.receiver.position());
                 self.receiver.took(&self.side, 1);
                 return Found::Something;

@@ -8,7 +8,13 @@ use barewire_fabric::hybrid::{CONTROL_BYTES, SharedMemory, TAKE_BACK, UP, WANT_K
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Words of direction 0, as the table in `hybrid.rs` has them.
-pub const HEAD: usize = 0;
+pub const HEAD: usize = 128;
+const SEEN: usize = 129;
+/// The first word of short bytes, and the only one: no model shows more than 8 bytes at once. Once HEAD is dated, it is
+/// SINCE.
+const SHORT: usize = 130;
+const KERNEL: usize = 131;
+const SHORT_DATED: usize = 136;
 pub const EPOCH: usize = 1;
 pub const WAKE_BYTES: usize = 2;
 const IN_RING: usize = 25;
@@ -23,8 +29,13 @@ const READS_KERNEL: usize = 18;
 /// The receiver is side 1.
 pub const WANTED: usize = WANT_KERNEL + 1;
 const ASKED: usize = TAKE_BACK + 1;
-/// Words of one direction.
+/// Words of one direction, of those below 64 and in the duplex lines.
 const DIRECTION_WORDS: usize = 32;
+const HALF_LINE_WORDS: usize = 4;
+/// TAIL of the direction back.
+const BACK_TAIL: usize = DIRECTION_WORDS + TAIL;
+/// Where the number of short bytes stands in HEAD.
+const SHORT_SHIFT: u32 = 56;
 
 /// What can be wrong. One that is named for a fence leaves that fence out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -103,6 +114,10 @@ pub enum Flaw {
     PartForgotten,
     /// `Receiver::ring_has_bytes` does not look at WAKE_BYTES.
     TokensOverlooked,
+    /// HEAD still tells of the short bytes before while the next ones are stored.
+    ShortBytesLeft,
+    /// The receiver does not look at HEAD again behind short bytes.
+    NoLookBehindShort,
 }
 
 /// What is on the kernel connection.
@@ -158,6 +173,8 @@ pub enum Call {
     RingHasBytes,
     /// `Sender::mark`.
     Mark,
+    /// `Receiver::copy`.
+    Copy,
 }
 
 /// What one side sees of the memory and of the kernel connection.
@@ -179,6 +196,8 @@ pub struct Side {
     life: Cell<u64>,
     /// Items received.
     received: Cell<u64>,
+    /// Something was taken from the direction back before each send: all are answers. How often that was asked.
+    answers: Option<Cell<u64>>,
 }
 
 impl Side {
@@ -189,9 +208,14 @@ impl Side {
 
     /// As [`Side::new`], with so many directions.
     pub fn with_directions(directions: usize, flaw: Flaw) -> Side {
-        let of_one = [0, 1, 2, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 24, 25];
+        let of_one = [1, 2, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 24, 25];
+        let duplex = [HEAD, SEEN, SHORT, KERNEL, SHORT_DATED];
         let used = (0..directions)
-            .flat_map(|number| of_one.map(|word| number * DIRECTION_WORDS + word))
+            .flat_map(|number| {
+                let low = of_one.map(|word| number * DIRECTION_WORDS + word);
+                let high = duplex.map(|word| number * HALF_LINE_WORDS + word);
+                low.into_iter().chain(high)
+            })
             .chain([WANTED, ASKED]);
         Side {
             shared: Arc::new(Shared {
@@ -209,7 +233,13 @@ impl Side {
             armed_looks: Cell::new(0),
             life: Cell::new(u64::MAX),
             received: Cell::new(0),
+            answers: None,
         }
+    }
+
+    /// All that this side sends are answers.
+    pub fn answers(&mut self) {
+        self.answers = Some(Cell::new(0));
     }
 
     /// The flaw.
@@ -263,6 +293,10 @@ impl Side {
     }
 
     fn get(&self, index: usize) -> u64 {
+        if let (Some(asked), BACK_TAIL) = (&self.answers, index) {
+            asked.set(asked.get() + 1);
+            return asked.get();
+        }
         match self.word(index) {
             Some(word) => word.load(Ordering::Acquire),
             None => u64::from([UP, UP + 1, ORDERED].contains(&index)),
@@ -335,7 +369,7 @@ impl Side {
             }
         }
         let value = self.get(index);
-        self.last[index].set(value);
+        self.last[usize::from(index == EPOCH)].set(value);
         value
     }
 }
@@ -344,7 +378,9 @@ impl SharedMemory for Side {
     fn load(&self, index: usize) -> u64 {
         match (self.call.get(), index) {
             (Call::Next, HEAD | EPOCH) => self.load_in_next(index),
-            (Call::Arm, HEAD | EPOCH) if self.flaw == Flaw::NoSecondLook => self.last[index].get(),
+            (Call::Arm, HEAD | EPOCH) if self.flaw == Flaw::NoSecondLook => {
+                self.last[usize::from(index == EPOCH)].get()
+            }
             (Call::ArmPast { head, .. }, HEAD) if self.flaw == Flaw::NoSecondHead => head,
             (Call::ArmPast { .. }, EPOCH) if self.flaw == Flaw::NoSecondEpoch => {
                 let first = self.early.get().unwrap_or_else(|| self.get(EPOCH));
@@ -352,6 +388,11 @@ impl SharedMemory for Side {
                 first
             }
             (Call::Mark, READS_KERNEL) if self.flaw == Flaw::MarkBlind => 0,
+            (Call::Copy, HEAD) if self.flaw == Flaw::NoLookBehindShort => {
+                let first = self.early.get().unwrap_or_else(|| self.get(HEAD));
+                self.early.set(Some(first));
+                first
+            }
             (Call::RingHasBytes, WAKE_BYTES) if self.flaw == Flaw::TokensOverlooked => 0,
             (Call::TryRing, ARMED) if self.looks_away() => 0,
             (Call::Publish(epoch), ARMED) if self.flaw == Flaw::UpWithoutLookTokenInAnyEpoch => {
@@ -373,6 +414,7 @@ impl SharedMemory for Side {
         }
         let value = match (self.flaw, self.call.get(), index) {
             (Flaw::TokensAtForgotten, _, WAKE_BYTES_AT..TAIL) => return,
+            (Flaw::ShortBytesLeft, _, HEAD) if value >> SHORT_SHIFT == 0 => return,
             (Flaw::ArmOwnEpoch, Call::ArmPast { own_epoch, .. }, ARMED) => own_epoch + 1,
             (Flaw::BoundWhole, Call::TookBack(whole), BOUND..WAKE_BYTES_AT) => value + whole,
             (Flaw::AnswerEarly, Call::TookBack(_), HEAD) => {
@@ -423,7 +465,7 @@ impl SharedMemory for Side {
             Call::AskBack | Call::Rouse => self.flaw == Flaw::AskFences,
             // The request orders as much.
             Call::BeginToTakeBack | Call::Mark => false,
-            Call::Withdraw | Call::TookBack(_) | Call::RingHasBytes | Call::Other => {
+            Call::Withdraw | Call::TookBack(_) | Call::RingHasBytes | Call::Copy | Call::Other => {
                 unreachable!("a fence in no call that has one")
             }
         };

@@ -13,7 +13,7 @@
 //! latest time of all its senders.
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 use barewire_fabric::hybrid::Dates;
 
@@ -88,6 +88,9 @@ pub fn note(fd: c_int) {
     // Looked at first: the lines stay shared among threads that send.
     if place.get() != noted {
         place.set(noted);
+        // Pairs with the fence in `order_marks::follow_all_unread`: either that one finds the place, or we find that
+        // there are none any more.
+        fence(Ordering::SeqCst);
     }
     if !ANY.get() {
         ANY.set(true);

@@ -1,8 +1,9 @@
 //! Wake-up bytes that are sent to keep the order in which programs hear of what was sent. See `order`.
 
 use core::ffi::c_int;
+use core::sync::atomic::{Ordering, fence};
 
-use crate::stream::order::{ANY, PENDING};
+use crate::stream::order::{ANY, PENDING, note};
 use crate::stream::wake_bytes::wake;
 use crate::system::kernel;
 use crate::table::descriptors;
@@ -25,6 +26,8 @@ fn follow_all_unread(fd: c_int) {
     }
     // What is noted meanwhile is noted for the next one.
     ANY.set(false);
+    // Pairs with the fence in `order::note`.
+    fence(Ordering::SeqCst);
     for place in &PENDING {
         if place.get() == 0 {
             continue;
@@ -46,9 +49,10 @@ fn follow_unread(fd: c_int) {
 
 /// Sends a wake-up byte behind what is unread in the ring. See `order`.
 fn send_wake_byte_behind(fd: c_int, socket: &SocketState) {
-    // Who sends at this moment is not behind what this thread is about to send.
     let Some(held) = socket.send_lock.try_hold() else {
-        return;
+        // Who sends at this moment is not before what this thread is about to send, but perhaps before what comes after
+        // that. It may have found its place noted.
+        return note(fd);
     };
     if socket.state() != State::Upgraded || !descriptors::is_of(fd, socket) || held.is_taken_over()
     {
