@@ -64,9 +64,10 @@
 //!           else: from the ring, which always has them
 //! ```
 //!
-//! Whoever loads a short byte of a later message sees that HEAD has changed, since that was stored before. The value of
-//! HEAD comes again only if bytes were taken back, and then its receiver is not in the middle of a copy. From the first
-//! time on that a sender finds ORDERED, HEAD is dated, and short bytes leave the place of SINCE and KERNEL alone.
+//! Whoever loads a short byte of a later message sees that HEAD has changed, since that was stored before. A value of HEAD
+//! with short bytes comes again only if bytes were taken back, and then its receiver is not in the middle of a copy. A
+//! sender that finds ORDERED for the first time withdraws its short bytes. What it shows from then on is dated, and its
+//! short bytes leave the place of SINCE and KERNEL alone.
 //! [The figures](../../../docs/decisions/0031-short-bytes-in-duplex-lines.md).
 //!
 //! A receiver can end the ring by itself ([`Receiver::end_ring`]). It stores WANT_KERNEL, has every processor
@@ -196,6 +197,11 @@ const fn position_in(head: u64) -> u64 {
     head & POSITION_MASK
 }
 
+/// How many bytes there are from one position to another: positions in HEAD have no more than 56 bits.
+const fn distance(from: u64, to: u64) -> u64 {
+    to.wrapping_sub(from) & POSITION_MASK
+}
+
 /// How many of the last of them are short bytes, and where those lie.
 const fn short_bytes_in(head: u64) -> (u64, [usize; 8]) {
     let len_bytes = (head & !DATED) >> SHORT_SHIFT;
@@ -270,7 +276,7 @@ impl Direction {
     /// it has taken and reached it says itself.
     #[must_use]
     pub fn is_ready(self, memory: &impl SharedMemory) -> bool {
-        self.head(memory) != memory.load(self.word(TAIL))
+        self.head(memory) != position_in(memory.load(self.word(TAIL)))
             || memory.load(self.word(EPOCH)) != memory.load(self.word(REACHED))
     }
 
@@ -284,7 +290,13 @@ impl Direction {
     #[must_use]
     pub fn in_ring(self, memory: &impl SharedMemory) -> u64 {
         let tail = memory.load(self.word(TAIL));
-        self.head(memory).wrapping_sub(tail)
+        self.put_since(memory, tail)
+    }
+
+    /// Bytes put into its ring since there had been as many as `position`.
+    #[must_use]
+    pub fn put_since(self, memory: &impl SharedMemory, position: u64) -> u64 {
+        distance(position, self.head(memory))
     }
 
     /// Where its sender ran when it last put bytes, as it says: see [`Sender::publish`].
@@ -326,7 +338,7 @@ impl Direction {
         memory.store(self.word(ORDERED), 1);
     }
 
-    /// Bytes ever put into its ring, as its sender says.
+    /// Bytes ever put into its ring, as its sender says: the lower 56 bits of their number.
     #[must_use]
     #[inline]
     pub fn head(self, memory: &impl SharedMemory) -> u64 {

@@ -5,9 +5,13 @@
 
 /* Of the direction that we send in, and of the one that the server sends in: see the table in
  * crates/fabric/src/hybrid.rs. */
-enum { HEAD, EPOCH, TOKENS, BOUND = 8, TOKENS_AT = 12, ARMED = 24, IN_RING = 25 };
+enum { EPOCH = 1, TOKENS, BOUND = 8, TOKENS_AT = 12, ARMED = 24, IN_RING = 25 };
 enum { BACK = 32, TAIL = BACK + 16, REACHED, IN_LINE, BACK_ARMED = BACK + ARMED };
 enum { UP = 64, LEAVING = 66, WANT_LINE = 68, TAKE_BACK = 70, WORDS = 72 };
+/* The duplex lines: ours are words 128 to 131 of the first, and so on. In HEAD, above the position: how many of the last
+ * bytes are short bytes, and whether it is dated. */
+enum { HEAD = 128, DUPLEX_WORDS = 24 };
+static const uint64_t SHORT_BYTE = 1ull << 56, DATED = 1ull << 63;
 enum { LIE_MS = 200 };
 
 static _Atomic uint64_t *words;
@@ -59,10 +63,16 @@ static void spoil(unsigned word)
                                 : how;
 }
 
+static unsigned any_word(void)
+{
+    unsigned word = any() % (WORDS + DUPLEX_WORDS);
+    return word < WORDS ? word : HEAD + word - WORDS;
+}
+
 static void *spoil_all(void *of)
 {
     (void)of;
-    while (!over) spoil(any() % WORDS);
+    while (!over) spoil(any_word());
     return NULL;
 }
 
@@ -72,7 +82,7 @@ static void *flap(void *of)
     (void)of;
     while (!over) {
         words[EPOCH] = 2;
-        words[HEAD] = any() % 3;
+        words[HEAD] = any() % 3 | any() % 3 * SHORT_BYTE | any() % 2 * DATED;
         words[EPOCH] = 1;
         words[TOKENS] = any() % 3;
     }
@@ -95,7 +105,7 @@ static void send_for_a_while(int fd, bool reads, bool spoils)
     while (now_us() < until_us) {
         ssize_t put = send(fd, bytes, sizeof bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (reads) recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
-        if (spoils) spoil(any() % WORDS);
+        if (spoils) spoil(any_word());
         if (put < 0 && errno != EAGAIN) pause_ms(1);
     }
 }
@@ -107,7 +117,12 @@ static bool is(const char *kind, const char *name)
 
 static void tell_once(const char *kind)
 {
-    if (is(kind, "head") || is(kind, "far-head")) words[HEAD] = is(kind, "head") ? 70000 : 1ull << 63;
+    if (is(kind, "head")) words[HEAD] = 70000;
+    if (is(kind, "far-head")) words[HEAD] = 1ull << 55;
+    if (is(kind, "short-bytes")) words[HEAD] = 64 | 64 * SHORT_BYTE;
+    if (is(kind, "dated-short-bytes")) words[HEAD] = 9 | 9 * SHORT_BYTE | DATED;
+    if (is(kind, "many-short-bytes")) words[HEAD] = 127 | 127 * SHORT_BYTE;
+    if (is(kind, "far-short-bytes")) words[HEAD] = 70000 | 64 * SHORT_BYTE;
     if (is(kind, "tokens")) words[TOKENS] = 5;
     if (is(kind, "many-tokens")) words[TOKENS] = UINT64_MAX / 2;
     if (is(kind, "bound")) words[BOUND + 1] = UINT64_MAX;

@@ -87,7 +87,7 @@ uint64_t cookie_of(int own_port, int other_port)
 
 struct greeting sound_greeting(int own_port, int other_port)
 {
-    struct greeting it = {.magic = "barewr2",
+    struct greeting it = {.magic = "barewr3",
                           .own_cookie = cookie_of(own_port, other_port),
                           .other_cookie = cookie_of(other_port, own_port),
                           .ring_bytes = RING_BYTES};

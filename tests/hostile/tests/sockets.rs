@@ -236,9 +236,13 @@ fn what_the_other_end_leaves_at_the_rendezvous_socket() {
 }
 
 /// Kinds of lies; see `sockets/lie.c`.
-const LIES: [&str; 17] = [
+const LIES: [&str; 21] = [
     "head",
     "far-head",
+    "short-bytes",
+    "dated-short-bytes",
+    "many-short-bytes",
+    "far-short-bytes",
     "tokens",
     "many-tokens",
     "bound",

@@ -7,14 +7,16 @@
 
 /* Words of a hybrid stream's memory; see `fabric::hybrid`. */
 static const char *const direction_words[] = {
-    [0] = "HEAD", [1] = "EPOCH", [2] = "WAKE_BYTES", [8] = "BOUND0", [9] = "BOUND1", [10] = "BOUND2",
+    [1] = "EPOCH", [2] = "WAKE_BYTES", [8] = "BOUND0", [9] = "BOUND1", [10] = "BOUND2",
     [11] = "BOUND3", [12] = "WAKE_BYTES_AT0", [13] = "WAKE_BYTES_AT1", [14] = "WAKE_BYTES_AT2",
     [15] = "WAKE_BYTES_AT3", [16] = "TAIL", [17] = "REACHED", [18] = "READS_KERNEL", [24] = "ARMED",
     [25] = "IN_RING", [26] = "ORDERED",
 };
+/* Of the duplex lines. HEAD: the position, above it how many of its last bytes are short bytes, above that DATED. */
+static const char *const duplex_words[] = {"HEAD", "SEEN", "SINCE", "KERNEL"};
 static const char *const side_words[] = {"UP", "LEAVING", "WANT_KERNEL", "TAKE_BACK"};
 enum { PROCESSES_TOLD = 24 };
-enum { DIRECTION_WORDS = 32, SIDES_AT = 64, WORDS = 72, NAMES = sizeof direction_words / sizeof *direction_words };
+enum { DIRECTION_WORDS = 32, SIDES_AT = 64, SIDES_END = 72, DUPLEX_AT = 128, WORDS = 136, NAMES = sizeof direction_words / sizeof *direction_words };
 
 /* The first line of a file of /proc; empty if it cannot be read. */
 static void first_line(const char *path, char *line, size_t room)
@@ -55,10 +57,13 @@ static void tell_words(const char *inode, const uint64_t words[WORDS])
             if (direction_words[i])
                 size += snprintf(line + size, sizeof line - size, " %s %llu", direction_words[i],
                                  (unsigned long long)words[direction * DIRECTION_WORDS + i]);
+        for (int i = 0; i < 4; i++)
+            size += snprintf(line + size, sizeof line - size, " %s %#llx", duplex_words[i],
+                             (unsigned long long)words[DUPLEX_AT + direction * 4 + i]);
         say("  stream %s, direction %d:%s\n", inode, direction, line);
     }
     int size = 0;
-    for (int i = SIDES_AT; i < WORDS; i++)
+    for (int i = SIDES_AT; i < SIDES_END; i++)
         size += snprintf(line + size, sizeof line - size, " %s%d %llu", side_words[(i - SIDES_AT) / 2],
                          i % 2, (unsigned long long)words[i]);
     say("  stream %s:%s\n", inode, line);

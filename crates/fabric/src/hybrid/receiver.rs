@@ -3,7 +3,7 @@
 use super::{
     ARMED, BOUND, Broken, Direction, EPOCH, HEAD, IN_RING, KEPT_EPOCHS, Path, REACHED,
     READS_KERNEL, REFUSED, SHORT_BYTES_MAX, SharedMemory, TAIL, TAKE_BACK, TAKING, WAKE_BYTES,
-    WAKE_BYTES_AT, WANT_KERNEL, path, position_in, short_bytes_in,
+    WAKE_BYTES_AT, WANT_KERNEL, distance, path, position_in, short_bytes_in,
 };
 
 /// What a receiver has to do next.
@@ -103,7 +103,7 @@ impl Receiver {
         let is_closed = memory.load(self.direction.word(EPOCH)) != self.epoch;
         match self.path() {
             Path::Kernel => is_closed && self.left_of_epoch(memory) == 0,
-            Path::Ring if !is_closed => self.direction.head(memory) != self.tail,
+            Path::Ring if !is_closed => self.direction.head(memory) != position_in(self.tail),
             Path::Ring => {
                 let at_end = memory.load(self.direction.at_epoch(WAKE_BYTES_AT, self.epoch));
                 self.left_of_epoch(memory) > 0 || at_end <= self.wake_bytes_taken
@@ -120,13 +120,14 @@ impl Receiver {
     }
 
     /// Bytes in the ring, where they are all that [`Receiver::next`] would tell of, no wake-up byte lies on
-    /// the line, and this end is awake: three loads from two cache lines, of which only one changes with each message. `None`: there is more to say.
+    /// the line, and this end is awake: three loads from two cache lines, of which only one changes with each
+    /// message. `None`: there is more to say.
     #[must_use]
     #[inline]
     pub fn simple_bytes(&self, memory: &impl SharedMemory) -> Option<u64> {
         // HEAD first, as in next_of_ring.
         let head = self.direction.head(memory);
-        let used_bytes = head.wrapping_sub(self.tail);
+        let used_bytes = distance(self.tail, head);
         let is_open = memory.load(self.direction.word(EPOCH)) == self.epoch;
         let has_wake_bytes = memory.load(self.direction.word(WAKE_BYTES)) != self.wake_bytes_taken;
         let is_simple = self.path() == Path::Ring && self.armed == 0 && is_open && !has_wake_bytes;
@@ -158,7 +159,7 @@ impl Receiver {
     fn next_of_ring(&mut self, memory: &impl SharedMemory) -> Result<Option<Next>, Broken> {
         // HEAD first: if EPOCH is unchanged after it, all bytes up to it are of this epoch.
         let head = self.direction.head(memory);
-        let used_bytes = head.wrapping_sub(self.tail);
+        let used_bytes = distance(self.tail, head);
         if used_bytes > self.direction.ring_bytes() {
             return Err(Broken::Head { used_bytes });
         }
@@ -178,7 +179,7 @@ impl Receiver {
         if left_bytes > 0 {
             // HEAD as it is after EPOCH: the whole epoch is there.
             let head = self.direction.head(memory);
-            let used_bytes = head.wrapping_sub(self.tail);
+            let used_bytes = distance(self.tail, head);
             if used_bytes < left_bytes || used_bytes > self.direction.ring_bytes() {
                 return Err(Broken::Head { used_bytes });
             }
@@ -246,7 +247,7 @@ impl Receiver {
     /// connection, also behind an epoch of the kernel connection that was not read to its end.
     #[must_use]
     pub fn ring_has_bytes(&self, memory: &impl SharedMemory) -> bool {
-        self.direction.head(memory) != self.tail
+        self.direction.head(memory) != position_in(self.tail)
             || memory.load(self.direction.word(WAKE_BYTES)) != self.wake_bytes_taken
     }
 
@@ -297,7 +298,7 @@ impl Receiver {
     pub fn unread(&self, memory: &impl SharedMemory) -> (u64, u64) {
         // WAKE_BYTES first: of whoever announces one, the bytes are there already.
         let wake_bytes = memory.load(self.direction.word(WAKE_BYTES));
-        let bytes = self.direction.head(memory).wrapping_sub(self.tail);
+        let bytes = self.direction.put_since(memory, self.tail);
         let bytes = bytes.min(self.direction.ring_bytes());
         (bytes, wake_bytes.saturating_sub(self.wake_bytes_taken))
     }
@@ -320,7 +321,7 @@ impl Receiver {
             let bytes = match path(epoch) {
                 _ if !is_open => bound.saturating_sub(start),
                 Path::Kernel => u64::MAX,
-                Path::Ring => head.wrapping_sub(self.tail).saturating_sub(in_ring),
+                Path::Ring => distance(self.tail, head).saturating_sub(in_ring),
             };
             if path(epoch) == Path::Ring {
                 in_ring += bytes.min(self.direction.ring_bytes() + 1);
@@ -374,7 +375,7 @@ impl Receiver {
         let word = memory.load(self.direction.word(HEAD));
         let (short, words) = short_bytes_in(word);
         let end = already + bytes.len();
-        if position_in(word).wrapping_sub(self.tail) != short
+        if distance(self.tail, position_in(word)) != short
             || short > SHORT_BYTES_MAX as u64
             || end > short as usize
         {
@@ -474,7 +475,7 @@ impl Receiver {
         memory.fence();
         let now = self.direction.head(memory);
         // Bytes that were read, though nobody was told of them, are nothing new.
-        let has_more = now != head && now != self.tail;
+        let has_more = now != head && now != position_in(self.tail);
         !has_more && memory.load(self.direction.word(EPOCH)) == seen
     }
 

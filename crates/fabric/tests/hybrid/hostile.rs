@@ -92,7 +92,7 @@ pub fn drive(data: &[u8]) {
     let mut receiver = Receiver::new(direction, 0);
     while let (Some(op), Some(lies)) = (memory.byte(), memory.byte()) {
         memory.lies.replace(if op & 0x80 == 0 { 0 } else { lies });
-        match op % 11 {
+        match op % 12 {
             0 => spoil(&memory, lies),
             1 | 2 => send(&mut sender, &memory, lies),
             3 | 4 => receive(&mut receiver, &memory, lies),
@@ -125,6 +125,9 @@ pub fn drive(data: &[u8]) {
                 let _ = asked && lies % 2 == 0 && receiver.withdraw(&memory);
             }
             9 => take_back(&mut sender, &memory, lies),
+            10 => {
+                let _ = sender.recover(&memory, 1 << 62);
+            }
             _ if sender.path() == Path::Ring => sender.leave_ring(&memory),
             _ => {
                 let _ = sender.may_use_kernel(&memory);
@@ -132,6 +135,9 @@ pub fn drive(data: &[u8]) {
         }
     }
 }
+
+/// TAIL of the direction back.
+const BACK_TAIL: usize = 48;
 
 /// For good, unlike a lie.
 fn spoil(memory: &Liar<'_>, which: u8) {
@@ -166,6 +172,8 @@ fn send(sender: &mut Sender, memory: &Liar<'_>, len: u8) {
         since: u64::from(len),
         kernel_used: u64::from(len),
     });
+    // Something came from the other side since: what is short goes through the duplex lines, too.
+    memory.memory.store(BACK_TAIL, u64::from(len));
     if sender.publish(memory, 0) && len % 2 == 0 {
         sender.wake_byte_failed();
     } else if is_first && sender.mark(memory) {

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use barewire_fabric::hybrid::{
-    AHEAD_MAX, Ahead, Direction, Next, Path, Receiver, Sender, SharedMemory, WANT_KERNEL,
+    AHEAD_MAX, Ahead, Dates, Direction, Next, Path, Receiver, Sender, SharedMemory, WANT_KERNEL,
 };
 use barewire_units::Rng;
 
@@ -31,6 +31,12 @@ pub enum Flaw {
 }
 
 const RING_BYTES: u32 = 64;
+/// When bytes came: no short bytes.
+const SINCE: u64 = 1 << 40;
+const DATES: Dates = Dates {
+    since: SINCE,
+    kernel_used: SINCE,
+};
 /// Words of direction 0, and how far those of direction 1 lie behind them.
 const WAKE_BYTES: usize = 2;
 const ARMED: usize = 24;
@@ -177,6 +183,7 @@ impl Way {
             }
             Sending::Put => {
                 self.before_token = self.sender;
+                self.sender.date(memory, || DATES);
                 let wake_byte = self.sender.publish(memory, 0);
                 self.sending = if wake_byte {
                     Sending::TokenDue
@@ -254,6 +261,14 @@ impl Way {
     // ---------------------------------------------------------------------------- receiver
 
     fn step_receiver(&mut self, memory: &Memory, rng: &mut Rng) -> Outcome {
+        let direction = Direction::from_side(self.number, RING_BYTES);
+        if rng.ratio(1, 300) {
+            direction.want_order(memory);
+        }
+        let since = direction.since(memory);
+        if since % SINCE != 0 {
+            return Err(format!("{since} is no date"));
+        }
         match self.receiving {
             Receiving::Awake => {
                 if rng.ratio(7, 8) {

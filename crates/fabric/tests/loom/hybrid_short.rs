@@ -126,3 +126,44 @@ fn dates_are_no_short_bytes() {
 fn dates_among_short_bytes_are_caught() {
     DATED_LATER.catches(&[Flaw::ShortBytesLeft, Flaw::NoLookBehindShort]);
 }
+
+/// The sender is killed after so many stores, in the middle of an answer or of its first date. Another one takes over
+/// and goes on behind what was shown.
+fn taken_over(stores: u64, flaw: Flaw) {
+    let mut side = Side::new(flaw);
+    let mut receiving = Receiving::new(&side);
+    side.answers();
+    let mut sender = Sender::new(DIRECTION, 0);
+    let is_up = side.during(Call::TryRing, |side| sender.try_ring(side));
+    assert_eq!(is_up, Ok(true));
+    send(&mut sender, &side, 1, false);
+    assert_eq!(receiving.look(), Found::Something);
+    let thread = thread::spawn(move || {
+        side.dies_after(stores);
+        send_if_alive(&mut sender, &side, false);
+        send_if_alive(&mut sender, &side, true);
+        side.dies_after(u64::MAX);
+        // No byte went over the kernel connection.
+        assert!(sender.recover(&side, 0), "waits for a sender");
+        send(&mut sender, &side, 1, true);
+        sender.position()
+    });
+    receiving.look();
+    let sent = thread.join().unwrap();
+    while receiving.look() == Found::Something {}
+    assert_eq!(receiving.receiver.position(), sent);
+}
+
+/// As [`send`], which the sender may not survive.
+fn send_if_alive(sender: &mut Sender, side: &Side, dated: bool) {
+    if !side.is_dead() {
+        send(sender, side, 1, dated);
+    }
+}
+
+#[test]
+fn sender_killed_in_the_middle_of_an_answer_is_followed_by_another() {
+    for stores in 0..=20 {
+        check_within(Some(3), move || taken_over(stores, Flaw::None));
+    }
+}

@@ -72,8 +72,8 @@ pub fn note_there(socket: &SocketState, sender: &Sender) {
 /// kernel's `EPIPE`.
 pub fn is_reset_before(socket: &SocketState) -> bool {
     let (out, memory) = (outgoing(socket), socket.memory());
-    let taken = out.head(&memory).wrapping_sub(out.in_ring(&memory));
-    is_reset(socket) && taken < socket.put_when_there.get()
+    let put_since = out.put_since(&memory, socket.put_when_there.get());
+    is_reset(socket) && put_since < out.in_ring(&memory)
 }
 
 /// Whether the other end has gone with bytes of this end unread, and the program has not been told.
