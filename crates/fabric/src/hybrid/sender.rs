@@ -286,7 +286,7 @@ impl Sender {
         self.unseen_bytes = unseen_bytes;
         memory.store(self.direction.word(SINCE), 0);
         memory.store(self.direction.word(KERNEL), 0);
-        // Last: whoever takes over from a process that ends here begins anew.
+        // Last: whoever takes over from a process that ends here begins anew. The kernel's end of that process pairs with it.
         compiler_fence(Ordering::SeqCst);
         self.is_dated = true;
     }
