@@ -586,9 +586,12 @@ impl Sender {
         }
         let head = self.tail_seen + in_ring;
         let wake_bytes = self.wake_bytes - u64::from(self.owes_wake_byte);
+        let Some(of_stream) = kernel_bytes.checked_sub(wake_bytes) else {
+            return false;
+        };
         self.head = head;
         self.unseen_bytes = 0;
-        self.position = kernel_bytes - wake_bytes + head;
+        self.position = of_stream + head;
         memory.store(self.direction.word(IN_RING), 0);
         true
     }
@@ -596,7 +599,10 @@ impl Sender {
     /// What was put was shown. The wake-up byte may be announced or not, and on the kernel connection or not.
     fn recover_waking(&mut self, memory: &impl SharedMemory, kernel_bytes: u64) -> bool {
         let of_stream = self.position - self.head;
-        let missing = self.waking.wrapping_sub(kernel_bytes - of_stream);
+        // Fewer than there were before are no count.
+        let missing = self
+            .waking
+            .wrapping_sub(kernel_bytes.wrapping_sub(of_stream));
         if missing > 1 {
             return false;
         }
