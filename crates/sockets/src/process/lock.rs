@@ -44,7 +44,7 @@ impl Held<'_> {
 
     /// Whether it only moved bytes. A thread that finds out how many can recover, and then calls
     /// [`Held::mended`].
-    pub fn is_to_mend(&self) -> bool {
+    pub fn needs_mending(&self) -> bool {
         self.left.get() == MOVING
     }
 
@@ -281,7 +281,7 @@ mod tests {
         }));
         assert!(ends.is_err() && lock.try_hold().is_none());
         let next = lock.hold().unwrap();
-        assert!(next.is_taken_over() && next.is_to_mend());
+        assert!(next.is_taken_over() && next.needs_mending());
         drop(next);
         let last = lock.hold().unwrap();
         last.mended();

@@ -18,7 +18,7 @@
 //! | `balanced` | 200 | 16 | 1048576 | most |
 //! | `latency` | 1000 | 4 | 16384 | answers at once, at the price of processor time |
 //! | `throughput` | 10 | 16 | 1048576 | busy servers: processor time goes to work, not to looking |
-//! | `quiet` | 0 | never | 4194304 | batteries and crowded hosts: never looks, sleeps at once, upgrades streams only |
+//! | `quiet` | 0 | never | 4194304 | batteries and busy hosts: never looks, sleeps at once, upgrades streams only |
 //!
 //! With one processor nobody looks, unless `latency` or a number asks for it.
 //!
@@ -72,7 +72,7 @@ const BYTES: u64 = 1 << 20;
 static SPIN_NS: AtStart<AtomicU64> = AtStart::new(AtomicU64::new(SPIN_US * 1000));
 static CALLS_BEFORE: AtStart<AtomicU32> = AtStart::new(AtomicU32::new(16));
 static BYTES_BEFORE: AtStart<AtomicU64> = AtStart::new(AtomicU64::new(BYTES));
-static UNIX: AtStart<AtomicBool> = AtStart::new(AtomicBool::new(true));
+static UNIX: AtStart<AtomicBool> = AtStart::new(AtomicBool::new(false));
 static RINGS: AtStart<AtomicU32> = AtStart::new(AtomicU32::new(Rings::Inspect as u32));
 
 /// The settings as they are.

@@ -67,7 +67,7 @@ const CONTENDED_NS: u64 = 1_000_000;
 /// A wait is at most so many times as long as its budget, with what others use.
 const PATIENCE: u64 = 20;
 /// What a wait with a look saves against a sleep and a wake-up, about. So many waits without a
-/// look make up for the time lost to a crowd.
+/// look make up for the time that contention took.
 const SAVES_NS: u64 = 5_000;
 /// Those are so many times as many when it happens again, up to [`REST_MAX`].
 const REST_GROWS: u32 = 4;
@@ -77,11 +77,11 @@ const SHARE: u64 = 3;
 /// From one wait to the next this thread gets on for at most as long.
 const STEP_MAX_NS: u64 = 50_000;
 /// Others are due as much from the beginning: one that keeps the processor once, for its time slice, is no
-/// crowd.
+/// contention.
 const DUE_MIN_NS: u64 = 4_000_000;
-/// The most that others are due: crowds come and go.
+/// The most that others are due: contention comes and goes.
 const DUE_MAX_NS: u64 = 10_000_000;
-/// Waits that paid until the processor's crowding is all but forgotten.
+/// Waits that paid until contention for the processor is all but forgotten.
 const FORGETS: u32 = 512;
 
 /// One wait.
@@ -293,7 +293,7 @@ mod tests {
     /// So long runs what else is there, until it is this thread's turn again: one of them, or many.
     const SLICE_NS: u64 = 3_000_000;
 
-    const CROWD_NS: u64 = 10 * SLICE_NS;
+    const CONTENTION_NS: u64 = 10 * SLICE_NS;
 
     const BEGIN_NS: u64 = 1 << 40;
 
@@ -310,12 +310,12 @@ mod tests {
     }
 
     #[test]
-    fn in_a_crowd_a_thread_sleeps_for_as_many_waits_as_make_up_for_what_it_lost() {
-        assert!(!is_due(CROWD_NS));
-        let lost = (CROWD_NS - DUE_MIN_NS) / SAVES_NS;
+    fn under_contention_a_thread_sleeps_for_as_many_waits_as_make_up_for_what_it_lost() {
+        assert!(!is_due(CONTENTION_NS));
+        let lost = (CONTENTION_NS - DUE_MIN_NS) / SAVES_NS;
         assert_eq!(u64::from(memory().rest), lost);
         // Longer, when it happens again.
-        assert!(!is_due(CROWD_NS));
+        assert!(!is_due(CONTENTION_NS));
         let again = lost * u64::from(REST_GROWS);
         assert_eq!(u64::from(memory().rest), again.min(u64::from(REST_MAX)));
     }
@@ -332,7 +332,7 @@ mod tests {
     #[test]
     fn what_others_are_due_is_soon_used_up() {
         get_on(100 * SLICE_NS, SAVES_NS / 4);
-        assert!(!is_due(CROWD_NS));
+        assert!(!is_due(CONTENTION_NS));
     }
 
     #[test]

@@ -111,7 +111,7 @@ pub fn may_skip_kernel(socket: &SocketState) -> bool {
 #[inline]
 fn is_peer_known_there(socket: &SocketState, sender: &Sender) -> bool {
     let heard = socket.ring_bytes_in.get();
-    if socket.heard_bytes.get() != heard && !socket.probe.is_to_be_timed() {
+    if socket.heard_bytes.get() != heard && !socket.probe.must_be_timed() {
         socket.heard_bytes.set(heard);
         lost_bytes::note_there(socket, sender);
         return true;

@@ -15,7 +15,7 @@ use crate::upgrade::unix_streams;
 #[cold]
 pub fn recover(fd: c_int, socket: &SocketState, held: &Held<'_>) -> bool {
     let is_up = socket.state() == State::Upgraded && descriptors::is_of(fd, socket);
-    if !is_up || socket.has(UNIX) || (held.is_taken_over() && !held.is_to_mend()) {
+    if !is_up || socket.has(UNIX) || (held.is_taken_over() && !held.needs_mending()) {
         return !is_up;
     }
     let receiver = socket.receiver(held);

@@ -45,7 +45,7 @@ pub fn lock_for_sending(fd: c_int, socket: &SocketState, waits: bool) -> Option<
 /// cannot be known.
 #[cold]
 pub fn recover(fd: c_int, socket: &SocketState, held: &Held<'_>) -> bool {
-    if !held.is_to_mend() || socket.has(UNIX) {
+    if !held.needs_mending() || socket.has(UNIX) {
         return false;
     }
     let Some(bytes) = kernel::bytes_sent(fd, socket.has(OPENER)) else {

@@ -38,7 +38,7 @@ impl Probe {
 
     /// Counts a send. Whether it is to ask [`Probe::is_due`], which looks at the clock.
     #[inline]
-    pub fn is_to_be_timed(&self) -> bool {
+    pub fn must_be_timed(&self) -> bool {
         let sends = self.sends.get() + 1;
         self.sends.set(sends % SENDS);
         sends == SENDS
@@ -67,7 +67,7 @@ mod tests {
             sends: Guarded::new(AtomicU32::new(7)),
         };
         probe.forget();
-        let timed: Vec<_> = (1..=40).filter(|_| probe.is_to_be_timed()).collect();
+        let timed: Vec<_> = (1..=40).filter(|_| probe.must_be_timed()).collect();
         assert_eq!(timed, [16, 32]);
     }
 }

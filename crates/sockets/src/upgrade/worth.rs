@@ -9,7 +9,7 @@
 use crate::process::settings::{NEVER, Settings};
 
 /// Mean bytes a call from which a stream is worth an upgrade, where calls are never enough. Of calls of 4
-/// KiB, shared memory carries half as much as the kernel on a crowded machine; of 64 KiB, as much.
+/// KiB, shared memory carries half as much as the kernel on a busy machine; of 64 KiB, as much.
 const STREAM_CALL_BYTES: u64 = 16 << 10;
 
 /// After so many turns of direction a connection is one of requests and answers.
