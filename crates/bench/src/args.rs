@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::case::Transport;
+use crate::case::{Habits, Transport};
 
 /// Which test to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -113,6 +113,20 @@ pub struct Options {
     /// has something new to say; without this, the same bytes are sent again and again
     #[arg(long, conflicts_with = "rivals", help_heading = "What")]
     pub fresh: bool,
+    /// How long each end of `rtt` is busy with something else after it has received, or client and
+    /// server: `20` or `0,1000`
+    #[arg(
+        long,
+        value_name = "NS",
+        value_delimiter = ',',
+        num_args = 1..=2,
+        conflicts_with = "rivals",
+        help_heading = "What"
+    )]
+    pub think: Vec<u32>,
+    /// With --think: from nothing to twice as long, at random
+    #[arg(long, requires = "think", help_heading = "What")]
+    pub think_at_random: bool,
     /// Also run these programs of other projects, if they are installed: ucx_perftest,
     /// fi_pingpong
     #[arg(long, help_heading = "What")]
@@ -172,6 +186,21 @@ pub struct Options {
 }
 
 impl Options {
+    /// What both ends do besides sending and receiving.
+    pub fn habits(&self) -> Habits {
+        let client_think_ns = self.think.first().copied().map_or(0, u64::from);
+        Habits {
+            is_fresh: self.fresh,
+            client_think_ns,
+            server_think_ns: self
+                .think
+                .get(1)
+                .copied()
+                .map_or(client_think_ns, u64::from),
+            is_random: self.think_at_random,
+        }
+    }
+
     /// The transports to measure: what was asked for, with the limit.
     pub fn transports(&self) -> Vec<Transport> {
         Transport::ALL

@@ -220,8 +220,21 @@ pub struct Work {
     pub waiting: Waiting,
     /// How long to measure.
     pub duration_ns: u64,
+    /// What both ends do besides.
+    pub habits: Habits,
+}
+
+/// What the ends of `rtt` and `stream` do besides sending and receiving.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Habits {
     /// Each line of a message is written before it is sent, as a program does that has something new to say.
     pub is_fresh: bool,
+    /// How long the client thinks between an answer and the next request (`rtt`).
+    pub client_think_ns: u64,
+    /// How long the server thinks between a request and its answer (`rtt`).
+    pub server_think_ns: u64,
+    /// Each thinks from nothing to twice as long, at random.
+    pub is_random: bool,
 }
 
 /// One line of the results.

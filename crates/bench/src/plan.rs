@@ -142,7 +142,7 @@ impl Builder<'_> {
             outstanding: 1,
             waiting,
             duration_ns: self.duration_ns,
-            is_fresh: self.args.options.fresh,
+            habits: self.args.options.habits(),
         }
     }
 

@@ -328,7 +328,7 @@ fn order(row: &Row) -> (usize, String, u64, u64, usize, String) {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::case::{Test, Variant, Waiting, Work};
+    use crate::case::{Habits, Test, Variant, Waiting, Work};
 
     /// A case for tests.
     pub fn case(test: Test, transport: Transport, variant: Variant) -> Case {
@@ -340,7 +340,7 @@ pub mod tests {
                 outstanding: 1,
                 waiting: Waiting::Polling,
                 duration_ns: 1,
-                is_fresh: false,
+                habits: Habits::default(),
             },
             channel: 0,
             transport,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use barewire_sys::process::{SpawnOpts, spawn_with};
 
 use crate::args::{BenchArgs, TestChoice};
-use crate::case::{Case, Test, Transport, Variant, Waiting, Work};
+use crate::case::{Case, Habits, Test, Transport, Variant, Waiting, Work};
 use crate::environment::Environment;
 use crate::error::{Error, Result, What};
 use crate::placement::Placement;
@@ -291,7 +291,7 @@ fn rows_of(rival: &Rival, size: usize, book: &CaseBook) -> Vec<Row> {
             outstanding: 1,
             waiting: Waiting::Polling,
             duration_ns: 0,
-            is_fresh: false,
+            habits: Habits::default(),
         },
         channel: 0,
         transport: Transport::Limit,

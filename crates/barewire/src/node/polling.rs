@@ -44,17 +44,22 @@ impl NodeCore {
     /// Looks at the connections whose peers do not ring, and hands out at most `max` that are ready.
     #[inline]
     fn look_at_disarmed(&self, max: usize, put: &mut impl FnMut(Found)) -> usize {
-        let found = self
+        let looked = self
             .waiting
             .look_at_disarmed(max, |number| put(Found::Ready(number)));
-        if found.is_none() {
+        let Some(looked) = looked else {
             self.rearm();
+            return 0;
+        };
+        self.count_events(looked.to_count);
+        looked.found
+    }
+
+    #[inline]
+    fn count_events(&self, events: u64) {
+        if events > 0 {
+            self.base.counters.add(QueueCounter::Events, events);
         }
-        let found = found.unwrap_or(0);
-        if found > 0 {
-            self.base.counters.add(QueueCounter::Events, found as u64);
-        }
-        found
     }
 
     /// Looks at these connections itself from now on. The caller has the lock of the state: nobody falls asleep
@@ -78,10 +83,11 @@ impl NodeCore {
         if !self.waiting.has_disarmed() {
             return;
         }
-        let connections = self.waiting.take_disarmed();
+        let (connections, uncounted) = self.waiting.take_disarmed();
         for connection in &connections {
             connection.rearm();
         }
+        self.count_events(uncounted);
         heavy_fence();
         let mut state = self.state();
         for connection in &connections {
@@ -129,9 +135,7 @@ impl NodeCore {
         if let Some(numbers) = state.events.hot.take() {
             self.watch(&state, &numbers);
         }
-        if found > 0 {
-            self.base.counters.add(QueueCounter::Events, found as u64);
-        }
+        self.count_events(found as u64);
         self.base.set_attention(!state.is_settled());
         let news = core::mem::take(&mut state.news);
         let mut unclaimed = Vec::new();

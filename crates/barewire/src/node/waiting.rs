@@ -22,9 +22,22 @@ struct Disarmed {
     connections: Vec<Arc<ConnectionCore>>,
     /// Looks in a row that found nothing.
     empty_looks: u32,
-    /// With which of them the next look begins, counted on and on.
+    /// With which of them the next look begins.
     next: usize,
+    /// Events that were handed out and not counted yet.
+    uncounted: u64,
 }
+
+/// What a look at connections whose peers do not ring came to.
+pub(crate) struct Looked {
+    /// Connections in which something is new.
+    pub found: usize,
+    /// Events to be counted now.
+    pub to_count: u64,
+}
+
+/// Events that are counted at once: to count is an instruction that waits for all stores before it.
+const COUNTED_AT_ONCE: u64 = 64;
 
 /// Looks in a row that find nothing until peers are asked to ring again: of the order of a millisecond.
 const EMPTY_LOOKS_MAX: u32 = 32 * 1024;
@@ -110,17 +123,18 @@ impl Waiting {
         self.asleep_for_descriptor.load(Ordering::Relaxed)
     }
 
-    /// Takes those connections, to have them armed.
-    pub fn take_disarmed(&self) -> Vec<Arc<ConnectionCore>> {
+    /// Takes those connections, to have them armed; and how many events of theirs are to be counted now.
+    pub fn take_disarmed(&self) -> (Vec<Arc<ConnectionCore>>, u64) {
         let mut disarmed = self.disarmed.lock().unwrap_or_else(PoisonError::into_inner);
         // Relaxed: see `has_disarmed`.
         self.disarmed_count.store(0, Ordering::Relaxed);
-        core::mem::take(&mut *disarmed).connections
+        let taken = core::mem::take(&mut *disarmed);
+        (taken.connections, taken.uncounted)
     }
 
-    /// Looks at those connections, and hands at most `max` in which something is new to `put`. Returns how many, or
-    /// nothing if peers have to be asked to ring again.
-    pub fn look_at_disarmed(&self, max: usize, mut put: impl FnMut(u32)) -> Option<usize> {
+    /// Looks at those connections, and hands at most `max` in which something is new to `put`. Returns nothing if
+    /// peers have to be asked to ring again.
+    pub fn look_at_disarmed(&self, max: usize, mut put: impl FnMut(u32)) -> Option<Looked> {
         let mut disarmed = self.disarmed.lock().unwrap_or_else(PoisonError::into_inner);
         let connections = &disarmed.connections;
         let too_long = disarmed.empty_looks >= EMPTY_LOOKS_MAX;
@@ -129,22 +143,32 @@ impl Waiting {
         }
         let mut found = 0;
         // Where few are asked for, they take turns.
-        let (before, after) = connections.split_at(disarmed.next % connections.len().max(1));
-        let mut next = disarmed.next;
+        let first = if disarmed.next < connections.len() {
+            disarmed.next
+        } else {
+            0
+        };
+        let (before, after) = connections.split_at(first);
         for connection in after.iter().chain(before).filter(|c| !c.is_gone()) {
             if found < max && connection.tell_news() {
                 put(connection.number);
                 found += 1;
-                next += 1;
             }
         }
-        disarmed.next = next;
+        disarmed.next = first + found;
+        disarmed.uncounted += found as u64;
         disarmed.empty_looks = if found == 0 {
             disarmed.empty_looks + 1
         } else {
             0
         };
-        Some(found)
+        let is_time = found == 0 || disarmed.uncounted >= COUNTED_AT_ONCE;
+        let to_count = if is_time {
+            core::mem::take(&mut disarmed.uncounted)
+        } else {
+            0
+        };
+        Some(Looked { found, to_count })
     }
 
     /// Whether connections that are looked at directly come before others this time: they take turns.

@@ -3,6 +3,8 @@
 //! The last byte of every message says whether it is the last of its sample, so both
 //! ends stop together without any other word between them.
 
+use barewire_units::Rng;
+
 use crate::case::{REQUEST_BYTES, Test, Work};
 use crate::channel::control::Served;
 use crate::channel::ends::{
@@ -20,13 +22,41 @@ const STRETCH_NS: u64 = 1_000_000;
 /// Writes a word of each line of a message, if it has to be new. The last byte is not touched.
 #[inline(always)]
 fn refresh(message: &mut [u8], work: &Work, number: u64) {
-    if !work.is_fresh {
+    if !work.habits.is_fresh {
         return;
     }
     for line in message.chunks_mut(64).filter(|line| line.len() > 1) {
         line[0] = number as u8;
     }
     std::hint::black_box(message);
+}
+
+/// Time that an end spends on something else.
+struct Thinking {
+    cycles: u64,
+    random: Option<Rng>,
+}
+
+impl Thinking {
+    fn new(ns: u64, work: &Work, clock: &Clock) -> Thinking {
+        Thinking {
+            cycles: clock.of_nanoseconds(ns),
+            random: work.habits.is_random.then(|| Rng::from_seed(ns)),
+        }
+    }
+
+    #[inline(always)]
+    fn think(&mut self) {
+        if self.cycles == 0 {
+            return;
+        }
+        let cycles = match &mut self.random {
+            Some(random) => random.below(2 * self.cycles + 1),
+            None => self.cycles,
+        };
+        let begin = Clock::cycles();
+        while Clock::cycles().wrapping_sub(begin) < cycles {}
+    }
 }
 
 /// Round trips: sends, then looks at the clock while the message is under way, so that
@@ -40,6 +70,7 @@ pub fn rtt_client<C: Channel>(
     let mut message = vec![0_u8; work.size];
     let mut reply = vec![0_u8; work.size];
     let last = work.size - 1;
+    let mut thinking = Thinking::new(work.habits.client_think_ns, work, &context.clock);
     let histogram = context.scratch.start();
     let warm_up = context.clock.of_nanoseconds(work.duration_ns / 10);
     let begin = Clock::cycles();
@@ -59,6 +90,7 @@ pub fn rtt_client<C: Channel>(
     let mut before = begin;
     loop {
         channel.recv_exact(&mut reply)?;
+        thinking.think();
         refresh(&mut message, work, operations);
         channel.send(&message)?;
         channel.flush()?;
@@ -82,12 +114,14 @@ pub fn rtt_client<C: Channel>(
 }
 
 /// The echo.
-pub fn rtt_server<C: Channel>(channel: &mut C, work: &Work) -> Result<Served> {
+pub fn rtt_server<C: Channel>(channel: &mut C, work: &Work, context: &Context) -> Result<Served> {
     channel.set_waiting(work.waiting)?;
+    let mut thinking = Thinking::new(work.habits.server_think_ns, work, &context.clock);
     let mut message = vec![0_u8; work.size];
     let last = work.size - 1;
     loop {
         channel.recv_exact(&mut message)?;
+        thinking.think();
         channel.send(&message)?;
         channel.flush()?;
         if message[last] == LAST {
@@ -286,7 +320,7 @@ impl<C: Channel> ServerEnd for End<C> {
     fn serve(&mut self, work: &Work, context: &mut Context) -> Result<Served> {
         match work.test {
             Test::Stream => stream_server(&mut self.0, work, context),
-            _ => rtt_server(&mut self.0, work),
+            _ => rtt_server(&mut self.0, work, context),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use crate::case::{ChannelSpec, Test, Transport, Variant, Waiting, Work};
+use crate::case::{ChannelSpec, Habits, Test, Transport, Variant, Waiting, Work};
 use crate::error::{Error, Result};
 use crate::placement::Placement;
 use crate::session::Session;
@@ -69,7 +69,7 @@ fn one(session: &mut Session, id: usize, limit: Limit, ms: u64) -> Result<f64> {
         outstanding: 1,
         waiting: Waiting::Polling,
         duration_ns: ms * 1_000_000,
-        is_fresh: false,
+        habits: Habits::default(),
     };
     session.open(id, &spec)?;
     let sample = session.sample(id, &work, "a limit of the machine")?;

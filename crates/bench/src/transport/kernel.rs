@@ -160,7 +160,7 @@ impl ClientEnd for One {
 impl ServerEnd for One {
     fn serve(&mut self, work: &Work, context: &mut Context) -> Result<Served> {
         match work.test {
-            Test::Rtt | Test::Wake => loops::rtt_server(self, work),
+            Test::Rtt | Test::Wake => loops::rtt_server(self, work, context),
             Test::Stream => loops::stream_server(self, work, context),
             Test::Transactions => Err(Error::Transport("a single connection".into())),
         }

@@ -11,7 +11,7 @@ mod local;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use barewire_bench::case::{ChannelSpec, Test, Transport, Variant, Waiting, Work};
+use barewire_bench::case::{ChannelSpec, Habits, Test, Transport, Variant, Waiting, Work};
 use barewire_bench::environment::Environment;
 use barewire_bench::error::Error;
 use barewire_bench::measure::bands::{Verdict, judge};
@@ -192,7 +192,7 @@ fn sampled(
         outstanding: 1,
         waiting,
         duration_ns: SAMPLE_NS,
-        is_fresh: false,
+        habits: Habits::default(),
     };
     let doing = format!("{} {} {size} B", transport.name(), variant.name());
     let samples = take(session, &spec, &work, &doing);
