@@ -21,6 +21,19 @@ struct Short {
 /// When bytes came: no number of a byte.
 const SINCE: u64 = 1000;
 
+/// Both ends, in the ring, after a first answer: no byte of the others is 0, which no date is either.
+fn begun(flaw: Flaw) -> (Side, Sender, Receiving) {
+    let mut side = Side::new(flaw);
+    let mut receiving = Receiving::new(&side);
+    side.answers();
+    let mut sender = Sender::new(DIRECTION, 0);
+    let is_up = side.during(Call::TryRing, |side| sender.try_ring(side));
+    assert_eq!(is_up, Ok(true));
+    send(&mut sender, &side, 1, false);
+    assert_eq!(receiving.look(), Found::Something);
+    (side, sender, receiving)
+}
+
 /// Sends so many bytes; `dated`: the receiver wants to know when they came.
 fn send(sender: &mut Sender, side: &Side, len: u64, dated: bool) {
     let from = sender.position();
@@ -39,15 +52,7 @@ fn send(sender: &mut Sender, side: &Side, len: u64, dated: bool) {
 
 impl Short {
     fn body(self, flaw: Flaw) {
-        let mut side = Side::new(flaw);
-        let mut receiving = Receiving::new(&side);
-        side.answers();
-        let mut sender = Sender::new(DIRECTION, 0);
-        let is_up = side.during(Call::TryRing, |side| sender.try_ring(side));
-        assert_eq!(is_up, Ok(true));
-        // No byte of the others is 0, which no date is either.
-        send(&mut sender, &side, 1, false);
-        assert_eq!(receiving.look(), Found::Something);
+        let (side, mut sender, mut receiving) = begun(flaw);
         let thread = thread::spawn(move || {
             for (number, len) in self.messages.iter().enumerate() {
                 send(&mut sender, &side, *len, number >= self.dated_from);
@@ -130,14 +135,7 @@ fn dates_among_short_bytes_are_caught() {
 /// The sender is killed after so many stores, in the middle of an answer or of its first date. Another one takes over
 /// and goes on behind what was shown.
 fn taken_over(stores: u64, flaw: Flaw) {
-    let mut side = Side::new(flaw);
-    let mut receiving = Receiving::new(&side);
-    side.answers();
-    let mut sender = Sender::new(DIRECTION, 0);
-    let is_up = side.during(Call::TryRing, |side| sender.try_ring(side));
-    assert_eq!(is_up, Ok(true));
-    send(&mut sender, &side, 1, false);
-    assert_eq!(receiving.look(), Found::Something);
+    let (side, mut sender, mut receiving) = begun(flaw);
     let thread = thread::spawn(move || {
         side.dies_after(stores);
         send_if_alive(&mut sender, &side, false);
