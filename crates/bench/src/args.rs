@@ -77,6 +77,28 @@ pub struct BenchArgs {
     pub options: Options,
 }
 
+/// How long both ends think, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Think {
+    /// The client.
+    pub client_ns: u64,
+    /// The server.
+    pub server_ns: u64,
+}
+
+/// One number for both, or `client,server`.
+fn parse_think(text: &str) -> Result<Think, String> {
+    let (client, server) = text.split_once(',').unwrap_or((text, text));
+    let ns = |part: &str| {
+        let number = part.parse::<u32>().map(u64::from);
+        number.map_err(|_| format!("`{part}` is no number of nanoseconds, such as 50 or 0,1000"))
+    };
+    Ok(Think {
+        client_ns: ns(client)?,
+        server_ns: ns(server)?,
+    })
+}
+
 /// How to measure.
 #[derive(Clone, Debug, Args)]
 pub struct Options {
@@ -113,17 +135,16 @@ pub struct Options {
     /// has something new to say; without this, the same bytes are sent again and again
     #[arg(long, conflicts_with = "rivals", help_heading = "What")]
     pub fresh: bool,
-    /// How long each end of `rtt` is busy with something else after it has received, or client and
-    /// server: `20` or `0,1000`
+    /// How long each end of `rtt` is busy with something else after it has received: `20`, or
+    /// client and server: `0,1000`
     #[arg(
         long,
         value_name = "NS",
-        value_delimiter = ',',
-        num_args = 1..=2,
+        value_parser = parse_think,
         conflicts_with = "rivals",
         help_heading = "What"
     )]
-    pub think: Vec<u32>,
+    pub think: Option<Think>,
     /// With --think: from nothing to twice as long, at random
     #[arg(long, requires = "think", help_heading = "What")]
     pub think_at_random: bool,
@@ -188,15 +209,11 @@ pub struct Options {
 impl Options {
     /// What both ends do besides sending and receiving.
     pub fn habits(&self) -> Habits {
-        let client_think_ns = self.think.first().copied().map_or(0, u64::from);
+        let think = self.think.unwrap_or_default();
         Habits {
             is_fresh: self.fresh,
-            client_think_ns,
-            server_think_ns: self
-                .think
-                .get(1)
-                .copied()
-                .map_or(client_think_ns, u64::from),
+            client_think_ns: think.client_ns,
+            server_think_ns: think.server_ns,
             is_random: self.think_at_random,
         }
     }
@@ -211,5 +228,18 @@ impl Options {
                     || self.transport.contains(transport)
             })
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_think;
+
+    #[test]
+    fn one_number_is_for_both_ends() {
+        let of = |text| parse_think(text).map(|think| (think.client_ns, think.server_ns));
+        assert_eq!(of("20"), Ok((20, 20)));
+        assert_eq!(of("0,1000"), Ok((0, 1000)));
+        assert!(of("1,2,3").is_err() && of("").is_err() && of("rtt").is_err());
     }
 }

@@ -41,6 +41,7 @@ impl Plan {
     /// The plan that the arguments ask for.
     pub fn new(args: &BenchArgs) -> Result<Plan> {
         let options = &args.options;
+        check_habits(args)?;
         let duration_ns = options.duration_ms.unwrap_or(30) * 1_000_000;
         let samples = options
             .samples
@@ -89,6 +90,21 @@ impl Plan {
     pub fn cases(&self) -> usize {
         self.phases.iter().map(|phase| phase.cases.len()).sum()
     }
+}
+
+/// Refuses what the test would not do.
+fn check_habits(args: &BenchArgs) -> Result<()> {
+    let (options, test) = (&args.options, args.test);
+    let is_many = test == TestChoice::Transactions;
+    if options.think.is_some() && (is_many || test == TestChoice::Stream) {
+        return Err(Error::Usage("--think is for rtt, wake and all".into()));
+    }
+    if options.fresh && is_many {
+        return Err(Error::Usage(
+            "--fresh is for rtt, stream, wake and all".into(),
+        ));
+    }
+    Ok(())
 }
 
 struct Builder<'a> {
