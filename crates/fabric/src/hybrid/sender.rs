@@ -186,6 +186,7 @@ impl Sender {
 
     #[inline]
     fn show_in_ring(&mut self, memory: &impl SharedMemory) {
+        self.unseen_bytes = 0;
         self.store_head(memory, self.head, 0);
     }
 
@@ -202,12 +203,12 @@ impl Sender {
             let value = u64::from_le_bytes(value.try_into().unwrap_or_default());
             memory.store(self.direction.word(index), value);
         }
+        self.unseen_bytes = 0;
         self.store_head(memory, self.head, len_bytes as u64);
     }
 
     #[inline]
-    fn store_head(&mut self, memory: &impl SharedMemory, position: u64, short_bytes: u64) {
-        self.unseen_bytes = 0;
+    fn store_head(&self, memory: &impl SharedMemory, position: u64, short_bytes: u64) {
         let dated = if self.is_dated { DATED } else { 0 };
         let word = position_in(position) | short_bytes << SHORT_SHIFT | dated;
         memory.store(self.direction.word(HEAD), word);
@@ -280,13 +281,10 @@ impl Sender {
     #[cold]
     fn begin_to_date(&mut self, memory: &impl SharedMemory) {
         // A receiver may be loading short bytes from there.
-        let unseen_bytes = self.unseen_bytes;
-        let shown = self.direction.head(memory);
-        self.store_head(memory, shown, 0);
-        self.unseen_bytes = unseen_bytes;
+        self.store_head(memory, self.direction.head(memory), 0);
         memory.store(self.direction.word(SINCE), 0);
         memory.store(self.direction.word(KERNEL), 0);
-        // Last: whoever takes over from a process that ends here begins anew. The kernel's end of that process pairs with it.
+        // Last: a process that is killed before leaves this to whoever takes over. Its end pairs with this fence.
         compiler_fence(Ordering::SeqCst);
         self.is_dated = true;
     }

@@ -106,6 +106,27 @@ macro_rules! number {
     };
 }
 
+/// What all three types have.
+macro_rules! word {
+    ($word:ident) => {
+        impl<A: Atomic> $word<A> {
+            pub const fn new(word: A) -> Self {
+                Self(word)
+            }
+
+            #[inline(always)]
+            pub fn get(&self) -> A::Value {
+                self.0.get()
+            }
+
+            #[inline(always)]
+            pub fn set(&self, value: A::Value) {
+                self.0.set(value);
+            }
+        }
+    };
+}
+
 number!(AtomicU8, u8);
 number!(AtomicU32, u32);
 number!(AtomicI32, i32);
@@ -119,21 +140,9 @@ atomic!(AtomicPtr<T>, *mut T, T);
 #[repr(transparent)]
 pub struct Lone<A>(A);
 
+word!(Lone);
+
 impl<A: Atomic> Lone<A> {
-    pub const fn new(word: A) -> Self {
-        Self(word)
-    }
-
-    #[inline(always)]
-    pub fn get(&self) -> A::Value {
-        self.0.get()
-    }
-
-    #[inline(always)]
-    pub fn set(&self, value: A::Value) {
-        self.0.set(value);
-    }
-
     /// Returns what it was.
     #[inline(always)]
     pub fn swap(&self, value: A::Value) -> A::Value {
@@ -188,21 +197,9 @@ impl<A: Number> Lone<A> {
 #[repr(transparent)]
 pub struct Guarded<A>(A);
 
+word!(Guarded);
+
 impl<A: Atomic> Guarded<A> {
-    pub const fn new(word: A) -> Self {
-        Self(word)
-    }
-
-    #[inline(always)]
-    pub fn get(&self) -> A::Value {
-        self.0.get()
-    }
-
-    #[inline(always)]
-    pub fn set(&self, value: A::Value) {
-        self.0.set(value);
-    }
-
     /// Returns what it was.
     #[inline(always)]
     pub fn swap(&self, value: A::Value) -> A::Value {
@@ -217,18 +214,4 @@ impl<A: Atomic> Guarded<A> {
 #[repr(transparent)]
 pub struct AtStart<A>(A);
 
-impl<A: Atomic> AtStart<A> {
-    pub const fn new(word: A) -> Self {
-        Self(word)
-    }
-
-    #[inline(always)]
-    pub fn get(&self) -> A::Value {
-        self.0.get()
-    }
-
-    #[inline(always)]
-    pub fn set(&self, value: A::Value) {
-        self.0.set(value);
-    }
-}
+word!(AtStart);
