@@ -46,17 +46,14 @@
 //! | 129 SEEN | sender | TAIL of the direction back, when bytes were last put: saves the other side a load of TAIL |
 //! | 130 SINCE | sender | dated: when the oldest bytes of the ring came, by the clock of the callers; 0: not known. For order only |
 //! | 131 KERNEL | sender | dated: stored with SINCE: when it, or whoever it heard of, last used the kernel; 0: never known. For order only |
-//! | 136..140, 144..148 | sender | dated: short bytes, copies of at most 64 bytes of the ring |
-//! | 130, 131, 136..140, 144, 145 | sender | not dated: short bytes |
+//! | behind these | sender | short bytes, copies of at most 64 bytes of the ring; if not dated, from 130 on: [`duplex_lines`] |
 //!
 //! Of the words below 64, direction 0 begins at word 0, direction 1 at word 32. Words 64 to 71 belong to the two sides
-//! ([`UP`], [`LEAVING`], [`WANT_KERNEL`], [`TAKE_BACK`], by side). Words from 128 on are the *duplex lines*, three cache
-//! lines in which each direction has one half, direction 1 four words behind direction 0. The rings follow at byte 4096.
+//! ([`UP`], [`LEAVING`], [`WANT_KERNEL`], [`TAKE_BACK`], by side). Words from 128 on are the *duplex lines*, direction 1
+//! some words behind direction 0. The rings follow at byte 4096.
 //!
-//! *Duplex lines.* Each side writes its own half of them, and reads the other. So in an exchange of short messages each
-//! line moves once for each message: whoever reads it owns it, and writes the answer. A sender puts its bytes into the
-//! ring in any case. If it has heard from the other side since it last sent, and what it shows is at most 64 bytes, it
-//! copies them to the duplex lines as well:
+//! *Duplex lines.* A sender puts its bytes into the ring in any case. If it has heard from the other side since it last
+//! sent, and what it shows is at most 64 bytes, it copies them to the duplex lines as well:
 //!
 //! ```text
 //! SENDER    HEAD = as before, without short bytes; short bytes; HEAD = new position, with their number
@@ -107,9 +104,13 @@
 //! The other side is not trusted: what it wrote is read once and checked ([`Broken`]). It can spoil its own
 //! connection only. Source: own design (`docs/decisions/0005`).
 
+mod duplex_lines;
 mod receiver;
 mod sender;
 
+use duplex_lines::{DATED, DUPLEX, HEAD, KERNEL, SINCE, distance, position_in};
+
+pub use duplex_lines::{Lines, SHORT_BYTES_MAX};
 pub use receiver::{AHEAD_MAX, Ahead, Answer, Next, Receiver};
 pub use sender::{Dates, Sender};
 
@@ -145,6 +146,21 @@ pub trait SharedMemory {
     }
     /// Copies from byte `offset` into `bytes`.
     fn copy_out(&self, offset: usize, bytes: &mut [u8]);
+    /// Stores `bytes` from word `first` on, as `store` would, word by word. What is left of the last word may be anything.
+    fn store_bytes(&self, first: usize, bytes: &[u8]) {
+        for (index, chunk) in (first..).zip(bytes.chunks(8)) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.store(index, u64::from_le_bytes(word));
+        }
+    }
+    /// Loads `bytes` from word `first` on, as `load` would, word by word.
+    fn load_bytes(&self, first: usize, bytes: &mut [u8]) {
+        for (index, chunk) in (first..).zip(bytes.chunks_mut(8)) {
+            let word = self.load(index).to_le_bytes();
+            chunk.copy_from_slice(&word[..chunk.len()]);
+        }
+    }
     /// A hint that bytes from byte `offset` on will be stored soon.
     fn prefetch_for_writing(&self, _offset: usize, _len_bytes: usize) {}
 }
@@ -163,55 +179,8 @@ const READS_KERNEL: usize = 18;
 const ARMED: usize = 24;
 const ORDERED: usize = 26;
 const DIRECTION_WORDS: usize = 32;
-/// The first word of the duplex lines, in which the two directions lie [`HALF_LINE_WORDS`] apart.
-const DUPLEX: usize = 128;
-const HALF_LINE_WORDS: usize = 4;
-const HEAD: usize = DUPLEX;
-const SEEN: usize = DUPLEX + 1;
-const SINCE: usize = DUPLEX + 2;
-const KERNEL: usize = DUPLEX + 3;
-/// Where short bytes lie, 8 in each word: beside HEAD, and in the two lines behind.
-const SHORT: [usize; 8] = words_from([2, 3, 8, 9, 10, 11, 16, 17]);
-/// The same beside SINCE and KERNEL.
-const SHORT_DATED: [usize; 8] = words_from([8, 9, 10, 11, 16, 17, 18, 19]);
-
-const fn words_from(mut places: [usize; 8]) -> [usize; 8] {
-    let mut at = 0;
-    while at < places.len() {
-        places[at] += DUPLEX;
-        at += 1;
-    }
-    places
-}
-
-/// Most bytes that go through the duplex lines, too.
-const SHORT_BYTES_MAX: usize = 8 * SHORT.len();
-/// Where their number stands in HEAD.
-const SHORT_SHIFT: u32 = 56;
-const POSITION_MASK: u64 = (1 << SHORT_SHIFT) - 1;
-/// In HEAD: SINCE and KERNEL are what their names say.
-const DATED: u64 = 1 << 63;
-
-/// Bytes ever put into the ring, by the word HEAD.
-const fn position_in(head: u64) -> u64 {
-    head & POSITION_MASK
-}
-
-/// How many bytes there are from one position to another: positions in HEAD have no more than 56 bits.
-const fn distance(from: u64, to: u64) -> u64 {
-    to.wrapping_sub(from) & POSITION_MASK
-}
-
-/// How many of the last of them are short bytes, and where those lie.
-const fn short_bytes_in(head: u64) -> (u64, [usize; 8]) {
-    let len_bytes = (head & !DATED) >> SHORT_SHIFT;
-    (len_bytes, short_words(head & DATED != 0))
-}
-
-const fn short_words(is_dated: bool) -> [usize; 8] {
-    if is_dated { SHORT_DATED } else { SHORT }
-}
-
+/// All numbers of words by which duplex lines lie behind each other.
+const WORDS_BEHIND_MASK: u16 = 4 | 16;
 /// Word, by side: 1 when that side follows this protocol.
 pub const UP: usize = 64;
 /// Word, by side: 1 when that side has closed, shut down or lost its end of the kernel connection.
@@ -232,21 +201,27 @@ const REFUSED: u64 = 4;
 #[repr(C)]
 pub struct Direction {
     /// 0 from side 0 to side 1; 1 back.
-    number: u32,
+    number: u8,
+    lines: Lines,
+    /// How many words behind those of direction 0 its duplex lines begin.
+    words_behind: u16,
     /// A power of two.
     ring_bytes: u32,
 }
 
 impl Direction {
-    /// The direction that `side` sends in, with a ring of `ring_bytes` (a power of two).
+    /// The direction that `side` sends in, with a ring of `ring_bytes` (a power of two) and such duplex lines.
     ///
     /// # Panics
     /// If `side` is neither 0 nor 1, or the ring no power of two of at least 64 bytes.
     #[must_use]
-    pub const fn from_side(side: u32, ring_bytes: u32) -> Self {
+    #[inline]
+    pub const fn from_side(side: u32, ring_bytes: u32, lines: Lines) -> Self {
         assert!(side < 2 && ring_bytes.is_power_of_two() && ring_bytes >= 64);
         Self {
-            number: side,
+            number: side as u8,
+            lines,
+            words_behind: side as u16 * lines.words_apart(),
             ring_bytes,
         }
     }
@@ -256,6 +231,8 @@ impl Direction {
     pub const fn reversed(self) -> Self {
         Self {
             number: 1 - self.number,
+            lines: self.lines,
+            words_behind: self.lines.words_apart() - self.words_behind,
             ring_bytes: self.ring_bytes,
         }
     }
@@ -346,12 +323,12 @@ impl Direction {
     }
 
     const fn word(self, word: usize) -> usize {
-        let words_apart = if word < DUPLEX {
-            DIRECTION_WORDS
+        // The compiler does not know that there are no others, and spares the check of bounds.
+        if word < DUPLEX {
+            (self.number & 1) as usize * DIRECTION_WORDS + word
         } else {
-            HALF_LINE_WORDS
-        };
-        self.number as usize * words_apart + word
+            (self.words_behind & WORDS_BEHIND_MASK) as usize + word
+        }
     }
 
     const fn at_epoch(self, word: usize, epoch: u64) -> usize {

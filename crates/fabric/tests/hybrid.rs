@@ -10,6 +10,7 @@ mod simulation;
 #[path = "hybrid/stress.rs"]
 mod stress;
 
+use barewire_fabric::hybrid::Lines;
 use proptest::prelude::*;
 
 use simulation::{Flaw, run};
@@ -51,9 +52,11 @@ fn simulation_notices_flaws() {
 
 #[test]
 fn threads_change_lanes_under_load() {
-    let changes = stress::run(std::time::Duration::from_secs(2));
-    println!("{changes} changes of path");
-    assert!(changes > 500, "{changes} changes of path");
+    for lines in [Lines::Shared, Lines::Own] {
+        let changes = stress::run(std::time::Duration::from_secs(2), lines);
+        println!("{changes} changes of path, {lines:?}");
+        assert!(changes > 500, "{changes} changes of path, {lines:?}");
+    }
 }
 
 proptest! {

@@ -85,6 +85,7 @@ extern "C" fn begin() {
         return;
     }
     process::ids::note_own_ids();
+    process::thread_words::set_up();
     report::set_up();
     reason_report::set_up();
     descriptors::observe_lost(|socket| {

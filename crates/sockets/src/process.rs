@@ -15,4 +15,5 @@ pub mod sandbox;
 pub mod sandbox_probe;
 pub mod settings;
 pub mod spin;
+pub mod thread_words;
 pub mod words;

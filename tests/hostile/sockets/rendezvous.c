@@ -229,6 +229,7 @@ static struct gift gift_of(const char *kind, int fd, struct greeting greeting)
     if (is(kind, "own-cookie")) it.greeting.own_cookie++;
     if (is(kind, "other-cookie")) it.greeting.other_cookie++;
     if (is(kind, "ring-size")) it.greeting.ring_bytes *= 2;
+    if (is(kind, "lines")) it.greeting.lines = 2;
     if (is(kind, "zeros")) memset(&it.greeting, 0, sizeof it.greeting);
     if (is(kind, "half")) it.len = 20;
     if (is(kind, "empty")) it.len = 0;

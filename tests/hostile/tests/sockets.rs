@@ -213,6 +213,7 @@ fn what_the_other_end_leaves_at_the_rendezvous_socket() {
         "own-cookie",
         "other-cookie",
         "ring-size",
+        "lines",
         "zeros",
         "half",
         "empty",
@@ -236,13 +237,17 @@ fn what_the_other_end_leaves_at_the_rendezvous_socket() {
 }
 
 /// Kinds of lies; see `sockets/lie.c`.
-const LIES: [&str; 21] = [
+const LIES: [&str; 25] = [
     "head",
     "far-head",
     "short-bytes",
     "dated-short-bytes",
     "many-short-bytes",
     "far-short-bytes",
+    "own-short-bytes",
+    "own-dated-short-bytes",
+    "own-far-short-bytes",
+    "own-spoil",
     "tokens",
     "many-tokens",
     "bound",

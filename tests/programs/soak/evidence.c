@@ -16,7 +16,7 @@ static const char *const direction_words[] = {
 static const char *const duplex_words[] = {"HEAD", "SEEN", "SINCE", "KERNEL"};
 static const char *const side_words[] = {"UP", "LEAVING", "WANT_KERNEL", "TAKE_BACK"};
 enum { PROCESSES_TOLD = 24 };
-enum { DIRECTION_WORDS = 32, SIDES_AT = 64, SIDES_END = 72, DUPLEX_AT = 128, WORDS = 136, NAMES = sizeof direction_words / sizeof *direction_words };
+enum { DIRECTION_WORDS = 32, SIDES_AT = 64, SIDES_END = 72, DUPLEX_AT = 128, WORDS = 160, NAMES = sizeof direction_words / sizeof *direction_words };
 
 /* The first line of a file of /proc; empty if it cannot be read. */
 static void first_line(const char *path, char *line, size_t room)
@@ -50,16 +50,19 @@ static void tell_threads(int pid)
 
 static void tell_words(const char *inode, const uint64_t words[WORDS])
 {
-    char line[900];
+    char line[1200];
     for (int direction = 0; direction < 2; direction++) {
         int size = 0;
         for (int i = 0; i < NAMES; i++)
             if (direction_words[i])
                 size += snprintf(line + size, sizeof line - size, " %s %llu", direction_words[i],
                                  (unsigned long long)words[direction * DIRECTION_WORDS + i]);
-        for (int i = 0; i < 4; i++)
-            size += snprintf(line + size, sizeof line - size, " %s %#llx", duplex_words[i],
-                             (unsigned long long)words[DUPLEX_AT + direction * 4 + i]);
+        /* Shared lines, and lines of their own: the words of the other kind are short bytes or 0. */
+        for (int apart = 4; apart <= 16; apart += 12)
+            for (int i = 0; i < 4; i++)
+                size += snprintf(line + size, sizeof line - size, " %s%s %#llx", apart == 4 ? "" : "OWN_",
+                                 duplex_words[i],
+                                 (unsigned long long)words[DUPLEX_AT + direction * apart + i]);
         say("  stream %s, direction %d:%s\n", inode, direction, line);
     }
     int size = 0;

@@ -1,9 +1,9 @@
 //! The receiving end of one direction. See [`super`] for the protocol.
 
+use super::duplex_lines::{DATED, HEAD, distance, position_in, short_bytes_in};
 use super::{
-    ARMED, BOUND, Broken, Direction, EPOCH, HEAD, IN_RING, KEPT_EPOCHS, Path, REACHED,
-    READS_KERNEL, REFUSED, SHORT_BYTES_MAX, SharedMemory, TAIL, TAKE_BACK, TAKING, WAKE_BYTES,
-    WAKE_BYTES_AT, WANT_KERNEL, distance, path, position_in, short_bytes_in,
+    ARMED, BOUND, Broken, Direction, EPOCH, IN_RING, KEPT_EPOCHS, Path, REACHED, READS_KERNEL,
+    REFUSED, SharedMemory, TAIL, TAKE_BACK, TAKING, WAKE_BYTES, WAKE_BYTES_AT, WANT_KERNEL, path,
 };
 
 /// What a receiver has to do next.
@@ -86,6 +86,13 @@ impl Receiver {
             wake_bytes_taken: 0,
             armed: 0,
         }
+    }
+
+    /// The direction that it receives in.
+    #[must_use]
+    #[inline]
+    pub const fn direction(&self) -> Direction {
+        self.direction
     }
 
     /// Where the next byte of the stream comes from, as far as is known.
@@ -357,7 +364,7 @@ impl Receiver {
     /// stay there until [`Receiver::took`].
     #[inline]
     pub fn copy(&self, memory: &impl SharedMemory, already: u64, bytes: &mut [u8]) {
-        if self.copy_short(memory, already as usize, bytes) {
+        if already == 0 && self.copy_short(memory, bytes) {
             return;
         }
         let (at, straight) = self.direction.place(self.tail + already);
@@ -369,32 +376,27 @@ impl Receiver {
         }
     }
 
-    /// The same from the duplex lines, if all that was not taken lies there.
+    /// The same from the duplex lines, if all that was not taken lies there. `false`: `bytes` may be anything.
     #[inline]
-    fn copy_short(&self, memory: &impl SharedMemory, already: usize, bytes: &mut [u8]) -> bool {
+    fn copy_short(&self, memory: &impl SharedMemory, bytes: &mut [u8]) -> bool {
         let word = memory.load(self.direction.word(HEAD));
-        let (short, words) = short_bytes_in(word);
-        let end = already + bytes.len();
-        if distance(self.tail, position_in(word)) != short
-            || short > SHORT_BYTES_MAX as u64
-            || end > short as usize
-        {
+        let short = short_bytes_in(word);
+        let is_dated = word & DATED != 0;
+        let is_all = distance(self.tail, position_in(word)) == short;
+        let most_bytes = self.direction.lines.short_bytes(is_dated) as u64;
+        if !is_all || short > most_bytes || bytes.len() > short as usize {
             return false;
         }
-        let mut all = [0; SHORT_BYTES_MAX];
-        for (place, index) in all.chunks_exact_mut(8).zip(words).take(end.div_ceil(8)) {
-            let value = memory.load(self.direction.word(index));
-            place.copy_from_slice(&value.to_le_bytes());
-        }
+        let direction = self.direction;
+        (direction.lines).for_each_place(is_dated, bytes.len(), |first, these| {
+            memory.load_bytes(direction.word(first), &mut bytes[these]);
+        });
         // Partner: the first store in Sender::show_short. Whoever has loaded short bytes of later bytes sees it.
-        let is_same = memory.load(self.direction.word(HEAD)) == word;
-        if is_same {
-            bytes.copy_from_slice(&all[already..end]);
-        }
-        is_same
+        memory.load(self.direction.word(HEAD)) == word
     }
 
     /// The first `bytes` of the ring are done with.
+    #[inline]
     pub fn took(&mut self, memory: &impl SharedMemory, bytes: u64) {
         self.tail += bytes;
         memory.store(self.direction.word(TAIL), self.tail);

@@ -2,13 +2,13 @@
 
 use core::sync::atomic::{Ordering, compiler_fence};
 
-use crate::copying::{Copying, Way};
+use crate::copying::{Copying, LONG_BYTES, Way};
 
+use super::duplex_lines::{HEAD, KERNEL, SEEN, SINCE, head_word, position_in};
 use super::{
-    ARMED, BOUND, Broken, DATED, Direction, EPOCH, HEAD, IN_RING, KEPT_EPOCHS, KERNEL, ORDERED,
-    PROCESSOR, Path, REACHED, READS_KERNEL, REFUSED, SEEN, SHORT_BYTES_MAX, SHORT_SHIFT, SINCE,
-    SharedMemory, TAIL, TAKE_BACK, TAKING, UP, WAKE_BYTES, WAKE_BYTES_AT, WANT_KERNEL, path,
-    position_in, short_words,
+    ARMED, BOUND, Broken, Direction, EPOCH, IN_RING, KEPT_EPOCHS, ORDERED, PROCESSOR, Path,
+    REACHED, READS_KERNEL, REFUSED, SharedMemory, TAIL, TAKE_BACK, TAKING, UP, WAKE_BYTES,
+    WAKE_BYTES_AT, WANT_KERNEL, path,
 };
 
 /// Of short pieces, memory further ahead is fetched: with 3 lines ahead a write of 64 B took 157 ns, with 2 lines 179,
@@ -137,6 +137,15 @@ impl Sender {
 
     #[inline]
     fn copy_in(&mut self, memory: &impl SharedMemory, offset: usize, bytes: &[u8]) {
+        if bytes.len() < LONG_BYTES {
+            memory.copy_in(offset, bytes);
+        } else {
+            self.copy_in_long(memory, offset, bytes);
+        }
+    }
+
+    #[inline(never)]
+    fn copy_in_long(&mut self, memory: &impl SharedMemory, offset: usize, bytes: &[u8]) {
         match self.copying.choose(bytes.len()) {
             Way::Ordinary => memory.copy_in(offset, bytes),
             Way::PastCaches => memory.copy_in_past_caches(offset, bytes),
@@ -170,18 +179,24 @@ impl Sender {
         }
     }
 
-    /// Shows all that was put, in the duplex lines, too, if it is an answer and short.
+    /// Shows all that was put, in the duplex lines, too, if it is an answer: see [`Sender::publish`].
     #[inline]
-    fn show_all(&mut self, memory: &impl SharedMemory) {
+    fn show_all(&mut self, memory: &impl SharedMemory, last: &[u8]) {
         let taken = fingerprint(memory.load(self.direction.reversed().word(TAIL)));
         let is_answer = taken != self.taken_then;
         self.taken_then = taken;
-        let unseen_bytes = usize::from(self.unseen_bytes);
-        if is_answer && unseen_bytes <= SHORT_BYTES_MAX {
-            self.show_short(memory, unseen_bytes);
+        if is_answer && self.are_short(last) {
+            self.show_short(memory, last);
         } else {
             self.show_in_ring(memory);
         }
+    }
+
+    /// Whether these are all that was put and not shown, and few.
+    #[inline]
+    const fn are_short(&self, bytes: &[u8]) -> bool {
+        let most_bytes = self.direction.lines.short_bytes(self.is_dated);
+        bytes.len() == self.unseen_bytes as usize && bytes.len() <= most_bytes
     }
 
     #[inline]
@@ -191,37 +206,22 @@ impl Sender {
     }
 
     #[inline]
-    fn show_short(&mut self, memory: &impl SharedMemory, len_bytes: usize) {
-        let mut all = [0; SHORT_BYTES_MAX];
-        let before = self.head - len_bytes as u64;
-        self.copy_from_ring(memory, before, &mut all[..len_bytes]);
+    fn show_short(&mut self, memory: &impl SharedMemory, bytes: &[u8]) {
+        let len_bytes = bytes.len() as u64;
         // From here on one store right after the other: see `date`.
         // Partner: the second load in Receiver::copy_short.
-        self.store_head(memory, before, 0);
-        let words = short_words(self.is_dated);
-        for (value, index) in all.chunks_exact(8).zip(words).take(len_bytes.div_ceil(8)) {
-            let value = u64::from_le_bytes(value.try_into().unwrap_or_default());
-            memory.store(self.direction.word(index), value);
-        }
+        self.store_head(memory, self.head - len_bytes, 0);
+        let direction = self.direction;
+        let store = |first, these| memory.store_bytes(direction.word(first), &bytes[these]);
+        (direction.lines).for_each_place(self.is_dated, bytes.len(), store);
         self.unseen_bytes = 0;
-        self.store_head(memory, self.head, len_bytes as u64);
+        self.store_head(memory, self.head, len_bytes);
     }
 
     #[inline]
     fn store_head(&self, memory: &impl SharedMemory, position: u64, short_bytes: u64) {
-        let dated = if self.is_dated { DATED } else { 0 };
-        let word = position_in(position) | short_bytes << SHORT_SHIFT | dated;
+        let word = head_word(position, short_bytes, self.is_dated);
         memory.store(self.direction.word(HEAD), word);
-    }
-
-    #[inline]
-    fn copy_from_ring(&self, memory: &impl SharedMemory, position: u64, bytes: &mut [u8]) {
-        let (at, straight) = self.direction.place(position);
-        let (first, rest) = bytes.split_at_mut(straight.min(bytes.len()));
-        memory.copy_out(at, first);
-        if !rest.is_empty() {
-            memory.copy_out(self.direction.place(0).0, rest);
-        }
     }
 
     /// Fetches memory that the next bytes will be put into, if they are as many as the last `len_bytes`: the receiver's
@@ -327,19 +327,21 @@ impl Sender {
         true
     }
 
-    /// Shows the receiver what was put. Returns whether it sleeps: then send a wake-up byte, one byte on
+    /// Shows the receiver what was put. `last` is all that was put since the last call, if the caller has it in one piece,
+    /// or else empty: if it is short, and an answer, the receiver finds it in the duplex lines, too. Returns whether the
+    /// receiver sleeps: then send a wake-up byte, one byte on
     /// the kernel connection, and call [`Sender::wake_byte_sent`], or [`Sender::wake_byte_failed`] if the
     /// kernel connection does not take it. `processor` is where the caller runs, in whatever numbers both
     /// ends use, or 0; it tells a receiver that it is in the caller's way.
     #[must_use]
     #[inline]
-    pub fn publish(&mut self, memory: &impl SharedMemory, processor: u64) -> bool {
+    pub fn publish(&mut self, memory: &impl SharedMemory, processor: u64, last: &[u8]) -> bool {
         let word = self.direction.word(PROCESSOR);
         // Looked at first: the line stays in the receiver's cache.
         if processor != 0 && memory.load(word) != processor {
             memory.store(word, processor);
         }
-        self.show_all(memory);
+        self.show_all(memory, last);
         // Partner: the fence in Receiver::arm.
         memory.fence();
         let wake_byte = self.owes_wake_byte || self.take_armed(memory);
@@ -481,7 +483,12 @@ impl Sender {
 
     /// Copies what is to be taken back, from byte `already` of it on.
     pub fn copy_back(&self, memory: &impl SharedMemory, already: u64, bytes: &mut [u8]) {
-        self.copy_from_ring(memory, self.tail_seen + already, bytes);
+        let (at, straight) = self.direction.place(self.tail_seen + already);
+        let (first, rest) = bytes.split_at_mut(straight.min(bytes.len()));
+        memory.copy_out(at, first);
+        if !rest.is_empty() {
+            memory.copy_out(self.direction.place(0).0, rest);
+        }
     }
 
     /// The kernel connection took so many bytes of those to be taken back. Returns whether that is all:

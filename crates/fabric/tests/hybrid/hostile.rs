@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 
 use barewire_fabric::hybrid::{
-    AHEAD_MAX, Ahead, Dates, Direction, Next, Path, Receiver, Sender, SharedMemory,
+    AHEAD_MAX, Ahead, Dates, Direction, Lines, Next, Path, Receiver, Sender, SharedMemory,
 };
 
 use super::memory::Memory;
@@ -82,7 +82,11 @@ impl SharedMemory for Liar<'_> {
 
 /// Does what `data` says: each step is an operation and which of its loads are lies.
 pub fn drive(data: &[u8]) {
-    let direction = Direction::from_side(0, RING_BYTES);
+    let lines = match data.first() {
+        Some(first) if first % 2 == 1 => Lines::Own,
+        _ => Lines::Shared,
+    };
+    let direction = Direction::from_side(0, RING_BYTES, lines);
     let memory = Liar {
         memory: Memory::new(RING_BYTES),
         script: RefCell::new(data),
@@ -142,7 +146,7 @@ const BACK_TAIL: usize = 48;
 /// For good, unlike a lie.
 fn spoil(memory: &Liar<'_>, which: u8) {
     // The words of directions and sides, and those of the duplex lines.
-    let index = match usize::from(which) % 96 {
+    let index = match usize::from(which) % 104 {
         duplex @ 72.. => duplex - 72 + 128,
         index => index,
     };
@@ -168,13 +172,14 @@ fn send(sender: &mut Sender, memory: &Liar<'_>, len: u8) {
     }
     let bytes = vec![len; (room as usize).min(usize::from(len))];
     sender.put_in_pieces(memory, &bytes, 50);
+    let last = bytes.chunks(50).last().unwrap_or_default();
     let is_first = sender.date(memory, || Dates {
         since: u64::from(len),
         kernel_used: u64::from(len),
     });
     // Something came from the other side since: what is short goes through the duplex lines, too.
     memory.memory.store(BACK_TAIL, u64::from(len));
-    if sender.publish(memory, 0) && len % 2 == 0 {
+    if sender.publish(memory, 0, last) && len % 2 == 0 {
         sender.wake_byte_failed();
     } else if is_first && sender.mark(memory) {
         sender.wake_byte_sent();

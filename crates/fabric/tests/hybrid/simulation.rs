@@ -6,7 +6,8 @@
 use std::collections::VecDeque;
 
 use barewire_fabric::hybrid::{
-    AHEAD_MAX, Ahead, Dates, Direction, Next, Path, Receiver, Sender, SharedMemory, WANT_KERNEL,
+    AHEAD_MAX, Ahead, Dates, Direction, Lines, Next, Path, Receiver, Sender, SharedMemory,
+    WANT_KERNEL,
 };
 use barewire_units::Rng;
 
@@ -116,14 +117,16 @@ struct Way {
     receiving: Receiving,
     /// Bytes that the program at the end has had.
     read: u64,
+    /// What was put and not published.
+    put: Vec<u8>,
     flaw: Flaw,
 }
 
 type Outcome = Result<(), String>;
 
 impl Way {
-    fn new(number: u32, rng: &mut Rng, flaw: Flaw) -> Way {
-        let direction = Direction::from_side(number, RING_BYTES);
+    fn new(direction: Direction, rng: &mut Rng, flaw: Flaw) -> Way {
+        let number = direction.sender_side() as u32;
         let begin = rng.below(1_000);
         Way {
             number,
@@ -139,6 +142,7 @@ impl Way {
             sending: Sending::Idle,
             receiving: Receiving::Awake,
             read: begin,
+            put: Vec::new(),
             flaw,
         }
     }
@@ -179,12 +183,14 @@ impl Way {
                     self.sender.show(memory);
                 } else {
                     self.sending = Sending::Put;
+                    self.put = bytes;
                 }
             }
             Sending::Put => {
                 self.before_token = self.sender;
                 self.sender.date(memory, || DATES);
-                let wake_byte = self.sender.publish(memory, 0);
+                let wake_byte = self.sender.publish(memory, 0, &self.put);
+                self.put.clear();
                 self.sending = if wake_byte {
                     Sending::TokenDue
                 } else {
@@ -261,7 +267,7 @@ impl Way {
     // ---------------------------------------------------------------------------- receiver
 
     fn step_receiver(&mut self, memory: &Memory, rng: &mut Rng) -> Outcome {
-        let direction = Direction::from_side(self.number, RING_BYTES);
+        let direction = self.receiver.direction();
         if rng.ratio(1, 300) {
             direction.want_order(memory);
         }
@@ -496,7 +502,12 @@ impl Way {
 pub fn run(seed: u64, steps: u32, flaw: Flaw) -> Result<u64, String> {
     let mut rng = Rng::from_seed(seed);
     let memory = Memory::new(RING_BYTES);
-    let mut ways = [0, 1].map(|number| Way::new(number, &mut rng, flaw));
+    let lines = match rng.ratio(1, 2) {
+        true => Lines::Shared,
+        false => Lines::Own,
+    };
+    let ways = [0, 1].map(|side| Direction::from_side(side, RING_BYTES, lines));
+    let mut ways = ways.map(|direction| Way::new(direction, &mut rng, flaw));
     for _ in 0..steps {
         let way = &mut ways[rng.index(2)];
         let what = rng.below(16);

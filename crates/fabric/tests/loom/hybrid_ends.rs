@@ -1,7 +1,7 @@
 //! Both ends of one direction of a hybrid stream, as the models use them: the sender's and the
 //! receiver's own code, and the bytes of the stream, which are its positions.
 
-use barewire_fabric::hybrid::{Direction, Next, Path, Receiver, Sender, SharedMemory};
+use barewire_fabric::hybrid::{Direction, Lines, Next, Path, Receiver, Sender, SharedMemory};
 
 use crate::hybrid_memory::{Call, Flaw, Item, REACHED, Side, WAKE_BYTES};
 
@@ -84,11 +84,15 @@ impl Sending {
     }
 
     fn ring_byte(&mut self) {
-        self.sender.put(&self.side, &[self.sender.position() as u8]);
+        let bytes = [self.sender.position() as u8];
+        self.sender.put(&self.side, &bytes);
         self.sender.show(&self.side);
         let before = self.sender;
         let call = Call::Publish(self.sender.epoch());
-        if self.side.during(call, |side| self.sender.publish(side, 0)) {
+        if self
+            .side
+            .during(call, |side| self.sender.publish(side, 0, &bytes))
+        {
             if self.is_full {
                 self.fail_token(before);
                 self.sender.leave_ring(&self.side);
@@ -171,7 +175,7 @@ impl Sending {
 }
 
 /// The direction of the models.
-pub const DIRECTION: Direction = Direction::from_side(0, 64);
+pub const DIRECTION: Direction = Direction::from_side(0, 64, Lines::Shared);
 
 /// What came of a look for the next byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

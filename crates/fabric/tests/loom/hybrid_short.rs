@@ -47,7 +47,7 @@ fn send(sender: &mut Sender, side: &Side, len: u64, dated: bool) {
         });
     }
     let call = Call::Publish(sender.epoch());
-    assert!(!side.during(call, |side| sender.publish(side, 0)));
+    assert!(!side.during(call, |side| sender.publish(side, 0, &bytes)));
 }
 
 impl Short {

@@ -1,10 +1,10 @@
 //! Ids of processes and threads, children made by vfork, and processors.
 
-use core::cell::Cell;
 use core::mem::zeroed;
 use core::sync::atomic::AtomicU32;
 
 use crate::process::at_fork::AT_FORK;
+use crate::process::thread_words;
 use crate::process::words::Lone;
 use crate::system::real;
 
@@ -18,12 +18,6 @@ static BORROWERS: &Lone<AtomicU32> = &AT_FORK.ids.0[1];
 
 /// How many processes came one out of the other until this one. It changes while there is one thread.
 static FORKS: &Lone<AtomicU32> = &AT_FORK.ids.0[2];
-
-thread_local! {
-    /// The thread's id; above it what [`FORKS`] was when it was noted. So a child need not touch its
-    /// variables to forget its parent's.
-    static THREAD_ID: Cell<u64> = const { Cell::new(0) };
-}
 
 /// In the constructor, and in a child after fork.
 pub fn note_own_ids() {
@@ -75,23 +69,27 @@ fn thread_id_of_kernel() -> u32 {
 }
 
 /// The calling thread's id, never 0.
+///
+/// The thread's own word is its id; above it what [`FORKS`] was when it was noted. So a child need not touch its
+/// variables to forget its parent's.
+#[inline]
 pub fn thread_id() -> u32 {
-    if BORROWERS.get() != 0 {
-        return thread_id_of_kernel();
+    let noted = thread_words::own_word();
+    let is_own = (noted >> 32) as u32 == FORKS.get() && noted as u32 != 0;
+    if is_own && BORROWERS.get() == 0 {
+        return noted as u32;
     }
-    let forks = FORKS.get();
-    THREAD_ID.with(|cell| {
-        let noted = cell.get();
-        if (noted >> 32) as u32 == forks && noted as u32 != 0 {
-            return noted as u32;
-        }
-        let id = thread_id_of_kernel();
-        // A child made by vfork has its parent's variables, and is soon gone.
-        if !is_vfork_child() {
-            cell.set(u64::from(forks) << 32 | u64::from(id));
-        }
-        id
-    })
+    ask_for_thread_id()
+}
+
+#[cold]
+fn ask_for_thread_id() -> u32 {
+    let id = thread_id_of_kernel();
+    // A child made by vfork has its parent's variables, and is soon gone.
+    if !is_vfork_child() {
+        thread_words::set_own_word(u64::from(FORKS.get()) << 32 | u64::from(id));
+    }
+    id
 }
 
 /// Whether there is a thread of this id. One of another process counts.
@@ -177,7 +175,13 @@ fn are_many(list: &[u8]) -> Option<bool> {
 }
 
 /// One more than the number of the processor that this thread runs on; 0 if that is not known.
+#[inline]
 pub fn processor() -> u64 {
+    thread_words::processor().map_or_else(ask_for_processor, |number| u64::from(number) + 1)
+}
+
+#[cold]
+fn ask_for_processor() -> u64 {
     // SAFETY: no arguments.
     let number = unsafe { libc::sched_getcpu() };
     u64::try_from(number + 1).unwrap_or(0)

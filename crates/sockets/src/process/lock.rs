@@ -71,6 +71,20 @@ impl Held<'_> {
 
     #[inline(always)]
     fn amid<T>(&self, what: u32, work: impl FnOnce() -> T) -> T {
+        let amid = self.begin(what);
+        let result = work();
+        amid.end();
+        result
+    }
+
+    /// As [`Held::moving`], for work that is no closure: it lies between this and [`Amid::end`].
+    #[inline(always)]
+    pub fn begin_moving(&self) -> Amid<'_> {
+        self.begin(MOVING)
+    }
+
+    #[inline(always)]
+    fn begin(&self, what: u32) -> Amid<'_> {
         // Relaxed: only the holder stores here.
         let own = self.lock.0.load(Ordering::Relaxed);
         // Release pairs with the Acquire in `take_over`.
@@ -78,10 +92,27 @@ impl Held<'_> {
         // Pairs with `take_over`, after this thread was killed between two instructions. The processor has done all
         // that stands before. So only the compiler must not move the work forward.
         compiler_fence(Ordering::SeqCst);
-        let result = work();
+        Amid {
+            lock: self.lock,
+            own,
+        }
+    }
+}
+
+/// The holder of a lock is in the middle of something. It stays so if this is dropped, as when the thread is cancelled.
+#[must_use]
+pub struct Amid<'a> {
+    lock: &'a Lock,
+    /// The word of the lock before.
+    own: u32,
+}
+
+impl Amid<'_> {
+    /// The work is done.
+    #[inline(always)]
+    pub fn end(self) {
         // Release pairs with the Acquire in `take_over`: who finds no mark finds the whole work.
-        self.lock.0.store(own, Ordering::Release);
-        result
+        self.lock.0.store(self.own, Ordering::Release);
     }
 }
 
@@ -157,6 +188,7 @@ impl Lock {
 
     /// Takes it if it is free. `None` if another thread holds it, or this very thread, which a signal
     /// handler has interrupted.
+    #[inline]
     pub fn try_hold(&self) -> Option<Held<'_>> {
         let own = ids::thread_id();
         // Acquire pairs with the Release in the drop of `Held`, and in `reset`: what the last holder did is seen.

@@ -18,6 +18,7 @@ use crate::table::descriptors;
 use crate::table::flags::{CHECK_KERNEL, FALLEN_BACK, LOW_WATER, NONBLOCKING, UNIX, WRITE_SHUT};
 use crate::table::socket_state::SocketState;
 use crate::table::state::State;
+use crate::table::stream_memory::StreamMemory;
 
 /// Flags that change nothing here, or are considered.
 const FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
@@ -30,12 +31,13 @@ pub fn receive(fd: c_int, socket: &SocketState, parts: Parts<'_>, flags: c_int) 
         .recv_lock
         .try_hold()
         .filter(|_| is_still_upgraded(fd, socket))?;
-    match socket.receiver(&held).simple_bytes(&socket.memory())? {
+    let memory = socket.memory();
+    match socket.receiver(&held).simple_bytes(&memory)? {
         0 if flags & libc::MSG_DONTWAIT != 0 || socket.has(NONBLOCKING) => {
             report_empty(socket, &held)
         }
         0 => None,
-        bytes => take_from_ring(socket, part, bytes, &held),
+        bytes => take_from_ring(socket, &memory, part, bytes, &held),
     }
 }
 
@@ -65,6 +67,7 @@ fn is_still_upgraded(fd: c_int, socket: &SocketState) -> bool {
 #[inline]
 fn take_from_ring(
     socket: &SocketState,
+    memory: &StreamMemory,
     part: &iovec,
     bytes: u64,
     held: &Held<'_>,
@@ -75,15 +78,14 @@ fn take_from_ring(
     if !is_alone || !fault::can_overwrite(part.iov_base, len) {
         return None;
     }
-    held.moving(|| {
-        let memory = socket.memory();
-        let receiver = socket.receiver(held);
-        // SAFETY: the program's buffer, which is there.
-        receiver.copy(&memory, 0, unsafe { slice_mut(part, 0, len) });
-        receiver.took(&memory, len as u64);
-        count_bytes(&socket.ring_bytes_in, len);
-        order::heard(socket);
-    });
+    let moving = held.begin_moving();
+    let receiver = socket.receiver(held);
+    // SAFETY: the program's buffer, which is there.
+    receiver.copy(memory, 0, unsafe { slice_mut(part, 0, len) });
+    receiver.took(memory, len as u64);
+    count_bytes(&socket.ring_bytes_in, len);
+    order::heard_of(receiver.direction().kernel_used(memory));
+    moving.end();
     Some(len as ssize_t)
 }
 
@@ -161,18 +163,36 @@ pub fn send(fd: c_int, socket: &SocketState, parts: Parts<'_>, flags: c_int) -> 
         && !is_peer_leaving(socket, &memory, &held)
         && is_peer_known_there(socket, sender)
         && fault::can_read(part.iov_base, len);
-    let put = || {
-        // Last: whoever has entered puts something.
-        sender.enter_ring(&memory).then(|| {
-            // SAFETY: the program's buffer, which is there.
-            sender.put(&memory, unsafe { slice(part, 0, len) });
-            if is_one_way {
-                sender.fetch_ahead(&memory, len);
-            }
-            count_bytes(&socket.ring_bytes_out, len);
-            publish(fd, sender, &memory);
-            len as ssize_t
-        })
-    };
-    if is_simple { held.moving(put) } else { None }
+    if !is_simple {
+        return None;
+    }
+    // SAFETY: the program's buffer, which is there.
+    let bytes = unsafe { slice(part, 0, len) };
+    let moving = held.begin_moving();
+    let put = put(fd, socket, &memory, sender, bytes, is_one_way);
+    moving.end();
+    put
+}
+
+/// Puts the bytes into the ring, and shows them to the other end, unless that wants the kernel connection.
+#[inline(always)]
+fn put(
+    fd: c_int,
+    socket: &SocketState,
+    memory: &StreamMemory,
+    sender: &mut Sender,
+    bytes: &[u8],
+    is_one_way: bool,
+) -> Option<ssize_t> {
+    // Last: whoever has entered puts something.
+    if !sender.enter_ring(memory) {
+        return None;
+    }
+    sender.put(memory, bytes);
+    if is_one_way {
+        sender.fetch_ahead(memory, bytes.len());
+    }
+    count_bytes(&socket.ring_bytes_out, bytes.len());
+    publish(fd, sender, memory, bytes);
+    Some(bytes.len() as ssize_t)
 }

@@ -51,6 +51,8 @@ pub fn receive(fd: c_int, socket: &'static SocketState, parts: Parts<'_>, flags:
 }
 
 /// As [`receive`], with the control data that comes with bytes of the kernel connection.
+// Not inlined, so that the fast path has its registers to itself.
+#[inline(never)]
 pub fn receive_with(
     fd: c_int,
     socket: &'static SocketState,

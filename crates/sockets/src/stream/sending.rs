@@ -3,7 +3,7 @@
 
 use core::ffi::c_int;
 
-use barewire_fabric::hybrid::{Broken, Path};
+use barewire_fabric::hybrid::{Broken, Path, SHORT_BYTES_MAX};
 use libc::ssize_t;
 
 use crate::epoll::sets;
@@ -40,6 +40,8 @@ pub fn send(fd: c_int, socket: &SocketState, parts: Parts<'_>, flags: c_int) -> 
     fast_path::send(fd, socket, parts, flags).unwrap_or_else(|| send_with(fd, socket, parts, flags))
 }
 
+// Not inlined, so that the fast path has its registers to itself.
+#[inline(never)]
 fn send_with(fd: c_int, socket: &SocketState, parts: Parts<'_>, flags: c_int) -> ssize_t {
     let result =
         real::keeping_errno(
@@ -325,19 +327,28 @@ fn ring_send(
     }
     let is_one_way = fast_path::sends_one_way(socket);
     fast_path::note_send(socket, sender);
+    let mut short = [0; SHORT_BYTES_MAX];
     let is_put = held.moving(|| {
         if !sender.enter_ring(&memory) {
             return false;
         }
+        // Empty if there are more.
+        let short = short.get_mut(..len).unwrap_or_default();
+        let mut gathered = 0;
         for_each_stretch(parts, sent, len, |part, skip, len| {
             // SAFETY: the program's buffer.
-            sender.put_in_pieces(&memory, unsafe { slice(part, skip, len) }, PIECE_BYTES);
+            let bytes = unsafe { slice(part, skip, len) };
+            if let Some(place) = short.get_mut(gathered..gathered + len) {
+                place.copy_from_slice(bytes);
+                gathered += len;
+            }
+            sender.put_in_pieces(&memory, bytes, PIECE_BYTES);
         });
         if is_one_way {
             sender.fetch_ahead(&memory, len);
         }
         count_bytes(&socket.ring_bytes_out, len);
-        publish(fd, sender, &memory);
+        publish(fd, sender, &memory, short);
         true
     });
     if !is_put {

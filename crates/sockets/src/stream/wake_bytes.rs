@@ -82,11 +82,11 @@ fn read_wake_bytes(fd: c_int, count: u64) -> Result<u64, TakeResult> {
     }
 }
 
-/// Shows the other end what was put into the ring, and wakes it if it sleeps.
+/// Shows the other end what was put into the ring, and wakes it if it sleeps. `last`: see [`Sender::publish`].
 #[inline]
-pub fn publish(fd: c_int, sender: &mut Sender, memory: &StreamMemory) {
+pub fn publish(fd: c_int, sender: &mut Sender, memory: &StreamMemory, last: &[u8]) {
     let is_first = sender.date(memory, order::dates);
-    if sender.publish(memory, ids::processor()) {
+    if sender.publish(memory, ids::processor(), last) {
         wake(fd, sender, memory);
     } else if is_first {
         order::note(fd);

@@ -1,9 +1,9 @@
 //! The two directions of an upgraded socket, as seen without a lock.
 
-use barewire_fabric::hybrid::Direction;
+use barewire_fabric::hybrid::{Direction, Lines};
 
 use crate::process::ids;
-use crate::table::flags::{LOW_WATER, PEER_DATES, UNIX};
+use crate::table::flags::{LOW_WATER, OWN_LINES, PEER_DATES, UNIX};
 use crate::table::socket_state::SocketState;
 use crate::table::state::State;
 use crate::table::stream_memory::RING_BYTES;
@@ -33,8 +33,17 @@ pub fn outgoing(socket: &SocketState) -> Direction {
 
 /// The direction in which this end receives.
 pub fn incoming(socket: &SocketState) -> Direction {
-    let side = socket.side();
-    Direction::from_side(1 - side, RING_BYTES)
+    direction(socket, 1 - socket.side())
+}
+
+/// The direction in which this side sends.
+#[inline]
+pub fn direction(socket: &SocketState, side: u32) -> Direction {
+    let lines = match socket.has(OWN_LINES) {
+        true => Lines::Own,
+        false => Lines::Shared,
+    };
+    Direction::from_side(side, RING_BYTES, lines)
 }
 
 /// Has the other end store when its bytes come.
@@ -51,7 +60,5 @@ pub fn holds_back(socket: &SocketState) -> bool {
     if !socket.has(LOW_WATER) || socket.has(UNIX) {
         return false;
     }
-    let side = socket.side();
-    let incoming = Direction::from_side(1 - side, RING_BYTES);
-    incoming.in_ring(&socket.memory()) < u64::from(socket.low_water.get())
+    incoming(socket).in_ring(&socket.memory()) < u64::from(socket.low_water.get())
 }

@@ -232,6 +232,21 @@ impl SharedMemory for StreamMemory {
     }
 
     #[inline]
+    fn store_bytes(&self, first: usize, bytes: &[u8]) {
+        // Pairs with the Acquire in `load` and `load_bytes` of the other end, as if each word was stored by `store`. All of
+        // them by one copy, since the other end may poll the cache line.
+        fence(Ordering::Release);
+        self.copy_in(first * 8, bytes);
+    }
+
+    #[inline]
+    fn load_bytes(&self, first: usize, bytes: &mut [u8]) {
+        self.copy_out(first * 8, bytes);
+        // Pairs with the Release in `store` and `store_bytes` of the other end.
+        fence(Ordering::Acquire);
+    }
+
+    #[inline]
     fn prefetch_for_writing(&self, offset: usize, len_bytes: usize) {
         barewire_cpu::prefetch_for_writing(self.bytes(offset, len_bytes), len_bytes);
     }

@@ -34,12 +34,13 @@
 //! | 8..16 | the sender's socket cookie |
 //! | 16..24 | the cookie of the other end, as the sender sees it |
 //! | 24..28 | size of a byte ring in bytes |
-//! | 28..40 | 0 |
+//! | 28..32 | the layout of the duplex lines, `Lines` of `fabric::hybrid`, as a number |
+//! | 32..40 | 0 |
 
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
-use barewire_fabric::hybrid::{Direction, Receiver, Sender, SharedMemory, UP};
+use barewire_fabric::hybrid::{Lines, Receiver, Sender, SharedMemory, UP};
 
 use crate::process::lock::Held;
 use crate::process::{
@@ -55,12 +56,12 @@ use crate::system::{
 };
 use crate::table::flags::{
     LAST_SENT, MARK_LOOK_1, MARK_LOOK_2, MARKED, MORE_TO_COME, NAGLE, NEAR_UPGRADE, NEVER_UPGRADE,
-    NONBLOCKING, OPENER, UNIX,
+    NONBLOCKING, OPENER, OWN_LINES, UNIX,
 };
 use crate::table::state::{Reason, State};
 use crate::table::stream_memory::{RING_BYTES, STREAM_MEMORY_BYTES};
 use crate::table::{
-    admission, descriptors, process_refs, report,
+    admission, descriptors, directions, process_refs, report,
     socket_state::{self, SocketState},
     sockets,
 };
@@ -410,8 +411,10 @@ fn offer(fd: c_int, socket: &'static SocketState, peer: &Peer, link: &Owned) {
     greeting[8..16].copy_from_slice(&cookie.to_ne_bytes());
     greeting[16..24].copy_from_slice(&peer.cookie.to_ne_bytes());
     greeting[24..28].copy_from_slice(&RING_BYTES.to_ne_bytes());
+    let lines = settings::get().lines;
+    greeting[28..32].copy_from_slice(&(lines as u32).to_ne_bytes());
     // Up first: the other end may use the hybrid stream as soon as it has the memory.
-    if !upgrade(fd, socket, 0) {
+    if !upgrade(fd, socket, 0, lines) {
         sockets::unmap(socket, mapping);
         return begin_again_later(socket);
     }
@@ -574,6 +577,11 @@ fn take_offer(
     let Some(cookie) = kernel::cookie(fd) else {
         return Visit::Refused(Reason::Kind);
     };
+    let half = |at: usize| {
+        let mut bytes = [0; 4];
+        bytes.copy_from_slice(&greeting[at..at + 4]);
+        u32::from_ne_bytes(bytes)
+    };
     let word = |at: usize| {
         let mut bytes = [0; 8];
         bytes.copy_from_slice(&greeting[at..at + 8]);
@@ -582,15 +590,16 @@ fn take_offer(
     if greeting[..8] != MAGIC || word(8) != peer.cookie || word(16) != cookie {
         return Visit::Stranger;
     }
-    let is_agreed = word(24) == u64::from(RING_BYTES);
-    if !is_agreed || !fd_passing::is_sealed(memory.raw(), STREAM_MEMORY_BYTES) {
+    let is_agreed =
+        half(24) == RING_BYTES && fd_passing::is_sealed(memory.raw(), STREAM_MEMORY_BYTES);
+    let Some(lines) = Lines::from_number(half(28)).filter(|_| is_agreed) else {
         return Visit::Refused(Reason::NoMemory);
-    }
+    };
     let Some(mapping) = sockets::map(socket, memory.raw()) else {
         return Visit::Refused(Reason::NoMemory);
     };
     socket.set_cookie(cookie);
-    if upgrade(fd, socket, 1) {
+    if upgrade(fd, socket, 1, lines) {
         return Visit::Up;
     }
     sockets::unmap(socket, mapping);
@@ -606,7 +615,7 @@ fn is_user_of(peer: &Peer, link: &Owned) -> bool {
 
 /// From here on the socket is upgraded. Not if a thread is in the middle of a call, or another has just
 /// closed the socket or handed it off. The caller has claimed the step.
-fn upgrade(fd: c_int, socket: &'static SocketState, side: u32) -> bool {
+fn upgrade(fd: c_int, socket: &'static SocketState, side: u32, lines: Lines) -> bool {
     let (Some(send), Some(recv)) = (socket.send_lock.hold_for(5), socket.recv_lock.hold_for(5))
     else {
         return false;
@@ -630,6 +639,7 @@ fn upgrade(fd: c_int, socket: &'static SocketState, side: u32) -> bool {
         return false;
     };
     socket.set(NONBLOCKING, kernel::never_waits(fd));
+    socket.set(OWN_LINES, lines == Lines::Own);
     if !set_up_stream(socket, side, &send, &recv, sent, read) {
         return false;
     }
@@ -672,7 +682,7 @@ fn set_up_stream(
     sent: u64,
     read: u64,
 ) -> bool {
-    let out = Direction::from_side(side, RING_BYTES);
+    let out = directions::direction(socket, side);
     socket_state::set_ends(
         socket,
         send,

@@ -71,6 +71,8 @@ pub fn has_paid(before: &Moved, ring_bytes: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use barewire_fabric::hybrid::Lines;
+
     use super::*;
     use crate::process::settings::Rings;
 
@@ -81,6 +83,7 @@ mod tests {
             bytes_before,
             unix: true,
             rings: Rings::Inspect,
+            lines: Lines::Shared,
         }
     }
 
