@@ -28,9 +28,10 @@ pub enum Spin {
     Forever,
     /// Exactly this long.
     For(Duration),
-    /// At most this long, less while it does not pay; not at all with one processor.
+    /// At most this long, less while it does not pay; not at all on a machine with one processor.
     Adaptive {
-        /// The longest; `None`: what a sleep and a wake-up cost on this machine.
+        /// The longest; `None`: what two wake-ups cost on this machine, 10 to 200 µs. So long an answer takes from a peer
+        /// that sleeps.
         at_most: Option<Duration>,
     },
 }

@@ -743,8 +743,8 @@
 //!   that found nothing or no room. Wait or poll from time to time.
 //! - Nothing has to be cleaned up after a crash. There are no files, no daemon, no locks: a
 //!   name is free again when its holder is gone.
-//! - A program that waits first spins, for about as long as a sleep and a wake-up would take,
-//!   and then sleeps. [`NodeConfig::spin`] changes that ([`Spin`]).
+//! - A program that waits first spins, for at most as long as two wake-ups take, and less while
+//!   that does not pay, and then sleeps. [`NodeConfig::spin`] changes that ([`Spin`]).
 //!
 //! # Limits and memory
 //!

@@ -109,11 +109,17 @@ impl Budget {
     /// covered says to look longer; a long one says that looking does not pay here.
     #[must_use]
     pub fn wasted(&self, budget: u64, waited: u64) -> u64 {
-        if waited <= self.most.saturating_mul(2) {
+        if self.would_cover(waited) {
             self.bounded(budget.saturating_mul(2))
         } else {
             (budget / 2).min(self.most)
         }
+    }
+
+    /// Whether a wait was so short that looking could have paid.
+    #[must_use]
+    pub fn would_cover(&self, waited: u64) -> bool {
+        waited <= self.most.saturating_mul(2)
     }
 
     fn bounded(&self, budget: u64) -> u64 {

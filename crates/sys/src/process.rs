@@ -179,6 +179,13 @@ pub fn allowed_cpus() -> Vec<usize> {
     }
 }
 
+/// How many processors are online, whether the calling thread may run on them or not.
+pub fn online_cpus() -> usize {
+    // SAFETY: no pointers.
+    let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    usize::try_from(online).unwrap_or(1).max(1)
+}
+
 /// Processor time that all threads of this process have used, in user and
 /// system mode together.
 pub fn cpu_time_self() -> Duration {

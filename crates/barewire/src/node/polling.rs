@@ -194,8 +194,8 @@ impl NodeCore {
             state.doorbells.announce_awake();
         }
         drop(state);
-        if asleep && self.waiting.gate().led {
-            self.waiting.gate_opened.notify_all();
+        if asleep {
+            self.waiting.wake_those_at_gate(&self.waiting.gate());
         }
         asleep
     }
@@ -209,11 +209,7 @@ impl NodeCore {
             return timeout;
         }
         let wait = timeout.map_or(OWNER_LOOP_GRACE, |t| t.min(OWNER_LOOP_GRACE));
-        drop(
-            self.waiting
-                .gate_opened
-                .wait_timeout(self.waiting.gate(), wait),
-        );
+        self.waiting.wait_at_gate(self.waiting.gate(), wait);
         Some(Duration::ZERO)
     }
 
@@ -242,20 +238,20 @@ impl NodeCore {
         if let Some(found) = step(Step::Poll) {
             return Ok(Some(found));
         }
-        let mut now_ns = monotonic_ns();
-        let budget_ns = if spin {
-            self.waiting.spinner.budget_ns()
-        } else {
-            0
+        let budget_ns = match spin {
+            true => self.waiting.spinner.begin(),
+            false => 0,
         };
-        let mut changes = self.waiting.spinner.changes();
-        let mut wait = Wait::begin(now_ns, budget_ns, deadline.at_ns());
-        if budget_ns > 0 {
-            if let Some(found) = step(Step::Spin) {
+        if budget_ns > 0 && !deadline.is_immediate() {
+            // Before the clock is read, which takes as long as several looks.
+            if let Some(found) = step(Step::Spin).or_else(|| poll_a_while(&mut step)) {
                 self.note_spin_hit();
                 return Ok(Some(found));
             }
         }
+        let mut now_ns = monotonic_ns();
+        let mut changes = self.waiting.spinner.changes();
+        let mut wait = Wait::begin(now_ns, budget_ns, deadline.at_ns());
         let mut generation = 0;
         loop {
             let act = wait.nothing_found(now_ns);
@@ -284,7 +280,9 @@ impl NodeCore {
                             Wait::begin(now_ns, self.waiting.spinner.budget_ns(), deadline.at_ns());
                     }
                 }
-                Act::Sleep if found.is_some() => self.waiting.spinner.wasted(wait.waited(now_ns)),
+                Act::Sleep if found.is_some() => {
+                    self.waiting.spinner.wasted(budget_ns, wait.waited(now_ns));
+                }
                 Act::Sleep => self.base.counters.add(QueueCounter::SpuriousWakes, 1),
                 Act::Arm | Act::GiveUp => {}
             }
@@ -329,7 +327,7 @@ impl NodeCore {
             let gate = self.waiting.gate();
             if gate.led && gate.generation == generation {
                 let wait = timeout.unwrap_or(Duration::from_secs(3600));
-                drop(self.waiting.gate_opened.wait_timeout(gate, wait));
+                self.waiting.wait_at_gate(gate, wait);
             }
         }
         self.state().doorbells.announce_awake();

@@ -5,15 +5,24 @@ use std::time::Duration;
 
 use barewire_fabric::wait::Budget;
 use barewire_sys::clock::monotonic_ns;
-use barewire_sys::process::allowed_cpus;
+use barewire_sys::process::online_cpus;
 use barewire_sys::wake::wake_cost;
 
 use crate::config::Spin;
 
 /// Cap of the measured default: a machine that was busy while it was measured must not
 /// make us spin for ever.
-const MEASURED_MAX: Duration = Duration::from_micros(100);
-const MEASURED_MIN: Duration = Duration::from_micros(5);
+const MEASURED_MAX: Duration = Duration::from_micros(200);
+const MEASURED_MIN: Duration = Duration::from_micros(10);
+/// So many wake-ups are spun for. With one, two ends that sleep would never find out that spinning pays: each hears from
+/// the other after two.
+const WAKE_UPS: u32 = 2;
+/// Waits in a row that spun for as long as they may, and soon after that had to be woken, until spinning counts as useless:
+/// the peer may run on this very processor.
+const USELESS_AFTER: u32 = 8;
+/// Waits that then do not spin before the next one tries, and the most that those become.
+const REST_FIRST: u32 = 64;
+const REST_MAX: u32 = 1 << 14;
 /// What a budget grows by at least.
 const STEP_NS: u64 = 1000;
 
@@ -37,6 +46,34 @@ pub(crate) struct Spinner {
     most_ns: AtomicU64,
     adaptive: AtomicBool,
     changes: AtomicU32,
+    /// Waits in a row for which all spinning was useless.
+    useless: Hint,
+    /// Waits to come that do not spin.
+    rest: Hint,
+    /// How many those will be the next time.
+    next_rest: Hint,
+}
+
+/// A number that all threads of a node read and change. Two at the same time may count one wait instead of two.
+#[derive(Debug)]
+struct Hint(AtomicU32);
+
+impl Hint {
+    const fn new(value: u32) -> Hint {
+        Hint(AtomicU32::new(value))
+    }
+
+    #[inline]
+    fn get(&self) -> u32 {
+        // Relaxed: it stands for itself.
+        self.0.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn set(&self, value: u32) {
+        // Relaxed: as in `get`.
+        self.0.store(value, Ordering::Relaxed);
+    }
 }
 
 impl Spinner {
@@ -47,6 +84,9 @@ impl Spinner {
             most_ns: AtomicU64::new(most_ns),
             adaptive: AtomicBool::new(adaptive),
             changes: AtomicU32::new(0),
+            useless: Hint::new(0),
+            rest: Hint::new(0),
+            next_rest: Hint::new(REST_FIRST),
         }
     }
 
@@ -58,6 +98,7 @@ impl Spinner {
         self.adaptive.store(adaptive, Ordering::Relaxed);
         self.most_ns.store(most_ns, Ordering::Relaxed);
         self.set(most_ns);
+        self.forget_rest();
         // Relaxed: as above.
         self.changes.fetch_add(1, Ordering::Relaxed);
     }
@@ -69,7 +110,18 @@ impl Spinner {
         self.changes.load(Ordering::Relaxed)
     }
 
-    /// How long to spin this time.
+    /// A wait begins: how long it may spin.
+    #[inline]
+    pub fn begin(&self) -> u64 {
+        let rest = self.rest.get();
+        if rest == 0 {
+            return self.budget_ns();
+        }
+        self.rest.set(rest - 1);
+        0
+    }
+
+    /// How long to spin, but for rests.
     #[inline]
     pub fn budget_ns(&self) -> u64 {
         // Relaxed: a hint; any recent value will do.
@@ -96,16 +148,47 @@ impl Spinner {
     /// Spinning was rewarded.
     pub fn rewarded(&self) {
         let budget = self.budget_ns();
-        if self.is_adaptive() && budget < self.most_ns() {
+        if !self.is_adaptive() {
+            return;
+        }
+        if budget < self.most_ns() {
             self.set(self.rule().rewarded(budget));
+        }
+        // Looked at first, so that the line is not written with each wait.
+        if self.useless.get() != 0 {
+            self.forget_rest();
         }
     }
 
-    /// Spinning was wasted: the wait lasted `waited_ns` in all.
-    pub fn wasted(&self, waited_ns: u64) {
-        if self.is_adaptive() {
-            self.set(self.rule().wasted(self.budget_ns(), waited_ns));
+    /// Spinning for `spun_ns` was wasted: the wait lasted `waited_ns` in all.
+    pub fn wasted(&self, spun_ns: u64, waited_ns: u64) {
+        if !self.is_adaptive() {
+            return;
         }
+        let rule = self.rule();
+        self.set(rule.wasted(self.budget_ns(), waited_ns));
+        if spun_ns >= rule.most && rule.would_cover(waited_ns) {
+            self.note_useless();
+        }
+    }
+
+    /// Longer spinning is not allowed, and would have been rewarded: the next waits do without, if that happens often.
+    fn note_useless(&self) {
+        let useless = self.useless.get() + 1;
+        self.useless.set(useless);
+        if useless >= USELESS_AFTER {
+            let rest = self.next_rest.get();
+            self.rest.set(rest);
+            self.next_rest.set((rest * 2).min(REST_MAX));
+            // The next one that tries decides.
+            self.useless.set(USELESS_AFTER - 1);
+        }
+    }
+
+    fn forget_rest(&self) {
+        self.useless.set(0);
+        self.rest.set(0);
+        self.next_rest.set(REST_FIRST);
     }
 
     fn set(&self, budget_ns: u64) {
@@ -120,10 +203,12 @@ fn most_and_adaptive(spin: Spin) -> (u64, bool) {
         Spin::Never => (0, false),
         Spin::Forever => (u64::MAX, false),
         Spin::For(time) => (nanoseconds(time), false),
-        // Spinning on the only processor keeps the peer from answering.
-        Spin::Adaptive { .. } if allowed_cpus().len() < 2 => (0, false),
+        // Spinning on the only processor keeps the peer from answering. A thread that is tied to one processor spins all
+        // the same: its peers may run elsewhere.
+        Spin::Adaptive { .. } if online_cpus() < 2 => (0, false),
         Spin::Adaptive { at_most } => {
-            let most = at_most.unwrap_or_else(|| wake_cost().clamp(MEASURED_MIN, MEASURED_MAX));
+            let measured = || (wake_cost() * WAKE_UPS).clamp(MEASURED_MIN, MEASURED_MAX);
+            let most = at_most.unwrap_or_else(measured);
             (nanoseconds(most), true)
         }
     }
@@ -139,8 +224,17 @@ pub(crate) struct Deadline(Option<u64>);
 
 impl Deadline {
     pub fn after(timeout: Option<Duration>) -> Deadline {
-        let at = |t| monotonic_ns().saturating_add(nanoseconds(t));
+        let at = |timeout: Duration| match timeout.is_zero() {
+            true => 0,
+            false => monotonic_ns().saturating_add(nanoseconds(timeout)),
+        };
         Deadline(timeout.map(at))
+    }
+
+    /// Whether it has passed from the beginning.
+    #[inline]
+    pub fn is_immediate(&self) -> bool {
+        self.0 == Some(0)
     }
 
     pub fn at_ns(&self) -> Option<u64> {
@@ -158,20 +252,65 @@ impl Deadline {
 mod tests {
     use super::*;
 
+    fn adaptive(most_ns: u64) -> Spinner {
+        Spinner::new(Spin::Adaptive {
+            at_most: Some(Duration::from_nanos(most_ns)),
+        })
+    }
+
+    /// Waits that find nothing while they spin, and are woken right after that.
+    fn useless(spinner: &Spinner, waits: u32) -> u32 {
+        let mut spun = 0;
+        for _ in 0..waits {
+            let budget_ns = spinner.begin();
+            spun += u32::from(budget_ns > 0);
+            spinner.wasted(budget_ns, budget_ns + 5_000);
+        }
+        spun
+    }
+
+    #[test]
+    fn spinning_that_is_always_useless_becomes_rare() {
+        let spinner = adaptive(20_000);
+        assert_eq!(useless(&spinner, USELESS_AFTER), USELESS_AFTER);
+        assert_eq!(useless(&spinner, REST_FIRST), 0);
+        // One tries, and twice as many do not.
+        assert_eq!(useless(&spinner, 1), 1);
+        assert_eq!(useless(&spinner, 2 * REST_FIRST), 0);
+        assert!(useless(&spinner, 100_000) < 16);
+    }
+
+    #[test]
+    fn one_success_ends_the_rest() {
+        let spinner = adaptive(20_000);
+        useless(&spinner, USELESS_AFTER + 3);
+        assert_eq!(spinner.begin(), 0);
+        spinner.rewarded();
+        assert_eq!(spinner.begin(), 20_000);
+        assert_eq!(useless(&spinner, USELESS_AFTER), USELESS_AFTER);
+    }
+
+    #[test]
+    fn long_waits_are_not_called_useless() {
+        let spinner = adaptive(20_000);
+        for _ in 0..100 {
+            let budget_ns = spinner.begin();
+            spinner.wasted(budget_ns, 1_000_000);
+        }
+        // As soon as waits are short, spinning begins again.
+        spinner.wasted(0, 10_000);
+        assert!(spinner.begin() > 0);
+    }
+
     #[test]
     fn the_budget_shrinks_when_it_does_not_pay_and_comes_back() {
-        let spinner = Spinner {
-            budget_ns: AtomicU64::new(20_000),
-            most_ns: AtomicU64::new(20_000),
-            adaptive: AtomicBool::new(true),
-            changes: AtomicU32::new(0),
-        };
+        let spinner = adaptive(20_000);
         for _ in 0..20 {
-            spinner.wasted(1_000_000_000);
+            spinner.wasted(0, 1_000_000_000);
         }
         assert_eq!(spinner.budget_ns(), 0);
         for _ in 0..20 {
-            spinner.wasted(10_000);
+            spinner.wasted(0, 10_000);
         }
         assert_eq!(spinner.budget_ns(), 20_000);
         spinner.rewarded();
@@ -186,8 +325,8 @@ mod tests {
             (Spin::For(Duration::from_micros(7)), 7000),
         ] {
             let spinner = Spinner::new(spin);
-            spinner.wasted(1);
-            spinner.wasted(u64::MAX);
+            spinner.wasted(0, 1);
+            spinner.wasted(0, u64::MAX);
             spinner.rewarded();
             assert_eq!(spinner.budget_ns(), ns);
         }
@@ -199,7 +338,7 @@ mod tests {
         assert_eq!(spinner.changes(), 0);
         spinner.change(Spin::For(Duration::from_micros(3)));
         assert_eq!((spinner.budget_ns(), spinner.changes()), (3000, 1));
-        spinner.wasted(u64::MAX);
+        spinner.wasted(0, u64::MAX);
         assert_eq!(spinner.budget_ns(), 3000);
     }
 }

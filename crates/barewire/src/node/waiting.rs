@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::config::Spin;
 use crate::links::connection::ConnectionCore;
@@ -14,6 +15,8 @@ use crate::tables::hot::HOT_MAX;
 pub(crate) struct Gate {
     pub led: bool,
     pub generation: u64,
+    /// Threads that wait at the gate.
+    waiting: u32,
 }
 
 /// Connections whose peers do not ring.
@@ -45,7 +48,7 @@ const EMPTY_LOOKS_MAX: u32 = 32 * 1024;
 /// What threads that wait at one node share.
 pub(crate) struct Waiting {
     gate: Mutex<Gate>,
-    pub gate_opened: Condvar,
+    gate_opened: Condvar,
     /// Connections that are looked at directly and have to be armed before anything sleeps.
     disarmed: Mutex<Disarmed>,
     disarmed_count: AtomicUsize,
@@ -89,8 +92,21 @@ impl Waiting {
         let mut gate = self.gate();
         gate.led = false;
         gate.generation += 1;
-        drop(gate);
-        self.gate_opened.notify_all();
+        self.wake_those_at_gate(&gate);
+    }
+
+    /// Waits until somebody wakes those who do, for at most this time.
+    pub fn wait_at_gate(&self, mut gate: MutexGuard<'_, Gate>, longest: Duration) {
+        gate.waiting += 1;
+        let waited = self.gate_opened.wait_timeout(gate, longest);
+        waited.unwrap_or_else(PoisonError::into_inner).0.waiting -= 1;
+    }
+
+    /// Wakes them. Without anybody that would be a system call for nothing.
+    pub fn wake_those_at_gate(&self, gate: &Gate) {
+        if gate.waiting > 0 {
+            self.gate_opened.notify_all();
+        }
     }
 
     /// Whether connections are polled directly, and would not be rung for.
