@@ -20,7 +20,7 @@ socklen_t rendezvous_address(struct sockaddr_un *at, int one_port, int other_por
     memset(at, 0, sizeof *at);
     at->sun_family = AF_UNIX;
     char *to = at->sun_path + 1;
-    to += sprintf(to, "barewire/tcp/");
+    to += sprintf(to, "barewire/4/tcp/");
     to = add_end(add_end(to, low), one_port + other_port - low);
     return to - (char *)at;
 }
@@ -87,7 +87,7 @@ uint64_t cookie_of(int own_port, int other_port)
 
 struct greeting sound_greeting(int own_port, int other_port)
 {
-    struct greeting it = {.magic = "barewr3",
+    struct greeting it = {.magic = "barewr4",
                           .own_cookie = cookie_of(own_port, other_port),
                           .other_cookie = cookie_of(other_port, own_port),
                           .ring_bytes = RING_BYTES};

@@ -254,8 +254,10 @@ pub fn tuple(fd: c_int) -> Option<Tuple> {
     (tuple.own != tuple.other).then_some(tuple)
 }
 
-/// Longest name of a rendezvous socket, with the zero in front.
-const NAME_BYTES: usize = 14 + 2 * 2 * 18;
+/// What names of rendezvous sockets of TCP connections begin with.
+const TCP_PREFIX: &[u8] = b"\0barewire/4/tcp/";
+/// Longest name of a rendezvous socket, with the zero in front: two addresses and ports follow, as digits.
+const NAME_BYTES: usize = TCP_PREFIX.len() + 2 * 2 * 18;
 
 /// The name of a rendezvous socket.
 pub struct Name {
@@ -264,6 +266,8 @@ pub struct Name {
 }
 
 impl Name {
+    /// Every prefix has the version of the greeting and of the stream memory (`upgrade::steps`): libraries of different
+    /// versions never meet, and both ends stay with the kernel.
     pub fn begin(prefix: &[u8]) -> Self {
         let mut name = Self {
             bytes: [0; NAME_BYTES],
@@ -303,7 +307,7 @@ impl Tuple {
         } else {
             (self.other, self.own)
         };
-        let mut name = Name::begin(b"\0barewire/tcp/");
+        let mut name = Name::begin(TCP_PREFIX);
         for end in [low, high] {
             name.add(end.address);
             name.add(end.port.to_be_bytes());

@@ -30,7 +30,7 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 0..8 | `barewr3\0` |
+//! | 0..8 | `barewr4\0`; the digit is the version, which the names of rendezvous sockets have, too |
 //! | 8..16 | the sender's socket cookie |
 //! | 16..24 | the cookie of the other end, as the sender sees it |
 //! | 24..28 | size of a byte ring in bytes |
@@ -95,7 +95,7 @@ const ATTEMPTS: u32 = 3;
 /// How often the name may be taken while nobody listens there.
 const NAME_TAKEN_MAX: u32 = 8;
 
-const MAGIC: [u8; 8] = *b"barewr3\0";
+const MAGIC: [u8; 8] = *b"barewr4\0";
 const GREETING_BYTES: usize = 40;
 
 /// After so many tries a Unix socket that is shared, or only wakes a thread, stays with the kernel.
