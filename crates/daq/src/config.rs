@@ -36,6 +36,9 @@ pub use read::Fault;
 
 /// Events that may be in flight: as many as a builder holds before their assignment.
 const WINDOW_MAX: u64 = 4096;
+/// Bytes of a source that may be in flight if the configuration leaves that open: small fragments need many, or most of
+/// the time goes into wake-ups.
+const IN_FLIGHT_BYTES: u64 = 1 << 20;
 
 /// Parts say every 50 ms that they live, and the scheduler of a busy machine may keep them from it for tens of ms.
 const LIVENESS_MIN: Duration = Duration::from_ms(200);
@@ -158,6 +161,7 @@ fn read(reader: &mut Reader, text: &str) -> Config {
         let wanted = format!("expected at least {mean}: a fragment of fragments.size");
         r.fault("source", "buffer", wanted);
     }
+    let mean_bytes = sizes.mean_bytes;
     let source_kind = read_source_kind(r, trigger);
     let faults = faults::read_faults(r, &source_kind);
     Config {
@@ -173,12 +177,12 @@ fn read(reader: &mut Reader, text: &str) -> Config {
         tcp_builders,
         trigger,
         sizes,
-        manager: read_manager(r, sources, builders, policy, schedule),
+        manager: read_manager(r, sources, builders, policy, schedule, mean_bytes),
         source_kind,
         faults,
         source: read_source(r, buffer_bytes, piece_bytes, flow),
         shaping,
-        builder: read_builder(r, sources, flow, policy),
+        builder: read_builder(r, sources, flow, policy, mean_bytes),
         may_time_out: r.choice(
             "builder",
             "incomplete",
@@ -193,6 +197,13 @@ fn read(reader: &mut Reader, text: &str) -> Config {
     }
 }
 
+/// `number`, or if that is 0 as many fragments of so many bytes as [`IN_FLIGHT_BYTES`] take, and at least `least`.
+fn number_in_flight(number: u64, mean_bytes: u64, least: u64) -> u32 {
+    let automatic = || (IN_FLIGHT_BYTES / mean_bytes.max(1)).clamp(least, WINDOW_MAX);
+    let number = if number == 0 { automatic() } else { number };
+    number as u32
+}
+
 /// The core of the manager.
 fn read_manager(
     r: &mut Reader,
@@ -200,12 +211,14 @@ fn read_manager(
     builders: u16,
     policy: Policy,
     schedule: Option<Schedule>,
+    mean_bytes: u64,
 ) -> ManagerConfig {
+    let window = r.number("assignment", "window", 0, WINDOW_MAX);
     ManagerConfig {
         sources,
         builders,
         policy,
-        window: Some(r.number("assignment", "window", 1, WINDOW_MAX) as u32),
+        window: Some(number_in_flight(window, mean_bytes, 256)),
         backlog: r.number("assignment", "backlog", 1, 1 << 20) as u32,
         schedule,
         liveness: read_liveness(r),
@@ -227,8 +240,15 @@ fn read_source(r: &mut Reader, buffer_bytes: u64, piece_bytes: u64, flow: Flow) 
 }
 
 /// The core of builder 0.
-fn read_builder(r: &mut Reader, sources: u16, flow: Flow, policy: Policy) -> BuilderConfig {
-    let credits = r.number("flow", "credits", 1, 1 << 20) as u32;
+fn read_builder(
+    r: &mut Reader,
+    sources: u16,
+    flow: Flow,
+    policy: Policy,
+    mean_bytes: u64,
+) -> BuilderConfig {
+    let credits = r.number("flow", "credits", 0, 1 << 20);
+    let credits = number_in_flight(credits, mean_bytes, 64);
     let pull = r.number("assignment", "pull", 1, 4096) as u32;
     BuilderConfig {
         id: BuilderId(0),

@@ -215,3 +215,24 @@ fn a_number_alone_is_no_quantity() {
     }
     assert!(Config::parse("[fragments]\nsize_min = \"0\"\n", "a.toml").is_ok());
 }
+
+/// As many fragments in flight as a MiB takes, or as many as the configuration says.
+#[test]
+fn small_fragments_have_more_in_flight() {
+    let numbers = |text: &str| {
+        let config = Config::parse(text, "numbers").expect("sound");
+        (config.manager.window, config.builder.credits)
+    };
+    for (size, window, credits) in [
+        ("64 B", 4096, 4096),
+        ("256 B", 4096, 4096),
+        ("1 KiB", 1024, 1024),
+        ("16 KiB", 256, 64),
+        ("1 MiB", 256, 64),
+    ] {
+        let text = format!("[fragments]\nsize = \"{size}\"\n");
+        assert_eq!(numbers(&text), (Some(window), Some(credits)), "{size}");
+    }
+    let given = "[assignment]\nwindow = 3\n[flow]\ncredits = 2\n";
+    assert_eq!(numbers(given), (Some(3), Some(2)));
+}

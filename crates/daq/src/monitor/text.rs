@@ -501,7 +501,7 @@ mod tests {
         assert!(text.lines().all(|it| it.len() <= 80), "{text}");
         for part in [
             "23:31:05      2.0 s Draining: 10 events/s, 2.0 MB/s, 25 % of a processor",
-            "in flight 9 of 256, waiting 4,",
+            "in flight 9 of 1024, waiting 4,",
             "oldest open event 99 for 2.5 ms (builder 0)",
             "buffers 33.6 MB (fullest: 50 %, source 0)",
             "sources held up 50 % of the time",
