@@ -30,7 +30,7 @@ pub enum Spin {
     For(Duration),
     /// At most this long, less while it does not pay; not at all on a machine with one processor.
     Adaptive {
-        /// The longest; `None`: what two wake-ups cost on this machine, 10 to 200 µs. So long an answer takes from a peer
+        /// The longest; `None`: what two wake-ups cost on this machine, 50 to 200 µs. So long an answer takes from a peer
         /// that sleeps.
         at_most: Option<Duration>,
     },

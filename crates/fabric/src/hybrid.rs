@@ -46,14 +46,14 @@
 //! | 129 SEEN | sender | TAIL of the direction back, when bytes were last put: saves the other side a load of TAIL |
 //! | 130 SINCE | sender | dated: when the oldest bytes of the ring came, by the clock of the callers; 0: not known. For order only |
 //! | 131 KERNEL | sender | dated: stored with SINCE: when it, or whoever it heard of, last used the kernel; 0: never known. For order only |
-//! | behind these | sender | short bytes, copies of at most 64 bytes of the ring; if not dated, from 130 on: [`duplex_lines`] |
+//! | behind these | sender | short bytes, copies of at most 64 bytes of the ring; if not dated, from 130 on: see `hybrid/duplex_lines.rs` |
 //!
 //! Of the words below 64, direction 0 begins at word 0, direction 1 at word 32. Words 64 to 71 belong to the two sides
 //! ([`UP`], [`LEAVING`], [`WANT_KERNEL`], [`TAKE_BACK`], by side). Words from 128 on are the *duplex lines*, direction 1
 //! some words behind direction 0. The rings follow at byte 4096.
 //!
 //! *Duplex lines.* A sender puts its bytes into the ring in any case. If it has heard from the other side since it last
-//! sent, and what it shows is at most 64 bytes, it copies them to the duplex lines as well:
+//! sent, and what it shows fits there, it copies that to the duplex lines as well:
 //!
 //! ```text
 //! SENDER    HEAD = as before, without short bytes; short bytes; HEAD = new position, with their number
@@ -146,7 +146,8 @@ pub trait SharedMemory {
     }
     /// Copies from byte `offset` into `bytes`.
     fn copy_out(&self, offset: usize, bytes: &mut [u8]);
-    /// Stores `bytes` from word `first` on, as `store` would, word by word. What is left of the last word may be anything.
+    /// Stores `bytes` from word `first` on, after all that was stored or loaded before, and in any order among themselves.
+    /// What is left of the last word may be anything.
     fn store_bytes(&self, first: usize, bytes: &[u8]) {
         for (index, chunk) in (first..).zip(bytes.chunks(8)) {
             let mut word = [0; 8];
@@ -154,7 +155,7 @@ pub trait SharedMemory {
             self.store(index, u64::from_le_bytes(word));
         }
     }
-    /// Loads `bytes` from word `first` on, as `load` would, word by word.
+    /// Loads `bytes` from word `first` on, in any order among themselves, and before all that is loaded or stored later.
     fn load_bytes(&self, first: usize, bytes: &mut [u8]) {
         for (index, chunk) in (first..).zip(bytes.chunks_mut(8)) {
             let word = self.load(index).to_le_bytes();
@@ -323,7 +324,7 @@ impl Direction {
     }
 
     const fn word(self, word: usize) -> usize {
-        // The compiler does not know that there are no others, and spares the check of bounds.
+        // The masks change nothing: they show the compiler that the word lies in front of the rings.
         if word < DUPLEX {
             (self.number & 1) as usize * DIRECTION_WORDS + word
         } else {

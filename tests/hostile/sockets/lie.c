@@ -121,6 +121,7 @@ static void tell_once(const char *kind)
     if (is(kind, "head")) words[HEAD] = 70000;
     if (is(kind, "far-head")) words[HEAD] = 1ull << 55;
     if (is(kind, "short-bytes")) words[HEAD] = 64 | 64 * SHORT_BYTE;
+    if (is(kind, "48-short-bytes")) words[HEAD] = 48 | 48 * SHORT_BYTE;
     if (is(kind, "dated-short-bytes")) words[HEAD] = 9 | 9 * SHORT_BYTE | DATED;
     if (is(kind, "many-short-bytes")) words[HEAD] = 127 | 127 * SHORT_BYTE;
     if (is(kind, "far-short-bytes")) words[HEAD] = 70000 | 64 * SHORT_BYTE;

@@ -237,7 +237,7 @@ fn what_the_other_end_leaves_at_the_rendezvous_socket() {
 }
 
 /// Kinds of lies; see `sockets/lie.c`.
-const LIES: [&str; 25] = [
+const LIES: [&str; 26] = [
     "head",
     "far-head",
     "short-bytes",
@@ -245,6 +245,7 @@ const LIES: [&str; 25] = [
     "many-short-bytes",
     "far-short-bytes",
     "own-short-bytes",
+    "own-48-short-bytes",
     "own-dated-short-bytes",
     "own-far-short-bytes",
     "own-spoil",

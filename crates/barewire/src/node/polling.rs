@@ -238,11 +238,13 @@ impl NodeCore {
         if let Some(found) = step(Step::Poll) {
             return Ok(Some(found));
         }
-        let budget_ns = match spin {
+        // Before the budget: if the rule is changed in between, the wait begins anew with the other one.
+        let mut changes = self.waiting.spinner.changes();
+        let budget_ns = match spin && !deadline.is_immediate() {
             true => self.waiting.spinner.begin(),
             false => 0,
         };
-        if budget_ns > 0 && !deadline.is_immediate() {
+        if budget_ns > 0 {
             // Before the clock is read, which takes as long as several looks.
             if let Some(found) = step(Step::Spin).or_else(|| poll_a_while(&mut step)) {
                 self.note_spin_hit();
@@ -250,7 +252,6 @@ impl NodeCore {
             }
         }
         let mut now_ns = monotonic_ns();
-        let mut changes = self.waiting.spinner.changes();
         let mut wait = Wait::begin(now_ns, budget_ns, deadline.at_ns());
         let mut generation = 0;
         loop {

@@ -13,12 +13,14 @@ use crate::config::Spin;
 /// Cap of the measured default: a machine that was busy while it was measured must not
 /// make us spin for ever.
 const MEASURED_MAX: Duration = Duration::from_micros(200);
-const MEASURED_MIN: Duration = Duration::from_micros(10);
+/// Two wake-ups in a virtual machine. Whoever measures within one processor, as a thread does that is tied to it, finds a
+/// tenth of that.
+const MEASURED_MIN: Duration = Duration::from_micros(50);
 /// So many wake-ups are spun for. With one, two ends that sleep would never find out that spinning pays: each hears from
 /// the other after two.
 const WAKE_UPS: u32 = 2;
-/// Waits in a row that spun for as long as they may, and soon after that had to be woken, until spinning counts as useless:
-/// the peer may run on this very processor.
+/// Waits that spun for as long as they may, and soon after that were woken, without a success in between, until spinning
+/// counts as useless: the peer may run on this very processor.
 const USELESS_AFTER: u32 = 8;
 /// Waits that then do not spin before the next one tries, and the most that those become.
 const REST_FIRST: u32 = 64;
@@ -46,7 +48,7 @@ pub(crate) struct Spinner {
     most_ns: AtomicU64,
     adaptive: AtomicBool,
     changes: AtomicU32,
-    /// Waits in a row for which all spinning was useless.
+    /// Waits since the last success for which all spinning was useless.
     useless: Hint,
     /// Waits to come that do not spin.
     rest: Hint,
@@ -79,6 +81,10 @@ impl Hint {
 impl Spinner {
     pub fn new(spin: Spin) -> Spinner {
         let (most_ns, adaptive) = most_and_adaptive(spin);
+        Spinner::with(most_ns, adaptive)
+    }
+
+    const fn with(most_ns: u64, adaptive: bool) -> Spinner {
         Spinner {
             budget_ns: AtomicU64::new(most_ns),
             most_ns: AtomicU64::new(most_ns),
@@ -99,22 +105,23 @@ impl Spinner {
         self.most_ns.store(most_ns, Ordering::Relaxed);
         self.set(most_ns);
         self.forget_rest();
-        // Relaxed: as above.
-        self.changes.fetch_add(1, Ordering::Relaxed);
+        // Release pairs with the Acquire in `changes`: whoever sees the count sees the rule.
+        self.changes.fetch_add(1, Ordering::Release);
     }
 
     /// How often the rule has been changed: who waits begins anew with another.
     #[inline]
     pub fn changes(&self) -> u32 {
-        // Relaxed: seen sooner or later is enough.
-        self.changes.load(Ordering::Relaxed)
+        // Acquire pairs with the Release in `change`.
+        self.changes.load(Ordering::Acquire)
     }
 
     /// A wait begins: how long it may spin.
     #[inline]
     pub fn begin(&self) -> u64 {
         let rest = self.rest.get();
-        if rest == 0 {
+        // A fixed rule knows no rest, though one may be left of the rule before it.
+        if rest == 0 || !self.is_adaptive() {
             return self.budget_ns();
         }
         self.rest.set(rest - 1);
@@ -172,7 +179,7 @@ impl Spinner {
         }
     }
 
-    /// Longer spinning is not allowed, and would have been rewarded: the next waits do without, if that happens often.
+    /// Spinning for the most was useless, though the wait was short. If that happens often, the next waits do not spin.
     fn note_useless(&self) {
         let useless = self.useless.get() + 1;
         self.useless.set(useless);
@@ -253,9 +260,7 @@ mod tests {
     use super::*;
 
     fn adaptive(most_ns: u64) -> Spinner {
-        Spinner::new(Spin::Adaptive {
-            at_most: Some(Duration::from_nanos(most_ns)),
-        })
+        Spinner::with(most_ns, true)
     }
 
     /// Waits that find nothing while they spin, and are woken right after that.

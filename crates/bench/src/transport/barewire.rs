@@ -69,8 +69,8 @@ pub fn open_server(spec: &ChannelSpec, control: &Control) -> Result<Box<dyn Serv
 fn node(spec: &ChannelSpec) -> Result<Node> {
     let spin = match spec.waiting {
         Waiting::Blocking => Spin::Never,
-        // On one processor nobody spins for ever; this does not spin there.
-        Waiting::Polling if shared_processor() => Spin::Adaptive { at_most: None },
+        // On one processor nobody spins.
+        Waiting::Polling if shared_processor() => Spin::Never,
         Waiting::Polling => Spin::Forever,
     };
     let config = NodeConfig {

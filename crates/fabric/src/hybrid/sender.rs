@@ -327,8 +327,8 @@ impl Sender {
         true
     }
 
-    /// Shows the receiver what was put. `last` is all that was put since the last call, if the caller has it in one piece,
-    /// or else empty: if it is short, and an answer, the receiver finds it in the duplex lines, too. Returns whether the
+    /// Shows the receiver what was put. `last` is all that was put and not shown, if the caller has it in one piece, or else
+    /// empty: if it is short, and an answer, the receiver finds it in the duplex lines, too. Returns whether the
     /// receiver sleeps: then send a wake-up byte, one byte on
     /// the kernel connection, and call [`Sender::wake_byte_sent`], or [`Sender::wake_byte_failed`] if the
     /// kernel connection does not take it. `processor` is where the caller runs, in whatever numbers both

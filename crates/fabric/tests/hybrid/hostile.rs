@@ -171,8 +171,8 @@ fn send(sender: &mut Sender, memory: &Liar<'_>, len: u8) {
         return sender.leave_ring(memory);
     }
     let bytes = vec![len; (room as usize).min(usize::from(len))];
-    sender.put_in_pieces(memory, &bytes, 50);
-    let last = bytes.chunks(50).last().unwrap_or_default();
+    sender.put_in_pieces(memory, &bytes, 66);
+    let last = bytes.chunks(66).last().unwrap_or_default();
     let is_first = sender.date(memory, || Dates {
         since: u64::from(len),
         kernel_used: u64::from(len),

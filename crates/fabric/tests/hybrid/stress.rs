@@ -15,6 +15,7 @@ use crate::memory::{Memory, byte_at};
 
 const RING_BYTES: u32 = 1 << 10;
 const CHUNK_BYTES: usize = 400;
+const PIECE_BYTES: usize = 53;
 /// A sender is at most so far ahead: else all would lie in the kernel's buffers.
 const AHEAD_BYTES: u64 = 3_000;
 /// Bytes after which a receiver changes its habits.
@@ -118,8 +119,8 @@ fn ring_send(
         return sender.leave_ring(memory);
     }
     let bytes = &bytes[..bytes.len().min(room)];
-    sender.put_in_pieces(memory, bytes, 7);
-    let last = bytes.chunks(7).last().unwrap_or_default();
+    sender.put_in_pieces(memory, bytes, PIECE_BYTES);
+    let last = bytes.chunks(PIECE_BYTES).last().unwrap_or_default();
     let failed = sender.publish(memory, 0, last) && !wake_byte(line);
     if failed {
         sender.wake_byte_failed();

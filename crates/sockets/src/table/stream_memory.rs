@@ -233,8 +233,7 @@ impl SharedMemory for StreamMemory {
 
     #[inline]
     fn store_bytes(&self, first: usize, bytes: &[u8]) {
-        // Pairs with the Acquire in `load` and `load_bytes` of the other end, as if each word was stored by `store`. All of
-        // them by one copy, since the other end may poll the cache line.
+        // Pairs with the Acquire in `load_bytes` of the other end. One copy, since the other end may poll the cache line.
         fence(Ordering::Release);
         self.copy_in(first * 8, bytes);
     }
@@ -242,7 +241,7 @@ impl SharedMemory for StreamMemory {
     #[inline]
     fn load_bytes(&self, first: usize, bytes: &mut [u8]) {
         self.copy_out(first * 8, bytes);
-        // Pairs with the Release in `store` and `store_bytes` of the other end.
+        // Pairs with the Release in `store_bytes` of the other end.
         fence(Ordering::Acquire);
     }
 
@@ -278,5 +277,27 @@ impl SharedMemory for StreamMemory {
             core::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len());
             core::arch::asm!("/* {0} */", in(reg) bytes.as_mut_ptr(), options(nostack, preserves_flags));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_go_into_words_and_leave_the_others_alone() {
+        let mut words = vec![u64::MAX; STREAM_MEMORY_BYTES / 8];
+        let memory = StreamMemory {
+            base: words.as_mut_ptr().cast(),
+        };
+        let bytes: Vec<u8> = (1..=48).collect();
+        for len in 0..=bytes.len() {
+            memory.store_bytes(130, &bytes[..len]);
+            let mut back = vec![0; len];
+            memory.load_bytes(130, &mut back);
+            assert_eq!(back, bytes[..len]);
+        }
+        assert_eq!(memory.load(130), 0x0807_0605_0403_0201);
+        assert_eq!((memory.load(129), memory.load(136)), (u64::MAX, u64::MAX));
     }
 }

@@ -5,7 +5,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 
 use super::EventFd;
 
@@ -19,7 +18,7 @@ const BUDGET: Duration = Duration::from_micros(1500);
 const ROUNDS: usize = 32;
 
 /// The median time from signalling an eventfd to the thread that slept on it
-/// running again, on another processor if this process may use several. Measured once per process, in at most 2 ms or so of round
+/// running again. Measured once per process, in at most 2 ms or so of round
 /// trips between two threads; where that fails, 10 µs.
 pub fn wake_cost() -> Duration {
     static COST: OnceLock<Duration> = OnceLock::new();
@@ -32,9 +31,7 @@ fn measure() -> Option<Duration> {
     let stop = Arc::new(AtomicBool::new(false));
     let echo = {
         let (there, back, stop) = (there.clone(), back.clone(), stop.clone());
-        let caller = sched_getcpu();
         let body = move || {
-            leave_processor(caller);
             // Pairs with the Release store below.
             while sleep_on(&there, Duration::from_secs(1)) && !stop.load(Ordering::Acquire) {
                 let _ = back.signal();
@@ -55,17 +52,6 @@ fn measure() -> Option<Duration> {
     }
     samples.sort_unstable();
     samples.get(samples.len() / 2).map(|round| *round / 2)
-}
-
-/// Moves this thread to any other processor than this one, if there is another for this process. A thread inherits the
-/// processors of whoever started it, which is often pinned to one, and within one processor a wake-up costs less.
-fn leave_processor(number: usize) {
-    let mut others = CpuSet::new();
-    for other in (0..CpuSet::MAX_CPU).filter(|&other| other != number) {
-        others.set(other);
-    }
-    // The kernel takes those of the set that are there and allowed. If none is, nothing changes.
-    let _ = sched_setaffinity(None, &others);
 }
 
 fn round_trips(there: &EventFd, back: &EventFd) -> Vec<Duration> {
