@@ -506,7 +506,7 @@ mod tests {
 
     #[test]
     fn what_the_machine_holds_down_is_corrected_and_what_triggers_hold_down_is_not() {
-        let parts = "[parts]\nsources = 1\nbuilders = 1\n";
+        let parts = "[parts]\nsources = 1\nbuilders = 1\n[assignment]\nwindow = 256\n[flow]\ncredits = 64\n";
         let is = |found: f64, wanted: f64| {
             assert!((found / wanted - 1.0).abs() < 1e-3, "{found}, {wanted}")
         };

@@ -136,7 +136,7 @@ const FIELDS: &[&str] = &[
     "wrong content 38",
     "events not recorded or taken 39",
     "for file or consumer 40 events",
-    "in flight 16 of 256",
+    "in flight 16 of 1024",
     "waiting 15",
     "oldest open event 4242 for 1500.0 ms (builder 0)",
     "fullest: 25 %, source 1",
