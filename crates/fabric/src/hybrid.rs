@@ -180,8 +180,9 @@ const READS_KERNEL: usize = 18;
 const ARMED: usize = 24;
 const ORDERED: usize = 26;
 const DIRECTION_WORDS: usize = 32;
-/// All numbers of words by which duplex lines lie behind each other.
+/// The bits of all values of [`Direction::words_behind`].
 const WORDS_BEHIND_MASK: u16 = 4 | 16;
+
 /// Word, by side: 1 when that side follows this protocol.
 pub const UP: usize = 64;
 /// Word, by side: 1 when that side has closed, shut down or lost its end of the kernel connection.

@@ -201,6 +201,29 @@ mod tests {
         assert_eq!(are_many(b"\n"), None);
     }
 
+    /// On a thread that may use one processor only.
+    #[test]
+    fn the_processor_is_the_one_that_the_thread_is_bound_to() {
+        // With a C library that does not tell, a call does.
+        thread_words::set_up();
+        // SAFETY: numbers, of which zero is one; all three calls are about this thread.
+        let bound = unsafe {
+            let mut set: libc::cpu_set_t = core::mem::zeroed();
+            libc::sched_getaffinity(0, size_of_val(&set), &raw mut set);
+            let last = (0..libc::CPU_SETSIZE as usize)
+                .rfind(|&number| libc::CPU_ISSET(number, &set))
+                .unwrap();
+            let mut only: libc::cpu_set_t = core::mem::zeroed();
+            libc::CPU_SET(last, &mut only);
+            assert_eq!(
+                libc::sched_setaffinity(0, size_of_val(&only), &raw const only),
+                0
+            );
+            last as u32
+        };
+        assert_eq!(processor(), u64::from(bound) + 1);
+    }
+
     #[test]
     fn the_c_library_counts_as_many() {
         // SAFETY: no pointers.

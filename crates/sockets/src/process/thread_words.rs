@@ -156,29 +156,4 @@ mod tests {
         assert_eq!(others.join().unwrap(), (0, 8));
         assert_eq!(own_word(), 7);
     }
-
-    /// On a thread that may use one processor only.
-    #[test]
-    fn the_processor_is_the_one_that_the_thread_is_bound_to() {
-        set_up();
-        // SAFETY: numbers, of which zero is one; all three calls are about this thread.
-        let bound = unsafe {
-            let mut set: libc::cpu_set_t = core::mem::zeroed();
-            libc::sched_getaffinity(0, size_of_val(&set), &raw mut set);
-            let last = (0..libc::CPU_SETSIZE as usize)
-                .rfind(|&number| libc::CPU_ISSET(number, &set))
-                .unwrap();
-            let mut only: libc::cpu_set_t = core::mem::zeroed();
-            libc::CPU_SET(last, &mut only);
-            assert_eq!(
-                libc::sched_setaffinity(0, size_of_val(&only), &raw const only),
-                0
-            );
-            last as u32
-        };
-        // Without a C library that tells, there is nothing to compare.
-        if RSEQ_OFFSET.get() != 0 {
-            assert_eq!(processor(), Some(bound));
-        }
-    }
 }
