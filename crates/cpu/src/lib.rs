@@ -1,11 +1,10 @@
-//! Instructions that Rust has no portable name for: the cycle counter, prefetches, copies past the caches, the vendor. Each does
+//! Instructions that Rust has no portable name for: the cycle counter, prefetches, copies past the caches. Each does
 //! nothing, or the ordinary thing, on processors that lack it.
 //!
 //! ```layers
 //! cycles: the processor's counter of ticks
 //! prefetch: hints that memory will be used soon
 //! copy: copies that leave the caches alone
-//! vendor: who designed the processor
 //! ```
 
 #![no_std]
@@ -13,9 +12,7 @@
 mod copy;
 mod cycles;
 mod prefetch;
-mod vendor;
 
 pub use copy::{HAS_COPY_PAST_CACHES, copy_past_caches};
 pub use cycles::{HAS_CYCLES, cycles, cycles_after_loads};
 pub use prefetch::{prefetch, prefetch_for_writing};
-pub use vendor::is_amd;

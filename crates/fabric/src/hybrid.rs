@@ -46,14 +46,14 @@
 //! | 129 SEEN | sender | TAIL of the direction back, when bytes were last put: saves the other side a load of TAIL |
 //! | 130 SINCE | sender | dated: when the oldest bytes of the ring came, by the clock of the callers; 0: not known. For order only |
 //! | 131 KERNEL | sender | dated: stored with SINCE: when it, or whoever it heard of, last used the kernel; 0: never known. For order only |
-//! | behind these | sender | short bytes, copies of at most 64 bytes of the ring; if not dated, from 130 on: see `hybrid/duplex_lines.rs` |
+//! | behind these | sender | short bytes, copies of at most 48 bytes of the ring (32 if dated), to the end of the cache line: see `hybrid/head_line.rs` |
 //!
 //! Of the words below 64, direction 0 begins at word 0, direction 1 at word 32. Words 64 to 71 belong to the two sides
-//! ([`UP`], [`LEAVING`], [`WANT_KERNEL`], [`TAKE_BACK`], by side). Words from 128 on are the *duplex lines*, direction 1
-//! some words behind direction 0. The rings follow at byte 4096.
+//! ([`UP`], [`LEAVING`], [`WANT_KERNEL`], [`TAKE_BACK`], by side). Words from 128 on are the *head lines*, one of each
+//! direction. The rings follow at byte 4096.
 //!
-//! *Duplex lines.* A sender puts its bytes into the ring in any case. If it has heard from the other side since it last
-//! sent, and what it shows fits there, it copies that to the duplex lines as well:
+//! *Head lines.* A sender puts its bytes into the ring in any case. If it has heard from the other side since it last
+//! sent, and what it shows fits there, it copies that to its head line as well:
 //!
 //! ```text
 //! SENDER    HEAD = as before, without short bytes; short bytes; HEAD = new position, with their number
@@ -65,7 +65,7 @@
 //! with short bytes comes again only if bytes were taken back, and then its receiver is not in the middle of a copy. A
 //! sender that finds ORDERED for the first time withdraws its short bytes. What it shows from then on is dated, and its
 //! short bytes leave the place of SINCE and KERNEL alone.
-//! [The figures](../../../docs/decisions/0031-short-bytes-in-duplex-lines.md).
+//! [The figures](../../../docs/decisions/0031-short-bytes-beside-head.md).
 //!
 //! A receiver can end the ring by itself ([`Receiver::end_ring`]). It stores WANT_KERNEL, has every processor
 //! pass a barrier, and waits for IN_RING to be 0. A sender stores IN_RING and then loads WANT_KERNEL, and
@@ -104,13 +104,13 @@
 //! The other side is not trusted: what it wrote is read once and checked ([`Broken`]). It can spoil its own
 //! connection only. Source: own design (`docs/decisions/0005`).
 
-mod duplex_lines;
+mod head_line;
 mod receiver;
 mod sender;
 
-use duplex_lines::{DATED, DUPLEX, HEAD, KERNEL, SINCE, distance, position_in};
+use head_line::{DATED, HEAD, HEAD_LINES, KERNEL, SINCE, WORDS_APART, distance, position_in};
 
-pub use duplex_lines::{Lines, SHORT_BYTES_MAX};
+pub use head_line::SHORT_BYTES_MAX;
 pub use receiver::{AHEAD_MAX, Ahead, Answer, Next, Receiver};
 pub use sender::{Dates, Sender};
 
@@ -180,8 +180,6 @@ const READS_KERNEL: usize = 18;
 const ARMED: usize = 24;
 const ORDERED: usize = 26;
 const DIRECTION_WORDS: usize = 32;
-/// The bits of all values of [`Direction::words_behind`].
-const WORDS_BEHIND_MASK: u16 = 4 | 16;
 
 /// Word, by side: 1 when that side follows this protocol.
 pub const UP: usize = 64;
@@ -204,26 +202,21 @@ const REFUSED: u64 = 4;
 pub struct Direction {
     /// 0 from side 0 to side 1; 1 back.
     number: u8,
-    lines: Lines,
-    /// How many words behind those of direction 0 its duplex lines begin.
-    words_behind: u16,
     /// A power of two.
     ring_bytes: u32,
 }
 
 impl Direction {
-    /// The direction that `side` sends in, with a ring of `ring_bytes` (a power of two) and such duplex lines.
+    /// The direction that `side` sends in, with a ring of `ring_bytes` (a power of two).
     ///
     /// # Panics
     /// If `side` is neither 0 nor 1, or the ring no power of two of at least 64 bytes.
     #[must_use]
     #[inline]
-    pub const fn from_side(side: u32, ring_bytes: u32, lines: Lines) -> Self {
+    pub const fn from_side(side: u32, ring_bytes: u32) -> Self {
         assert!(side < 2 && ring_bytes.is_power_of_two() && ring_bytes >= 64);
         Self {
             number: side as u8,
-            lines,
-            words_behind: side as u16 * lines.words_apart(),
             ring_bytes,
         }
     }
@@ -233,8 +226,6 @@ impl Direction {
     pub const fn reversed(self) -> Self {
         Self {
             number: 1 - self.number,
-            lines: self.lines,
-            words_behind: self.lines.words_apart() - self.words_behind,
             ring_bytes: self.ring_bytes,
         }
     }
@@ -325,12 +316,13 @@ impl Direction {
     }
 
     const fn word(self, word: usize) -> usize {
-        // The masks change nothing: they show the compiler that the word lies in front of the rings.
-        if word < DUPLEX {
-            (self.number & 1) as usize * DIRECTION_WORDS + word
+        let apart = if word < HEAD_LINES {
+            DIRECTION_WORDS
         } else {
-            (self.words_behind & WORDS_BEHIND_MASK) as usize + word
-        }
+            WORDS_APART
+        };
+        // The mask changes nothing: it shows the compiler that the word lies in front of the rings.
+        (self.number & 1) as usize * apart + word
     }
 
     const fn at_epoch(self, word: usize, epoch: u64) -> usize {

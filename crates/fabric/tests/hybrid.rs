@@ -10,7 +10,6 @@ mod simulation;
 #[path = "hybrid/stress.rs"]
 mod stress;
 
-use barewire_fabric::hybrid::Lines;
 use proptest::prelude::*;
 
 use simulation::{Flaw, run};
@@ -52,11 +51,9 @@ fn simulation_notices_flaws() {
 
 #[test]
 fn threads_change_lanes_under_load() {
-    for lines in [Lines::Shared, Lines::Own] {
-        let changes = stress::run(std::time::Duration::from_secs(2), lines);
-        println!("{changes} changes of path, {lines:?}");
-        assert!(changes > 500, "{changes} changes of path, {lines:?}");
-    }
+    let changes = stress::run(std::time::Duration::from_secs(3));
+    println!("{changes} changes of path");
+    assert!(changes > 500, "{changes} changes of path");
 }
 
 proptest! {

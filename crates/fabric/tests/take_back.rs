@@ -5,8 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
 use barewire_fabric::hybrid::{
-    Answer, CONTROL_BYTES, Direction, Lines, Next, Path, Receiver, Sender, SharedMemory, UP,
-    memory_bytes,
+    Answer, CONTROL_BYTES, Direction, Next, Path, Receiver, Sender, SharedMemory, UP, memory_bytes,
 };
 
 const RING_BYTES: u32 = 64;
@@ -60,7 +59,7 @@ const TOKEN: u8 = 255;
 
 impl Pair {
     fn new() -> Pair {
-        let direction = Direction::from_side(0, RING_BYTES, Lines::Shared);
+        let direction = Direction::from_side(0, RING_BYTES);
         let memory = Memory {
             words: RefCell::new(vec![0; CONTROL_BYTES / 8]),
             bytes: RefCell::new(vec![0; memory_bytes(RING_BYTES)]),
@@ -297,7 +296,7 @@ fn a_line_with_a_token_behind_unread_bytes_is_not_the_streams_alone() {
     let mut pair = Pair::new();
     pair.send_on_line(2);
     assert_eq!(pair.sender.try_ring(&pair.memory), Ok(true));
-    let head = Direction::from_side(0, RING_BYTES, Lines::Shared).head(&pair.memory);
+    let head = Direction::from_side(0, RING_BYTES).head(&pair.memory);
     assert!(pair.receiver.arm_past(&pair.memory, head));
     // With a wake-up byte, since the receiver sleeps.
     pair.put(3);
@@ -315,7 +314,7 @@ fn a_receiver_that_read_more_than_it_was_told_of_sleeps() {
     let mut pair = Pair::new();
     assert_eq!(pair.sender.try_ring(&pair.memory), Ok(true));
     pair.put(3);
-    let told = Direction::from_side(0, RING_BYTES, Lines::Shared).head(&pair.memory);
+    let told = Direction::from_side(0, RING_BYTES).head(&pair.memory);
     pair.put(3);
     assert!(!pair.receiver.arm_past(&pair.memory, told));
     assert_eq!(pair.receive(200), 6);

@@ -57,7 +57,7 @@ bool leave(int socket, const void *bytes, size_t len, const int *descriptors, in
 struct greeting {
     char magic[8];
     uint64_t own_cookie, other_cookie;
-    uint32_t ring_bytes, lines, zeros[2];
+    uint32_t ring_bytes, zeros[3];
 };
 struct greeting sound_greeting(int own_port, int other_port);
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };

@@ -8,9 +8,9 @@
 enum { EPOCH = 1, TOKENS, BOUND = 8, TOKENS_AT = 12, ARMED = 24, IN_RING = 25 };
 enum { BACK = 32, TAIL = BACK + 16, REACHED, IN_LINE, BACK_ARMED = BACK + ARMED };
 enum { UP = 64, LEAVING = 66, WANT_LINE = 68, TAKE_BACK = 70, WORDS = 72 };
-/* The duplex lines: ours are words 128 to 131 of the first, and so on; or, if we have some of our own, words 128 to 135. In
- * HEAD, above the position: how many of the last bytes are short bytes, and whether it is dated. */
-enum { HEAD = 128, DUPLEX_WORDS = 32 };
+/* The head lines: ours are words 128 to 135, those of the server words 144 to 151. In HEAD, above the position: how many
+ * of the last bytes are short bytes, and whether it is dated. */
+enum { HEAD = 128, HEAD_LINES_WORDS = 24 };
 static const uint64_t SHORT_BYTE = 1ull << 56, DATED = 1ull << 63;
 enum { LIE_MS = 200 };
 
@@ -18,7 +18,7 @@ static _Atomic uint64_t *words;
 static _Atomic bool over;
 
 /* Goes to the rendezvous socket as the other end would, and comes back with the server upgraded. */
-static bool board(int fd, int port, bool own_lines)
+static bool board(int fd, int port)
 {
     struct sockaddr_un at;
     int own = own_port_of(fd), there = -1;
@@ -33,7 +33,6 @@ static bool board(int fd, int port, bool own_lines)
         if (there >= 0) continue;
         there = go_there(&at, len);
         struct greeting greeting = sound_greeting(own, port);
-        greeting.lines = own_lines;
         int gift[2] = {memory, proof_of(fd)};
         if (there >= 0) leave(there, &greeting, sizeof greeting, gift, 2);
         close(gift[1]);
@@ -66,7 +65,7 @@ static void spoil(unsigned word)
 
 static unsigned any_word(void)
 {
-    unsigned word = any() % (WORDS + DUPLEX_WORDS);
+    unsigned word = any() % (WORDS + HEAD_LINES_WORDS);
     return word < WORDS ? word : HEAD + word - WORDS;
 }
 
@@ -150,10 +149,7 @@ static bool is_of_the_way_back(const char *kind)
 int lie(const char *kind, int port)
 {
     int fd = dial(port, 0, true);
-    /* With duplex lines of our own, which take 48 short bytes. */
-    bool own_lines = !strncmp(kind, "own-", 4);
-    if (own_lines) kind += 4;
-    if (!board(fd, port, own_lines)) {
+    if (!board(fd, port)) {
         printf("not upgraded\n");
         return 1;
     }

@@ -20,7 +20,7 @@ socklen_t rendezvous_address(struct sockaddr_un *at, int one_port, int other_por
     memset(at, 0, sizeof *at);
     at->sun_family = AF_UNIX;
     char *to = at->sun_path + 1;
-    to += sprintf(to, "barewire/4/tcp/");
+    to += sprintf(to, "barewire/5/tcp/");
     to = add_end(add_end(to, low), one_port + other_port - low);
     return to - (char *)at;
 }
@@ -87,7 +87,7 @@ uint64_t cookie_of(int own_port, int other_port)
 
 struct greeting sound_greeting(int own_port, int other_port)
 {
-    struct greeting it = {.magic = "barewr4",
+    struct greeting it = {.magic = "barewr5",
                           .own_cookie = cookie_of(own_port, other_port),
                           .other_cookie = cookie_of(other_port, own_port),
                           .ring_bytes = RING_BYTES};
@@ -229,7 +229,6 @@ static struct gift gift_of(const char *kind, int fd, struct greeting greeting)
     if (is(kind, "own-cookie")) it.greeting.own_cookie++;
     if (is(kind, "other-cookie")) it.greeting.other_cookie++;
     if (is(kind, "ring-size")) it.greeting.ring_bytes *= 2;
-    if (is(kind, "lines")) it.greeting.lines = 2;
     if (is(kind, "zeros")) memset(&it.greeting, 0, sizeof it.greeting);
     if (is(kind, "half")) it.len = 20;
     if (is(kind, "empty")) it.len = 0;

@@ -12,11 +12,11 @@ static const char *const direction_words[] = {
     [15] = "WAKE_BYTES_AT3", [16] = "TAIL", [17] = "REACHED", [18] = "READS_KERNEL", [24] = "ARMED",
     [25] = "IN_RING", [26] = "ORDERED",
 };
-/* Of the duplex lines. HEAD: the position, above it how many of its last bytes are short bytes, above that DATED. */
-static const char *const duplex_words[] = {"HEAD", "SEEN", "SINCE", "KERNEL"};
+/* Of the head lines. HEAD: the position, above it how many of its last bytes are short bytes, above that DATED. */
+static const char *const head_words[] = {"HEAD", "SEEN", "SINCE", "KERNEL"};
 static const char *const side_words[] = {"UP", "LEAVING", "WANT_KERNEL", "TAKE_BACK"};
 enum { PROCESSES_TOLD = 24 };
-enum { DIRECTION_WORDS = 32, SIDES_AT = 64, SIDES_END = 72, DUPLEX_AT = 128, WORDS = 160, NAMES = sizeof direction_words / sizeof *direction_words };
+enum { DIRECTION_WORDS = 32, SIDES_AT = 64, SIDES_END = 72, HEAD_AT = 128, WORDS_APART = 16, WORDS = 160, NAMES = sizeof direction_words / sizeof *direction_words };
 
 /* The first line of a file of /proc; empty if it cannot be read. */
 static void first_line(const char *path, char *line, size_t room)
@@ -57,12 +57,9 @@ static void tell_words(const char *inode, const uint64_t words[WORDS])
             if (direction_words[i])
                 size += snprintf(line + size, sizeof line - size, " %s %llu", direction_words[i],
                                  (unsigned long long)words[direction * DIRECTION_WORDS + i]);
-        /* Shared lines, and lines of their own: the words of the other kind are short bytes or 0. */
-        for (int apart = 4; apart <= 16; apart += 12)
-            for (int i = 0; i < 4; i++)
-                size += snprintf(line + size, sizeof line - size, " %s%s %#llx", apart == 4 ? "" : "OWN_",
-                                 duplex_words[i],
-                                 (unsigned long long)words[DUPLEX_AT + direction * apart + i]);
+        for (int i = 0; i < 4; i++)
+            size += snprintf(line + size, sizeof line - size, " %s %#llx", head_words[i],
+                             (unsigned long long)words[HEAD_AT + direction * WORDS_APART + i]);
         say("  stream %s, direction %d:%s\n", inode, direction, line);
     }
     int size = 0;

@@ -1,6 +1,8 @@
 //! The receiving end of one direction. See [`super`] for the protocol.
 
-use super::duplex_lines::{DATED, HEAD, distance, position_in, short_bytes_in};
+use super::head_line::{
+    DATED, HEAD, distance, position_in, short_begin, short_bytes_in, short_bytes_max,
+};
 use super::{
     ARMED, BOUND, Broken, Direction, EPOCH, IN_RING, KEPT_EPOCHS, Path, REACHED, READS_KERNEL,
     REFUSED, SharedMemory, TAIL, TAKE_BACK, TAKING, WAKE_BYTES, WAKE_BYTES_AT, WANT_KERNEL, path,
@@ -376,21 +378,18 @@ impl Receiver {
         }
     }
 
-    /// The same from the duplex lines, if all that was not taken lies there. `false`: `bytes` may be anything.
+    /// The same from the head line, if all that was not taken lies there. `false`: `bytes` may be anything.
     #[inline]
     fn copy_short(&self, memory: &impl SharedMemory, bytes: &mut [u8]) -> bool {
         let word = memory.load(self.direction.word(HEAD));
         let short = short_bytes_in(word);
         let is_dated = word & DATED != 0;
         let is_all = distance(self.tail, position_in(word)) == short;
-        let most_bytes = self.direction.lines.short_bytes(is_dated) as u64;
+        let most_bytes = short_bytes_max(is_dated) as u64;
         if !is_all || short > most_bytes || bytes.len() > short as usize {
             return false;
         }
-        let direction = self.direction;
-        (direction.lines).for_each_place(is_dated, bytes.len(), |first, these| {
-            memory.load_bytes(direction.word(first), &mut bytes[these]);
-        });
+        memory.load_bytes(self.direction.word(short_begin(is_dated)), bytes);
         // Partner: the first store in Sender::show_short. Whoever has loaded short bytes of later bytes sees it.
         memory.load(self.direction.word(HEAD)) == word
     }
@@ -441,6 +440,12 @@ impl Receiver {
             Path::Ring if is_open => announced.saturating_sub(self.wake_bytes_taken),
             _ => 0,
         }
+    }
+
+    /// Wake-up bytes taken so far.
+    #[must_use]
+    pub const fn wake_bytes_taken(&self) -> u64 {
+        self.wake_bytes_taken
     }
 
     /// After [`Next::WakeBytes`], or [`Receiver::wake_bytes_ahead`]: so many were read.

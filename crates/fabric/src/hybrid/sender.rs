@@ -4,7 +4,9 @@ use core::sync::atomic::{Ordering, compiler_fence};
 
 use crate::copying::{Copying, LONG_BYTES, Way};
 
-use super::duplex_lines::{HEAD, KERNEL, SEEN, SINCE, head_word, position_in};
+use super::head_line::{
+    HEAD, KERNEL, SEEN, SINCE, head_word, position_in, short_begin, short_bytes_max,
+};
 use super::{
     ARMED, BOUND, Broken, Direction, EPOCH, IN_RING, KEPT_EPOCHS, ORDERED, PROCESSOR, Path,
     REACHED, READS_KERNEL, REFUSED, SharedMemory, TAIL, TAKE_BACK, TAKING, UP, WAKE_BYTES,
@@ -179,7 +181,7 @@ impl Sender {
         }
     }
 
-    /// Shows all that was put, in the duplex lines, too, if it is an answer: see [`Sender::publish`].
+    /// Shows all that was put, in the head line, too, if it is an answer: see [`Sender::publish`].
     #[inline]
     fn show_all(&mut self, memory: &impl SharedMemory, last: &[u8]) {
         let taken = fingerprint(memory.load(self.direction.reversed().word(TAIL)));
@@ -195,7 +197,7 @@ impl Sender {
     /// Whether these are all that was put and not shown, and few.
     #[inline]
     const fn are_short(&self, bytes: &[u8]) -> bool {
-        let most_bytes = self.direction.lines.short_bytes(self.is_dated);
+        let most_bytes = short_bytes_max(self.is_dated);
         bytes.len() == self.unseen_bytes as usize && bytes.len() <= most_bytes
     }
 
@@ -211,9 +213,8 @@ impl Sender {
         // From here on one store right after the other: see `date`.
         // Partner: the second load in Receiver::copy_short.
         self.store_head(memory, self.head - len_bytes, 0);
-        let direction = self.direction;
-        let store = |first, these| memory.store_bytes(direction.word(first), &bytes[these]);
-        (direction.lines).for_each_place(self.is_dated, bytes.len(), store);
+        let first = self.direction.word(short_begin(self.is_dated));
+        memory.store_bytes(first, bytes);
         self.unseen_bytes = 0;
         self.store_head(memory, self.head, len_bytes);
     }
@@ -328,7 +329,7 @@ impl Sender {
     }
 
     /// Shows the receiver what was put. `last` is all that was put and not shown, if the caller has it in one piece, or else
-    /// empty: if it is short, and an answer, the receiver finds it in the duplex lines, too. Returns whether the
+    /// empty: if it is short, and an answer, the receiver finds it in the head line, too. Returns whether the
     /// receiver sleeps: then send a wake-up byte, one byte on
     /// the kernel connection, and call [`Sender::wake_byte_sent`], or [`Sender::wake_byte_failed`] if the
     /// kernel connection does not take it. `processor` is where the caller runs, in whatever numbers both

@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 
 use barewire_fabric::hybrid::{
-    AHEAD_MAX, Ahead, Dates, Direction, Lines, Next, Path, Receiver, Sender, SharedMemory,
+    AHEAD_MAX, Ahead, Dates, Direction, Next, Path, Receiver, Sender, SharedMemory,
 };
 
 use super::memory::Memory;
@@ -82,11 +82,7 @@ impl SharedMemory for Liar<'_> {
 
 /// Does what `data` says: each step is an operation and which of its loads are lies.
 pub fn drive(data: &[u8]) {
-    let lines = match data.first() {
-        Some(first) if first % 2 == 1 => Lines::Own,
-        _ => Lines::Shared,
-    };
-    let direction = Direction::from_side(0, RING_BYTES, lines);
+    let direction = Direction::from_side(0, RING_BYTES);
     let memory = Liar {
         memory: Memory::new(RING_BYTES),
         script: RefCell::new(data),
@@ -145,7 +141,7 @@ const BACK_TAIL: usize = 48;
 
 /// For good, unlike a lie.
 fn spoil(memory: &Liar<'_>, which: u8) {
-    // The words of directions and sides, and those of the duplex lines.
+    // The words of directions and sides, and those of the head lines.
     let index = match usize::from(which) % 104 {
         duplex @ 72.. => duplex - 72 + 128,
         index => index,
@@ -177,7 +173,7 @@ fn send(sender: &mut Sender, memory: &Liar<'_>, len: u8) {
         since: u64::from(len),
         kernel_used: u64::from(len),
     });
-    // Something came from the other side since: what is short goes through the duplex lines, too.
+    // Something came from the other side since: what is short goes through the head line, too.
     memory.memory.store(BACK_TAIL, u64::from(len));
     if sender.publish(memory, 0, last) && len % 2 == 0 {
         sender.wake_byte_failed();

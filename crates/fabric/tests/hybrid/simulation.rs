@@ -6,8 +6,7 @@
 use std::collections::VecDeque;
 
 use barewire_fabric::hybrid::{
-    AHEAD_MAX, Ahead, Dates, Direction, Lines, Next, Path, Receiver, Sender, SharedMemory,
-    WANT_KERNEL,
+    AHEAD_MAX, Ahead, Dates, Direction, Next, Path, Receiver, Sender, SharedMemory, WANT_KERNEL,
 };
 use barewire_units::Rng;
 
@@ -502,11 +501,7 @@ impl Way {
 pub fn run(seed: u64, steps: u32, flaw: Flaw) -> Result<u64, String> {
     let mut rng = Rng::from_seed(seed);
     let memory = Memory::new(RING_BYTES);
-    let lines = match rng.ratio(1, 2) {
-        true => Lines::Shared,
-        false => Lines::Own,
-    };
-    let ways = [0, 1].map(|side| Direction::from_side(side, RING_BYTES, lines));
+    let ways = [0, 1].map(|side| Direction::from_side(side, RING_BYTES));
     let mut ways = ways.map(|direction| Way::new(direction, &mut rng, flaw));
     for _ in 0..steps {
         let way = &mut ways[rng.index(2)];

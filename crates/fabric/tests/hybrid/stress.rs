@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use barewire_fabric::hybrid::{Direction, Lines, Next, Path, Receiver, Sender};
+use barewire_fabric::hybrid::{Direction, Next, Path, Receiver, Sender};
 use barewire_units::Rng;
 
 use crate::memory::{Memory, byte_at};
@@ -24,7 +24,7 @@ const STRETCH_BYTES: u64 = 8 << 10;
 const FORGOTTEN: Duration = Duration::from_secs(20);
 
 /// Runs for so long, and returns how often the paths changed.
-pub fn run(time: Duration, lines: Lines) -> u64 {
+pub fn run(time: Duration) -> u64 {
     let memory = Arc::new(Memory::new(RING_BYTES));
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
     let one = TcpStream::connect(listener.local_addr().expect("bound")).expect("loopback");
@@ -34,7 +34,7 @@ pub fn run(time: Duration, lines: Lines) -> u64 {
     for (number, from, to) in [(0, &one, &other), (1, &other, &one)] {
         from.set_nonblocking(true).expect("a socket");
         from.set_nodelay(true).expect("a socket");
-        let direction = Direction::from_side(number, RING_BYTES, lines);
+        let direction = Direction::from_side(number, RING_BYTES);
         let (from, to) = (
             from.try_clone().expect("a copy"),
             to.try_clone().expect("a copy"),

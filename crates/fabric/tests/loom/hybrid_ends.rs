@@ -1,7 +1,7 @@
 //! Both ends of one direction of a hybrid stream, as the models use them: the sender's and the
 //! receiver's own code, and the bytes of the stream, which are its positions.
 
-use barewire_fabric::hybrid::{Direction, Lines, Next, Path, Receiver, Sender, SharedMemory};
+use barewire_fabric::hybrid::{Direction, Next, Path, Receiver, Sender, SharedMemory};
 
 use crate::hybrid_memory::{Call, Flaw, Item, REACHED, Side, WAKE_BYTES};
 
@@ -175,7 +175,7 @@ impl Sending {
 }
 
 /// The direction of the models.
-pub const DIRECTION: Direction = Direction::from_side(0, 64, Lines::Shared);
+pub const DIRECTION: Direction = Direction::from_side(0, 64);
 
 /// What came of a look for the next byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

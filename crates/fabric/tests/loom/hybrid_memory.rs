@@ -14,7 +14,7 @@ const SEEN: usize = 129;
 /// SINCE.
 const SHORT: usize = 130;
 const KERNEL: usize = 131;
-const SHORT_DATED: usize = 136;
+const SHORT_DATED: usize = 132;
 pub const EPOCH: usize = 1;
 pub const WAKE_BYTES: usize = 2;
 const IN_RING: usize = 25;
@@ -29,9 +29,9 @@ const READS_KERNEL: usize = 18;
 /// The receiver is side 1.
 pub const WANTED: usize = WANT_KERNEL + 1;
 const ASKED: usize = TAKE_BACK + 1;
-/// Words of one direction, of those below 64 and in the duplex lines.
+/// Words of one direction, of those below 64, and from one head line to the other.
 const DIRECTION_WORDS: usize = 32;
-const HALF_LINE_WORDS: usize = 4;
+const WORDS_APART: usize = 16;
 /// TAIL of the direction back.
 const BACK_TAIL: usize = DIRECTION_WORDS + TAIL;
 /// Where the number of short bytes stands in HEAD.
@@ -209,11 +209,11 @@ impl Side {
     /// As [`Side::new`], with so many directions.
     pub fn with_directions(directions: usize, flaw: Flaw) -> Side {
         let of_one = [1, 2, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 24, 25];
-        let duplex = [HEAD, SEEN, SHORT, KERNEL, SHORT_DATED];
+        let head_line = [HEAD, SEEN, SHORT, KERNEL, SHORT_DATED];
         let used = (0..directions)
             .flat_map(|number| {
                 let low = of_one.map(|word| number * DIRECTION_WORDS + word);
-                let high = duplex.map(|word| number * HALF_LINE_WORDS + word);
+                let high = head_line.map(|word| number * WORDS_APART + word);
                 low.into_iter().chain(high)
             })
             .chain([WANTED, ASKED]);

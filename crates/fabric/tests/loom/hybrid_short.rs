@@ -1,4 +1,4 @@
-//! Short bytes: answers that go through the duplex lines, too, while the receiver takes them from there or from the
+//! Short bytes: answers that go through the head line, too, while the receiver takes them from there or from the
 //! ring.
 
 use barewire_fabric::hybrid::{Dates, Sender};
@@ -104,7 +104,7 @@ fn short_bytes_of_a_later_message_are_caught() {
     ]);
 }
 
-/// A part of a message is taken from the duplex lines, the rest from the ring.
+/// A part of a message is taken from the head line, the rest from the ring.
 #[test]
 fn parts_of_a_message_come_once_and_in_order() {
     Short {

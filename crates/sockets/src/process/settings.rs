@@ -9,7 +9,6 @@
 //! | `BAREWIRE_UNIX` | `unix` | 0 | `1`: Unix sockets too |
 //! | `BAREWIRE_IO_URING` | `io_uring` | `inspect` | `leave`: a program with an io_uring has all sockets from the kernel; `refuse`: it gets no ring |
 //! | `BAREWIRE_OFF` | `off` | 0 | `1`: the library does nothing |
-//! | `BAREWIRE_DUPLEX_LINES` | | by processor | `shared` or `own`: the layout that this end offers, `Lines` of `fabric::hybrid` |
 //! | `BAREWIRE_SETTINGS` | | | what `barewire run` read from a file, as below |
 //! | `BAREWIRE_WHY` | | | `-` or a file: what became of each connection. See `reason_report` |
 //! | `BAREWIRE_SOCKETS_REPORT` | | | a file to append a line to at exit; `%p` is the process id. A regular file, not a link |
@@ -29,8 +28,6 @@
 
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-
-use barewire_fabric::hybrid::Lines;
 
 use crate::process::ids;
 use crate::process::words::AtStart;
@@ -63,8 +60,6 @@ pub struct Settings {
     pub unix: bool,
     /// What becomes of a program with io_urings.
     pub rings: Rings,
-    /// How the duplex lines lie that this end offers.
-    pub lines: Lines,
 }
 
 /// How long a wait looks, by default: as long as KVM has a guest's processor look before it sleeps
@@ -78,7 +73,6 @@ static SPIN_NS: AtStart<AtomicU64> = AtStart::new(AtomicU64::new(SPIN_US * 1000)
 static CALLS_BEFORE: AtStart<AtomicU32> = AtStart::new(AtomicU32::new(16));
 static BYTES_BEFORE: AtStart<AtomicU64> = AtStart::new(AtomicU64::new(BYTES));
 static UNIX: AtStart<AtomicBool> = AtStart::new(AtomicBool::new(false));
-static HAS_OWN_LINES: AtStart<AtomicBool> = AtStart::new(AtomicBool::new(false));
 static RINGS: AtStart<AtomicU32> = AtStart::new(AtomicU32::new(Rings::Inspect as u32));
 
 /// The settings as they are.
@@ -94,20 +88,6 @@ pub fn get() -> Settings {
             1 => Rings::Leave,
             _ => Rings::Refuse,
         },
-        lines: match HAS_OWN_LINES.get() {
-            true => Lines::Own,
-            false => Lines::Shared,
-        },
-    }
-}
-
-/// Whether each direction is to have duplex lines of its own: AMD's processors gain by that, Intel's by the other layout
-/// (`docs/decisions/0031`).
-fn has_own_lines() -> bool {
-    match variable(c"BAREWIRE_DUPLEX_LINES").map(CStr::to_bytes) {
-        Some(b"own") => true,
-        Some(b"shared") => false,
-        _ => barewire_cpu::is_amd(),
     }
 }
 
@@ -269,6 +249,5 @@ pub fn read() -> bool {
     BYTES_BEFORE.set(draft.bytes_before);
     UNIX.set(draft.unix);
     RINGS.set(draft.rings as u32);
-    HAS_OWN_LINES.set(has_own_lines());
     !draft.off
 }

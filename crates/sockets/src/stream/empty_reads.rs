@@ -15,15 +15,15 @@ use crate::stream::calls::arm;
 use crate::table::flags::{BUSY_POLLS, WAITS_INTERCEPTED};
 use crate::table::socket_state::SocketState;
 
-/// A thread is busy polling after so many empty reads in a row, if it did not wait since the first [`SOME`]
-/// of them.
-const BUSY_POLLING: u32 = 4096;
+/// A thread is busy polling after so many empty reads for which nothing had come, if it did not wait since the first
+/// [`SOME`] of them.
+const BUSY_POLLING: u16 = 1024;
 /// A thread that does so much else between two empty reads may be waiting in between.
 const EACH_NS: u64 = 50_000;
 /// More empty reads than a waiting thread makes, so that the kernel is seldom asked what the thread did.
-const SOME: u32 = 64;
+const SOME: u16 = 64;
 /// As a count: the thread waits in a way that is not intercepted.
-const NEVER: u32 = u32::MAX;
+const NEVER: u16 = u16::MAX;
 
 /// The program waits for this socket by an intercepted call, which polls the byte ring.
 #[inline]
@@ -58,13 +58,19 @@ fn is_busy_polling(socket: &SocketState, held: &Held<'_>) -> bool {
     let position = socket.receiver(held).position();
     let is_another = socket.empty_reads_by.get() != thread;
     let has_come = socket.empty_reads_at.get() != position;
+    let wake_bytes = socket.receiver(held).wake_bytes_taken() as u16;
+    // Two halves: how many empty reads, and the lower bits of how many wake-up bytes had been taken.
+    let word = socket.empty_reads.get();
+    let was_woken = (word >> 16) as u16 != wake_bytes;
     socket.empty_reads_by.set(thread);
     socket.empty_reads_at.set(position);
-    let count = match socket.empty_reads.get() {
+    let count = match word as u16 {
         NEVER => NEVER,
         _ if is_another => 0,
-        // One that waits is told of what came once by the bytes, and once by a wake-up byte at most.
-        count if has_come => count.saturating_sub(1),
+        // One that waits is told of what came by the bytes and, once more at most, by a wake-up byte that it may have taken
+        // with them.
+        count if was_woken => count.saturating_sub(1),
+        count if has_come => count,
         SOME => {
             may_have_waited(socket);
             SOME + 1
@@ -77,7 +83,8 @@ fn is_busy_polling(socket: &SocketState, held: &Held<'_>) -> bool {
         }
         count => count + 1,
     };
-    socket.empty_reads.set(count);
+    let halves = u32::from(wake_bytes) << 16 | u32::from(count);
+    socket.empty_reads.set(halves);
     false
 }
 

@@ -47,7 +47,7 @@ pub fn poll_for_room(socket: &SocketState, waits: bool, held: &Held<'_>) -> Resu
             return Ok(room > 0);
         }
         if now_ns > until_ns || !spin::yields_well() {
-            looks.empty_reads();
+            looks.note_no_room();
             return Ok(room > 0);
         }
     }

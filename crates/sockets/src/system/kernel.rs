@@ -255,7 +255,7 @@ pub fn tuple(fd: c_int) -> Option<Tuple> {
 }
 
 /// What names of rendezvous sockets of TCP connections begin with.
-const TCP_PREFIX: &[u8] = b"\0barewire/4/tcp/";
+const TCP_PREFIX: &[u8] = b"\0barewire/5/tcp/";
 /// Longest name of a rendezvous socket, with the zero in front: two addresses and ports follow, as digits.
 const NAME_BYTES: usize = TCP_PREFIX.len() + 2 * 2 * 18;
 

@@ -34,7 +34,7 @@ pub struct Pair {
 impl Pair {
     /// Where both ends meet: the same name from either end.
     pub fn rendezvous_name(&self) -> Name {
-        let mut name = Name::begin(b"\0barewire/4/unix/");
+        let mut name = Name::begin(b"\0barewire/5/unix/");
         for inode in [self.own.min(self.other), self.own.max(self.other)] {
             name.add(inode.to_be_bytes());
         }

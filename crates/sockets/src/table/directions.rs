@@ -1,9 +1,9 @@
 //! The two directions of an upgraded socket, as seen without a lock.
 
-use barewire_fabric::hybrid::{Direction, Lines};
+use barewire_fabric::hybrid::Direction;
 
 use crate::process::ids;
-use crate::table::flags::{LOW_WATER, OWN_LINES, PEER_DATES, UNIX};
+use crate::table::flags::{LOW_WATER, PEER_DATES, UNIX};
 use crate::table::socket_state::SocketState;
 use crate::table::state::State;
 use crate::table::stream_memory::RING_BYTES;
@@ -33,17 +33,13 @@ pub fn outgoing(socket: &SocketState) -> Direction {
 
 /// The direction in which this end receives.
 pub fn incoming(socket: &SocketState) -> Direction {
-    direction(socket, 1 - socket.side())
+    direction(1 - socket.side())
 }
 
 /// The direction in which this side sends.
 #[inline]
-pub fn direction(socket: &SocketState, side: u32) -> Direction {
-    let lines = match socket.has(OWN_LINES) {
-        true => Lines::Own,
-        false => Lines::Shared,
-    };
-    Direction::from_side(side, RING_BYTES, lines)
+pub const fn direction(side: u32) -> Direction {
+    Direction::from_side(side, RING_BYTES)
 }
 
 /// Has the other end store when its bytes come.

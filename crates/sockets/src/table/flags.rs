@@ -51,8 +51,6 @@ pub const LAST_SENT: u32 = 1 << 23;
 /// The other end had no mark when this one looked for it, once and twice. See `steps`.
 pub const MARK_LOOK_1: u32 = 1 << 24;
 pub const MARK_LOOK_2: u32 = 1 << 25;
-/// Each direction of the hybrid stream has duplex lines of its own. See `fabric::hybrid`, `Lines`.
-pub const OWN_LINES: u32 = 1 << 26;
 /// A listener of Multipath TCP. It has no mark, and what it accepts may be plain TCP.
 pub const MULTIPATH: u32 = 1 << 29;
 /// The program reaches it past this library: it was given back to the kernel.

@@ -30,8 +30,8 @@ impl Looks {
         rest == 0
     }
 
-    /// There was none.
-    pub fn empty_reads(&self) {
+    /// There was no room.
+    pub fn note_no_room(&self) {
         let rest = self.next_rest.get();
         self.rest.set(rest);
         let next = (rest * 2).min(REST_MAX);
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_looks_in_vain_looks_ever_less_often() {
+    fn a_sender_that_finds_no_room_skips_ever_more_full_rings() {
         let looks = Looks {
             rest: Guarded::new(AtomicU32::new(7)),
             next_rest: Guarded::new(AtomicU32::new(7)),
@@ -54,7 +54,7 @@ mod tests {
             .filter(|_| {
                 let looks_now = looks.is_worth_one();
                 if looks_now {
-                    looks.empty_reads();
+                    looks.note_no_room();
                 }
                 looks_now
             })

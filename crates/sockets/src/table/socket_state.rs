@@ -78,7 +78,8 @@ pub struct SocketState {
     pub direct_reads: AtomicU32,
     /// The program's low-water mark, with [`LOW_WATER`].
     pub low_water: Lone<AtomicU32>,
-    /// For `stream::empty_reads`, as the next four, under the receive lock: empty reads in a row.
+    /// For `stream::empty_reads`, as the next four, under the receive lock: empty reads, and wake-up
+    /// bytes taken by the last of them.
     pub empty_reads: Guarded<AtomicU32>,
     /// The thread that made them.
     pub empty_reads_by: Guarded<AtomicU32>,

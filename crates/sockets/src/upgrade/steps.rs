@@ -30,17 +30,16 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 0..8 | `barewr4\0`; the digit is the version, which the names of rendezvous sockets have, too |
+//! | 0..8 | `barewr5\0`; the digit is the version, which the names of rendezvous sockets have, too |
 //! | 8..16 | the sender's socket cookie |
 //! | 16..24 | the cookie of the other end, as the sender sees it |
 //! | 24..28 | size of a byte ring in bytes |
-//! | 28..32 | the layout of the duplex lines, `Lines` of `fabric::hybrid`, as a number |
-//! | 32..40 | 0 |
+//! | 28..40 | 0 |
 
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
-use barewire_fabric::hybrid::{Lines, Receiver, Sender, SharedMemory, UP};
+use barewire_fabric::hybrid::{Receiver, Sender, SharedMemory, UP};
 
 use crate::process::lock::Held;
 use crate::process::{
@@ -56,7 +55,7 @@ use crate::system::{
 };
 use crate::table::flags::{
     LAST_SENT, MARK_LOOK_1, MARK_LOOK_2, MARKED, MORE_TO_COME, NAGLE, NEAR_UPGRADE, NEVER_UPGRADE,
-    NONBLOCKING, OPENER, OWN_LINES, UNIX,
+    NONBLOCKING, OPENER, UNIX,
 };
 use crate::table::state::{Reason, State};
 use crate::table::stream_memory::{RING_BYTES, STREAM_MEMORY_BYTES};
@@ -74,8 +73,14 @@ use crate::upgrade::{
     worth::{self, Decision, Moved},
 };
 
-/// How often the first end checks for the second before it gives up. The pauses between the checks double.
-const LOOKS_MAX: u32 = 24;
+/// Calls between two checks of the first end for the second: they double up to this. A check costs less than a
+/// call that moves bytes. With pauses that doubled for ever, a second end that came in the middle of a long pause was found
+/// only after as many calls again: a sender of 8 B went on with the kernel for up to 100 ms.
+const PAUSE_CALLS_MAX: u32 = 1 << PAUSE_SHIFT_MAX;
+const PAUSE_SHIFT_MAX: u32 = 8;
+
+/// How often the first end checks for the second before it gives up: after 4 million calls.
+const LOOKS_MAX: u32 = 16_384;
 
 /// Which way bytes went.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -95,7 +100,7 @@ const ATTEMPTS: u32 = 3;
 /// How often the name may be taken while nobody listens there.
 const NAME_TAKEN_MAX: u32 = 8;
 
-const MAGIC: [u8; 8] = *b"barewr4\0";
+const MAGIC: [u8; 8] = *b"barewr5\0";
 const GREETING_BYTES: usize = 40;
 
 /// After so many tries a Unix socket that is shared, or only wakes a thread, stays with the kernel.
@@ -134,8 +139,7 @@ pub fn advance(fd: c_int, socket: &'static SocketState, bytes: u64, way: Way) {
         }
         State::AtRendezvous => {
             let looks = socket.looks.get();
-            // The pauses double: at the calls after 0, 1, 2, 4, 8 ... of them.
-            let next = 1 << looks.min(20);
+            let next = next_check(looks);
             if socket.has(UNIX) && is_near(calls, next) {
                 unix_streams::expect_upgrade(socket);
             }
@@ -144,6 +148,14 @@ pub fn advance(fd: c_int, socket: &'static SocketState, bytes: u64, way: Way) {
             }
         }
         _ => {}
+    }
+}
+
+/// After how many calls to check for the second end, after so many checks.
+const fn next_check(looks: u32) -> u32 {
+    match looks.checked_sub(PAUSE_SHIFT_MAX) {
+        None => 1 << looks,
+        Some(more) => PAUSE_CALLS_MAX * (1 + more),
     }
 }
 
@@ -411,10 +423,8 @@ fn offer(fd: c_int, socket: &'static SocketState, peer: &Peer, link: &Owned) {
     greeting[8..16].copy_from_slice(&cookie.to_ne_bytes());
     greeting[16..24].copy_from_slice(&peer.cookie.to_ne_bytes());
     greeting[24..28].copy_from_slice(&RING_BYTES.to_ne_bytes());
-    let lines = settings::get().lines;
-    greeting[28..32].copy_from_slice(&(lines as u32).to_ne_bytes());
     // Up first: the other end may use the hybrid stream as soon as it has the memory.
-    if !upgrade(fd, socket, 0, lines) {
+    if !upgrade(fd, socket, 0) {
         sockets::unmap(socket, mapping);
         return begin_again_later(socket);
     }
@@ -577,11 +587,9 @@ fn take_offer(
     let Some(cookie) = kernel::cookie(fd) else {
         return Visit::Refused(Reason::Kind);
     };
-    let half = |at: usize| {
-        let mut bytes = [0; 4];
-        bytes.copy_from_slice(&greeting[at..at + 4]);
-        u32::from_ne_bytes(bytes)
-    };
+    let mut ring_bytes = [0; 4];
+    ring_bytes.copy_from_slice(&greeting[24..28]);
+    let ring_bytes = u32::from_ne_bytes(ring_bytes);
     let word = |at: usize| {
         let mut bytes = [0; 8];
         bytes.copy_from_slice(&greeting[at..at + 8]);
@@ -590,16 +598,14 @@ fn take_offer(
     if greeting[..8] != MAGIC || word(8) != peer.cookie || word(16) != cookie {
         return Visit::Stranger;
     }
-    let is_agreed =
-        half(24) == RING_BYTES && fd_passing::is_sealed(memory.raw(), STREAM_MEMORY_BYTES);
-    let Some(lines) = Lines::from_number(half(28)).filter(|_| is_agreed) else {
+    if ring_bytes != RING_BYTES || !fd_passing::is_sealed(memory.raw(), STREAM_MEMORY_BYTES) {
         return Visit::Refused(Reason::NoMemory);
-    };
+    }
     let Some(mapping) = sockets::map(socket, memory.raw()) else {
         return Visit::Refused(Reason::NoMemory);
     };
     socket.set_cookie(cookie);
-    if upgrade(fd, socket, 1, lines) {
+    if upgrade(fd, socket, 1) {
         return Visit::Up;
     }
     sockets::unmap(socket, mapping);
@@ -615,7 +621,7 @@ fn is_user_of(peer: &Peer, link: &Owned) -> bool {
 
 /// From here on the socket is upgraded. Not if a thread is in the middle of a call, or another has just
 /// closed the socket or handed it off. The caller has claimed the step.
-fn upgrade(fd: c_int, socket: &'static SocketState, side: u32, lines: Lines) -> bool {
+fn upgrade(fd: c_int, socket: &'static SocketState, side: u32) -> bool {
     let (Some(send), Some(recv)) = (socket.send_lock.hold_for(5), socket.recv_lock.hold_for(5))
     else {
         return false;
@@ -639,7 +645,6 @@ fn upgrade(fd: c_int, socket: &'static SocketState, side: u32, lines: Lines) -> 
         return false;
     };
     socket.set(NONBLOCKING, kernel::never_waits(fd));
-    socket.set(OWN_LINES, lines == Lines::Own);
     if !set_up_stream(socket, side, &send, &recv, sent, read) {
         return false;
     }
@@ -682,7 +687,7 @@ fn set_up_stream(
     sent: u64,
     read: u64,
 ) -> bool {
-    let out = directions::direction(socket, side);
+    let out = directions::direction(side);
     socket_state::set_ends(
         socket,
         send,
@@ -736,4 +741,19 @@ pub fn leave_rendezvous(fd: c_int, socket: &SocketState) {
         show_holder(fd, socket, false);
     }
     rendezvous::close(socket);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_between_checks_double_up_to_the_longest() {
+        let pauses: Vec<u32> = (0..LOOKS_MAX)
+            .map(|looks| next_check(looks + 1) - next_check(looks))
+            .collect();
+        assert_eq!(pauses[..4], [1, 2, 4, 8]);
+        assert!(pauses.iter().all(|pause| *pause <= PAUSE_CALLS_MAX));
+        assert!(next_check(LOOKS_MAX) > 4_000_000);
+    }
 }

@@ -71,8 +71,6 @@ pub fn has_paid(before: &Moved, ring_bytes: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use barewire_fabric::hybrid::Lines;
-
     use super::*;
     use crate::process::settings::Rings;
 
@@ -83,7 +81,6 @@ mod tests {
             bytes_before,
             unix: true,
             rings: Rings::Inspect,
-            lines: Lines::Shared,
         }
     }
 

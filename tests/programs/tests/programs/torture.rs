@@ -171,12 +171,7 @@ impl Setting {
                 if self.family == "unix" { "1" } else { "0" },
             )
             .env("BAREWIRE_SOCKETS_REPORT", self.folder.join("reports/%p"));
-        // Each layout has its run, whatever the processor; the others run with the processor's own.
-        if self.family == "inet6" {
-            command.env("BAREWIRE_DUPLEX_LINES", "shared");
-        }
         if self.is_cold {
-            command.env("BAREWIRE_DUPLEX_LINES", "own");
             command.env("TORTURE_COLD", "1");
         }
         command
