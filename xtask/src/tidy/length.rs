@@ -7,7 +7,7 @@ use super::tree::Tree;
 const LINES_MAX: usize = 800;
 const WAIVER: &str = "tidy: long file:";
 /// What is read by people and written by them; data and lock files are not.
-const ENDINGS: &[&str] = &[".rs", ".sh", ".py", ".c", ".h"];
+const ENDINGS: &[&str] = &[".rs", ".sh", ".py", ".c", ".h", ".java"];
 
 pub(crate) fn check(tree: &Tree) -> Outcome {
     let mut outcome = Outcome::default();
@@ -49,11 +49,12 @@ mod tests {
             ("b.rs", &fine),
             ("c.rs", &waived),
             ("d.rs", &hollow),
+            ("E.java", &long),
             ("Cargo.lock", &long),
         ]);
         let outcome = check(&tree);
-        assert_eq!(outcome.checked, 4);
+        assert_eq!(outcome.checked, 5);
         let places: Vec<_> = outcome.findings.iter().map(|f| f.place.as_str()).collect();
-        assert_eq!(places, ["a.rs", "d.rs"]);
+        assert_eq!(places, ["E.java", "a.rs", "d.rs"]);
     }
 }
