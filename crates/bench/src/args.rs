@@ -148,8 +148,8 @@ pub struct Options {
     /// With --think: from nothing to twice as long, at random
     #[arg(long, requires = "think", help_heading = "What")]
     pub think_at_random: bool,
-    /// Also run these programs of other projects, if they are installed: ucx_perftest,
-    /// fi_pingpong
+    /// Also run programs of other projects, those that are here: ucx_perftest and fi_pingpong
+    /// if they are installed, and what `make rivals` has built for iceoryx2, Aeron and Open MPI
     #[arg(long, help_heading = "What")]
     pub rivals: bool,
 

@@ -48,6 +48,8 @@ mod transport;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use barewire_sys::process::allowed_cpus;
+
 use args::{BenchArgs, Options, TestChoice};
 use environment::Environment;
 use error::{Error, Result};
@@ -56,6 +58,7 @@ use placement::Placement;
 use plan::Plan;
 use report::Report;
 use results::{behind, half_peak};
+use rivals::Rivals;
 use session::Session;
 
 pub use programs::pair::PROGRAM;
@@ -123,6 +126,8 @@ fn run_tests(args: &BenchArgs) -> Result<()> {
             .flatten(),
     )?;
     let placement = Placement::choose(&options.cpus, options.no_pin)?;
+    // Before the session ties this process to one of them.
+    let allowed = allowed_cpus();
     let mut environment = Environment::look(placement);
     if !options.quiet && !matches!(placement, Placement::Pinned(..)) {
         eprintln!("barewire: {}", environment.placement);
@@ -145,14 +150,8 @@ fn run_tests(args: &BenchArgs) -> Result<()> {
     let mut books = runner::run(&plan, &mut session, limits, &bar, &mut not_measured)?;
     let rivals = if options.rivals {
         bar.set_message("rivals");
-        rivals::measure(
-            args,
-            &plan,
-            placement,
-            &mut session,
-            &mut books,
-            &mut environment,
-        )?
+        let mut rivals = Rivals::new(args, &plan, placement, &allowed);
+        rivals.measure(&mut session, &mut books, &mut environment)?
     } else {
         Vec::new()
     };

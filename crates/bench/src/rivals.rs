@@ -1,255 +1,201 @@
-//! Rival programs, if they are installed: `ucx_perftest` over shared memory and
-//! `fi_pingpong` with libfabric's shm provider. They bring their own two processes and
-//! their own clock; here they are started on the same two processors, between the same
-//! two probes. Their set-up connection goes over 127.0.0.1, their data through memory.
+//! Rival programs, if they are here: tests that UCX and libfabric bring, and programs of our own
+//! that use iceoryx2, Aeron and Open MPI (`benches/rivals`, built by `make rivals`). They bring
+//! their own two processes and their own clock; here they are started on the same two
+//! processors, between the same two probes. Their data goes through memory, whatever they use
+//! to find each other.
 
-use std::io::{ErrorKind, Read};
-use std::ops::Range;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+mod beside;
+mod find;
+mod list;
+mod output;
+mod processes;
 
-use barewire_sys::process::{SpawnOpts, spawn_with};
+use std::path::PathBuf;
 
 use crate::args::{BenchArgs, TestChoice};
 use crate::case::{Case, Habits, Test, Transport, Variant, Waiting, Work};
 use crate::environment::Environment;
-use crate::error::{Error, Result, What};
+use crate::error::Result;
 use crate::placement::Placement;
 use crate::plan::Plan;
 use crate::results::{Books, CaseBook, Row};
-use crate::runner;
 use crate::session::{Sample, Session};
+use beside::Beside;
+use find::{Found, find};
+use list::{RIVALS, Rival, Run};
 
-/// No run of a rival takes so long.
-const LONGEST: Duration = Duration::from_secs(15);
-
-/// The first of the ports that the rivals use for their set-up.
+/// The first of the ports that UCX and libfabric use for their set-up.
 const FIRST_PORT: u16 = 23_170;
 
-/// One way of running a rival.
-struct Rival {
-    program: &'static str,
-    package: &'static str,
-    /// Says which version it is.
-    version: (&'static str, &'static [&'static str]),
-    transport: &'static str,
-    variant: &'static str,
-    test: Test,
-    sizes: Range<usize>,
-    environment: Option<(&'static str, &'static str)>,
-    arguments: fn(size: usize, turns: u64, port: u16) -> Vec<String>,
-    /// Its output to nanoseconds per operation.
-    parse: fn(&str) -> Option<f64>,
-}
-
-/// UCX over POSIX shared memory, and where it says `cma`, with its one copy of large messages by the kernel.
-const POSIX: &str = "posix,self";
-const CMA: &str = "posix,cma,self";
-
-/// A test of UCX's.
-const fn ucx_rival(
-    variant: &'static str,
-    test: Test,
-    transports: &'static str,
-    arguments: fn(usize, u64, u16) -> Vec<String>,
-) -> Rival {
-    Rival {
-        program: "ucx_perftest",
-        package: "ucx-utils",
-        version: ("ucx_info", &["-v"]),
-        transport: "ucx",
-        variant,
-        test,
-        sizes: 0..usize::MAX,
-        environment: Some(("UCX_TLS", transports)),
-        arguments,
-        parse: match test {
-            Test::Stream => |output| ucx_field(output, 7).map(|per_second| 1e9 / per_second),
-            _ => |output| ucx_field(output, 1).map(|us| us * 2000.0),
-        },
-    }
-}
-
-/// Sizes from which on UCX may leave the copies to the kernel.
-const CMA_SIZES: Range<usize> = 4096..usize::MAX;
-
-const RIVALS: [Rival; 8] = [
-    ucx_rival("put-lat", Test::Rtt, POSIX, |size, turns, _| {
-        ucx("-t put_lat -d memory -x posix", size, turns)
-    }),
-    ucx_rival("tag-lat", Test::Rtt, POSIX, |size, turns, _| {
-        ucx("-t tag_lat", size, turns)
-    }),
-    Rival {
-        sizes: CMA_SIZES,
-        ..ucx_rival("tag-lat-cma", Test::Rtt, CMA, |size, turns, _| {
-            ucx("-t tag_lat", size, turns)
-        })
-    },
-    ucx_rival("am-lat", Test::Rtt, POSIX, |size, turns, _| {
-        ucx("-t ucp_am_lat", size, turns)
-    }),
-    ucx_rival("put-bw", Test::Stream, POSIX, |size, turns, _| {
-        ucx("-t put_bw -d memory -x posix", size, turns)
-    }),
-    ucx_rival("tag-bw", Test::Stream, POSIX, |size, turns, _| {
-        ucx("-t tag_bw", size, turns)
-    }),
-    Rival {
-        sizes: CMA_SIZES,
-        ..ucx_rival("tag-bw-cma", Test::Stream, CMA, |size, turns, _| {
-            ucx("-t tag_bw", size, turns)
-        })
-    },
-    Rival {
-        program: "fi_pingpong",
-        package: "libfabric-bin",
-        version: ("fi_info", &["--version"]),
-        transport: "libfabric-shm",
-        variant: "pingpong",
-        test: Test::Rtt,
-        sizes: 0..usize::MAX,
-        environment: None,
-        arguments: |size, turns, port| {
-            let port_flag = if port == 0 { "-P" } else { "-B" };
-            words(&format!("-p shm -e rdm -I {turns} -S {size} {port_flag}"))
-        },
-        parse: |output| fabric_field(output).map(|us| us * 2000.0),
-    },
-];
-
-fn words(text: &str) -> Vec<String> {
-    text.split_whitespace().map(str::to_owned).collect()
-}
-
-fn ucx(test: &str, size: usize, turns: u64) -> Vec<String> {
-    words(&format!("{test} -s {size} -n {turns} -f -v -p"))
-}
-
-/// A number in the last line of comma-separated values.
-fn ucx_field(output: &str, index: usize) -> Option<f64> {
-    let line = output.lines().rev().find(|line| {
-        line.starts_with(|c: char| c.is_ascii_digit()) && line.split(',').count() >= 8
-    })?;
-    let value: f64 = line.split(',').nth(index)?.trim().parse().ok()?;
-    (value > 0.0).then_some(value)
-}
-
-/// The microseconds of one transfer: the last column but one.
-fn fabric_field(output: &str) -> Option<f64> {
-    let line = output
-        .lines()
-        .rev()
-        .find(|line| line.trim_start().starts_with(|c: char| c.is_ascii_digit()))?;
-    let columns: Vec<&str> = line.split_whitespace().collect();
-    let value: f64 = columns.get(columns.len().checked_sub(2)?)?.parse().ok()?;
-    (value > 0.0).then_some(value)
-}
-
-/// The numbers of the channels that are open beside a rival start here.
-const FIRST_CHANNEL: usize = 1_000_000;
-
-/// The cases of the limit and of barewire of a size, with books for the samples taken
-/// between runs of a rival: without them there might be nothing to compare in its own band.
-struct Beside<'a>(Books<'a>);
-
-impl<'a> Beside<'a> {
-    fn open(plan: &'a Plan, test: Test, size: usize, session: &mut Session) -> Result<Self> {
-        let mut books: Books<'a> = Vec::new();
-        for phase in &plan.phases {
-            for case in &phase.cases {
-                let fits = matches!(case.transport, Transport::Limit | Transport::Barewire)
-                    && (case.work.test == test && case.work.size == size)
-                    && case.work.waiting == Waiting::Polling
-                    && case.variant != Variant::PingPong;
-                if fits {
-                    let id = FIRST_CHANNEL + books.len();
-                    session.open(id, &phase.channels[case.channel])?;
-                    books.push((case, CaseBook::default()));
-                }
-            }
-        }
-        Ok(Beside(books))
-    }
-
-    fn take(&mut self, session: &mut Session) -> Result<()> {
-        for (index, (case, book)) in self.0.iter_mut().enumerate() {
-            runner::take(session, FIRST_CHANNEL + index, case, book)?;
-        }
-        Ok(())
-    }
-
-    /// Closes the channels and adds the samples to the other ones of the same cases.
-    fn close(self, session: &mut Session, books: &mut Books<'a>) -> Result<()> {
-        for (index, (case, book)) in self.0.into_iter().enumerate() {
-            session.close(FIRST_CHANNEL + index)?;
-            runner::merge(books, case, book);
-        }
-        Ok(())
-    }
-}
-
-/// Runs each rival that fits the test; those that are missing are named.
-pub fn measure<'a>(
-    args: &BenchArgs,
+/// Runs the rivals, one after the other.
+pub struct Rivals<'a> {
     plan: &'a Plan,
-    placement: Placement,
-    session: &mut Session,
-    books: &mut Books<'a>,
-    environment: &mut Environment,
-) -> Result<Vec<Row>> {
-    let quick = args.options.quick;
-    let sizes: Vec<usize> = if !args.options.size.is_empty() {
-        args.options.size.clone()
-    } else if quick {
-        vec![8, 64, 4096]
-    } else {
-        vec![8, 64, 512, 4096, 65_536]
-    };
-    let mut missing: Vec<&str> = Vec::new();
-    let mut rows = Vec::new();
-    let mut port = FIRST_PORT;
-    for rival in &RIVALS {
-        if !is_asked_for(rival, args.test) || missing.contains(&rival.program) {
-            continue;
-        }
-        if !installed(rival.program) {
-            missing.push(rival.program);
-            environment.not_measured.push(format!(
-                "{}: not installed (apt-get install {})",
-                rival.program, rival.package
-            ));
-            continue;
-        }
-        let version = version_of(rival);
-        if !environment.rivals.contains(&version) {
-            environment.rivals.push(version);
-        }
-        for &size in sizes.iter().filter(|size| rival.sizes.contains(size)) {
-            let mut beside = Beside::open(plan, rival.test, size, session)?;
-            let mut book = CaseBook::default();
-            let mut failure = None;
-            for _ in 0..plan.samples {
-                port += 1;
-                match sample(rival, size, port, placement, session)? {
-                    Ok(sample) => {
-                        book.enter(&sample, |_| {});
-                    }
-                    Err(error) => failure = Some(error.to_string()),
-                }
-                beside.take(session)?;
-            }
-            beside.close(session, books)?;
-            if let Some(why) = failure {
-                let (program, variant) = (rival.program, rival.variant);
-                environment
-                    .not_measured
-                    .push(format!("{program} {variant} {size} B: {why}"));
-            }
-            rows.extend(rows_of(rival, size, &book));
+    test: TestChoice,
+    sizes: Vec<usize>,
+    /// Where `make rivals` puts programs.
+    folder: PathBuf,
+    /// The processors of client and server.
+    cpus: Option<(usize, usize)>,
+    /// The processors that neither of them uses.
+    spare: Vec<usize>,
+    /// How many runs there were.
+    runs: u16,
+    /// Programs that were looked for, with what was found or why not.
+    known: Vec<(&'static str, Option<Found>)>,
+}
+
+impl<'a> Rivals<'a> {
+    /// What the arguments ask for. `allowed` are the processors that this process might use when it began.
+    pub fn new(args: &BenchArgs, plan: &'a Plan, placement: Placement, allowed: &[usize]) -> Self {
+        let options = &args.options;
+        let sizes: Vec<usize> = if !options.size.is_empty() {
+            options.size.clone()
+        } else if options.quick {
+            vec![8, 64, 4096]
+        } else {
+            vec![8, 64, 512, 4096, 65_536]
+        };
+        let cpus = match placement {
+            Placement::Pinned(client, server) => Some((client, server)),
+            Placement::Free | Placement::OneProcessor => None,
+        };
+        Rivals {
+            plan,
+            test: args.test,
+            sizes,
+            folder: find::folder(),
+            cpus,
+            spare: spare(allowed, cpus),
+            runs: 0,
+            known: Vec::new(),
         }
     }
-    Ok(rows)
+
+    /// Runs each rival that fits the test; those that are missing are named.
+    pub fn measure(
+        &mut self,
+        session: &mut Session,
+        books: &mut Books<'a>,
+        environment: &mut Environment,
+    ) -> Result<Vec<Row>> {
+        let mut rows = Vec::new();
+        let test = self.test;
+        for rival in RIVALS.iter().filter(|it| is_asked_for(it, test)) {
+            let Some(found) = self.look_for(rival, environment) else {
+                continue;
+            };
+            let sizes = self.sizes.clone();
+            for size in sizes.into_iter().filter(|size| rival.sizes.contains(size)) {
+                let (book, failure) = self.sample_all(rival, &found, size, session, books)?;
+                if let Some(why) = failure.or_else(|| all_dropped(&book)) {
+                    let about = format!("{} {size} B: {why}", describe(rival));
+                    environment.not_measured.push(about);
+                }
+                rows.extend(rows_of(rival, size, &book));
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Looks for the program of a rival, once, and notes its version or how to get it.
+    fn look_for(&mut self, rival: &Rival, environment: &mut Environment) -> Option<Found> {
+        let name = rival.program.name();
+        if let Some((_, found)) = self.known.iter().find(|(known, _)| *known == name) {
+            return found.clone();
+        }
+        let found = match find(rival, &self.folder) {
+            Ok(found) => {
+                environment.rivals.push(found.version.clone());
+                Some(found)
+            }
+            Err(why) => {
+                environment.not_measured.push(why);
+                None
+            }
+        };
+        self.known.push((name, found.clone()));
+        found
+    }
+
+    /// All samples of a rival at one size, with samples of our own in between; and the last of its failures.
+    fn sample_all(
+        &mut self,
+        rival: &Rival,
+        found: &Found,
+        size: usize,
+        session: &mut Session,
+        books: &mut Books<'a>,
+    ) -> Result<(CaseBook, Option<String>)> {
+        let mut beside = Beside::open(self.plan, rival.test, size, session)?;
+        let mut book = CaseBook::default();
+        let mut failure = None;
+        for _ in 0..self.plan.samples {
+            match self.sample(rival, found, size, session)? {
+                Ok(sample) => {
+                    book.enter(&sample, |_| {});
+                }
+                Err(error) => failure = Some(error.to_string()),
+            }
+            beside.take(session)?;
+        }
+        beside.close(session, books)?;
+        Ok((book, failure))
+    }
+
+    /// One run of a rival between two probes; the inner error is the rival's own.
+    fn sample(
+        &mut self,
+        rival: &Rival,
+        found: &Found,
+        size: usize,
+        session: &mut Session,
+    ) -> Result<Result<Sample>> {
+        self.runs = self.runs.wrapping_add(1);
+        let run = Run {
+            size,
+            turns: (200_000 / (size as u64 / 256).max(1)).max(2000),
+            port: FIRST_PORT + self.runs % 8192,
+            name: format!("barewire-rival-{}-{}-", std::process::id(), self.runs),
+            cpus: self.cpus,
+            spare: self.spare.clone(),
+        };
+        let doing = format!("{} {size} B", describe(rival));
+        let before = session.probe_alone(&doing)?;
+        let ran = processes::run(rival, &found.path, &run);
+        let after = session.probe_alone(&doing)?;
+        Ok(ran.map(|per_operation_ns| Sample {
+            per_operation_ns,
+            probes_ns: (before, after),
+            stretches_ps: None,
+            cpu_percent: (100.0, 100.0),
+            disturbed: false,
+        }))
+    }
+}
+
+/// Says so where nothing is left of the samples.
+fn all_dropped(book: &CaseBook) -> Option<String> {
+    let dropped = book.dropped();
+    (book.kept() == 0).then(|| format!("the probes disagreed around all {dropped} samples"))
+}
+
+/// A rival, for messages.
+fn describe(rival: &Rival) -> String {
+    let (program, variant) = (rival.program.name(), rival.variant);
+    format!("{program} {variant}, {}", rival.test.name())
+}
+
+/// The processors beside those of the ends; as many as are left, where the system chooses.
+fn spare(allowed: &[usize], ends: Option<(usize, usize)>) -> Vec<usize> {
+    match ends {
+        Some((client, server)) => {
+            let others = allowed
+                .iter()
+                .filter(|&&cpu| cpu != client && cpu != server);
+            others.copied().collect()
+        }
+        None => allowed.iter().skip(2).copied().collect(),
+    }
 }
 
 fn is_asked_for(rival: &Rival, test: TestChoice) -> bool {
@@ -259,27 +205,6 @@ fn is_asked_for(rival: &Rival, test: TestChoice) -> bool {
         TestChoice::Stream => rival.test == Test::Stream,
         TestChoice::Transactions | TestChoice::Wake => false,
     }
-}
-
-/// One run of a rival between two probes; the inner error is the rival's own.
-fn sample(
-    rival: &Rival,
-    size: usize,
-    port: u16,
-    placement: Placement,
-    session: &mut Session,
-) -> Result<Result<Sample>> {
-    let doing = format!("{} {} {size} B", rival.program, rival.variant);
-    let before = session.probe_alone(&doing)?;
-    let ran = run_once(rival, size, port, placement);
-    let after = session.probe_alone(&doing)?;
-    Ok(ran.map(|per_operation_ns| Sample {
-        per_operation_ns,
-        probes_ns: (before, after),
-        stretches_ps: None,
-        cpu_percent: (100.0, 100.0),
-        disturbed: false,
-    }))
 }
 
 fn rows_of(rival: &Rival, size: usize, book: &CaseBook) -> Vec<Row> {
@@ -308,133 +233,63 @@ fn rows_of(rival: &Rival, size: usize, book: &CaseBook) -> Vec<Row> {
     rows
 }
 
-fn installed(program: &str) -> bool {
-    let outcome = Command::new(program)
-        .arg("-h")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    !matches!(outcome, Err(error) if error.kind() == ErrorKind::NotFound)
-}
-
-/// Its name and version.
-fn version_of(rival: &Rival) -> String {
-    let (program, arguments) = rival.version;
-    let output = Command::new(program).args(arguments).output();
-    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    let version = text.ok().and_then(|text| version_in(&text));
-    format!(
-        "{} {}",
-        rival.transport,
-        version.as_deref().unwrap_or("of unknown version")
-    )
-}
-
-/// The first word that is numbers with dots between them.
-fn version_in(text: &str) -> Option<String> {
-    let is_version =
-        |word: &&str| word.contains('.') && word.split('.').all(|part| part.parse::<u32>().is_ok());
-    text.split_whitespace().find(is_version).map(str::to_owned)
-}
-
-/// Starts the rival's server and client on our two processors; nanoseconds per operation.
-fn run_once(rival: &Rival, size: usize, port: u16, placement: Placement) -> Result<f64> {
-    let turns = (200_000 / (size as u64 / 256).max(1)).max(2000);
-    let (client_cpu, server_cpu) = match placement {
-        Placement::Pinned(client, server) => (Some(client), Some(server)),
-        _ => (None, None),
-    };
-    let mut arguments = (rival.arguments)(size, turns, port);
-    arguments.push(port.to_string());
-    let mut server = start(rival, &arguments, server_cpu)?;
-    // It has no way to say that it listens.
-    std::thread::sleep(Duration::from_millis(300));
-    let mut arguments = (rival.arguments)(size, turns, 0);
-    arguments.push(port.to_string());
-    arguments.push("127.0.0.1".to_owned());
-    let outcome = start(rival, &arguments, client_cpu).and_then(finish);
-    // The children that we started, by their own handles.
-    let _ = server.kill();
-    let _ = server.wait();
-    let output = outcome?;
-    (rival.parse)(&output)
-        .ok_or_else(|| Error::Transport("its output was not understood".to_owned()))
-}
-
-fn start(rival: &Rival, arguments: &[String], cpu: Option<usize>) -> Result<Child> {
-    let mut command = Command::new(rival.program);
-    command
-        .args(arguments)
-        .envs(rival.environment)
-        .env("UCX_LOG_LEVEL", "error")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null());
-    let options = SpawnOpts {
-        pdeathsig: true,
-        pin: cpu,
-        ..SpawnOpts::default()
-    };
-    spawn_with(&mut command, options).what(&format!("starting {}", rival.program))
-}
-
-fn finish(mut child: Child) -> Result<String> {
-    let started = Instant::now();
-    let status = loop {
-        match child.try_wait().what("waiting for the program")? {
-            Some(status) => break status,
-            None if started.elapsed() > LONGEST => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(Error::Stuck("the program", LONGEST.as_secs()));
-            }
-            None => std::thread::sleep(Duration::from_millis(10)),
-        }
-    };
-    let mut output = String::new();
-    if let Some(mut pipe) = child.stdout.take() {
-        // What is not text is no result either.
-        let _ = pipe.read_to_string(&mut output);
-    }
-    if status.success() {
-        Ok(output)
-    } else {
-        Err(Error::Transport(format!("it failed ({status})")))
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
-    #[test]
-    fn the_version_is_found() {
-        assert_eq!(
-            version_in("# Version 1.13.1\n# Git").as_deref(),
-            Some("1.13.1")
-        );
-        assert_eq!(version_in("fi_info: 1.17.0\n").as_deref(), Some("1.17.0"));
-        assert_eq!(version_in("no . version 1..2"), None);
+    /// A folder for the files of a test, which goes with it.
+    pub struct Folder(pub PathBuf);
+
+    impl Folder {
+        pub fn new(name: &str) -> Folder {
+            let name = format!("barewire-rivals-{}-{name}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            std::fs::create_dir_all(&path).unwrap();
+            Folder(path)
+        }
+
+        /// A program. A shell writes it: a child that another test starts meanwhile would inherit a file that we had
+        /// open for writing, and nobody could start it.
+        pub fn script(&self, name: &str, text: &str) -> PathBuf {
+            let path = self.0.join(name);
+            let writer = "printf '#!/bin/sh\\n%s\\n' \"$1\" >\"$0\" && chmod 755 \"$0\"";
+            let mut shell = Command::new("sh");
+            let status = shell.arg("-c").arg(writer).arg(&path).arg(text).status();
+            assert!(status.unwrap().success());
+            path
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
     }
 
     #[test]
-    fn outputs_are_understood() {
-        let ucx = "iterations,50.0_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,\
-                   overall_mr\n200000,0.050,0.055,0.055,139.31,139.31,18259127,18259127\n";
-        assert_eq!(ucx_field(ucx, 1), Some(0.05));
-        assert_eq!((RIVALS[0].parse)(ucx), Some(100.0));
-        assert_eq!(ucx_field(ucx, 7), Some(18_259_127.0));
-        assert_eq!(ucx_field("nothing", 1), None);
-        let fabric = "bytes   #sent   #ack     total       time     MB/sec    usec/xfer   \
-                      Mxfers/sec\n64      20k     =20k     2.4m        0.03s     73.54       \
-                      0.87       1.15\n";
-        assert_eq!(fabric_field(fabric), Some(0.87));
-        assert_eq!(fabric_field(""), None);
+    fn it_is_said_where_no_sample_is_left() {
+        let sample = |before, after| Sample {
+            per_operation_ns: 5.0,
+            probes_ns: (before, after),
+            stretches_ps: None,
+            cpu_percent: (100.0, 100.0),
+            disturbed: false,
+        };
+        let mut book = CaseBook::default();
+        book.enter(&sample(100.0, 400.0), |_| {});
+        let why = all_dropped(&book).unwrap();
+        assert!(why.contains("all 1 samples"), "{why}");
+        book.enter(&sample(100.0, 100.0), |_| {});
+        assert_eq!(all_dropped(&book), None);
     }
 
     #[test]
-    fn a_missing_program_is_noticed() {
-        assert!(!installed("no-such-program-anywhere"));
+    fn spare_processors_are_those_of_nobody() {
+        assert_eq!(spare(&[0, 1, 2, 3], Some((1, 3))), [0, 2]);
+        assert!(spare(&[0, 1], Some((0, 1))).is_empty());
+        assert_eq!(spare(&[0, 1, 2], None), [2]);
+        assert!(spare(&[0], None).is_empty());
     }
 }

@@ -193,7 +193,7 @@ pub fn cpu_time_self() -> Duration {
     Duration::new(used.tv_sec as u64, used.tv_nsec as u32)
 }
 
-/// Sends a signal to one process; for tests.
+/// Sends a signal to one process.
 ///
 /// # Errors
 /// `NoSuchProcess`, `PermissionDenied`.
