@@ -116,8 +116,8 @@ fn messages_keep_their_boundaries_and_carry_descriptors() {
         assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
     }
     let event_there = EventFd::from_peer(fds.pop().unwrap()).unwrap();
-    event_there.signal().unwrap();
-    assert_eq!(event.drain().unwrap(), 1);
+    event.signal().unwrap();
+    assert_eq!(event_there.drain().unwrap(), 1);
     let there = Memfd::from_peer(fds.pop().unwrap(), 4096, PeerAccess::ReadWrite).unwrap();
     there.map(Access::ReadWrite).unwrap();
 

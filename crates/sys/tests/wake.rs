@@ -64,7 +64,34 @@ fn a_peer_cannot_make_this_side_block_on_an_eventfd() {
     theirs.signal().unwrap();
     assert_eq!(mine.drain().unwrap(), u64::MAX - 1);
     theirs.signal().unwrap();
-    assert_eq!(mine.drain().unwrap(), 1);
+    assert_eq!(mine.drain().unwrap(), 0);
+}
+
+#[test]
+fn each_signal_of_a_peer_is_told_once() {
+    let _alone = alone();
+    let mine = EventFd::new_for_peers().unwrap();
+    let epoll = Epoll::new().unwrap();
+    epoll.add(&mine, 7, Interest::READ_EDGE).unwrap();
+    let mut out = Vec::new();
+    let mut told = |wait| epoll.wait(&mut out, Some(wait)).unwrap();
+    assert_eq!((told(Duration::ZERO), told(Duration::ZERO)), (1, 0));
+    let theirs = EventFd::from_peer(dup(&mine)).unwrap();
+    // Also when it is full.
+    for full in [false, true] {
+        if full {
+            rustix::io::write(&mine, &(u64::MAX - 2).to_ne_bytes()).unwrap();
+            assert_eq!(told(Duration::ZERO), 1);
+        }
+        theirs.signal().unwrap();
+        theirs.signal().unwrap();
+        assert_eq!((told(Duration::ZERO), told(Duration::ZERO)), (1, 0));
+        // A thread that waits, perhaps.
+        std::thread::scope(|scope| {
+            scope.spawn(|| theirs.signal().unwrap());
+            assert_eq!(told(Duration::from_secs(20)), 1);
+        });
+    }
 }
 
 #[test]

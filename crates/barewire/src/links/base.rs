@@ -6,6 +6,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use barewire_fabric::doorbell;
 use barewire_shm::Window;
@@ -78,8 +79,10 @@ impl Base {
         let counters = CounterPage::create(&region, slots, identity).ok_or(Error::Closed)?;
         counters.set_placed(config.placed());
         let epoll = Epoll::new()?;
-        let eventfd = EventFd::new()?;
+        let eventfd = EventFd::new_for_peers()?;
         epoll.add(&eventfd, TOKEN_EVENTFD, Interest::READ_EDGE)?;
+        // It is always readable, which the set tells once.
+        epoll.wait(&mut Vec::with_capacity(1), Some(Duration::ZERO))?;
         let retirer = Retirer::new(eventfd.try_clone()?);
         Ok(Base {
             node_id,

@@ -3,7 +3,7 @@
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags};
+use rustix::event::EventfdFlags;
 use rustix::fs::OFlags;
 use rustix::io::{Errno as Raw, ReadWriteFlags};
 
@@ -13,8 +13,8 @@ use crate::error::{BadDescriptor, Result, SysError, on};
 #[derive(Debug)]
 pub struct EventFd {
     fd: OwnedFd,
-    /// A peer has it too and can make it blocking, or full, at any time.
-    from_peer: bool,
+    /// What a signal adds to the counter.
+    step: u64,
 }
 
 impl EventFd {
@@ -23,12 +23,23 @@ impl EventFd {
     /// # Errors
     /// No descriptors or no memory left.
     pub fn new() -> Result<EventFd> {
-        let fd = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+        EventFd::with_count(0)
+    }
+
+    /// Makes one for a peer to signal, that an [`Epoll`](super::Epoll) set has with
+    /// [`Interest::READ_EDGE`](super::Interest::READ_EDGE). It is always readable, so the set tells of it once at the
+    /// beginning. It must never be drained: see [`EventFd::signal`].
+    ///
+    /// # Errors
+    /// No descriptors or no memory left.
+    pub fn new_for_peers() -> Result<EventFd> {
+        EventFd::with_count(1)
+    }
+
+    fn with_count(count: u32) -> Result<EventFd> {
+        let fd = rustix::event::eventfd(count, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(on("make an eventfd"))?;
-        Ok(EventFd {
-            fd,
-            from_peer: false,
-        })
+        Ok(EventFd { fd, step: 1 })
     }
 
     /// Accepts a descriptor that a peer sent, if it is an eventfd, and makes
@@ -47,41 +58,25 @@ impl EventFd {
         if !flags.contains(OFlags::NONBLOCK) {
             rustix::fs::fcntl_setfl(&fd, flags | OFlags::NONBLOCK).map_err(os)?;
         }
-        Ok(EventFd {
-            fd,
-            from_peer: true,
-        })
+        Ok(EventFd { fd, step: 0 })
     }
 
     /// Wakes whoever waits for it. Signalled already is success too.
     ///
-    /// On one from a peer a poll comes first, because the peer can make the
-    /// counter full and the descriptor blocking; a peer that does both just
-    /// between the two calls can still hold this thread up.
+    /// A peer can make the descriptor blocking and the counter full, so that the next increment would block. So one
+    /// from a peer is signalled by adding 0 to its counter. That does not block, and tells sets that have it
+    /// edge-triggered, as long as the counter is not 0 ([`EventFd::new_for_peers`]). Only a counter that the kernel itself
+    /// has overrun blocks it, which takes asynchronous I/O (`IOCB_FLAG_RESFD`).
     ///
     /// # Errors
     /// Only if the kernel lacks memory or the descriptor is broken.
     pub fn signal(&self) -> Result<()> {
         const WHAT: &str = "signal an eventfd";
-        if self.from_peer && !self.has_room().map_err(on(WHAT))? {
-            return Ok(());
-        }
         loop {
-            match rustix::io::write(&self.fd, &1u64.to_ne_bytes()) {
+            match rustix::io::write(&self.fd, &self.step.to_ne_bytes()) {
                 Ok(_) | Err(Raw::AGAIN) => return Ok(()),
                 Err(Raw::INTR) => {}
                 Err(errno) => return Err(SysError::new(WHAT, errno)),
-            }
-        }
-    }
-
-    fn has_room(&self) -> rustix::io::Result<bool> {
-        let mut fds = [PollFd::new(&self.fd, PollFlags::OUT)];
-        loop {
-            match rustix::event::poll(&mut fds, Some(&ZERO)) {
-                Ok(ready) => return Ok(ready > 0),
-                Err(Raw::INTR) => {}
-                Err(errno) => return Err(errno),
             }
         }
     }
@@ -125,7 +120,7 @@ impl EventFd {
             rustix::io::fcntl_dupfd_cloexec(&self.fd, 3).map_err(on("duplicate an eventfd"))?;
         Ok(EventFd {
             fd,
-            from_peer: self.from_peer,
+            step: self.step,
         })
     }
 
@@ -134,11 +129,6 @@ impl EventFd {
         self.fd
     }
 }
-
-const ZERO: rustix::event::Timespec = rustix::event::Timespec {
-    tv_sec: 0,
-    tv_nsec: 0,
-};
 
 impl AsFd for EventFd {
     fn as_fd(&self) -> BorrowedFd<'_> {
