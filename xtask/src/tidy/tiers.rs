@@ -25,6 +25,7 @@ const NETWORK: &[(&str, u32)] = &[
     ("fabric", 1),
     ("proto", 1),
     ("shm", 1),
+    ("calls", 2),
     ("sys", 2),
     ("barewire", 3),
     ("sockets", 4),

@@ -8,9 +8,15 @@ use super::outcome::Outcome;
 use super::tree::Tree;
 use super::workspace::Workspace;
 
-/// The crates that may hold `unsafe`: instructions, shared memory, the system, and the preload library,
+/// The crates that may hold `unsafe`: instructions, shared memory, the kernel, the system, and the preload library,
 /// whose functions are an ABI.
-const MAY_HOLD: &[&str] = &["crates/cpu", "crates/shm", "crates/sys", "crates/sockets"];
+const MAY_HOLD: &[&str] = &[
+    "crates/cpu",
+    "crates/calls",
+    "crates/shm",
+    "crates/sys",
+    "crates/sockets",
+];
 
 /// Single files of other crates that may hold `unsafe`: vector code.
 const FILES_MAY_HOLD: &[&str] = &["crates/wire/src/checksum/simd.rs"];

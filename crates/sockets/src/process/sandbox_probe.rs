@@ -3,6 +3,8 @@
 use core::ffi::{c_int, c_long, c_void};
 use core::mem::zeroed;
 
+use barewire_calls::barrier;
+
 use crate::process::{clock, copies, family, ids};
 use crate::system::{
     fd_passing,
@@ -61,8 +63,8 @@ fn make_all_calls() {
     ask();
     wait();
     let _ = family::has_member(own);
-    kernel::take_part_in_barriers();
-    kernel::barrier();
+    barrier::take_part();
+    barrier::fence();
     begin_a_relay();
     RARE.iter().for_each(|&number| by_number(number));
 }

@@ -481,22 +481,6 @@ fn tcp_info(fd: c_int) -> Option<Info> {
     })
 }
 
-/// `membarrier` commands (linux/membarrier.h).
-const BARRIER: usize = 2;
-const BARRIER_REGISTER: usize = 4;
-
-/// Lets [`barrier`] of other processes reach this one.
-pub fn take_part_in_barriers() -> bool {
-    // SAFETY: no pointers.
-    unsafe { real::syscall(libc::SYS_membarrier, BARRIER_REGISTER, 0, 0, 0, 0, 0) == 0 }
-}
-
-/// Makes every processor that runs a process that takes part pass a full fence.
-pub fn barrier() -> bool {
-    // SAFETY: no pointers.
-    unsafe { real::syscall(libc::SYS_membarrier, BARRIER, 0, 0, 0, 0, 0) == 0 }
-}
-
 /// Who has the other end of a connection.
 pub struct Peer {
     /// The user.

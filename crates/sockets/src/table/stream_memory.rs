@@ -4,12 +4,12 @@ use core::sync::atomic::{
     AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence,
 };
 
+use barewire_calls::barrier;
 use barewire_cpu::{HAS_COPY_PAST_CACHES, cycles};
 use barewire_fabric::hybrid::{CONTROL_BYTES, SharedMemory, memory_bytes};
 
 use crate::process::memory::{map, note_given_back, part_private, private_bytes};
 use crate::process::words::{Guarded, Lone};
-use crate::system::kernel;
 use crate::table::limits::SOCKETS_MAX;
 
 /// Bytes of a ring.
@@ -217,7 +217,7 @@ impl SharedMemory for StreamMemory {
     }
 
     fn heavy_fence(&self) -> bool {
-        kernel::barrier()
+        barrier::fence()
     }
 
     #[inline]

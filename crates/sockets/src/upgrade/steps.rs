@@ -39,6 +39,7 @@
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
+use barewire_calls::barrier;
 use barewire_fabric::hybrid::{Receiver, Sender, SharedMemory, UP};
 
 use crate::process::lock::Held;
@@ -230,7 +231,7 @@ fn begin(fd: c_int, socket: &'static SocketState) {
     if socket.has(NEVER_UPGRADE) || (!socket.has(UNIX) && kernel::is_kernel_only(fd)) {
         return socket.leave_to_kernel_because(Reason::Usage);
     }
-    if !kernel::take_part_in_barriers() {
+    if !barrier::take_part() {
         return socket.leave_to_kernel_because(Reason::NoBarriers);
     }
     if !socket.has(MARKED | UNIX) && !enrol::mark_opener(fd, socket) {
@@ -633,7 +634,7 @@ fn upgrade(fd: c_int, socket: &'static SocketState, side: u32) -> bool {
     let is_read = socket.direct_reads.load(Ordering::Acquire) != 0;
     // To have wake-up bytes sent at once would send bytes that wait for more.
     let may = alone && !is_read && !socket.has(NEVER_UPGRADE | MORE_TO_COME);
-    if socket.state() != State::Stepping || !may || !kernel::take_part_in_barriers() {
+    if socket.state() != State::Stepping || !may || !barrier::take_part() {
         return false;
     }
     let positions = if socket.has(UNIX) {

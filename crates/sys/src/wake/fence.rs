@@ -9,7 +9,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{Ordering, compiler_fence, fence};
 
-use rustix::thread::{MembarrierCommand as Command, membarrier, membarrier_query};
+use barewire_calls::barrier;
 
 /// Registers this process to take part in the heavy fences of others, and
 /// says whether that, and [`heavy_fence`] itself, work by membarrier here.
@@ -23,11 +23,7 @@ pub fn register_expedited() -> bool {
         if std::env::var_os("BAREWIRE_NO_MEMBARRIER").is_some_and(|v| v == "1") {
             return false;
         }
-        let known = membarrier_query();
-        known.contains_command(Command::RegisterGlobalExpedited)
-            && known.contains_command(Command::GlobalExpedited)
-            && membarrier(Command::RegisterGlobalExpedited).is_ok()
-            && membarrier(Command::GlobalExpedited).is_ok()
+        barrier::take_part() && barrier::fence()
     })
 }
 
@@ -45,13 +41,13 @@ pub fn heavy_fence() {
 fn expedited() {
     // It can fail for want of memory only, so it is worth trying again.
     for _ in 0..8 {
-        if membarrier(Command::GlobalExpedited).is_ok() {
+        if barrier::fence() {
             return;
         }
         std::thread::yield_now();
     }
     // Slow (milliseconds), but it does not allocate.
-    let _ = membarrier(Command::Global);
+    let _ = barrier::fence_everywhere();
 }
 
 /// The frequent side's fence between a store and a load. `by_membarrier`: this
