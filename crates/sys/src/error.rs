@@ -28,6 +28,12 @@ impl fmt::Debug for Errno {
     }
 }
 
+impl From<i32> for Errno {
+    fn from(number: i32) -> Errno {
+        Errno(number)
+    }
+}
+
 impl From<rustix::io::Errno> for Errno {
     fn from(errno: rustix::io::Errno) -> Errno {
         Errno(errno.raw_os_error())

@@ -14,19 +14,9 @@ use rustix::thread::CpuSet;
 
 use crate::error::{Errno, Result, SysError, on};
 
+pub use barewire_calls::option::Credentials;
 pub use child::{ForkedChild, SpawnOpts, fork_child, spawn_with};
 pub use remote_memory::{let_process_trace, may_read_process, read_process};
-
-/// Who a process is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Credentials {
-    /// Process id; 0 for one that cannot be seen from this pid namespace.
-    pub pid: i32,
-    /// Effective user id.
-    pub uid: u32,
-    /// Effective group id.
-    pub gid: u32,
-}
 
 /// A signal to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

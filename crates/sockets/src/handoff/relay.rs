@@ -18,10 +18,10 @@
 //! closed its end. While other processes with the library have the old socket too, the relay does not
 //! read from it: the bytes may be for them.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
-use libc::socklen_t;
+use barewire_calls::{descriptor, option};
 
 use crate::epoll::sets;
 use crate::handoff::{relay_connection, relay_process};
@@ -76,20 +76,12 @@ fn carry_options(from: c_int, to: c_int) {
     }
     for name in STRUCTURES {
         let mut bytes = [0_u8; 16];
-        if let Some(len) = kernel::option_bytes(from, libc::SOL_SOCKET, name, &mut bytes) {
-            // SAFETY: the kernel has just written `len` bytes.
-            unsafe {
-                let value = bytes.as_ptr().cast::<c_void>();
-                real::setsockopt(to, libc::SOL_SOCKET, name, value, len as socklen_t);
-            }
+        if let Ok(len) = option::get_bytes(from, libc::SOL_SOCKET, name, &mut bytes) {
+            let _ = option::set_bytes(to, libc::SOL_SOCKET, name, &bytes[..len]);
         }
     }
-    // SAFETY: no pointers.
-    unsafe {
-        let flags = real::fcntl(from, libc::F_GETFL, 0);
-        if flags >= 0 {
-            real::fcntl(to, libc::F_SETFL, flags as usize);
-        }
+    if let Ok(flags) = descriptor::flags(from) {
+        let _ = descriptor::set_flags(to, flags);
     }
 }
 

@@ -3,6 +3,7 @@
 use core::ffi::{c_int, c_ulong, c_void};
 use core::sync::atomic::Ordering;
 
+use barewire_calls::option;
 use barewire_fabric::hybrid::{LEAVING, SharedMemory};
 use libc::{sockaddr, socklen_t};
 
@@ -116,7 +117,7 @@ fn disconnected(fd: c_int) {
         return;
     };
     let mut linger = [0; size_of::<libc::linger>()];
-    let known = kernel::option_bytes(fd, libc::SOL_SOCKET, libc::SO_LINGER, &mut linger);
+    let known = option::get_bytes(fd, libc::SOL_SOCKET, libc::SO_LINGER, &mut linger);
     let generation = socket.generation();
     let cut = || quietly(|| steps::rule_out_upgrade(socket) || leaving::end_stream(fd, socket));
     quietly(|| {
@@ -133,18 +134,9 @@ fn disconnected(fd: c_int) {
         // There are duplicates.
         cut();
     }
-    if let Some(len) = known {
-        let len = len as socklen_t;
-        // SAFETY: as many bytes; a close with bytes unread may have changed what they say.
-        unsafe {
-            real::setsockopt(
-                fd,
-                libc::SOL_SOCKET,
-                libc::SO_LINGER,
-                linger.as_ptr().cast(),
-                len,
-            )
-        };
+    if let Ok(len) = known {
+        // A close with bytes unread may have changed what they say.
+        let _ = option::set_bytes(fd, libc::SOL_SOCKET, libc::SO_LINGER, &linger[..len]);
     }
     quietly(|| enter(fd, State::Kernel));
 }

@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_long, c_void};
 use core::mem::zeroed;
 
-use barewire_calls::barrier;
+use barewire_calls::{barrier, option};
 
 use crate::process::{clock, copies, family, ids};
 use crate::system::{
@@ -129,7 +129,7 @@ fn meet() {
     });
     let _ = kernel::accept_now(place.map_or(NONE, Owned::into_raw));
     let socket = kernel::connect_abstract(&name).map_or(NONE, Owned::into_raw);
-    let _ = kernel::peer_user(socket);
+    let _ = option::peer_credentials(socket);
     let page = fd_passing::sealed_memory(PAGE_BYTES).map_or(NONE, Owned::into_raw);
     fd_passing::is_sealed(page, PAGE_BYTES);
     let proof = fd_passing::proof_of(page).map_or(NONE, Owned::into_raw);

@@ -4,6 +4,8 @@
 use core::ffi::{c_int, c_short, c_void};
 use core::mem::zeroed;
 
+use barewire_calls::option;
+
 use crate::system::{cancel, own_descriptors, real};
 
 /// A descriptor of the library; closed when dropped, by the real `close`.
@@ -43,27 +45,16 @@ impl Drop for Owned {
 
 /// Reads a numeric option.
 pub fn option(fd: c_int, level: c_int, name: c_int) -> Option<c_int> {
-    let mut value = [0; 4];
-    let len = option_bytes(fd, level, name, &mut value)?;
-    (len == 4).then(|| c_int::from_ne_bytes(value))
-}
-
-/// Reads an option into `into`; returns its length.
-pub fn option_bytes(fd: c_int, level: c_int, name: c_int, into: &mut [u8]) -> Option<usize> {
-    let mut len = into.len() as libc::socklen_t;
-    // SAFETY: `into` has `len` bytes.
-    let result =
-        unsafe { real::getsockopt(fd, level, name, into.as_mut_ptr().cast(), &raw mut len) };
-    (result == 0).then_some(len as usize)
+    option::get(fd, level, name).ok()
 }
 
 /// How long a call may block, as the program has set it (`SO_RCVTIMEO`, `SO_SNDTIMEO`); `None`: for ever.
 pub fn time_limit_ns(fd: c_int, name: c_int) -> Option<u64> {
-    let mut bytes = [0; size_of::<libc::timeval>()];
-    option_bytes(fd, libc::SOL_SOCKET, name, &mut bytes)?;
-    // SAFETY: any bytes are a time.
-    let time = unsafe { bytes.as_ptr().cast::<libc::timeval>().read_unaligned() };
-    let us = time.tv_sec.unsigned_abs() * 1_000_000 + time.tv_usec.unsigned_abs();
+    let mut words = [[0; 8]; 2];
+    option::get_bytes(fd, libc::SOL_SOCKET, name, words.as_flattened_mut()).ok()?;
+    // `struct timeval`: seconds, microseconds.
+    let [s, us] = words.map(|word| i64::from_ne_bytes(word).unsigned_abs());
+    let us = s * 1_000_000 + us;
     (us > 0).then(|| us.saturating_mul(1000))
 }
 
@@ -116,27 +107,20 @@ pub fn pipe_has_room(fd: c_int) -> bool {
 pub fn is_half_open(fd: c_int) -> bool {
     // The first byte of `struct tcp_info`.
     let mut state = [0];
-    let known = option_bytes(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut state);
-    known.is_some() && state[0] != ESTABLISHED
+    let known = option::get_bytes(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut state);
+    known.is_ok() && state[0] != ESTABLISHED
 }
 
 /// Sets a numeric option.
 pub fn set_option(fd: c_int, level: c_int, name: c_int, value: c_int) -> bool {
-    let len = size_of::<c_int>() as libc::socklen_t;
-    // SAFETY: `value` has `len` bytes.
-    unsafe { real::setsockopt(fd, level, name, (&raw const value).cast(), len) == 0 }
+    option::set(fd, level, name, value).is_ok()
 }
 
 /// When this end is closed, the other end gets a reset.
 pub fn reset_at_close(fd: c_int) {
-    let linger = libc::linger {
-        l_onoff: 1,
-        l_linger: 0,
-    };
-    let len = size_of::<libc::linger>() as libc::socklen_t;
-    let value = (&raw const linger).cast();
-    // SAFETY: the option has its size.
-    unsafe { real::setsockopt(fd, libc::SOL_SOCKET, libc::SO_LINGER, value, len) };
+    // `struct linger`: on, for no second.
+    let linger = [1_i32, 0].map(i32::to_ne_bytes);
+    let _ = option::set_bytes(fd, libc::SOL_SOCKET, libc::SO_LINGER, linger.as_flattened());
 }
 
 /// Ends a connection at once, as a reset does, for all processes that have the socket.
@@ -185,7 +169,7 @@ pub fn is_kernel_only(fd: c_int) -> bool {
 /// The kernel's cookie of a socket, which no other socket has.
 pub fn cookie(fd: c_int) -> Option<u64> {
     let mut value = [0; 8];
-    option_bytes(fd, libc::SOL_SOCKET, libc::SO_COOKIE, &mut value)?;
+    option::get_bytes(fd, libc::SOL_SOCKET, libc::SO_COOKIE, &mut value).ok()?;
     Some(u64::from_ne_bytes(value))
 }
 
@@ -368,18 +352,6 @@ pub fn accept_now(fd: c_int) -> Option<Owned> {
     Owned::checked(unsafe { real::accept4(fd, nobody, nobody.cast(), flags) })
 }
 
-/// The user who has the other end of a Unix socket.
-pub fn peer_user(fd: c_int) -> Option<u32> {
-    let mut value = [0; size_of::<libc::ucred>()];
-    let len = option_bytes(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, &mut value)?;
-    if len != value.len() {
-        return None;
-    }
-    // SAFETY: the kernel has filled it.
-    let credentials = unsafe { value.as_ptr().cast::<libc::ucred>().read_unaligned() };
-    Some(credentials.uid)
-}
-
 /// Bytes of the stream that were sent and read so far, as the kernel counts them. For the end
 /// that opened the connection it counts the opening as a byte.
 pub fn stream_positions(fd: c_int, opener: bool) -> Option<(u64, u64)> {
@@ -465,7 +437,7 @@ const BYTES_RECEIVED_AT: usize = 128;
 
 fn tcp_info(fd: c_int) -> Option<Info> {
     let mut bytes = [0; 256];
-    let len = option_bytes(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes)?;
+    let len = option::get_bytes(fd, libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes).ok()?;
     if len < BYTES_RECEIVED_AT + 8 {
         return None;
     }

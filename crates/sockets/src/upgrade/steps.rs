@@ -39,7 +39,7 @@
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
-use barewire_calls::barrier;
+use barewire_calls::{barrier, option};
 use barewire_fabric::hybrid::{Receiver, Sender, SharedMemory, UP};
 
 use crate::process::lock::Held;
@@ -617,7 +617,7 @@ fn take_offer(
 fn is_user_of(peer: &Peer, link: &Owned) -> bool {
     // A socket that nobody has accepted yet has no inode.
     let is_known = peer.inode != 0 && kernel::is_one_user(peer.user);
-    is_known && kernel::peer_user(link.raw()) == Some(peer.user)
+    is_known && option::peer_credentials(link.raw()).is_ok_and(|it| it.uid == peer.user)
 }
 
 /// From here on the socket is upgraded. Not if a thread is in the middle of a call, or another has just

@@ -1,10 +1,11 @@
 //! Asks the kernel who is at the other end of a Unix socket.
 
-use std::ffi::c_void;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use barewire_calls::{self as calls, option};
 
 use super::Socket;
-use crate::error::{Errno, Result, on};
+use crate::error::{Result, on};
 use crate::process::{Credentials, pidfd_open};
 
 const SO_PEERGROUPS: i32 = 59;
@@ -18,16 +19,8 @@ impl Socket {
     /// # Errors
     /// Only if the socket is broken.
     pub fn peer_credentials(&self) -> Result<Credentials> {
-        // Not through rustix, for which a pid is never 0.
-        let mut raw = [0i32; 3];
-        get_option(self.as_fd(), libc::SO_PEERCRED, &mut raw)
-            .map_err(on("ask who is at the other end (SO_PEERCRED)"))?;
-        let [pid, uid, gid] = raw;
-        Ok(Credentials {
-            pid,
-            uid: uid as u32,
-            gid: gid as u32,
-        })
+        option::peer_credentials(self.fd.as_raw_fd())
+            .map_err(on("ask who is at the other end (SO_PEERCRED)"))
     }
 
     /// The supplementary groups of the process at the other end, as they were
@@ -39,20 +32,21 @@ impl Socket {
     pub fn peer_groups(&self) -> Result<Vec<u32>> {
         /// As many as Linux lets a process have (NGROUPS_MAX).
         const MOST_GROUPS: usize = 65_536;
-        let mut groups = vec![0i32; 64];
-        let count = match get_option(self.as_fd(), SO_PEERGROUPS, &mut groups) {
-            Err(Errno(libc::ERANGE)) => {
-                groups.resize(MOST_GROUPS, 0);
-                get_option(self.as_fd(), SO_PEERGROUPS, &mut groups)
+        let mut groups = vec![0; 4 * 64];
+        let len = match self.option(SO_PEERGROUPS, &mut groups) {
+            Err(libc::ERANGE) => {
+                groups.resize(4 * MOST_GROUPS, 0);
+                self.option(SO_PEERGROUPS, &mut groups)
             }
             other => other,
         };
-        match count {
-            Ok(count) => {
-                groups.truncate(count);
-                Ok(groups.into_iter().map(|gid| gid as u32).collect())
+        match len {
+            Ok(len) => {
+                let words = groups[..len].chunks_exact(4);
+                let number = |word: &[u8]| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]);
+                Ok(words.map(number).collect())
             }
-            Err(Errno(libc::ENOPROTOOPT | libc::ENODATA)) => Ok(Vec::new()),
+            Err(libc::ENOPROTOOPT | libc::ENODATA) => Ok(Vec::new()),
             Err(errno) => Err(on("ask for the peer's groups (SO_PEERGROUPS)")(errno)),
         }
     }
@@ -62,39 +56,21 @@ impl Socket {
     /// or cannot be seen. Before Linux 6.5 it is found by its pid, which may
     /// have been given to another process if the peer is gone already.
     pub fn peer_pidfd(&self) -> Option<OwnedFd> {
-        let mut raw = [-1i32; 1];
-        match get_option(self.as_fd(), SO_PEERPIDFD, &mut raw) {
-            Ok(1) if raw[0] >= 0 => {
+        match option::get(self.fd.as_raw_fd(), libc::SOL_SOCKET, SO_PEERPIDFD) {
+            Ok(fd) if fd >= 0 => {
                 // SAFETY: the kernel has just made this descriptor for us
                 // (closed on exec), and nobody else knows it.
-                Some(unsafe { OwnedFd::from_raw_fd(raw[0]) })
+                Some(unsafe { OwnedFd::from_raw_fd(fd) })
             }
-            Err(Errno(libc::ENOPROTOOPT)) => {
+            Err(libc::ENOPROTOOPT) => {
                 let pid = self.peer_credentials().ok()?.pid;
                 pidfd_open(pid).ok()
             }
             _ => None,
         }
     }
-}
 
-/// Reads a socket option made of words of 4 bytes; gives how many came.
-fn get_option(fd: BorrowedFd<'_>, option: i32, words: &mut [i32]) -> Result<usize, Errno> {
-    let mut len = size_of_val(words) as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes to `words`, any value of
-    // which is valid, and the length to `len`.
-    let result = unsafe {
-        let words = words.as_mut_ptr().cast::<c_void>();
-        libc::getsockopt(
-            fd.as_raw_fd(),
-            libc::SOL_SOCKET,
-            option,
-            words,
-            &raw mut len,
-        )
-    };
-    if result < 0 {
-        return Err(Errno::last());
+    fn option(&self, name: i32, into: &mut [u8]) -> calls::Result<usize> {
+        option::get_bytes(self.fd.as_raw_fd(), libc::SOL_SOCKET, name, into)
     }
-    Ok((len as usize / size_of::<i32>()).min(words.len()))
 }
