@@ -16,6 +16,11 @@ pub fn is_open(fd: c_int) -> bool {
     control(fd, libc::F_GETFD, 0).is_ok()
 }
 
+/// Whether another program gets it that begins in this process.
+pub fn is_inherited(fd: c_int) -> Result<bool> {
+    control(fd, libc::F_GETFD, 0).map(|flags| flags & libc::FD_CLOEXEC == 0)
+}
+
 /// How a file was opened, and its status (`O_RDWR`, `O_NONBLOCK` ...).
 pub fn flags(fd: c_int) -> Result<c_int> {
     control(fd, libc::F_GETFL, 0)

@@ -29,18 +29,10 @@ pub fn create(name: &CStr) -> Result<c_int> {
     made.map(|fd| fd as c_int)
 }
 
-/// Sets the size.
-///
-/// The signal for a file that is too long (`SIGXFSZ`) ends a process that sets more than its limit
-/// ([`longest_file`]).
+/// Sets the size. One beyond the limit (`RLIMIT_FSIZE`) ends the process: memory is a file to the kernel.
 pub fn set_len(fd: c_int, len_bytes: usize) -> Result<()> {
     // SAFETY: no pointers.
     unsafe { call(libc::SYS_ftruncate, [fd as usize, len_bytes]) }.map(drop)
-}
-
-/// The longest file that this process may make. Shared memory is a file to the kernel.
-pub fn longest_file() -> u64 {
-    crate::process::limit(libc::RLIMIT_FSIZE).rlim_cur
 }
 
 /// The seals; an error if it is no memfd.

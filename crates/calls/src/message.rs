@@ -69,10 +69,15 @@ pub struct Received {
     pub bytes: usize,
     /// How many descriptors. They are this process's, whatever else is wrong.
     pub descriptors: usize,
-    /// The message was longer than the room for its bytes.
-    pub bytes_cut: bool,
-    /// There was more beside the bytes than there was room for.
-    pub control_cut: bool,
+    /// `MSG_TRUNC`: it was longer than the room for its bytes. `MSG_CTRUNC`: there was more beside them than room.
+    pub flags: c_int,
+}
+
+impl Received {
+    /// Whether there was more than room.
+    pub fn is_cut(self) -> bool {
+        self.flags & (MSG_TRUNC | MSG_CTRUNC) != 0
+    }
 }
 
 /// Receives a message, and descriptors that came with it: as many as there is room for, of which the kernel makes no
@@ -94,12 +99,10 @@ pub fn receive(
     let flags = (flags | libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC) as usize;
     // SAFETY: the message points to what lives until the call returns.
     let bytes = unsafe { call(libc::SYS_recvmsg, [fd as usize, at, flags]) }?;
-    let has = |flag| message.msg_flags & flag != 0;
     Ok(Received {
         bytes,
         descriptors: descriptors_of(&message, descriptors),
-        bytes_cut: has(MSG_TRUNC),
-        control_cut: has(MSG_CTRUNC),
+        flags: message.msg_flags,
     })
 }
 
@@ -131,7 +134,7 @@ pub fn is_there(fd: c_int) -> Result<bool> {
     // With this every message has something beside its bytes; an end has not.
     let _ = option::set(fd, libc::SOL_SOCKET, libc::SO_PASSCRED, 1);
     match receive(fd, &mut [], &mut [], libc::MSG_PEEK) {
-        Ok(came) => Ok(came.bytes_cut || came.control_cut),
+        Ok(came) => Ok(came.is_cut()),
         Err(libc::EAGAIN) => Ok(false),
         Err(errno) => Err(errno),
     }

@@ -25,15 +25,14 @@ pub fn has_thread(process: u32, thread: u32) -> bool {
 }
 
 /// A limit of this process (`RLIMIT_NOFILE` ...); `u64::MAX`: none.
-pub fn limit(resource: c_uint) -> libc::rlimit64 {
+pub fn limit(resource: c_uint) -> Result<libc::rlimit64> {
     let mut limit = libc::rlimit64 {
         rlim_cur: 0,
         rlim_max: 0,
     };
     let at = (&raw mut limit) as usize;
-    // SAFETY: no new limit; the kernel writes two numbers. It cannot fail for a resource that there is.
-    let _ = unsafe { call(libc::SYS_prlimit64, [0, resource as usize, 0, at]) };
-    limit
+    // SAFETY: no new limit; the kernel writes two numbers.
+    unsafe { call(libc::SYS_prlimit64, [0, resource as usize, 0, at]) }.map(|_| limit)
 }
 
 /// Sets one.

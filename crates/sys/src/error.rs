@@ -1,6 +1,7 @@
 //! What can go wrong in a system call, worded so that a user can act on it.
 
 use std::fmt;
+use std::os::fd::{FromRawFd, OwnedFd};
 
 /// The result of a call in this crate.
 pub type Result<T, E = SysError> = std::result::Result<T, E>;
@@ -236,6 +237,12 @@ fn limit(bytes: Option<u64>) -> String {
 /// Shorthand to turn a kernel error into a [`SysError`] in a `map_err`.
 pub(crate) fn on<E: Into<Errno>>(what: &'static str) -> impl Fn(E) -> SysError {
     move |errno| SysError::new(what, errno)
+}
+
+/// The descriptor that a call of `barewire_calls` has made.
+pub(crate) fn new_fd(made: barewire_calls::Result<i32>) -> Result<OwnedFd, i32> {
+    // SAFETY: new, and nobody else's.
+    made.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Why a descriptor that came from a peer is not accepted.

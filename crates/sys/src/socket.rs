@@ -4,24 +4,19 @@
 
 mod peer;
 
-use std::io::{IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use rustix::io::Errno as Raw;
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
-    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
-};
+use barewire_calls::{self as calls, message, name};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-use crate::error::{Result, SysError, on};
+use crate::error::{Result, SysError, new_fd, on};
 pub use crate::process::Credentials;
 
 /// How many descriptors one message carries at most.
 pub const MOST_FDS: usize = 16;
 /// How many the kernel lets a message carry (SCM_MAX_FD). There is always room for all of
 /// them: the kernel would have this thread close the rest, and that may wait.
-pub const RIGHTS_MAX: usize = 253;
+pub const RIGHTS_MAX: usize = message::DESCRIPTORS_MAX;
 
 /// A socket on which others connect.
 #[derive(Debug)]
@@ -37,13 +32,13 @@ impl Listener {
     /// `AddressInUse` if the name is taken; no descriptors left; a bad name.
     pub fn bind(name: &[u8], backlog: i32) -> Result<Listener> {
         const WHAT: &str = "listen on an abstract socket name";
-        let address = abstract_address(WHAT, name)?;
-        let fd = new_socket().map_err(on(WHAT))?;
-        rustix::net::bind(&fd, &address).map_err(|errno| match errno {
-            Raw::ADDRINUSE => SysError::AddressInUse { name: shown(name) },
+        check_name(WHAT, name)?;
+        let fd = new_fd(name::new()).map_err(on(WHAT))?;
+        name::bind(fd.as_raw_fd(), name).map_err(|errno| match errno {
+            libc::EADDRINUSE => SysError::AddressInUse { name: shown(name) },
             _ => SysError::new(WHAT, errno),
         })?;
-        rustix::net::listen(&fd, backlog).map_err(on(WHAT))?;
+        name::listen(fd.as_raw_fd(), backlog).map_err(on(WHAT))?;
         Ok(Listener { fd })
     }
 
@@ -60,12 +55,11 @@ impl Listener {
     /// stays readable; wait a little before trying again.
     pub fn accept(&self) -> Result<Option<Socket>> {
         loop {
-            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            match rustix::net::accept_with(&self.fd, flags) {
+            match new_fd(name::accept(self.fd.as_raw_fd())) {
                 Ok(fd) => return Ok(Some(Socket { fd })),
                 // Invalid: shut down, and nobody waits any more.
-                Err(Raw::AGAIN | Raw::INVAL) => return Ok(None),
-                Err(Raw::INTR | Raw::CONNABORTED) => {}
+                Err(libc::EAGAIN | libc::EINVAL) => return Ok(None),
+                Err(libc::EINTR | libc::ECONNABORTED) => {}
                 Err(errno) => return Err(SysError::new("accept a connection", errno)),
             }
         }
@@ -126,14 +120,14 @@ impl Socket {
     /// already; a bad name; no descriptors left.
     pub fn connect(name: &[u8]) -> Result<Socket> {
         const WHAT: &str = "connect to an abstract socket name";
-        let address = abstract_address(WHAT, name)?;
-        let fd = new_socket().map_err(on(WHAT))?;
+        check_name(WHAT, name)?;
+        let fd = new_fd(name::new()).map_err(on(WHAT))?;
         loop {
-            match rustix::net::connect(&fd, &address) {
+            match name::connect(fd.as_raw_fd(), name) {
                 Ok(()) => return Ok(Socket { fd }),
-                Err(Raw::INTR) => {}
-                Err(Raw::CONNREFUSED) => return Err(SysError::NoListener { name: shown(name) }),
-                Err(Raw::AGAIN) => return Err(SysError::Busy { name: shown(name) }),
+                Err(libc::EINTR) => {}
+                Err(libc::ECONNREFUSED) => return Err(SysError::NoListener { name: shown(name) }),
+                Err(libc::EAGAIN) => return Err(SysError::Busy { name: shown(name) }),
                 Err(errno) => return Err(SysError::new(WHAT, errno)),
             }
         }
@@ -166,21 +160,19 @@ impl Socket {
         if fds.len() > MOST_FDS {
             return Err(wrong("more than 16 descriptors"));
         }
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
-            return Err(wrong("more than 16 descriptors"));
+        let mut numbers = [-1; MOST_FDS];
+        for (number, fd) in numbers.iter_mut().zip(fds) {
+            *number = fd.as_raw_fd();
         }
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         loop {
-            match rustix::net::sendmsg(&self.fd, &[IoSlice::new(bytes)], &mut control, flags) {
+            match message::send(self.fd.as_raw_fd(), bytes, &numbers[..fds.len()]) {
                 Ok(_) => return Ok(Sent::Done),
-                Err(Raw::AGAIN) => return Ok(Sent::WouldBlock),
-                Err(Raw::INTR) => {}
-                Err(Raw::PIPE | Raw::CONNRESET | Raw::CONNREFUSED | Raw::NOTCONN) => {
+                Err(libc::EAGAIN) => return Ok(Sent::WouldBlock),
+                Err(libc::EINTR) => {}
+                Err(libc::EPIPE | libc::ECONNRESET | libc::ECONNREFUSED | libc::ENOTCONN) => {
                     return Err(SysError::Hangup { what: WHAT });
                 }
-                Err(Raw::MSGSIZE) => return Err(wrong("longer than the send buffer")),
+                Err(libc::EMSGSIZE) => return Err(wrong("longer than the send buffer")),
                 Err(errno) => return Err(SysError::new(WHAT, errno)),
             }
         }
@@ -211,38 +203,27 @@ impl Socket {
         let mut was_reset = false;
         loop {
             match self.recv_once(buf, fds) {
-                Err(Raw::INTR) => {}
-                Err(Raw::AGAIN) => return Ok(Received::WouldBlock),
-                Err(Raw::CONNRESET) if was_reset => return Ok(Received::Hangup),
-                Err(Raw::CONNRESET) => was_reset = true,
+                Err(libc::EINTR) => {}
+                Err(libc::EAGAIN) => return Ok(Received::WouldBlock),
+                Err(libc::ECONNRESET) if was_reset => return Ok(Received::Hangup),
+                Err(libc::ECONNRESET) => was_reset = true,
                 Err(errno) => return Err(SysError::new("receive on a socket", errno)),
                 Ok(received) => return Ok(received),
             }
         }
     }
 
-    fn recv_once(&self, buf: &mut [u8], fds: &mut Vec<OwnedFd>) -> rustix::io::Result<Received> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(RIGHTS_MAX))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-        let mut bufs = [IoSliceMut::new(buf)];
-        let got = rustix::net::recvmsg(&self.fd, &mut bufs, &mut control, flags)?;
-        let before = fds.len();
-        for message in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(rights) = message {
-                fds.extend(rights);
-            }
-        }
-        let cut = got
-            .flags
-            .intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC);
-        if cut || fds.len() - before > MOST_FDS {
-            return Ok(Received::Truncated);
-        }
-        if got.bytes == 0 {
-            return Ok(Received::Hangup);
-        }
-        Ok(Received::Message(got.bytes))
+    fn recv_once(&self, buf: &mut [u8], fds: &mut Vec<OwnedFd>) -> calls::Result<Received> {
+        let mut numbers = [-1; RIGHTS_MAX];
+        let got = message::receive(self.fd.as_raw_fd(), buf, &mut numbers, 0)?;
+        let new = &numbers[..got.descriptors];
+        // SAFETY: the kernel has just made them, and nobody else knows them.
+        fds.extend(new.iter().map(|fd| unsafe { OwnedFd::from_raw_fd(*fd) }));
+        Ok(match got.bytes {
+            _ if got.is_cut() || new.len() > MOST_FDS => Received::Truncated,
+            0 => Received::Hangup,
+            bytes => Received::Message(bytes),
+        })
     }
 
     /// What the next message is, without receiving it; `None` if nothing is there now.
@@ -253,19 +234,15 @@ impl Socket {
     /// Only if the connection was reset, which is told once, or the socket is broken.
     pub fn peek(&self) -> Result<Option<Peeked>> {
         let mut first = [0];
-        let mut nothing: [MaybeUninit<u8>; 0] = [];
-        let mut control = RecvAncillaryBuffer::new(&mut nothing);
-        let mut bufs = [IoSliceMut::new(&mut first)];
-        let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
         loop {
-            match rustix::net::recvmsg(&self.fd, &mut bufs, &mut control, flags) {
-                Err(Raw::INTR) => {}
-                Err(Raw::AGAIN) => return Ok(None),
+            match message::receive(self.fd.as_raw_fd(), &mut first, &mut [], libc::MSG_PEEK) {
+                Err(libc::EINTR) => {}
+                Err(libc::EAGAIN) => return Ok(None),
                 Err(errno) => return Err(SysError::new("look at a socket", errno)),
                 Ok(got) => {
                     return Ok(Some(Peeked {
                         first: (got.bytes > 0).then(|| first[0]),
-                        has_descriptors: got.flags.contains(ReturnFlags::CTRUNC),
+                        has_descriptors: got.flags & libc::MSG_CTRUNC != 0,
                     }));
                 }
             }
@@ -275,14 +252,10 @@ impl Socket {
     /// Whether a message is left that was not received. Only for a socket that is shut down:
     /// afterwards messages carry more than was sent.
     pub(crate) fn has_unread(&self) -> bool {
-        // With this every message has something beside its bytes, also an empty one.
-        let _ = rustix::net::sockopt::set_socket_passcred(&self.fd, true);
-        // The first look may be told of a reset instead.
-        let peeked = self.peek().or_else(|_| self.peek());
-        // An error that stays tells nothing, so there may be something.
-        peeked.map_or(true, |peeked| {
-            peeked.is_some_and(|p| p.first.is_some() || p.has_descriptors)
-        })
+        let fd = self.fd.as_raw_fd();
+        // The first look may be told of a reset instead. An error that stays tells nothing, so there may be something.
+        let found = message::is_there(fd).or_else(|_| message::is_there(fd));
+        found.unwrap_or(true)
     }
 
     /// Ends the connection for both sides, whoever else has the descriptor. What has been
@@ -317,20 +290,14 @@ impl AsFd for Socket {
     }
 }
 
-fn new_socket() -> rustix::io::Result<OwnedFd> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
-}
-
-fn abstract_address(what: &'static str, name: &[u8]) -> Result<SocketAddrUnix> {
-    let wrong = || SysError::InvalidArgument {
-        what,
-        reason: "the name must be 1 to 107 bytes long",
-    };
-    if name.is_empty() {
-        return Err(wrong());
+fn check_name(what: &'static str, name: &[u8]) -> Result<()> {
+    match name.len() {
+        1..=name::NAME_BYTES_MAX => Ok(()),
+        _ => Err(SysError::InvalidArgument {
+            what,
+            reason: "the name must be 1 to 107 bytes long",
+        }),
     }
-    SocketAddrUnix::new_abstract_name(name).map_err(|_| wrong())
 }
 
 fn shown(name: &[u8]) -> String {

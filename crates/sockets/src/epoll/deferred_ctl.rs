@@ -23,6 +23,7 @@
 
 use core::ffi::c_int;
 
+use barewire_calls::descriptor;
 use libc::epoll_event;
 
 use crate::epoll::locked::{number_now, tables};
@@ -380,10 +381,9 @@ pub fn before_another_program() {
     }
     let Some(mut locked) = tables() else { return };
     for set in 0..locked.sets_used as u32 {
-        // SAFETY: no pointers.
-        let flags = unsafe { real::fcntl(locked.sets[set as usize].fd, libc::F_GETFD, 0) };
+        let is_inherited = descriptor::is_inherited(locked.sets[set as usize].fd);
         locked.update_kernel_of_set(set);
-        if flags >= 0 && flags & libc::FD_CLOEXEC == 0 {
+        if is_inherited == Ok(true) {
             locked.make_immediate(set);
         }
     }

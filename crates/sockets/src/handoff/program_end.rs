@@ -2,13 +2,14 @@
 
 use core::ffi::{c_uint, c_void};
 
+use barewire_calls::descriptor;
+
 use crate::epoll::deferred_ctl;
 use crate::handoff::closing::leave;
 use crate::handoff::give_back::{give_back, recall_deadline};
 use crate::process::{ids, sandbox};
 use crate::stream::{capture, ready};
 use crate::system::cancel::quietly;
-use crate::system::real;
 use crate::table::state::{Reason, State};
 use crate::table::{descriptors, inheritance, reason_report, report, slots};
 use crate::upgrade::{capability_mark, steps};
@@ -28,9 +29,7 @@ pub fn before_another_program(actions: *const c_void) {
         if is_kernels && !capability_mark::has_any(socket) {
             return;
         }
-        // SAFETY: no pointers.
-        let flags = unsafe { real::fcntl(fd, libc::F_GETFD, 0) };
-        let stays = flags >= 0 && flags & libc::FD_CLOEXEC == 0;
+        let stays = descriptor::is_inherited(fd).unwrap_or(false);
         // Relaxed: named by this thread before, or by no actions that it has.
         let named_by = socket.named_by.get() as usize;
         if stays || (!actions.is_null() && named_by == actions as usize) {

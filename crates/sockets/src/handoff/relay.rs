@@ -101,15 +101,10 @@ fn replace(outer: c_int, socket: &'static SocketState, is_shared: bool) {
         if !core::ptr::eq(found, socket) {
             return;
         }
-        // SAFETY: no pointers.
-        let flags = unsafe { real::fcntl(fd, libc::F_GETFD, 0) };
-        if flags < 0 {
-            return;
-        }
-        let flags = if flags & libc::FD_CLOEXEC == 0 {
-            0
-        } else {
-            libc::O_CLOEXEC
+        let flags = match descriptor::is_inherited(fd) {
+            Ok(true) => 0,
+            Ok(false) => libc::O_CLOEXEC,
+            Err(_) => return,
         };
         let put = || {
             // SAFETY: no pointers.

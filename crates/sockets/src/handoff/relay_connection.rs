@@ -2,9 +2,10 @@
 //! the old one.
 
 use core::ffi::c_int;
-use core::mem::zeroed;
 
 use libc::{sockaddr_storage, socklen_t};
+
+use barewire_calls::{descriptor, name};
 
 use crate::process::clock;
 use crate::system::{
@@ -16,20 +17,6 @@ use crate::system::{
 const ACCEPT_TRIES: u32 = 200;
 
 type Name = (sockaddr_storage, socklen_t);
-
-fn name_of(fd: c_int, own: bool) -> Option<Name> {
-    // SAFETY: zeros are an address of no family; the kernel writes at most `len` bytes.
-    unsafe {
-        let mut name: sockaddr_storage = zeroed();
-        let mut len = size_of::<sockaddr_storage>() as socklen_t;
-        let result = if own {
-            libc::getsockname(fd, (&raw mut name).cast(), &raw mut len)
-        } else {
-            libc::getpeername(fd, (&raw mut name).cast(), &raw mut len)
-        };
-        (result == 0).then_some((name, len))
-    }
-}
 
 /// The address, with this port; 0: whatever is free.
 fn with_port(mut name: Name, port: u16) -> Option<Name> {
@@ -46,9 +33,7 @@ fn with_port(mut name: Name, port: u16) -> Option<Name> {
 }
 
 fn tcp_socket(family: c_int) -> Option<Owned> {
-    // SAFETY: no pointers.
-    let fd = unsafe { real::socket(family, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
-    Owned::checked(fd)
+    Owned::checked(name::socket(family, libc::SOCK_STREAM, 0))
 }
 
 fn bind(socket: &Owned, name: &Name) -> bool {
@@ -79,7 +64,7 @@ fn pair() -> Option<(Owned, Owned)> {
     if result != 0 {
         return None;
     }
-    Some((Owned::checked(fds[0])?, Owned::checked(fds[1])?))
+    Some((Owned::moved(fds[0]), Owned::moved(fds[1])))
 }
 
 /// The two ends of a new connection. The second has the addresses of `fd`, if that is a TCP socket and can
@@ -94,9 +79,9 @@ pub fn connection_like(fd: c_int, is_local: bool) -> Option<(Owned, Owned)> {
 }
 
 fn tcp_like(fd: c_int) -> Option<(Owned, Owned)> {
-    let own = with_port(name_of(fd, true)?, 0)?;
+    let own = with_port(kernel::address(fd, true)?, 0)?;
     // Where both halves have ended, the kernel has forgotten the other name, and tells nobody.
-    let other = name_of(fd, false).unwrap_or(own);
+    let other = kernel::address(fd, false).unwrap_or(own);
     let family = c_int::from(own.0.ss_family);
     let (listener, outer) = (tcp_socket(family)?, tcp_socket(family)?);
     // Its port comes when it connects, and may be that of others to other ports.
@@ -106,28 +91,25 @@ fn tcp_like(fd: c_int) -> Option<(Owned, Owned)> {
         libc::IP_BIND_ADDRESS_NO_PORT,
         1,
     );
-    // SAFETY: no pointers.
     let listens = bind_anywhere(&listener, other)
         && bind(&outer, &own)
-        && unsafe {
-            real::listen(listener.raw(), 1) == 0
-                && real::fcntl(listener.raw(), libc::F_SETFL, libc::O_NONBLOCK as usize) == 0
-        };
-    let there = name_of(listener.raw(), true)?;
+        && name::listen(listener.raw(), 1).is_ok()
+        && descriptor::set_flags(listener.raw(), libc::O_NONBLOCK).is_ok();
+    let there = kernel::address(listener.raw(), true)?;
     // SAFETY: the address has its length.
     let connected =
         listens && unsafe { real::connect(outer.raw(), (&raw const there.0).cast(), there.1) } == 0;
     if !connected {
         return None;
     }
-    let ours = name_of(outer.raw(), true)?;
+    let ours = kernel::address(outer.raw(), true)?;
     for _ in 0..ACCEPT_TRIES {
         let Some(inner) = kernel::accept_now(listener.raw()) else {
             clock::sleep_us(1000);
             continue;
         };
         // Someone else may have connected first: not to this one.
-        if name_of(inner.raw(), false).is_some_and(|name| same(&name, &ours)) {
+        if kernel::address(inner.raw(), false).is_some_and(|name| same(&name, &ours)) {
             return Some((inner, outer));
         }
     }

@@ -2,6 +2,8 @@
 
 use core::ffi::{c_int, c_void};
 
+use barewire_calls::{call, descriptor};
+
 use crate::epoll::sets;
 use crate::handoff::closing::closing;
 use crate::handoff::relay_copying::relay;
@@ -40,8 +42,7 @@ fn run(old: c_int, inner: c_int, socket: &'static SocketState, is_shared: bool) 
     descriptors::keep_only(old, socket);
     relay(old, inner, socket, is_shared);
     closing(old);
-    // SAFETY: no pointers.
-    unsafe { real::close(old) };
+    descriptor::close(old);
     copies::end(0);
 }
 
@@ -56,22 +57,9 @@ fn close_all_but(a: c_int, b: c_int) {
             continue;
         }
         // SAFETY: no pointers; the descriptors are copies of the program's.
-        let result = unsafe {
-            real::syscall(
-                libc::SYS_close_range,
-                first as usize,
-                last as usize,
-                0,
-                0,
-                0,
-                0,
-            )
-        };
-        if result != 0 {
-            for fd in first..=last.min(OLD_KERNEL_FD_MAX) {
-                // SAFETY: as above.
-                unsafe { real::close(fd as c_int) };
-            }
+        let closed = unsafe { call(libc::SYS_close_range, [first as usize, last as usize, 0]) };
+        if closed.is_err() {
+            (first..=last.min(OLD_KERNEL_FD_MAX)).for_each(|fd| descriptor::close(fd as c_int));
         }
     }
 }
@@ -88,26 +76,14 @@ const LINE_BYTES: usize = 128;
 /// may go: there is one socket left, which is entered again.
 fn give_memory_back() {
     let Some(kept) = thread_vector() else { return };
-    // SAFETY: the path ends with a zero.
-    let fd = unsafe {
-        libc::open(
-            c"/proc/self/maps".as_ptr(),
-            libc::O_RDONLY | libc::O_CLOEXEC,
-        )
-    };
-    if fd < 0 {
+    let Ok(fd) = descriptor::open(c"/proc/self/maps") else {
         return;
-    }
+    };
     let mut chunk = [0_u8; 4096];
     let mut line = [0_u8; LINE_BYTES];
     let (mut len, mut file_end) = (0, 0);
-    loop {
-        // SAFETY: `chunk` has as many bytes.
-        let result = unsafe { real::read(fd, chunk.as_mut_ptr().cast(), chunk.len()) };
-        if result <= 0 {
-            break;
-        }
-        for &byte in &chunk[..result.unsigned_abs()] {
+    while let Ok(read @ [_, ..]) = descriptor::read(fd, &mut chunk) {
+        for &byte in read {
             if byte == b'\n' {
                 give_piece_back(&line[..len], &mut file_end, kept);
                 len = 0;
@@ -117,8 +93,7 @@ fn give_memory_back() {
             }
         }
     }
-    // SAFETY: it is ours.
-    unsafe { real::close(fd) };
+    descriptor::close(fd);
 }
 
 /// One line of the list: `begin-end rw-p offset device inode path`. `file_end` is where the

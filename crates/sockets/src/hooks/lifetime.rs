@@ -2,6 +2,8 @@
 
 use core::ffi::{c_char, c_int, c_uint};
 
+use barewire_calls::descriptor;
+
 use crate::epoll::sets;
 use crate::handoff::closing::{close_all, closing};
 use crate::handoff::duplicate::duplicating;
@@ -60,8 +62,7 @@ fn is_ours(fd: c_int) -> bool {
 
 /// Whether a descriptor is open.
 fn is_open(fd: c_int) -> bool {
-    // SAFETY: no pointers.
-    unsafe { real::fcntl(fd, libc::F_GETFD, 0) >= 0 }
+    descriptor::is_open(fd)
 }
 
 /// # Safety

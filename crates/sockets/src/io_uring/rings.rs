@@ -17,6 +17,8 @@
 use core::ffi::{CStr, c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
+use barewire_calls::descriptor;
+
 use crate::handoff::give_back::give_all_back;
 use crate::io_uring::entries;
 use crate::process::words::Lone;
@@ -25,7 +27,7 @@ use crate::process::{
     settings::{self, Rings},
 };
 use crate::system::cancel::quietly;
-use crate::system::real;
+use crate::system::{real, text};
 use crate::table::state::Reason;
 use crate::table::{slots, uring_rings};
 
@@ -89,11 +91,8 @@ fn any_is_open(is_open: impl Fn(c_int) -> bool) -> bool {
 
 /// Whether a ring's descriptor is one still. Where that cannot be seen, it is as long as it is open.
 fn is_open(fd: c_int) -> bool {
-    is_ring(libc::AT_FDCWD, Link::of(fd).text()).unwrap_or_else(|| {
-        // SAFETY: no pointers.
-        let flags = unsafe { real::fcntl(fd, libc::F_GETFD, 0) };
-        flags >= 0 || real::errno() != libc::EBADF
-    })
+    is_ring(libc::AT_FDCWD, text::link_of(fd).as_path())
+        .unwrap_or_else(|| descriptor::is_inherited(fd) != Err(libc::EBADF))
 }
 
 /// The program has made a ring. Without a descriptor it is never known to be closed.
@@ -302,35 +301,6 @@ fn is_ring(folder: c_int, name: &CStr) -> Option<bool> {
     open_files::leads_to(folder, name, b"anon_inode:[io_uring]")
 }
 
-/// The name of a descriptor under `/proc`.
-struct Link([u8; 32]);
-
-impl Link {
-    fn of(fd: c_int) -> Self {
-        let mut text = [0; 32];
-        let folder = b"/proc/self/fd/";
-        text[..folder.len()].copy_from_slice(folder);
-        let mut digits = [0; 10];
-        let mut first = digits.len();
-        let mut rest = fd.unsigned_abs();
-        loop {
-            first -= 1;
-            digits[first] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-            if rest == 0 {
-                break;
-            }
-        }
-        let digits = &digits[first..];
-        text[folder.len()..folder.len() + digits.len()].copy_from_slice(digits);
-        Self(text)
-    }
-
-    fn text(&self) -> &CStr {
-        CStr::from_bytes_until_nul(&self.0).unwrap_or(c"")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -339,12 +309,15 @@ mod tests {
     #[test]
     fn a_descriptor_that_is_no_ring_is_none() {
         let file = std::fs::File::open("/dev/null").unwrap();
-        let link = Link::of(file.as_raw_fd());
-        let target = std::fs::read_link(link.text().to_str().unwrap()).unwrap();
+        let link = text::link_of(file.as_raw_fd());
+        let target = std::fs::read_link(link.as_path().to_str().unwrap()).unwrap();
         assert_eq!(target.to_str(), Some("/dev/null"));
-        assert_eq!(is_ring(libc::AT_FDCWD, link.text()), Some(false));
+        assert_eq!(is_ring(libc::AT_FDCWD, link.as_path()), Some(false));
         assert!(!is_open(file.as_raw_fd()));
-        assert_eq!(is_ring(libc::AT_FDCWD, Link::of(c_int::MAX).text()), None);
+        assert_eq!(
+            is_ring(libc::AT_FDCWD, text::link_of(c_int::MAX).as_path()),
+            None
+        );
         assert!(!is_open(c_int::MAX));
     }
 

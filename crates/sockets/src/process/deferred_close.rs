@@ -11,11 +11,9 @@ use core::ffi::{c_int, c_void};
 use core::mem::zeroed;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use crate::system::{
-    fd_passing,
-    kernel::{self, Owned},
-    real,
-};
+use barewire_calls::{memory, message, name};
+
+use crate::system::{fd_passing, kernel::Owned, real};
 
 /// Threads that close at a time.
 const THREADS_MAX: u32 = 8;
@@ -41,13 +39,14 @@ pub fn after_fork() {
 pub fn rendezvous_socket(own: Owned) {
     shut(&own);
     loop {
-        if let Some(visitor) = kernel::accept_now(own.raw()) {
-            shut(&visitor);
-            close_shut(visitor);
-        } else if matches!(real::errno(), libc::EMFILE | libc::ENFILE | libc::ENOMEM) {
-            return close_in_thread(own);
-        } else {
-            return close_shut(own);
+        match name::accept(own.raw()) {
+            Ok(visitor) => {
+                let visitor = Owned::moved(visitor);
+                shut(&visitor);
+                close_shut(visitor);
+            }
+            Err(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => return close_in_thread(own),
+            Err(_) => return close_shut(own),
         }
     }
 }
@@ -66,15 +65,14 @@ fn shut(own: &Owned) {
 }
 
 fn close_shut(own: Owned) {
-    if fd_passing::has_message(own.raw()) {
+    if message::is_there(own.raw()).unwrap_or(false) {
         close_in_thread(own);
     }
 }
 
 /// Closes a descriptor that came from another process.
 pub fn received_descriptor(theirs: Owned) {
-    let is_quick =
-        fd_passing::seals(theirs.raw()).is_some() || fd_passing::is_only_a_name(theirs.raw());
+    let is_quick = memory::seals(theirs.raw()).is_ok() || fd_passing::is_only_a_name(theirs.raw());
     if !is_quick {
         close_in_thread(theirs);
     }

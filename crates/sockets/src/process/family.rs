@@ -7,47 +7,18 @@
 use core::fmt::Write;
 use core::sync::atomic::AtomicUsize;
 
+use barewire_calls::descriptor;
+
 use crate::process::ids;
 use crate::process::words::AtStart;
 use crate::system::kernel::Owned;
-use crate::system::real;
+use crate::system::text::Line;
 
 /// Longest line that is looked at: address, rights, offset, device and inode fit.
 const LINE_BYTES: usize = 96;
 const CHUNK_BYTES: usize = 4096;
 
-/// A short text in place.
-struct Text {
-    bytes: [u8; LINE_BYTES],
-    len: usize,
-}
-
-impl Text {
-    const fn empty() -> Self {
-        Self {
-            bytes: [0; LINE_BYTES],
-            len: 0,
-        }
-    }
-
-    fn push(&mut self, byte: u8) {
-        if let Some(place) = self.bytes.get_mut(self.len) {
-            *place = byte;
-            self.len += 1;
-        }
-    }
-
-    fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
-}
-
-impl Write for Text {
-    fn write_str(&mut self, text: &str) -> core::fmt::Result {
-        text.bytes().for_each(|byte| self.push(byte));
-        Ok(())
-    }
-}
+type Text = Line<LINE_BYTES>;
 
 /// Where the memory begins that all processes of a family share.
 static SHARED_AT: AtStart<AtomicUsize> = AtStart::new(AtomicUsize::new(0));
@@ -59,10 +30,8 @@ pub fn note_shared_memory(at: usize) {
 
 /// Whether a thread's process shares our socket states; also if that cannot be told.
 pub fn has_member(thread: u32) -> bool {
-    let saved = real::errno();
     let own = line_of_records(ids::id());
     let other = line_of_records(thread);
-    real::set_errno(saved);
     match (own, other) {
         (Some(Some(own)), Some(other)) => other.is_some_and(|it| it.as_bytes() == own.as_bytes()),
         _ => true,
@@ -71,7 +40,7 @@ pub fn has_member(thread: u32) -> bool {
 
 /// Whether a process lives though its first thread has ended: then it seems to have nothing mapped.
 pub fn is_headless(process: u32) -> bool {
-    let mut path = Text::empty();
+    let mut path = Text::new();
     // A folder for each thread, and two names.
     let threads = write!(path, "/proc/{process}/task\0")
         .ok()
@@ -80,48 +49,39 @@ pub fn is_headless(process: u32) -> bool {
     threads > 1 && line_that_begins(process, b"").is_none_or(|line| line.is_none())
 }
 
-fn links(path: &Text) -> Option<u64> {
-    // SAFETY: the path ends with a zero; the status is ours to write.
-    unsafe {
-        let mut status: libc::stat = core::mem::zeroed();
-        let result = libc::stat(path.as_bytes().as_ptr().cast(), &raw mut status);
-        (result == 0).then_some(status.st_nlink as u64)
-    }
+fn links(path: &Text) -> Option<libc::nlink_t> {
+    let status = descriptor::status_in(libc::AT_FDCWD, path.as_path());
+    status.ok().map(|status| status.st_nlink)
 }
 
 /// The line of what a process has mapped where we have the tables that children share; `None` if its list
 /// cannot be read.
 fn line_of_records(process: u32) -> Option<Option<Text>> {
     let shared_at = SHARED_AT.get();
-    let mut begin = Text::empty();
+    let mut begin = Text::new();
     write!(begin, "{shared_at:x}-").ok()?;
     line_that_begins(process, begin.as_bytes())
 }
 
 /// The first line of the list that begins so; `None` if the list cannot be read.
 fn line_that_begins(process: u32, begin: &[u8]) -> Option<Option<Text>> {
-    let mut path = Text::empty();
+    let mut path = Text::new();
     write!(path, "/proc/{process}/maps\0").ok()?;
-    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
-    // SAFETY: the path ends with a zero.
-    let fd = unsafe { real::open(path.as_bytes().as_ptr().cast(), flags, 0) };
-    let list = (fd >= 0).then(|| Owned::from_raw(fd))?;
+    let list = descriptor::open(path.as_path()).ok().map(Owned::from_raw)?;
     let mut chunk = [0_u8; CHUNK_BYTES];
-    let mut line = Text::empty();
+    let mut line = Text::new();
     loop {
-        // SAFETY: `chunk` has as many bytes.
-        let result = unsafe { real::read(list.raw(), chunk.as_mut_ptr().cast(), chunk.len()) };
-        let read = chunk.get(..usize::try_from(result).ok()?)?;
+        let read = descriptor::read(list.raw(), &mut chunk).ok()?;
         if read.is_empty() {
             return Some(None);
         }
         for &byte in read {
             if byte != b'\n' {
-                line.push(byte);
+                line.text(&[byte]);
             } else if line.as_bytes().starts_with(begin) {
                 return Some(Some(line));
             } else {
-                line = Text::empty();
+                line = Text::new();
             }
         }
     }

@@ -1,12 +1,12 @@
 //! Ids of processes and threads, children made by vfork, and processors.
 
-use core::mem::zeroed;
 use core::sync::atomic::AtomicU32;
+
+use barewire_calls::{call, descriptor, process};
 
 use crate::process::at_fork::AT_FORK;
 use crate::process::thread_words;
 use crate::process::words::Lone;
-use crate::system::real;
 
 /// The process that the tables of this library belong to. A child made by vfork shares
 /// them, and has another id.
@@ -21,9 +21,7 @@ static FORKS: &Lone<AtomicU32> = &AT_FORK.ids.0[2];
 
 /// In the constructor, and in a child after fork.
 pub fn note_own_ids() {
-    // SAFETY: no arguments, cannot fail.
-    let id = unsafe { libc::getpid() };
-    OWNER.set(id.unsigned_abs());
+    OWNER.set(id());
     BORROWERS.set(0);
     FORKS.add(1);
 }
@@ -35,15 +33,12 @@ pub fn owner() -> u32 {
 
 /// The id of this process.
 pub fn id() -> u32 {
-    // SAFETY: no arguments, cannot fail.
-    unsafe { libc::getpid() }.unsigned_abs()
+    process::id()
 }
 
 /// Whether the caller is a child made by vfork, which borrows our memory.
 pub fn is_vfork_child() -> bool {
-    // SAFETY: no arguments, cannot fail.
-    let id = unsafe { libc::getpid() };
-    owner() != id.unsigned_abs()
+    owner() != id()
 }
 
 /// A child made by vfork has its own thread id until this is dropped, not its parent's.
@@ -63,11 +58,6 @@ impl Drop for VforkWork {
     }
 }
 
-fn thread_id_of_kernel() -> u32 {
-    // SAFETY: no arguments, cannot fail.
-    unsafe { libc::gettid() }.unsigned_abs().max(1)
-}
-
 /// The calling thread's id, never 0.
 ///
 /// The thread's own word is its id; above it what [`FORKS`] was when it was noted. So a child need not touch its
@@ -84,7 +74,7 @@ pub fn thread_id() -> u32 {
 
 #[cold]
 fn ask_for_thread_id() -> u32 {
-    let id = thread_id_of_kernel();
+    let id = process::thread_id().max(1);
     // A child made by vfork has its parent's variables, and is soon gone.
     if !is_vfork_child() {
         thread_words::set_own_word(u64::from(FORKS.get()) << 32 | u64::from(id));
@@ -95,26 +85,19 @@ fn ask_for_thread_id() -> u32 {
 /// Whether there is a thread of this id. One of another process counts.
 pub fn thread_exists(id: u32) -> bool {
     // SAFETY: signal 0 is not sent; only whether it could be is told.
-    let result = unsafe { real::syscall(libc::SYS_tkill, id as usize, 0, 0, 0, 0, 0) };
-    result == 0 || real::errno() != libc::ESRCH
+    unsafe { call(libc::SYS_tkill, [id as usize, 0]) != Err(libc::ESRCH) }
 }
 
 /// Whether there is a process of this id.
 pub fn process_exists(id: u32) -> bool {
-    // SAFETY: as above; of the process's first thread, which is there as long as any other.
-    let result = unsafe { real::syscall(libc::SYS_tgkill, id as usize, id as usize, 0, 0, 0, 0) };
-    result == 0 || real::errno() != libc::ESRCH
+    // Its first thread is there as long as any other.
+    process::has_thread(id, id)
 }
 
 /// Whether this process has one thread; not, where that can not be seen.
 pub fn is_single_threaded() -> bool {
-    // SAFETY: the path ends with a zero; the status is ours to write.
-    unsafe {
-        let mut status: libc::stat = zeroed();
-        let result = libc::stat(c"/proc/self/task".as_ptr(), &raw mut status);
-        // A link for each thread, beside those that every folder has.
-        result == 0 && status.st_nlink == 3
-    }
+    // A link for each thread, beside those that every folder has.
+    descriptor::status_in(libc::AT_FDCWD, c"/proc/self/task").is_ok_and(|it| it.st_nlink == 3)
 }
 
 /// What a thread did so far.
@@ -152,20 +135,8 @@ pub fn are_many_processors() -> bool {
 /// As above, from where the C library has it too, without the code that it takes to count them: that is cold
 /// when a program starts. `None` if it is not there.
 fn online_processors() -> Option<bool> {
-    let path = c"/sys/devices/system/cpu/online";
-    // SAFETY: the path ends with a zero.
-    let fd = unsafe { real::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC, 0) };
-    if fd < 0 {
-        return None;
-    }
     let mut text = [0_u8; 16];
-    // SAFETY: the text is ours, and the descriptor.
-    let read = unsafe {
-        let read = real::read(fd, text.as_mut_ptr().cast(), text.len());
-        real::close(fd);
-        read
-    };
-    are_many(text.get(..usize::try_from(read).ok()?)?)
+    are_many(descriptor::beginning(c"/sys/devices/system/cpu/online", &mut text).ok()?)
 }
 
 /// Whether a list like `0-3,5` has more than one number; `None` if it is none.

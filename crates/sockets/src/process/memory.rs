@@ -9,8 +9,9 @@
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU64, AtomicUsize};
 
+use barewire_calls::process;
+
 use crate::process::words::{AtStart, Lone};
-use crate::system::real;
 
 /// Bytes of addresses that are reserved since the start.
 static RESERVED: Lone<AtomicU64> = Lone::new(AtomicU64::new(0));
@@ -95,13 +96,7 @@ pub const ROOM_MIN: u64 = 18 << 30;
 
 /// Whether the limit of addresses permits the reservation.
 pub fn may_reserve() -> bool {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: the kernel writes two numbers.
-    let result = unsafe { real::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
-    result != 0 || limit.rlim_cur > ROOM_MIN
+    process::limit(libc::RLIMIT_AS).is_ok_and(|limit| limit.rlim_cur > ROOM_MIN)
 }
 
 /// Everything is reserved now.

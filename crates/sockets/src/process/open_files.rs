@@ -4,11 +4,11 @@
 //! program while it had the socket. A relay for such a socket must leave the bytes to that program.
 
 use core::ffi::{CStr, c_int};
-use core::mem::zeroed;
+
+use barewire_calls::{call, descriptor};
 
 use crate::process::ids;
 use crate::system::kernel::Owned;
-use crate::system::real;
 
 /// `struct linux_dirent64`: the length of the entry, and where its name begins.
 const LEN_AT: usize = 16;
@@ -40,20 +40,14 @@ fn has(all: c_int, process: &CStr, socket: (u64, u64)) -> Option<bool> {
 
 /// A folder, by its name in another.
 pub fn open(folder: c_int, name: &CStr) -> Option<Owned> {
-    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
-    // SAFETY: the name ends with a zero.
-    let fd = unsafe { libc::openat(folder, name.as_ptr(), flags) };
-    (fd >= 0).then(|| Owned::from_raw(fd))
+    let opened = descriptor::open_in(folder, name, libc::O_RDONLY | libc::O_DIRECTORY, 0);
+    opened.ok().map(Owned::from_raw)
 }
 
 /// What a descriptor (`name` is empty), or a link in a folder, leads to.
 fn identity(folder: c_int, name: &CStr) -> Option<(u64, u64)> {
-    // SAFETY: the name ends with a zero; the status is ours to write.
-    unsafe {
-        let mut status: libc::stat = zeroed();
-        let result = libc::fstatat(folder, name.as_ptr(), &raw mut status, libc::AT_EMPTY_PATH);
-        (result == 0).then_some((status.st_dev, status.st_ino))
-    }
+    let status = descriptor::status_in(folder, name).ok()?;
+    Some((status.st_dev, status.st_ino))
 }
 
 /// Whether the link `name` in a folder leads to `wanted`, if it can be read.
@@ -71,23 +65,10 @@ pub fn leads_to(folder: c_int, name: &CStr, wanted: &[u8]) -> Option<bool> {
 pub fn any_number(folder: c_int, mut test: impl FnMut(u32, &CStr) -> bool) -> bool {
     let mut chunk = [0_u8; CHUNK_BYTES];
     loop {
+        let given = [folder as usize, chunk.as_mut_ptr() as usize, CHUNK_BYTES];
         // SAFETY: `chunk` has as many bytes.
-        let result = unsafe {
-            let at = chunk.as_mut_ptr() as usize;
-            real::syscall(
-                libc::SYS_getdents64,
-                folder as usize,
-                at,
-                CHUNK_BYTES,
-                0,
-                0,
-                0,
-            )
-        };
-        let Some(mut entries) = usize::try_from(result)
-            .ok()
-            .and_then(|len| chunk.get(..len))
-        else {
+        let read = unsafe { call(libc::SYS_getdents64, given) };
+        let Some(mut entries) = read.ok().and_then(|len| chunk.get(..len)) else {
             return false;
         };
         if entries.is_empty() {

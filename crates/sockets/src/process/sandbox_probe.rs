@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_long, c_void};
 use core::mem::zeroed;
 
-use barewire_calls::{barrier, option};
+use barewire_calls::{barrier, descriptor, message, option, process};
 
 use crate::process::{clock, copies, family, ids};
 use crate::system::{
@@ -17,18 +17,10 @@ const LINE: &[u8] = b"\nSeccomp:\t";
 
 /// Whether this process has a filter; also `true` if that cannot be known.
 pub fn is_filtered() -> bool {
-    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
-    // SAFETY: the path ends with a zero.
-    let fd = unsafe { real::open(c"/proc/self/status".as_ptr(), flags, 0) };
-    if fd < 0 {
-        return true;
-    }
-    let file = Owned::from_raw(fd);
     let mut bytes = [0_u8; 4096];
-    // SAFETY: `bytes` has its length.
-    let result = unsafe { real::read(file.raw(), bytes.as_mut_ptr().cast(), bytes.len()) };
-    let text = bytes.get(..usize::try_from(result).unwrap_or(0));
-    let text = text.unwrap_or_default();
+    let Ok(text) = descriptor::beginning(c"/proc/self/status", &mut bytes) else {
+        return true;
+    };
     let at = text.windows(LINE.len()).position(|part| part == LINE);
     at.and_then(|at| text.get(at + LINE.len())) != Some(&b'0')
 }
@@ -108,12 +100,11 @@ fn by_number(number: c_long) {
 
 /// If the filter kills the copy, that is not a crash of the program.
 fn leave_no_core() {
-    let none = libc::rlimit {
+    let none = libc::rlimit64 {
         rlim_cur: 0,
         rlim_max: 0,
     };
-    // SAFETY: the limit lives.
-    unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) };
+    let _ = process::set_limit(libc::RLIMIT_CORE, none);
 }
 
 /// What two ends do to find each other.
@@ -136,7 +127,7 @@ fn meet() {
     fd_passing::is_proof(proof, page, 0);
     fd_passing::send(socket, b"?", [page, proof]);
     let _ = fd_passing::receive(socket, &mut [0]);
-    fd_passing::has_message(socket);
+    let _ = message::is_there(socket);
     fd_passing::skip_message(socket);
     kernel::set_holder(NONE, true);
     unix_sockets::set_holder(NONE, true);

@@ -4,11 +4,11 @@
 use core::ffi::{c_int, c_short, c_void};
 use core::mem::zeroed;
 
-use barewire_calls::option;
+use barewire_calls::{descriptor, name, netlink, option};
 
 use crate::system::{cancel, own_descriptors, real};
 
-/// A descriptor of the library; closed when dropped, by the real `close`.
+/// A descriptor of the library; closed when dropped.
 pub struct Owned(c_int);
 
 impl Owned {
@@ -31,15 +31,19 @@ impl Owned {
 
     /// Takes over a new descriptor, if the call that made it succeeded, and moves it out of the program's
     /// way.
-    pub fn checked(fd: c_int) -> Option<Self> {
-        (fd >= 0).then(|| Self(own_descriptors::moved(fd)))
+    pub fn checked(made: barewire_calls::Result<c_int>) -> Option<Self> {
+        made.ok().map(Self::moved)
+    }
+
+    /// Takes over a new descriptor, and moves it out of the program's way.
+    pub fn moved(fd: c_int) -> Self {
+        Self(own_descriptors::moved(fd))
     }
 }
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // SAFETY: it is ours.
-        unsafe { real::close(self.0) };
+        descriptor::close(self.0);
     }
 }
 
@@ -64,8 +68,7 @@ pub fn time_limit_ns(fd: c_int, name: c_int) -> Option<u64> {
 /// What `splice` says of one that is not.
 pub fn is_pipe_to_write(fd: c_int) -> Result<(), c_int> {
     let kind = kind_of_file(fd).ok_or(libc::EBADF)?;
-    // SAFETY: no pointers.
-    let flags = unsafe { real::fcntl(fd, libc::F_GETFL, 0) };
+    let flags = descriptor::flags(fd)?;
     if flags & libc::O_ACCMODE == libc::O_RDONLY {
         return Err(libc::EBADF);
     }
@@ -78,11 +81,7 @@ pub fn is_regular_file(fd: c_int) -> bool {
 }
 
 fn kind_of_file(fd: c_int) -> Option<libc::mode_t> {
-    // SAFETY: zeros are a status; the kernel writes another.
-    unsafe {
-        let mut status: libc::stat = core::mem::zeroed();
-        (libc::fstat(fd, &raw mut status) == 0).then_some(status.st_mode & libc::S_IFMT)
-    }
+    Some(descriptor::status(fd).ok()?.st_mode & libc::S_IFMT)
 }
 
 /// Which of these `events`, and of those that it always reports, the kernel reports for a descriptor at
@@ -141,9 +140,7 @@ pub fn disconnect(fd: c_int) {
 
 /// Whether calls on it never block.
 pub fn never_waits(fd: c_int) -> bool {
-    // SAFETY: no pointers.
-    let flags = unsafe { real::fcntl(fd, libc::F_GETFL, 0) };
-    flags >= 0 && flags & libc::O_NONBLOCK != 0
+    descriptor::flags(fd).is_ok_and(|flags| flags & libc::O_NONBLOCK != 0)
 }
 
 /// Options that make the kernel store when bytes came: `SO_TIMESTAMP` and its kin, old and new.
@@ -159,11 +156,10 @@ pub fn is_kernel_only(fd: c_int) -> bool {
     if TIMES.iter().any(|&name| tells(libc::SOL_SOCKET, name)) {
         return true;
     }
-    // SAFETY: no pointers.
-    let flags = unsafe { real::fcntl(fd, libc::F_GETFL, 0) };
+    let is_silent = descriptor::flags(fd).is_ok_and(|flags| flags & libc::O_ASYNC == 0);
     let mark = option(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT);
     // 0, which a listener of Multipath TCP hands on, means what 1 means.
-    flags < 0 || flags & libc::O_ASYNC != 0 || mark.is_none_or(|mark| mark > 1)
+    !is_silent || mark.is_none_or(|mark| mark > 1)
 }
 
 /// The kernel's cookie of a socket, which no other socket has.
@@ -212,23 +208,24 @@ fn end_of(address: &libc::sockaddr_storage) -> Option<End> {
     }
 }
 
+/// The address of a socket, or of its other end, and its length.
+pub fn address(fd: c_int, own: bool) -> Option<(libc::sockaddr_storage, libc::socklen_t)> {
+    // SAFETY: zeros are an address of no family; the kernel writes at most `len` bytes.
+    unsafe {
+        let mut address: libc::sockaddr_storage = zeroed();
+        let mut len = size_of_val(&address) as libc::socklen_t;
+        let (at, len_at) = ((&raw mut address).cast(), &raw mut len);
+        let result = match own {
+            true => libc::getsockname(fd, at, len_at),
+            false => libc::getpeername(fd, at, len_at),
+        };
+        (result == 0).then_some((address, len))
+    }
+}
+
 /// The two ends of a connected socket.
 pub fn tuple(fd: c_int) -> Option<Tuple> {
-    // SAFETY: zeros are an address of no family.
-    let (mut own, mut other): (libc::sockaddr_storage, libc::sockaddr_storage) =
-        unsafe { (zeroed(), zeroed()) };
-    let mut own_len = size_of_val(&own) as libc::socklen_t;
-    let mut other_len = own_len;
-    // SAFETY: both have the lengths stated.
-    let results = unsafe {
-        (
-            libc::getsockname(fd, (&raw mut own).cast(), &raw mut own_len),
-            libc::getpeername(fd, (&raw mut other).cast(), &raw mut other_len),
-        )
-    };
-    if results != (0, 0) {
-        return None;
-    }
+    let ((own, _), (other, _)) = (address(fd, true)?, address(fd, false)?);
     let tuple = Tuple {
         own: end_of(&own)?,
         other: end_of(&other)?,
@@ -239,8 +236,8 @@ pub fn tuple(fd: c_int) -> Option<Tuple> {
 }
 
 /// What names of rendezvous sockets of TCP connections begin with.
-const TCP_PREFIX: &[u8] = b"\0barewire/5/tcp/";
-/// Longest name of a rendezvous socket, with the zero in front: two addresses and ports follow, as digits.
+const TCP_PREFIX: &[u8] = b"barewire/5/tcp/";
+/// Longest name of a rendezvous socket: two addresses and ports follow, as digits.
 const NAME_BYTES: usize = TCP_PREFIX.len() + 2 * 2 * 18;
 
 /// The name of a rendezvous socket.
@@ -300,39 +297,18 @@ impl Tuple {
     }
 }
 
-fn unix_address(name: &[u8]) -> (libc::sockaddr_un, libc::socklen_t) {
-    // SAFETY: zeros are an address of no family.
-    let mut address: libc::sockaddr_un = unsafe { zeroed() };
-    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-    for (to, from) in address.sun_path.iter_mut().zip(name) {
-        *to = *from as libc::c_char;
-    }
-    let len = core::mem::offset_of!(libc::sockaddr_un, sun_path) + name.len();
-    (address, len as libc::socklen_t)
-}
-
-fn unix_socket() -> Option<Owned> {
-    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: no pointers.
-    Owned::checked(unsafe { real::socket(libc::AF_UNIX, kind, 0) })
-}
-
 /// Connects to an abstract name, if somebody listens there.
 pub fn connect_abstract(name: &Name) -> Option<Owned> {
-    let socket = unix_socket()?;
-    let (address, len) = unix_address(name.as_bytes());
-    // SAFETY: the address has `len` bytes.
-    let result = unsafe { real::connect(socket.raw(), (&raw const address).cast(), len) };
-    (result == 0).then_some(socket)
+    let socket = Owned::checked(name::new())?;
+    name::connect(socket.raw(), name.as_bytes()).ok()?;
+    Some(socket)
 }
 
 /// Binds an abstract name, if it is free. Nobody can connect before [`listen`].
 pub fn bind_abstract(name: &Name) -> Option<Owned> {
-    let socket = unix_socket()?;
-    let (address, len) = unix_address(name.as_bytes());
-    // SAFETY: the address has `len` bytes.
-    let result = unsafe { libc::bind(socket.raw(), (&raw const address).cast(), len) };
-    (result == 0).then_some(socket)
+    let socket = Owned::checked(name::new())?;
+    name::bind(socket.raw(), name.as_bytes()).ok()?;
+    Some(socket)
 }
 
 /// Connections that wait at a rendezvous socket at most: strangers may come as well.
@@ -340,16 +316,12 @@ const VISITORS_MAX: c_int = 8;
 
 /// Lets others connect to a name.
 pub fn listen(socket: &Owned) -> bool {
-    // SAFETY: no pointers.
-    unsafe { real::listen(socket.raw(), VISITORS_MAX) == 0 }
+    name::listen(socket.raw(), VISITORS_MAX).is_ok()
 }
 
 /// Accepts a connection, if there is one.
 pub fn accept_now(fd: c_int) -> Option<Owned> {
-    let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    let nobody = core::ptr::null_mut();
-    // SAFETY: no address is asked for.
-    Owned::checked(unsafe { real::accept4(fd, nobody, nobody.cast(), flags) })
+    Owned::checked(name::accept(fd))
 }
 
 /// Bytes of the stream that were sent and read so far, as the kernel counts them. For the end
@@ -483,13 +455,8 @@ pub fn is_one_user(user: u32) -> bool {
 }
 
 fn knows_all_users() -> Option<bool> {
-    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
-    // SAFETY: the path ends with a zero.
-    let file = Owned::checked(unsafe { real::open(c"/proc/self/uid_map".as_ptr(), flags, 0) })?;
     let mut text = [0_u8; 64];
-    // SAFETY: `text` has as many bytes.
-    let len = unsafe { real::read(file.raw(), text.as_mut_ptr().cast(), text.len()) };
-    let text = text.get(..usize::try_from(len).ok()?)?;
+    let text = descriptor::beginning(c"/proc/self/uid_map", &mut text).ok()?;
     let words = text.split(|byte| byte.is_ascii_whitespace());
     Some(words.filter(|word| !word.is_empty()).eq(ALL_USERS))
 }
@@ -574,9 +541,7 @@ fn ask(tuple: &Tuple, family: c_int) -> Option<Peer> {
 
 /// Where the kernel is asked for sockets.
 pub fn diag_socket() -> Option<Owned> {
-    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-    // SAFETY: no pointers.
-    Owned::checked(unsafe { real::socket(libc::AF_NETLINK, kind, NETLINK_SOCK_DIAG) })
+    Owned::checked(netlink::socket(NETLINK_SOCK_DIAG))
 }
 
 /// Asks, and returns what the kernel said.

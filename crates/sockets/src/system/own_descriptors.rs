@@ -12,7 +12,7 @@
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use crate::system::real;
+use barewire_calls::{descriptor, process};
 
 /// The highest descriptor that ever was a socket in the tables, or a set with one in it.
 pub static HIGHEST: AtomicU32 = AtomicU32::new(0);
@@ -39,8 +39,8 @@ static BEGIN: AtomicU32 = AtomicU32::new(0);
 /// Moves a new descriptor of the library to another number. It is closed by `exec`.
 pub fn moved(fd: c_int) -> c_int {
     let Some(new) = duplicate(fd) else { return fd };
-    // SAFETY: it is ours. The file stays open, so nothing is waited for.
-    unsafe { real::close(fd) };
+    // The file stays open, so nothing is waited for.
+    descriptor::close(fd);
     new
 }
 
@@ -50,19 +50,14 @@ fn duplicate(fd: c_int) -> Option<c_int> {
     let begin = BEGIN.load(Ordering::Relaxed);
     let found = Some(begin).filter(|&begin| begin > highest);
     found
-        .and_then(|begin| duplicate_from(fd, begin))
+        .and_then(|begin| descriptor::duplicate(fd, begin).ok())
         .or_else(|| {
-            let begin = first_number(limit(), highest)?;
+            let limit = process::limit(libc::RLIMIT_NOFILE).map_or(0, |limit| limit.rlim_cur);
+            let begin = first_number(limit, highest)?;
             // Relaxed: a number that the kernel checks.
             BEGIN.store(begin, Ordering::Relaxed);
-            duplicate_from(fd, begin)
+            descriptor::duplicate(fd, begin).ok()
         })
-}
-
-fn duplicate_from(fd: c_int, begin: u32) -> Option<c_int> {
-    // SAFETY: no pointers.
-    let new = unsafe { real::fcntl(fd, libc::F_DUPFD_CLOEXEC, begin as usize) };
-    (new >= 0).then_some(new)
 }
 
 /// The first of the library's numbers, with the process's `limit` and the `highest` known number of the
@@ -73,22 +68,11 @@ fn first_number(limit: u64, highest: u32) -> Option<u32> {
     u32::try_from(first).ok().filter(|&first| first > 2)
 }
 
-fn limit() -> u64 {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: the kernel writes two numbers.
-    unsafe { real::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
-    limit.rlim_cur
-}
-
 /// Has the kernel make room for such numbers, once. In a process with many threads this takes milliseconds,
 /// since the kernel waits for all processors; at start there is one thread.
 pub fn make_room() {
     if let Some(copy) = (0..3).find_map(duplicate) {
-        // SAFETY: it is ours.
-        unsafe { real::close(copy) };
+        descriptor::close(copy);
     }
 }
 
@@ -117,10 +101,7 @@ mod tests {
         let low = pair();
         let high = moved(low);
         assert!(high >= 12 && high != low, "{low} {high}");
-        // SAFETY: no pointers.
-        unsafe {
-            assert_eq!(real::fcntl(high, libc::F_GETFD, 0), libc::FD_CLOEXEC);
-            real::close(high);
-        }
+        assert!(descriptor::is_open(high) && !descriptor::is_open(low));
+        descriptor::close(high);
     }
 }

@@ -266,18 +266,6 @@ pub fn dprintf_chk() -> *mut c_void {
     look_up(&CACHE, b"__dprintf_chk\0")
 }
 
-/// Opens a file for this library's own use. Not by the C library's `open`: a thread that is cancelled
-/// there unwinds, of which the compiler does not know.
-///
-/// # Safety
-/// As for the C library's.
-pub unsafe fn open(path: *const c_char, flags: c_int, mode: libc::mode_t) -> c_int {
-    let (folder, path) = (libc::AT_FDCWD as usize, path as usize);
-    let (flags, mode) = (flags as usize, mode as usize);
-    // SAFETY: as promised.
-    unsafe { syscall(libc::SYS_openat, folder, path, flags, mode, 0, 0) as c_int }
-}
-
 /// Where the calling thread has its `errno`.
 pub fn errno_place() -> *mut c_int {
     // SAFETY: no arguments.

@@ -1,26 +1,28 @@
 //! Short texts in buffers of a fixed size.
 
+use core::ffi::{CStr, c_int};
+
 /// Bytes of a line at most.
 pub const LINE_BYTES: usize = 512;
 
 /// Text in a buffer of fixed size; what does not fit is cut.
-pub struct Line {
-    bytes: [u8; LINE_BYTES],
+pub struct Line<const BYTES: usize = LINE_BYTES> {
+    bytes: [u8; BYTES],
     len: usize,
 }
 
-impl core::fmt::Write for Line {
+impl<const BYTES: usize> core::fmt::Write for Line<BYTES> {
     fn write_str(&mut self, text: &str) -> core::fmt::Result {
         self.text(text.as_bytes());
         Ok(())
     }
 }
 
-impl Line {
+impl<const BYTES: usize> Line<BYTES> {
     /// An empty one.
     pub const fn new() -> Self {
         Self {
-            bytes: [0; LINE_BYTES],
+            bytes: [0; BYTES],
             len: 0,
         }
     }
@@ -28,6 +30,11 @@ impl Line {
     /// What it holds.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
+    }
+
+    /// It as a path, if a zero was added; nothing otherwise.
+    pub fn as_path(&self) -> &CStr {
+        CStr::from_bytes_until_nul(self.as_bytes()).unwrap_or(c"")
     }
 
     /// Adds bytes.
@@ -56,13 +63,22 @@ impl Line {
     }
 }
 
+/// The link in `/proc` to what a descriptor of this process is.
+pub fn link_of(fd: c_int) -> Line<32> {
+    let mut path = Line::new();
+    path.text(b"/proc/self/fd/");
+    path.number(u64::from(fd.unsigned_abs()));
+    path.text(&[0]);
+    path
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn numbers_are_decimal_and_what_does_not_fit_is_cut() {
-        let mut line = Line::new();
+        let mut line = Line::<LINE_BYTES>::new();
         line.number(0);
         line.text(b" ");
         line.number(u64::MAX);

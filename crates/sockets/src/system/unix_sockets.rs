@@ -4,7 +4,8 @@
 //! `sock_diag` tells (Linux 3.3 or later, with `unix_diag`).
 
 use core::ffi::c_int;
-use core::mem::zeroed;
+
+use barewire_calls::descriptor;
 
 use crate::system::{
     kernel::{
@@ -34,7 +35,7 @@ pub struct Pair {
 impl Pair {
     /// Where both ends meet: the same name from either end.
     pub fn rendezvous_name(&self) -> Name {
-        let mut name = Name::begin(b"\0barewire/5/unix/");
+        let mut name = Name::begin(b"barewire/5/unix/");
         for inode in [self.own.min(self.other), self.own.max(self.other)] {
             name.add(inode.to_be_bytes());
         }
@@ -91,11 +92,7 @@ pub fn unread(fd: c_int) -> Option<u64> {
 
 /// The socket's inode, which is its name among sockets.
 pub fn inode(fd: c_int) -> Option<u32> {
-    // SAFETY: `status` is ours to write.
-    let status = unsafe {
-        let mut status: libc::stat = zeroed();
-        (libc::fstat(fd, &raw mut status) == 0).then_some(status)?
-    };
+    let status = descriptor::status(fd).ok()?;
     // Sockets have no longer ones; the question has no room for them.
     u32::try_from(status.st_ino).ok()
 }

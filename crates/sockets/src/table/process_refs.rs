@@ -22,6 +22,8 @@
 use core::cell::Cell;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
+use barewire_calls::descriptor;
+
 use crate::process::at_fork::AT_FORK;
 use crate::process::words::{Guarded, Lone};
 use crate::process::{clock, family, ids, memory, sandbox};
@@ -384,12 +386,8 @@ fn own_namespace() -> u32 {
 }
 
 fn ask_for_namespace() -> u32 {
-    // SAFETY: the path ends with a zero; the status is ours to write.
-    unsafe {
-        let mut status: libc::stat = core::mem::zeroed();
-        let result = libc::stat(c"/proc/self/ns/pid".as_ptr(), &raw mut status);
-        if result == 0 { status.st_ino as u32 } else { 0 }
-    }
+    let status = descriptor::status_in(libc::AT_FDCWD, c"/proc/self/ns/pid");
+    status.map_or(0, |status| status.st_ino as u32)
 }
 
 fn own_bit(number: u32) -> Option<(&'static Lone<AtomicU64>, u64)> {

@@ -13,13 +13,14 @@
 //! descriptor has become something else, the lines are dropped.
 
 use core::fmt::Write;
-use core::mem::zeroed;
 use core::sync::atomic::AtomicU64;
+
+use barewire_calls::descriptor;
 
 use crate::process::ids;
 use crate::process::words::AtStart;
 use crate::system::text::Line;
-use crate::system::{kernel, real, unix_sockets};
+use crate::system::{kernel, unix_sockets};
 use crate::table::flags::{FALLEN_BACK, REASON_REPORTED, UNIX};
 use crate::table::socket_state::SocketState;
 use crate::table::state::{Reason, State};
@@ -35,11 +36,8 @@ static ERROR_DEVICE: AtStart<AtomicU64> = AtStart::new(AtomicU64::new(0));
 static ERROR_INODE: AtStart<AtomicU64> = AtStart::new(AtomicU64::new(0));
 
 fn standard_error() -> Option<(u64, u64)> {
-    // SAFETY: `status` is ours to write.
-    unsafe {
-        let mut status: libc::stat = zeroed();
-        (libc::fstat(2, &raw mut status) == 0).then_some((status.st_dev, status.st_ino))
-    }
+    let status = descriptor::status(2).ok()?;
+    Some((status.st_dev, status.st_ino))
 }
 
 /// Notes where to tell it, and what standard error is.
@@ -65,9 +63,7 @@ pub fn tell(fd: i32, socket: &SocketState) {
     if target == c"-" {
         let at_start = (ERROR_DEVICE.get(), ERROR_INODE.get());
         if at_start.1 != 0 && standard_error() == Some(at_start) {
-            let bytes = line.as_bytes();
-            // SAFETY: the line has its length.
-            unsafe { real::write(2, bytes.as_ptr().cast(), bytes.len()) };
+            let _ = descriptor::write(2, line.as_bytes());
         }
     } else {
         report::append(target, &line);

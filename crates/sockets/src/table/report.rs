@@ -1,15 +1,16 @@
 //! A summary in numbers: one line at exit, if `BAREWIRE_SOCKETS_REPORT` asks for it.
 
 use core::ffi::{CStr, c_char};
-use core::mem::zeroed;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU64};
 
+use barewire_calls::descriptor;
+
 use crate::process::words::{AtStart, Lone};
 use crate::process::{ids, settings};
+use crate::system::fd_passing;
 use crate::system::kernel::Owned;
 use crate::system::text::{LINE_BYTES, Line};
-use crate::system::{fd_passing, real};
 use crate::table::{descriptors, socket_state};
 
 static UPGRADED: Lone<AtomicU64> = Lone::new(AtomicU64::new(0));
@@ -123,7 +124,7 @@ pub fn write() {
 
 /// Appends a line to a file; `%p` in its name is the process id.
 pub fn append(path: &CStr, line: &Line) {
-    let mut name = Line::new();
+    let mut name = Line::<LINE_BYTES>::new();
     let mut pieces = path.to_bytes().split(|&byte| byte == b'%');
     if let Some(first) = pieces.next() {
         name.text(first);
@@ -142,47 +143,30 @@ pub fn append(path: &CStr, line: &Line) {
     }
     name.text(&[0]);
     // A name that was cut does not end with a zero.
-    if name.as_bytes().last() != Some(&0) {
-        return;
+    let name = CStr::from_bytes_with_nul(name.as_bytes()).ok();
+    if let Some(file) = name.and_then(open_to_append) {
+        let _ = descriptor::write(file.raw(), line.as_bytes());
     }
-    // SAFETY: the name ends with a zero.
-    let Some(file) = (unsafe { open_to_append(name.as_bytes().as_ptr().cast()) }) else {
-        return;
-    };
-    let bytes = line.as_bytes();
-    // SAFETY: the line has its length.
-    unsafe { real::write(file.raw(), bytes.as_ptr().cast(), bytes.len()) };
 }
 
 /// Opens a file that a line may be appended to. Others may be able to write to its folder (`/tmp`):
 /// they must not make the program write to a file of their choice, nor wait. So no link is followed
 /// in the last part of the path, and nothing is written but to a regular file that has no other name.
-///
-/// # Safety
-/// The path ends with a zero.
-unsafe fn open_to_append(path: *const c_char) -> Option<Owned> {
+fn open_to_append(path: &CStr) -> Option<Owned> {
     let flags = libc::O_WRONLY
         | libc::O_APPEND
         | libc::O_CREAT
-        | libc::O_CLOEXEC
         | libc::O_NOFOLLOW
         | libc::O_NONBLOCK
         | libc::O_NOCTTY;
-    // SAFETY: as promised; the status is ours to write.
-    unsafe {
-        let fd = real::open(path, flags, 0o644);
-        if fd < 0 {
-            return None;
-        }
-        let file = Owned::from_raw(fd);
-        let mut status: libc::stat = zeroed();
-        let is_known = libc::fstat(file.raw(), &raw mut status) == 0;
-        let is_file = status.st_mode & libc::S_IFMT == libc::S_IFREG;
-        // To write beyond the limit for files would end the program (SIGXFSZ).
-        let bytes = status.st_size.unsigned_abs() + LINE_BYTES as u64;
-        let has_room = bytes <= fd_passing::file_bytes_max();
-        (is_known && is_file && has_room && status.st_nlink == 1).then_some(file)
-    }
+    let file = descriptor::open_in(libc::AT_FDCWD, path, flags, 0o644);
+    let file = file.ok().map(Owned::from_raw)?;
+    let status = descriptor::status(file.raw()).ok()?;
+    let is_file = status.st_mode & libc::S_IFMT == libc::S_IFREG;
+    // To write beyond the limit for files would end the program (SIGXFSZ).
+    let bytes = status.st_size.unsigned_abs() + LINE_BYTES as u64;
+    let has_room = bytes <= fd_passing::file_bytes_max();
+    (is_file && has_room && status.st_nlink == 1).then_some(file)
 }
 
 #[cfg(test)]
@@ -194,8 +178,7 @@ mod tests {
 
     fn opens(path: &Path) -> bool {
         let path = CString::new(path.as_os_str().as_bytes()).unwrap();
-        // SAFETY: the path ends with a zero.
-        unsafe { open_to_append(path.as_ptr()) }.is_some()
+        open_to_append(&path).is_some()
     }
 
     #[test]
