@@ -87,6 +87,21 @@ pub unsafe fn unmap(at: *mut c_void, len_bytes: usize) {
     let _ = unsafe { call(libc::SYS_munmap, [at as usize, len_bytes]) };
 }
 
+/// `mprotect`.
+///
+/// # Safety
+/// Nobody relies on a right that goes.
+pub unsafe fn protect(at: *mut c_void, len_bytes: usize, protection: c_int) -> Result<()> {
+    // SAFETY: as promised.
+    unsafe {
+        call(
+            libc::SYS_mprotect,
+            [at as usize, len_bytes, protection as usize],
+        )
+    }
+    .map(drop)
+}
+
 /// `madvise`.
 ///
 /// # Safety

@@ -44,6 +44,7 @@ mod table;
 mod upgrade;
 mod wait;
 
+use barewire_calls::process::is_secure;
 use process::{memory, privilege, settings};
 use system::{own_descriptors, real};
 use table::{
@@ -78,7 +79,7 @@ fn reserve() -> bool {
 /// Runs before the program's first line.
 extern "C" fn begin() {
     real::look_up_all();
-    if privilege::is_gained() {
+    if is_secure() {
         return privilege::clear_variables();
     }
     if !settings::read() {

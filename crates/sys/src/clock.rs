@@ -1,15 +1,13 @@
 //! Clocks that cost nanoseconds to read.
 
+use barewire_calls::clock::now_ns;
 use barewire_cpu::HAS_CYCLES;
-use rustix::time::ClockId;
 
 /// Nanoseconds on the monotonic clock, the same for all processes of the
 /// machine; read without a system call where the kernel maps the clock (vDSO).
 #[inline]
 pub fn monotonic_ns() -> u64 {
-    let now = rustix::time::clock_gettime(ClockId::Monotonic);
-    // Never negative: it counts from the start of the machine.
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    now_ns(libc::CLOCK_MONOTONIC)
 }
 
 /// [`barewire_cpu::cycles`], or [`monotonic_ns`] on processors without a counter.

@@ -34,13 +34,7 @@ extern "C" fn note() {
 #[unsafe(link_section = ".init_array")]
 static NOTE: extern "C" fn() = note;
 
-/// Whether this process has more rights than who began it: by a set-user-id or set-group-id bit, by
-/// file capabilities, or because a security module says so.
-#[must_use]
-pub fn is_secure() -> bool {
-    // SAFETY: no pointers.
-    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
-}
+pub use barewire_calls::process::is_secure;
 
 /// Becomes the program `path`. Returns only if that fails.
 ///

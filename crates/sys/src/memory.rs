@@ -6,13 +6,14 @@ mod mapping;
 mod placement;
 
 use std::ffi::CString;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
+use barewire_calls::memory;
 use barewire_shm::Region;
-use rustix::fs::{FileType, MemfdFlags, OFlags, SealFlags};
+use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno as Raw;
 
-use crate::error::{BadDescriptor, Result, SysError, on};
+use crate::error::{BadDescriptor, Result, SysError, new_fd, on};
 use mapping::Mapping;
 
 pub use detach::DetachableMapping;
@@ -31,23 +32,23 @@ const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;
 
 /// A set of seals, each of which forbids something for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SealSet(SealFlags);
+pub struct SealSet(i32);
 
 impl SealSet {
     /// No seals.
-    pub const NONE: SealSet = SealSet(SealFlags::empty());
+    pub const NONE: SealSet = SealSet(0);
     /// The memory can no longer get smaller.
-    pub const SHRINK: SealSet = SealSet(SealFlags::SHRINK);
+    pub const SHRINK: SealSet = SealSet(libc::F_SEAL_SHRINK);
     /// The memory can no longer get larger.
-    pub const GROW: SealSet = SealSet(SealFlags::GROW);
+    pub const GROW: SealSet = SealSet(libc::F_SEAL_GROW);
     /// No new way to write: writable mappings that exist stay writable.
-    pub const FUTURE_WRITE: SealSet = SealSet(SealFlags::FUTURE_WRITE);
+    pub const FUTURE_WRITE: SealSet = SealSet(libc::F_SEAL_FUTURE_WRITE);
     /// No more seals can be added.
-    pub const SEAL: SealSet = SealSet(SealFlags::SEAL);
+    pub const SEAL: SealSet = SealSet(libc::F_SEAL_SEAL);
 
     /// Whether every seal of `other` is in this set.
     pub fn contains(self, other: SealSet) -> bool {
-        self.0.contains(other.0)
+        self.0 & other.0 == other.0
     }
 }
 
@@ -92,16 +93,15 @@ impl Memfd {
             what: WHAT,
             reason: "the name must be at most 200 bytes without NUL",
         })?;
-        let fd = create_fd(&name).map_err(|errno| match errno {
-            Raw::NOSYS => SysError::Unsupported {
+        let fd = new_fd(memory::create(&name)).map_err(|errno| match errno {
+            libc::ENOSYS => SysError::Unsupported {
                 what: WHAT,
                 needs: "Linux 3.17 or newer",
                 errno: errno.into(),
             },
             _ => SysError::new(WHAT, errno),
         })?;
-        rustix::fs::ftruncate(&fd, len_bytes as u64)
-            .map_err(on("size shared memory (ftruncate)"))?;
+        memory::set_len(fd.as_raw_fd(), len_bytes).map_err(on("size shared memory (ftruncate)"))?;
         Ok(Memfd {
             fd,
             len_bytes,
@@ -115,7 +115,7 @@ impl Memfd {
     /// As [`Memfd::create`] and [`Memfd::seal`].
     pub fn create_sealed(name: &str, len_bytes: usize) -> Result<Memfd> {
         let memfd = Memfd::create(name, len_bytes)?;
-        memfd.seal(SealSet::SHRINK | SealSet::GROW | SealSet::SEAL)?;
+        memfd.seal(SealSet(memory::FIXED))?;
         Ok(memfd)
     }
 
@@ -127,8 +127,7 @@ impl Memfd {
     pub fn create_owner_writable(name: &str, len_bytes: usize) -> Result<(Memfd, Region)> {
         let mut memfd = Memfd::create(name, len_bytes)?;
         let region = memfd.map(Access::ReadWrite)?;
-        let size = SealSet::SHRINK | SealSet::GROW | SealSet::SEAL;
-        memfd.seal(size | SealSet::FUTURE_WRITE)?;
+        memfd.seal(SealSet(memory::FIXED) | SealSet::FUTURE_WRITE)?;
         memfd.access = PeerAccess::ReadOnly;
         Ok((memfd, region))
     }
@@ -198,13 +197,13 @@ impl Memfd {
     /// `Unsupported` if this kernel does not know one of the seals.
     pub fn seal(&self, seals: SealSet) -> Result<()> {
         const WHAT: &str = "seal shared memory (F_ADD_SEALS)";
-        rustix::fs::fcntl_add_seals(&self.fd, seals.0).map_err(|errno| match errno {
-            Raw::INVAL => SysError::Unsupported {
+        memory::add_seals(self.fd.as_raw_fd(), seals.0).map_err(|errno| match errno {
+            libc::EINVAL => SysError::Unsupported {
                 what: WHAT,
                 needs: "Linux 5.1 or newer (F_SEAL_FUTURE_WRITE)",
                 errno: errno.into(),
             },
-            Raw::PERM => SysError::InvalidArgument {
+            libc::EPERM => SysError::InvalidArgument {
                 what: WHAT,
                 reason: "its seals are final (F_SEAL_SEAL), or the descriptor is read-only",
             },
@@ -217,7 +216,7 @@ impl Memfd {
     /// # Errors
     /// Only if the kernel refuses to tell.
     pub fn seals(&self) -> Result<SealSet> {
-        rustix::fs::fcntl_get_seals(&self.fd)
+        memory::seals(self.fd.as_raw_fd())
             .map(SealSet)
             .map_err(on("read the seals of shared memory (F_GET_SEALS)"))
     }
@@ -336,16 +335,6 @@ impl Placement {
     }
 }
 
-/// Makes the memfd, sealed against being executed where the kernel can.
-fn create_fd(name: &CString) -> rustix::io::Result<OwnedFd> {
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    match rustix::fs::memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
-        // Before Linux 6.3 the flag is unknown.
-        Err(Raw::INVAL) => rustix::fs::memfd_create(name, flags),
-        other => other,
-    }
-}
-
 fn check_len(len_bytes: u64) -> Result<(), BadDescriptor> {
     if len_bytes == 0 || len_bytes % 8 != 0 || len_bytes > LARGEST_LEN_BYTES {
         return Err(BadDescriptor::ImpossibleSize(len_bytes));
@@ -357,7 +346,7 @@ fn check_len(len_bytes: u64) -> Result<(), BadDescriptor> {
 /// gives its size in bytes.
 fn verify_memfd(fd: BorrowedFd<'_>, access: PeerAccess) -> Result<u64, BadDescriptor> {
     // Only memfds have seals at all (a file on tmpfs has but F_SEAL_SEAL).
-    let seals = rustix::fs::fcntl_get_seals(fd).map_err(|_| BadDescriptor::NotMemfd)?;
+    let seals = memory::seals(fd.as_raw_fd()).map_err(|_| BadDescriptor::NotMemfd)?;
     let stat = rustix::fs::fstat(fd).map_err(|e| BadDescriptor::Os(e.into()))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err(BadDescriptor::NotMemfd);
@@ -368,7 +357,8 @@ fn verify_memfd(fd: BorrowedFd<'_>, access: PeerAccess) -> Result<u64, BadDescri
         Ok(_) => return Err(BadDescriptor::NotMemfd),
         Err(e) => return Err(BadDescriptor::Os(e.into())),
     }
-    if !seals.contains(SealFlags::SHRINK | SealFlags::GROW) {
+    let seals = SealSet(seals);
+    if !seals.contains(SealSet::SHRINK | SealSet::GROW) {
         return Err(BadDescriptor::SizeNotSealed);
     }
     verify_access(fd, seals, access)?;
@@ -377,7 +367,7 @@ fn verify_memfd(fd: BorrowedFd<'_>, access: PeerAccess) -> Result<u64, BadDescri
 
 fn verify_access(
     fd: BorrowedFd<'_>,
-    seals: SealFlags,
+    seals: SealSet,
     access: PeerAccess,
 ) -> Result<(), BadDescriptor> {
     let flags = rustix::fs::fcntl_getfl(fd).map_err(|e| BadDescriptor::Os(e.into()))?;
@@ -386,7 +376,9 @@ fn verify_access(
         PeerAccess::ReadOnly if mode == OFlags::WRONLY => Err(BadDescriptor::WrongAccess),
         PeerAccess::ReadOnly => Ok(()),
         PeerAccess::ReadWrite if mode != OFlags::RDWR => Err(BadDescriptor::WrongAccess),
-        PeerAccess::ReadWrite if seals.intersects(SealFlags::WRITE | SealFlags::FUTURE_WRITE) => {
+        PeerAccess::ReadWrite
+            if seals.0 & (libc::F_SEAL_WRITE | libc::F_SEAL_FUTURE_WRITE) != 0 =>
+        {
             Err(BadDescriptor::SealedAgainstWriting)
         }
         PeerAccess::ReadWrite => Ok(()),

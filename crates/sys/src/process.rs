@@ -8,8 +8,10 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use barewire_calls::clock::now_ns;
+use barewire_calls::process::{self, without_signals};
 use rustix::io::Errno as Raw;
-use rustix::process::{Pid, Resource, Rlimit};
+use rustix::process::Pid;
 use rustix::thread::CpuSet;
 
 use crate::error::{Errno, Result, SysError, on};
@@ -64,9 +66,7 @@ pub fn getpid() -> i32 {
 pub fn start_thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
     let builder = std::thread::Builder::new().name(name.to_owned());
     // A new thread has the mask of the one that starts it.
-    let before = block_signals();
-    let started = builder.stack_size(THREAD_STACK_BYTES).spawn(run);
-    set_signals(&before);
+    let started = without_signals(|| builder.stack_size(THREAD_STACK_BYTES).spawn(run));
     started.map(drop).map_err(|error| SysError::Os {
         what: "start a thread",
         errno: Errno(error.raw_os_error().unwrap_or(0)),
@@ -75,21 +75,6 @@ pub fn start_thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(
 
 /// Enough for threads that do little.
 const THREAD_STACK_BYTES: usize = 128 << 10;
-
-fn block_signals() -> libc::sigset_t {
-    // SAFETY: a set of signals is plain memory, filled in by the two calls.
-    unsafe {
-        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-        before
-    }
-}
-
-fn set_signals(mask: &libc::sigset_t) {
-    // SAFETY: the mask lives until the call returns.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, std::ptr::null_mut()) };
-}
 
 /// Fills `buf` with random bytes fit for secrets.
 ///
@@ -179,8 +164,7 @@ pub fn online_cpus() -> usize {
 /// Processor time that all threads of this process have used, in user and
 /// system mode together.
 pub fn cpu_time_self() -> Duration {
-    let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    Duration::new(used.tv_sec as u64, used.tv_nsec as u32)
+    Duration::from_nanos(now_ns(libc::CLOCK_PROCESS_CPUTIME_ID))
 }
 
 /// Sends a signal to one process.
@@ -199,16 +183,12 @@ pub fn send_signal(pid: i32, signal: Signal) -> Result<()> {
 /// Lets this process have as many descriptors as it may (soft limit up to the
 /// hard one); gives the limit in force afterwards, `u64::MAX` for none.
 pub fn raise_nofile_limit() -> u64 {
-    let limit = rustix::process::getrlimit(Resource::Nofile);
-    let wanted = Rlimit {
-        current: limit.maximum,
-        maximum: limit.maximum,
+    let Ok(mut limit) = process::limit(libc::RLIMIT_NOFILE) else {
+        return u64::MAX;
     };
-    let now = match rustix::process::setrlimit(Resource::Nofile, wanted) {
-        Ok(()) => limit.maximum,
-        Err(_) => limit.current,
-    };
-    now.unwrap_or(u64::MAX)
+    let before = limit.rlim_cur;
+    limit.rlim_cur = limit.rlim_max;
+    process::set_limit(libc::RLIMIT_NOFILE, limit).map_or(before, |()| limit.rlim_max)
 }
 
 /// The path of the program this process runs.
@@ -301,8 +281,7 @@ pub fn start_session() -> Result<()> {
 
 /// How many descriptors this process may have open (`RLIMIT_NOFILE`); `u64::MAX` for any number.
 pub fn descriptors_max() -> u64 {
-    let limit = rustix::process::getrlimit(Resource::Nofile);
-    limit.current.unwrap_or(u64::MAX)
+    process::limit(libc::RLIMIT_NOFILE).map_or(u64::MAX, |limit| limit.rlim_cur)
 }
 
 /// How many mappings a process may have (`vm.max_map_count`); Linux's default where it cannot be read.

@@ -2,6 +2,7 @@
 
 use core::ffi::{c_int, c_void};
 
+use barewire_calls::memory::advise;
 use barewire_calls::{call, descriptor};
 
 use crate::epoll::sets;
@@ -121,8 +122,9 @@ fn give_piece_back(line: &[u8], file_end: &mut usize, kept: (usize, usize)) -> O
     if is_private && (is_heap || is_nameless) && !is_needed {
         for (first, last) in [(begin, end.min(kept.0)), (begin.max(kept.1), end)] {
             if first < last {
+                let (at, len) = (first as *mut c_void, last - first);
                 // SAFETY: nothing of this process uses it any more; see give_memory_back.
-                unsafe { libc::madvise(first as *mut c_void, last - first, libc::MADV_DONTNEED) };
+                let _ = unsafe { advise(at, len, libc::MADV_DONTNEED) };
             }
         }
     }

@@ -8,6 +8,7 @@ use core::ffi::{CStr, c_char, c_int};
 use core::fmt::Write;
 use core::ptr;
 
+use barewire_calls::memory::{map_new, unmap};
 use libc::{FILE, RLIM_INFINITY, rlim_t, rlimit};
 
 use crate::handoff::program_end::before_another_program;
@@ -31,12 +32,7 @@ impl Command {
         let command = command.to_bytes_with_nul();
         let len = front.len() + command.len();
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: new pages of our own.
-        let pages = unsafe { libc::mmap(ptr::null_mut(), len, access, flags, -1, 0) };
-        if pages == libc::MAP_FAILED {
-            return None;
-        }
+        let pages = map_new(len, access, libc::MAP_PRIVATE).ok()?;
         let start = pages.cast::<u8>();
         // SAFETY: the pages hold both, one behind the other, and nobody else knows of them.
         unsafe {
@@ -49,7 +45,7 @@ impl Command {
 
     fn give_back(self) {
         // SAFETY: mapped above, and nobody reads it any more.
-        quietly(|| unsafe { libc::munmap(self.start.cast(), self.len) });
+        unsafe { unmap(self.start.cast(), self.len) };
     }
 }
 

@@ -2,6 +2,7 @@
 
 use core::ffi::{c_int, c_void};
 
+use barewire_calls::memory::unmap;
 use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
 
 use crate::epoll::sets;
@@ -260,7 +261,7 @@ impl Pages {
 impl Drop for Pages {
     fn drop(&mut self) {
         // SAFETY: mapped with this length, and borrowed by nobody.
-        unsafe { libc::munmap(self.at, self.count * size_of::<pollfd>()) };
+        unsafe { unmap(self.at, self.count * size_of::<pollfd>()) };
     }
 }
 

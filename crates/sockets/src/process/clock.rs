@@ -1,6 +1,6 @@
 //! Time, and pauses that let other threads run.
 
-use crate::system::real;
+use barewire_calls::{call, clock};
 
 /// Lets another thread run, if one waits for this processor.
 pub fn yield_now() {
@@ -15,27 +15,21 @@ pub fn sleep_us(us: u32) {
         tv_sec: 0,
         tv_nsec: i64::from(us) * 1000,
     };
-    let (clock, at) = (libc::CLOCK_MONOTONIC as usize, (&raw const time) as usize);
+    let given = [
+        libc::CLOCK_MONOTONIC as usize,
+        0,
+        (&raw const time) as usize,
+    ];
     // SAFETY: `time` is valid, and nothing is asked back.
-    unsafe { real::syscall(libc::SYS_clock_nanosleep, clock, 0, at, 0, 0, 0) };
+    let _ = unsafe { call(libc::SYS_clock_nanosleep, given) };
 }
 
 /// Nanoseconds of the monotonic clock.
 pub fn now_ns() -> u64 {
-    read_clock(libc::CLOCK_MONOTONIC)
-}
-
-fn read_clock(clock: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `time` is ours to write. The clocks that are asked for there are.
-    unsafe { libc::clock_gettime(clock, &raw mut time) };
-    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+    clock::now_ns(libc::CLOCK_MONOTONIC)
 }
 
 /// As [`now_ns`] at the last tick of the kernel's, some milliseconds ago at most: sooner told.
 pub fn tick_ns() -> u64 {
-    read_clock(libc::CLOCK_MONOTONIC_COARSE)
+    clock::now_ns(libc::CLOCK_MONOTONIC_COARSE)
 }

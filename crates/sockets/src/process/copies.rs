@@ -1,8 +1,11 @@
 //! Copies of this process that are made by a raw system call.
 
 use core::ffi::c_int;
-use core::mem::zeroed;
 use core::sync::atomic::{AtomicBool, Ordering};
+
+use barewire_calls::call;
+use barewire_calls::memory::unmap;
+use barewire_calls::process::without_signals;
 
 use crate::process::memory;
 use crate::system::real;
@@ -11,7 +14,7 @@ use crate::system::real;
 /// program's run, and no lock of the C library is taken.
 pub fn copy() -> isize {
     // SAFETY: no flags: a copy of this process, with a copy of this thread's stack.
-    unsafe { real::syscall(libc::SYS_clone, 0, 0, 0, 0, 0, 0) as isize }
+    unsafe { call(libc::SYS_clone, []) }.map_or(-1, |id| id as isize)
 }
 
 /// Runs `work` in a [`copy`] of this process, which ends then, and returns what it says; `false` if
@@ -21,27 +24,22 @@ pub fn in_copy(work: impl FnOnce() -> bool) -> bool {
     let Some(said) = memory::reserve_shared(size_of::<AtomicBool>()) else {
         return false;
     };
-    // SAFETY: zeroed memory of ours, until it is given back below; the sets are ours.
-    unsafe {
-        let good = &*said.cast::<AtomicBool>();
-        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = (zeroed(), zeroed());
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-        let child = copy();
-        if child == 0 {
+    // SAFETY: zeroed memory of ours, until it is given back below.
+    let good = unsafe { &*said.cast::<AtomicBool>() };
+    without_signals(|| match copy() {
+        0 => {
             // Relaxed: looked at when this process has ended.
             good.store(work(), Ordering::Relaxed);
-            end(0);
+            end(0)
         }
-        if child > 0 {
-            await_end(child);
-        }
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut());
-        // Relaxed: the copy has ended, and its store is done.
-        let good = good.load(Ordering::Relaxed);
-        libc::munmap(said, size_of::<AtomicBool>());
-        good
-    }
+        child if child > 0 => await_end(child),
+        _ => {}
+    });
+    // Relaxed: the copy has ended, and its store is done.
+    let is_good = good.load(Ordering::Relaxed);
+    // SAFETY: nobody looks there any more.
+    unsafe { unmap(said, size_of::<AtomicBool>()) };
+    is_good
 }
 
 /// Waits until a [`copy`] ends. How it did so is not asked: another thread of the program's, which
@@ -61,6 +59,6 @@ fn await_end(child: isize) {
 pub fn end(status: c_int) -> ! {
     loop {
         // SAFETY: ends this process.
-        unsafe { real::syscall(libc::SYS_exit_group, status as usize, 0, 0, 0, 0, 0) };
+        let _ = unsafe { call(libc::SYS_exit_group, [status as usize]) };
     }
 }

@@ -11,6 +11,7 @@ use core::ffi::{c_int, c_void};
 use core::mem::zeroed;
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use barewire_calls::process::without_signals;
 use barewire_calls::{memory, message, name};
 
 use crate::system::{fd_passing, kernel::Owned, real};
@@ -107,15 +108,12 @@ fn begin_thread() -> bool {
             return false;
         }
         libc::pthread_attr_setdetachstate(&raw mut attributes, libc::PTHREAD_CREATE_DETACHED);
-        // The program's signals are for its own threads.
-        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = (zeroed(), zeroed());
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
         let mut thread: libc::pthread_t = zeroed();
         let none = core::ptr::null_mut();
-        let result =
-            libc::pthread_create(&raw mut thread, &raw const attributes, close_waiting, none);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut());
+        // The program's signals are for its own threads.
+        let result = without_signals(|| {
+            libc::pthread_create(&raw mut thread, &raw const attributes, close_waiting, none)
+        });
         libc::pthread_attr_destroy(&raw mut attributes);
         result == 0
     }

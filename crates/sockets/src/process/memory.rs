@@ -9,6 +9,7 @@
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU64, AtomicUsize};
 
+use barewire_calls::memory::{map_new, unmap};
 use barewire_calls::process;
 
 use crate::process::words::{AtStart, Lone};
@@ -126,7 +127,7 @@ pub unsafe fn give_all_back() {
         let (at, len) = (piece.0.swap(0), piece.1.swap(0));
         if len > 0 {
             // SAFETY: mapped at the start; as promised.
-            unsafe { libc::munmap(at as *mut c_void, len) };
+            unsafe { unmap(at as *mut c_void, len) };
         }
     }
 }
@@ -177,15 +178,12 @@ pub fn part_private(len: usize) -> Option<*mut c_void> {
 }
 
 pub fn map(len: usize, protection: i32, flags: i32) -> Option<*mut c_void> {
-    let flags = flags | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: a new mapping, anywhere.
-    let at = unsafe { libc::mmap(core::ptr::null_mut(), len, protection, flags, -1, 0) };
-    EVER_MAPPED.add(len as u64);
-    let is_there = at != libc::MAP_FAILED;
-    if is_there && reserved() == 0 {
+    let at = map_new(len, protection, flags | libc::MAP_NORESERVE).ok()?;
+    if reserved() == 0 {
         note_piece(at, len);
     }
-    is_there.then_some(at)
+    EVER_MAPPED.add(len as u64);
+    Some(at)
 }
 
 /// Zeroed memory that children made by fork share.

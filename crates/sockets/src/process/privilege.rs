@@ -15,12 +15,6 @@ use core::ffi::{CStr, c_char};
 /// How the names of all our variables begin.
 const PREFIX: &[u8] = b"BAREWIRE_";
 
-/// Whether this process is a secure execution.
-pub fn is_gained() -> bool {
-    // SAFETY: no pointers.
-    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
-}
-
 /// Takes our variables out of the environment. For the constructor: there is one thread.
 pub fn clear_variables() {
     // SAFETY: a variable of the C library's, of this type.

@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_long, c_void};
 use core::mem::zeroed;
 
-use barewire_calls::{barrier, descriptor, message, option, process};
+use barewire_calls::{barrier, descriptor, memory, message, option, process};
 
 use crate::process::{clock, copies, family, ids};
 use crate::system::{
@@ -131,10 +131,9 @@ fn meet() {
     fd_passing::skip_message(socket);
     kernel::set_holder(NONE, true);
     unix_sockets::set_holder(NONE, true);
-    let protection = libc::PROT_READ | libc::PROT_WRITE;
-    let nowhere = core::ptr::null_mut();
+    let (nowhere, access) = (core::ptr::null_mut(), libc::PROT_READ | libc::PROT_WRITE);
     // SAFETY: a new mapping, anywhere.
-    unsafe { libc::mmap(nowhere, PAGE_BYTES, protection, libc::MAP_SHARED, page, 0) };
+    let _ = unsafe { memory::map(nowhere, PAGE_BYTES, access, libc::MAP_SHARED, page, 0) };
 }
 
 const PAGE_BYTES: usize = 4096;

@@ -34,6 +34,8 @@
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use barewire_calls::clock::now_ns;
+use barewire_calls::memory::advise;
 use libc::ssize_t;
 
 use crate::process::words::{AtStart, Lone};
@@ -329,7 +331,7 @@ impl Area {
         // SAFETY: the area is ours, and whoever still looks there bears zeros.
         unsafe {
             let area = self.base.add(CONTROL_BYTES);
-            libc::madvise(area.cast(), AREA_BYTES, libc::MADV_DONTNEED);
+            let _ = advise(area.cast(), AREA_BYTES, libc::MADV_DONTNEED);
         }
     }
 
@@ -436,7 +438,7 @@ impl Area {
         let header = Header {
             kind: Kind::Names,
             position: 0,
-            time_ns: real_time_ns(),
+            time_ns: now_ns(libc::CLOCK_REALTIME),
         };
         if self.put(socket, &header, bytes.len(), |area, at| {
             area.copy(at, &bytes);
@@ -452,7 +454,7 @@ impl Area {
         let header = Header {
             kind,
             position: socket.captured_bytes[direction].get(),
-            time_ns: real_time_ns(),
+            time_ns: now_ns(libc::CLOCK_REALTIME),
         };
         self.put(socket, &header, 0, |_, _| {});
     }
@@ -461,7 +463,7 @@ impl Area {
         self.name(fd, socket);
         let direction = usize::from(kind == Kind::Received);
         let position = socket.captured_bytes[direction].add(bytes as u64);
-        let time_ns = real_time_ns();
+        let time_ns = now_ns(libc::CLOCK_REALTIME);
         for done in (0..bytes).step_by(PIECE_BYTES) {
             let len = PIECE_BYTES.min(bytes - done);
             let header = Header {
@@ -478,14 +480,4 @@ impl Area {
             });
         }
     }
-}
-
-fn real_time_ns() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `time` is ours to write.
-    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut time) };
-    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }

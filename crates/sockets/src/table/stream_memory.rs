@@ -5,6 +5,7 @@ use core::sync::atomic::{
 };
 
 use barewire_calls::barrier;
+use barewire_calls::memory::{map as map_over, unmap};
 use barewire_cpu::{HAS_COPY_PAST_CACHES, cycles};
 use barewire_fabric::hybrid::{CONTROL_BYTES, SharedMemory, memory_bytes};
 
@@ -40,7 +41,7 @@ pub fn give_places_back() {
     }
     let bytes = (to - from) * STREAM_MEMORY_BYTES;
     // SAFETY: of our own reservation, and of no use as said.
-    unsafe { libc::munmap(memory(left).base.cast(), bytes) };
+    unsafe { unmap(memory(left).base.cast(), bytes) };
     note_given_back(bytes);
 }
 
@@ -94,19 +95,8 @@ pub fn map_memory(number: u32, fd: i32) -> bool {
     if number >= PLACES_LEFT.get() {
         return false;
     }
-    let memory = memory(number);
-    // SAFETY: the place is ours, and whoever still looks there bears any words.
-    let at = unsafe {
-        libc::mmap(
-            memory.base.cast(),
-            STREAM_MEMORY_BYTES,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED | libc::MAP_FIXED,
-            fd,
-            0,
-        )
-    };
-    let is_there = at != libc::MAP_FAILED;
+    let flags = libc::MAP_SHARED | libc::MAP_FIXED;
+    let is_there = map_at(number, flags, fd);
     if is_there {
         let next = (mapping(number).0 | 1).wrapping_add(2);
         mapped(number).set(next);
@@ -130,18 +120,15 @@ pub fn unmap_memory(number: u32, mapping_then: Mapping) {
         return;
     }
     mapped(number).set(mapping_then.0 & !1);
-    let memory = memory(number);
-    // SAFETY: as above.
-    unsafe {
-        libc::mmap(
-            memory.base.cast(),
-            STREAM_MEMORY_BYTES,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-            -1,
-            0,
-        );
-    }
+    let new = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    map_at(number, new, -1);
+}
+
+/// Maps something else in a place.
+fn map_at(number: u32, flags: i32, fd: i32) -> bool {
+    let (at, rights) = (memory(number).base, libc::PROT_READ | libc::PROT_WRITE);
+    // SAFETY: the place is ours, and whoever still looks there bears any words.
+    unsafe { map_over(at.cast(), STREAM_MEMORY_BYTES, rights, flags, fd, 0) }.is_ok()
 }
 
 /// Where the places begin.

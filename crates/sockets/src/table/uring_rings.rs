@@ -11,6 +11,8 @@ use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
+use barewire_calls::memory::{map as map_file, unmap};
+
 use crate::process::lock::Lock;
 use crate::process::memory;
 use crate::process::words::{AtStart, Guarded, Lone};
@@ -151,7 +153,7 @@ impl Ring {
             let at = at.swap(0);
             if at != 0 {
                 // SAFETY: mapped with this length by `set_up`, and looked at by nobody.
-                unsafe { libc::munmap(at as *mut c_void, bytes.get()) };
+                unsafe { unmap(at as *mut c_void, bytes.get()) };
             }
         }
         // Relaxed: under the lock.
@@ -300,12 +302,7 @@ fn map(fd: c_int, bytes: usize, offset: libc::off_t) -> *mut c_void {
         libc::MAP_SHARED | libc::MAP_POPULATE,
     );
     // SAFETY: a new mapping, at an address that the kernel chooses.
-    let at = unsafe { libc::mmap(null_mut(), bytes, rights, flags, fd, offset) };
-    if at == libc::MAP_FAILED {
-        null_mut()
-    } else {
-        at
-    }
+    unsafe { map_file(null_mut(), bytes, rights, flags, fd, offset) }.unwrap_or(null_mut())
 }
 
 /// The descriptor of a ring is about to be closed, or the entries are not to be looked at any more.

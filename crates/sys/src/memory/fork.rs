@@ -7,6 +7,8 @@
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use barewire_calls::memory::advise;
+
 use super::mapping::Mapping;
 
 /// The word in the page that forks wipe; null until armed, or where the
@@ -54,10 +56,9 @@ fn arm_with_page() -> bool {
         return false;
     };
     let base = page.base().as_ptr();
-    let advice = rustix::mm::Advice::LinuxWipeOnFork;
     // SAFETY: the range is the private mapping just made; this advice changes
     // nothing in this process.
-    if unsafe { rustix::mm::madvise(base.cast(), LEN_BYTES, advice) }.is_err() {
+    if unsafe { advise(base.cast(), LEN_BYTES, libc::MADV_WIPEONFORK) }.is_err() {
         return false;
     }
     let word = page.leak().cast::<AtomicU32>();

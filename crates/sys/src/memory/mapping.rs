@@ -1,13 +1,12 @@
 //! One mapping in this process's address space, unmapped when dropped.
 
-use std::ffi::c_void;
-use std::os::fd::BorrowedFd;
-use std::ptr::NonNull;
+use std::ffi::{c_int, c_void};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 
+use barewire_calls::{self as calls, memory};
 use barewire_shm::Region;
-use rustix::io::Errno as Raw;
-use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::error::{Result, SysError, on};
 
@@ -33,20 +32,19 @@ unsafe impl Send for Mapping {}
 // SAFETY: as above; a shared `Mapping` gives out nothing but its address.
 unsafe impl Sync for Mapping {}
 
-pub(super) fn prot(access: Access) -> ProtFlags {
+fn prot(access: Access) -> c_int {
     match access {
-        Access::Read => ProtFlags::READ,
-        Access::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
+        Access::Read => libc::PROT_READ,
+        Access::ReadWrite => libc::PROT_READ | libc::PROT_WRITE,
     }
 }
 
 impl Mapping {
     /// Maps `len_bytes` bytes (not zero) of a file, shared.
     pub(super) fn shared(fd: BorrowedFd<'_>, len_bytes: usize, access: Access) -> Result<Mapping> {
-        let null = std::ptr::null_mut();
+        let (prot, fd) = (prot(access), fd.as_raw_fd());
         // SAFETY: the kernel chooses a free range, so no existing object is touched.
-        let base =
-            unsafe { rustix::mm::mmap(null, len_bytes, prot(access), MapFlags::SHARED, fd, 0) };
+        let base = unsafe { memory::map(null_mut(), len_bytes, prot, libc::MAP_SHARED, fd, 0) };
         Mapping::new("map shared memory (mmap)", base, len_bytes)
     }
 
@@ -60,25 +58,17 @@ impl Mapping {
     ) -> Result<Mapping> {
         const WHAT: &str = "map shared memory at a multiple of a huge page (mmap)";
         let room_bytes = len_bytes.next_multiple_of(rustix::param::page_size());
-        let null = std::ptr::null_mut();
-        let (none, private) = (ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE);
+        let private = libc::MAP_PRIVATE | libc::MAP_NORESERVE;
         let all_bytes = room_bytes + align_bytes;
-        // SAFETY: the kernel chooses a free range, so no existing object is touched.
-        let room = unsafe { rustix::mm::mmap_anonymous(null, all_bytes, none, private) };
+        let room = memory::map_new(all_bytes, libc::PROT_NONE, private);
         let room = Mapping::new(WHAT, room, all_bytes)?;
         let before = room.base().align_offset(align_bytes);
         // SAFETY: `before` is less than `align_bytes`, so the range lies in `room`, which nobody
         // else knows and which nothing lies in.
         let base = unsafe {
             let at = room.base().as_ptr().add(before).cast();
-            rustix::mm::mmap(
-                at,
-                len_bytes,
-                prot(access),
-                MapFlags::SHARED | MapFlags::FIXED,
-                fd,
-                0,
-            )
+            let flags = libc::MAP_SHARED | libc::MAP_FIXED;
+            memory::map(at, len_bytes, prot(access), flags, fd.as_raw_fd(), 0)
         };
         let mapping = Mapping::new(WHAT, base, len_bytes)?;
         let (room, behind) = (room.leak(), before + room_bytes);
@@ -92,26 +82,23 @@ impl Mapping {
         if len_bytes > 0 {
             // SAFETY: the caller owns the range, which nobody has a pointer to. Should it fail,
             // it just stays reserved.
-            let _ = unsafe { rustix::mm::munmap(room.as_ptr().add(at).cast(), len_bytes) };
+            unsafe { memory::unmap(room.as_ptr().add(at).cast(), len_bytes) };
         }
     }
 
     /// Maps `len_bytes` bytes (not zero) of zeroed memory of this process alone.
     pub(super) fn anonymous(len_bytes: usize) -> Result<Mapping> {
-        let null = std::ptr::null_mut();
-        let prot = prot(Access::ReadWrite);
-        // SAFETY: the kernel chooses a free range, so no existing object is touched.
-        let base = unsafe { rustix::mm::mmap_anonymous(null, len_bytes, prot, MapFlags::PRIVATE) };
+        let base = memory::map_new(len_bytes, prot(Access::ReadWrite), libc::MAP_PRIVATE);
         Mapping::new("map private memory (mmap)", base, len_bytes)
     }
 
     fn new(
         what: &'static str,
-        base: rustix::io::Result<*mut c_void>,
+        base: calls::Result<*mut c_void>,
         len_bytes: usize,
     ) -> Result<Mapping> {
         let base = base.map_err(on(what))?;
-        let base = NonNull::new(base).ok_or(SysError::new(what, Raw::NOMEM))?;
+        let base = NonNull::new(base).ok_or(SysError::new(what, libc::ENOMEM))?;
         Ok(Mapping { base, len_bytes })
     }
 
@@ -144,7 +131,7 @@ impl Mapping {
         }
         // SAFETY: `from` for `len` bytes is the mapping owned by `self`, to
         // which nobody else has a pointer.
-        unsafe { rustix::mm::mprotect(from, len, mprotect_flags(access)) }.map_err(on(WHAT))?;
+        unsafe { memory::protect(from, len, prot(access)) }.map_err(on(WHAT))?;
         let flags = rustix::mm::MremapFlags::MAYMOVE;
         // SAFETY: `from` is owned by `self`; the target range is kept mapped
         // by `target`, and stays mapped, with the same length and access.
@@ -159,20 +146,12 @@ impl Mapping {
     }
 }
 
-fn mprotect_flags(access: Access) -> rustix::mm::MprotectFlags {
-    use rustix::mm::MprotectFlags;
-    match access {
-        Access::Read => MprotectFlags::READ,
-        Access::ReadWrite => MprotectFlags::READ | MprotectFlags::WRITE,
-    }
-}
-
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the range is owned by `self`; every `Region` into it holds
         // an `Arc` of this value, so with the last one no pointer is left.
         // Should it fail, the range just stays mapped.
-        let _ = unsafe { rustix::mm::munmap(self.base.as_ptr(), self.len_bytes) };
+        unsafe { memory::unmap(self.base.as_ptr(), self.len_bytes) };
     }
 }
 

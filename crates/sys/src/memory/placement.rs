@@ -14,9 +14,9 @@
 use std::fs;
 use std::sync::OnceLock;
 
+use barewire_calls::memory::advise;
+use barewire_calls::{call, process};
 use rustix::io::Errno as Raw;
-use rustix::mm::Advice;
-use rustix::process::{Resource, getrlimit};
 
 use super::mapping::Mapping;
 use crate::error::{Errno, Result, SysError, on};
@@ -47,7 +47,7 @@ pub struct Placement {
 /// What `madvise` calls collapsing a range into huge pages; Linux 6.1.
 const MADV_COLLAPSE: libc::c_int = 25;
 /// What `mbind` calls a node to be preferred.
-const MPOL_PREFERRED: libc::c_int = 1;
+const MPOL_PREFERRED: usize = 1;
 /// NUMA nodes that can be named: the most that a kernel is built for.
 const NODES_MAX: u32 = 1024;
 /// The largest huge page that is asked for, in bytes. Where it is larger (64 KiB pages on Arm:
@@ -117,24 +117,22 @@ fn prefer_node(mapping: &Mapping, node: u32) -> Result<()> {
     let mut nodes = [0_u64; (NODES_MAX / 64) as usize];
     let word = nodes.get_mut((node / 64) as usize);
     *word.ok_or_else(|| no_such_node(node))? |= 1 << (node % 64);
+    // The kernel takes one from the number of bits.
+    let (at, bits) = (mapping.base().as_ptr() as usize, NODES_MAX as usize + 1);
+    let given = [
+        at,
+        mapping.len_bytes(),
+        MPOL_PREFERRED,
+        nodes.as_ptr() as usize,
+        bits,
+        0,
+    ];
     // SAFETY: the range is mapped and owned by `mapping`; the call changes where its pages are
     // taken from, and nothing in them. The kernel reads NODES_MAX bits from `nodes`.
-    let done = unsafe {
-        libc::syscall(
-            libc::SYS_mbind,
-            mapping.base().as_ptr(),
-            mapping.len_bytes(),
-            MPOL_PREFERRED,
-            nodes.as_ptr(),
-            // The kernel takes one from it.
-            libc::c_ulong::from(NODES_MAX) + 1,
-            0,
-        )
-    };
-    if done == 0 {
+    let Err(errno) = (unsafe { call(libc::SYS_mbind, given) }) else {
         return Ok(());
-    }
-    let errno = Errno::last();
+    };
+    let errno = Errno(errno);
     Err(match errno.0 {
         libc::EINVAL => no_such_node(node),
         libc::ENOSYS => SysError::Unsupported {
@@ -182,25 +180,18 @@ fn take_huge_pages(mapping: &Mapping) -> Result<()> {
     }
     // SAFETY: the range is mapped and owned by `mapping`; pages are replaced by others with the
     // same contents, which accesses do not see.
-    let done = unsafe { libc::madvise(base.as_ptr().cast(), whole, MADV_COLLAPSE) };
-    if done == 0 && whole == len_bytes {
-        return Ok(());
+    let done = unsafe { advise(base.as_ptr().cast(), whole, MADV_COLLAPSE) };
+    match done.err() {
+        None if whole == len_bytes => Ok(()),
+        errno => Err(failed(len_bytes, Errno(errno.unwrap_or(libc::EINVAL)))),
     }
-    Err(failed(
-        len_bytes,
-        if done == 0 {
-            Errno(libc::EINVAL)
-        } else {
-            Errno::last()
-        },
-    ))
 }
 
 /// Asks for huge pages where pages are not there yet. That no page is one shows up later.
 fn advise_huge(mapping: &Mapping) {
     let (base, len_bytes) = (mapping.base().as_ptr(), mapping.len_bytes());
     // SAFETY: the range is mapped and owned by `mapping`; the advice changes nothing in it.
-    let _ = unsafe { rustix::mm::madvise(base.cast(), len_bytes, Advice::LinuxHugepage) };
+    let _ = unsafe { advise(base.cast(), len_bytes, libc::MADV_HUGEPAGE) };
 }
 
 /// Takes all pages of a mapping and keeps them in memory, until it is unmapped.
@@ -212,7 +203,10 @@ fn lock(mapping: &Mapping) -> Result<()> {
     locked.map_err(|errno| match errno {
         Raw::NOMEM | Raw::PERM | Raw::AGAIN => SysError::LockedMemoryLimit {
             len_bytes: len_bytes as u64,
-            limit_bytes: getrlimit(Resource::Memlock).current,
+            limit_bytes: process::limit(libc::RLIMIT_MEMLOCK)
+                .ok()
+                .map(|limit| limit.rlim_cur)
+                .filter(|limit| *limit != libc::RLIM_INFINITY),
             errno: errno.into(),
         },
         errno => on(WHAT)(errno),

@@ -4,7 +4,9 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use crate::process::{getpid, start_thread};
+use barewire_calls::{call, process};
+
+use crate::process::start_thread;
 
 /// Pauses between two looks whether the thread is gone.
 const PAUSE_FIRST: Duration = Duration::from_micros(50);
@@ -23,7 +25,7 @@ pub(super) fn close_by_exit(sockets: Vec<OwnedFd>) {
 }
 
 struct Holder {
-    thread: i32,
+    thread: u32,
     /// Dropped to have it end.
     go: Sender<()>,
 }
@@ -43,7 +45,7 @@ impl Holder {
     fn end(self) {
         drop(self.go);
         let mut pause = PAUSE_FIRST;
-        while is_there(self.thread) {
+        while process::has_thread(process::id(), self.thread) {
             std::thread::sleep(pause);
             pause = (pause * 2).min(PAUSE_LONGEST);
         }
@@ -51,38 +53,25 @@ impl Holder {
 }
 
 /// Takes duplicates into a table of this thread alone, and keeps them until told to go.
-fn hold(numbers: &[RawFd], tell: &Sender<i32>, wait: &Receiver<()>) {
-    if take_all(numbers).is_some() {
-        // SAFETY: no pointers.
-        let thread = unsafe { libc::gettid() };
-        if tell.send(thread).is_ok() {
-            // An error: the other end is gone, which is the word to go.
-            let _ = wait.recv();
-        }
+fn hold(numbers: &[RawFd], tell: &Sender<u32>, wait: &Receiver<()>) {
+    if take_all(numbers).is_some() && tell.send(process::thread_id()).is_ok() {
+        // An error: the other end is gone, which is the word to go.
+        let _ = wait.recv();
     }
 }
 
 fn take_all(numbers: &[RawFd]) -> Option<()> {
-    let call = |number, a: i64, b: i64, c: i64| {
+    let call = |number, given: [usize; 3]| {
         // SAFETY: none of the three calls below takes a pointer.
-        let result = unsafe { libc::syscall(number, a, b, c) };
-        i32::try_from(result).ok().filter(|result| *result >= 0)
+        unsafe { call(number, given) }.ok()
     };
     // A table of this thread's own, without what is in the process's. It fails before it
     // closes anything: the process has other threads, so the table is shared.
-    let all = i64::from(u32::MAX);
-    let unshare = i64::from(libc::CLOSE_RANGE_UNSHARE);
-    call(libc::SYS_close_range, 0, all, unshare)?;
-    let process = call(libc::SYS_pidfd_open, i64::from(getpid()), 0, 0)?;
+    let unshare = libc::CLOSE_RANGE_UNSHARE as usize;
+    call(libc::SYS_close_range, [0, u32::MAX as usize, unshare])?;
+    let process = call(libc::SYS_pidfd_open, [process::id() as usize, 0, 0])?;
     for number in numbers {
-        let (process, number) = (i64::from(process), i64::from(*number));
-        call(libc::SYS_pidfd_getfd, process, number, 0)?;
+        call(libc::SYS_pidfd_getfd, [process, *number as usize, 0])?;
     }
     Some(())
-}
-
-/// Whether a thread of this process is there, also if it is ending.
-fn is_there(thread: i32) -> bool {
-    // SAFETY: no pointers; signal 0 does nothing.
-    unsafe { libc::syscall(libc::SYS_tgkill, getpid(), thread, 0) == 0 }
 }
