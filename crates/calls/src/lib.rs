@@ -27,6 +27,7 @@
 //! message: bytes with descriptors
 //! name: Unix sockets under abstract names
 //! netlink: attributes in answers of the kernel
+//! diag: what the kernel knows of sockets
 //! ```
 
 #![no_std]
@@ -35,6 +36,7 @@ pub mod barrier;
 mod call;
 pub mod clock;
 pub mod descriptor;
+pub mod diag;
 pub mod memory;
 pub mod message;
 pub mod name;

@@ -1,4 +1,4 @@
-//! Netlink: how the kernel is asked about sockets, links and queues, and the attributes in its answers.
+//! Netlink: the frame of questions to the kernel about sockets, links and queues, and of its answers.
 //!
 //! All numbers are in the machine's byte order. Attributes are padded to 4 bytes.
 //!
@@ -12,7 +12,7 @@
 
 use core::ffi::c_int;
 
-use crate::{Result, message, name};
+use crate::{Result, name};
 
 /// Bytes in front of a message.
 pub const HEADER_BYTES: usize = 16;
@@ -24,15 +24,6 @@ pub const NESTED: u16 = 0x8000;
 /// A socket to ask the network namespace of the calling thread. `protocol`: `NETLINK_ROUTE` ...
 pub fn socket(protocol: c_int) -> Result<c_int> {
     name::socket(libc::AF_NETLINK, libc::SOCK_RAW, protocol)
-}
-
-/// Asks the kernel, and returns what it said, or as much of it as there is room for.
-pub fn ask<'a>(fd: c_int, question: &[u8], answer: &'a mut [u8]) -> Result<&'a [u8]> {
-    // The kernel answers before it returns from the call.
-    match message::send_bytes(fd, question, 0)? {
-        len if len == question.len() => message::receive_bytes(fd, answer, libc::MSG_DONTWAIT),
-        _ => Err(libc::EMSGSIZE),
-    }
 }
 
 /// The attributes in some bytes, as far as they are whole: kind and value.

@@ -1,26 +1,17 @@
 //! Questions to the kernel about links, addresses, routes and queues: rtnetlink.
 //!
-//! Only the frame of messages is known here; the callers know what is in them. All numbers
-//! are in the machine's byte order, attributes are padded to 4 bytes.
-//!
-//! | message | bytes | | attribute | bytes |
-//! |---|---|---|---|---|
-//! | length, with this header | 4 | | length, with this header | 2 |
-//! | kind | 2 | | kind, highest bit: holds attributes | 2 |
-//! | flags | 2 | | value | |
-//! | sequence | 4 | | | |
-//! | port | 4 | | | |
+//! Only the frame of messages is known here (`barewire_calls::netlink` has its layout); the callers know what is in
+//! them.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
-use rustix::net::netlink::SocketAddrNetlink;
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, sendto, socket_with,
-};
+use barewire_calls::message::{receive_bytes, send_bytes};
+use barewire_calls::netlink::{ATTRIBUTE_HEADER_BYTES, HEADER_BYTES, NESTED, socket};
+pub use barewire_calls::netlink::{attribute, attributes};
 
-const HEADER_BYTES: usize = 16;
-const ATTRIBUTE_HEADER_BYTES: usize = 4;
+use crate::error::new_fd;
+
 /// Answers are at most so long: more than the kernel ever puts in one.
 const ANSWER_BYTES: usize = 64 << 10;
 
@@ -36,7 +27,6 @@ pub const FLAG_CREATE: u16 = 0x400;
 
 const KIND_ERROR: u16 = 2;
 const KIND_DONE: u16 = 3;
-const NESTED: u16 = 0x8000;
 
 /// A message to the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,24 +104,6 @@ fn pad(bytes: &mut Vec<u8>) {
     bytes.resize(bytes.len().next_multiple_of(4), 0);
 }
 
-/// The attributes in some bytes, as far as they are whole: kind and value.
-pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    core::iter::from_fn(move || {
-        let (header, _) = bytes.split_first_chunk::<ATTRIBUTE_HEADER_BYTES>()?;
-        let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));
-        let kind = u16::from_ne_bytes([header[2], header[3]]) & !NESTED;
-        let value = bytes.get(ATTRIBUTE_HEADER_BYTES..length)?;
-        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
-        Some((kind, value))
-    })
-}
-
-/// The value of the first attribute of a kind.
-#[must_use]
-pub fn attribute(bytes: &[u8], kind: u16) -> Option<&[u8]> {
-    attributes(bytes).find(|it| it.0 == kind).map(|it| it.1)
-}
-
 /// What came of one received message.
 #[derive(Debug, PartialEq, Eq)]
 enum Heard {
@@ -181,13 +153,7 @@ impl RouteSocket {
     /// # Errors
     /// No descriptors; no rtnetlink in this sandbox.
     pub fn open() -> io::Result<Self> {
-        let fd = socket_with(
-            AddressFamily::NETLINK,
-            SocketType::RAW,
-            SocketFlags::CLOEXEC,
-            // NETLINK_ROUTE is the protocol of number 0.
-            None,
-        )?;
+        let fd = new_fd(socket(libc::NETLINK_ROUTE)).map_err(io::Error::from_raw_os_error)?;
         Ok(Self { fd, sequence: 0 })
     }
 
@@ -222,14 +188,14 @@ impl RouteSocket {
     fn ask(&mut self, request: Request, flags: u16) -> io::Result<Vec<Vec<u8>>> {
         self.sequence = self.sequence.wrapping_add(1);
         let bytes = request.sealed(flags, self.sequence);
-        let kernel = SocketAddrNetlink::new(0, 0);
-        sendto(&self.fd, &bytes, SendFlags::empty(), &kernel)?;
+        let fd = self.fd.as_raw_fd();
+        send_bytes(fd, &bytes, 0).map_err(io::Error::from_raw_os_error)?;
         let mut answers = Vec::new();
         let mut buffer = vec![0; ANSWER_BYTES];
         loop {
-            // The kernel answers before `sendto` returns, a long list in several parts.
-            let (count, _) = recv(&self.fd, &mut buffer[..], RecvFlags::empty())?;
-            for heard in hear(&buffer[..count], self.sequence) {
+            // The kernel answers before `send_bytes` returns, a long list in several parts.
+            let answer = receive_bytes(fd, &mut buffer, 0).map_err(io::Error::from_raw_os_error)?;
+            for heard in hear(answer, self.sequence) {
                 match heard {
                     Heard::Verdict(0) => return Ok(answers),
                     Heard::Verdict(error) => return Err(io::Error::from_raw_os_error(error)),

@@ -1,12 +1,13 @@
 //! What the library needs of the kernel, tried out.
 
 use std::io;
-use std::net::{TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::unix::net::{self as unix, UnixListener, UnixStream};
 
+use barewire_calls::diag::{self, End, TcpSocket};
+use barewire_calls::{self as calls, descriptor};
 use barewire_sys::memory::Memfd;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, netlink};
 
 use super::check::Check;
 
@@ -87,7 +88,7 @@ fn memory() -> Check {
 fn names() -> Check {
     let meet = || -> io::Result<()> {
         let name = format!("barewire/doctor/{}", std::process::id());
-        let address = SocketAddr::from_abstract_name(name)?;
+        let address = unix::SocketAddr::from_abstract_name(name)?;
         let listener = UnixListener::bind_addr(&address)?;
         let _client = UnixStream::connect_addr(&address)?;
         listener.accept().map(|_| ())
@@ -110,7 +111,7 @@ fn pairs() -> Check {
         let (Ok(one), Ok(other)) = (one, other) else {
             return Err(io::Error::other("an inode has more than 32 bits"));
         };
-        Ok(peer_of(one)? == Some(other))
+        Ok(ask(|socket| diag::unix(socket, one))?.peer == Some(other))
     };
     match ask() {
         Ok(true) => Check::good(PAIRS, "are reported by the kernel"),
@@ -124,31 +125,6 @@ fn pairs() -> Check {
             Check::bad(PAIRS, found, change)
         }
     }
-}
-
-/// The attribute `UNIX_DIAG_PEER`, and the flag that asks for it.
-const UNIX_PEER: u16 = 2;
-const SHOW_UNIX_PEER: u32 = 4;
-/// `struct nlmsghdr` and `struct unix_diag_msg` (linux/unix_diag.h).
-const UNIX_ANSWER_BYTES: usize = 16 + 16;
-
-/// Asks as the library does: `struct unix_diag_req` for one inode.
-fn peer_of(inode: u32) -> io::Result<Option<u32>> {
-    let mut question = Vec::with_capacity(40);
-    question.extend(40_u32.to_ne_bytes());
-    question.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
-    question.extend(1_u16.to_ne_bytes());
-    question.extend([0; 8]);
-    // AF_UNIX; all states.
-    question.extend([1, 0, 0, 0]);
-    question.extend([0xff; 4]);
-    question.extend(inode.to_ne_bytes());
-    question.extend(SHOW_UNIX_PEER.to_ne_bytes());
-    question.extend([0xff; 8]);
-    let answer = ask(&question, UNIX_ANSWER_BYTES)?;
-    let value = attribute(&answer[UNIX_ANSWER_BYTES..], UNIX_PEER);
-    let word = value.and_then(|value| value.first_chunk::<4>());
-    Ok(word.map(|word| u32::from_ne_bytes(*word)))
 }
 
 /// The mark, and the proof, on a connection of our own.
@@ -170,7 +146,7 @@ fn on_connection() -> io::Result<Vec<Check>> {
     })
 }
 
-fn proof(other: &OtherEnd) -> Check {
+fn proof(other: &TcpSocket) -> Check {
     let own = rustix::process::getuid().as_raw();
     if other.user == own {
         return Check::good(PROOF, "names the owner of the other end");
@@ -182,9 +158,9 @@ fn proof(other: &OtherEnd) -> Check {
     )
 }
 
-fn mark(other: &OtherEnd) -> Check {
+fn mark(other: &TcpSocket) -> Check {
     const NAME: &str = "mark of the peer (sock_diag)";
-    match other.loops_multicasts {
+    match other.options.map(|options| options & LOOPS_MULTICASTS != 0) {
         Some(false) => Check::good(NAME, "is seen from the other end"),
         Some(true) => Check::bad(
             NAME,
@@ -199,81 +175,32 @@ fn mark(other: &OtherEnd) -> Check {
     }
 }
 
-/// What the kernel says of the other end of a connection.
-struct OtherEnd {
-    user: u32,
-    loops_multicasts: Option<bool>,
+/// What the kernel says of the other end of a connection, asked as the library does.
+fn other_end(client: &TcpStream) -> io::Result<TcpSocket> {
+    let end = |address: SocketAddr| match address.ip() {
+        IpAddr::V4(ip) => Ok(End {
+            address: ip.to_ipv6_mapped().octets(),
+            port: address.port(),
+        }),
+        IpAddr::V6(_) => Err(io::Error::from(io::ErrorKind::InvalidInput)),
+    };
+    let (own, other) = (end(client.local_addr()?)?, end(client.peer_addr()?)?);
+    ask(|socket| diag::tcp(socket, AF_INET, &other, &own))
 }
 
-const ANSWER_BYTES: usize = 16 + 72;
-const SOCK_DIAG_BY_FAMILY: u16 = 20;
+/// As the kernel calls the family of IPv4.
+const AF_INET: i32 = 2;
+/// `mc_loop` among the options that the kernel tells.
+const LOOPS_MULTICASTS: u16 = 1 << 4;
 
-/// Asks as the library does: `struct inet_diag_req_v2` for the exact connection; the user is
-/// word 16 of `struct inet_diag_msg` (linux/inet_diag.h).
-fn other_end(client: &TcpStream) -> io::Result<OtherEnd> {
-    let (own, other) = (client.local_addr()?, client.peer_addr()?);
-    let mut question = Vec::with_capacity(72);
-    question.extend(72_u32.to_ne_bytes());
-    question.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
-    question.extend(1_u16.to_ne_bytes());
-    question.extend([0; 8]);
-    // AF_INET, TCP, no extensions; all states.
-    question.extend([2, 6, 0, 0]);
-    question.extend([0xff; 4]);
-    for end in [other, own] {
-        question.extend(end.port().to_be_bytes());
-    }
-    for end in [other, own] {
-        let std::net::IpAddr::V4(address) = end.ip() else {
-            return Err(io::ErrorKind::InvalidInput.into());
-        };
-        question.extend(address.octets());
-        question.extend([0; 12]);
-    }
-    question.extend([0; 4]);
-    question.extend([0xff; 8]);
-    let answer = ask(&question, ANSWER_BYTES)?;
-    let at = 16 + 64;
-    let user = [0, 1, 2, 3].map(|byte| answer[at + byte]);
-    Ok(OtherEnd {
-        user: u32::from_ne_bytes(user),
-        loops_multicasts: socket_options(&answer[ANSWER_BYTES..])
-            .map(|options| options & LOOPS_MULTICASTS != 0),
+/// Asks `sock_diag`.
+fn ask<T>(question: impl FnOnce(i32) -> calls::Result<T>) -> io::Result<T> {
+    let not_found = rustix::io::Errno::NOENT.raw_os_error();
+    let socket = diag::socket().map_err(io::Error::from_raw_os_error)?;
+    let answer = question(socket);
+    descriptor::close(socket);
+    answer.map_err(|errno| match errno {
+        _ if errno == not_found => io::Error::other("the kernel does not know the connection"),
+        _ => io::Error::from_raw_os_error(errno),
     })
-}
-
-/// The attribute `INET_DIAG_SOCKOPT`, and `mc_loop` in the first byte of its value.
-const SOCKET_OPTIONS: u16 = 22;
-const LOOPS_MULTICASTS: u8 = 1 << 4;
-
-/// Finds that byte.
-fn socket_options(attributes: &[u8]) -> Option<u8> {
-    attribute(attributes, SOCKET_OPTIONS)?.first().copied()
-}
-
-/// Finds an attribute. Each has its length and kind, and begins at a multiple of four.
-fn attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
-    loop {
-        let head = attributes.get(..4)?;
-        let len = usize::from(u16::from_ne_bytes([head[0], head[1]]));
-        if u16::from_ne_bytes([head[2], head[3]]) == wanted {
-            return attributes.get(4..len);
-        }
-        attributes = attributes.get(len.max(4).next_multiple_of(4)..)?;
-    }
-}
-
-/// Asks `sock_diag`; the answer has so many bytes at least.
-fn ask(question: &[u8], bytes_min: usize) -> io::Result<Vec<u8>> {
-    let kind = SocketType::RAW;
-    let socket = rustix::net::socket(AddressFamily::NETLINK, kind, Some(netlink::SOCK_DIAG))?;
-    rustix::net::send(&socket, question, SendFlags::empty())?;
-    let mut answer = vec![0_u8; 512];
-    let (len, _) = rustix::net::recv(&socket, &mut answer[..], RecvFlags::DONTWAIT)?;
-    let kind = u16::from_ne_bytes([answer[4], answer[5]]);
-    if len < bytes_min || kind != SOCK_DIAG_BY_FAMILY {
-        return Err(io::Error::other("the kernel does not know the connection"));
-    }
-    answer.truncate(len);
-    Ok(answer)
 }

@@ -1,10 +1,11 @@
 //! What the library asks of the kernel for itself: options, addresses, the other end of a connection,
 //! counts of bytes.
 
-use core::ffi::{c_int, c_short, c_void};
+use core::ffi::{c_int, c_short};
 use core::mem::zeroed;
 
-use barewire_calls::{descriptor, name, netlink, option};
+use barewire_calls::diag::{self, End};
+use barewire_calls::{descriptor, name, option};
 
 use crate::system::{cancel, own_descriptors, real};
 
@@ -169,18 +170,10 @@ pub fn cookie(fd: c_int) -> Option<u64> {
     Some(u64::from_ne_bytes(value))
 }
 
-/// One end of a connection; IPv4 addresses as in IPv6.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct End {
-    address: [u8; 16],
-    port: u16,
-}
-
-/// The two ends of a TCP connection, and the kernel's family for it.
+/// The two ends of a TCP connection.
 pub struct Tuple {
     own: End,
     other: End,
-    family: u8,
 }
 
 fn end_of(address: &libc::sockaddr_storage) -> Option<End> {
@@ -229,7 +222,6 @@ pub fn tuple(fd: c_int) -> Option<Tuple> {
     let tuple = Tuple {
         own: end_of(&own)?,
         other: end_of(&other)?,
-        family: own.ss_family as u8,
     };
     // A socket that is connected to itself has one end only.
     (tuple.own != tuple.other).then_some(tuple)
@@ -461,30 +453,6 @@ fn knows_all_users() -> Option<bool> {
     Some(words.filter(|word| !word.is_empty()).eq(ALL_USERS))
 }
 
-pub const SOCK_DIAG_BY_FAMILY: u16 = 20;
-const NETLINK_SOCK_DIAG: c_int = 4;
-
-/// `struct nlmsghdr` and `struct inet_diag_req_v2` (linux/netlink.h, linux/inet_diag.h).
-#[repr(C)]
-struct Question {
-    len: u32,
-    kind: u16,
-    flags: u16,
-    sequence: u32,
-    pid: u32,
-    family: u8,
-    protocol: u8,
-    extensions: u8,
-    pad: u8,
-    states: u32,
-    source_port: u16,
-    destination_port: u16,
-    source: [u8; 16],
-    destination: [u8; 16],
-    interface: u32,
-    cookie: [u32; 2],
-}
-
 /// Asks the kernel for the other end of a connection of this host.
 pub fn other_end(tuple: &Tuple) -> Option<Peer> {
     // A socket that listens on the address is what the kernel finds when there is none.
@@ -499,105 +467,25 @@ pub fn is_abandoned(tuple: &Tuple) -> bool {
 
 fn any_end(tuple: &Tuple) -> Option<Peer> {
     // The socket at the other end may be of the other family: an IPv6 one that takes IPv4.
-    let v4 = tuple.own.address[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
-    let families: &[c_int] = match (v4, c_int::from(tuple.family)) {
-        (false, _) => &[libc::AF_INET6],
-        (true, _) => &[libc::AF_INET, libc::AF_INET6],
+    let families: &[c_int] = match tuple.own.is_v4() {
+        false => &[libc::AF_INET6],
+        true => &[libc::AF_INET, libc::AF_INET6],
     };
-    families.iter().find_map(|&family| ask(tuple, family))
-}
-
-fn ask(tuple: &Tuple, family: c_int) -> Option<Peer> {
-    let address = |end: &End| {
-        let mut bytes = end.address;
-        if family == libc::AF_INET {
-            bytes = [0; 16];
-            bytes[..4].copy_from_slice(&end.address[12..]);
-        }
-        bytes
-    };
-    let question = Question {
-        len: size_of::<Question>() as u32,
-        kind: SOCK_DIAG_BY_FAMILY,
-        flags: libc::NLM_F_REQUEST as u16,
-        sequence: 1,
-        pid: 0,
-        family: family as u8,
-        protocol: libc::IPPROTO_TCP as u8,
-        extensions: 0,
-        pad: 0,
-        states: u32::MAX,
-        // The other end's view: its own address is the source.
-        source_port: tuple.other.port.to_be(),
-        destination_port: tuple.own.port.to_be(),
-        source: address(&tuple.other),
-        destination: address(&tuple.own),
-        interface: 0,
-        cookie: [u32::MAX; 2],
-    };
-    let mut answer = [0_u8; 512];
-    parse_answer(ask_kernel(&diag_socket()?, &question, &mut answer)?, tuple)
-}
-
-/// Where the kernel is asked for sockets.
-pub fn diag_socket() -> Option<Owned> {
-    Owned::checked(netlink::socket(NETLINK_SOCK_DIAG))
-}
-
-/// Asks, and returns what the kernel said.
-pub fn ask_kernel<'a, Q>(socket: &Owned, question: &Q, answer: &'a mut [u8]) -> Option<&'a [u8]> {
-    let from = (&raw const *question).cast::<c_void>();
-    // SAFETY: question and answer have the lengths stated.
-    let len = unsafe {
-        if real::send(socket.raw(), from, size_of::<Q>(), 0) != size_of::<Q>() as isize {
-            return None;
-        }
-        real::recv(
-            socket.raw(),
-            answer.as_mut_ptr().cast(),
-            answer.len(),
-            libc::MSG_DONTWAIT,
-        )
-    };
-    answer.get(..usize::try_from(len).ok()?)
-}
-
-/// Whether an answer is a message of this kind.
-pub fn has_message(answer: &[u8], kind: u16) -> bool {
-    answer.get(4..6) == Some(&kind.to_ne_bytes()[..])
-}
-
-/// `struct inet_diag_msg` behind the header: family, state, timer, retransmissions; then
-/// the socket as in the question (ports at 4, addresses at 8, cookie at 44); expires, queues,
-/// user and inode at 52.
-fn parse_answer(answer: &[u8], tuple: &Tuple) -> Option<Peer> {
-    let body = answer.get(16..16 + 72)?;
-    let word = |at: usize| u32::from_ne_bytes([body[at], body[at + 1], body[at + 2], body[at + 3]]);
-    let is = |end: &End, port_at: usize, address_at: usize| {
-        let address = &body[address_at..address_at + 16];
-        let same = match c_int::from(body[0]) {
-            libc::AF_INET => address[..4] == end.address[12..],
-            _ => *address == end.address,
-        };
-        same && body[port_at..port_at + 2] == end.port.to_be_bytes()
-    };
-    let same = is(&tuple.other, 4, 8) && is(&tuple.own, 6, 24);
-    if !has_message(answer, SOCK_DIAG_BY_FAMILY) || !same {
-        return None;
-    }
-    let options = socket_options(&answer[16 + 72..]).unwrap_or(LOOPS_MULTICASTS);
-    Some(Peer {
-        user: word(64),
-        inode: word(68),
-        cookie: u64::from(word(44)) | u64::from(word(48)) << 32,
-        is_marked: options & LOOPS_MULTICASTS == 0,
-        is_holder: options & TELLS_LENGTHS != 0,
-        state: body[1],
+    let socket = Owned::checked(diag::socket())?;
+    families.iter().find_map(|&family| {
+        let found = diag::tcp(socket.raw(), family, &tuple.other, &tuple.own).ok()?;
+        let options = found.options.unwrap_or(LOOPS_MULTICASTS);
+        Some(Peer {
+            user: found.user,
+            inode: found.inode,
+            cookie: found.cookie,
+            is_marked: options & LOOPS_MULTICASTS == 0,
+            is_holder: options & TELLS_LENGTHS != 0,
+            state: found.state,
+        })
     })
 }
 
-/// The attribute `INET_DIAG_SOCKOPT`, which Linux has since 5.10.
-const SOCKET_OPTIONS: u16 = 22;
 /// In `struct inet_diag_sockopt`: `mc_loop`.
 const LOOPS_MULTICASTS: u16 = 1 << 4;
 /// As above: `recverr_rfc4884`, which means nothing to TCP.
@@ -609,108 +497,4 @@ pub const TELL_LENGTHS: c_int = 26;
 /// process that has the socket can do that.
 pub fn set_holder(fd: c_int, on: bool) -> bool {
     set_option(fd, libc::IPPROTO_IP, TELL_LENGTHS, c_int::from(on))
-}
-
-/// The socket's flags, from the attributes.
-fn socket_options(attributes: &[u8]) -> Option<u16> {
-    let mut found = None;
-    for_each_attribute(attributes, |kind, value| {
-        if let (SOCKET_OPTIONS, [low, high, ..]) = (kind, value) {
-            found = Some(u16::from_le_bytes([*low, *high]));
-        }
-    });
-    found
-}
-
-/// Calls `visit` with each attribute's kind and value. Each has its length and kind, 16 bits
-/// each, in front, and begins at a multiple of four.
-pub fn for_each_attribute(mut attributes: &[u8], mut visit: impl FnMut(u16, &[u8])) {
-    while let [len_low, len_high, kind_low, kind_high, ..] = attributes {
-        let len = usize::from(u16::from_ne_bytes([*len_low, *len_high]));
-        let kind = u16::from_ne_bytes([*kind_low, *kind_high]);
-        visit(kind, attributes.get(4..len).unwrap_or(&[]));
-        attributes = attributes
-            .get(len.next_multiple_of(4).max(4)..)
-            .unwrap_or(&[]);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn tuple() -> Tuple {
-        let end = |last: u8, port: u16| End {
-            address: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, last],
-            port,
-        };
-        Tuple {
-            own: end(1, 80),
-            other: end(2, 4000),
-            family: libc::AF_INET as u8,
-        }
-    }
-
-    /// What the kernel says of the other end: user 7, inode 8, cookie 9, marked.
-    fn answer() -> [u8; 16 + 72 + 8] {
-        let mut answer = [0_u8; 16 + 72 + 8];
-        answer[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
-        let body = &mut answer[16..];
-        body[0] = libc::AF_INET as u8;
-        body[1] = ESTABLISHED;
-        body[4..6].copy_from_slice(&4000_u16.to_be_bytes());
-        body[6..8].copy_from_slice(&80_u16.to_be_bytes());
-        body[8..12].copy_from_slice(&[127, 0, 0, 2]);
-        body[24..28].copy_from_slice(&[127, 0, 0, 1]);
-        body[44..48].copy_from_slice(&9_u32.to_ne_bytes());
-        body[64..68].copy_from_slice(&7_u32.to_ne_bytes());
-        body[68..72].copy_from_slice(&8_u32.to_ne_bytes());
-        body[72..74].copy_from_slice(&6_u16.to_ne_bytes());
-        body[74..76].copy_from_slice(&SOCKET_OPTIONS.to_ne_bytes());
-        answer
-    }
-
-    #[test]
-    fn an_answer_is_read() {
-        let peer = parse_answer(&answer(), &tuple()).unwrap();
-        assert_eq!((peer.user, peer.inode, peer.cookie), (7, 8, 9));
-        assert!(peer.is_marked && !peer.is_holder);
-        let mut holder = answer();
-        holder[16 + 72 + 5] = 1 << 1;
-        assert!(parse_answer(&holder, &tuple()).unwrap().is_holder);
-        let mut unmarked = answer();
-        unmarked[16 + 72 + 4] = 1 << 4;
-        assert!(!parse_answer(&unmarked, &tuple()).unwrap().is_marked);
-        // Without the attribute there is no mark.
-        let short = &answer()[..16 + 72];
-        assert!(!parse_answer(short, &tuple()).unwrap().is_marked);
-    }
-
-    #[test]
-    fn broken_answers_bear_no_harm_and_others_are_not_taken() {
-        let whole = answer();
-        for len in 0..whole.len() {
-            assert!(len >= 16 + 72 || parse_answer(&whole[..len], &tuple()).is_none());
-        }
-        // Kind, ports and addresses decide whose it is.
-        for at in [4, 5, 20, 21, 22, 23, 24, 27, 40, 43] {
-            let mut other = whole;
-            other[at] ^= 1;
-            assert!(parse_answer(&other, &tuple()).is_none(), "byte {at}");
-        }
-        let mut state = 88_172_645_463_325_252_u64;
-        let mut any = || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state as usize
-        };
-        for _ in 0..200_000 {
-            let mut spoiled = whole;
-            for _ in 0..=any() % 4 {
-                spoiled[any() % whole.len()] = any() as u8;
-            }
-            let _ = parse_answer(&spoiled[..any() % (whole.len() + 1)], &tuple());
-        }
-    }
 }

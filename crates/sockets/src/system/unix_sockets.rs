@@ -5,13 +5,10 @@
 
 use core::ffi::c_int;
 
-use barewire_calls::descriptor;
+use barewire_calls::{descriptor, diag};
 
 use crate::system::{
-    kernel::{
-        self, Name, Owned, Peer, SOCK_DIAG_BY_FAMILY, ask_kernel, diag_socket, has_message, option,
-        set_option,
-    },
+    kernel::{self, Name, Owned, Peer, option, set_option},
     real,
 };
 
@@ -58,18 +55,19 @@ pub fn look_up(fd: c_int, other: u32) -> Found {
     let Some(own) = inode(fd) else {
         return Found::Nothing;
     };
-    let Some(socket) = diag_socket() else {
+    let Some(socket) = Owned::checked(diag::socket()) else {
         return Found::Nothing;
     };
     let other = match other {
-        0 => ask(&socket, own, |answer| answer.peer).flatten(),
+        0 => diag::unix(socket.raw(), own).ok().and_then(|it| it.peer),
         known => Some(known),
     };
     match other {
         None => Found::Nothing,
         Some(0) => Found::NotAccepted,
-        Some(other) => ask(&socket, other, |answer| answer.as_peer(own, other))
-            .flatten()
+        Some(other) => diag::unix(socket.raw(), other)
+            .ok()
+            .and_then(|found| as_peer(&found, own, other))
             .map_or(Found::Nothing, |(peer, unread)| {
                 Found::Pair(Pair { own, other }, peer, unread)
             }),
@@ -78,8 +76,8 @@ pub fn look_up(fd: c_int, other: u32) -> Found {
 
 /// Bytes that the socket of this inode has received and nobody has read.
 pub fn unread_of(inode: u32) -> Option<u64> {
-    let socket = diag_socket()?;
-    ask(&socket, inode, |answer| answer.unread.map(u64::from)).flatten()
+    let socket = Owned::checked(diag::socket())?;
+    diag::unix(socket.raw(), inode).ok()?.unread.map(u64::from)
 }
 
 /// Bytes that this socket has received and nobody has read.
@@ -158,141 +156,25 @@ fn has_bits(receive_buffer: u32, bits: u32) -> bool {
     receive_buffer % 2 == 0 && (receive_buffer / 2) & MARK_BITS == bits
 }
 
-/// `struct unix_diag_req` (linux/unix_diag.h) behind `struct nlmsghdr`.
-#[repr(C)]
-struct Question {
-    len: u32,
-    kind: u16,
-    flags: u16,
-    sequence: u32,
-    pid: u32,
-    family: u8,
-    protocol: u8,
-    pad: u16,
-    states: u32,
-    inode: u32,
-    show: u32,
-    cookie: [u32; 2],
-}
-
-/// `UDIAG_SHOW_PEER`, `_RQLEN`, `_MEMINFO`, `_UID`.
-const SHOW: u32 = 4 | 0x10 | 0x20 | 0x40;
-
-fn ask<T>(socket: &Owned, inode: u32, read: impl FnOnce(&Answer) -> T) -> Option<T> {
-    let question = Question {
-        len: size_of::<Question>() as u32,
-        kind: SOCK_DIAG_BY_FAMILY,
-        flags: libc::NLM_F_REQUEST as u16,
-        sequence: 1,
-        pid: 0,
-        family: libc::AF_UNIX as u8,
-        protocol: 0,
-        pad: 0,
-        states: u32::MAX,
+/// A socket as the other end of the one with inode `own`, if it is, and both halves are open.
+fn as_peer(found: &diag::UnixSocket, own: u32, inode: u32) -> Option<(Peer, u64)> {
+    if found.peer != Some(own) || found.shut != 0 {
+        return None;
+    }
+    let peer = Peer {
+        user: found.user?,
         inode,
-        show: SHOW,
-        cookie: [u32::MAX; 2],
+        cookie: found.cookie,
+        is_marked: found.receive_buffer.is_some_and(is_marked),
+        is_holder: found.receive_buffer.is_some_and(is_holder),
+        state: kernel::ESTABLISHED,
     };
-    let mut bytes = [0_u8; 512];
-    let answer = ask_kernel(socket, &question, &mut bytes)?;
-    parse(answer, inode).map(|answer| read(&answer))
-}
-
-/// What the kernel says of a socket.
-#[derive(Default)]
-struct Answer {
-    cookie: u64,
-    /// Inode of the other end: 0 before it is accepted.
-    peer: Option<u32>,
-    unread: Option<u32>,
-    receive_buffer: Option<u32>,
-    user: Option<u32>,
-    shut: u8,
-}
-
-impl Answer {
-    /// The socket as the other end of the one with inode `own`, if it is, and both halves are
-    /// open.
-    fn as_peer(&self, own: u32, inode: u32) -> Option<(Peer, u64)> {
-        if self.peer != Some(own) || self.shut != 0 {
-            return None;
-        }
-        let peer = Peer {
-            user: self.user?,
-            inode,
-            cookie: self.cookie,
-            is_marked: self.receive_buffer.is_some_and(is_marked),
-            is_holder: self.receive_buffer.is_some_and(is_holder),
-            state: kernel::ESTABLISHED,
-        };
-        Some((peer, u64::from(self.unread.unwrap_or(0))))
-    }
-}
-
-/// `struct unix_diag_msg` behind the header: family, kind, state, pad; inode at 4, cookie at 8;
-/// then attributes.
-fn parse(answer: &[u8], inode: u32) -> Option<Answer> {
-    if !has_message(answer, SOCK_DIAG_BY_FAMILY) {
-        return None;
-    }
-    let word = |bytes: &[u8], at: usize| {
-        let bytes = bytes.get(at..at + 4)?;
-        Some(u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
-    };
-    let body = answer.get(16..)?;
-    if body.first() != Some(&(libc::AF_UNIX as u8)) || word(body, 4)? != inode {
-        return None;
-    }
-    let mut found = Answer {
-        cookie: u64::from(word(body, 8)?) | u64::from(word(body, 12)?) << 32,
-        ..Answer::default()
-    };
-    kernel::for_each_attribute(body.get(16..)?, |kind, value| match kind {
-        2 => found.peer = word(value, 0),
-        4 => found.unread = word(value, 0),
-        // `SK_MEMINFO_RCVBUF`.
-        5 => found.receive_buffer = word(value, 4),
-        6 => found.shut = value.first().copied().unwrap_or(0),
-        7 => found.user = word(value, 0),
-        _ => {}
-    });
-    Some(found)
+    Some((peer, u64::from(found.unread.unwrap_or(0))))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn answers_are_read_and_broken_ones_bear_no_harm() {
-        let mut answer = [0_u8; 16 + 16 + 8 + 8];
-        answer[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
-        answer[16] = libc::AF_UNIX as u8;
-        answer[20..24].copy_from_slice(&7_u32.to_ne_bytes());
-        answer[24..28].copy_from_slice(&9_u32.to_ne_bytes());
-        answer[32..34].copy_from_slice(&8_u16.to_ne_bytes());
-        answer[34] = 2;
-        answer[36..40].copy_from_slice(&8_u32.to_ne_bytes());
-        answer[40..42].copy_from_slice(&8_u16.to_ne_bytes());
-        answer[42] = 7;
-        answer[44..48].copy_from_slice(&1000_u32.to_ne_bytes());
-        let found = parse(&answer, 7).unwrap();
-        assert_eq!(
-            (found.cookie, found.peer, found.user),
-            (9, Some(8), Some(1000))
-        );
-        assert!(found.as_peer(8, 7).is_some());
-        assert!(found.as_peer(9, 7).is_none());
-        assert!(parse(&answer, 8).is_none());
-        for len in 0..answer.len() {
-            let _ = parse(&answer[..len], 7);
-        }
-        for (at, value) in (32..48).flat_map(|at| [0, 1, 255].map(|value| (at, value))) {
-            let mut broken = answer;
-            broken[at] = value;
-            let _ = parse(&broken, 7);
-        }
-    }
 
     #[test]
     fn the_mark_is_seen() {
