@@ -1,6 +1,6 @@
 //! Descriptors: what is open, its flags, its file, and closing it.
 
-use core::ffi::{CStr, c_int};
+use core::ffi::{CStr, c_int, c_ulong};
 use core::mem::zeroed;
 
 use crate::{Result, call};
@@ -41,6 +41,20 @@ pub(crate) fn control(fd: c_int, command: c_int, argument: usize) -> Result<c_in
     // SAFETY: no pointers.
     let result = unsafe { call(libc::SYS_fcntl, [fd as usize, command as usize, argument]) };
     result.map(|result| result as c_int)
+}
+
+/// Ends one direction of a connection, or both (`SHUT_RDWR` ...).
+pub fn shut(fd: c_int, how: c_int) {
+    // SAFETY: no pointers. It can only fail where there is no connection.
+    let _ = unsafe { call(libc::SYS_shutdown, [fd as usize, how as usize]) };
+}
+
+/// The number that the kernel answers to a question about a descriptor (`FIONREAD` ...).
+pub fn count(fd: c_int, question: c_ulong) -> Result<c_int> {
+    let mut count = 0;
+    let given = [fd as usize, question as usize, (&raw mut count) as usize];
+    // SAFETY: the kernel writes a number.
+    unsafe { call(libc::SYS_ioctl, given) }.map(|_| count)
 }
 
 /// Opens a file in a folder, or from where this process is (`AT_FDCWD`). `mode`: of a file that is made.

@@ -38,8 +38,7 @@ pub fn put_between(fd: c_int, socket: &'static SocketState) -> bool {
     };
     carry_options(fd, outer.raw());
     if socket.has(WRITE_SHUT) {
-        // SAFETY: no pointers.
-        unsafe { real::shutdown(outer.raw(), libc::SHUT_WR) };
+        descriptor::shut(outer.raw(), libc::SHUT_WR);
     }
     // In the relay it might be too late: what a look-up needs may lie in the program's memory,
     // or be locked by a thread that the relay has not.

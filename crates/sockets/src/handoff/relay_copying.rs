@@ -3,6 +3,7 @@
 use core::cell::Cell;
 use core::ffi::c_int;
 
+use barewire_calls::descriptor;
 use libc::{iovec, pollfd};
 
 use crate::process::open_files::is_held_elsewhere;
@@ -273,8 +274,7 @@ impl Relay {
                 if to == self.old {
                     lost_bytes::announce_half_close(self.socket);
                 }
-                // SAFETY: no pointers.
-                unsafe { real::shutdown(to, libc::SHUT_WR) };
+                descriptor::shut(to, libc::SHUT_WR);
             }
         }
         Ok(on)
@@ -349,9 +349,7 @@ impl Relay {
                     return;
                 }
             }
-            let mut unsent: c_int = 0;
-            // SAFETY: the kernel writes a number.
-            unsafe { real::ioctl(self.inner, libc::TIOCOUTQ, &raw mut unsent as usize) };
+            let unsent = descriptor::count(self.inner, libc::TIOCOUTQ).unwrap_or(0);
             if self.inwards.is_empty() && unsent == 0 {
                 return;
             }

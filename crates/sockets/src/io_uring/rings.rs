@@ -60,10 +60,7 @@ pub fn are_used() -> bool {
 
 #[cold]
 fn are_used_still() -> bool {
-    let saved = real::errno();
-    let used = any_is_open(is_open);
-    real::set_errno(saved);
-    used
+    any_is_open(is_open)
 }
 
 /// Whether there is a ring; closed ones are forgotten.

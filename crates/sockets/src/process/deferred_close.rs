@@ -12,9 +12,9 @@ use core::mem::zeroed;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use barewire_calls::process::without_signals;
-use barewire_calls::{memory, message, name};
+use barewire_calls::{descriptor, memory, message, name};
 
-use crate::system::{fd_passing, kernel::Owned, real};
+use crate::system::{fd_passing, kernel::Owned};
 
 /// Threads that close at a time.
 const THREADS_MAX: u32 = 8;
@@ -61,8 +61,7 @@ pub fn greeted_socket(own: Owned) {
 
 /// From here on nobody can connect to it or send anything to it.
 fn shut(own: &Owned) {
-    // SAFETY: no pointers.
-    unsafe { real::shutdown(own.raw(), libc::SHUT_RDWR) };
+    descriptor::shut(own.raw(), libc::SHUT_RDWR);
 }
 
 fn close_shut(own: Owned) {

@@ -233,17 +233,15 @@ pub fn write_time(at: *mut libc::timespec, time: libc::timespec) -> bool {
 /// There is nothing to promise.
 unsafe extern "C" fn ask_to_read(first: usize, last: usize) -> c_int {
     const NO_OPERATION: usize = c_int::MAX as usize;
-    let saved = real::errno();
     let mut at = first & !(SET_BYTES - 1);
     let mut there = true;
     while there && at <= last {
-        let number = libc::SYS_rt_sigprocmask;
+        let given = [NO_OPERATION, at, 0, SET_BYTES];
         // SAFETY: nothing is changed.
-        let result = unsafe { real::syscall(number, NO_OPERATION, at, 0, SET_BYTES, 0, 0) };
-        there = result == 0 || real::errno() != libc::EFAULT;
+        there =
+            unsafe { barewire_calls::call(libc::SYS_rt_sigprocmask, given) } != Err(libc::EFAULT);
         at = (at | (PAGE_BYTES - 1)) + 1;
     }
-    real::set_errno(saved);
     there.into()
 }
 

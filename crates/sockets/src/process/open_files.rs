@@ -53,12 +53,11 @@ fn identity(folder: c_int, name: &CStr) -> Option<(u64, u64)> {
 /// Whether the link `name` in a folder leads to `wanted`, if it can be read.
 pub fn leads_to(folder: c_int, name: &CStr, wanted: &[u8]) -> Option<bool> {
     let mut target = [0_u8; 32];
+    let (name, at) = (name.as_ptr() as usize, target.as_mut_ptr() as usize);
+    let given = [folder as usize, name, at, target.len()];
     // SAFETY: the name ends with a zero; `target` has as many bytes.
-    let len = unsafe {
-        let into = target.as_mut_ptr().cast();
-        libc::readlinkat(folder, name.as_ptr(), into, target.len())
-    };
-    Some(target.get(..usize::try_from(len).ok()?)? == wanted)
+    let len = unsafe { call(libc::SYS_readlinkat, given) };
+    Some(target.get(..len.ok()?)? == wanted)
 }
 
 /// Whether `test` holds for an entry of a folder whose name is a number.

@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_long, c_void};
 use core::mem::zeroed;
 
-use barewire_calls::{barrier, descriptor, memory, message, option, process};
+use barewire_calls::{barrier, call, descriptor, memory, message, option, process};
 
 use crate::process::{clock, copies, family, ids};
 use crate::system::{
@@ -95,7 +95,7 @@ const RARE: [c_long; 18] = [
 fn by_number(number: c_long) {
     let none = NONE as usize;
     // SAFETY: as it says.
-    unsafe { real::syscall(number, none, 0, 0, 0, 0, 0) };
+    let _ = unsafe { call(number, [none]) };
 }
 
 /// If the filter kills the copy, that is not a crash of the program.
@@ -146,10 +146,8 @@ fn ask() {
     let _ = unix_sockets::inode(NONE);
     let _ = unix_sockets::unread(NONE);
     let _ = unix_sockets::unread_of(0);
-    let mut number: c_int = 0;
     for request in [libc::FIONREAD, libc::TIOCOUTQ] {
-        // SAFETY: the number lives.
-        unsafe { real::ioctl(NONE, request, &raw mut number as usize) };
+        let _ = descriptor::count(NONE, request);
     }
     unix_sockets::is_stream(NONE);
     unix_sockets::is_simple(NONE);

@@ -3,16 +3,14 @@
 use core::ffi::{c_int, c_ulong};
 use core::sync::atomic::AtomicU64;
 
+use barewire_calls::descriptor;
 use barewire_fabric::hybrid::{LEAVING, SharedMemory};
 use libc::ssize_t;
 
 use crate::process::lock::Held;
 use crate::process::sandbox;
 use crate::process::words::Lone;
-use crate::system::{
-    kernel,
-    real::{self, fail},
-};
+use crate::system::{kernel, real::fail};
 use crate::table::descriptors;
 use crate::table::flags::{NONBLOCKING, RELAYED};
 use crate::table::socket_state::SocketState;
@@ -25,8 +23,7 @@ use crate::table::stream_memory::StreamMemory;
 pub fn break_connection(fd: c_int, socket: &SocketState) -> ssize_t {
     socket.note_reason(Reason::Broken);
     if descriptors::is_of(fd, socket) {
-        // SAFETY: no pointers.
-        unsafe { real::shutdown(fd, libc::SHUT_RDWR) };
+        descriptor::shut(fd, libc::SHUT_RDWR);
     }
     fail(libc::ECONNRESET)
 }
@@ -44,10 +41,7 @@ pub const SIOCATMARK: c_ulong = 0x8905;
 
 /// Whether the kernel connection is at the urgent mark.
 pub fn is_at_mark(fd: c_int) -> bool {
-    let mut at_mark: c_int = 0;
-    // SAFETY: the kernel writes a number.
-    let result = unsafe { real::ioctl(fd, SIOCATMARK, &raw mut at_mark as usize) };
-    result == 0 && at_mark != 0
+    descriptor::count(fd, SIOCATMARK).is_ok_and(|at_mark| at_mark != 0)
 }
 
 /// Counts bytes under the lock of their direction, so that nobody else counts at the same time.

@@ -11,9 +11,10 @@
 
 use core::ffi::c_int;
 
+use barewire_calls::descriptor;
 use barewire_fabric::hybrid::{LEAVING, Sender, SharedMemory};
 
-use crate::system::{kernel, real};
+use crate::system::kernel;
 use crate::table::directions::outgoing;
 use crate::table::flags::{FALLEN_BACK, PEER_ENDED, READ_SHUT, RESET_REPORTED, UNIX};
 use crate::table::socket_state::SocketState;
@@ -105,10 +106,7 @@ pub fn take_reset(fd: c_int, socket: &SocketState) -> bool {
     let is_reset = is_reset(socket);
     if is_reset {
         socket.set(RESET_REPORTED, true);
-        let saved = real::errno();
-        // SAFETY: no pointers.
-        unsafe { real::shutdown(fd, libc::SHUT_RDWR) };
-        real::set_errno(saved);
+        descriptor::shut(fd, libc::SHUT_RDWR);
     }
     is_reset
 }

@@ -2,12 +2,13 @@
 
 use core::ffi::c_int;
 
+use barewire_calls::descriptor;
 use barewire_fabric::hybrid::{AHEAD_MAX, Ahead, Next, Path};
 
 use crate::process::lock::Held;
 use crate::stream::pending_error::keep_error;
 use crate::stream::wake_bytes::{TakeResult, take_wake_bytes, take_wake_bytes_ahead};
-use crate::system::{kernel, real};
+use crate::system::kernel;
 use crate::table::flags::CHECK_KERNEL;
 use crate::table::socket_state::SocketState;
 use crate::table::state::State;
@@ -94,10 +95,7 @@ pub fn unread_by_peer(socket: &SocketState) -> Option<c_int> {
 }
 
 pub fn unread_in_kernel(fd: c_int) -> c_int {
-    let mut bytes: c_int = 0;
-    // SAFETY: the kernel writes a number.
-    unsafe { real::ioctl(fd, libc::FIONREAD, &raw mut bytes as usize) };
-    bytes
+    descriptor::count(fd, libc::FIONREAD).unwrap_or(0)
 }
 
 /// What a waiting program may be told of a socket that the kernel reports as readable.

@@ -6,13 +6,14 @@
 
 use core::ffi::c_int;
 
+use barewire_calls::message;
 use barewire_fabric::hybrid::{Answer, Broken, Path, SharedMemory, TAKE_BACK};
 
 use crate::process::clock;
 use crate::process::lock::Held;
 use crate::stream::calls::has_kernel_ended;
 use crate::stream::wake_bytes::{send_wake_byte, send_wake_byte_soon};
-use crate::system::{cancel, real};
+use crate::system::real;
 use crate::table::socket_state::SocketState;
 use crate::table::state::State;
 use crate::table::{descriptors, report};
@@ -103,11 +104,9 @@ pub fn take_back(fd: c_int, socket: &SocketState, held: &Held<'_>) -> Result<boo
         let len = chunk.len().min((whole - sent) as usize);
         sender.copy_back(&memory, sent, &mut chunk[..len]);
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        let from = chunk.as_ptr().cast();
-        // SAFETY: `chunk` has `len` bytes.
-        let result = cancel::uncancelled(|| unsafe { real::send(fd, from, len, flags) });
-        sent += result.max(0).unsigned_abs() as u64;
-        if result != len as isize {
+        let now = message::send_bytes(fd, &chunk[..len], flags).unwrap_or(0);
+        sent += now as u64;
+        if now != len {
             break;
         }
     }

@@ -6,6 +6,7 @@
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
+use barewire_calls::message;
 use barewire_fabric::hybrid::{Broken, Next};
 use libc::ssize_t;
 
@@ -655,21 +656,19 @@ fn poll_end_of_kernel(fd: c_int, socket: &SocketState) -> Line {
     }
     socket.kernel_checked_ns.set(clock::tick_ns());
     socket.set(CHECK_KERNEL, false);
-    let mut byte = 0_u8;
     let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
-    // SAFETY: one byte of ours.
-    match cancel::uncancelled(|| unsafe { real::recv(fd, (&raw mut byte).cast(), 1, flags) }) {
-        0 => {
+    match message::receive_bytes(fd, &mut [0], flags) {
+        Ok([]) => {
             // The next call is told so, too.
             note_kernel_has_something(socket);
             Line::Ended(0)
         }
-        1.. => Line::Bytes,
-        _ if errno() == libc::EAGAIN || errno() == libc::EINTR => Line::Quiet,
+        Ok(_) => Line::Bytes,
+        Err(libc::EAGAIN | libc::EINTR) => Line::Quiet,
         // Peeking has taken the error off the socket: so we tell it. The end is behind it.
-        _ => {
+        Err(errno) => {
             note_kernel_has_something(socket);
-            Line::Ended(errno())
+            Line::Ended(errno)
         }
     }
 }

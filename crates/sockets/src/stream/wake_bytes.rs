@@ -1,17 +1,15 @@
 //! Wake-up bytes: sending them on the kernel connection, and taking them off it. See `fabric::hybrid`.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::c_int;
 
+use barewire_calls::message;
 use barewire_fabric::hybrid::Sender;
 
 use crate::process::lock::Held;
 use crate::process::{clock, ids};
 use crate::stream::order;
 use crate::stream::pending_error::keep_error;
-use crate::system::{
-    cancel,
-    real::{self, errno},
-};
+use crate::system::{cancel, real};
 use crate::table::flags::CHECK_KERNEL;
 use crate::table::socket_state::SocketState;
 use crate::table::stream_memory::StreamMemory;
@@ -70,15 +68,11 @@ fn read_wake_bytes(fd: c_int, count: u64) -> Result<u64, TakeResult> {
     let len = usize::try_from(count)
         .unwrap_or(usize::MAX)
         .min(bytes.len());
-    // SAFETY: `bytes` has `len` bytes.
-    let result = cancel::uncancelled(|| unsafe {
-        real::recv(fd, bytes.as_mut_ptr().cast(), len, libc::MSG_DONTWAIT)
-    });
-    match result {
-        1.. => Ok(result.unsigned_abs() as u64),
-        0 => Err(TakeResult::End),
-        _ if errno() == libc::EAGAIN || errno() == libc::EINTR => Err(TakeResult::NotYet),
-        _ => Err(TakeResult::Failed(errno())),
+    match message::receive_bytes(fd, &mut bytes[..len], libc::MSG_DONTWAIT) {
+        Ok([]) => Err(TakeResult::End),
+        Ok(taken) => Ok(taken.len() as u64),
+        Err(libc::EAGAIN | libc::EINTR) => Err(TakeResult::NotYet),
+        Err(errno) => Err(TakeResult::Failed(errno)),
     }
 }
 
@@ -146,15 +140,12 @@ fn try_while_full(
 
 pub fn send_wake_byte(fd: c_int) -> bool {
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-    let saved = errno();
-    // Not cancelled: then nobody would know that it is on the kernel connection.
-    // SAFETY: one byte, which lives.
-    let result =
-        cancel::uncancelled(|| unsafe { real::send(fd, c"".as_ptr().cast::<c_void>(), 1, flags) });
-    let gone = result < 0 && errno() != libc::EAGAIN && errno() != libc::ENOBUFS;
-    real::set_errno(saved);
-    // If the kernel connection is gone, the receiver hears of that instead.
-    result == 1 || gone
+    // Not cancelled: then nobody would know that it is on the kernel connection. If that is gone, the receiver hears
+    // of that instead.
+    match message::send_bytes(fd, &[0], flags) {
+        Ok(sent) => sent == 1,
+        Err(errno) => errno != libc::EAGAIN && errno != libc::ENOBUFS,
+    }
 }
 
 #[cfg(test)]

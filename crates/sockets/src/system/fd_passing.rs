@@ -178,8 +178,7 @@ mod tests {
         assert_eq!(message::is_there(other.raw()), Ok(false));
         // One without a byte is one as well.
         assert_eq!(message::send_bytes(one.raw(), &[], 0), Ok(0));
-        // SAFETY: no pointers.
-        unsafe { real::shutdown(other.raw(), libc::SHUT_RDWR) };
+        descriptor::shut(other.raw(), libc::SHUT_RDWR);
         assert_eq!(message::is_there(other.raw()), Ok(true));
         skip_message(other.raw());
         assert_eq!(message::is_there(other.raw()), Ok(false));

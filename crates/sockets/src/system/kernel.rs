@@ -350,20 +350,15 @@ fn positions_while(
     // What arrives, or is acknowledged, between two questions: ask again.
     for _ in 0..LOOKS_MAX {
         let before = tcp_info(fd)?;
-        let (mut unread, mut unacknowledged): (c_int, c_int) = (0, 0);
-        // SAFETY: the kernel writes a number to each.
-        let results = unsafe {
-            (
-                real::ioctl(fd, libc::FIONREAD, &raw mut unread as usize),
-                real::ioctl(fd, libc::TIOCOUTQ, &raw mut unacknowledged as usize),
-            )
-        };
+        let unread = descriptor::count(fd, libc::FIONREAD);
+        let unacknowledged = descriptor::count(fd, libc::TIOCOUTQ);
         let after = tcp_info(fd)?;
-        if results != (0, 0) || !holds(after.state) {
+        let (Ok(unread), Ok(unacknowledged), true) = (unread, unacknowledged, holds(after.state))
+        else {
             return None;
-        }
+        };
         if before == after {
-            let sent = after.acknowledged + unacknowledged.unsigned_abs() as u64;
+            let sent = after.acknowledged + u64::from(unacknowledged.unsigned_abs());
             let read = after
                 .received
                 .checked_sub(u64::from(unread.unsigned_abs()))?;

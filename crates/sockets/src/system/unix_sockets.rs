@@ -7,10 +7,7 @@ use core::ffi::c_int;
 
 use barewire_calls::{descriptor, diag};
 
-use crate::system::{
-    kernel::{self, Name, Owned, Peer, option, set_option},
-    real,
-};
+use crate::system::kernel::{self, Name, Owned, Peer, option, set_option};
 
 /// Whether it is a stream socket of the Unix family.
 pub fn is_stream(fd: c_int) -> bool {
@@ -82,10 +79,8 @@ pub fn unread_of(inode: u32) -> Option<u64> {
 
 /// Bytes that this socket has received and nobody has read.
 pub fn unread(fd: c_int) -> Option<u64> {
-    let mut bytes: c_int = 0;
-    // SAFETY: the kernel writes a number.
-    let result = unsafe { real::ioctl(fd, libc::FIONREAD, &raw mut bytes as usize) };
-    (result == 0).then_some(u64::from(bytes.unsigned_abs()))
+    let bytes = descriptor::count(fd, libc::FIONREAD).ok()?;
+    Some(u64::from(bytes.unsigned_abs()))
 }
 
 /// The socket's inode, which is its name among sockets.

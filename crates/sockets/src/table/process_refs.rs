@@ -533,10 +533,7 @@ fn look_at(refs: &ProcessRefs, place: usize) {
 /// Whether there is no process of this number that has the socket states: one that became another program
 /// does not, nor does a stranger.
 fn is_gone(id: u32) -> bool {
-    let saved = real::errno();
-    let lives = ids::process_exists(id) && (family::has_member(id) || family::is_headless(id));
-    real::set_errno(saved);
-    !lives
+    !ids::process_exists(id) || (!family::has_member(id) && !family::is_headless(id))
 }
 
 fn found_gone(refs: &ProcessRefs, place: usize, held: Held) {

@@ -74,9 +74,7 @@ pub fn is_carried(fd: c_int) -> bool {
 /// that moves no bytes does not pay for that.
 pub fn mark_first(fd: c_int, socket: &SocketState) {
     if socket.has(UNIX) && socket.receive_buffer.get() == 0 {
-        let saved = real::errno();
         mark(fd, socket);
-        real::set_errno(saved);
     }
 }
 
