@@ -32,12 +32,12 @@ pub unsafe fn call<const N: usize>(number: c_long, given: [usize; N]) -> Result<
 
 /// # Safety
 /// As for [`call`].
-#[cfg(target_arch = "x86_64")]
 #[inline]
 unsafe fn instruction(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -> usize {
     let result;
-    // SAFETY: as promised; these are the registers of the kernel's convention, which changes rcx and r11.
+    // SAFETY: as promised; these are the registers of the kernel's convention. On x86-64 it changes rcx and r11.
     unsafe {
+        #[cfg(target_arch = "x86_64")]
         asm!(
             "syscall",
             inlateout("rax") number as usize => result,
@@ -45,18 +45,7 @@ unsafe fn instruction(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -> usize {
             lateout("rcx") _, lateout("r11") _,
             options(nostack),
         );
-    }
-    result
-}
-
-/// # Safety
-/// As for [`call`].
-#[cfg(target_arch = "aarch64")]
-#[inline]
-unsafe fn instruction(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -> usize {
-    let result;
-    // SAFETY: as promised; these are the registers of the kernel's convention.
-    unsafe {
+        #[cfg(target_arch = "aarch64")]
         asm!(
             "svc 0",
             in("x8") number as usize,

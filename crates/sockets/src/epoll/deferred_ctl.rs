@@ -32,7 +32,7 @@ use crate::epoll::tables::{
     count_deferred, count_deferred_to_wake, uncount_deferred,
 };
 use crate::process::{fault, ids};
-use crate::system::real;
+use crate::system::kernel;
 use crate::table::directions;
 use crate::table::socket_state::SocketState;
 use crate::table::state::State;
@@ -191,15 +191,9 @@ impl Tables {
     /// Changes what the kernel waits for.
     pub fn modify(&self, index: usize, events: u32) -> bool {
         let registration = &self.registrations[index];
-        let mut event = epoll_event {
-            events,
-            u64: registration.data,
-        };
         let set_fd = self.sets[registration.set as usize].fd;
-        // SAFETY: the event lives.
-        let mut tell = |operation| unsafe {
-            real::epoll_ctl(set_fd, operation, registration.fd, &raw mut event) == 0
-        };
+        let (fd, data) = (registration.fd, registration.data);
+        let tell = |operation| kernel::change_set(set_fd, operation, fd, events, data);
         if events & libc::EPOLLEXCLUSIVE as u32 == 0 {
             return tell(libc::EPOLL_CTL_MOD);
         }
@@ -225,18 +219,14 @@ impl Tables {
             return;
         }
         // If it fails, the program has closed one of them past us: the kernel has let go of it.
-        let saved = real::errno();
         if registration.removed {
             let set_fd = self.sets[registration.set as usize].fd;
-            let (operation, none) = (libc::EPOLL_CTL_DEL, core::ptr::null_mut());
-            // SAFETY: no event is read.
-            unsafe { real::epoll_ctl(set_fd, operation, registration.fd, none) };
+            kernel::change_set(set_fd, libc::EPOLL_CTL_DEL, registration.fd, 0, 0);
             self.remove(index);
         } else {
             self.modify(index, registration.events);
             self.kernel_knows(index);
         }
-        real::set_errno(saved);
     }
 
     fn kernel_knows(&mut self, index: usize) {

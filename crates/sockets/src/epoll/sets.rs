@@ -12,8 +12,6 @@ use core::ffi::c_int;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicU32};
 
-use libc::epoll_event;
-
 use crate::epoll::locked::{self, LOCK, Locked, number_now, shared, tables};
 use crate::epoll::tables::{
     ACTIVE_MAX, Claim, Counters, INNER_MAX, Inner, Registration, Threads, are_registered,
@@ -21,7 +19,7 @@ use crate::epoll::tables::{
 };
 use crate::process::open_files;
 use crate::process::words::Lone;
-use crate::system::{own_descriptors, real};
+use crate::system::{kernel, own_descriptors};
 use crate::table::descriptors;
 use crate::table::flags::IN_PARENTS_SET;
 use crate::table::socket_state::SocketState;
@@ -183,12 +181,13 @@ pub fn replaced(fd: c_int, socket: &SocketState, is_shared: bool, replace: impl 
                 continue;
             }
             let set_fd = tables.sets[registration.set as usize].fd;
-            let mut event = epoll_event {
-                events: registration.events,
-                u64: registration.data,
-            };
-            // SAFETY: the event lives.
-            unsafe { real::epoll_ctl(set_fd, operation, fd, &raw mut event) };
+            kernel::change_set(
+                set_fd,
+                operation,
+                fd,
+                registration.events,
+                registration.data,
+            );
         }
     };
     each(libc::EPOLL_CTL_DEL);
@@ -458,9 +457,7 @@ impl Reporter {
         if registration.is_once() {
             registration.silent = true;
             // Nor is the kernel to tell of it.
-            let saved = real::errno();
             tables.modify(index as usize, libc::EPOLLONESHOT as u32);
-            real::set_errno(saved);
         }
         true
     }
@@ -490,9 +487,7 @@ pub fn rearm_one_shot(index: u32, copy: &Registration) {
     let Some(locked) = tables() else { return };
     let registration = &locked.registrations[index as usize];
     if registration.is_once() && !registration.silent && !registration.is_another(copy) {
-        let saved = real::errno();
         locked.modify(index as usize, registration.events);
-        real::set_errno(saved);
     }
 }
 

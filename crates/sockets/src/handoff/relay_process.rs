@@ -8,7 +8,7 @@ use barewire_calls::{call, descriptor};
 use crate::epoll::sets;
 use crate::handoff::closing::closing;
 use crate::handoff::relay_copying::relay;
-use crate::process::{copies, ids};
+use crate::process::{copies, ids, open_files};
 use crate::system::real;
 use crate::table::socket_state::SocketState;
 use crate::table::{descriptors, gate, pins, process_refs};
@@ -77,24 +77,11 @@ const LINE_BYTES: usize = 128;
 /// may go: there is one socket left, which is entered again.
 fn give_memory_back() {
     let Some(kept) = thread_vector() else { return };
-    let Ok(fd) = descriptor::open(c"/proc/self/maps") else {
-        return;
-    };
-    let mut chunk = [0_u8; 4096];
-    let mut line = [0_u8; LINE_BYTES];
-    let (mut len, mut file_end) = (0, 0);
-    while let Ok(read @ [_, ..]) = descriptor::read(fd, &mut chunk) {
-        for &byte in read {
-            if byte == b'\n' {
-                give_piece_back(&line[..len], &mut file_end, kept);
-                len = 0;
-            } else if let Some(place) = line.get_mut(len) {
-                *place = byte;
-                len += 1;
-            }
-        }
-    }
-    descriptor::close(fd);
+    let mut file_end = 0;
+    open_files::find_line::<LINE_BYTES, ()>(c"/proc/self/maps", |line| {
+        give_piece_back(line, &mut file_end, kept);
+        None
+    });
 }
 
 /// One line of the list: `begin-end rw-p offset device inode path`. `file_end` is where the

@@ -9,14 +9,12 @@ use core::sync::atomic::AtomicUsize;
 
 use barewire_calls::descriptor;
 
-use crate::process::ids;
 use crate::process::words::AtStart;
-use crate::system::kernel::Owned;
+use crate::process::{ids, open_files};
 use crate::system::text::Line;
 
 /// Longest line that is looked at: address, rights, offset, device and inode fit.
 const LINE_BYTES: usize = 96;
-const CHUNK_BYTES: usize = 4096;
 
 type Text = Line<LINE_BYTES>;
 
@@ -67,24 +65,13 @@ fn line_of_records(process: u32) -> Option<Option<Text>> {
 fn line_that_begins(process: u32, begin: &[u8]) -> Option<Option<Text>> {
     let mut path = Text::new();
     write!(path, "/proc/{process}/maps\0").ok()?;
-    let list = descriptor::open(path.as_path()).ok().map(Owned::from_raw)?;
-    let mut chunk = [0_u8; CHUNK_BYTES];
-    let mut line = Text::new();
-    loop {
-        let read = descriptor::read(list.raw(), &mut chunk).ok()?;
-        if read.is_empty() {
-            return Some(None);
-        }
-        for &byte in read {
-            if byte != b'\n' {
-                line.text(&[byte]);
-            } else if line.as_bytes().starts_with(begin) {
-                return Some(Some(line));
-            } else {
-                line = Text::new();
-            }
-        }
-    }
+    open_files::find_line::<LINE_BYTES, _>(path.as_path(), |line| {
+        line.starts_with(begin).then(|| {
+            let mut found = Text::new();
+            found.text(line);
+            found
+        })
+    })
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Open files of processes, by `/proc`: who else has a socket, and what a descriptor is.
+//! Open files of processes, by `/proc`: who else has a socket, what a descriptor is, and lists of the kernel's.
 //!
 //! The socket state counts the processes that have the library. It does not count one that became another
 //! program while it had the socket. A relay for such a socket must leave the bytes to that program.
@@ -9,11 +9,13 @@ use barewire_calls::{call, descriptor};
 
 use crate::process::ids;
 use crate::system::kernel::Owned;
+use crate::system::text::Line;
 
 /// `struct linux_dirent64`: the length of the entry, and where its name begins.
 const LEN_AT: usize = 16;
 const NAME_AT: usize = 19;
 const CHUNK_BYTES: usize = 8192;
+const LIST_BYTES: usize = 4096;
 /// Longest name that is looked at: a number.
 const NAME_BYTES: usize = 16;
 
@@ -58,6 +60,33 @@ pub fn leads_to(folder: c_int, name: &CStr, wanted: &[u8]) -> Option<bool> {
     // SAFETY: the name ends with a zero; `target` has as many bytes.
     let len = unsafe { call(libc::SYS_readlinkat, given) };
     Some(target.get(..len.ok()?)? == wanted)
+}
+
+/// Looks at the lines of a file, cut to `BYTES`, until one is found. `None`: it cannot be read.
+pub fn find_line<const BYTES: usize, T>(
+    path: &CStr,
+    mut found: impl FnMut(&[u8]) -> Option<T>,
+) -> Option<Option<T>> {
+    let file = descriptor::open(path).ok().map(Owned::from_raw)?;
+    let mut chunk = [0_u8; LIST_BYTES];
+    let mut line = Line::<BYTES>::new();
+    loop {
+        let read = descriptor::read(file.raw(), &mut chunk).ok()?;
+        if read.is_empty() {
+            return Some(None);
+        }
+        for &byte in read {
+            if byte != b'\n' {
+                line.text(&[byte]);
+                continue;
+            }
+            let result = found(line.as_bytes());
+            if result.is_some() {
+                return Some(result);
+            }
+            line = Line::new();
+        }
+    }
 }
 
 /// Whether `test` holds for an entry of a folder whose name is a number.

@@ -5,7 +5,7 @@ use core::ffi::{c_int, c_short};
 use core::mem::zeroed;
 
 use barewire_calls::diag::{self, End};
-use barewire_calls::{descriptor, name, option};
+use barewire_calls::{call, descriptor, name, option};
 
 use crate::system::{cancel, own_descriptors, real};
 
@@ -96,6 +96,15 @@ pub fn events_now(fd: c_int, events: c_short) -> c_short {
     // SAFETY: one descriptor.
     let count = cancel::uncancelled(|| unsafe { real::poll(&raw mut poll, 1, 0) });
     if count > 0 { poll.revents } else { 0 }
+}
+
+/// `epoll_ctl`, of which the program is told nothing.
+pub fn change_set(set: c_int, operation: c_int, fd: c_int, events: u32, data: u64) -> bool {
+    let event = libc::epoll_event { events, u64: data };
+    let at = (&raw const event) as usize;
+    let given = [set as usize, operation as usize, fd as usize, at];
+    // SAFETY: the event lives.
+    unsafe { call(libc::SYS_epoll_ctl, given) }.is_ok()
 }
 
 /// Whether a page can be written to a pipe without blocking.

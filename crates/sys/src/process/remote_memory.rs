@@ -2,9 +2,10 @@
 
 use std::ffi::c_void;
 
+use barewire_calls::call;
 use rustix::process::{PTracer, Pid};
 
-use crate::error::{Errno, Result, SysError};
+use crate::error::{Result, SysError};
 
 const READ: &str = "read the memory of another process (process_vm_readv)";
 
@@ -28,14 +29,15 @@ pub fn read_process(pid: i32, address: u64, into: &mut [u8]) -> Result<()> {
             iov_base: std::ptr::without_provenance_mut(address as usize + done_bytes),
             iov_len: rest.len(),
         };
+        let (local, remote) = ((&raw const local) as usize, (&raw const remote) as usize);
+        let given = [pid as usize, local, 1, remote, 1, 0];
         // SAFETY: the kernel writes at most `rest.len()` bytes into `rest`, which is borrowed exclusively; the remote
         // address is never used by this process.
-        let copied =
-            unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
-        match usize::try_from(copied) {
-            Ok(0) => return Err(SysError::new(READ, rustix::io::Errno::FAULT)),
+        match unsafe { call(libc::SYS_process_vm_readv, given) } {
+            Ok(0) => return Err(SysError::new(READ, libc::EFAULT)),
             Ok(copied) => done_bytes += copied,
-            Err(_) => return Err(last_error(pid)),
+            Err(libc::ESRCH) => return Err(SysError::NoSuchProcess { what: READ, pid }),
+            Err(errno) => return Err(SysError::new(READ, errno)),
         }
     }
     Ok(())
@@ -50,14 +52,6 @@ pub fn may_read_process(pid: i32) -> Result<()> {
     match read_process(pid, 0, &mut [0]) {
         Err(SysError::Os { errno, .. }) if errno.0 == libc::EFAULT => Ok(()),
         other => other,
-    }
-}
-
-fn last_error(pid: i32) -> SysError {
-    let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
-    match errno {
-        libc::ESRCH => SysError::NoSuchProcess { what: READ, pid },
-        _ => SysError::new(READ, Errno(errno)),
     }
 }
 

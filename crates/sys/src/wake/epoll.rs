@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use barewire_calls::call;
 use rustix::event::epoll;
 
 use crate::error::{Errno, Result, SysError, on};
@@ -191,26 +192,15 @@ fn wait_once(
 
 /// epoll_pwait2, which rustix uses only where Linux 5.11 is taken for granted.
 fn wait_ns(epoll: BorrowedFd<'_>, events: &mut Events, timeout: Duration) -> Result<usize, Errno> {
-    let timeout = rustix::event::Timespec {
+    let timeout = libc::timespec {
         tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: timeout.subsec_nanos().into(),
     };
-    let no_signals = std::ptr::null::<libc::sigset_t>();
-    // SAFETY: the kernel writes at most `AT_ONCE` events into `events`, and
-    // reads a timespec (rustix's has the kernel's 64-bit layout) and no
-    // signal set; all live for the call.
-    let count = unsafe {
-        libc::syscall(
-            libc::SYS_epoll_pwait2,
-            epoll.as_raw_fd(),
-            events.as_mut_ptr(),
-            AT_ONCE as libc::c_int,
-            &raw const timeout,
-            no_signals,
-            0usize,
-        )
-    };
-    usize::try_from(count).map_err(|_| Errno::last())
+    let (fd, events_at) = (epoll.as_raw_fd() as usize, events.as_mut_ptr() as usize);
+    let given = [fd, events_at, AT_ONCE, (&raw const timeout) as usize];
+    // SAFETY: the kernel writes at most `AT_ONCE` events into `events`, and reads a timespec and
+    // no signal set; all live for the call.
+    unsafe { call(libc::SYS_epoll_pwait2, given) }.map_err(Errno)
 }
 
 /// epoll_wait, with the timeout rounded up to milliseconds.
