@@ -16,12 +16,14 @@
 //!
 //! This code runs inside any program, at any time. So it takes no memory from the program's
 //! allocator and does not unwind. It leaves `errno` alone where the kernel would. It keeps no descriptor
-//! open, except while a connection looks for its other end.
+//! open, except while a connection looks for its other end. What it asks of the kernel for itself, it asks by
+//! `barewire-calls`, whose head says what those functions keep to. The C library's real functions are for the program's
+//! calls, and what goes on in them.
 //!
 //! The folders are layers, the lowest first. A file imports only from its own layer and those below:
 //!
 //! ```layers
-//! system: the C library's real functions, raw system calls, questions to the kernel
+//! system: the C library's real functions, questions to the kernel
 //! process: threads, forks, signals, memory, locks, settings, user memory, sandbox
 //! table: descriptors, socket states, and the processes that share them
 //! upgrade: finding the other end, proving it, setting up a hybrid stream

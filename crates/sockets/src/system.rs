@@ -1,4 +1,4 @@
-//! The C library's real functions, raw system calls, and questions to the kernel.
+//! The C library's real functions, and questions to the kernel.
 
 pub mod cancel;
 pub mod fd_passing;

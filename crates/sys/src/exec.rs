@@ -3,6 +3,9 @@
 //! The standard library changes three things before `main`: it ignores SIGPIPE, it opens
 //! `/dev/null` for descriptors 0 to 2 that are closed, and when it runs another program it
 //! clears the signal mask. A program that is started by Barewire must not notice.
+//!
+//! What is to be restored is noted in a constructor, which every program has that links this
+//! crate. So the preload library does not: what both need is in `barewire-calls`.
 
 use std::ffi::{CString, OsStr, OsString, c_char, c_int};
 use std::io;

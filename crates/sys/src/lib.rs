@@ -2,7 +2,8 @@
 //!
 //! The other crates forbid `unsafe`; what they need from Linux (sealed shared
 //! memory, descriptors passed over Unix sockets, wake-ups, fences, processes,
-//! clocks) is here. Nothing in this crate panics on what a peer or a user can
+//! clocks) is here. What the preload library asks of the kernel as well is in
+//! `barewire-calls`, without `std`. Nothing in this crate panics on what a peer or a user can
 //! cause: such things come back as [`SysError`] or [`BadDescriptor`].
 //!
 //! What a file imports, from the lowest layer up:

@@ -1,4 +1,4 @@
-//! What the library asks of the kernel for itself: options, addresses, the other end of a connection,
+//! What the library asks of the kernel for itself, by `barewire-calls`: options, addresses, the other end of a connection,
 //! counts of bytes.
 
 use core::ffi::{c_int, c_short};
