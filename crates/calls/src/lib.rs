@@ -9,12 +9,12 @@
 //! - **`errno` stays as the program has it.** Errors are returned.
 //! - **It allocates nothing, takes no lock, keeps no state, starts no thread.** There is neither `std` nor `alloc`
 //!   here, and no constructor: what links this crate runs nothing of it before `main`.
-//! - **It makes the one call that it names**, since a sandbox may allow no other. What tries a second call after a
-//!   first one says so. Nothing is tried again after a signal.
+//! - **It makes the calls that it names, in that order**, since a sandbox may allow no other. Nothing is tried again
+//!   after a signal.
 //! - **A new descriptor is the caller's to close**, and is closed by `exec`. The preload library has to move it to
 //!   a number of its own at once.
 //!
-//! The one exception is [`clock`], which says why.
+//! The exceptions are [`clock`] and [`process::is_secure`], which ask the C library and say why.
 //!
 //! ```layers
 //! call: the instruction

@@ -70,6 +70,6 @@ fn mask(held: &u64, before: *mut u64) {
 /// Whether this process has more rights than who began it: by a set-user-id or set-group-id bit, by file
 /// capabilities, or because a security module says so.
 pub fn is_secure() -> bool {
-    // SAFETY: no pointers. No system call: the kernel has said it at the start.
+    // SAFETY: no pointers. The kernel has told the C library at the start; there is no call to ask again.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
