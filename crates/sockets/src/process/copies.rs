@@ -8,7 +8,6 @@ use barewire_calls::memory::unmap;
 use barewire_calls::process::without_signals;
 
 use crate::process::memory;
-use crate::system::real;
 
 /// As `fork`, without a signal at its end, and past the C library: no handlers of the
 /// program's run, and no lock of the C library is taken.
@@ -45,14 +44,9 @@ pub fn in_copy(work: impl FnOnce() -> bool) -> bool {
 /// Waits until a [`copy`] ends. How it did so is not asked: another thread of the program's, which
 /// waits for any child, may be told that.
 fn await_end(child: isize) {
-    let nothing = core::ptr::null_mut();
-    loop {
-        // SAFETY: nothing is asked back.
-        let result = unsafe { real::waitpid(child as libc::pid_t, nothing, libc::__WALL) };
-        if result >= 0 || real::errno() != libc::EINTR {
-            return;
-        }
-    }
+    let given = [child as usize, 0, libc::__WALL as usize, 0];
+    // SAFETY: nothing is asked back.
+    while unsafe { call(libc::SYS_wait4, given) } == Err(libc::EINTR) {}
 }
 
 /// Ends a [`copy`], past the exit handlers, which are the program's.

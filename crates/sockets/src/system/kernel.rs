@@ -267,10 +267,6 @@ impl Name {
             self.len += 2;
         }
     }
-
-    fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
 }
 
 impl Tuple {
@@ -300,15 +296,17 @@ impl Tuple {
 
 /// Connects to an abstract name, if somebody listens there.
 pub fn connect_abstract(name: &Name) -> Option<Owned> {
-    let socket = Owned::checked(name::new())?;
-    name::connect(socket.raw(), name.as_bytes()).ok()?;
-    Some(socket)
+    with_name(name, name::connect)
 }
 
 /// Binds an abstract name, if it is free. Nobody can connect before [`listen`].
 pub fn bind_abstract(name: &Name) -> Option<Owned> {
+    with_name(name, name::bind)
+}
+
+fn with_name(name: &Name, call: fn(c_int, &[u8]) -> Result<(), c_int>) -> Option<Owned> {
     let socket = Owned::checked(name::new())?;
-    name::bind(socket.raw(), name.as_bytes()).ok()?;
+    call(socket.raw(), &name.bytes[..name.len]).ok()?;
     Some(socket)
 }
 

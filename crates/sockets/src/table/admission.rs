@@ -2,7 +2,6 @@
 
 use crate::process::sandbox::{is_open, is_open_or, note_found};
 use crate::process::sandbox_probe;
-use crate::system::real;
 use crate::table::{slots, status};
 
 /// Whether sockets may be upgraded. The first call finds out.
@@ -14,9 +13,7 @@ pub fn may_upgrade() -> bool {
 
 #[cold]
 pub fn find_out() -> bool {
-    let saved = real::errno();
     let lives = !sandbox_probe::is_filtered() || sandbox_probe::survives();
-    real::set_errno(saved);
     if note_found(lives) && !lives {
         slots::hide();
         status::confined(true);
