@@ -23,7 +23,30 @@
 //! assert_eq!(seen[1], ("driver.cell".to_owned(), Quantity::Time(Duration::from_us(10))));
 //! ```
 
+use std::collections::BTreeMap;
+use std::fmt::{self, Debug, Display};
+use std::ops::Mul;
+
 use barewire_units::{ByteSize, Duration, Rate};
+use serde::Deserialize;
+
+/// Clock cycles that an operation takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+pub struct Cycles(pub u64);
+
+impl Display for Cycles {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} cycles", self.0)
+    }
+}
+
+impl Mul<Cycles> for Duration {
+    type Output = Self;
+
+    fn mul(self, cycles: Cycles) -> Self {
+        self * cycles.0
+    }
+}
 
 /// A parameter's value, as a check of ranges sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +57,8 @@ pub enum Quantity {
     Rate(Rate),
     /// A size.
     Size(ByteSize),
+    /// Clock cycles.
+    Cycles(Cycles),
     /// A count, or a name.
     Other,
 }
@@ -90,12 +115,37 @@ macro_rules! no_times {
 no_times! {
     Rate: rate => Quantity::Rate(*rate),
     ByteSize: size => Quantity::Size(*size),
+    Cycles: cycles => Quantity::Cycles(*cycles),
     u8: _count => Quantity::Other,
     u16: _count => Quantity::Other,
     u32: _count => Quantity::Other,
     u64: _count => Quantity::Other,
     usize: _count => Quantity::Other,
     bool: _choice => Quantity::Other,
+}
+
+impl<T: Parameters> Parameters for Vec<T> {
+    fn visit(&self, key: &str, see: &mut dyn FnMut(&str, Quantity)) {
+        self.iter().for_each(|value| value.visit(key, see));
+    }
+
+    fn times_mut(&mut self, change: &mut dyn FnMut(&mut Duration)) {
+        self.iter_mut().for_each(|value| value.times_mut(change));
+    }
+}
+
+/// Tables by names, which are those of an enum in lower case.
+impl<K: Debug, T: Parameters> Parameters for BTreeMap<K, T> {
+    fn visit(&self, key: &str, see: &mut dyn FnMut(&str, Quantity)) {
+        for (name, table) in self {
+            let name = format!("{name:?}").to_lowercase();
+            table.visit(&key_in(key, &name), see);
+        }
+    }
+
+    fn times_mut(&mut self, change: &mut dyn FnMut(&mut Duration)) {
+        self.values_mut().for_each(|table| table.times_mut(change));
+    }
 }
 
 /// Makes types that are no quantity, such as a choice of names, [`Parameters`].

@@ -3,25 +3,34 @@
 //! It holds no data, only which lines are in it and which of them are modified, and
 //! counts the lines that move between it and memory.
 
-/// Shape of a cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CacheConfig {
-    /// All of it. At least one set of lines.
-    pub size_bytes: u64,
-    /// One line.
-    pub line_bytes: u64,
-    /// Lines of one set.
-    pub ways: usize,
+use barewire_units::ByteSize;
+
+crate::parameters! {
+    /// Shape of a cache.
+    #[derive(Copy, PartialEq, Eq)]
+    pub struct CacheConfig {
+        /// All of it. At least one set of lines.
+        pub size: ByteSize,
+        /// One line.
+        pub line: ByteSize,
+        /// Lines of one set.
+        pub ways: usize,
+    }
 }
 
 impl CacheConfig {
     /// Sets of the cache; 0 if the shape is none.
     #[must_use]
     pub fn sets(&self) -> u64 {
-        self.line_bytes
-            .checked_mul(self.ways as u64)
-            .and_then(|set_bytes| self.size_bytes.checked_div(set_bytes))
+        let set_bytes = self.line.as_bytes().checked_mul(self.ways as u64);
+        set_bytes
+            .and_then(|set_bytes| self.size.as_bytes().checked_div(set_bytes))
             .unwrap_or(0)
+    }
+
+    /// Bytes of a line, for a division.
+    pub(super) fn line_bytes(&self) -> u64 {
+        self.line.as_bytes().max(1)
     }
 }
 
@@ -82,7 +91,7 @@ impl Cache {
 
     /// A load or store in the line that holds `address`.
     pub fn access(&mut self, address: u64, store: bool) -> Moved {
-        let number = address / self.config.line_bytes.max(1);
+        let number = address / self.config.line_bytes();
         let ways = self.config.ways.max(1);
         let set = self.set(number);
         let mut moved = Moved::default();
@@ -120,7 +129,7 @@ impl Cache {
 
     /// Numbers of the lines that hold `bytes` from `address`.
     pub(super) fn lines(&self, address: u64, bytes: u64) -> std::ops::Range<u64> {
-        let line_bytes = self.config.line_bytes.max(1);
+        let line_bytes = self.config.line_bytes();
         let end = address.saturating_add(bytes).div_ceil(line_bytes);
         address / line_bytes..end
     }
@@ -138,8 +147,8 @@ mod tests {
     /// Two sets of two lines of 16 bytes.
     fn tiny() -> Cache {
         Cache::new(CacheConfig {
-            size_bytes: 64,
-            line_bytes: 16,
+            size: ByteSize::from_bytes(64),
+            line: ByteSize::from_bytes(16),
             ways: 2,
         })
     }

@@ -233,7 +233,7 @@ impl Driver {
 
     /// The program is about to store `bytes` at `address`. Only from outside.
     pub fn touch(&mut self, address: u64, bytes: u64) -> Touch {
-        let page_bytes = self.processor.costs().page_bytes;
+        let page_bytes = self.processor.costs().page.as_bytes();
         let streams = self.active.is_some_and(|block| match self.path {
             // The entries that forbid a store are those of pages.
             Path::FaultOnWrite => block.pages(page_bytes).overlaps(address, bytes),

@@ -1,6 +1,6 @@
 //! Tests of the driver: they speak as program, processor and interface.
 
-use barewire_units::{Duration, Graph};
+use barewire_units::{ByteSize, Duration, Graph};
 use proptest::prelude::*;
 
 use super::*;
@@ -16,17 +16,17 @@ fn driver(path: Path) -> Driver {
         system_call: us(100),
         copy_per_kib: us(1),
         store_per_kib: us(1),
-        line: Duration::ZERO,
+        line_transfer: Duration::ZERO,
         status_read: Duration::ZERO,
         translation_word: Duration::ZERO,
         start: us(10),
         fault: us(30),
-        page_bytes: 4 * KIB,
+        page: ByteSize::from_kib(4),
         coherent: false,
     };
     let cache = CacheConfig {
-        size_bytes: 8 * KIB,
-        line_bytes: 128,
+        size: ByteSize::from_kib(8),
+        line: ByteSize::from_bytes(128),
         ways: 4,
     };
     Driver::new(path, Processor::new(costs, cache), 1 << 30, BUFFER)

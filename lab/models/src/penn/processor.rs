@@ -3,34 +3,36 @@
 //! Each step is told as the time it takes; its memory work goes through the [`Cache`], so
 //! what it costs depends on what was touched before.
 
-use barewire_units::Duration;
+use barewire_units::{ByteSize, Duration};
 
 use super::cache::{Cache, CacheConfig, Moved};
 
-/// What the processor needs for each operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Costs {
-    /// A system call to the driver and back, with the context switch it forces.
-    pub system_call: Duration,
-    /// One KiB loaded and stored by the copy loop, all in the cache.
-    pub copy_per_kib: Duration,
-    /// One KiB stored by the program, all in the cache.
-    pub store_per_kib: Duration,
-    /// One line moved between cache and memory, whichever way and for whatever reason.
-    pub line: Duration,
-    /// One look at the interface's status.
-    pub status_read: Duration,
-    /// One translation control word loaded, in the processor and in the I/O controller.
-    pub translation_word: Duration,
-    /// A transfer set up and started, beside the translation words.
-    pub start: Duration,
-    /// A store that the page's entry forbids: trap, sleep, wake.
-    pub fault: Duration,
-    /// Bytes of a page.
-    pub page_bytes: u64,
-    /// Whether the interface finds modified lines in the cache; else they are written to
-    /// memory before it reads.
-    pub coherent: bool,
+crate::parameters! {
+    /// What the processor needs for each operation.
+    #[derive(Copy, PartialEq, Eq)]
+    pub struct Costs {
+        /// A system call to the driver and back, with the context switch it forces.
+        pub system_call: Duration,
+        /// One KiB loaded and stored by the copy loop, all in the cache.
+        pub copy_per_kib: Duration,
+        /// One KiB stored by the program, all in the cache.
+        pub store_per_kib: Duration,
+        /// One line moved between cache and memory, whichever way and for whatever reason.
+        pub line_transfer: Duration,
+        /// One look at the interface's status.
+        pub status_read: Duration,
+        /// One translation control word loaded, in the processor and in the I/O controller.
+        pub translation_word: Duration,
+        /// A transfer set up and started, beside the translation words.
+        pub start: Duration,
+        /// A store that the page's entry forbids: trap, sleep, wake.
+        pub fault: Duration,
+        /// A page.
+        pub page: ByteSize,
+        /// Whether the interface finds modified lines in the cache; else they are written to
+        /// memory before it reads.
+        pub coherent: bool,
+    }
 }
 
 /// A processor with its data cache.
@@ -57,23 +59,23 @@ impl Processor {
 
     /// Copies `bytes` from `source` to `destination`, line by line.
     pub fn copy(&mut self, source: u64, destination: u64, bytes: u64) -> Duration {
-        let line_bytes = self.cache.config().line_bytes.max(1);
+        let line_bytes = self.cache.config().line_bytes();
         let mut moved = Moved::default();
         for offset in (0..bytes).step_by(line_bytes as usize) {
             moved += self.cache.access(source + offset, false);
             moved += self.cache.access(destination + offset, true);
         }
-        per_kib(self.costs.copy_per_kib, bytes) + self.costs.line * moved.lines()
+        per_kib(self.costs.copy_per_kib, bytes) + self.costs.line_transfer * moved.lines()
     }
 
     /// Stores `bytes` at `address`.
     pub fn store(&mut self, address: u64, bytes: u64) -> Duration {
-        let line_bytes = self.cache.config().line_bytes.max(1);
+        let line_bytes = self.cache.config().line_bytes();
         let mut moved = Moved::default();
         for offset in (0..bytes).step_by(line_bytes as usize) {
             moved += self.cache.access(address + offset, true);
         }
-        per_kib(self.costs.store_per_kib, bytes) + self.costs.line * moved.lines()
+        per_kib(self.costs.store_per_kib, bytes) + self.costs.line_transfer * moved.lines()
     }
 
     /// Brings `bytes` at `address` to memory, where the interface reads, and sets the
@@ -87,13 +89,13 @@ impl Processor {
         let pages = self.pages(address, bytes);
         let costs = &self.costs;
         costs.status_read
-            + costs.line * moved.lines()
+            + costs.line_transfer * moved.lines()
             + costs.translation_word * pages
             + costs.start
     }
 
     fn pages(&self, address: u64, bytes: u64) -> u64 {
-        let page_bytes = self.costs.page_bytes.max(1);
+        let page_bytes = self.costs.page.as_bytes().max(1);
         address.saturating_add(bytes).div_ceil(page_bytes) - address / page_bytes
     }
 }
@@ -112,17 +114,17 @@ mod tests {
             system_call: us(100),
             copy_per_kib: us(20),
             store_per_kib: us(10),
-            line: us(2),
+            line_transfer: us(2),
             status_read: us(1),
             translation_word: us(3),
             start: us(50),
             fault: us(70),
-            page_bytes: 4096,
+            page: ByteSize::from_kib(4),
             coherent: false,
         };
         let cache = CacheConfig {
-            size_bytes: 8192,
-            line_bytes: 128,
+            size: ByteSize::from_kib(8),
+            line: ByteSize::from_bytes(128),
             ways: 4,
         };
         Processor::new(costs, cache)

@@ -13,19 +13,30 @@
 
 use barewire_units::{Duration, Instant};
 
-/// Clocks of the reassembler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReassemblerConfig {
-    /// One clock cycle.
-    pub cycle: Duration,
-    /// Cell managers.
-    pub managers: usize,
-    /// Cycles of a cell manager.
-    pub manager_cycles: u64,
-    /// Cycles of the CAM look-up controller.
-    pub cam_cycles: u64,
-    /// Cycles of the linked-list manager.
-    pub list_cycles: u64,
+use crate::parameters::Cycles;
+
+crate::parameters! {
+    /// Cycles of the stages, and sizes of the memories, which bound the protocol core and not
+    /// the times here.
+    #[derive(Copy, PartialEq, Eq)]
+    pub struct ReassemblerConfig {
+        /// Of a cell manager.
+        pub manager_cycles: Cycles,
+        /// Of the CAM look-up controller.
+        pub cam_cycles: Cycles,
+        /// Of the linked-list manager.
+        pub list_cycles: Cycles,
+        /// Cell managers.
+        pub managers: usize,
+        /// Places of the circuits' CAM.
+        pub circuits: usize,
+        /// Places of the datagrams' CAM.
+        pub datagrams: usize,
+        /// Cells that the buffer holds.
+        pub buffer_cells: usize,
+        /// How long a message may be without a cell.
+        pub timeout: Duration,
+    }
 }
 
 /// When a cell began each stage, and when it was in the buffer.
@@ -44,6 +55,8 @@ pub struct Passage {
 /// The reassembler.
 pub struct Reassembler {
     config: ReassemblerConfig,
+    /// One clock cycle.
+    cycle: Duration,
     /// From when on each cell manager is free.
     managers: Vec<Instant>,
     cam_free: Instant,
@@ -54,9 +67,10 @@ pub struct Reassembler {
 impl Reassembler {
     /// A reassembler with nothing in it. It has at least one cell manager.
     #[must_use]
-    pub fn new(config: ReassemblerConfig) -> Self {
+    pub fn new(config: ReassemblerConfig, cycle: Duration) -> Self {
         Self {
             config,
+            cycle,
             managers: vec![Instant::ORIGIN; config.managers.max(1)],
             cam_free: Instant::ORIGIN,
             lists_free: Instant::ORIGIN,
@@ -71,7 +85,7 @@ impl Reassembler {
             self.lost += 1;
             return None;
         };
-        let cycle = self.config.cycle;
+        let cycle = self.cycle;
         let looked_up = (managed + cycle * self.config.manager_cycles).max(self.cam_free);
         let listed = (looked_up + cycle * self.config.cam_cycles).max(self.lists_free);
         let stored = listed + cycle * self.config.list_cycles;
@@ -99,7 +113,7 @@ impl Reassembler {
     }
 
     fn clock_edge(&self, time: Instant) -> Instant {
-        let cycle_ps = self.config.cycle.as_ps().max(1);
+        let cycle_ps = self.cycle.as_ps().max(1);
         let edges = time.since_origin().as_ps().div_ceil(cycle_ps);
         Instant::ORIGIN + Duration::from_ps(edges * cycle_ps)
     }
@@ -110,13 +124,17 @@ mod tests {
     use super::*;
 
     fn reassembler(managers: usize) -> Reassembler {
-        Reassembler::new(ReassemblerConfig {
-            cycle: Duration::from_ns(50),
+        let config = ReassemblerConfig {
+            manager_cycles: Cycles(52),
+            cam_cycles: Cycles(11),
+            list_cycles: Cycles(12),
             managers,
-            manager_cycles: 52,
-            cam_cycles: 11,
-            list_cycles: 12,
-        })
+            circuits: 1,
+            datagrams: 1,
+            buffer_cells: 1,
+            timeout: Duration::from_s(1),
+        };
+        Reassembler::new(config, Duration::from_ns(50))
     }
 
     fn at(ns: u64) -> Instant {

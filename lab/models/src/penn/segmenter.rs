@@ -4,21 +4,21 @@
 //! is ready. A cell is ready when its header has been formatted (which goes on while the
 //! cell before it leaves) and the FIFO holds its payload; the last of a block is filled up.
 
-use barewire_units::{Duration, Instant};
+use barewire_units::{ByteSize, Duration, Instant};
 
-/// Clocks and sizes of the segmenter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SegmenterConfig {
-    /// One clock cycle.
-    pub cycle: Duration,
-    /// Cycles to format the header of a cell.
-    pub header_cycles: u64,
-    /// Bytes that the FIFO holds.
-    pub fifo_bytes: u64,
-    /// Bytes of a block that go into a cell: 48, or 44 with class 4.
-    pub payload_bytes: u64,
-    /// Time of a cell on the line.
-    pub slot: Duration,
+use crate::parameters::Cycles;
+
+crate::parameters! {
+    /// Cycles and sizes of the segmenter.
+    #[derive(Copy, PartialEq, Eq)]
+    pub struct SegmenterConfig {
+        /// To format the header of a cell.
+        pub header_cycles: Cycles,
+        /// What the FIFO holds.
+        pub fifo: ByteSize,
+        /// What of a block goes into a cell: 48 B, or 44 B with class 4.
+        pub payload: ByteSize,
+    }
 }
 
 /// A cell that begins to leave.
@@ -33,6 +33,10 @@ pub struct Segment {
 /// The segmenter.
 pub struct Segmenter {
     config: SegmenterConfig,
+    /// One clock cycle.
+    cycle: Duration,
+    /// Time of a cell on the line.
+    slot: Duration,
     fifo_bytes: u64,
     /// Bytes of the block that are still to come over the bus.
     expected_bytes: u64,
@@ -42,11 +46,13 @@ pub struct Segmenter {
 }
 
 impl Segmenter {
-    /// A segmenter with nothing to do.
+    /// A segmenter with nothing to do: one clock cycle, and the time of a cell on the line.
     #[must_use]
-    pub const fn new(config: SegmenterConfig) -> Self {
+    pub const fn new(config: SegmenterConfig, cycle: Duration, slot: Duration) -> Self {
         Self {
             config,
+            cycle,
+            slot,
             fifo_bytes: 0,
             expected_bytes: 0,
             header_ready: Instant::ORIGIN,
@@ -59,7 +65,7 @@ impl Segmenter {
     /// will be ready.
     pub fn start(&mut self, now: Instant, bytes: u64) -> Instant {
         self.expected_bytes += bytes;
-        self.header_ready = now + self.config.cycle * self.config.header_cycles;
+        self.header_ready = now + self.cycle * self.config.header_cycles;
         self.header_ready
     }
 
@@ -73,14 +79,14 @@ impl Segmenter {
     /// Bytes for which the FIFO has room.
     #[must_use]
     pub const fn room_bytes(&self) -> u64 {
-        self.config.fifo_bytes.saturating_sub(self.fifo_bytes)
+        self.config.fifo.as_bytes().saturating_sub(self.fifo_bytes)
     }
 
     /// When the next cell leaves: at the first slot for which it is ready.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         let ready = self.payload_ready?.max(self.header_ready);
-        let slot_ps = self.config.slot.as_ps().max(1);
+        let slot_ps = self.slot.as_ps().max(1);
         let slots = ready.since_origin().as_ps().div_ceil(slot_ps);
         let grid = Instant::ORIGIN + Duration::from_ps(slots * slot_ps);
         Some(grid.max(self.line_free))
@@ -91,10 +97,10 @@ impl Segmenter {
         if self.next_deadline()? > now {
             return None;
         }
-        let bytes = self.fifo_bytes.min(self.config.payload_bytes);
+        let bytes = self.fifo_bytes.min(self.config.payload.as_bytes());
         self.fifo_bytes -= bytes;
-        self.line_free = now + self.config.slot;
-        self.header_ready = now + self.config.cycle * self.config.header_cycles;
+        self.line_free = now + self.slot;
+        self.header_ready = now + self.cycle * self.config.header_cycles;
         self.payload_ready = None;
         self.note_payload(now);
         let last = self.fifo_bytes == 0 && self.expected_bytes == 0;
@@ -108,7 +114,7 @@ impl Segmenter {
     }
 
     fn note_payload(&mut self, now: Instant) {
-        let whole = self.fifo_bytes >= self.config.payload_bytes;
+        let whole = self.fifo_bytes >= self.config.payload.as_bytes();
         let rest = self.fifo_bytes > 0 && self.expected_bytes == 0;
         if self.payload_ready.is_none() && (whole || rest) {
             self.payload_ready = Some(now);
@@ -127,13 +133,12 @@ mod tests {
     }
 
     fn segmenter() -> Segmenter {
-        Segmenter::new(SegmenterConfig {
-            cycle: Duration::from_ns(50),
-            header_cycles: 5,
-            fifo_bytes: 128,
-            payload_bytes: 48,
-            slot: Duration::from_ns(1000),
-        })
+        let config = SegmenterConfig {
+            header_cycles: Cycles(5),
+            fifo: ByteSize::from_bytes(128),
+            payload: ByteSize::from_bytes(48),
+        };
+        Segmenter::new(config, Duration::from_ns(50), Duration::from_ns(1000))
     }
 
     #[test]

@@ -4,26 +4,28 @@
 //! A burst begins when the receiver has room for the whole of it. With room there always
 //! is one burst every `words * word + reload`.
 
-use barewire_units::{Duration, Instant};
+use barewire_units::{ByteSize, Duration, Instant};
 
-/// Times of the bus.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StreamingConfig {
-    /// Words of a burst.
-    pub words: u64,
-    /// Bytes of a word.
-    pub word_bytes: u64,
-    /// Time of a word on the bus.
-    pub word: Duration,
-    /// Pause after a burst.
-    pub reload: Duration,
+crate::parameters! {
+    /// Times of the bus.
+    #[derive(Copy, PartialEq, Eq)]
+    pub struct StreamingConfig {
+        /// Words of a burst.
+        pub words: u64,
+        /// A word.
+        pub word: ByteSize,
+        /// Time of a word on the bus.
+        pub word_time: Duration,
+        /// Pause after a burst.
+        pub reload: Duration,
+    }
 }
 
 impl StreamingConfig {
     /// Bytes of a full burst.
     #[must_use]
     pub const fn burst_bytes(&self) -> u64 {
-        self.words * self.word_bytes
+        self.words * self.word.as_bytes()
     }
 }
 
@@ -69,8 +71,8 @@ impl Streaming {
             return;
         }
         self.left_bytes -= bytes;
-        let words = bytes.div_ceil(self.config.word_bytes.max(1));
-        let end = since.max(now) + self.config.word * words;
+        let words = bytes.div_ceil(self.config.word.as_bytes().max(1));
+        let end = since.max(now) + self.config.word_time * words;
         self.phase = Phase::Burst(bytes, end);
     }
 
@@ -107,8 +109,8 @@ mod tests {
     fn a_block_goes_in_bursts_with_a_pause_after_each() {
         let mut bus = Streaming::new(StreamingConfig {
             words: 16,
-            word_bytes: 4,
-            word: Duration::from_ns(100),
+            word: ByteSize::from_bytes(4),
+            word_time: Duration::from_ns(100),
             reload: Duration::from_us(2),
         });
         bus.start(64 + 6);

@@ -11,8 +11,7 @@ use barewire_des::stats::{Histogram, Tally};
 use barewire_des::{Class, Event, Node, Simulator, World};
 use barewire_formats::atm::CELL_BYTES;
 use barewire_models::penn::{
-    Action, Driver, Passage, Path, Processor, Reassembler, Segment, Segmenter, State, Stats,
-    Streaming,
+    Action, Driver, Passage, Path, Reassembler, Segment, Segmenter, State, Stats, Streaming,
 };
 use barewire_units::{Duration, Instant};
 
@@ -205,17 +204,16 @@ pub fn run(parameters: &Parameters, path: Path, program: Program) -> Run {
 
 /// The same, with the first `packets` cells on the line.
 pub fn observe(parameters: &Parameters, path: Path, program: Program, packets: usize) -> Observed {
-    let processor = Processor::new(parameters.costs(), parameters.cache());
     let buffer_bytes = parameters.driver.buffer.as_bytes();
     let mut stations = Stations {
         program,
         in_program: true,
-        driver: Driver::new(path, processor, BUFFERS, buffer_bytes),
-        bus: Streaming::new(parameters.streaming()),
+        driver: Driver::new(path, parameters.processor(), BUFFERS, buffer_bytes),
+        bus: Streaming::new(parameters.bus),
         burst_pending: false,
-        segmenter: Segmenter::new(parameters.segmenter()),
+        segmenter: parameters.segmenter(),
         cell_pending: false,
-        reassembler: Reassembler::new(parameters.reassembler()),
+        reassembler: parameters.reassembler(),
         latency: Times::default(),
         capture: (packets > 0).then(|| capture::line(packets)),
         found: Run {
@@ -381,7 +379,7 @@ impl World for Flood {
 /// the hash of the events.
 pub fn flood(parameters: &Parameters, cells: u64) -> (Flow, u64) {
     let mut flood = Flood {
-        reassembler: Reassembler::new(parameters.reassembler()),
+        reassembler: parameters.reassembler(),
         cells_left: cells.max(1),
         stored: Flow::default(),
     };

@@ -3,6 +3,8 @@
 //! Each stage is measured alone, with all others made so fast that they do not count; then
 //! those that are too slow are made wider, until a run carries every cell of the line.
 
+use barewire_models::parameters::{Cycles, Parameters as _};
+use barewire_models::penn::ReassemblerConfig as Stages;
 use barewire_units::{ByteSize, Duration, Rate};
 use serde::Deserialize;
 
@@ -10,7 +12,7 @@ use super::common::{BLOCK_MAX, POINTS_MAX, Policy, check_writes, combine, measur
 use super::pipeline::{lost_per_cent, mbps};
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
-use crate::penn::parameters::{Machine, Parameters, Reassembler as Stages};
+use crate::penn::parameters::{Machine, Parameters};
 use crate::penn::program::Program;
 use crate::penn::world::{Observed, flood, observe};
 use crate::refuse::{each_within, few_points, list, within};
@@ -101,17 +103,7 @@ struct Design(Parameters);
 
 impl Design {
     fn free_host(mut self) -> Self {
-        let host = &mut self.0.host;
-        for cost in [
-            &mut host.system_call,
-            &mut host.copy_per_kib,
-            &mut host.line_transfer,
-            &mut host.start,
-            &mut host.status_read,
-            &mut host.translation_word,
-        ] {
-            *cost = Duration::ZERO;
-        }
+        self.0.host.times_mut(&mut |cost| *cost = Duration::ZERO);
         self
     }
 
@@ -122,7 +114,7 @@ impl Design {
     }
 
     fn free_header(mut self) -> Self {
-        self.0.segmenter.header_cycles = 0;
+        self.0.segmenter.header_cycles = Cycles(0);
         self
     }
 
@@ -133,7 +125,8 @@ impl Design {
 
     fn free_reassembler(mut self) -> Self {
         let stages = &mut self.0.reassembler;
-        (stages.manager_cycles, stages.cam_cycles, stages.list_cycles) = (0, 0, 0);
+        stages.manager_cycles = Cycles(0);
+        (stages.cam_cycles, stages.list_cycles) = (Cycles(0), Cycles(0));
         self
     }
 
@@ -235,15 +228,17 @@ impl Study<'_> {
         let receivers = [
             (
                 "one cell manager",
-                stage(|r| (r.managers, r.cam_cycles, r.list_cycles) = (1, 0, 0)),
+                stage(|r| {
+                    (r.managers, r.cam_cycles, r.list_cycles) = (1, Cycles(0), Cycles(0));
+                }),
             ),
             (
                 "CAM look-up controller",
-                stage(|r| (r.manager_cycles, r.list_cycles) = (0, 0)),
+                stage(|r| (r.manager_cycles, r.list_cycles) = (Cycles(0), Cycles(0))),
             ),
             (
                 "list manager",
-                stage(|r| (r.manager_cycles, r.cam_cycles) = (0, 0)),
+                stage(|r| (r.manager_cycles, r.cam_cycles) = (Cycles(0), Cycles(0))),
             ),
         ];
         for (name, design) in receivers {
