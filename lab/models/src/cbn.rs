@@ -27,7 +27,7 @@ mod tcp;
 #[cfg(test)]
 mod tests;
 
-pub use driver::{Copier, Costs, DriverCosts, Stage};
+pub use driver::{Copier, Costs, DriverCosts, Stage, StationCosts};
 pub use line::Line;
 pub use node::{Due, Mark, Node, NodeConfig, Processors};
 pub use program::Program;
@@ -35,7 +35,7 @@ pub use ram::Ram;
 pub use ring::{Ring, Slot, Slots};
 pub use running::TcpStats;
 pub use station::{CircuitStats, Generator, Passage, Station, StationConfig, StationStats};
-pub use tcp::{HEADER_BYTES as TCP_HEADER_BYTES, TcpConfig};
+pub use tcp::{HEADER_BYTES as TCP_HEADER_BYTES, TcpConfig, TcpCosts};
 
 pub use barewire_classic::slotted::{ConfigError, Duplex};
 

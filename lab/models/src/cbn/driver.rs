@@ -6,10 +6,10 @@
 //! each cell the copy of its words and [`Costs::cell`]; then the program is woken and its call
 //! returns ([`DriverCosts::wake`]).
 //!
-//! A word takes the processor and its bus [`Costs::word`], then [`Costs::access_milli_cycles`]
+//! A word takes the processor and its bus [`StationCosts::word`], then [`StationCosts::access_milli_cycles`]
 //! cycles of the memory to get through to it, the last of which is the memory's own and waits
 //! for it. So a faster line makes the copy faster. An interrupt that comes while the handler
-//! runs is acknowledged in a register of the station: [`Costs::word`], without the memory.
+//! runs is acknowledged in a register of the station: [`StationCosts::word`], without the memory.
 //!
 //! | stage | taken away |
 //! |---|---|
@@ -82,15 +82,26 @@ crate::parameters! {
     }
 }
 
+crate::parameters! {
+    /// A station, as the processor sees it.
+    #[derive(Copy, PartialEq, Eq)]
+    pub struct StationCosts {
+        /// Cells that a FIFO holds.
+        pub fifo_cells: usize,
+        /// Memory cycles to get through to the memory, in thousandths; at least 1000.
+        pub access_milli_cycles: u64,
+        /// A word to or from a FIFO, but for the memory.
+        pub word: Duration,
+    }
+}
+
 /// What the operations of one processor cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Costs {
     /// Those of the driver.
     pub driver: DriverCosts,
-    /// A word to or from a FIFO, but for the memory.
-    pub word: Duration,
-    /// Memory cycles to get through to the memory, in thousandths; at least 1000.
-    pub access_milli_cycles: u64,
+    /// Those of the station's words.
+    pub station: StationCosts,
 }
 
 impl Costs {
@@ -119,15 +130,17 @@ impl Costs {
         let mut less =
             |cost: &mut Duration| *cost = Duration::from_ps(cost.as_ps().div_ceil(times));
         faster.driver.times_mut(&mut less);
-        less(&mut faster.word);
-        faster.access_milli_cycles = 1000 + (self.access_milli_cycles - 1000) / times;
+        faster.station.times_mut(&mut less);
+        let waits = self.station.access_milli_cycles - 1000;
+        faster.station.access_milli_cycles = 1000 + waits / times;
         faster
     }
 
     /// A word until it wants the memory: all but the last of the cycles of `cycle`.
     #[must_use]
     pub fn to_memory(&self, cycle: Duration) -> Duration {
-        let synchronise_ps = cycle.as_ps() * self.access_milli_cycles.saturating_sub(1000) / 1000;
-        self.word + Duration::from_ps(synchronise_ps)
+        let waits = self.station.access_milli_cycles.saturating_sub(1000);
+        let synchronise_ps = cycle.as_ps() * waits / 1000;
+        self.station.word + Duration::from_ps(synchronise_ps)
     }
 }

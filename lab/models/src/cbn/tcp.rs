@@ -11,8 +11,8 @@
 //! receiver  segment --> work, data summed --> acknowledgement due? --> work --> send --> ...
 //! ```
 //! TCP is a program above MSDL here and pays what each program pays for a block; then
-//! [`TcpConfig::segment`] for each segment or acknowledgement sent or received, and
-//! [`TcpConfig::byte`] for each byte of data summed.
+//! [`TcpCosts::segment`] for each segment or acknowledgement sent or received, and
+//! [`TcpCosts::byte`] for each byte of data summed.
 //!
 //! Source: RFC 791, RFC 793 for the headers; the costs are parameters.
 
@@ -34,16 +34,32 @@ pub struct TcpConfig {
     pub segment_bytes: u64,
     /// Buffer of each end, and so the window: a segment at least, 65 535 at most.
     pub window_bytes: u64,
-    /// Period of the timer.
-    pub tick: Duration,
-    /// Time without acknowledgement until data are repeated, to be rounded up to a tick.
-    pub time_out: Duration,
     /// Longest delay of an acknowledgement, to be rounded up to a tick.
     pub ack_delay: Duration,
-    /// Work on a segment or an acknowledgement.
-    pub segment: Duration,
-    /// Work on a byte of data.
-    pub byte: Duration,
+    /// What its ends take.
+    pub costs: TcpCosts,
+}
+
+crate::parameters! {
+    /// Times of both ends of a connection.
+    #[derive(Copy, PartialEq, Eq)]
+    pub struct TcpCosts {
+        /// Work on a segment or an acknowledgement.
+        pub segment: Duration,
+        /// Work on a byte of data.
+        pub byte: Duration,
+        /// Period of the timer.
+        pub tick: Duration,
+        /// Time without acknowledgement until data are repeated, to be rounded up to a tick.
+        pub time_out: Duration,
+    }
+}
+
+impl TcpCosts {
+    /// A segment with so many bytes of data.
+    fn work(&self, bytes: u64) -> Duration {
+        self.segment + self.byte * bytes
+    }
 }
 
 /// The byte of the stream at `position`.
@@ -157,12 +173,12 @@ impl TcpSender {
             segment_bytes: config.segment_bytes,
             buffer_bytes: config.window_bytes,
             nagle: false,
-            time_out: config.time_out,
+            time_out: config.costs.time_out,
         };
         Self {
             config,
             end: Sender::new(sender, config.window_bytes),
-            ticks: Ticks::new(config.tick),
+            ticks: Ticks::new(config.costs.tick),
             unwritten: config.bytes,
             acknowledged: 0,
             came: None,
@@ -190,7 +206,7 @@ impl Runs for TcpSender {
         if let Some((acknowledged, edge)) = self.came {
             if !self.worked {
                 self.worked = true;
-                return Step::Work(self.config.segment);
+                return Step::Work(self.config.costs.segment);
             }
             self.came = None;
             self.end.handle_ack(now, acknowledged, edge);
@@ -206,7 +222,7 @@ impl Runs for TcpSender {
             window: 0,
         };
         self.ready = Some(emit(1, said, segment));
-        Step::Work(self.config.segment + self.config.byte * segment.len)
+        Step::Work(self.config.costs.work(segment.len))
     }
 
     fn takes_blocks(&self) -> bool {
@@ -267,7 +283,7 @@ impl TcpReceiver {
         Self {
             config,
             end: Receiver::new(receiver),
-            ticks: Ticks::new(config.tick),
+            ticks: Ticks::new(config.costs.tick),
             came: None,
             worked: false,
             ready: None,
@@ -287,7 +303,7 @@ impl Runs for TcpReceiver {
         if let Some(segment) = self.came {
             if !self.worked {
                 self.worked = true;
-                return Step::Work(self.config.segment + self.config.byte * segment.len);
+                return Step::Work(self.config.costs.work(segment.len));
             }
             self.came = None;
             due |= self.end.handle_segment(now, segment.seq, segment.len);
@@ -308,7 +324,7 @@ impl Runs for TcpReceiver {
         };
         self.ready = Some(emit(2, said, Segment { seq: 0, len: 0 }));
         self.sent += 1;
-        Step::Work(self.config.segment)
+        Step::Work(self.config.costs.segment)
     }
 
     fn takes_blocks(&self) -> bool {

@@ -208,8 +208,11 @@ fn costs() -> Costs {
             up_call: us(9),
             loose_code: us(7),
         },
-        word: us(1),
-        access_milli_cycles: 2000,
+        station: StationCosts {
+            fifo_cells: 1,
+            access_milli_cycles: 2000,
+            word: us(1),
+        },
     }
 }
 
@@ -218,8 +221,8 @@ fn a_faster_host_has_all_costs_but_those_of_the_memory() {
     let faster = costs().faster(4);
     assert_eq!(faster.driver.send_before, us(25));
     assert_eq!(faster.driver.loose_code, Duration::from_ns(1750));
-    assert_eq!(faster.word, Duration::from_ns(250));
-    assert_eq!(faster.access_milli_cycles, 1250);
+    assert_eq!(faster.station.word, Duration::from_ns(250));
+    assert_eq!(faster.station.access_milli_cycles, 1250);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The parameters: `parameters/cbn.toml`, and what the models are made of.
 
 use barewire_classic::msdl::BodySize;
-use barewire_models::cbn::{Costs, DriverCosts, Line, TcpConfig};
+use barewire_models::cbn::{Costs, DriverCosts, Line, StationCosts, TcpConfig, TcpCosts};
 use barewire_models::parameters;
 use barewire_models::parameters::{Parameters as _, Quantity};
 use barewire_units::{ByteSize, Duration, Rate};
@@ -21,10 +21,10 @@ const SHORTEST_BLOCK: Duration = Duration::from_ns(100);
 parameters! {
     pub(super) struct Parameters {
         pub ring: Ring,
-        pub station: Station,
+        pub station: StationCosts,
         pub driver: DriverCosts,
         pub future: Future,
-        pub tcp: Tcp,
+        pub tcp: TcpCosts,
         pub runs: Runs,
     }
 }
@@ -38,29 +38,12 @@ parameters! {
 }
 
 parameters! {
-    pub(super) struct Station {
-        pub fifo_cells: usize,
-        pub access_milli_cycles: u64,
-        pub word: Duration,
-    }
-}
-
-parameters! {
     pub(super) struct Future {
         pub line_rate: Rate,
         pub engine_cell: Duration,
         pub cell_work: Duration,
         pub long_body: ByteSize,
         pub hand_over: Duration,
-    }
-}
-
-parameters! {
-    pub(super) struct Tcp {
-        pub segment: Duration,
-        pub byte: Duration,
-        pub tick: Duration,
-        pub time_out: Duration,
     }
 }
 
@@ -146,8 +129,7 @@ impl Parameters {
     pub(super) fn costs(&self) -> Costs {
         Costs {
             driver: self.driver,
-            word: self.station.word,
-            access_milli_cycles: self.station.access_milli_cycles,
+            station: self.station,
         }
     }
 
@@ -157,11 +139,8 @@ impl Parameters {
             bytes,
             segment_bytes,
             window_bytes,
-            tick: self.tcp.tick,
-            time_out: self.tcp.time_out,
             ack_delay: Duration::ZERO,
-            segment: self.tcp.segment,
-            byte: self.tcp.byte,
+            costs: self.tcp,
         }
     }
 }

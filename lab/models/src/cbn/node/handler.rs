@@ -28,7 +28,7 @@ impl Node {
         Some(match self.handling {
             Handling::Off | Handling::Spin => return None,
             Handling::Entry if self.config.processors == Processors::One => costs.driver.interrupt,
-            Handling::Entry | Handling::Acknowledge => costs.word,
+            Handling::Entry | Handling::Acknowledge => costs.station.word,
             Handling::Bus => costs.to_memory(self.config.station.line.word_time()),
             Handling::Memory => self.station.receive_ram().access(now, 1) - now,
             Handling::Engine => match self.engine_done {

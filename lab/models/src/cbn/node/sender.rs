@@ -15,7 +15,7 @@ impl Node {
         Some(match self.sending {
             Sending::Off => return None,
             Sending::Header => costs.driver.transmit_cell,
-            Sending::Full => costs.word,
+            Sending::Full => costs.station.word,
             Sending::Bus => costs.to_memory(self.config.station.line.word_time()),
             Sending::Memory => self.station.transmit_ram().access(now, 1) - now,
             Sending::Engine => self.transmit_engine_free_at.saturating_duration_since(now),
@@ -36,7 +36,7 @@ impl Node {
         let channel = self.config.send_channel;
         let full = !self.station.has_room(channel, self.in_engine.len());
         // Without a cost of looking, time would stand still.
-        if full && self.config.waits_for_room && !self.config.costs.word.is_zero() {
+        if full && self.config.waits_for_room && !self.config.costs.station.word.is_zero() {
             self.sending = Sending::Full;
             return;
         }
