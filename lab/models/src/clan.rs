@@ -18,6 +18,7 @@
 //! Source: clan02; what it leaves open is marked in the parameter file.
 
 mod cache;
+mod costs;
 mod interface;
 mod memory;
 mod rival;
@@ -26,6 +27,7 @@ mod tripwire;
 mod via;
 
 pub use cache::StateCache;
+pub use costs::{BusConfig, CardConfig, HostCosts, LinkConfig};
 pub use interface::{Answer, Cargo, Done, Interface, InterfaceConfig, Packet, Transfer};
 pub use memory::{Loads, Memory, Operation, Store, Stores, Words};
 pub use rival::{Rival, RivalConfig, Task};

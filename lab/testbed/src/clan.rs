@@ -29,6 +29,7 @@ mod tests;
 mod windowed;
 mod world;
 
+use barewire_models::clan::RivalConfig;
 use barewire_units::{Duration, Rng};
 
 use crate::error::SystemError;
@@ -165,7 +166,7 @@ fn stream(parameters: &Parameters, transfer_bytes: usize, measured: usize) -> Ru
         .0
 }
 
-fn rival_round_trip(host: parameters::RivalHost) -> Run {
+fn rival_round_trip(host: RivalConfig) -> Run {
     let run = rivals::ping(host, ROUNDS);
     Run {
         value: run.round_trip_us,

@@ -19,36 +19,27 @@
 use std::collections::VecDeque;
 
 use barewire_fabric::aperture::Action;
-use barewire_units::{ByteSize, Duration, Rate};
+use barewire_units::{ByteSize, Duration};
 
+use super::costs::{BusConfig, CardConfig, HostCosts, LinkConfig};
 use super::memory::{Memory, Operation, Store};
 use super::tripwire::{Cam, Place};
 
 /// What an interface is made of.
 #[derive(Clone, Debug)]
 pub struct InterfaceConfig {
-    /// Bytes of an entry of the write buffer: the longest burst of stores.
-    pub entry_bytes: usize,
-    /// Entries of the write buffer.
-    pub entries: usize,
-    /// Bytes that the bus moves in a clock.
-    pub bus_word_bytes: usize,
-    /// Its clock.
-    pub bus_clock: Duration,
-    /// What a burst of the processor costs beside its words.
-    pub processor_burst: Duration,
-    /// What a burst of the card costs beside its words.
-    pub card_burst: Duration,
-    /// Most payload of a packet.
-    pub payload_bytes_max: usize,
-    /// What a packet has on the link beside its payload.
-    pub packet_overhead: ByteSize,
-    /// The link.
-    pub link: Rate,
-    /// Bytes that wait for the link before bursts have to wait.
-    pub fifo_bytes: usize,
-    /// Entries of the associative memory.
-    pub cam_entries: usize,
+    /// The processor and its write buffer.
+    pub host: HostCosts,
+    /// The I/O bus.
+    pub bus: BusConfig,
+    /// The card.
+    pub card: CardConfig,
+    /// The link to the switch.
+    pub link: LinkConfig,
+}
+
+fn bytes_of(size: ByteSize) -> usize {
+    size.as_usize().unwrap_or(usize::MAX)
 }
 
 /// What a packet is for.
@@ -206,7 +197,7 @@ impl Interface {
     #[must_use]
     pub fn new(config: InterfaceConfig, memory: Memory) -> Self {
         Interface {
-            cam: Cam::new(config.cam_entries),
+            cam: Cam::new(config.card.cam_entries),
             config,
             memory,
             posting: VecDeque::new(),
@@ -299,11 +290,11 @@ impl Interface {
         while let Some(store) = self.posting.front_mut() {
             let storing = matches!(self.bus, Some(Burst::Store(_)));
             let drained = self.buffer.is_empty() && !storing;
-            if self.buffer.len() >= self.config.entries || store.ordered && !drained {
+            if self.buffer.len() >= self.config.host.write_entries || store.ordered && !drained {
                 return;
             }
             self.buffer
-                .push_back(store.split_entry(self.config.entry_bytes));
+                .push_back(store.split_entry(bytes_of(self.config.host.write_entry)));
             if store.bytes.is_empty() {
                 self.posting.pop_front();
             }
@@ -320,15 +311,15 @@ impl Interface {
         for turn in (turn + 1..=turn + 3).map(|turn| turn % 3) {
             if let Some(burst) = self.take_burst(turn) {
                 let (bytes, begin) = match &burst {
-                    Burst::Store(store) => (store.bytes.len(), self.config.processor_burst),
-                    Burst::Arrival(packet) => (packet.arrival_bytes(), self.config.card_burst),
-                    Burst::Piece(packet) => (packet.bytes.len(), self.config.card_burst),
+                    Burst::Store(store) => (store.bytes.len(), self.config.bus.processor_burst),
+                    Burst::Arrival(packet) => (packet.arrival_bytes(), self.config.bus.card_burst),
+                    Burst::Piece(packet) => (packet.bytes.len(), self.config.bus.card_burst),
                 };
-                let words = bytes.div_ceil(self.config.bus_word_bytes.max(1)) as u64;
+                let words = (bytes as u64).div_ceil(self.config.bus.word.as_bytes().max(1));
                 self.last = turn;
                 self.bus = Some(burst);
                 self.fill_buffer();
-                let time = begin + self.config.bus_clock * words;
+                let time = begin + self.config.bus.clock * words;
                 self.busy[0] += time;
                 return Some(time);
             }
@@ -337,7 +328,7 @@ impl Interface {
     }
 
     fn take_burst(&mut self, turn: usize) -> Option<Burst> {
-        let room = self.waiting_bytes < self.config.fifo_bytes;
+        let room = self.waiting_bytes < bytes_of(self.config.card.fifo);
         match turn {
             0 if room => self.buffer.pop_front().map(Burst::Store),
             1 => self.arrivals.pop_front().map(Burst::Arrival),
@@ -351,7 +342,7 @@ impl Interface {
             return Some(question);
         }
         let (transfer, before) = self.transfers.front_mut()?;
-        let max = self.config.payload_bytes_max.max(1);
+        let max = bytes_of(self.config.link.payload_max).max(1);
         let len = transfer.bytes.len().min(max);
         let rest = transfer.bytes.split_off(len);
         let piece = Packet {
@@ -450,7 +441,7 @@ impl Interface {
 
     fn enqueue(&mut self, packet: Packet) {
         self.waiting_bytes += packet.bytes.len();
-        let max = self.config.payload_bytes_max;
+        let max = bytes_of(self.config.link.payload_max);
         match self.waiting.back_mut() {
             Some(last)
                 if (last.to, last.region) == (packet.to, packet.region)
@@ -474,8 +465,12 @@ impl Interface {
         self.waiting_bytes -= packet.bytes.len();
         self.link_busy = true;
         let payload = ByteSize::from(packet.bytes.len());
-        let bytes = payload.as_bytes() + self.config.packet_overhead.as_bytes();
-        let time = self.config.link.time_to_send(ByteSize::from_bytes(bytes));
+        let bytes = payload.as_bytes() + self.config.link.overhead.as_bytes();
+        let time = self
+            .config
+            .link
+            .rate
+            .time_to_send(ByteSize::from_bytes(bytes));
         self.busy[1] += time;
         Some((packet, time))
     }
@@ -489,6 +484,7 @@ impl Interface {
 #[cfg(test)]
 mod tests {
     use barewire_fabric::memory::Outgoing;
+    use barewire_units::Rate;
 
     use super::*;
 
@@ -496,17 +492,33 @@ mod tests {
         let memory = Memory::default();
         memory.add_region(4096);
         let config = InterfaceConfig {
-            entry_bytes: 32,
-            entries: 2,
-            bus_word_bytes: 8,
-            bus_clock: Duration::from_ns(30),
-            processor_burst: Duration::from_ns(100),
-            card_burst: Duration::from_ns(60),
-            payload_bytes_max: 256,
-            packet_overhead: ByteSize::from_bytes(12),
-            link: Rate::from_gbps(1),
-            fifo_bytes: 1024,
-            cam_entries: 1,
+            host: HostCosts {
+                write_entry: ByteSize::from_bytes(32),
+                write_entries: 2,
+                poll: Duration::ZERO,
+                send: Duration::ZERO,
+                receive: Duration::ZERO,
+                line: Duration::ZERO,
+                dispatch: Duration::ZERO,
+                poll_window: Duration::ZERO,
+                wake: Duration::ZERO,
+            },
+            bus: BusConfig {
+                clock: Duration::from_ns(30),
+                word: ByteSize::from_bytes(8),
+                processor_burst: Duration::from_ns(100),
+                card_burst: Duration::from_ns(60),
+            },
+            card: CardConfig {
+                latency: Duration::ZERO,
+                fifo: ByteSize::from_kib(1),
+                cam_entries: 1,
+            },
+            link: LinkConfig {
+                rate: Rate::from_gbps(1),
+                payload_max: ByteSize::from_bytes(256),
+                overhead: ByteSize::from_bytes(12),
+            },
         };
         (Interface::new(config, memory.clone()), memory)
     }

@@ -16,17 +16,21 @@ use barewire_units::{Duration, Instant};
 
 use crate::host::Processor;
 
-/// What a message costs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RivalConfig {
-    /// How long the card holds an interrupt back after the first frame.
-    pub held_back: Duration,
-    /// Interrupt and protocol, per frame.
-    pub protocol: Duration,
-    /// The program: receive, answer, send.
-    pub program: Duration,
-    /// Requests that the socket holds; more are dropped.
-    pub queue: usize,
+crate::parameters! {
+    /// What a message costs.
+    #[derive(Copy, PartialEq, Eq)]
+    pub struct RivalConfig {
+        /// From host to host, which is the way's matter and not the host's.
+        pub one_way: Duration,
+        /// How long the card holds an interrupt back after the first frame.
+        pub held_back: Duration,
+        /// Interrupt and protocol, per frame.
+        pub protocol: Duration,
+        /// The program: receive, answer, send.
+        pub program: Duration,
+        /// Requests that the socket holds; more are dropped.
+        pub queue: usize,
+    }
 }
 
 /// What the processor has done.
@@ -144,6 +148,7 @@ mod tests {
     #[test]
     fn the_protocol_goes_before_the_program_and_a_full_socket_drops() {
         let mut host = Rival::new(RivalConfig {
+            one_way: Duration::ZERO,
             held_back: Duration::from_us(5),
             protocol: Duration::from_us(2),
             program: Duration::from_us(10),

@@ -169,7 +169,7 @@ pub fn run(parameters: &Parameters, setup: &Setup, seed: u64, packets: usize) ->
     let mut sim = Simulator::new();
     let (ends, parties, tripwires) = connect(&mut cabinet, &parameters, setup, clients);
     let connected = ends.0.len();
-    let (costs, message_bytes) = (parameters.costs(), parameters.message_bytes());
+    let (costs, message_bytes) = (parameters.host, parameters.message_bytes());
     let all: u64 = parties.iter().flat_map(|party| &party.weights).sum();
     let root = Rng::from_seed(seed);
     let measured_from = Instant::ORIGIN + setup.load.times(setup.time).0;

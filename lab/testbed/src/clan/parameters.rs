@@ -1,12 +1,14 @@
 //! The parameter file of CLAN, and the models' configurations made of it.
 
 use barewire_fabric::frame::{LINE_BYTES, ring_bytes_valid};
-use barewire_models::clan::{Cluster, InterfaceConfig, PORTS_MAX, PORTS_MIN, RivalConfig};
+use barewire_models::clan::{
+    BusConfig, CardConfig, Cluster, HostCosts, InterfaceConfig, LinkConfig, PORTS_MAX, PORTS_MIN,
+    RivalConfig,
+};
 use barewire_models::parameters;
 use barewire_models::parameters::{Parameters as _, Quantity};
 use barewire_units::{ByteSize, Duration, Rate};
 
-use super::step::Costs;
 use super::windowed::Stream;
 use crate::error::SystemError;
 
@@ -27,26 +29,18 @@ const WORD_BYTES: u64 = 8;
 parameters! {
     /// The file.
     pub struct Parameters {
-        pub link: Link,
+        pub link: LinkConfig,
         pub switch: Switch,
-        pub card: Card,
-        pub bus: Bus,
-        pub host: Host,
+        pub card: CardConfig,
+        pub bus: BusConfig,
+        pub host: HostCosts,
         pub queue: Queue,
         pub endpoint: Endpoint,
-        pub gige_tcp: RivalHost,
-        pub gige_udp: RivalHost,
-        pub via: RivalHost,
+        pub gige_tcp: RivalConfig,
+        pub gige_udp: RivalConfig,
+        pub via: RivalConfig,
         pub gige_stream: Stream,
         pub via_stream: Stream,
-    }
-}
-
-parameters! {
-    pub struct Link {
-        pub rate: Rate,
-        pub payload_max: ByteSize,
-        pub overhead: ByteSize,
     }
 }
 
@@ -54,37 +48,6 @@ parameters! {
     pub struct Switch {
         pub ports: usize,
         pub latency: Duration,
-    }
-}
-
-parameters! {
-    pub struct Card {
-        pub latency: Duration,
-        pub fifo: ByteSize,
-        pub cam_entries: usize,
-    }
-}
-
-parameters! {
-    pub struct Bus {
-        pub clock: Duration,
-        pub word: ByteSize,
-        pub processor_burst: Duration,
-        pub card_burst: Duration,
-    }
-}
-
-parameters! {
-    pub struct Host {
-        pub write_entry: ByteSize,
-        pub write_entries: usize,
-        pub poll: Duration,
-        pub send: Duration,
-        pub receive: Duration,
-        pub line: Duration,
-        pub dispatch: Duration,
-        pub poll_window: Duration,
-        pub wake: Duration,
     }
 }
 
@@ -99,28 +62,6 @@ parameters! {
     pub struct Endpoint {
         pub state: ByteSize,
         pub cache: ByteSize,
-    }
-}
-
-parameters! {
-    #[derive(Copy)]
-    pub struct RivalHost {
-        pub one_way: Duration,
-        pub held_back: Duration,
-        pub protocol: Duration,
-        pub program: Duration,
-        pub queue: usize,
-    }
-}
-
-impl RivalHost {
-    pub fn config(&self) -> RivalConfig {
-        RivalConfig {
-            held_back: self.held_back,
-            protocol: self.protocol,
-            program: self.program,
-            queue: self.queue,
-        }
     }
 }
 
@@ -213,6 +154,11 @@ impl Parameters {
         bytes(self.queue.message)
     }
 
+    /// Bytes of an entry of the write buffer.
+    pub fn write_entry_bytes(&self) -> usize {
+        bytes(self.host.write_entry)
+    }
+
     /// Endpoints whose state the cache holds, and what it takes to load one's from memory.
     pub fn endpoint_state(&self) -> (usize, Duration) {
         let state = self.endpoint.state.as_bytes();
@@ -223,28 +169,10 @@ impl Parameters {
 
     pub fn interface(&self) -> InterfaceConfig {
         InterfaceConfig {
-            entry_bytes: bytes(self.host.write_entry),
-            entries: self.host.write_entries,
-            bus_word_bytes: bytes(self.bus.word),
-            bus_clock: self.bus.clock,
-            processor_burst: self.bus.processor_burst,
-            card_burst: self.bus.card_burst,
-            payload_bytes_max: bytes(self.link.payload_max),
-            packet_overhead: self.link.overhead,
-            link: self.link.rate,
-            fifo_bytes: bytes(self.card.fifo),
-            cam_entries: self.card.cam_entries,
-        }
-    }
-
-    pub fn costs(&self) -> Costs {
-        Costs {
-            poll: self.host.poll,
-            send: self.host.send,
-            receive: self.host.receive,
-            line: self.host.line,
-            dispatch: self.host.dispatch,
-            poll_window: self.host.poll_window,
+            host: self.host,
+            bus: self.bus,
+            card: self.card,
+            link: self.link,
         }
     }
 }

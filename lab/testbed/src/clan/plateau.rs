@@ -12,10 +12,11 @@
 //! The Queue's curve is treated alike: its highest rate is the highest of a sweep, and the size
 //! of transfer for half of it is where the curve passes that half.
 
+use barewire_models::clan::RivalConfig;
 use barewire_units::Duration;
 
 use super::many::{self, Activity, Load, Setup, WhenFull};
-use super::parameters::{Parameters, RivalHost};
+use super::parameters::Parameters;
 use super::rivals;
 use super::runs::{self, Run, Service, Streaming, Until};
 use crate::error::SystemError;
@@ -140,7 +141,7 @@ pub fn overload(parameters: &Parameters, seed: u64) -> Run {
 }
 
 /// As [`many_connections`], of a rival.
-pub fn rival(host: RivalHost) -> Run {
+pub fn rival(host: RivalConfig) -> Run {
     let connections = CONNECTIONS.map(|each| (CLIENTS * each) as u64);
     let runs = connections.map(|count| {
         let run = rivals::in_flight(host, count, RIVAL_ANSWERS);

@@ -7,11 +7,11 @@ use barewire_des::stats::{Histogram, Tally};
 use barewire_fabric::memory::{Incoming, Outgoing};
 use barewire_fabric::queue::Next;
 use barewire_fabric::{StreamReceiver, StreamSender};
-use barewire_models::clan::{Loads, Stores, Transfer};
+use barewire_models::clan::{HostCosts, Loads, Stores, Transfer};
 use barewire_units::{Duration, Instant};
 
 use super::end::End;
-pub use super::step::{Costs, Step, us};
+pub use super::step::{Step, us};
 
 mod caller;
 mod server;
@@ -57,7 +57,7 @@ impl Role {
 
 /// Stores a word and waits for it to come back, or the other way round.
 pub struct Word {
-    pub costs: Costs,
+    pub costs: HostCosts,
     pub out: Stores,
     pub inn: Loads,
     pub begins: bool,
@@ -115,7 +115,7 @@ enum ClientPhase {
 
 /// Sends requests over its connections and polls for the answers.
 pub struct Client {
-    costs: Costs,
+    costs: HostCosts,
     message: Vec<u8>,
     lines: Vec<Line>,
     /// From an answer to the next request on the same connection.
@@ -132,7 +132,7 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn new(costs: Costs, message_bytes: usize, ends: Vec<End>, gap: Duration) -> Self {
+    pub fn new(costs: HostCosts, message_bytes: usize, ends: Vec<End>, gap: Duration) -> Self {
         let line = |end| Line {
             end,
             asked: VecDeque::new(),
@@ -219,14 +219,14 @@ impl Client {
 
 /// Writes transfer after transfer into a byte queue.
 pub struct Writer {
-    costs: Costs,
+    costs: HostCosts,
     tx: StreamSender<Stores, Loads>,
     transfer: Vec<u8>,
     written: usize,
 }
 
 impl Writer {
-    pub fn new(costs: Costs, tx: StreamSender<Stores, Loads>, transfer_bytes: usize) -> Self {
+    pub fn new(costs: HostCosts, tx: StreamSender<Stores, Loads>, transfer_bytes: usize) -> Self {
         Writer {
             costs,
             tx,
@@ -248,7 +248,7 @@ impl Writer {
 
 /// Reads transfers from a byte queue.
 pub struct Reader {
-    costs: Costs,
+    costs: HostCosts,
     rx: StreamReceiver<Loads, Stores>,
     transfer: Vec<u8>,
     read: usize,
@@ -263,7 +263,7 @@ pub struct Reader {
 
 impl Reader {
     pub fn new(
-        costs: Costs,
+        costs: HostCosts,
         rx: StreamReceiver<Loads, Stores>,
         transfer_bytes: usize,
         (warm_up, measured): (usize, usize),

@@ -5,10 +5,9 @@ use std::collections::VecDeque;
 use barewire_des::dist::exponential_time;
 use barewire_des::stats::{Histogram, Tally};
 use barewire_des::{Class, Event, Node, Simulator, World};
-use barewire_models::clan::{Rival, Task};
+use barewire_models::clan::{Rival, RivalConfig, Task};
 use barewire_units::{Duration, Instant, Rng};
 
-use super::parameters::RivalHost;
 use super::program::us;
 
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +49,7 @@ enum Asker {
 }
 
 struct Pair {
-    host: RivalHost,
+    host: RivalConfig,
     server: Rival,
     asker: Asker,
     /// When each host was last told to look.
@@ -93,19 +92,19 @@ impl RivalRun {
 }
 
 /// One client, one request at a time.
-pub fn ping(host: RivalHost, rounds: u64) -> RivalRun {
-    let asker = Asker::Client(Rival::new(host.config()));
+pub fn ping(host: RivalConfig, rounds: u64) -> RivalRun {
+    let asker = Asker::Client(Rival::new(host));
     run(host, asker, 1, End::Answers(rounds))
 }
 
 /// So many requests at a time, each client asking again when it is answered.
-pub fn in_flight(host: RivalHost, clients: u64, answers: u64) -> RivalRun {
+pub fn in_flight(host: RivalConfig, clients: u64, answers: u64) -> RivalRun {
     run(host, Asker::Clients, clients, End::Answers(answers))
 }
 
 /// Requests at random, `rate` a second, for so long, of which at most `limit` are under way;
 /// the first tenth is left out.
-pub fn offered(host: RivalHost, (rate, limit): (f64, u64), time: Duration, rng: Rng) -> RivalRun {
+pub fn offered(host: RivalConfig, (rate, limit): (f64, u64), time: Duration, rng: Rng) -> RivalRun {
     let asker = Asker::Random {
         mean: Duration::from_ps((1e12 / rate) as u64),
         rng,
@@ -124,14 +123,14 @@ enum End {
     Time(Duration),
 }
 
-fn run(host: RivalHost, asker: Asker, clients: u64, end: End) -> RivalRun {
+fn run(host: RivalConfig, asker: Asker, clients: u64, end: End) -> RivalRun {
     let (warm_up, answers) = match end {
         End::Answers(answers) => (answers / 10, answers),
         End::Time(_) => (0, u64::MAX),
     };
     let mut pair = Pair {
         host,
-        server: Rival::new(host.config()),
+        server: Rival::new(host),
         asker,
         looked: [None; 2],
         asked: Instant::ORIGIN,

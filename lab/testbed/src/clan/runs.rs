@@ -32,7 +32,7 @@ pub fn word(parameters: &Parameters, rounds: u64) -> Run {
     for host in [1, 0] {
         let memory = &cabinet.hosts[host].memory;
         let word = Word {
-            costs: parameters.costs(),
+            costs: parameters.host,
             out: memory.stores(1 - host as u8, regions[1 - host], 64),
             inn: memory.loads(regions[host]),
             begins: host == 0,
@@ -69,7 +69,7 @@ pub fn transfer(parameters: &Parameters, len_bytes: usize) -> Run {
     let time = cabinet.hosts[1].arrived.map(|(first, last)| last - first);
     // The first packet was there when the clock was started.
     let arrived = cabinet.hosts[1].arrived_bytes;
-    let bytes = arrived - arrived.min(parameters.interface().payload_bytes_max);
+    let bytes = arrived - arrived.min(parameters.link.payload_max.as_bytes() as usize);
     Run {
         value: bytes as f64 * 8.0 / us(time.unwrap_or(Duration::ZERO)),
         hash: sim.trace_hash(),
@@ -102,7 +102,7 @@ impl Streaming {
         let (mut cabinet, mut sim) = network(parameters, 2);
         cabinet.record(self.packets);
         let ([(tx, _), (_, rx)], _) = cabinet.connect([0, 1], self.ring_bytes);
-        let costs = parameters.costs();
+        let costs = parameters.host;
         let writer = Writer::new(costs, StreamSender::new(tx), self.transfer_bytes);
         let rx = StreamReceiver::new(rx);
         let window = (self.measured / 4, self.measured);
@@ -145,7 +145,7 @@ pub fn streams(
 ) -> (Vec<usize>, u64, Vec<LinkCapture>) {
     let (mut cabinet, mut sim) = network(parameters, parameters.hosts_max());
     cabinet.record(packets);
-    let costs = parameters.costs();
+    let costs = parameters.host;
     for [from, to] in pairs {
         let ([(tx, _), (_, rx)], _) = cabinet.connect([*from, *to], parameters.ring_bytes());
         let writer = Writer::new(costs, StreamSender::new(tx), transfer_bytes);
@@ -198,7 +198,7 @@ impl Ping {
         let hosts = 1 + usize::from(client_host.max(server_host));
         let (mut cabinet, mut sim) = network(parameters, hosts);
         cabinet.record(self.packets);
-        let costs = parameters.costs();
+        let costs = parameters.host;
         let ring_bytes = parameters.ring_bytes();
         let (ends, regions) = cabinet.connect(self.hosts, ring_bytes);
         let [near, far] = ends.map(|end| End::new(end, self.message_bytes));
@@ -308,7 +308,7 @@ pub struct Served {
 pub fn serve(parameters: &Parameters, service: &Service) -> Result<Served, SystemError> {
     let clients = service.clients.clamp(1, parameters.hosts_max() - 1);
     let (mut cabinet, mut sim) = network(parameters, 1 + clients);
-    let (costs, message_bytes) = (parameters.costs(), parameters.message_bytes());
+    let (costs, message_bytes) = (parameters.host, parameters.message_bytes());
     let mut far_ends = Vec::new();
     for client in 1..=clients {
         let mut near_ends = Vec::new();

@@ -131,9 +131,7 @@ pub fn aperture(
     patience: Patience,
 ) -> Result<(ApertureEnd<Exported>, ApertureEnd<Imported>), SystemError> {
     let [near, far] = clocks(parameters)?;
-    let entry_bytes = super::Parameters::parse(parameters)?
-        .interface()
-        .entry_bytes;
+    let entry_bytes = super::Parameters::parse(parameters)?.write_entry_bytes();
     let region = near.memory().add_region_for(len_bytes, rights);
     let control = far.memory().add_region(64);
     let shape = |clock: &Clock| Shape {

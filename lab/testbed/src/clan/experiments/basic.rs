@@ -1,7 +1,7 @@
 //! Round trips, the Queue's curve, the server's curve, and the two switches.
 
 use barewire_fabric::ring::frame_bytes_max;
-use barewire_models::clan::{PORTS_MAX, PORTS_MIN};
+use barewire_models::clan::{PORTS_MAX, PORTS_MIN, RivalConfig};
 use barewire_units::{ByteSize, Duration, Rng};
 use serde::Deserialize;
 
@@ -9,7 +9,7 @@ use super::common::{
     Answer, LIST_MAX, OFFERED_MAX, OFFERED_MIN, bytes, counts, measured, parameters, sizes,
 };
 use crate::clan::many::{self, Activity, Setup, WhenFull};
-use crate::clan::parameters::{Parameters, RivalHost};
+use crate::clan::parameters::Parameters;
 use crate::clan::program::us;
 use crate::clan::rivals;
 use crate::clan::runs::{self, Ping, Streaming};
@@ -325,7 +325,7 @@ fn in_flight(
             ..inputs.setup(parameters, many::Load::Window(in_flight / clients))
         };
         let clan = many::run(parameters, &setup, setting.seed, 0);
-        let rival_of = |host: RivalHost| rivals::in_flight(host, in_flight as u64, 2000);
+        let rival_of = |host: RivalConfig| rivals::in_flight(host, in_flight as u64, 2000);
         let rivals = [parameters.via, parameters.gige_tcp].map(rival_of);
         setting.progress.step();
         (clan, rivals)

@@ -6,10 +6,11 @@ use std::collections::VecDeque;
 use barewire_des::dist::exponential_time;
 use barewire_des::stats::Histogram;
 use barewire_fabric::queue::Next;
+use barewire_models::clan::HostCosts;
 use barewire_units::{Duration, Instant, Rng};
 
 use crate::clan::end::End;
-use crate::clan::step::{Costs, Step};
+use crate::clan::step::Step;
 
 /// Chooses among endpoints.
 #[derive(Clone)]
@@ -68,7 +69,7 @@ enum Phase {
 
 /// The client.
 pub struct Caller {
-    costs: Costs,
+    costs: HostCosts,
     message: Vec<u8>,
     lines: Vec<Line>,
     picker: Picker,
@@ -89,7 +90,7 @@ pub struct Caller {
 
 impl Caller {
     pub fn new(
-        costs: Costs,
+        costs: HostCosts,
         message_bytes: usize,
         ends: Vec<End>,
         (picker, demand): (Picker, Demand),

@@ -15,11 +15,11 @@ use std::ops::Range;
 use barewire_fabric::doorbell::{self, Drain};
 use barewire_fabric::queue::Next;
 use barewire_fabric::wait::{Act, Wait};
-use barewire_models::clan::{StateCache, Words};
+use barewire_models::clan::{HostCosts, StateCache, Words};
 use barewire_units::{Duration, Instant};
 
 use crate::clan::end::End;
-use crate::clan::step::{Costs, Step};
+use crate::clan::step::Step;
 
 /// Where a server hears of requests.
 pub enum Ears {
@@ -49,7 +49,7 @@ pub struct Events {
 
 impl Events {
     /// The events of a doorbell page.
-    pub fn new(words: Words, costs: &Costs) -> Self {
+    pub fn new(words: Words, costs: &HostCosts) -> Self {
         Events {
             words,
             drain: Drain::default(),
@@ -65,7 +65,7 @@ impl Events {
 
     /// What it costs to take the event of a request of `end` and to call back, beyond what has
     /// been paid. An endpoint without a tripwire has no events.
-    fn event_cost(&mut self, end: usize, costs: &Costs) -> Duration {
+    fn event_cost(&mut self, end: usize, costs: &HostCosts) -> Duration {
         if std::mem::take(&mut self.paid) || self.unwatched.contains(&end) {
             return Duration::ZERO;
         }
@@ -85,7 +85,7 @@ impl Events {
 }
 
 /// A wait that polls for as long as the program's window says.
-fn begin(now: Instant, costs: &Costs) -> Wait {
+fn begin(now: Instant, costs: &HostCosts) -> Wait {
     let now = now.since_origin().as_ps();
     Wait::begin(now, costs.poll_window.as_ps(), None)
 }
@@ -124,7 +124,7 @@ enum Phase {
 
 /// Answers requests.
 pub struct Server {
-    costs: Costs,
+    costs: HostCosts,
     message: Vec<u8>,
     pub endpoints: Endpoints,
     ears: Ears,
@@ -141,7 +141,7 @@ pub struct Server {
 }
 
 impl Server {
-    pub fn new(costs: Costs, message_bytes: usize, endpoints: Endpoints, ears: Ears) -> Self {
+    pub fn new(costs: HostCosts, message_bytes: usize, endpoints: Endpoints, ears: Ears) -> Self {
         Server {
             costs,
             message: vec![0; message_bytes],
