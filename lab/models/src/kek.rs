@@ -13,6 +13,7 @@
 //! Everything is counted in segments and frames; what they hold does not matter to their
 //! times. Source: kek00; what it leaves open is marked in the parameter file.
 
+mod costs;
 mod frame;
 mod pc;
 mod pci;
@@ -22,8 +23,9 @@ mod switch;
 #[cfg(test)]
 mod tests;
 
+pub use costs::{Costs, Kernel, Machine};
 pub use frame::{Body, Frame, HEADER_BYTES};
-pub use pc::{Costs, Happening, NicConfig, Pc, PcConfig, PcStats};
+pub use pc::{Happening, Nic, NicConfig, Pc, PcConfig, PcStats};
 pub use pci::{Pci, PciConfig};
 pub use port::Port;
 pub use stage::Stage;

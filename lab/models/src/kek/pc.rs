@@ -24,6 +24,7 @@ use barewire_units::{Duration, Instant};
 
 use crate::host::Processor;
 
+use super::costs::Costs;
 use super::{Body, Frame, Pci, PciConfig};
 use crate::tcp::{Receiver, Sender};
 
@@ -32,36 +33,9 @@ mod happening;
 mod socket;
 
 use card::Card;
-pub use card::NicConfig;
+pub use card::{Nic, NicConfig};
 pub use happening::Happening;
 use socket::Socket;
-
-/// What the operations of one processor cost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Costs {
-    /// An interrupt: entry, registers of the card, exit.
-    pub interrupt: Duration,
-    /// A received segment, from the driver to the socket.
-    pub receive: Duration,
-    /// A received acknowledgement.
-    pub receive_ack: Duration,
-    /// A segment to send, from TCP to the card.
-    pub send: Duration,
-    /// An acknowledgement to send.
-    pub send_ack: Duration,
-    /// A tick of the timer.
-    pub tick: Duration,
-    /// A packet classified and queued in the discipline.
-    pub enqueue: Duration,
-    /// A look at the discipline, whether it gives a packet or not.
-    pub dequeue: Duration,
-    /// A KiB copied between program and socket.
-    pub copy_per_kib: Duration,
-    /// A call of the program, once a message.
-    pub call: Duration,
-    /// Another program than before, or one that slept.
-    pub switch: Duration,
-}
 
 /// What a PC is made of.
 #[derive(Clone, Copy, Debug)]
@@ -70,8 +44,10 @@ pub struct PcConfig {
     pub number: u8,
     /// Its processor.
     pub costs: Costs,
-    /// Its bus.
+    /// Its bus, and the bytes of a data phase there: 4 or 8.
     pub pci: PciConfig,
+    /// See `pci`.
+    pub pci_bytes: u64,
     /// Its card.
     pub nic: NicConfig,
     /// How far its clock is ahead.
@@ -80,8 +56,6 @@ pub struct PcConfig {
     pub message_bytes: u64,
     /// Bytes of a whole segment.
     pub segment_bytes: u64,
-    /// Whether traffic wakes a throttled queue, or a tick alone.
-    pub woken_by_traffic: bool,
 }
 
 /// What a PC has counted.
@@ -158,7 +132,7 @@ impl Pc {
             sockets: Vec::new(),
             current: usize::MAX,
             turn: 0,
-            card: Card::new(config.nic, Pci::new(config.pci)),
+            card: Card::new(config.nic, Pci::new(config.pci, config.pci_bytes)),
             outbox: VecDeque::new(),
             stats: PcStats::default(),
         }
@@ -247,33 +221,38 @@ impl Pc {
 
     fn choose(&mut self, now: Instant) -> Option<(Operation, Duration)> {
         let costs = self.config.costs;
+        let kernel = costs.kernel;
         if self.interrupt_pending {
-            return Some((Operation::Interrupt, costs.interrupt));
+            return Some((Operation::Interrupt, costs.interrupt()));
         }
         if self.tick_pending {
-            return Some((Operation::Tick, costs.tick));
+            return Some((Operation::Tick, costs.time(kernel.tick)));
         }
         if let Some(frame) = self.bottom_half.front() {
             let cost = match frame.body {
-                Body::Data { .. } => costs.receive,
-                Body::Ack { .. } => costs.receive_ack,
+                Body::Data { .. } => costs.time(kernel.receive),
+                Body::Ack { .. } => costs.time(kernel.receive_ack),
             };
             return Some((Operation::Packet, cost));
         }
         if self.card.has_room() && !self.acknowledgements.is_empty() {
-            return Some((Operation::Acknowledge, costs.send_ack));
+            return Some((Operation::Acknowledge, costs.time(kernel.send_ack)));
         }
         if self.look && self.card.has_room() {
-            self.stats.shaping += costs.dequeue;
-            return Some((Operation::Dequeue, costs.dequeue));
+            let cost = costs.time(kernel.shaping_dequeue);
+            self.stats.shaping += cost;
+            return Some((Operation::Dequeue, cost));
         }
         if let Some(frame) = self.next_segment(now) {
             let queueing = match self.tree {
-                Some(_) => costs.enqueue,
+                Some(_) => costs.time(kernel.shaping_enqueue),
                 None => Duration::ZERO,
             };
             self.stats.shaping += queueing;
-            return Some((Operation::Segment(frame), costs.send + queueing));
+            return Some((
+                Operation::Segment(frame),
+                costs.time(kernel.send) + queueing,
+            ));
         }
         self.next_program()
     }
@@ -309,12 +288,12 @@ impl Pc {
             .find(|&(_, bytes)| bytes > 0)?;
         let costs = &self.config.costs;
         let socket = &mut self.sockets[index];
-        let mut cost = costs.copy_per_kib * bytes / 1024;
+        let mut cost = costs.copy(bytes);
         if !socket.in_message() {
-            cost += costs.call;
+            cost += costs.time(costs.kernel.call);
         }
         if socket.wake() || index != last {
-            cost += costs.switch;
+            cost += costs.time(costs.kernel.switch);
         }
         self.current = index;
         Some((Operation::Program(index, bytes), cost))
@@ -386,7 +365,7 @@ impl Pc {
         let Some(tree) = &mut self.tree else {
             return;
         };
-        if self.config.woken_by_traffic {
+        if self.config.costs.kernel.woken_by_traffic {
             tree.wake();
         }
         self.look |= !self.in_tree.is_empty();

@@ -5,15 +5,17 @@ use barewire_units::{ByteSize, Duration, Rate};
 
 use super::{Frame, Stage};
 
-/// A switch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SwitchConfig {
-    /// Ports.
-    pub ports: usize,
-    /// Rate of the backplane, all ports together.
-    pub backplane: Rate,
-    /// Buffer of each output port.
-    pub buffer_bytes: u64,
+crate::parameters! {
+    /// A switch.
+    #[derive(Copy, PartialEq, Eq)]
+    pub struct SwitchConfig {
+        /// Ports.
+        pub ports: usize,
+        /// Rate of the backplane, all ports together.
+        pub backplane: Rate,
+        /// Buffer of each output port.
+        pub buffer: ByteSize,
+    }
 }
 
 /// What comes next in the switch, and how long it takes.
@@ -64,7 +66,7 @@ impl Switch {
         let held = self.held_bytes.get(port).copied();
         let after = held.map(|held| held + frame.stored_bytes());
         match after {
-            Some(after) if after <= self.config.buffer_bytes => {
+            Some(after) if after <= self.config.buffer.as_bytes() => {
                 self.held_bytes[port] = after;
                 self.highest_bytes = self.highest_bytes.max(after);
                 self.outputs[port].push(frame);

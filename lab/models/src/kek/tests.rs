@@ -1,10 +1,11 @@
 //! Each part alone, TCP over a path that loses, and a PC against its costs.
 
-use barewire_units::{Duration, Instant, Rate, Rng};
+use barewire_units::{ByteSize, Duration, Instant, Rate, Rng};
 use proptest::prelude::*;
 
 use super::*;
 use crate::host::{Coalesce, Coalescer, Notice};
+use crate::parameters::Cycles;
 use crate::tcp::{Receiver, ReceiverConfig, Sender, SenderConfig};
 
 const SEGMENT: u64 = 1_000;
@@ -35,20 +36,15 @@ fn receiver() -> Receiver {
 fn a_bus_pays_for_each_burst() {
     let config = PciConfig {
         cycle: Duration::from_ns(30),
-        width_bytes: 4,
-        burst_bytes: 256,
-        overhead_cycles: 16,
+        burst: ByteSize::from_bytes(256),
+        overhead_cycles: Cycles(16),
     };
     // 2 bursts: 100 words and 32 cycles.
-    assert_eq!(config.time(400), Duration::from_ns(132 * 30));
-    let mut bus = Pci::new(config);
+    assert_eq!(config.time(4, 400), Duration::from_ns(132 * 30));
+    let mut bus = Pci::new(config, 4);
     let first = bus.begin(us(1), 400);
-    assert_eq!(bus.begin(us(1), 400), first + config.time(400));
-    let wide = PciConfig {
-        width_bytes: 8,
-        ..config
-    };
-    assert!(wide.time(9_000) < config.time(9_000));
+    assert_eq!(bus.begin(us(1), 400), first + config.time(4, 400));
+    assert!(config.time(8, 9_000) < config.time(4, 9_000));
 }
 
 #[test]
@@ -78,7 +74,7 @@ fn a_full_output_loses_and_the_others_do_not() {
     let mut switch = Switch::new(SwitchConfig {
         ports: 3,
         backplane: Rate::from_gbps(8),
-        buffer_bytes: 2_000,
+        buffer: ByteSize::from_bytes(2_000),
     });
     // 930 and 70 of headers: two fit at an output. Port 7 does not exist.
     let mut sent = Vec::new();
@@ -260,46 +256,57 @@ proptest! {
 
 fn pc(number: u8) -> Pc {
     let us = Duration::from_us;
-    let coalesce = Coalesce {
-        delay: us(50),
-        frames: 10,
-    };
     let config = PcConfig {
         number,
         costs: Costs {
-            interrupt: us(5),
-            receive: us(4),
-            receive_ack: us(2),
-            send: us(3),
-            send_ack: us(2),
-            tick: us(1),
-            enqueue: us(1),
-            dequeue: us(1),
-            copy_per_kib: us(10),
-            call: us(1),
-            switch: us(2),
+            // A cycle is a microsecond, and a KiB is copied in ten.
+            machine: Machine {
+                clock_mhz: 1,
+                copy: Rate::from_kbps(819_200),
+            },
+            kernel: Kernel {
+                receive: Cycles(4),
+                receive_ack: Cycles(2),
+                send: Cycles(3),
+                send_ack: Cycles(2),
+                tick: Cycles(1),
+                call: Cycles(1),
+                switch: Cycles(2),
+                interrupt: Cycles(5),
+                interrupt_registers: Duration::ZERO,
+                shaping_enqueue: Cycles(1),
+                shaping_dequeue: Cycles(1),
+                tick_hz: 100,
+                woken_by_traffic: true,
+            },
         },
         pci: PciConfig {
             cycle: Duration::from_ns(10),
-            width_bytes: 4,
-            burst_bytes: 256,
-            overhead_cycles: 0,
+            burst: ByteSize::from_bytes(256),
+            overhead_cycles: Cycles(0),
         },
+        pci_bytes: 4,
         nic: NicConfig {
-            rate: Rate::from_gbps(1),
-            frame: us(20),
-            interrupt: us(10),
-            descriptor_bytes: 0,
-            memory_bytes: 8_000,
-            send_ring: 4,
-            receive_ring: 4,
-            send_coalesce: coalesce,
-            receive_coalesce: coalesce,
+            nic: Nic {
+                memory: ByteSize::from_bytes(8_000),
+                rate: Rate::from_gbps(1),
+                frame: us(20),
+                interrupt: us(10),
+                descriptor: ByteSize::from_bytes(0),
+                send_ring: 4,
+                receive_ring_normal: 4,
+                receive_ring_jumbo: 4,
+                send_frames: 10,
+                receive_frames_normal: 10,
+                receive_frames_jumbo: 10,
+            },
+            jumbo: false,
+            send_delay: us(50),
+            receive_delay: us(50),
         },
         phase: Duration::ZERO,
         message_bytes: SEGMENT,
         segment_bytes: SEGMENT,
-        woken_by_traffic: true,
     };
     Pc::new(config, None)
 }

@@ -2,82 +2,33 @@
 
 use std::collections::BTreeMap;
 
-use barewire_models::host::Coalesce;
-use barewire_models::kek::{Costs, HEADER_BYTES, NicConfig, PciConfig, SwitchConfig};
+use barewire_models::kek::{
+    Costs, HEADER_BYTES, Kernel, Machine, Nic, NicConfig, PciConfig, SwitchConfig,
+};
 use barewire_models::parameters;
-use barewire_models::parameters::{Parameters as Walk, Quantity};
+use barewire_models::parameters::{Cycles, Parameters as _, Quantity};
 use barewire_models::tcp::{ReceiverConfig, SenderConfig};
 use barewire_units::{ByteSize, Duration, Rate};
-use serde::Deserialize;
 
-use super::host::{Host, Tuning, Width};
+use super::host::{Host, Tuning};
 use crate::error::SystemError;
 
 /// The file as text, with the source of every value.
 pub const TEXT: &str = include_str!("../../parameters/kek.toml");
 
-/// The file.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Parameters {
-    pub hosts: BTreeMap<Host, Machine>,
-    pub kernel: Kernel,
-    pub pci: Bus,
-    pub card: Card,
-    pub tcp: Tcp,
-    pub switch: SwitchParameters,
-    pub link: Link,
-    pub shaping: Shaping,
-    pub building: Building,
-    pub runs: Runs,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Machine {
-    pub clock_mhz: u64,
-    pub copy: Rate,
-}
-
 parameters! {
-    pub struct Kernel {
-        pub receive: u64,
-        pub receive_ack: u64,
-        pub send: u64,
-        pub send_ack: u64,
-        pub tick: u64,
-        pub call: u64,
-        pub switch: u64,
-        pub interrupt: u64,
-        pub interrupt_registers: Duration,
-        pub shaping_enqueue: u64,
-        pub shaping_dequeue: u64,
-        pub tick_hz: u32,
-        pub woken_by_traffic: bool,
-    }
-}
-
-parameters! {
-    pub struct Bus {
-        pub cycle: Duration,
-        pub burst: ByteSize,
-        pub overhead_cycles: u64,
-    }
-}
-
-parameters! {
-    pub struct Card {
-        pub memory: ByteSize,
-        pub rate: Rate,
-        pub frame: Duration,
-        pub interrupt: Duration,
-        pub descriptor: ByteSize,
-        pub send_ring: usize,
-        pub receive_ring_normal: usize,
-        pub receive_ring_jumbo: usize,
-        pub send_frames: usize,
-        pub receive_frames_normal: usize,
-        pub receive_frames_jumbo: usize,
+    /// The file.
+    pub struct Parameters {
+        pub hosts: BTreeMap<Host, Machine>,
+        pub kernel: Kernel,
+        pub pci: PciConfig,
+        pub card: Nic,
+        pub tcp: Tcp,
+        pub switch: SwitchConfig,
+        pub link: Link,
+        pub shaping: Shaping,
+        pub building: Building,
+        pub runs: Runs,
     }
 }
 
@@ -88,14 +39,6 @@ parameters! {
         pub ack_delay: Duration,
         pub time_out: Duration,
         pub message: ByteSize,
-    }
-}
-
-parameters! {
-    pub struct SwitchParameters {
-        pub ports: usize,
-        pub backplane: Rate,
-        pub buffer: ByteSize,
     }
 }
 
@@ -131,6 +74,8 @@ parameters! {
 
 /// Longest that any time may be, so that no sum of them overflows.
 const LONGEST: Duration = Duration::from_s(10);
+/// The same for the cycles of an operation.
+const CYCLES_MAX: Cycles = Cycles(1_000_000_000);
 
 impl Parameters {
     /// Reads a file and checks that its values go together.
@@ -153,22 +98,6 @@ impl Parameters {
         if self.kernel.tick_hz == 0 || self.kernel.tick_hz > 1_000_000 {
             return Some("kernel.tick_hz: not 1 to 1000000".into());
         }
-        let kernel = &self.kernel;
-        let cycles = [
-            kernel.receive,
-            kernel.receive_ack,
-            kernel.send,
-            kernel.send_ack,
-            kernel.tick,
-            kernel.call,
-            kernel.switch,
-            kernel.interrupt,
-            kernel.shaping_enqueue,
-            kernel.shaping_dequeue,
-        ];
-        if cycles.iter().any(|&cycles| cycles > 1_000_000_000) {
-            return Some("kernel: more than 1000000000 cycles for an operation".into());
-        }
         if !(4..=9).contains(&self.switch.ports) {
             return Some("switch.ports: four PCs need 4, and there are 9 at most".into());
         }
@@ -188,79 +117,36 @@ impl Parameters {
         if times.iter().any(|time| time.is_zero()) {
             return Some("runs: no time to measure".into());
         }
-        self.too_long()
+        self.too_much()
     }
 
-    fn too_long(&self) -> Option<String> {
-        let tables: [(&str, &dyn Walk); 8] = [
-            ("kernel", &self.kernel),
-            ("pci", &self.pci),
-            ("card", &self.card),
-            ("tcp", &self.tcp),
-            ("link", &self.link),
-            ("shaping", &self.shaping),
-            ("building", &self.building),
-            ("runs", &self.runs),
-        ];
-        let wrong = |key: &str, found| match found {
+    /// The first time or number of cycles so large that a sum of them could overflow.
+    fn too_much(&self) -> Option<String> {
+        self.first_wrong("", &|key, found| match found {
             Quantity::Time(time) if time > LONGEST => {
                 Some(format!("{key} is {time}, more than {LONGEST}"))
             }
+            Quantity::Cycles(cycles) if cycles > CYCLES_MAX => {
+                Some(format!("{key}: {cycles}, more than {CYCLES_MAX}"))
+            }
             _ => None,
-        };
-        let first = |(key, table): (&str, &dyn Walk)| table.first_wrong(key, &wrong);
-        tables.into_iter().find_map(first)
+        })
     }
 
     /// What the operations of `host` cost.
     pub fn costs(&self, host: Host) -> Costs {
-        let machine = &self.hosts[&host];
-        let kernel = &self.kernel;
-        let cycles = |count: u64| Duration::from_ps(count * 1_000_000 / machine.clock_mhz);
         Costs {
-            interrupt: cycles(kernel.interrupt) + kernel.interrupt_registers,
-            receive: cycles(kernel.receive),
-            receive_ack: cycles(kernel.receive_ack),
-            send: cycles(kernel.send),
-            send_ack: cycles(kernel.send_ack),
-            tick: cycles(kernel.tick),
-            enqueue: cycles(kernel.shaping_enqueue),
-            dequeue: cycles(kernel.shaping_dequeue),
-            copy_per_kib: machine.copy.time_to_send(ByteSize::from_kib(1)),
-            call: cycles(kernel.call),
-            switch: cycles(kernel.switch),
-        }
-    }
-
-    pub fn bus(&self, width: Width) -> PciConfig {
-        PciConfig {
-            cycle: self.pci.cycle,
-            width_bytes: width.bytes(),
-            burst_bytes: self.pci.burst.as_bytes(),
-            overhead_cycles: self.pci.overhead_cycles,
+            machine: self.hosts[&host],
+            kernel: self.kernel,
         }
     }
 
     pub fn nic(&self, mtu: u64, tuning: Tuning) -> NicConfig {
-        let card = &self.card;
-        let jumbo = mtu > 1_500;
-        let pick = |normal, large| if jumbo { large } else { normal };
         NicConfig {
-            rate: card.rate,
-            frame: card.frame,
-            interrupt: card.interrupt,
-            descriptor_bytes: card.descriptor.as_bytes(),
-            memory_bytes: card.memory.as_bytes(),
-            send_ring: card.send_ring,
-            receive_ring: pick(card.receive_ring_normal, card.receive_ring_jumbo),
-            send_coalesce: Coalesce {
-                delay: tuning.send,
-                frames: card.send_frames,
-            },
-            receive_coalesce: Coalesce {
-                delay: tuning.receive,
-                frames: pick(card.receive_frames_normal, card.receive_frames_jumbo),
-            },
+            nic: self.card,
+            jumbo: mtu > 1_500,
+            send_delay: tuning.send,
+            receive_delay: tuning.receive,
         }
     }
 
@@ -277,14 +163,6 @@ impl Parameters {
         ReceiverConfig {
             buffer_bytes: buffer.as_bytes(),
             ack_delay: self.tcp.ack_delay,
-        }
-    }
-
-    pub fn switch(&self) -> SwitchConfig {
-        SwitchConfig {
-            ports: self.switch.ports,
-            backplane: self.switch.backplane,
-            buffer_bytes: self.switch.buffer.as_bytes(),
         }
     }
 

@@ -206,12 +206,12 @@ impl Builder {
             let config = PcConfig {
                 number,
                 costs: parameters.costs(host),
-                pci: parameters.bus(width),
+                pci: parameters.pci,
+                pci_bytes: width.bytes(),
                 nic: parameters.nic(plan.mtu, plan.tuning),
                 phase,
                 message_bytes: parameters.tcp.message.as_bytes(),
                 segment_bytes: parameters.sender(plan.mtu, plan.buffer).segment_bytes,
-                woken_by_traffic: parameters.kernel.woken_by_traffic,
             };
             let commands = plan.commands(parameters, number);
             let tree = commands.map(|text| Tree::parse(&text, timer)).transpose();
@@ -237,7 +237,7 @@ impl Builder {
         }
         Ok(Self {
             pcs,
-            switch: plan.switched.then(|| Switch::new(parameters.switch())),
+            switch: plan.switched.then(|| Switch::new(parameters.switch)),
             rate: parameters.card.rate,
             delay: parameters.link.delay,
             captures: captures(plan),

@@ -18,33 +18,78 @@ use super::happening::Happening;
 use crate::host::{Coalesce, Coalescer, Notice, Processor};
 use crate::kek::{Frame, Pci, Stage};
 
-/// What a card is made of.
+crate::parameters! {
+    /// A card.
+    #[derive(Copy, PartialEq, Eq)]
+    pub struct Nic {
+        /// Its memory.
+        pub memory: ByteSize,
+        /// Rate of its link.
+        pub rate: Rate,
+        /// Firmware: a frame.
+        pub frame: Duration,
+        /// Firmware: an interrupt.
+        pub interrupt: Duration,
+        /// Moved beside a frame: descriptor and status.
+        pub descriptor: ByteSize,
+        /// Descriptors for frames to send.
+        pub send_ring: usize,
+        /// Buffers for frames received.
+        pub receive_ring_normal: usize,
+        /// The same, for jumbo frames.
+        pub receive_ring_jumbo: usize,
+        /// Sent frames that bring an interrupt at once.
+        pub send_frames: usize,
+        /// Received frames that do.
+        pub receive_frames_normal: usize,
+        /// The same, of jumbo frames.
+        pub receive_frames_jumbo: usize,
+    }
+}
+
+/// A card, and how its driver sets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NicConfig {
-    /// Rate of its link.
-    pub rate: Rate,
-    /// Firmware: a frame.
-    pub frame: Duration,
-    /// Firmware: an interrupt.
-    pub interrupt: Duration,
-    /// Bytes moved beside a frame: descriptor and status.
-    pub descriptor_bytes: u64,
-    /// Its memory.
-    pub memory_bytes: u64,
-    /// Descriptors for frames to send.
-    pub send_ring: usize,
-    /// Buffers for frames received.
-    pub receive_ring: usize,
-    /// When it interrupts for sent frames.
-    pub send_coalesce: Coalesce,
-    /// When it interrupts for received frames.
-    pub receive_coalesce: Coalesce,
+    /// The card.
+    pub nic: Nic,
+    /// Whether it receives jumbo frames.
+    pub jumbo: bool,
+    /// Longest time to the interrupt for a sent frame.
+    pub send_delay: Duration,
+    /// The same for a received one.
+    pub receive_delay: Duration,
+}
+
+impl NicConfig {
+    const fn receive_ring(&self) -> usize {
+        match self.jumbo {
+            true => self.nic.receive_ring_jumbo,
+            false => self.nic.receive_ring_normal,
+        }
+    }
+
+    const fn send_coalesce(&self) -> Coalesce {
+        Coalesce {
+            delay: self.send_delay,
+            frames: self.nic.send_frames,
+        }
+    }
+
+    const fn receive_coalesce(&self) -> Coalesce {
+        Coalesce {
+            delay: self.receive_delay,
+            frames: match self.jumbo {
+                true => self.nic.receive_frames_jumbo,
+                false => self.nic.receive_frames_normal,
+            },
+        }
+    }
 }
 
 type Outbox = VecDeque<(Instant, Happening)>;
 
 pub(super) struct Card {
-    config: NicConfig,
+    nic: Nic,
     pci: Pci,
     send_firmware: Processor,
     send_stage: Stage<Frame>,
@@ -70,22 +115,22 @@ pub(super) struct Card {
 impl Card {
     pub fn new(config: NicConfig, pci: Pci) -> Self {
         Self {
-            config,
+            nic: config.nic,
             pci,
             send_firmware: Processor::new(),
             send_stage: Stage::default(),
             send_dma: Stage::default(),
             wire: Stage::default(),
-            send_coalescer: Coalescer::new(config.send_coalesce),
+            send_coalescer: Coalescer::new(config.send_coalesce()),
             send_held_bytes: 0,
             send_used: 0,
             send_done: 0,
             receive_firmware: Processor::new(),
             receive_stage: Stage::default(),
             receive_dma: Stage::default(),
-            receive_coalescer: Coalescer::new(config.receive_coalesce),
+            receive_coalescer: Coalescer::new(config.receive_coalesce()),
             receive_held_bytes: 0,
-            receive_free: config.receive_ring,
+            receive_free: config.receive_ring(),
             received: Vec::new(),
             overruns: 0,
         }
@@ -93,7 +138,7 @@ impl Card {
 
     /// Whether there is a descriptor for a frame to send.
     pub fn has_room(&self) -> bool {
-        self.send_used < self.config.send_ring
+        self.send_used < self.nic.send_ring
     }
 
     pub fn overruns(&self) -> u64 {
@@ -110,7 +155,7 @@ impl Card {
     /// A frame from the wire.
     pub fn receive(&mut self, now: Instant, frame: Frame, out: &mut Outbox) {
         let held = self.receive_held_bytes + frame.stored_bytes();
-        if held > self.config.memory_bytes / 2 {
+        if held > self.nic.memory.as_bytes() / 2 {
             self.overruns += 1;
             return;
         }
@@ -181,7 +226,7 @@ impl Card {
                     Happening::SendTimer => &mut self.send_firmware,
                     _ => &mut self.receive_firmware,
                 };
-                let at = firmware.begin(now, self.config.interrupt);
+                let at = firmware.begin(now, self.nic.interrupt);
                 out.push_back((at, Happening::Interrupt));
             }
         }
@@ -194,21 +239,21 @@ impl Card {
     }
 
     fn advance_send(&mut self, now: Instant, out: &mut Outbox) {
-        let room = (self.config.memory_bytes / 2).saturating_sub(self.send_held_bytes);
+        let room = (self.nic.memory.as_bytes() / 2).saturating_sub(self.send_held_bytes);
         let next = self.send_stage.next();
         if let Some(frame) = next.filter(|frame| frame.stored_bytes() <= room) {
             self.send_held_bytes += frame.stored_bytes();
             self.send_stage.begin();
-            let done = self.send_firmware.begin(now, self.config.frame);
+            let done = self.send_firmware.begin(now, self.nic.frame);
             out.push_back((done, Happening::SendFirmware));
         }
         if let Some(frame) = self.send_dma.next() {
-            let bytes = frame.stored_bytes() + self.config.descriptor_bytes;
+            let bytes = frame.stored_bytes() + self.nic.descriptor.as_bytes();
             self.send_dma.begin();
             out.push_back((self.pci.begin(now, bytes), Happening::SendDma));
         }
         if let Some(frame) = self.wire.next() {
-            let time = self.config.rate.time_to_send(wire_size(frame));
+            let time = self.nic.rate.time_to_send(wire_size(frame));
             self.wire.begin();
             out.push_back((now.saturating_add(time), Happening::SendWire));
         }
@@ -218,11 +263,11 @@ impl Card {
         if self.receive_stage.next().is_some() && self.receive_free > 0 {
             self.receive_free -= 1;
             self.receive_stage.begin();
-            let done = self.receive_firmware.begin(now, self.config.frame);
+            let done = self.receive_firmware.begin(now, self.nic.frame);
             out.push_back((done, Happening::ReceiveFirmware));
         }
         if let Some(frame) = self.receive_dma.next() {
-            let bytes = frame.stored_bytes() + self.config.descriptor_bytes;
+            let bytes = frame.stored_bytes() + self.nic.descriptor.as_bytes();
             self.receive_dma.begin();
             out.push_back((self.pci.begin(now, bytes), Happening::ReceiveDma));
         }

@@ -9,6 +9,7 @@
 //! with a faster memory and a 64-bit PCI follows the settings. A bucket too shallow for
 //! the ticks would fail too, but with one destination as well, and that was seen to work.
 
+use barewire_models::parameters::Cycles;
 use barewire_units::{ByteSize, Rate};
 use serde::Deserialize;
 
@@ -188,8 +189,8 @@ fn changed(
         Change::FastTicks => kernel.tick_hz = 1_000,
         Change::Ticks => kernel.woken_by_traffic = false,
         Change::FreeControl => {
-            kernel.shaping_enqueue = 0;
-            kernel.shaping_dequeue = 0;
+            kernel.shaping_enqueue = Cycles(0);
+            kernel.shaping_dequeue = Cycles(0);
         }
         Change::FreeCopies => {
             for host in parameters.hosts.values_mut() {
