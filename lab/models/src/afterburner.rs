@@ -30,7 +30,7 @@ mod tcp;
 mod tests;
 
 pub use blocks::{Block, Blocks};
-pub use congestion::Recovery;
+pub use congestion::{Recovery, TcpTimes};
 pub use costs::{Costs, Stack};
 pub use receiver::Receiver;
 pub use sender::{Sender, SenderConfig};

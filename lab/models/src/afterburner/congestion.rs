@@ -25,15 +25,26 @@ const TIMEOUT_MAX: Duration = Duration::from_s(64);
 /// Timeouts in a row that still double it.
 const DOUBLINGS_MAX: u32 = 6;
 
+crate::parameters! {
+    /// Times of a TCP.
+    #[derive(Copy, PartialEq, Eq)]
+    pub struct TcpTimes {
+        /// Segments of the window that it begins with.
+        pub initial_segments: u64,
+        /// Shortest timeout, and the first.
+        pub timeout_min: Duration,
+        /// The timer is looked at so often, and strikes at the last look within its time.
+        pub tick: Duration,
+        /// Longest time until a receiver acknowledges.
+        pub delayed_acknowledgement: Duration,
+    }
+}
+
 /// How a sender reacts to loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recovery {
-    /// Segments of the window that it begins with.
-    pub initial_segments: u64,
-    /// Shortest timeout, and the first.
-    pub timeout_min: Duration,
-    /// The timer is looked at so often, and strikes at the last look within its time.
-    pub tick: Duration,
+    /// In which times.
+    pub times: TcpTimes,
     /// When the host looked first, after the beginning of time.
     pub phase: Duration,
 }
@@ -58,7 +69,7 @@ impl Congestion {
         Self {
             recovery,
             segment_bytes,
-            window_bytes: recovery.initial_segments.max(1) * segment_bytes,
+            window_bytes: recovery.times.initial_segments.max(1) * segment_bytes,
             threshold_bytes: u64::MAX,
             duplicates: 0,
             recovering: false,
@@ -77,20 +88,23 @@ impl Congestion {
         let measured = self.round_trip.map_or(Duration::ZERO, |(mean, deviation)| {
             mean.saturating_add(deviation.checked_mul(4).unwrap_or(Duration::MAX))
         });
-        let once = measured.max(self.recovery.timeout_min);
+        let once = measured.max(self.recovery.times.timeout_min);
         let doubled = once.checked_mul(1 << self.doublings.min(DOUBLINGS_MAX));
         doubled.unwrap_or(TIMEOUT_MAX).min(TIMEOUT_MAX)
     }
 
     /// When the timer strikes that is set now: at a tick.
     pub fn due(&self, now: Instant) -> Instant {
-        let (tick_ps, phase_ps) = (self.recovery.tick.as_ps(), self.recovery.phase.as_ps());
+        let (tick_ps, phase_ps) = (
+            self.recovery.times.tick.as_ps(),
+            self.recovery.phase.as_ps(),
+        );
         let end = now.saturating_add(self.timeout());
         let since_ps = end.since_origin().as_ps().saturating_sub(phase_ps);
         let off = since_ps.checked_rem(tick_ps).unwrap_or(0);
         let due_ps = end.since_origin().as_ps() - off;
         // Never in the past, however short the timeout is against the tick.
-        Instant::from_ps(due_ps).max(now.saturating_add(self.recovery.tick))
+        Instant::from_ps(due_ps).max(now.saturating_add(self.recovery.times.tick))
     }
 
     /// A segment is sent that ends before `end`, for the first time or `again`.
@@ -175,9 +189,12 @@ mod tests {
 
     fn congestion() -> Congestion {
         let recovery = Recovery {
-            initial_segments: 2,
-            timeout_min: Duration::from_s(1),
-            tick: Duration::from_ms(500),
+            times: TcpTimes {
+                initial_segments: 2,
+                timeout_min: Duration::from_s(1),
+                tick: Duration::from_ms(500),
+                delayed_acknowledgement: Duration::ZERO,
+            },
             phase: Duration::from_ms(100),
         };
         Congestion::new(recovery, 1_000)

@@ -149,9 +149,12 @@ fn recovering(until: Duration) -> SenderConfig {
         message_bytes: 10_000,
         until: Instant::ORIGIN + until,
         recovery: Some(Recovery {
-            initial_segments: 2,
-            timeout_min: Duration::from_s(1),
-            tick: Duration::from_ms(500),
+            times: TcpTimes {
+                initial_segments: 2,
+                timeout_min: Duration::from_s(1),
+                tick: Duration::from_ms(500),
+                delayed_acknowledgement: Duration::ZERO,
+            },
             phase: Duration::ZERO,
         }),
     }

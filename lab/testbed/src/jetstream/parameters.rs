@@ -2,11 +2,11 @@
 
 use barewire_classic::token::{Budget, Config, Role};
 use barewire_formats::jetstream::FRAME_BYTES_MAX;
-use barewire_models::afterburner::{Costs, Recovery};
+use barewire_models::afterburner::{Costs, Recovery, TcpTimes};
 use barewire_models::jetstream::{CardConfig, Division, SwitchConfig, fibre_delay};
+use barewire_models::parameters;
 use barewire_models::parameters::{Parameters as _, Quantity};
 use barewire_units::{ByteSize, Duration, Rate};
-use serde::Deserialize;
 
 use crate::error::SystemError;
 
@@ -20,91 +20,72 @@ const RATE_MIN: Rate = Rate::from_mbps(1);
 /// The longest cost of a host: there are hundreds of units in a segment.
 const COST_MAX: Duration = Duration::from_ms(10);
 
-/// The file.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Parameters {
-    pub ring: Ring,
-    pub switch: Switch,
-    pub card: Card,
-    pub host: Costs,
-    pub benchmark: Benchmark,
-    pub tcp: Tcp,
-    pub atm: Atm,
+parameters! {
+    /// The file.
+    pub struct Parameters {
+        pub ring: Ring,
+        pub switch: Switch,
+        pub card: Card,
+        pub host: Costs,
+        pub benchmark: Benchmark,
+        pub tcp: TcpTimes,
+        pub atm: Atm,
+    }
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Ring {
-    pub rate: Rate,
-    pub hosts: usize,
-    pub length_m: u64,
-    pub fibre_per_metre: Duration,
-    pub latency_budget: Duration,
-    pub latency: Duration,
-    pub ttrt: Duration,
-    pub overrun_budget: Duration,
-    pub response: Duration,
-    pub clock_ppm: u32,
-    pub queue_frames: usize,
-    pub gap_words: usize,
+parameters! {
+    pub struct Ring {
+        pub rate: Rate,
+        pub hosts: usize,
+        pub length_m: u64,
+        pub fibre_per_metre: Duration,
+        pub latency_budget: Duration,
+        pub latency: Duration,
+        pub ttrt: Duration,
+        pub overrun_budget: Duration,
+        pub response: Duration,
+        pub clock_ppm: u32,
+        pub queue_frames: usize,
+        pub gap_words: usize,
+    }
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Switch {
-    pub ports: usize,
-    pub channel: Rate,
-    pub nominal: Rate,
-    pub buffer: ByteSize,
+parameters! {
+    pub struct Switch {
+        pub ports: usize,
+        pub channel: Rate,
+        pub nominal: Rate,
+        pub buffer: ByteSize,
+    }
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Card {
-    pub blocks: u16,
-    pub block: ByteSize,
-    pub link: Rate,
-    pub headers: ByteSize,
+parameters! {
+    pub struct Card {
+        pub blocks: u16,
+        pub block: ByteSize,
+        pub link: Rate,
+        pub headers: ByteSize,
+    }
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Benchmark {
-    pub segment: ByteSize,
-    pub short_segment: ByteSize,
-    pub socket_buffer: ByteSize,
-    pub step: ByteSize,
-    pub mean_from: ByteSize,
-    pub mean_to: ByteSize,
-    pub mean_stride: usize,
-    pub duration: Duration,
+parameters! {
+    pub struct Benchmark {
+        pub segment: ByteSize,
+        pub short_segment: ByteSize,
+        pub socket_buffer: ByteSize,
+        pub step: ByteSize,
+        pub mean_from: ByteSize,
+        pub mean_to: ByteSize,
+        pub mean_stride: usize,
+        pub duration: Duration,
+    }
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Tcp {
-    pub initial_segments: u64,
-    pub timeout_min: Duration,
-    pub tick: Duration,
-    pub delayed_acknowledgement: Duration,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Atm {
-    pub length_m: u64,
-    pub latency: Duration,
-}
-
-/// The first cost of a host that is too long.
-fn too_costly(host: &Costs) -> Option<String> {
-    host.first_wrong("host", &|key, found| match found {
-        Quantity::Time(cost) if cost > COST_MAX => {
-            Some(format!("{key}: {cost}, which is more than {COST_MAX}"))
-        }
-        _ => None,
-    })
+parameters! {
+    pub struct Atm {
+        pub length_m: u64,
+        pub latency: Duration,
+    }
 }
 
 impl Ring {
@@ -168,12 +149,6 @@ impl Parameters {
     /// What would not even let the rest be computed.
     fn out_of_range(&self) -> Option<String> {
         let ring = &self.ring;
-        let rates = [
-            ("ring.rate", ring.rate),
-            ("switch.channel", self.switch.channel),
-            ("switch.nominal", self.switch.nominal),
-            ("card.link", self.card.link),
-        ];
         if !(2..=15).contains(&ring.hosts) {
             Some(format!(
                 "ring.hosts: {} hosts, but 2 to 15 can share a ring here",
@@ -184,11 +159,16 @@ impl Parameters {
                 "ring.length_m: {}, but at most {LENGTH_M_MAX}",
                 ring.length_m
             ))
-        } else if let Some(why) = too_costly(&self.host) {
-            Some(why)
         } else {
-            let slow = rates.iter().find(|(_, rate)| *rate < RATE_MIN);
-            slow.map(|(key, rate)| format!("{key}: {rate}, which is less than {RATE_MIN}"))
+            self.first_wrong("", &|key, found| match found {
+                Quantity::Rate(rate) if rate < RATE_MIN => {
+                    Some(format!("{key}: {rate}, which is less than {RATE_MIN}"))
+                }
+                Quantity::Time(cost) if cost > COST_MAX && key.starts_with("host.") => {
+                    Some(format!("{key}: {cost}, which is more than {COST_MAX}"))
+                }
+                _ => None,
+            })
         }
     }
 
@@ -253,9 +233,7 @@ impl Parameters {
     /// What a TCP does about loss whose slow timer began with `phase`.
     pub fn recovery(&self, phase: Duration) -> Recovery {
         Recovery {
-            initial_segments: self.tcp.initial_segments,
-            timeout_min: self.tcp.timeout_min,
-            tick: self.tcp.tick,
+            times: self.tcp,
             phase,
         }
     }
