@@ -13,6 +13,7 @@ use barewire_wire::capture::LinkType;
 use serde::de::DeserializeOwned;
 
 use crate::error::SystemError;
+use crate::refuse::Inputs;
 
 /// Something that can be asked of a system's model.
 #[derive(Clone, Copy)]
@@ -52,6 +53,13 @@ impl Setting<'_> {
     /// A key that is missing or unknown, or a value of another kind.
     pub fn read_inputs<T: DeserializeOwned>(&self) -> Result<T, SystemError> {
         toml::from_str(self.inputs).map_err(SystemError::Inputs)
+    }
+
+    /// The same, with each input in its bounds.
+    pub(crate) fn checked_inputs<T: Inputs>(&self) -> Result<T, SystemError> {
+        let inputs: T = self.read_inputs()?;
+        inputs.check_bounds()?;
+        Ok(inputs)
     }
 }
 
@@ -94,6 +102,41 @@ pub struct Outcome {
     pub links: Vec<LinkCapture>,
     /// Over all events of all runs.
     pub trace_hash: u64,
+}
+
+impl Outcome {
+    /// Takes in a run: the hash of its events, and what went over its links, if no run before
+    /// recorded any.
+    pub(crate) fn add_run(&mut self, hash: u64, links: impl IntoIterator<Item = LinkCapture>) {
+        self.trace_hash = self.trace_hash.rotate_left(7) ^ hash;
+        self.add_links(links);
+    }
+
+    /// The same, in the way in which the kept results of Penn and Jetstream join hashes.
+    pub(crate) fn mix_run(&mut self, hash: u64, links: impl IntoIterator<Item = LinkCapture>) {
+        self.trace_hash = mix_hashes(self.trace_hash, [hash]);
+        self.add_links(links);
+    }
+
+    fn add_links(&mut self, links: impl IntoIterator<Item = LinkCapture>) {
+        if self.links.is_empty() {
+            self.links.extend(links);
+        }
+    }
+
+    /// Its runs are told of; these are the tables.
+    #[must_use]
+    pub(crate) fn with(mut self, tables: impl IntoIterator<Item = Table>) -> Self {
+        self.tables.extend(tables);
+        self
+    }
+}
+
+/// `all` with more hashes, in their order.
+pub(crate) fn mix_hashes(all: u64, more: impl IntoIterator<Item = u64>) -> u64 {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mix = |all: u64, hash: u64| (all.rotate_left(23) ^ hash).wrapping_mul(ODD);
+    more.into_iter().fold(all, mix)
 }
 
 /// A table: the first column is what was varied, each other one a quantity that was found.

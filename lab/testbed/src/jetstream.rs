@@ -36,8 +36,9 @@ use barewire_units::{ByteSize, Duration, Rate, Rng};
 
 use crate::error::SystemError;
 use crate::experiment::Experiment;
+use crate::figures::seconds;
 use crate::replicate::replicate;
-use crate::reproduction::{Reproduction, seconds};
+use crate::reproduction::Reproduction;
 use crate::system::Finding;
 use parameters::Parameters;
 use stream::{Outcome, Stream};

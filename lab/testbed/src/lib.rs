@@ -10,8 +10,10 @@
 //! ```layers
 //! error: why a system cannot be run
 //! refuse: what is wrong with an input
+//! figures: times as numbers
 //! experiment: questions, inputs, result tables
 //! replicate: runs on all processors
+//! sweep: the runs of an experiment
 //! system: a published system
 //! reproduction: what a system finds
 //! sizes: sizes of fragments
@@ -25,12 +27,15 @@
 //! ```
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+mod asked;
 pub mod cbn;
 pub mod clan;
 mod error;
 #[cfg(test)]
 mod expected;
 mod experiment;
+mod figures;
 pub mod jetstream;
 pub mod kek;
 pub mod penn;
@@ -38,6 +43,7 @@ mod refuse;
 mod replicate;
 mod reproduction;
 mod sizes;
+mod sweep;
 mod system;
 mod systems;
 pub mod workbench;

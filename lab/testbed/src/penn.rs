@@ -24,12 +24,13 @@ use barewire_models::penn::Path;
 use barewire_units::{ByteSize, Duration, Rate};
 
 use crate::error::SystemError;
+use crate::figures::seconds;
 use crate::replicate::replicate;
 use crate::reproduction::Reproduction;
 use crate::system::Finding;
 use parameters::Parameters;
 use program::Program;
-use world::{Flow, Run, flood, run, seconds};
+use world::{Flow, Run, flood, run};
 
 /// SONET section, line and path: the whole of OC-3c.
 const OC3C_GROSS: Rate = Rate::from_kbps(155_520);

@@ -1,7 +1,11 @@
-//! What is wrong with an input, in one wording: key, what was found, what was expected.
+//! What is wrong with an input, in one wording: key, what was found, what was expected. An
+//! experiment states the bounds of an input where it declares it, with `inputs!`.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
+
+use barewire_units::{ByteSize, Duration};
+use serde::de::DeserializeOwned;
 
 use crate::error::SystemError;
 
@@ -23,37 +27,16 @@ pub(crate) fn within<T: PartialOrd + Display>(
     Err(wrong(key, found, format!("{low} to {high}")))
 }
 
-/// Refuses a list that is empty or has more than `most` values.
-pub(crate) fn list<T>(key: &str, values: &[T], most: usize) -> Result<(), SystemError> {
-    match values.len() {
-        0 => Err(wrong(key, "an empty list", "one value or more")),
-        count if count <= most => Ok(()),
-        count => Err(wrong(
-            key,
-            format!("{count} values"),
-            format!("at most {most}"),
-        )),
-    }
-}
-
 /// Refuses an empty list, and one with a value outside `allowed`.
-pub(crate) fn each_within<T>(
+pub(crate) fn each_within<T: Copy + Display + PartialOrd>(
     key: &str,
-    values: impl IntoIterator<Item = T>,
+    values: &[T],
     allowed: RangeInclusive<T>,
-) -> Result<(), SystemError>
-where
-    T: Clone + Display + PartialOrd,
-{
-    let mut count = 0;
-    for value in values {
-        within(key, value, allowed.clone())?;
-        count += 1;
-    }
-    if count == 0 {
-        return Err(wrong(key, "an empty list", "one value or more"));
-    }
-    Ok(())
+) -> Result<(), SystemError> {
+    values.refuse(key, AtMost(usize::MAX))?;
+    values
+        .iter()
+        .try_for_each(|value| within(key, *value, allowed.clone()))
 }
 
 /// Refuses lists of inputs that make more than `most` points together.
@@ -71,3 +54,114 @@ pub(crate) fn few_points(lengths: &[usize], most: usize) -> Result<(), SystemErr
         format!("at most {most}"),
     ))
 }
+
+/// Sizes from a byte on.
+pub(crate) fn up_to(most: ByteSize) -> RangeInclusive<ByteSize> {
+    ByteSize::from_bytes(1)..=most
+}
+
+/// Times from none on.
+pub(crate) fn up_to_time(most: Duration) -> RangeInclusive<Duration> {
+    Duration::ZERO..=most
+}
+
+/// Times above 0.
+pub(crate) struct AboveZero(pub(crate) Duration);
+
+/// A list with one value, and not more than so many.
+pub(crate) struct AtMost(pub(crate) usize);
+
+/// Each value of a list that may be empty.
+pub(crate) struct Each<T>(pub(crate) RangeInclusive<T>);
+
+/// An input that can be refused by a bound of type `B`.
+pub(crate) trait Input<B> {
+    fn refuse(&self, key: &str, allowed: B) -> Result<(), SystemError>;
+}
+
+impl<T: Copy + Display + PartialOrd> Input<RangeInclusive<T>> for T {
+    fn refuse(&self, key: &str, allowed: RangeInclusive<T>) -> Result<(), SystemError> {
+        within(key, *self, allowed)
+    }
+}
+
+impl<T: Copy + Display + PartialOrd> Input<RangeInclusive<T>> for Vec<T> {
+    fn refuse(&self, key: &str, allowed: RangeInclusive<T>) -> Result<(), SystemError> {
+        each_within(key, self, allowed)
+    }
+}
+
+impl<T: Copy + Display + PartialOrd> Input<Each<T>> for Vec<T> {
+    fn refuse(&self, key: &str, Each(allowed): Each<T>) -> Result<(), SystemError> {
+        let mut values = self.iter();
+        values.try_for_each(|value| within(key, *value, allowed.clone()))
+    }
+}
+
+impl Input<AboveZero> for Duration {
+    fn refuse(&self, key: &str, AboveZero(most): AboveZero) -> Result<(), SystemError> {
+        if !self.is_zero() && *self <= most {
+            return Ok(());
+        }
+        Err(wrong(key, self, format!("more than 0 and up to {most}")))
+    }
+}
+
+impl<T> Input<AtMost> for [T] {
+    fn refuse(&self, key: &str, AtMost(most): AtMost) -> Result<(), SystemError> {
+        match self.len() {
+            0 => Err(wrong(key, "an empty list", "one value or more")),
+            count if count <= most => Ok(()),
+            count => {
+                let found = format!("{count} values");
+                Err(wrong(key, found, format!("at most {most}")))
+            }
+        }
+    }
+}
+
+impl<T> Input<AtMost> for Vec<T> {
+    fn refuse(&self, key: &str, allowed: AtMost) -> Result<(), SystemError> {
+        self.as_slice().refuse(key, allowed)
+    }
+}
+
+impl<T: Copy + Display + PartialOrd> Input<(AtMost, RangeInclusive<T>)> for Vec<T> {
+    fn refuse(
+        &self,
+        key: &str,
+        (most, allowed): (AtMost, RangeInclusive<T>),
+    ) -> Result<(), SystemError> {
+        self.refuse(key, most)?;
+        each_within(key, self, allowed)
+    }
+}
+
+/// The inputs of an experiment, which know their bounds.
+pub(crate) trait Inputs: DeserializeOwned {
+    /// Refuses the first input that is out of its bounds.
+    fn check_bounds(&self) -> Result<(), SystemError>;
+}
+
+/// Declares the inputs of an experiment, each with its bounds behind `=>` if they are always
+/// the same.
+macro_rules! inputs {
+    ($(#[$about:meta])* $shown:vis struct $name:ident {
+        $($(#[$about_field:meta])* $shown_field:vis $field:ident: $kind:ty $(=> $allowed:expr)?),* $(,)?
+    }) => {
+        $(#[$about])*
+        #[derive(::serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        $shown struct $name {
+            $($(#[$about_field])* $shown_field $field: $kind,)*
+        }
+
+        impl $crate::refuse::Inputs for $name {
+            fn check_bounds(&self) -> Result<(), $crate::error::SystemError> {
+                $($($crate::refuse::Input::refuse(&self.$field, stringify!($field), $allowed)?;)?)*
+                Ok(())
+            }
+        }
+    };
+}
+pub(crate) use inputs;

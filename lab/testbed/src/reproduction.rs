@@ -2,6 +2,7 @@
 
 use barewire_units::Duration;
 
+use crate::figures::seconds;
 use crate::system::Finding;
 
 /// Findings, and the hash of every run that gave them.
@@ -54,9 +55,4 @@ impl Reproduction {
         self.findings.extend(other.findings);
         self.hashes.extend(other.hashes);
     }
-}
-
-/// A time in seconds.
-pub(crate) fn seconds(time: Duration) -> f64 {
-    time.as_ps() as f64 * 1e-12
 }

@@ -13,6 +13,7 @@ use super::parameters::Parameters;
 use super::world::{Backbone, Occurrence};
 use crate::error::SystemError;
 use crate::experiment::LinkCapture;
+use crate::figures::us;
 
 /// A run that goes on for longer than this has come to a standstill: the longest block
 /// takes 11 ms each way.
@@ -98,6 +99,14 @@ impl Run {
             },
             lose_cell: None,
             packets_per_link: 0,
+        }
+    }
+
+    /// The same with so many packets of each link recorded.
+    pub(super) fn recorded(&self, packets_per_link: usize) -> Self {
+        Self {
+            packets_per_link,
+            ..self.clone()
         }
     }
 
@@ -511,8 +520,4 @@ fn mean_us(times: impl Iterator<Item = Duration>) -> f64 {
         (sum + time, count + 1)
     });
     us(sum) / f64::from(count.max(1))
-}
-
-pub(super) fn us(time: Duration) -> f64 {
-    time.as_ps() as f64 / 1e6
 }

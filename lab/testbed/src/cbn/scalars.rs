@@ -7,9 +7,10 @@ use barewire_models::cbn::{Copier, Generator, Line, Ram};
 use barewire_units::{Duration, Instant};
 
 use super::parameters::Parameters;
-use super::runs::{FALSE_VCI, Observed, Run, us};
+use super::runs::{FALSE_VCI, Observed, Run};
 use super::world::Backbone;
 use crate::error::SystemError;
+use crate::figures::us;
 use crate::reproduction::Reproduction;
 use crate::system::Finding;
 

@@ -20,10 +20,11 @@ use barewire_units::{Duration, Instant, Rng};
 use serde::Deserialize;
 
 use super::parameters::Parameters;
-use super::program::{Caller, Demand, Ears, Events, Picker, Role, Server, us};
+use super::program::{Caller, Demand, Ears, Events, Picker, Role, Server};
 use super::runs;
 use super::world::{Cabinet, ClanEvent, End, Seat};
 use crate::experiment::LinkCapture;
+use crate::figures::us;
 
 /// What becomes of endpoints for which the card has no tripwire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

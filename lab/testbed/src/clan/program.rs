@@ -11,7 +11,8 @@ use barewire_models::clan::{HostCosts, Loads, Stores, Transfer};
 use barewire_units::{Duration, Instant};
 
 use super::end::End;
-pub use super::step::{Step, us};
+pub use super::step::Step;
+use crate::figures::us;
 
 mod caller;
 mod server;

@@ -8,7 +8,7 @@ use barewire_des::{Class, Event, Node, Simulator, World};
 use barewire_models::clan::{Rival, RivalConfig, Task};
 use barewire_units::{Duration, Instant, Rng};
 
-use super::program::us;
+use crate::figures::us;
 
 #[derive(Clone, Copy, Debug)]
 pub enum RivalEvent {

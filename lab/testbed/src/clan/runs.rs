@@ -7,10 +7,11 @@ use barewire_models::clan::Transfer;
 use barewire_units::{Duration, Instant};
 
 use super::parameters::Parameters;
-use super::program::{Client, Ears, Endpoints, Events, Reader, Role, Server, Word, Writer, us};
+use super::program::{Client, Ears, Endpoints, Events, Reader, Role, Server, Word, Writer};
 use super::world::{Cabinet, ClanEvent, End};
 use crate::error::SystemError;
 use crate::experiment::LinkCapture;
+use crate::figures::us;
 
 /// What a run found, and the hash of its events.
 #[derive(Clone, Copy, Debug, PartialEq)]

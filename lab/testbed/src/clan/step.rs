@@ -16,8 +16,3 @@ pub enum Step {
     /// The program is over, and with it the run.
     End,
 }
-
-/// Microseconds.
-pub fn us(time: Duration) -> f64 {
-    time.as_ps() as f64 / 1e6
-}

@@ -15,7 +15,7 @@ use barewire_models::host::Processor;
 use barewire_models::parameters;
 use barewire_units::{ByteSize, Duration, Instant, Rate};
 
-use super::step::us;
+use crate::figures::us;
 
 parameters! {
     /// What it costs.

@@ -144,9 +144,11 @@ impl Cabinet {
             .collect();
     }
 
-    /// What was recorded.
+    /// What was recorded. An idle host's line is not worth an interface.
     pub fn take_captures(&mut self) -> Vec<LinkCapture> {
-        std::mem::take(&mut self.captures)
+        let mut captures = std::mem::take(&mut self.captures);
+        captures.retain(|link| !link.packets.is_empty());
+        captures
     }
 
     /// A connection between two hosts, with a ring of `ring_bytes` at each; and the

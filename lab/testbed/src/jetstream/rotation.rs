@@ -7,8 +7,9 @@ use barewire_units::{ByteSize, Duration, Instant, Rng};
 use super::parameters::Ring;
 use super::ring::{Loss, Offer, Plan, Record, run};
 use crate::error::SystemError;
+use crate::figures::seconds;
 use crate::replicate::replicate;
-use crate::reproduction::{Reproduction, seconds};
+use crate::reproduction::Reproduction;
 
 const TABLE: &str = "ring";
 /// Time for an idle ring to settle, and for a worst load to be over, in TTRTs.

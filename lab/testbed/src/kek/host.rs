@@ -1,6 +1,8 @@
 //! PCs, the slots of their cards, and the times of the driver.
 
-use barewire_units::Duration;
+use std::ops::RangeInclusive;
+
+use barewire_units::{ByteSize, Duration};
 use serde::Deserialize;
 
 /// The PCs of Table 1.
@@ -16,11 +18,27 @@ impl Host {
     pub const ALL: [Self; 3] = [Self::Pc500, Self::Pc733, Self::Pc800];
 }
 
+/// What a frame may carry.
+pub const MTU: RangeInclusive<ByteSize> = ByteSize::from_bytes(576)..=ByteSize::from_bytes(9_000);
+
 /// Of the slot that the card is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "u64")]
 pub enum Width {
     Bits32,
     Bits64,
+}
+
+impl TryFrom<u64> for Width {
+    type Error = String;
+
+    fn try_from(bits: u64) -> Result<Self, String> {
+        match bits {
+            32 => Ok(Self::Bits32),
+            64 => Ok(Self::Bits64),
+            _ => Err(format!("found {bits}, expected 32 or 64")),
+        }
+    }
 }
 
 impl Width {

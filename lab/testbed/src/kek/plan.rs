@@ -66,6 +66,14 @@ impl Plan {
         }
     }
 
+    /// The same with so many packets of each link recorded.
+    pub fn recorded(&self, packets_per_link: usize) -> Self {
+        Self {
+            packets_per_link,
+            ..self.clone()
+        }
+    }
+
     /// The commands for the output queue of `host`: those that were given; or Fig 4, a class and
     /// a token bucket for each destination.
     pub fn commands(&self, parameters: &Parameters, host: u8) -> Option<String> {

@@ -3,6 +3,7 @@
 
 use super::experiments::{full_rate, stream};
 use super::*;
+use crate::asked::{ask, column, replaced};
 use crate::system::System as _;
 
 const SEED: u64 = 1;
@@ -87,15 +88,8 @@ fn normal_frames_give_no_three_times_two_hundred() {
 
 /// What an experiment answers with some of its inputs changed.
 fn answer_of(experiment: &crate::Experiment, inputs: &str, packets: usize) -> crate::Outcome {
-    let setting = crate::Setting {
-        parameters: &System.parameters().replace("\"500 ms\"", "\"250 ms\""),
-        inputs,
-        seed: SEED,
-        packets_per_link: packets,
-        progress: &crate::Progress::default(),
-    };
-    (experiment.check)(&setting).expect("good inputs");
-    (experiment.run)(&setting).expect("a run")
+    let parameters = &System.parameters().replace("\"500 ms\"", "\"250 ms\"");
+    ask(experiment, parameters, inputs, (SEED, packets)).expect("a run")
 }
 
 fn number(table: &crate::Table, row: &str, column: usize) -> f64 {
@@ -221,30 +215,8 @@ fn parameters_are_checked() {
 }
 
 fn stream(changes: &[(&str, &str)]) -> Result<crate::Outcome, SystemError> {
-    let mut inputs = stream::STREAM.inputs.to_owned();
-    for (from, to) in changes {
-        let changed = inputs.replacen(from, to, 1);
-        assert_ne!(changed, inputs, "{from}");
-        inputs = changed;
-    }
-    let setting = crate::Setting {
-        parameters: super::System.parameters(),
-        inputs: &inputs,
-        seed: SEED,
-        packets_per_link: 0,
-        progress: &crate::Progress::default(),
-    };
-    (stream::STREAM.check)(&setting)?;
-    (stream::STREAM.run)(&setting)
-}
-
-/// The rates of all streams, Mbit/s.
-fn rates_of(outcome: &crate::Outcome) -> Vec<f64> {
-    let rate = |row: &Vec<crate::Cell>| match row[1] {
-        crate::Cell::Number(rate) => rate,
-        ref other => panic!("{other:?}"),
-    };
-    outcome.tables[0].rows.iter().map(rate).collect()
+    let inputs = replaced(stream::STREAM.inputs, changes);
+    ask(&stream::STREAM, System.parameters(), &inputs, (SEED, 0))
 }
 
 /// Two destinations, a rate for each; with HTB, of which the generated commands know nothing.
@@ -263,7 +235,7 @@ tc filter add dev eth0 parent 1: protocol ip prio 1 u32 match ip dst 10.0.0.1 fl
         ("warm_up = \"100 ms\"", "warm_up = \"500 ms\""),
         ("time = \"200 ms\"", "time = \"500 ms\""),
     ];
-    let rates = rates_of(&stream(&changes).expect("good inputs"));
+    let rates = column(&stream(&changes).expect("good inputs").tables[0], "rate");
     for (rate, set) in rates.iter().zip([40.0, 120.0]) {
         let error = rate / plan::payload_mbps(Rate::from_mbps(set as u64), JUMBO) - 1.0;
         assert!(error.abs() < 0.03, "{set} Mbit/s: {rates:?}");

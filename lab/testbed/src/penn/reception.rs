@@ -22,8 +22,9 @@ use barewire_units::{ByteSize, Duration, Instant, Rng};
 
 use super::capture;
 use super::parameters::Parameters;
-use super::world::{Times, seconds};
+use super::world::Times;
 use crate::experiment::LinkCapture;
+use crate::figures::seconds;
 
 const LINE: Node = Node(0);
 const INTERFACE: Node = Node(1);

@@ -19,6 +19,7 @@ use super::capture;
 use super::parameters::Parameters;
 use super::program::{Next, Program};
 use crate::experiment::LinkCapture;
+use crate::figures::seconds;
 
 const PROCESSOR: Node = Node(0);
 const BUS: Node = Node(1);
@@ -81,10 +82,6 @@ impl Flow {
     pub fn spacing_s(&self) -> f64 {
         seconds(self.time()) / self.count as f64
     }
-}
-
-pub fn seconds(time: Duration) -> f64 {
-    time.as_ps() as f64 * 1e-12
 }
 
 /// What the processor did for the program's writes.

@@ -9,7 +9,6 @@ mod ping;
 mod request;
 mod stream;
 
-pub(super) use common::mean;
 pub(super) use ping::{Pings, ping};
 pub(super) use stream::{Streams, stream};
 

@@ -131,7 +131,7 @@ impl Row {
                     time_out: Duration::from_s(1),
                 };
                 let times = ping(&parameters, plan, seed, 0).round_trips_us;
-                ("round trip", "us", super::experiments::mean(&times))
+                ("round trip", "us", crate::figures::mean(&times))
             }
         };
         let Some(value) = value else {

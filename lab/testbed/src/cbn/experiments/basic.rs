@@ -2,15 +2,15 @@
 
 use barewire_formats::cbn::BODY_BYTES;
 use barewire_units::Duration;
-use serde::Deserialize;
 
-use super::common::{mean_and_p99, run_all, take};
-use super::inputs::{Condition, Length, POINTS_MAX, check_cells, run_on, stage};
+use super::common::{mean_and_p99, take};
+use super::inputs::{CELLS, CHOICES, Condition, Length, PINGS, POINTS_MAX, run_on, stage};
 use crate::cbn::parameters::Parameters;
 use crate::cbn::runs::{Observed, Run};
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
-use crate::refuse::{each_within, few_points, list, within};
+use crate::refuse::{few_points, inputs};
+use crate::sweep::try_sweep;
 
 /// Round trips.
 pub(super) const PING: Experiment = Experiment {
@@ -30,15 +30,15 @@ pub(super) const TRANSMIT: Experiment = Experiment {
     run: transmit,
 };
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PingInputs {
-    cells: Vec<usize>,
-    stages: Vec<usize>,
-    conditions: Vec<Condition>,
-    lengths: Vec<Length>,
-    stations: u16,
-    pings: usize,
+inputs! {
+    struct PingInputs {
+        cells: Vec<usize> => CELLS,
+        stages: Vec<usize> => 0..=3,
+        conditions: Vec<Condition> => CHOICES,
+        lengths: Vec<Length> => CHOICES,
+        stations: u16,
+        pings: usize => PINGS,
+    }
 }
 
 /// A run, and what its row begins with.
@@ -49,18 +49,10 @@ struct Point {
 
 fn ping_points(setting: &Setting<'_>) -> Result<Vec<Point>, SystemError> {
     let parameters = Parameters::parse(setting.parameters)?;
-    let inputs: PingInputs = setting.read_inputs()?;
-    check_cells("cells", &inputs.cells)?;
-    each_within(
-        "stages",
-        inputs.stages.iter().map(|&stage| stage as u64),
-        0..=3,
-    )?;
-    list("conditions", &inputs.conditions, POINTS_MAX)?;
-    list("lengths", &inputs.lengths, POINTS_MAX)?;
-    within("pings", inputs.pings as u64, 2..=10_000)?;
-    let rows = inputs.cells.len() * inputs.stages.len() * inputs.conditions.len();
-    few_points(&[rows.saturating_mul(inputs.lengths.len())], POINTS_MAX)?;
+    let inputs: PingInputs = setting.checked_inputs()?;
+    let choices = [inputs.conditions.len(), inputs.lengths.len()];
+    let rows = [inputs.cells.len(), inputs.stages.len()];
+    few_points(&[rows, choices].concat(), POINTS_MAX)?;
     let mut points = Vec::new();
     for length in &inputs.lengths {
         let ring = run_on(&parameters, length, inputs.stations)?;
@@ -70,7 +62,6 @@ fn ping_points(setting: &Setting<'_>) -> Result<Vec<Point>, SystemError> {
                     let run = ring.clone().cells(cells).stage(stage(number)?);
                     let mut run = run.interrupt_on(condition.interrupt_on());
                     run.blocks = inputs.pings;
-                    run.packets_per_link = packets(setting, &points);
                     let names = vec![
                         cells.into(),
                         condition.name().into(),
@@ -83,15 +74,6 @@ fn ping_points(setting: &Setting<'_>) -> Result<Vec<Point>, SystemError> {
         }
     }
     Ok(points)
-}
-
-/// Only the first run is recorded.
-fn packets(setting: &Setting<'_>, points: &[Point]) -> usize {
-    if points.is_empty() {
-        setting.packets_per_link
-    } else {
-        0
-    }
 }
 
 fn ping(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
@@ -118,32 +100,25 @@ fn ping(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     )
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct TransmitInputs {
-    cells: Vec<usize>,
-    lengths: Vec<Length>,
-    stations: u16,
-    blocks: usize,
+inputs! {
+    struct TransmitInputs {
+        cells: Vec<usize> => CELLS,
+        lengths: Vec<Length> => CHOICES,
+        stations: u16,
+        blocks: usize => 3..=10_000,
+    }
 }
 
 fn transmit_points(setting: &Setting<'_>) -> Result<Vec<Point>, SystemError> {
     let parameters = Parameters::parse(setting.parameters)?;
-    let inputs: TransmitInputs = setting.read_inputs()?;
-    check_cells("cells", &inputs.cells)?;
-    list("lengths", &inputs.lengths, POINTS_MAX)?;
-    within("blocks", inputs.blocks as u64, 3..=10_000)?;
-    few_points(
-        &[inputs.cells.len().saturating_mul(inputs.lengths.len())],
-        POINTS_MAX,
-    )?;
+    let inputs: TransmitInputs = setting.checked_inputs()?;
+    few_points(&[inputs.cells.len(), inputs.lengths.len()], POINTS_MAX)?;
     let mut points = Vec::new();
     for length in &inputs.lengths {
         let ring = run_on(&parameters, length, inputs.stations)?;
         for &cells in &inputs.cells {
             let mut run = ring.clone().cells(cells);
             run.blocks = inputs.blocks;
-            run.packets_per_link = packets(setting, &points);
             let names = vec![cells.into(), length.name().into()];
             points.push(Point { run, names });
         }
@@ -176,7 +151,9 @@ fn measure(
     mut table: Table,
     run: impl Fn(&Run, u64) -> Result<(Observed, Vec<Duration>, f64), SystemError> + Sync,
 ) -> Result<Outcome, SystemError> {
-    let results = run_all(setting, points, |point| run(&point.run, setting.seed))?;
+    let results = try_sweep(setting, points, |point, packets| {
+        run(&point.run.recorded(packets), setting.seed)
+    })?;
     let mut outcome = Outcome::default();
     for (point, (mut observed, times, ways)) in points.iter().zip(results) {
         let (mean, p99) = mean_and_p99(&times);

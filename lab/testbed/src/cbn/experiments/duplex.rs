@@ -8,15 +8,15 @@
 
 use barewire_models::cbn::{Duplex, Program};
 use barewire_units::Duration;
-use serde::Deserialize;
 
-use super::common::{run_all, take};
-use super::inputs::{Condition, Length, POINTS_MAX, TIME_MAX, check_cells, check_time, run_on};
+use super::common::take;
+use super::inputs::{CELLS, CHOICES, Condition, Length, POINTS_MAX, TIME_MAX, run_on};
 use crate::cbn::parameters::Parameters;
 use crate::cbn::runs::{Observed, Run, Until};
 use crate::error::SystemError;
 use crate::experiment::{Experiment, Outcome, Setting, Table};
-use crate::refuse::{each_within, few_points, list};
+use crate::refuse::{AboveZero, few_points, inputs};
+use crate::sweep::try_sweep;
 
 /// Streams both ways.
 pub(super) const DUPLEX: Experiment = Experiment {
@@ -28,14 +28,14 @@ pub(super) const DUPLEX: Experiment = Experiment {
     run,
 };
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Inputs {
-    cells: usize,
-    times_faster: Vec<u64>,
-    conditions: Vec<Condition>,
-    length: Length,
-    time: Duration,
+inputs! {
+    struct Inputs {
+        cells: usize => CELLS,
+        times_faster: Vec<u64> => 1..=1000,
+        conditions: Vec<Condition> => CHOICES,
+        length: Length,
+        time: Duration => AboveZero(TIME_MAX),
+    }
 }
 
 struct Point {
@@ -47,22 +47,9 @@ struct Point {
 
 fn points(setting: &Setting<'_>) -> Result<Vec<Point>, SystemError> {
     let parameters = Parameters::parse(setting.parameters)?;
-    let inputs: Inputs = setting.read_inputs()?;
-    check_cells("cells", &[inputs.cells])?;
-    each_within(
-        "times_faster",
-        inputs.times_faster.iter().copied(),
-        1..=1000,
-    )?;
-    list("conditions", &inputs.conditions, POINTS_MAX)?;
-    few_points(
-        &[inputs
-            .times_faster
-            .len()
-            .saturating_mul(inputs.conditions.len())],
-        POINTS_MAX,
-    )?;
-    check_time("time", inputs.time, TIME_MAX)?;
+    let inputs: Inputs = setting.checked_inputs()?;
+    let lengths = [inputs.times_faster.len(), inputs.conditions.len()];
+    few_points(&lengths, POINTS_MAX)?;
     let mut ring = run_on(&parameters, &inputs.length, 2)?.cells(inputs.cells);
     ring.waits_for_room = true;
     let mut points = Vec::new();
@@ -70,9 +57,6 @@ fn points(setting: &Setting<'_>) -> Result<Vec<Point>, SystemError> {
         for &times_faster in &inputs.times_faster {
             let mut run = ring.clone().interrupt_on(condition.interrupt_on());
             run.costs = run.costs.faster(times_faster);
-            if points.is_empty() {
-                run.packets_per_link = setting.packets_per_link;
-            }
             points.push(Point {
                 condition,
                 times_faster,
@@ -94,11 +78,15 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         ("cells lost", ""),
     ];
     let points = points(setting)?;
-    let results = run_all(setting, &points, |point| {
-        let both = streams(&point.run, setting.seed, point.time, usize::MAX)?;
+    let results = try_sweep(setting, &points, |point, packets| {
+        let both = streams(
+            &point.run.recorded(packets),
+            setting.seed,
+            point.time,
+            usize::MAX,
+        )?;
         // Only both ways are recorded.
         let mut run = point.run.clone();
-        run.packets_per_link = 0;
         let one = streams(&run, setting.seed, point.time, 0)?;
         run.duplex = Duplex::Full;
         let full = streams(&run, setting.seed, point.time, usize::MAX)?;

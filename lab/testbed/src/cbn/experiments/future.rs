@@ -12,15 +12,15 @@
 use barewire_formats::cbn::BODY_BYTES;
 use barewire_models::cbn::{Copier, Processors};
 use barewire_units::Duration;
-use serde::Deserialize;
 
-use super::common::{mean_and_p99, run_all, take};
-use super::inputs::{Condition, POINTS_MAX, TIME_MAX, check_cells, check_time};
+use super::common::{mean_and_p99, take};
+use super::inputs::{CELLS, CHOICES, Condition, PINGS, POINTS_MAX, TIME_MAX};
 use crate::cbn::parameters::Parameters;
 use crate::cbn::runs::Run;
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
-use crate::refuse::{few_points, list, within};
+use crate::refuse::{AboveZero, few_points, inputs};
+use crate::sweep::try_sweep;
 
 /// The forecasts.
 pub(super) const FUTURE: Experiment = Experiment {
@@ -44,14 +44,14 @@ const CHANGES: [(&str, [bool; 3]); 8] = [
     ("all three", [true, true, true]),
 ];
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Inputs {
-    transmit_cells: Vec<usize>,
-    ping_cells: Vec<usize>,
-    conditions: Vec<Condition>,
-    pings: usize,
-    time: Duration,
+inputs! {
+    struct Inputs {
+        transmit_cells: Vec<usize> => CELLS,
+        ping_cells: Vec<usize> => CELLS,
+        conditions: Vec<Condition> => CHOICES,
+        pings: usize => PINGS,
+        time: Duration => AboveZero(TIME_MAX),
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -75,12 +75,7 @@ struct Plan {
 
 fn plan(setting: &Setting<'_>) -> Result<Plan, SystemError> {
     let parameters = Parameters::parse(setting.parameters)?;
-    let inputs: Inputs = setting.read_inputs()?;
-    check_cells("transmit_cells", &inputs.transmit_cells)?;
-    check_cells("ping_cells", &inputs.ping_cells)?;
-    list("conditions", &inputs.conditions, POINTS_MAX)?;
-    within("pings", inputs.pings as u64, 2..=10_000)?;
-    check_time("time", inputs.time, TIME_MAX)?;
+    let inputs: Inputs = setting.checked_inputs()?;
     let pings = inputs
         .ping_cells
         .len()
@@ -105,7 +100,6 @@ fn plan(setting: &Setting<'_>) -> Result<Plan, SystemError> {
         let trips = (name, "us", inputs.ping_cells.clone());
         plan.add(&run, &parameters, trips, Measured::RoundTrip);
     }
-    plan.points[0].run.packets_per_link = setting.packets_per_link;
     Ok(plan)
 }
 
@@ -147,15 +141,18 @@ fn changed(base: &Run, parameters: &Parameters, change: [bool; 3]) -> Run {
 
 fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let Plan { tables, points } = plan(setting)?;
-    let results = run_all(setting, &points, |point| match point.measured {
+    let results = try_sweep(setting, &points, |point, packets| match point.measured {
         Measured::Rate(time) => {
-            let observed = point.run.transmit_for(setting.seed, time)?;
+            let observed = point
+                .run
+                .recorded(packets)
+                .transmit_for(setting.seed, time)?;
             let bits = (point.run.cells * BODY_BYTES * 8) as f64;
             let period_us = mean_and_p99(&observed.periods()).0;
             Ok((observed, period_us.map(|us| bits / us)))
         }
         Measured::RoundTrip => {
-            let observed = point.run.ping(setting.seed)?;
+            let observed = point.run.recorded(packets).ping(setting.seed)?;
             let trip_us = mean_and_p99(&observed.round_trips().split_off(1)).0;
             Ok((observed, trip_us))
         }

@@ -1,6 +1,8 @@
 //! What several experiments' inputs have in common, and what is refused.
 
 use barewire_classic::msdl::{BLOCK_CELLS_MAX, InterruptOn};
+use std::ops::RangeInclusive;
+
 use barewire_models::cbn::Stage;
 use barewire_units::Duration;
 use serde::Deserialize;
@@ -8,10 +10,22 @@ use serde::Deserialize;
 use crate::cbn::parameters::Parameters;
 use crate::cbn::runs::Run;
 use crate::error::SystemError;
-use crate::refuse::{each_within, within, wrong};
+use crate::refuse::{AtMost, Each, within, wrong};
 
 /// Most points of an experiment.
 pub(super) const POINTS_MAX: usize = 1000;
+/// A list of inputs that are no quantities.
+pub(super) const CHOICES: AtMost = AtMost(POINTS_MAX);
+/// Cells of a block.
+pub(super) const CELLS: RangeInclusive<usize> = 1..=BLOCK_CELLS_MAX;
+/// Round trips of a run.
+pub(super) const PINGS: RangeInclusive<usize> = 2..=10_000;
+/// A share of the ring.
+pub(super) const SHARE: RangeInclusive<f64> = 0.0..=10.0;
+/// Any number of them.
+pub(super) const SHARES: Each<f64> = Each(SHARE);
+/// Stations of a ring with others beside the two that are measured.
+pub(super) const LOADED_STATIONS: RangeInclusive<u16> = 3..=u16::MAX;
 /// Most frames that pass stations in a rotation: each is an event of its own.
 const PASSAGES_MAX: usize = 1_000_000;
 /// Most stations.
@@ -132,27 +146,6 @@ pub(super) fn run_on(
 
 pub(super) fn refusal(text: String) -> SystemError {
     SystemError::Contradiction(text)
-}
-
-/// Refuses blocks of no cells or too many.
-pub(super) fn check_cells(key: &str, cells: &[usize]) -> Result<(), SystemError> {
-    each_within(key, cells.iter().copied(), 1..=BLOCK_CELLS_MAX)
-}
-
-/// Refuses a time that is none or too long.
-pub(super) fn check_time(key: &str, time: Duration, most: Duration) -> Result<(), SystemError> {
-    if !time.is_zero() && time <= most {
-        return Ok(());
-    }
-    Err(wrong(key, time, format!("more than 0 and up to {most}")))
-}
-
-/// Refuses shares of the ring that are none.
-pub(super) fn check_shares(key: &str, shares: &[f64]) -> Result<(), SystemError> {
-    match shares.iter().find(|share| !(0.0..=10.0).contains(*share)) {
-        Some(share) => Err(wrong(key, share, "0 to 10")),
-        None => Ok(()),
-    }
 }
 
 /// The stage of that number.

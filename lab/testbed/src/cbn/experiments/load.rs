@@ -11,18 +11,18 @@
 
 use barewire_models::cbn::{Copier, Duplex, Processors, Program};
 use barewire_units::Duration;
-use serde::Deserialize;
 
-use super::common::{mean_and_p99, run_all, take};
+use super::common::{mean_and_p99, take};
 use super::inputs::{
-    Condition, FullFifo, Length, POINTS_MAX, TIME_MAX, check_cells, check_shares, check_time,
+    CELLS, Condition, FullFifo, LOADED_STATIONS, Length, POINTS_MAX, SHARE, SHARES, TIME_MAX,
     run_on, stage,
 };
 use crate::cbn::parameters::Parameters;
 use crate::cbn::runs::{Load, Observed, Run, Towards, Until};
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
-use crate::refuse::{each_within, few_points};
+use crate::refuse::{AboveZero, few_points, inputs};
+use crate::sweep::try_sweep;
 
 /// The ring under load.
 pub(super) const LOAD: Experiment = Experiment {
@@ -33,20 +33,20 @@ pub(super) const LOAD: Experiment = Experiment {
     run,
 };
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Inputs {
-    cells: usize,
-    stage: usize,
-    condition: Condition,
-    length: Length,
-    stations: Vec<u16>,
-    passing: Vec<f64>,
-    addressed: Vec<f64>,
-    changes_at: f64,
-    full_fifo: FullFifo,
-    patience: Duration,
-    time: Duration,
+inputs! {
+    struct Inputs {
+        cells: usize => CELLS,
+        stage: usize,
+        condition: Condition,
+        length: Length,
+        stations: Vec<u16> => LOADED_STATIONS,
+        passing: Vec<f64> => SHARES,
+        addressed: Vec<f64> => SHARES,
+        changes_at: f64 => SHARE,
+        full_fifo: FullFifo,
+        patience: Duration => AboveZero(TIME_MAX),
+        time: Duration => AboveZero(TIME_MAX),
+    }
 }
 
 struct Point {
@@ -90,15 +90,7 @@ fn of_loaders(count: u16) -> String {
 
 fn plan(setting: &Setting<'_>) -> Result<Plan, SystemError> {
     let parameters = Parameters::parse(setting.parameters)?;
-    let inputs: Inputs = setting.read_inputs()?;
-    check_cells("cells", &[inputs.cells])?;
-    check_shares("passing", &inputs.passing)?;
-    check_shares("addressed", &inputs.addressed)?;
-    check_shares("changes_at", &[inputs.changes_at])?;
-    check_time("patience", inputs.patience, TIME_MAX)?;
-    check_time("time", inputs.time, TIME_MAX)?;
-    let stations = inputs.stations.iter().map(|&stations| u64::from(stations));
-    each_within("stations", stations, 3..=u64::from(u16::MAX))?;
+    let inputs: Inputs = setting.checked_inputs()?;
     let each = inputs.passing.len() + inputs.addressed.len();
     few_points(
         &[each.saturating_mul(inputs.stations.len()).saturating_add(6)],
@@ -131,19 +123,16 @@ fn plan(setting: &Setting<'_>) -> Result<Plan, SystemError> {
             for &share in shares {
                 let mut run = run.clone();
                 run.load = Load { share, towards };
-                plan.push(setting, share.into(), run);
+                plan.push(share.into(), run);
             }
         }
     }
-    plan.push_changes(setting, &parameters, &inputs)?;
+    plan.push_changes(&parameters, &inputs)?;
     Ok(plan)
 }
 
 impl Plan {
-    fn push(&mut self, setting: &Setting<'_>, name: Cell, mut run: Run) {
-        if self.points.is_empty() {
-            run.packets_per_link = setting.packets_per_link;
-        }
+    fn push(&mut self, name: Cell, run: Run) {
         let table = self.tables.len() - 1;
         self.points.push(Point { table, name, run });
     }
@@ -151,7 +140,6 @@ impl Plan {
     /// The addressed load once more, with one part of the station changed at a time.
     fn push_changes(
         &mut self,
-        setting: &Setting<'_>,
         parameters: &Parameters,
         inputs: &Inputs,
     ) -> Result<(), SystemError> {
@@ -170,16 +158,16 @@ impl Plan {
             of_loaders(stations - 2)
         );
         self.tables.push(table(title, ("changed", "")));
-        self.push(setting, "nothing".into(), run.clone());
+        self.push("nothing".into(), run.clone());
         let mut full = run.clone();
         full.duplex = Duplex::Full;
-        self.push(setting, "a memory each way".into(), full);
+        self.push("a memory each way".into(), full);
         let mut engine = run.clone();
         engine.copier = Copier::Engine(parameters.future.engine_cell);
-        self.push(setting, "engine copies what comes".into(), engine);
+        self.push("engine copies what comes".into(), engine);
         let hand_over = parameters.future.hand_over;
         run.processors = Processors::Two { hand_over };
-        self.push(setting, "a processor for the protocol".into(), run);
+        self.push("a processor for the protocol".into(), run);
         Ok(())
     }
 }
@@ -191,7 +179,7 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         patience,
         time,
     } = plan(setting)?;
-    let results = run_all(setting, &points, |point| {
+    let results = try_sweep(setting, &points, |point, packets| {
         let block_bytes = point.run.block_bytes();
         let blocks = usize::MAX;
         let ping = Program::Ping {
@@ -204,16 +192,15 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             block_bytes,
         };
         let until = Until::Time(time);
-        let pings = point.run.run(setting.seed, [ping, Program::Echo], until)?;
         // Only the pings are recorded.
-        let mut quiet = point.run.clone();
-        quiet.packets_per_link = 0;
+        let recorded = point.run.recorded(packets);
+        let pings = recorded.run(setting.seed, [ping, Program::Echo], until)?;
         // A receiver that answers nothing: it is the other end of a transmission.
         let sink = Program::Transmit {
             blocks: 0,
             block_bytes,
         };
-        let stream = quiet.run(setting.seed, [stream, sink], until)?;
+        let stream = point.run.run(setting.seed, [stream, sink], until)?;
         Ok([pings, stream])
     })?;
     let mut outcome = Outcome::default();

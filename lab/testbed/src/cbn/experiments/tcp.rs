@@ -7,17 +7,18 @@ use barewire_classic::msdl::BLOCK_CELLS_MAX;
 use barewire_formats::cbn::BODY_BYTES;
 use barewire_models::cbn::{Program, TCP_HEADER_BYTES};
 use barewire_units::{ByteSize, Duration};
-use serde::Deserialize;
 
-use super::common::{run_all, take};
+use super::common::take;
 use super::inputs::{
-    Condition, FullFifo, Length, POINTS_MAX, check_shares, check_time, refusal, run_on,
+    Condition, FullFifo, LOADED_STATIONS, Length, POINTS_MAX, SHARES, refusal, run_on,
 };
 use crate::cbn::parameters::Parameters;
-use crate::cbn::runs::{Load, Observed, Run, Towards, Until, us};
+use crate::cbn::runs::{Load, Observed, Run, Towards, Until};
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
-use crate::refuse::{each_within, few_points, within};
+use crate::figures::us;
+use crate::refuse::{AboveZero, each_within, few_points, inputs, up_to};
+use crate::sweep::try_sweep;
 
 /// TCP over cells.
 pub(super) const TCP: Experiment = Experiment {
@@ -29,55 +30,37 @@ pub(super) const TCP: Experiment = Experiment {
     run,
 };
 
-const BYTES_MAX: u64 = 1_000_000_000;
-const WINDOW_BYTES_MAX: u64 = 65_535;
+const BYTES_MAX: ByteSize = ByteSize::from_bytes(1_000_000_000);
+const WINDOW_MAX: ByteSize = ByteSize::from_bytes(65_535);
 const SEGMENT_BYTES_MAX: u64 = (BLOCK_CELLS_MAX * BODY_BYTES - TCP_HEADER_BYTES) as u64;
 const AT_MOST: Duration = Duration::from_s(60);
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Inputs {
-    bytes: ByteSize,
-    segments: Vec<u64>,
-    windows: Vec<ByteSize>,
-    loaded_segment: u64,
-    loaded_windows: Vec<ByteSize>,
-    stations: u16,
-    passing: Vec<f64>,
-    addressed: Vec<f64>,
-    condition: Condition,
-    full_fifo: FullFifo,
-    at_most: Duration,
+inputs! {
+    struct Inputs {
+        bytes: ByteSize => up_to(BYTES_MAX),
+        segments: Vec<u64> => 1..=SEGMENT_BYTES_MAX,
+        windows: Vec<ByteSize> => up_to(WINDOW_MAX),
+        loaded_segment: u64 => 1..=SEGMENT_BYTES_MAX,
+        loaded_windows: Vec<ByteSize>,
+        stations: u16 => LOADED_STATIONS,
+        passing: Vec<f64> => SHARES,
+        addressed: Vec<f64> => SHARES,
+        condition: Condition,
+        full_fifo: FullFifo,
+        at_most: Duration => AboveZero(AT_MOST),
+    }
 }
 
 impl Inputs {
     fn check(&self) -> Result<(), SystemError> {
-        within("bytes", self.bytes.as_bytes(), 1..=BYTES_MAX)?;
-        each_within(
-            "segments",
-            self.segments.iter().copied(),
-            1..=SEGMENT_BYTES_MAX,
-        )?;
-        within("loaded_segment", self.loaded_segment, 1..=SEGMENT_BYTES_MAX)?;
-        let windows = self.windows.iter().map(|window| window.as_bytes());
-        each_within("windows", windows, 1..=WINDOW_BYTES_MAX)?;
-        let windows = self.loaded_windows.iter().map(|window| window.as_bytes());
-        let allowed = self.loaded_segment..=WINDOW_BYTES_MAX;
-        each_within("loaded_windows", windows, allowed)?;
+        let least = ByteSize::from_bytes(self.loaded_segment);
+        each_within("loaded_windows", &self.loaded_windows, least..=WINDOW_MAX)?;
         let least = self.segments.iter().copied().min().unwrap_or(0);
         if self.windows.iter().all(|window| window.as_bytes() < least) {
             return Err(refusal(format!(
                 "no window holds a segment of {least} bytes: expected one at least"
             )));
         }
-        within(
-            "stations",
-            u64::from(self.stations),
-            3..=u64::from(u16::MAX),
-        )?;
-        check_shares("passing", &self.passing)?;
-        check_shares("addressed", &self.addressed)?;
-        check_time("at_most", self.at_most, AT_MOST)?;
         let pairs = self.segments.len().saturating_mul(self.windows.len());
         let loads = 2 + self.passing.len() + self.addressed.len();
         let loaded = loads.saturating_mul(self.loaded_windows.len());
@@ -105,7 +88,7 @@ struct Plan {
 
 fn plan(setting: &Setting<'_>) -> Result<Plan, SystemError> {
     let parameters = Parameters::parse(setting.parameters)?;
-    let inputs: Inputs = setting.read_inputs()?;
+    let inputs: Inputs = setting.checked_inputs()?;
     inputs.check()?;
     let mut run = run_on(&parameters, &Length::Measured, 2)?;
     run.interrupt_on = inputs.condition.interrupt_on();
@@ -122,7 +105,6 @@ fn plan(setting: &Setting<'_>) -> Result<Plan, SystemError> {
         let segments = inputs.segments.iter().filter(fit);
         free.extend(segments.map(|&segment| point(&run, window, segment)));
     }
-    free[0].run.packets_per_link = setting.packets_per_link;
     let mut busy = run_on(&parameters, &Length::Measured, inputs.stations)?;
     (busy.interrupt_on, busy.waits_for_room) = (run.interrupt_on, run.waits_for_room);
     let mut one_loader = busy.clone();
@@ -160,12 +142,12 @@ fn plan(setting: &Setting<'_>) -> Result<Plan, SystemError> {
 }
 
 impl Plan {
-    fn transfer(&self, point: &Point, seed: u64) -> Result<Observed, SystemError> {
+    fn transfer(&self, point: &Point, packets: usize, seed: u64) -> Result<Observed, SystemError> {
         let bytes = self.inputs.bytes.as_bytes();
         let window = point.window.as_bytes();
         let config = self.parameters.tcp(bytes, point.segment, window);
         let programs = [Program::TcpSend(config), Program::TcpReceive(config)];
-        let mut run = point.run.clone();
+        let mut run = point.run.recorded(packets);
         if point.loses {
             run.lose_cell = Some(middle_cell(bytes, point.segment));
         }
@@ -173,7 +155,14 @@ impl Plan {
     }
 
     fn all(&self, setting: &Setting<'_>, points: &[&Point]) -> Result<Vec<Observed>, SystemError> {
-        run_all(setting, points, |point| self.transfer(point, setting.seed))
+        try_sweep(setting, points, |point, packets| {
+            // Only the first of all tables is recorded.
+            let first = self
+                .free
+                .first()
+                .is_some_and(|first| std::ptr::eq(first, *point));
+            self.transfer(point, if first { packets } else { 0 }, setting.seed)
+        })
     }
 }
 
@@ -251,13 +240,11 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         }
         outcome.tables.push(table);
     }
-    outcome
-        .tables
-        .push(lossy(setting, &plan, &mut outcome.trace_hash)?);
-    Ok(outcome)
+    let table = lossy(setting, &plan, &mut outcome)?;
+    Ok(outcome.with([table]))
 }
 
-fn lossy(setting: &Setting<'_>, plan: &Plan, hash: &mut u64) -> Result<Table, SystemError> {
+fn lossy(setting: &Setting<'_>, plan: &Plan, outcome: &mut Outcome) -> Result<Table, SystemError> {
     let columns = [
         ("window", "B"),
         ("segment", "B"),
@@ -287,7 +274,7 @@ fn lossy(setting: &Setting<'_>, plan: &Plan, hash: &mut u64) -> Result<Table, Sy
             tcp.time_outs.into(),
         ]);
         for observed in seen {
-            *hash = hash.rotate_left(7) ^ observed.trace_hash;
+            outcome.add_run(observed.trace_hash, []);
         }
     }
     Ok(table)

@@ -10,10 +10,11 @@ use barewire_wire::capture::exported::TagsRepr;
 use proptest::prelude::*;
 
 use super::*;
+use crate::asked::{ask, changed, column};
 use crate::cbn::System;
 use crate::cbn::parameters::Parameters;
 use crate::cbn::runs::{Load, Run, Towards, Until};
-use crate::experiment::{Cell, Progress, Table};
+use crate::experiment::Progress;
 use crate::system::System as _;
 
 const SEED: u64 = 1;
@@ -22,45 +23,17 @@ fn experiment(name: &str) -> &'static Experiment {
     ALL.iter().find(|one| one.name == name).expect("its name")
 }
 
-/// The built-in inputs of an experiment with lines of these keys in place of its own.
 fn inputs(name: &str, changes: &[(&str, &str)]) -> String {
-    let mut table: toml::Table = experiment(name).inputs.parse().expect("inputs");
-    for (key, value) in changes {
-        let value: toml::Table = format!("value = {value}").parse().expect("a value");
-        let before = table.insert((*key).to_owned(), value["value"].clone());
-        assert!(before.is_some(), "{name} has no {key}");
-    }
-    table.to_string()
+    changed(experiment(name), changes)
 }
 
-fn try_run(name: &str, inputs: &str, packets_per_link: usize) -> Result<Outcome, SystemError> {
-    let setting = Setting {
-        parameters: System.parameters(),
-        inputs,
-        seed: SEED,
-        packets_per_link,
-        progress: &Progress::default(),
-    };
-    (experiment(name).check)(&setting)?;
-    let outcome = (experiment(name).run)(&setting)?;
-    let (done, total) = setting.progress.look();
-    assert_eq!(done, total);
-    Ok(outcome)
+fn try_run(name: &str, inputs: &str, packets: usize) -> Result<Outcome, SystemError> {
+    let asked = (SEED, packets);
+    ask(experiment(name), System.parameters(), inputs, asked)
 }
 
 fn run(name: &str, changes: &[(&str, &str)]) -> Outcome {
     try_run(name, &inputs(name, changes), 0).expect("a run")
-}
-
-/// The numbers of a column; those that are missing are left out.
-fn column(table: &Table, name: &str) -> Vec<f64> {
-    let index = table.columns.iter().position(|column| column.name == name);
-    let index = index.expect("the column");
-    let number = |row: &Vec<Cell>| match row[index] {
-        Cell::Number(number) => Some(number),
-        _ => None,
-    };
-    table.rows.iter().filter_map(number).collect()
 }
 
 fn parameters() -> Parameters {
@@ -333,13 +306,13 @@ fn what_cannot_be_run_is_refused() {
     refuse("load", "full_fifo", "\"drop\"", "drop");
     refuse("duplex", "times_faster", "[0]", "times_faster: found 0");
     refuse("tcp", "segments", "[8121]", "expected 1 to 8120");
-    refuse("tcp", "windows", "[\"64 KiB\"]", "windows: found 65536");
+    refuse("tcp", "windows", "[\"64 KiB\"]", "windows: found 64KiB");
     refuse("tcp", "windows", "[\"100 B\"]", "no window holds");
     refuse(
         "tcp",
         "loaded_windows",
         "[\"900 B\"]",
-        "loaded_windows: found 900",
+        "loaded_windows: found 900B",
     );
     refuse("future", "pings", "1", "pings: found 1");
     let error = try_run("ping", "cells = [1]", 0).expect_err("keys are missing");

@@ -5,21 +5,16 @@ use barewire_models::clan::{PORTS_MAX, PORTS_MIN, RivalConfig};
 use barewire_units::{ByteSize, Duration, Rng};
 use serde::Deserialize;
 
-use super::common::{
-    Answer, LIST_MAX, OFFERED_MAX, OFFERED_MIN, bytes, counts, measured, parameters, sizes,
-};
+use super::common::{LIST, MIB, OFFERED, SERVED, read};
 use crate::clan::many::{self, Activity, Setup, WhenFull};
 use crate::clan::parameters::Parameters;
-use crate::clan::program::us;
 use crate::clan::rivals;
 use crate::clan::runs::{self, Ping, Streaming};
 use crate::error::SystemError;
 use crate::experiment::{Experiment, Outcome, Setting, Table};
-use crate::refuse::list;
-use crate::refuse::within;
-use crate::replicate::replicate;
-
-const MIB: usize = 1 << 20;
+use crate::figures::{bytes, us};
+use crate::refuse::{each_within, inputs, up_to, up_to_time, within};
+use crate::sweep::sweep;
 
 // ---- ping ----
 
@@ -38,48 +33,38 @@ enum Ears {
     Events,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PingInputs {
-    sizes: Vec<ByteSize>,
-    gap: Duration,
-    server: Ears,
-    rounds: u64,
+inputs! {
+    struct PingInputs {
+        sizes: Vec<ByteSize> => LIST,
+        gap: Duration => up_to_time(Duration::from_ms(1)),
+        server: Ears,
+        rounds: u64 => 1..=100_000,
+    }
 }
 
 impl PingInputs {
     fn read(setting: &Setting<'_>) -> Result<(Self, Parameters), SystemError> {
-        let parameters = parameters(setting)?;
-        let inputs: Self = setting.read_inputs()?;
-        let frame = frame_bytes_max(parameters.ring_bytes());
-        sizes("sizes", &inputs.sizes, 1..=frame)?;
-        within("gap", inputs.gap, Duration::ZERO..=Duration::from_ms(1))?;
-        within("rounds", inputs.rounds, 1..=100_000)?;
+        let (inputs, parameters): (Self, _) = read(setting)?;
+        let frame = ByteSize::from(frame_bytes_max(parameters.ring_bytes()));
+        each_within("sizes", &inputs.sizes, up_to(frame))?;
         Ok((inputs, parameters))
     }
 }
 
 fn ping(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let (inputs, parameters) = PingInputs::read(setting)?;
-    setting.progress.announce(inputs.sizes.len() as u64);
-    let found = replicate(inputs.sizes.len(), |index| {
+    let found = sweep(setting, &inputs.sizes, |&size, packets| {
         let ping = Ping {
             hosts: [0, 1],
-            message_bytes: bytes(inputs.sizes[index]),
+            message_bytes: bytes(size),
             rounds: inputs.rounds,
             gap: inputs.gap,
             events: matches!(inputs.server, Ears::Events),
-            packets: if index == 0 {
-                setting.packets_per_link
-            } else {
-                0
-            },
+            packets,
         };
-        let found = ping.run(&parameters);
-        setting.progress.step();
-        found
+        ping.run(&parameters)
     });
-    let mut answer = Answer::default();
+    let mut answer = Outcome::default();
     let mut table = Table::new(
         "round trip against size",
         &[
@@ -108,44 +93,27 @@ pub const QUEUE: Experiment = Experiment {
     name: "queue",
     question: "What does the byte queue carry, by size of transfer?",
     inputs: include_str!("../../../plans/clan-queue.toml"),
-    check: |setting| QueueInputs::read(setting).map(drop),
+    check: |setting| read::<QueueInputs>(setting).map(drop),
     run: queue,
 };
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct QueueInputs {
-    sizes: Vec<ByteSize>,
-    transfers: usize,
-}
-
-impl QueueInputs {
-    fn read(setting: &Setting<'_>) -> Result<(Self, Parameters), SystemError> {
-        let parameters = parameters(setting)?;
-        let inputs: Self = setting.read_inputs()?;
-        sizes("sizes", &inputs.sizes, 1..=MIB)?;
-        within("transfers", inputs.transfers, 1..=10_000)?;
-        Ok((inputs, parameters))
+inputs! {
+    struct QueueInputs {
+        sizes: Vec<ByteSize> => (LIST, up_to(MIB)),
+        transfers: usize => 1..=10_000,
     }
 }
 
 fn queue(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
-    let (inputs, parameters) = QueueInputs::read(setting)?;
-    setting.progress.announce(inputs.sizes.len() as u64);
-    let found = replicate(inputs.sizes.len(), |index| {
-        let size = bytes(inputs.sizes[index]);
+    let (inputs, parameters): (QueueInputs, _) = read(setting)?;
+    let found = sweep(setting, &inputs.sizes, |&size, packets| {
+        let size = bytes(size);
         let measured = (size * inputs.transfers).max(32 * 1024);
         let mut streaming = Streaming::new(&parameters, size, measured);
-        streaming.packets = if index == 0 {
-            setting.packets_per_link
-        } else {
-            0
-        };
-        let found = streaming.run(&parameters);
-        setting.progress.step();
-        found
+        streaming.packets = packets;
+        streaming.run(&parameters)
     });
-    let mut answer = Answer::default();
+    let mut answer = Outcome::default();
     let columns = [("transfer", "B"), ("rate", "Mbit/s")];
     let mut table = Table::new("rate against transfer", &columns);
     for (size, (run, streamed)) in inputs.sizes.iter().zip(found) {
@@ -165,22 +133,20 @@ pub const SERVER: Experiment = Experiment {
     run: server,
 };
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ServerInputs {
-    clients: usize,
-    connections: usize,
-    offered: Vec<f64>,
-    in_flight: Vec<usize>,
-    time: Duration,
+inputs! {
+    struct ServerInputs {
+        clients: usize,
+        connections: usize => 1..=1000,
+        offered: Vec<f64> => (LIST, OFFERED),
+        in_flight: Vec<usize> => LIST,
+        time: Duration => SERVED,
+    }
 }
 
 impl ServerInputs {
     fn read(setting: &Setting<'_>) -> Result<(Self, Parameters), SystemError> {
-        let parameters = parameters(setting)?;
-        let inputs: Self = setting.read_inputs()?;
+        let (inputs, parameters): (Self, _) = read(setting)?;
         within("clients", inputs.clients, 1..=parameters.hosts_max() - 1)?;
-        within("connections", inputs.connections, 1..=1000)?;
         let endpoints = inputs.clients * inputs.connections;
         if endpoints > parameters.card.cam_entries {
             return Err(SystemError::Contradiction(format!(
@@ -188,12 +154,7 @@ impl ServerInputs {
                 parameters.card.cam_entries
             )));
         }
-        list("offered", &inputs.offered, LIST_MAX)?;
-        for offered in &inputs.offered {
-            within("offered", *offered, OFFERED_MIN..=OFFERED_MAX)?;
-        }
-        counts("in_flight", &inputs.in_flight, 1..=1000 * inputs.clients)?;
-        measured(inputs.time, Duration::from_us(1), Duration::from_ms(1000))?;
+        each_within("in_flight", &inputs.in_flight, 1..=1000 * inputs.clients)?;
         Ok((inputs, parameters))
     }
 
@@ -216,9 +177,7 @@ const RIVAL_TIMES: u64 = 8;
 
 fn server(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let (inputs, parameters) = ServerInputs::read(setting)?;
-    let points = inputs.offered.len() + inputs.in_flight.len();
-    setting.progress.announce(points as u64);
-    let mut answer = Answer::default();
+    let mut answer = Outcome::default();
     let curve = offered(setting, &inputs, &parameters, &mut answer);
     let at_a_time = in_flight(setting, &inputs, &parameters, &mut answer);
     Ok(answer.with([curve, at_a_time]))
@@ -229,12 +188,12 @@ fn offered(
     setting: &Setting<'_>,
     inputs: &ServerInputs,
     parameters: &Parameters,
-    answer: &mut Answer,
+    answer: &mut Outcome,
 ) -> Table {
-    let found = replicate(inputs.offered.len(), |index| {
-        let found = at_rate(setting, inputs, parameters, index);
-        setting.progress.step();
-        found
+    let rates: Vec<(usize, f64)> = inputs.offered.iter().copied().enumerate().collect();
+    let found = sweep(setting, &rates, |&(index, rate), packets| {
+        let rng = Rng::from_seed(setting.seed).fork_nth("offered", index as u64);
+        at_rate((inputs, parameters), rate, (setting.seed, rng), packets)
     });
     let mut curve = Table::new(
         "answers against load",
@@ -273,7 +232,7 @@ fn offered(
         ]);
         answer.add_run(clan.hash, clan.captures);
         for run in [via, tcp, udp] {
-            answer.add_hash(run.hash);
+            answer.add_run(run.hash, []);
         }
     }
     curve
@@ -281,19 +240,13 @@ fn offered(
 
 /// CLAN and its rivals (VIA, TCP, UDP) at one of the rates.
 fn at_rate(
-    setting: &Setting<'_>,
-    inputs: &ServerInputs,
-    parameters: &Parameters,
-    index: usize,
+    (inputs, parameters): (&ServerInputs, &Parameters),
+    rate: f64,
+    (seed, rng): (u64, Rng),
+    packets: usize,
 ) -> (many::Found, [rivals::RivalRun; 3]) {
-    let packets = if index == 0 {
-        setting.packets_per_link
-    } else {
-        0
-    };
-    let rate = inputs.offered[index];
     let setup = inputs.setup(parameters, many::Load::Rate(rate));
-    let clan = many::run(parameters, &setup, setting.seed, packets);
+    let clan = many::run(parameters, &setup, seed, packets);
     let limit = (inputs.clients * inputs.connections) as u64;
     let rivals = [
         (parameters.via, limit),
@@ -301,7 +254,6 @@ fn at_rate(
         // Nothing holds its clients back.
         (parameters.gige_udp, u64::MAX),
     ];
-    let rng = Rng::from_seed(setting.seed).fork_nth("offered", index as u64);
     let rivals = rivals.map(|(host, limit)| {
         let (_, time) = many::Load::Rate(rate).times(inputs.time * RIVAL_TIMES);
         rivals::offered(host, (rate, limit), time, rng.clone())
@@ -314,10 +266,9 @@ fn in_flight(
     setting: &Setting<'_>,
     inputs: &ServerInputs,
     parameters: &Parameters,
-    answer: &mut Answer,
+    answer: &mut Outcome,
 ) -> Table {
-    let found = replicate(inputs.in_flight.len(), |index| {
-        let in_flight = inputs.in_flight[index];
+    let found = sweep(setting, &inputs.in_flight, |&in_flight, _| {
         // As evenly as they can be spread: with fewer than clients, some have none.
         let clients = inputs.clients.min(in_flight);
         let setup = Setup {
@@ -327,7 +278,6 @@ fn in_flight(
         let clan = many::run(parameters, &setup, setting.seed, 0);
         let rival_of = |host: RivalConfig| rivals::in_flight(host, in_flight as u64, 2000);
         let rivals = [parameters.via, parameters.gige_tcp].map(rival_of);
-        setting.progress.step();
         (clan, rivals)
     });
     let mut table = Table::new(
@@ -349,7 +299,7 @@ fn in_flight(
             tcp.rate.into(),
         ]);
         for hash in [clan.hash, via.hash, tcp.hash] {
-            answer.add_hash(hash);
+            answer.add_run(hash, []);
         }
     }
     table
@@ -365,14 +315,14 @@ pub const CLUSTER: Experiment = Experiment {
     run: cluster,
 };
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ClusterInputs {
-    cards: usize,
-    ports: usize,
-    streams: Vec<usize>,
-    transfer: ByteSize,
-    time: Duration,
+inputs! {
+    struct ClusterInputs {
+        cards: usize,
+        ports: usize => PORTS_MIN..=PORTS_MAX,
+        streams: Vec<usize> => LIST,
+        transfer: ByteSize => up_to(MIB),
+        time: Duration => Duration::from_us(100)..=Duration::from_ms(1000),
+    }
 }
 
 /// Streams within each switch, and from the one to the other.
@@ -398,9 +348,7 @@ fn pairs(pattern: usize, cards: usize, ports: usize) -> Vec<[u8; 2]> {
 
 impl ClusterInputs {
     fn read(setting: &Setting<'_>) -> Result<(Self, Parameters), SystemError> {
-        let mut parameters = parameters(setting)?;
-        let inputs: Self = setting.read_inputs()?;
-        within("ports", inputs.ports, PORTS_MIN..=PORTS_MAX)?;
+        let (inputs, mut parameters): (Self, Parameters) = read(setting)?;
         parameters.switch.ports = inputs.ports;
         within("cards", inputs.cards, 4..=parameters.hosts_max())?;
         if inputs.cards % 4 != 0 {
@@ -409,30 +357,25 @@ impl ClusterInputs {
                 inputs.cards
             )));
         }
-        counts("streams", &inputs.streams, 1..=inputs.cards / 2)?;
-        sizes("transfer", &[inputs.transfer], 1..=MIB)?;
-        measured(inputs.time, Duration::from_us(100), Duration::from_ms(1000))?;
+        each_within("streams", &inputs.streams, 1..=inputs.cards / 2)?;
         Ok((inputs, parameters))
     }
 }
 
 fn cluster(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let (inputs, parameters) = ClusterInputs::read(setting)?;
-    let points = PATTERNS.len() * inputs.streams.len();
-    setting.progress.announce((points + PATTERNS.len()) as u64);
-    let mut answer = Answer::default();
-    let found = replicate(points, |index| {
-        let pairs = pairs(index / inputs.streams.len(), inputs.cards, inputs.ports);
-        let pairs = &pairs[..inputs.streams[index % inputs.streams.len()]];
-        let packets = if index == 0 {
-            setting.packets_per_link
-        } else {
-            0
-        };
+    let each = |pattern| {
+        inputs
+            .streams
+            .iter()
+            .map(move |&streams| (pattern, streams))
+    };
+    let points: Vec<(usize, usize)> = (0..PATTERNS.len()).flat_map(each).collect();
+    let mut answer = Outcome::default();
+    let found = sweep(setting, &points, |&(pattern, streams), packets| {
+        let pairs = &pairs(pattern, inputs.cards, inputs.ports)[..streams];
         let times = (inputs.time / 4, inputs.time);
-        let found = runs::streams(&parameters, pairs, bytes(inputs.transfer), times, packets);
-        setting.progress.step();
-        found
+        runs::streams(&parameters, pairs, bytes(inputs.transfer), times, packets)
     });
     let mut rates = Table::new(
         "rate against streams",
@@ -443,12 +386,12 @@ fn cluster(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             ("slowest", "Mbit/s"),
         ],
     );
-    for (index, (read, hash, captures)) in found.into_iter().enumerate() {
+    for ((pattern, streams), (read, hash, captures)) in points.into_iter().zip(found) {
         let rate = |bytes: usize| bytes as f64 * 8.0 / us(inputs.time);
         let slowest = read.iter().copied().min().unwrap_or(0);
         rates.push([
-            inputs.streams[index % inputs.streams.len()].into(),
-            PATTERNS[index / inputs.streams.len()].into(),
+            streams.into(),
+            PATTERNS[pattern].into(),
             rate(read.iter().sum()).into(),
             rate(slowest).into(),
         ]);
@@ -456,7 +399,8 @@ fn cluster(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     }
     let columns = [("where", ""), ("round trip, mean", "us")];
     let mut trips = Table::new("round trip through the switches", &columns);
-    for (pattern, name) in PATTERNS.into_iter().enumerate() {
+    let patterns = [0, 1];
+    let found = sweep(setting, &patterns, |&pattern, _| {
         let ping = Ping {
             hosts: pairs(pattern, inputs.cards, inputs.ports)[0],
             message_bytes: parameters.message_bytes(),
@@ -465,10 +409,11 @@ fn cluster(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             events: false,
             packets: 0,
         };
-        let found = ping.run(&parameters);
-        setting.progress.step();
+        ping.run(&parameters)
+    });
+    for (name, found) in PATTERNS.into_iter().zip(found) {
         trips.push([name.into(), found.mean_us.into()]);
-        answer.add_hash(found.hash);
+        answer.add_run(found.hash, []);
     }
     Ok(answer.with([rates, trips]))
 }

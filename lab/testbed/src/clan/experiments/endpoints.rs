@@ -1,16 +1,14 @@
 //! Many endpoints on one server, and a card with fewer tripwires than that.
 
 use barewire_units::Duration;
-use serde::Deserialize;
 
-use super::common::{Answer, LIST_MAX, OFFERED_MAX, OFFERED_MIN, counts, measured, parameters};
+use super::common::{LIST, OFFERED, SERVED, read};
 use crate::clan::many::{self, Activity, Found, Load, Setup, WhenFull};
 use crate::clan::parameters::Parameters;
 use crate::error::SystemError;
 use crate::experiment::{Experiment, Outcome, Setting, Table};
-use crate::refuse::list;
-use crate::refuse::within;
-use crate::replicate::replicate;
+use crate::refuse::{inputs, within};
+use crate::sweep::sweep;
 
 const ENDPOINTS_MAX: usize = 20_000;
 const CAM_MAX: usize = 65_536;
@@ -23,38 +21,22 @@ pub const ENDPOINTS: Experiment = Experiment {
     run: endpoints,
 };
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct EndpointsInputs {
-    endpoints: Vec<usize>,
-    clients: usize,
-    activity: Activity,
-    when_full: WhenFull,
-    window: usize,
-    offered: f64,
-    time: Duration,
-}
-
-/// What both experiments have.
-fn check_demand(
-    (clients, clients_max): (usize, usize),
-    window: usize,
-    offered: f64,
-    time: Duration,
-) -> Result<(), SystemError> {
-    within("clients", clients, 1..=clients_max)?;
-    within("window", window, 1..=1000)?;
-    within("offered", offered, OFFERED_MIN..=OFFERED_MAX)?;
-    measured(time, Duration::from_us(1), Duration::from_ms(1000))
+inputs! {
+    struct EndpointsInputs {
+        endpoints: Vec<usize> => (LIST, 1..=ENDPOINTS_MAX),
+        clients: usize,
+        activity: Activity,
+        when_full: WhenFull,
+        window: usize => 1..=1000,
+        offered: f64 => OFFERED,
+        time: Duration => SERVED,
+    }
 }
 
 impl EndpointsInputs {
     fn read(setting: &Setting<'_>) -> Result<(Self, Parameters), SystemError> {
-        let parameters = parameters(setting)?;
-        let inputs: Self = setting.read_inputs()?;
-        counts("endpoints", &inputs.endpoints, 1..=ENDPOINTS_MAX)?;
-        let clients = (inputs.clients, parameters.hosts_max() - 1);
-        check_demand(clients, inputs.window, inputs.offered, inputs.time)?;
+        let (inputs, parameters): (Self, Parameters) = read(setting)?;
+        within("clients", inputs.clients, 1..=parameters.hosts_max() - 1)?;
         within("card.cam_entries", parameters.card.cam_entries, 1..=CAM_MAX)?;
         Ok((inputs, parameters))
     }
@@ -66,16 +48,13 @@ fn both(
     parameters: &Parameters,
     setup: &Setup,
     (window, offered): (usize, f64),
-    first: bool,
+    packets: usize,
 ) -> [Found; 2] {
-    let packets = if first { setting.packets_per_link } else { 0 };
     let loads = [(Load::Window(window), packets), (Load::Rate(offered), 0)];
-    let found = loads.map(|(load, packets)| {
+    loads.map(|(load, packets)| {
         let setup = Setup { load, ..*setup };
         many::run(parameters, &setup, setting.seed, packets)
-    });
-    setting.progress.step();
-    found
+    })
 }
 
 /// What keeps a server from more, as far as the run tells: of what keeps its processor busy, the
@@ -103,11 +82,10 @@ const MIB: f64 = (1 << 20) as f64;
 
 fn endpoints(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let (inputs, parameters) = EndpointsInputs::read(setting)?;
-    setting.progress.announce(inputs.endpoints.len() as u64);
-    let found = replicate(inputs.endpoints.len(), |index| {
+    let found = sweep(setting, &inputs.endpoints, |&endpoints, packets| {
         let setup = Setup {
             clients: inputs.clients,
-            endpoints: inputs.endpoints[index],
+            endpoints,
             cam_entries: parameters.card.cam_entries,
             when_full: inputs.when_full,
             activity: inputs.activity,
@@ -115,9 +93,9 @@ fn endpoints(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             time: inputs.time,
         };
         let demand = (inputs.window, inputs.offered);
-        both(setting, &parameters, &setup, demand, index == 0)
+        both(setting, &parameters, &setup, demand, packets)
     });
-    let mut answer = Answer::default();
+    let mut answer = Outcome::default();
     let mut table = Table::new(
         "server against endpoints",
         &[
@@ -152,7 +130,7 @@ fn endpoints(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             limit(&full, *endpoints).into(),
         ]);
         answer.add_run(full.hash, full.captures);
-        answer.add_hash(offered.hash);
+        answer.add_run(offered.hash, []);
     }
     Ok(answer.with([table]))
 }
@@ -165,28 +143,23 @@ pub const CAM: Experiment = Experiment {
     run: cam,
 };
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CamInputs {
-    cam_entries: Vec<usize>,
-    endpoints: Vec<usize>,
-    when_full: Vec<WhenFull>,
-    clients: usize,
-    activity: Activity,
-    window: usize,
-    offered: f64,
-    time: Duration,
+inputs! {
+    struct CamInputs {
+        cam_entries: Vec<usize> => (LIST, 1..=CAM_MAX),
+        endpoints: Vec<usize> => (LIST, 1..=ENDPOINTS_MAX),
+        when_full: Vec<WhenFull> => LIST,
+        clients: usize,
+        activity: Activity,
+        window: usize => 1..=1000,
+        offered: f64 => OFFERED,
+        time: Duration => SERVED,
+    }
 }
 
 impl CamInputs {
     fn read(setting: &Setting<'_>) -> Result<(Self, Parameters), SystemError> {
-        let parameters = parameters(setting)?;
-        let inputs: Self = setting.read_inputs()?;
-        counts("cam_entries", &inputs.cam_entries, 1..=CAM_MAX)?;
-        counts("endpoints", &inputs.endpoints, 1..=ENDPOINTS_MAX)?;
-        list("when_full", &inputs.when_full, LIST_MAX)?;
-        let clients = (inputs.clients, parameters.hosts_max() - 1);
-        check_demand(clients, inputs.window, inputs.offered, inputs.time)?;
+        let (inputs, parameters): (Self, Parameters) = read(setting)?;
+        within("clients", inputs.clients, 1..=parameters.hosts_max() - 1)?;
         let points = inputs.cam_entries.len() * inputs.endpoints.len();
         within(
             "points of the experiment",
@@ -206,22 +179,24 @@ fn cam(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             points.extend(inputs.cam_entries.iter().map(point));
         }
     }
-    setting.progress.announce(points.len() as u64);
-    let found = replicate(points.len(), |index| {
-        let (endpoints, when_full, cam_entries) = points[index];
-        let setup = Setup {
-            clients: inputs.clients,
-            endpoints,
-            cam_entries,
-            when_full,
-            activity: inputs.activity,
-            load: Load::Window(inputs.window),
-            time: inputs.time,
-        };
-        let demand = (inputs.window, inputs.offered);
-        both(setting, &parameters, &setup, demand, index == 0)
-    });
-    let mut answer = Answer::default();
+    let found = sweep(
+        setting,
+        &points,
+        |&(endpoints, when_full, cam_entries), packets| {
+            let setup = Setup {
+                clients: inputs.clients,
+                endpoints,
+                cam_entries,
+                when_full,
+                activity: inputs.activity,
+                load: Load::Window(inputs.window),
+                time: inputs.time,
+            };
+            let demand = (inputs.window, inputs.offered);
+            both(setting, &parameters, &setup, demand, packets)
+        },
+    );
+    let mut answer = Outcome::default();
     let mut table = Table::new(
         "server against tripwires",
         &[
@@ -249,7 +224,7 @@ fn cam(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             full.empty_polls.into(),
         ]);
         answer.add_run(full.hash, full.captures);
-        answer.add_hash(offered.hash);
+        answer.add_run(offered.hash, []);
     }
     Ok(answer.with([table]))
 }

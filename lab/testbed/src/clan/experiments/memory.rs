@@ -3,21 +3,20 @@
 
 use barewire_fabric::frame::{region_bytes, ring_bytes_valid};
 use barewire_units::{ByteSize, Duration, Rate, Rng};
-use serde::Deserialize;
+use std::ops::RangeInclusive;
 
-use super::common::{Answer, LIST_MAX, bytes, counts, measured, parameters, sizes};
+use super::common::{LIST, MIB, read};
 use crate::clan::descriptors::{self, Level, Traffic};
 use crate::clan::parameters::Parameters;
 use crate::clan::runs::Streaming;
 use crate::clan::windowed::{self, Stream};
 use crate::error::SystemError;
 use crate::experiment::{Experiment, Outcome, Setting, Table};
-use crate::refuse::list;
-use crate::refuse::within;
-use crate::replicate::replicate;
+use crate::figures::{bytes, us};
+use crate::refuse::{inputs, up_to};
+use crate::sweep::sweep;
 
 const KIB: f64 = 1024.0;
-const MIB: usize = 1 << 20;
 
 // ---- buffers ----
 
@@ -25,30 +24,17 @@ pub const BUFFERS: Experiment = Experiment {
     name: "buffers",
     question: "How much memory does an endpoint need for a rate, against Gigabit sockets and VIA?",
     inputs: include_str!("../../../plans/clan-buffers.toml"),
-    check: |setting| BuffersInputs::read(setting).map(drop),
+    check: |setting| read::<BuffersInputs>(setting).map(drop),
     run: buffers,
 };
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct BuffersInputs {
-    buffers: Vec<ByteSize>,
-    transfer: ByteSize,
-    rates: Vec<Rate>,
-    endpoints: Vec<usize>,
-    time: Duration,
-}
-
-impl BuffersInputs {
-    fn read(setting: &Setting<'_>) -> Result<(Self, Parameters), SystemError> {
-        let parameters = parameters(setting)?;
-        let inputs: Self = setting.read_inputs()?;
-        sizes("buffers", &inputs.buffers, 1..=16 * MIB)?;
-        sizes("transfer", &[inputs.transfer], 1..=MIB)?;
-        list("rates", &inputs.rates, LIST_MAX)?;
-        counts("endpoints", &inputs.endpoints, 1..=1_000_000)?;
-        measured(inputs.time, Duration::from_ms(1), Duration::from_ms(10_000))?;
-        Ok((inputs, parameters))
+inputs! {
+    struct BuffersInputs {
+        buffers: Vec<ByteSize> => (LIST, up_to(ByteSize::from_mib(16))),
+        transfer: ByteSize => up_to(MIB),
+        rates: Vec<Rate> => LIST,
+        endpoints: Vec<usize> => (LIST, 1..=1_000_000),
+        time: Duration => Duration::from_ms(1)..=Duration::from_s(10),
     }
 }
 
@@ -108,19 +94,15 @@ fn rival(
 }
 
 fn buffers(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
-    let (inputs, parameters) = BuffersInputs::read(setting)?;
-    setting.progress.announce(inputs.buffers.len() as u64);
-    let found = replicate(inputs.buffers.len(), |index| {
-        let buffer = inputs.buffers[index];
-        let points = [
+    let (inputs, parameters): (BuffersInputs, _) = read(setting)?;
+    let found = sweep(setting, &inputs.buffers, |&buffer, _| {
+        [
             clan(&parameters, &inputs, buffer),
             rival(&parameters.gige_stream, 0, &inputs, buffer),
             rival(&parameters.via_stream, DESCRIPTOR_BYTES, &inputs, buffer),
-        ];
-        setting.progress.step();
-        points
+        ]
     });
-    let mut answer = Answer::default();
+    let mut answer = Outcome::default();
     let mut rates = Table::new(
         "rate against buffer",
         &[
@@ -135,7 +117,7 @@ fn buffers(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         let buffer = buffer.as_bytes() as f64 / KIB;
         rates.push([buffer.into(), clan.into(), sockets.into(), via.into()]);
         for point in points.iter().flatten() {
-            answer.add_hash(point.hash);
+            answer.add_run(point.hash, []);
         }
     }
     let memory = memory(&inputs, &found);
@@ -167,7 +149,9 @@ fn memory(inputs: &BuffersInputs, found: &[[Option<Point>; 3]]) -> Table {
                 .min_by_key(|(buffer, _)| *buffer);
             for endpoints in &inputs.endpoints {
                 let kib = |bytes: u64| bytes as f64 / KIB;
-                let all = |it: Point| *endpoints as f64 * it.endpoint_bytes as f64 / MIB as f64;
+                let all = |it: Point| {
+                    *endpoints as f64 * it.endpoint_bytes as f64 / MIB.as_bytes() as f64
+                };
                 table.push([
                     wanted.into(),
                     (*name).into(),
@@ -190,44 +174,32 @@ pub const VIA: Experiment = Experiment {
     name: "via",
     question: "What becomes of messages for which a VIA connection has no receive descriptor?",
     inputs: include_str!("../../../plans/clan-via.toml"),
-    check: |setting| ViaInputs::read(setting).map(drop),
+    check: |setting| read::<ViaInputs>(setting).map(drop),
     run: via,
 };
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ViaInputs {
-    descriptors: Vec<usize>,
-    messages: u64,
-    burst: u64,
-    between: Duration,
-    program: Duration,
-}
-
-impl ViaInputs {
-    fn read(setting: &Setting<'_>) -> Result<(Self, Parameters), SystemError> {
-        let parameters = parameters(setting)?;
-        let inputs: Self = setting.read_inputs()?;
-        counts("descriptors", &inputs.descriptors, 1..=100_000)?;
-        within("messages", inputs.messages, 1..=1_000_000)?;
-        within("burst", inputs.burst, 1..=100_000)?;
-        let times = Duration::from_ns(1)..=Duration::from_ms(1);
-        within("between", inputs.between, times.clone())?;
-        within("program", inputs.program, times)?;
-        Ok((inputs, parameters))
+inputs! {
+    struct ViaInputs {
+        descriptors: Vec<usize> => (LIST, 1..=100_000),
+        messages: u64 => 1..=1_000_000,
+        burst: u64 => 1..=100_000,
+        between: Duration => TIMES,
+        program: Duration => TIMES,
     }
 }
 
+/// Between bursts, and of a message in the program.
+const TIMES: RangeInclusive<Duration> = Duration::from_ns(1)..=Duration::from_ms(1);
+
 fn via(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
-    let (inputs, parameters) = ViaInputs::read(setting)?;
-    let points = Level::ALL.len() * inputs.descriptors.len();
-    setting.progress.announce(points as u64);
+    let (inputs, parameters): (ViaInputs, _) = read(setting)?;
+    let each = |level| inputs.descriptors.iter().map(move |&count| (level, count));
+    let points: Vec<_> = Level::ALL.into_iter().flat_map(each).collect();
     let (host, stream) = (parameters.via, parameters.via_stream);
-    let found = replicate(points, |index| {
-        let nth = index % inputs.descriptors.len();
+    let found = sweep(setting, &points, |&((_, level), descriptors), _| {
         let traffic = Traffic {
-            level: Level::ALL[index / inputs.descriptors.len()].1,
-            descriptors: inputs.descriptors[nth],
+            level,
+            descriptors,
             messages: inputs.messages,
             burst: inputs.burst,
             between: inputs.between,
@@ -237,11 +209,9 @@ fn via(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         };
         // The same bursts for each level.
         let rng = Rng::from_seed(setting.seed).fork("bursts");
-        let found = descriptors::run(&traffic, rng);
-        setting.progress.step();
-        found
+        descriptors::run(&traffic, rng)
     });
-    let mut answer = Answer::default();
+    let mut answer = Outcome::default();
     let mut table = Table::new(
         "messages against descriptors",
         &[
@@ -256,23 +226,22 @@ fn via(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             ("buffers", "KiB"),
         ],
     );
-    for (index, found) in found.into_iter().enumerate() {
-        let descriptors = inputs.descriptors[index % inputs.descriptors.len()];
+    for (((level, _), descriptors), found) in points.into_iter().zip(found) {
         let buffer = stream.frame.as_bytes() + DESCRIPTOR_BYTES;
         let some = found.delays.count() > 0;
         table.push([
             descriptors.into(),
-            Level::ALL[index / inputs.descriptors.len()].0.into(),
+            level.into(),
             found.made.into(),
             found.received.into(),
             found.dropped.into(),
             found.lost.into(),
-            found.broke.map(crate::clan::program::us).into(),
+            found.broke.map(us).into(),
             some.then(|| found.delays.per_mille(990) as f64 / 1e6)
                 .into(),
             (descriptors as f64 * buffer as f64 / KIB).into(),
         ]);
-        answer.add_hash(found.hash);
+        answer.add_run(found.hash, []);
     }
     Ok(answer.with([table]))
 }

@@ -1,12 +1,12 @@
 //! Every experiment: known answers, conservation, the same twice, and what is refused.
 
 use super::*;
+use crate::asked::{self, number, replaced};
 use crate::clan::System;
 use crate::clan::many::{self, Activity, Load, Setup, WhenFull};
 use crate::clan::parameters::Parameters;
 use crate::error::SystemError;
-use crate::experiment::{Cell, Progress};
-use crate::experiment::{Outcome, Setting, Table};
+use crate::experiment::{Cell, Outcome};
 use crate::system::System as _;
 use barewire_units::{ByteSize, Duration};
 
@@ -15,35 +15,14 @@ fn ask(
     changes: &[(&str, &str)],
     packets_per_link: usize,
 ) -> Result<Outcome, SystemError> {
-    let found = ALL.iter().find(|it| it.name == name);
-    let experiment = found.expect("an experiment");
-    let mut inputs = experiment.inputs.to_owned();
-    for (from, to) in changes {
-        let changed = inputs.replacen(from, to, 1);
-        assert_ne!(changed, inputs, "{from}");
-        inputs = changed;
-    }
-    let setting = Setting {
-        parameters: System.parameters(),
-        inputs: &inputs,
-        seed: 5,
-        packets_per_link,
-        progress: &Progress::default(),
-    };
-    (experiment.check)(&setting)?;
-    let outcome = (experiment.run)(&setting)?;
-    let (done, announced) = setting.progress.look();
-    assert_eq!(done, announced, "{name}");
-    Ok(outcome)
-}
-
-fn number(table: &Table, row: usize, column: &str) -> f64 {
-    let at = table.columns.iter().position(|it| it.name == column);
-    let at = at.unwrap_or_else(|| panic!("no column {column}"));
-    match table.rows[row][at] {
-        Cell::Number(number) => number,
-        ref other => panic!("{column}: {other:?}"),
-    }
+    let experiment = ALL.iter().find(|it| it.name == name).expect(name);
+    let inputs = replaced(experiment.inputs, changes);
+    asked::ask(
+        experiment,
+        System.parameters(),
+        &inputs,
+        (5, packets_per_link),
+    )
 }
 
 fn near(found: f64, expected: f64, per_cent: f64) {

@@ -3,17 +3,16 @@
 
 use barewire_models::afterburner::Stack;
 use barewire_units::{ByteSize, Duration, Rng};
-use serde::Deserialize;
 
 use super::super::parameters::Parameters;
 use super::super::stream::{self as ribbon, Stream};
 use super::super::tcp::{self, TcpPlan, TcpRecord};
-use super::common::{Rings, duration, each, gather, recorded, take_first_links};
-use super::stream::{program_message, segment, stack};
+use super::common::{DURATION, ENTRIES, Rings, outcome};
+use super::stream::{PROGRAM_MESSAGE, segment, stack};
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
-use crate::refuse::within;
-use crate::replicate::replicate;
+use crate::refuse::inputs;
+use crate::sweep::try_sweep;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "afterburner",
@@ -24,18 +23,18 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Inputs {
-    messages: Vec<ByteSize>,
-    pairs: Vec<usize>,
-    pairs_message: ByteSize,
-    stack: String,
-    segment: ByteSize,
-    socket_buffer: ByteSize,
-    length_m: u64,
-    ttrt: Duration,
-    duration: Duration,
+inputs! {
+    struct Inputs {
+        messages: Vec<ByteSize> => (ENTRIES, PROGRAM_MESSAGE),
+        pairs: Vec<usize> => (ENTRIES, 1..=PAIRS_MAX),
+        pairs_message: ByteSize => PROGRAM_MESSAGE,
+        stack: String,
+        segment: ByteSize,
+        socket_buffer: ByteSize,
+        length_m: u64,
+        ttrt: Duration,
+        duration: Duration => DURATION,
+    }
 }
 
 /// Pairs of hosts on a ring of 16 stations.
@@ -43,18 +42,12 @@ const PAIRS_MAX: usize = 8;
 
 fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs, Stack), SystemError> {
     let mut parameters = Parameters::parse(setting.parameters)?;
-    let inputs: Inputs = setting.read_inputs()?;
-    each("messages", &inputs.messages, |size| {
-        program_message("messages", size)
-    })?;
-    each("pairs", &inputs.pairs, |pairs| {
-        within("pairs", pairs, 1..=PAIRS_MAX)?;
-        rings(&parameters, &inputs, pairs).check()
-    })?;
-    program_message("pairs_message", inputs.pairs_message)?;
+    let inputs: Inputs = setting.checked_inputs()?;
+    for &pairs in &inputs.pairs {
+        rings(&parameters, &inputs, pairs).check()?;
+    }
     let stack = stack("stack", &inputs.stack)?;
     segment(&parameters, "segment", inputs.segment, inputs.socket_buffer)?;
-    duration("duration", inputs.duration)?;
     rings(&parameters, &inputs, 1).check()?;
     parameters.benchmark.socket_buffer = inputs.socket_buffer;
     parameters.benchmark.duration = inputs.duration;
@@ -91,12 +84,10 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         .iter()
         .map(|pairs| (*pairs, inputs.pairs_message));
     let points: Vec<(usize, ByteSize)> = one.chain(more).collect();
-    setting.progress.announce(points.len() as u64);
     let root = Rng::from_seed(setting.seed);
-    let runs = replicate(points.len(), |index| {
-        let (pairs, message) = points[index];
+    let mut runs = try_sweep(setting, &points, |&(pairs, message), packets_per_link| {
         let rings = Rings {
-            packets_per_link: recorded(setting, index),
+            packets_per_link,
             ..rings(&parameters, &inputs, pairs)
         };
         let network = rings.build(&root)?;
@@ -110,20 +101,17 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             recovers: true,
         };
         let back_to_back = ribbon::run(&parameters, stream).rate_mbytes_s();
-        setting.progress.step();
         run.map(|run| (run, back_to_back))
-    });
-    let (mut runs, trace_hash) = gather(runs, |(run, _)| run.hash)?;
-    let links = take_first_links(&mut runs, |(run, _)| &mut run.links);
+    })?;
+    let taken = runs
+        .iter_mut()
+        .map(|(run, _)| (run.hash, std::mem::take(&mut run.links)));
+    let outcome = outcome(taken);
     let (one, more) = runs.split_at(inputs.messages.len());
-    Ok(Outcome {
-        tables: vec![
-            messages_table(&inputs, one),
-            pairs_table(&parameters, &inputs, more),
-        ],
-        links,
-        trace_hash,
-    })
+    Ok(outcome.with([
+        messages_table(&inputs, one),
+        pairs_table(&parameters, &inputs, more),
+    ]))
 }
 
 /// One pair of hosts, for each size of messages.

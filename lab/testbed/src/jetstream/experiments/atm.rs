@@ -5,7 +5,7 @@ use barewire_classic::token::Class;
 use barewire_models::afterburner::Stack;
 use barewire_models::jetstream::{Discard, fibre_delay};
 use barewire_units::{ByteSize, Duration, Rate, Rng};
-use serde::Deserialize;
+use std::ops::RangeInclusive;
 
 use super::super::cells::{Cells, CellsPlan};
 use super::super::load::{self, LoadPlan, LoadRecord};
@@ -13,14 +13,14 @@ use super::super::net::{Medium, Network};
 use super::super::parameters::Parameters;
 use super::super::tcp::{self, TcpPlan, TcpRecord};
 use super::common::{
-    Rings, WARM_UP, duration, each, gather, mbps, message, offers, random_sources, recorded,
+    DURATION, ENTRIES, MESSAGE, Rings, WARM_UP, mbps, offers, outcome, random_sources, share_of,
 };
 use super::ring::ERRORS_MAX;
-use super::stream::{program_message, segment};
+use super::stream::{PROGRAM_MESSAGE, segment};
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, LinkCapture, Outcome, Setting, Table};
-use crate::refuse::{within, wrong};
-use crate::replicate::replicate;
+use crate::refuse::{inputs, within, wrong};
+use crate::sweep::try_sweep;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "atm",
@@ -31,33 +31,32 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Inputs {
-    hosts: usize,
-    cell_rates: Vec<Rate>,
-    buffer_cells: Vec<usize>,
-    discards: Vec<String>,
-    early_threshold_per_cent: usize,
-    loads: Vec<Rate>,
-    small: ByteSize,
-    large: ByteSize,
-    small_per_cent: u64,
-    messages_duration: Duration,
-    senders: usize,
-    message: ByteSize,
-    segment: ByteSize,
-    socket_buffer: ByteSize,
-    errors_per_gigabit: Vec<u64>,
-    streams_duration: Duration,
+inputs! {
+    struct Inputs {
+        hosts: usize => 2..=16,
+        cell_rates: Vec<Rate> => (ENTRIES, CELL_RATES),
+        buffer_cells: Vec<usize> => (ENTRIES, 1..=BUFFER_CELLS_MAX),
+        discards: Vec<String> => ENTRIES,
+        early_threshold_per_cent: usize => 1..=100,
+        loads: Vec<Rate> => (ENTRIES, LOADS),
+        small: ByteSize => MESSAGE,
+        large: ByteSize => MESSAGE,
+        small_per_cent: u64 => 1..=99,
+        messages_duration: Duration => DURATION,
+        senders: usize,
+        message: ByteSize => PROGRAM_MESSAGE,
+        segment: ByteSize,
+        socket_buffer: ByteSize,
+        errors_per_gigabit: Vec<u64> => (ENTRIES, 0..=ERRORS_MAX),
+        streams_duration: Duration => DURATION,
+    }
 }
 
 const SMALL: usize = 0;
 const LARGE: usize = 1;
 const BUFFER_CELLS_MAX: usize = 1 << 20;
-const CELL_RATE_MIN: Rate = Rate::from_mbps(1);
-const CELL_RATE_MAX: Rate = Rate::from_gbps(10);
-const LOAD_MAX: Rate = Rate::from_gbps(100);
+const CELL_RATES: RangeInclusive<Rate> = Rate::from_mbps(1)..=Rate::from_gbps(10);
+const LOADS: RangeInclusive<Rate> = Rate::from_bps(1)..=Rate::from_gbps(100);
 
 /// A network of the comparison.
 #[derive(Clone, Debug)]
@@ -118,41 +117,18 @@ fn discard(name: &str, buffer_cells: usize, per_cent: usize) -> Result<Discard, 
 
 fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
     let parameters = Parameters::parse(setting.parameters)?;
-    let inputs: Inputs = setting.read_inputs()?;
-    within("hosts", inputs.hosts, 2..=16)?;
+    let inputs: Inputs = setting.checked_inputs()?;
     Rings::one(&parameters, inputs.hosts).check()?;
-    each("cell_rates", &inputs.cell_rates, |rate| {
-        within("cell_rates", rate, CELL_RATE_MIN..=CELL_RATE_MAX)
-    })?;
-    each("buffer_cells", &inputs.buffer_cells, |cells| {
-        within("buffer_cells", cells, 1..=BUFFER_CELLS_MAX)
-    })?;
-    let names: Vec<&str> = inputs.discards.iter().map(String::as_str).collect();
-    each("discards", &names, |name| discard(name, 1, 1).map(|_| ()))?;
-    within(
-        "early_threshold_per_cent",
-        inputs.early_threshold_per_cent,
-        1..=100,
-    )?;
-    each("loads", &inputs.loads, |load| {
-        within("loads", load, Rate::from_bps(1)..=LOAD_MAX)
-    })?;
-    message("small", inputs.small)?;
-    message("large", inputs.large)?;
-    within("small_per_cent", inputs.small_per_cent, 1..=99)?;
-    duration("messages_duration", inputs.messages_duration)?;
+    for name in &inputs.discards {
+        discard(name, 1, 1)?;
+    }
     for load in &inputs.loads {
-        let small = super::common::per_cent(*load, inputs.small_per_cent);
+        let small = share_of(*load, inputs.small_per_cent);
         offers("loads", small, inputs.small, inputs.messages_duration)?;
         offers("loads", *load, inputs.large, inputs.messages_duration)?;
     }
     within("senders", inputs.senders, 1..=inputs.hosts - 1)?;
-    program_message("message", inputs.message)?;
     segment(&parameters, "segment", inputs.segment, inputs.socket_buffer)?;
-    each("errors_per_gigabit", &inputs.errors_per_gigabit, |errors| {
-        within("errors_per_gigabit", errors, 0..=ERRORS_MAX)
-    })?;
-    duration("streams_duration", inputs.streams_duration)?;
     Ok((parameters, inputs))
 }
 
@@ -234,7 +210,7 @@ fn network(
 /// Every host sends small and large messages to any other.
 fn messages(inputs: &Inputs, load: Rate) -> LoadPlan {
     let part = |per_cent: u64, size: ByteSize, group| {
-        let rate = super::common::per_cent(load, per_cent);
+        let rate = share_of(load, per_cent);
         let bytes = size.as_usize().unwrap_or(usize::MAX);
         random_sources(inputs.hosts, rate, bytes, Class::Asynchronous, group)
     };
@@ -293,35 +269,28 @@ fn find(
     }
 }
 
-/// Records the ring's links of the first run and the cells of the first on the switch.
-fn packets(setting: &Setting<'_>, points: &[Point], index: usize) -> usize {
-    let is_atm = |point: &Point| matches!(point, Point::Messages(Choice::Atm { .. }, _));
-    let first_atm = points.iter().position(is_atm);
-    if Some(index) == first_atm {
-        setting.packets_per_link
-    } else {
-        recorded(setting, index)
-    }
-}
-
 fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let (parameters, inputs) = read(setting)?;
     let points = points(&inputs)?;
-    setting.progress.announce(points.len() as u64);
     let root = Rng::from_seed(setting.seed);
-    let runs = replicate(points.len(), |index| {
-        let packets = packets(setting, &points, index);
-        let found = find(&parameters, &inputs, &points[index], packets, &root);
-        setting.progress.step();
-        found
-    });
-    let (mut runs, trace_hash) = gather(runs, Found::hash)?;
+    // The ring's links of the first run are recorded, and the cells of the first on the switch.
+    let is_atm = |point: &&Point| matches!(point, Point::Messages(Choice::Atm { .. }, _));
+    let first_atm = points.iter().find(is_atm);
+    let mut runs = try_sweep(setting, &points, |point, packets| {
+        let first = first_atm.is_some_and(|first| std::ptr::eq(first, point));
+        let packets = if first {
+            setting.packets_per_link
+        } else {
+            packets
+        };
+        find(&parameters, &inputs, point, packets, &root)
+    })?;
     let links = runs.iter_mut().flat_map(|run| std::mem::take(run.links()));
     let links = links.collect();
+    let hashes = runs.iter().map(|run| (run.hash(), Vec::new()));
     Ok(Outcome {
-        tables: tables(&inputs, &points, &runs),
         links,
-        trace_hash,
+        ..outcome(hashes).with(tables(&inputs, &points, &runs))
     })
 }
 

@@ -1,12 +1,12 @@
 //! What the experiments have in common: what is refused, how runs are put together.
 
 use crate::error::SystemError;
-use crate::experiment::{Cell, LinkCapture, Setting};
+use crate::experiment::{Cell, LinkCapture, Outcome};
 use crate::jetstream::lan::{Lan, LanPlan};
 use crate::jetstream::load::{Gap, LoadRecord, Source};
 use crate::jetstream::net::{Medium, Network};
 use crate::jetstream::parameters::{LENGTH_M_MAX, Parameters, Ring};
-use crate::refuse::{self, within, wrong};
+use crate::refuse::{AtMost, within, wrong};
 use barewire_classic::token::{Budget, Class, Refused};
 use barewire_formats::aal5;
 use barewire_formats::jetstream::OVERHEAD_BYTES;
@@ -15,13 +15,12 @@ use barewire_units::{ByteSize, Duration, Rate, Rng};
 use std::ops::RangeInclusive;
 
 /// Entries of a list.
-pub(super) const ENTRIES_MAX: usize = 64;
-/// Longest simulated time, which keeps a run within minutes.
-pub(super) const DURATION_MAX: Duration = Duration::from_s(60);
-/// Shortest, which leaves something to measure.
-pub(super) const DURATION_MIN: Duration = Duration::from_ms(1);
-/// Bytes of a message: one PDU holds it.
-pub(super) const MESSAGE_BYTES: RangeInclusive<u64> = 1..=aal5::PAYLOAD_BYTES_MAX as u64;
+pub(super) const ENTRIES: AtMost = AtMost(64);
+/// Simulated time, which leaves something to measure and keeps a run within minutes.
+pub(super) const DURATION: RangeInclusive<Duration> = Duration::from_ms(1)..=Duration::from_s(60);
+/// A message: one PDU holds it.
+pub(super) const MESSAGE: RangeInclusive<ByteSize> =
+    ByteSize::from_bytes(1)..=ByteSize::from_bytes(aal5::PAYLOAD_BYTES_MAX as u64);
 /// Bytes of a word of the link.
 pub(super) const WORD_BYTES: usize = 2;
 /// Part of a run that is not measured, and time for what is on its way at its end, in parts of
@@ -31,26 +30,6 @@ pub(super) const WARM_UP: u64 = 10;
 /// Messages of a run, and their bytes.
 pub(super) const MESSAGES_MAX: u64 = 4_000_000;
 pub(super) const BYTES_MAX: u64 = 10_000_000_000;
-
-/// Every entry of a list that is not empty.
-pub(super) fn each<T: Copy>(
-    key: &str,
-    values: &[T],
-    check: impl Fn(T) -> Result<(), SystemError>,
-) -> Result<(), SystemError> {
-    refuse::list(key, values, ENTRIES_MAX)?;
-    values.iter().try_for_each(|value| check(*value))
-}
-
-pub(super) fn duration(key: &str, value: Duration) -> Result<(), SystemError> {
-    within(key, value, DURATION_MIN..=DURATION_MAX)
-}
-
-pub(super) fn message(key: &str, value: ByteSize) -> Result<(), SystemError> {
-    let range =
-        ByteSize::from_bytes(*MESSAGE_BYTES.start())..=ByteSize::from_bytes(*MESSAGE_BYTES.end());
-    within(key, value, range)
-}
 
 /// Whether `rate` of such messages is as much as a run can hold.
 pub(super) fn offers(
@@ -237,41 +216,17 @@ pub(super) fn random_sources(
 }
 
 /// `rate` in parts of a hundred; at least a bit each second.
-pub(super) fn per_cent(rate: Rate, per_cent: u64) -> Rate {
+pub(super) fn share_of(rate: Rate, per_cent: u64) -> Rate {
     Rate::from_bps((rate.as_bps() / 100).saturating_mul(per_cent).max(1))
 }
 
-/// Results of all points, or the first that failed; with the hash over all of them.
-pub(super) fn gather<T>(
-    runs: Vec<Result<T, SystemError>>,
-    hash: impl Fn(&T) -> u64,
-) -> Result<(Vec<T>, u64), SystemError> {
-    let runs = runs.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let mix = |all: u64, run: &T| {
-        const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-        (all.rotate_left(23) ^ hash(run)).wrapping_mul(ODD)
-    };
-    let all = runs.iter().fold(0, mix);
-    Ok((runs, all))
-}
-
-/// What the first of the runs recorded.
-pub(super) fn take_first_links<T>(
-    runs: &mut [T],
-    links: impl Fn(&mut T) -> &mut Vec<LinkCapture>,
-) -> Vec<LinkCapture> {
-    runs.first_mut()
-        .map(|run| std::mem::take(links(run)))
-        .unwrap_or_default()
-}
-
-/// Packets to record in the run at `index`.
-pub(super) fn recorded(setting: &Setting<'_>, index: usize) -> usize {
-    if index == 0 {
-        setting.packets_per_link
-    } else {
-        0
+/// What all runs came to.
+pub(super) fn outcome(runs: impl IntoIterator<Item = (u64, Vec<LinkCapture>)>) -> Outcome {
+    let mut outcome = Outcome::default();
+    for (hash, links) in runs {
+        outcome.mix_run(hash, links);
     }
+    outcome
 }
 
 /// Payload of a group, if it had any source.

@@ -2,19 +2,18 @@
 
 use barewire_classic::token::Class;
 use barewire_units::{ByteSize, Duration, Rng};
-use serde::Deserialize;
 
 use super::super::load::{self, Gap, LoadPlan, LoadRecord, Source};
 use super::super::net::Medium;
 use super::super::parameters::Parameters;
 use super::common::{
-    ENTRIES_MAX, Rings, WARM_UP, duration, each, frame_bytes, gather, mbps, message, offers,
-    per_cent, periods, random_sources, recorded, take_first_links,
+    DURATION, ENTRIES, MESSAGE, Rings, WARM_UP, frame_bytes, mbps, offers, outcome, periods,
+    random_sources, share_of,
 };
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
-use crate::refuse::{within, wrong};
-use crate::replicate::replicate;
+use crate::refuse::{inputs, within, wrong};
+use crate::sweep::try_sweep;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "ring",
@@ -25,19 +24,19 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Inputs {
-    stations: usize,
-    length_m: u64,
-    ttrt: Duration,
-    loads_per_cent: Vec<u64>,
-    message: ByteSize,
-    synchronous_allotment: Duration,
-    synchronous_message: ByteSize,
-    synchronous_period: Duration,
-    errors_per_gigabit: u64,
-    duration: Duration,
+inputs! {
+    struct Inputs {
+        stations: usize => 2..=16,
+        length_m: u64,
+        ttrt: Duration,
+        loads_per_cent: Vec<u64> => (ENTRIES, 0..=LOAD_PER_CENT_MAX),
+        message: ByteSize => MESSAGE,
+        synchronous_allotment: Duration,
+        synchronous_message: ByteSize,
+        synchronous_period: Duration,
+        errors_per_gigabit: u64 => 0..=ERRORS_MAX,
+        duration: Duration => DURATION,
+    }
 }
 
 /// Offered loads beyond this many times the ring's rate show nothing new.
@@ -60,29 +59,18 @@ fn rings<'a>(parameters: &'a Parameters, inputs: &Inputs) -> Rings<'a> {
 
 fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
     let parameters = Parameters::parse(setting.parameters)?;
-    let inputs: Inputs = setting.read_inputs()?;
-    within("stations", inputs.stations, 2..=16)?;
+    let inputs: Inputs = setting.checked_inputs()?;
     let rings = rings(&parameters, &inputs);
     rings.check()?;
     rings.check_all("synchronous_allotment")?;
-    each("loads_per_cent", &inputs.loads_per_cent, |load| {
-        within("loads_per_cent", load, 0..=LOAD_PER_CENT_MAX)
-    })?;
-    message("message", inputs.message)?;
-    within(
-        "errors_per_gigabit",
-        inputs.errors_per_gigabit,
-        0..=ERRORS_MAX,
-    )?;
-    duration("duration", inputs.duration)?;
     for load in &inputs.loads_per_cent {
-        let rate = per_cent(parameters.ring.rate, *load);
+        let rate = share_of(parameters.ring.rate, *load);
         offers("loads_per_cent", rate, inputs.message, inputs.duration)?;
     }
     if inputs.synchronous_allotment.is_zero() {
         return Ok((parameters, inputs));
     }
-    message("synchronous_message", inputs.synchronous_message)?;
+    within("synchronous_message", inputs.synchronous_message, MESSAGE)?;
     let shortest = Duration::from_us(1);
     within(
         "synchronous_period",
@@ -107,7 +95,7 @@ fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
 
 fn plan(parameters: &Parameters, inputs: &Inputs, load_per_cent: u64) -> LoadPlan {
     let bytes = |size: ByteSize| size.as_usize().unwrap_or(usize::MAX);
-    let rate = per_cent(parameters.ring.rate, load_per_cent);
+    let rate = share_of(parameters.ring.rate, load_per_cent);
     let class = Class::Asynchronous;
     let hosts = inputs.stations;
     let mut sources = random_sources(hosts, rate, bytes(inputs.message), class, ASYNCHRONOUS);
@@ -138,21 +126,16 @@ fn plan(parameters: &Parameters, inputs: &Inputs, load_per_cent: u64) -> LoadPla
 fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let (parameters, inputs) = read(setting)?;
     let loads = &inputs.loads_per_cent;
-    debug_assert!(loads.len() <= ENTRIES_MAX);
-    setting.progress.announce(loads.len() as u64);
     let root = Rng::from_seed(setting.seed);
-    let runs = replicate(loads.len(), |index| {
+    let mut runs = try_sweep(setting, loads, |&load, packets_per_link| {
         let rings = Rings {
-            packets_per_link: recorded(setting, index),
+            packets_per_link,
             ..rings(&parameters, &inputs)
         };
         let network = rings.build(&root)?;
-        let rng = root.fork_nth("load", loads[index]);
-        let record = load::run(network, plan(&parameters, &inputs, loads[index]), &rng);
-        setting.progress.step();
-        record
-    });
-    let (mut runs, trace_hash) = gather(runs, |run| run.hash)?;
+        let rng = root.fork_nth("load", load);
+        load::run(network, plan(&parameters, &inputs, load), &rng)
+    })?;
     let mut token = Table::new(
         "token and access against load",
         &[
@@ -187,11 +170,10 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         token.push(token_row(*load, run));
         through.push(through_row(*load, run));
     }
-    Ok(Outcome {
-        tables: vec![token, through],
-        links: take_first_links(&mut runs, |run| &mut run.links),
-        trace_hash,
-    })
+    let taken = runs
+        .iter_mut()
+        .map(|run| (run.hash, std::mem::take(&mut run.links)));
+    Ok(outcome(taken).with([token, through]))
 }
 
 fn token_row(load: u64, run: &LoadRecord) -> [Cell; 10] {

@@ -3,15 +3,15 @@
 
 use barewire_models::afterburner::Stack;
 use barewire_units::{ByteSize, Duration};
-use serde::Deserialize;
+use std::ops::RangeInclusive;
 
 use super::super::parameters::Parameters;
 use super::super::stream::{self, Stream};
-use super::common::{duration, each, gather, recorded, take_first_links};
+use super::common::{DURATION, ENTRIES, outcome};
 use crate::error::SystemError;
 use crate::experiment::{Experiment, Outcome, Setting, Table};
-use crate::refuse::{within, wrong};
-use crate::replicate::replicate;
+use crate::refuse::{inputs, within, wrong};
+use crate::sweep::sweep;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "stream",
@@ -22,20 +22,22 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Inputs {
-    messages: Vec<ByteSize>,
-    segments: Vec<ByteSize>,
-    stacks: Vec<String>,
-    socket_buffer: ByteSize,
-    scaled_window: bool,
-    duration: Duration,
+inputs! {
+    struct Inputs {
+        messages: Vec<ByteSize> => (ENTRIES, PROGRAM_MESSAGE),
+        segments: Vec<ByteSize> => ENTRIES,
+        stacks: Vec<String> => ENTRIES,
+        socket_buffer: ByteSize,
+        scaled_window: bool,
+        duration: Duration => DURATION,
+    }
 }
 
 pub const SINGLE_COPY: &str = "single-copy";
 pub const CONVENTIONAL: &str = "conventional";
-const MESSAGE_MAX: ByteSize = ByteSize::from_mib(16);
+/// A message that a program sends in one call.
+pub const PROGRAM_MESSAGE: RangeInclusive<ByteSize> =
+    ByteSize::from_bytes(1)..=ByteSize::from_mib(16);
 const BUFFER_MAX: ByteSize = ByteSize::from_mib(1);
 /// Shorter ones make more events than a run of seconds can hold.
 const SEGMENT_MIN: ByteSize = ByteSize::from_bytes(64);
@@ -54,11 +56,6 @@ pub fn stack(key: &str, name: &str) -> Result<Stack, SystemError> {
     }
 }
 
-/// A message that a program sends in one call.
-pub fn program_message(key: &str, size: ByteSize) -> Result<(), SystemError> {
-    within(key, size, ByteSize::from_bytes(1)..=MESSAGE_MAX)
-}
-
 /// Whether a segment fits a block of the card, and a socket buffer holds three of them.
 pub fn segment(
     parameters: &Parameters,
@@ -74,16 +71,13 @@ pub fn segment(
 
 fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
     let mut parameters = Parameters::parse(setting.parameters)?;
-    let inputs: Inputs = setting.read_inputs()?;
-    each("messages", &inputs.messages, |size| {
-        program_message("messages", size)
-    })?;
-    each("segments", &inputs.segments, |size| {
-        segment(&parameters, "segments", size, inputs.socket_buffer)
-    })?;
-    let stacks: Vec<&str> = inputs.stacks.iter().map(String::as_str).collect();
-    each("stacks", &stacks, |name| stack("stacks", name).map(|_| ()))?;
-    duration("duration", inputs.duration)?;
+    let inputs: Inputs = setting.checked_inputs()?;
+    for &size in &inputs.segments {
+        segment(&parameters, "segments", size, inputs.socket_buffer)?;
+    }
+    for name in &inputs.stacks {
+        stack("stacks", name)?;
+    }
     parameters.benchmark.socket_buffer = inputs.socket_buffer;
     parameters.benchmark.duration = inputs.duration;
     Ok((parameters, inputs))
@@ -104,15 +98,13 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             }));
         }
     }
-    setting.progress.announce(streams.len() as u64);
-    let runs = replicate(streams.len(), |index| {
-        let run = stream::record(&parameters, streams[index], recorded(setting, index));
-        setting.progress.step();
-        Ok(run)
+    let mut runs = sweep(setting, &streams, |&stream, packets| {
+        stream::record(&parameters, stream, packets)
     });
-    let (mut runs, trace_hash) = gather(runs, |(run, _)| run.hash)?;
-    let links = take_first_links(&mut runs, |(_, links)| links);
-    let mut tables = Vec::new();
+    let taken = runs
+        .iter_mut()
+        .map(|(run, links)| (run.hash, std::mem::take(links)));
+    let mut outcome = outcome(taken);
     let curves = streams.chunks(inputs.messages.len());
     for (streams, runs) in curves.zip(runs.chunks(inputs.messages.len())) {
         let first = streams[0];
@@ -147,11 +139,7 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
                 run.timeouts.into(),
             ]);
         }
-        tables.push(table);
+        outcome.tables.push(table);
     }
-    Ok(Outcome {
-        tables,
-        links,
-        trace_hash,
-    })
+    Ok(outcome)
 }

@@ -4,19 +4,18 @@
 use barewire_classic::token::Class;
 use barewire_models::jetstream::{Division, SwitchConfig};
 use barewire_units::{ByteSize, Duration, Rate, Rng};
-use serde::Deserialize;
+use std::ops::RangeInclusive;
 
 use super::super::lan::HOSTS_MAX;
 use super::super::load::{self, Gap, LoadPlan, LoadRecord, Source};
 use super::super::parameters::Parameters;
 use super::common::{
-    Rings, WARM_UP, duration, each, gather, mbps, message, offers, per_cent, periods, recorded,
-    take_first_links,
+    DURATION, ENTRIES, MESSAGE, Rings, WARM_UP, mbps, offers, outcome, periods, share_of,
 };
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
-use crate::refuse::{within, wrong};
-use crate::replicate::replicate;
+use crate::refuse::{inputs, within, wrong};
+use crate::sweep::try_sweep;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "switch",
@@ -27,28 +26,27 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Inputs {
-    rings: usize,
-    hosts_per_ring: usize,
-    length_m: u64,
-    ttrt: Duration,
-    channel: Rate,
-    loads_per_cent: Vec<u64>,
-    message: ByteSize,
-    priority_message: ByteSize,
-    priority_period: Duration,
-    allotment: Duration,
-    port_allotment: Duration,
-    duration: Duration,
+inputs! {
+    struct Inputs {
+        rings: usize => 2..=16,
+        hosts_per_ring: usize => 1..=15,
+        length_m: u64,
+        ttrt: Duration,
+        channel: Rate => CHANNELS,
+        loads_per_cent: Vec<u64> => (ENTRIES, 0..=LOAD_PER_CENT_MAX),
+        message: ByteSize => MESSAGE,
+        priority_message: ByteSize => MESSAGE,
+        priority_period: Duration,
+        allotment: Duration,
+        port_allotment: Duration,
+        duration: Duration => DURATION,
+    }
 }
 
 const OTHER: usize = 0;
 const PRIORITY: usize = 1;
 const LOAD_PER_CENT_MAX: u64 = 200;
-const CHANNEL_MAX: Rate = Rate::from_gbps(100);
-const CHANNEL_MIN: Rate = Rate::from_mbps(1);
+const CHANNELS: RangeInclusive<Rate> = Rate::from_mbps(1)..=Rate::from_gbps(100);
 
 /// A way to build the switch.
 #[derive(Clone, Copy)]
@@ -95,27 +93,18 @@ fn rings<'a>(parameters: &'a Parameters, inputs: &Inputs, build: Build) -> Rings
 
 fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
     let parameters = Parameters::parse(setting.parameters)?;
-    let inputs: Inputs = setting.read_inputs()?;
-    within("rings", inputs.rings, 2..=16)?;
-    within("hosts_per_ring", inputs.hosts_per_ring, 1..=15)?;
+    let inputs: Inputs = setting.checked_inputs()?;
     let hosts = inputs.rings * inputs.hosts_per_ring;
     if hosts > HOSTS_MAX {
         let found = format!("{hosts} hosts together");
         return Err(wrong("rings", found, format!("at most {HOSTS_MAX}")));
     }
-    within("channel", inputs.channel, CHANNEL_MIN..=CHANNEL_MAX)?;
     let rings = rings(&parameters, &inputs, builds()[0]);
     rings.check()?;
     rings.check_all("allotment, port_allotment")?;
-    each("loads_per_cent", &inputs.loads_per_cent, |load| {
-        within("loads_per_cent", load, 0..=LOAD_PER_CENT_MAX)
-    })?;
-    message("message", inputs.message)?;
-    message("priority_message", inputs.priority_message)?;
-    duration("duration", inputs.duration)?;
     for load in &inputs.loads_per_cent {
         let rings = inputs.rings as u64;
-        let rate = per_cent(parameters.ring.rate, *load * rings);
+        let rate = share_of(parameters.ring.rate, *load * rings);
         offers("loads_per_cent", rate, inputs.message, inputs.duration)?;
     }
     periods(
@@ -185,25 +174,24 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let (parameters, inputs) = read(setting)?;
     let builds = builds();
     let loads = &inputs.loads_per_cent;
-    let points = loads.len() * builds.len();
-    setting.progress.announce(points as u64);
+    let each = |&load: &u64| builds.iter().map(move |&build| (load, build));
+    let points: Vec<(u64, Build)> = loads.iter().flat_map(each).collect();
     let root = Rng::from_seed(setting.seed);
-    let runs = replicate(points, |index| {
-        let (load, build) = (loads[index / builds.len()], builds[index % builds.len()]);
+    let mut runs = try_sweep(setting, &points, |&(load, build), packets_per_link| {
         let rings = Rings {
-            packets_per_link: recorded(setting, index),
+            packets_per_link,
             ..rings(&parameters, &inputs, build)
         };
         let network = rings.build(&root)?;
         // The same messages for every switch.
         let mut rng = root.fork_nth("load", load);
         let plan = plan(&parameters, &inputs, load, &mut rng);
-        let record = load::run(network, plan, &rng);
-        setting.progress.step();
-        record
-    });
-    let (mut runs, trace_hash) = gather(runs, |run| run.hash)?;
-    let links = take_first_links(&mut runs, |run| &mut run.links);
+        load::run(network, plan, &rng)
+    })?;
+    let taken = runs
+        .iter_mut()
+        .map(|run| (run.hash, std::mem::take(&mut run.links)));
+    let outcome = outcome(taken);
     let table = |(load, runs): (&u64, &[LoadRecord])| {
         let mut table = table(*load);
         for (build, run) in builds.iter().zip(runs) {
@@ -211,15 +199,8 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         }
         table
     };
-    Ok(Outcome {
-        tables: loads
-            .iter()
-            .zip(runs.chunks(builds.len()))
-            .map(table)
-            .collect(),
-        links,
-        trace_hash,
-    })
+    let tables = loads.iter().zip(runs.chunks(builds.len())).map(table);
+    Ok(outcome.with(tables))
 }
 
 fn table(load: u64) -> Table {

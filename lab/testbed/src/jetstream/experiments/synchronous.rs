@@ -4,18 +4,16 @@
 use barewire_classic::token::Class;
 use barewire_formats::aal5;
 use barewire_units::{ByteSize, Duration, Rng};
-use serde::Deserialize;
 
 use super::super::load::{self, Gap, LoadPlan, LoadRecord, Source};
 use super::super::parameters::{LENGTH_M_MAX, Parameters};
 use super::common::{
-    Rings, WARM_UP, duration, each, frame_bytes, gather, mbps, message, offers, periods, recorded,
-    take_first_links,
+    DURATION, ENTRIES, MESSAGE, Rings, WARM_UP, frame_bytes, mbps, offers, outcome, periods,
 };
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
-use crate::refuse::{within, wrong};
-use crate::replicate::replicate;
+use crate::refuse::{inputs, within, wrong};
+use crate::sweep::try_sweep;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "synchronous",
@@ -26,17 +24,17 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Inputs {
-    stations: usize,
-    length_m: u64,
-    ttrt: Duration,
-    shares_per_cent: Vec<u64>,
-    backgrounds: Vec<ByteSize>,
-    period: Duration,
-    deadline: Duration,
-    duration: Duration,
+inputs! {
+    struct Inputs {
+        stations: usize => 2..=16,
+        length_m: u64 => 1..=LENGTH_M_MAX,
+        ttrt: Duration,
+        shares_per_cent: Vec<u64> => (ENTRIES, 1..=SHARE_PER_CENT_MAX),
+        backgrounds: Vec<ByteSize> => (ENTRIES, ByteSize::from_bytes(0)..=*MESSAGE.end()),
+        period: Duration,
+        deadline: Duration,
+        duration: Duration => DURATION,
+    }
 }
 
 const SYNCHRONOUS: usize = 0;
@@ -76,31 +74,18 @@ fn payload_bytes(parameters: &Parameters, allotment: Duration) -> Option<usize> 
 
 fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
     let parameters = Parameters::parse(setting.parameters)?;
-    let inputs: Inputs = setting.read_inputs()?;
-    within("stations", inputs.stations, 2..=16)?;
-    within("length_m", inputs.length_m, 1..=LENGTH_M_MAX)?;
-    each("shares_per_cent", &inputs.shares_per_cent, |share| {
-        within("shares_per_cent", share, 1..=SHARE_PER_CENT_MAX)?;
+    let inputs: Inputs = setting.checked_inputs()?;
+    for &share in &inputs.shares_per_cent {
         let rings = rings(&parameters, &inputs, share);
         rings.check()?;
-        match payload_bytes(&parameters, rings.allotment) {
-            Some(_) => Ok(()),
-            None => {
-                let found = format!("{share}, an allotment of {}", rings.allotment);
-                Err(wrong("shares_per_cent", found, "room for a frame"))
-            }
+        if payload_bytes(&parameters, rings.allotment).is_none() {
+            let found = format!("{share}, an allotment of {}", rings.allotment);
+            return Err(wrong("shares_per_cent", found, "room for a frame"));
         }
-    })?;
-    duration("duration", inputs.duration)?;
-    each("backgrounds", &inputs.backgrounds, |size| {
-        match size.as_bytes() {
-            0 => Ok(()),
-            _ => {
-                message("backgrounds", size)?;
-                offers("backgrounds", parameters.ring.rate, size, inputs.duration)
-            }
-        }
-    })?;
+    }
+    for &size in inputs.backgrounds.iter().filter(|size| size.as_bytes() > 0) {
+        offers("backgrounds", parameters.ring.rate, size, inputs.duration)?;
+    }
     within(
         "period",
         inputs.period,
@@ -158,23 +143,22 @@ fn plan(inputs: &Inputs, payload_bytes: usize, (class, _, background): Point) ->
 fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let (parameters, inputs) = read(setting)?;
     let points = points(&inputs);
-    setting.progress.announce(points.len() as u64);
     let root = Rng::from_seed(setting.seed);
-    let runs = replicate(points.len(), |index| {
+    let mut runs = try_sweep(setting, &points, |&point, packets_per_link| {
         let rings = Rings {
-            packets_per_link: recorded(setting, index),
-            ..rings(&parameters, &inputs, points[index].1)
+            packets_per_link,
+            ..rings(&parameters, &inputs, point.1)
         };
         let payload_bytes = payload_bytes(&parameters, rings.allotment).unwrap_or(1);
         let network = rings.build(&root)?;
         // The same phases and receivers with and without the class.
         let rng = root.fork("load");
-        let record = load::run(network, plan(&inputs, payload_bytes, points[index]), &rng);
-        setting.progress.step();
-        record
-    });
-    let (mut runs, trace_hash) = gather(runs, |run| run.hash)?;
-    let links = take_first_links(&mut runs, |run| &mut run.links);
+        load::run(network, plan(&inputs, payload_bytes, point), &rng)
+    })?;
+    let taken = runs
+        .iter_mut()
+        .map(|run| (run.hash, std::mem::take(&mut run.links)));
+    let outcome = outcome(taken);
     let mut tables = [
         "messages of the synchronous class",
         "the same messages without the class",
@@ -184,11 +168,7 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         let allotment = rings(&parameters, &inputs, point.1).allotment;
         tables[usize::from(!point.0)].push(row(*point, allotment, run));
     }
-    Ok(Outcome {
-        tables: tables.into(),
-        links,
-        trace_hash,
-    })
+    Ok(outcome.with(tables))
 }
 
 fn table(name: &str) -> Table {

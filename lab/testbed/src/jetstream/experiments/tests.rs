@@ -2,7 +2,8 @@
 //! the figures that are known.
 
 use super::common::Rings;
-use crate::experiment::{Cell, Experiment, Setting};
+use crate::asked::{self, ask, number};
+use crate::experiment::{Experiment, Setting};
 use crate::jetstream::load::{Gap, Source};
 use crate::jetstream::net::{Medium, Network};
 use crate::jetstream::parameters::Parameters;
@@ -22,7 +23,7 @@ use super::super::net::Spread;
 use super::super::tcp::{self, TcpPlan};
 use super::super::{System, load};
 use super::*;
-use crate::experiment::{Outcome, Progress, Table};
+use crate::experiment::{Outcome, Progress};
 use crate::system::System as _;
 
 fn with<T>(inputs: &str, packets_per_link: usize, then: impl FnOnce(&Setting<'_>) -> T) -> T {
@@ -37,28 +38,13 @@ fn with<T>(inputs: &str, packets_per_link: usize, then: impl FnOnce(&Setting<'_>
 }
 
 fn outcome(experiment: &Experiment, inputs: &str) -> Outcome {
-    with(inputs, 0, |setting| {
-        let outcome = (experiment.run)(setting).expect("good inputs");
-        let (done, total) = setting.progress.look();
-        assert!(total > 0 && done == total);
-        outcome
-    })
+    ask(experiment, System.parameters(), inputs, (1, 0)).expect("good inputs")
 }
 
 /// The built-in inputs with some lines replaced: `key = value` each.
-fn changed(experiment: &Experiment, changes: &[&str]) -> String {
-    let mut text = experiment.inputs.to_owned();
-    for change in changes {
-        let key = change.split(' ').next().expect("a key");
-        let line = text
-            .lines()
-            .find(|line| line.split(' ').next() == Some(key))
-            .expect(key)
-            .to_owned();
-        text = text.replace(&format!("\n{line}\n"), &format!("\n{change}\n"));
-        assert!(text.contains(change), "{change}");
-    }
-    text
+fn changed<'a>(experiment: &Experiment, changes: &[&'a str]) -> String {
+    let pair = |change: &&'a str| change.split_once(" = ").expect("a key");
+    asked::changed(experiment, &changes.iter().map(pair).collect::<Vec<_>>())
 }
 
 const SHORT_RING: &[&str] = &["loads_per_cent = [0, 50]", "duration = \"4 ms\""];
@@ -100,14 +86,6 @@ fn short(experiment: &Experiment) -> String {
         _ => SHORT_ATM,
     };
     changed(experiment, changes)
-}
-
-fn number(table: &Table, row: usize, column: &str) -> f64 {
-    let place = table.columns.iter().position(|it| it.name == column);
-    match &table.rows[row][place.expect(column)] {
-        Cell::Number(number) => *number,
-        other => panic!("{column}: {other:?}"),
-    }
 }
 
 /// The built-in inputs are good, and each is explained by a comment above it.

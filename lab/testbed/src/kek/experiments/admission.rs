@@ -10,7 +10,6 @@
 
 use barewire_proto::shaping::admission::{Admission, Destination, Flow};
 use barewire_units::{Duration, Instant, Rate};
-use serde::Deserialize;
 
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
@@ -18,7 +17,8 @@ use crate::kek::host::{Host, Width};
 use crate::kek::parameters::Parameters;
 use crate::kek::plan::{Plan, payload_mbps};
 use crate::kek::world::{Run, run};
-use crate::replicate::replicate;
+use crate::refuse::{AboveZero, inputs, up_to_time, within};
+use crate::sweep::try_sweep;
 
 /// The experiment as a plan names it.
 pub const ADMISSION: Experiment = Experiment {
@@ -32,45 +32,27 @@ pub const ADMISSION: Experiment = Experiment {
 /// The only destination.
 const DESTINATION: u8 = 0;
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Inputs {
-    asked: Vec<Rate>,
-    capacity: Rate,
-    host: Host,
-    pci_bits: u64,
-    warm_up: Duration,
-    time: Duration,
+inputs! {
+    struct Inputs {
+        asked: Vec<Rate> => Rate::from_mbps(1)..=Rate::from_gbps(1),
+        capacity: Rate => Rate::from_mbps(1)..=Rate::from_gbps(10),
+        host: Host,
+        pci_bits: Width,
+        warm_up: Duration => up_to_time(LONGEST),
+        time: Duration => AboveZero(LONGEST),
+    }
 }
 
-fn wrong<T>(key: &str, found: impl core::fmt::Display, expected: &str) -> Result<T, SystemError> {
-    Err(SystemError::Contradiction(format!(
-        "{key}: {found}; expected {expected}"
-    )))
-}
+/// Longest time of a run.
+const LONGEST: Duration = Duration::from_s(10);
 
 impl Inputs {
     fn check(&self, parameters: &Parameters) -> Result<(), SystemError> {
-        let sources_max = parameters.switch.ports - 1;
-        if self.asked.is_empty() || self.asked.len() > sources_max {
-            let expected = format!("1 to {sources_max} sources, as the switch has ports");
-            return wrong("asked", format!("{} rates", self.asked.len()), &expected);
-        }
-        let range = Rate::from_mbps(1)..=Rate::from_gbps(1);
-        if let Some(rate) = self.asked.iter().find(|rate| !range.contains(rate)) {
-            return wrong("asked", rate, "1 Mbit/s to 1 Gbit/s");
-        }
-        if !(Rate::from_mbps(1)..=Rate::from_gbps(10)).contains(&self.capacity) {
-            return wrong("capacity", self.capacity, "1 Mbit/s to 10 Gbit/s");
-        }
-        if !matches!(self.pci_bits, 32 | 64) {
-            return wrong("pci_bits", self.pci_bits, "32 or 64");
-        }
-        let longest = Duration::from_s(10);
-        if self.time.is_zero() || self.time > longest || self.warm_up > longest {
-            return wrong("warm_up, time", self.time, "up to 10 s, and time above 0");
-        }
-        Ok(())
+        within(
+            "the number of asked",
+            self.asked.len(),
+            1..=parameters.switch.ports - 1,
+        )
     }
 
     /// What admission control says to each source, in their order.
@@ -86,14 +68,10 @@ impl Inputs {
 
     /// A run of the sources with these numbers, which are those of their PCs.
     fn plan(&self, parameters: &Parameters, sources: &[u8]) -> Plan {
-        let width = match self.pci_bits {
-            32 => Width::Bits32,
-            _ => Width::Bits64,
-        };
         let rate = |source: &u8| self.asked[usize::from(*source) - 1];
         let streams: Vec<_> = sources.iter().map(|&it| (it, DESTINATION)).collect();
         Plan {
-            hosts: vec![(self.host, width); 1 + self.asked.len()],
+            hosts: vec![(self.host, self.pci_bits); 1 + self.asked.len()],
             reserved: sources.iter().map(rate).collect(),
             ..Plan::builder(parameters, &streams, None)
         }
@@ -102,7 +80,7 @@ impl Inputs {
 
 fn prepare(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
     let mut parameters = Parameters::parse(setting.parameters)?;
-    let inputs: Inputs = setting.read_inputs()?;
+    let inputs: Inputs = setting.checked_inputs()?;
     inputs.check(&parameters)?;
     let runs = &mut parameters.runs;
     (runs.switched_warm_up, runs.switched_time) = (inputs.warm_up, inputs.time);
@@ -121,15 +99,10 @@ fn answer(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let all: Vec<u8> = (1..).take(inputs.asked.len()).collect();
     let is_in = |source: &u8| decisions[usize::from(*source) - 1].is_ok();
     let admitted: Vec<u8> = all.iter().copied().filter(is_in).collect();
-    let mut plans = [admitted, all.clone()].map(|it| inputs.plan(&parameters, &it));
-    plans[0].packets_per_link = setting.packets_per_link;
-    setting.progress.announce(plans.len() as u64);
-    let runs = replicate(plans.len(), |index| {
-        let run = run(&parameters, &plans[index], setting.seed);
-        setting.progress.step();
-        run
-    });
-    let runs = runs.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let plans = [admitted, all.clone()].map(|it| inputs.plan(&parameters, &it));
+    let runs = try_sweep(setting, &plans, |plan, packets| {
+        run(&parameters, &plan.recorded(packets), setting.seed)
+    })?;
     let mut table = Table::new(
         "what each source asks for and gets",
         &[
@@ -156,41 +129,23 @@ fn answer(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             }),
         ]);
     }
-    let mut outcome = Outcome {
-        tables: vec![table],
-        ..Outcome::default()
-    };
+    let mut outcome = Outcome::default();
     for run in runs {
-        outcome.trace_hash = outcome.trace_hash.rotate_left(7) ^ run.hash;
-        if outcome.links.is_empty() {
-            outcome.links = run.links;
-        }
+        outcome.add_run(run.hash, run.links);
     }
-    Ok(outcome)
+    Ok(outcome.with([table]))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::asked::{self, replaced};
     use crate::kek::System;
     use crate::system::System as _;
 
     fn ask(changes: &[(&str, &str)]) -> Result<Outcome, SystemError> {
-        let mut inputs = ADMISSION.inputs.to_owned();
-        for (from, to) in changes {
-            let changed = inputs.replacen(from, to, 1);
-            assert_ne!(changed, inputs, "{from}");
-            inputs = changed;
-        }
-        let setting = Setting {
-            parameters: System.parameters(),
-            inputs: &inputs,
-            seed: 1,
-            packets_per_link: 0,
-            progress: &crate::Progress::default(),
-        };
-        (ADMISSION.check)(&setting)?;
-        (ADMISSION.run)(&setting)
+        let inputs = replaced(ADMISSION.inputs, changes);
+        asked::ask(&ADMISSION, System.parameters(), &inputs, (1, 0))
     }
 
     fn number(cell: &Cell) -> f64 {
@@ -259,6 +214,6 @@ mod tests {
         let nine = ["\"1 Mbit/s\""; 9].join(", ");
         let before =
             "\"300 Mbit/s\", \"300 Mbit/s\", \"300 Mbit/s\", \"200 Mbit/s\", \"100 Mbit/s\"";
-        assert!(refused(before, &nine).contains("9 rates"));
+        assert!(refused(before, &nine).contains("asked: found 9"));
     }
 }

@@ -11,13 +11,13 @@
 //! who receives them. Captures have true headers and a payload of zeros.
 
 use barewire_proto::evb::{ConfigError, SourceId, WhenFull};
-use barewire_units::{ByteSize, Duration, Rate};
+use barewire_units::ByteSize;
 
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
 use crate::kek::parameters::Parameters;
 use crate::refuse::{within, wrong};
-use crate::replicate::replicate;
+use crate::sweep::try_sweep;
 
 pub mod delayed;
 mod inputs;
@@ -57,44 +57,10 @@ fn parse_size(text: &str) -> Result<(u16, u16), SystemError> {
 
 impl Inputs {
     fn check(&self, parameters: &Parameters) -> Result<(), SystemError> {
-        let lists = [
-            ("sizes", self.sizes.len()),
-            ("controls", self.controls.len()),
-            ("transports", self.transports.len()),
-            ("distributions", self.distributions.len()),
-        ];
-        for (key, length) in lists {
-            within(key, length, 1..=1_000)?;
-        }
-        let kib = ByteSize::from_kib;
-        let byte = ByteSize::from_bytes(1);
-        within("fragment", self.fragment, byte..=kib(1024))?;
-        within(
-            "fragment_largest",
-            self.fragment_largest,
-            byte..=kib(16 << 10),
-        )?;
-        within("sigma", self.sigma, 0.0..=3.0)?;
-        within("events", self.events, 4..=1_000_000)?;
-        within("load", self.load, 0.01..=10.0)?;
-        within("pulled_events", self.pulled_events, 1..=10_000)?;
-        let mtu = |bytes| ByteSize::from_bytes(bytes);
-        within("mtu", self.mtu, mtu(576)..=mtu(9_000))?;
-        let (slow, fast) = (Rate::from_mbps(1), Rate::from_gbps(1_000));
-        within("source_link", self.source_link, slow..=fast)?;
-        within("builder_link", self.builder_link, slow..=fast)?;
         let frame = ByteSize::from_bytes(self.mtu.as_bytes() + 18);
         let largest = ByteSize::from_gib(1 << 10);
         within("port_buffer", self.port_buffer, frame..=largest)?;
         within("source_buffer", self.source_buffer, frame..=largest)?;
-        let us = Duration::from_us(1);
-        within("timeout", self.timeout, us..=Duration::from_s(100))?;
-        within("shaping_share", self.shaping_share, 0.01..=100.0)?;
-        within("slot_fragments", self.slot_fragments, 0.1..=100.0)?;
-        let second = Duration::from_s(1);
-        within("clock_error", self.clock_error, Duration::ZERO..=second)?;
-        within("credits", self.credits, 1..=100_000)?;
-        within("window", self.window, 1..=1_000_000)?;
         for point in self.points()? {
             within(
                 "events x sources",
@@ -156,7 +122,7 @@ impl Inputs {
 
 fn prepare(setting: &Setting<'_>) -> Result<(Parameters, Inputs, Vec<Point>), SystemError> {
     let parameters = Parameters::parse(setting.parameters)?;
-    let inputs: Inputs = setting.read_inputs()?;
+    let inputs: Inputs = setting.checked_inputs()?;
     inputs.check(&parameters)?;
     let points = inputs.points()?;
     Ok((parameters, inputs, points))
@@ -164,21 +130,12 @@ fn prepare(setting: &Setting<'_>) -> Result<(Parameters, Inputs, Vec<Point>), Sy
 
 fn answer(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let (parameters, inputs, points) = prepare(setting)?;
-    setting.progress.announce(points.len() as u64);
-    let runs = replicate(points.len(), |index| {
-        let packets = if index == 0 {
-            setting.packets_per_link
-        } else {
-            0
-        };
-        let shape = Shape::new(&parameters, &inputs, &points[index]);
-        let found = world::run(&shape, setting.seed, packets);
-        setting.progress.step();
-        found
-    });
-    let runs = runs.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let runs = try_sweep(setting, &points, |point, packets| {
+        let shape = Shape::new(&parameters, &inputs, point);
+        world::run(&shape, setting.seed, packets)
+    })?;
     let mut outcome = Outcome::default();
-    let mut tables: Vec<Table> = Vec::new();
+    let tables = &mut outcome.tables;
     for (point, run) in points.iter().zip(&runs) {
         let name = format!(
             "{}x{}, {} fragments",
@@ -192,13 +149,10 @@ fn answer(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         if let Some(table) = tables.last_mut() {
             table.push(row(point, run));
         }
-        outcome.trace_hash = outcome.trace_hash.rotate_left(7) ^ run.hash;
     }
-    outcome.tables = tables;
-    outcome.links = runs
-        .into_iter()
-        .next()
-        .map_or_else(Vec::new, |run| run.links);
+    for run in runs {
+        outcome.add_run(run.hash, run.links);
+    }
     Ok(outcome)
 }
 

@@ -19,7 +19,8 @@ use crate::kek::host::{Host, Width};
 use crate::kek::parameters::Parameters;
 use crate::kek::plan::{self, JUMBO, ONE_TO_THREE, Plan};
 use crate::kek::world::{Run, run};
-use crate::replicate::replicate;
+use crate::refuse::{AtMost, inputs};
+use crate::sweep::try_sweep;
 
 /// The experiment as a plan names it.
 pub const FULL_RATE: Experiment = Experiment {
@@ -66,14 +67,19 @@ impl Change {
     }
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Inputs {
-    settings: Vec<Rate>,
-    destinations: Vec<usize>,
-    changes: Vec<Change>,
-    shallow_bucket: ByteSize,
+inputs! {
+    struct Inputs {
+        settings: Vec<Rate> => (LIST, Rate::from_mbps(1)..=Rate::from_gbps(1)),
+        destinations: Vec<usize> => (LIST, 1..=3),
+        changes: Vec<Change> => LIST,
+        shallow_bucket: ByteSize => ByteSize::from_bytes(FRAME_BYTES)..=ByteSize::from_mib(100),
+    }
 }
+
+/// Values of a list.
+const LIST: AtMost = AtMost(100);
+/// A jumbo frame, which a bucket has to hold.
+const FRAME_BYTES: u64 = 9_014;
 
 /// A run.
 #[derive(Clone, Copy, Debug)]
@@ -85,29 +91,7 @@ struct Point {
 
 fn prepare(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
     let parameters = Parameters::parse(setting.parameters)?;
-    let inputs: Inputs = setting.read_inputs()?;
-    let wrong = |text: String| Err(SystemError::Contradiction(text));
-    let lists = [
-        ("settings", inputs.settings.len()),
-        ("destinations", inputs.destinations.len()),
-        ("changes", inputs.changes.len()),
-    ];
-    if let Some((key, count)) = lists.iter().find(|(_, count)| !(1..=100).contains(count)) {
-        return wrong(format!("{key}: {count} of them; expected 1 to 100"));
-    }
-    let range = Rate::from_mbps(1)..=Rate::from_gbps(1);
-    if let Some(rate) = inputs.settings.iter().find(|rate| !range.contains(rate)) {
-        return wrong(format!("settings: {rate}; expected 1 Mbit/s to 1 Gbit/s"));
-    }
-    if let Some(count) = inputs.destinations.iter().find(|it| !(1..=3).contains(*it)) {
-        return wrong(format!("destinations: {count}; expected 1 to 3"));
-    }
-    let bucket = inputs.shallow_bucket;
-    if !(ByteSize::from_bytes(9_014)..=ByteSize::from_mib(100)).contains(&bucket) {
-        return wrong(format!(
-            "shallow_bucket: {bucket}; expected 9014 B (a frame) to 100 MiB"
-        ));
-    }
+    let inputs: Inputs = setting.checked_inputs()?;
     Ok((parameters, inputs))
 }
 
@@ -131,20 +115,11 @@ fn answer(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             }));
         }
     }
-    setting.progress.announce(points.len() as u64);
-    let runs = replicate(points.len(), |index| {
-        let packets = if index == 0 {
-            setting.packets_per_link
-        } else {
-            0
-        };
-        let run = changed(&parameters, &inputs, &points[index], setting.seed, packets);
-        setting.progress.step();
-        run
-    });
-    let runs = runs.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let runs = try_sweep(setting, &points, |point, packets| {
+        changed(&parameters, &inputs, point, setting.seed, packets)
+    })?;
     let mut outcome = Outcome::default();
-    for (point, run) in points.iter().zip(&runs) {
+    for (point, run) in points.iter().zip(runs) {
         let name = point.change.name();
         if outcome.tables.last().is_none_or(|table| table.name != name) {
             outcome.tables.push(Table::new(name, &COLUMNS));
@@ -153,17 +128,13 @@ fn answer(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             let streams = format!("1x{}, {} each", point.destinations, point.setting);
             table.push([
                 Cell::from(streams),
-                Cell::from(worst_over_set(run, point.setting)),
+                Cell::from(worst_over_set(&run, point.setting)),
                 Cell::from(run.mbps.iter().sum::<f64>()),
                 Cell::from(run.busy_per_cent(0)),
             ]);
         }
-        outcome.trace_hash = outcome.trace_hash.rotate_left(7) ^ run.hash;
+        outcome.add_run(run.hash, run.links);
     }
-    outcome.links = runs
-        .into_iter()
-        .next()
-        .map_or_else(Vec::new, |run| run.links);
     Ok(outcome)
 }
 

@@ -3,15 +3,16 @@
 
 use barewire_proto::shaping::{Timer, Tree};
 use barewire_units::{ByteSize, Duration, Rate};
-use serde::Deserialize;
 
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
-use crate::kek::host::{Host, Tuning, Width};
+use crate::figures::seconds;
+use crate::kek::host::{Host, MTU, Tuning, Width};
 use crate::kek::parameters::Parameters;
 use crate::kek::plan::Plan;
 use crate::kek::world::{Run, run};
-use crate::refuse::wrong;
+use crate::refuse::{AboveZero, inputs, up_to, up_to_time, wrong};
+use crate::sweep::try_sweep;
 
 /// The experiment as a plan names it.
 pub const STREAM: Experiment = Experiment {
@@ -22,25 +23,25 @@ pub const STREAM: Experiment = Experiment {
     run: answer,
 };
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Inputs {
-    sources: u8,
-    destinations: u8,
-    host: Host,
-    pci_bits: u64,
-    mtu: ByteSize,
-    tx_coal: Duration,
-    rx_coal: Duration,
-    buffer: ByteSize,
-    message: ByteSize,
-    nagle: bool,
-    shaping: String,
-    tc: String,
-    switched: bool,
-    port_buffer: ByteSize,
-    warm_up: Duration,
-    time: Duration,
+inputs! {
+    struct Inputs {
+        sources: u8,
+        destinations: u8,
+        host: Host,
+        pci_bits: Width,
+        mtu: ByteSize => MTU,
+        tx_coal: Duration => up_to_time(Duration::from_ms(10)),
+        rx_coal: Duration => up_to_time(Duration::from_ms(10)),
+        buffer: ByteSize => ByteSize::from_kib(64)..=ByteSize::from_mib(64),
+        message: ByteSize => up_to(ByteSize::from_mib(16)),
+        nagle: bool,
+        shaping: String,
+        tc: String,
+        switched: bool,
+        port_buffer: ByteSize => ByteSize::from_kib(16)..=ByteSize::from_gib(1),
+        warm_up: Duration => up_to_time(Duration::from_s(10)),
+        time: Duration => AboveZero(Duration::from_s(10)),
+    }
 }
 
 impl Inputs {
@@ -54,32 +55,6 @@ impl Inputs {
         }
         if pcs > 2 && !self.switched {
             return Err(wrong("switched", false, "true with more than two PCs"));
-        }
-        if !matches!(self.pci_bits, 32 | 64) {
-            return Err(wrong("pci_bits", self.pci_bits, "32 or 64"));
-        }
-        let sizes = [
-            ("mtu", self.mtu, 576, 9_000),
-            ("buffer", self.buffer, 64 << 10, 64 << 20),
-            ("message", self.message, 1, 16 << 20),
-            ("port_buffer", self.port_buffer, 16 << 10, 1 << 30),
-        ];
-        for (key, size, least, most) in sizes {
-            if !(least..=most).contains(&size.as_bytes()) {
-                return Err(wrong(key, size, format!("{least} B to {most} B")));
-            }
-        }
-        let us = Duration::from_us;
-        let times = [
-            ("tx_coal", self.tx_coal, us(0), us(10_000)),
-            ("rx_coal", self.rx_coal, us(0), us(10_000)),
-            ("warm_up", self.warm_up, us(0), us(10_000_000)),
-            ("time", self.time, us(1), us(10_000_000)),
-        ];
-        for (key, time, least, most) in times {
-            if time < least || time > most {
-                return Err(wrong(key, time, format!("{least} to {most}")));
-            }
         }
         if self.shaping != "none" && !self.tc.is_empty() {
             let expected = "\"none\" with commands in tc, which shape by themselves";
@@ -125,14 +100,10 @@ impl Inputs {
     }
 
     fn plan(&self, packets_per_link: usize) -> Result<Plan, SystemError> {
-        let width = match self.pci_bits {
-            32 => Width::Bits32,
-            _ => Width::Bits64,
-        };
         let pcs = self.sources + self.destinations;
         let to = |source| (self.sources..pcs).map(move |destination| (source, destination));
         Ok(Plan {
-            hosts: vec![(self.host, width); usize::from(pcs)],
+            hosts: vec![(self.host, self.pci_bits); usize::from(pcs)],
             streams: (0..self.sources).flat_map(to).collect(),
             mtu: self.mtu.as_bytes(),
             tuning: Tuning {
@@ -152,7 +123,7 @@ impl Inputs {
 
 fn prepare(setting: &Setting<'_>) -> Result<(Parameters, Plan), SystemError> {
     let parameters = Parameters::parse(setting.parameters)?;
-    let inputs: Inputs = setting.read_inputs()?;
+    let inputs: Inputs = setting.checked_inputs()?;
     inputs.check(&parameters)?;
     let plan = inputs.plan(setting.packets_per_link)?;
     Ok((inputs.apply(parameters), plan))
@@ -160,14 +131,17 @@ fn prepare(setting: &Setting<'_>) -> Result<(Parameters, Plan), SystemError> {
 
 fn answer(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let (parameters, plan) = prepare(setting)?;
-    setting.progress.announce(1);
-    let run = run(&parameters, &plan, setting.seed)?;
-    setting.progress.step();
-    Ok(Outcome {
-        tables: vec![streams(&plan, &run), pcs(&run), switch(&run)],
-        trace_hash: run.hash,
-        links: run.links,
-    })
+    let runs = try_sweep(setting, &[()], |(), _| {
+        run(&parameters, &plan, setting.seed)
+    })?;
+    let mut outcome = Outcome::default();
+    for run in runs {
+        outcome
+            .tables
+            .extend([streams(&plan, &run), pcs(&run), switch(&run)]);
+        outcome.add_run(run.hash, run.links);
+    }
+    Ok(outcome)
 }
 
 fn streams(plan: &Plan, run: &Run) -> Table {
@@ -204,7 +178,7 @@ fn pcs(run: &Run) -> Table {
         ("packets the discipline refused", ""),
     ];
     let mut table = Table::new("PCs", &columns);
-    let seconds = run.time.as_ps() as f64 * 1e-12;
+    let seconds = seconds(run.time);
     for (number, pc) in run.pcs.iter().enumerate() {
         table.push([
             Cell::from(number.to_string()),

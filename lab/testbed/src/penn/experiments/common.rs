@@ -1,20 +1,22 @@
-//! What the experiments have in common: what is refused, how runs are put together.
+//! What the experiments have in common: what is refused, and times of runs.
 
 use crate::error::SystemError;
-use crate::experiment::Setting;
-use crate::penn::world::{Run, seconds};
-use crate::refuse::{each_within, within};
-use crate::replicate::replicate;
+use crate::figures::seconds;
+use crate::penn::world::Run;
+use crate::refuse::{AtMost, up_to, within};
 use barewire_models::penn::Path;
 use barewire_units::{ByteSize, Duration};
 use serde::Deserialize;
+use std::ops::RangeInclusive;
 
 /// Longest block: the programs' memory is laid out for it.
 pub(super) const BLOCK_MAX: ByteSize = ByteSize::from_mib(16);
 /// Most bytes that a run moves, so that it ends while somebody waits.
 pub(super) const VOLUME_MAX: ByteSize = ByteSize::from_mib(256);
-/// Most writes of a run.
-pub(super) const WRITES_MAX: u64 = 1_000_000;
+/// Writes of a run.
+pub(super) const WRITES: RangeInclusive<u64> = 1..=1_000_000;
+/// A list of inputs that are no quantities.
+pub(super) const CHOICES: AtMost = AtMost(POINTS_MAX);
 /// Most points of an experiment.
 pub(super) const POINTS_MAX: usize = 10_000;
 
@@ -48,42 +50,10 @@ impl Policy {
     }
 }
 
-/// Blocks that a program can write, and how often.
-pub(super) fn check_writes(key: &str, blocks: &[ByteSize], writes: u64) -> Result<(), SystemError> {
-    each_within(
-        key,
-        blocks.iter().copied(),
-        ByteSize::from_bytes(1)..=BLOCK_MAX,
-    )?;
-    within("the number of writes", writes, 1..=WRITES_MAX)?;
-    let longest = blocks.iter().copied().max().unwrap_or(BLOCK_MAX);
+/// Refuses writes of blocks that are more than a run can hold.
+pub(super) fn check_volume(longest: ByteSize, writes: u64) -> Result<(), SystemError> {
     let volume = ByteSize::from_bytes(longest.as_bytes().saturating_mul(writes));
-    within(
-        "the volume of a run",
-        volume,
-        ByteSize::from_bytes(1)..=VOLUME_MAX,
-    )
-}
-
-/// Runs all points on all processors and says how far it is.
-pub(super) fn measure<T: Send>(
-    setting: &Setting<'_>,
-    points: usize,
-    run: impl Fn(usize) -> T + Sync,
-) -> Vec<T> {
-    setting.progress.announce(points as u64);
-    replicate(points, |index| {
-        let found = run(index);
-        setting.progress.step();
-        found
-    })
-}
-
-/// One hash of many, which depends on their order.
-pub(super) fn combine(hashes: impl IntoIterator<Item = u64>) -> u64 {
-    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-    let step = |all: u64, hash: u64| (all.rotate_left(23) ^ hash).wrapping_mul(ODD);
-    hashes.into_iter().fold(0, step)
+    within("the volume of a run", volume, up_to(VOLUME_MAX))
 }
 
 pub(super) fn us(time: Duration) -> f64 {

@@ -6,16 +6,16 @@
 use barewire_models::parameters::{Cycles, Parameters as _};
 use barewire_models::penn::ReassemblerConfig as Stages;
 use barewire_units::{ByteSize, Duration, Rate};
-use serde::Deserialize;
 
-use super::common::{BLOCK_MAX, POINTS_MAX, Policy, check_writes, combine, measure, us};
+use super::common::{BLOCK_MAX, CHOICES, POINTS_MAX, Policy, WRITES, check_volume, us};
 use super::pipeline::{lost_per_cent, mbps};
 use crate::error::SystemError;
-use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
+use crate::experiment::{Cell, Experiment, Outcome, Setting, Table, mix_hashes};
 use crate::penn::parameters::{Machine, Parameters};
 use crate::penn::program::Program;
 use crate::penn::world::{Observed, flood, observe};
-use crate::refuse::{each_within, few_points, list, within};
+use crate::refuse::{few_points, inputs, up_to, up_to_time};
+use crate::sweep::sweep;
 
 pub const OC12: Experiment = Experiment {
     name: "oc12",
@@ -35,51 +35,24 @@ const MANAGERS_MAX: usize = 64;
 /// Longest pause and slowest clock that are looked at.
 const TIME_MAX: Duration = Duration::from_us(10);
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Inputs {
-    line: Rate,
-    managers: Vec<usize>,
-    words: Vec<ByteSize>,
-    reloads: Vec<Duration>,
-    clocks: Vec<Duration>,
-    policies: Vec<Policy>,
-    block: ByteSize,
-    writes: u64,
+inputs! {
+    struct Inputs {
+        line: Rate => Rate::from_mbps(1)..=Rate::from_gbps(100),
+        managers: Vec<usize> => 1..=MANAGERS_MAX,
+        words: Vec<ByteSize> => up_to(ByteSize::from_bytes(64)),
+        reloads: Vec<Duration> => up_to_time(TIME_MAX),
+        clocks: Vec<Duration> => Duration::from_ps(1)..=TIME_MAX,
+        policies: Vec<Policy> => CHOICES,
+        // Enough to see whether the line has a gap.
+        block: ByteSize => ByteSize::from_kib(16)..=BLOCK_MAX,
+        writes: u64 => WRITES,
+    }
 }
 
 fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
-    let inputs: Inputs = setting.read_inputs()?;
+    let inputs: Inputs = setting.checked_inputs()?;
     let mut parameters = Parameters::parse(setting.parameters)?;
-    within(
-        "line",
-        inputs.line,
-        Rate::from_mbps(1)..=Rate::from_gbps(100),
-    )?;
-    each_within(
-        "managers",
-        inputs.managers.iter().copied(),
-        1..=MANAGERS_MAX,
-    )?;
-    each_within(
-        "words",
-        inputs.words.iter().copied(),
-        ByteSize::from_bytes(1)..=ByteSize::from_bytes(64),
-    )?;
-    each_within(
-        "reloads",
-        inputs.reloads.iter().copied(),
-        Duration::ZERO..=TIME_MAX,
-    )?;
-    each_within(
-        "clocks",
-        inputs.clocks.iter().copied(),
-        Duration::from_ps(1)..=TIME_MAX,
-    )?;
-    list("policies", &inputs.policies, POINTS_MAX)?;
-    // Enough to see whether the line has a gap.
-    within("block", inputs.block, ByteSize::from_kib(16)..=BLOCK_MAX)?;
-    check_writes("block", &[inputs.block], inputs.writes)?;
+    check_volume(inputs.block, inputs.writes)?;
     few_points(&[inputs.words.len(), inputs.reloads.len()], POINTS_MAX)?;
     let words = inputs
         .words
@@ -186,7 +159,7 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     study.clocks();
     study.hosts();
     study.needed();
-    study.outcome.trace_hash = combine(study.hashes);
+    study.outcome.trace_hash = mix_hashes(0, study.hashes);
     Ok(study.outcome)
 }
 
@@ -194,8 +167,8 @@ impl Study<'_> {
     /// Runs `designs` with one block each.
     fn blocks(&mut self, designs: &[Design]) -> Vec<Observed> {
         let block = self.inputs.block;
-        let points = measure(self.setting, designs.len(), |i| {
-            designs[i].clone().block(block)
+        let points = sweep(self.setting, designs, |design, _| {
+            design.clone().block(block)
         });
         self.hashes
             .extend(points.iter().map(|point| point.run.hash));
@@ -356,17 +329,19 @@ impl Study<'_> {
             }
         }
         let (block, writes) = (self.inputs.block, self.inputs.writes);
-        let packets = self.setting.packets_per_link;
-        let points = measure(self.setting, cases.len(), |index| {
-            let (machine, bus_counts, policy) = cases[index];
-            let design = Design(self.design.0.on(machine)).managers(MANAGERS_MAX);
-            let design = if bus_counts {
-                design
-            } else {
-                design.free_bus()
-            };
-            design.observe(policy, block, writes, if index == 0 { packets } else { 0 })
-        });
+        let points = sweep(
+            self.setting,
+            &cases,
+            |&(machine, bus_counts, policy), packets| {
+                let design = Design(self.design.0.on(machine)).managers(MANAGERS_MAX);
+                let design = if bus_counts {
+                    design
+                } else {
+                    design.free_bus()
+                };
+                design.observe(policy, block, writes, packets)
+            },
+        );
         let columns = [
             ("machine", ""),
             ("bus", ""),

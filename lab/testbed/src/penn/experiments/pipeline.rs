@@ -3,15 +3,15 @@
 
 use barewire_models::penn::Path;
 use barewire_units::{ByteSize, Duration, Rate};
-use serde::Deserialize;
 
-use super::common::{BLOCK_MAX, POINTS_MAX, combine, measure};
+use super::common::{BLOCK_MAX, POINTS_MAX};
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
 use crate::penn::parameters::Parameters;
 use crate::penn::program::Program;
 use crate::penn::world::{Flow, Observed, observe};
-use crate::refuse::{each_within, few_points, within};
+use crate::refuse::{few_points, inputs, up_to, up_to_time};
+use crate::sweep::sweep;
 
 pub const PIPELINE: Experiment = Experiment {
     name: "pipeline",
@@ -28,36 +28,19 @@ const TIME_MAX: Duration = Duration::from_ms(1);
 /// Most cell managers.
 const MANAGERS_MAX: usize = 64;
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Inputs {
-    lines: Vec<Rate>,
-    reloads: Vec<Duration>,
-    clocks: Vec<Duration>,
-    managers: Vec<usize>,
-    block: ByteSize,
+inputs! {
+    struct Inputs {
+        lines: Vec<Rate> => RATES,
+        reloads: Vec<Duration> => up_to_time(TIME_MAX),
+        clocks: Vec<Duration> => Duration::from_ps(1)..=TIME_MAX,
+        managers: Vec<usize> => 1..=MANAGERS_MAX,
+        block: ByteSize => up_to(BLOCK_MAX),
+    }
 }
 
 fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
-    let inputs: Inputs = setting.read_inputs()?;
+    let inputs: Inputs = setting.checked_inputs()?;
     let mut parameters = Parameters::parse(setting.parameters)?;
-    each_within("lines", inputs.lines.iter().copied(), RATES)?;
-    each_within(
-        "reloads",
-        inputs.reloads.iter().copied(),
-        Duration::ZERO..=TIME_MAX,
-    )?;
-    each_within(
-        "clocks",
-        inputs.clocks.iter().copied(),
-        Duration::from_ps(1)..=TIME_MAX,
-    )?;
-    each_within(
-        "managers",
-        inputs.managers.iter().copied(),
-        1..=MANAGERS_MAX,
-    )?;
-    within("block", inputs.block, ByteSize::from_bytes(1)..=BLOCK_MAX)?;
     few_points(
         &[
             inputs.lines.len(),
@@ -95,14 +78,9 @@ fn combinations(parameters: &Parameters, inputs: &Inputs) -> Vec<Parameters> {
 fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let (parameters, inputs) = read(setting)?;
     let all = combinations(&parameters, &inputs);
-    let points = measure(setting, all.len(), |index| {
-        let packets = if index == 0 {
-            setting.packets_per_link
-        } else {
-            0
-        };
+    let points = sweep(setting, &all, |changed, packets| {
         let program = Program::new(inputs.block.as_bytes(), 1, None);
-        observe(&all[index], Path::Trust, program, packets)
+        observe(changed, Path::Trust, program, packets)
     });
     let columns = [
         ("cell managers", ""),
@@ -134,16 +112,11 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             point.latency.p99_us().into(),
         ]);
     }
-    let trace_hash = combine(points.iter().map(|point| point.run.hash));
-    let links = points
-        .into_iter()
-        .filter_map(|point| point.capture)
-        .collect();
-    Ok(Outcome {
-        tables: vec![table],
-        links,
-        trace_hash,
-    })
+    let mut outcome = Outcome::default();
+    for point in points {
+        outcome.mix_run(point.run.hash, point.capture);
+    }
+    Ok(outcome.with([table]))
 }
 
 /// Nothing of fewer than two.

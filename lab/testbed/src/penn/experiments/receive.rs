@@ -10,12 +10,13 @@ use barewire_classic::sar::Aal;
 use barewire_units::{ByteSize, Rng};
 use serde::Deserialize;
 
-use super::common::{POINTS_MAX, combine, measure};
+use super::common::{CHOICES, POINTS_MAX};
 use crate::error::SystemError;
 use crate::experiment::{Experiment, Outcome, Setting, Table};
 use crate::penn::parameters::Parameters;
 use crate::penn::reception::{Fate, Load, Reception, receive};
-use crate::refuse::{each_within, few_points, list, within};
+use crate::refuse::{few_points, inputs, within};
+use crate::sweep::sweep;
 
 pub const RECEIVE: Experiment = Experiment {
     name: "receive",
@@ -48,34 +49,21 @@ enum Adaptation {
     Class4,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Inputs {
-    circuits: Vec<usize>,
-    losses_per_million: Vec<u64>,
-    hosts: Vec<Host>,
-    adaptation: Adaptation,
-    message: ByteSize,
-    messages: usize,
-    load_per_cent: u64,
+inputs! {
+    struct Inputs {
+        circuits: Vec<usize> => 1..=CIRCUITS_MAX,
+        losses_per_million: Vec<u64> => 0..=1_000_000,
+        hosts: Vec<Host> => CHOICES,
+        adaptation: Adaptation,
+        message: ByteSize => MESSAGE_MIN..=MESSAGE_MAX,
+        messages: usize => 1..=1_000_000,
+        load_per_cent: u64 => 1..=100,
+    }
 }
 
 fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
-    let inputs: Inputs = setting.read_inputs()?;
+    let inputs: Inputs = setting.checked_inputs()?;
     let parameters = Parameters::parse(setting.parameters)?;
-    each_within(
-        "circuits",
-        inputs.circuits.iter().copied(),
-        1..=CIRCUITS_MAX,
-    )?;
-    each_within(
-        "losses_per_million",
-        inputs.losses_per_million.iter().copied(),
-        0..=1_000_000,
-    )?;
-    list("hosts", &inputs.hosts, POINTS_MAX)?;
-    within("message", inputs.message, MESSAGE_MIN..=MESSAGE_MAX)?;
-    within("messages", inputs.messages, 1..=1_000_000)?;
     let volume = inputs
         .message
         .as_bytes()
@@ -85,7 +73,6 @@ fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
         ByteSize::from_bytes(volume),
         MESSAGE_MIN..=VOLUME_MAX,
     )?;
-    within("load_per_cent", inputs.load_per_cent, 1..=100)?;
     few_points(
         &[
             inputs.circuits.len(),
@@ -111,8 +98,10 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             );
         }
     }
-    let points = measure(setting, cases.len(), |index| {
-        let (host, losses_per_million, circuits) = cases[index];
+    let per_host = cases.len() / inputs.hosts.len();
+    let numbered: Vec<_> = cases.iter().copied().enumerate().collect();
+    let points = sweep(setting, &numbered, |&(index, case), packets| {
+        let (host, losses_per_million, circuits) = case;
         let load = Load {
             circuits,
             aal: match inputs.adaptation {
@@ -124,14 +113,10 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             load_per_cent: inputs.load_per_cent,
             losses_per_million,
             host_counts: host == Host::Workstation,
-            packets: if index == 0 {
-                setting.packets_per_link
-            } else {
-                0
-            },
+            packets,
         };
         // The same draws for each host.
-        let rng = root.fork_nth("cells", (index % (cases.len() / inputs.hosts.len())) as u64);
+        let rng = root.fork_nth("cells", (index % per_host) as u64);
         receive(&parameters, &load, rng)
     });
     let mut tables = Vec::new();
@@ -142,16 +127,11 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             table(host, loss, &mut circuits.zip(points))
         }));
     }
-    let trace_hash = combine(points.iter().map(|point| point.hash));
-    let links = points
-        .into_iter()
-        .filter_map(|point| point.capture)
-        .collect();
-    Ok(Outcome {
-        tables,
-        links,
-        trace_hash,
-    })
+    let mut outcome = Outcome::default();
+    for point in points {
+        outcome.mix_run(point.hash, point.capture);
+    }
+    Ok(outcome.with(tables))
 }
 
 fn table(host: Host, loss: u64, rows: &mut dyn Iterator<Item = (usize, &Reception)>) -> Table {

@@ -5,16 +5,16 @@
 //! a free start, a free call, a bus that needs no flush, records gathered in the program.
 
 use barewire_units::{ByteSize, Duration};
-use serde::Deserialize;
 
-use super::common::{POINTS_MAX, Policy, check_writes, combine, measure, us, us_each};
+use super::common::{BLOCK_MAX, CHOICES, POINTS_MAX, Policy, WRITES, check_volume, us, us_each};
 use super::write;
 use crate::error::SystemError;
-use crate::experiment::{Experiment, Outcome, Setting, Table};
+use crate::experiment::{Experiment, Outcome, Setting, Table, mix_hashes};
 use crate::penn::parameters::{Machine, Parameters};
 use crate::penn::program::Program;
 use crate::penn::world::{self, observe};
-use crate::refuse::{each_within, few_points, list};
+use crate::refuse::{Each, few_points, inputs, up_to, within};
+use crate::sweep::sweep;
 
 pub const SMALL_BLOCKS: Experiment = Experiment {
     name: "small-blocks",
@@ -30,16 +30,16 @@ const RECORDS_MAX: u64 = 65_536;
 /// Gathered blocks of a run, at least.
 const BLOCKS_MIN: u64 = 16;
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Inputs {
-    machines: Vec<Machine>,
-    policies: Vec<Policy>,
-    blocks: Vec<ByteSize>,
-    large: ByteSize,
-    record: ByteSize,
-    gather: Vec<u64>,
-    writes: u64,
+inputs! {
+    struct Inputs {
+        machines: Vec<Machine> => CHOICES,
+        policies: Vec<Policy> => CHOICES,
+        blocks: Vec<ByteSize> => up_to(BLOCK_MAX),
+        large: ByteSize => up_to(BLOCK_MAX),
+        record: ByteSize => up_to(BLOCK_MAX),
+        gather: Vec<u64> => Each(2..=RECORDS_MAX),
+        writes: u64 => WRITES,
+    }
 }
 
 /// What is changed of a machine.
@@ -132,23 +132,19 @@ struct Found {
 }
 
 fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
-    let inputs: Inputs = setting.read_inputs()?;
+    let inputs: Inputs = setting.checked_inputs()?;
     let parameters = Parameters::parse(setting.parameters)?;
-    list("machines", &inputs.machines, POINTS_MAX)?;
-    list("policies", &inputs.policies, POINTS_MAX)?;
-    check_writes("blocks", &inputs.blocks, inputs.writes)?;
-    check_writes("large", &[inputs.large], inputs.writes)?;
-    check_writes("record", &[inputs.record], inputs.writes)?;
-    if !inputs.gather.is_empty() {
-        each_within("gather", inputs.gather.iter().copied(), 2..=RECORDS_MAX)?;
-        let most = inputs.gather.iter().copied().max().unwrap_or(1);
+    let longest = inputs
+        .blocks
+        .iter()
+        .copied()
+        .chain([inputs.large, inputs.record]);
+    check_volume(longest.max().unwrap_or(BLOCK_MAX), inputs.writes)?;
+    if let Some(&most) = inputs.gather.iter().max() {
         // Half-performance is looked for in records up to the large block's size.
-        let gathered = inputs
-            .large
-            .max(inputs.record)
-            .as_bytes()
-            .saturating_mul(most);
-        check_writes("gather, blocks of", &[ByteSize::from_bytes(gathered)], 1)?;
+        let largest = inputs.large.max(inputs.record).as_bytes();
+        let gathered = ByteSize::from_bytes(largest.saturating_mul(most));
+        within("gather, blocks of", gathered, up_to(BLOCK_MAX))?;
     }
     few_points(
         &[
@@ -190,18 +186,15 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         .filter(|case| case.change == Change::Nothing)
         .collect();
     let blocks = &inputs.blocks;
-    let sizes = measure(setting, plain.len() * blocks.len(), |index| {
-        let packets = if index == 0 {
-            setting.packets_per_link
-        } else {
-            0
-        };
-        let block = blocks[index % blocks.len()].as_bytes();
-        let case = plain[index / blocks.len()];
-        let program = Program::new(block, inputs.writes, None);
+    let mut written: Vec<(&Case, ByteSize)> = Vec::new();
+    for &case in &plain {
+        written.extend(blocks.iter().map(|&block| (case, block)));
+    }
+    let sizes = sweep(setting, &written, |&(case, block), packets| {
+        let program = Program::new(block.as_bytes(), inputs.writes, None);
         observe(&case.parameters, case.policy.path(), program, packets)
     });
-    let found = measure(setting, cases.len(), |index| find(&cases[index], &inputs));
+    let found = sweep(setting, &cases, |case, _| find(case, &inputs));
     let mut tables = Vec::new();
     for (case, points) in plain.iter().zip(sizes.chunks(blocks.len())) {
         let mut table = write::table(format!("{}, {}", case.machine.name(), case.policy.name()));
@@ -214,17 +207,14 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     for (cases, found) in cases.chunks(per_case).zip(found.chunks(per_case)) {
         tables.push(changes(cases, found));
     }
-    let hashes = sizes.iter().map(|point| point.run.hash);
-    let trace_hash = combine(hashes.chain(found.iter().map(|found| found.hash)));
-    let links = sizes
-        .into_iter()
-        .filter_map(|point| point.capture)
-        .collect();
-    Ok(Outcome {
-        tables,
-        links,
-        trace_hash,
-    })
+    let mut outcome = Outcome::default();
+    for point in sizes {
+        outcome.mix_run(point.run.hash, point.capture);
+    }
+    for found in found {
+        outcome.mix_run(found.hash, []);
+    }
+    Ok(outcome.with(tables))
 }
 
 /// What helps one machine with one driver.
@@ -292,6 +282,6 @@ fn find(case: &Case, inputs: &Inputs) -> Found {
         record,
         large_mbps: large.mbps,
         half,
-        hash: combine(hashes),
+        hash: mix_hashes(0, hashes),
     }
 }

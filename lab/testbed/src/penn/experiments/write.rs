@@ -1,15 +1,18 @@
 //! `write`: the paper's benchmark with sizes, drivers and machine of one's own.
 
 use barewire_units::ByteSize;
-use serde::Deserialize;
 
-use super::common::{POINTS_MAX, Policy, check_writes, combine, measure, program_mbps, us_each};
+use super::common::{
+    BLOCK_MAX, CHOICES, POINTS_MAX, Policy, WRITES, check_volume, program_mbps, us_each,
+};
 use crate::error::SystemError;
 use crate::experiment::{Experiment, Outcome, Setting, Table};
+use crate::figures::seconds;
 use crate::penn::parameters::{Machine, Parameters};
 use crate::penn::program::Program;
-use crate::penn::world::{Run, observe, seconds};
-use crate::refuse::{few_points, list};
+use crate::penn::world::{Run, observe};
+use crate::refuse::{few_points, inputs, up_to, within};
+use crate::sweep::sweep;
 
 pub const WRITE: Experiment = Experiment {
     name: "write",
@@ -19,13 +22,13 @@ pub const WRITE: Experiment = Experiment {
     run,
 };
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Inputs {
-    machine: Machine,
-    policies: Vec<Policy>,
-    blocks: Vec<ByteSize>,
-    volume: ByteSize,
+inputs! {
+    struct Inputs {
+        machine: Machine,
+        policies: Vec<Policy> => CHOICES,
+        blocks: Vec<ByteSize> => (CHOICES, up_to(BLOCK_MAX)),
+        volume: ByteSize,
+    }
 }
 
 impl Inputs {
@@ -35,12 +38,11 @@ impl Inputs {
 }
 
 fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
-    let inputs: Inputs = setting.read_inputs()?;
+    let inputs: Inputs = setting.checked_inputs()?;
     let parameters = Parameters::parse(setting.parameters)?.on(inputs.machine);
-    list("policies", &inputs.policies, POINTS_MAX)?;
-    list("blocks", &inputs.blocks, POINTS_MAX)?;
     for &block in &inputs.blocks {
-        check_writes("blocks", &[block], inputs.writes(block))?;
+        within("the number of writes", inputs.writes(block), WRITES)?;
+        check_volume(block, inputs.writes(block))?;
     }
     few_points(&[inputs.policies.len(), inputs.blocks.len()], POINTS_MAX)?;
     Ok((parameters, inputs))
@@ -49,14 +51,9 @@ fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
 fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let (parameters, inputs) = read(setting)?;
     let blocks = &inputs.blocks;
-    let points = measure(setting, blocks.len() * inputs.policies.len(), |index| {
-        let block = blocks[index % blocks.len()];
-        let policy = inputs.policies[index / blocks.len()];
-        let packets = if index == 0 {
-            setting.packets_per_link
-        } else {
-            0
-        };
+    let each = |policy| blocks.iter().map(move |&block| (policy, block));
+    let cases: Vec<(Policy, ByteSize)> = inputs.policies.iter().copied().flat_map(each).collect();
+    let points = sweep(setting, &cases, |&(policy, block), packets| {
         let program = Program::new(block.as_bytes(), inputs.writes(block), None);
         observe(&parameters, policy.path(), program, packets)
     });
@@ -68,16 +65,11 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         }
         tables.push(table);
     }
-    let trace_hash = combine(points.iter().map(|point| point.run.hash));
-    let links = points
-        .into_iter()
-        .filter_map(|point| point.capture)
-        .collect();
-    Ok(Outcome {
-        tables,
-        links,
-        trace_hash,
-    })
+    let mut outcome = Outcome::default();
+    for point in points {
+        outcome.mix_run(point.run.hash, point.capture);
+    }
+    Ok(outcome.with(tables))
 }
 
 /// A table of writes, by their size.

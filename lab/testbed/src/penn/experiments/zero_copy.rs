@@ -6,15 +6,15 @@
 //! meet a block that streams; under *trust* it spoils it; under *fault-on-write* it waits.
 
 use barewire_units::{ByteSize, Rng};
-use serde::Deserialize;
 
-use super::common::{POINTS_MAX, Policy, check_writes, combine, measure, program_mbps};
+use super::common::{BLOCK_MAX, CHOICES, POINTS_MAX, Policy, WRITES, check_volume, program_mbps};
 use crate::error::SystemError;
 use crate::experiment::{Experiment, Outcome, Setting, Table};
 use crate::penn::parameters::{Machine, Parameters};
 use crate::penn::program::{Fills, Program};
-use crate::penn::world::{Observed, Run, observe};
-use crate::refuse::{each_within, few_points, list};
+use crate::penn::world::{Run, observe};
+use crate::refuse::{few_points, inputs, up_to};
+use crate::sweep::sweep;
 
 pub const ZERO_COPY: Experiment = Experiment {
     name: "zero-copy",
@@ -25,30 +25,22 @@ pub const ZERO_COPY: Experiment = Experiment {
     run,
 };
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Inputs {
-    machine: Machine,
-    policies: Vec<Policy>,
-    frequencies_per_cent: Vec<u64>,
-    block: ByteSize,
-    writes: u64,
+inputs! {
+    struct Inputs {
+        machine: Machine,
+        policies: Vec<Policy> => CHOICES,
+        frequencies_per_cent: Vec<u64> => 0..=100,
+        block: ByteSize => up_to(BLOCK_MAX),
+        writes: u64 => WRITES,
+    }
 }
 
 fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
-    let inputs: Inputs = setting.read_inputs()?;
+    let inputs: Inputs = setting.checked_inputs()?;
     let parameters = Parameters::parse(setting.parameters)?.on(inputs.machine);
-    list("policies", &inputs.policies, POINTS_MAX)?;
-    each_within(
-        "frequencies_per_cent",
-        inputs.frequencies_per_cent.iter().copied(),
-        0..=100,
-    )?;
-    check_writes("block", &[inputs.block], inputs.writes)?;
-    few_points(
-        &[inputs.policies.len(), inputs.frequencies_per_cent.len()],
-        POINTS_MAX,
-    )?;
+    check_volume(inputs.block, inputs.writes)?;
+    let lengths = [inputs.policies.len(), inputs.frequencies_per_cent.len()];
+    few_points(&lengths, POINTS_MAX)?;
     Ok((parameters, inputs))
 }
 
@@ -56,27 +48,16 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let (parameters, inputs) = read(setting)?;
     let root = Rng::from_seed(setting.seed);
     let frequencies = &inputs.frequencies_per_cent;
-    let count = frequencies.len() * inputs.policies.len();
-    let points = measure(setting, count, |index| {
-        let at = index % frequencies.len();
-        let policy = inputs.policies[index / frequencies.len()];
-        let packets = if index == 0 {
-            setting.packets_per_link
-        } else {
-            0
+    let each = |policy| (0..frequencies.len()).map(move |at| (policy, at));
+    let cases: Vec<(Policy, usize)> = inputs.policies.iter().copied().flat_map(each).collect();
+    let points = sweep(setting, &cases, |&(policy, at), packets| {
+        let fills = Fills {
+            // The same draws for each policy.
+            rng: root.fork_nth("fills", at as u64),
+            same_per_cent: frequencies[at],
         };
-        // The same draws for each policy.
-        let rng = root.fork_nth("fills", at as u64);
-        point(
-            &parameters,
-            policy,
-            &inputs,
-            Fills {
-                rng,
-                same_per_cent: frequencies[at],
-            },
-            packets,
-        )
+        let program = Program::new(inputs.block.as_bytes(), inputs.writes, Some(fills));
+        observe(&parameters, policy.path(), program, packets)
     });
     let columns = [
         ("fills of the block just written", "%"),
@@ -98,29 +79,13 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         }
         tables.push(table);
     }
-    let trace_hash = combine(points.iter().map(|point| point.run.hash));
-    let links = points
-        .into_iter()
-        .filter_map(|point| point.capture)
-        .collect();
-    Ok(Outcome {
-        tables,
-        links,
-        trace_hash,
-    })
+    let mut outcome = Outcome::default();
+    for point in points {
+        outcome.mix_run(point.run.hash, point.capture);
+    }
+    Ok(outcome.with(tables))
 }
 
 fn rate_mbps(inputs: &Inputs, run: &Run) -> f64 {
     program_mbps(run, inputs.block.as_bytes() * inputs.writes)
-}
-
-fn point(
-    parameters: &Parameters,
-    policy: Policy,
-    inputs: &Inputs,
-    fills: Fills,
-    packets: usize,
-) -> Observed {
-    let program = Program::new(inputs.block.as_bytes(), inputs.writes, Some(fills));
-    observe(parameters, policy.path(), program, packets)
 }

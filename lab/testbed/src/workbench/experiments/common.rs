@@ -1,36 +1,31 @@
-//! What the experiments have in common: what is refused, units, hashes.
+//! What the experiments have in common: what is refused, and what became of messages.
 
-use barewire_units::{ByteSize, Duration};
+use std::ops::RangeInclusive;
+
+use barewire_units::ByteSize;
 
 use crate::error::SystemError;
-use crate::refuse::{list, within};
+use crate::experiment::Setting;
+use crate::refuse::{AtMost, Inputs};
 use crate::workbench::bench::{Bench, Fate, Place};
 use crate::workbench::parameters::Parameters;
 
 /// Events of a whole experiment, beyond which it would take too long.
 pub(super) const EVENTS_MAX: f64 = 5e7;
 /// Points of a list of inputs.
-pub(super) const POINTS_MAX: usize = 64;
+pub(super) const LIST: AtMost = AtMost(64);
+/// A message.
+pub(super) const MESSAGE: RangeInclusive<ByteSize> =
+    ByteSize::from_bytes(1)..=ByteSize::from_mib(16);
+
+/// Inputs and parameters; the inputs are within their own bounds.
+pub(super) fn read<T: Inputs>(setting: &Setting<'_>) -> Result<(T, Parameters), SystemError> {
+    let inputs = setting.checked_inputs()?;
+    Ok((inputs, Parameters::parse(setting.parameters)?))
+}
 
 pub(super) fn contradiction<T>(text: String) -> Result<T, SystemError> {
     Err(SystemError::Contradiction(text))
-}
-
-/// Refuses a list of inputs with nothing in it, or too much.
-pub(super) fn check_list<T>(key: &str, values: &[T]) -> Result<(), SystemError> {
-    list(key, values, POINTS_MAX)
-}
-
-pub(super) fn check_size(key: &str, size: ByteSize, most: ByteSize) -> Result<(), SystemError> {
-    within(key, size, ByteSize::from_bytes(1)..=most)
-}
-
-pub(super) fn check_count(key: &str, count: u64, least: u64, most: u64) -> Result<(), SystemError> {
-    within(key, count, least..=most)
-}
-
-pub(super) fn check_time(key: &str, time: Duration, most: Duration) -> Result<(), SystemError> {
-    within(key, time, Duration::ZERO..=most)
 }
 
 /// Refuses what would take too long; `key` is what to make smaller.
@@ -56,37 +51,7 @@ pub(super) fn events(parameters: &Parameters, bytes: u64) -> f64 {
     (frames * 7 + out + into + pieces * 8) as f64 + 16.0
 }
 
-pub(super) fn us(time: Duration) -> f64 {
-    time.as_ps() as f64 / 1e6
-}
-
-/// `bytes` in `time` as Mbit/s; `None` in no time.
-pub(super) fn mbps(bytes: u64, time: Duration) -> Option<f64> {
-    (!time.is_zero()).then(|| bytes as f64 * 8.0 / us(time))
-}
-
-/// Part of the whole in percent.
-pub(super) fn per_cent(part: Duration, whole: Duration) -> Option<f64> {
-    (!whole.is_zero()).then(|| 100.0 * part.as_ps() as f64 / whole.as_ps() as f64)
-}
-
-/// The value that 99 of 100 do not exceed.
-pub(super) fn p99(values: &mut [f64]) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let rank = (values.len() * 99).div_ceil(100);
-    values.get(rank.checked_sub(1)?).copied()
-}
-
-pub(in crate::workbench) fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-}
-
 /// Messages lost, by place.
 pub(super) fn lost(bench: &Bench) -> [u64; 4] {
     Place::ALL.map(|place| bench.count(Fate::Lost(place)))
-}
-
-/// The hash over the events of several runs, in their order.
-pub(super) fn join_hashes(hashes: impl Iterator<Item = u64>) -> u64 {
-    hashes.fold(0, |sum: u64, hash| sum.rotate_left(7) ^ hash)
 }

@@ -23,16 +23,16 @@ mod work;
 mod world;
 
 use barewire_proto::evb::{Source, SourceId};
-use barewire_units::{ByteSize, Duration};
+use barewire_units::ByteSize;
 
-use super::common::{check_count, check_list, check_size, check_time};
+use super::common::{contradiction, read};
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
-use crate::replicate::replicate;
+use crate::refuse::{within, wrong};
+use crate::sweep::try_sweep;
 use crate::workbench::parameters::Parameters;
 use inputs::{Inputs, Triggers};
 use shape::Shape;
-use world::Found;
 
 /// The experiment as a plan names it.
 pub(super) const EVENTS: Experiment = Experiment {
@@ -43,19 +43,12 @@ pub(super) const EVENTS: Experiment = Experiment {
     run,
 };
 
-const PARTS_MAX: u64 = 64;
-const LARGEST: ByteSize = ByteSize::from_mib(64);
 /// Pieces of a whole run, beyond which it would take too long.
 const PIECES_MAX: u64 = 20_000_000;
 
-fn contradiction<T>(text: String) -> Result<T, SystemError> {
-    Err(SystemError::Contradiction(text))
-}
-
 impl Inputs {
     fn of(setting: &Setting<'_>) -> Result<(Self, Vec<Shape>), SystemError> {
-        let parameters = Parameters::parse(setting.parameters)?;
-        let inputs: Self = setting.read_inputs()?;
+        let (inputs, parameters): (Self, Parameters) = read(setting)?;
         inputs.check()?;
         let shape = |&fragment: &ByteSize| Shape::new(&parameters, &inputs, fragment);
         let shapes: Vec<_> = inputs.fragments.iter().map(shape).collect();
@@ -66,63 +59,24 @@ impl Inputs {
     }
 
     fn check(&self) -> Result<(), SystemError> {
-        check_list("fragments", &self.fragments)?;
-        check_count("sources", self.sources.into(), 1, PARTS_MAX)?;
-        check_count("builders", self.builders.into(), 1, PARTS_MAX)?;
-        check_count("processors", self.processors.into(), 1, 256)?;
-        check_count("events", self.events, 10, 1_000_000)?;
-        check_count("window", self.window.into(), 1, 4096)?;
-        check_count("pulled_events", self.pulled_events.into(), 1, 4096)?;
-        check_count("credits", self.credits.into(), 1, 1 << 20)?;
-        check_size("piece", self.piece, ByteSize::from_mib(16))?;
-        check_size("fragment_largest", self.fragment_largest, LARGEST)?;
         for &fragment in &self.fragments {
-            check_size("fragments", fragment, LARGEST)?;
             let pieces = fragment.as_bytes().div_ceil(self.piece.as_bytes());
             let all = pieces * self.events * u64::from(self.sources);
-            check_count("pieces of all fragments", all, 1, PIECES_MAX)?;
+            within("pieces of all fragments", all, 1..=PIECES_MAX)?;
         }
         // A quarter holds a message, or room would never come back.
         let least = 4 * (self.piece.as_bytes() + shape::MESSAGE_ROOM_BYTES);
-        check_count("room", self.room.as_bytes(), least, 1 << 40)?;
-        let times = [
-            ("period", self.period),
-            ("slot", self.slot),
-            ("lead", self.lead),
-            ("slice", self.slice),
-            ("fragment_out", self.fragment_out),
-            ("make_kib", self.make_kib),
-            ("fragment_in", self.fragment_in),
-            ("verify_kib", self.verify_kib),
-            ("event", self.event),
-            ("message", self.message),
-            ("message_event", self.message_event),
-        ];
-        for (key, time) in times {
-            check_time(key, time, Duration::from_s(1))?;
+        within("room", self.room.as_bytes(), least..=1 << 40)?;
+        if self.triggers != Triggers::Full && self.period.is_zero() {
+            return Err(wrong("period", self.period, "a time above it"));
         }
-        check_time("timeout", self.timeout, Duration::from_s(1000))?;
-        let paced = self.triggers != Triggers::Full;
-        match (
-            paced && self.period.is_zero(),
-            (0.0..=3.0).contains(&self.sigma),
-        ) {
-            (true, _) => contradiction("period is 0: expected a time above it".to_owned()),
-            (_, false) => contradiction(format!("sigma is {}, expected 0 to 3", self.sigma)),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 }
 
 fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let (inputs, shapes) = Inputs::of(setting)?;
-    setting.progress.announce(shapes.len() as u64);
-    let runs = replicate(shapes.len(), |index| {
-        let found = world::run(&shapes[index], setting.seed);
-        setting.progress.step();
-        found
-    });
-    let runs = runs.into_iter().collect::<Result<Vec<Found>, _>>()?;
+    let runs = try_sweep(setting, &shapes, |shape, _| world::run(shape, setting.seed))?;
     let mut rates = Table::new(
         "rates",
         &[
@@ -173,11 +127,9 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             (100.0 * all).into(),
         ]);
     }
-    Ok(Outcome {
-        trace_hash: runs
-            .iter()
-            .fold(0, |hash: u64, run| hash.rotate_left(7) ^ run.hash),
-        tables: vec![rates, shares],
-        links: Vec::new(),
-    })
+    let mut outcome = Outcome::default();
+    for run in &runs {
+        outcome.add_run(run.hash, []);
+    }
+    Ok(outcome.with([rates, shares]))
 }

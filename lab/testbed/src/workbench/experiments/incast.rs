@@ -2,15 +2,13 @@
 
 use barewire_des::Simulator;
 use barewire_units::{ByteSize, Duration, Instant, Rng};
-use serde::Deserialize;
 
-use super::common::{
-    check_count, check_events, check_list, check_size, check_time, contradiction, events,
-    join_hashes, lost, mbps, mean, p99, us,
-};
+use super::common::{LIST, MESSAGE, check_events, events, lost, read};
 use crate::error::SystemError;
 use crate::experiment::{Experiment, LinkCapture, Outcome, Setting, Table};
-use crate::replicate::replicate;
+use crate::figures::{mbps, mean, p99, us};
+use crate::refuse::{inputs, up_to_time, wrong};
+use crate::sweep::sweep;
 use crate::workbench::bench::{Bench, Fate, Job, Note, Running, Sim};
 use crate::workbench::parameters::Parameters;
 
@@ -22,32 +20,22 @@ pub(in crate::workbench) const INCAST: Experiment = Experiment {
     run,
 };
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Inputs {
-    senders: Vec<u16>,
-    size: ByteSize,
-    rounds: u32,
-    period: Duration,
-    jitter: Duration,
+inputs! {
+    struct Inputs {
+        senders: Vec<u16> => (LIST, 1..=500),
+        size: ByteSize => MESSAGE,
+        rounds: u32 => 1..=1000,
+        period: Duration => up_to_time(Duration::from_s(1000)),
+        jitter: Duration,
+    }
 }
 
 impl Inputs {
     fn of(setting: &Setting<'_>) -> Result<(Self, Parameters), SystemError> {
-        let inputs: Self = setting.read_inputs()?;
-        let parameters = Parameters::parse(setting.parameters)?;
-        check_list("senders", &inputs.senders)?;
-        for &senders in &inputs.senders {
-            check_count("senders", senders.into(), 1, 500)?;
-        }
-        check_size("size", inputs.size, ByteSize::from_mib(16))?;
-        check_count("rounds", inputs.rounds.into(), 1, 1000)?;
-        check_time("period", inputs.period, Duration::from_s(1000))?;
+        let (inputs, parameters): (Self, Parameters) = read(setting)?;
         if inputs.jitter >= inputs.period {
-            let (jitter, period) = (inputs.jitter, inputs.period);
-            return contradiction(format!(
-                "jitter is {jitter}, expected less than period, {period}"
-            ));
+            let below = format!("less than period, {}", inputs.period);
+            return Err(wrong("jitter", inputs.jitter, below));
         }
         let each = events(&parameters, inputs.size.as_bytes());
         let senders: u64 = inputs.senders.iter().map(|&count| u64::from(count)).sum();
@@ -156,30 +144,14 @@ fn times(time: Duration, count: u64) -> Duration {
 
 fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let (inputs, parameters) = Inputs::of(setting)?;
-    setting.progress.announce(inputs.senders.len() as u64);
-    let mut runs = replicate(inputs.senders.len(), |index| {
-        let packets = if index == 0 {
-            setting.packets_per_link
-        } else {
-            0
-        };
-        let received = incast(
-            &parameters,
-            &inputs,
-            inputs.senders[index],
-            setting.seed,
-            packets,
-        );
-        setting.progress.step();
-        received
+    let mut runs = sweep(setting, &inputs.senders, |&senders, packets| {
+        incast(&parameters, &inputs, senders, setting.seed, packets)
     });
-    Ok(Outcome {
-        trace_hash: join_hashes(runs.iter().map(|run| run.hash)),
-        links: runs
-            .first_mut()
-            .map_or_else(Vec::new, |run| std::mem::take(&mut run.captures)),
-        tables: vec![rounds(&inputs, &mut runs), fates(&inputs, &runs)],
-    })
+    let mut outcome = Outcome::default();
+    for run in &mut runs {
+        outcome.add_run(run.hash, run.captures.drain(..));
+    }
+    Ok(outcome.with([rounds(&inputs, &mut runs), fates(&inputs, &runs)]))
 }
 
 /// How many rounds were whole, and how long those took.

@@ -3,15 +3,13 @@
 use barewire_des::Simulator;
 use barewire_des::dist::exponential_time;
 use barewire_units::{ByteSize, Duration, Instant, Rng};
-use serde::Deserialize;
 
-use super::common::{
-    check_count, check_events, check_list, check_size, check_time, events, join_hashes, mean, p99,
-    us,
-};
+use super::common::{LIST, MESSAGE, check_events, events, read};
 use crate::error::SystemError;
 use crate::experiment::{Cell, Column, Experiment, LinkCapture, Outcome, Setting, Table};
-use crate::replicate::replicate;
+use crate::figures::{mean, p99, us};
+use crate::refuse::{inputs, up_to_time};
+use crate::sweep::sweep;
 use crate::workbench::bench::{Bench, Job, Note, Running, Sim};
 use crate::workbench::parameters::Parameters;
 use crate::workbench::path::{Part, Path};
@@ -24,26 +22,18 @@ pub(in crate::workbench) const PING: Experiment = Experiment {
     run,
 };
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Inputs {
-    sizes: Vec<ByteSize>,
-    round_trips: u32,
-    pause: Duration,
-    time_out: Duration,
+inputs! {
+    struct Inputs {
+        sizes: Vec<ByteSize> => (LIST, MESSAGE),
+        round_trips: u32 => 1..=10_000,
+        pause: Duration => up_to_time(Duration::from_s(1)),
+        time_out: Duration => up_to_time(Duration::from_s(1000)),
+    }
 }
 
 impl Inputs {
     fn of(setting: &Setting<'_>) -> Result<(Self, Parameters), SystemError> {
-        let inputs: Self = setting.read_inputs()?;
-        let parameters = Parameters::parse(setting.parameters)?;
-        check_list("sizes", &inputs.sizes)?;
-        for &size in &inputs.sizes {
-            check_size("sizes", size, ByteSize::from_mib(16))?;
-        }
-        check_count("round_trips", inputs.round_trips.into(), 1, 10_000)?;
-        check_time("pause", inputs.pause, Duration::from_s(1))?;
-        check_time("time_out", inputs.time_out, Duration::from_s(1000))?;
+        let (inputs, parameters): (Self, Parameters) = read(setting)?;
         let each = |size: &ByteSize| 2.0 * events(&parameters, size.as_bytes());
         let all: f64 = inputs.sizes.iter().map(each).sum();
         check_events(
@@ -175,22 +165,14 @@ pub(in crate::workbench) fn ping(
 
 fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let (inputs, parameters) = Inputs::of(setting)?;
-    setting.progress.announce(inputs.sizes.len() as u64);
-    let mut runs = replicate(inputs.sizes.len(), |index| {
+    let mut runs = sweep(setting, &inputs.sizes, |size, packets| {
         let plan = Pings {
-            bytes: inputs.sizes[index].as_bytes(),
+            bytes: size.as_bytes(),
             round_trips: inputs.round_trips,
             pause: inputs.pause,
             time_out: inputs.time_out,
         };
-        let packets = if index == 0 {
-            setting.packets_per_link
-        } else {
-            0
-        };
-        let pinged = ping(&parameters, plan, setting.seed, packets);
-        setting.progress.step();
-        pinged
+        ping(&parameters, plan, setting.seed, packets)
     });
     let mut times = Table::new(
         "round trip",
@@ -210,13 +192,11 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             u64::from(pinged.timed_out).into(),
         ]);
     }
-    Ok(Outcome {
-        trace_hash: join_hashes(runs.iter().map(|pinged| pinged.hash)),
-        links: runs
-            .first_mut()
-            .map_or_else(Vec::new, |pinged| std::mem::take(&mut pinged.captures)),
-        tables: vec![times, parts],
-    })
+    let mut outcome = Outcome::default();
+    for run in &mut runs {
+        outcome.add_run(run.hash, run.captures.drain(..));
+    }
+    Ok(outcome.with([times, parts]))
 }
 
 /// The parts that took any time, in any of the runs.

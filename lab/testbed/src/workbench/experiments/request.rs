@@ -3,15 +3,13 @@
 use barewire_des::Simulator;
 use barewire_des::dist::exponential_time;
 use barewire_units::{ByteSize, Duration, Instant, Rng};
-use serde::Deserialize;
 
-use super::common::{
-    check_count, check_events, check_list, check_size, check_time, contradiction, events,
-    join_hashes, lost, mean, p99, per_cent, us,
-};
+use super::common::{LIST, check_events, events, lost, read};
 use crate::error::SystemError;
 use crate::experiment::{Experiment, LinkCapture, Outcome, Setting, Table};
-use crate::replicate::replicate;
+use crate::figures::{mean, p99, per_cent, us};
+use crate::refuse::{AboveZero, inputs, up_to, up_to_time};
+use crate::sweep::sweep;
 use crate::workbench::bench::{Bench, Fate, Job, Note, Running, Sim};
 use crate::workbench::parameters::Parameters;
 
@@ -23,39 +21,21 @@ pub(in crate::workbench) const REQUEST: Experiment = Experiment {
     run,
 };
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Inputs {
-    clients: u16,
-    rates: Vec<f64>,
-    request: ByteSize,
-    answer: ByteSize,
-    work: Duration,
-    time: Duration,
-    backlog: usize,
+inputs! {
+    struct Inputs {
+        clients: u16 => 1..=1000,
+        rates: Vec<f64> => (LIST, 1.0..=1e9),
+        request: ByteSize => up_to(ByteSize::from_mib(1)),
+        answer: ByteSize => up_to(ByteSize::from_mib(1)),
+        work: Duration => up_to_time(Duration::from_s(1)),
+        time: Duration => AboveZero(Duration::from_s(1000)),
+        backlog: usize => 1..=1 << 20,
+    }
 }
 
 impl Inputs {
     fn of(setting: &Setting<'_>) -> Result<(Self, Parameters), SystemError> {
-        let inputs: Self = setting.read_inputs()?;
-        let parameters = Parameters::parse(setting.parameters)?;
-        check_count("clients", inputs.clients.into(), 1, 1000)?;
-        check_list("rates", &inputs.rates)?;
-        if let Some(rate) = inputs
-            .rates
-            .iter()
-            .find(|rate| !(1.0..=1e9).contains(*rate))
-        {
-            return contradiction(format!("rates has {rate}, expected 1 to 1e9 a second"));
-        }
-        check_size("request", inputs.request, ByteSize::from_mib(1))?;
-        check_size("answer", inputs.answer, ByteSize::from_mib(1))?;
-        check_time("work", inputs.work, Duration::from_s(1))?;
-        check_time("time", inputs.time, Duration::from_s(1000))?;
-        if inputs.time.is_zero() {
-            return contradiction("time is 0, expected more".into());
-        }
-        check_count("backlog", inputs.backlog as u64, 1, 1 << 20)?;
+        let (inputs, parameters): (Self, Parameters) = read(setting)?;
         let each = 4.0
             + events(&parameters, inputs.request.as_bytes())
             + events(&parameters, inputs.answer.as_bytes());
@@ -210,30 +190,14 @@ fn received_by_server(bench: &Bench) -> Option<f64> {
 
 fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let (inputs, parameters) = Inputs::of(setting)?;
-    setting.progress.announce(inputs.rates.len() as u64);
-    let mut runs = replicate(inputs.rates.len(), |index| {
-        let packets = if index == 0 {
-            setting.packets_per_link
-        } else {
-            0
-        };
-        let requested = request(
-            &parameters,
-            &inputs,
-            inputs.rates[index],
-            setting.seed,
-            packets,
-        );
-        setting.progress.step();
-        requested
+    let mut runs = sweep(setting, &inputs.rates, |&rate, packets| {
+        request(&parameters, &inputs, rate, setting.seed, packets)
     });
-    Ok(Outcome {
-        trace_hash: join_hashes(runs.iter().map(|run| run.hash)),
-        links: runs
-            .first_mut()
-            .map_or_else(Vec::new, |run| std::mem::take(&mut run.captures)),
-        tables: vec![service(&inputs, &mut runs), fates(&inputs, &runs)],
-    })
+    let mut outcome = Outcome::default();
+    for run in &mut runs {
+        outcome.add_run(run.hash, run.captures.drain(..));
+    }
+    Ok(outcome.with([service(&inputs, &mut runs), fates(&inputs, &runs)]))
 }
 
 /// How many requests were answered, and how fast.

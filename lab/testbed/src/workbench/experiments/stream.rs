@@ -2,14 +2,13 @@
 
 use barewire_des::Simulator;
 use barewire_units::{ByteSize, Duration, Instant};
-use serde::Deserialize;
 
-use super::common::{
-    check_events, check_list, check_size, events, join_hashes, lost, mbps, per_cent,
-};
+use super::common::{LIST, MESSAGE, check_events, events, lost, read};
 use crate::error::SystemError;
 use crate::experiment::{Experiment, LinkCapture, Outcome, Setting, Table};
-use crate::replicate::replicate;
+use crate::figures::{mbps, per_cent};
+use crate::refuse::{inputs, up_to};
+use crate::sweep::sweep;
 use crate::workbench::bench::{Bench, Fate, Job, Note, Running, Sim};
 use crate::workbench::parameters::Parameters;
 use crate::workbench::path::{Path, StepId};
@@ -25,25 +24,18 @@ pub(in crate::workbench) const STREAM: Experiment = Experiment {
 /// Messages between two looks at the critical path.
 const STRETCH: u64 = 16;
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Inputs {
-    sizes: Vec<ByteSize>,
-    volume: ByteSize,
-    window: ByteSize,
-    credit: ByteSize,
+inputs! {
+    struct Inputs {
+        sizes: Vec<ByteSize> => (LIST, MESSAGE),
+        volume: ByteSize => up_to(ByteSize::from_gib(1024)),
+        window: ByteSize,
+        credit: ByteSize => MESSAGE,
+    }
 }
 
 impl Inputs {
     fn of(setting: &Setting<'_>) -> Result<(Self, Parameters), SystemError> {
-        let inputs: Self = setting.read_inputs()?;
-        let parameters = Parameters::parse(setting.parameters)?;
-        check_list("sizes", &inputs.sizes)?;
-        for &size in &inputs.sizes {
-            check_size("sizes", size, ByteSize::from_mib(16))?;
-        }
-        check_size("volume", inputs.volume, ByteSize::from_gib(1024))?;
-        check_size("credit", inputs.credit, ByteSize::from_mib(16))?;
+        let (inputs, parameters): (Self, Parameters) = read(setting)?;
         let credit = events(&parameters, inputs.credit.as_bytes());
         let each = |size: &ByteSize| {
             let credits = if inputs.window.as_bytes() == 0 {
@@ -230,28 +222,18 @@ pub(in crate::workbench) fn stream(
 
 fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let (inputs, parameters) = Inputs::of(setting)?;
-    setting.progress.announce(inputs.sizes.len() as u64);
-    let mut runs = replicate(inputs.sizes.len(), |index| {
-        let packets = if index == 0 {
-            setting.packets_per_link
-        } else {
-            0
-        };
-        let streamed = stream(&parameters, inputs.plan(inputs.sizes[index]), packets);
-        setting.progress.step();
-        streamed
+    let mut runs = sweep(setting, &inputs.sizes, |&size, packets| {
+        stream(&parameters, inputs.plan(size), packets)
     });
-    Ok(Outcome {
-        trace_hash: join_hashes(runs.iter().map(|run| run.hash)),
-        links: runs
-            .first_mut()
-            .map_or_else(Vec::new, |run| std::mem::take(&mut run.captures)),
-        tables: vec![
-            rates(&inputs, &parameters, &runs),
-            busy(&inputs, &runs),
-            losses(&inputs, &runs),
-        ],
-    })
+    let mut outcome = Outcome::default();
+    for run in &mut runs {
+        outcome.add_run(run.hash, run.captures.drain(..));
+    }
+    Ok(outcome.with([
+        rates(&inputs, &parameters, &runs),
+        busy(&inputs, &runs),
+        losses(&inputs, &runs),
+    ]))
 }
 
 /// How fast each stream was, and what held it up.

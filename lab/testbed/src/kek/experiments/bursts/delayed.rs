@@ -10,7 +10,6 @@
 //! `bursts`.
 
 use barewire_units::{ByteSize, Duration};
-use serde::Deserialize;
 
 use super::BURSTS;
 use super::inputs::{Assignment, Control, Inputs, Point, Transport, Triggers};
@@ -18,10 +17,11 @@ use super::shape::Shape;
 use super::world::{self, Found};
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
+use crate::kek::host::MTU;
 use crate::kek::parameters::Parameters;
-use crate::refuse::{within, wrong};
-use crate::replicate::replicate;
+use crate::refuse::{AtMost, few_points, inputs, up_to, up_to_time};
 use crate::sizes::Distribution;
+use crate::sweep::try_sweep;
 
 /// The experiment as a plan names it.
 pub const DELAYED_ACK: Experiment = Experiment {
@@ -32,41 +32,21 @@ pub const DELAYED_ACK: Experiment = Experiment {
     run: answer,
 };
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct DelayInputs {
-    fragments: Vec<ByteSize>,
-    delays: Vec<Duration>,
-    nagle: Vec<bool>,
-    between: Duration,
-    fragments_sent: u64,
-    mtu: ByteSize,
+inputs! {
+    struct DelayInputs {
+        fragments: Vec<ByteSize> => up_to(ByteSize::from_mib(1)),
+        delays: Vec<Duration> => up_to_time(Duration::from_s(10)),
+        nagle: Vec<bool> => AtMost(RUNS_MAX),
+        between: Duration => Duration::from_us(1)..=Duration::from_s(100),
+        fragments_sent: u64 => 4..=100_000,
+        mtu: ByteSize => MTU,
+    }
 }
 
 /// Most runs of a plan.
 const RUNS_MAX: usize = 10_000;
 
 impl DelayInputs {
-    fn check(&self) -> Result<(), SystemError> {
-        let runs = self.fragments.len() * self.delays.len() * self.nagle.len();
-        if runs == 0 || runs > RUNS_MAX {
-            let expected = format!("1 to {RUNS_MAX} runs of them all");
-            return Err(wrong("fragments, delays, nagle", runs, expected));
-        }
-        let (byte, largest) = (ByteSize::from_bytes(1), ByteSize::from_mib(1));
-        for fragment in &self.fragments {
-            within("fragments", *fragment, byte..=largest)?;
-        }
-        let us = Duration::from_us;
-        for delay in &self.delays {
-            within("delays", *delay, us(0)..=us(10_000_000))?;
-        }
-        within("between", self.between, us(1)..=us(100_000_000))?;
-        within("fragments_sent", self.fragments_sent, 4..=100_000)?;
-        let mtu = ByteSize::from_bytes;
-        within("mtu", self.mtu, mtu(576)..=mtu(9_000))
-    }
-
     /// The inputs of `bursts` for one source and one builder with an idle network.
     fn bursts(&self, fragment: ByteSize, nagle: bool) -> Result<Inputs, SystemError> {
         let inputs: Inputs = toml::from_str(BURSTS.inputs)?;
@@ -107,8 +87,13 @@ const POINT: Point = Point {
 
 fn prepare(setting: &Setting<'_>) -> Result<(Parameters, DelayInputs), SystemError> {
     let parameters = Parameters::parse(setting.parameters)?;
-    let inputs: DelayInputs = setting.read_inputs()?;
-    inputs.check()?;
+    let inputs: DelayInputs = setting.checked_inputs()?;
+    let lengths = [
+        inputs.fragments.len(),
+        inputs.delays.len(),
+        inputs.nagle.len(),
+    ];
+    few_points(&lengths, RUNS_MAX)?;
     Ok((parameters, inputs))
 }
 
@@ -129,19 +114,9 @@ fn run_point(
 fn answer(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let (parameters, inputs) = prepare(setting)?;
     let points = inputs.points();
-    setting.progress.announce(points.len() as u64);
-    let runs = replicate(points.len(), |index| {
-        let packets = if index == 0 {
-            setting.packets_per_link
-        } else {
-            0
-        };
-        let seed = (setting.seed, packets);
-        let found = run_point((&parameters, &inputs), points[index], seed);
-        setting.progress.step();
-        found
-    });
-    let runs = runs.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let runs = try_sweep(setting, &points, |&point, packets| {
+        run_point((&parameters, &inputs), point, (setting.seed, packets))
+    })?;
     let mut table = Table::new(
         "building time against the delay",
         &[
@@ -155,48 +130,31 @@ fn answer(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         ],
     );
     let mut outcome = Outcome::default();
-    for (&(fragment, nagle, delay), (whole_segments, run)) in points.iter().zip(&runs) {
+    for (&(fragment, nagle, delay), (whole_segments, run)) in points.iter().zip(runs) {
         table.push([
             Cell::from(fragment.as_bytes()),
-            Cell::from(*whole_segments),
+            Cell::from(whole_segments),
             Cell::from(if nagle { "on" } else { "off" }),
             Cell::from(delay.as_ps() as f64 * 1e-9),
             Cell::from(run.building_mean_ms()),
             Cell::from(run.building_ms(1_000)),
             Cell::from(run.segments_repeated),
         ]);
-        outcome.trace_hash = outcome.trace_hash.rotate_left(7) ^ run.hash;
+        outcome.add_run(run.hash, run.links);
     }
-    outcome.tables = vec![table];
-    outcome.links = runs
-        .into_iter()
-        .next()
-        .map_or_else(Vec::new, |(_, run)| run.links);
-    Ok(outcome)
+    Ok(outcome.with([table]))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::asked::{self, replaced};
     use crate::kek::System;
     use crate::system::System as _;
 
     fn ask(changes: &[(&str, &str)]) -> Result<Outcome, SystemError> {
-        let mut inputs = DELAYED_ACK.inputs.to_owned();
-        for (from, to) in changes {
-            let changed = inputs.replacen(from, to, 1);
-            assert_ne!(changed, inputs, "{from}");
-            inputs = changed;
-        }
-        let setting = Setting {
-            parameters: System.parameters(),
-            inputs: &inputs,
-            seed: 1,
-            packets_per_link: 0,
-            progress: &crate::Progress::default(),
-        };
-        (DELAYED_ACK.check)(&setting)?;
-        (DELAYED_ACK.run)(&setting)
+        let inputs = replaced(DELAYED_ACK.inputs, changes);
+        asked::ask(&DELAYED_ACK, System.parameters(), &inputs, (1, 0))
     }
 
     fn number(cell: &Cell) -> f64 {

@@ -1,9 +1,13 @@
 //! What can be asked of the experiment, and one point of it.
 
+use std::ops::RangeInclusive;
+
 use barewire_proto::evb::Policy;
 use barewire_units::{ByteSize, Duration, Rate};
 use serde::Deserialize;
 
+use crate::kek::host::MTU;
+use crate::refuse::{AtMost, inputs, up_to, up_to_time};
 use crate::sizes::Distribution;
 
 /// What keeps sources from sending together.
@@ -81,35 +85,40 @@ pub(super) enum Full {
     Drop,
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Inputs {
-    pub(super) sizes: Vec<String>,
-    pub(super) controls: Vec<Control>,
-    pub(super) transports: Vec<Transport>,
-    pub(super) distributions: Vec<Distribution>,
-    pub(super) fragment: ByteSize,
-    pub(super) fragment_largest: ByteSize,
-    pub(super) sigma: f64,
-    pub(super) events: u64,
-    pub(super) load: f64,
-    pub(super) triggers: Triggers,
-    pub(super) assignment: Assignment,
-    pub(super) pulled_events: u32,
-    pub(super) mtu: ByteSize,
-    pub(super) source_link: Rate,
-    pub(super) builder_link: Rate,
-    pub(super) port_buffer: ByteSize,
-    pub(super) source_buffer: ByteSize,
-    pub(super) when_full: Full,
-    pub(super) timeout: Duration,
-    pub(super) shaping_share: f64,
-    pub(super) shaping_burst: ByteSize,
-    pub(super) slot_fragments: f64,
-    pub(super) clock_error: Duration,
-    pub(super) credits: u32,
-    pub(super) window: u32,
-    pub(super) nagle: bool,
+/// Values of a list.
+const LIST: AtMost = AtMost(1_000);
+const LINKS: RangeInclusive<Rate> = Rate::from_mbps(1)..=Rate::from_gbps(1_000);
+
+inputs! {
+    #[derive(Clone, Debug)]
+    pub(super) struct Inputs {
+        pub(super) sizes: Vec<String> => LIST,
+        pub(super) controls: Vec<Control> => LIST,
+        pub(super) transports: Vec<Transport> => LIST,
+        pub(super) distributions: Vec<Distribution> => LIST,
+        pub(super) fragment: ByteSize => up_to(ByteSize::from_mib(1)),
+        pub(super) fragment_largest: ByteSize => up_to(ByteSize::from_mib(16)),
+        pub(super) sigma: f64 => 0.0..=3.0,
+        pub(super) events: u64 => 4..=1_000_000,
+        pub(super) load: f64 => 0.01..=10.0,
+        pub(super) triggers: Triggers,
+        pub(super) assignment: Assignment,
+        pub(super) pulled_events: u32 => 1..=10_000,
+        pub(super) mtu: ByteSize => MTU,
+        pub(super) source_link: Rate => LINKS,
+        pub(super) builder_link: Rate => LINKS,
+        pub(super) port_buffer: ByteSize,
+        pub(super) source_buffer: ByteSize,
+        pub(super) when_full: Full,
+        pub(super) timeout: Duration => Duration::from_us(1)..=Duration::from_s(100),
+        pub(super) shaping_share: f64 => 0.01..=100.0,
+        pub(super) shaping_burst: ByteSize,
+        pub(super) slot_fragments: f64 => 0.1..=100.0,
+        pub(super) clock_error: Duration => up_to_time(Duration::from_s(1)),
+        pub(super) credits: u32 => 1..=100_000,
+        pub(super) window: u32 => 1..=1_000_000,
+        pub(super) nagle: bool,
+    }
 }
 
 /// A run.

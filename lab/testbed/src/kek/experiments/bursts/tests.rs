@@ -9,16 +9,7 @@ use crate::system::System as _;
 
 /// The plan's inputs with some keys changed.
 fn inputs(changes: &[(&str, &str)]) -> String {
-    let line = |line: &str| {
-        let key = line.split(" =").next().unwrap_or_default();
-        let change = changes.iter().find(|(name, _)| *name == key);
-        change.map_or_else(
-            || line.to_owned(),
-            |(key, value)| format!("{key} = {value}"),
-        )
-    };
-    let lines: Vec<_> = BURSTS.inputs.lines().map(line).collect();
-    lines.join("\n")
+    crate::asked::changed(&BURSTS, changes)
 }
 
 fn with_setting<T>(

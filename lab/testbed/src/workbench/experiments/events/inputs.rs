@@ -4,7 +4,12 @@ use barewire_proto::evb::Policy;
 use barewire_units::{ByteSize, Duration, Rate};
 use serde::Deserialize;
 
+use crate::refuse::{inputs, up_to, up_to_time};
 use crate::sizes::Distribution;
+use crate::workbench::experiments::common::{LIST, MESSAGE};
+
+const PARTS_MAX: u16 = 64;
+const LARGEST: ByteSize = ByteSize::from_mib(64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -54,39 +59,40 @@ impl Assignment {
     }
 }
 
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Inputs {
-    pub(super) transport: Transport,
-    pub(super) sources: u16,
-    pub(super) builders: u16,
-    pub(super) processors: u16,
-    pub(super) fragments: Vec<ByteSize>,
-    pub(super) distribution: Distribution,
-    pub(super) fragment_largest: ByteSize,
-    pub(super) sigma: f64,
-    pub(super) events: u64,
-    pub(super) triggers: Triggers,
-    pub(super) period: Duration,
-    pub(super) assignment: Assignment,
-    pub(super) window: u32,
-    pub(super) pulled_events: u32,
-    pub(super) control: Control,
-    pub(super) credits: u32,
-    pub(super) rate: Rate,
-    pub(super) burst: ByteSize,
-    pub(super) slot: Duration,
-    pub(super) lead: Duration,
-    pub(super) piece: ByteSize,
-    pub(super) source_buffer: ByteSize,
-    pub(super) timeout: Duration,
-    pub(super) room: ByteSize,
-    pub(super) slice: Duration,
-    pub(super) fragment_out: Duration,
-    pub(super) make_kib: Duration,
-    pub(super) fragment_in: Duration,
-    pub(super) verify_kib: Duration,
-    pub(super) event: Duration,
-    pub(super) message: Duration,
-    pub(super) message_event: Duration,
+inputs! {
+    #[derive(Clone, Debug)]
+    pub(super) struct Inputs {
+        pub(super) transport: Transport,
+        pub(super) sources: u16 => 1..=PARTS_MAX,
+        pub(super) builders: u16 => 1..=PARTS_MAX,
+        pub(super) processors: u16 => 1..=256,
+        pub(super) fragments: Vec<ByteSize> => (LIST, up_to(LARGEST)),
+        pub(super) distribution: Distribution,
+        pub(super) fragment_largest: ByteSize => up_to(LARGEST),
+        pub(super) sigma: f64 => 0.0..=3.0,
+        pub(super) events: u64 => 10..=1_000_000,
+        pub(super) triggers: Triggers,
+        pub(super) period: Duration => up_to_time(Duration::from_s(1)),
+        pub(super) assignment: Assignment,
+        pub(super) window: u32 => 1..=4096,
+        pub(super) pulled_events: u32 => 1..=4096,
+        pub(super) control: Control,
+        pub(super) credits: u32 => 1..=1 << 20,
+        pub(super) rate: Rate,
+        pub(super) burst: ByteSize,
+        pub(super) slot: Duration => up_to_time(Duration::from_s(1)),
+        pub(super) lead: Duration => up_to_time(Duration::from_s(1)),
+        pub(super) piece: ByteSize => MESSAGE,
+        pub(super) source_buffer: ByteSize,
+        pub(super) timeout: Duration => up_to_time(Duration::from_s(1000)),
+        pub(super) room: ByteSize,
+        pub(super) slice: Duration => up_to_time(Duration::from_s(1)),
+        pub(super) fragment_out: Duration => up_to_time(Duration::from_s(1)),
+        pub(super) make_kib: Duration => up_to_time(Duration::from_s(1)),
+        pub(super) fragment_in: Duration => up_to_time(Duration::from_s(1)),
+        pub(super) verify_kib: Duration => up_to_time(Duration::from_s(1)),
+        pub(super) event: Duration => up_to_time(Duration::from_s(1)),
+        pub(super) message: Duration => up_to_time(Duration::from_s(1)),
+        pub(super) message_event: Duration => up_to_time(Duration::from_s(1)),
+    }
 }

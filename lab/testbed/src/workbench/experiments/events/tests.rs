@@ -1,39 +1,17 @@
 //! Runs of every kind, and what must hold for all of them.
 
 use super::*;
-use crate::experiment::Progress;
+use crate::asked::{ask, changed, column};
 use crate::system::System as _;
+use crate::workbench::System;
 
 /// The tables with these inputs in place of the defaults.
 fn tables(changes: &[(&str, &str)]) -> Vec<Table> {
-    let mut inputs: toml::Table = toml::from_str(EVENTS.inputs).expect("inputs");
-    for (key, value) in changes {
-        let value: toml::Table = toml::from_str(&format!("v = {value}")).expect("a value");
-        let known = inputs.insert((*key).to_owned(), value["v"].clone());
-        assert!(known.is_some(), "{key}");
-    }
-    let inputs = inputs.to_string();
-    let progress = Progress::default();
-    let setting = Setting {
-        parameters: crate::workbench::System.parameters(),
-        inputs: &inputs,
-        seed: 1,
-        packets_per_link: 0,
-        progress: &progress,
-    };
-    let outcome = (EVENTS.run)(&setting).expect("a run");
-    let again = (EVENTS.run)(&setting).expect("a run");
-    assert_eq!(outcome, again);
-    outcome.tables
-}
-
-fn column(table: &Table, name: &str) -> Vec<f64> {
-    let at = table.columns.iter().position(|it| it.name == name);
-    let number = |row: &Vec<Cell>| match row[at.expect(name)] {
-        Cell::Number(number) => number,
-        ref other => panic!("{name}: {other:?}"),
-    };
-    table.rows.iter().map(number).collect()
+    let inputs = changed(&EVENTS, changes);
+    let outcome = || ask(&EVENTS, System.parameters(), &inputs, (1, 0)).expect("a run");
+    let first = outcome();
+    assert_eq!(first, outcome());
+    first.tables
 }
 
 const SMALL: [(&str, &str); 2] = [("events", "300"), ("fragments", "[\"100 B\", \"40 KiB\"]")];
@@ -129,23 +107,13 @@ fn what_can_not_be_is_told() {
     let wrong = [
         ("room", "\"64 KiB\"", "room: found 65536"),
         ("sources", "0", "sources: found 0"),
-        ("sigma", "7.0", "sigma is 7"),
+        ("sigma", "7.0", "sigma: found 7"),
         ("burst", "\"1 B\"", "a bucket of 1 bytes"),
     ];
     for (key, value, problem) in wrong {
-        let mut inputs: toml::Table = toml::from_str(EVENTS.inputs).expect("inputs");
-        let value: toml::Table = toml::from_str(&format!("v = {value}")).expect("a value");
-        inputs.insert(key.to_owned(), value["v"].clone());
-        inputs.insert("control".to_owned(), "bucket".into());
-        let inputs = inputs.to_string();
-        let setting = Setting {
-            parameters: crate::workbench::System.parameters(),
-            inputs: &inputs,
-            seed: 1,
-            packets_per_link: 0,
-            progress: &Progress::default(),
-        };
-        let error = (EVENTS.check)(&setting).expect_err(key).to_string();
+        let inputs = changed(&EVENTS, &[(key, value), ("control", "\"bucket\"")]);
+        let error = ask(&EVENTS, System.parameters(), &inputs, (1, 0));
+        let error = error.expect_err(key).to_string();
         assert!(error.contains(problem), "{error}");
     }
 }
