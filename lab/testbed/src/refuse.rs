@@ -4,7 +4,8 @@
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
-use barewire_units::{ByteSize, Duration};
+use barewire_models::parameters::{Cycles, Parameters, Quantity};
+use barewire_units::{ByteSize, Duration, Rate};
 use serde::de::DeserializeOwned;
 
 use crate::error::SystemError;
@@ -25,6 +26,53 @@ pub(crate) fn within<T: PartialOrd + Display>(
     }
     let (low, high) = allowed.into_inner();
     Err(wrong(key, found, format!("{low} to {high}")))
+}
+
+/// What the parameters of a system may be, so that no sum of them overflows and no run is
+/// without end.
+pub(crate) struct Limits {
+    pub(crate) longest: Duration,
+    pub(crate) slowest: Rate,
+    pub(crate) largest: ByteSize,
+    pub(crate) cycles: Cycles,
+    /// Keys that the limits are not for.
+    pub(crate) but: &'static [&'static str],
+}
+
+impl Limits {
+    /// No limits, to begin with.
+    pub(crate) const NONE: Self = Self {
+        longest: Duration::MAX,
+        slowest: Rate::from_bps(1),
+        largest: ByteSize::from_bytes(u64::MAX),
+        cycles: Cycles(u64::MAX),
+        but: &[],
+    };
+
+    /// Refuses the first of `parameters`, which stand in the table `key`, that is beyond them.
+    pub(crate) fn check(&self, key: &str, parameters: &dyn Parameters) -> Result<(), SystemError> {
+        let beyond = |key: &str, found: Quantity| match found {
+            _ if self.but.contains(&key) => None,
+            Quantity::Time(time) => more(key, time, self.longest),
+            Quantity::Size(size) => more(key, size, self.largest),
+            Quantity::Cycles(cycles) => more(key, cycles, self.cycles),
+            Quantity::Rate(rate) if rate < self.slowest => {
+                Some(wrong(key, rate, format!("at least {}", self.slowest)))
+            }
+            Quantity::Rate(_) | Quantity::Other => None,
+        };
+        let mut first = Ok(());
+        parameters.visit(key, &mut |key, found| {
+            if let (Ok(()), Some(error)) = (&first, beyond(key, found)) {
+                first = Err(error);
+            }
+        });
+        first
+    }
+}
+
+fn more<T: PartialOrd + Display>(key: &str, found: T, most: T) -> Option<SystemError> {
+    (found > most).then(|| wrong(key, found, format!("at most {most}")))
 }
 
 /// Refuses an empty list, and one with a value outside `allowed`.

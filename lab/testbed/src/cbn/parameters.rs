@@ -3,16 +3,17 @@
 use barewire_classic::msdl::BodySize;
 use barewire_models::cbn::{Costs, DriverCosts, Line, StationCosts, TcpConfig, TcpCosts};
 use barewire_models::parameters;
-use barewire_models::parameters::{Parameters as _, Quantity};
 use barewire_units::{ByteSize, Duration, Rate};
 
 use crate::error::SystemError;
+use crate::refuse::Limits;
 
-/// Longest time that a parameter may be.
-const LONGEST: Duration = Duration::from_s(1);
-
-/// The one time that may be longer: it is not added to others.
-const TIME_OUT: &str = "tcp.time_out";
+/// The time-out may be longer: it is not added to others.
+const LIMITS: Limits = Limits {
+    longest: Duration::from_s(1),
+    but: &["tcp.time_out"],
+    ..Limits::NONE
+};
 /// Shortest period of a timer.
 const SHORTEST_TICK: Duration = Duration::from_ms(1);
 /// Shortest time that a block may take a program.
@@ -58,12 +59,12 @@ parameters! {
 impl Parameters {
     pub(super) fn parse(text: &str) -> Result<Self, SystemError> {
         let parameters: Self = toml::from_str(text)?;
+        LIMITS.check("", &parameters)?;
         parameters.check().map_err(SystemError::Contradiction)?;
         Ok(parameters)
     }
 
     fn check(&self) -> Result<(), String> {
-        self.check_times()?;
         let rotation = self.ring.rotation;
         for line in [self.line(), self.long_line()?, self.fast_line()] {
             let frames = line.frames(rotation);
@@ -96,17 +97,6 @@ impl Parameters {
             ));
         }
         Ok(())
-    }
-
-    /// Nothing takes so long that a sum of times could overflow.
-    fn check_times(&self) -> Result<(), String> {
-        let wrong = self.first_wrong("", &|key, found| match found {
-            Quantity::Time(time) if time > LONGEST && key != TIME_OUT => {
-                Some(format!("{key} is {time}, more than {LONGEST}"))
-            }
-            _ => None,
-        });
-        wrong.map_or(Ok(()), Err)
     }
 
     pub(super) fn line(&self) -> Line {

@@ -111,7 +111,7 @@ fn bad_parameters_are_refused() {
     refuse("blocks = 9", "blocks = 1", "2 at least");
     refuse("loaders = 60", "loaders = 0", "nobody loads");
     refuse("= 2520", "= 900", "memory cycles");
-    refuse("\"64.6 us\"", "\"64.6 s\"", "wake is");
+    refuse("\"64.6 us\"", "\"64.6 s\"", "wake: found");
     refuse("\"22.7 us\"", "\"0.9 s\"", "not 1 to 65535");
 }
 

@@ -6,23 +6,25 @@ use barewire_models::clan::{
     RivalConfig,
 };
 use barewire_models::parameters;
-use barewire_models::parameters::{Parameters as _, Quantity};
 use barewire_units::{ByteSize, Duration, Rate};
 
 use super::windowed::Stream;
 use crate::error::SystemError;
+use crate::refuse::Limits;
 
 /// The file as text, with the source of every value.
 pub const TEXT: &str = include_str!("../../parameters/clan.toml");
 
 /// Less makes runs endless.
 const TIME_MIN: Duration = Duration::from_ns(1);
-/// More makes clocks overflow.
-const TIME_MAX: Duration = Duration::from_ms(1000);
-const RATE_MIN: Rate = Rate::from_mbps(1);
-const SIZE_MAX: ByteSize = ByteSize::from_mib(1);
-/// Sizes that may be larger.
-const ANY_SIZE: [&str; 3] = ["bus.word", "endpoint.state", "endpoint.cache"];
+/// Longer times make clocks overflow.
+const LIMITS: Limits = Limits {
+    longest: Duration::from_s(1),
+    slowest: Rate::from_mbps(1),
+    largest: ByteSize::from_mib(1),
+    but: &["bus.word", "endpoint.state", "endpoint.cache"],
+    ..Limits::NONE
+};
 /// Stores of a ring are so wide, and arrive whole or not at all.
 const WORD_BYTES: u64 = 8;
 
@@ -73,6 +75,7 @@ impl Parameters {
     /// Reads a file and checks that its values go together.
     pub fn parse(text: &str) -> Result<Self, SystemError> {
         let parameters: Self = toml::from_str(text)?;
+        LIMITS.check("", &parameters)?;
         match parameters.contradiction() {
             Some(why) => Err(SystemError::Contradiction(why)),
             None => Ok(parameters),
@@ -110,8 +113,6 @@ impl Parameters {
             Some("endpoint.state: nothing in it".into())
         } else if self.host.poll < TIME_MIN || self.bus.clock < TIME_MIN {
             Some("host.poll, bus.clock: less than 1 ns".into())
-        } else if let Some(why) = self.out_of_range() {
-            Some(why)
         } else if streams
             .iter()
             .any(|it| it.frame.as_bytes() == 0 || it.frames_per_update == 0)
@@ -125,18 +126,6 @@ impl Parameters {
         } else {
             None
         }
-    }
-
-    /// The first time, rate or size that no run could be made with.
-    fn out_of_range(&self) -> Option<String> {
-        self.first_wrong("", &|key, found| match found {
-            Quantity::Time(time) if time > TIME_MAX => Some(format!("{key}: longer than 1 s")),
-            Quantity::Rate(rate) if rate < RATE_MIN => Some(format!("{key}: less than 1 Mbit/s")),
-            Quantity::Size(size) if size > SIZE_MAX && !ANY_SIZE.contains(&key) => {
-                Some(format!("{key}: {size}, which is more than {SIZE_MAX}"))
-            }
-            _ => None,
-        })
     }
 
     /// Hosts that the two joined switches have ports for.

@@ -5,20 +5,26 @@ use barewire_formats::jetstream::FRAME_BYTES_MAX;
 use barewire_models::afterburner::{Costs, Recovery, TcpTimes};
 use barewire_models::jetstream::{CardConfig, Division, SwitchConfig, fibre_delay};
 use barewire_models::parameters;
-use barewire_models::parameters::{Parameters as _, Quantity};
 use barewire_units::{ByteSize, Duration, Rate};
 
 use crate::error::SystemError;
+use crate::refuse::Limits;
 
 /// The file as text, with the source of every value.
 pub const TEXT: &str = include_str!("../../parameters/jetstream.toml");
 
 /// Longest ring, metres.
 pub const LENGTH_M_MAX: u64 = 200_000;
-/// Slowest line. On a slower one the time of a frame could go beyond all that can be counted.
-const RATE_MIN: Rate = Rate::from_mbps(1);
-/// The longest cost of a host: there are hundreds of units in a segment.
-const COST_MAX: Duration = Duration::from_ms(10);
+/// On a slower line the time of a frame could go beyond all that can be counted.
+const LIMITS: Limits = Limits {
+    slowest: Rate::from_mbps(1),
+    ..Limits::NONE
+};
+/// There are hundreds of units in a segment.
+const HOST_LIMITS: Limits = Limits {
+    longest: Duration::from_ms(10),
+    ..Limits::NONE
+};
 
 parameters! {
     /// The file.
@@ -136,6 +142,8 @@ impl Parameters {
     /// Reads a file and checks that its values go together.
     pub fn parse(text: &str) -> Result<Self, SystemError> {
         let parameters: Self = toml::from_str(text)?;
+        LIMITS.check("", &parameters)?;
+        HOST_LIMITS.check("host", &parameters.host)?;
         match parameters.contradiction() {
             Some(why) => Err(SystemError::Contradiction(why)),
             None => Ok(parameters),
@@ -160,15 +168,7 @@ impl Parameters {
                 ring.length_m
             ))
         } else {
-            self.first_wrong("", &|key, found| match found {
-                Quantity::Rate(rate) if rate < RATE_MIN => {
-                    Some(format!("{key}: {rate}, which is less than {RATE_MIN}"))
-                }
-                Quantity::Time(cost) if cost > COST_MAX && key.starts_with("host.") => {
-                    Some(format!("{key}: {cost}, which is more than {COST_MAX}"))
-                }
-                _ => None,
-            })
+            None
         }
     }
 

@@ -6,12 +6,13 @@ use barewire_models::kek::{
     Costs, HEADER_BYTES, Kernel, Machine, Nic, NicConfig, PciConfig, SwitchConfig,
 };
 use barewire_models::parameters;
-use barewire_models::parameters::{Cycles, Parameters as _, Quantity};
+use barewire_models::parameters::Cycles;
 use barewire_models::tcp::{ReceiverConfig, SenderConfig};
 use barewire_units::{ByteSize, Duration, Rate};
 
 use super::host::{Host, Tuning};
 use crate::error::SystemError;
+use crate::refuse::Limits;
 
 /// The file as text, with the source of every value.
 pub const TEXT: &str = include_str!("../../parameters/kek.toml");
@@ -72,15 +73,17 @@ parameters! {
     }
 }
 
-/// Longest that any time may be, so that no sum of them overflows.
-const LONGEST: Duration = Duration::from_s(10);
-/// The same for the cycles of an operation.
-const CYCLES_MAX: Cycles = Cycles(1_000_000_000);
+const LIMITS: Limits = Limits {
+    longest: Duration::from_s(10),
+    cycles: Cycles(1_000_000_000),
+    ..Limits::NONE
+};
 
 impl Parameters {
     /// Reads a file and checks that its values go together.
     pub fn parse(text: &str) -> Result<Self, SystemError> {
         let parameters: Self = toml::from_str(text)?;
+        LIMITS.check("", &parameters)?;
         match parameters.contradiction() {
             Some(why) => Err(SystemError::Contradiction(why)),
             None => Ok(parameters),
@@ -117,20 +120,7 @@ impl Parameters {
         if times.iter().any(|time| time.is_zero()) {
             return Some("runs: no time to measure".into());
         }
-        self.too_much()
-    }
-
-    /// The first time or number of cycles so large that a sum of them could overflow.
-    fn too_much(&self) -> Option<String> {
-        self.first_wrong("", &|key, found| match found {
-            Quantity::Time(time) if time > LONGEST => {
-                Some(format!("{key} is {time}, more than {LONGEST}"))
-            }
-            Quantity::Cycles(cycles) if cycles > CYCLES_MAX => {
-                Some(format!("{key}: {cycles}, more than {CYCLES_MAX}"))
-            }
-            _ => None,
-        })
+        None
     }
 
     /// What the operations of `host` cost.

@@ -2,7 +2,7 @@
 
 use barewire_formats::atm::{CELL_BYTES, PAYLOAD_BYTES};
 use barewire_models::parameters;
-use barewire_models::parameters::{Cycles, Parameters as _, Quantity};
+use barewire_models::parameters::Cycles;
 use barewire_models::penn::{
     CacheConfig, Costs, Processor, Reassembler, ReassemblerConfig, Segmenter, SegmenterConfig,
     StreamingConfig,
@@ -11,17 +11,20 @@ use barewire_units::{ByteSize, Duration, Rate};
 use serde::Deserialize;
 
 use crate::error::SystemError;
+use crate::refuse::Limits;
 
 /// The file as text, with the source of every value.
 pub const TEXT: &str = include_str!("../../parameters/penn.toml");
 
-/// Nothing takes so long that a sum of times could overflow, or is so large that it could not be
-/// held.
-const CYCLES_MAX: Cycles = Cycles(1_000_000);
-const TIME_MAX: Duration = Duration::from_ms(1000);
+/// The time-out may be longer: it is not added to others.
+const LIMITS: Limits = Limits {
+    longest: Duration::from_s(1),
+    cycles: Cycles(1_000_000),
+    but: &["reassembler.timeout"],
+    ..Limits::NONE
+};
+/// A cache that a run can hold.
 const CACHE_MAX: ByteSize = ByteSize::from_mib(64);
-/// The one time that may be longer: it is not added to others.
-const TIMEOUT: &str = "reassembler.timeout";
 
 parameters! {
     /// The file.
@@ -97,9 +100,9 @@ impl Parameters {
     pub fn parse(text: &str) -> Result<Self, SystemError> {
         let parameters: Self = toml::from_str(text)?;
         let present = parameters.on(Machine::Present);
+        LIMITS.check("", &parameters)?;
         let why = parameters
-            .too_much()
-            .or_else(|| parameters.does_not_fit())
+            .does_not_fit()
             .or_else(|| Some(format!("present: {}", present.does_not_fit()?)));
         match why {
             Some(why) => Err(SystemError::Contradiction(why)),
@@ -116,21 +119,6 @@ impl Parameters {
             parameters.bus = self.present.bus;
         }
         parameters
-    }
-
-    fn too_much(&self) -> Option<String> {
-        self.first_wrong("", &|key, found| match found {
-            Quantity::Cycles(cycles) if cycles > CYCLES_MAX => {
-                Some(format!("{key}: {cycles}, which is more than {CYCLES_MAX}"))
-            }
-            Quantity::Time(time) if time > TIME_MAX && key != TIMEOUT => {
-                Some(format!("{key}: {time}, which is more than {TIME_MAX}"))
-            }
-            Quantity::Size(size) if size > CACHE_MAX && key.ends_with("cache.size") => {
-                Some(format!("{key}: {size}, which is more than {CACHE_MAX}"))
-            }
-            _ => None,
-        })
     }
 
     fn does_not_fit(&self) -> Option<String> {
@@ -150,6 +138,11 @@ impl Parameters {
         } else if fifo < burst || fifo < payload + burst {
             Some(format!(
                 "segmenter.fifo: {fifo} B have no room for a cell and a burst"
+            ))
+        } else if self.cache.size > CACHE_MAX {
+            Some(format!(
+                "cache.size: found {}, expected at most {CACHE_MAX}",
+                self.cache.size
             ))
         } else if self.cache.sets() == 0 {
             Some("cache: not one set of lines".into())

@@ -1,7 +1,6 @@
 //! The parameters: `parameters/workbench.toml`, and what the models are made of.
 
 use barewire_models::host::{BusConfig, Coalesce, Costs, Memory};
-use barewire_models::parameters::{Parameters as _, Quantity};
 use barewire_models::workbench::{Framing, ReceiverConfig, Taker, TransmitterConfig};
 use barewire_models::{choices, parameters};
 use barewire_units::{ByteSize, Duration, Rate};
@@ -9,14 +8,16 @@ use serde::Deserialize;
 
 use super::length::Length;
 use crate::error::SystemError;
+use crate::refuse::Limits;
 
 choices!(By, Checksum, Length, Receive, Segments, Send);
 
-/// Longest time that a parameter may be, and largest size.
-const LONGEST: Duration = Duration::from_s(1);
-const LARGEST: ByteSize = ByteSize::from_gib(1);
-/// Slowest rate.
-const SLOWEST: Rate = Rate::from_kbps(1);
+const LIMITS: Limits = Limits {
+    longest: Duration::from_s(1),
+    slowest: Rate::from_kbps(1),
+    largest: ByteSize::from_gib(1),
+    ..Limits::NONE
+};
 /// Longest link: half round the world.
 const FARTHEST: Length = Length::from_km(20_000);
 
@@ -139,12 +140,12 @@ parameters! {
 impl Parameters {
     pub(super) fn parse(text: &str) -> Result<Self, SystemError> {
         let parameters: Self = toml::from_str(text)?;
+        LIMITS.check("", &parameters)?;
         parameters.check().map_err(SystemError::Contradiction)?;
         Ok(parameters)
     }
 
     fn check(&self) -> Result<(), String> {
-        self.check_ranges()?;
         self.check_sizes()?;
         if self.link.length > FARTHEST {
             let length = self.link.length;
@@ -175,23 +176,6 @@ impl Parameters {
         self.check_fifos()
     }
 
-    /// Nothing is so long, so slow or so large that sums could overflow.
-    fn check_ranges(&self) -> Result<(), String> {
-        let wrong = self.first_wrong("", &|key, found| match found {
-            Quantity::Time(time) if time > LONGEST => {
-                Some(format!("{key} is {time}, more than {LONGEST}"))
-            }
-            Quantity::Rate(rate) if rate < SLOWEST => {
-                Some(format!("{key} is {rate}, less than {SLOWEST}"))
-            }
-            Quantity::Size(size) if size > LARGEST => {
-                Some(format!("{key} is {size}, more than {LARGEST}"))
-            }
-            _ => None,
-        });
-        wrong.map_or(Ok(()), Err)
-    }
-
     fn check_sizes(&self) -> Result<(), String> {
         let (card, link) = (&self.card, &self.link);
         let at_least_a_byte = [
@@ -206,7 +190,7 @@ impl Parameters {
         ];
         for (key, size) in at_least_a_byte {
             if size.as_bytes() == 0 {
-                return Err(format!("{key} is {size}, expected 1 B to {LARGEST}"));
+                return Err(format!("{key} is {size}, expected 1 B or more"));
             }
         }
         if link.least > link.payload {

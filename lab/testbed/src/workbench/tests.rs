@@ -452,8 +452,12 @@ fn what_cannot_be_run_is_refused_with_its_key() {
     refuse_parameter("link.least", "\"2 KiB\"", "link.least is");
     refuse_parameter("host.processors", "3", "host.processors is 3");
     refuse_parameter("host.bus.burst", "\"0 B\"", "host.bus.burst is");
-    refuse_parameter("host.costs.wake_up", "\"2 s\"", "host.costs.wake_up is");
-    refuse_parameter("host.memory.cached", "\"1 bit/s\"", "host.memory.cached is");
+    refuse_parameter("host.costs.wake_up", "\"2 s\"", "host.costs.wake_up: found");
+    refuse_parameter(
+        "host.memory.cached",
+        "\"1 bit/s\"",
+        "host.memory.cached: found",
+    );
     refuse_parameter("driver.send_copies", "3", "driver.send_copies is 3");
     refuse_parameter("card.transmit_slots", "0", "card.transmit_slots is 0");
     let refuse_input = |name, inputs: &str, old, new, reason| {
