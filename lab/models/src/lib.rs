@@ -11,6 +11,7 @@
 //! ```layers
 //! parameters: parameters that can be read and walked
 //! host: processor, bus, memory, interrupts
+//! output: an output of a switch
 //! tcp: the two ends of a TCP connection
 //! cbn: the Cambridge Backbone
 //! clan: the Collapsed LAN
@@ -28,6 +29,7 @@ pub mod clan;
 pub mod host;
 pub mod jetstream;
 pub mod kek;
+pub mod output;
 pub mod parameters;
 pub mod penn;
 pub mod tcp;

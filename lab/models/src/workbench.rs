@@ -13,18 +13,16 @@
 //! | what a frame or cell is | [`Framing`] |
 //! | FIFO to the link: cuts pieces into frames | [`Transmitter`] |
 //! | FIFO from the link: puts pieces together, has buffers for them in the host | [`Receiver`] |
-//! | an output of the switch | [`Port`] |
+//! | an output of the switch | [`Output`](crate::output::Output) |
 //!
 //! The host's side is [`crate::host`]; both meet in the laboratory's workbench.
 
 mod framing;
-mod port;
 mod receiver;
 #[cfg(test)]
 mod tests;
 mod transmitter;
 
 pub use framing::{Frame, Framing, Piece};
-pub use port::Port;
 pub use receiver::{Missing, Receiver, ReceiverConfig, ReceiverStats, Taker};
 pub use transmitter::{Transmitter, TransmitterConfig};

@@ -4,6 +4,7 @@
 use barewire_units::{ByteSize, Duration, Rate};
 
 use super::{Frame, Stage};
+use crate::output::Output;
 
 crate::parameters! {
     /// A switch.
@@ -32,23 +33,21 @@ pub enum Passing {
 pub struct Switch {
     config: SwitchConfig,
     backplane: Stage<Frame>,
-    outputs: Vec<Stage<Frame>>,
-    held_bytes: Vec<u64>,
-    highest_bytes: u64,
-    lost: u64,
+    outputs: Vec<Output<Frame>>,
+    /// Frames for ports that there are not.
+    astray: u64,
 }
 
 impl Switch {
     /// An empty switch.
     #[must_use]
     pub fn new(config: SwitchConfig) -> Self {
+        let buffer_bytes = config.buffer.as_bytes();
         Self {
             config,
             backplane: Stage::default(),
-            outputs: vec![Stage::default(); config.ports],
-            held_bytes: vec![0; config.ports],
-            highest_bytes: 0,
-            lost: 0,
+            outputs: vec![Output::new(buffer_bytes); config.ports],
+            astray: 0,
         }
     }
 
@@ -62,25 +61,15 @@ impl Switch {
         let Some(frame) = self.backplane.finish() else {
             return;
         };
-        let port = usize::from(frame.to);
-        let held = self.held_bytes.get(port).copied();
-        let after = held.map(|held| held + frame.stored_bytes());
-        match after {
-            Some(after) if after <= self.config.buffer.as_bytes() => {
-                self.held_bytes[port] = after;
-                self.highest_bytes = self.highest_bytes.max(after);
-                self.outputs[port].push(frame);
-            }
-            _ => self.lost += 1,
+        match self.outputs.get_mut(usize::from(frame.to)) {
+            Some(output) => _ = output.handle_frame(frame, frame.stored_bytes()),
+            None => self.astray += 1,
         }
     }
 
     /// The frame on the link of `port` has left.
     pub fn handle_output(&mut self, port: u8) -> Option<Frame> {
-        let port = usize::from(port);
-        let frame = self.outputs.get_mut(port)?.finish()?;
-        self.held_bytes[port] -= frame.stored_bytes();
-        Some(frame)
+        self.outputs.get_mut(usize::from(port))?.sent()
     }
 
     /// What begins now.
@@ -91,24 +80,20 @@ impl Switch {
             self.backplane.begin();
             return Some(Passing::Backplane(time));
         }
-        for (port, output) in (0..).zip(&mut self.outputs) {
-            if let Some(&frame) = output.next() {
-                output.begin();
-                return Some(Passing::Output(port, frame));
-            }
-        }
-        None
+        let mut outputs = (0..).zip(&mut self.outputs);
+        outputs.find_map(|(port, output)| Some(Passing::Output(port, output.poll()?)))
     }
 
     /// Frames that did not fit.
     #[must_use]
-    pub const fn lost(&self) -> u64 {
-        self.lost
+    pub fn lost(&self) -> u64 {
+        self.astray + self.outputs.iter().map(Output::lost).sum::<u64>()
     }
 
     /// The most that an output has held.
     #[must_use]
-    pub const fn highest_bytes(&self) -> u64 {
-        self.highest_bytes
+    pub fn highest_bytes(&self) -> u64 {
+        let highest = self.outputs.iter().map(Output::highest_bytes);
+        highest.max().unwrap_or(0)
     }
 }

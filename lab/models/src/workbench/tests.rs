@@ -150,21 +150,6 @@ fn an_engine_without_a_buffer_waits() {
     assert_eq!(receiver.take(), Some(second));
 }
 
-#[test]
-fn an_output_sends_in_order_and_loses_what_does_not_fit() {
-    let mut port = Port::new(100);
-    let cut = frames(piece(0, 1, 200));
-    assert!(port.handle_frame(cut[0], 53));
-    assert!(!port.handle_frame(cut[1], 53));
-    assert_eq!(port.poll(), Some(cut[0]));
-    // It is in the buffer until it has left.
-    assert!(!port.handle_frame(cut[1], 53) && port.poll().is_none());
-    port.sent();
-    assert!(port.handle_frame(cut[2], 53));
-    assert_eq!(port.poll(), Some(cut[2]));
-    assert_eq!((port.lost(), port.highest_bytes()), (2, 53));
-}
-
 proptest! {
     /// Whatever is lost on the way, frames are accounted for, and the pieces that arrive are
     /// whole; without losses all do.

@@ -23,7 +23,8 @@ use std::collections::VecDeque;
 
 use barewire_des::{Class, Event, Node, Simulator, World};
 use barewire_models::host::Level;
-use barewire_models::workbench::{Framing, Port};
+use barewire_models::output::Output;
+use barewire_models::workbench::{Frame, Framing};
 use barewire_units::{Duration, Instant};
 
 use super::capture;
@@ -139,7 +140,7 @@ pub(super) struct Bench {
     framing: Framing,
     stations: Vec<Station>,
     /// The outputs of the switch, one for each host; none without a switch.
-    ports: Vec<Port>,
+    ports: Vec<Output<Frame>>,
     pub messages: Vec<Message>,
     pub paths: Paths,
     /// The step that has just ended.
@@ -171,7 +172,7 @@ impl Bench {
         Self {
             framing,
             stations: (0..hosts).map(|_| Station::new(parameters)).collect(),
-            ports: (0..ports).map(|_| Port::new(buffer_bytes)).collect(),
+            ports: (0..ports).map(|_| Output::new(buffer_bytes)).collect(),
             messages: Vec::new(),
             paths: Paths::new(),
             cause: StepId::NONE,
@@ -221,7 +222,7 @@ impl Bench {
         &self.stations[usize::from(host)]
     }
 
-    pub(super) fn port(&self, host: u16) -> Option<&Port> {
+    pub(super) fn port(&self, host: u16) -> Option<&Output<Frame>> {
         self.ports.get(usize::from(host))
     }
 
