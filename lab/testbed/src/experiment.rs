@@ -170,6 +170,9 @@ pub enum Cell {
     Missing,
 }
 
+/// The cells of a row, each with the name and the unit of its column.
+pub(crate) type Row<'a, const N: usize> = [(&'a str, &'a str, Cell); N];
+
 impl Table {
     /// An empty table with these names and units of columns.
     #[must_use]
@@ -183,6 +186,21 @@ impl Table {
             columns: columns.iter().map(column).collect(),
             rows: Vec::new(),
         }
+    }
+
+    /// An empty table, which has the columns of its first row.
+    #[must_use]
+    pub(crate) fn named(name: impl Into<String>) -> Self {
+        Self::new(name, &[])
+    }
+
+    /// Adds a row, in which each cell stands with the name and the unit of its column.
+    pub(crate) fn row<const N: usize>(&mut self, cells: Row<'_, N>) {
+        if self.columns.is_empty() {
+            let columns = cells.each_ref().map(|&(name, unit, _)| (name, unit));
+            self.columns = Self::new("", &columns).columns;
+        }
+        self.push(cells.map(|(_, _, cell)| cell));
     }
 
     /// Adds a row: a cell for each column.

@@ -69,14 +69,6 @@ fn points(setting: &Setting<'_>) -> Result<Vec<Point>, SystemError> {
 }
 
 fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
-    let columns = [
-        ("host, times faster", ""),
-        ("one way alone", "Mbit/s"),
-        ("each way, half-duplex", "Mbit/s"),
-        ("each way, full-duplex", "Mbit/s"),
-        ("the memory costs", "%"),
-        ("cells lost", ""),
-    ];
     let points = points(setting)?;
     let results = try_sweep(setting, &points, |point, packets| {
         let both = streams(
@@ -96,18 +88,26 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     for (point, mut results) in points.iter().zip(results) {
         let name = format!("two streams, interrupt on {}", point.condition.name());
         if outcome.tables.last().is_none_or(|table| table.name != name) {
-            outcome.tables.push(Table::new(name, &columns));
+            outcome.tables.push(Table::named(name));
         }
         let [both, one, full] = &results;
         let (half_mbps, full_mbps) = (each_way(both), each_way(full));
         if let Some(table) = outcome.tables.last_mut() {
-            table.push([
-                point.times_faster.into(),
-                one.received_mbps(1).into(),
-                half_mbps.into(),
-                full_mbps.into(),
-                (100.0 * (1.0 - half_mbps / full_mbps)).into(),
-                results.iter().map(lost).sum::<u64>().into(),
+            table.row([
+                ("host, times faster", "", point.times_faster.into()),
+                ("one way alone", "Mbit/s", one.received_mbps(1).into()),
+                ("each way, half-duplex", "Mbit/s", half_mbps.into()),
+                ("each way, full-duplex", "Mbit/s", full_mbps.into()),
+                (
+                    "the memory costs",
+                    "%",
+                    (100.0 * (1.0 - half_mbps / full_mbps)).into(),
+                ),
+                (
+                    "cells lost",
+                    "",
+                    results.iter().map(lost).sum::<u64>().into(),
+                ),
             ]);
         }
         for observed in &mut results {

@@ -245,33 +245,28 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
 }
 
 fn lossy(setting: &Setting<'_>, plan: &Plan, outcome: &mut Outcome) -> Result<Table, SystemError> {
-    let columns = [
-        ("window", "B"),
-        ("segment", "B"),
-        ("time without loss", "ms"),
-        ("with one lost cell", "ms"),
-        ("it costs", "ms"),
-        ("fast repeats", ""),
-        ("time-outs", ""),
-    ];
-    let mut table = Table::new("one lost cell", &columns);
+    let mut table = Table::named("one lost cell");
     let points: Vec<&Point> = plan.lossy.iter().collect();
     let results = plan.all(setting, &points)?;
     for (pair, seen) in plan.lossy.chunks_exact(2).zip(results.chunks_exact(2)) {
         let ms = |observed| time_us(observed).map(|us| us / 1e3);
         let (without, with) = (ms(&seen[0]), ms(&seen[1]));
         let tcp = &seen[1].sides[0].tcp;
-        table.push([
-            pair[0].window.as_bytes().into(),
-            pair[0].segment.into(),
-            without.into(),
-            with.into(),
-            without
-                .zip(with)
-                .map(|(without, with)| with - without)
-                .into(),
-            tcp.fast_repeats.into(),
-            tcp.time_outs.into(),
+        table.row([
+            ("window", "B", pair[0].window.as_bytes().into()),
+            ("segment", "B", pair[0].segment.into()),
+            ("time without loss", "ms", without.into()),
+            ("with one lost cell", "ms", with.into()),
+            (
+                "it costs",
+                "ms",
+                without
+                    .zip(with)
+                    .map(|(without, with)| with - without)
+                    .into(),
+            ),
+            ("fast repeats", "", tcp.fast_repeats.into()),
+            ("time-outs", "", tcp.time_outs.into()),
         ]);
         for observed in seen {
             outcome.add_run(observed.trace_hash, []);

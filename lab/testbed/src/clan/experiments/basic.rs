@@ -65,22 +65,14 @@ fn ping(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         ping.run(&parameters)
     });
     let mut answer = Outcome::default();
-    let mut table = Table::new(
-        "round trip against size",
-        &[
-            ("message", "B"),
-            ("round trip, mean", "us"),
-            ("round trip, p99", "us"),
-            ("sleeps", ""),
-        ],
-    );
+    let mut table = Table::named("round trip against size");
     for (size, found) in inputs.sizes.iter().zip(found) {
         let size = size.as_bytes();
-        table.push([
-            size.into(),
-            found.mean_us.into(),
-            found.p99_us.into(),
-            found.sleeps.into(),
+        table.row([
+            ("message", "B", size.into()),
+            ("round trip, mean", "us", found.mean_us.into()),
+            ("round trip, p99", "us", found.p99_us.into()),
+            ("sleeps", "", found.sleeps.into()),
         ]);
         answer.add_run(found.hash, found.captures);
     }
@@ -114,10 +106,12 @@ fn queue(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         streaming.run(&parameters)
     });
     let mut answer = Outcome::default();
-    let columns = [("transfer", "B"), ("rate", "Mbit/s")];
-    let mut table = Table::new("rate against transfer", &columns);
+    let mut table = Table::named("rate against transfer");
     for (size, (run, streamed)) in inputs.sizes.iter().zip(found) {
-        table.push([size.as_bytes().into(), run.value.into()]);
+        table.row([
+            ("transfer", "B", size.as_bytes().into()),
+            ("rate", "Mbit/s", run.value.into()),
+        ]);
         answer.add_run(run.hash, streamed.captures);
     }
     Ok(answer.with([table]))
@@ -195,40 +189,31 @@ fn offered(
         let rng = Rng::from_seed(setting.seed).fork_nth("offered", index as u64);
         at_rate((inputs, parameters), rate, (setting.seed, rng), packets)
     });
-    let mut curve = Table::new(
-        "answers against load",
-        &[
-            ("offered", "1/s"),
-            ("CLAN", "1/s"),
-            ("CLAN, round trip", "us"),
-            ("CLAN, p99", "us"),
-            ("CLAN, sleeps", ""),
-            ("VIA", "1/s"),
-            ("VIA, round trip", "us"),
-            ("VIA, p99", "us"),
-            ("TCP", "1/s"),
-            ("TCP, round trip", "us"),
-            ("TCP, p99", "us"),
-            ("UDP", "1/s"),
-            ("UDP, unanswered", "%"),
-        ],
-    );
+    let mut curve = Table::named("answers against load");
     for (rate, (clan, [via, tcp, udp])) in inputs.offered.iter().zip(found) {
         let some = |run: &rivals::RivalRun, value: f64| (run.rate > 0.0).then_some(value);
-        curve.push([
-            (*rate).into(),
-            clan.rate.into(),
-            clan.mean_us().into(),
-            clan.p99_us().into(),
-            clan.sleeps.into(),
-            via.rate.into(),
-            some(&via, via.round_trip_us).into(),
-            some(&via, via.round_trip_99_us).into(),
-            tcp.rate.into(),
-            some(&tcp, tcp.round_trip_us).into(),
-            some(&tcp, tcp.round_trip_99_us).into(),
-            udp.rate.into(),
-            udp.unanswered_per_cent().into(),
+        curve.row([
+            ("offered", "1/s", (*rate).into()),
+            ("CLAN", "1/s", clan.rate.into()),
+            ("CLAN, round trip", "us", clan.mean_us().into()),
+            ("CLAN, p99", "us", clan.p99_us().into()),
+            ("CLAN, sleeps", "", clan.sleeps.into()),
+            ("VIA", "1/s", via.rate.into()),
+            (
+                "VIA, round trip",
+                "us",
+                some(&via, via.round_trip_us).into(),
+            ),
+            ("VIA, p99", "us", some(&via, via.round_trip_99_us).into()),
+            ("TCP", "1/s", tcp.rate.into()),
+            (
+                "TCP, round trip",
+                "us",
+                some(&tcp, tcp.round_trip_us).into(),
+            ),
+            ("TCP, p99", "us", some(&tcp, tcp.round_trip_99_us).into()),
+            ("UDP", "1/s", udp.rate.into()),
+            ("UDP, unanswered", "%", udp.unanswered_per_cent().into()),
         ]);
         answer.add_run(clan.hash, clan.captures);
         for run in [via, tcp, udp] {
@@ -280,23 +265,14 @@ fn in_flight(
         let rivals = [parameters.via, parameters.gige_tcp].map(rival_of);
         (clan, rivals)
     });
-    let mut table = Table::new(
-        "answers against requests under way",
-        &[
-            ("under way", ""),
-            ("CLAN", "1/s"),
-            ("CLAN, round trip", "us"),
-            ("VIA", "1/s"),
-            ("TCP", "1/s"),
-        ],
-    );
+    let mut table = Table::named("answers against requests under way");
     for (in_flight, (clan, [via, tcp])) in inputs.in_flight.iter().zip(found) {
-        table.push([
-            (*in_flight).into(),
-            clan.rate.into(),
-            clan.mean_us().into(),
-            via.rate.into(),
-            tcp.rate.into(),
+        table.row([
+            ("under way", "", (*in_flight).into()),
+            ("CLAN", "1/s", clan.rate.into()),
+            ("CLAN, round trip", "us", clan.mean_us().into()),
+            ("VIA", "1/s", via.rate.into()),
+            ("TCP", "1/s", tcp.rate.into()),
         ]);
         for hash in [clan.hash, via.hash, tcp.hash] {
             answer.add_run(hash, []);
@@ -377,28 +353,19 @@ fn cluster(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         let times = (inputs.time / 4, inputs.time);
         runs::streams(&parameters, pairs, bytes(inputs.transfer), times, packets)
     });
-    let mut rates = Table::new(
-        "rate against streams",
-        &[
-            ("streams", ""),
-            ("where", ""),
-            ("all together", "Mbit/s"),
-            ("slowest", "Mbit/s"),
-        ],
-    );
+    let mut rates = Table::named("rate against streams");
     for ((pattern, streams), (read, hash, captures)) in points.into_iter().zip(found) {
         let rate = |bytes: usize| bytes as f64 * 8.0 / us(inputs.time);
         let slowest = read.iter().copied().min().unwrap_or(0);
-        rates.push([
-            streams.into(),
-            PATTERNS[pattern].into(),
-            rate(read.iter().sum()).into(),
-            rate(slowest).into(),
+        rates.row([
+            ("streams", "", streams.into()),
+            ("where", "", PATTERNS[pattern].into()),
+            ("all together", "Mbit/s", rate(read.iter().sum()).into()),
+            ("slowest", "Mbit/s", rate(slowest).into()),
         ]);
         answer.add_run(hash, captures);
     }
-    let columns = [("where", ""), ("round trip, mean", "us")];
-    let mut trips = Table::new("round trip through the switches", &columns);
+    let mut trips = Table::named("round trip through the switches");
     let patterns = [0, 1];
     let found = sweep(setting, &patterns, |&pattern, _| {
         let ping = Ping {
@@ -412,7 +379,10 @@ fn cluster(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         ping.run(&parameters)
     });
     for (name, found) in PATTERNS.into_iter().zip(found) {
-        trips.push([name.into(), found.mean_us.into()]);
+        trips.row([
+            ("where", "", name.into()),
+            ("round trip, mean", "us", found.mean_us.into()),
+        ]);
         answer.add_run(found.hash, []);
     }
     Ok(answer.with([rates, trips]))

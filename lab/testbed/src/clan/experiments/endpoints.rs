@@ -96,38 +96,22 @@ fn endpoints(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         both(setting, &parameters, &setup, demand, packets)
     });
     let mut answer = Outcome::default();
-    let mut table = Table::new(
-        "server against endpoints",
-        &[
-            ("endpoints", ""),
-            ("connected", ""),
-            ("saturated", "1/s"),
-            ("round trip, mean", "us"),
-            ("round trip, p99", "us"),
-            ("tripwires", ""),
-            ("empty polls, each", ""),
-            ("state from memory, each", ""),
-            ("processor", "%"),
-            ("bus", "%"),
-            ("pinned", "MiB"),
-            ("limit", ""),
-        ],
-    );
+    let mut table = Table::named("server against endpoints");
     for (endpoints, [full, offered]) in inputs.endpoints.iter().zip(found) {
         let pinned = full.pinned_bytes as f64 / MIB;
-        table.push([
-            (*endpoints).into(),
-            full.connected.into(),
-            full.rate.into(),
-            offered.mean_us().into(),
-            offered.p99_us().into(),
-            full.tripwires.into(),
-            full.empty_polls.into(),
-            full.misses.into(),
-            full.busy[0].into(),
-            full.busy[1].into(),
-            pinned.into(),
-            limit(&full, *endpoints).into(),
+        table.row([
+            ("endpoints", "", (*endpoints).into()),
+            ("connected", "", full.connected.into()),
+            ("saturated", "1/s", full.rate.into()),
+            ("round trip, mean", "us", offered.mean_us().into()),
+            ("round trip, p99", "us", offered.p99_us().into()),
+            ("tripwires", "", full.tripwires.into()),
+            ("empty polls, each", "", full.empty_polls.into()),
+            ("state from memory, each", "", full.misses.into()),
+            ("processor", "%", full.busy[0].into()),
+            ("bus", "%", full.busy[1].into()),
+            ("pinned", "MiB", pinned.into()),
+            ("limit", "", limit(&full, *endpoints).into()),
         ]);
         answer.add_run(full.hash, full.captures);
         answer.add_run(offered.hash, []);
@@ -197,31 +181,18 @@ fn cam(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         },
     );
     let mut answer = Outcome::default();
-    let mut table = Table::new(
-        "server against tripwires",
-        &[
-            ("entries", ""),
-            ("endpoints", ""),
-            ("when full", ""),
-            ("connected", ""),
-            ("tripwires", ""),
-            ("saturated", "1/s"),
-            ("round trip, mean", "us"),
-            ("round trip, p99", "us"),
-            ("empty polls, each", ""),
-        ],
-    );
+    let mut table = Table::named("server against tripwires");
     for ((endpoints, when_full, cam_entries), [full, offered]) in points.into_iter().zip(found) {
-        table.push([
-            cam_entries.into(),
-            endpoints.into(),
-            when_full.name().into(),
-            full.connected.into(),
-            full.tripwires.into(),
-            full.rate.into(),
-            offered.mean_us().into(),
-            offered.p99_us().into(),
-            full.empty_polls.into(),
+        table.row([
+            ("entries", "", cam_entries.into()),
+            ("endpoints", "", endpoints.into()),
+            ("when full", "", when_full.name().into()),
+            ("connected", "", full.connected.into()),
+            ("tripwires", "", full.tripwires.into()),
+            ("saturated", "1/s", full.rate.into()),
+            ("round trip, mean", "us", offered.mean_us().into()),
+            ("round trip, p99", "us", offered.p99_us().into()),
+            ("empty polls, each", "", full.empty_polls.into()),
         ]);
         answer.add_run(full.hash, full.captures);
         answer.add_run(offered.hash, []);

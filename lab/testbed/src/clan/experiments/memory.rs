@@ -103,19 +103,16 @@ fn buffers(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         ]
     });
     let mut answer = Outcome::default();
-    let mut rates = Table::new(
-        "rate against buffer",
-        &[
-            ("buffer", "KiB"),
-            (SYSTEMS[0], "Mbit/s"),
-            (SYSTEMS[1], "Mbit/s"),
-            (SYSTEMS[2], "Mbit/s"),
-        ],
-    );
+    let mut rates = Table::named("rate against buffer");
     for (buffer, points) in inputs.buffers.iter().zip(&found) {
         let [clan, sockets, via] = points.map(|point| point.map(|it| it.mbit_s));
         let buffer = buffer.as_bytes() as f64 / KIB;
-        rates.push([buffer.into(), clan.into(), sockets.into(), via.into()]);
+        rates.row([
+            ("buffer", "KiB", buffer.into()),
+            (SYSTEMS[0], "Mbit/s", clan.into()),
+            (SYSTEMS[1], "Mbit/s", sockets.into()),
+            (SYSTEMS[2], "Mbit/s", via.into()),
+        ]);
         for point in points.iter().flatten() {
             answer.add_run(point.hash, []);
         }
@@ -126,19 +123,7 @@ fn buffers(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
 
 /// The least buffer for each rate, and what it comes to.
 fn memory(inputs: &BuffersInputs, found: &[[Option<Point>; 3]]) -> Table {
-    let mut table = Table::new(
-        "memory for a rate",
-        &[
-            ("wanted", "Mbit/s"),
-            ("system", ""),
-            ("endpoints", ""),
-            ("buffer", "KiB"),
-            ("rate", "Mbit/s"),
-            ("used of it", "KiB"),
-            ("an endpoint", "KiB"),
-            ("all endpoints", "MiB"),
-        ],
-    );
+    let mut table = Table::named("memory for a rate");
     for wanted in &inputs.rates {
         let wanted = wanted.as_bps() as f64 / 1e6;
         for (system, name) in SYSTEMS.iter().enumerate() {
@@ -152,15 +137,35 @@ fn memory(inputs: &BuffersInputs, found: &[[Option<Point>; 3]]) -> Table {
                 let all = |it: Point| {
                     *endpoints as f64 * it.endpoint_bytes as f64 / MIB.as_bytes() as f64
                 };
-                table.push([
-                    wanted.into(),
-                    (*name).into(),
-                    (*endpoints).into(),
-                    enough.map(|(buffer, _)| kib(buffer.as_bytes())).into(),
-                    enough.map(|(_, point)| point.mbit_s).into(),
-                    enough.map(|(_, point)| kib(point.used_bytes)).into(),
-                    enough.map(|(_, point)| kib(point.endpoint_bytes)).into(),
-                    enough.map(|(_, point)| all(point)).into(),
+                table.row([
+                    ("wanted", "Mbit/s", wanted.into()),
+                    ("system", "", (*name).into()),
+                    ("endpoints", "", (*endpoints).into()),
+                    (
+                        "buffer",
+                        "KiB",
+                        enough.map(|(buffer, _)| kib(buffer.as_bytes())).into(),
+                    ),
+                    (
+                        "rate",
+                        "Mbit/s",
+                        enough.map(|(_, point)| point.mbit_s).into(),
+                    ),
+                    (
+                        "used of it",
+                        "KiB",
+                        enough.map(|(_, point)| kib(point.used_bytes)).into(),
+                    ),
+                    (
+                        "an endpoint",
+                        "KiB",
+                        enough.map(|(_, point)| kib(point.endpoint_bytes)).into(),
+                    ),
+                    (
+                        "all endpoints",
+                        "MiB",
+                        enough.map(|(_, point)| all(point)).into(),
+                    ),
                 ]);
             }
         }
@@ -212,34 +217,29 @@ fn via(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         descriptors::run(&traffic, rng)
     });
     let mut answer = Outcome::default();
-    let mut table = Table::new(
-        "messages against descriptors",
-        &[
-            ("descriptors", ""),
-            ("level", ""),
-            ("sent", ""),
-            ("received", ""),
-            ("dropped", ""),
-            ("lost with the connection", ""),
-            ("broke after", "us"),
-            ("delay, p99", "us"),
-            ("buffers", "KiB"),
-        ],
-    );
+    let mut table = Table::named("messages against descriptors");
     for (((level, _), descriptors), found) in points.into_iter().zip(found) {
         let buffer = stream.frame.as_bytes() + DESCRIPTOR_BYTES;
         let some = found.delays.count() > 0;
-        table.push([
-            descriptors.into(),
-            level.into(),
-            found.made.into(),
-            found.received.into(),
-            found.dropped.into(),
-            found.lost.into(),
-            found.broke.map(us).into(),
-            some.then(|| found.delays.per_mille(990) as f64 / 1e6)
-                .into(),
-            (descriptors as f64 * buffer as f64 / KIB).into(),
+        table.row([
+            ("descriptors", "", descriptors.into()),
+            ("level", "", level.into()),
+            ("sent", "", found.made.into()),
+            ("received", "", found.received.into()),
+            ("dropped", "", found.dropped.into()),
+            ("lost with the connection", "", found.lost.into()),
+            ("broke after", "us", found.broke.map(us).into()),
+            (
+                "delay, p99",
+                "us",
+                some.then(|| found.delays.per_mille(990) as f64 / 1e6)
+                    .into(),
+            ),
+            (
+                "buffers",
+                "KiB",
+                (descriptors as f64 * buffer as f64 / KIB).into(),
+            ),
         ]);
         answer.add_run(found.hash, []);
     }

@@ -10,7 +10,7 @@ use super::super::tcp::{self, TcpPlan, TcpRecord};
 use super::common::{DURATION, ENTRIES, Rings, outcome};
 use super::stream::{PROGRAM_MESSAGE, segment, stack};
 use crate::error::SystemError;
-use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
+use crate::experiment::{Experiment, Outcome, Row, Setting, Table};
 use crate::refuse::inputs;
 use crate::sweep::try_sweep;
 
@@ -116,61 +116,40 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
 
 /// One pair of hosts, for each size of messages.
 fn messages_table(inputs: &Inputs, runs: &[(TcpRecord, f64)]) -> Table {
-    let mut messages = Table::new(
-        "one pair of hosts, against the message",
-        &[
-            ("message", "B"),
-            ("on the ring", "MB/s"),
-            ("back to back", "MB/s"),
-            ("left", "%"),
-            ("sender busy", "%"),
-            ("receiver busy", "%"),
-            ("segment's wait for the token", "us"),
-            ("acknowledgement's", "us"),
-        ],
-    );
+    let mut messages = Table::named("one pair of hosts, against the message");
     for (message, (run, back_to_back)) in inputs.messages.iter().zip(runs) {
-        messages.push(message_row(*message, run, *back_to_back));
+        messages.row(message_row(*message, run, *back_to_back));
     }
     messages
 }
 
 /// Several pairs of hosts, with messages of one size.
 fn pairs_table(parameters: &Parameters, inputs: &Inputs, runs: &[(TcpRecord, f64)]) -> Table {
-    let mut pairs = Table::new(
-        format!(
-            "pairs of hosts, messages of {} B",
-            inputs.pairs_message.as_bytes()
-        ),
-        &[
-            ("pairs", ""),
-            ("all together", "MB/s"),
-            ("a stream", "MB/s"),
-            ("the slowest", "MB/s"),
-            ("left of back to back", "%"),
-            ("of the line", "%"),
-            ("segment's wait for the token", "us"),
-            ("acknowledgement's", "us"),
-            ("sent again", "segments"),
-        ],
-    );
+    let mut pairs = Table::named(format!(
+        "pairs of hosts, messages of {} B",
+        inputs.pairs_message.as_bytes()
+    ));
     for (count, (run, back_to_back)) in inputs.pairs.iter().zip(runs) {
-        pairs.push(pairs_row(parameters, *count, run, *back_to_back));
+        pairs.row(pairs_row(parameters, *count, run, *back_to_back));
     }
     pairs
 }
 
-fn message_row(message: ByteSize, run: &TcpRecord, back_to_back: f64) -> [Cell; 8] {
+fn message_row(message: ByteSize, run: &TcpRecord, back_to_back: f64) -> Row<'static, 8> {
     let rate = run.mbytes_s();
     [
-        message.as_bytes().into(),
-        rate.into(),
-        back_to_back.into(),
-        (rate * 100.0 / back_to_back).into(),
-        run.busy.first().copied().into(),
-        run.busy.last().copied().into(),
-        run.access[0].mean_us().into(),
-        run.access[1].mean_us().into(),
+        ("message", "B", message.as_bytes().into()),
+        ("on the ring", "MB/s", rate.into()),
+        ("back to back", "MB/s", back_to_back.into()),
+        ("left", "%", (rate * 100.0 / back_to_back).into()),
+        ("sender busy", "%", run.busy.first().copied().into()),
+        ("receiver busy", "%", run.busy.last().copied().into()),
+        (
+            "segment's wait for the token",
+            "us",
+            run.access[0].mean_us().into(),
+        ),
+        ("acknowledgement's", "us", run.access[1].mean_us().into()),
     ]
 }
 
@@ -179,23 +158,35 @@ fn pairs_row(
     pairs: usize,
     run: &TcpRecord,
     back_to_back: f64,
-) -> [Cell; 9] {
+) -> Row<'static, 9> {
     let rate = run.mbytes_s();
     let stream = rate / pairs as f64;
     let line = parameters.ring.rate.as_bps() as f64 / 8e6;
     [
-        pairs.into(),
-        rate.into(),
-        stream.into(),
-        run.slowest_mbytes_s().into(),
-        (stream * 100.0 / back_to_back).into(),
-        (rate * 100.0 / line).into(),
-        run.access[0].mean_us().into(),
-        run.access[1].mean_us().into(),
-        run.streams
-            .iter()
-            .map(|it| it.sent_again)
-            .sum::<u64>()
-            .into(),
+        ("pairs", "", pairs.into()),
+        ("all together", "MB/s", rate.into()),
+        ("a stream", "MB/s", stream.into()),
+        ("the slowest", "MB/s", run.slowest_mbytes_s().into()),
+        (
+            "left of back to back",
+            "%",
+            (stream * 100.0 / back_to_back).into(),
+        ),
+        ("of the line", "%", (rate * 100.0 / line).into()),
+        (
+            "segment's wait for the token",
+            "us",
+            run.access[0].mean_us().into(),
+        ),
+        ("acknowledgement's", "us", run.access[1].mean_us().into()),
+        (
+            "sent again",
+            "segments",
+            run.streams
+                .iter()
+                .map(|it| it.sent_again)
+                .sum::<u64>()
+                .into(),
+        ),
     ]
 }

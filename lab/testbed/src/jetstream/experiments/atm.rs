@@ -18,7 +18,7 @@ use super::common::{
 use super::ring::ERRORS_MAX;
 use super::stream::{PROGRAM_MESSAGE, segment};
 use crate::error::SystemError;
-use crate::experiment::{Cell, Experiment, LinkCapture, Outcome, Setting, Table};
+use crate::experiment::{Cell, Experiment, LinkCapture, Outcome, Row, Setting, Table};
 use crate::refuse::{inputs, within, wrong};
 use crate::sweep::try_sweep;
 
@@ -295,26 +295,26 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
 }
 
 fn tables(inputs: &Inputs, points: &[Point], runs: &[Found]) -> Vec<Table> {
-    let mut by_load: Vec<Table> = inputs
-        .loads
-        .iter()
-        .map(|load| message_table(*load))
-        .collect();
-    let mut into_one = stream_table(inputs.senders);
-    let mut errors = error_table();
+    let of_load = |load: &Rate| {
+        let mbps = load.as_bps() as f64 / 1e6;
+        Table::named(format!("messages, {mbps} Mbit/s of all hosts together"))
+    };
+    let mut by_load: Vec<Table> = inputs.loads.iter().map(of_load).collect();
+    let mut into_one = Table::named(format!("streams from {} hosts into one", inputs.senders));
+    let mut errors = Table::named("one stream with damaged bits");
     for (point, run) in points.iter().zip(runs) {
         match (point, run) {
             (Point::Messages(choice, load), Found::Messages(run)) => {
                 let place = inputs.loads.iter().position(|other| other == load);
                 if let Some(place) = place {
-                    by_load[place].push(message_row(choice, run));
+                    by_load[place].row(message_row(choice, run));
                 }
             }
             (Point::Streams(choice), Found::Streams(run)) => {
-                into_one.push(stream_row(choice, run));
+                into_one.row(stream_row(choice, run));
             }
             (Point::Errors(choice, count), Found::Streams(run)) => {
-                errors.push(error_row(choice, *count, run));
+                errors.row(error_row(choice, *count, run));
             }
             _ => {}
         }
@@ -330,99 +330,53 @@ fn name(choice: &Choice) -> Cell {
     }
 }
 
-fn message_table(load: Rate) -> Table {
-    let columns = [
-        ("network", ""),
-        ("small delay", "us"),
-        ("small p99", "us"),
-        ("large delay", "us"),
-        ("large p99", "us"),
-        ("small", "Mbit/s"),
-        ("large", "Mbit/s"),
-        ("small lost", "%"),
-        ("large lost", "%"),
-        ("under way", "messages"),
-    ];
-    let mbps = load.as_bps() as f64 / 1e6;
-    Table::new(
-        format!("messages, {mbps} Mbit/s of all hosts together"),
-        &columns,
-    )
-}
-
-fn message_row(choice: &Choice, run: &LoadRecord) -> [Cell; 10] {
+fn message_row(choice: &Choice, run: &LoadRecord) -> Row<'static, 10> {
     let [small, large] = [SMALL, LARGE].map(|group| &run.groups[group]);
     [
-        name(choice),
-        small.delay.mean_us().into(),
-        small.delay.p99_us().into(),
-        large.delay.mean_us().into(),
-        large.delay.p99_us().into(),
-        mbps(run, SMALL),
-        mbps(run, LARGE),
-        small.lost_per_cent().into(),
-        large.lost_per_cent().into(),
-        run.on_their_way.into(),
+        ("network", "", name(choice)),
+        ("small delay", "us", small.delay.mean_us().into()),
+        ("small p99", "us", small.delay.p99_us().into()),
+        ("large delay", "us", large.delay.mean_us().into()),
+        ("large p99", "us", large.delay.p99_us().into()),
+        ("small", "Mbit/s", mbps(run, SMALL)),
+        ("large", "Mbit/s", mbps(run, LARGE)),
+        ("small lost", "%", small.lost_per_cent().into()),
+        ("large lost", "%", large.lost_per_cent().into()),
+        ("under way", "messages", run.on_their_way.into()),
     ]
 }
 
-fn stream_table(senders: usize) -> Table {
-    let columns = [
-        ("network", ""),
-        ("all together", "MB/s"),
-        ("the slowest", "MB/s"),
-        ("receiver busy", "%"),
-        ("sent again", "segments"),
-        ("timeouts", ""),
-        ("cells dropped", ""),
-        ("no block in the card", "segments"),
-    ];
-    Table::new(format!("streams from {senders} hosts into one"), &columns)
-}
-
-fn stream_row(choice: &Choice, run: &TcpRecord) -> [Cell; 8] {
+fn stream_row(choice: &Choice, run: &TcpRecord) -> Row<'static, 8> {
     let dropped = match &run.network.medium {
         Medium::Rings(_) => None,
         Medium::Atm(cells) => Some(cells.dropped()),
     };
     let (sent_again, timeouts) = repairs(run);
     [
-        name(choice),
-        run.mbytes_s().into(),
-        run.slowest_mbytes_s().into(),
-        run.busy.first().copied().into(),
-        sent_again.into(),
-        timeouts.into(),
-        dropped.into(),
-        run.no_block.into(),
+        ("network", "", name(choice)),
+        ("all together", "MB/s", run.mbytes_s().into()),
+        ("the slowest", "MB/s", run.slowest_mbytes_s().into()),
+        ("receiver busy", "%", run.busy.first().copied().into()),
+        ("sent again", "segments", sent_again.into()),
+        ("timeouts", "", timeouts.into()),
+        ("cells dropped", "", dropped.into()),
+        ("no block in the card", "segments", run.no_block.into()),
     ]
 }
 
-fn error_table() -> Table {
-    let columns = [
-        ("damaged bits", "of 10^9"),
-        ("network", ""),
-        ("one stream", "MB/s"),
-        ("sent again", "segments"),
-        ("timeouts", ""),
-        ("tokens lost", ""),
-    ];
-    Table::new("one stream with damaged bits", &columns)
-}
-
-fn error_row(choice: &Choice, errors: u64, run: &TcpRecord) -> [Cell; 6] {
+fn error_row(choice: &Choice, errors: u64, run: &TcpRecord) -> Row<'static, 6> {
     let tokens_lost = match &run.network.medium {
         Medium::Rings(lan) => Some(lan.tokens_lost),
         Medium::Atm(_) => None,
     };
     let (sent_again, timeouts) = repairs(run);
     [
-        errors.into(),
-        name(choice),
-        run.mbytes_s().into(),
-        sent_again.into(),
-        timeouts.into(),
-        tokens_lost.into(),
+        ("damaged bits", "of 10^9", errors.into()),
+        ("network", "", name(choice)),
+        ("one stream", "MB/s", run.mbytes_s().into()),
+        ("sent again", "segments", sent_again.into()),
+        ("timeouts", "", timeouts.into()),
+        ("tokens lost", "", tokens_lost.into()),
     ]
 }
 

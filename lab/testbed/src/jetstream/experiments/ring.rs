@@ -11,7 +11,7 @@ use super::common::{
     random_sources, share_of,
 };
 use crate::error::SystemError;
-use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
+use crate::experiment::{Experiment, Outcome, Row, Setting, Table};
 use crate::refuse::{inputs, within, wrong};
 use crate::sweep::try_sweep;
 
@@ -136,39 +136,11 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         let rng = root.fork_nth("load", load);
         load::run(network, plan(&parameters, &inputs, load), &rng)
     })?;
-    let mut token = Table::new(
-        "token and access against load",
-        &[
-            ("offered load", "% of the line"),
-            ("rotation mean", "us"),
-            ("rotation p99", "us"),
-            ("rotation longest", "us"),
-            ("asynchronous access mean", "us"),
-            ("asynchronous access p99", "us"),
-            ("asynchronous access longest", "us"),
-            ("synchronous access mean", "us"),
-            ("synchronous access p99", "us"),
-            ("synchronous access longest", "us"),
-        ],
-    );
-    let mut through = Table::new(
-        "delay, throughput and loss against load",
-        &[
-            ("offered load", "% of the line"),
-            ("asynchronous delay mean", "us"),
-            ("asynchronous delay p99", "us"),
-            ("asynchronous", "Mbit/s"),
-            ("synchronous", "Mbit/s"),
-            ("refused", "frames"),
-            ("damaged", "frames"),
-            ("tokens lost", ""),
-            ("slips between clocks", ""),
-            ("under way", "frames"),
-        ],
-    );
+    let mut token = Table::named("token and access against load");
+    let mut through = Table::named("delay, throughput and loss against load");
     for (load, run) in loads.iter().zip(&runs) {
-        token.push(token_row(*load, run));
-        through.push(through_row(*load, run));
+        token.row(token_row(*load, run));
+        through.row(through_row(*load, run));
     }
     let taken = runs
         .iter_mut()
@@ -176,24 +148,44 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     Ok(outcome(taken).with([token, through]))
 }
 
-fn token_row(load: u64, run: &LoadRecord) -> [Cell; 10] {
+fn token_row(load: u64, run: &LoadRecord) -> Row<'static, 10> {
     let rotations = run.rotations();
     let [asynchronous, synchronous] = [ASYNCHRONOUS, SYNCHRONOUS].map(|it| &run.groups[it].access);
     [
-        load.into(),
-        rotations.mean_us().into(),
-        rotations.p99_us().into(),
-        rotations.longest_us().into(),
-        asynchronous.mean_us().into(),
-        asynchronous.p99_us().into(),
-        asynchronous.longest_us().into(),
-        synchronous.mean_us().into(),
-        synchronous.p99_us().into(),
-        synchronous.longest_us().into(),
+        ("offered load", "% of the line", load.into()),
+        ("rotation mean", "us", rotations.mean_us().into()),
+        ("rotation p99", "us", rotations.p99_us().into()),
+        ("rotation longest", "us", rotations.longest_us().into()),
+        (
+            "asynchronous access mean",
+            "us",
+            asynchronous.mean_us().into(),
+        ),
+        (
+            "asynchronous access p99",
+            "us",
+            asynchronous.p99_us().into(),
+        ),
+        (
+            "asynchronous access longest",
+            "us",
+            asynchronous.longest_us().into(),
+        ),
+        (
+            "synchronous access mean",
+            "us",
+            synchronous.mean_us().into(),
+        ),
+        ("synchronous access p99", "us", synchronous.p99_us().into()),
+        (
+            "synchronous access longest",
+            "us",
+            synchronous.longest_us().into(),
+        ),
     ]
 }
 
-fn through_row(load: u64, run: &LoadRecord) -> [Cell; 10] {
+fn through_row(load: u64, run: &LoadRecord) -> Row<'static, 10> {
     let groups = &run.groups;
     let sum = |count: fn(&load::Group) -> u64| groups.iter().map(count).sum::<u64>();
     let (tokens_lost, slips) = match &run.network.medium {
@@ -201,15 +193,23 @@ fn through_row(load: u64, run: &LoadRecord) -> [Cell; 10] {
         Medium::Atm(_) => (0, 0),
     };
     [
-        load.into(),
-        groups[ASYNCHRONOUS].delay.mean_us().into(),
-        groups[ASYNCHRONOUS].delay.p99_us().into(),
-        mbps(run, ASYNCHRONOUS),
-        mbps(run, SYNCHRONOUS),
-        sum(|group| group.refused).into(),
-        sum(|group| group.damaged).into(),
-        tokens_lost.into(),
-        slips.into(),
-        run.on_their_way.into(),
+        ("offered load", "% of the line", load.into()),
+        (
+            "asynchronous delay mean",
+            "us",
+            groups[ASYNCHRONOUS].delay.mean_us().into(),
+        ),
+        (
+            "asynchronous delay p99",
+            "us",
+            groups[ASYNCHRONOUS].delay.p99_us().into(),
+        ),
+        ("asynchronous", "Mbit/s", mbps(run, ASYNCHRONOUS)),
+        ("synchronous", "Mbit/s", mbps(run, SYNCHRONOUS)),
+        ("refused", "frames", sum(|group| group.refused).into()),
+        ("damaged", "frames", sum(|group| group.damaged).into()),
+        ("tokens lost", "", tokens_lost.into()),
+        ("slips between clocks", "", slips.into()),
+        ("under way", "frames", run.on_their_way.into()),
     ]
 }

@@ -112,31 +112,22 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             Stack::SingleCopy => SINGLE_COPY,
             Stack::Conventional => CONVENTIONAL,
         };
-        let mut table = Table::new(
-            format!("{name} stack, segments of {} B", first.segment_bytes),
-            &[
-                ("message", "B"),
-                ("rate", "MB/s"),
-                ("sender busy", "%"),
-                ("receiver busy", "%"),
-                ("written", "B"),
-                ("read", "B"),
-                ("sent again", "segments"),
-                ("timeouts", ""),
-            ],
-        );
+        let mut table = Table::named(format!(
+            "{name} stack, segments of {} B",
+            first.segment_bytes
+        ));
         for (stream, (run, _)) in streams.iter().zip(runs) {
             let elapsed = run.elapsed.as_ps() as f64;
             let busy = |time: Duration| time.as_ps() as f64 * 100.0 / elapsed;
-            table.push([
-                stream.message_bytes.into(),
-                run.rate_mbytes_s().into(),
-                busy(run.sender_busy).into(),
-                busy(run.receiver_busy).into(),
-                run.written_bytes.into(),
-                run.read_bytes.into(),
-                run.sent_again.into(),
-                run.timeouts.into(),
+            table.row([
+                ("message", "B", stream.message_bytes.into()),
+                ("rate", "MB/s", run.rate_mbytes_s().into()),
+                ("sender busy", "%", busy(run.sender_busy).into()),
+                ("receiver busy", "%", busy(run.receiver_busy).into()),
+                ("written", "B", run.written_bytes.into()),
+                ("read", "B", run.read_bytes.into()),
+                ("sent again", "segments", run.sent_again.into()),
+                ("timeouts", "", run.timeouts.into()),
             ]);
         }
         outcome.tables.push(table);

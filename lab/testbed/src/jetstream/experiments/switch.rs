@@ -13,7 +13,7 @@ use super::common::{
     DURATION, ENTRIES, MESSAGE, Rings, WARM_UP, mbps, offers, outcome, periods, share_of,
 };
 use crate::error::SystemError;
-use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
+use crate::experiment::{Experiment, Outcome, Row, Setting, Table};
 use crate::refuse::{inputs, within, wrong};
 use crate::sweep::try_sweep;
 
@@ -193,9 +193,10 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         .map(|run| (run.hash, std::mem::take(&mut run.links)));
     let outcome = outcome(taken);
     let table = |(load, runs): (&u64, &[LoadRecord])| {
-        let mut table = table(*load);
+        let name = format!("load {load} % of each ring to the others");
+        let mut table = Table::named(name);
         for (build, run) in builds.iter().zip(runs) {
-            table.push(row(*build, run));
+            table.row(row(*build, run));
         }
         table
     };
@@ -203,25 +204,7 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     Ok(outcome.with(tables))
 }
 
-fn table(load: u64) -> Table {
-    let columns = [
-        ("switch", ""),
-        ("priority delay", "us"),
-        ("priority p99", "us"),
-        ("priority longest", "us"),
-        ("other delay", "us"),
-        ("other p99", "us"),
-        ("priority", "Mbit/s"),
-        ("other", "Mbit/s"),
-        ("no room", "frames"),
-        ("refused", "frames"),
-        ("under way", "frames"),
-    ];
-    let name = format!("load {load} % of each ring to the others");
-    Table::new(name, &columns)
-}
-
-fn row(build: Build, run: &LoadRecord) -> [Cell; 11] {
+fn row(build: Build, run: &LoadRecord) -> Row<'static, 11> {
     let division = match build.division {
         Division::Bus => "bus",
         Division::Space => "space",
@@ -236,16 +219,24 @@ fn row(build: Build, run: &LoadRecord) -> [Cell; 11] {
     };
     let [other, priority] = [OTHER, PRIORITY].map(|group| &run.groups[group]);
     [
-        format!("{division}, {way}{suspend}").into(),
-        priority.delay.mean_us().into(),
-        priority.delay.p99_us().into(),
-        priority.delay.longest_us().into(),
-        other.delay.mean_us().into(),
-        other.delay.p99_us().into(),
-        mbps(run, PRIORITY),
-        mbps(run, OTHER),
-        (other.no_room + priority.no_room).into(),
-        (other.refused + priority.refused).into(),
-        run.on_their_way.into(),
+        ("switch", "", format!("{division}, {way}{suspend}").into()),
+        ("priority delay", "us", priority.delay.mean_us().into()),
+        ("priority p99", "us", priority.delay.p99_us().into()),
+        ("priority longest", "us", priority.delay.longest_us().into()),
+        ("other delay", "us", other.delay.mean_us().into()),
+        ("other p99", "us", other.delay.p99_us().into()),
+        ("priority", "Mbit/s", mbps(run, PRIORITY)),
+        ("other", "Mbit/s", mbps(run, OTHER)),
+        (
+            "no room",
+            "frames",
+            (other.no_room + priority.no_room).into(),
+        ),
+        (
+            "refused",
+            "frames",
+            (other.refused + priority.refused).into(),
+        ),
+        ("under way", "frames", run.on_their_way.into()),
     ]
 }

@@ -11,7 +11,7 @@ use super::common::{
     DURATION, ENTRIES, MESSAGE, Rings, WARM_UP, frame_bytes, mbps, offers, outcome, periods,
 };
 use crate::error::SystemError;
-use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
+use crate::experiment::{Experiment, Outcome, Row, Setting, Table};
 use crate::refuse::{inputs, within, wrong};
 use crate::sweep::try_sweep;
 
@@ -163,46 +163,33 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         "messages of the synchronous class",
         "the same messages without the class",
     ]
-    .map(table);
+    .map(Table::named);
     for (point, run) in points.iter().zip(&runs) {
         let allotment = rings(&parameters, &inputs, point.1).allotment;
-        tables[usize::from(!point.0)].push(row(*point, allotment, run));
+        tables[usize::from(!point.0)].row(row(*point, allotment, run));
     }
     Ok(outcome.with(tables))
 }
 
-fn table(name: &str) -> Table {
-    let columns = [
-        ("allotments", "% of the room"),
-        ("other messages", "B"),
-        ("allotment", "us"),
-        ("access mean", "us"),
-        ("access p99", "us"),
-        ("access longest", "us"),
-        ("late", "%"),
-        ("rate", "Mbit/s"),
-        ("lost", "%"),
-        ("others' longest pause", "us"),
-        ("others' rate", "Mbit/s"),
-    ];
-    Table::new(name, &columns)
-}
-
-fn row((_, share, background): Point, allotment: Duration, run: &LoadRecord) -> [Cell; 11] {
+fn row((_, share, background): Point, allotment: Duration, run: &LoadRecord) -> Row<'static, 11> {
     let [own, others] = [SYNCHRONOUS, BACKGROUND].map(|group| &run.groups[group]);
     let sent = own.access.count();
     let late = (sent > 0).then(|| own.late as f64 * 100.0 / sent as f64);
     [
-        share.into(),
-        background.as_bytes().into(),
-        (allotment.as_ps() as f64 * 1e-6).into(),
-        own.access.mean_us().into(),
-        own.access.p99_us().into(),
-        own.access.longest_us().into(),
-        late.into(),
-        mbps(run, SYNCHRONOUS),
-        own.lost_per_cent().into(),
-        others.gap.longest_us().into(),
-        mbps(run, BACKGROUND),
+        ("allotments", "% of the room", share.into()),
+        ("other messages", "B", background.as_bytes().into()),
+        ("allotment", "us", (allotment.as_ps() as f64 * 1e-6).into()),
+        ("access mean", "us", own.access.mean_us().into()),
+        ("access p99", "us", own.access.p99_us().into()),
+        ("access longest", "us", own.access.longest_us().into()),
+        ("late", "%", late.into()),
+        ("rate", "Mbit/s", mbps(run, SYNCHRONOUS)),
+        ("lost", "%", own.lost_per_cent().into()),
+        (
+            "others' longest pause",
+            "us",
+            others.gap.longest_us().into(),
+        ),
+        ("others' rate", "Mbit/s", mbps(run, BACKGROUND)),
     ]
 }

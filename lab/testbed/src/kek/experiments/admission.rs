@@ -103,30 +103,32 @@ fn answer(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let runs = try_sweep(setting, &plans, |plan, packets| {
         run(&parameters, &plan.recorded(packets), setting.seed)
     })?;
-    let mut table = Table::new(
-        "what each source asks for and gets",
-        &[
-            ("source", ""),
-            ("asks for", "Mbit/s"),
-            ("payload of that", "Mbit/s"),
-            ("with admission control", "Mbit/s"),
-            ("without", "Mbit/s"),
-            ("answer", ""),
-        ],
-    );
+    let mut table = Table::named("what each source asks for and gets");
     for (source, decision) in all.iter().zip(&decisions) {
         let asked = inputs.asked[usize::from(*source) - 1];
         let got = |at: usize| Cell::from(got_mbps(&plans[at], &runs[at], *source));
-        table.push([
-            Cell::from(source.to_string()),
-            Cell::from(asked.as_bps() as f64 * 1e-6),
-            Cell::from(payload_mbps(asked, plans[0].mtu)),
-            got(0),
-            got(1),
-            Cell::from(match decision {
-                Ok(()) => "admitted".to_owned(),
-                Err(reason) => format!("refused: {reason}"),
-            }),
+        table.row([
+            ("source", "", Cell::from(source.to_string())),
+            (
+                "asks for",
+                "Mbit/s",
+                Cell::from(asked.as_bps() as f64 * 1e-6),
+            ),
+            (
+                "payload of that",
+                "Mbit/s",
+                Cell::from(payload_mbps(asked, plans[0].mtu)),
+            ),
+            ("with admission control", "Mbit/s", got(0)),
+            ("without", "Mbit/s", got(1)),
+            (
+                "answer",
+                "",
+                Cell::from(match decision {
+                    Ok(()) => "admitted".to_owned(),
+                    Err(reason) => format!("refused: {reason}"),
+                }),
+            ),
         ]);
     }
     let mut outcome = Outcome::default();

@@ -14,7 +14,7 @@ use barewire_proto::evb::{ConfigError, SourceId, WhenFull};
 use barewire_units::ByteSize;
 
 use crate::error::SystemError;
-use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
+use crate::experiment::{Cell, Experiment, Outcome, Row, Setting, Table};
 use crate::kek::parameters::Parameters;
 use crate::refuse::{within, wrong};
 use crate::sweep::try_sweep;
@@ -144,10 +144,10 @@ fn answer(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             point.distribution.name()
         );
         if tables.last().is_none_or(|table| table.name != name) {
-            tables.push(Table::new(name, &COLUMNS));
+            tables.push(Table::named(name));
         }
         if let Some(table) = tables.last_mut() {
-            table.push(row(point, run));
+            table.row(row(point, run));
         }
     }
     for run in runs {
@@ -156,36 +156,52 @@ fn answer(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     Ok(outcome)
 }
 
-const COLUMNS: [(&str, &str); 13] = [
-    ("control", ""),
-    ("events built", "1/s"),
-    ("share of bottleneck", "%"),
-    ("events incomplete", "%"),
-    ("fragments lost", ""),
-    ("frames lost, mean port", ""),
-    ("frames lost, worst port", ""),
-    ("segments repeated", ""),
-    ("building time, mean", "ms"),
-    ("building time, 99 %", "ms"),
-    ("building time, longest", "ms"),
-    ("port held at most", "KiB"),
-    ("source held at most", "KiB"),
-];
-
-fn row(point: &Point, run: &Found) -> [Cell; 13] {
+fn row(point: &Point, run: &Found) -> Row<'static, 13> {
     [
-        Cell::from(point.name()),
-        Cell::from(run.events_per_s()),
-        Cell::from(run.share_per_cent()),
-        Cell::from(run.incomplete_per_cent()),
-        Cell::from(run.fragments_lost),
-        Cell::from(run.frames_lost() as f64 / f64::from(point.builders)),
-        Cell::from(run.port_lost.iter().copied().max().unwrap_or(0)),
-        Cell::from(run.segments_repeated),
-        Cell::from(run.building_mean_ms()),
-        Cell::from(run.building_ms(990)),
-        Cell::from(run.building_ms(1_000)),
-        Cell::from(run.port_highest_bytes as f64 / 1024.0),
-        Cell::from(run.source_highest_bytes as f64 / 1024.0),
+        ("control", "", Cell::from(point.name())),
+        ("events built", "1/s", Cell::from(run.events_per_s())),
+        ("share of bottleneck", "%", Cell::from(run.share_per_cent())),
+        (
+            "events incomplete",
+            "%",
+            Cell::from(run.incomplete_per_cent()),
+        ),
+        ("fragments lost", "", Cell::from(run.fragments_lost)),
+        (
+            "frames lost, mean port",
+            "",
+            Cell::from(run.frames_lost() as f64 / f64::from(point.builders)),
+        ),
+        (
+            "frames lost, worst port",
+            "",
+            Cell::from(run.port_lost.iter().copied().max().unwrap_or(0)),
+        ),
+        ("segments repeated", "", Cell::from(run.segments_repeated)),
+        (
+            "building time, mean",
+            "ms",
+            Cell::from(run.building_mean_ms()),
+        ),
+        (
+            "building time, 99 %",
+            "ms",
+            Cell::from(run.building_ms(990)),
+        ),
+        (
+            "building time, longest",
+            "ms",
+            Cell::from(run.building_ms(1_000)),
+        ),
+        (
+            "port held at most",
+            "KiB",
+            Cell::from(run.port_highest_bytes as f64 / 1024.0),
+        ),
+        (
+            "source held at most",
+            "KiB",
+            Cell::from(run.source_highest_bytes as f64 / 1024.0),
+        ),
     ]
 }

@@ -95,13 +95,6 @@ fn prepare(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
     Ok((parameters, inputs))
 }
 
-const COLUMNS: [(&str, &str); 4] = [
-    ("streams", ""),
-    ("rate of the farthest", "of the setting"),
-    ("all together", "Mbit/s"),
-    ("source busy", "%"),
-];
-
 /// 1x1 and 1x3 with each setting, as in the paper and with one thing changed at a time.
 fn answer(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let (parameters, inputs) = prepare(setting)?;
@@ -122,15 +115,23 @@ fn answer(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     for (point, run) in points.iter().zip(runs) {
         let name = point.change.name();
         if outcome.tables.last().is_none_or(|table| table.name != name) {
-            outcome.tables.push(Table::new(name, &COLUMNS));
+            outcome.tables.push(Table::named(name));
         }
         if let Some(table) = outcome.tables.last_mut() {
             let streams = format!("1x{}, {} each", point.destinations, point.setting);
-            table.push([
-                Cell::from(streams),
-                Cell::from(worst_over_set(&run, point.setting)),
-                Cell::from(run.mbps.iter().sum::<f64>()),
-                Cell::from(run.busy_per_cent(0)),
+            table.row([
+                ("streams", "", Cell::from(streams)),
+                (
+                    "rate of the farthest",
+                    "of the setting",
+                    Cell::from(worst_over_set(&run, point.setting)),
+                ),
+                (
+                    "all together",
+                    "Mbit/s",
+                    Cell::from(run.mbps.iter().sum::<f64>()),
+                ),
+                ("source busy", "%", Cell::from(run.busy_per_cent(0))),
             ]);
         }
         outcome.add_run(run.hash, run.links);

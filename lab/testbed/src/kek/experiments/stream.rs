@@ -145,48 +145,40 @@ fn answer(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
 }
 
 fn streams(plan: &Plan, run: &Run) -> Table {
-    let columns = [
-        ("stream", ""),
-        ("rate", "Mbit/s"),
-        ("segments", ""),
-        ("short segments", ""),
-        ("fast repetitions", ""),
-        ("time-outs", ""),
-    ];
-    let mut table = Table::new("streams", &columns);
+    let mut table = Table::named("streams");
     let rows = plan.streams.iter().zip(&run.mbps).zip(&run.senders);
     for ((&(from, to), &mbps), sender) in rows {
-        table.push([
-            Cell::from(format!("{from} to {to}")),
-            Cell::from(mbps),
-            Cell::from(sender.segments),
-            Cell::from(sender.short),
-            Cell::from(sender.fast_repeats),
-            Cell::from(sender.time_outs),
+        table.row([
+            ("stream", "", Cell::from(format!("{from} to {to}"))),
+            ("rate", "Mbit/s", Cell::from(mbps)),
+            ("segments", "", Cell::from(sender.segments)),
+            ("short segments", "", Cell::from(sender.short)),
+            ("fast repetitions", "", Cell::from(sender.fast_repeats)),
+            ("time-outs", "", Cell::from(sender.time_outs)),
         ]);
     }
     table
 }
 
 fn pcs(run: &Run) -> Table {
-    let columns = [
-        ("PC", ""),
-        ("processor busy", "%"),
-        ("in traffic control", "%"),
-        ("interrupts", "1/s"),
-        ("frames the card lost", ""),
-        ("packets the discipline refused", ""),
-    ];
-    let mut table = Table::new("PCs", &columns);
+    let mut table = Table::named("PCs");
     let seconds = seconds(run.time);
     for (number, pc) in run.pcs.iter().enumerate() {
-        table.push([
-            Cell::from(number.to_string()),
-            Cell::from(run.busy_per_cent(number)),
-            Cell::from(run.shaping_per_cent(number)),
-            Cell::from(pc.interrupts as f64 / seconds),
-            Cell::from(pc.overruns),
-            Cell::from(pc.dropped),
+        table.row([
+            ("PC", "", Cell::from(number.to_string())),
+            ("processor busy", "%", Cell::from(run.busy_per_cent(number))),
+            (
+                "in traffic control",
+                "%",
+                Cell::from(run.shaping_per_cent(number)),
+            ),
+            (
+                "interrupts",
+                "1/s",
+                Cell::from(pc.interrupts as f64 / seconds),
+            ),
+            ("frames the card lost", "", Cell::from(pc.overruns)),
+            ("packets the discipline refused", "", Cell::from(pc.dropped)),
         ]);
     }
     table

@@ -342,21 +342,18 @@ impl Study<'_> {
                 design.observe(policy, block, writes, packets)
             },
         );
-        let columns = [
-            ("machine", ""),
-            ("bus", ""),
-            ("driver", ""),
-            ("payload on the line", "Mbit/s"),
-            ("lost", "%"),
-        ];
-        let mut table = Table::new("from the program", &columns);
+        let mut table = Table::named("from the program");
         for ((machine, bus_counts, policy), point) in cases.into_iter().zip(&points) {
-            table.push([
-                machine.name().into(),
-                (if bus_counts { "its own" } else { "no limit" }).into(),
-                policy.name().into(),
-                mbps(point.run.payload),
-                lost_per_cent(point).into(),
+            table.row([
+                ("machine", "", machine.name().into()),
+                (
+                    "bus",
+                    "",
+                    (if bus_counts { "its own" } else { "no limit" }).into(),
+                ),
+                ("driver", "", policy.name().into()),
+                ("payload on the line", "Mbit/s", mbps(point.run.payload)),
+                ("lost", "%", lost_per_cent(point).into()),
             ]);
         }
         self.hashes

@@ -82,34 +82,29 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         let program = Program::new(inputs.block.as_bytes(), 1, None);
         observe(changed, Path::Trust, program, packets)
     });
-    let columns = [
-        ("cell managers", ""),
-        ("clock", "ns"),
-        ("reload", "us"),
-        ("line", "Mbit/s"),
-        ("bus", "Mbit/s"),
-        ("cells sent", "Mbit/s"),
-        ("cells stored", "Mbit/s"),
-        ("cells", ""),
-        ("lost", "%"),
-        ("line to buffer", "us"),
-        ("line to buffer, p99", "us"),
-    ];
-    let mut table = Table::new("pipeline", &columns);
+    let mut table = Table::named("pipeline");
     for (changed, point) in all.iter().zip(&points) {
         let [bus, sent, stored] = [point.run.bus, point.run.cells, point.run.stored].map(mbps);
-        table.push([
-            changed.reassembler.managers.into(),
-            (changed.clock.cycle.as_ps() as f64 * 1e-3).into(),
-            super::common::us(changed.bus.reload).into(),
-            (changed.line.rate.as_bps() as f64 * 1e-6).into(),
-            bus,
-            sent,
-            stored,
-            point.run.cells.number().into(),
-            lost_per_cent(point).into(),
-            point.latency.mean_us().into(),
-            point.latency.p99_us().into(),
+        table.row([
+            ("cell managers", "", changed.reassembler.managers.into()),
+            (
+                "clock",
+                "ns",
+                (changed.clock.cycle.as_ps() as f64 * 1e-3).into(),
+            ),
+            ("reload", "us", super::common::us(changed.bus.reload).into()),
+            (
+                "line",
+                "Mbit/s",
+                (changed.line.rate.as_bps() as f64 * 1e-6).into(),
+            ),
+            ("bus", "Mbit/s", bus),
+            ("cells sent", "Mbit/s", sent),
+            ("cells stored", "Mbit/s", stored),
+            ("cells", "", point.run.cells.number().into()),
+            ("lost", "%", lost_per_cent(point).into()),
+            ("line to buffer", "us", point.latency.mean_us().into()),
+            ("line to buffer, p99", "us", point.latency.p99_us().into()),
         ]);
     }
     let mut outcome = Outcome::default();

@@ -139,36 +139,22 @@ fn table(host: Host, loss: u64, rows: &mut dyn Iterator<Item = (usize, &Receptio
         Host::NoLimit => "a host without limit",
         Host::Workstation => "the workstation",
     };
-    let columns = [
-        ("circuits", ""),
-        ("offered", "Mbit/s"),
-        ("delivered", "Mbit/s"),
-        ("messages", ""),
-        ("whole", ""),
-        ("no circuit", ""),
-        ("cell lost", ""),
-        ("no manager", ""),
-        ("no buffer", ""),
-        ("spoilt by others", ""),
-        ("time", "us"),
-        ("time, p99", "us"),
-    ];
-    let mut table = Table::new(format!("{host}, {loss} of a million cells lost"), &columns);
+    let mut table = Table::named(format!("{host}, {loss} of a million cells lost"));
     for (circuits, point) in rows {
         let count = |fate| point.fates.iter().filter(|&&found| found == fate).count();
-        table.push([
-            circuits.into(),
-            point.offered_mbps().into(),
-            point.delivered_mbps().into(),
-            point.fates.len().into(),
-            count(Fate::Delivered).into(),
-            count(Fate::NoCircuit).into(),
-            count(Fate::CellLost).into(),
-            count(Fate::NoManager).into(),
-            count(Fate::NoBuffer).into(),
-            count(Fate::Spoilt).into(),
-            point.times.mean_us().into(),
-            point.times.p99_us().into(),
+        table.row([
+            ("circuits", "", circuits.into()),
+            ("offered", "Mbit/s", point.offered_mbps().into()),
+            ("delivered", "Mbit/s", point.delivered_mbps().into()),
+            ("messages", "", point.fates.len().into()),
+            ("whole", "", count(Fate::Delivered).into()),
+            ("no circuit", "", count(Fate::NoCircuit).into()),
+            ("cell lost", "", count(Fate::CellLost).into()),
+            ("no manager", "", count(Fate::NoManager).into()),
+            ("no buffer", "", count(Fate::NoBuffer).into()),
+            ("spoilt by others", "", count(Fate::Spoilt).into()),
+            ("time", "us", point.times.mean_us().into()),
+            ("time, p99", "us", point.times.p99_us().into()),
         ]);
     }
     table

@@ -197,7 +197,7 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let found = sweep(setting, &cases, |case, _| find(case, &inputs));
     let mut tables = Vec::new();
     for (case, points) in plain.iter().zip(sizes.chunks(blocks.len())) {
-        let mut table = write::table(format!("{}, {}", case.machine.name(), case.policy.name()));
+        let mut table = Table::named(format!("{}, {}", case.machine.name(), case.policy.name()));
         for (&block, point) in blocks.iter().zip(points) {
             write::push(&mut table, block, inputs.writes, &point.run);
         }
@@ -226,21 +226,14 @@ fn changes(cases: &[Case], found: &[Found]) -> Table {
             case.policy.name()
         )
     });
-    let columns = [
-        ("changed", ""),
-        ("each record", "us"),
-        ("rate", "Mbit/s"),
-        ("rate of large blocks", "Mbit/s"),
-        ("half of that at", "B"),
-    ];
-    let mut table = Table::new(name, &columns);
+    let mut table = Table::named(name);
     for (case, found) in cases.iter().zip(found) {
-        table.push([
-            case.change.name().into(),
-            found.record.each_us.into(),
-            found.record.mbps.into(),
-            found.large_mbps.into(),
-            found.half.into(),
+        table.row([
+            ("changed", "", case.change.name().into()),
+            ("each record", "us", found.record.each_us.into()),
+            ("rate", "Mbit/s", found.record.mbps.into()),
+            ("rate of large blocks", "Mbit/s", found.large_mbps.into()),
+            ("half of that at", "B", found.half.into()),
         ]);
     }
     table

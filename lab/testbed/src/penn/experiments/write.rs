@@ -59,7 +59,7 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     });
     let mut tables = Vec::new();
     for (policy, points) in inputs.policies.iter().zip(points.chunks(blocks.len())) {
-        let mut table = table(policy.name());
+        let mut table = Table::named(policy.name());
         for (&block, point) in blocks.iter().zip(points) {
             push(&mut table, block, inputs.writes(block), &point.run);
         }
@@ -72,32 +72,21 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     Ok(outcome.with(tables))
 }
 
-/// A table of writes, by their size.
-pub(super) fn table(name: impl Into<String>) -> Table {
-    let columns = [
-        ("block", "B"),
-        ("elapsed", "s"),
-        ("rate", "Mbit/s"),
-        ("each write", "us"),
-        ("call", "us"),
-        ("copy", "us"),
-        ("set-up", "us"),
-        ("waiting", "us"),
-    ];
-    Table::new(name, &columns)
-}
-
-/// A row of it.
+/// A row of a table of writes, by their size.
 pub(super) fn push(table: &mut Table, block: ByteSize, writes: u64, run: &Run) {
     let waiting = run.elapsed.saturating_sub(run.work.total());
-    table.push([
-        block.as_bytes().into(),
-        seconds(run.elapsed).into(),
-        program_mbps(run, block.as_bytes() * writes).into(),
-        us_each(run.elapsed, writes).into(),
-        us_each(run.work.calls, writes).into(),
-        us_each(run.work.copies, writes).into(),
-        us_each(run.work.set_up, writes).into(),
-        us_each(waiting, writes).into(),
+    table.row([
+        ("block", "B", block.as_bytes().into()),
+        ("elapsed", "s", seconds(run.elapsed).into()),
+        (
+            "rate",
+            "Mbit/s",
+            program_mbps(run, block.as_bytes() * writes).into(),
+        ),
+        ("each write", "us", us_each(run.elapsed, writes).into()),
+        ("call", "us", us_each(run.work.calls, writes).into()),
+        ("copy", "us", us_each(run.work.copies, writes).into()),
+        ("set-up", "us", us_each(run.work.set_up, writes).into()),
+        ("waiting", "us", us_each(waiting, writes).into()),
     ]);
 }

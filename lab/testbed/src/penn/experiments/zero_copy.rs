@@ -59,22 +59,24 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         let program = Program::new(inputs.block.as_bytes(), inputs.writes, Some(fills));
         observe(&parameters, policy.path(), program, packets)
     });
-    let columns = [
-        ("fills of the block just written", "%"),
-        ("rate", "Mbit/s"),
-        ("waits", "of 100 writes"),
-        ("spoilt blocks", "of 100 writes"),
-    ];
     let mut tables = Vec::new();
     for (policy, points) in inputs.policies.iter().zip(points.chunks(frequencies.len())) {
-        let mut table = Table::new(policy.name(), &columns);
+        let mut table = Table::named(policy.name());
         for (&frequency, point) in frequencies.iter().zip(points) {
             let per_cent = |count: u64| count as f64 * 100.0 / inputs.writes as f64;
-            table.push([
-                frequency.into(),
-                rate_mbps(&inputs, &point.run).into(),
-                per_cent(point.run.driver.faults).into(),
-                per_cent(point.run.driver.torn).into(),
+            table.row([
+                ("fills of the block just written", "%", frequency.into()),
+                ("rate", "Mbit/s", rate_mbps(&inputs, &point.run).into()),
+                (
+                    "waits",
+                    "of 100 writes",
+                    per_cent(point.run.driver.faults).into(),
+                ),
+                (
+                    "spoilt blocks",
+                    "of 100 writes",
+                    per_cent(point.run.driver.torn).into(),
+                ),
             ]);
         }
         tables.push(table);

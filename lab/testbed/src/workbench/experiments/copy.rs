@@ -30,10 +30,7 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let (inputs, parameters): (Inputs, _) = read(setting)?;
     setting.progress.announce(1);
     let memory = parameters.host.memory;
-    let mut table = Table::new(
-        "copies of memory",
-        &[("size", "B"), ("time", "us"), ("rate", "Mbit/s")],
-    );
+    let mut table = Table::named("copies of memory");
     let mut outcome = Outcome::default();
     for size in &inputs.sizes {
         let bytes = size.as_bytes();
@@ -41,7 +38,11 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         outcome.add_run(time.as_ps(), []);
         // Bits a microsecond are Mbit/s.
         let rate_mbps = bytes as f64 * 8.0 / us(time);
-        table.push([bytes.into(), us(time).into(), rate_mbps.into()]);
+        table.row([
+            ("size", "B", bytes.into()),
+            ("time", "us", us(time).into()),
+            ("rate", "Mbit/s", rate_mbps.into()),
+        ]);
     }
     setting.progress.step();
     Ok(outcome.with([table]))

@@ -77,40 +77,24 @@ impl Inputs {
 fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let (inputs, shapes) = Inputs::of(setting)?;
     let runs = try_sweep(setting, &shapes, |shape, _| world::run(shape, setting.seed))?;
-    let mut rates = Table::new(
-        "rates",
-        &[
-            ("fragment", "B"),
-            ("built", "MB/s"),
-            ("events", "1/s"),
-            ("processor time", "processors"),
-            ("building time, median", "us"),
-            ("building time, 99.9 %", "us"),
-            ("events not built", ""),
-        ],
-    );
-    let mut shares = Table::new(
-        "busy",
-        &[
-            ("fragment", "B"),
-            ("manager", "%"),
-            ("a source", "%"),
-            ("a builder", "%"),
-            ("processors", "%"),
-        ],
-    );
+    let mut rates = Table::named("rates");
+    let mut shares = Table::named("busy");
     for (fragment, found) in inputs.fragments.iter().zip(&runs) {
         let bytes = fragment.as_bytes();
         let per_s = |count: u64| count as f64 / found.seconds().max(1e-12);
         let us = |permille| found.building_ps(permille).map(|ps| ps as f64 / 1e6);
-        rates.push([
-            bytes.into(),
-            (per_s(found.built_bytes) / 1e6).into(),
-            per_s(found.built).into(),
-            found.share(0..found.busy_ps.len()).into(),
-            us(500).into(),
-            us(999).into(),
-            (inputs.events - found.built).into(),
+        rates.row([
+            ("fragment", "B", bytes.into()),
+            ("built", "MB/s", (per_s(found.built_bytes) / 1e6).into()),
+            ("events", "1/s", per_s(found.built).into()),
+            (
+                "processor time",
+                "processors",
+                found.share(0..found.busy_ps.len()).into(),
+            ),
+            ("building time, median", "us", us(500).into()),
+            ("building time, 99.9 %", "us", us(999).into()),
+            ("events not built", "", (inputs.events - found.built).into()),
         ]);
         let builders = 1..1 + usize::from(inputs.builders);
         let sources = builders.end..found.busy_ps.len();
@@ -119,12 +103,12 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             Cell::from(100.0 * found.share(of) / count)
         };
         let all = found.share(0..found.busy_ps.len()) / f64::from(inputs.processors);
-        shares.push([
-            bytes.into(),
-            mean(0..1),
-            mean(sources),
-            mean(builders),
-            (100.0 * all).into(),
+        shares.row([
+            ("fragment", "B", bytes.into()),
+            ("manager", "%", mean(0..1)),
+            ("a source", "%", mean(sources)),
+            ("a builder", "%", mean(builders)),
+            ("processors", "%", (100.0 * all).into()),
         ]);
     }
     let mut outcome = Outcome::default();

@@ -156,26 +156,16 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
 
 /// How many rounds were whole, and how long those took.
 fn rounds(inputs: &Inputs, runs: &mut [Received]) -> Table {
-    let mut rounds = Table::new(
-        "rounds",
-        &[
-            ("senders", ""),
-            ("rounds whole", "%"),
-            ("mean time of those", "us"),
-            ("99th percentile", "us"),
-            ("goodput", "Mbit/s"),
-            ("most in the switch's output", "B"),
-        ],
-    );
+    let mut rounds = Table::named("rounds");
     for (&senders, run) in inputs.senders.iter().zip(runs) {
         let whole = run.whole_us.len() as f64 / f64::from(inputs.rounds);
-        rounds.push([
-            u64::from(senders).into(),
-            (100.0 * whole).into(),
-            mean(&run.whole_us).into(),
-            p99(&mut run.whole_us).into(),
-            run.goodput_mbps.into(),
-            run.highest_bytes.into(),
+        rounds.row([
+            ("senders", "", u64::from(senders).into()),
+            ("rounds whole", "%", (100.0 * whole).into()),
+            ("mean time of those", "us", mean(&run.whole_us).into()),
+            ("99th percentile", "us", p99(&mut run.whole_us).into()),
+            ("goodput", "Mbit/s", run.goodput_mbps.into()),
+            ("most in the switch's output", "B", run.highest_bytes.into()),
         ]);
     }
     rounds
@@ -183,30 +173,18 @@ fn rounds(inputs: &Inputs, runs: &mut [Received]) -> Table {
 
 /// What became of the messages.
 fn fates(inputs: &Inputs, runs: &[Received]) -> Table {
-    let mut fates = Table::new(
-        "messages",
-        &[
-            ("senders", ""),
-            ("sent", ""),
-            ("received", ""),
-            ("lost in the switch", ""),
-            ("lost in the receive FIFO", ""),
-            ("lost for want of buffers", ""),
-            ("lost before the program", ""),
-            ("never ended", ""),
-        ],
-    );
+    let mut fates = Table::named("messages");
     for (&senders, run) in inputs.senders.iter().zip(runs) {
         let [switch, fifo, buffers, socket] = run.lost;
-        fates.push([
-            u64::from(senders).into(),
-            run.messages.into(),
-            run.received.into(),
-            switch.into(),
-            fifo.into(),
-            buffers.into(),
-            socket.into(),
-            run.under_way.into(),
+        fates.row([
+            ("senders", "", u64::from(senders).into()),
+            ("sent", "", run.messages.into()),
+            ("received", "", run.received.into()),
+            ("lost in the switch", "", switch.into()),
+            ("lost in the receive FIFO", "", fifo.into()),
+            ("lost for want of buffers", "", buffers.into()),
+            ("lost before the program", "", socket.into()),
+            ("never ended", "", run.under_way.into()),
         ]);
     }
     fates

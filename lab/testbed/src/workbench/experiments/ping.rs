@@ -174,22 +174,18 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         };
         ping(&parameters, plan, setting.seed, packets)
     });
-    let mut times = Table::new(
-        "round trip",
-        &[
-            ("size", "B"),
-            ("mean", "us"),
-            ("99th percentile", "us"),
-            ("timed out", ""),
-        ],
-    );
+    let mut times = Table::named("round trip");
     let parts = parts_table(&inputs.sizes, &runs);
     for (size, pinged) in inputs.sizes.iter().zip(&mut runs) {
-        times.push([
-            size.as_bytes().into(),
-            mean(&pinged.round_trips_us).into(),
-            p99(&mut pinged.round_trips_us).into(),
-            u64::from(pinged.timed_out).into(),
+        times.row([
+            ("size", "B", size.as_bytes().into()),
+            ("mean", "us", mean(&pinged.round_trips_us).into()),
+            (
+                "99th percentile",
+                "us",
+                p99(&mut pinged.round_trips_us).into(),
+            ),
+            ("timed out", "", u64::from(pinged.timed_out).into()),
         ]);
     }
     let mut outcome = Outcome::default();

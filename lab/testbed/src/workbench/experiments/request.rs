@@ -202,25 +202,19 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
 
 /// How many requests were answered, and how fast.
 fn service(inputs: &Inputs, runs: &mut [Requested]) -> Table {
-    let mut service = Table::new(
-        "requests",
-        &[
-            ("offered", "1/s"),
-            ("answered", "1/s"),
-            ("mean time", "us"),
-            ("99th percentile", "us"),
-            ("server's processor", "%"),
-            ("interrupts for a request", ""),
-        ],
-    );
+    let mut service = Table::named("requests");
     for (&rate, run) in inputs.rates.iter().zip(runs) {
-        service.push([
-            rate.into(),
-            run.answers_per_s.into(),
-            mean(&run.latencies_us).into(),
-            p99(&mut run.latencies_us).into(),
-            run.busy.into(),
-            run.interrupts_per_request.into(),
+        service.row([
+            ("offered", "1/s", rate.into()),
+            ("answered", "1/s", run.answers_per_s.into()),
+            ("mean time", "us", mean(&run.latencies_us).into()),
+            ("99th percentile", "us", p99(&mut run.latencies_us).into()),
+            ("server's processor", "%", run.busy.into()),
+            (
+                "interrupts for a request",
+                "",
+                run.interrupts_per_request.into(),
+            ),
         ]);
     }
     service
@@ -228,32 +222,19 @@ fn service(inputs: &Inputs, runs: &mut [Requested]) -> Table {
 
 /// What became of the requests.
 fn fates(inputs: &Inputs, runs: &[Requested]) -> Table {
-    let mut fates = Table::new(
-        "what became of them",
-        &[
-            ("offered", "1/s"),
-            ("asked", ""),
-            ("answered", ""),
-            ("dropped by the clients", ""),
-            ("lost in the switch", ""),
-            ("lost in a receive FIFO", ""),
-            ("lost for want of buffers", ""),
-            ("lost before a program", ""),
-            ("under way at the end", ""),
-        ],
-    );
+    let mut fates = Table::named("what became of them");
     for (&rate, run) in inputs.rates.iter().zip(runs) {
         let [switch, fifo, buffers, socket] = run.lost;
-        fates.push([
-            rate.into(),
-            run.asked.into(),
-            run.answered.into(),
-            run.dropped.into(),
-            switch.into(),
-            fifo.into(),
-            buffers.into(),
-            socket.into(),
-            run.under_way.into(),
+        fates.row([
+            ("offered", "1/s", rate.into()),
+            ("asked", "", run.asked.into()),
+            ("answered", "", run.answered.into()),
+            ("dropped by the clients", "", run.dropped.into()),
+            ("lost in the switch", "", switch.into()),
+            ("lost in a receive FIFO", "", fifo.into()),
+            ("lost for want of buffers", "", buffers.into()),
+            ("lost before a program", "", socket.into()),
+            ("under way at the end", "", run.under_way.into()),
         ]);
     }
     fates

@@ -238,17 +238,7 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
 
 /// How fast each stream was, and what held it up.
 fn rates(inputs: &Inputs, parameters: &Parameters, runs: &[Streamed]) -> Table {
-    let mut rates = Table::new(
-        "throughput",
-        &[
-            ("size", "B"),
-            ("sent", "Mbit/s"),
-            ("received", "Mbit/s"),
-            ("limit of the link", "Mbit/s"),
-            ("held up by", ""),
-            ("share of the time", "%"),
-        ],
-    );
+    let mut rates = Table::named("throughput");
     for (&size, run) in inputs.sizes.iter().zip(runs) {
         let bytes = size.as_bytes();
         let limit = parameters
@@ -256,20 +246,28 @@ fn rates(inputs: &Inputs, parameters: &Parameters, runs: &[Streamed]) -> Table {
             .payload_bps(bytes, parameters.piece_bytes(bytes))
             / 1e6;
         let most = run.path.most();
-        rates.push([
-            bytes.into(),
-            run.sent_mbps.into(),
-            run.received_mbps.into(),
-            limit.into(),
-            most.map(|(part, host, _)| {
-                format!(
-                    "{}, {}",
-                    part.name(),
-                    ["sender", "receiver"][usize::from(host != 0)]
-                )
-            })
-            .into(),
-            most.map(|(_, _, share)| share * 100.0).into(),
+        rates.row([
+            ("size", "B", bytes.into()),
+            ("sent", "Mbit/s", run.sent_mbps.into()),
+            ("received", "Mbit/s", run.received_mbps.into()),
+            ("limit of the link", "Mbit/s", limit.into()),
+            (
+                "held up by",
+                "",
+                most.map(|(part, host, _)| {
+                    format!(
+                        "{}, {}",
+                        part.name(),
+                        ["sender", "receiver"][usize::from(host != 0)]
+                    )
+                })
+                .into(),
+            ),
+            (
+                "share of the time",
+                "%",
+                most.map(|(_, _, share)| share * 100.0).into(),
+            ),
         ]);
     }
     rates
@@ -277,26 +275,16 @@ fn rates(inputs: &Inputs, parameters: &Parameters, runs: &[Streamed]) -> Table {
 
 /// What share of the time processors, buses and the link were busy.
 fn busy(inputs: &Inputs, runs: &[Streamed]) -> Table {
-    let mut busy = Table::new(
-        "busy, of the whole time",
-        &[
-            ("size", "B"),
-            ("sender's processor", "%"),
-            ("sender's bus", "%"),
-            ("receiver's processor", "%"),
-            ("receiver's bus", "%"),
-            ("link", "%"),
-        ],
-    );
+    let mut busy = Table::named("busy, of the whole time");
     for (&size, run) in inputs.sizes.iter().zip(runs) {
         let [a, b, c, d, e] = run.busy;
-        busy.push([
-            size.as_bytes().into(),
-            a.into(),
-            b.into(),
-            c.into(),
-            d.into(),
-            e.into(),
+        busy.row([
+            ("size", "B", size.as_bytes().into()),
+            ("sender's processor", "%", a.into()),
+            ("sender's bus", "%", b.into()),
+            ("receiver's processor", "%", c.into()),
+            ("receiver's bus", "%", d.into()),
+            ("link", "%", e.into()),
         ]);
     }
     busy
@@ -304,31 +292,19 @@ fn busy(inputs: &Inputs, runs: &[Streamed]) -> Table {
 
 /// What became of the messages.
 fn losses(inputs: &Inputs, runs: &[Streamed]) -> Table {
-    let mut losses = Table::new(
-        "messages",
-        &[
-            ("size", "B"),
-            ("sent", ""),
-            ("received", ""),
-            ("lost in the switch", ""),
-            ("lost in the receive FIFO", ""),
-            ("lost for want of buffers", ""),
-            ("lost before the program", ""),
-            ("never ended", ""),
-        ],
-    );
+    let mut losses = Table::named("messages");
     for (&size, run) in inputs.sizes.iter().zip(runs) {
         let [switch, fifo, buffers, socket] = run.lost;
         let sent = run.received + run.lost.iter().sum::<u64>() + run.under_way;
-        losses.push([
-            size.as_bytes().into(),
-            sent.into(),
-            run.received.into(),
-            switch.into(),
-            fifo.into(),
-            buffers.into(),
-            socket.into(),
-            run.under_way.into(),
+        losses.row([
+            ("size", "B", size.as_bytes().into()),
+            ("sent", "", sent.into()),
+            ("received", "", run.received.into()),
+            ("lost in the switch", "", switch.into()),
+            ("lost in the receive FIFO", "", fifo.into()),
+            ("lost for want of buffers", "", buffers.into()),
+            ("lost before the program", "", socket.into()),
+            ("never ended", "", run.under_way.into()),
         ]);
     }
     losses

@@ -117,28 +117,25 @@ fn answer(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let runs = try_sweep(setting, &points, |&point, packets| {
         run_point((&parameters, &inputs), point, (setting.seed, packets))
     })?;
-    let mut table = Table::new(
-        "building time against the delay",
-        &[
-            ("fragment", "B"),
-            ("whole segments", ""),
-            ("Nagle", ""),
-            ("delay", "ms"),
-            ("building time, mean", "ms"),
-            ("building time, longest", "ms"),
-            ("segments repeated", ""),
-        ],
-    );
+    let mut table = Table::named("building time against the delay");
     let mut outcome = Outcome::default();
     for (&(fragment, nagle, delay), (whole_segments, run)) in points.iter().zip(runs) {
-        table.push([
-            Cell::from(fragment.as_bytes()),
-            Cell::from(whole_segments),
-            Cell::from(if nagle { "on" } else { "off" }),
-            Cell::from(delay.as_ps() as f64 * 1e-9),
-            Cell::from(run.building_mean_ms()),
-            Cell::from(run.building_ms(1_000)),
-            Cell::from(run.segments_repeated),
+        table.row([
+            ("fragment", "B", Cell::from(fragment.as_bytes())),
+            ("whole segments", "", Cell::from(whole_segments)),
+            ("Nagle", "", Cell::from(if nagle { "on" } else { "off" })),
+            ("delay", "ms", Cell::from(delay.as_ps() as f64 * 1e-9)),
+            (
+                "building time, mean",
+                "ms",
+                Cell::from(run.building_mean_ms()),
+            ),
+            (
+                "building time, longest",
+                "ms",
+                Cell::from(run.building_ms(1_000)),
+            ),
+            ("segments repeated", "", Cell::from(run.segments_repeated)),
         ]);
         outcome.add_run(run.hash, run.links);
     }
