@@ -18,7 +18,7 @@ mod processor;
 
 pub use bus::{Bus, BusConfig};
 pub use coalesce::{Coalesce, Coalescer, Notice};
-pub use costs::Costs;
+pub use costs::{Costs, per_kib};
 pub use levels::{Level, Levels};
 pub use memory::Memory;
 pub use processor::Processor;

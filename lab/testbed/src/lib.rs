@@ -17,6 +17,7 @@
 //! system: a published system
 //! reproduction: what a system finds
 //! sizes: sizes of fragments
+//! assignment: which builder gets an event
 //! cbn: the Cambridge Backbone
 //! clan: the Collapsed LAN
 //! jetstream: Jetstream and Afterburner
@@ -29,6 +30,7 @@
 
 #[cfg(test)]
 mod asked;
+mod assignment;
 pub mod cbn;
 pub mod clan;
 mod error;

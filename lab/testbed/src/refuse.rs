@@ -191,6 +191,28 @@ pub(crate) trait Inputs: DeserializeOwned {
     fn check_bounds(&self) -> Result<(), SystemError>;
 }
 
+/// Declares an input that is one of some names.
+macro_rules! names {
+    ($(#[$about:meta])* $shown:vis enum $name:ident {
+        $($(#[$about_one:meta])* $one:ident = $text:literal),* $(,)?
+    }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, ::serde::Deserialize)]
+        $shown enum $name {
+            $($(#[$about_one])* #[serde(rename = $text)] $one,)*
+        }
+
+        impl $name {
+            $shown const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$one => $text,)*
+                }
+            }
+        }
+    };
+}
+pub(crate) use names;
+
 /// Declares the inputs of an experiment, each with its bounds behind `=>` if they are always
 /// the same.
 macro_rules! inputs {

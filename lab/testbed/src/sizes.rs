@@ -2,24 +2,15 @@
 
 use barewire_des::dist::{exponential, normal};
 use barewire_units::Rng;
-use serde::Deserialize;
 
-/// How sizes are distributed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Distribution {
-    Fixed,
-    Exponential,
-    LogNormal,
-}
+use crate::refuse::names;
 
-impl Distribution {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Fixed => "fixed",
-            Self::Exponential => "exponential",
-            Self::LogNormal => "log-normal",
-        }
+names! {
+    /// How sizes are distributed.
+    pub enum Distribution {
+        Fixed = "fixed",
+        Exponential = "exponential",
+        LogNormal = "log-normal",
     }
 }
 

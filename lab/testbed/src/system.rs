@@ -3,7 +3,7 @@
 //! | file of a system | what stands there |
 //! |---|---|
 //! | `NAME.rs` | its [`System`], and `reproduce`: the experiments of its paper |
-//! | `NAME/parameters.rs` | its parameter file, and the models' configurations made of it |
+//! | `NAME/parameters.rs` | the tables of its parameter file; those of a model are declared in the model |
 //! | `NAME/world.rs` | its models, driven by the event kernel |
 //! | `NAME/experiments.rs` and below | what a plan can ask: one [`Experiment`] each |
 //! | `../parameters/NAME.toml`, `../plans/NAME-*.toml` | the parameters with their sources, the inputs of each experiment |

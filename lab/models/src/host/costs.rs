@@ -56,7 +56,8 @@ impl Costs {
 }
 
 /// What `bytes` take at `time` for each KiB.
-pub(super) fn per_kib(time: Duration, bytes: u64) -> Duration {
+#[must_use]
+pub fn per_kib(time: Duration, bytes: u64) -> Duration {
     let ps = u128::from(time.as_ps()) * u128::from(bytes) / 1024;
     Duration::from_ps(u64::try_from(ps).unwrap_or(u64::MAX))
 }

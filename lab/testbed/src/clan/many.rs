@@ -25,23 +25,14 @@ use super::runs;
 use super::world::{Cabinet, ClanEvent, End, Seat};
 use crate::experiment::LinkCapture;
 use crate::figures::us;
+use crate::refuse::names;
 
-/// What becomes of endpoints for which the card has no tripwire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum WhenFull {
-    Refuse,
-    Share,
-    Poll,
-}
-
-impl WhenFull {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Refuse => "refuse",
-            Self::Share => "share",
-            Self::Poll => "poll",
-        }
+names! {
+    /// What becomes of endpoints for which the card has no tripwire.
+    pub enum WhenFull {
+        Refuse = "refuse",
+        Share = "share",
+        Poll = "poll",
     }
 }
 

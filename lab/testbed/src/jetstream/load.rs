@@ -9,6 +9,9 @@ use super::net::{Fate, Happening, Medium, NetEvent, Network, Spread, Why};
 use crate::error::SystemError;
 use crate::experiment::LinkCapture;
 
+/// Part of a run that is not measured, in parts of it.
+const WARM_UP: u64 = 10;
+
 /// When a source has the next message.
 #[derive(Clone, Copy, Debug)]
 pub enum Gap {
@@ -33,6 +36,26 @@ pub struct Source {
     pub group: usize,
 }
 
+impl Source {
+    /// One at each host, to any other.
+    pub fn at_each(
+        hosts: usize,
+        class: Class,
+        payload_bytes: usize,
+        gap: Gap,
+        group: usize,
+    ) -> impl Iterator<Item = Self> {
+        (0..hosts).map(move |from| Self {
+            from,
+            to: None,
+            class,
+            payload_bytes,
+            gap,
+            group,
+        })
+    }
+}
+
 /// A load.
 #[derive(Clone, Debug)]
 pub struct LoadPlan {
@@ -47,6 +70,21 @@ pub struct LoadPlan {
     pub drain_for: Duration,
     /// A first bit that waits longer is late.
     pub deadline: Duration,
+}
+
+impl LoadPlan {
+    /// Sources of two groups that send for `time`, of which the first part is not measured.
+    pub fn two_groups(hosts: usize, sources: Vec<Source>, time: Duration) -> Self {
+        Self {
+            hosts,
+            sources,
+            groups: 2,
+            warm_up: time / WARM_UP,
+            run_for: time,
+            drain_for: time,
+            deadline: Duration::MAX,
+        }
+    }
 }
 
 /// What became of the messages of a group.

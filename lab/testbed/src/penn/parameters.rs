@@ -8,10 +8,9 @@ use barewire_models::penn::{
     StreamingConfig,
 };
 use barewire_units::{ByteSize, Duration, Rate};
-use serde::Deserialize;
 
 use crate::error::SystemError;
-use crate::refuse::Limits;
+use crate::refuse::{Limits, names};
 
 /// The file as text, with the source of every value.
 pub const TEXT: &str = include_str!("../../parameters/penn.toml");
@@ -42,22 +41,13 @@ parameters! {
     }
 }
 
-/// Which machine the interface is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Machine {
-    /// The paper's workstation.
-    Workstation,
-    /// A machine of today.
-    Present,
-}
-
-impl Machine {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Workstation => "workstation",
-            Self::Present => "present",
-        }
+names! {
+    /// Which machine the interface is in.
+    pub enum Machine {
+        /// The paper's workstation.
+        Workstation = "workstation",
+        /// A machine of today.
+        Present = "present",
     }
 }
 

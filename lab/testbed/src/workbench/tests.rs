@@ -8,31 +8,17 @@ use super::parameters::Parameters;
 use super::path::Part;
 use super::*;
 use crate::asked::ask;
-use crate::expected::rows;
+use crate::expected::hold;
 use crate::experiment::{Cell, Outcome, Progress, Setting, Table};
 use crate::system::System as _;
 
 #[test]
 fn the_papers_systems_on_the_workbench() {
     let findings = System.run(System.parameters(), 1).expect("a run");
-    let mut wrong = Vec::new();
-    let mut found = findings.iter();
-    for row in rows(include_str!("../../../tables/expected/workbench.toml")) {
-        let finding = found.next().expect("as many findings as rows");
-        let name = [finding.table, &finding.row, finding.quantity, finding.unit];
-        assert_eq!(name, [&row.table[..], &row.row, &row.quantity, &row.unit]);
-        let error_pct = (finding.value / row.published - 1.0) * 100.0;
-        let line = format!(
-            "{:7} {:22} {:10} {:8.2} {:8.2} {:6} {error_pct:+6.2} % {}",
-            row.table, row.row, row.quantity, row.published, finding.value, row.unit, row.kind
-        );
-        println!("{line}");
-        if error_pct.abs() > row.tolerance_pct {
-            wrong.push(line);
-        }
-    }
-    assert!(found.next().is_none());
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    hold(
+        &findings,
+        include_str!("../../../tables/expected/workbench.toml"),
+    );
 }
 
 /// The parameters with changes: `("card.send", "\"words\"")`.

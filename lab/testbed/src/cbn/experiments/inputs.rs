@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::cbn::parameters::Parameters;
 use crate::cbn::runs::Run;
 use crate::error::SystemError;
-use crate::refuse::{AtMost, Each, within, wrong};
+use crate::refuse::{AtMost, Each, names, within, wrong};
 
 /// Most points of an experiment.
 pub(super) const POINTS_MAX: usize = 1000;
@@ -33,26 +33,17 @@ const STATIONS_MAX: u16 = 1000;
 /// Longest time of a run.
 pub(super) const TIME_MAX: Duration = Duration::from_s(10);
 
-/// The cells that interrupt.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Condition {
-    First,
-    Last,
-    Both,
-    Each,
+names! {
+    /// The cells that interrupt.
+    pub(super) enum Condition {
+        First = "first",
+        Last = "last",
+        Both = "both",
+        Each = "each",
+    }
 }
 
 impl Condition {
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::First => "first",
-            Self::Last => "last",
-            Self::Both => "both",
-            Self::Each => "each",
-        }
-    }
-
     pub(super) const fn interrupt_on(self) -> InterruptOn {
         match self {
             Self::First => InterruptOn::StartOfBlock,

@@ -13,7 +13,7 @@ use super::super::net::{Medium, Network};
 use super::super::parameters::Parameters;
 use super::super::tcp::{self, TcpPlan, TcpRecord};
 use super::common::{
-    DURATION, ENTRIES, MESSAGE, Rings, WARM_UP, mbps, offers, outcome, random_sources, share_of,
+    DURATION, ENTRIES, MESSAGE, Rings, mbps, offers, outcome, random_sources, share_of,
 };
 use super::ring::ERRORS_MAX;
 use super::stream::{PROGRAM_MESSAGE, segment};
@@ -216,15 +216,7 @@ fn messages(inputs: &Inputs, load: Rate) -> LoadPlan {
     };
     let mut sources = part(inputs.small_per_cent, inputs.small, SMALL);
     sources.extend(part(100 - inputs.small_per_cent, inputs.large, LARGE));
-    LoadPlan {
-        hosts: inputs.hosts,
-        sources,
-        groups: 2,
-        warm_up: inputs.messages_duration / WARM_UP,
-        run_for: inputs.messages_duration,
-        drain_for: inputs.messages_duration,
-        deadline: Duration::MAX,
-    }
+    LoadPlan::two_groups(inputs.hosts, sources, inputs.messages_duration)
 }
 
 fn streams(inputs: &Inputs, hosts: usize, senders: usize) -> TcpPlan {

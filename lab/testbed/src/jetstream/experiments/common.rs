@@ -23,9 +23,6 @@ pub(super) const MESSAGE: RangeInclusive<ByteSize> =
     ByteSize::from_bytes(1)..=ByteSize::from_bytes(aal5::PAYLOAD_BYTES_MAX as u64);
 /// Bytes of a word of the link.
 pub(super) const WORD_BYTES: usize = 2;
-/// Part of a run that is not measured, and time for what is on its way at its end, in parts of
-/// the run.
-pub(super) const WARM_UP: u64 = 10;
 
 /// Messages of a run, and their bytes.
 pub(super) const MESSAGES_MAX: u64 = 4_000_000;
@@ -204,15 +201,7 @@ pub(super) fn random_sources(
 ) -> Vec<Source> {
     let each = rate.time_to_send(ByteSize::from(payload_bytes));
     let mean = each.checked_mul(hosts as u64).unwrap_or(Duration::MAX);
-    let source = |from| Source {
-        from,
-        to: None,
-        class,
-        payload_bytes,
-        gap: Gap::Random(mean),
-        group,
-    };
-    (0..hosts).map(source).collect()
+    Source::at_each(hosts, class, payload_bytes, Gap::Random(mean), group).collect()
 }
 
 /// `rate` in parts of a hundred; at least a bit each second.

@@ -7,11 +7,12 @@ use super::super::load::{self, Gap, LoadPlan, LoadRecord, Source};
 use super::super::net::Medium;
 use super::super::parameters::Parameters;
 use super::common::{
-    DURATION, ENTRIES, MESSAGE, Rings, WARM_UP, frame_bytes, mbps, offers, outcome, periods,
-    random_sources, share_of,
+    DURATION, ENTRIES, MESSAGE, Rings, frame_bytes, mbps, offers, outcome, periods, random_sources,
+    share_of,
 };
 use crate::error::SystemError;
 use crate::experiment::{Experiment, Outcome, Row, Setting, Table};
+use crate::figures::bytes;
 use crate::refuse::{inputs, within, wrong};
 use crate::sweep::try_sweep;
 
@@ -94,7 +95,6 @@ fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
 }
 
 fn plan(parameters: &Parameters, inputs: &Inputs, load_per_cent: u64) -> LoadPlan {
-    let bytes = |size: ByteSize| size.as_usize().unwrap_or(usize::MAX);
     let rate = share_of(parameters.ring.rate, load_per_cent);
     let class = Class::Asynchronous;
     let hosts = inputs.stations;
@@ -103,24 +103,18 @@ fn plan(parameters: &Parameters, inputs: &Inputs, load_per_cent: u64) -> LoadPla
         sources.clear();
     }
     if !inputs.synchronous_allotment.is_zero() {
-        sources.extend((0..hosts).map(|from| Source {
-            from,
-            to: None,
-            class: Class::Synchronous,
-            payload_bytes: bytes(inputs.synchronous_message),
-            gap: Gap::Period(inputs.synchronous_period),
-            group: SYNCHRONOUS,
-        }));
+        let payload_bytes = bytes(inputs.synchronous_message);
+        let gap = Gap::Period(inputs.synchronous_period);
+        let class = Class::Synchronous;
+        sources.extend(Source::at_each(
+            hosts,
+            class,
+            payload_bytes,
+            gap,
+            SYNCHRONOUS,
+        ));
     }
-    LoadPlan {
-        hosts,
-        sources,
-        groups: 2,
-        warm_up: inputs.duration / WARM_UP,
-        run_for: inputs.duration,
-        drain_for: inputs.duration,
-        deadline: Duration::MAX,
-    }
+    LoadPlan::two_groups(hosts, sources, inputs.duration)
 }
 
 fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {

@@ -9,11 +9,10 @@ use std::ops::RangeInclusive;
 use super::super::lan::HOSTS_MAX;
 use super::super::load::{self, Gap, LoadPlan, LoadRecord, Source};
 use super::super::parameters::Parameters;
-use super::common::{
-    DURATION, ENTRIES, MESSAGE, Rings, WARM_UP, mbps, offers, outcome, periods, share_of,
-};
+use super::common::{DURATION, ENTRIES, MESSAGE, Rings, mbps, offers, outcome, periods, share_of};
 use crate::error::SystemError;
 use crate::experiment::{Experiment, Outcome, Row, Setting, Table};
+use crate::figures::bytes;
 use crate::refuse::{inputs, within, wrong};
 use crate::sweep::try_sweep;
 
@@ -131,7 +130,6 @@ fn plan(parameters: &Parameters, inputs: &Inputs, load_per_cent: u64, rng: &mut 
         let ring = (from / per_ring + 1 + rng.index(rings - 1)) % rings;
         Some(ring * per_ring + rng.index(per_ring))
     };
-    let bytes = |size: ByteSize| size.as_usize().unwrap_or(usize::MAX);
     let time = parameters.ring.rate.time_to_send(inputs.message);
     // From each host to each other ring.
     let flows = per_ring as u64 * (rings as u64 - 1);
@@ -159,15 +157,7 @@ fn plan(parameters: &Parameters, inputs: &Inputs, load_per_cent: u64, rng: &mut 
             }
         }));
     }
-    LoadPlan {
-        hosts,
-        sources,
-        groups: 2,
-        warm_up: inputs.duration / WARM_UP,
-        run_for: inputs.duration,
-        drain_for: inputs.duration,
-        deadline: Duration::MAX,
-    }
+    LoadPlan::two_groups(hosts, sources, inputs.duration)
 }
 
 fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {

@@ -8,10 +8,11 @@ use barewire_units::{ByteSize, Duration, Rng};
 use super::super::load::{self, Gap, LoadPlan, LoadRecord, Source};
 use super::super::parameters::{LENGTH_M_MAX, Parameters};
 use super::common::{
-    DURATION, ENTRIES, MESSAGE, Rings, WARM_UP, frame_bytes, mbps, offers, outcome, periods,
+    DURATION, ENTRIES, MESSAGE, Rings, frame_bytes, mbps, offers, outcome, periods,
 };
 use crate::error::SystemError;
 use crate::experiment::{Experiment, Outcome, Row, Setting, Table};
+use crate::figures::bytes;
 use crate::refuse::{inputs, within, wrong};
 use crate::sweep::try_sweep;
 
@@ -110,33 +111,22 @@ fn plan(inputs: &Inputs, payload_bytes: usize, (class, _, background): Point) ->
         true => Class::Synchronous,
         false => Class::Asynchronous,
     };
-    let source = |from| Source {
-        from,
-        to: None,
-        class,
-        payload_bytes,
-        gap: Gap::Period(inputs.period),
-        group: SYNCHRONOUS,
-    };
-    let mut sources: Vec<Source> = (0..inputs.stations).map(source).collect();
+    let (hosts, gap) = (inputs.stations, Gap::Period(inputs.period));
+    let own = Source::at_each(hosts, class, payload_bytes, gap, SYNCHRONOUS);
+    let mut sources: Vec<Source> = own.collect();
     if background > ByteSize::from_bytes(0) {
-        sources.extend((0..inputs.stations).map(|from| Source {
-            from,
-            to: None,
-            class: Class::Asynchronous,
-            payload_bytes: background.as_usize().unwrap_or(usize::MAX),
-            gap: Gap::Always(2),
-            group: BACKGROUND,
-        }));
+        let (class, bytes) = (Class::Asynchronous, bytes(background));
+        sources.extend(Source::at_each(
+            hosts,
+            class,
+            bytes,
+            Gap::Always(2),
+            BACKGROUND,
+        ));
     }
     LoadPlan {
-        hosts: inputs.stations,
-        sources,
-        groups: 2,
-        warm_up: inputs.duration / WARM_UP,
-        run_for: inputs.duration,
-        drain_for: inputs.duration,
         deadline: inputs.deadline,
+        ..LoadPlan::two_groups(inputs.stations, sources, inputs.duration)
     }
 }
 

@@ -11,7 +11,6 @@
 
 use barewire_models::parameters::Cycles;
 use barewire_units::{ByteSize, Rate};
-use serde::Deserialize;
 
 use crate::error::SystemError;
 use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
@@ -19,7 +18,7 @@ use crate::kek::host::{Host, Width};
 use crate::kek::parameters::Parameters;
 use crate::kek::plan::{self, JUMBO, ONE_TO_THREE, Plan};
 use crate::kek::world::{Run, run};
-use crate::refuse::{AtMost, inputs};
+use crate::refuse::{AtMost, inputs, names};
 use crate::sweep::try_sweep;
 
 /// The experiment as a plan names it.
@@ -31,39 +30,17 @@ pub const FULL_RATE: Experiment = Experiment {
     run: answer,
 };
 
-/// What is different from the paper's experiment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-enum Change {
-    #[serde(rename = "nothing")]
-    Nothing,
-    #[serde(rename = "shallow buckets")]
-    Shallow,
-    #[serde(rename = "shallow buckets, woken by ticks alone")]
-    ShallowTicks,
-    #[serde(rename = "ticks at 1000 Hz")]
-    FastTicks,
-    #[serde(rename = "woken by ticks alone")]
-    Ticks,
-    #[serde(rename = "traffic control for nothing")]
-    FreeControl,
-    #[serde(rename = "copies for nothing")]
-    FreeCopies,
-    #[serde(rename = "PC733 with 64-bit PCI as the source")]
-    FastSource,
-}
-
-impl Change {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Nothing => "nothing",
-            Self::Shallow => "shallow buckets",
-            Self::ShallowTicks => "shallow buckets, woken by ticks alone",
-            Self::FastTicks => "ticks at 1000 Hz",
-            Self::Ticks => "woken by ticks alone",
-            Self::FreeControl => "traffic control for nothing",
-            Self::FreeCopies => "copies for nothing",
-            Self::FastSource => "PC733 with 64-bit PCI as the source",
-        }
+names! {
+    /// What is different from the paper's experiment.
+    enum Change {
+        Nothing = "nothing",
+        Shallow = "shallow buckets",
+        ShallowTicks = "shallow buckets, woken by ticks alone",
+        FastTicks = "ticks at 1000 Hz",
+        Ticks = "woken by ticks alone",
+        FreeControl = "traffic control for nothing",
+        FreeCopies = "copies for nothing",
+        FastSource = "PC733 with 64-bit PCI as the source",
     }
 }
 

@@ -3,10 +3,9 @@
 use crate::error::SystemError;
 use crate::figures::seconds;
 use crate::penn::world::Run;
-use crate::refuse::{AtMost, up_to, within};
+use crate::refuse::{AtMost, names, up_to, within};
 use barewire_models::penn::Path;
 use barewire_units::{ByteSize, Duration};
-use serde::Deserialize;
 use std::ops::RangeInclusive;
 
 /// Longest block: the programs' memory is laid out for it.
@@ -20,14 +19,14 @@ pub(super) const CHOICES: AtMost = AtMost(POINTS_MAX);
 /// Most points of an experiment.
 pub(super) const POINTS_MAX: usize = 10_000;
 
-/// A driver, as inputs name it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Policy {
-    TwoBuffers,
-    Block,
-    Trust,
-    FaultOnWrite,
+names! {
+    /// A driver, as inputs name it.
+    pub(super) enum Policy {
+        TwoBuffers = "two-buffers",
+        Block = "block",
+        Trust = "trust",
+        FaultOnWrite = "fault-on-write",
+    }
 }
 
 impl Policy {
@@ -37,15 +36,6 @@ impl Policy {
             Self::Block => Path::Block,
             Self::Trust => Path::Trust,
             Self::FaultOnWrite => Path::FaultOnWrite,
-        }
-    }
-
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::TwoBuffers => "two-buffers",
-            Self::Block => "block",
-            Self::Trust => "trust",
-            Self::FaultOnWrite => "fault-on-write",
         }
     }
 }

@@ -2,41 +2,23 @@
 
 use std::ops::RangeInclusive;
 
-use barewire_proto::evb::Policy;
 use barewire_units::{ByteSize, Duration, Rate};
 use serde::Deserialize;
 
+pub(super) use crate::assignment::Assignment;
 use crate::kek::host::MTU;
-use crate::refuse::{AtMost, inputs, up_to, up_to_time};
+use crate::refuse::{AtMost, inputs, names, up_to, up_to_time};
 use crate::sizes::Distribution;
 
-/// What keeps sources from sending together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub(super) enum Control {
-    #[serde(rename = "none")]
-    None,
-    #[serde(rename = "shaping")]
-    Shaping,
-    #[serde(rename = "barrel shifter")]
-    Barrel,
-    #[serde(rename = "credits")]
-    Credits,
-    #[serde(rename = "global window")]
-    Window,
-    #[serde(rename = "global schedule")]
-    Schedule,
-}
-
-impl Control {
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Shaping => "shaping",
-            Self::Barrel => "barrel shifter",
-            Self::Credits => "credits",
-            Self::Window => "global window",
-            Self::Schedule => "global schedule",
-        }
+names! {
+    /// What keeps sources from sending together.
+    pub(super) enum Control {
+        None = "none",
+        Shaping = "shaping",
+        Barrel = "barrel shifter",
+        Credits = "credits",
+        Window = "global window",
+        Schedule = "global schedule",
     }
 }
 
@@ -53,29 +35,6 @@ pub(super) enum Transport {
 pub(super) enum Triggers {
     Clocked,
     Poisson,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub(super) enum Assignment {
-    #[serde(rename = "round robin")]
-    RoundRobin,
-    #[serde(rename = "least loaded")]
-    LeastLoaded,
-    #[serde(rename = "pulled")]
-    Pulled,
-    #[serde(rename = "hash")]
-    Hash,
-}
-
-impl Assignment {
-    pub(super) const fn policy(self) -> Policy {
-        match self {
-            Self::RoundRobin => Policy::RoundRobin,
-            Self::LeastLoaded => Policy::LeastLoaded,
-            Self::Pulled => Policy::Pulled,
-            Self::Hash => Policy::Hash,
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

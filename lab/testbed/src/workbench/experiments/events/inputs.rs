@@ -1,9 +1,9 @@
 //! What can be asked of the experiment.
 
-use barewire_proto::evb::Policy;
 use barewire_units::{ByteSize, Duration, Rate};
 use serde::Deserialize;
 
+pub(super) use crate::assignment::Assignment;
 use crate::refuse::{inputs, up_to, up_to_time};
 use crate::sizes::Distribution;
 use crate::workbench::experiments::common::{LIST, MESSAGE};
@@ -34,29 +34,6 @@ pub(super) enum Control {
     Barrel,
     Bucket,
     Schedule,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub(super) enum Assignment {
-    #[serde(rename = "round robin")]
-    RoundRobin,
-    #[serde(rename = "least loaded")]
-    LeastLoaded,
-    #[serde(rename = "pulled")]
-    Pulled,
-    #[serde(rename = "hash")]
-    Hash,
-}
-
-impl Assignment {
-    pub(super) const fn policy(self) -> Policy {
-        match self {
-            Self::RoundRobin => Policy::RoundRobin,
-            Self::LeastLoaded => Policy::LeastLoaded,
-            Self::Pulled => Policy::Pulled,
-            Self::Hash => Policy::Hash,
-        }
-    }
 }
 
 inputs! {

@@ -1,6 +1,6 @@
 //! What follows from inputs and parameters: the cores' configurations, and what everything costs.
 
-use barewire_models::host::{Costs, Memory};
+use barewire_models::host::{Costs, Memory, per_kib};
 use barewire_proto::evb::{
     Barrel, BuilderConfig, BuilderId, Flow, ManagerConfig, Schedule, SourceConfig, SourceId,
     WhenFull,
@@ -192,9 +192,4 @@ impl Shape {
 /// About 16 bytes for each event.
 const fn control_bytes(events: usize) -> u64 {
     32 + 16 * events as u64
-}
-
-fn per_kib(time: Duration, bytes: u64) -> Duration {
-    let ps = u128::from(time.as_ps()) * u128::from(bytes) / 1024;
-    Duration::from_ps(u64::try_from(ps).unwrap_or(u64::MAX))
 }
