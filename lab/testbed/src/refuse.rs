@@ -28,6 +28,33 @@ pub(crate) fn within<T: PartialOrd + Display>(
     Err(wrong(key, found, format!("{low} to {high}")))
 }
 
+/// A byte, the least of most sizes.
+pub(crate) const BYTE: ByteSize = ByteSize::from_bytes(1);
+/// The least time that is one.
+pub(crate) const MOMENT: Duration = Duration::from_ps(1);
+
+/// Refuses a value below `least`.
+pub(crate) fn at_least<T: PartialOrd + Display>(
+    key: &str,
+    found: T,
+    least: T,
+) -> Result<(), SystemError> {
+    match found >= least {
+        true => Ok(()),
+        false => Err(wrong(key, found, format!("at least {least}"))),
+    }
+}
+
+/// Reads a parameter file in the system's own type.
+pub(crate) fn parse<T: DeserializeOwned>(
+    text: &str,
+    check: impl FnOnce(&T) -> Result<(), SystemError>,
+) -> Result<T, SystemError> {
+    let parameters = toml::from_str(text)?;
+    check(&parameters)?;
+    Ok(parameters)
+}
+
 /// What the parameters of a system may be, so that no sum of them overflows and no run is
 /// without end.
 pub(crate) struct Limits {

@@ -6,7 +6,7 @@ use barewire_models::parameters;
 use barewire_units::{ByteSize, Duration, Rate};
 
 use crate::error::SystemError;
-use crate::refuse::Limits;
+use crate::refuse::{self, Limits, at_least, within};
 
 /// The time-out may be longer: it is not added to others.
 const LIMITS: Limits = Limits {
@@ -58,45 +58,35 @@ parameters! {
 
 impl Parameters {
     pub(super) fn parse(text: &str) -> Result<Self, SystemError> {
-        let parameters: Self = toml::from_str(text)?;
-        LIMITS.check("", &parameters)?;
-        parameters.check().map_err(SystemError::Contradiction)?;
-        Ok(parameters)
+        refuse::parse(text, Self::check)
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), SystemError> {
+        LIMITS.check("", self)?;
         let rotation = self.ring.rotation;
-        for line in [self.line(), self.long_line()?, self.fast_line()] {
+        let long = self.long_line().map_err(SystemError::Contradiction)?;
+        for line in [self.line(), long, self.fast_line()] {
             let frames = line.frames(rotation);
             if frames == 0 || u16::try_from(frames).is_err() {
                 let frame = line.frame_time();
-                return Err(format!(
+                return Err(SystemError::Contradiction(format!(
                     "a ring of {rotation} holds {frames} frames of {frame}, not 1 to 65535"
-                ));
+                )));
             }
         }
-        if self.runs.blocks < 2 {
-            return Err("the first block is not measured, so blocks must be 2 at least".into());
-        }
-        if self.runs.loaders == 0 {
-            return Err("without loaders nobody loads the ring".into());
-        }
-        if !(1000..=1_000_000).contains(&self.station.access_milli_cycles) {
-            return Err("an access takes 1 to 1000 memory cycles, its own included".into());
-        }
-        if self.tcp.tick < SHORTEST_TICK {
-            let tick = self.tcp.tick;
-            return Err(format!("tick is {tick}, less than {SHORTEST_TICK}"));
-        }
+        // The first block is not measured.
+        at_least("runs.blocks", self.runs.blocks, 2)?;
+        at_least("runs.loaders", self.runs.loaders, 1)?;
+        // The memory's own cycle is included.
+        let accesses = 1000..=1_000_000;
+        let access = self.station.access_milli_cycles;
+        within("station.access_milli_cycles", access, accesses)?;
+        at_least("tcp.tick", self.tcp.tick, SHORTEST_TICK)?;
         let driver = &self.driver;
         let block = driver.send_before + driver.transmit_cell + driver.send_after;
-        if block < SHORTEST_BLOCK {
-            return Err(format!(
-                "send_before, transmit_cell and send_after are {block} together, less than \
-                 {SHORTEST_BLOCK}: a program could send without end in no time"
-            ));
-        }
-        Ok(())
+        // A program could send without end in no time.
+        let key = "send_before, transmit_cell and send_after together";
+        at_least(key, block, SHORTEST_BLOCK)
     }
 
     pub(super) fn line(&self) -> Line {

@@ -65,9 +65,13 @@ fn bad_parameters_are_refused() {
     refuse("\"22.7 us\"", "\"22.7 parsecs\"", "rotation");
     refuse("\"22.7 us\"", "\"2.5 us\"", "holds 0 frames");
     refuse("\"48 B\"", "\"1 B\"", "no cell has a body");
-    refuse("blocks = 9", "blocks = 1", "2 at least");
-    refuse("loaders = 60", "loaders = 0", "nobody loads");
-    refuse("= 2520", "= 900", "memory cycles");
+    refuse(
+        "blocks = 9",
+        "blocks = 1",
+        "blocks: found 1, expected at least 2",
+    );
+    refuse("loaders = 60", "loaders = 0", "loaders: found 0");
+    refuse("= 2520", "= 900", "access_milli_cycles: found 900");
     refuse("\"64.6 us\"", "\"64.6 s\"", "wake: found");
     refuse("\"22.7 us\"", "\"0.9 s\"", "not 1 to 65535");
 }

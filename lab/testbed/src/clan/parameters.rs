@@ -10,7 +10,7 @@ use barewire_units::{ByteSize, Duration, Rate};
 
 use super::windowed::Stream;
 use crate::error::SystemError;
-use crate::refuse::Limits;
+use crate::refuse::{self, BYTE, Limits, MOMENT, at_least, within, wrong};
 
 /// The file as text, with the source of every value.
 pub const TEXT: &str = include_str!("../../parameters/clan.toml");
@@ -74,58 +74,39 @@ fn bytes(size: ByteSize) -> usize {
 impl Parameters {
     /// Reads a file and checks that its values go together.
     pub fn parse(text: &str) -> Result<Self, SystemError> {
-        let parameters: Self = toml::from_str(text)?;
-        LIMITS.check("", &parameters)?;
-        match parameters.contradiction() {
-            Some(why) => Err(SystemError::Contradiction(why)),
-            None => Ok(parameters),
-        }
+        refuse::parse(text, Self::check)
     }
 
-    fn contradiction(&self) -> Option<String> {
-        let ring = bytes(self.queue.ring);
-        let message = bytes(self.queue.message);
-        let streams = [&self.gige_stream, &self.via_stream];
-        let rivals = [&self.gige_tcp, &self.gige_udp, &self.via];
+    fn check(&self) -> Result<(), SystemError> {
+        LIMITS.check("", self)?;
+        let ring = self.ring_bytes();
         if !ring_bytes_valid(ring) {
-            Some(format!("queue.ring: {ring} B is not a ring"))
-        } else if message == 0 || message > ring / 4 - 64 {
-            Some(format!(
-                "queue.message: {message} B is not a frame of the ring"
-            ))
-        } else if self.link.payload_max.as_bytes() == 0 || self.bus.word.as_bytes() == 0 {
-            Some("link.payload_max, bus.word: nothing in it".into())
-        } else if self.host.write_entry.as_bytes() == 0 || self.host.write_entries == 0 {
-            Some("host.write_entry, host.write_entries: no write buffer".into())
-        } else if self.host.write_entry.as_bytes() % WORD_BYTES != 0 {
-            Some(format!(
-                "host.write_entry: {}, but words of {WORD_BYTES} B go to the bus whole",
-                self.host.write_entry
-            ))
-        } else if !(PORTS_MIN..=PORTS_MAX).contains(&self.switch.ports) {
-            Some(format!(
-                "switch.ports: {}; expected {PORTS_MIN} to {PORTS_MAX}",
-                self.switch.ports
-            ))
-        } else if self.card.fifo.as_bytes() == 0 {
-            Some("card.fifo: nothing fits".into())
-        } else if self.endpoint.state.as_bytes() == 0 {
-            Some("endpoint.state: nothing in it".into())
-        } else if self.host.poll < TIME_MIN || self.bus.clock < TIME_MIN {
-            Some("host.poll, bus.clock: less than 1 ns".into())
-        } else if streams
-            .iter()
-            .any(|it| it.frame.as_bytes() == 0 || it.frames_per_update == 0)
-        {
-            Some("gige_stream, via_stream: frame, frames_per_update: nothing in it".into())
-        } else if rivals
-            .iter()
-            .any(|it| it.queue == 0 || it.program.is_zero())
-        {
-            Some("a rival with no queue, or a program that takes no time".into())
-        } else {
-            None
+            return Err(wrong("queue.ring", self.queue.ring, "the size of a ring"));
         }
+        within("queue.message", self.message_bytes(), 1..=ring / 4 - 64)?;
+        at_least("link.payload_max", self.link.payload_max, BYTE)?;
+        at_least("bus.word", self.bus.word, BYTE)?;
+        let entry = self.host.write_entry;
+        at_least("host.write_entry", entry, BYTE)?;
+        at_least("host.write_entries", self.host.write_entries, 1)?;
+        if entry.as_bytes() % WORD_BYTES != 0 {
+            let expected = format!("words of {WORD_BYTES} B, which go to the bus whole");
+            return Err(wrong("host.write_entry", entry, expected));
+        }
+        within("switch.ports", self.switch.ports, PORTS_MIN..=PORTS_MAX)?;
+        at_least("card.fifo", self.card.fifo, BYTE)?;
+        at_least("endpoint.state", self.endpoint.state, BYTE)?;
+        at_least("host.poll", self.host.poll, TIME_MIN)?;
+        at_least("bus.clock", self.bus.clock, TIME_MIN)?;
+        for stream in [&self.gige_stream, &self.via_stream] {
+            at_least("frame of a stream", stream.frame, BYTE)?;
+            at_least("frames_per_update", stream.frames_per_update, 1)?;
+        }
+        for rival in [&self.gige_tcp, &self.gige_udp, &self.via] {
+            at_least("queue of a rival", rival.queue, 1)?;
+            at_least("program of a rival", rival.program, MOMENT)?;
+        }
+        Ok(())
     }
 
     /// Hosts that the two joined switches have ports for.

@@ -8,7 +8,7 @@ use barewire_models::parameters;
 use barewire_units::{ByteSize, Duration, Rate};
 
 use crate::error::SystemError;
-use crate::refuse::Limits;
+use crate::refuse::{self, BYTE, Limits, MOMENT, at_least, up_to_time, within, wrong};
 
 /// The file as text, with the source of every value.
 pub const TEXT: &str = include_str!("../../parameters/jetstream.toml");
@@ -141,83 +141,55 @@ impl Ring {
 impl Parameters {
     /// Reads a file and checks that its values go together.
     pub fn parse(text: &str) -> Result<Self, SystemError> {
-        let parameters: Self = toml::from_str(text)?;
-        LIMITS.check("", &parameters)?;
-        HOST_LIMITS.check("host", &parameters.host)?;
-        match parameters.contradiction() {
-            Some(why) => Err(SystemError::Contradiction(why)),
-            None => Ok(parameters),
-        }
+        refuse::parse(text, Self::check)
     }
 
-    fn contradiction(&self) -> Option<String> {
-        self.out_of_range().or_else(|| self.does_not_fit())
-    }
-
-    /// What would not even let the rest be computed.
-    fn out_of_range(&self) -> Option<String> {
-        let ring = &self.ring;
-        if !(2..=15).contains(&ring.hosts) {
-            Some(format!(
-                "ring.hosts: {} hosts, but 2 to 15 can share a ring here",
-                ring.hosts
-            ))
-        } else if ring.length_m > LENGTH_M_MAX {
-            Some(format!(
-                "ring.length_m: {}, but at most {LENGTH_M_MAX}",
-                ring.length_m
-            ))
-        } else {
-            None
-        }
-    }
-
-    fn does_not_fit(&self) -> Option<String> {
-        let ring = &self.ring;
-        let budget = ring.budget();
+    fn check(&self) -> Result<(), SystemError> {
+        LIMITS.check("", self)?;
+        HOST_LIMITS.check("host", &self.host)?;
+        self.check_ring()?;
+        at_least("tcp.initial_segments", self.tcp.initial_segments, 1)?;
+        at_least("tcp.tick", self.tcp.tick, MOMENT)?;
+        // One frame has to wait for another.
+        at_least("switch.ports", self.switch.ports, 2)?;
         let benchmark = &self.benchmark;
         let segment = benchmark.segment.max(benchmark.short_segment);
+        at_least("card.block", self.card.block, segment)?;
+        at_least("benchmark.short_segment", benchmark.short_segment, BYTE)?;
+        let three = ByteSize::from_bytes(3 * segment.as_bytes());
+        at_least("benchmark.socket_buffer", benchmark.socket_buffer, three)?;
+        at_least("card.blocks", self.card.blocks, 4)?;
+        at_least("host.unit", self.host.unit, BYTE)?;
+        at_least("benchmark.step", benchmark.step, BYTE)?;
+        at_least("benchmark.mean_stride", benchmark.mean_stride, 1)?;
+        within(
+            "benchmark.mean_from",
+            benchmark.mean_from,
+            BYTE..=benchmark.mean_to,
+        )?;
+        at_least("benchmark.duration", benchmark.duration, MOMENT)
+    }
+
+    fn check_ring(&self) -> Result<(), SystemError> {
+        let ring = &self.ring;
+        within("ring.hosts", ring.hosts, 2..=15)?;
+        within("ring.length_m", ring.length_m, 0..=LENGTH_M_MAX)?;
+        within(
+            "ring.latency",
+            ring.latency,
+            up_to_time(ring.latency_budget),
+        )?;
+        at_least("ring.length_m: fibre between hosts", ring.hop(), MOMENT)?;
+        let budget = ring.budget();
+        at_least("ring.overrun_budget", ring.overrun_budget, budget.overrun())?;
         let used = budget.ring_latency.saturating_add(ring.overrun_budget);
-        if ring.latency_budget < ring.latency {
-            Some("ring.latency: a card is slower than latency_budget allows".into())
-        } else if ring.hop().is_zero() {
-            Some("ring.length_m, ring.fibre_per_metre: no fibre at all".into())
-        } else if budget.overrun() > ring.overrun_budget || used >= ring.ttrt {
-            Some(format!(
-                "ring.ttrt: {} with {used} for T_prop and T_overrun leaves no T_synch, \
-                 or the longest frame takes longer than ring.overrun_budget",
-                ring.ttrt
-            ))
-        } else if ring.clock_ppm > 10_000 || ring.gap_words > 1_000 || ring.queue_frames == 0 {
-            Some(
-                "ring: at most 10000 clock_ppm and 1000 gap_words, and at least 1 of queue_frames"
-                    .into(),
-            )
-        } else if self.tcp.initial_segments == 0 || self.tcp.tick.is_zero() {
-            Some("tcp: no segment to begin with, or no time between two ticks".into())
-        } else if self.switch.ports < 2 {
-            Some("switch.ports: two are needed for one frame to wait for another".into())
-        } else if segment > self.card.block || benchmark.short_segment.as_bytes() == 0 {
-            Some(format!("card.block: no room for a segment of {segment}"))
-        } else if benchmark.socket_buffer.as_bytes() < 3 * segment.as_bytes() {
-            Some(format!(
-                "benchmark.socket_buffer: fewer than three segments of {segment}"
-            ))
-        } else if self.card.blocks < 4 {
-            Some("card.blocks: fewer than four in each direction".into())
-        } else if self.host.unit.as_bytes() == 0 {
-            Some("host.unit: nothing to copy".into())
-        } else if benchmark.step.as_bytes() == 0
-            || benchmark.mean_stride == 0
-            || benchmark.mean_from.as_bytes() == 0
-            || benchmark.mean_from > benchmark.mean_to
-        {
-            Some("benchmark: no message sizes to take the mean of".into())
-        } else if benchmark.duration.is_zero() {
-            Some("benchmark.duration: no time at all".into())
-        } else {
-            None
+        if used >= ring.ttrt {
+            let expected = format!("more than {used}, which T_prop and T_overrun take");
+            return Err(wrong("ring.ttrt", ring.ttrt, expected));
         }
+        within("ring.clock_ppm", ring.clock_ppm, 0..=10_000)?;
+        within("ring.gap_words", ring.gap_words, 0..=1_000)?;
+        at_least("ring.queue_frames", ring.queue_frames, 1)
     }
 
     pub fn switch(&self, division: Division, channel: Rate) -> SwitchConfig {

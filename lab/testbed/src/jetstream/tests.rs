@@ -185,7 +185,7 @@ fn parameters_are_checked() {
     assert!(with("length_m = 1000", "length_m = 0").contains("ring.length_m"));
     // What is computed from it would overflow.
     let long = "length_m = 9223372036854775807";
-    assert!(with("length_m = 1000", long).contains("ring.length_m: 9223372036854775807"));
+    assert!(with("length_m = 1000", long).contains("ring.length_m: found 9223372036854775807"));
     assert!(with("hosts = 15", "hosts = 9223372036854775807").contains("ring.hosts"));
     assert!(with("\"1056 Mbit/s\"", "\"1 bit/s\"").contains("card.link"));
     assert!(with("move_in = \"990.7 ns\"", "move_in = \"1 h\"").contains("host.move_in"));

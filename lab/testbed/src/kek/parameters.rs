@@ -12,7 +12,7 @@ use barewire_units::{ByteSize, Duration, Rate};
 
 use super::host::{Host, Tuning};
 use crate::error::SystemError;
-use crate::refuse::Limits;
+use crate::refuse::{self, BYTE, Limits, MOMENT, at_least, within, wrong};
 
 /// The file as text, with the source of every value.
 pub const TEXT: &str = include_str!("../../parameters/kek.toml");
@@ -82,45 +82,29 @@ const LIMITS: Limits = Limits {
 impl Parameters {
     /// Reads a file and checks that its values go together.
     pub fn parse(text: &str) -> Result<Self, SystemError> {
-        let parameters: Self = toml::from_str(text)?;
-        LIMITS.check("", &parameters)?;
-        match parameters.contradiction() {
-            Some(why) => Err(SystemError::Contradiction(why)),
-            None => Ok(parameters),
-        }
+        refuse::parse(text, Self::check)
     }
 
-    fn contradiction(&self) -> Option<String> {
+    fn check(&self) -> Result<(), SystemError> {
+        LIMITS.check("", self)?;
         let missing = Host::ALL.iter().find(|host| !self.hosts.contains_key(host));
         if let Some(host) = missing {
-            return Some(format!("hosts: no {host:?}"));
+            return Err(wrong("hosts", format!("no {host:?}"), "each of the PCs"));
         }
-        if self.hosts.values().any(|host| host.clock_mhz == 0) {
-            return Some("clock_mhz: a processor that stands still".into());
+        for machine in self.hosts.values() {
+            at_least("clock_mhz", machine.clock_mhz, 1)?;
         }
-        if self.kernel.tick_hz == 0 || self.kernel.tick_hz > 1_000_000 {
-            return Some("kernel.tick_hz: not 1 to 1000000".into());
-        }
-        if !(4..=9).contains(&self.switch.ports) {
-            return Some("switch.ports: four PCs need 4, and there are 9 at most".into());
-        }
-        if self.pci.burst.as_bytes() == 0 {
-            return Some("pci.burst: nothing in it".into());
-        }
-        if self.tcp.message.as_bytes() == 0 || self.tcp.buffer.as_bytes() < 64 * 1024 {
-            return Some("tcp: a message of nothing, or a buffer of less than 64 KiB".into());
-        }
-        if self.card.send_ring == 0 || self.card.memory.as_bytes() < 64 * 1024 {
-            return Some("card: no descriptors, or less than 64 KiB".into());
-        }
-        if !(28..=400).contains(&self.building.header.as_bytes()) {
-            return Some("building.header: not 28 to 400 bytes".into());
-        }
-        let times = [self.runs.time, self.runs.switched_time];
-        if times.iter().any(|time| time.is_zero()) {
-            return Some("runs: no time to measure".into());
-        }
-        None
+        within("kernel.tick_hz", self.kernel.tick_hz, 1..=1_000_000)?;
+        // Four PCs need four.
+        within("switch.ports", self.switch.ports, 4..=9)?;
+        at_least("pci.burst", self.pci.burst, BYTE)?;
+        at_least("tcp.message", self.tcp.message, BYTE)?;
+        at_least("tcp.buffer", self.tcp.buffer, ByteSize::from_kib(64))?;
+        at_least("card.send_ring", self.card.send_ring, 1)?;
+        at_least("card.memory", self.card.memory, ByteSize::from_kib(64))?;
+        within("building.header", self.building.header.as_bytes(), 28..=400)?;
+        at_least("runs.time", self.runs.time, MOMENT)?;
+        at_least("runs.switched_time", self.runs.switched_time, MOMENT)
     }
 
     /// What the operations of `host` cost.

@@ -211,7 +211,7 @@ fn parameters_are_checked() {
     assert!(with("send_ring = 256", "send_ring = 0").contains("card"));
     assert!(with("\"200 ms\"", "\"200 s\"").contains("tcp.time_out"));
     assert!(with("warm_up =", "worm_up =").contains("worm_up"));
-    assert!(with("\ntime = \"120 ms\"", "\ntime = \"0 s\"").contains("no time"));
+    assert!(with("\ntime = \"120 ms\"", "\ntime = \"0 s\"").contains("runs.time: found 0"));
 }
 
 fn stream(changes: &[(&str, &str)]) -> Result<crate::Outcome, SystemError> {

@@ -10,7 +10,7 @@ use barewire_models::penn::{
 use barewire_units::{ByteSize, Duration, Rate};
 
 use crate::error::SystemError;
-use crate::refuse::{Limits, names};
+use crate::refuse::{self, BYTE, Each, Input as _, Limits, MOMENT, at_least, names, within};
 
 /// The file as text, with the source of every value.
 pub const TEXT: &str = include_str!("../../parameters/penn.toml");
@@ -88,16 +88,13 @@ parameters! {
 impl Parameters {
     /// Reads a file and checks that its values go together.
     pub fn parse(text: &str) -> Result<Self, SystemError> {
-        let parameters: Self = toml::from_str(text)?;
-        let present = parameters.on(Machine::Present);
-        LIMITS.check("", &parameters)?;
-        let why = parameters
-            .does_not_fit()
-            .or_else(|| Some(format!("present: {}", present.does_not_fit()?)));
-        match why {
-            Some(why) => Err(SystemError::Contradiction(why)),
-            None => Ok(parameters),
-        }
+        refuse::parse(text, Self::check)
+    }
+
+    fn check(&self) -> Result<(), SystemError> {
+        LIMITS.check("", self)?;
+        self.check_machine("")?;
+        self.on(Machine::Present).check_machine("present: ")
     }
 
     /// The same interface in `machine`.
@@ -111,45 +108,27 @@ impl Parameters {
         parameters
     }
 
-    fn does_not_fit(&self) -> Option<String> {
-        let payload = self.segmenter.payload.as_bytes();
-        let burst = self.bus.burst_bytes();
-        let fifo = self.segmenter.fifo.as_bytes();
-        let page = self.host.page.as_bytes();
-        let buffer = self.driver.buffer.as_bytes();
-        let volume = self.benchmark.volume.as_bytes();
-        let short = |count: &&ByteSize| !(1..=volume).contains(&count.as_bytes());
-        if !(1..=PAYLOAD_BYTES as u64).contains(&payload) {
-            Some(format!(
-                "segmenter.payload: {payload} B, but a cell holds 1 to {PAYLOAD_BYTES}"
-            ))
-        } else if burst == 0 || self.bus.word.as_bytes() == 0 {
-            Some("bus.words, bus.word: a burst of no bytes".into())
-        } else if fifo < burst || fifo < payload + burst {
-            Some(format!(
-                "segmenter.fifo: {fifo} B have no room for a cell and a burst"
-            ))
-        } else if self.cache.size > CACHE_MAX {
-            Some(format!(
-                "cache.size: found {}, expected at most {CACHE_MAX}",
-                self.cache.size
-            ))
-        } else if self.cache.sets() == 0 {
-            Some("cache: not one set of lines".into())
-        } else if page == 0 {
-            Some("host.page: nothing in it".into())
-        } else if buffer < 4 * burst.max(PAYLOAD_BYTES as u64) {
-            Some(format!(
-                "driver.buffer: {buffer} B are too few bursts and cells to measure"
-            ))
-        } else if self.clock.cycle.is_zero() || self.bus.word_time.is_zero() {
-            Some("clock.cycle, bus.word_time: no time at all".into())
-        } else {
-            let count = self.benchmark.counts.iter().find(short)?;
-            Some(format!(
-                "benchmark.counts: {count} of a volume of {volume} B"
-            ))
-        }
+    /// Whether the parts of the machine fit each other.
+    fn check_machine(&self, machine: &str) -> Result<(), SystemError> {
+        let key = |key: &str| format!("{machine}{key}");
+        let cell = ByteSize::from(PAYLOAD_BYTES);
+        within("segmenter.payload", self.segmenter.payload, BYTE..=cell)?;
+        at_least(&key("bus.words"), self.bus.words, 1)?;
+        at_least(&key("bus.word"), self.bus.word, BYTE)?;
+        let burst = ByteSize::from_bytes(self.bus.burst_bytes());
+        // Room for a cell and a burst.
+        let least = ByteSize::from_bytes(self.segmenter.payload.as_bytes() + burst.as_bytes());
+        at_least(&key("segmenter.fifo"), self.segmenter.fifo, least)?;
+        within(&key("cache.size"), self.cache.size, BYTE..=CACHE_MAX)?;
+        at_least(&key("cache: its sets"), self.cache.sets(), 1)?;
+        at_least(&key("host.page"), self.host.page, BYTE)?;
+        // Enough bursts and cells to measure.
+        let least = ByteSize::from_bytes(4 * burst.max(cell).as_bytes());
+        at_least(&key("driver.buffer"), self.driver.buffer, least)?;
+        at_least("clock.cycle", self.clock.cycle, MOMENT)?;
+        at_least(&key("bus.word_time"), self.bus.word_time, MOMENT)?;
+        let counts = &self.benchmark.counts;
+        counts.refuse("benchmark.counts", Each(BYTE..=self.benchmark.volume))
     }
 
     pub fn segmenter(&self) -> Segmenter {

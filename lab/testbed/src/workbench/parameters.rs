@@ -5,10 +5,11 @@ use barewire_models::workbench::{Framing, ReceiverConfig, Taker, TransmitterConf
 use barewire_models::{choices, parameters};
 use barewire_units::{ByteSize, Duration, Rate};
 use serde::Deserialize;
+use std::ops::RangeInclusive;
 
 use super::length::Length;
 use crate::error::SystemError;
-use crate::refuse::Limits;
+use crate::refuse::{self, BYTE, Limits, at_least, within};
 
 choices!(By, Checksum, Length, Receive, Segments, Send);
 
@@ -18,6 +19,8 @@ const LIMITS: Limits = Limits {
     largest: ByteSize::from_gib(1),
     ..Limits::NONE
 };
+/// Slots, and packets until an interrupt.
+const COUNTS: RangeInclusive<usize> = 1..=1 << 20;
 /// Longest link: half round the world.
 const FARTHEST: Length = Length::from_km(20_000);
 
@@ -139,97 +142,54 @@ parameters! {
 
 impl Parameters {
     pub(super) fn parse(text: &str) -> Result<Self, SystemError> {
-        let parameters: Self = toml::from_str(text)?;
-        LIMITS.check("", &parameters)?;
-        parameters.check().map_err(SystemError::Contradiction)?;
-        Ok(parameters)
+        refuse::parse(text, Self::check)
     }
 
-    fn check(&self) -> Result<(), String> {
-        self.check_sizes()?;
-        if self.link.length > FARTHEST {
-            let length = self.link.length;
-            return Err(format!("link.length is {length}, more than {FARTHEST}"));
-        }
-        if !(1..=2).contains(&self.host.processors) {
-            let found = self.host.processors;
-            return Err(format!("host.processors is {found}, expected 1 or 2"));
-        }
-        let counts = [
-            ("card.transmit_slots", self.card.transmit_slots),
-            ("card.receive_slots", self.card.receive_slots),
-            ("notice.packets", self.notice.packets),
-        ];
-        for (key, count) in counts {
-            if !(1..=1 << 20).contains(&count) {
-                return Err(format!("{key} is {count}, expected 1 to {}", 1 << 20));
-            }
-        }
-        for (key, copies) in [
-            ("driver.send_copies", self.driver.send_copies),
-            ("driver.receive_copies", self.driver.receive_copies),
-        ] {
-            if copies > 2 {
-                return Err(format!("{key} is {copies}, expected 0 to 2"));
-            }
-        }
-        self.check_fifos()
-    }
-
-    fn check_sizes(&self) -> Result<(), String> {
-        let (card, link) = (&self.card, &self.link);
-        let at_least_a_byte = [
-            ("host.bus.burst", self.host.bus.burst),
-            ("host.bus.store_burst", self.host.bus.store_burst),
-            ("host.bus.word", self.host.bus.word),
+    fn check(&self) -> Result<(), SystemError> {
+        LIMITS.check("", self)?;
+        let (host, card, link) = (&self.host, &self.card, &self.link);
+        for (key, size) in [
+            ("host.bus.burst", host.bus.burst),
+            ("host.bus.store_burst", host.bus.store_burst),
+            ("host.bus.word", host.bus.word),
             ("card.block", card.block),
             ("card.transmit_fifo", card.transmit_fifo),
             ("card.receive_fifo", card.receive_fifo),
             ("link.payload", link.payload),
             ("switch.buffer", self.switch.buffer),
-        ];
-        for (key, size) in at_least_a_byte {
-            if size.as_bytes() == 0 {
-                return Err(format!("{key} is {size}, expected 1 B or more"));
-            }
+        ] {
+            at_least(key, size, BYTE)?;
         }
-        if link.least > link.payload {
-            let (least, payload) = (link.least, link.payload);
-            return Err(format!(
-                "link.least is {least}, more than link.payload of {payload}"
-            ));
-        }
-        Ok(())
+        within(
+            "link.least",
+            link.least,
+            ByteSize::from_bytes(0)..=link.payload,
+        )?;
+        within("link.length", link.length, Length::from_km(0)..=FARTHEST)?;
+        within("host.processors", host.processors, 1..=2)?;
+        within("card.transmit_slots", card.transmit_slots, COUNTS)?;
+        within("card.receive_slots", card.receive_slots, COUNTS)?;
+        within("notice.packets", self.notice.packets, COUNTS)?;
+        within("driver.send_copies", self.driver.send_copies, 0..=2)?;
+        within("driver.receive_copies", self.driver.receive_copies, 0..=2)?;
+        self.check_fifos()
     }
 
     /// A frame has to fit the FIFOs, or it never leaves, or never arrives.
-    fn check_fifos(&self) -> Result<(), String> {
+    fn check_fifos(&self) -> Result<(), SystemError> {
         let card = &self.card;
         let payload = self.piece_bytes(u64::MAX).min(self.link.payload.as_bytes());
         // A burst that does not fit beside what a frame still lacks would wait for ever.
-        let least = payload + self.fill_bytes();
-        let found = card.transmit_fifo;
-        if found.as_bytes() < least {
-            return Err(format!(
-                "card.transmit_fifo is {found}; a frame and the burst that completes it need {least} B"
-            ));
-        }
-        let (needs, what) = match self.receiver().taker {
-            Taker::Engine => (payload, "a frame"),
-            Taker::Processor => (self.piece_bytes(u64::MAX), "a piece"),
-        };
-        let found = card.receive_fifo;
-        if found.as_bytes() < needs {
-            return Err(format!(
-                "card.receive_fifo is {found}; {what} needs {needs} B"
-            ));
-        }
-        let (framing, found) = (self.framing(), self.switch.buffer);
-        let needs = framing.frame_bytes(framing.payload_bytes);
-        if found.as_bytes() < needs {
-            return Err(format!("switch.buffer is {found}; a frame needs {needs} B"));
-        }
-        Ok(())
+        let least = ByteSize::from_bytes(payload + self.fill_bytes());
+        at_least("card.transmit_fifo", card.transmit_fifo, least)?;
+        let least = ByteSize::from_bytes(match self.receiver().taker {
+            Taker::Engine => payload,
+            Taker::Processor => self.piece_bytes(u64::MAX),
+        });
+        at_least("card.receive_fifo", card.receive_fifo, least)?;
+        let framing = self.framing();
+        let least = ByteSize::from_bytes(framing.frame_bytes(framing.payload_bytes));
+        at_least("switch.buffer", self.switch.buffer, least)
     }
 
     /// The most that fills the transmit FIFO at once.

@@ -422,30 +422,34 @@ fn refuse(name: &str, changes: &[(&str, &str)], inputs: &str, reason: &str) {
 fn what_cannot_be_run_is_refused_with_its_key() {
     let refuse_parameter = |key, value, reason| refuse("ping", &[(key, value)], PING, reason);
     refuse_parameter("card.send", "\"pigeon\"", "pigeon");
-    refuse_parameter("link.length", "\"40000 km\"", "link.length is 40000000 m");
+    refuse_parameter(
+        "link.length",
+        "\"40000 km\"",
+        "link.length: found 40000000 m",
+    );
     refuse_parameter("link.length", "\"10 miles\"", "expected km, m");
     refuse_parameter(
         "card.transmit_fifo",
         "\"1 KiB\"",
-        "card.transmit_fifo is 1KiB",
+        "card.transmit_fifo: found 1KiB",
     );
     refuse_parameter(
         "card.receive_fifo",
         "\"1 KiB\"",
-        "card.receive_fifo is 1KiB; a frame",
+        "card.receive_fifo: found 1KiB",
     );
-    refuse_parameter("switch.buffer", "\"1 KiB\"", "switch.buffer is");
-    refuse_parameter("link.least", "\"2 KiB\"", "link.least is");
-    refuse_parameter("host.processors", "3", "host.processors is 3");
-    refuse_parameter("host.bus.burst", "\"0 B\"", "host.bus.burst is");
+    refuse_parameter("switch.buffer", "\"1 KiB\"", "switch.buffer: found");
+    refuse_parameter("link.least", "\"2 KiB\"", "link.least: found");
+    refuse_parameter("host.processors", "3", "host.processors: found 3");
+    refuse_parameter("host.bus.burst", "\"0 B\"", "host.bus.burst: found");
     refuse_parameter("host.costs.wake_up", "\"2 s\"", "host.costs.wake_up: found");
     refuse_parameter(
         "host.memory.cached",
         "\"1 bit/s\"",
         "host.memory.cached: found",
     );
-    refuse_parameter("driver.send_copies", "3", "driver.send_copies is 3");
-    refuse_parameter("card.transmit_slots", "0", "card.transmit_slots is 0");
+    refuse_parameter("driver.send_copies", "3", "driver.send_copies: found 3");
+    refuse_parameter("card.transmit_slots", "0", "card.transmit_slots: found 0");
     let refuse_input = |name, inputs: &str, old, new, reason| {
         assert!(inputs.contains(old), "{old}");
         refuse(name, &[], &inputs.replace(old, new), reason);
