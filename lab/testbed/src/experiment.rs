@@ -118,6 +118,18 @@ impl Outcome {
         self.add_links(links);
     }
 
+    /// The last table, if that is its name, or else a new one.
+    pub(crate) fn table(&mut self, name: &str) -> &mut Table {
+        let at = match self.tables.last() {
+            Some(last) if last.name == name => self.tables.len() - 1,
+            _ => {
+                self.tables.push(Table::named(name));
+                self.tables.len() - 1
+            }
+        };
+        &mut self.tables[at]
+    }
+
     fn add_links(&mut self, links: impl IntoIterator<Item = LinkCapture>) {
         if self.links.is_empty() {
             self.links.extend(links);

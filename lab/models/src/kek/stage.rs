@@ -40,16 +40,4 @@ impl<T> Stage<T> {
         self.busy = false;
         self.waiting.pop_front()
     }
-
-    /// Things that wait or are under way.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.waiting.len()
-    }
-
-    /// Whether there is nothing.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
-    }
 }

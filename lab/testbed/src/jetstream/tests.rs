@@ -6,6 +6,7 @@ use barewire_models::jetstream::SwitchConfig;
 
 use super::ring::{Offer, Plan};
 use super::*;
+use crate::asked::replaced;
 use crate::expected::hold;
 use crate::system::System as _;
 
@@ -176,8 +177,7 @@ fn the_rate_grows_with_the_message_and_a_second_copy_halves_it() {
 #[test]
 fn parameters_are_checked() {
     let with = |from: &str, to: &str| {
-        let text = System.parameters().replacen(from, to, 1);
-        assert_ne!(text, System.parameters(), "{from}");
+        let text = replaced(System.parameters(), &[(from, to)]);
         System.run(&text, 1).expect_err(from).to_string()
     };
     assert!(with("hosts = 15", "hosts = 16").contains("ring.hosts"));

@@ -1,6 +1,7 @@
 //! The reproduction test of the Penn interface, and what its worlds promise.
 
 use super::*;
+use crate::asked::replaced;
 use crate::expected::{hold, rows};
 use crate::system::System as _;
 
@@ -109,8 +110,7 @@ fn cell_managers_in_parallel() {
 #[test]
 fn parameters_are_checked() {
     let with = |from: &str, to: &str| {
-        let text = System.parameters().replacen(from, to, 1);
-        assert_ne!(text, System.parameters(), "{from}");
+        let text = replaced(System.parameters(), &[(from, to)]);
         System.run(&text, 1).expect_err(from).to_string()
     };
     assert!(with("\"48 B\"", "\"49 B\"").contains("segmenter.payload"));

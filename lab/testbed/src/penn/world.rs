@@ -114,7 +114,7 @@ impl Work {
 }
 
 /// What a run has found.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Run {
     /// From the first call to the return of the last, as the program's clock shows it.
     pub elapsed: Duration,
@@ -213,21 +213,7 @@ pub fn observe(parameters: &Parameters, path: Path, program: Program, packets: u
         reassembler: parameters.reassembler(),
         latency: Times::default(),
         capture: (packets > 0).then(|| capture::line(packets)),
-        found: Run {
-            elapsed: Duration::ZERO,
-            drained: Duration::ZERO,
-            header: Duration::ZERO,
-            bus: Flow::default(),
-            cells: Flow::default(),
-            payload: Flow::default(),
-            passage: None,
-            stored_bytes: 0,
-            stored: Flow::default(),
-            lost_cells: 0,
-            work: Work::default(),
-            driver: Stats::default(),
-            hash: 0,
-        },
+        found: Run::default(),
     };
     let mut sim = Simulator::new();
     sim.at(Instant::ORIGIN, Class::NORMAL, PROCESSOR, PennEvent::Host);

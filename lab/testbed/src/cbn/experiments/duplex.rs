@@ -14,7 +14,7 @@ use super::inputs::{CELLS, CHOICES, Condition, Length, POINTS_MAX, TIME_MAX, run
 use crate::cbn::parameters::Parameters;
 use crate::cbn::runs::{Observed, Run, Until};
 use crate::error::SystemError;
-use crate::experiment::{Experiment, Outcome, Setting, Table};
+use crate::experiment::{Experiment, Outcome, Setting};
 use crate::refuse::{AboveZero, few_points, inputs};
 use crate::sweep::try_sweep;
 
@@ -87,29 +87,18 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let mut outcome = Outcome::default();
     for (point, mut results) in points.iter().zip(results) {
         let name = format!("two streams, interrupt on {}", point.condition.name());
-        if outcome.tables.last().is_none_or(|table| table.name != name) {
-            outcome.tables.push(Table::named(name));
-        }
         let [both, one, full] = &results;
         let (half_mbps, full_mbps) = (each_way(both), each_way(full));
-        if let Some(table) = outcome.tables.last_mut() {
-            table.row([
-                ("host, times faster", "", point.times_faster.into()),
-                ("one way alone", "Mbit/s", one.received_mbps(1).into()),
-                ("each way, half-duplex", "Mbit/s", half_mbps.into()),
-                ("each way, full-duplex", "Mbit/s", full_mbps.into()),
-                (
-                    "the memory costs",
-                    "%",
-                    (100.0 * (1.0 - half_mbps / full_mbps)).into(),
-                ),
-                (
-                    "cells lost",
-                    "",
-                    results.iter().map(lost).sum::<u64>().into(),
-                ),
-            ]);
-        }
+        let cells_lost: u64 = results.iter().map(lost).sum();
+        let costs_per_cent = 100.0 * (1.0 - half_mbps / full_mbps);
+        outcome.table(&name).row([
+            ("host, times faster", "", point.times_faster.into()),
+            ("one way alone", "Mbit/s", one.received_mbps(1).into()),
+            ("each way, half-duplex", "Mbit/s", half_mbps.into()),
+            ("each way, full-duplex", "Mbit/s", full_mbps.into()),
+            ("the memory costs", "%", costs_per_cent.into()),
+            ("cells lost", "", cells_lost.into()),
+        ]);
         for observed in &mut results {
             take(&mut outcome, observed);
         }

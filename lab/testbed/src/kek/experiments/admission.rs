@@ -108,16 +108,12 @@ fn answer(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         let asked = inputs.asked[usize::from(*source) - 1];
         let got = |at: usize| Cell::from(got_mbps(&plans[at], &runs[at], *source));
         table.row([
-            ("source", "", Cell::from(source.to_string())),
-            (
-                "asks for",
-                "Mbit/s",
-                Cell::from(asked.as_bps() as f64 * 1e-6),
-            ),
+            ("source", "", source.to_string().into()),
+            ("asks for", "Mbit/s", (asked.as_bps() as f64 * 1e-6).into()),
             (
                 "payload of that",
                 "Mbit/s",
-                Cell::from(payload_mbps(asked, plans[0].mtu)),
+                payload_mbps(asked, plans[0].mtu).into(),
             ),
             ("with admission control", "Mbit/s", got(0)),
             ("without", "Mbit/s", got(1)),

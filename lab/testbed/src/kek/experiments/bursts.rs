@@ -14,7 +14,7 @@ use barewire_proto::evb::{ConfigError, SourceId, WhenFull};
 use barewire_units::ByteSize;
 
 use crate::error::SystemError;
-use crate::experiment::{Cell, Experiment, Outcome, Row, Setting, Table};
+use crate::experiment::{Experiment, Outcome, Row, Setting};
 use crate::kek::parameters::Parameters;
 use crate::refuse::{within, wrong};
 use crate::sweep::try_sweep;
@@ -135,22 +135,14 @@ fn answer(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         world::run(&shape, setting.seed, packets)
     })?;
     let mut outcome = Outcome::default();
-    let tables = &mut outcome.tables;
-    for (point, run) in points.iter().zip(&runs) {
+    for (point, run) in points.iter().zip(runs) {
         let name = format!(
             "{}x{}, {} fragments",
             point.sources,
             point.builders,
             point.distribution.name()
         );
-        if tables.last().is_none_or(|table| table.name != name) {
-            tables.push(Table::named(name));
-        }
-        if let Some(table) = tables.last_mut() {
-            table.row(row(point, run));
-        }
-    }
-    for run in runs {
+        outcome.table(&name).row(row(point, &run));
         outcome.add_run(run.hash, run.links);
     }
     Ok(outcome)
@@ -158,50 +150,38 @@ fn answer(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
 
 fn row(point: &Point, run: &Found) -> Row<'static, 13> {
     [
-        ("control", "", Cell::from(point.name())),
-        ("events built", "1/s", Cell::from(run.events_per_s())),
-        ("share of bottleneck", "%", Cell::from(run.share_per_cent())),
-        (
-            "events incomplete",
-            "%",
-            Cell::from(run.incomplete_per_cent()),
-        ),
-        ("fragments lost", "", Cell::from(run.fragments_lost)),
+        ("control", "", point.name().into()),
+        ("events built", "1/s", run.events_per_s().into()),
+        ("share of bottleneck", "%", run.share_per_cent().into()),
+        ("events incomplete", "%", run.incomplete_per_cent().into()),
+        ("fragments lost", "", run.fragments_lost.into()),
         (
             "frames lost, mean port",
             "",
-            Cell::from(run.frames_lost() as f64 / f64::from(point.builders)),
+            (run.frames_lost() as f64 / f64::from(point.builders)).into(),
         ),
         (
             "frames lost, worst port",
             "",
-            Cell::from(run.port_lost.iter().copied().max().unwrap_or(0)),
+            run.port_lost.iter().copied().max().unwrap_or(0).into(),
         ),
-        ("segments repeated", "", Cell::from(run.segments_repeated)),
-        (
-            "building time, mean",
-            "ms",
-            Cell::from(run.building_mean_ms()),
-        ),
-        (
-            "building time, 99 %",
-            "ms",
-            Cell::from(run.building_ms(990)),
-        ),
+        ("segments repeated", "", run.segments_repeated.into()),
+        ("building time, mean", "ms", run.building_mean_ms().into()),
+        ("building time, 99 %", "ms", run.building_ms(990).into()),
         (
             "building time, longest",
             "ms",
-            Cell::from(run.building_ms(1_000)),
+            run.building_ms(1_000).into(),
         ),
         (
             "port held at most",
             "KiB",
-            Cell::from(run.port_highest_bytes as f64 / 1024.0),
+            (run.port_highest_bytes as f64 / 1024.0).into(),
         ),
         (
             "source held at most",
             "KiB",
-            Cell::from(run.source_highest_bytes as f64 / 1024.0),
+            (run.source_highest_bytes as f64 / 1024.0).into(),
         ),
     ]
 }

@@ -13,7 +13,7 @@ use barewire_models::parameters::Cycles;
 use barewire_units::{ByteSize, Rate};
 
 use crate::error::SystemError;
-use crate::experiment::{Cell, Experiment, Outcome, Setting, Table};
+use crate::experiment::{Experiment, Outcome, Setting};
 use crate::kek::host::{Host, Width};
 use crate::kek::parameters::Parameters;
 use crate::kek::plan::{self, JUMBO, ONE_TO_THREE, Plan};
@@ -91,26 +91,15 @@ fn answer(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let mut outcome = Outcome::default();
     for (point, run) in points.iter().zip(runs) {
         let name = point.change.name();
-        if outcome.tables.last().is_none_or(|table| table.name != name) {
-            outcome.tables.push(Table::named(name));
-        }
-        if let Some(table) = outcome.tables.last_mut() {
-            let streams = format!("1x{}, {} each", point.destinations, point.setting);
-            table.row([
-                ("streams", "", Cell::from(streams)),
-                (
-                    "rate of the farthest",
-                    "of the setting",
-                    Cell::from(worst_over_set(&run, point.setting)),
-                ),
-                (
-                    "all together",
-                    "Mbit/s",
-                    Cell::from(run.mbps.iter().sum::<f64>()),
-                ),
-                ("source busy", "%", Cell::from(run.busy_per_cent(0))),
-            ]);
-        }
+        let farthest = worst_over_set(&run, point.setting);
+        let together: f64 = run.mbps.iter().sum();
+        let streams = format!("1x{}, {} each", point.destinations, point.setting);
+        outcome.table(name).row([
+            ("streams", "", streams.into()),
+            ("rate of the farthest", "of the setting", farthest.into()),
+            ("all together", "Mbit/s", together.into()),
+            ("source busy", "%", run.busy_per_cent(0).into()),
+        ]);
         outcome.add_run(run.hash, run.links);
     }
     Ok(outcome)

@@ -149,12 +149,12 @@ fn streams(plan: &Plan, run: &Run) -> Table {
     let rows = plan.streams.iter().zip(&run.mbps).zip(&run.senders);
     for ((&(from, to), &mbps), sender) in rows {
         table.row([
-            ("stream", "", Cell::from(format!("{from} to {to}"))),
-            ("rate", "Mbit/s", Cell::from(mbps)),
-            ("segments", "", Cell::from(sender.segments)),
-            ("short segments", "", Cell::from(sender.short)),
-            ("fast repetitions", "", Cell::from(sender.fast_repeats)),
-            ("time-outs", "", Cell::from(sender.time_outs)),
+            ("stream", "", (format!("{from} to {to}")).into()),
+            ("rate", "Mbit/s", mbps.into()),
+            ("segments", "", sender.segments.into()),
+            ("short segments", "", sender.short.into()),
+            ("fast repetitions", "", sender.fast_repeats.into()),
+            ("time-outs", "", sender.time_outs.into()),
         ]);
     }
     table
@@ -165,20 +165,16 @@ fn pcs(run: &Run) -> Table {
     let seconds = seconds(run.time);
     for (number, pc) in run.pcs.iter().enumerate() {
         table.row([
-            ("PC", "", Cell::from(number.to_string())),
-            ("processor busy", "%", Cell::from(run.busy_per_cent(number))),
+            ("PC", "", number.to_string().into()),
+            ("processor busy", "%", run.busy_per_cent(number).into()),
             (
                 "in traffic control",
                 "%",
-                Cell::from(run.shaping_per_cent(number)),
+                run.shaping_per_cent(number).into(),
             ),
-            (
-                "interrupts",
-                "1/s",
-                Cell::from(pc.interrupts as f64 / seconds),
-            ),
-            ("frames the card lost", "", Cell::from(pc.overruns)),
-            ("packets the discipline refused", "", Cell::from(pc.dropped)),
+            ("interrupts", "1/s", (pc.interrupts as f64 / seconds).into()),
+            ("frames the card lost", "", pc.overruns.into()),
+            ("packets the discipline refused", "", pc.dropped.into()),
         ]);
     }
     table

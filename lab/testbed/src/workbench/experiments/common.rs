@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use barewire_units::ByteSize;
 
 use crate::error::SystemError;
-use crate::experiment::Setting;
+use crate::experiment::{Cell, Row, Setting};
 use crate::refuse::{AtMost, Inputs};
 use crate::workbench::bench::{Bench, Fate, Place};
 use crate::workbench::parameters::Parameters;
@@ -54,4 +54,22 @@ pub(super) fn events(parameters: &Parameters, bytes: u64) -> f64 {
 /// Messages lost, by place.
 pub(super) fn lost(bench: &Bench) -> [u64; 4] {
     Place::ALL.map(|place| bench.count(Fate::Lost(place)))
+}
+
+/// A row of what became of messages; it begins with what was varied.
+pub(super) fn fates(
+    varied: (&'static str, &'static str, Cell),
+    [sent, received, never_ended]: [u64; 3],
+    [switch, fifo, buffers, socket]: [u64; 4],
+) -> Row<'static, 8> {
+    [
+        varied,
+        ("sent", "", sent.into()),
+        ("received", "", received.into()),
+        ("lost in the switch", "", switch.into()),
+        ("lost in the receive FIFO", "", fifo.into()),
+        ("lost for want of buffers", "", buffers.into()),
+        ("lost before the program", "", socket.into()),
+        ("never ended", "", never_ended.into()),
+    ]
 }

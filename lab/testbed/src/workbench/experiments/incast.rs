@@ -3,7 +3,7 @@
 use barewire_des::Simulator;
 use barewire_units::{ByteSize, Duration, Instant, Rng};
 
-use super::common::{LIST, MESSAGE, check_events, events, lost, read};
+use super::common::{LIST, MESSAGE, check_events, events, fates, lost, read};
 use crate::error::SystemError;
 use crate::experiment::{Experiment, LinkCapture, Outcome, Setting, Table};
 use crate::figures::{mbps, mean, p99, us};
@@ -151,7 +151,7 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     for run in &mut runs {
         outcome.add_run(run.hash, run.captures.drain(..));
     }
-    Ok(outcome.with([rounds(&inputs, &mut runs), fates(&inputs, &runs)]))
+    Ok(outcome.with([rounds(&inputs, &mut runs), messages(&inputs, &runs)]))
 }
 
 /// How many rounds were whole, and how long those took.
@@ -172,20 +172,12 @@ fn rounds(inputs: &Inputs, runs: &mut [Received]) -> Table {
 }
 
 /// What became of the messages.
-fn fates(inputs: &Inputs, runs: &[Received]) -> Table {
-    let mut fates = Table::named("messages");
+fn messages(inputs: &Inputs, runs: &[Received]) -> Table {
+    let mut table = Table::named("messages");
     for (&senders, run) in inputs.senders.iter().zip(runs) {
-        let [switch, fifo, buffers, socket] = run.lost;
-        fates.row([
-            ("senders", "", u64::from(senders).into()),
-            ("sent", "", run.messages.into()),
-            ("received", "", run.received.into()),
-            ("lost in the switch", "", switch.into()),
-            ("lost in the receive FIFO", "", fifo.into()),
-            ("lost for want of buffers", "", buffers.into()),
-            ("lost before the program", "", socket.into()),
-            ("never ended", "", run.under_way.into()),
-        ]);
+        let senders = ("senders", "", u64::from(senders).into());
+        let counts = [run.messages, run.received, run.under_way];
+        table.row(fates(senders, counts, run.lost));
     }
-    fates
+    table
 }

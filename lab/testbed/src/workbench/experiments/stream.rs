@@ -3,7 +3,7 @@
 use barewire_des::Simulator;
 use barewire_units::{ByteSize, Duration, Instant};
 
-use super::common::{LIST, MESSAGE, check_events, events, lost, read};
+use super::common::{LIST, MESSAGE, check_events, events, fates, lost, read};
 use crate::error::SystemError;
 use crate::experiment::{Experiment, LinkCapture, Outcome, Setting, Table};
 use crate::figures::{mbps, per_cent};
@@ -294,18 +294,10 @@ fn busy(inputs: &Inputs, runs: &[Streamed]) -> Table {
 fn losses(inputs: &Inputs, runs: &[Streamed]) -> Table {
     let mut losses = Table::named("messages");
     for (&size, run) in inputs.sizes.iter().zip(runs) {
-        let [switch, fifo, buffers, socket] = run.lost;
         let sent = run.received + run.lost.iter().sum::<u64>() + run.under_way;
-        losses.row([
-            ("size", "B", size.as_bytes().into()),
-            ("sent", "", sent.into()),
-            ("received", "", run.received.into()),
-            ("lost in the switch", "", switch.into()),
-            ("lost in the receive FIFO", "", fifo.into()),
-            ("lost for want of buffers", "", buffers.into()),
-            ("lost before the program", "", socket.into()),
-            ("never ended", "", run.under_way.into()),
-        ]);
+        let size = ("size", "B", size.as_bytes().into());
+        let counts = [sent, run.received, run.under_way];
+        losses.row(fates(size, counts, run.lost));
     }
     losses
 }

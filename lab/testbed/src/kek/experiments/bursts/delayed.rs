@@ -121,21 +121,17 @@ fn answer(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let mut outcome = Outcome::default();
     for (&(fragment, nagle, delay), (whole_segments, run)) in points.iter().zip(runs) {
         table.row([
-            ("fragment", "B", Cell::from(fragment.as_bytes())),
-            ("whole segments", "", Cell::from(whole_segments)),
+            ("fragment", "B", fragment.as_bytes().into()),
+            ("whole segments", "", whole_segments.into()),
             ("Nagle", "", Cell::from(if nagle { "on" } else { "off" })),
-            ("delay", "ms", Cell::from(delay.as_ps() as f64 * 1e-9)),
-            (
-                "building time, mean",
-                "ms",
-                Cell::from(run.building_mean_ms()),
-            ),
+            ("delay", "ms", (delay.as_ps() as f64 * 1e-9).into()),
+            ("building time, mean", "ms", run.building_mean_ms().into()),
             (
                 "building time, longest",
                 "ms",
-                Cell::from(run.building_ms(1_000)),
+                run.building_ms(1_000).into(),
             ),
-            ("segments repeated", "", Cell::from(run.segments_repeated)),
+            ("segments repeated", "", run.segments_repeated.into()),
         ]);
         outcome.add_run(run.hash, run.links);
     }
