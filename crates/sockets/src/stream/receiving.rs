@@ -38,7 +38,7 @@ use crate::table::flags::{CHECK_KERNEL, LOW_WATER, RESET_REPORTED, UNIX};
 use crate::table::socket_state::SocketState;
 use crate::table::state::State;
 use crate::table::{descriptors, slots};
-use crate::upgrade::unix_streams;
+use crate::upgrade::{steps, unix_streams};
 
 /// How often a non-blocking read looks again because something has come.
 const ROUNDS_MAX: u32 = 64;
@@ -82,8 +82,11 @@ fn receive_some(
     flags: c_int,
     control: &mut Option<Control>,
 ) -> ssize_t {
-    let directly = || kernel_receive_all(fd, parts, flags, control.as_mut());
-    if let Some(result) = unix_streams::read_directly(fd, socket, flags, directly) {
+    let mut directly = || kernel_receive_all(fd, parts, flags, control.as_mut());
+    if let Some(result) = unix_streams::read_directly(fd, socket, flags, &mut directly) {
+        return result;
+    }
+    if let Some(result) = read_alone(socket, &mut directly) {
         return result;
     }
     let mut call = Call::new(fd, socket, parts, flags);
@@ -353,6 +356,15 @@ impl<'a> Call<'a> {
         }
         None
     }
+}
+
+/// Has the kernel execute a whole read while an upgrade is far: one call, where a wait that may be upgraded takes three.
+fn read_alone(socket: &'static SocketState, read: impl FnOnce() -> ssize_t) -> Option<ssize_t> {
+    if !steps::is_upgrade_far(socket) {
+        return None;
+    }
+    let _past_us = read_past_us(socket)?;
+    Some(read())
 }
 
 /// A read that the kernel executes alone, until this is dropped. The socket is not upgraded meanwhile,

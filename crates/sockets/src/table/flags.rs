@@ -51,6 +51,8 @@ pub const LAST_SENT: u32 = 1 << 23;
 /// The other end had no mark when this one looked for it, once and twice. See `steps`.
 pub const MARK_LOOK_1: u32 = 1 << 24;
 pub const MARK_LOOK_2: u32 = 1 << 25;
+/// An upgrade failed because the kernel executed a read alone: none of these any more. See `steps`.
+pub const NO_READS_ALONE: u32 = 1 << 26;
 /// A listener of Multipath TCP. It has no mark, and what it accepts may be plain TCP.
 pub const MULTIPATH: u32 = 1 << 29;
 /// The program reaches it past this library: it was given back to the kernel.

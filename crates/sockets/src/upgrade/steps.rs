@@ -56,7 +56,7 @@ use crate::system::{
 };
 use crate::table::flags::{
     LAST_SENT, MARK_LOOK_1, MARK_LOOK_2, MARKED, MORE_TO_COME, NAGLE, NEAR_UPGRADE, NEVER_UPGRADE,
-    NONBLOCKING, OPENER, UNIX,
+    NO_READS_ALONE, NONBLOCKING, OPENER, UNIX,
 };
 use crate::table::state::{Reason, State};
 use crate::table::stream_memory::{RING_BYTES, STREAM_MEMORY_BYTES};
@@ -270,6 +270,19 @@ fn mark_opener(fd: c_int, socket: &SocketState) {
 
 /// Each time that the mark is missing, the connection needs 8 times the calls and bytes: a shift by so many bits.
 const LATE_MARK_SHIFT: u32 = 3;
+
+/// Whether the other end has no library, as far as is known, and will not be looked for in the next calls: then the
+/// kernel may execute reads alone, which no upgrade can happen in.
+#[inline]
+pub fn is_upgrade_far(socket: &SocketState) -> bool {
+    let is_candidate = socket.state() == State::Candidate && socket.has(MARK_LOOK_1);
+    is_candidate && !socket.has(UNIX | NO_READS_ALONE) && {
+        let settings = settings::get();
+        let factor = patience::factor(socket) << (LATE_MARK_SHIFT * mark_looks(socket));
+        let needed = settings.calls_before.saturating_mul(factor);
+        !is_near(socket.calls.get(), needed)
+    }
+}
 
 /// How often an end that accepted has found no mark on the one that connected.
 fn mark_looks(socket: &SocketState) -> u32 {
@@ -632,6 +645,9 @@ fn upgrade(fd: c_int, socket: &'static SocketState, side: u32) -> bool {
     let alone = socket.process_count_alone() == 1;
     // Acquire pairs with the Release in the drop of `receiving::ReadPastUs`: what such a read took comes first.
     let is_read = socket.direct_reads.load(Ordering::Acquire) != 0;
+    if is_read {
+        socket.set(NO_READS_ALONE, true);
+    }
     // To have wake-up bytes sent at once would send bytes that wait for more.
     let may = alone && !is_read && !socket.has(NEVER_UPGRADE | MORE_TO_COME);
     if socket.state() != State::Stepping || !may || !barrier::take_part() {
