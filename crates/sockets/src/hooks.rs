@@ -1,7 +1,7 @@
 //! The interposed functions: functions of the C library that this library stands in front of.
 //!
-//! Each looks up whether the descriptor is a socket that the library carries, which takes a load or two. If
-//! not, it calls the C library's function with the program's arguments.
+//! Each first checks whether the descriptor is a socket that the library carries. That takes a load or two. If
+//! it is not, the function calls the C library's function with the program's arguments.
 
 mod aliases;
 mod confine;

@@ -1,8 +1,8 @@
 //! Bytes out of and into an upgraded socket.
 //!
-//! All of it holds the lock of its direction, but not while it sleeps. A blocking read
-//! sleeps in the kernel, in a `recv` that only peeks: so timeouts, signals, restarts,
-//! cancellation and the end of the connection are the kernel's own.
+//! Each call holds the lock of its direction, but not while it sleeps. A blocking read
+//! sleeps in the kernel, in a `recv` that only peeks. So the kernel itself handles timeouts,
+//! signals, restarts, cancellation and the end of the connection.
 
 pub mod buffers;
 pub mod calls;

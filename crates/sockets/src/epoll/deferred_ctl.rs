@@ -1,5 +1,5 @@
-//! Deferred `epoll_ctl`: changes of a set of which the kernel is told only before somebody sleeps on it, or
-//! never.
+//! Deferred `epoll_ctl`: the library tells the kernel of a change to an epoll set only before a thread sleeps
+//! on the set, or never.
 //!
 //! Many programs wait for a socket to be writable only while they have something to write, so they
 //! change its registration several times with each request. While the socket is upgraded, the waits
@@ -10,7 +10,7 @@
 //! while the kernel still has it although the program has taken it out. All of this must hold for a
 //! registration to be deferred:
 //!
-//! - it is active, level-triggered, and the only one in its set with its data;
+//! - it is active and level-triggered, and no other registration in its set has the same `data`;
 //! - no thread waits on the set at this moment;
 //! - only waits of this process watch the set.
 //!

@@ -2,9 +2,9 @@
 //!
 //! The kernel's set stays as the program made it, and every wait still asks it. For each registration of
 //! a socket that is upgraded, or may be, the library keeps the descriptor, the events and the
-//! program's data. A registration is *active* while its socket is awake: a wait polls the byte rings of
-//! active registrations only. Before the wait sleeps it arms these rings. From then on the
-//! kernel reports them, by a wake-up byte.
+//! program's data. A wait polls the byte rings of *active* registrations only. Before it sleeps, it arms these
+//! rings and makes their registrations inactive. From then on the kernel reports them, by a wake-up byte.
+//! A registration that the kernel reports becomes active again.
 //!
 //! All of this belongs to one process. A child has a copy.
 

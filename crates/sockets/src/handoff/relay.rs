@@ -1,7 +1,7 @@
-//! Relays. A socket is handed off to a program that cannot use its hybrid stream, while the byte
-//! ring holds bytes that nobody has read and that the other end could not take back. Then a small
-//! process keeps the socket. It copies between the socket and a new connection, and the far end of that
-//! connection is handed off instead.
+//! Relays: small processes that keep a socket for a program that cannot use its hybrid stream. A relay is
+//! needed if such a program gets the socket while the byte ring holds unread bytes that the other end could
+//! not take back. It copies between the socket and a new connection, and the program gets the far end of
+//! that connection instead.
 //!
 //! ```text
 //! other end ══ hybrid stream ══ old socket │ relay │ inner ── kernel TCP ── outer: successor

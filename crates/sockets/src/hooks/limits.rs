@@ -5,9 +5,9 @@
 //!   reservation back when it sets a limit that leaves no room for it. It then runs as without the library.
 //! - For any other program the kernel's limit is raised by the size of the reservation, as far as the kernel
 //!   permits. The program still sees the limit that it set.
-//! - A program that this one begins gets the limit as set. At an `exec` in this process the kernel is told
-//!   just before; at a `posix_spawn` just after. A shell begun by `system` or `popen` is told to lower the
-//!   limit.
+//! - A program that this one starts gets the limit as set. The library sets the kernel's limit just before an
+//!   `exec` in this process, and just after a `posix_spawn`. A shell started by `system` or `popen` is told to
+//!   lower the limit itself.
 
 use core::ffi::{c_int, c_uint};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! The `wait` functions. They tell that a child has ended, and so has no sockets any more, even if it was
+//! The `wait` functions. They report that a child has ended. Then it holds no sockets any more, even if it was
 //! killed.
 
 use core::ffi::c_int;

@@ -1,5 +1,5 @@
-//! The variables that every fork writes, in the parent or in the child. They lie in one page: whoever writes the
-//! first has copied it from the other, and the rest costs nothing.
+//! The variables that every fork writes, in the parent or in the child. They lie in one page. After a fork, the
+//! first write to a page copies it; so writing all the others costs nothing more.
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 

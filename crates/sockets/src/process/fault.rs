@@ -1,9 +1,9 @@
 //! Probing the program's memory: where the kernel would return `EFAULT`, the library does too.
 //!
 //! Before the library copies from or to the program's memory, it touches one byte of each page, by
-//! code at known addresses. The processor says whether the page is there. That costs nothing but the
-//! touch, and it is right whoever maps or unmaps memory. If the page is missing, a signal handler of the
-//! library has that code answer `false`.
+//! code at known addresses. The processor finds out whether the page is there. That costs nothing but the
+//! touch, and the library need not know who maps or unmaps memory. If the page is missing, a signal handler
+//! of the library makes that code return `false`.
 //!
 //! The handler is installed from the first socket until the program sandboxes itself, and only as long
 //! as the program has no handler of its own for `SIGSEGV` and `SIGBUS`. A program that asks for its

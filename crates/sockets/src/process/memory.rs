@@ -3,8 +3,9 @@
 //! The kernel copies each mapping of a process when the process forks, and takes each apart when it ends. So
 //! the tables lie in two mappings: one that children share, and one of which they have a copy.
 //!
-//! A child has none of the pages of shared memory before it touches them. A read then brings the
-//! [`WINDOW_BYTES`] around it at once. So what every child touches lies in one such window: see [`begin`].
+//! After a fork, the child has no page of the shared memory in its page table until it touches one. A read then
+//! maps the [`WINDOW_BYTES`] around it at once. So what every child touches lies in one such window: see
+//! [`begin`].
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU64, AtomicUsize};

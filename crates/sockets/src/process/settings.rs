@@ -3,7 +3,7 @@
 //! | variable | key | default | what |
 //! |---|---|---|---|
 //! | `BAREWIRE_PROFILE` | `profile` | `balanced` | `latency`, `throughput`, `quiet`: other defaults for the rest |
-//! | `BAREWIRE_SPIN_US` | `spin_us` | 200 | how long to look before a sleep, at most |
+//! | `BAREWIRE_SPIN_US` | `spin_us` | 200 | longest time to poll before a sleep |
 //! | `BAREWIRE_CALLS_BEFORE` | `calls_before` | 16 | calls that move bytes before a connection looks for its other end; `never`: see `worth` |
 //! | `BAREWIRE_BYTES_BEFORE` | `bytes_before` | 1048576 | or so many bytes |
 //! | `BAREWIRE_UNIX` | `unix` | 0 | `1`: Unix sockets too |
@@ -17,14 +17,14 @@
 //! |---|---|---|---|---|
 //! | `balanced` | 200 | 16 | 1048576 | most |
 //! | `latency` | 1000 | 4 | 16384 | answers at once, at the price of processor time |
-//! | `throughput` | 10 | 16 | 1048576 | busy servers: processor time goes to work, not to looking |
-//! | `quiet` | 0 | never | 4194304 | batteries and busy hosts: never looks, sleeps at once, upgrades streams only |
+//! | `throughput` | 10 | 16 | 1048576 | busy servers: processor time goes to work, not to polling |
+//! | `quiet` | 0 | never | 4194304 | batteries and busy hosts: never polls, sleeps at once, upgrades streams only |
 //!
-//! With one processor nobody looks, unless `latency` or a number asks for it.
+//! On one processor no thread polls, unless the profile is `latency` or `spin_us` is set.
 //!
 //! `BAREWIRE_SETTINGS` is `key=value;key=value;[NAME];key=value...`: what stands behind
-//! `[NAME]` is for programs of that name only. Layers, each over those before: what holds for
-//! all programs, what holds for this one, the variables. In each, the profile comes first.
+//! `[NAME]` is for programs of that name only. Later sources win: the settings for all programs,
+//! those for this program, the other variables. Within each, the profile is applied first.
 
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};

@@ -6,10 +6,10 @@
 //! than a sleep and a wake-up. The processor time that they use is not taken off the budget.
 //!
 //! Under contention a thread that sleeps is woken sooner than a polling one gets the processor again, since
-//! the kernel prefers threads that have slept. So a thread that loses the processor while it polls, by a
-//! yield or without, weighs for how long. While its polls are short and successful, others may have the
-//! processor a few times as long as the thread itself: they would have it anyway. Beyond that the thread
-//! sleeps at once for many waits, and only sometimes tries to poll.
+//! the kernel prefers threads that have slept. So a thread notes for how long it loses the processor while it
+//! polls, by a yield or without. While its polls are short and successful, others may have the processor a
+//! few times as long as the thread itself: they would have it anyway. If they have it for longer, the thread
+//! sleeps at once in many waits, and only sometimes tries to poll.
 
 use core::cell::Cell;
 

@@ -1,8 +1,8 @@
 //! Words of the calling thread that are read without a call: the number of its processor, as the kernel keeps it up to
 //! date, and one word of our own.
 //!
-//! The C library finds a thread's variables by a call where a shared library asks for them, and the processor by one in
-//! any case. Both stand in every send. Here each is one load relative to the thread pointer.
+//! A shared library reaches its thread-local variables through a call of the C library, and the number of the processor
+//! takes a call as well. Every send needs both. Here each is one load relative to the thread pointer.
 //!
 //! | word | where |
 //! |---|---|

@@ -1,9 +1,9 @@
-//! What somebody captures: bytes that the program sent and received, put into memory of this
-//! process, from where `barewire capture` takes them.
+//! The capture memory: while `barewire capture` runs, each call puts a copy of the bytes that the
+//! program sent or received into memory of this process, and the capturer takes it from there.
 //!
 //! The capturer reads and writes this process's memory (`/proc/PID/mem`), which the kernel
-//! grants to whoever may trace the process. So there is no descriptor, no name, and no memory
-//! that another could see. The memory is reserved at start and taken while it is used.
+//! permits to everybody who may trace the process. So there is no descriptor, no name, and no memory
+//! that another could see. The addresses are reserved at start, and take memory only during a capture.
 //!
 //! | word | written by | what |
 //! |---|---|---|
@@ -27,9 +27,9 @@
 //! | 24..32 | position in the stream, of what was sent or received while somebody captured |
 //! | 32..40 | nanoseconds since 1970 began |
 //!
-//! A capturer that is too slow loses entries: a gap in the positions, and a count. One that
-//! has gone is noticed by the next call on a socket, and the memory is given back. What is off
-//! costs one load, of a line that every call needs anyway.
+//! A capturer that is too slow loses entries: a gap in the positions, and a count. If it has gone,
+//! the next call on a socket notices, and gives the memory back. While nobody captures, a call costs
+//! one more load, of a cache line that it needs anyway.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

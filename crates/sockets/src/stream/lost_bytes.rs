@@ -1,6 +1,6 @@
-//! The other end has gone and left bytes in the byte ring unread. The kernel never carried them, so it
-//! reports a clean end. Over a kernel connection it would report `ECONNRESET`, from which a sender learns
-//! that bytes were lost. The library reports that error in its place.
+//! Bytes that the other end left unread in the byte ring when it went. The kernel never carried them, so it
+//! reports a clean end. Had it carried them, it would report `ECONNRESET`, from which a sender learns that
+//! bytes were lost. So the library reports that error.
 //!
 //! | how the other end went | who finds out |
 //! |---|---|

@@ -1,5 +1,5 @@
 //! The low-water mark (`SO_RCVLOWAT`): a socket counts as readable, and a blocking read returns, only
-//! when there are so many bytes.
+//! when at least that number of bytes is there.
 //!
 //! A thread that waits for bytes waits in the kernel. The kernel counts bytes of the kernel connection, and
 //! knows nothing of those in the byte ring. So a socket with a mark falls back to the kernel for good.

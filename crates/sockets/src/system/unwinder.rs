@@ -1,13 +1,14 @@
 //! The unwinder, `libgcc_s.so.1`, loaded when it is first called.
 //!
-//! A thread that is cancelled in a call, or a C++ exception, unwinds through this library's functions. Then the
-//! C library, or the program, has loaded the unwinder before. All other programs would load it at their start
-//! because this library names it, which takes longer than all else that the library does there. So its
-//! functions are defined here. The first call of each looks up the real one, and every call jumps there: the
-//! unwinder sees the caller's frame, as if there were nothing in between.
+//! A thread that is cancelled in a call, or a C++ exception, unwinds through this library's functions. In such
+//! programs the C library, or the program, has loaded the unwinder already. Every other program would load it
+//! at its start, only because this library refers to it. That would take longer than all else that the library
+//! does at the start. So the unwinder's functions are defined here. The first call of each looks up the real
+//! one, and every call jumps there: the unwinder sees the caller's frame, as if there were nothing in between.
 //!
-//! They are hidden: the program's own calls do not come here. A function that is missing below, since another
-//! standard library calls it, is found as usual, and the unwinder is loaded at the start.
+//! They are hidden: the program's own calls do not come here. If another version of Rust's standard library
+//! calls a function that is missing below, the dynamic loader finds it as usual, and loads the unwinder at the
+//! start.
 
 use core::ffi::{CStr, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering};

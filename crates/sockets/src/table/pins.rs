@@ -3,8 +3,8 @@
 //! A thread that waits on a set takes wake-up bytes off the kernel connection of a socket in it. A thread
 //! that begins another program makes all sockets fall back to the kernel. Meanwhile a third thread may
 //! close the descriptor, and a fourth may get its number for another socket, whose bytes would then be
-//! taken. So the user of the descriptor first notes a pin, and then looks whether the descriptor is still
-//! the socket's (`descriptors::pin`). A thread that closes a descriptor first takes it out of the table,
+//! taken. So a thread that uses the descriptor first notes a pin, and then checks whether the descriptor is
+//! still that socket's (`descriptors::pin`). A thread that closes a descriptor first takes it out of the table,
 //! and then waits until nobody has pinned it ([`wait_for`]). When it closes the last descriptor of a
 //! socket, it waits for the pins of all of them ([`wait_for_all`]), so that the socket state is not reused
 //! too early.

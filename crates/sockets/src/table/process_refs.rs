@@ -3,14 +3,16 @@
 //! A socket state counts the processes that have its socket. A process that is killed cannot remove its own
 //! references. Others find that it is gone, and remove them.
 //!
-//! | of each place, shared with children | what |
-//! |---|---|
-//! | held | the process of the place; 0: free; or who has claimed it. Above that, how often it was claimed |
-//! | namespace | the process namespace that the id belongs to, by its inode |
-//! | near, far | the numbers of the socket states that count it, a bit each: of the first, and of the others |
+//! Each process of a family has a *place* in a table that children share:
 //!
-//! The first places, what all of them have in common and the first socket states, which follow, lie in one
-//! window: a child that touches one of them has them all (see `memory`). Most processes have no others.
+//! | of each place | what |
+//! |---|---|
+//! | held | id of the process, or of the one that has claimed the place; 0: free. Above these bits, how often it was claimed |
+//! | namespace | the process namespace that the id belongs to, by its inode |
+//! | near, far | a bit for each socket state that counts this process: `near` for the first ones, `far` for the others |
+//!
+//! Three things lie in one window of memory: the first places, what all places have in common, and the first
+//! socket states. A child that touches one of them has them all (see `memory`). Most processes use no others.
 //!
 //! A process gets its place with its first socket ([`enter_if_first`]). If it has sockets when it forks, a
 //! place is reserved for the child before the child is made, since it may be killed before it runs. A process

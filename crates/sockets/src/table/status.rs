@@ -19,7 +19,7 @@
 //! | 10 to 13 | offsets in a socket state, of 32 bits: state, why, flags, side |
 //! | 14 to 17 | of 32 bits: calls before its upgrade; of 64: bytes before; ring bytes out, in |
 //! | 18 | address of the texts: of 8 states, then of 24 reasons; 64 bytes each, zeros behind |
-//! | 19 to 21 | settings: longest look in ns, calls before, bytes before |
+//! | 19 to 21 | settings: longest time to poll before a sleep, in ns; calls before; bytes before |
 //! | 22 | the flag that says: this socket sends over the kernel connection for good |
 //! | 23 | `capture1`: what follows is there |
 //! | 24, 25 | address of the memory for captures; bytes of its area. See `capture` |

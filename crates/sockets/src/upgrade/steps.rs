@@ -1,13 +1,13 @@
 //! The steps of an upgrade: how the two ends of a TCP connection find each other, prove who they are, and
 //! come to share a hybrid stream. Unix sockets take the same steps; `unix_streams` says what differs.
 //!
-//! 1. **Capability mark.** Listening and connecting sockets do not loop multicasts back. That option means
-//!    nothing to TCP, accepted sockets inherit it, and anybody who asks the kernel for the other end of a
-//!    connection (`sock_diag`) can see it. Each end asks after some calls. The mark is only a hint: it spares
-//!    programs whose other ends do not have the library any further search.
+//! 1. **Capability mark.** The library clears `IP_MULTICAST_LOOP` on listening and connecting sockets. That
+//!    option means nothing to TCP, accepted sockets inherit it, and anybody who asks the kernel for the other
+//!    end of a connection (`sock_diag`) can see it. Each end asks after some calls. The mark is only a hint: if
+//!    it is missing, the other end does not have the library, and this end searches no further.
 //! 2. **Rendezvous.** If the mark is there, each end goes to the abstract Unix socket that is named by the
-//!    connection's two addresses, in an order that both know. The first end binds it, puts a second mark on
-//!    its connection that says so, and checks at times whether the second end has come. The second end
+//!    connection's two addresses, in an order that both know. The first end binds it, sets the holder mark on
+//!    its connection, and checks from time to time whether the second end has come. The second end
 //!    connects, leaves a greeting with the hybrid stream's memory there, and goes on at once. The name
 //!    lives in the network namespace, as the addresses do. Behind address translation the names differ, and
 //!    the ends do not meet.
@@ -15,11 +15,11 @@
 //!    compares the answer with the credentials of the process at the rendezvous socket, and with the socket
 //!    cookies in the greeting. No descriptor is sent or taken before. The same user is not enough: any
 //!    process could wait at the rendezvous socket, or connect to it.
-//!    - The second end sends nothing unless the kernel shows it the second mark on the other end, both
+//!    - The second end sends nothing unless the kernel shows it the holder mark on the other end, both
 //!      before and after it connects. Only a process that has the socket can set that mark. It holds the
 //!      name while the mark is set, and removes the mark before it gives up the name.
-//!    - The greeting comes with a descriptor of the sender's end that carries no rights (`O_PATH`). Making
-//!      one takes the socket, or the right to look into the process that has it.
+//!    - The greeting comes with a descriptor of the sender's end that carries no rights (`O_PATH`). Only a
+//!      process that has the socket, or may look into a process that has it, can make one.
 //!
 //! Anybody else who connects is turned away, and can delay the upgrade no longer than [`LOOKS_MAX`] checks
 //! with [`VISITORS_A_LOOK`] visitors each. See also `deferred_close`.
