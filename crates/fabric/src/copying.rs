@@ -1,10 +1,12 @@
-//! How long payloads are best copied into the reader's memory, learnt from how long an ordinary copy takes.
+//! Chooses how the writer copies a long payload into the reader's memory, by the time that its ordinary copies take.
 //!
-//! An ordinary store fetches its line first, from the cache of the reader that has had it since the last lap. Where the
-//! two processors share a cache, that is the fastest way. Where they do not, stores past the caches win: the line goes
-//! to memory, from where the reader's processor fetches ahead by itself. Round trips of messages that both sides copy in
-//! and out, through a ring of 64 KiB (128 KiB for the last), took so many ns (two processes on an AMD EPYC of family 25,
-//! model 17; a bare line there and back took 50 ns on one core, 100 ns near and 330 ns far):
+//! An ordinary store fetches its cache line first. The line is in the reader's cache, since the reader read it in the
+//! lap before. Where the two processors share a cache, an ordinary copy is the fastest way. Where they do not, a copy
+//! past the caches wins: it writes to memory, from where the reader's processor fetches ahead by itself.
+//!
+//! Round trips in ns of messages that both sides copy in and out, through a ring of 64 KiB (128 KiB for the last row),
+//! between two processes on an AMD EPYC (family 25, model 17). A bare line there and back took 50 ns on one core, 100 ns
+//! near and 330 ns far:
 //!
 //! | bytes | far | far, past the caches | near | near, past the caches | one core | one core, past the caches |
 //! |---|---|---|---|---|---|---|
@@ -13,8 +15,8 @@
 //! | 16384 | 17700 | 4448 | 4932 | 4347 | 1551 | 5310 |
 //! | 65536 | 69602 | 14701 | 19186 | 15616 | 5890 | 18744 |
 //!
-//! The copy itself tells them apart: an ordinary one of 4 KiB takes 20 to 100 cycles a line far, on the average 50; 5 to
-//! 20 near; 2 on one core. Shorter ones disappear in the processor's store buffer.
+//! The time of an ordinary copy tells where the reader is. A copy of 4 KiB takes 20 to 100 cycles a line far, 50 on
+//! average; 5 to 20 near; 2 on one core. The time of shorter copies says nothing: the processor's store buffer hides it.
 
 use crate::frame::LINE_BYTES;
 

@@ -4,19 +4,20 @@
 //! word 0        TOP      bit m: some word of mid[m] may be non-zero       (set by peers)
 //! word 1        SLEEP    odd: the owner sleeps; counts up               (stored by owner)
 //! word 2        mid[0]   bit l: leaf[l] may be non-zero                   (set by peers)
-//! words 3..7    leaf[0..5]   one bit per source, polled directly          (set by peers)
-//! words 8..70   mid[1..64]
-//! words 71..    leaf[5..4096]
-//! words 4168..  waiting[0..4024]: not 0: an importer of the aperture with this number may
+//! words 3 to 7  leaf[0..5]   one bit per source, polled directly          (set by peers)
+//! words 8 to 70 mid[1..64]
+//! from word 71  leaf[5..4096]
+//! from 4168     waiting[0..4024]: not 0: an importer of the aperture with this number may
 //!               wait for its owner to store into it      (set by peers, cleared by owner)
 //! ```
 //!
 //! The words of the first 320 sources lie in the first cache line, and the owner polls them
 //! whenever it polls TOP. So ringing for one of them is one read-modify-write of one cache line.
 //! For the others a ringer sets a bit in leaf, mid and TOP, in this order. Peers set bits with
-//! `or`, from the leaf upwards; the owner takes them with `swap`, from the top downwards. It is
-//! the only structure in which both sides write the same words. Each source has one bit, so however often it is rung
-//! it is pending at most once, and the page cannot overflow. Draining takes O(pending) steps.
+//! `or`, from the leaf upwards; the owner takes them with `swap`, from the top downwards. Both sides
+//! write these words, so they need read-modify-write instructions. Each source has one bit. So a source
+//! is pending at most once, however often it is rung, and the page cannot overflow. Draining takes
+//! O(pending) steps.
 //!
 //! A ringer that stops half-way delays its own bit only: every ringer sets all three bits by
 //! itself, whatever others have set. [`sweep`] finds the bit of a ringer that died half-way.

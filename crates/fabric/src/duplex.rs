@@ -1,28 +1,29 @@
 //! The duplex line: one cache line through which both sides of a connection send small messages, in turn.
 //!
 //! ```text
-//! | offset | size | what                                                                     |
-//! |      0 |    8 | header: bits 63..32 number of the turn | 31..8 position in the ring, low 24 |
-//! |        |      | bits | 7..0 bytes of the message, at most 56                              |
-//! |      8 |   56 | the message                                                              |
+//! | offset | size | what                                                             |
+//! |      0 |    8 | header: bits 63..32 number of the turn                           |
+//! |        |      |         bits 31..8  low 24 bits of the position in the ring      |
+//! |        |      |         bits 7..0   length of the message in bytes, at most 56   |
+//! |      8 |   56 | the message                                                      |
 //! ```
 //!
-//! A ring with one writer for each line moves two lines for a message: the reader's load fetches the line, and the
+//! In a ring, where each line has one writer, a line moves twice for a message: the reader's load fetches it, and the
 //! writer's next store there has to fetch it back. A line that both sides write in turn moves once for a message: the
-//! processor hands it to whoever reads it, and that side owns it when it answers (`docs/decisions/0027`).
+//! reader's processor fetches it, and still has it when that side answers (`docs/decisions/0027`).
 //!
-//! The rule of turns. The side that opened the connection may send the first message through the line. Whoever has
-//! *taken* the message of the other side may send the next one. So no message is overwritten before it was taken. A side that may not send through the line, or does not want to, uses the ring. Nobody has to use the
-//! line.
+//! The rule of turns. The side that opened the connection may send the first message through the line. After that, the
+//! side that has *taken* the last message from the line may send the next one. So no message is overwritten before it
+//! was taken. A side that may not send through the line, or does not want to, uses the ring. Nobody has to use the line.
 //!
 //! The order with the ring. A header states the position at which the sender would have published a frame instead.
 //! The receiver takes the message when it has read the ring up to there. It looks at the ring *before* it looks at
 //! the line: a message that was sent before the frame that it found is then visible in the line. The next frame
 //! behind such a message says so ([`crate::frame`]), so a receiver that finds another frame need not look at the line.
 //!
-//! A peer is never trusted. A header is loaded once and checked. What a peer stores out of turn is not looked at, or
-//! spoils what that peer itself is to receive. Both sides count turns in private memory, and read nothing back that
-//! they have stored.
+//! A peer is never trusted. A header is loaded once and checked. What a peer stores out of turn is ignored, or spoils
+//! only what that peer itself is to receive. Both sides count turns in private memory, and never read back what they
+//! have stored.
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, Ordering};

@@ -25,7 +25,7 @@
 //! | 8 bytes: length | payload, padded to a multiple of 8 |
 //! ```
 //!
-//! All words in the byte order of the host: both sides are on it. A header of zero, or of
+//! All words have the host's byte order: both sides are on the same host. A header of zero, or of
 //! the lap before, means that nothing has been published there yet. A line is a cache line
 //! of 64 bytes. Source: own design (`docs/decisions/0002`).
 

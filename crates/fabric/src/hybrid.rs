@@ -20,10 +20,10 @@
 //!
 //! A *wake-up byte* is a byte on the kernel connection that is not data. It makes the kernel report the
 //! connection as readable to any thread that waits there, in whatever way. The sender sends one only if the
-//! receiver armed in this very ring epoch. A receiver that reads the kernel connection for data is then
-//! done with it, so a wake-up byte is never taken for data. If the kernel connection has no room for a
-//! wake-up byte, it is not withdrawn, since the receiver may be about to read it. It is sent before any other
-//! byte, so data is never taken for a wake-up byte.
+//! receiver armed in this very ring epoch. The receiver reads the kernel connection for data only when it is
+//! done with that epoch and its wake-up bytes. So it never takes a wake-up byte for data. If the kernel
+//! connection has no room for a wake-up byte, the sender does not withdraw it, since the receiver may be about
+//! to read it. The sender sends it before any other byte. So the receiver never takes data for a wake-up byte.
 //!
 //! Why does a byte that is read from the kernel connection belong to the epoch that the reader assumes? The
 //! sender increments EPOCH, fences and loads READS_KERNEL. The receiver sets READS_KERNEL, fences and loads
@@ -41,7 +41,7 @@
 //! | 18 READS_KERNEL | receiver | 1 while it may be reading the kernel connection |
 //! | 24 ARMED | both | 1 + the epoch in which the receiver sleeps; 0: awake |
 //! | 25 IN_RING | sender | 1 while it puts bytes into the ring: not in the cache line that the receiver polls |
-//! | 26 ORDERED | receiver | 1: it waits for others as well, and wants SINCE, and [`Sender::mark`] |
+//! | 26 ORDERED | receiver | 1: it waits for other connections as well, so it wants SINCE, and [`Sender::mark`] |
 //! | 128 HEAD | sender | bits 0 to 55: bytes ever put into the ring; bits 56 to 62: how many of the last of them are short bytes; bit 63: dated |
 //! | 129 SEEN | sender | TAIL of the direction back, when bytes were last put: saves the other side a load of TAIL |
 //! | 130 SINCE | sender | dated: when the oldest bytes of the ring came, by the clock of the callers; 0: not known. For order only |
@@ -52,8 +52,8 @@
 //! ([`UP`], [`LEAVING`], [`WANT_KERNEL`], [`TAKE_BACK`], by side). Words from 128 on are the *head lines*, one of each
 //! direction. The rings follow at byte 4096.
 //!
-//! *Head lines.* A sender puts its bytes into the ring in any case. If it has heard from the other side since it last
-//! sent, and what it shows fits there, it copies that to its head line as well:
+//! *Head lines.* A sender always puts its bytes into the ring. It also copies them to its head line as *short bytes*,
+//! if they fit there and are an answer: that is, if it has taken bytes of the other side since it last sent.
 //!
 //! ```text
 //! SENDER    HEAD = as before, without short bytes; short bytes; HEAD = new position, with their number
@@ -61,10 +61,10 @@
 //!           else: from the ring, which always has them
 //! ```
 //!
-//! Whoever loads a short byte of a later message sees that HEAD has changed, since that was stored before. A value of HEAD
-//! with short bytes comes again only if bytes were taken back, and then its receiver is not in the middle of a copy. A
-//! sender that finds ORDERED for the first time withdraws its short bytes. What it shows from then on is dated, and its
-//! short bytes leave the place of SINCE and KERNEL alone.
+//! The sender changes HEAD before it stores the short bytes of a later message. So a receiver that loads one of those
+//! finds that HEAD has changed. The same value of HEAD with short bytes can come again only if bytes were taken back, and
+//! then the receiver is not in the middle of a copy. A sender that finds ORDERED set for the first time withdraws its
+//! short bytes. From then on it dates its bytes, and its short bytes leave the place of SINCE and KERNEL free.
 //! [The figures](../../../docs/decisions/0031-short-bytes-beside-head.md).
 //!
 //! A receiver can end the ring by itself ([`Receiver::end_ring`]). It stores WANT_KERNEL, has every processor
@@ -97,9 +97,10 @@
 //! carries elsewhere there is no such word. So a sender that is about to send something through the kernel
 //! first sends a wake-up byte for what lies unread in its rings ([`Sender::mark`]). The kernel then reports
 //! both in their order. A receiver that finds bytes in a ring has to ask the kernel first only if KERNEL is later than its
-//! last question. The sender may send that wake-up byte whether the receiver is armed or not, except while the
-//! receiver is in the middle of a read of the kernel connection which it may have begun before this epoch.
-//! What the other side stores there changes when a program hears of its bytes, never whether.
+//! last question. The sender may send that wake-up byte whether the receiver is armed or not. There is one
+//! exception: it does not while the receiver may be in the middle of a read of the kernel connection that it
+//! began before this epoch. A wrong time from the other side can change when a program hears of that side's
+//! bytes, never whether.
 //!
 //! The other side is not trusted: what it wrote is read once and checked ([`Broken`]). It can spoil its own
 //! connection only. Source: own design (`docs/decisions/0005`).

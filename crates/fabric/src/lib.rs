@@ -1,18 +1,19 @@
-//! What a fabric must offer, and the queues that run over any of them.
+//! What a fabric must offer, and the protocols that run over any fabric.
 //!
 //! A *fabric* carries stores from one place to another: shared memory between two
 //! processes, remote memory access over a network, a simulated card. This crate states
 //! what it must promise ([`memory`], [`aperture`]) and holds the protocols built on it:
-//! the frame ring ([`ring`]) with the duplex line in front of it ([`duplex`]), messages ([`queue`]), byte streams ([`stream`]), byte streams that
-//! change between shared memory and the kernel ([`hybrid`]), the event queue's
-//! page ([`doorbell`]), how to wait for it ([`wait`]), and the inspection of a ring from outside
-//! ([`survey`]). They use neither a clock nor system calls, so the same code moves messages
-//! between live processes and on a modelled card.
+//! the frame ring ([`ring`]) and the duplex line beside it ([`duplex`]), messages ([`queue`]),
+//! byte streams ([`stream`]), byte streams that change between shared memory and the kernel
+//! ([`hybrid`]), the doorbell page of an event queue ([`doorbell`]), how to wait ([`wait`]), and
+//! the inspection of a ring from outside ([`survey`]). They use neither a clock nor system calls,
+//! so the same code moves messages between live processes and on a modelled card.
 //!
-//! The one rule of all of it: **stores go remote, loads stay local**. Each side owns the
-//! memory that it reads from, and the other side stores there what it has to say. There is one
-//! writer per word, so nothing needs a lock, and a hostile peer can spoil only what it
-//! was going to send anyway.
+//! One rule holds for nearly all of it: **stores go remote, loads stay local**. Each side owns the
+//! memory that it reads from, and the other side stores there what it has to say. Each word has
+//! one writer, so nothing needs a lock, and a hostile peer can spoil only what it was going to
+//! send anyway. The exceptions are words that both sides write: those of doorbell pages, of the
+//! duplex line, and a few of a hybrid stream.
 
 // A file imports only from its own layer and those above it in this list, lowest first.
 //

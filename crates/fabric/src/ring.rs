@@ -15,7 +15,7 @@
 //! 3. Positions count lines from the beginning of the connection and never wrap.
 //!
 //! In the common case of one-line frames nothing has to be cleared on the critical path,
-//! and a message is a single line transfer.
+//! and a message moves a single cache line.
 
 mod receiver;
 mod sender;

@@ -8,7 +8,7 @@
 //!
 //! | state | what the caller does before it says that nothing was found |
 //! |---|---|
-//! | Looking | polls, once or a few times |
+//! | Looking | polls, once or several times |
 //! | Arming | arms, so that its peers ring its doorbell from now on; then polls |
 //! | Sleeping | announces that it sleeps, then polls. If nothing is there, it sleeps, announces that it is awake, and polls |
 //!

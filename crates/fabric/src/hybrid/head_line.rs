@@ -9,8 +9,8 @@
 //! | 130, 131 | short bytes 0 to 15 | SINCE, KERNEL |
 //! | 132 to 135 | short bytes 16 to 47 | short bytes 0 to 31 |
 //!
-//! HEAD, from the lowest bit: 56 bits of the number of bytes that were ever put into the ring, 7 bits of how many of the
-//! last of them are short bytes, 1 bit for dated. Source: own design (`docs/decisions/0031`).
+//! HEAD, from the lowest bit: 56 bits for the number of bytes that were ever put into the ring, 7 bits for the number of
+//! short bytes (the last of them), 1 bit for dated. Source: own design (`docs/decisions/0031`).
 
 /// The first word of the head lines.
 pub const HEAD_LINES: usize = 128;

@@ -6,8 +6,9 @@
 //!    end of a connection (`sock_diag`) can see it. Each end asks after some calls. The mark is only a hint: if
 //!    it is missing, the other end does not have the library, and this end searches no further.
 //! 2. **Rendezvous.** If the mark is there, each end goes to the abstract Unix socket that is named by the
-//!    connection's two addresses, in an order that both know. The first end binds it, sets the holder mark on
-//!    its connection, and checks from time to time whether the second end has come. The second end
+//!    connection's two addresses, in an order that both know. The first end binds it, sets the holder mark
+//!    (`IP_RECVERR_RFC4884`) on its connection, and checks from time to time whether the second end has come.
+//!    The second end
 //!    connects, leaves a greeting with the hybrid stream's memory there, and goes on at once. The name
 //!    lives in the network namespace, as the addresses do. Behind address translation the names differ, and
 //!    the ends do not meet.
