@@ -1,4 +1,5 @@
-//! The reading end of a ring, and a poll of it for others that know how far its reader is ([`RingWatch`]). See [`super`] for the invariants.
+//! The reading end of a ring, and a poll of it for others that know how far its reader is ([`RingWatch`]).
+//! See [`super`] for the invariants.
 
 use super::{frame_bytes_max, offset};
 use crate::duplex::{DuplexReceiver, InLine, MESSAGE};

@@ -268,7 +268,7 @@ pub struct Shared {
     pub counters: Array<Counters>,
 }
 
-/// All tables. Reached under [`LOCK`](super::LOCK) only, but for what is shared.
+/// All tables. They are reached only under the lock of `locked`, except what is shared.
 pub struct Tables {
     pub shared: &'static Shared,
     pub sets: Array<Set>,

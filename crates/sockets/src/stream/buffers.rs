@@ -32,10 +32,10 @@ pub unsafe fn slice<'a>(part: &iovec, skip: usize, limit: usize) -> &'a [u8] {
     unsafe { core::slice::from_raw_parts(part.iov_base.cast::<u8>().add(skip), len) }
 }
 
-/// As [`slice`], to write to.
+/// As [`slice()`], to write to.
 ///
 /// # Safety
-/// As for [`slice`].
+/// As for [`slice()`].
 pub unsafe fn slice_mut<'a>(part: &iovec, skip: usize, limit: usize) -> &'a mut [u8] {
     let len = (part.iov_len - skip).min(limit);
     // SAFETY: as promised.

@@ -23,7 +23,7 @@ const SENDS: u32 = 16;
 /// When a direction last used the kernel connection, under its send lock.
 #[repr(C)]
 pub struct Probe {
-    /// The last send over the kernel connection, by [`process::tick_ns`].
+    /// The last send over the kernel connection, by [`clock::tick_ns`].
     kernel_ns: Guarded<AtomicU64>,
     /// Sends since the last look at the clock.
     sends: Guarded<AtomicU32>,

@@ -76,7 +76,7 @@ pub struct SocketState {
     pub pair_generation: Lone<AtomicU32>,
     /// Reads in progress that the kernel executes alone.
     pub direct_reads: AtomicU32,
-    /// The program's low-water mark, with [`LOW_WATER`].
+    /// The program's low-water mark, with the flag `LOW_WATER`.
     pub low_water: Lone<AtomicU32>,
     /// For `stream::empty_reads`, as the next four, under the receive lock: empty reads, and wake-up
     /// bytes taken by the last of them.
