@@ -11,8 +11,8 @@
 //!                       upgrade: capability marks, rendezvous socket, proof
 //! ```
 //!
-//! The kernel connection stays for the whole time. The connection begins there, the kernel reports its
-//! end and wakes threads that sleep, and the bytes return to it whenever that is better.
+//! The kernel connection stays for the whole time. Every connection begins there. The kernel reports its end
+//! and wakes threads that sleep. The bytes return to the kernel whenever that is better.
 //!
 //! This code runs inside any program, at any time. So it takes no memory from the program's
 //! allocator and does not unwind. It leaves `errno` alone where the kernel would. It keeps no descriptor

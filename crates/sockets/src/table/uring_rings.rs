@@ -1,8 +1,9 @@
 //! The io_urings whose entries the library inspects before the kernel gets them.
 //!
 //! For one made by `io_uring_setup` the library maps the submission queue a second time, and unmaps it
-//! when the program closes the io_uring. One made by liburing is read where the program has it, in
-//! `struct io_uring`. It is only noted here, so that it does not count as one that was made unseen.
+//! when the program closes the io_uring. The entries of one made by liburing are read where the program has
+//! them, through its `struct io_uring`. Such an io_uring is only noted here, so that it does not count as one
+//! that the library has not seen.
 //!
 //! The mapping must not outlive the io_uring: while it is mapped, closing its last descriptor neither frees
 //! it nor cancels its calls in progress.

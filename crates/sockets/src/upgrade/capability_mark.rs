@@ -1,5 +1,5 @@
-//! Capability marks: two IP options on TCP sockets that mean nothing to TCP, and that the other end can see
-//! by `sock_diag`. `steps` says what they mean.
+//! The capability mark and the holder mark: two IP options on TCP sockets that mean nothing to TCP, and that
+//! the other end can see by `sock_diag`. `steps` says what they mean.
 //!
 //! The program sees the values that it has set itself, which the socket state keeps. When a socket is
 //! handed off, or the library lets go of it, the options get these values.

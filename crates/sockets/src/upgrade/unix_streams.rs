@@ -4,7 +4,7 @@
 //! | | TCP | Unix |
 //! |---|---|---|
 //! | name of the rendezvous socket | the two addresses | the two inodes (`sock_diag`) |
-//! | capability mark | loops no multicasts back | size of the receive buffer, which has no effect there |
+//! | capability mark | `IP_MULTICAST_LOOP` is off | size of the receive buffer, which has no effect there |
 //! | positions in the stream | the kernel counts | counted here, from the first byte on |
 //! | control data | means nothing | over the kernel connection, with its bytes; a socket that asks for credentials stays with the kernel |
 //! | closed with bytes unread | a reset | the LEAVING word is `UNREAD`: the other end reports the error (`lost_bytes`) |
@@ -19,8 +19,9 @@
 //! | 504 [`SENT`] | bytes sent; [`IN_CALL`]: it is in the middle of a call that sends |
 //! | 506 [`READ`] | bytes read |
 //!
-//! So a first end that writes without a pause waits for room between two calls ([`wait_for_room`]), and not
-//! in the kernel.
+//! While the first end sleeps in a send, its word says `IN_CALL`, and the second end cannot compare. So a first
+//! end that writes without a pause sends without blocking. It waits for room between two sends
+//! ([`wait_for_room`]), when its word is up to date.
 //!
 //! **Wake-ups.** A pair with both ends in one process, of which one end only writes, wakes an event loop.
 //! It would gain nothing, and is left alone. After some tries this is final, since counting its calls
