@@ -277,17 +277,17 @@ impl<O: Outgoing, I: Incoming> RingSender<O, I> {
 
     /// Notes that the lines behind the one at `head`, up to `lines` in all, do not hold
     /// headers of this lap. They do not go beyond the end of the ring.
+    #[inline]
     fn mark_stale(&mut self, lines: u64) {
         let at = (self.head & (self.lines - 1)) as usize;
-        let (first, end) = (at + 1, at + lines as usize);
+        let (mut first, end) = (at + 1, at + lines as usize);
         // A word at a time: bit by bit, a message of 4 KiB took 40 ns longer.
-        for (number, word) in
-            (first / 64..end.div_ceil(64)).zip(self.stale[first / 64..].iter_mut())
-        {
-            let begin = number * 64;
-            let low = first.max(begin) - begin;
-            let high = end.min(begin + 64) - begin;
-            *word |= u64::MAX << low & u64::MAX >> (64 - high);
+        while first < end {
+            let word = first / 64;
+            let end_here = end.min((word + 1) * 64);
+            let count = end_here - first;
+            self.stale[word] |= u64::MAX >> (64 - count) << (first % 64);
+            first = end_here;
         }
     }
 
