@@ -86,7 +86,7 @@ fn receive_some(
     if let Some(result) = unix_streams::read_directly(fd, socket, flags, &mut directly) {
         return result;
     }
-    if let Some(result) = read_alone(socket, &mut directly) {
+    if let Some(result) = read_alone(socket, parts, &mut directly) {
         return result;
     }
     let mut call = Call::new(fd, socket, parts, flags);
@@ -359,8 +359,13 @@ impl<'a> Call<'a> {
 }
 
 /// Has the kernel execute a whole read while an upgrade is far: one call, where a wait that may be upgraded takes three.
-fn read_alone(socket: &'static SocketState, read: impl FnOnce() -> ssize_t) -> Option<ssize_t> {
-    if !steps::is_upgrade_far(socket) {
+fn read_alone(
+    socket: &'static SocketState,
+    parts: Parts<'_>,
+    read: impl FnOnce() -> ssize_t,
+) -> Option<ssize_t> {
+    // To receive no bytes waits in the kernel, to read none does not: here nobody knows which it was.
+    if !steps::is_upgrade_far(socket) || total(parts) == 0 {
         return None;
     }
     let _past_us = read_past_us(socket)?;
