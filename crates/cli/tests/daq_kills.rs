@@ -98,10 +98,11 @@ fn parts_of(run: &Child) -> Vec<i32> {
         .collect()
 }
 
-/// Whether a process is the manager's.
-fn is_manager(pid: i32) -> bool {
+/// Whether a process is a source or a builder. The manager is neither, nor is a process that has yet to start its program.
+fn may_be_killed(pid: i32) -> bool {
     let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    line.split(|&it| it == 0).any(|it| it == b"manager")
+    line.split(|&it| it == 0)
+        .any(|it| it == b"source" || it == b"builder")
 }
 
 /// Kills some parts while the run goes on; how many.
@@ -113,7 +114,7 @@ fn kill_some(random: &mut Random, run: &mut Child, kills: u64) -> u64 {
             break;
         }
         let parts = parts_of(run);
-        let parts: Vec<_> = parts.into_iter().filter(|&it| !is_manager(it)).collect();
+        let parts: Vec<_> = parts.into_iter().filter(|&it| may_be_killed(it)).collect();
         if !parts.is_empty() {
             killed += u64::from(send_signal(random.of(&parts), Signal::Kill).is_ok());
         }
@@ -180,7 +181,8 @@ fn recorded(folder: &Path) -> (u64, u64, Vec<u64>) {
 
 fn check(folder: &Path, output: &Output, killed: u64) {
     let said = String::from_utf8_lossy(&output.stderr);
-    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let report: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{}: {error}\n{said}", output.status));
     let verdict = report["verdict"].as_str().expect("a word");
     let code = match verdict {
         "good" => 0,
