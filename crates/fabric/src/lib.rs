@@ -3,11 +3,15 @@
 //! A *fabric* carries stores from one place to another: shared memory between two
 //! processes, remote memory access over a network, a simulated card. This crate states
 //! what it must promise ([`memory`], [`aperture`]) and holds the protocols built on it:
-//! the frame ring ([`ring`]) and the duplex line beside it ([`duplex`]), messages ([`queue`]),
-//! byte streams ([`stream`]), byte streams that change between shared memory and the kernel
-//! ([`hybrid`]), the doorbell page of an event queue ([`doorbell`]), how to wait ([`wait`]), and
-//! the inspection of a ring from outside ([`survey`]). They use neither a clock nor system calls,
-//! so the same code moves messages between live processes and on a modelled card.
+//!
+//! - the frame ring ([`ring`]), and the duplex line beside it ([`duplex`]);
+//! - messages ([`queue`]) and byte streams ([`stream`]) over such a ring;
+//! - byte streams that change between shared memory and the kernel ([`hybrid`]);
+//! - the doorbell page of an event queue ([`doorbell`]), and how to wait ([`wait`]);
+//! - the inspection of a ring from outside ([`survey`]).
+//!
+//! They use neither a clock nor system calls, so the same code moves messages between live
+//! processes and on a modelled card.
 //!
 //! One rule holds for nearly all of it: **stores go remote, loads stay local**. Each side owns the
 //! memory that it reads from, and the other side stores there what it has to say. Each word has
@@ -23,7 +27,7 @@
 // violation: what a peer does that breaks the protocol
 // assembly: private memory for messages that come in pieces
 // frame: layout of a region and of a frame
-// copying: how long payloads are best copied into the reader's memory
+// copying: which way a long payload is copied into the reader's memory
 // duplex: one line that both sides write in turn
 // ring: frames through memory
 // queue: messages over a ring
