@@ -26,6 +26,7 @@ const NETWORK: &[(&str, u32)] = &[
     ("proto", 1),
     ("shm", 1),
     ("calls", 2),
+    ("carrier", 2),
     ("sys", 2),
     ("barewire", 3),
     ("sockets", 4),
