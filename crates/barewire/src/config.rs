@@ -97,6 +97,42 @@ impl Budget {
     }
 }
 
+/// How nodes on different hosts make sure of each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Security {
+    /// They do not: no link to another host can be made or accepted.
+    #[default]
+    None,
+    /// *Nothing is proved and nothing is encrypted.* Whoever reaches the port may do what a process of our own user
+    /// may. Refused for addresses that are neither loopback nor private.
+    Insecure,
+    /// As [`Security::Insecure`], for all addresses.
+    InsecureAnywhere,
+}
+
+/// How a node talks to nodes on other hosts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostsConfig {
+    /// How they make sure of each other.
+    pub security: Security,
+    /// A link is lost if nothing has come from the other host for this time. Each side shows that it is there four
+    /// times as often.
+    pub timeout: Duration,
+    /// Whether two nodes that turn out to be on one host, in one network namespace and of one user, talk through shared
+    /// memory.
+    pub shortcut: bool,
+}
+
+impl Default for HostsConfig {
+    fn default() -> HostsConfig {
+        HostsConfig {
+            security: Security::None,
+            timeout: Duration::from_secs(5),
+            shortcut: true,
+        }
+    }
+}
+
 /// Settings of a [`Node`](crate::Node).
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
@@ -140,6 +176,8 @@ pub struct NodeConfig {
     /// The segments of a link become whole numbers of them, so each link takes at least one (2
     /// MiB on x86-64); with [`HugePages::Require`] an aperture has to be a whole number of them.
     pub huge_pages: HugePages,
+    /// How it talks to nodes on other hosts.
+    pub hosts: HostsConfig,
 }
 
 impl Default for NodeConfig {
@@ -159,6 +197,7 @@ impl Default for NodeConfig {
             lock_memory: false,
             numa_node: None,
             huge_pages: HugePages::Never,
+            hosts: HostsConfig::default(),
         }
     }
 }
@@ -255,6 +294,7 @@ pub(crate) fn check_message_max(message_bytes_max: usize) -> Result<()> {
 pub struct Policy {
     users: Vec<u32>,
     groups: Vec<u32>,
+    certificates: Vec<String>,
     anyone: bool,
 }
 
@@ -286,6 +326,25 @@ impl Policy {
     pub fn and_group(mut self, gid: u32) -> Policy {
         self.groups.push(gid);
         self
+    }
+
+    /// Allows nodes on other hosts that prove themselves to be known under this name, as well.
+    #[must_use]
+    pub fn and_certificate(mut self, name: &str) -> Policy {
+        self.certificates.push(name.to_owned());
+        self
+    }
+
+    /// Whether a node on another host may connect that has proved itself to be known under this name; `None`: on a port
+    /// where nothing is proved.
+    #[must_use]
+    pub fn allows_host(&self, identity: Option<&str>) -> bool {
+        match identity {
+            // Whoever opened such a port has let everybody in who reaches it.
+            None => true,
+            Some("secret") => true,
+            Some(name) => self.anyone || self.certificates.iter().any(|known| known == name),
+        }
     }
 
     /// Whether someone with these credentials and supplementary groups may connect to a

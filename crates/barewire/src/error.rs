@@ -100,6 +100,28 @@ pub enum Error {
         /// The user expected.
         expected: u32,
     },
+    /// Another host could not be reached, or is not one to talk to.
+    #[error("{host} can not be reached: {reason}")]
+    HostUnreachable {
+        /// The host and its port.
+        host: String,
+        /// Why.
+        reason: String,
+    },
+    /// A link to another host is down. What was received before can still be taken.
+    #[error("the link to {host} is lost: {reason}")]
+    HostLost {
+        /// The host and its port.
+        host: String,
+        /// Why.
+        reason: String,
+    },
+    /// Nodes on different hosts can not do this.
+    #[error("{what} is not possible between hosts yet")]
+    NotBetweenHosts {
+        /// What was wanted.
+        what: &'static str,
+    },
     /// The other side refused the connection.
     #[error("connection refused: {reason}")]
     Refused {
@@ -221,7 +243,11 @@ impl Error {
     /// whose owner has just gone, come back; a full backlog, empty.
     pub(crate) fn may_pass(&self, wait_for_name: bool) -> bool {
         match self {
-            Error::NoSuchName { .. } | Error::PeerGone | Error::PeerDied { .. } => wait_for_name,
+            Error::NoSuchName { .. }
+            | Error::PeerGone
+            | Error::PeerDied { .. }
+            | Error::HostUnreachable { .. }
+            | Error::HostLost { .. } => wait_for_name,
             Error::System(SysError::Busy { .. }) => true,
             _ => false,
         }
@@ -244,6 +270,7 @@ impl Error {
             | Error::Forked
             | Error::OtherNode
             | Error::NoRuntime
+            | Error::NotBetweenHosts { .. }
             | Error::Arm(_)
             | Error::Access(
                 AccessError::OutOfRange { .. }
@@ -261,6 +288,8 @@ impl Error {
             | Error::PeerGone
             | Error::PeerDied { .. }
             | Error::PeerMisbehaved(_)
+            | Error::HostUnreachable { .. }
+            | Error::HostLost { .. }
             | Error::Access(_) => Fault::Peer,
             Error::System(_) | Error::Capture { .. } => Fault::Environment,
         }
@@ -296,9 +325,11 @@ impl From<Error> for std::io::Error {
             Error::WrongOwner { .. } => ErrorKind::PermissionDenied,
             Error::Timeout | Error::OwnName { .. } => ErrorKind::TimedOut,
             Error::PeerDeaf => ErrorKind::BrokenPipe,
-            Error::PeerDied { .. } | Error::PeerGone | Error::PeerMisbehaved(_) => {
-                ErrorKind::ConnectionReset
-            }
+            Error::PeerDied { .. }
+            | Error::PeerGone
+            | Error::PeerMisbehaved(_)
+            | Error::HostLost { .. } => ErrorKind::ConnectionReset,
+            Error::HostUnreachable { .. } => ErrorKind::HostUnreachable,
             Error::Finished => ErrorKind::UnexpectedEof,
             Error::Closed => ErrorKind::NotConnected,
             _ if error.fault() == Fault::Caller => ErrorKind::InvalidInput,

@@ -9,6 +9,7 @@ pub(crate) mod id;
 mod import;
 pub(crate) mod listener;
 pub(crate) mod node;
+pub(crate) mod port;
 pub(crate) mod receiver;
 pub(crate) mod remote;
 pub(crate) mod request;

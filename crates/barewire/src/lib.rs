@@ -857,6 +857,7 @@
 // config: settings of nodes, listeners and connections, with their limits
 // messages: what two processes say to each other over a link's control socket
 // links: one link to a peer: doorbells, receive memory, budget, what a connection shares
+// remote: what plays the part of a node on another host
 // apertures: exported and imported memory and its tripwires, without a node
 // tables: what a node knows, under its one lock
 // node: what all handles of a node share: the lock, waiting, live settings
@@ -877,6 +878,7 @@ mod handles;
 mod links;
 mod messages;
 mod node;
+mod remote;
 mod tables;
 #[cfg(feature = "tokio")]
 pub mod tokio;
@@ -885,7 +887,10 @@ pub use apertures::layout::{ApertureConfig, ApertureId};
 pub use barewire_fabric::Violation;
 pub use barewire_fabric::aperture::{AccessError, Action, Memory, Mode, Rights};
 pub use bytemuck;
-pub use config::{Budget, ConnectOptions, HugePages, ListenOptions, NodeConfig, Policy, Spin};
+pub use config::{
+    Budget, ConnectOptions, HostsConfig, HugePages, ListenOptions, NodeConfig, Policy, Security,
+    Spin,
+};
 pub use error::{Credentials, Error, Fault, Misconduct, Result};
 pub use handles::aperture::Aperture;
 pub use handles::connection::Connection;
@@ -893,6 +898,7 @@ pub use handles::event::Event;
 pub use handles::id::ConnectionId;
 pub use handles::listener::Listener;
 pub use handles::node::Node;
+pub use handles::port::Port;
 pub use handles::receiver::{Message, Receiver};
 pub use handles::remote::RemoteAperture;
 pub use handles::request::Request;
@@ -900,6 +906,7 @@ pub use handles::sender::{Reservation, Sender, SharedSender};
 pub use handles::stream::{Stream, StreamReader, StreamWriter};
 pub use handles::tripwire::Tripwire;
 pub use handles::typed::{Array, Typed};
+pub use links::driven::RemotePeer;
 pub use node::settings;
 
 /// The code in the README, compiled and run.

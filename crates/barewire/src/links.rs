@@ -5,4 +5,5 @@ pub(crate) mod arena;
 pub(crate) mod base;
 pub(crate) mod budget;
 pub(crate) mod connection;
+pub(crate) mod driven;
 pub(crate) mod link;

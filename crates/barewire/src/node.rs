@@ -3,6 +3,9 @@
 pub(crate) mod bulk;
 pub(crate) mod capture;
 pub(crate) mod core;
+mod dialing;
+pub(crate) mod hosts;
+mod hosts_thread;
 pub(crate) mod pace;
 mod polling;
 pub mod settings;

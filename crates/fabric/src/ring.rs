@@ -17,9 +17,11 @@
 //! In the common case of one-line frames nothing has to be cleared on the critical path,
 //! and a message moves a single cache line.
 
+mod mirror;
 mod receiver;
 mod sender;
 
+pub use mirror::{Mirror, Published, fits_ring, publish_repeated};
 pub use receiver::{Frame, RingReceiver, RingWatch, Taken};
 pub use sender::{RingSender, Slot};
 

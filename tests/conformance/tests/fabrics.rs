@@ -37,7 +37,7 @@ passes!(shared_memory: Shared {
     doorbells: doorbell::cases,
 });
 
-passes!(network_spinning: Network<true> {
+passes!(network_spinning: Network<true, false> {
     memory_of_apertures: memory::cases,
     tripwires: tripwire::cases,
     tripwires_on_owners: waiting::cases,
@@ -46,11 +46,21 @@ passes!(network_spinning: Network<true> {
     streams: transport::stream_cases,
 });
 
-passes!(network_sleeping: Network<false> {
+passes!(network_sleeping: Network<false, false> {
     memory_of_apertures: memory::cases,
     tripwires: tripwire::cases,
     tripwires_on_owners: waiting::cases,
     event_queues: events::cases,
+    connections: transport::cases,
+    streams: transport::stream_cases,
+});
+
+passes!(hosts_spinning: Network<true, true> {
+    connections: transport::cases,
+    streams: transport::stream_cases,
+});
+
+passes!(hosts_sleeping: Network<false, true> {
     connections: transport::cases,
     streams: transport::stream_cases,
 });

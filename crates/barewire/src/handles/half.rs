@@ -224,6 +224,9 @@ impl<Q> SendingHalf<Q> {
 
     fn count_full(&mut self) {
         self.full += 1;
+        if let Some(remote) = self.hold.core.link.remote() {
+            remote.drive();
+        }
         if self.full % EMPTY_POLLS_PER_SOCKET_POLL == 0 {
             // Failing to look is reported by whoever waits.
             let _ = self.hold.node.poll_sockets_if_due(monotonic_ns());
@@ -476,6 +479,12 @@ impl<Q: Receiving> ReceivingHalf<Q> {
     /// will come any more.
     #[inline]
     pub fn nothing(&mut self) -> Result<bool> {
+        if let Some(remote) = self.hold.core.link.remote() {
+            remote.drive();
+            if self.queue.maybe_ready() {
+                return Ok(true);
+            }
+        }
         if let Some(ended) = self.ended() {
             // What was published before the end is visible now, if it was not before.
             if self.queue.maybe_ready() {
@@ -568,7 +577,7 @@ impl<Q: Receiving> ReceivingHalf<Q> {
     /// Tries to receive a few times, which takes less time than to read the clock. Where the peer rings, once.
     #[inline]
     pub fn poll_briefly<T>(&mut self, mut attempt: impl FnMut(&mut Q) -> Option<T>) -> Option<T> {
-        let polls = if self.hold.core.is_armed() {
+        let polls = if self.hold.core.is_armed() || self.hold.core.link.remote().is_some() {
             1
         } else {
             POLLS_BEFORE_CLOCK

@@ -14,6 +14,7 @@ use crate::handles::connection::Connection;
 use crate::handles::event::Event;
 use crate::handles::id::ConnectionId;
 use crate::handles::listener::Listener;
+use crate::handles::port::Port;
 use crate::handles::request::Request;
 use crate::node::core::NodeCore;
 use crate::node::settings::Setting;
@@ -105,6 +106,16 @@ impl Node {
     /// As [`Node::listen`].
     pub fn listen_with(&self, name: &str, options: ListenOptions) -> Result<Listener> {
         Listener::bind(&self.core, name, options)
+    }
+
+    /// Lets nodes of other hosts reach this one at an address, such as `0.0.0.0:7400`, under all names that it listens
+    /// to. How they prove who they are says [`NodeConfig::hosts`]; whom a name lets in, its [`Policy`](crate::Policy).
+    ///
+    /// # Errors
+    /// [`Error::HostUnreachable`] if nobody can listen there, or the node's settings do not allow it;
+    /// [`Error::System`].
+    pub fn listen_on(&self, address: &str) -> Result<Port> {
+        Port::open(&self.core, address)
     }
 
     /// Connects to a name of this user's; waits up to five seconds, also for the name to

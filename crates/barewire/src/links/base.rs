@@ -5,7 +5,7 @@
 //! nor an aperture need the node that they belong to.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use barewire_fabric::doorbell;
@@ -20,9 +20,12 @@ use barewire_sys::wake::{Epoll, EventFd, Interest, register_expedited};
 
 use crate::config::NodeConfig;
 use crate::error::{Error, Result};
+use crate::links::driven::DrivenSet;
 
 /// Epoll token of the node's own eventfd.
 pub(crate) const TOKEN_EVENTFD: u64 = 0;
+/// Epoll token of the links to other hosts.
+pub(crate) const TOKEN_DRIVEN: u64 = 4;
 
 /// What may change of a node's settings, as it is now.
 #[derive(Clone, Debug)]
@@ -38,6 +41,8 @@ pub(crate) struct Base {
     pub own: Credentials,
     pub epoll: Epoll,
     pub eventfd: EventFd,
+    /// Links to other hosts.
+    pub driven: Arc<DrivenSet>,
     /// Closes what peers and strangers have sent.
     pub retirer: Retirer,
     /// The doorbell page of our own user's peers, and of ourselves.
@@ -83,12 +88,15 @@ impl Base {
         epoll.add(&eventfd, TOKEN_EVENTFD, Interest::READ_EDGE)?;
         // It is always readable, which the set tells once.
         epoll.wait(&mut Vec::with_capacity(1), Some(Duration::ZERO))?;
+        let driven = Arc::new(DrivenSet::new()?);
+        epoll.add(&*driven, TOKEN_DRIVEN, Interest::READ)?;
         let retirer = Retirer::new(eventfd.try_clone()?);
         Ok(Base {
             node_id,
             own,
             epoll,
             eventfd,
+            driven,
             retirer,
             own_page,
             counters,

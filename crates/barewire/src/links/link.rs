@@ -18,6 +18,7 @@ use barewire_sys::wake::{EventFd, Interest, heavy_fence, light_fence};
 use barewire_sys::watch::has_news;
 
 use crate::error::{Credentials, Error, Misconduct};
+use crate::links::driven::Driven;
 use crate::messages::control::Message;
 
 /// How a link stands.
@@ -52,6 +53,18 @@ pub(crate) struct Link {
     refusal: Mutex<Option<String>>,
     fork_generation: u32,
     counters: CounterPage,
+    /// What plays the peer's part, if that is on another host.
+    remote: Option<Arc<dyn Driven>>,
+}
+
+/// How the peer is woken.
+pub(crate) struct WakeUp {
+    /// Its doorbell page.
+    pub page: Window,
+    /// Its eventfd; without one it is woken over the socket.
+    pub waker: Option<EventFd>,
+    /// Whether the light fence may be a compiler fence.
+    pub asymmetric: bool,
 }
 
 impl Link {
@@ -59,32 +72,41 @@ impl Link {
         socket: Arc<Guarded>,
         pidfd: Option<Arc<OwnedFd>>,
         peer: Credentials,
-        page: Window,
-        waker: Option<EventFd>,
-        asymmetric: bool,
+        wake_up: WakeUp,
         counters: CounterPage,
+        remote: Option<Arc<dyn Driven>>,
     ) -> Link {
         Link {
             socket,
             pidfd: Mutex::new(pidfd),
             peer,
-            page,
-            waker,
+            page: wake_up.page,
+            waker: wake_up.waker,
             last_woken: AtomicU64::new(0),
-            asymmetric,
+            asymmetric: wake_up.asymmetric,
             status: AtomicU32::new(Status::Up as u32),
             misconduct: Mutex::new(None),
             refusal: Mutex::new(None),
             fork_generation: fork_generation(),
             counters,
+            remote,
         }
+    }
+
+    /// What plays the peer's part, if that is on another host.
+    #[inline]
+    pub fn remote(&self) -> Option<&Arc<dyn Driven>> {
+        self.remote.as_ref()
     }
 
     /// Rings the peer's doorbell for `source` and wakes it if it sleeps.
     #[inline]
     pub fn ring(&self, source: u32) {
         let sleep = doorbell::ring(&self.page, source);
-        if sleep % 2 == 1 {
+        if let Some(remote) = &self.remote {
+            // It never sleeps, and never runs by itself.
+            remote.push();
+        } else if sleep % 2 == 1 {
             self.wake(sleep);
         }
     }
@@ -150,6 +172,9 @@ impl Link {
     /// The error that a closed link gives.
     #[cold]
     pub fn reason(&self) -> Error {
+        if let Some(failure) = self.remote.as_ref().and_then(|remote| remote.failure()) {
+            return failure;
+        }
         let misconduct = *self
             .misconduct
             .lock()

@@ -21,13 +21,15 @@ use barewire_sys::wake::{EpollEvent, Interest};
 use crate::apertures::imported::Imported;
 use crate::config::{ConnectOptions, NodeConfig};
 use crate::error::Result;
-use crate::links::base::Base;
+use crate::links::base::{Base, TOKEN_DRIVEN};
 use crate::links::budget::Accounts;
 use crate::links::connection::ConnectionCore;
 use crate::node::bulk::{Bulk, Job};
 use crate::node::capture::Tap;
+use crate::node::hosts::Hosts;
 use crate::node::settings::{self, Setting, SettingsServer};
 use crate::node::waiting::Waiting;
+use crate::remote::address::HostName;
 use crate::tables::doorbells::{Doorbells, OWN_SOURCE};
 use crate::tables::events::Pending;
 use crate::tables::peer::Stage;
@@ -36,6 +38,9 @@ use crate::tables::state::State;
 /// While polling, sockets are looked at this often: peers ring for control messages, so
 /// only deaths and first contacts wait for it.
 const SOCKET_POLL_INTERVAL_NS: u64 = 1_000_000;
+
+/// How long a node that goes away waits for other hosts to take what it has sent.
+const LINGER: Duration = Duration::from_secs(2);
 
 /// A node, below its handles.
 pub(crate) struct NodeCore {
@@ -51,6 +56,7 @@ pub(crate) struct NodeCore {
     /// Held by who changes settings.
     changing: Mutex<()>,
     bulk: Bulk,
+    pub hosts: Hosts,
     pub tap: Option<Arc<Tap>>,
 }
 
@@ -78,6 +84,7 @@ impl NodeCore {
             state: Mutex::new(state),
             changing: Mutex::default(),
             bulk: Bulk::default(),
+            hosts: Hosts::default(),
             tap,
         }))
     }
@@ -96,6 +103,9 @@ impl NodeCore {
         self.waiting
             .last_poll_ns
             .store(monotonic_ns(), Ordering::Relaxed);
+        if events.iter().any(|event| event.token == TOKEN_DRIVEN) {
+            self.base.driven.drive();
+        }
         if let Some(server) = &self.settings_server {
             server.accept_postponed(&self.base);
             for event in &events {
@@ -206,7 +216,13 @@ impl NodeCore {
         announce: bool,
     ) -> Result<u32> {
         let mut state = self.state();
-        let (number, link) = state.start_connect(name, options, announce)?;
+        let (number, link) = match HostName::parse(name) {
+            Some(host) => {
+                let reach = || self.reach_host(&host.host);
+                state.start_connect_to_host(&host, options, announce, reach)?
+            }
+            None => state.start_connect(name, options, announce)?,
+        };
         if announce && !state.is_up(link) {
             let (node, peer) = (Arc::downgrade(self), &mut state.peers[link]);
             let generation = peer.generation;
@@ -302,6 +318,8 @@ impl Drop for NodeCore {
                 .get_mut()
                 .unwrap_or_else(PoisonError::into_inner)
                 .send_bye();
+            self.base.driven.linger(LINGER);
+            self.hosts.ring();
         }
     }
 }

@@ -99,6 +99,7 @@ impl NodeCore {
     pub fn poll(&self, max: usize, put: &mut impl FnMut(Found)) -> Result<usize> {
         self.base.check_fork()?;
         self.wake_from_descriptor()?;
+        self.base.driven.drive();
         self.count_poll()?;
         let found = self.collect(max, put);
         // Relaxed: set by the owner before it first waits.
@@ -169,6 +170,7 @@ impl NodeCore {
         }
         // SeqCst fence, which pairs with that in `note_disarmed`.
         fence(Ordering::SeqCst);
+        self.base.driven.leave_to_thread();
         self.rearm();
         let found = self.collect(max, put);
         if found > 0 {
@@ -232,9 +234,15 @@ impl NodeCore {
         &self,
         deadline: Deadline,
         spin: bool,
-        mut step: impl FnMut(Step) -> Option<T>,
+        step: impl FnMut(Step) -> Option<T>,
     ) -> Result<Option<T>> {
         self.base.check_fork()?;
+        let mut step = step;
+        let driven = &self.base.driven;
+        let mut step = |what| {
+            driven.drive();
+            step(what)
+        };
         if let Some(found) = step(Step::Poll) {
             return Ok(Some(found));
         }
@@ -351,10 +359,16 @@ impl NodeCore {
         let found = step(Step::Sleep);
         let looked = if found.is_none() {
             self.base.counters.add(QueueCounter::Sleeps, 1);
-            self.poll_sockets(self.wait_for_owner(timeout))
+            let timeout = self.wait_for_owner(timeout);
+            match self.base.driven.begin_sleep() {
+                true => self.poll_sockets(timeout),
+                // A transport has something that its descriptor does not show.
+                false => self.poll_sockets(Some(Duration::ZERO)),
+            }
         } else {
             Ok(0)
         };
+        self.base.driven.end_sleep();
         let mut state = self.state();
         state.doorbells.announce_awake();
         self.wake_owner_loop(&state);

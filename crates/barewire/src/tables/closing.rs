@@ -39,7 +39,12 @@ impl State {
             link.close(status, misconduct);
             // Handles of its connections keep the socket open; the peer is to know now.
             socket.shutdown();
+            if link.remote().is_some() {
+                link.ring(self.peers[index].peer_source);
+            }
             link.reason()
+        } else if let Some(error) = self.peers[index].remote.as_ref().and_then(|r| r.failure()) {
+            error
         } else {
             match (status, misconduct) {
                 (_, Some(misconduct)) => Error::PeerMisbehaved(misconduct),

@@ -134,20 +134,22 @@ impl State {
         let is_foreign = self.base.is_foreign(uid);
         let outgoing = half.window.clone();
         let (name, source) = (entry.name.clone(), half.source);
-        // The duplex line is the one in the region of the side that opens the connection.
-        let opened_here = entry.listener.is_none();
-        let turns = Turns::new(opened_here);
-        let line = if opened_here { own_line } else { &outgoing };
-        let send_line = DuplexSender::new(line.clone(), turns.clone());
-        let receive_line = DuplexReceiver::new(line.clone(), turns);
-        let sender = RingSender::new(outgoing.clone(), incoming.clone(), half.ring_bytes);
-        let receiver = RingReceiver::new(incoming.clone(), outgoing.clone(), ring_bytes)
-            .with_line(receive_line);
+        let mut sender = RingSender::new(outgoing.clone(), incoming.clone(), half.ring_bytes);
+        let mut receiver = RingReceiver::new(incoming.clone(), outgoing.clone(), ring_bytes);
+        // No line is shared with another host.
+        if link.remote().is_none() {
+            // The duplex line is the one in the region of the side that opens the connection.
+            let opened_here = entry.listener.is_none();
+            let turns = Turns::new(opened_here);
+            let line = if opened_here { own_line } else { &outgoing };
+            sender = sender.with_line(DuplexSender::new(line.clone(), turns.clone()));
+            receiver = receiver.with_line(DuplexReceiver::new(line.clone(), turns));
+        }
         let core = ConnectionCore::new(number, name, link, outgoing, source, receiver.watch());
         let mut opened = Opened {
             core: Arc::new(core),
             counters,
-            sender: sender.with_line(send_line),
+            sender,
             sent_bytes_max: half.message_bytes_max,
             receiver,
             received_bytes_max: entry.message_bytes_max,

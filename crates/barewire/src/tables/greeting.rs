@@ -2,7 +2,7 @@
 //! link.
 
 use std::collections::HashMap;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use barewire_fabric::OverBudget;
@@ -18,9 +18,11 @@ use barewire_sys::wake::{EventFd, Interest};
 use crate::config::{ConnectOptions, check_data, check_ring, socket_name};
 use crate::error::{Error, Misconduct, Result, descriptors_exhausted};
 use crate::links::budget::{Charges, Resource};
-use crate::links::link::{Link, Status};
+use crate::links::driven::{Driven, is_same};
+use crate::links::link::{Link, Status, WakeUp};
 use crate::messages::control::{FLAG_MEMBARRIER, Message, RejectCode, VERSION};
 use crate::messages::passed::{Checked, Passed};
+use crate::remote::address::HostName;
 use crate::tables::doorbells::Source;
 use crate::tables::entries::Phase;
 use crate::tables::peer::{Peer, Stage, checked_source};
@@ -29,6 +31,9 @@ use crate::tables::token::Token;
 
 /// Peers that may have connected and not yet said who they are.
 const GREETING_MAX: usize = 256;
+
+/// In the place of an owner, for links that are known by the address of another host.
+const HOST_OWNER: u32 = u32::MAX;
 
 /// What a link takes: its socket and the process's descriptor; the peer's doorbell page.
 const LINK: [(Resource, u64); 4] = [
@@ -48,16 +53,67 @@ impl State {
         announce: bool,
     ) -> Result<(u32, usize)> {
         let owner = options.owner.unwrap_or(self.base.own.uid);
-        let ring_bytes = options.ring_bytes;
-        let ring_bytes = ring_bytes.unwrap_or_else(|| self.base.live().config.ring_bytes);
-        check_ring(ring_bytes)?;
-        check_data(&options.data)?;
         let socket_name = socket_name(owner, name)?;
         let key = (owner, name.to_owned());
         let link = match self.by_name.get(&key) {
             Some(link) => *link,
             None => self.reach(&socket_name, owner, name)?,
         };
+        self.start_on(link, name, options, announce)
+    }
+
+    /// Begins a connection to a name of a node on another host. As [`State::start_connect`]; `reach` makes what plays
+    /// that node's part if there is no link to it yet.
+    pub fn start_connect_to_host(
+        &mut self,
+        host: &HostName,
+        options: &ConnectOptions,
+        announce: bool,
+        reach: impl FnOnce() -> Result<(Arc<dyn Driven>, Socket)>,
+    ) -> Result<(u32, usize)> {
+        // The name is checked as one here would be.
+        socket_name(self.base.own.uid, &host.name)?;
+        let key = (HOST_OWNER, host.host.clone());
+        let link = match self.by_name.get(&key) {
+            Some(link) => *link,
+            None => {
+                let (remote, socket) = reach()?;
+                let index = self.add_remote(socket, remote, true)?;
+                self.peers[index].name = Some(key.clone());
+                self.by_name.insert(key, index);
+                self.send_hello(index)?;
+                index
+            }
+        };
+        self.start_on(link, &host.name, options, announce)
+    }
+
+    /// A node on another host, whose part `remote` plays at the other end of `socket`. Returns the index of the link.
+    pub fn add_remote(
+        &mut self,
+        socket: Socket,
+        remote: Arc<dyn Driven>,
+        initiator: bool,
+    ) -> Result<usize> {
+        let socket = Guarded::new(socket, &self.base.retirer);
+        let own = self.base.own;
+        let index = self.add_peer(socket, own, None, initiator)?;
+        self.peers[index].remote = Some(remote);
+        Ok(index)
+    }
+
+    /// Begins a connection over a link, which perhaps has to be greeted first.
+    fn start_on(
+        &mut self,
+        link: usize,
+        name: &str,
+        options: &ConnectOptions,
+        announce: bool,
+    ) -> Result<(u32, usize)> {
+        let ring_bytes = options.ring_bytes;
+        let ring_bytes = ring_bytes.unwrap_or_else(|| self.base.live().config.ring_bytes);
+        check_ring(ring_bytes)?;
+        check_data(&options.data)?;
         let number = self.add_connection(link, Phase::Opening, name)?;
         let entry = &mut self.connections[number as usize];
         entry.data.clone_from(&options.data);
@@ -92,7 +148,8 @@ impl State {
             });
         }
         let charges = self.charge_link(&credentials)?;
-        let index = self.add_peer(socket, credentials, true)?;
+        let pidfd = socket.peer_pidfd().map(Arc::new);
+        let index = self.add_peer(socket, credentials, pidfd, true)?;
         self.peers[index].charges = charges;
         let key = (owner, name.to_owned());
         self.peers[index].name = Some(key.clone());
@@ -108,6 +165,7 @@ impl State {
         &mut self,
         socket: Guarded,
         credentials: Credentials,
+        pidfd: Option<Arc<OwnedFd>>,
         initiator: bool,
     ) -> Result<usize> {
         self.peer_generation = self.peer_generation.wrapping_add(1);
@@ -115,7 +173,6 @@ impl State {
         let index = self.peers.vacant_key();
         let token = Token::Socket(index, generation).pack();
         self.base.epoll.add(&*socket, token, Interest::READ)?;
-        let pidfd = socket.peer_pidfd().map(Arc::new);
         if let Some(pidfd) = &pidfd {
             let token = Token::Death(index, generation).pack();
             self.base.epoll.add(pidfd, token, Interest::READ)?;
@@ -234,18 +291,24 @@ impl State {
         let counters = self.base.counters.clone();
         let credentials = peer.credentials;
         let pidfd = peer.pidfd.clone();
+        let remote = peer.remote.clone();
+        let is_remote = remote.is_some();
         let link = Link::new(
             socket,
             pidfd,
             credentials,
-            page,
-            waker,
-            asymmetric,
+            WakeUp {
+                page,
+                waker,
+                asymmetric,
+            },
             counters,
+            remote,
         );
         peer.stage = Stage::Up(Arc::new(link));
         peer.watch = None;
-        if node_id != self.base.node_id {
+        // What another host says of itself joins no links.
+        if node_id != self.base.node_id && !is_remote {
             let known = *self.by_node_id.entry(node_id).or_insert(index);
             // Ids are said, not proved: only the kernel's word makes it the same process.
             let same = self.peers.get(known).map(|p| p.credentials) == Some(credentials);
@@ -275,6 +338,44 @@ impl State {
         self.close_peer(new, Status::Left, None);
         for number in waiting {
             self.open(number);
+        }
+    }
+
+    /// The node that this plays the part of is on this very host: it is reached by its names.
+    pub fn move_to_this_host(&mut self, remote: &Arc<dyn Driven>) {
+        let plays = |peer: &Peer| peer.remote.as_ref().is_some_and(|r| is_same(r, remote));
+        let Some(index) = self.peers.iter().find(|(_, p)| plays(p)).map(|(i, _)| i) else {
+            return;
+        };
+        for number in core::mem::take(&mut self.peers[index].waiting) {
+            let name = self.connections[number as usize].name.clone();
+            match self.reach_here(&name) {
+                Ok(link) => self.move_connection(number, link),
+                Err(error) => self.opening_failed(number, error),
+            }
+        }
+        self.close_peer(index, Status::Left, None);
+    }
+
+    /// The link to whoever listens here under a name of our own user's.
+    fn reach_here(&mut self, name: &str) -> Result<usize> {
+        let own = self.base.own.uid;
+        if let Some(link) = self.by_name.get(&(own, name.to_owned())) {
+            return Ok(*link);
+        }
+        self.reach(&socket_name(own, name)?, own, name)
+    }
+
+    /// A connection that is yet to be asked for goes over another link.
+    fn move_connection(&mut self, number: u32, to: usize) {
+        let entry = &mut self.connections[number as usize];
+        let from = core::mem::replace(&mut entry.link, to);
+        self.peers[from].connections.remove(&number);
+        self.peers[to].connections.insert(number);
+        if self.is_up(to) {
+            self.open(number);
+        } else {
+            self.peers[to].waiting.push(number);
         }
     }
 

@@ -1,5 +1,7 @@
 //! Listening sockets: accepting first contacts, and refusing those for which there is no room.
 
+use std::sync::Arc;
+
 use barewire_sys::retire::Guarded;
 use barewire_sys::wake::{EventFd, Interest};
 
@@ -55,7 +57,8 @@ impl State {
                     continue;
                 }
             };
-            if let Ok(index) = self.add_peer(socket, credentials, false) {
+            let pidfd = socket.peer_pidfd().map(Arc::new);
+            if let Ok(index) = self.add_peer(socket, credentials, pidfd, false) {
                 self.peers[index].policy = policy;
                 self.peers[index].charges = charges;
             }

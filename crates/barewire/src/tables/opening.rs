@@ -10,7 +10,7 @@ use crate::messages::control::{Message, RegionRef, RejectCode};
 use crate::messages::passed::Checked;
 use crate::tables::entries::{PeerHalf, Phase};
 use crate::tables::events::{Opened, Pending};
-use crate::tables::peer::{admits, checked_source};
+use crate::tables::peer::checked_source;
 use crate::tables::state::State;
 
 /// Private memory for a peer's ring: a bit for each line of it.
@@ -102,9 +102,7 @@ impl State {
         };
         // A link made through one listener reaches the others; each has its own policy.
         let peer = &self.peers[index];
-        let socket = peer.socket.as_ref();
-        if !socket.is_some_and(|s| admits(&entry.policy, self.base.own.uid, s, &peer.credentials()))
-        {
+        if !peer.is_admitted(&entry.policy, self.base.own.uid) {
             return refuse(
                 self,
                 RejectCode::Policy,

@@ -17,6 +17,7 @@ use crate::config::Policy;
 use crate::error::Misconduct;
 use crate::links::arena::Arena;
 use crate::links::budget::Charges;
+use crate::links::driven::Driven;
 use crate::links::link::{Link, Status, has_ended};
 use crate::messages::control::Message;
 use crate::messages::passed::Checked;
@@ -36,6 +37,8 @@ pub(crate) struct Peer {
     pub socket: Option<Arc<Guarded>>,
     pub credentials: Credentials,
     pub pidfd: Option<Arc<OwnedFd>>,
+    /// What plays its part, if it is on another host.
+    pub remote: Option<Arc<dyn Driven>>,
     /// While the thread of the process watches its descriptors for us.
     pub watch: Option<Watch>,
     pub stage: Stage,
@@ -83,6 +86,7 @@ impl Peer {
             socket: Some(Arc::new(socket)),
             credentials,
             pidfd,
+            remote: None,
             watch: None,
             stage: Stage::Greeting,
             initiator: false,
@@ -142,6 +146,9 @@ impl Peer {
             let _ = socket.send(&Message::Bye.encode(), &[]);
         }
         if let Stage::Up(link) = &self.stage {
+            if link.remote().is_some() {
+                link.ring(self.peer_source);
+            }
             link.close(Status::Left, None);
         }
     }
@@ -171,6 +178,20 @@ impl Peer {
 pub(crate) fn admits(policy: &Policy, own_uid: u32, socket: &Socket, who: &Credentials) -> bool {
     let groups = socket.peer_groups().unwrap_or_default();
     policy.allows(own_uid, who, &groups)
+}
+
+impl Peer {
+    /// Whether the policy of a listener of user `own_uid` lets this peer in.
+    pub fn is_admitted(&self, policy: &Policy, own_uid: u32) -> bool {
+        match (&self.remote, &self.socket) {
+            (Some(remote), _) => {
+                let known = remote.peer();
+                known.is_some_and(|peer| policy.allows_host(peer.identity.as_deref()))
+            }
+            (None, Some(socket)) => admits(policy, own_uid, socket, &self.credentials),
+            (None, None) => false,
+        }
+    }
 }
 
 /// A doorbell bit that a peer has named.

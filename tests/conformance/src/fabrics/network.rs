@@ -1,25 +1,27 @@
-//! Shared memory between two nodes, through the crate `barewire`.
+//! Two nodes through the crate `barewire`: over shared memory, or over TCP as between hosts.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use barewire::{
-    Aperture, ApertureConfig, Connection, ListenOptions, Node, NodeConfig, RemoteAperture, Rights,
-    Spin, Stream,
+    Aperture, ApertureConfig, Connection, HostsConfig, ListenOptions, Node, NodeConfig,
+    RemoteAperture, Rights, Security, Spin, Stream,
 };
 use barewire_fabric::aperture::{EventSource, Notice};
 
 use crate::fabric::{ApertureEnd, ApertureEnds, Apertures, Connections, FabricUnderTest};
 
-/// The network, with nodes that spin before they sleep (`SPINS`) or sleep at once.
-pub struct Network<const SPINS: bool>;
+/// The network, with nodes that spin before they sleep (`SPINS`) or sleep at once, and that take each other to be on
+/// different hosts (`HOSTS`) or not.
+pub struct Network<const SPINS: bool, const HOSTS: bool>;
 
-impl<const SPINS: bool> FabricUnderTest for Network<SPINS> {
-    const NAME: &'static str = if SPINS {
-        "barewire, spinning"
-    } else {
-        "barewire, sleeping"
+impl<const SPINS: bool, const HOSTS: bool> FabricUnderTest for Network<SPINS, HOSTS> {
+    const NAME: &'static str = match (HOSTS, SPINS) {
+        (false, true) => "barewire, spinning",
+        (false, false) => "barewire, sleeping",
+        (true, true) => "barewire between hosts, spinning",
+        (true, false) => "barewire between hosts, sleeping",
     };
 }
 
@@ -44,7 +46,7 @@ impl EventSource for Queue {
     }
 }
 
-fn pair(spins: bool, ring_bytes: usize) -> [(Connection, Node); 2] {
+fn pair(spins: bool, hosts: bool, ring_bytes: usize) -> [(Connection, Node); 2] {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     // Relaxed: only the number matters.
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -56,12 +58,22 @@ fn pair(spins: bool, ring_bytes: usize) -> [(Connection, Node); 2] {
         } else {
             Spin::Never
         },
+        hosts: HostsConfig {
+            security: Security::Insecure,
+            shortcut: false,
+            ..HostsConfig::default()
+        },
         ..NodeConfig::default()
     };
     let server = Node::with_config(config.clone()).expect("a node");
     let listener = server
         .listen_with(&name, ListenOptions::default())
         .expect("a name of our own");
+    let port = hosts.then(|| server.listen_on("127.0.0.1:0").expect("a port"));
+    let name = match &port {
+        Some(port) => format!("{}/{name}", port.address()),
+        None => name,
+    };
     let client = thread::spawn(move || {
         let node = Node::with_config(config).expect("a node");
         let connection = node.connect(&name).expect("a connection");
@@ -73,13 +85,13 @@ fn pair(spins: bool, ring_bytes: usize) -> [(Connection, Node); 2] {
     [(connection, server), client.join().expect("the client")]
 }
 
-impl<const SPINS: bool> Apertures for Network<SPINS> {
+impl<const SPINS: bool> Apertures for Network<SPINS, false> {
     type Owned = Aperture;
     type Remote = RemoteAperture;
     type Queue = Queue;
 
     fn aperture(len_bytes: usize, rights: Rights) -> ApertureEnds<Self> {
-        let [(to_far, near), (to_near, far)] = pair(SPINS, 4096);
+        let [(to_far, near), (to_near, far)] = pair(SPINS, false, 4096);
         let owned = near.export(ApertureConfig::new(len_bytes, rights));
         let owned = owned.expect("an aperture");
         to_far.grant(&owned, 0).expect("a grant");
@@ -111,13 +123,14 @@ impl<const SPINS: bool> Apertures for Network<SPINS> {
     }
 }
 
-impl<const SPINS: bool> Connections for Network<SPINS> {
+impl<const SPINS: bool, const HOSTS: bool> Connections for Network<SPINS, HOSTS> {
     type End = Connection;
     type Stream = Stream;
     type Queue = Queue;
 
     fn connection(ring_bytes: usize) -> [(Connection, Queue); 2] {
-        pair(SPINS, ring_bytes).map(|(connection, node)| (connection, Queue { node, _kept: None }))
+        pair(SPINS, HOSTS, ring_bytes)
+            .map(|(connection, node)| (connection, Queue { node, _kept: None }))
     }
 
     fn stream(ring_bytes: usize) -> [(Stream, Queue); 2] {

@@ -1,0 +1,177 @@
+//! What a relay knows of the connections that go over its link: where to store for its node, and where its node stores.
+
+use std::collections::HashMap;
+
+use barewire_fabric::frame::{ARMED, CREDIT, STARVED, STATE, region_bytes};
+use barewire_fabric::memory::{Incoming, Outgoing};
+use barewire_fabric::ring::Mirror;
+use barewire_shm::{Region, Window};
+use slab::Slab;
+
+use crate::links::arena::Allocated;
+use crate::messages::control::RegionRef;
+
+/// The region in which our node receives: we store there what the other host's node has sent.
+pub(crate) struct NodeRegion {
+    pub window: Window,
+    pub ring_bytes: usize,
+    /// The bit that stands for the connection at our node.
+    pub source: u32,
+}
+
+impl NodeRegion {
+    /// The one that our node has named, if it is one.
+    pub fn new(segments: &[Region], region: &RegionRef, source: u32) -> Option<NodeRegion> {
+        let ring_bytes = region.ring_bytes as usize;
+        let segment = segments.get(region.segment as usize)?;
+        let window = segment.window(region.offset as usize, region_bytes(ring_bytes))?;
+        // Whatever our node publishes is for the other host: it always rings.
+        window.write_u64(ARMED, 1);
+        window.write_u64(STARVED, 1);
+        Some(NodeRegion {
+            window,
+            ring_bytes,
+            source,
+        })
+    }
+}
+
+/// The memory into which our node stores, in place of the region in which the other host's node receives.
+pub(crate) struct StandIn {
+    pub region: RegionRef,
+    pub mirror: Mirror<Window>,
+    /// What was sent of its words of credit and state.
+    pub credit_sent: u64,
+    pub state_sent: u64,
+}
+
+impl StandIn {
+    pub fn new(allocated: Allocated) -> StandIn {
+        let ring_bytes = allocated.region.ring_bytes as usize;
+        StandIn {
+            region: allocated.region,
+            mirror: Mirror::new(allocated.window, ring_bytes),
+            credit_sent: 0,
+            state_sent: 0,
+        }
+    }
+
+    fn window(&self) -> &Window {
+        self.mirror.incoming()
+    }
+
+    pub fn credit(&self) -> u64 {
+        self.window().observe_u64(CREDIT)
+    }
+
+    pub fn state(&self) -> u64 {
+        self.window().observe_u64(STATE)
+    }
+
+    /// Whether our node asks to be rung for messages. A fence comes before.
+    pub fn is_armed(&self) -> bool {
+        self.window().read_u64(ARMED) != 0
+    }
+
+    /// Whether our node asks to be rung for credit. A fence comes before.
+    pub fn is_starved(&self) -> bool {
+        self.window().read_u64(STARVED) != 0
+    }
+}
+
+/// One connection.
+#[derive(Default)]
+pub(crate) struct Connection {
+    /// Its numbers at our node and at the other host's.
+    pub at_node: Option<u32>,
+    pub at_host: Option<u32>,
+    pub node_region: Option<NodeRegion>,
+    pub stand_in: Option<StandIn>,
+    /// Which sides have let go of it.
+    pub node_detached: bool,
+    pub host_detached: bool,
+    /// In the list of those to be looked at.
+    pub is_listed: bool,
+}
+
+/// All connections of a link.
+#[derive(Default)]
+pub(crate) struct Connections {
+    all: Slab<Connection>,
+    by_node: HashMap<u32, usize>,
+    by_host: HashMap<u32, usize>,
+}
+
+/// The bit by which the node announces control messages. Those of connections follow.
+pub(crate) const CONTROL_SOURCE: u32 = 0;
+
+/// The bit by which the node rings for a connection.
+pub(crate) fn source_of(index: usize) -> u32 {
+    index as u32 + 1
+}
+
+impl Connections {
+    /// Adds one, under the numbers that are known of it; `None` if a number is in use.
+    pub fn add(&mut self, connection: Connection) -> Option<usize> {
+        let (at_node, at_host) = (connection.at_node, connection.at_host);
+        let is_known = at_node.is_some_and(|number| self.by_node.contains_key(&number))
+            || at_host.is_some_and(|number| self.by_host.contains_key(&number));
+        if is_known {
+            return None;
+        }
+        let index = self.all.insert(connection);
+        if let Some(number) = at_node {
+            self.by_node.insert(number, index);
+        }
+        if let Some(number) = at_host {
+            self.by_host.insert(number, index);
+        }
+        Some(index)
+    }
+
+    /// The number of a connection at our node has become known; `false` if it is in use.
+    pub fn set_at_node(&mut self, index: usize, number: u32) -> bool {
+        let is_free = self.by_node.insert(number, index).is_none();
+        self.all[index].at_node = Some(number);
+        is_free
+    }
+
+    /// As [`Connections::set_at_node`], at the other host's node.
+    pub fn set_at_host(&mut self, index: usize, number: u32) -> bool {
+        let is_free = self.by_host.insert(number, index).is_none();
+        self.all[index].at_host = Some(number);
+        is_free
+    }
+
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub fn get(&mut self, index: usize) -> Option<&mut Connection> {
+        self.all.get_mut(index)
+    }
+
+    /// By its number at our node.
+    pub fn at_node(&mut self, number: u32) -> Option<(usize, &mut Connection)> {
+        let index = *self.by_node.get(&number)?;
+        Some((index, self.all.get_mut(index)?))
+    }
+
+    /// By its number at the other host's node.
+    pub fn at_host(&mut self, number: u32) -> Option<(usize, &mut Connection)> {
+        let index = *self.by_host.get(&number)?;
+        Some((index, self.all.get_mut(index)?))
+    }
+
+    /// Forgets one.
+    pub fn remove(&mut self, index: usize) -> Option<Connection> {
+        let connection = self.all.try_remove(index)?;
+        if let Some(number) = connection.at_node {
+            self.by_node.remove(&number);
+        }
+        if let Some(number) = connection.at_host {
+            self.by_host.remove(&number);
+        }
+        Some(connection)
+    }
+}

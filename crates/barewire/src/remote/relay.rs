@@ -1,0 +1,188 @@
+//! A relay: plays the part of a node on another host, towards a node of this process.
+//!
+//! It has the other end of the link's control socket. To the node it sends a hello with a doorbell page, makes the
+//! memory into which the node stores (stand-ins), and maps the memory in which the node receives. With the relay on the
+//! other host it exchanges records ([`crate::remote::record`]) over a carrier.
+//!
+//! Nobody is in it for long: [`Driven::push`] sends what the node has published and [`Driven::drive`] also stores what
+//! has arrived; both return as soon as nothing is left that can be done at once. Of two threads that want to, one does it
+//! for both. The relay takes no lock of its node, so it can be driven under any.
+//!
+//! Memory is bounded: messages wait in rings, where credit from the other host limits them, and a fixed number of bytes
+//! waits on either side of the carrier.
+
+mod inner;
+mod to_host;
+mod to_node;
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+use barewire_carrier::{Carrier, Sleep};
+use barewire_sys::clock::monotonic_ns;
+use barewire_sys::socket::Socket;
+
+use crate::error::{Error, Result};
+use crate::links::driven::{Driven, RemotePeer};
+use crate::remote::greeting::Greeting;
+use crate::remote::relay::inner::{Inner, Shared, Stage};
+
+pub(crate) use crate::remote::relay::inner::OfNode;
+
+/// Work that is wanted: to send what there is.
+const SEND: u8 = 1;
+/// As [`SEND`], and to store what has arrived.
+const BOTH: u8 = 3;
+
+/// A relay.
+pub(crate) struct Relay {
+    inner: Mutex<Inner>,
+    shared: Arc<Shared>,
+    /// What others wanted while a thread was at work.
+    wanted: AtomicU8,
+}
+
+impl Relay {
+    /// A relay for a node on `host` that is yet to be reached; and the socket at which our node finds it.
+    pub fn new(host: &str, of_node: OfNode) -> Result<(Arc<Relay>, Socket)> {
+        let (for_node, own) = Socket::pair()?;
+        let shared = Arc::new(Shared::default());
+        let inner = Inner::new(host, of_node, own, Arc::clone(&shared))?;
+        let relay = Relay {
+            inner: Mutex::new(inner),
+            shared,
+            wanted: AtomicU8::new(0),
+        };
+        Ok((Arc::new(relay), for_node))
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn try_inner(&self) -> Option<MutexGuard<'_, Inner>> {
+        match self.inner.try_lock() {
+            Ok(inner) => Some(inner),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// The other host was reached, greetings have been exchanged: from now on there is a link.
+    ///
+    /// # Errors
+    /// No memory or descriptors are left. Then the link has ended.
+    pub fn establish(
+        self: &Arc<Self>,
+        carrier: Box<dyn Carrier>,
+        theirs: &Greeting,
+        peer: RemotePeer,
+    ) -> Result<()> {
+        self.shared.set_peer(peer);
+        let mut inner = self.inner();
+        let set = Arc::clone(inner.set());
+        if let Err(error) = inner.begin(carrier, theirs) {
+            inner.end(Some(error.clone()));
+            return Err(error);
+        }
+        drop(inner);
+        set.add(Arc::clone(self) as Arc<dyn Driven>);
+        self.drive();
+        Ok(())
+    }
+
+    /// The other host could not be reached.
+    pub fn give_up(&self, error: Error) {
+        self.inner().end(Some(error));
+    }
+
+    /// Has one thread work: this one, or the one that is at it already and then does it once more.
+    fn work(&self, wanted: u8) {
+        let mut wanted = wanted;
+        loop {
+            let mut found = self.try_inner();
+            if found.is_none() {
+                // SeqCst, which pairs with the swap and the load below: either the thread at work sees this after it
+                // has unlocked, or we find it unlocked.
+                self.wanted.fetch_or(wanted, Ordering::SeqCst);
+                found = self.try_inner();
+            }
+            let Some(mut inner) = found else { return };
+            // SeqCst pairs with `fetch_or` above.
+            wanted |= self.wanted.swap(0, Ordering::SeqCst);
+            inner.turn(wanted & BOTH == BOTH);
+            drop(inner);
+            // SeqCst pairs with `fetch_or` above.
+            if self.wanted.load(Ordering::SeqCst) == 0 {
+                return;
+            }
+            wanted = 0;
+        }
+    }
+}
+
+impl Driven for Relay {
+    fn push(&self) {
+        self.work(SEND);
+    }
+
+    fn drive(&self) {
+        self.work(BOTH);
+    }
+
+    fn tick(&self, ping_after_ns: u64, lost_after_ns: u64) {
+        // What has arrived meanwhile counts.
+        self.drive();
+        let mut inner = self.inner();
+        inner.check_times(monotonic_ns(), ping_after_ns, lost_after_ns);
+    }
+
+    fn may_sleep(&self) -> bool {
+        self.inner().before_sleep() != Sleep::NotYet
+    }
+
+    fn has_ended(&self) -> bool {
+        self.shared.has_ended()
+    }
+
+    fn peer(&self) -> Option<RemotePeer> {
+        self.shared.peer()
+    }
+
+    fn failure(&self) -> Option<Error> {
+        self.shared.failure()
+    }
+}
+
+impl Inner {
+    /// Does what there is to do; `both`: stores what has arrived, too.
+    fn turn(&mut self, both: bool) {
+        if self.carrier.is_none() {
+            return;
+        }
+        let mut result = self.send();
+        if both && result.is_ok() {
+            // What is stored may make room for what waits, as credit does.
+            result = self.receive().and_then(|()| self.send());
+        }
+        if let Err(stop) = result {
+            self.stop(stop);
+        }
+        self.before_sleep();
+    }
+
+    /// Sees whether the other host is still there, and has it see that we are.
+    pub fn check_times(&mut self, now_ns: u64, ping_after_ns: u64, lost_after_ns: u64) {
+        if matches!(self.stage, Stage::Reaching | Stage::Ended) {
+            return;
+        }
+        let silent_ns = now_ns.saturating_sub(self.last_arrival_ns);
+        if silent_ns > lost_after_ns {
+            let reason = format!("nothing came from it for {} ms", silent_ns / 1_000_000);
+            return self.end(Some(self.lost(reason)));
+        }
+        if now_ns.saturating_sub(self.last_sent_ns) > ping_after_ns {
+            self.ping();
+        }
+    }
+}

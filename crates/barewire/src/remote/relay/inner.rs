@@ -1,0 +1,346 @@
+//! What a relay has, how it begins and how it ends.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use barewire_carrier::{Broken, Carrier, Sleep};
+use barewire_fabric::doorbell::{Drain, PAGE_BYTES};
+use barewire_fabric::frame::region_bytes;
+use barewire_fabric::ring::Published;
+use barewire_shm::counters::CounterPage;
+use barewire_shm::{Region, Window};
+use barewire_sys::SysError;
+use barewire_sys::clock::monotonic_ns;
+use barewire_sys::memory::{Access, Memfd};
+use barewire_sys::process::Credentials;
+use barewire_sys::retire::{Guarded, Retirer};
+use barewire_sys::socket::Socket;
+use barewire_sys::wake::{EventFd, Interest};
+
+use crate::error::{Error, Result};
+use crate::links::arena::Arena;
+use crate::links::driven::{DrivenSet, RemotePeer};
+use crate::links::link::Link;
+use crate::messages::control::{FLAG_MEMBARRIER, Message, VERSION};
+use crate::remote::connections::{CONTROL_SOURCE, Connection, Connections};
+use crate::remote::greeting::Greeting;
+use crate::remote::inbox::Inbox;
+use crate::remote::outbox::Outbox;
+
+/// Token of a carrier's descriptor in the set. Which one it is does not matter: all are driven.
+const TOKEN_CARRIER: u64 = 0;
+/// Messages for our node that may wait for it to read; then nothing is taken from the other host.
+const TO_NODE_MAX: usize = 4096;
+
+/// Why a relay stops.
+pub(super) enum Stop {
+    /// The other host can not be reached any more.
+    Broken(Broken),
+    /// The other host broke the protocol between hosts.
+    Misbehaved(&'static str),
+    /// The other host has closed its end.
+    Ended,
+    /// Something of this machine is missing: memory, descriptors.
+    System(Error),
+}
+
+impl From<Broken> for Stop {
+    fn from(broken: Broken) -> Stop {
+        Stop::Broken(broken)
+    }
+}
+
+impl From<SysError> for Stop {
+    fn from(error: SysError) -> Stop {
+        Stop::System(error.into())
+    }
+}
+
+/// How far a relay is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The other host has not been reached yet.
+    Reaching,
+    Up,
+    /// One of the nodes has said good-bye, or our node is gone: what was accepted is still sent.
+    Leaving,
+    /// All was sent; the other host has yet to close.
+    Sent,
+    Ended,
+}
+
+/// What a relay needs of its node.
+pub(crate) struct OfNode {
+    pub own: Credentials,
+    /// Whether this process may use membarrier.
+    pub membarrier: bool,
+    pub counters: CounterPage,
+    pub retirer: Retirer,
+    pub set: Arc<DrivenSet>,
+}
+
+/// What others see of a relay without its lock.
+#[derive(Default)]
+pub(super) struct Shared {
+    peer: Mutex<Option<RemotePeer>>,
+    failure: Mutex<Option<Error>>,
+    ended: AtomicBool,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    pub fn set_peer(&self, peer: RemotePeer) {
+        *locked(&self.peer) = Some(peer);
+    }
+
+    pub fn peer(&self) -> Option<RemotePeer> {
+        locked(&self.peer).clone()
+    }
+
+    pub fn failure(&self) -> Option<Error> {
+        locked(&self.failure).clone()
+    }
+
+    pub fn has_ended(&self) -> bool {
+        // Acquire pairs with the Release in `end`: the failure is visible.
+        self.ended.load(Ordering::Acquire)
+    }
+
+    fn end(&self, failure: Option<Error>) {
+        *locked(&self.failure) = failure;
+        // Release pairs with the Acquire in `has_ended`.
+        self.ended.store(true, Ordering::Release);
+    }
+}
+
+/// A frame that is being sent.
+pub(super) struct Sending {
+    pub index: usize,
+    pub frame: Published,
+    /// Bytes of it that are in the outbox or beyond.
+    pub done_bytes: usize,
+}
+
+/// A frame that is being stored.
+pub(super) struct Receiving {
+    pub index: usize,
+    pub offset: usize,
+    pub next_offset: usize,
+    pub len_bytes: usize,
+    /// The header, which is stored last; then the payload, which is stored as it comes.
+    pub header: [u8; 8],
+    pub done_bytes: usize,
+}
+
+/// A relay, under its lock.
+pub(super) struct Inner {
+    pub stage: Stage,
+    pub of_node: OfNode,
+    shared: Arc<Shared>,
+    /// `host:port`, for errors.
+    host: String,
+    pub carrier: Option<Box<dyn Carrier>>,
+    pub outbox: Outbox,
+    pub inbox: Inbox,
+    pub socket: Arc<Guarded>,
+    /// Messages for our node that it has not read yet.
+    pub to_node: VecDeque<(Vec<u8>, Option<OwnedFd>)>,
+    page_memfd: Memfd,
+    pub page: Window,
+    pub drain: Drain,
+    /// Our node's doorbell page and eventfd, and its bit for control messages: once it has said hello.
+    pub link: Option<(Link, u32)>,
+    pub arena: Arena,
+    /// Bytes of the stand-ins that are in use.
+    pub stand_in_bytes: u64,
+    /// Memory in which our node receives.
+    pub segments: Vec<Region>,
+    pub connections: Connections,
+    /// Connections that our node has rung for.
+    pub listed: VecDeque<usize>,
+    /// Our node has announced control messages.
+    pub control_pending: bool,
+    /// A control message that has to wait for what comes before it.
+    pub held: Option<Vec<u8>>,
+    pub sending: Option<Sending>,
+    pub receiving: Option<Receiving>,
+    /// Connections for which something was stored since our node was rung.
+    pub touched: Vec<usize>,
+    /// What the set waits for at the carrier's descriptor.
+    interest: Interest,
+    pub last_sent_ns: u64,
+    pub last_arrival_ns: u64,
+}
+
+impl Inner {
+    pub fn new(host: &str, of_node: OfNode, own: Socket, shared: Arc<Shared>) -> Result<Inner> {
+        let page_memfd = Memfd::create_sealed("barewire-doorbell", PAGE_BYTES)?;
+        let page = page_memfd.map(Access::ReadWrite)?.whole();
+        Ok(Inner {
+            stage: Stage::Reaching,
+            socket: Arc::new(Guarded::new(own, &of_node.retirer)),
+            of_node,
+            shared,
+            host: host.to_owned(),
+            carrier: None,
+            outbox: Outbox::new(),
+            inbox: Inbox::new(),
+            to_node: VecDeque::new(),
+            page_memfd,
+            page,
+            drain: Drain::default(),
+            link: None,
+            arena: Arena::default(),
+            stand_in_bytes: 0,
+            segments: Vec::new(),
+            connections: Connections::default(),
+            listed: VecDeque::new(),
+            control_pending: false,
+            held: None,
+            sending: None,
+            receiving: None,
+            touched: Vec::new(),
+            interest: Interest::READ,
+            last_sent_ns: 0,
+            last_arrival_ns: 0,
+        })
+    }
+
+    pub fn set(&self) -> &Arc<DrivenSet> {
+        &self.of_node.set
+    }
+
+    /// There is a carrier now: says hello to our node.
+    pub fn begin(&mut self, carrier: Box<dyn Carrier>, theirs: &Greeting) -> Result<()> {
+        if self.stage != Stage::Reaching {
+            return Err(Error::Closed);
+        }
+        let carrier = self.carrier.insert(carrier);
+        let epoll = &self.of_node.set.epoll;
+        epoll.add(carrier.descriptor(), TOKEN_CARRIER, self.interest)?;
+        self.last_arrival_ns = monotonic_ns();
+        self.last_sent_ns = self.last_arrival_ns;
+        self.stage = Stage::Up;
+        // Our node may have said hello, and asked for connections, long ago.
+        self.control_pending = true;
+        self.say_hello(theirs)
+    }
+
+    /// Says hello to our node, in the place of the other host's.
+    fn say_hello(&mut self, theirs: &Greeting) -> Result<()> {
+        let flags = match self.of_node.membarrier {
+            true => FLAG_MEMBARRIER,
+            false => 0,
+        };
+        let hello = Message::Hello {
+            version: VERSION,
+            node_id: theirs.node_id,
+            flags,
+            source: CONTROL_SOURCE,
+        };
+        // Nobody sleeps by our page: whoever rings us drives us. A process's page comes with an eventfd all the same.
+        let eventfd = EventFd::new_for_peers()?;
+        let fds: [BorrowedFd<'_>; 2] = [self.page_memfd.as_fd(), eventfd.as_fd()];
+        self.socket.send(&hello.encode(), &fds)?;
+        Ok(())
+    }
+
+    pub fn lost(&self, reason: String) -> Error {
+        Error::HostLost {
+            host: self.host.clone(),
+            reason,
+        }
+    }
+
+    /// Ends for this reason.
+    pub fn stop(&mut self, stop: Stop) {
+        let error = match stop {
+            Stop::Ended if matches!(self.stage, Stage::Leaving | Stage::Sent) => {
+                return self.end(None);
+            }
+            Stop::Ended => self.lost("its process ended, or it closed the connection".to_owned()),
+            Stop::Broken(broken) => self.lost(broken.to_string()),
+            Stop::Misbehaved(what) => self.lost(format!("it broke the protocol: {what}")),
+            Stop::System(error) => error,
+        };
+        self.end(Some(error));
+    }
+
+    /// Nothing more happens here. Our node learns of it by the hang-up.
+    pub fn end(&mut self, failure: Option<Error>) {
+        if self.stage == Stage::Ended {
+            return;
+        }
+        self.stage = Stage::Ended;
+        if let Some(carrier) = self.carrier.take() {
+            // It can only fail for a descriptor that is not in the set.
+            let _ = self.of_node.set.epoll.remove(carrier.descriptor());
+        }
+        self.shared.end(failure);
+        self.socket.shutdown();
+        self.connections = Connections::default();
+        self.segments = Vec::new();
+        self.to_node.clear();
+        if let Some((link, source)) = self.link.take() {
+            link.ring(source);
+        }
+    }
+
+    /// Whether our node has not read what it was told, so that nothing more is taken from the other host.
+    pub fn is_node_behind(&self) -> bool {
+        self.to_node.len() >= TO_NODE_MAX
+    }
+
+    /// Asks the carrier what to wait for, and has the set wait for it.
+    pub fn before_sleep(&mut self) -> Sleep {
+        let Some(carrier) = self.carrier.as_mut() else {
+            return Sleep::UntilReadable;
+        };
+        let sleep = carrier.before_sleep();
+        let has_more = !self.outbox.is_empty() || self.sending.is_some() || !self.listed.is_empty();
+        let interest = Interest {
+            readable: self.to_node.len() < TO_NODE_MAX,
+            writable: has_more || sleep == Sleep::UntilReadableOrWritable,
+            edge: false,
+        };
+        if interest != self.interest {
+            self.interest = interest;
+            // It can only fail for a descriptor that is not in the set.
+            let epoll = &self.of_node.set.epoll;
+            let _ = epoll.modify(carrier.descriptor(), TOKEN_CARRIER, interest);
+        }
+        sleep
+    }
+}
+
+/// Connections of the link.
+impl Inner {
+    pub fn add(&mut self, connection: Connection) -> Result<usize, Stop> {
+        let added = self.connections.add(connection);
+        added.ok_or(Stop::Misbehaved("uses a number twice"))
+    }
+
+    /// Both sides have let go of a connection: forgets it.
+    pub fn free_if_done(&mut self, index: usize) {
+        let done = |c: &mut Connection| c.node_detached && c.host_detached;
+        if self.connections.get(index).is_some_and(done) {
+            self.free(index);
+        }
+    }
+
+    /// Forgets a connection.
+    pub fn free(&mut self, index: usize) {
+        let removed = self.connections.remove(index);
+        if let Some(stand_in) = removed.and_then(|connection| connection.stand_in) {
+            let region = stand_in.region;
+            drop(stand_in);
+            self.stand_in_bytes -= region_bytes(region.ring_bytes as usize) as u64;
+            self.arena.free(region);
+        }
+    }
+}

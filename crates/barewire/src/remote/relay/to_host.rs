@@ -1,0 +1,461 @@
+//! A relay's way out: what our node has published, and what it says on its control socket, goes to the other host.
+
+use barewire_fabric::frame::{CREDIT, STATE};
+use barewire_shm::Region;
+use barewire_sys::clock::monotonic_ns;
+use barewire_sys::memory::{Access, Memfd, PeerAccess};
+use barewire_sys::socket::Received;
+use barewire_sys::wake::EventFd;
+use std::os::fd::OwnedFd;
+
+use crate::error::Misconduct;
+use crate::links::link::{Link, WakeUp};
+use crate::messages::control::{FLAG_MEMBARRIER, MESSAGE_BYTES_MAX, Message, RegionRef};
+use crate::remote::connections::{CONTROL_SOURCE, Connection, NodeRegion};
+use crate::remote::record::{HEADER, Head, Kind};
+use crate::remote::relay::inner::{Inner, Sending, Stage, Stop};
+
+/// Messages read from our node in one turn.
+const CONTROL_PER_TURN: usize = 256;
+
+/// Whether something could be done in full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Did {
+    All,
+    /// The other host takes no more at present.
+    Part,
+}
+
+impl From<Misconduct> for Stop {
+    fn from(_: Misconduct) -> Stop {
+        // It is our own node, of this process and this version.
+        Stop::Misbehaved("its own node, in this process")
+    }
+}
+
+impl Inner {
+    /// Sends what our node has published and said.
+    pub fn send(&mut self) -> Result<(), Stop> {
+        let mut did = Did::Part;
+        if self.stage == Stage::Up || self.stage == Stage::Leaving {
+            self.take_bits();
+            did = self.read_node()?;
+            if did == Did::All {
+                did = self.mirror_listed()?;
+            }
+        }
+        self.flush()?;
+        if did == Did::All && self.stage == Stage::Leaving {
+            self.finish_if_sent()?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), Stop> {
+        if let Some(carrier) = self.carrier.as_mut() {
+            if self.outbox.flush(carrier.as_mut())? {
+                self.last_sent_ns = monotonic_ns();
+            }
+        }
+        Ok(())
+    }
+
+    /// Nobody says anything more: once the rest is sent, the other host is to know.
+    fn finish_if_sent(&mut self) -> Result<(), Stop> {
+        if let Some(carrier) = self.carrier.as_mut() {
+            if self.outbox.is_empty() && carrier.flush()? {
+                carrier.finish()?;
+                self.stage = Stage::Sent;
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows the other host that we are there.
+    pub fn ping(&mut self) {
+        // If there is no room, there is something to send.
+        if self.sending.is_none() && self.outbox.room_bytes() >= HEADER {
+            self.outbox.push(&Head::ping().encode());
+        }
+        if let Err(stop) = self.flush() {
+            self.stop(stop);
+        }
+    }
+
+    /// Notes what our node has rung for.
+    fn take_bits(&mut self) {
+        while let Some(source) = self.drain.next_source(&self.page) {
+            match source {
+                CONTROL_SOURCE => self.control_pending = true,
+                other => self.list(other as usize - 1),
+            }
+        }
+    }
+
+    fn list(&mut self, index: usize) {
+        if let Some(connection) = self.connections.get(index) {
+            if !core::mem::replace(&mut connection.is_listed, true) {
+                self.listed.push_back(index);
+            }
+        }
+    }
+
+    /// Whether there is room for so many bytes in the outbox, after sending if need be.
+    fn has_room(&mut self, bytes: usize) -> Result<bool, Stop> {
+        if self.outbox.room_bytes() < bytes {
+            self.flush()?;
+        }
+        Ok(self.outbox.room_bytes() >= bytes)
+    }
+
+    /// Sends what was published on the connections that our node has rung for.
+    fn mirror_listed(&mut self) -> Result<Did, Stop> {
+        if self.go_on_sending()? == Did::Part {
+            return Ok(Did::Part);
+        }
+        while let Some(index) = self.listed.pop_front() {
+            if self.mirror(index)? == Did::Part {
+                self.listed.push_front(index);
+                return Ok(Did::Part);
+            }
+            if let Some(connection) = self.connections.get(index) {
+                connection.is_listed = false;
+            }
+        }
+        Ok(Did::All)
+    }
+
+    /// Sends what was published on one connection: credit, frames, state, in this order.
+    fn mirror(&mut self, index: usize) -> Result<Did, Stop> {
+        let Some(connection) = self.connections.get(index) else {
+            return Ok(Did::All);
+        };
+        let (Some(number), Some(stand_in)) = (connection.at_host, &mut connection.stand_in) else {
+            return Ok(Did::All);
+        };
+        let (credit, state) = (stand_in.credit(), stand_in.state());
+        if credit != core::mem::replace(&mut stand_in.credit_sent, credit)
+            && !self.send_word(number, CREDIT, credit)?
+        {
+            return Ok(self.unsent(index, |stand_in| stand_in.credit_sent = u64::MAX));
+        }
+        loop {
+            let connection = self.connections.get(index);
+            let Some(stand_in) = connection.and_then(|c| c.stand_in.as_mut()) else {
+                return Ok(Did::All);
+            };
+            let frame = stand_in
+                .mirror
+                .peek()
+                .map_err(|_| Stop::Misbehaved("a ring of its own node, in this process"))?;
+            let Some(frame) = frame else { break };
+            if !self.has_room(HEADER)? {
+                return Ok(Did::Part);
+            }
+            let head = Head {
+                kind: Kind::Frame,
+                payload_bytes: frame.len_bytes,
+                connection: number,
+                offset: frame.offset,
+                next_offset: frame.next_offset,
+            };
+            self.outbox.push(&head.encode());
+            self.sending = Some(Sending {
+                index,
+                frame,
+                done_bytes: 0,
+            });
+            if self.go_on_sending()? == Did::Part {
+                return Ok(Did::Part);
+            }
+        }
+        let Some(stand_in) = self
+            .connections
+            .get(index)
+            .and_then(|c| c.stand_in.as_mut())
+        else {
+            return Ok(Did::All);
+        };
+        // It was read before the frames: what it says of them holds.
+        if state != core::mem::replace(&mut stand_in.state_sent, state)
+            && !self.send_word(number, STATE, state)?
+        {
+            return Ok(self.unsent(index, |stand_in| stand_in.state_sent = u64::MAX));
+        }
+        Ok(Did::All)
+    }
+
+    /// A word found no room: it is sent the next time, whatever it is then.
+    fn unsent(
+        &mut self,
+        index: usize,
+        change: impl FnOnce(&mut crate::remote::connections::StandIn),
+    ) -> Did {
+        if let Some(stand_in) = self
+            .connections
+            .get(index)
+            .and_then(|c| c.stand_in.as_mut())
+        {
+            change(stand_in);
+        }
+        Did::Part
+    }
+
+    fn send_word(&mut self, connection: u32, offset: usize, value: u64) -> Result<bool, Stop> {
+        if !self.has_room(HEADER + 8)? {
+            return Ok(false);
+        }
+        self.outbox.push(&Head::word(connection, offset).encode());
+        self.outbox.push(&value.to_ne_bytes());
+        Ok(true)
+    }
+
+    /// Sends the rest of the frame that is under way.
+    fn go_on_sending(&mut self) -> Result<Did, Stop> {
+        while let Some(sending) = self.sending.take() {
+            let left_bytes = sending.frame.len_bytes - sending.done_bytes;
+            if !self.has_room(left_bytes.min(1024))? {
+                self.sending = Some(sending);
+                return Ok(Did::Part);
+            }
+            let stand_in = self
+                .connections
+                .get(sending.index)
+                .and_then(|c| c.stand_in.as_mut());
+            let Some(stand_in) = stand_in else {
+                return Err(Stop::Misbehaved("its own node let go of what it sends"));
+            };
+            let count = left_bytes.min(self.outbox.room_bytes());
+            let offset = sending.frame.offset + sending.done_bytes;
+            self.outbox
+                .push_window(stand_in.mirror.incoming(), offset, count);
+            if count == left_bytes {
+                stand_in.mirror.advance(&sending.frame);
+                return Ok(Did::All);
+            }
+            self.sending = Some(Sending {
+                done_bytes: sending.done_bytes + count,
+                ..sending
+            });
+        }
+        Ok(Did::All)
+    }
+
+    /// Handles what our node says.
+    fn read_node(&mut self) -> Result<Did, Stop> {
+        if self.go_on_sending()? == Did::Part {
+            return Ok(Did::Part);
+        }
+        for _ in 0..CONTROL_PER_TURN {
+            if let Some(held) = self.held.take() {
+                if self.forward(held)? == Did::Part {
+                    return Ok(Did::Part);
+                }
+            }
+            if !self.control_pending {
+                return Ok(Did::All);
+            }
+            let (mut buffer, mut fds) = ([0; MESSAGE_BYTES_MAX], Vec::new());
+            match self.socket.recv(&mut buffer, &mut fds)? {
+                Received::Message(len_bytes) => self.hear_node(&buffer[..len_bytes], fds)?,
+                Received::WouldBlock => self.control_pending = false,
+                // It went without a word, as a node does that is dropped while its lock is held elsewhere.
+                Received::Hangup => {
+                    self.control_pending = false;
+                    self.leave();
+                }
+                Received::Truncated => {
+                    return Err(Stop::Misbehaved("its own node, in this process"));
+                }
+            }
+        }
+        Ok(Did::All)
+    }
+
+    /// Our node is gone, or has closed the link.
+    fn leave(&mut self) {
+        if self.stage == Stage::Up {
+            self.stage = Stage::Leaving;
+        }
+    }
+
+    /// Handles one message of our node's. What is for the other host becomes `held`.
+    fn hear_node(&mut self, bytes: &[u8], fds: Vec<OwnedFd>) -> Result<(), Stop> {
+        let message =
+            Message::parse(bytes).ok_or(Stop::Misbehaved("its own node says nonsense"))?;
+        match message {
+            Message::Hello { flags, source, .. } => return self.hear_hello(flags, source, fds),
+            Message::Segment { len_bytes, .. } => {
+                let region = node_segment(fds, len_bytes as usize)?;
+                self.segments.push(region);
+                return Ok(());
+            }
+            Message::Wake => return Ok(()),
+            Message::Open { .. } => return self.hear_open_of_node(&message),
+            Message::Accept { .. } => return self.hear_accept_of_node(&message),
+            Message::Grant { .. } | Message::Release { .. } | Message::Revoke { .. } => {
+                return Err(Stop::Misbehaved("its own node grants memory"));
+            }
+            Message::Reject { .. }
+            | Message::Detach { .. }
+            | Message::Abandon { .. }
+            | Message::OutOfBand { .. }
+            | Message::Bye => {}
+        }
+        self.held = Some(bytes.to_vec());
+        Ok(())
+    }
+
+    /// Our node asks for a connection.
+    fn hear_open_of_node(&mut self, message: &Message<'_>) -> Result<(), Stop> {
+        let &Message::Open {
+            connection,
+            region,
+            source,
+            message_bytes_max,
+            name,
+            data,
+        } = message
+        else {
+            return Err(Stop::Misbehaved("not an open"));
+        };
+        let node_region = self.node_region(&region, source)?;
+        self.add(Connection {
+            at_node: Some(connection),
+            node_region: Some(node_region),
+            ..Connection::default()
+        })?;
+        let open = Message::Open {
+            connection,
+            region: bare(&region),
+            source: 0,
+            message_bytes_max,
+            name,
+            data,
+        };
+        self.held = Some(open.encode());
+        Ok(())
+    }
+
+    /// Our node accepts a connection.
+    fn hear_accept_of_node(&mut self, message: &Message<'_>) -> Result<(), Stop> {
+        let &Message::Accept {
+            connection,
+            own,
+            region,
+            source,
+            message_bytes_max,
+        } = message
+        else {
+            return Err(Stop::Misbehaved("not an accept"));
+        };
+        let node_region = self.node_region(&region, source)?;
+        let found = self.connections.at_host(connection);
+        let (index, entry) = found.ok_or(Stop::Misbehaved("its own node accepts at will"))?;
+        entry.node_region = Some(node_region);
+        if !self.connections.set_at_node(index, own) {
+            return Err(Stop::Misbehaved("its own node uses a number twice"));
+        }
+        let accept = Message::Accept {
+            connection,
+            own,
+            region: bare(&region),
+            source: 0,
+            message_bytes_max,
+        };
+        self.held = Some(accept.encode());
+        Ok(())
+    }
+
+    /// Sends a control message, after what was published before it.
+    fn forward(&mut self, bytes: Vec<u8>) -> Result<Did, Stop> {
+        let message =
+            Message::parse(&bytes).ok_or(Stop::Misbehaved("its own node says nonsense"))?;
+        match message {
+            Message::Detach { connection } => {
+                if let Some((index, _)) = self.connections.at_host(connection) {
+                    self.list(index);
+                }
+            }
+            Message::Bye => self.take_bits(),
+            _ => {}
+        }
+        let is_last = matches!(message, Message::Detach { .. } | Message::Bye);
+        let is_blocked = is_last && self.mirror_listed()? == Did::Part;
+        if is_blocked || !self.has_room(HEADER + bytes.len())? {
+            self.held = Some(bytes);
+            return Ok(Did::Part);
+        }
+        self.outbox.push(&Head::control(bytes.len()).encode());
+        self.outbox.push(&bytes);
+        match message {
+            Message::Detach { connection } => {
+                if let Some((index, entry)) = self.connections.at_host(connection) {
+                    entry.node_detached = true;
+                    self.free_if_done(index);
+                }
+            }
+            // Of the whole link: there is no such connection.
+            Message::Reject { connection, .. } => {
+                if let Some((index, _)) = self.connections.at_host(connection) {
+                    self.free(index);
+                }
+            }
+            Message::Bye => self.leave(),
+            _ => {}
+        }
+        Ok(Did::All)
+    }
+
+    /// Our node's doorbell page and eventfd.
+    fn hear_hello(&mut self, flags: u32, source: u32, fds: Vec<OwnedFd>) -> Result<(), Stop> {
+        let no_hello = || Stop::Misbehaved("its own node says hello without memory");
+        let mut fds = fds.into_iter();
+        let (page, waker) = (fds.next().ok_or_else(no_hello)?, fds.next());
+        let len_bytes = barewire_fabric::doorbell::PAGE_BYTES;
+        let page = Memfd::from_peer(page, len_bytes, PeerAccess::ReadWrite)
+            .map_err(|bad| Stop::from(Misconduct::from(bad)))?;
+        let page = page.map(Access::ReadWrite)?.whole();
+        let waker = waker.and_then(|waker| EventFd::from_peer(waker).ok());
+        let asymmetric = self.of_node.membarrier && flags & FLAG_MEMBARRIER != 0;
+        let link = Link::new(
+            self.socket.clone(),
+            None,
+            self.of_node.own,
+            WakeUp {
+                page,
+                waker,
+                asymmetric,
+            },
+            self.of_node.counters.clone(),
+            None,
+        );
+        self.link = Some((link, source));
+        Ok(())
+    }
+
+    fn node_region(&self, region: &RegionRef, source: u32) -> Result<NodeRegion, Stop> {
+        NodeRegion::new(&self.segments, region, source).ok_or(Stop::Misbehaved(
+            "its own node names memory that is not there",
+        ))
+    }
+}
+
+/// What the other host has to know of a region: the size of its ring.
+fn bare(region: &RegionRef) -> RegionRef {
+    RegionRef {
+        segment: 0,
+        offset: 0,
+        ring_bytes: region.ring_bytes,
+    }
+}
+
+/// Memory of our node's.
+fn node_segment(fds: Vec<OwnedFd>, len_bytes: usize) -> Result<Region, Stop> {
+    let fd = fds.into_iter().next().ok_or(Stop::Misbehaved(
+        "its own node names memory without giving it",
+    ))?;
+    let memfd = Memfd::from_peer(fd, len_bytes, PeerAccess::ReadWrite)
+        .map_err(|bad| Stop::from(Misconduct::from(bad)))?;
+    Ok(memfd.map(Access::ReadWrite)?)
+}
