@@ -1,67 +1,449 @@
-//! Links between hosts, over TCP on the loopback interface: two nodes that are told to be strangers to each other's host.
+//! Links between hosts, over TCP on the loopback interface: nodes that are told to take each other for strangers.
 
+#![forbid(unsafe_code)]
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use barewire::{Connection, Error, HostsConfig, Node, NodeConfig, Security};
+use barewire::{
+    ApertureConfig, ConnectOptions, Connection, Error, Event, Fault, HostsConfig, Listener, Node,
+    NodeConfig, Port, Rights, Security,
+};
+use barewire_sys::process::{Signal, open_fd_count};
+use common::*;
 
-fn config() -> NodeConfig {
-    NodeConfig {
-        hosts: HostsConfig {
-            security: Security::Insecure,
-            shortcut: false,
-            ..HostsConfig::default()
-        },
-        ..NodeConfig::default()
+#[test]
+fn child_entry() {
+    if role().as_deref() == Some("puppet") {
+        puppet();
+        std::process::exit(0);
     }
 }
 
 fn node() -> Node {
-    Node::with_config(config()).unwrap()
+    Node::with_config(spins(false)).unwrap()
 }
 
-/// Two ends of a connection over TCP, with their nodes: the one that listens first.
-fn pair_with(server: Node, client: Node) -> [(Node, Connection); 2] {
-    let listener = server
-        .listen(&format!("hosts-{:?}", thread::current().id()))
-        .unwrap();
-    let port = server.listen_on("127.0.0.1:0").unwrap();
-    let name = format!("{}/{}", port.address(), listener.name());
+/// A node that other hosts reach, its name, and what they call that.
+fn server(of: &str) -> (Node, Listener, Port, String) {
+    let node = node();
+    let listener = node.listen(&name(of)).unwrap();
+    let port = node.listen_on("127.0.0.1:0").unwrap();
+    let address = format!("{}/{}", port.address(), listener.name());
+    (node, listener, port, address)
+}
+
+/// Two ends of a connection between hosts with their nodes, that of the listener first.
+fn pair(of: &str) -> [(Node, Connection); 2] {
+    let (server, _listener, _port, address) = server(of);
     let opening = thread::spawn(move || {
-        let connection = client.connect(&name).unwrap();
+        let client = node();
+        let connection = client.connect(&address).unwrap();
         (client, connection)
     });
-    let accepted = server
-        .next_request(Duration::from_secs(10))
-        .unwrap()
-        .accept()
-        .unwrap();
-    let opened = opening.join().unwrap();
-    [(server, accepted), opened]
+    let accepted = server.next_request(SOON).unwrap().accept().unwrap();
+    [(server, accepted), opening.join().unwrap()]
 }
 
-fn pair() -> [(Node, Connection); 2] {
-    pair_with(node(), node())
+fn at_once() -> ConnectOptions {
+    ConnectOptions {
+        wait_for_name: false,
+        ..ConnectOptions::default()
+    }
+}
+
+fn bytes(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at % 251) as u8).collect()
 }
 
 #[test]
-fn messages_go_both_ways() {
-    let [(_server, mut one), (_client, mut other)] = pair();
+fn messages_of_all_lengths_go_both_ways() {
+    let _dog = watchdog("lengths", LONG);
+    let [(_server, mut one), (_client, mut other)] = pair("lengths");
+    assert!(one.remote().is_some_and(|peer| peer.transport == "tcp"));
+    assert!(other.remote().is_some_and(|peer| !peer.is_encrypted));
     let mut buffer = vec![0; 1 << 20];
     for len in [0, 1, 8, 56, 57, 1000, 4096, 100_000, 1 << 20] {
-        let message: Vec<u8> = (0..len).map(|i: usize| (i % 251) as u8).collect();
-        let sent = message.clone();
-        let sending = thread::spawn(move || {
-            other.send(&sent).unwrap();
-            other
+        let message = bytes(len);
+        thread::scope(|scope| {
+            scope.spawn(|| other.send(&message).unwrap());
+            assert_eq!(one.recv(&mut buffer), Ok(len));
         });
-        let received = one.recv(&mut buffer).unwrap();
-        assert!(buffer[..received] == message, "{len} bytes");
-        other = sending.join().unwrap();
+        assert!(buffer[..len] == message, "{len} bytes");
         one.send(&len.to_le_bytes()).unwrap();
-        assert_eq!(other.recv(&mut buffer).unwrap(), 8);
+        assert_eq!(other.recv(&mut buffer), Ok(8));
         assert_eq!(buffer[..8], len.to_le_bytes());
     }
     drop(other);
     assert_eq!(one.recv(&mut buffer), Err(Error::Finished));
+}
+
+#[test]
+fn events_tell_of_requests_messages_and_the_end() {
+    let _dog = watchdog("events", LONG);
+    let (server, _listener, _port, address) = server("events");
+    let client = node();
+    client.start_connect(&address, &at_once()).unwrap();
+    let Some(Event::Request(request)) = server.next_event(SOON).unwrap() else {
+        panic!("no request");
+    };
+    let mut accepted = request.accept().unwrap();
+    let Some(Event::Connected(mut opened)) = client.next_event(SOON).unwrap() else {
+        panic!("not connected");
+    };
+    opened.send(b"message").unwrap();
+    opened.send_out_of_band(b"aside").unwrap();
+    let (mut is_ready, mut aside, mut buffer) = (false, Vec::new(), [0; 64]);
+    while !is_ready || aside.is_empty() {
+        match server.next_event(SOON).unwrap() {
+            Some(Event::Ready(id)) if id == accepted.id() => {
+                is_ready |= accepted.try_recv(&mut buffer).unwrap().is_some();
+            }
+            Some(Event::OutOfBand { data, .. }) => aside = data,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((&buffer[..7], &aside[..]), (&b"message"[..], &b"aside"[..]));
+    drop(opened);
+    drop(client);
+    eventually("the end is told", || {
+        let event = server.next_event(Duration::from_millis(10)).unwrap();
+        matches!(event, Some(Event::Closed { .. }))
+    });
+}
+
+#[test]
+fn what_was_sent_arrives_though_the_sender_does_nothing_more() {
+    let _dog = watchdog("idle sender", LONG);
+    let [(server, mut one), (client, mut other)] = pair("idle-sender");
+    let message = bytes(1900);
+    while other.try_send(&message).unwrap() {}
+    let mut received = 0;
+    let mut buffer = vec![0; 4096];
+    while let Some(len) = one
+        .recv_timeout(&mut buffer, Duration::from_millis(300))
+        .unwrap()
+    {
+        assert!(buffer[..len] == message);
+        received += 1;
+    }
+    assert!(received > 0);
+    // And when its node goes away at once.
+    let mut sent = 0;
+    while other.try_send(&message).unwrap() {
+        sent += 1;
+    }
+    drop(other);
+    drop(client);
+    for _ in 0..sent {
+        assert_eq!(one.recv(&mut buffer), Ok(message.len()));
+    }
+    let end = one.recv(&mut buffer).unwrap_err();
+    assert_eq!(end, Error::Finished);
+    drop(server);
+}
+
+#[test]
+fn messages_are_stored_while_the_receiver_does_nothing() {
+    let _dog = watchdog("idle receiver", LONG);
+    let mut puppet = spawn("puppet", &[]);
+    let listened = name("idle-receiver");
+    puppet.must(&format!("listen {listened}"));
+    let port = puppet.must("port");
+    let client = node();
+    client
+        .start_connect(&format!("{port}/{listened}"), &at_once())
+        .unwrap();
+    puppet.must("accept");
+    let Some(Event::Connected(mut opened)) = client.next_event(SOON).unwrap() else {
+        panic!("not connected");
+    };
+    // The puppet's node is not polled before its next command.
+    let (mut count, mut buffer) = (0, Vec::new());
+    message(9, 0, &mut buffer);
+    while let Ok(true) = opened.sender().try_send(&buffer) {
+        count += 1;
+        message(9, count, &mut buffer);
+    }
+    let _ = opened.recv_timeout(&mut [0; 8], Duration::from_millis(100));
+    drop(opened);
+    drop(client);
+    // What is left of the sender is what the receiver's own thread has taken.
+    puppet.must(&format!("recv 0 9 0 {count}"));
+    assert!(puppet.must("ends 0").contains("Finished"));
+}
+
+#[test]
+fn a_slow_connection_holds_up_no_other_of_the_same_link() {
+    let _dog = watchdog("slow", LONG);
+    let (server, _listener, _port, address) = server("slow");
+    let client = node();
+    let connect = || {
+        client.start_connect(&address, &at_once()).unwrap();
+        let accepted = server.next_request(SOON).unwrap().accept().unwrap();
+        loop {
+            if let Some(Event::Connected(opened)) = client.next_event(SOON).unwrap() {
+                return (accepted, opened);
+            }
+        }
+    };
+    let (_stuck, mut to_stuck) = connect();
+    let (mut quick, mut to_quick) = connect();
+    while to_stuck.try_send(&[7; 1000]).unwrap() {}
+    let mut buffer = [0; 64];
+    for number in 0..100_u64 {
+        to_quick.send(&number.to_le_bytes()).unwrap();
+        assert_eq!(quick.recv_timeout(&mut buffer, SOON), Ok(Some(8)));
+        assert_eq!(buffer[..8], number.to_le_bytes());
+    }
+}
+
+#[test]
+fn many_connections_share_one_socket() {
+    let _dog = watchdog("many", LONG * 2);
+    let (server, _listener, _port, address) = server("many");
+    let client = node();
+    let mut ends = Vec::new();
+    let mut before = 0;
+    for number in 0..500 {
+        client.start_connect(&address, &at_once()).unwrap();
+        let accepted = server.next_request(SOON).unwrap().accept().unwrap();
+        let Some(Event::Connected(opened)) = client.next_event(SOON).unwrap() else {
+            panic!("connection {number}");
+        };
+        ends.push((accepted, opened));
+        if number == 100 {
+            before = open_fd_count().unwrap();
+        }
+    }
+    // Memory comes in segments, each of which has a descriptor at either end.
+    assert!(open_fd_count().unwrap() <= before + 16);
+    let mut buffer = [0; 8];
+    for (number, (accepted, opened)) in ends.iter_mut().enumerate() {
+        accepted.send(&number.to_le_bytes()).unwrap();
+        assert_eq!(opened.recv_timeout(&mut buffer, SOON), Ok(Some(8)));
+        assert_eq!(buffer, number.to_le_bytes());
+    }
+}
+
+#[test]
+fn resources_are_back_when_all_is_closed() {
+    let _dog = watchdog("resources", LONG);
+    let (server, _listener, _port, address) = server("resources");
+    let mut before = 0;
+    for round in 0..4 {
+        let client = node();
+        client.start_connect(&address, &at_once()).unwrap();
+        let accepted = server.next_request(SOON).unwrap().accept().unwrap();
+        drop(accepted);
+        drop(client);
+        eventually("the link is forgotten", || {
+            let _ = server.next_event(Duration::from_millis(1)).unwrap();
+            let now = open_fd_count().unwrap();
+            if round == 1 {
+                before = now;
+            }
+            round < 2 || now <= before
+        });
+    }
+}
+
+#[test]
+fn a_killed_host_is_told_and_what_it_had_sent_is_there() {
+    let _dog = watchdog("killed", LONG);
+    let mut puppet = spawn("puppet", &[]);
+    let listened = name("killed");
+    puppet.must(&format!("listen {listened}"));
+    let port = puppet.must("port");
+    let client = node();
+    client
+        .start_connect(&format!("{port}/{listened}"), &at_once())
+        .unwrap();
+    puppet.must("accept");
+    let Some(Event::Connected(mut opened)) = client.next_event(SOON).unwrap() else {
+        panic!("not connected");
+    };
+    puppet.must("send 0 5 0 3");
+    let (mut expected, mut buffer) = (Vec::new(), Vec::new());
+    // They have arrived here before the kill: the node's thread stores them.
+    thread::sleep(Duration::from_millis(50));
+    puppet.kill();
+    for number in 0..3 {
+        opened.receiver().recv_into(&mut buffer).unwrap();
+        message(5, number, &mut expected);
+        assert!(buffer == expected, "message {number}");
+    }
+    let error = opened.receiver().recv_into(&mut buffer).unwrap_err();
+    let Error::HostLost { host, reason } = &error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(*host, port);
+    assert!(
+        reason.contains("ended") || reason.contains("reset"),
+        "{reason}"
+    );
+    assert_eq!(error.fault(), Fault::Peer);
+    assert!(opened.send(b"more").is_err());
+}
+
+#[test]
+fn a_host_that_stops_is_lost_within_the_time_set() {
+    let _dog = watchdog("stopped", LONG);
+    let mut puppet = spawn("puppet", &[]);
+    let listened = name("stopped");
+    puppet.must(&format!("listen {listened}"));
+    let port = puppet.must("port");
+    let client = node();
+    client
+        .start_connect(&format!("{port}/{listened}"), &at_once())
+        .unwrap();
+    puppet.must("accept");
+    let Some(Event::Connected(mut opened)) = client.next_event(SOON).unwrap() else {
+        panic!("not connected");
+    };
+    // An idle link lives: each side shows that it is there.
+    let mut buffer = [0; 64];
+    let idle = opened.recv_timeout(&mut buffer, strangers().timeout * 3);
+    assert_eq!(idle, Ok(None));
+    puppet.signal(Signal::Stop);
+    let begin = Instant::now();
+    let error = opened.recv(&mut buffer).unwrap_err();
+    assert!(
+        matches!(&error, Error::HostLost { reason, .. } if reason.contains("nothing came")),
+        "{error}"
+    );
+    assert!(
+        begin.elapsed() < strangers().timeout * 3,
+        "{:?}",
+        begin.elapsed()
+    );
+    puppet.signal(Signal::Cont);
+    // It has been given up meanwhile, and finds out.
+    let answer = puppet.must("ends 0");
+    assert!(answer.contains("HostLost"), "{answer}");
+}
+
+#[test]
+fn strangers_at_the_port_do_no_harm() {
+    let _dog = watchdog("strangers", LONG);
+    let (server, _listener, port, address) = server("strangers");
+    let mut silent = Vec::new();
+    for round in 0..300_u32 {
+        let mut stranger = TcpStream::connect(port.address()).unwrap();
+        match round % 4 {
+            0 => stranger
+                .write_all(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
+                .unwrap(),
+            1 => stranger.write_all(&[0xff; 64]).unwrap(),
+            2 => stranger.write_all(b"barewire").unwrap(),
+            _ => {}
+        }
+        silent.push(stranger);
+    }
+    let client = node();
+    client.start_connect(&address, &at_once()).unwrap();
+    server.next_request(SOON).unwrap().accept().unwrap();
+    // Those who said what is wrong find the connection closed, behind our greeting.
+    silent[1].set_read_timeout(SOON).unwrap();
+    let mut answer = Vec::new();
+    let _ = silent[1].read_to_end(&mut answer);
+    assert!(answer.len() <= 64, "{answer:?}");
+}
+
+#[test]
+fn what_is_no_node_is_named() {
+    let _dog = watchdog("no node", LONG);
+    let refused = |address: &str| {
+        node()
+            .connect_with(address, &at_once())
+            .unwrap_err()
+            .to_string()
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let web_server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let answer = [b'x'; 200];
+        stream.write_all(&answer).unwrap();
+        let _ = stream.read(&mut [0; 64]);
+    });
+    let error = refused(&format!("{address}/name"));
+    assert!(error.contains("right port"), "{error}");
+    web_server.join().unwrap();
+    let error = refused(&format!("{address}/name"));
+    assert!(error.contains("refused"), "{error}");
+    let error = refused("no-such-host.invalid:7400/name");
+    assert!(
+        error.contains("no-such-host.invalid:7400 can not be reached"),
+        "{error}"
+    );
+    let error = refused("192.0.2.1:7400/name");
+    assert!(error.contains("neither loopback nor private"), "{error}");
+    let (server, _listener, port, _) = server("no-node");
+    let asking = thread::spawn(move || {
+        let address = format!("{}/other", port.address());
+        node().connect_with(&address, &at_once()).unwrap_err()
+    });
+    while !asking.is_finished() {
+        server.next_event(Duration::from_millis(10)).unwrap();
+    }
+    let error = asking.join().unwrap();
+    assert!(matches!(error, Error::NoSuchName { .. }), "{error}");
+}
+
+#[test]
+fn nothing_is_open_that_was_not_asked_for() {
+    let closed = Node::new().unwrap();
+    let error = closed.listen_on("127.0.0.1:0").unwrap_err().to_string();
+    assert!(error.contains("HostsConfig::security"), "{error}");
+    let error = closed
+        .connect_with("127.0.0.1:1/name", &at_once())
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("HostsConfig::security"), "{error}");
+    let error = node().listen_on("0.0.0.0:0").unwrap_err().to_string();
+    assert!(error.contains("neither loopback nor private"), "{error}");
+    let error = node().listen_on("nonsense").unwrap_err().to_string();
+    assert!(error.contains("no address to listen at"), "{error}");
+}
+
+#[test]
+fn nodes_on_one_host_meet_in_shared_memory() {
+    let _dog = watchdog("one host", LONG);
+    let config = || NodeConfig {
+        hosts: HostsConfig {
+            security: Security::Insecure,
+            ..HostsConfig::default()
+        },
+        ..NodeConfig::default()
+    };
+    let server = Node::with_config(config()).unwrap();
+    let listener = server.listen(&name("one-host")).unwrap();
+    let port = server.listen_on("127.0.0.1:0").unwrap();
+    let address = format!("{}/{}", port.address(), listener.name());
+    let opening = thread::spawn(move || {
+        let client = Node::with_config(config()).unwrap();
+        let connection = client.connect(&address).unwrap();
+        (client, connection)
+    });
+    let mut accepted = server.next_request(SOON).unwrap().accept().unwrap();
+    let (_client, mut opened) = opening.join().unwrap();
+    assert_eq!((accepted.remote(), opened.remote()), (None, None));
+    opened.send(b"hello").unwrap();
+    let mut buffer = [0; 8];
+    assert_eq!(accepted.recv(&mut buffer), Ok(5));
+}
+
+#[test]
+fn memory_is_not_granted_to_another_host() {
+    let [(server, one), (_client, _other)] = pair("grant");
+    let aperture = server
+        .export(ApertureConfig::new(4096, Rights::Read))
+        .unwrap();
+    let error = one.grant(&aperture, 1).unwrap_err();
+    assert!(matches!(error, Error::NotBetweenHosts { .. }), "{error}");
 }

@@ -15,6 +15,7 @@ use crate::handles::receiver::Receiver;
 use crate::handles::remote::RemoteAperture;
 use crate::handles::sender::Sender;
 use crate::handles::stream::Stream;
+use crate::links::driven::RemotePeer;
 use crate::node::core::NodeCore;
 use crate::node::wait::Deadline;
 use crate::tables::events::Opened;
@@ -76,7 +77,14 @@ impl Connection {
         &self.sender.half().core().name
     }
 
-    /// Who is at the other end, as the kernel says.
+    /// The node at the other end, if it is on another host.
+    #[must_use]
+    pub fn remote(&self) -> Option<RemotePeer> {
+        self.sender.half().core().link.remote()?.peer()
+    }
+
+    /// Who is at the other end, as the kernel says. If that is on another host ([`Connection::remote`]), this process
+    /// itself, which speaks for it.
     #[must_use]
     pub fn peer(&self) -> Credentials {
         self.sender.half().core().link.peer

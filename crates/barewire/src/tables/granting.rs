@@ -32,6 +32,10 @@ impl State {
         connection: &ConnectionCore,
         cookie: u64,
     ) -> Result<()> {
+        if connection.link.remote().is_some() {
+            let what = "granting an aperture";
+            return Err(Error::NotBetweenHosts { what });
+        }
         exported.set_granted_to(connection.link.peer.uid);
         let (link, number) = self.route(connection.number).ok_or(Error::PeerGone)?;
         let aperture = exported.number;

@@ -12,7 +12,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use barewire::{ConnectOptions, Connection, ListenOptions, Listener, Node, NodeConfig, Policy};
-use barewire::{Request, Spin};
+use barewire::{HostsConfig, Port, Request, Security, Spin};
 use barewire_shm::Window;
 use barewire_sys::memory::{Access, Memfd, PeerAccess};
 use barewire_sys::process::{Signal, SpawnOpts, random_bytes, send_signal, spawn_with};
@@ -323,7 +323,17 @@ pub fn spins(never: bool) -> NodeConfig {
         } else {
             NodeConfig::default().spin
         },
+        hosts: strangers(),
         ..NodeConfig::default()
+    }
+}
+
+/// How nodes on this host reach each other as if they were on different ones.
+pub fn strangers() -> HostsConfig {
+    HostsConfig {
+        security: Security::Insecure,
+        shortcut: false,
+        timeout: Duration::from_millis(800),
     }
 }
 
@@ -345,6 +355,7 @@ pub fn puppet() {
 struct Puppet {
     node: Option<Node>,
     listener: Option<Listener>,
+    port: Option<Port>,
     request: Option<Request>,
     connections: Vec<Option<Connection>>,
 }
@@ -382,6 +393,13 @@ impl Puppet {
                 }
                 let options = ListenOptions { policy };
                 self.listener = Some(self.node()?.listen_with(words[1], options)?);
+            }
+            // Lets nodes reach us as from another host; answers with the address.
+            "port" => {
+                let port = self.node()?.listen_on("127.0.0.1:0")?;
+                let address = port.address().to_string();
+                self.port = Some(port);
+                return Ok(address);
             }
             "connect" => {
                 let options = ConnectOptions {
