@@ -269,8 +269,6 @@ fn a_killed_host_is_told_and_what_it_had_sent_is_there() {
     };
     puppet.must("send 0 5 0 3");
     let (mut expected, mut buffer) = (Vec::new(), Vec::new());
-    // They have arrived here before the kill: the node's thread stores them.
-    thread::sleep(Duration::from_millis(50));
     puppet.kill();
     for number in 0..3 {
         opened.receiver().recv_into(&mut buffer).unwrap();
