@@ -118,6 +118,9 @@ pub struct HostsConfig {
     /// A link is lost if nothing has come from the other host for this time. Each side shows that it is there four
     /// times as often.
     pub timeout: Duration,
+    /// Bytes of the receive ring of a connection to another host, where the connection has no size of its own: more than
+    /// on one host, because credit takes longer to come back. The sender's host sets aside as many.
+    pub ring_bytes: usize,
     /// Whether two nodes that turn out to be on one host, in one network namespace and of one user, talk through shared
     /// memory.
     pub shortcut: bool,
@@ -128,6 +131,7 @@ impl Default for HostsConfig {
         HostsConfig {
             security: Security::None,
             timeout: Duration::from_secs(5),
+            ring_bytes: 64 << 10,
             shortcut: true,
         }
     }
@@ -232,6 +236,7 @@ impl NodeConfig {
 
     pub(crate) fn check(&self) -> Result<()> {
         check_ring(self.ring_bytes)?;
+        check_ring(self.hosts.ring_bytes)?;
         check_message_max(self.message_bytes_max)?;
         check_connections_max(self.connections_max, CONNECTIONS_MAX)
     }

@@ -47,16 +47,19 @@ impl Request {
     /// # Errors
     /// [`Error::PeerGone`](crate::Error::PeerGone) if the other side has given up; [`Error::System`](crate::Error::System).
     pub fn accept(self) -> Result<Connection> {
-        let ring_bytes = self.node.base.live().config.ring_bytes;
-        self.accept_with_ring(ring_bytes)
+        self.accept_with(None)
     }
 
     /// Accepts, with a receive ring of this size.
     ///
     /// # Errors
     /// [`Error::OutOfLimits`](crate::Error::OutOfLimits); as [`Request::accept`].
-    pub fn accept_with_ring(mut self, ring_bytes: usize) -> Result<Connection> {
+    pub fn accept_with_ring(self, ring_bytes: usize) -> Result<Connection> {
         check_ring(ring_bytes)?;
+        self.accept_with(Some(ring_bytes))
+    }
+
+    fn accept_with(mut self, ring_bytes: Option<usize>) -> Result<Connection> {
         self.node.base.check_fork()?;
         let mut state = self.node.state();
         let opened = state.accept(self.requested.number, self.requested.serial, ring_bytes)?;

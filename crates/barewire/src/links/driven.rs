@@ -57,6 +57,8 @@ pub(crate) struct DrivenSet {
     /// Descriptors of their carriers.
     pub epoll: Epoll,
     all: Mutex<Vec<Arc<dyn Driven>>>,
+    /// The node is gone: nothing is added any more.
+    is_closed: AtomicBool,
     count: AtomicUsize,
     /// When somebody who polls last drove them.
     last_driven_ns: AtomicU64,
@@ -69,6 +71,7 @@ impl DrivenSet {
         Ok(DrivenSet {
             epoll: Epoll::new()?,
             all: Mutex::default(),
+            is_closed: AtomicBool::new(false),
             count: AtomicUsize::new(0),
             last_driven_ns: AtomicU64::new(0),
             is_awaited: AtomicBool::new(false),
@@ -79,11 +82,18 @@ impl DrivenSet {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn add(&self, driven: Arc<dyn Driven>) {
+    /// Adds one; `false` if the node is gone.
+    #[must_use]
+    pub fn add(&self, driven: Arc<dyn Driven>) -> bool {
         let mut all = self.all();
+        // Relaxed: the lock orders it.
+        if self.is_closed.load(Ordering::Relaxed) {
+            return false;
+        }
         all.push(driven);
         // Release pairs with the Acquire in `is_empty`.
         self.count.store(all.len(), Ordering::Release);
+        true
     }
 
     pub fn remove(&self, driven: &Arc<dyn Driven>) {
@@ -117,15 +127,38 @@ impl DrivenSet {
     fn drive_all(&self) {
         // Relaxed: a hint for the node's own thread.
         self.last_driven_ns.store(monotonic_ns(), Ordering::Relaxed);
-        for driven in self.snapshot() {
+        // Otherwise another thread is at it.
+        let Ok(mut all) = self.all.try_lock() else {
+            return;
+        };
+        for driven in all.iter() {
             driven.drive();
-            if driven.has_ended() {
-                self.remove(&driven);
+        }
+        if all.iter().any(|driven| driven.has_ended()) {
+            all.retain(|driven| !driven.has_ended());
+            // Release pairs with the Acquire in `is_empty`.
+            self.count.store(all.len(), Ordering::Release);
+        }
+    }
+
+    /// For the node's own thread: drives all until there is nothing left that can be done at once.
+    pub fn drive_until_idle(&self) {
+        loop {
+            let all = self.snapshot();
+            all.iter().for_each(|driven| driven.drive());
+            all.iter()
+                .filter(|driven| driven.has_ended())
+                .for_each(|driven| self.remove(driven));
+            if all
+                .iter()
+                .all(|driven| driven.has_ended() || driven.may_sleep())
+            {
+                return;
             }
         }
     }
 
-    /// Our node goes away: sends what was accepted, for at most this time.
+    /// Our node goes away: sends what was accepted, for at most this time, and then lets go of all.
     pub fn linger(&self, longest: Duration) {
         let deadline_ns = monotonic_ns() + longest.as_nanos() as u64;
         let mut events = Vec::with_capacity(8);

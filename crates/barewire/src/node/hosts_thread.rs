@@ -142,17 +142,7 @@ impl Thread {
                 return;
             }
         }
-        for driven in self.set.snapshot() {
-            driven.drive();
-            if driven.has_ended() {
-                self.set.remove(&driven);
-            }
-        }
-        while !self.set.may_sleep() {
-            for driven in self.set.snapshot() {
-                driven.drive();
-            }
-        }
+        self.set.drive_until_idle();
     }
 
     fn tick(&mut self, ping_after: Duration) {

@@ -86,7 +86,10 @@ impl Relay {
             return Err(error);
         }
         drop(inner);
-        set.add(Arc::clone(self) as Arc<dyn Driven>);
+        if !set.add(Arc::clone(self) as Arc<dyn Driven>) {
+            self.give_up(Error::Closed);
+            return Err(Error::Closed);
+        }
         self.drive();
         Ok(())
     }

@@ -102,6 +102,19 @@ impl State {
         Ok(index)
     }
 
+    /// Bytes of a receive ring over this link, where nobody says otherwise.
+    pub fn usual_ring_bytes(&self, link: usize) -> usize {
+        let config = &self.base.live().config;
+        let is_remote = self
+            .peers
+            .get(link)
+            .is_some_and(|peer| peer.remote.is_some());
+        match is_remote {
+            true => config.hosts.ring_bytes,
+            false => config.ring_bytes,
+        }
+    }
+
     /// Begins a connection over a link, which perhaps has to be greeted first.
     fn start_on(
         &mut self,
@@ -111,7 +124,7 @@ impl State {
         announce: bool,
     ) -> Result<(u32, usize)> {
         let ring_bytes = options.ring_bytes;
-        let ring_bytes = ring_bytes.unwrap_or_else(|| self.base.live().config.ring_bytes);
+        let ring_bytes = ring_bytes.unwrap_or_else(|| self.usual_ring_bytes(link));
         check_ring(ring_bytes)?;
         check_data(&options.data)?;
         let number = self.add_connection(link, Phase::Opening, name)?;

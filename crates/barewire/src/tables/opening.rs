@@ -256,7 +256,12 @@ impl State {
     }
 
     /// Accepts a request.
-    pub fn accept(&mut self, number: u32, serial: u64, ring_bytes: usize) -> Result<Opened> {
+    pub fn accept(
+        &mut self,
+        number: u32,
+        serial: u64,
+        ring_bytes: Option<usize>,
+    ) -> Result<Opened> {
         let entry = self.connection(number, serial).ok_or(Error::PeerGone)?;
         if entry.phase != Phase::Requested {
             return Err(Error::PeerGone);
@@ -265,6 +270,7 @@ impl State {
         let Some(connection) = entry.peer_half.as_ref().map(|half| half.number) else {
             return Err(Error::PeerGone);
         };
+        let ring_bytes = ring_bytes.unwrap_or_else(|| self.usual_ring_bytes(link));
         let region = self.give_region(number, ring_bytes)?;
         let entry = &mut self.connections[number as usize];
         entry.phase = Phase::Open;

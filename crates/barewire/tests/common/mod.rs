@@ -334,6 +334,7 @@ pub fn strangers() -> HostsConfig {
         security: Security::Insecure,
         shortcut: false,
         timeout: Duration::from_millis(800),
+        ..HostsConfig::default()
     }
 }
 

@@ -42,6 +42,8 @@ pub(super) enum Stop {
     Misbehaved(&'static str),
     /// The other host has closed its end.
     Ended,
+    /// Our own node, of this process and this version, says what it must not.
+    Fault(&'static str),
     /// Something of this machine is missing: memory, descriptors.
     System(Error),
 }
@@ -260,12 +262,14 @@ impl Inner {
     /// Ends for this reason.
     pub fn stop(&mut self, stop: Stop) {
         let error = match stop {
-            Stop::Ended if matches!(self.stage, Stage::Leaving | Stage::Sent) => {
+            // One of the nodes has said good-bye: nobody waits for anything any more.
+            Stop::Ended | Stop::Broken(_) if matches!(self.stage, Stage::Leaving | Stage::Sent) => {
                 return self.end(None);
             }
             Stop::Ended => self.lost("its process ended, or it closed the connection".to_owned()),
             Stop::Broken(broken) => self.lost(broken.to_string()),
             Stop::Misbehaved(what) => self.lost(format!("it broke the protocol: {what}")),
+            Stop::Fault(what) => self.lost(format!("a fault of this node: {what}")),
             Stop::System(error) => error,
         };
         self.end(Some(error));

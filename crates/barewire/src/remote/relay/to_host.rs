@@ -28,8 +28,7 @@ enum Did {
 
 impl From<Misconduct> for Stop {
     fn from(_: Misconduct) -> Stop {
-        // It is our own node, of this process and this version.
-        Stop::Misbehaved("its own node, in this process")
+        Stop::Fault("a descriptor that can not be used")
     }
 }
 
@@ -147,7 +146,7 @@ impl Inner {
             let frame = stand_in
                 .mirror
                 .peek()
-                .map_err(|_| Stop::Misbehaved("a ring of its own node, in this process"))?;
+                .map_err(|_| Stop::Fault("a ring with nonsense in it"))?;
             let Some(frame) = frame else { break };
             if !self.has_room(HEADER)? {
                 return Ok(Did::Part);
@@ -223,7 +222,9 @@ impl Inner {
                 .get(sending.index)
                 .and_then(|c| c.stand_in.as_mut());
             let Some(stand_in) = stand_in else {
-                return Err(Stop::Misbehaved("its own node let go of what it sends"));
+                return Err(Stop::Fault(
+                    "a connection let go of in the middle of a frame",
+                ));
             };
             let count = left_bytes.min(self.outbox.room_bytes());
             let offset = sending.frame.offset + sending.done_bytes;
@@ -265,7 +266,7 @@ impl Inner {
                     self.leave();
                 }
                 Received::Truncated => {
-                    return Err(Stop::Misbehaved("its own node, in this process"));
+                    return Err(Stop::Fault("a control message that is too long"));
                 }
             }
         }
@@ -281,8 +282,7 @@ impl Inner {
 
     /// Handles one message of our node's. What is for the other host becomes `held`.
     fn hear_node(&mut self, bytes: &[u8], fds: Vec<OwnedFd>) -> Result<(), Stop> {
-        let message =
-            Message::parse(bytes).ok_or(Stop::Misbehaved("its own node says nonsense"))?;
+        let message = Message::parse(bytes).ok_or(Stop::Fault("a control message that is none"))?;
         match message {
             Message::Hello { flags, source, .. } => return self.hear_hello(flags, source, fds),
             Message::Segment { len_bytes, .. } => {
@@ -294,7 +294,7 @@ impl Inner {
             Message::Open { .. } => return self.hear_open_of_node(&message),
             Message::Accept { .. } => return self.hear_accept_of_node(&message),
             Message::Grant { .. } | Message::Release { .. } | Message::Revoke { .. } => {
-                return Err(Stop::Misbehaved("its own node grants memory"));
+                return Err(Stop::Fault("it grants memory to another host"));
             }
             Message::Reject { .. }
             | Message::Detach { .. }
@@ -317,7 +317,7 @@ impl Inner {
             data,
         } = message
         else {
-            return Err(Stop::Misbehaved("not an open"));
+            return Err(Stop::Fault("not an open"));
         };
         let node_region = self.node_region(&region, source)?;
         self.add(Connection {
@@ -347,14 +347,14 @@ impl Inner {
             message_bytes_max,
         } = message
         else {
-            return Err(Stop::Misbehaved("not an accept"));
+            return Err(Stop::Fault("not an accept"));
         };
         let node_region = self.node_region(&region, source)?;
         let found = self.connections.at_host(connection);
-        let (index, entry) = found.ok_or(Stop::Misbehaved("its own node accepts at will"))?;
+        let (index, entry) = found.ok_or(Stop::Fault("it accepts what was not asked for"))?;
         entry.node_region = Some(node_region);
         if !self.connections.set_at_node(index, own) {
-            return Err(Stop::Misbehaved("its own node uses a number twice"));
+            return Err(Stop::Fault("it uses a number twice"));
         }
         let accept = Message::Accept {
             connection,
@@ -370,7 +370,7 @@ impl Inner {
     /// Sends a control message, after what was published before it.
     fn forward(&mut self, bytes: Vec<u8>) -> Result<Did, Stop> {
         let message =
-            Message::parse(&bytes).ok_or(Stop::Misbehaved("its own node says nonsense"))?;
+            Message::parse(&bytes).ok_or(Stop::Fault("a control message that is none"))?;
         match message {
             Message::Detach { connection } => {
                 if let Some((index, _)) = self.connections.at_host(connection) {
@@ -409,7 +409,7 @@ impl Inner {
 
     /// Our node's doorbell page and eventfd.
     fn hear_hello(&mut self, flags: u32, source: u32, fds: Vec<OwnedFd>) -> Result<(), Stop> {
-        let no_hello = || Stop::Misbehaved("its own node says hello without memory");
+        let no_hello = || Stop::Fault("a hello without memory");
         let mut fds = fds.into_iter();
         let (page, waker) = (fds.next().ok_or_else(no_hello)?, fds.next());
         let len_bytes = barewire_fabric::doorbell::PAGE_BYTES;
@@ -435,9 +435,8 @@ impl Inner {
     }
 
     fn node_region(&self, region: &RegionRef, source: u32) -> Result<NodeRegion, Stop> {
-        NodeRegion::new(&self.segments, region, source).ok_or(Stop::Misbehaved(
-            "its own node names memory that is not there",
-        ))
+        NodeRegion::new(&self.segments, region, source)
+            .ok_or(Stop::Fault("a region outside its segment"))
     }
 }
 
@@ -452,9 +451,10 @@ fn bare(region: &RegionRef) -> RegionRef {
 
 /// Memory of our node's.
 fn node_segment(fds: Vec<OwnedFd>, len_bytes: usize) -> Result<Region, Stop> {
-    let fd = fds.into_iter().next().ok_or(Stop::Misbehaved(
-        "its own node names memory without giving it",
-    ))?;
+    let fd = fds
+        .into_iter()
+        .next()
+        .ok_or(Stop::Fault("a segment without memory"))?;
     let memfd = Memfd::from_peer(fd, len_bytes, PeerAccess::ReadWrite)
         .map_err(|bad| Stop::from(Misconduct::from(bad)))?;
     Ok(memfd.map(Access::ReadWrite)?)
