@@ -871,7 +871,7 @@
 mod apertures;
 pub mod config;
 mod error;
-#[cfg(fuzzing)]
+#[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod handles;

@@ -138,7 +138,7 @@ impl NodeCore {
     }
 
     /// A node of another host has greeted us at a port.
-    fn welcome(self: &Arc<Self>, carrier: Box<dyn Carrier>, theirs: &Greeting) -> Result<()> {
+    pub fn welcome(self: &Arc<Self>, carrier: Box<dyn Carrier>, theirs: &Greeting) -> Result<()> {
         let peer = remote_peer(carrier.as_ref(), theirs);
         let (relay, socket) = Relay::new(&peer.address, self.of_node())?;
         let remote = Arc::clone(&relay) as Arc<dyn Driven>;
