@@ -19,6 +19,7 @@
 //! afterburner: Afterburner and its hosts
 //! kek: the event builder of KEK
 //! penn: the Penn ATM host interface
+//! rdma: a card that writes into other hosts' memory, and its switches
 //! workbench: a card of one's own design
 //! ```
 #![forbid(unsafe_code)]
@@ -32,5 +33,6 @@ pub mod kek;
 pub mod output;
 pub mod parameters;
 pub mod penn;
+pub mod rdma;
 pub mod tcp;
 pub mod workbench;
