@@ -43,6 +43,11 @@ const FILES: &[(&str, &str, &str)] = &[
         include_str!("../expected/penn.toml"),
     ),
     (
+        "rdma",
+        "The ring over an RDMA card",
+        include_str!("../expected/rdma.toml"),
+    ),
+    (
         "workbench",
         "Workbench: an own card on an own host",
         include_str!("../expected/workbench.toml"),

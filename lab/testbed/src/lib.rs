@@ -23,6 +23,7 @@
 //! jetstream: Jetstream and Afterburner
 //! kek: the event builder of KEK
 //! penn: the Penn ATM host interface
+//! rdma: the ring over an RDMA card
 //! workbench: a card of one's own design
 //! systems: the table of systems
 //! ```
@@ -41,6 +42,7 @@ mod figures;
 pub mod jetstream;
 pub mod kek;
 pub mod penn;
+pub mod rdma;
 mod refuse;
 mod replicate;
 mod reproduction;

@@ -1,7 +1,7 @@
 //! The table of systems.
 
 use crate::system::System;
-use crate::{cbn, clan, jetstream, kek, penn, workbench};
+use crate::{cbn, clan, jetstream, kek, penn, rdma, workbench};
 
 /// Every system there is.
 #[must_use]
@@ -12,6 +12,7 @@ pub fn systems() -> &'static [&'static dyn System] {
         &jetstream::System,
         &kek::System,
         &penn::System,
+        &rdma::System,
         &workbench::System,
     ]
 }

@@ -4,6 +4,7 @@ use barewire_conformance::fabrics::broken::SOUND;
 use barewire_conformance::fabrics::card::Card;
 use barewire_conformance::fabrics::network::Network;
 use barewire_conformance::fabrics::private::Private;
+use barewire_conformance::fabrics::rdma::Rdma;
 use barewire_conformance::fabrics::shared::Shared;
 use barewire_conformance::{
     check, doorbell, events, memory, queue, transport, tripwire, waiting, window,
@@ -74,4 +75,9 @@ passes!(simulated_card: Card {
     event_queues: events::cases,
     connections: transport::cases,
     streams: transport::stream_cases,
+});
+
+passes!(simulated_rdma_card: Rdma {
+    windows: window::cases,
+    queues: queue::cases,
 });

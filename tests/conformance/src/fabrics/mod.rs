@@ -4,4 +4,5 @@ pub mod broken;
 pub mod card;
 pub mod network;
 pub mod private;
+pub mod rdma;
 pub mod shared;
