@@ -1,0 +1,138 @@
+//! A ring that is repeated elsewhere: whoever reads the copy receives what was sent into the original.
+
+#[path = "common/memory.rs"]
+mod memory;
+
+use barewire_fabric::frame::{CONTROL_BYTES, CREDIT, HEADER_BYTES, LINE_BYTES};
+use barewire_fabric::memory::{Incoming, Outgoing};
+use barewire_fabric::queue::Next;
+use barewire_fabric::ring::{Mirror, fits_ring, publish_repeated};
+use barewire_fabric::{MessageReceiver, MessageSender, RingReceiver, RingSender};
+use memory::Region;
+use proptest::prelude::*;
+
+const RING_BYTES: usize = 1024;
+
+/// Repeats what was published, as two relays do; the copy of credit goes back.
+fn repeat(mirror: &mut Mirror<Region>, copy: &Region, frames_max: usize) {
+    for _ in 0..frames_max {
+        let Some(frame) = mirror.peek().unwrap() else {
+            return;
+        };
+        assert!(fits_ring(
+            RING_BYTES,
+            frame.offset,
+            frame.len_bytes,
+            frame.next_offset
+        ));
+        let mut payload = vec![0; frame.len_bytes - HEADER_BYTES];
+        mirror
+            .incoming()
+            .read(frame.offset + HEADER_BYTES, &mut payload);
+        copy.write(frame.offset + HEADER_BYTES, &payload);
+        publish_repeated(copy, frame.offset, frame.next_offset, frame.header);
+        mirror.advance(&frame);
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Send(usize),
+    /// A place is taken and published shorter.
+    Shorter(usize, usize),
+    Batch(Vec<usize>),
+    Repeat(usize),
+    Receive(usize),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        4 => (0..300_usize).prop_map(Op::Send),
+        1 => (0..190_usize, 0..190_usize).prop_map(|(a, b)| Op::Shorter(a.max(b), a.min(b))),
+        1 => prop::collection::vec(0..20_usize, 1..8).prop_map(Op::Batch),
+        3 => (1..4_usize).prop_map(Op::Repeat),
+        3 => (1..5_usize).prop_map(Op::Receive),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn the_copy_gives_what_was_sent(ops in prop::collection::vec(op(), 1..300)) {
+        // `original` stands in for `copy`, which the reader owns; credit goes into `own`, which the writer owns, by way
+        // of `credit`, into which the reader stores.
+        let [original, copy, credit, own] = [(); 4].map(|()| Region::new(RING_BYTES));
+        let ring = RingSender::new(original.clone(), own.clone(), RING_BYTES);
+        let mut sender = MessageSender::new(ring);
+        let ring = RingReceiver::new(copy.clone(), credit.clone(), RING_BYTES);
+        let mut receiver = MessageReceiver::new(ring, 1 << 16);
+        let mut mirror = Mirror::new(original, RING_BYTES);
+        let (mut sent, mut received, mut number) = (Vec::new(), Vec::new(), 0_u8);
+        let message = |len: usize, number: &mut u8| {
+            *number = number.wrapping_add(1);
+            vec![*number; len]
+        };
+        for op in ops {
+            match op {
+                Op::Send(len) => {
+                    let message = message(len.min(sender.frame_bytes_max()), &mut number);
+                    if sender.send_frame(&message).unwrap() {
+                        sent.push(message);
+                    }
+                }
+                Op::Shorter(reserved, used) => {
+                    let message = message(used, &mut number);
+                    if let Some(slot) = sender.ring().reserve(reserved).unwrap() {
+                        sender.ring().fill(&slot, 0, &message);
+                        sender.ring().publish(slot, barewire_fabric::frame::Kind::Whole, used);
+                        sent.push(message);
+                    }
+                }
+                Op::Batch(lens) => {
+                    let messages: Vec<_> = lens.iter().map(|len| message(*len, &mut number)).collect();
+                    let count = sender.send_batch(&messages).unwrap();
+                    sent.extend(messages.into_iter().take(count));
+                }
+                Op::Repeat(frames) => repeat(&mut mirror, &copy, frames),
+                Op::Receive(count) => {
+                    for _ in 0..count {
+                        take(&mut receiver, &mut received);
+                    }
+                    own.publish_u64(CREDIT, credit.observe_u64(CREDIT));
+                }
+            }
+        }
+        repeat(&mut mirror, &copy, usize::MAX);
+        while take(&mut receiver, &mut received) {}
+        prop_assert_eq!(sent, received);
+    }
+
+    #[test]
+    fn nothing_outside_the_ring_fits(
+        offset in 0..3000_usize, len_bytes in 0..3000_usize, next in 0..3000_usize
+    ) {
+        if fits_ring(RING_BYTES, offset, len_bytes, next) {
+            let ring = CONTROL_BYTES..CONTROL_BYTES + RING_BYTES;
+            prop_assert!(ring.contains(&offset) && offset % LINE_BYTES == 0);
+            prop_assert!(offset + len_bytes <= ring.end && len_bytes >= HEADER_BYTES);
+            prop_assert!(ring.contains(&next) && next % LINE_BYTES == 0);
+            prop_assert!(next < offset || next >= offset + len_bytes);
+        }
+    }
+}
+
+/// Receives a message, if one is there.
+fn take(receiver: &mut MessageReceiver<Region, Region>, received: &mut Vec<Vec<u8>>) -> bool {
+    let next = receiver.next_message().unwrap();
+    let message = match &next {
+        Next::Nothing => return false,
+        Next::InPlace(located) => {
+            let mut bytes = vec![0; located.len_bytes];
+            receiver.copy_out(located, &mut bytes);
+            bytes
+        }
+        Next::Assembled => receiver.assembled().to_vec(),
+    };
+    receiver.done(&next);
+    received.push(message);
+    true
+}
