@@ -12,6 +12,8 @@ pub struct TcpCarrier {
     stream: TcpStream,
     own_address: String,
     peer_address: String,
+    /// Received, and not yet read.
+    received: Vec<u8>,
     /// The kernel's buffer was full at the last attempt to write.
     is_full: bool,
 }
@@ -28,8 +30,17 @@ impl TcpCarrier {
             own_address: stream.local_addr()?.to_string(),
             peer_address: stream.peer_addr()?.to_string(),
             stream,
+            received: Vec::new(),
             is_full: false,
         })
+    }
+
+    /// The same, over a connection from which `received` was taken already.
+    #[cfg(feature = "tls")]
+    pub(crate) fn behind(stream: TcpStream, received: &[u8]) -> Result<TcpCarrier, Broken> {
+        let mut carrier = TcpCarrier::new(stream)?;
+        carrier.received = received.to_vec();
+        Ok(carrier)
     }
 }
 
@@ -61,6 +72,12 @@ impl Carrier for TcpCarrier {
         if into.is_empty() {
             return Ok(Arrival::Nothing);
         }
+        if !self.received.is_empty() {
+            let count = into.len().min(self.received.len());
+            into[..count].copy_from_slice(&self.received[..count]);
+            self.received.drain(..count);
+            return Ok(Arrival::Bytes(count));
+        }
         loop {
             match self.stream.read(into) {
                 Ok(0) => return Ok(Arrival::End),
@@ -85,6 +102,9 @@ impl Carrier for TcpCarrier {
     }
 
     fn before_sleep(&mut self) -> Sleep {
+        if !self.received.is_empty() {
+            return Sleep::NotYet;
+        }
         match self.is_full {
             true => Sleep::UntilReadableOrWritable,
             false => Sleep::UntilReadable,
