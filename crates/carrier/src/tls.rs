@@ -39,6 +39,9 @@ mod exchange;
 mod failure;
 mod files;
 mod fingerprint;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 mod handshake;
 mod identity;
 mod inbox;
