@@ -11,6 +11,7 @@
 //! dump: messages that wait in queues
 //! set: change settings of a live node
 //! ls: list nodes and sockets
+//! node: keys with which nodes of different hosts prove who they are
 //! capture: packets of an unmodified program, for Wireshark
 //! stream: measure a stream between hosts
 //! wire: decode, encode and check formats of classic networks
@@ -27,6 +28,7 @@ mod dump;
 #[cfg(feature = "full")]
 mod lab;
 mod ls;
+mod node;
 mod nodes;
 mod run;
 mod set;
@@ -74,6 +76,9 @@ enum Command {
     Lab(lab::LabCommand),
     /// List the nodes on this host, and the sockets of programs under `run`
     Ls(ls::LsArgs),
+    /// Keys with which nodes of different hosts prove who they are
+    #[command(subcommand)]
+    Node(node::NodeCommand),
     /// Run a program with its TCP connections on this host accelerated
     Run(run::RunArgs),
     /// Change settings of a live node, or show those that can be changed
@@ -182,6 +187,7 @@ impl Command {
             #[cfg(feature = "full")]
             Command::Lab(command) => lab::run(&command).map(done).map_err(Into::into),
             Command::Ls(args) => ls::run(&args).map(done).map_err(Into::into),
+            Command::Node(command) => node::run(&command).map(done).map_err(Into::into),
             Command::Run(args) => Ok(run::run(&args)),
             Command::Set(args) => set::run(&args).map_err(Into::into),
             Command::Stat(args) => stat::run(&args).map(done).map_err(Into::into),

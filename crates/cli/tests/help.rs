@@ -26,6 +26,8 @@ fn the_help_has_examples_with_options_that_exist() {
         vec!["stat"],
         vec!["dump"],
         vec!["set"],
+        vec!["node", "keygen"],
+        vec!["node", "trust"],
         vec!["daq", "run"],
         vec!["kek"],
     ] {

@@ -19,8 +19,8 @@ const DIGITS: &[u8; 16] = b"0123456789abcdef";
 pub struct GenerateOptions {
     /// A secret in place of a key and a certificate.
     pub is_secret: bool,
-    /// The name in the certificate. It is for people only: what counts is the name of the file under
-    /// which others trust it.
+    /// The name in the certificate, for people only: what counts is the name of the file under which
+    /// others trust it. It follows the same rule. Of no meaning for a secret.
     pub name: String,
     /// Whether a file of this kind that is there is replaced.
     pub replace: bool,
@@ -49,6 +49,9 @@ pub enum Generated {
 /// Among others [`IdentityError::Exists`], if there is one and it was not to be replaced, and
 /// [`IdentityError::TwoWays`], if there is one of the other kind.
 pub fn generate(folder: &Path, options: &GenerateOptions) -> Result<Generated, IdentityError> {
+    if !options.is_secret {
+        check_name(&options.name)?;
+    }
     files::make_folder(folder)?;
     let (own, other): (&[&str], &str) = match options.is_secret {
         true => (&[SECRET_FILE], KEY_FILE),

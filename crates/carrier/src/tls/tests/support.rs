@@ -73,7 +73,7 @@ impl Drop for Folder {
 pub(super) fn options(is_secret: bool) -> GenerateOptions {
     GenerateOptions {
         is_secret,
-        name: "a host".to_owned(),
+        name: "a-host".to_owned(),
         replace: false,
     }
 }
