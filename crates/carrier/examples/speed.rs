@@ -121,6 +121,9 @@ fn stream((mut one, mut other): Pair) -> Outcome<f64> {
         send(&mut *one, &block)?;
     }
     one.finish()?;
+    while !one.flush()? {
+        spin_loop();
+    }
     reader.join().map_err(|_| "the reader panicked")??;
     Ok(STREAM_BYTES as f64 / start.elapsed().as_nanos() as f64)
 }

@@ -55,8 +55,9 @@ fn hosts_with_one_secret_come_together() {
 #[test]
 fn a_certificate_that_is_not_trusted_is_refused_and_both_sides_know() {
     let (one, other) = (Folder::with_certificate(), Folder::with_certificate());
-    // The server does not trust the client.
+    // The server trusts somebody, but not the client.
     one.trust(&other, "server");
+    other.trust(&Folder::with_certificate(), "somebody");
     let (client, server) = meet(&one.load(), &other.load());
     let own = one.load().fingerprint().unwrap();
     assert_eq!(
