@@ -15,12 +15,12 @@
 //!
 //! 1. *Certificates.* TLS 1.3 has each side sign the handshake with the key of its certificate. We
 //!    replace only the question whether the certificate is trusted: by comparing bytes, for
-//!    clients and servers alike. The signature is checked by the library ([`verify`]). So the
+//!    clients and servers alike. The signature is checked by the library (`tls/verify.rs`). So the
 //!    peer holds a key that this host trusts, and the session is with it, since the signature
 //!    covers the key agreement.
 //! 2. *Secret.* The server's certificate is made on the fly and proves nothing, so TLS alone would let
 //!    a man in the middle have a session with each side. Then both sides prove that they have the
-//!    secret, by an HMAC over the exporter of *their* session ([`proof`]). Two sessions have
+//!    secret, by an HMAC over the exporter of *their* session (`tls/proof.rs`). Two sessions have
 //!    different exporters, whoever sits between them, and only the two ends of a session know its
 //!    exporter. So a proof fits only a session one end of which computed it. The roles of client and
 //!    server are in it, so it cannot be sent back to where it came from.
