@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use barewire_carrier::Carrier;
 use barewire_fabric::aperture::{
     ByteStream, EventSource, Memory, OwnerTripwires, Rights, Transport, TripwireSet,
 };
@@ -93,4 +94,12 @@ pub trait Connections: FabricUnderTest {
     fn connection(ring_bytes: usize) -> [(Self::End, Self::Queue); 2];
     /// The two ends of a byte stream, with whatever has to live as long.
     fn stream(ring_bytes: usize) -> [(Self::Stream, Self::Queue); 2];
+}
+
+/// What takes bytes to another host. Both sides are on this one.
+pub trait Carriers: FabricUnderTest {
+    /// One side.
+    type Carrier: Carrier;
+    /// Two sides that are connected.
+    fn pair() -> [Self::Carrier; 2];
 }

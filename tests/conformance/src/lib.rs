@@ -17,6 +17,12 @@
 //! | [`transport::cases`] | [`Connections`] | `aperture::{Transport, EventSource}` |
 //! | [`transport::stream_cases`] | [`Connections`] | `aperture::ByteStream` |
 //!
+//! One more is for what lies between hosts:
+//!
+//! | suite | for | of crate `barewire-carrier` |
+//! |---|---|---|
+//! | [`carrier::cases`] | [`Carriers`] | `Carrier` |
+//!
 //! What a file imports, from the lowest layer up:
 //!
 //! ```layers
@@ -32,6 +38,7 @@
 //! waiting: tripwires on what the owner stores
 //! events: event queues
 //! transport: connections from end to end
+//! carrier: bytes to another host
 //! fabrics: the fabrics that there are, and broken ones
 //! ```
 #![forbid(unsafe_code)]
@@ -41,6 +48,7 @@ mod firing;
 mod help;
 mod suite;
 
+pub mod carrier;
 pub mod doorbell;
 pub mod events;
 pub mod fabrics;
@@ -52,7 +60,7 @@ pub mod waiting;
 pub mod window;
 
 pub use fabric::{
-    ApertureEnd, ApertureEnds, Apertures, Connections, Doorbells, FabricUnderTest, Side,
+    ApertureEnd, ApertureEnds, Apertures, Carriers, Connections, Doorbells, FabricUnderTest, Side,
     WatchedOwners, Windows,
 };
 pub use help::pattern;

@@ -1,9 +1,10 @@
 //! Fabrics with a flaw: a suite that does not reject them checks nothing.
 
 use barewire_conformance::fabrics::broken;
+use barewire_conformance::fabrics::carriers::{self, Flawed};
 use barewire_conformance::fabrics::private::Private;
 use barewire_conformance::{
-    doorbell, events, memory, must_fail, queue, transport, tripwire, waiting, window,
+    carrier, doorbell, events, memory, must_fail, queue, transport, tripwire, waiting, window,
 };
 
 /// One test per flaw, with the suite and the case that must see it.
@@ -49,6 +50,27 @@ canaries! {
     loses_the_last: LOSES_THE_LAST, transport::cases, "everything_sent_arrives_before_the_end";
     silent: SILENT, transport::cases, "readiness_is_told";
     loses_bytes: LOSES_BYTES, transport::stream_cases, "bytes_arrive_in_order";
+}
+
+/// One test per flaw of a carrier, with the case that must see it.
+macro_rules! carrier_canaries {
+    ($($test:ident: $flaw:ident, $case:literal;)*) => {
+        $(#[test] fn $test() {
+            type Broken = Flawed<{ carriers::$flaw }>;
+            must_fail::<Broken>(&carrier::cases::<Broken>(), $case);
+        })*
+    };
+}
+
+carrier_canaries! {
+    carrier_swaps: SWAPS, "bytes_arrive_in_order_both_ways";
+    carrier_without_bound: UNBOUNDED, "memory_is_bounded";
+    carrier_without_end: ENDLESS, "the_end_comes_after_everything";
+    carrier_that_dozes: DOZES, "a_sleeping_reader_is_woken";
+    carrier_that_forgets: FORGETS, "a_mebibyte_arrives_in_whatever_pieces";
+    carrier_that_never_sleeps: RESTLESS, "an_idle_side_sleeps";
+    carrier_that_cuts: CUTS, "a_dropped_side_delivers_what_it_flushed";
+    carrier_that_moves: MOVES, "the_descriptor_stays";
 }
 
 #[test]

@@ -2,12 +2,13 @@
 
 use barewire_conformance::fabrics::broken::SOUND;
 use barewire_conformance::fabrics::card::Card;
+use barewire_conformance::fabrics::carriers::{OfiTcp, Tcp};
 use barewire_conformance::fabrics::network::Network;
 use barewire_conformance::fabrics::private::Private;
 use barewire_conformance::fabrics::rdma::Rdma;
 use barewire_conformance::fabrics::shared::Shared;
 use barewire_conformance::{
-    check, doorbell, events, memory, queue, transport, tripwire, waiting, window,
+    carrier, check, doorbell, events, memory, queue, transport, tripwire, waiting, window,
 };
 
 /// A module of tests for a fabric: one per suite that it has to pass.
@@ -81,3 +82,14 @@ passes!(simulated_rdma_card: Rdma {
     windows: window::cases,
     queues: queue::cases,
 });
+
+passes!(carrier_over_tcp: Tcp {
+    carriers: carrier::cases,
+});
+
+#[test]
+fn carrier_over_libfabric() {
+    if OfiTcp::is_there("carrier_over_libfabric") {
+        check::<OfiTcp>(&carrier::cases::<OfiTcp>());
+    }
+}

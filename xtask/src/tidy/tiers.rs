@@ -27,6 +27,7 @@ const NETWORK: &[(&str, u32)] = &[
     ("shm", 1),
     ("calls", 2),
     ("carrier", 2),
+    ("ofi", 2),
     ("sys", 2),
     ("barewire", 3),
     ("sockets", 4),

@@ -2,6 +2,7 @@
 
 pub mod broken;
 pub mod card;
+pub mod carriers;
 pub mod network;
 pub mod private;
 pub mod rdma;
