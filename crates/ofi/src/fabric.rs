@@ -26,6 +26,9 @@ const STRANGERS_MAX: u32 = 256;
 const SILENT_MAX: usize = 16;
 const POLLS_PER_COUNT: u32 = 16;
 
+/// How often the provider is given the chance to close what was shut down.
+const ROUNDS_TO_DISMISS: u32 = 8;
+
 /// What our side has to receive into.
 const ROOM: Room = Room {
     slots: SLOTS as u32,
@@ -467,8 +470,12 @@ impl std::fmt::Debug for Offer {
 
 /// Lets the provider close what has connected and asked for nothing.
 fn dismiss(events: &mut Events) {
-    if strangers::evict(events, 0) > 0 {
-        // The provider finds that they have ended. What they ask for now is not wanted.
+    // The provider finds that they have ended, not always at the first look.
+    for _ in 0..ROUNDS_TO_DISMISS {
+        if strangers::evict(events, 0) == 0 {
+            return;
+        }
+        // What they ask for now is not wanted.
         while events.next().is_some() {}
     }
 }

@@ -561,8 +561,11 @@ impl Handle<fid_eq> {
                 data: [0; 256],
             };
             let (mut kind, place) = (0, &raw mut buffer);
-            // SAFETY: the object is live, and the buffer as long as is said.
+            // SAFETY: the object is live, and the buffer as long as is said. The provider `tcp`
+            // takes an old EAGAIN in errno for the result of a read that found the end, and
+            // then keeps the connection for ever; so there is none.
             let count = unsafe {
+                *libc::__errno_location() = 0;
                 let bytes = size_of::<EventBuffer>();
                 (self.ops().read)(self.as_ptr(), &mut kind, place.cast(), bytes, 0)
             };
