@@ -1,7 +1,7 @@
 //! Measures carriers over loopback, both sides polling, in turn: libfabric's `tcp`, plain TCP,
 //! and beside them libfabric's own `fi_pingpong`, if it is installed.
 //!
-//! `cargo run --release -p barewire-ofi --example pingpong -- [ROUNDS]`
+//! `cargo run --release -p barewire-ofi --example pingpong -- [ROUNDS [ofi:tcp | fi_pingpong | tcp]]`
 //!
 //! Prints medians of several rounds, and the least and the most of them: the round trip of 8 B
 //! and 4 KiB in microseconds, and a stream in writes of 64 KiB in MB/s. The two sides are two
@@ -215,11 +215,19 @@ fn main() {
         return answer(&argument);
     }
     let rounds = argument.parse().unwrap_or(5_usize).max(1);
+    let only = std::env::args().nth(2);
+    let is_wanted = |name| only.as_ref().is_none_or(|only| only == name);
     let mut all = [Vec::new(), Vec::new(), Vec::new()];
     for _ in 0..rounds {
-        all[0].push(over_ofi());
-        all[1].extend(fi_pingpong());
-        all[2].push(over_tcp());
+        if is_wanted("ofi:tcp") {
+            all[0].push(over_ofi());
+        }
+        if is_wanted("fi_pingpong") {
+            all[1].extend(fi_pingpong());
+        }
+        if is_wanted("tcp") {
+            all[2].push(over_tcp());
+        }
     }
     println!(
         "{:12} {:>26} {:>26} {:>32}",
@@ -227,7 +235,7 @@ fn main() {
     );
     for (name, rounds) in ["ofi:tcp", "fi_pingpong", "tcp"].into_iter().zip(&all) {
         match rounds.is_empty() {
-            true => println!("{name:12} not installed, or failed"),
+            true => println!("{name:12} not asked for, not installed, or failed"),
             false => show(name, rounds),
         }
     }

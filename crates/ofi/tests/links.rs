@@ -81,6 +81,35 @@ fn a_fabric_says_what_is_missing() {
     }
 }
 
+/// Where the loader finds no library, or one that is none, the error names the package.
+#[test]
+fn a_missing_library_is_named() {
+    if std::env::var_os("BAREWIRE_TEST_ALONE").is_some() {
+        let error = Fabric::open(None, IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap_err();
+        assert!(matches!(error, OfiError::Unavailable { .. }), "{error}");
+        let text = error.to_string();
+        assert!(text.contains("`libfabric1`"), "{text}");
+        // The reason is the loader's.
+        assert!(text.contains("libfabric.so.1"), "{text}");
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("barewire-ofi-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("libfabric.so.1"), "none").unwrap();
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["a_missing_library_is_named", "--exact", "--nocapture"])
+        .env("BAREWIRE_TEST_ALONE", "1")
+        .env("LD_LIBRARY_PATH", &folder)
+        .output();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let output = child.unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "{said}"
+    );
+}
+
 #[test]
 fn links_go_over_ipv6() {
     let Some(_) = fabric("links_go_over_ipv6") else {
