@@ -22,7 +22,7 @@
 //! ```
 //!
 //! A carrier sends messages between two connected endpoints (`FI_EP_MSG`). What it carries is
-//! not encrypted. Why libfabric is used in this way: `docs/decisions/0034-libfabric.md`.
+//! not encrypted. Why libfabric is used in this way: `docs/decisions/0036-libfabric.md`.
 //!
 //! ```layers
 //! error: what can go wrong
