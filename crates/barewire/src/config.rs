@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use barewire_carrier::{How, PeerIdentity};
 use barewire_fabric::frame::{RING_BYTES_MAX, RING_BYTES_MIN, ring_bytes_valid};
 use barewire_shm::counters::{Huge, Placed};
 use barewire_sys::memory::Placement;
@@ -98,11 +99,17 @@ impl Budget {
 }
 
 /// How nodes on different hosts make sure of each other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Security {
     /// They do not: no link to another host can be made or accepted.
     #[default]
     None,
+    /// By TLS 1.3, with what `barewire node keygen` makes: each host has a key and trusts certificates of others, or all
+    /// share a secret.
+    Keys {
+        /// Where they are; `None`: where `barewire node keygen` puts them.
+        folder: Option<PathBuf>,
+    },
     /// *Nothing is proved and nothing is encrypted.* Whoever reaches the port may do what a process of our own user
     /// may. Refused for addresses that are neither loopback nor private.
     Insecure,
@@ -110,11 +117,27 @@ pub enum Security {
     InsecureAnywhere,
 }
 
+/// What carries links to other hosts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// The connection over which the nodes have made sure of each other: TLS with [`Security::Keys`], which encrypts
+    /// everything, else TCP.
+    #[default]
+    Stream,
+    /// libfabric, if both nodes want it. Nothing that it carries is encrypted.
+    Libfabric {
+        /// Its provider, such as `verbs` or `tcp`; `None`: the best that there is.
+        provider: Option<String>,
+    },
+}
+
 /// How a node talks to nodes on other hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostsConfig {
     /// How they make sure of each other.
     pub security: Security,
+    /// What carries the links.
+    pub transport: Transport,
     /// A link is lost if nothing has come from the other host for this time. Each side shows that it is there four
     /// times as often.
     pub timeout: Duration,
@@ -130,6 +153,7 @@ impl Default for HostsConfig {
     fn default() -> HostsConfig {
         HostsConfig {
             security: Security::None,
+            transport: Transport::Stream,
             timeout: Duration::from_secs(5),
             ring_bytes: 64 << 10,
             shortcut: true,
@@ -333,22 +357,21 @@ impl Policy {
         self
     }
 
-    /// Allows nodes on other hosts that prove themselves to be known under this name, as well.
+    /// Allows the node on another host whose certificate this host trusts under this name, as well. Nodes that share a
+    /// secret with this one need not be named.
     #[must_use]
     pub fn and_certificate(mut self, name: &str) -> Policy {
         self.certificates.push(name.to_owned());
         self
     }
 
-    /// Whether a node on another host may connect that has proved itself to be known under this name; `None`: on a port
-    /// where nothing is proved.
+    /// Whether a node on another host may connect that has proved to be this one.
     #[must_use]
-    pub fn allows_host(&self, identity: Option<&str>) -> bool {
-        match identity {
-            // Whoever opened such a port has let everybody in who reaches it.
-            None => true,
-            Some("secret") => true,
-            Some(name) => self.anyone || self.certificates.iter().any(|known| known == name),
+    pub fn allows_host(&self, who: &PeerIdentity) -> bool {
+        match who.how {
+            // Whoever opened a port where nothing is proved has let everybody in who reaches it.
+            How::Nobody | How::Secret => true,
+            How::Certificate => self.anyone || self.certificates.contains(&who.name),
         }
     }
 

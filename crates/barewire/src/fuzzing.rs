@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use barewire_carrier::{Arrival, Broken, Carrier, Properties, Sleep};
+use barewire_carrier::{Arrival, Broken, Carrier, PeerIdentity, Properties, Sleep};
 use barewire_fabric::frame::{CREDIT, Kind as FrameKind, STATE, pack};
 use barewire_sys::wake::EventFd;
 
@@ -15,6 +15,7 @@ use crate::handles::event::Event;
 use crate::handles::listener::Listener;
 use crate::handles::node::Node;
 use crate::messages::control::{Message, RegionRef, RejectCode};
+use crate::remote::greeter::Greeted;
 use crate::remote::greeting::Greeting;
 use crate::remote::record::{Head, Kind};
 
@@ -249,7 +250,12 @@ pub fn host_records(bytes: &[u8]) {
         };
         let theirs = Greeting::own([7, 7], 1, 1).of_nowhere();
         let core = Arc::clone(&place.node.core);
-        core.welcome(Box::new(carrier), &theirs).expect("a link");
+        let greeted = Greeted {
+            carrier: Box::new(carrier),
+            theirs,
+            identity: PeerIdentity::nobody(),
+        };
+        core.welcome(greeted).expect("a link");
         let mut connections = Vec::new();
         place.serve(&mut connections);
         // Whatever was said: the link comes to its end, and everything is given back.
@@ -259,7 +265,10 @@ pub fn host_records(bytes: &[u8]) {
             core.base.driven.is_empty() && state.peers.is_empty() && state.connections.is_empty()
         };
         while !is_over() {
-            assert!(begin.elapsed() < Duration::from_secs(10), "something is left");
+            assert!(
+                begin.elapsed() < Duration::from_secs(10),
+                "something is left"
+            );
             place.serve(&mut connections);
             // Those that have ended are let go of.
             connections.retain_mut(|connection| connection.sender().half().check().is_ok());

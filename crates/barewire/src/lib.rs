@@ -884,12 +884,13 @@ mod tables;
 pub mod tokio;
 
 pub use apertures::layout::{ApertureConfig, ApertureId};
+pub use barewire_carrier::{How, PeerIdentity};
 pub use barewire_fabric::Violation;
 pub use barewire_fabric::aperture::{AccessError, Action, Memory, Mode, Rights};
 pub use bytemuck;
 pub use config::{
     Budget, ConnectOptions, HostsConfig, HugePages, ListenOptions, NodeConfig, Policy, Security,
-    Spin,
+    Spin, Transport,
 };
 pub use error::{Credentials, Error, Fault, Misconduct, Result};
 pub use handles::aperture::Aperture;

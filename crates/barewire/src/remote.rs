@@ -13,6 +13,8 @@ pub(crate) mod connections;
 pub(crate) mod greeter;
 pub(crate) mod greeting;
 pub(crate) mod inbox;
+mod libfabric;
 pub(crate) mod outbox;
 pub(crate) mod record;
 pub(crate) mod relay;
+pub(crate) mod trust;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use barewire_carrier::PeerIdentity;
 use barewire_sys::clock::monotonic_ns;
 use barewire_sys::wake::Epoll;
 
@@ -17,9 +18,8 @@ use crate::error::{Error, Result};
 pub struct RemotePeer {
     /// Its address and port, as the transport has it.
     pub address: String,
-    /// The name under which it has proved itself to be known here: that of a trusted certificate, or `secret`;
-    /// `None` if nothing was proved.
-    pub identity: Option<String>,
+    /// Who it has proved to be.
+    pub identity: PeerIdentity,
     /// Its process, as it says.
     pub pid: u32,
     /// Transport and provider that carry the link, such as `tcp`.

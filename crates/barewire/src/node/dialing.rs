@@ -5,8 +5,6 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
-use barewire_carrier::Carrier;
-use barewire_carrier::tcp::TcpCarrier;
 use barewire_sys::process::start_thread;
 use barewire_sys::socket::Socket;
 use barewire_sys::wake::{Epoll, EventFd};
@@ -17,10 +15,11 @@ use crate::links::driven::{Driven, RemotePeer};
 use crate::node::core::NodeCore;
 use crate::node::hosts::{Running, Wish};
 use crate::node::hosts_thread::{GREETING_TIME, Thread, Welcome};
-use crate::remote::address::is_private;
-use crate::remote::greeter::Greeter;
+use crate::remote::address::{Side, is_private};
+use crate::remote::greeter::{Greeted, Greeter};
 use crate::remote::greeting::Greeting;
 use crate::remote::relay::{OfNode, Relay};
+use crate::remote::trust::Trust;
 
 /// Tokens of ports in the thread's epoll set come after this one.
 const FIRST_TOKEN: u64 = 16;
@@ -33,26 +32,32 @@ impl Welcome for WeakNode {
         self.0.strong_count() > 0
     }
 
-    fn welcome(&self, carrier: Box<dyn Carrier>, theirs: &Greeting) {
+    fn welcome(&self, greeted: Greeted) {
         if let Some(node) = self.0.upgrade() {
             // Without memory or descriptors it is turned away: it finds the connection closed.
-            let _ = node.welcome(carrier, theirs);
+            let _ = node.welcome(greeted);
         }
     }
 }
 
 impl NodeCore {
-    /// Starts the thread, if it does not run.
-    fn start_hosts(self: &Arc<Self>) -> Result<MutexGuard<'_, Option<Running>>> {
+    /// Starts the thread, if it does not run; for a link to `host`, or a port there.
+    fn start_hosts(self: &Arc<Self>, host: &str) -> Result<MutexGuard<'_, Option<Running>>> {
         let mut running = self.hosts.running();
         if running.is_none() {
+            let trust =
+                Trust::new(&self.config.hosts).map_err(|reason| Error::HostUnreachable {
+                    host: host.to_owned(),
+                    reason,
+                })?;
+            let own = self.greeting(&trust);
             let bell = Arc::new(EventFd::new()?);
             let (wishes, wished) = channel();
             let thread = Thread::new(
                 Box::new(WeakNode(Arc::downgrade(self))),
                 Arc::clone(&self.base.driven),
                 (Arc::clone(&bell), wished),
-                self.greeting(),
+                (own, trust.clone()),
                 self.config.hosts.timeout,
             )?;
             start_thread("barewire-hosts", move || thread.run())?;
@@ -60,6 +65,8 @@ impl NodeCore {
                 bell,
                 wishes,
                 last_token: FIRST_TOKEN,
+                own,
+                trust,
             });
         }
         Ok(running)
@@ -85,7 +92,7 @@ impl NodeCore {
             })
             .map_err(|error| unusable(format!("nobody can listen there: {error}")))?;
         let (bound_to, listener) = bound;
-        let mut running = self.start_hosts()?;
+        let mut running = self.start_hosts(address)?;
         let running = running.as_mut().ok_or(Error::Closed)?;
         running.last_token += 1;
         let token = running.last_token;
@@ -115,22 +122,28 @@ impl NodeCore {
 
     /// What plays the part of a node on another host, and a thread that reaches it.
     pub fn reach_host(self: &Arc<Self>, host: &str) -> Result<(Arc<dyn Driven>, Socket)> {
-        drop(self.start_hosts()?);
+        let running = self.start_hosts(host)?;
+        let running = running.as_ref().ok_or(Error::Closed)?;
+        let (own, trust) = (running.own, running.trust.clone());
         let (relay, socket) = Relay::new(host, self.of_node())?;
         let dial = Dial {
             node: Arc::downgrade(self),
             relay: Arc::clone(&relay),
             host: host.to_owned(),
             config: self.config.hosts.clone(),
-            own: self.greeting(),
+            own,
+            trust,
         };
         start_thread("barewire-dial", move || dial.run())?;
         Ok((relay, socket))
     }
 
-    fn greeting(&self) -> Greeting {
+    fn greeting(&self, trust: &Trust) -> Greeting {
         let own = self.base.own;
-        let greeting = Greeting::own(self.base.node_id, own.pid as u32, own.uid);
+        let mut greeting = Greeting::own(self.base.node_id, own.pid as u32, own.uid);
+        if trust.wants_libfabric() {
+            greeting = greeting.wanting_libfabric();
+        }
         match self.config.hosts.shortcut {
             true => greeting,
             false => greeting.of_nowhere(),
@@ -138,24 +151,24 @@ impl NodeCore {
     }
 
     /// A node of another host has greeted us at a port.
-    pub fn welcome(self: &Arc<Self>, carrier: Box<dyn Carrier>, theirs: &Greeting) -> Result<()> {
-        let peer = remote_peer(carrier.as_ref(), theirs);
+    pub fn welcome(self: &Arc<Self>, greeted: Greeted) -> Result<()> {
+        let peer = remote_peer(&greeted);
         let (relay, socket) = Relay::new(&peer.address, self.of_node())?;
         let remote = Arc::clone(&relay) as Arc<dyn Driven>;
         self.state().add_remote(socket, remote, false)?;
-        relay.establish(carrier, theirs, peer)?;
+        relay.establish(greeted.carrier, &greeted.theirs, peer)?;
         // Its hello waits at our socket.
         self.base.wake();
         Ok(())
     }
 }
 
-fn remote_peer(carrier: &dyn Carrier, theirs: &Greeting) -> RemotePeer {
-    let properties = carrier.properties();
+fn remote_peer(greeted: &Greeted) -> RemotePeer {
+    let properties = greeted.carrier.properties();
     RemotePeer {
         address: properties.peer_address,
-        identity: None,
-        pid: theirs.pid,
+        identity: greeted.identity.clone(),
+        pid: greeted.theirs.pid,
         transport: properties.transport,
         is_encrypted: properties.is_encrypted,
     }
@@ -163,18 +176,14 @@ fn remote_peer(carrier: &dyn Carrier, theirs: &Greeting) -> RemotePeer {
 
 /// Whether links to this address may be made, by the node's settings.
 fn check_security(config: &HostsConfig, address: &SocketAddr) -> std::result::Result<(), String> {
-    match config.security {
-        Security::InsecureAnywhere => Ok(()),
-        Security::Insecure if is_private(address) => Ok(()),
-        Security::Insecure => Err(format!(
-            "{address} is neither loopback nor private, and HostsConfig::security is Insecure: use keys, \
-             or InsecureAnywhere if everybody who reaches this address may do what a process of this user may"
-        )),
-        Security::None => Err(
-            "HostsConfig::security of this node is None: set it to say how nodes on other hosts are made sure of"
-                .to_owned(),
-        ),
+    if config.security == Security::Insecure && !is_private(address) {
+        return Err(format!(
+            "{address} is neither loopback nor private, and HostsConfig::security is Insecure: use Keys \
+             (barewire node keygen), or InsecureAnywhere if everybody who reaches this address may do what a \
+             process of this user may"
+        ));
     }
+    Ok(())
 }
 
 /// Reaches another host, in a thread of its own: to find an address may take long.
@@ -184,6 +193,7 @@ struct Dial {
     host: String,
     config: HostsConfig,
     own: Greeting,
+    trust: Trust,
 }
 
 impl Dial {
@@ -201,14 +211,13 @@ impl Dial {
     fn reach(&self) -> std::result::Result<(), String> {
         let deadline = Instant::now() + GREETING_TIME;
         let stream = self.connect(deadline)?;
-        let carrier = TcpCarrier::new(stream).map_err(|broken| broken.to_string())?;
-        let mut greeter = Greeter::new(Box::new(carrier), &self.own);
-        let theirs = greet(&mut greeter, deadline)?;
-        if self.own.is_local_to(&theirs) {
+        let greeter = Greeter::new(stream, Side::Dialling, &self.trust, &self.own)?;
+        let greeted = greet(greeter, deadline)?;
+        if self.own.is_local_to(&greeted.theirs) {
             return self.move_to_this_host();
         }
-        let peer = remote_peer(greeter.carrier.as_ref(), &theirs);
-        let established = self.relay.establish(greeter.carrier, &theirs, peer);
+        let peer = remote_peer(&greeted);
+        let established = self.relay.establish(greeted.carrier, &greeted.theirs, peer);
         established.map_err(|error| error.to_string())
     }
 
@@ -239,22 +248,23 @@ impl Dial {
     }
 }
 
-/// Exchanges greetings, and waits for it.
-fn greet(greeter: &mut Greeter, deadline: Instant) -> std::result::Result<Greeting, String> {
+/// Does all steps up to a link, and waits for each.
+fn greet(mut greeter: Greeter, deadline: Instant) -> std::result::Result<Greeted, String> {
     let epoll = Epoll::new().map_err(|error| error.to_string())?;
     let mut events = Vec::with_capacity(1);
     loop {
-        if let Some(theirs) = greeter.step()? {
-            return Ok(theirs);
+        if let Some(greeted) = greeter.step()? {
+            return Ok(greeted);
         }
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err("it did not answer with a greeting in time".to_owned());
         }
-        let interest = greeter.interest();
-        let descriptor = greeter.carrier.descriptor();
-        let waited = epoll.add(descriptor, 0, interest);
-        waited
+        let Some((descriptor, interest)) = greeter.wait_for() else {
+            continue;
+        };
+        epoll
+            .add(descriptor, 0, interest)
             .and_then(|()| epoll.wait(&mut events, Some(left)))
             .and_then(|_| epoll.remove(descriptor))
             .map_err(|error| error.to_string())?;

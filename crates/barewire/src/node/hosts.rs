@@ -6,6 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use barewire_sys::wake::EventFd;
 
+use crate::remote::greeting::Greeting;
+use crate::remote::trust::Trust;
+
 /// What others want of the thread.
 pub(super) enum Wish {
     Open { token: u64, listener: TcpListener },
@@ -18,6 +21,9 @@ pub(super) struct Running {
     pub wishes: Sender<Wish>,
     /// Token of the port that was opened last.
     pub last_token: u64,
+    /// What we say to other hosts, and how we make sure of them.
+    pub own: Greeting,
+    pub trust: Trust,
 }
 
 /// What a node has of its thread.

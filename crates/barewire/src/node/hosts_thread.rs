@@ -12,15 +12,15 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use barewire_carrier::Carrier;
-use barewire_carrier::tcp::TcpCarrier;
 use barewire_sys::wake::{Epoll, EventFd, Interest};
 
 use crate::error::Result;
 use crate::links::driven::DrivenSet;
 use crate::node::hosts::Wish;
-use crate::remote::greeter::Greeter;
+use crate::remote::address::Side;
+use crate::remote::greeter::{Greeted, Greeter};
 use crate::remote::greeting::Greeting;
+use crate::remote::trust::Trust;
 
 /// How long the thread leaves what has come to others that are about to drive.
 const GRACE: Duration = Duration::from_millis(1);
@@ -39,7 +39,13 @@ pub(super) trait Welcome: Send {
     /// Whether the node is still there.
     fn is_there(&self) -> bool;
     /// A node on another host has greeted us at a port.
-    fn welcome(&self, carrier: Box<dyn Carrier>, theirs: &Greeting);
+    fn welcome(&self, greeted: Greeted);
+}
+
+/// Who has connected to a port.
+struct Stranger {
+    greeter: Greeter,
+    deadline: Instant,
 }
 
 /// The thread.
@@ -50,8 +56,9 @@ pub(super) struct Thread {
     wished: Receiver<Wish>,
     epoll: Epoll,
     own: Greeting,
+    trust: Trust,
     ports: HashMap<u64, TcpListener>,
-    greeters: HashMap<u64, (Greeter, Instant)>,
+    greeters: HashMap<u64, Stranger>,
     next_token: u64,
     timeout: Duration,
 }
@@ -61,7 +68,7 @@ impl Thread {
         node: Box<dyn Welcome>,
         set: Arc<DrivenSet>,
         (bell, wished): (Arc<EventFd>, Receiver<Wish>),
-        own: Greeting,
+        (own, trust): (Greeting, Trust),
         timeout: Duration,
     ) -> Result<Thread> {
         let epoll = Epoll::new()?;
@@ -74,6 +81,7 @@ impl Thread {
             wished,
             epoll,
             own,
+            trust,
             ports: HashMap::new(),
             greeters: HashMap::new(),
             // Beyond those of ports.
@@ -89,7 +97,10 @@ impl Thread {
         while self.node.is_there() {
             events.clear();
             let left = next_tick.saturating_duration_since(Instant::now());
-            let longest = if self.set.is_empty() && self.greeters.is_empty() {
+            let is_restless = |stranger: &Stranger| stranger.greeter.wait_for().is_none();
+            let longest = if self.greeters.values().any(is_restless) {
+                Some(GRACE)
+            } else if self.set.is_empty() && self.greeters.is_empty() {
                 None
             } else {
                 Some(left)
@@ -106,6 +117,7 @@ impl Thread {
                     token => self.greet(token),
                 }
             }
+            self.greet_restless();
             if must_drive {
                 self.drive();
             }
@@ -156,7 +168,7 @@ impl Thread {
                 self.set.remove(&driven);
             }
         }
-        self.greeters.retain(|_, (_, deadline)| *deadline > now);
+        self.greeters.retain(|_, stranger| stranger.deadline > now);
     }
 
     /// Takes those who have connected to a port.
@@ -173,53 +185,62 @@ impl Thread {
     }
 
     fn receive_stranger(&mut self, stream: TcpStream) {
-        let Ok(carrier) = TcpCarrier::new(stream) else {
-            return;
-        };
         if self.greeters.len() >= GREETERS_MAX {
-            let oldest = self.greeters.iter().min_by_key(|(token, _)| **token);
-            if let Some(token) = oldest.map(|(token, _)| *token) {
-                self.greeters.remove(&token);
-            }
+            let oldest = self.greeters.keys().min().copied();
+            oldest.map(|token| self.greeters.remove(&token));
         }
-        self.next_token += 1;
-        let token = self.next_token;
-        let greeter = Greeter::new(Box::new(carrier), &self.own);
-        if self
-            .epoll
-            .add(greeter.carrier.descriptor(), token, Interest::READ)
-            .is_ok()
-        {
-            let deadline = Instant::now() + GREETING_TIME;
-            self.greeters.insert(token, (greeter, deadline));
-            self.greet(token);
+        // One that is gone already is nobody.
+        let greeter = Greeter::new(stream, Side::Accepting, &self.trust, &self.own);
+        if let Ok(greeter) = greeter {
+            self.next_token += 1;
+            let stranger = Stranger {
+                greeter,
+                deadline: Instant::now() + GREETING_TIME,
+            };
+            self.greeters.insert(self.next_token, stranger);
+            self.greet(self.next_token);
         }
     }
 
-    /// Goes on with greeting who has connected to a port.
+    /// Goes on with who has connected to a port.
     fn greet(&mut self, token: u64) {
-        let Some((greeter, _)) = self.greeters.get_mut(&token) else {
+        let Some(stranger) = self.greeters.get_mut(&token) else {
             return;
         };
-        let theirs = match greeter.step() {
+        let greeter = &mut stranger.greeter;
+        if let Some((descriptor, _)) = greeter.wait_for() {
+            // It is not in the set the first time; and another one may come in its place.
+            let _ = self.epoll.remove(descriptor);
+        }
+        match greeter.step() {
             Ok(None) => {
-                let interest = greeter.interest();
-                let _ = self
-                    .epoll
-                    .modify(greeter.carrier.descriptor(), token, interest);
-                return;
+                if let Some((descriptor, interest)) = greeter.wait_for() {
+                    // If it can not be waited for, its time passes.
+                    let _ = self.epoll.add(descriptor, token, interest);
+                }
             }
-            Ok(Some(theirs)) => Some(theirs),
-            // A stranger, who gets to hear nothing but our greeting.
-            Err(_) => None,
-        };
-        let Some((greeter, _)) = self.greeters.remove(&token) else {
-            return;
-        };
-        let _ = self.epoll.remove(greeter.carrier.descriptor());
-        // One on this host comes back by shared memory.
-        if let Some(theirs) = theirs.filter(|theirs| !self.own.is_local_to(theirs)) {
-            self.node.welcome(greeter.carrier, &theirs);
+            Ok(Some(greeted)) => {
+                self.greeters.remove(&token);
+                // One on this host comes back by shared memory.
+                if !self.own.is_local_to(&greeted.theirs) {
+                    self.node.welcome(greeted);
+                }
+            }
+            // What is wrong with it, the handshake has told it as far as that gives nothing away.
+            Err(_) => drop(self.greeters.remove(&token)),
+        }
+    }
+
+    /// Goes on with those whom no descriptor announces.
+    fn greet_restless(&mut self) {
+        let is_restless = |stranger: &Stranger| stranger.greeter.wait_for().is_none();
+        let all = self.greeters.iter();
+        let restless: Vec<u64> = all
+            .filter(|(_, s)| is_restless(s))
+            .map(|(t, _)| *t)
+            .collect();
+        for token in restless {
+            self.greet(token);
         }
     }
 }

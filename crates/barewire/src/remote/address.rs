@@ -2,6 +2,13 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+/// Who has connected to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Dialling,
+    Accepting,
+}
+
 /// A name at a port of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HostName {

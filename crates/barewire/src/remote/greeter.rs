@@ -1,38 +1,151 @@
-//! The exchange of greetings between two relays, before anything else is said.
+//! What two nodes do before there is a link between their hosts: they prove who they are, greet each other, and perhaps
+//! move to another transport.
+//!
+//! | step | over | what |
+//! |---|---|---|
+//! | 1 | TCP | a handshake of TLS 1.3, if the node's settings name keys |
+//! | 2 | TLS or TCP | a greeting each way ([`crate::remote::greeting`]) |
+//! | 3 | the same | if both want libfabric: the offer of the side that has accepted, and then nothing any more |
+//!
+//! Nothing of a node is told to the other host, and no memory is set aside for it, before the second step is over.
 
-use barewire_carrier::{Arrival, Carrier, Sleep};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use barewire_carrier::tcp::TcpCarrier;
+use barewire_carrier::tls::{Handshake, Step};
+use barewire_carrier::{Arrival, Carrier, PeerIdentity, Sleep};
 use barewire_sys::wake::Interest;
 
+use crate::remote::address::Side;
 use crate::remote::greeting::{GREETING_BYTES, Greeting};
+use crate::remote::libfabric::Move;
+use crate::remote::trust::Trust;
 
-/// The exchange of greetings.
-pub(crate) struct Greeter {
+/// What came of it.
+pub(crate) struct Greeted {
     pub carrier: Box<dyn Carrier>,
-    own: [u8; GREETING_BYTES],
+    pub theirs: Greeting,
+    pub identity: PeerIdentity,
+}
+
+enum Stage {
+    Proving(Box<Handshake>),
+    Greeting(Box<dyn Carrier>),
+    Moving(Box<Move>),
+    Over,
+}
+
+/// The steps up to a link.
+pub(crate) struct Greeter {
+    stage: Stage,
+    side: Side,
+    trust: Trust,
+    identity: PeerIdentity,
+    own: Greeting,
+    own_bytes: [u8; GREETING_BYTES],
     sent: usize,
     theirs: [u8; GREETING_BYTES],
     received: usize,
+    sleep: Sleep,
 }
 
 impl Greeter {
-    pub fn new(carrier: Box<dyn Carrier>, own: &Greeting) -> Greeter {
-        Greeter {
-            carrier,
-            own: own.encode(),
+    /// Over a TCP connection that has just been made.
+    ///
+    /// # Errors
+    /// It is down already.
+    pub fn new(
+        stream: TcpStream,
+        side: Side,
+        trust: &Trust,
+        own: &Greeting,
+    ) -> Result<Greeter, String> {
+        let stage = match trust.identity() {
+            None => Stage::Greeting(Box::new(
+                TcpCarrier::new(stream).map_err(|broken| broken.to_string())?,
+            )),
+            Some(identity) => {
+                let begun = match side {
+                    Side::Dialling => Handshake::connect(stream, identity, None),
+                    Side::Accepting => Handshake::accept(stream, identity),
+                };
+                Stage::Proving(Box::new(begun.map_err(|error| error.to_string())?))
+            }
+        };
+        Ok(Greeter {
+            stage,
+            side,
+            trust: trust.clone(),
+            identity: PeerIdentity::nobody(),
+            own: *own,
+            own_bytes: own.encode(),
             sent: 0,
             theirs: [0; GREETING_BYTES],
             received: 0,
-        }
+            sleep: Sleep::NotYet,
+        })
     }
 
-    /// Goes on; the other side's greeting once it is there and ours is sent.
+    /// Does what can be done now. What came of it, once all is done.
     ///
     /// # Errors
     /// Why this is nobody to talk to.
-    pub fn step(&mut self) -> std::result::Result<Option<Greeting>, String> {
-        let carrier = &mut self.carrier;
+    pub fn step(&mut self) -> Result<Option<Greeted>, String> {
+        loop {
+            match core::mem::replace(&mut self.stage, Stage::Over) {
+                Stage::Proving(mut handshake) => {
+                    match handshake.step().map_err(|error| error.to_string())? {
+                        Step::Wait(sleep) => {
+                            self.sleep = sleep;
+                            self.stage = Stage::Proving(handshake);
+                            return Ok(None);
+                        }
+                        Step::Done(carrier, identity) => {
+                            self.identity = identity;
+                            self.stage = Stage::Greeting(carrier);
+                        }
+                    }
+                }
+                Stage::Greeting(mut carrier) => {
+                    let Some(theirs) = self.greet(carrier.as_mut())? else {
+                        self.sleep = carrier.before_sleep();
+                        self.stage = Stage::Greeting(carrier);
+                        return Ok(None);
+                    };
+                    // A node on this host goes another way.
+                    if !self.own.agrees_on_libfabric(&theirs) || self.own.is_local_to(&theirs) {
+                        return Ok(Some(self.greeted(carrier, theirs)));
+                    }
+                    let provider = self.trust.provider();
+                    self.stage = Stage::Moving(Box::new(Move::new(carrier, self.side, provider)?));
+                }
+                Stage::Moving(mut moving) => {
+                    let Some(carrier) = moving.step()? else {
+                        self.sleep = moving.before_sleep();
+                        self.stage = Stage::Moving(moving);
+                        return Ok(None);
+                    };
+                    let theirs = Greeting::parse(&self.theirs)?;
+                    return Ok(Some(self.greeted(carrier, theirs)));
+                }
+                Stage::Over => return Err("it is over".to_owned()),
+            }
+        }
+    }
+
+    fn greeted(&self, carrier: Box<dyn Carrier>, theirs: Greeting) -> Greeted {
+        Greeted {
+            carrier,
+            theirs,
+            identity: self.identity.clone(),
+        }
+    }
+
+    /// Exchanges greetings; the other side's once it is there and ours is sent.
+    fn greet(&mut self, carrier: &mut dyn Carrier) -> Result<Option<Greeting>, String> {
         while self.sent < GREETING_BYTES {
-            match carrier.write(&self.own[self.sent..]) {
+            match carrier.write(&self.own_bytes[self.sent..]) {
                 Ok(0) => break,
                 Ok(count) => self.sent += count,
                 Err(broken) => return Err(broken.to_string()),
@@ -55,11 +168,19 @@ impl Greeter {
         Greeting::parse(&self.theirs).map(Some)
     }
 
-    /// What to wait for at the carrier's descriptor.
-    pub fn interest(&mut self) -> Interest {
-        match self.carrier.before_sleep() {
+    /// What to wait for, and where, before the next step; `None` if it can be done at once.
+    pub fn wait_for(&self) -> Option<(BorrowedFd<'_>, Interest)> {
+        let descriptor = match &self.stage {
+            Stage::Proving(handshake) => handshake.descriptor()?,
+            Stage::Greeting(carrier) => carrier.descriptor(),
+            Stage::Moving(moving) => moving.as_fd(),
+            Stage::Over => return None,
+        };
+        let interest = match self.sleep {
+            Sleep::NotYet => return None,
+            Sleep::UntilReadable => Interest::READ,
             Sleep::UntilReadableOrWritable => Interest::READ_WRITE,
-            Sleep::UntilReadable | Sleep::NotYet => Interest::READ,
-        }
+        };
+        Some((descriptor, interest))
     }
 }

@@ -10,6 +10,8 @@
 //! |     48 |    8 | network namespace: inode number, little-endian         |
 //! |     56 |    4 | process id                                             |
 //! |     60 |    4 | user id                                                |
+//! |     64 |    4 | flags, little-endian: 1 wants the link over libfabric  |
+//! |     68 |    4 | zero                                                   |
 //! ```
 //! Source: own design (`docs/decisions/0035`).
 
@@ -17,10 +19,11 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 /// Bytes of a greeting.
-pub(crate) const GREETING_BYTES: usize = 64;
+pub(crate) const GREETING_BYTES: usize = 72;
 const MAGIC: [u8; 8] = *b"barewire";
 /// Version of everything that two hosts must agree on: records, control messages and the layout of a ring.
 const VERSION: u32 = 1;
+const FLAG_LIBFABRIC: u32 = 1;
 const BYTE_ORDER: u32 = 0x0102_0304;
 
 /// Who a node is, as it says to another host.
@@ -31,6 +34,7 @@ pub(crate) struct Greeting {
     network_namespace: u64,
     pub pid: u32,
     pub uid: u32,
+    flags: u32,
 }
 
 impl Greeting {
@@ -42,7 +46,21 @@ impl Greeting {
             network_namespace: fs::metadata("/proc/self/ns/net").map_or(0, |found| found.ino()),
             pid,
             uid,
+            flags: 0,
         }
+    }
+
+    /// As that of a node that wants its links over libfabric.
+    pub fn wanting_libfabric(self) -> Greeting {
+        Greeting {
+            flags: self.flags | FLAG_LIBFABRIC,
+            ..self
+        }
+    }
+
+    /// Whether both want the link over libfabric.
+    pub fn agrees_on_libfabric(&self, other: &Greeting) -> bool {
+        self.flags & other.flags & FLAG_LIBFABRIC != 0
     }
 
     /// As that of a node that is on no host that any other is on.
@@ -64,7 +82,7 @@ impl Greeting {
 
     pub fn encode(&self) -> [u8; GREETING_BYTES] {
         let mut bytes = [0; GREETING_BYTES];
-        let parts: [&[u8]; 9] = [
+        let parts: [&[u8]; 10] = [
             &MAGIC,
             &VERSION.to_le_bytes(),
             &BYTE_ORDER.to_ne_bytes(),
@@ -74,6 +92,7 @@ impl Greeting {
             &self.network_namespace.to_le_bytes(),
             &self.pid.to_le_bytes(),
             &self.uid.to_le_bytes(),
+            &self.flags.to_le_bytes(),
         ];
         let mut at = 0;
         for part in parts {
@@ -111,6 +130,7 @@ impl Greeting {
             network_namespace: u64::from_le_bytes(part(bytes, 48)),
             pid: u32::from_le_bytes(part(bytes, 56)),
             uid: u32::from_le_bytes(part(bytes, 60)),
+            flags: u32::from_le_bytes(part(bytes, 64)),
         })
     }
 }

@@ -186,7 +186,7 @@ impl Peer {
         match (&self.remote, &self.socket) {
             (Some(remote), _) => {
                 let known = remote.peer();
-                known.is_some_and(|peer| policy.allows_host(peer.identity.as_deref()))
+                known.is_some_and(|peer| policy.allows_host(&peer.identity))
             }
             (None, Some(socket)) => admits(policy, own_uid, socket, &self.credentials),
             (None, None) => false,
