@@ -25,7 +25,8 @@
 //! 15. [Life and death](#life-and-death)
 //! 16. [Limits and memory](#limits-and-memory)
 //! 17. [Inspecting and changing a live node](#inspecting-and-changing-a-live-node)
-//! 18. [Security](#security)
+//! 18. [Other hosts](#other-hosts)
+//! 19. [Security](#security)
 //!
 //! # When to use it, and when not
 //!
@@ -35,7 +36,7 @@
 //!
 //! Do not use it
 //!
-//! - between hosts: a name is known on one host, in one network namespace;
+//! - for what other hosts have to store into, or load from: apertures are known on one host;
 //! - within one process: a channel is simpler (barewire works there too, and this page does so);
 //! - if messages are rare: a Unix socket is as good;
 //! - if data must outlive the processes: when the last of them ends, the memory is gone, and no
@@ -826,6 +827,41 @@
 //! # }
 //! ```
 //!
+//! # Other hosts
+//!
+//! A node that [`Node::listen_on`] gives a port is reached from other hosts, under all its names, as `host:port/name`.
+//! Connections between hosts are used as all others; [`Connection::remote`] says who is there. Both nodes must be
+//! told how to make sure of each other ([`HostsConfig`]); by default no link to another host is made. `docs/hosts.md` in the
+//! repository says how to run programs on several hosts.
+//!
+//! ```
+//! use barewire::{HostsConfig, Node, NodeConfig, Security};
+//! use std::thread;
+//!
+//! # fn main() -> barewire::Result<()> {
+//! let node = || Node::with_config(NodeConfig {
+//!     hosts: HostsConfig {
+//!         security: Security::Insecure, // between hosts: Security::Keys
+//!         shortcut: false, // or the two would meet in shared memory
+//!         ..HostsConfig::default()
+//!     },
+//!     ..NodeConfig::default()
+//! });
+//! let server = node()?;
+//! let listener = server.listen(&format!("tour-hosts-{}", std::process::id()))?;
+//! let port = server.listen_on("127.0.0.1:0")?;
+//! let name = format!("{}/{}", port.address(), listener.name());
+//! let client = node()?;
+//! let calling = thread::spawn(move || client.connect(&name)?.send(b"hello"));
+//! let mut connection = server.next_request(None)?.accept()?;
+//! let mut buffer = [0; 8];
+//! assert_eq!(connection.recv(&mut buffer)?, 5);
+//! assert!(connection.remote().is_some());
+//! # calling.join().unwrap()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Security
 //!
 //! The boundary is the *trust domain*, a user id. Within one, the network defends against
@@ -914,6 +950,11 @@ pub use node::settings;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 mod readme {}
+
+/// The code in the book's chapter on several hosts, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/hosts.md")]
+mod hosts {}
 
 /// The code in the book's chapter on programs, compiled and run.
 #[cfg(doctest)]

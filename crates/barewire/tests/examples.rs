@@ -136,6 +136,18 @@ fn own_loop() {
     );
 }
 
+#[test]
+fn two_hosts() {
+    says(
+        "two_hosts",
+        &[
+            "over tls, encrypted",
+            "8 bytes there and back",
+            "65536 bytes there and back",
+        ],
+    );
+}
+
 /// An example that nobody runs rots.
 #[test]
 fn none_is_left_out() {
@@ -154,6 +166,7 @@ fn none_is_left_out() {
         "shared_table",
         "stream_file",
         "tokio",
+        "two_hosts",
     ];
     assert_eq!(found, known.map(|name| format!("{name}.rs")));
 }
