@@ -14,5 +14,6 @@ pub(crate) mod greeter;
 pub(crate) mod greeting;
 pub(crate) mod inbox;
 pub(crate) mod outbox;
+pub(crate) mod pings;
 pub(crate) mod record;
 pub(crate) mod relay;

@@ -158,6 +158,7 @@ fn remote_peer(carrier: &dyn Carrier, theirs: &Greeting) -> RemotePeer {
         pid: theirs.pid,
         transport: properties.transport,
         is_encrypted: properties.is_encrypted,
+        round_trip: None,
     }
 }
 

@@ -11,6 +11,7 @@ use barewire_sys::clock::monotonic_ns;
 use barewire_sys::wake::heavy_fence;
 
 use crate::error::Result;
+use crate::links::driven::DrivesAll;
 use crate::node::core::NodeCore;
 use crate::node::wait::{Deadline, Step};
 use crate::tables::events::Found;
@@ -238,7 +239,7 @@ impl NodeCore {
     ) -> Result<Option<T>> {
         self.base.check_fork()?;
         let mut step = step;
-        let driven = &self.base.driven;
+        let (driven, _drives_all) = (&self.base.driven, DrivesAll::begin());
         let mut step = |what| {
             driven.drive();
             step(what)
