@@ -398,9 +398,10 @@ fn ring_bytes(transport: Transport, variant: Variant, work: &Work) -> usize {
             let under_way = work.outstanding as usize * 2 * REQUEST_BYTES;
             (2 * under_way).next_power_of_two().max(DEFAULT)
         }
-        // Each byte passes through the rings of both ends: they should lie in the caches.
-        _ if transport == Transport::Hosts && work.size >= LONG_BYTES => {
-            (4 * work.size).next_power_of_two().min(LONG)
+        // Each byte passes through the rings of both ends: they should lie in the caches. Credit travels back in packets
+        // of its own: there should be few.
+        _ if transport == Transport::Hosts => {
+            (4 * work.size).next_power_of_two().clamp(LARGE, LONG)
         }
         _ if work.size >= LONG_BYTES => LONG,
         Test::Stream => LARGE,

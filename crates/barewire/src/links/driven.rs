@@ -155,6 +155,14 @@ impl DrivenSet {
         }
     }
 
+    /// As [`DrivenSet::drive`], if that is wanted now.
+    #[inline]
+    pub fn drive_if(&self, is_wanted: bool) {
+        if is_wanted {
+            self.drive();
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn drive_all(&self) {

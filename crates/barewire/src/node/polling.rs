@@ -240,8 +240,8 @@ impl NodeCore {
         self.base.check_fork()?;
         let mut step = step;
         let (driven, _drives_all) = (&self.base.driven, DrivesAll::begin());
-        let mut step = |what| {
-            driven.drive();
+        let mut step = |what: Step| {
+            driven.drive_if(what.is_look());
             step(what)
         };
         if let Some(found) = step(Step::Poll) {
