@@ -384,10 +384,15 @@ fn many() {
 
 /// One node, until it has heard of all others.
 fn member(node: &Node, number: usize, addresses: &[&str]) -> Vec<Connection> {
-    let options = ConnectOptions::default();
-    for address in &addresses[number + 1..] {
-        node.start_connect(address, &options).unwrap();
-    }
+    // A few at a time: two thousand at once would wait for each other longer than a greeting may take.
+    let mut to_reach = addresses[number + 1..].iter();
+    let mut reach_another = || {
+        if let Some(address) = to_reach.next() {
+            let options = ConnectOptions::default();
+            node.start_connect(address, &options).unwrap();
+        }
+    };
+    (0..3).for_each(|_| reach_another());
     let mut kept: Vec<Connection> = Vec::new();
     let mut heard = std::collections::HashSet::new();
     let mut buffer = [0; 8];
@@ -397,6 +402,7 @@ fn member(node: &Node, number: usize, addresses: &[&str]) -> Vec<Connection> {
             Some(Event::Connected(mut connection)) => {
                 connection.send(&(number as u64).to_le_bytes()).unwrap();
                 kept.push(*connection);
+                reach_another();
             }
             Some(Event::Ready(id)) => {
                 let connection = kept.iter_mut().find(|it| it.id() == id).unwrap();

@@ -401,7 +401,7 @@ fn ring_bytes(transport: Transport, variant: Variant, work: &Work) -> usize {
         // Each byte passes through the rings of both ends: they should lie in the caches. Credit travels back in packets
         // of its own: there should be few.
         _ if transport == Transport::Hosts => {
-            (4 * work.size).next_power_of_two().clamp(LARGE, LONG)
+            (8 * work.size).next_power_of_two().clamp(LARGE, LONG)
         }
         _ if work.size >= LONG_BYTES => LONG,
         Test::Stream => LARGE,
