@@ -64,9 +64,9 @@ Examples:
   barewire bench stream --transport barewire,unix   one way, two transports
   barewire bench transactions --connections 1,1000
   barewire bench all --json r.json --html r.html    results to keep and to look at
-  barewire bench rtt --transport hosts              a link between hosts, over the loopback interface
-  barewire bench rtt --namespaces --waiting both    the same between two network namespaces (root)
-  barewire bench stream --peer node3:7400           to another host: `barewire bench serve` there
+  barewire bench rtt --transport hosts              a link between hosts, over loopback
+  barewire bench rtt --namespaces --waiting both    between two network namespaces (root)
+  barewire bench stream --peer node3:7400           to another host, with `bench serve`
   barewire bench copy                               copies of memory, by size
   barewire bench programs --quick                   unmodified programs
 

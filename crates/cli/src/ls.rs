@@ -24,7 +24,7 @@ const NEVER: u64 = u32::MAX as u64;
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
-  barewire ls                        nodes, links to other hosts, sockets under `barewire run`
+  barewire ls                        nodes, links to hosts, sockets under `barewire run`
   barewire ls --watch 1              again each second, with events per second
   barewire ls --sockets --json       only sockets, as JSON
   barewire ls 4711                   the sockets of process 4711
