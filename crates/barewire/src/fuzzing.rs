@@ -62,7 +62,7 @@ fn records(script: &mut Script<'_>, name: &str) -> Vec<u8> {
             0 => bytes.extend((0..script.byte()).map(|_| script.byte())),
             1..=4 => put_control(script, name, &mut bytes),
             5..=6 => put_word(script, &mut bytes),
-            7 => bytes.extend(Head::ping().encode()),
+            7 => bytes.extend(Head::ping(script.number()).encode()),
             _ => put_frame(script, &mut bytes),
         }
     }

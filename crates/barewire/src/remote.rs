@@ -15,6 +15,7 @@ pub(crate) mod greeting;
 pub(crate) mod inbox;
 mod libfabric;
 pub(crate) mod outbox;
+pub(crate) mod pings;
 pub(crate) mod record;
 pub(crate) mod relay;
 pub(crate) mod trust;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use crate::case::{Habits, Transport};
+use crate::session::Place;
 
 /// Which test to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -63,10 +64,32 @@ Examples:
   barewire bench stream --transport barewire,unix   one way, two transports
   barewire bench transactions --connections 1,1000
   barewire bench all --json r.json --html r.html    results to keep and to look at
+  barewire bench rtt --transport hosts              a link between hosts, over loopback
+  barewire bench rtt --namespaces --waiting both    between two network namespaces (root)
+  barewire bench stream --peer node3:7400           to another host, with `bench serve`
   barewire bench copy                               copies of memory, by size
   barewire bench programs --quick                   unmodified programs
 
 The JSON format is described in docs/bench.md.";
+
+/// Of `barewire bench serve --help`.
+pub const SERVE: &str = "\
+Be the server for `barewire bench --peer` on other hosts, until stopped.
+
+It serves one client after the other, over kernel TCP and over links between Barewire nodes. Whoever reaches the port
+may keep this host busy: nobody proves who he is, and nothing is encrypted. Links are made between private and
+loopback addresses only. Both hosts need the same version of this program.";
+
+/// Be the server for `bench --peer`.
+#[derive(Clone, Debug, Args)]
+pub struct ServeArgs {
+    /// Where to listen
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7400")]
+    pub listen: String,
+    /// Do not say who comes and goes
+    #[arg(long, short)]
+    pub quiet: bool,
+}
 
 /// What to measure, and how.
 #[derive(Clone, Debug)]
@@ -102,7 +125,8 @@ fn parse_think(text: &str) -> Result<Think, String> {
 /// How to measure.
 #[derive(Clone, Debug, Args)]
 pub struct Options {
-    /// Transports to measure; `limit` is always included [default: all]
+    /// Transports to measure; `limit` is always included on one machine, and `tcp` beside `hosts`
+    /// [default: all but hosts; between hosts: hosts,tcp]
     #[arg(long, value_enum, value_delimiter = ',', help_heading = "What")]
     pub transport: Vec<Transport>,
     /// Ways of using barewire [default: all]
@@ -128,7 +152,7 @@ pub struct Options {
     /// 2 above 1000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "What")]
     pub outstanding: Option<u32>,
-    /// How both processes wait, in `rtt` and `transactions`
+    /// How both processes wait, in `rtt` and `transactions`, and between hosts in `stream`
     #[arg(long, value_enum, default_value_t, help_heading = "What")]
     pub waiting: WaitingChoice,
     /// Have the sender write each line of a message before it sends it, as a program does that
@@ -174,6 +198,14 @@ pub struct Options {
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=86_400), help_heading = "How long")]
     pub max_seconds: Option<u64>,
 
+    /// Measure between this host and another, where `barewire bench serve` listens there. What is
+    /// sent is not encrypted, and nobody proves who he is
+    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["rivals", "cpus"], help_heading = "Where")]
+    pub peer: Option<String>,
+    /// Measure between two network namespaces of this machine with a cable (veth) between them, as
+    /// between two hosts; needs root. They go with the program, however it ends
+    #[arg(long, conflicts_with_all = ["peer", "rivals"], help_heading = "Where")]
+    pub namespaces: bool,
     /// The two processors to use [default: the first two allowed]
     #[arg(
         long,
@@ -218,16 +250,40 @@ impl Options {
         }
     }
 
-    /// The transports to measure: what was asked for, with the limit.
-    pub fn transports(&self) -> Vec<Transport> {
-        Transport::ALL
-            .into_iter()
-            .filter(|transport| {
-                self.transport.is_empty()
-                    || *transport == Transport::Limit
-                    || self.transport.contains(transport)
-            })
-            .collect()
+    /// Where the server is.
+    pub fn place(&self) -> Place {
+        match &self.peer {
+            Some(address) => Place::Peer(address.clone()),
+            None if self.namespaces => Place::Namespaces,
+            None => Place::Here,
+        }
+    }
+
+    /// The transports to measure: what was asked for, with what it is to be seen beside: the limit, and for links between
+    /// hosts TCP.
+    ///
+    /// # Errors
+    /// One of them does not reach another host.
+    pub fn transports(&self) -> Result<Vec<Transport>, String> {
+        use Transport as T;
+        let is_here = self.place() == Place::Here;
+        let away = self.transport.iter().find(|it| !it.is_between_hosts());
+        if let (Some(bad), false) = (away, is_here) {
+            let name = bad.name();
+            return Err(format!(
+                "--transport {name}: between hosts there are hosts and tcp"
+            ));
+        }
+        let is_asked = |it: Transport| self.transport.contains(&it);
+        let is_wanted = |it: &Transport| match *it {
+            T::Hosts if is_here => is_asked(T::Hosts),
+            T::Hosts => self.transport.is_empty() || is_asked(T::Hosts),
+            T::Tcp if is_asked(T::Hosts) => true,
+            T::Limit => is_here,
+            other if self.transport.is_empty() => is_here || other.is_between_hosts(),
+            other => is_asked(other),
+        };
+        Ok(Transport::ALL.into_iter().filter(is_wanted).collect())
     }
 }
 

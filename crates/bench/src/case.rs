@@ -59,7 +59,9 @@ pub enum Transport {
     Limit,
     /// This project
     Barewire,
-    /// TCP over 127.0.0.1 with TCP_NODELAY
+    /// This project between hosts: a link over TCP, also where both ends are on this machine
+    Hosts,
+    /// TCP over 127.0.0.1, or the path to the other host, with TCP_NODELAY
     Tcp,
     /// A Unix stream socket
     Unix,
@@ -69,9 +71,10 @@ pub enum Transport {
 
 impl Transport {
     /// All of them, in the order of tables.
-    pub const ALL: [Transport; 5] = [
+    pub const ALL: [Transport; 6] = [
         Transport::Limit,
         Transport::Barewire,
+        Transport::Hosts,
         Transport::Tcp,
         Transport::Unix,
         Transport::Pipe,
@@ -82,10 +85,21 @@ impl Transport {
         match self {
             Transport::Limit => "limit",
             Transport::Barewire => "barewire",
+            Transport::Hosts => "hosts",
             Transport::Tcp => "tcp",
             Transport::Unix => "unix",
             Transport::Pipe => "pipe",
         }
+    }
+
+    /// Whether it is one of this project's.
+    pub fn is_own(self) -> bool {
+        matches!(self, Transport::Barewire | Transport::Hosts)
+    }
+
+    /// Whether its two ends may be on two hosts.
+    pub fn is_between_hosts(self) -> bool {
+        matches!(self, Transport::Hosts | Transport::Tcp)
     }
 }
 
@@ -203,7 +217,24 @@ impl ChannelSpec {
     pub fn connections(&self) -> u32 {
         self.many.unwrap_or(1)
     }
+
+    /// Whether a server may do this for a client that it does not know.
+    pub fn is_harmless(&self) -> bool {
+        let is_ring = self.ring_bytes.is_power_of_two() && self.ring_bytes <= RING_BYTES_MAX;
+        self.transport.is_between_hosts()
+            && self.connections() <= CONNECTIONS_MAX
+            && (is_ring || self.transport == Transport::Tcp)
+    }
 }
+
+/// Most connections of a channel.
+pub const CONNECTIONS_MAX: u32 = 100_000;
+/// Longest message.
+pub const SIZE_MAX: usize = 1 << 24;
+/// Largest ring that is made for a client that is not known.
+const RING_BYTES_MAX: usize = 64 << 20;
+/// Longest sample for such a client: 100 times what the command line allows.
+const DURATION_NS_MAX: u64 = 1_000_000_000_000;
 
 /// What both ends do in one sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -222,6 +253,16 @@ pub struct Work {
     pub duration_ns: u64,
     /// What both ends do besides.
     pub habits: Habits,
+}
+
+impl Work {
+    /// Whether a server may do this for a client that it does not know.
+    pub fn is_harmless(&self) -> bool {
+        (8..=SIZE_MAX).contains(&self.size)
+            && (1..=CONNECTIONS_MAX).contains(&self.connections)
+            && self.duration_ns <= DURATION_NS_MAX
+            && self.habits.server_think_ns <= u64::from(u32::MAX)
+    }
 }
 
 /// What the ends of `rtt` and `stream` do besides sending and receiving.

@@ -30,6 +30,9 @@ pub struct Environment {
     pub kernel: String,
     /// Which process ran where.
     pub placement: String,
+    /// Where the server was, if not in the network of the client.
+    #[serde(default)]
+    pub path: String,
     /// When the run began, in UTC.
     pub date: String,
     /// The command line.
@@ -65,6 +68,7 @@ impl Environment {
                 .any(|line| line.starts_with("flags") && line.contains(" hypervisor")),
             kernel: kernel(),
             placement: placement.describe(),
+            path: String::new(),
             date: utc(seconds),
             command: std::env::args().collect::<Vec<_>>().join(" "),
             seconds: 0.0,

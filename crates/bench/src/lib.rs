@@ -57,7 +57,7 @@ use output::{check_writable, write};
 use placement::Placement;
 use plan::Plan;
 use report::Report;
-use results::{behind, half_peak};
+use results::{behind, beside_tcp, half_peak};
 use rivals::Rivals;
 use session::Session;
 
@@ -87,6 +87,9 @@ enum OtherBench {
     /// Measure memory copies by size: no transport that copies is faster
     #[command(after_help = copy::AFTER)]
     Copy(copy::CopyArgs),
+    /// Be the server for `bench --peer` on other hosts, until stopped
+    #[command(long_about = args::SERVE)]
+    Serve(args::ServeArgs),
 }
 
 /// Runs what was asked for. `find_library` finds the library to preload; why there is none
@@ -104,6 +107,7 @@ pub fn run(
             programs::run(&args, &find_library().map_err(Error::Usage)?)
         }
         (Some(OtherBench::Copy(args)), _) => copy::run(&args),
+        (Some(OtherBench::Serve(args)), _) => session::serve_peers(&args.listen, args.quiet),
         (None, Some(test)) => run_tests(&BenchArgs {
             test,
             options: command.options,
@@ -129,6 +133,7 @@ fn run_tests(args: &BenchArgs) -> Result<()> {
     // Before the session ties this process to one of them.
     let allowed = allowed_cpus();
     let mut environment = Environment::look(placement);
+    environment.path = options.place().describe();
     if !options.quiet && !matches!(placement, Placement::Pinned(..)) {
         eprintln!("barewire: {}", environment.placement);
     }
@@ -144,7 +149,7 @@ fn run_tests(args: &BenchArgs) -> Result<()> {
         })),
     };
     let mut not_measured = Vec::new();
-    let mut session = Session::start(placement, plan.probe_ns)?;
+    let mut session = Session::start_at(&options.place(), placement, plan.probe_ns)?;
     let samples = plan.cases() as u64 * u64::from(plan.samples);
     let bar = runner::progress(samples, options.quiet);
     let mut books = runner::run(&plan, &mut session, limits, &bar, &mut not_measured)?;
@@ -164,7 +169,8 @@ fn run_tests(args: &BenchArgs) -> Result<()> {
     let all_bands = results::rows(&books, rivals.clone(), true);
     let behind = behind::behind(&all_bands);
     let half_peaks = half_peak::half_peaks(&results::rows(&books, Vec::new(), true));
-    let rows = results::rows(&books, rivals, options.all_bands);
+    let mut rows = results::rows(&books, rivals, options.all_bands);
+    beside_tcp::compare(&mut rows, &all_bands);
     environment.seconds = limits.started.elapsed().as_secs_f64();
     environment.not_measured.extend(not_measured);
     let report = Report {

@@ -2,7 +2,10 @@
 //! phases in which channels are open together.
 
 use crate::args::{BenchArgs, TestChoice, WaitingChoice};
-use crate::case::{Case, ChannelSpec, REQUEST_BYTES, Test, Transport, Variant, Waiting, Work};
+use crate::case::{
+    CONNECTIONS_MAX, Case, ChannelSpec, REQUEST_BYTES, SIZE_MAX, Test, Transport, Variant, Waiting,
+    Work,
+};
 use crate::error::{Error, Result};
 
 /// Cases whose channels are open together and whose samples are interleaved.
@@ -53,7 +56,7 @@ impl Plan {
             } else {
                 duration_ns
             },
-            transports: options.transports(),
+            transports: options.transports().map_err(Error::Usage)?,
             light: Phase::default(),
             heavy: Vec::new(),
         };
@@ -168,20 +171,24 @@ impl Builder<'_> {
         if !self.wants(transport) || !asked_for {
             return;
         }
-        let own = transport == Transport::Barewire;
+        let own = transport.is_own();
         let spec = ChannelSpec {
             transport,
             variant,
             size: if laid_out { work.size } else { 0 },
             many: None,
-            ring_bytes: if own { ring_bytes(variant, &work) } else { 0 },
+            ring_bytes: if own {
+                ring_bytes(transport, variant, &work)
+            } else {
+                0
+            },
             waiting: waiting_of(transport, &work),
         };
         add(&mut self.light, spec, work);
     }
 
     fn rtt(&mut self) -> Result<()> {
-        let sizes = self.sizes(&QUICK_RTT, 1 << 24)?;
+        let sizes = self.sizes(&QUICK_RTT, SIZE_MAX)?;
         for &waiting in self.waitings() {
             if waiting == Waiting::Blocking {
                 self.wake(Test::Rtt, &sizes);
@@ -201,7 +208,7 @@ impl Builder<'_> {
                 if size >= 16_384 {
                     self.one(Transport::Limit, Variant::Ring64k, true, work);
                 }
-                self.one(Transport::Barewire, Variant::Message, false, work);
+                self.own(Variant::Message, work);
                 if size >= IN_PLACE_BYTES_MIN {
                     self.one(Transport::Barewire, Variant::InPlace, false, work);
                 }
@@ -223,9 +230,15 @@ impl Builder<'_> {
             let work = self.work(test, size, Waiting::Blocking);
             self.one(Transport::Limit, Variant::Eventfd, false, work);
             self.one(Transport::Limit, Variant::Futex, false, work);
-            self.one(Transport::Barewire, Variant::Message, false, work);
+            self.own(Variant::Message, work);
             self.kernel(work);
         }
+    }
+
+    /// Within this host, and between hosts.
+    fn own(&mut self, variant: Variant, work: Work) {
+        self.one(Transport::Barewire, variant, false, work);
+        self.one(Transport::Hosts, variant, false, work);
     }
 
     fn kernel(&mut self, work: Work) {
@@ -235,7 +248,7 @@ impl Builder<'_> {
     }
 
     fn stream(&mut self) -> Result<()> {
-        for size in self.sizes(&QUICK_STREAM, 1 << 24)? {
+        for size in self.sizes(&QUICK_STREAM, SIZE_MAX)? {
             let work = self.work(Test::Stream, size, Waiting::Polling);
             if size <= 1024 {
                 self.one(Transport::Limit, Variant::Ring10k, true, work);
@@ -248,16 +261,34 @@ impl Builder<'_> {
             if size >= LONG_BYTES {
                 self.one(Transport::Limit, Variant::Ring4m, true, work);
             }
-            self.one(Transport::Barewire, Variant::Message, false, work);
+            self.own(Variant::Message, work);
             if size >= IN_PLACE_BYTES_MIN {
                 self.one(Transport::Barewire, Variant::InPlace, false, work);
             }
             if size <= 1024 {
-                self.one(Transport::Barewire, Variant::Batch, false, work);
+                self.own(Variant::Batch, work);
             }
-            self.one(Transport::Barewire, Variant::Stream, false, work);
+            self.own(Variant::Stream, work);
             self.one(Transport::Barewire, Variant::Stream8k, false, work);
             self.kernel(work);
+        }
+        let sleeps = self.waitings().contains(&Waiting::Blocking);
+        if sleeps && self.wants(Transport::Hosts) {
+            self.sleeping_stream()?;
+        }
+        Ok(())
+    }
+
+    /// Between hosts, with both ends asleep while nothing can be done.
+    fn sleeping_stream(&mut self) -> Result<()> {
+        for size in self.sizes(&QUICK_STREAM, SIZE_MAX)? {
+            let work = self.work(Test::Stream, size, Waiting::Blocking);
+            self.one(Transport::Hosts, Variant::Message, false, work);
+            if size <= 1024 {
+                self.one(Transport::Hosts, Variant::Batch, false, work);
+            }
+            self.one(Transport::Hosts, Variant::Stream, false, work);
+            self.one(Transport::Tcp, Variant::Plain, false, work);
         }
         Ok(())
     }
@@ -269,9 +300,9 @@ impl Builder<'_> {
         } else {
             options.connections.clone()
         };
-        if let Some(bad) = counts.iter().find(|&&n| n == 0 || n > 100_000) {
+        if let Some(bad) = counts.iter().find(|&&n| n == 0 || n > CONNECTIONS_MAX) {
             return Err(Error::Usage(format!(
-                "--connections {bad}: from 1 to 100000"
+                "--connections {bad}: from 1 to {CONNECTIONS_MAX}"
             )));
         }
         let given = options.outstanding;
@@ -299,6 +330,7 @@ impl Builder<'_> {
         }
         for (transport, variant) in [
             (Transport::Barewire, Variant::Message),
+            (Transport::Hosts, Variant::Message),
             (Transport::Tcp, Variant::Plain),
             (Transport::Unix, Variant::Plain),
             (Transport::Pipe, Variant::Plain),
@@ -330,13 +362,17 @@ impl Builder<'_> {
 }
 
 fn many_spec((transport, variant): (Transport, Variant), work: &Work) -> ChannelSpec {
-    let own = transport == Transport::Barewire;
+    let own = transport.is_own();
     ChannelSpec {
         transport,
         variant,
         size: work.size,
         many: Some(work.connections),
-        ring_bytes: if own { ring_bytes(variant, work) } else { 0 },
+        ring_bytes: if own {
+            ring_bytes(transport, variant, work)
+        } else {
+            0
+        },
         waiting: waiting_of(transport, work),
     }
 }
@@ -350,9 +386,9 @@ const KERNEL_COPY_BYTES_MIN: usize = 4096;
 /// From this size on messages go through rings of 4 MiB.
 const LONG_BYTES: usize = 16 * 1024;
 
-/// Barewire's rings: the default where messages are small and few under way, else 64 KiB, and 4 MiB where messages are
+/// Barewire's rings, also between hosts: the default where messages are small and few under way, else 64 KiB, and 4 MiB where messages are
 /// long; for transactions never less than both ends can have under way, or both could wait for room.
-fn ring_bytes(variant: Variant, work: &Work) -> usize {
+fn ring_bytes(transport: Transport, variant: Variant, work: &Work) -> usize {
     const DEFAULT: usize = 4096;
     const LARGE: usize = 64 * 1024;
     const LONG: usize = 4 << 20;
@@ -361,6 +397,11 @@ fn ring_bytes(variant: Variant, work: &Work) -> usize {
         Test::Transactions => {
             let under_way = work.outstanding as usize * 2 * REQUEST_BYTES;
             (2 * under_way).next_power_of_two().max(DEFAULT)
+        }
+        // Each byte passes through the rings of both ends: they should lie in the caches. Credit travels back in packets
+        // of its own: there should be few.
+        _ if transport == Transport::Hosts => {
+            (8 * work.size).next_power_of_two().clamp(LARGE, LONG)
         }
         _ if work.size >= LONG_BYTES => LONG,
         Test::Stream => LARGE,
@@ -372,7 +413,7 @@ fn ring_bytes(variant: Variant, work: &Work) -> usize {
 /// Barewire's way of waiting is a setting of its nodes.
 fn waiting_of(transport: Transport, work: &Work) -> Waiting {
     match transport {
-        Transport::Barewire => work.waiting,
+        Transport::Barewire | Transport::Hosts => work.waiting,
         _ => Waiting::Polling,
     }
 }

@@ -1,6 +1,7 @@
 //! From samples to results: bands kept apart, every figure beside its limit.
 
 pub mod behind;
+pub mod beside_tcp;
 pub mod half_peak;
 
 use std::collections::BTreeMap;
@@ -37,7 +38,7 @@ pub struct Row {
     pub max: f64,
     /// How many samples there are.
     pub samples: u64,
-    /// The probe of these samples: one cache line there and back.
+    /// The probe of these samples: one cache line there and back; 0 with a server on another host.
     pub band_ns: f64,
     /// The figure divided by the limit of the same band and size.
     pub ratio_to_limit: Option<f64>,
@@ -62,6 +63,9 @@ pub struct Row {
     /// Other programs ran on the processors during all samples; these are the figures
     /// all the same.
     pub disturbed: bool,
+    /// Of a link between hosts: the figure divided by that of kernel TCP over the same path.
+    #[serde(default)]
+    pub ratio_to_tcp: Option<f64>,
 }
 
 impl Row {
@@ -103,8 +107,11 @@ impl CaseBook {
     /// Enters a sample; `record` adds its single operations. True if it was kept.
     pub fn enter(&mut self, sample: &Sample, record: impl FnOnce(&mut Times)) -> bool {
         let sound = sample.per_operation_ns.is_finite() && sample.per_operation_ns > 0.0;
-        let (before, after) = sample.probes_ns;
-        match judge(before, after) {
+        let verdict = match sample.probes_ns {
+            Some((before, after)) => judge(before, after),
+            None => Verdict::Keep(Band::D, 0.0),
+        };
+        match verdict {
             Verdict::Keep(band, probe) if sound => {
                 let bands = match sample.disturbed {
                     true => &mut self.disturbed,
@@ -220,6 +227,7 @@ impl CaseBook {
             cpu_server_percent: mean(&book.cpu_server).map(rounded),
             samples_dropped: self.dropped(),
             disturbed: self.bands.is_empty(),
+            ratio_to_tcp: None,
         })
     }
 }
@@ -352,7 +360,7 @@ pub mod tests {
     pub fn sample(ns: f64, before: f64, after: f64) -> Sample {
         Sample {
             per_operation_ns: ns,
-            probes_ns: (before, after),
+            probes_ns: Some((before, after)),
             stretches_ps: None,
             cpu_percent: (100.0, 50.0),
             disturbed: false,

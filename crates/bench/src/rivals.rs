@@ -165,7 +165,7 @@ impl<'a> Rivals<'a> {
         let after = session.probe_alone(&doing)?;
         Ok(ran.map(|per_operation_ns| Sample {
             per_operation_ns,
-            probes_ns: (before, after),
+            probes_ns: Some((before, after)),
             stretches_ps: None,
             cpu_percent: (100.0, 100.0),
             disturbed: false,
@@ -272,7 +272,7 @@ mod tests {
     fn it_is_said_where_no_sample_is_left() {
         let sample = |before, after| Sample {
             per_operation_ns: 5.0,
-            probes_ns: (before, after),
+            probes_ns: Some((before, after)),
             stretches_ps: None,
             cpu_percent: (100.0, 100.0),
             disturbed: false,

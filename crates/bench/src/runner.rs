@@ -124,7 +124,7 @@ impl<'a> PhaseRun<'a, '_> {
         let each = match spec.transport {
             Transport::Tcp | Transport::Unix => 1,
             Transport::Pipe => 2,
-            Transport::Limit | Transport::Barewire => return None,
+            Transport::Limit | Transport::Barewire | Transport::Hosts => return None,
         };
         let needed = u64::from(spec.connections()) * each + 300;
         let have = self.session.descriptors();

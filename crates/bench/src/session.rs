@@ -1,41 +1,64 @@
 //! The two processes: the measuring one starts the server, which is the same program
 //! with a hidden sub-command, watches over it, and has it serve sample after sample.
+//!
+//! They are on this host, or in two network namespaces of it, or the server is on another host.
 
 mod probe;
+mod server;
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::net::{IpAddr, Ipv4Addr, TcpStream};
+use std::os::fd::OwnedFd;
 use std::process::{Child, Command as Program, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use barewire_sys::lan::Lan;
 use barewire_sys::process::{
     SpawnOpts, cpu_time_self, let_process_trace, may_read_process, pidfd_open, pin_to_cpu,
-    raise_nofile_limit, set_parent_death_signal_kill, spawn_with,
+    raise_nofile_limit, spawn_with,
 };
 use rustix::event::{PollFd, PollFlags};
 
 use crate::case::{ChannelSpec, Waiting, Work};
-use crate::channel::control::{Command, Control, Reply, Served};
-use crate::channel::ends::{ClientEnd, Context, Measured, ServerEnd};
-use crate::channel::shared_memory::{share, take_share};
+use crate::channel::control::{Command, Control, LONGEST_SILENCE, Reply};
+use crate::channel::ends::{ClientEnd, Context, Measured};
+use crate::channel::shared_memory::share;
 use crate::error::{Error, Result, What};
 use crate::measure::clock::Clock;
 use crate::measure::spin::{set_shared_processor, shared_processor};
 use crate::measure::stats::Scratch;
 use crate::placement::Placement;
-use crate::transport::{open_client, open_server};
-use probe::Probe;
+use crate::transport::open_client;
+use probe::{PROBE_BYTES, Probe};
+
+pub use server::{VERSION, serve, serve_peers};
 
 /// The first argument of the process that serves samples.
 pub const SERVER: &str = "bench-server";
 
-/// Bytes of the memory that the probe uses.
-const PROBE_BYTES: usize = 4096;
+/// Where the server is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In the network of the client.
+    Here,
+    /// Both are in a network namespace of their own, with a cable between them.
+    Namespaces,
+    /// Where `bench serve` listens at this `HOST:PORT`.
+    Peer(String),
+}
 
-/// No step of a benchmark takes so long, whatever the machine does.
-const LONGEST_STEP: Duration = Duration::from_secs(60);
+impl Place {
+    /// In words, for the environment record; nothing if it is here.
+    pub fn describe(&self) -> String {
+        match self {
+            Place::Here => String::new(),
+            Place::Namespaces => "two network namespaces with a veth pair".to_owned(),
+            Place::Peer(address) => format!("the server at {address}"),
+        }
+    }
+}
 
 /// What the watching thread and the measuring one tell each other.
 #[derive(Debug)]
@@ -66,13 +89,16 @@ impl Watch {
 
 /// Ends this process with a clear message when the server dies, or when nothing moves:
 /// the measuring thread may be spinning or asleep in a place that nothing else reaches.
-fn watch_over(pidfd: &OwnedFd, watch: &Watch) {
+fn watch_over(pidfd: Option<&OwnedFd>, watch: &Watch) {
     let timeout = rustix::event::Timespec {
         tv_sec: 2,
         tv_nsec: 0,
     };
     loop {
-        let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
+        let mut fds: Vec<PollFd<'_>> = pidfd
+            .iter()
+            .map(|fd| PollFd::new(fd, PollFlags::IN))
+            .collect();
         let dead = matches!(rustix::event::poll(&mut fds, Some(&timeout)), Ok(1..));
         // Acquire pairs with the Release of `Session::drop`.
         if watch.finished.load(Ordering::Acquire) {
@@ -80,7 +106,7 @@ fn watch_over(pidfd: &OwnedFd, watch: &Watch) {
         }
         // Relaxed: see `Watch::step`.
         let last = Duration::from_millis(watch.last_step_ms.load(Ordering::Relaxed));
-        let stuck = watch.started.elapsed().saturating_sub(last) > LONGEST_STEP;
+        let stuck = watch.started.elapsed().saturating_sub(last) > LONGEST_SILENCE;
         if dead {
             // Its own message, if it has one, should come first; and the measuring
             // thread may be about to report the same.
@@ -97,7 +123,7 @@ fn watch_over(pidfd: &OwnedFd, watch: &Watch) {
         if stuck {
             eprintln!(
                 "barewire: no progress for {} seconds during: {}",
-                LONGEST_STEP.as_secs(),
+                LONGEST_SILENCE.as_secs(),
                 watch.doing()
             );
             // The server goes with this process: its death signal is set.
@@ -109,13 +135,17 @@ fn watch_over(pidfd: &OwnedFd, watch: &Watch) {
 /// The measuring process with its server.
 pub struct Session {
     control: Control,
-    child: Child,
-    probe: Probe,
+    /// The server, unless it is on another host.
+    child: Option<Child>,
+    /// Unless the server is on another host.
+    probe: Option<Probe>,
     probe_ns: u64,
     context: Context,
     channels: HashMap<usize, Box<dyn ClientEnd>>,
     watch: Arc<Watch>,
     descriptors: u64,
+    /// Holds the namespaces.
+    _lan: Option<Lan>,
 }
 
 /// A sample with all that is known about it.
@@ -123,8 +153,8 @@ pub struct Session {
 pub struct Sample {
     /// Nanoseconds per operation: the median where each was timed, else the mean.
     pub per_operation_ns: f64,
-    /// The probes before and after.
-    pub probes_ns: (f64, f64),
+    /// The probes before and after; `None` if the server is on another host, which shares no cache line.
+    pub probes_ns: Option<(f64, f64)>,
     /// Picoseconds per operation of short stretches, where the server measured.
     pub stretches_ps: Option<Vec<u64>>,
     /// Processor time as a percentage of the sample: client, server.
@@ -137,48 +167,53 @@ pub struct Sample {
 const UNDISTURBED_PERCENT: f64 = 90.0;
 
 impl Session {
-    /// Starts the server and takes up the places.
+    /// Starts the server on this host and takes up the places.
     pub fn start(placement: Placement, probe_ns: u64) -> Result<Session> {
+        Session::start_at(&Place::Here, placement, probe_ns)
+    }
+
+    /// Starts or reaches the server and takes up the places. With namespaces, the calling thread stays in one.
+    pub fn start_at(place: &Place, placement: Placement, probe_ns: u64) -> Result<Session> {
         let descriptors = raise_nofile_limit();
         let clock = Clock::calibrate();
-        let (control, far) = Control::pair()?;
-        let mut program = Program::new("/proc/self/exe");
-        program.arg(SERVER).stdin(Stdio::from(far));
-        let options = SpawnOpts {
-            pdeathsig: true,
-            ..SpawnOpts::default()
+        let lan = match place {
+            Place::Namespaces => Some(Lan::pair().map_err(no_namespaces)?),
+            Place::Here | Place::Peer(_) => None,
         };
-        let child = spawn_with(&mut program, options).what("starting the server process")?;
-        // The command holds the server's end of the socket; it must not stay open here.
-        drop(program);
-        let watch = Arc::new(Watch {
-            started: Instant::now(),
-            finished: AtomicBool::new(false),
-            last_step_ms: AtomicU64::new(0),
-            doing: Mutex::new("starting".to_owned()),
-        });
-        let pid = i32::try_from(child.id()).unwrap_or(i32::MAX);
-        if let Ok(pidfd) = pidfd_open(pid) {
-            let watch = Arc::clone(&watch);
-            std::thread::spawn(move || watch_over(&pidfd, &watch));
-        }
+        let (control, child) = match place {
+            Place::Peer(address) => (reach_server(address)?, None),
+            Place::Here | Place::Namespaces => {
+                let (control, child) = start_server(lan.as_ref())?;
+                (control, Some(child))
+            }
+        };
+        let watch = start_watch(child.as_ref());
         let shared_processor = placement == Placement::OneProcessor;
-        set_shared_processor(shared_processor);
+        set_shared_processor(shared_processor && child.is_some());
         let mut cpu = None;
         if let Placement::Pinned(client, server) = placement {
             pin_to_cpu(client).map_err(|error| Error::Transport(error.to_string()))?;
             cpu = Some(server);
         }
         control.send(&Command::Hello {
+            version: VERSION.to_owned(),
             cpu,
             shared_processor,
+            listens_at: control.server_address(),
         })?;
-        let region = share("barewire-bench-probe", PROBE_BYTES, &control)?;
+        let probe = match control.is_here() {
+            true => Some(Probe::new(&share(
+                "barewire-bench-probe",
+                PROBE_BYTES,
+                &control,
+            )?)?),
+            false => None,
+        };
         control.expect_ready()?;
         Ok(Session {
             control,
             child,
-            probe: Probe::new(&region)?,
+            probe,
             probe_ns,
             context: Context {
                 clock,
@@ -187,6 +222,7 @@ impl Session {
             channels: HashMap::new(),
             watch,
             descriptors,
+            _lan: lan,
         })
     }
 
@@ -197,7 +233,8 @@ impl Session {
 
     /// Has both processes read each other's memory, if the kernel allows it.
     pub fn allow_kernel_copy(&self) -> Result<()> {
-        let server = i32::try_from(self.child.id()).unwrap_or(i32::MAX);
+        let id = self.child.as_ref().map_or(u32::MAX, Child::id);
+        let server = i32::try_from(id).unwrap_or(i32::MAX);
         let_process_trace(server);
         may_read_process(server).map_err(|error| Error::Transport(error.to_string()))
     }
@@ -239,17 +276,17 @@ impl Session {
     /// Probe, sample, probe.
     pub fn sample(&mut self, id: usize, work: &Work, doing: &str) -> Result<Sample> {
         self.watch.step(doing);
+        self.control.send(&Command::Sample { id, work: *work })?;
+        let clock = self.context.clock;
+        let before = self.measure_probe()?;
+        let (cpu, wall) = (cpu_time_self(), Instant::now());
         let end = self
             .channels
             .get_mut(&id)
             .ok_or_else(|| Error::Transport(format!("{doing}: its channel is not open")))?;
-        self.control.send(&Command::Sample { id, work: *work })?;
-        let clock = self.context.clock;
-        let before = self.probe.measure(&clock, self.probe_ns)?;
-        let (cpu, wall) = (cpu_time_self(), Instant::now());
         let measured = end.measure(work, &mut self.context)?;
         let (cpu, wall) = (cpu_time_self().saturating_sub(cpu), wall.elapsed());
-        let after = self.probe.measure(&clock, self.probe_ns)?;
+        let after = self.measure_probe()?;
         let served = match self.control.reply()? {
             (Reply::Served(served), _) => served,
             (other, _) => return Err(Error::Peer(format!("unexpected reply {other:?}"))),
@@ -273,7 +310,7 @@ impl Session {
         let least = cpu_percent.0.min(cpu_percent.1);
         Ok(Sample {
             per_operation_ns,
-            probes_ns: (before, after),
+            probes_ns: before.zip(after),
             stretches_ps,
             cpu_percent,
             disturbed: work.waiting == Waiting::Polling
@@ -286,11 +323,19 @@ impl Session {
     pub fn probe_alone(&mut self, doing: &str) -> Result<f64> {
         self.watch.step(doing);
         self.control.send(&Command::Probe)?;
-        let clock = self.context.clock;
-        let probe = self.probe.measure(&clock, self.probe_ns)?;
+        let probe = self.measure_probe()?;
         self.control.expect_ready()?;
         self.watch.step(doing);
-        Ok(probe)
+        probe.ok_or_else(|| Error::Transport("a probe of another host".into()))
+    }
+
+    /// One probe, if the server shares this host's memory.
+    fn measure_probe(&mut self) -> Result<Option<f64>> {
+        let clock = self.context.clock;
+        let probe = self.probe.as_mut();
+        probe
+            .map(|probe| probe.measure(&clock, self.probe_ns))
+            .transpose()
     }
 
     /// Adds to an error what became of the server.
@@ -298,8 +343,8 @@ impl Session {
         let doing = self.watch.doing();
         // A server that is just dying may need a moment to be dead.
         std::thread::sleep(Duration::from_millis(50));
-        match self.child.try_wait() {
-            Ok(Some(status)) => Error::Peer(format!("it died ({status}) during: {doing}")),
+        match self.child.as_mut().map(Child::try_wait) {
+            Some(Ok(Some(status))) => Error::Peer(format!("it died ({status}) during: {doing}")),
             _ => Error::Transport(format!("{doing}: {error}")),
         }
     }
@@ -310,8 +355,72 @@ impl Drop for Session {
         // Release pairs with the Acquire in `watch_over`.
         self.watch.finished.store(true, Ordering::Release);
         // The child that we started, by its own handle.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Starts the server process, in the second host of a LAN where there is one; the calling thread moves to the first.
+fn start_server(lan: Option<&Lan>) -> Result<(Control, Child)> {
+    let (mut control, far) = Control::pair()?;
+    let mut program = Program::new("/proc/self/exe");
+    program.arg(SERVER).stdin(Stdio::from(far));
+    let options = SpawnOpts {
+        pdeathsig: true,
+        ..SpawnOpts::default()
+    };
+    let mut address = IpAddr::from(Ipv4Addr::LOCALHOST);
+    let child = match lan.map(|lan| lan.hosts.as_slice()) {
+        Some([first, second]) => {
+            address = second.address.into();
+            let spawned = second.net.visit(|| spawn_with(&mut program, options));
+            first.net.enter().what("entering a network namespace")?;
+            spawned.what("entering a network namespace")?
+        }
+        _ => spawn_with(&mut program, options),
+    };
+    control.set_server_address(address);
+    Ok((control, child.what("starting the server process")?))
+}
+
+/// Connects to a `bench serve`.
+fn reach_server(address: &str) -> Result<Control> {
+    let stream = TcpStream::connect(address).what(&format!("connecting to {address}"))?;
+    let server_address = stream.peer_addr().what("asking for the server's address")?;
+    Control::over(stream, server_address.ip())
+}
+
+/// Has a thread end this process when the server dies or nothing moves.
+fn start_watch(child: Option<&Child>) -> Arc<Watch> {
+    let watch = Arc::new(Watch {
+        started: Instant::now(),
+        finished: AtomicBool::new(false),
+        last_step_ms: AtomicU64::new(0),
+        doing: Mutex::new("starting".to_owned()),
+    });
+    let pid = child.map(|child| i32::try_from(child.id()).unwrap_or(i32::MAX));
+    let pidfd = pid.and_then(|pid| pidfd_open(pid).ok());
+    // Without a descriptor of a server on this host there is nothing to wait on.
+    if pidfd.is_some() || child.is_none() {
+        let watch = Arc::clone(&watch);
+        std::thread::spawn(move || watch_over(pidfd.as_ref(), &watch));
+    }
+    watch
+}
+
+fn no_namespaces(error: std::io::Error) -> Error {
+    match error.kind() {
+        std::io::ErrorKind::PermissionDenied => Error::Usage(
+            "--namespaces makes two network namespaces and a cable between them, for which it needs root \
+             (CAP_SYS_ADMIN and CAP_NET_ADMIN); without it both ends use the loopback interface"
+                .into(),
+        ),
+        _ => Error::Os {
+            what: "making two network namespaces and a cable between them (veth)".into(),
+            source: error,
+        },
     }
 }
 
@@ -321,88 +430,4 @@ fn percent(part: f64, whole: f64) -> f64 {
     } else {
         0.0
     }
-}
-
-/// The server process: what `barewire bench-server` does.
-pub fn serve() -> Result<()> {
-    set_parent_death_signal_kill().map_err(|error| Error::Transport(error.to_string()))?;
-    let is_socket = rustix::net::sockopt::socket_type(std::io::stdin().as_fd());
-    if is_socket.is_err() {
-        return Err(Error::Usage(
-            "bench-server is started by `barewire bench`, not by hand".into(),
-        ));
-    }
-    let control = Control::inherited()?;
-    // It was started by way of /proc/self/exe; `ps` and `barewire ls` shall say more.
-    let _ = rustix::thread::set_name(c"bench-server");
-    match serve_commands(&control) {
-        Ok(()) => Ok(()),
-        Err(error) => {
-            let _ = control.send(&Reply::Failed(error.to_string()));
-            Err(error)
-        }
-    }
-}
-
-fn serve_commands(control: &Control) -> Result<()> {
-    raise_nofile_limit();
-    let Some((
-        Command::Hello {
-            cpu,
-            shared_processor,
-        },
-        _,
-    )) = control.recv()?
-    else {
-        return Err(Error::Usage(
-            "bench-server is started by `barewire bench`, not by hand".into(),
-        ));
-    };
-    set_shared_processor(shared_processor);
-    if let Some(cpu) = cpu {
-        pin_to_cpu(cpu).map_err(|error| Error::Transport(error.to_string()))?;
-    }
-    let mut context = Context {
-        clock: Clock::calibrate(),
-        scratch: Scratch::default(),
-    };
-    let mut probe = Probe::new(&take_share(PROBE_BYTES, control)?)?;
-    control.send(&Reply::Ready)?;
-    let mut channels: HashMap<usize, Box<dyn ServerEnd>> = HashMap::new();
-    while let Some((command, _)) = control.recv()? {
-        let reply = match command {
-            Command::Open { id, spec } => {
-                channels.insert(id, open_server(&spec, control)?);
-                Reply::Ready
-            }
-            Command::Close { id } => {
-                channels.remove(&id);
-                Reply::Ready
-            }
-            Command::Probe => {
-                probe.serve()?;
-                Reply::Ready
-            }
-            Command::Sample { id, work } => {
-                let end = channels
-                    .get_mut(&id)
-                    .ok_or_else(|| Error::Transport("no such channel".into()))?;
-                probe.serve()?;
-                let (cpu, wall) = (cpu_time_self(), Instant::now());
-                let served = end.serve(&work, &mut context)?;
-                let (cpu, wall) = (cpu_time_self().saturating_sub(cpu), wall.elapsed());
-                probe.serve()?;
-                Reply::Served(Served {
-                    cpu_ns: cpu.as_nanos() as u64,
-                    wall_ns: wall.as_nanos() as u64,
-                    ..served
-                })
-            }
-            Command::Hello { .. } | Command::Descriptors => {
-                return Err(Error::Transport("a command out of order".into()));
-            }
-        };
-        control.send(&reply)?;
-    }
-    Ok(())
 }

@@ -25,7 +25,7 @@ pub fn open_client(spec: &ChannelSpec, control: &Control) -> Result<Box<dyn Clie
         Transport::Tcp => tcp::open_client(spec, control),
         Transport::Unix => unix::open_client(spec, control),
         Transport::Pipe => pipe::open_client(spec, control),
-        Transport::Barewire => barewire::open_client(spec, control),
+        Transport::Barewire | Transport::Hosts => barewire::open_client(spec, control),
     }
 }
 
@@ -36,6 +36,6 @@ pub fn open_server(spec: &ChannelSpec, control: &Control) -> Result<Box<dyn Serv
         Transport::Tcp => tcp::open_server(spec, control),
         Transport::Unix => unix::open_server(spec, control),
         Transport::Pipe => pipe::open_server(spec, control),
-        Transport::Barewire => barewire::open_server(spec, control),
+        Transport::Barewire | Transport::Hosts => barewire::open_server(spec, control),
     }
 }

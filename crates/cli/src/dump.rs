@@ -399,6 +399,7 @@ mod tests {
             connection: 3,
             peer_pid: 4,
             peer_uid: 5,
+            remote: None,
             ring_bytes_out: 0,
             ring_bytes_in,
             region: Some(RegionPlace {

@@ -12,6 +12,7 @@ use barewire_report::number::age;
 use clap::Args;
 use serde::Serialize;
 
+use crate::hosts::{HEADINGS, Hosts, ListedHost};
 use crate::nodes::{self, InspectError, NodeView, Result};
 use crate::sockets;
 use crate::stat::seconds;
@@ -23,7 +24,7 @@ const NEVER: u64 = u32::MAX as u64;
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
-  barewire ls                        nodes, and sockets of programs under `barewire run`
+  barewire ls                        nodes, links to hosts, sockets under `barewire run`
   barewire ls --watch 1              again each second, with events per second
   barewire ls --sockets --json       only sockets, as JSON
   barewire ls 4711                   the sockets of process 4711
@@ -57,6 +58,10 @@ struct Listed {
     links: u64,
     connections: u64,
     events: u64,
+    /// Links to other hosts.
+    hosts: Vec<ListedHost>,
+    /// How many more of them there are.
+    hosts_uncounted: u64,
     /// With --watch, but for the first time.
     #[serde(skip_serializing_if = "Option::is_none")]
     events_per_second: Option<f64>,
@@ -67,6 +72,7 @@ type Seen = HashMap<String, (u64, Instant)>;
 
 impl Listed {
     fn new(node: &NodeView) -> Listed {
+        let hosts = Hosts::of(node);
         Listed {
             pid: node.found.pid,
             comm: node.found.comm.clone(),
@@ -76,6 +82,8 @@ impl Listed {
             links: node.queue_counter("links"),
             connections: node.queue_counter("connections"),
             events: node.queue_counter("events"),
+            hosts: hosts.listed(),
+            hosts_uncounted: hosts.uncounted(),
             events_per_second: None,
         }
     }
@@ -151,8 +159,11 @@ fn listing(args: &LsArgs, seen: &mut Seen) -> Result<String> {
     let mut text = match (nodes.is_empty(), preloaded.is_empty()) {
         (true, true) => "no nodes, and no programs under `barewire run`\n".to_owned(),
         (true, false) => socket_table::table(&preloaded),
-        (false, true) => table(&nodes, &listed(seen)),
-        (false, false) => table(&nodes, &listed(seen)) + "\n" + &socket_table::table(&preloaded),
+        (false, true) => table(&nodes, &listed(seen)) + &host_table(&nodes),
+        (false, false) => {
+            let nodes = table(&nodes, &listed(seen)) + &host_table(&nodes);
+            nodes + "\n" + &socket_table::table(&preloaded)
+        }
     };
     if barewire_sys::process::own_credentials().uid != 0 {
         text += "(those of other users are shown to root only)\n";
@@ -197,6 +208,32 @@ fn list_sockets(args: &LsArgs) -> Result<String> {
         text = "no programs under `barewire run`\n".to_owned();
     }
     Ok(text)
+}
+
+/// Links to other hosts, if there are any.
+fn host_table(nodes: &[NodeView]) -> String {
+    let headings = ["pid", "command"].into_iter().chain(HEADINGS);
+    let mut lines: Vec<Vec<String>> = vec![headings.map(str::to_owned).collect()];
+    let mut uncounted = 0;
+    for node in nodes {
+        let hosts = Hosts::of(node);
+        uncounted += hosts.uncounted();
+        for cells in hosts.cells() {
+            let of_node = [node.found.pid.to_string(), node.found.comm.clone()];
+            lines.push(of_node.into_iter().chain(cells).collect());
+        }
+    }
+    if lines.len() == 1 {
+        return String::new();
+    }
+    let mut text = format!(
+        "\nlinks to other hosts\n{}",
+        in_columns(&lines, &[1, 2, 3], "")
+    );
+    if uncounted > 0 {
+        text += &format!("and {uncounted} more links to other hosts\n");
+    }
+    text
 }
 
 fn table(nodes: &[NodeView], listed: &[Listed]) -> String {

@@ -4,6 +4,7 @@
 //!
 //! ```layers
 //! nodes: the nodes of this host, seen from outside
+//! hosts: links of nodes to nodes on other hosts
 //! sockets: the accelerated sockets of unmodified programs, seen from outside
 //! run: run an unmodified program with the preload library
 //! doctor: check whether programs can be accelerated here
@@ -25,6 +26,7 @@ mod capture;
 mod daq;
 mod doctor;
 mod dump;
+mod hosts;
 #[cfg(feature = "full")]
 mod lab;
 mod ls;

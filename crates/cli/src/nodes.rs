@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use barewire_report::columns::PrintError;
-use barewire_shm::counters::{CounterView, Placed, QUEUE_COUNTERS, SlotCopy, UserCopy};
+use barewire_shm::counters::{CounterView, Placed, QUEUE_COUNTERS, RemoteCopy, SlotCopy, UserCopy};
 use barewire_sys::clock::monotonic_ns;
 use barewire_sys::discover::{Found, find_counter_pages, open_counter_page};
 
@@ -112,6 +112,11 @@ impl NodeView {
         let counters = self.queue();
         let found = counters.iter().find(|(name, _)| *name == wanted);
         found.map_or(0, |(_, value)| *value)
+    }
+
+    /// Its links to other hosts, with the numbers of their records, and how many more there are.
+    pub fn remotes(&self) -> (Vec<(u32, RemoteCopy)>, u64) {
+        (self.counters.remotes(), self.counters.remotes_uncounted())
     }
 
     /// Its open connections, by number.

@@ -9,6 +9,7 @@ use barewire_shm::counters::{Counter, HELD, Huge, Placed, SlotCopy, UserCopy};
 use clap::Args;
 use serde_json::{Map, Value, json};
 
+use crate::hosts::{HEADINGS, Hosts};
 use crate::nodes::{self, NodeView, Result};
 
 /// Show the counters of a process: its event queues and every connection
@@ -61,6 +62,7 @@ struct Snapshot {
     placed: Placed,
     queue: Vec<(&'static str, u64)>,
     users: Vec<UserCopy>,
+    hosts: Hosts,
     connections: Vec<SlotCopy>,
     at: Instant,
 }
@@ -73,6 +75,7 @@ impl Snapshot {
             placed: node.placed(),
             queue: node.queue(),
             users: node.users(),
+            hosts: Hosts::of(node),
             connections: node.connections(),
             at: Instant::now(),
         }
@@ -169,7 +172,9 @@ fn object(node: &NodeView, now: &[Snapshot], before: &[Snapshot], most: usize) -
             let connections: Vec<Value> = chosen(snapshot, old.map(|(old, _)| old), most)
                 .into_iter()
                 .map(|(connection, counted)| {
-                    connection_object(connection, &counted, old.map(|(_, seconds)| seconds))
+                    let host = snapshot.hosts.of_connection(connection);
+                    let seconds = old.map(|(_, seconds)| seconds);
+                    connection_object(connection, host, &counted, seconds)
                 })
                 .collect();
             let queue: Map<String, Value> = snapshot
@@ -186,6 +191,8 @@ fn object(node: &NodeView, now: &[Snapshot], before: &[Snapshot], most: usize) -
                     "huge_pages": huge(snapshot.placed.huge_pages),
                 },
                 "queue": queue,
+                "hosts": snapshot.hosts.listed(),
+                "hosts_uncounted": snapshot.hosts.uncounted(),
                 "users": snapshot.users.iter().map(user_object).collect::<Vec<_>>(),
                 "connections": connections,
             });
@@ -250,10 +257,16 @@ fn user_line(user: &UserCopy) -> String {
     format!("  user {} holds {}\n", user.uid, held.join(", "))
 }
 
-fn connection_object(connection: &SlotCopy, counted: &[u64; 6], seconds: Option<f64>) -> Value {
+fn connection_object(
+    connection: &SlotCopy,
+    host: Option<&str>,
+    counted: &[u64; 6],
+    seconds: Option<f64>,
+) -> Value {
     let mut object = json!({
         "number": connection.connection,
         "name": connection.name,
+        "peer_host": host,
         "peer_pid": connection.peer_pid,
         "peer_uid": connection.peer_uid,
         "ring_bytes_out": connection.ring_bytes_out,
@@ -306,9 +319,27 @@ fn text(node: &NodeView, now: &[Snapshot], before: &[Snapshot], most: usize) -> 
         out += &format!("  {}\n", queue.join(", "));
         out += &placed_line(&snapshot.placed);
         out.extend(snapshot.users.iter().map(user_line));
+        out += &hosts_table(&snapshot.hosts);
         out += &connections_table(snapshot, old, most);
     }
     out
+}
+
+/// Links to other hosts, if there are any.
+fn hosts_table(hosts: &Hosts) -> String {
+    let mut lines = vec![HEADINGS.map(str::to_owned).to_vec()];
+    lines.extend(hosts.cells().into_iter().map(Vec::from));
+    if lines.len() == 1 {
+        return String::new();
+    }
+    let mut text = format!(
+        "  links to other hosts\n{}",
+        in_columns(&lines, &[0, 1], "    ")
+    );
+    if hosts.uncounted() > 0 {
+        text += &format!("    and {} more\n", hosts.uncounted());
+    }
+    text
 }
 
 fn connections_table(now: &Snapshot, old: Option<(&Snapshot, f64)>, most: usize) -> String {
@@ -333,10 +364,13 @@ fn connections_table(now: &Snapshot, old: Option<(&Snapshot, f64)>, most: usize)
     let connections = chosen(now, old.map(|(old, _)| old), most);
     let hidden = now.connections.len() - connections.len();
     for (connection, counted) in connections {
+        // This process itself speaks for a node on another host.
+        let host = now.hosts.of_connection(connection);
+        let peer = host.map_or_else(|| connection.peer_pid.to_string(), str::to_owned);
         let mut line = vec![
             connection.connection.to_string(),
             connection.name.clone(),
-            connection.peer_pid.to_string(),
+            peer,
             connection.peer_uid.to_string(),
             bytes(connection.ring_bytes_out.into()),
             bytes(connection.ring_bytes_in.into()),

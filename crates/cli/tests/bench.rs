@@ -4,6 +4,10 @@
 #[path = "common/wait.rs"]
 mod wait;
 
+use std::collections::HashSet;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -56,7 +60,9 @@ fn run(name: &str, arguments: &[&str]) -> Value {
         assert!(row["median"].as_f64().unwrap() > 0.0, "{row}");
         assert!(row["min"].as_f64() <= row["max"].as_f64(), "{row}");
         assert!(row["samples"].as_u64().unwrap() > 0, "{row}");
-        assert!(row["band_ns"].as_f64().unwrap() > 0.0, "{row}");
+        // There is no cache line between two hosts.
+        let has_probe = !arguments.contains(&"--peer");
+        assert_eq!(row["band_ns"].as_f64().unwrap() > 0.0, has_probe, "{row}");
         for field in ["p99", "p999", "ratio_to_limit"] {
             assert!(row[field].is_number() || row[field].is_null(), "{row}");
         }
@@ -308,6 +314,188 @@ fn transactions_over_barewire() {
         ];
         let value = run(name, &arguments);
         expect(&value, "transactions", &["limit", "barewire"]);
+    }
+}
+
+/// Rows of links between hosts say how they compare with TCP.
+fn expect_beside_tcp(value: &Value, test: &str) {
+    expect(value, test, &["hosts", "tcp"]);
+    let rows = value["results"].as_array().unwrap();
+    let has_tcp = |like: &Value| {
+        let same = |key: &str, it: &Value| it[key] == like[key];
+        rows.iter().any(|it| {
+            let keys = ["test", "size_bytes", "waiting", "connections"];
+            it["transport"] == "tcp" && keys.iter().all(|key| same(key, it))
+        })
+    };
+    for row in rows {
+        let is_compared = row["transport"] == "hosts" && has_tcp(row);
+        assert_eq!(row["ratio_to_tcp"].is_number(), is_compared, "{row}");
+    }
+}
+
+#[test]
+fn links_between_hosts_over_the_loopback_interface() {
+    let arguments = [
+        "--transport",
+        "hosts",
+        "--size",
+        "8,4096",
+        "--waiting",
+        "both",
+    ];
+    let value = run("hosts-rtt", &[&["rtt"][..], &arguments].concat());
+    expect_beside_tcp(&value, "rtt");
+    expect(&value, "rtt", &["limit"]);
+    let value = run("hosts-stream", &[&["stream"][..], &arguments].concat());
+    expect_beside_tcp(&value, "stream");
+    let arguments = [
+        "transactions",
+        "--transport",
+        "hosts",
+        "--connections",
+        "1,200",
+    ];
+    let value = run("hosts-many", &arguments);
+    expect_beside_tcp(&value, "transactions");
+}
+
+#[test]
+fn links_between_two_network_namespaces() {
+    const TEST: &str = "links_between_two_network_namespaces";
+    if let Err(error) = barewire_sys::lan::Lan::pair() {
+        return skip(TEST, &format!("network namespaces need root: {error}"));
+    }
+    let value = run("namespaces", &["rtt", "--namespaces", "--size", "8,4096"]);
+    expect_beside_tcp(&value, "rtt");
+    assert!(value["environment"]["path"].to_string().contains("veth"));
+    let transports = value["results"].as_array().unwrap().iter();
+    assert!(transports.clone().all(|row| row["transport"] != "limit"));
+    // Without root it says what it needs.
+    let mut other = Command::new(env!("CARGO_BIN_EXE_barewire"));
+    other
+        .args(["bench", "rtt", "--namespaces"])
+        .stdin(Stdio::null());
+    match other.uid(65_534).gid(65_534).output() {
+        Ok(output) => {
+            let said = text(&output.stderr);
+            assert!(
+                !output.status.success() && said.contains("needs root"),
+                "{said}"
+            );
+        }
+        Err(error) => skip(
+            TEST,
+            &format!("other users cannot start the command here: {error}"),
+        ),
+    }
+}
+
+/// The network namespaces that processes are in.
+fn namespaces() -> HashSet<PathBuf> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let of = |process: std::fs::DirEntry| std::fs::read_link(process.path().join("ns/net")).ok();
+    processes.filter_map(of).collect()
+}
+
+#[test]
+fn namespaces_go_with_a_run_that_is_killed() {
+    const TEST: &str = "namespaces_go_with_a_run_that_is_killed";
+    if let Err(error) = barewire_sys::lan::Lan::pair() {
+        return skip(TEST, &format!("network namespaces need root: {error}"));
+    }
+    let _alone = alone();
+    let mut run = Command::new(env!("CARGO_BIN_EXE_barewire"))
+        .args([
+            "bench",
+            "rtt",
+            "--namespaces",
+            "--size",
+            "8",
+            "--duration-ms",
+            "5000",
+        ])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let in_which = |pid: u32| std::fs::read_link(format!("/proc/{pid}/ns/net"));
+    let own = in_which(std::process::id()).unwrap();
+    let server = wait::until(Duration::from_secs(20), || {
+        let server = child_of(run.id()).ok_or("no server")?;
+        match [in_which(run.id()), in_which(server as u32)] {
+            [Ok(client), Ok(server)] if client != own && server != own => Ok([client, server]),
+            _ => Err("not in namespaces of their own"),
+        }
+    });
+    run.kill().unwrap();
+    run.wait().unwrap();
+    wait::until(Duration::from_secs(20), || {
+        let left = namespaces();
+        let is_left = server.iter().any(|made| left.contains(made));
+        if is_left {
+            Err("a process is left in one of them")
+        } else {
+            Ok(())
+        }
+    });
+}
+
+#[test]
+fn a_server_on_another_host_serves_and_survives_its_clients() {
+    let mut server = Command::new(env!("CARGO_BIN_EXE_barewire"))
+        .args(["bench", "serve", "--listen", "127.0.0.1:0", "--quiet"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    BufReader::new(server.stdout.take().unwrap())
+        .read_line(&mut said)
+        .unwrap();
+    let address = said.trim().rsplit(' ').next().unwrap().to_owned();
+    // A stranger, and one who asks for what would use up the host.
+    let mut stranger = TcpStream::connect(&address).unwrap();
+    stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    let _ = stranger.read_to_end(&mut answer);
+    let arguments = ["rtt", "--peer", &address, "--size", "8,4096"];
+    let value = run("peer", &arguments);
+    expect_beside_tcp(&value, "rtt");
+    let _alone = alone();
+    for (arguments, words) in [
+        (
+            ["rtt", "--peer", &address, "--transport", "pipe"],
+            "between hosts there are",
+        ),
+        (
+            ["rtt", "--peer", &address, "--size", "99999999"],
+            "from 8 to",
+        ),
+        (
+            ["rtt", "--peer", "127.0.0.1:1", "--size", "8"],
+            "connecting to 127.0.0.1:1",
+        ),
+    ] {
+        let output = bench(&arguments);
+        let said = text(&output.stderr);
+        assert!(!output.status.success() && said.contains(words), "{said}");
+    }
+    server.kill().unwrap();
+    server.wait().unwrap();
+}
+
+/// Says that a test could not do what it is for.
+fn skip(test: &str, reason: &str) {
+    let line = format!("SKIPPED: {test}: {reason}\n");
+    print!("{line}");
+    if let Some(path) = std::env::var_os("BAREWIRE_SKIP_LOG") {
+        let log = std::fs::File::options()
+            .append(true)
+            .create(true)
+            .open(path);
+        log.unwrap().write_all(line.as_bytes()).unwrap();
     }
 }
 

@@ -1,11 +1,14 @@
 //! `barewire dump` and `barewire set` on this test's own nodes, which are live.
 
+#[path = "common/wait.rs"]
+mod wait;
+
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use barewire::{Connection, Node, NodeConfig, Spin};
+use barewire::{Connection, HostsConfig, Node, NodeConfig, Security, Spin};
 use serde_json::Value;
 
 /// Long enough for anything that is not stuck.
@@ -319,6 +322,86 @@ fn other_users_may_neither_set_nor_dump() {
             }
         }
     }
+}
+
+/// Two nodes of this process that take each other for nodes on different hosts, and a connection.
+fn pair_between_hosts() -> ((Node, Connection), (Node, Connection)) {
+    let config = || NodeConfig {
+        hosts: HostsConfig {
+            security: Security::Insecure,
+            shortcut: false,
+            timeout: Duration::from_millis(400),
+        },
+        ..NodeConfig::default()
+    };
+    let server = Node::with_config(config()).unwrap();
+    let name = format!("hosts-{}", std::process::id());
+    let listener = server.listen(&name).unwrap();
+    let port = server.listen_on("127.0.0.1:0").unwrap();
+    let address = format!("{}/{}", port.address(), listener.name());
+    let opening = std::thread::spawn(move || {
+        let client = Node::with_config(config()).unwrap();
+        let connection = client.connect(&address).unwrap();
+        (client, connection)
+    });
+    let request = server.next_request(Duration::from_secs(20)).unwrap();
+    let accepted = request.accept().unwrap();
+    ((server, accepted), opening.join().unwrap())
+}
+
+#[test]
+fn links_to_other_hosts_are_shown() {
+    let ((server, accepted), (client, opened)) = pair_between_hosts();
+    let of = |node: &Node, list: &Value| {
+        let number = number(node);
+        let all = list.as_array().unwrap().clone();
+        let own = all.into_iter().find(|found| found["node"] == *number);
+        own.expect("the node")
+    };
+    let patience = Duration::from_secs(20);
+    let host = wait::until(patience, || {
+        let listed = of(&client, &json(&["ls", "--json"]));
+        let host = listed["hosts"][0].clone();
+        match host["round_trip_ns"].as_u64() {
+            Some(ns) if ns > 0 => Ok(host),
+            _ => Err(listed),
+        }
+    });
+    assert_eq!(host["address"], opened.remote().unwrap().address);
+    assert_eq!(host["transport"], "tcp");
+    assert_eq!(
+        (&host["encrypted"], &host["identity"]),
+        (&Value::Bool(false), &Value::Null)
+    );
+    assert_eq!(host["pid"], std::process::id());
+    assert!(opened.remote().unwrap().round_trip.is_some());
+    let shown = of(&server, &json(&["stat", &own_pid(), "--json"])["nodes"]);
+    assert_eq!(shown["hosts_uncounted"], 0);
+    let connection = &shown["connections"][0];
+    assert_eq!(connection["peer_host"], accepted.remote().unwrap().address);
+    let lists = text(&barewire(&["ls"]).stdout);
+    let address = opened.remote().unwrap().address;
+    let line = |of: &str| {
+        of.lines()
+            .find(|line| line.contains(&address))
+            .map(str::to_owned)
+    };
+    let found = line(&lists).expect("the link");
+    assert!(found.contains("tcp") && found.contains("nobody"), "{found}");
+    let stat = text(&barewire(&["stat", &own_pid()]).stdout);
+    assert!(
+        stat.contains("links to other hosts") && line(&stat).is_some(),
+        "{stat}"
+    );
+    drop((opened, client));
+    wait::until(patience, || {
+        let _ = server.next_event(Duration::from_millis(1));
+        let listed = of(&server, &json(&["ls", "--json"]));
+        match listed["hosts"].as_array().unwrap().is_empty() {
+            true => Ok(()),
+            false => Err(listed),
+        }
+    });
 }
 
 #[test]

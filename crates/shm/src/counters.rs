@@ -6,32 +6,44 @@
 //! ```text
 //! header, 4096 bytes; words of 8 bytes
 //! |  0 magic "BWCOUNT1" | 1 version | 2 pid | 3 uid | 4 start, ns since boot | 5 slots |
-//! |  6 highest slot in use + 1 | 7..8 node id | 9 placement of memory | 10..15 zero     |
+//! |  6 highest slot in use + 1 | 7..8 node id | 9 placement of memory | 11..15 zero     |
+//! | 10 links to other hosts that found no record                                         |
 //! | 16.. event queue counters, in the order of `QueueCounter`                          |
 //! | 64.. 32 users of 8 words: 0 user + 1, 0: free | 1..6 `Held`, in its order | 7 zero   |
 //!
 //! placement: | 0 locked | 1 near a NUMA node | 3..2 huge pages: 0 no, 1 tried, 2 required |
 //!            | 63..32 the NUMA node                                                       |
 //!
+//! 64 records of links to other hosts, 128 bytes each; words of 8 bytes (`counters/remotes.rs`)
+//! | 0 state: 0 free, 1 up, 2 being written, 3 down | 1 round trip in ns, smoothed; 0: not known  |
+//! | 2 the peer's process (31..0), encrypted (32) | 3 zero                                |
+//! | 4..5 transport | 6..9 name under which the peer has proved itself; empty: none       |
+//! | 10..15 address                                        all UTF-8, zero padded         |
+//!
 //! slot, 128 bytes; words of 8 bytes
 //! | 0 state: 0 free, 1 open, 2 closing | 1 connection number (31..0), where the region |
 //! |   of the ring in begins, in lines (63..32)                                         |
 //! | 2 peer pid (31..0), descriptor of the memory that the region lies in + 1 (63..32)  |
-//! | 3 peer uid | 4 ring bytes out (31..0), in (63..32)                                 |
+//! | 3 peer uid (31..0), record of the link to another host + 1 (63..32; 0: none)        |
+//! | 4 ring bytes out (31..0), in (63..32)                                               |
 //! | 5..10 counters, order of `Counter` | 11 position of the reader of the ring in, in  |
 //! |   lines | 12..15 name, UTF-8, zero padded                                          |
 //! ```
-//! A page of an earlier version of this program has zeros for the placement, the region and
-//! the reader's position. Byte order of the host. Source: own design.
+//! Version 1 had no records of links to other hosts. Byte order of the host. Source: own design.
+
+mod remotes;
 
 use core::sync::atomic::Ordering;
 
 use crate::region::{Region, Window};
 
+use remotes::{REMOTES_BYTES, Remotes};
+pub use remotes::{REMOTES_MAX, RemoteCopy, RemoteCounters, RemoteInfo};
+
 /// "BWCOUNT1", read as a little-endian word.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"BWCOUNT1");
 /// Version of the layout.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 4096;
 /// Bytes of a slot.
@@ -152,6 +164,7 @@ const FIRST_USER: usize = 64;
 const USER_WORDS: usize = 8;
 const FIRST_COUNTER: usize = 5;
 const PLACEMENT: usize = 9;
+const REMOTES_UNCOUNTED: usize = 10;
 const READER: usize = 11;
 const LINE_BYTES: u64 = 64;
 const _: () = assert!(FIRST_QUEUE_COUNTER + QUEUE_COUNTERS.len() <= FIRST_USER);
@@ -163,7 +176,11 @@ const _: () =
 /// Bytes of a page with this many slots.
 #[must_use]
 pub fn page_bytes(slots: u32) -> usize {
-    HEADER_BYTES + slots as usize * SLOT_BYTES
+    slot_offset(slots)
+}
+
+fn slot_offset(number: u32) -> usize {
+    HEADER_BYTES + REMOTES_BYTES + number as usize * SLOT_BYTES
 }
 
 /// Who a node is, for the header.
@@ -254,6 +271,11 @@ impl RegionPlace {
     }
 }
 
+fn remotes_of(page: &Window) -> Remotes {
+    // A page has them: whoever made or opened it has asked for more.
+    Remotes::new(page, HEADER_BYTES, REMOTES_UNCOUNTED * 8)
+}
+
 /// The node's end of the page.
 #[derive(Clone, Debug)]
 pub struct CounterPage {
@@ -327,6 +349,16 @@ impl CounterPage {
         Some(user)
     }
 
+    /// Shows a link to another host. Callable from any thread.
+    #[must_use]
+    pub fn open_remote(&self, about: &RemoteInfo<'_>) -> RemoteCounters {
+        remotes::open(self.remotes(), about)
+    }
+
+    fn remotes(&self) -> Remotes {
+        remotes_of(&self.window)
+    }
+
     /// Opens slot `number` for a connection; `None` if the page has no such slot (the
     /// connection then goes uncounted).
     #[must_use]
@@ -334,9 +366,8 @@ impl CounterPage {
         if number >= self.slots {
             return None;
         }
-        let offset = HEADER_BYTES + number as usize * SLOT_BYTES;
         let slot = SlotCounters {
-            window: self.window.sub(offset, SLOT_BYTES)?,
+            window: self.window.sub(slot_offset(number), SLOT_BYTES)?,
         };
         for word in 1..SLOT_BYTES / 8 {
             slot.set(word, 0);
@@ -344,7 +375,8 @@ impl CounterPage {
         let (lines, fd) = RegionPlace::pack(about.region);
         slot.set(1, lines | u64::from(about.connection));
         slot.set(2, fd | u64::from(about.peer_pid));
-        slot.set(3, u64::from(about.peer_uid));
+        let remote = about.remote.map_or(0, |number| u64::from(number) + 1);
+        slot.set(3, remote << 32 | u64::from(about.peer_uid));
         let sizes = u64::from(about.ring_bytes_in) << 32 | u64::from(about.ring_bytes_out);
         slot.set(4, sizes);
         let mut name = [0_u8; NAME_BYTES];
@@ -397,6 +429,8 @@ pub struct SlotInfo<'a> {
     pub peer_pid: u32,
     /// The peer's user.
     pub peer_uid: u32,
+    /// The record of its link to another host ([`RemoteCounters::number`]).
+    pub remote: Option<u32>,
     /// Bytes of the ring we store into.
     pub ring_bytes_out: u32,
     /// Bytes of the ring we read from.
@@ -465,6 +499,8 @@ pub struct SlotCopy {
     pub peer_pid: u32,
     /// The peer's user.
     pub peer_uid: u32,
+    /// The record of its link to another host, as [`CounterView::remotes`] numbers them.
+    pub remote: Option<u32>,
     /// Bytes of the ring stored into.
     pub ring_bytes_out: u32,
     /// Bytes of the ring read from.
@@ -541,6 +577,18 @@ impl CounterView {
         places.filter_map(user).collect()
     }
 
+    /// Its links to other hosts, with the numbers of their records.
+    #[must_use]
+    pub fn remotes(&self) -> Vec<(u32, RemoteCopy)> {
+        remotes_of(&self.window).copies()
+    }
+
+    /// How many more there are than have a record.
+    #[must_use]
+    pub fn remotes_uncounted(&self) -> u64 {
+        self.read(REMOTES_UNCOUNTED)
+    }
+
     /// Slots to look at: beyond them none has ever been used.
     #[must_use]
     pub fn slots_used(&self) -> u32 {
@@ -553,8 +601,7 @@ impl CounterView {
         if number >= self.slots {
             return None;
         }
-        let offset = HEADER_BYTES + number as usize * SLOT_BYTES;
-        let slot = self.window.sub(offset, SLOT_BYTES)?;
+        let slot = self.window.sub(slot_offset(number), SLOT_BYTES)?;
         // Acquire pairs with the Release store of the state in `open_slot`.
         if slot.word(0).load(Ordering::Acquire) == 0 {
             return None;
@@ -569,6 +616,7 @@ impl CounterView {
             connection: first as u32,
             peer_pid: second as u32,
             peer_uid: read(3) as u32,
+            remote: ((read(3) >> 32) as u32).checked_sub(1),
             ring_bytes_out: read(4) as u32,
             ring_bytes_in: (read(4) >> 32) as u32,
             region: RegionPlace::unpack(first, second),
@@ -601,6 +649,7 @@ mod tests {
             connection: 3,
             peer_pid: 11,
             peer_uid: 12,
+            remote: Some(0),
             ring_bytes_out: 4096,
             ring_bytes_in: 8192,
             region: Some(RegionPlace {
@@ -616,6 +665,7 @@ mod tests {
         page.add(QueueCounter::Events, 5);
         let copy = view.slot(2).unwrap();
         assert_eq!((copy.connection, copy.peer_pid, copy.peer_uid), (3, 11, 12));
+        assert_eq!(copy.remote, Some(0));
         assert_eq!((copy.ring_bytes_out, copy.ring_bytes_in), (4096, 8192));
         assert_eq!(copy.counters[Counter::BytesIn as usize], 77);
         assert_eq!((copy.region, copy.reader), (about.region, 1 << 40));

@@ -17,7 +17,9 @@
 //! interrupt: that the user wants the program to end
 //! exec: other programs in place of this one
 //! netns: network namespaces
-//! netlink: links, addresses, routes and queues
+//! netlink: questions to the kernel about links, addresses, routes and queues
+//! links: links, bridges and addresses
+//! lan: hosts that are network namespaces, with cables between them
 //! tcp: options of TCP sockets
 //! socket: Unix sockets that carry descriptors
 //! discover: the counters pages of all processes
@@ -33,6 +35,8 @@ pub mod discover;
 mod error;
 pub mod exec;
 pub mod interrupt;
+pub mod lan;
+pub mod links;
 pub mod memory;
 pub mod netlink;
 pub mod netns;

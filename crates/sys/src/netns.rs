@@ -48,6 +48,18 @@ impl NetNamespace {
         Ok(move_into_link_name_space(self.fd.as_fd(), network)?)
     }
 
+    /// Has the calling thread do something in it, and return to where it was.
+    ///
+    /// # Errors
+    /// As [`enter`](Self::enter). If the way back is closed, the thread stays in it.
+    pub fn visit<R>(&self, work: impl FnOnce() -> R) -> io::Result<R> {
+        let home = Self::current()?;
+        self.enter()?;
+        let done = work();
+        home.enter()?;
+        Ok(done)
+    }
+
     /// Does something in it on a thread of its own.
     ///
     /// # Errors

@@ -14,6 +14,7 @@ use barewire_sys::clock::monotonic_ns;
 use crate::config::OUT_OF_BAND_BYTES_MAX;
 use crate::error::{Error, Result};
 use crate::links::connection::ConnectionCore;
+use crate::links::driven::DrivesAll;
 use crate::node::capture::Tap;
 use crate::node::core::NodeCore;
 use crate::node::pace::Pace;
@@ -225,7 +226,9 @@ impl<Q> SendingHalf<Q> {
     fn count_full(&mut self) {
         self.full += 1;
         if let Some(remote) = self.hold.core.link.remote() {
-            remote.drive();
+            if !DrivesAll::is_so() {
+                remote.drive();
+            }
         }
         if self.full % EMPTY_POLLS_PER_SOCKET_POLL == 0 {
             // Failing to look is reported by whoever waits.
@@ -480,9 +483,11 @@ impl<Q: Receiving> ReceivingHalf<Q> {
     #[inline]
     pub fn nothing(&mut self) -> Result<bool> {
         if let Some(remote) = self.hold.core.link.remote() {
-            remote.drive();
-            if self.queue.maybe_ready() {
-                return Ok(true);
+            if !DrivesAll::is_so() {
+                remote.drive();
+                if self.queue.maybe_ready() {
+                    return Ok(true);
+                }
             }
         }
         if let Some(ended) = self.ended() {

@@ -2,6 +2,8 @@
 //!
 //! They are not other processes, which run by themselves: somebody of this process has to drive them.
 
+use std::cell::Cell;
+use std::marker::PhantomData;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,6 +28,9 @@ pub struct RemotePeer {
     pub transport: String,
     /// Whether what the link carries is encrypted.
     pub is_encrypted: bool,
+    /// How long it takes to hear from the other node, smoothed over the last signs of life: there, until the node or
+    /// its thread looks, and back. `None` before the first.
+    pub round_trip: Option<Duration>,
 }
 
 /// What plays the part of a node on another host.
@@ -45,6 +50,8 @@ pub(crate) trait Driven: Send + Sync {
     fn peer(&self) -> Option<RemotePeer>;
     /// Why the link to the other host is down, if it is.
     fn failure(&self) -> Option<Error>;
+    /// Its record in the counters page, if it has one.
+    fn record(&self) -> Option<u32>;
 }
 
 /// Whether two handles are of one.
@@ -52,11 +59,46 @@ pub(crate) fn is_same(one: &Arc<dyn Driven>, other: &Arc<dyn Driven>) -> bool {
     std::ptr::addr_eq(Arc::as_ptr(one), Arc::as_ptr(other))
 }
 
+/// Some, as they were when it was taken. Whoever polls takes one each time.
+pub(crate) type Snapshot = Arc<[Arc<dyn Driven>]>;
+
+thread_local! {
+    /// This thread waits, and drives all links of its node before each look.
+    static DRIVES_ALL: Cell<bool> = const { Cell::new(false) };
+}
+
+/// While it is there, its thread drives all links before each look, so that a look needs to drive none.
+pub(crate) struct DrivesAll {
+    before: bool,
+    _of_this_thread: PhantomData<*const ()>,
+}
+
+impl DrivesAll {
+    pub fn begin() -> DrivesAll {
+        DrivesAll {
+            before: DRIVES_ALL.replace(true),
+            _of_this_thread: PhantomData,
+        }
+    }
+
+    /// Whether the calling thread does.
+    #[inline]
+    pub fn is_so() -> bool {
+        DRIVES_ALL.get()
+    }
+}
+
+impl Drop for DrivesAll {
+    fn drop(&mut self) {
+        DRIVES_ALL.set(self.before);
+    }
+}
+
 /// Those of one node.
 pub(crate) struct DrivenSet {
     /// Descriptors of their carriers.
     pub epoll: Epoll,
-    all: Mutex<Vec<Arc<dyn Driven>>>,
+    all: Mutex<Snapshot>,
     /// The node is gone: nothing is added any more.
     is_closed: AtomicBool,
     count: AtomicUsize,
@@ -70,7 +112,7 @@ impl DrivenSet {
     pub fn new() -> Result<DrivenSet> {
         Ok(DrivenSet {
             epoll: Epoll::new()?,
-            all: Mutex::default(),
+            all: Mutex::new(Vec::new().into()),
             is_closed: AtomicBool::new(false),
             count: AtomicUsize::new(0),
             last_driven_ns: AtomicU64::new(0),
@@ -78,7 +120,7 @@ impl DrivenSet {
         })
     }
 
-    fn all(&self) -> MutexGuard<'_, Vec<Arc<dyn Driven>>> {
+    fn all(&self) -> MutexGuard<'_, Snapshot> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -90,7 +132,7 @@ impl DrivenSet {
         if self.is_closed.load(Ordering::Relaxed) {
             return false;
         }
-        all.push(driven);
+        *all = all.iter().cloned().chain([driven]).collect();
         // Release pairs with the Acquire in `is_empty`.
         self.count.store(all.len(), Ordering::Release);
         true
@@ -98,7 +140,8 @@ impl DrivenSet {
 
     pub fn remove(&self, driven: &Arc<dyn Driven>) {
         let mut all = self.all();
-        all.retain(|other| !is_same(other, driven));
+        let others = all.iter().filter(|other| !is_same(other, driven));
+        *all = others.cloned().collect();
         // Release pairs with the Acquire in `is_empty`.
         self.count.store(all.len(), Ordering::Release);
     }
@@ -110,8 +153,8 @@ impl DrivenSet {
     }
 
     /// All, as they are now.
-    pub fn snapshot(&self) -> Vec<Arc<dyn Driven>> {
-        self.all().clone()
+    pub fn snapshot(&self) -> Snapshot {
+        Arc::clone(&self.all())
     }
 
     /// Drives all, for a thread that polls.
@@ -122,22 +165,24 @@ impl DrivenSet {
         }
     }
 
+    /// As [`DrivenSet::drive`], if that is wanted now.
+    #[inline]
+    pub fn drive_if(&self, is_wanted: bool) {
+        if is_wanted {
+            self.drive();
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn drive_all(&self) {
         // Relaxed: a hint for the node's own thread.
         self.last_driven_ns.store(monotonic_ns(), Ordering::Relaxed);
-        // Otherwise another thread is at it.
-        let Ok(mut all) = self.all.try_lock() else {
-            return;
-        };
-        for driven in all.iter() {
+        for driven in self.snapshot().iter() {
             driven.drive();
-        }
-        if all.iter().any(|driven| driven.has_ended()) {
-            all.retain(|driven| !driven.has_ended());
-            // Release pairs with the Acquire in `is_empty`.
-            self.count.store(all.len(), Ordering::Release);
+            if driven.has_ended() {
+                self.remove(driven);
+            }
         }
     }
 
@@ -146,13 +191,11 @@ impl DrivenSet {
         loop {
             let all = self.snapshot();
             all.iter().for_each(|driven| driven.drive());
-            all.iter()
-                .filter(|driven| driven.has_ended())
-                .for_each(|driven| self.remove(driven));
-            if all
-                .iter()
-                .all(|driven| driven.has_ended() || driven.may_sleep())
-            {
+            for driven in all.iter().filter(|driven| driven.has_ended()) {
+                self.remove(driven);
+            }
+            let is_idle = |driven: &Arc<dyn Driven>| driven.has_ended() || driven.may_sleep();
+            if all.iter().all(is_idle) {
                 return;
             }
         }

@@ -171,6 +171,7 @@ fn remote_peer(greeted: &Greeted) -> RemotePeer {
         pid: greeted.theirs.pid,
         transport: properties.transport,
         is_encrypted: properties.is_encrypted,
+        round_trip: None,
     }
 }
 

@@ -159,13 +159,13 @@ impl Thread {
 
     fn tick(&mut self, ping_after: Duration) {
         let now = Instant::now();
-        for driven in self.set.snapshot() {
+        for driven in self.set.snapshot().iter() {
             driven.tick(
                 ping_after.as_nanos() as u64 / 2,
                 self.timeout.as_nanos() as u64,
             );
             if driven.has_ended() {
-                self.set.remove(&driven);
+                self.set.remove(driven);
             }
         }
         self.greeters.retain(|_, stranger| stranger.deadline > now);

@@ -11,6 +11,7 @@ use barewire_sys::clock::monotonic_ns;
 use barewire_sys::wake::heavy_fence;
 
 use crate::error::Result;
+use crate::links::driven::DrivesAll;
 use crate::node::core::NodeCore;
 use crate::node::wait::{Deadline, Step};
 use crate::tables::events::Found;
@@ -238,9 +239,9 @@ impl NodeCore {
     ) -> Result<Option<T>> {
         self.base.check_fork()?;
         let mut step = step;
-        let driven = &self.base.driven;
-        let mut step = |what| {
-            driven.drive();
+        let (driven, _drives_all) = (&self.base.driven, DrivesAll::begin());
+        let mut step = |what: Step| {
+            driven.drive_if(what.is_look());
             step(what)
         };
         if let Some(found) = step(Step::Poll) {

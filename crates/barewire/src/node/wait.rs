@@ -41,6 +41,13 @@ pub(crate) enum Step {
     Sleep,
 }
 
+impl Step {
+    /// Whether it may be the last look for a while. Another one follows those that announce something.
+    pub fn is_look(self) -> bool {
+        matches!(self, Step::Poll | Step::Sleep)
+    }
+}
+
 /// How long to spin, learnt from how it went.
 #[derive(Debug)]
 pub(crate) struct Spinner {

@@ -4,65 +4,67 @@ use barewire_carrier::{Broken, Carrier};
 use barewire_fabric::memory::Incoming;
 use barewire_shm::Window;
 
-/// Most bytes that wait in it.
-pub(crate) const OUTBOX_BYTES: usize = 64 << 10;
+/// Most bytes that wait in it: a frame of 64 KiB with its header and more, so that it goes in one piece.
+pub(crate) const OUTBOX_BYTES: usize = 128 << 10;
 
-/// Bytes that are about to be sent, in order.
+/// Bytes that are about to be sent, in order. Its memory is taken as it is used.
 pub(crate) struct Outbox {
-    bytes: Vec<u8>,
-    sent: usize,
+    bytes: Box<[u8]>,
+    begin: usize,
+    end: usize,
 }
 
 impl Outbox {
     pub fn new() -> Outbox {
         Outbox {
-            bytes: Vec::with_capacity(OUTBOX_BYTES),
-            sent: 0,
+            bytes: vec![0; OUTBOX_BYTES].into(),
+            begin: 0,
+            end: 0,
         }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.sent == self.bytes.len()
+        self.begin == self.end
     }
 
     /// How many bytes may be added.
     pub fn room_bytes(&self) -> usize {
-        OUTBOX_BYTES - self.bytes.len()
+        self.bytes.len() - self.end
+    }
+
+    /// Room for so many bytes, which there is.
+    fn add(&mut self, len_bytes: usize) -> &mut [u8] {
+        let begin = self.end;
+        self.end += len_bytes;
+        &mut self.bytes[begin..self.end]
     }
 
     /// Adds bytes for which there is room.
     pub fn push(&mut self, bytes: &[u8]) {
-        debug_assert!(bytes.len() <= self.room_bytes());
-        self.bytes.extend_from_slice(bytes);
+        self.add(bytes.len()).copy_from_slice(bytes);
     }
 
     /// Adds `len_bytes` from `offset` of a window, for which there is room.
     pub fn push_window(&mut self, window: &Window, offset: usize, len_bytes: usize) {
-        debug_assert!(len_bytes <= self.room_bytes());
-        let begin = self.bytes.len();
-        self.bytes.resize(begin + len_bytes, 0);
-        window.read(offset, &mut self.bytes[begin..]);
+        window.read(offset, self.add(len_bytes));
     }
 
-    /// Hands as much as possible to the carrier; whether that was anything.
-    pub fn flush(&mut self, carrier: &mut dyn Carrier) -> Result<bool, Broken> {
-        let mut moved = false;
+    /// Hands as much as possible to the carrier.
+    pub fn flush(&mut self, carrier: &mut dyn Carrier) -> Result<(), Broken> {
         while !self.is_empty() {
-            let taken = carrier.write(&self.bytes[self.sent..])?;
-            self.sent += taken;
+            let taken = carrier.write(&self.bytes[self.begin..self.end])?;
+            self.begin += taken;
             if taken == 0 {
                 break;
             }
-            moved = true;
         }
         if self.is_empty() {
-            self.bytes.clear();
-            self.sent = 0;
-        } else if self.sent >= OUTBOX_BYTES / 2 {
-            self.bytes.drain(..self.sent);
-            self.sent = 0;
+            (self.begin, self.end) = (0, 0);
+        } else if self.begin >= OUTBOX_BYTES / 2 {
+            self.bytes.copy_within(self.begin..self.end, 0);
+            (self.begin, self.end) = (0, self.end - self.begin);
         }
         carrier.flush()?;
-        Ok(moved)
+        Ok(())
     }
 }

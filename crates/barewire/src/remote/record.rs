@@ -17,7 +17,8 @@
 //! | 1 Control | payload: a control message as between processes; offsets zero             |
 //! | 2 Frame   | payload: a frame of the ring from its header on, to be stored at offset    |
 //! | 3 Word    | payload: 8 bytes, to be stored at offset: CREDIT or STATE                  |
-//! | 4 Ping    | no payload: shows that this side is there                                 |
+//! | 4 Ping    | no payload: shows that this side is there. Connection: a number; offset: 0 |
+//! |           | asks the other side to send it back at once with offset 1                  |
 //! ```
 //! All numbers are little-endian; frames and words are in the byte order of both hosts, which is the same (the greeting
 //! checks it). Source: own design (`docs/decisions/0035`).
@@ -69,11 +70,19 @@ impl Head {
         }
     }
 
-    pub fn ping() -> Head {
+    pub fn ping(number: u32) -> Head {
         Head {
             kind: Kind::Ping,
-            payload_bytes: 0,
+            connection: number,
             ..Head::control(0)
+        }
+    }
+
+    /// The answer to a ping.
+    pub fn pong(number: u32) -> Head {
+        Head {
+            offset: 1,
+            ..Head::ping(number)
         }
     }
 
@@ -131,6 +140,9 @@ impl Head {
         if !is_length_right {
             return Err("record of an impossible length");
         }
+        if kind == Kind::Ping && head.offset > 1 {
+            return Err("ping that is neither question nor answer");
+        }
         if kind == Kind::Word && ![CREDIT, STATE].contains(&head.offset) {
             return Err("word that the other host may not store");
         }
@@ -151,7 +163,11 @@ mod tests {
             offset: 192,
             next_offset: 256,
         };
-        for head in [frame, Head::control(1), Head::word(7, STATE), Head::ping()] {
+        let pings = [Head::ping(3), Head::pong(u32::MAX)];
+        for head in [frame, Head::control(1), Head::word(7, STATE)]
+            .into_iter()
+            .chain(pings)
+        {
             assert_eq!(Head::parse(&head.encode()), Ok(head));
         }
     }
@@ -162,7 +178,12 @@ mod tests {
         assert!(refused(Head::control(0)).contains("length"));
         assert!(refused(Head::control(MESSAGE_BYTES_MAX + 1)).contains("length"));
         assert!(refused(Head::word(1, 8)).contains("may not store"));
-        let mut bytes = Head::ping().encode();
+        let neither = Head {
+            offset: 2,
+            ..Head::ping(1)
+        };
+        assert!(refused(neither).contains("neither"));
+        let mut bytes = Head::ping(1).encode();
         bytes[0] = 5;
         assert!(Head::parse(&bytes).unwrap_err().contains("unknown"));
     }

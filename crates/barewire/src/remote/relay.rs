@@ -78,13 +78,14 @@ impl Relay {
         theirs: &Greeting,
         peer: RemotePeer,
     ) -> Result<()> {
-        self.shared.set_peer(peer);
         let mut inner = self.inner();
+        self.shared.set_peer(peer, &inner.of_node.counters);
         let set = Arc::clone(inner.set());
         if let Err(error) = inner.begin(carrier, theirs) {
             inner.end(Some(error.clone()));
             return Err(error);
         }
+        inner.ping();
         drop(inner);
         if !set.add(Arc::clone(self) as Arc<dyn Driven>) {
             self.give_up(Error::Closed);
@@ -155,6 +156,10 @@ impl Driven for Relay {
     fn failure(&self) -> Option<Error> {
         self.shared.failure()
     }
+
+    fn record(&self) -> Option<u32> {
+        self.shared.record()
+    }
 }
 
 impl Inner {
@@ -165,8 +170,12 @@ impl Inner {
         }
         let mut result = self.send();
         if both && result.is_ok() {
+            self.has_received = false;
+            result = self.receive();
             // What is stored may make room for what waits, as credit does.
-            result = self.receive().and_then(|()| self.send());
+            if self.has_received && result.is_ok() {
+                result = self.send();
+            }
         }
         if let Err(stop) = result {
             self.stop(stop);
@@ -184,7 +193,8 @@ impl Inner {
             let reason = format!("nothing came from it for {} ms", silent_ns / 1_000_000);
             return self.end(Some(self.lost(reason)));
         }
-        if now_ns.saturating_sub(self.last_sent_ns) > ping_after_ns {
+        // Also while there is traffic: how long it takes there and back is wanted.
+        if now_ns.saturating_sub(self.pings.sent_ns()) > ping_after_ns {
             self.ping();
         }
     }

@@ -125,6 +125,7 @@ impl State {
             connection: number,
             peer_pid: pid as u32,
             peer_uid: uid,
+            remote: link.remote().and_then(|remote| remote.record()),
             ring_bytes_out: half.ring_bytes as u32,
             ring_bytes_in: ring_bytes as u32,
             region: entry.place,

@@ -395,9 +395,10 @@ impl Puppet {
                 let options = ListenOptions { policy };
                 self.listener = Some(self.node()?.listen_with(words[1], options)?);
             }
-            // Lets nodes reach us as from another host; answers with the address.
+            // port [ADDRESS]: lets nodes reach us as from another host; answers with the address and its port.
             "port" => {
-                let port = self.node()?.listen_on("127.0.0.1:0")?;
+                let address = words.get(1).copied().unwrap_or("127.0.0.1");
+                let port = self.node()?.listen_on(&format!("{address}:0"))?;
                 let address = port.address().to_string();
                 self.port = Some(port);
                 return Ok(address);
@@ -456,6 +457,19 @@ impl Puppet {
                     .map(|came| came.is_some());
                 return Ok(format!("{got:?}"));
             }
+            // stream CONNECTION SEED COUNT: as a stream, so many bytes in, and then as many out
+            "stream" => {
+                use std::io::{Read, Write};
+                let (seed, count) = (number(2), number(3));
+                let connection = self.connections[number(1) as usize].take().unwrap();
+                let mut stream = connection.into_stream();
+                let mut bytes = vec![0; count as usize];
+                stream.read_exact(&mut bytes).unwrap();
+                let is_right = |(at, byte): (u64, &u8)| *byte == stream_byte(seed, at);
+                let is_whole = (0..).zip(&bytes).all(is_right);
+                stream.write_all(&bytes).unwrap();
+                return Ok(is_whole.to_string());
+            }
             // echo CONNECTION: until the other side finishes
             "echo" => {
                 let connection = self.connection(words);
@@ -469,6 +483,8 @@ impl Puppet {
             "finish" => self.connection(words).finish(),
             "drop" => self.connections[number(1) as usize] = None,
             "exit" => std::process::exit(7),
+            // Lets go of connections, listener and node.
+            "exit_node" => *self = Puppet::default(),
             "exec" => {
                 use std::os::unix::process::CommandExt;
                 let error = Command::new(words[1]).args(&words[2..]).exec();

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::results::Row;
 
 /// The columns, in order.
-const COLUMNS: [&str; 23] = [
+const COLUMNS: [&str; 24] = [
     "test",
     "transport",
     "variant",
@@ -26,6 +26,7 @@ const COLUMNS: [&str; 23] = [
     "band_ns",
     "limit",
     "ratio_to_limit",
+    "ratio_to_tcp",
     "messages_per_second",
     "cpu_client_percent",
     "cpu_server_percent",

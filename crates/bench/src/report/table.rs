@@ -29,6 +29,7 @@ pub fn title(test: &str, waiting: &str) -> String {
     match (test, waiting) {
         ("rtt", "blocking") => "Round trip, both ends sleeping".into(),
         ("rtt", _) => "Round trip, both ends polling".into(),
+        ("stream", "blocking") => "One way, both ends sleeping".into(),
         ("stream", _) => "One way".into(),
         ("transactions", "blocking") => {
             "Transactions of 64 B with one server, both ends sleeping".into()
@@ -93,7 +94,10 @@ pub fn cells(row: &Row) -> [String; 12] {
         figure(row, row.max),
         optional(row.limit),
         row.ratio_to_limit.map_or_else(|| "-".into(), ratio),
-        format!("{} {:.0} ns", row.band, row.band_ns),
+        match row.band_ns {
+            0.0 => "-".to_owned(),
+            ns => format!("{} {ns:.0} ns", row.band),
+        },
         format!(
             "{}/{}",
             percent(row.cpu_client_percent),
@@ -143,12 +147,22 @@ pub fn table(report: &Report) -> String {
         }
         text.push('\n');
     }
+    beside_tcp(&mut text, report);
+    conditions(&mut text, report);
+    text
+}
+
+/// Where and how it was measured, and what was not.
+fn conditions(text: &mut String, report: &Report) {
     let environment = &report.environment;
     let _ = writeln!(
         text,
         "{}, {} processors, {}; {}",
         environment.processor, environment.cores, environment.kernel, environment.placement
     );
+    if !environment.path.is_empty() {
+        let _ = writeln!(text, "Between client and server: {}", environment.path);
+    }
     let _ = writeln!(
         text,
         "{} samples kept, {} dropped because the machine changed under them or ran \
@@ -175,7 +189,35 @@ pub fn table(report: &Report) -> String {
     for what in &environment.not_measured {
         let _ = writeln!(text, "Not measured: {what}");
     }
-    text
+}
+
+/// Links between hosts beside kernel TCP over the same path.
+fn beside_tcp(text: &mut String, report: &Report) {
+    let compared = |row: &Row| row.ratio_to_tcp.is_some();
+    if !report.results.iter().any(compared) {
+        return;
+    }
+    let _ = writeln!(
+        text,
+        "Links between hosts beside kernel TCP over the same path:"
+    );
+    for row in report.results.iter().filter(|row| compared(row)) {
+        let what = match row.test.as_str() {
+            "transactions" => format!("{} x {}", row.connections, row.outstanding),
+            _ => bytes(row.size_bytes),
+        };
+        let of = if row.is_rate() { "of" } else { "x" };
+        let _ = writeln!(
+            text,
+            "  {:<12} {:<8} {what:>8}  {:<14} {:>10}  {:>5} {of} tcp",
+            row.test,
+            row.waiting,
+            row.who(),
+            figure(row, row.median),
+            row.ratio_to_tcp.map_or_else(|| "-".into(), ratio),
+        );
+    }
+    text.push('\n');
 }
 
 /// From which size on each way reaches half of its best rate.

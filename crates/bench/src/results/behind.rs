@@ -66,12 +66,14 @@ impl Behind {
 }
 
 /// All that is better than Barewire at the same work in the same band. `rows` are those of all bands. The limits of the
-/// machine are nobody.
+/// machine are nobody, and links between hosts are compared with TCP alone ([`super::beside_tcp`]).
 #[must_use]
 pub fn behind(rows: &[Row]) -> Vec<Behind> {
     let (own, others): (Vec<&Row>, Vec<&Row>) = rows
         .iter()
-        .filter(|row| row.transport != Transport::Limit.name())
+        .filter(|row| {
+            ![Transport::Limit.name(), Transport::Hosts.name()].contains(&&*row.transport)
+        })
         .partition(|row| row.transport == Transport::Barewire.name());
     let compared = others.into_iter().filter_map(|other| {
         let same = own.iter().filter(|own| {

@@ -7,6 +7,9 @@ use crate::error::Result;
 use crate::measure::clock::Clock;
 use crate::transport::limit::PingPong;
 
+/// Bytes of the memory that the probe uses.
+pub const PROBE_BYTES: usize = 4096;
+
 /// Round trips between two looks at the clock.
 const TURNS: u32 = 32;
 

@@ -7,14 +7,15 @@ mod errors;
 mod many;
 
 use std::io::{Read, Write};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use barewire::{
-    Action, Aperture, ApertureConfig, Connection, Event, Listener, Memory, Mode, Node, NodeConfig,
-    RemoteAperture, Rights, Spin, Stream, Tripwire,
+    Action, Aperture, ApertureConfig, Connection, Event, HostsConfig, Listener, Memory, Mode, Node,
+    NodeConfig, Port, RemoteAperture, Rights, Security, Spin, Stream, Tripwire,
 };
 
-use crate::case::{ChannelSpec, Variant, Waiting};
+use crate::case::{ChannelSpec, Transport, Variant, Waiting};
 use crate::channel::control::{Control, Reply};
 use crate::channel::ends::{Channel, ClientEnd, ServerEnd};
 use crate::channel::loops::End;
@@ -47,7 +48,7 @@ pub fn open_client(spec: &ChannelSpec, control: &Control) -> Result<Box<dyn Clie
 /// Opens the server's end.
 pub fn open_server(spec: &ChannelSpec, control: &Control) -> Result<Box<dyn ServerEnd>> {
     let node = node(spec)?;
-    let listener = listen(&node, control)?;
+    let listener = listen(&node, spec, control)?;
     if spec.many.is_some() {
         let connections = many::accept(&node, spec.connections())?;
         drop(listener);
@@ -76,20 +77,42 @@ fn node(spec: &ChannelSpec) -> Result<Node> {
     let config = NodeConfig {
         spin,
         ring_bytes: spec.ring_bytes,
+        hosts: hosts(spec),
         ..NodeConfig::default()
     };
     Node::with_config(config).map_err(failed)
 }
 
-fn listen(node: &Node, control: &Control) -> Result<Listener> {
+/// Between hosts nothing is proved, on private networks alone; two ends on this machine do not meet in shared memory.
+fn hosts(spec: &ChannelSpec) -> HostsConfig {
+    match spec.transport {
+        Transport::Hosts => HostsConfig {
+            security: Security::Insecure,
+            shortcut: false,
+            ..HostsConfig::default()
+        },
+        _ => HostsConfig::default(),
+    }
+}
+
+/// Where a node listens: at a name, and for other hosts at a port.
+type Listening = (Listener, Option<Port>);
+
+fn listen(node: &Node, spec: &ChannelSpec, control: &Control) -> Result<Listening> {
     let name = format!(
         "bench-{}-{:x}",
         std::process::id(),
         crate::measure::clock::Clock::cycles()
     );
     let listener = node.listen(&name).map_err(failed)?;
-    control.send(&Reply::Address(name))?;
-    Ok(listener)
+    if spec.transport != Transport::Hosts {
+        control.send(&Reply::Address(name))?;
+        return Ok((listener, None));
+    }
+    let address = SocketAddr::new(control.server_address(), 0).to_string();
+    let port = node.listen_on(&address).map_err(failed)?;
+    control.send(&Reply::Address(format!("{}/{name}", port.address())))?;
+    Ok((listener, Some(port)))
 }
 
 /// Messages, received from the connection itself; `IN_PLACE`: the receiver reads only the last byte, where it lies.

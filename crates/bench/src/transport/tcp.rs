@@ -1,6 +1,6 @@
-//! TCP over 127.0.0.1, without Nagle's delay.
+//! TCP over 127.0.0.1, or to where the server is, without Nagle's delay.
 
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -12,14 +12,13 @@ use crate::channel::control::{Control, Reply};
 use crate::channel::ends::{ClientEnd, ServerEnd};
 use crate::error::{Error, Result, What};
 
-fn socket() -> Result<OwnedFd> {
-    rustix::net::socket_with(
-        AddressFamily::INET,
-        SocketType::STREAM,
-        SocketFlags::CLOEXEC,
-        None,
-    )
-    .what("making a TCP socket")
+fn socket(to: &SocketAddr) -> Result<OwnedFd> {
+    let family = match to {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+        .what("making a TCP socket")
 }
 
 fn prepare(socket: &OwnedFd) -> Result<()> {
@@ -34,9 +33,9 @@ pub fn open_client(spec: &ChannelSpec, control: &Control) -> Result<Box<dyn Clie
         .map_err(|_| Error::Peer("it sent no address".into()))?;
     let mut connections = Vec::with_capacity(spec.connections() as usize);
     for _ in 0..spec.connections() {
-        let socket = socket()?;
+        let socket = socket(&address)?;
         rustix::io::retry_on_intr(|| rustix::net::connect(&socket, &address))
-            .what("connecting over TCP to 127.0.0.1")?;
+            .what("connecting over TCP to the server")?;
         prepare(&socket)?;
         // Closing resets the connection, so that thousands of them leave no TIME_WAIT.
         sockopt::set_socket_linger(&socket, Some(Duration::ZERO)).what("setting SO_LINGER")?;
@@ -47,10 +46,10 @@ pub fn open_client(spec: &ChannelSpec, control: &Control) -> Result<Box<dyn Clie
 
 /// Accepts them.
 pub fn open_server(spec: &ChannelSpec, control: &Control) -> Result<Box<dyn ServerEnd>> {
-    let listener = socket()?;
-    rustix::net::bind(&listener, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0))
-        .what("binding a TCP socket to 127.0.0.1")?;
-    rustix::net::listen(&listener, 4096).what("listening on 127.0.0.1")?;
+    let at = SocketAddr::new(control.server_address(), 0);
+    let listener = socket(&at)?;
+    rustix::net::bind(&listener, &at).what("binding a TCP socket")?;
+    rustix::net::listen(&listener, 4096).what("listening over TCP")?;
     let address = rustix::net::getsockname(&listener).what("asking for the TCP port")?;
     let address = SocketAddr::try_from(address).what("asking for the TCP port")?;
     control.send(&Reply::Address(address.to_string()))?;

@@ -13,7 +13,6 @@
 
 mod error;
 mod events;
-mod links;
 mod measurement;
 mod script;
 mod shaping;

@@ -215,8 +215,8 @@ fn take(
     let (mut good, mut all) = (Vec::new(), Vec::new());
     while good.len() < SAMPLES && all.len() < TRIES {
         let sample = session.sample(0, work, doing)?;
-        let (before, after) = sample.probes_ns;
-        let steady = matches!(judge(before, after), Verdict::Keep(..));
+        let verdict = sample.probes_ns.map(|(before, after)| judge(before, after));
+        let steady = matches!(verdict, Some(Verdict::Keep(..)));
         if steady && !sample.disturbed {
             good.push(sample.per_operation_ns);
         }

@@ -2,14 +2,15 @@
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
-use barewire_carrier::{Broken, Carrier, Sleep};
+use barewire_carrier::{Broken, Carrier, How, Sleep};
 use barewire_fabric::doorbell::{Drain, PAGE_BYTES};
 use barewire_fabric::frame::region_bytes;
 use barewire_fabric::ring::Published;
-use barewire_shm::counters::CounterPage;
+use barewire_shm::counters::{CounterPage, RemoteCounters, RemoteInfo};
 use barewire_shm::{Region, Window};
 use barewire_sys::SysError;
 use barewire_sys::clock::monotonic_ns;
@@ -28,6 +29,7 @@ use crate::remote::connections::{CONTROL_SOURCE, Connection, Connections};
 use crate::remote::greeting::Greeting;
 use crate::remote::inbox::Inbox;
 use crate::remote::outbox::Outbox;
+use crate::remote::pings::Pings;
 
 /// Token of a carrier's descriptor in the set. Which one it is does not matter: all are driven.
 const TOKEN_CARRIER: u64 = 0;
@@ -87,6 +89,9 @@ pub(crate) struct OfNode {
 #[derive(Default)]
 pub(super) struct Shared {
     peer: Mutex<Option<RemotePeer>>,
+    /// What others see of the link in the counters page, until nobody has the relay any more.
+    counters: OnceLock<RemoteCounters>,
+    round_trip_ns: AtomicU64,
     failure: Mutex<Option<Error>>,
     ended: AtomicBool,
 }
@@ -96,12 +101,39 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    pub fn set_peer(&self, peer: RemotePeer) {
+    /// Who the other side is. The link is shown from now on.
+    pub fn set_peer(&self, peer: RemotePeer, page: &CounterPage) {
+        self.counters.get_or_init(|| {
+            page.open_remote(&RemoteInfo {
+                address: &peer.address,
+                identity: (peer.identity.how != How::Nobody).then_some(peer.identity.name.as_str()),
+                transport: &peer.transport,
+                pid: peer.pid,
+                is_encrypted: peer.is_encrypted,
+            })
+        });
         *locked(&self.peer) = Some(peer);
     }
 
     pub fn peer(&self) -> Option<RemotePeer> {
-        locked(&self.peer).clone()
+        let mut peer = locked(&self.peer).clone()?;
+        // Relaxed: it stands for itself.
+        let ns = self.round_trip_ns.load(Ordering::Relaxed);
+        peer.round_trip = (ns > 0).then(|| Duration::from_nanos(ns));
+        Some(peer)
+    }
+
+    /// The record of the link in the counters page.
+    pub fn record(&self) -> Option<u32> {
+        self.counters.get()?.number()
+    }
+
+    pub fn set_round_trip(&self, ns: u64) {
+        // Relaxed: it stands for itself.
+        self.round_trip_ns.store(ns, Ordering::Relaxed);
+        if let Some(counters) = self.counters.get() {
+            counters.set_round_trip(ns);
+        }
     }
 
     pub fn failure(&self) -> Option<Error> {
@@ -115,6 +147,9 @@ impl Shared {
 
     fn end(&self, failure: Option<Error>) {
         *locked(&self.failure) = failure;
+        if let Some(counters) = self.counters.get() {
+            counters.set_down();
+        }
         // Release pairs with the Acquire in `has_ended`.
         self.ended.store(true, Ordering::Release);
     }
@@ -143,7 +178,7 @@ pub(super) struct Receiving {
 pub(super) struct Inner {
     pub stage: Stage,
     pub of_node: OfNode,
-    shared: Arc<Shared>,
+    pub shared: Arc<Shared>,
     /// `host:port`, for errors.
     host: String,
     pub carrier: Option<Box<dyn Carrier>>,
@@ -175,8 +210,10 @@ pub(super) struct Inner {
     pub touched: Vec<usize>,
     /// What the set waits for at the carrier's descriptor.
     interest: Interest,
-    pub last_sent_ns: u64,
     pub last_arrival_ns: u64,
+    pub pings: Pings,
+    /// Something has come in this turn.
+    pub has_received: bool,
 }
 
 impl Inner {
@@ -208,8 +245,9 @@ impl Inner {
             receiving: None,
             touched: Vec::new(),
             interest: Interest::READ,
-            last_sent_ns: 0,
             last_arrival_ns: 0,
+            pings: Pings::default(),
+            has_received: false,
         })
     }
 
@@ -226,7 +264,6 @@ impl Inner {
         let epoll = &self.of_node.set.epoll;
         epoll.add(carrier.descriptor(), TOKEN_CARRIER, self.interest)?;
         self.last_arrival_ns = monotonic_ns();
-        self.last_sent_ns = self.last_arrival_ns;
         self.stage = Stage::Up;
         // Our node may have said hello, and asked for connections, long ago.
         self.control_pending = true;

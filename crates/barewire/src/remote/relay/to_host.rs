@@ -43,6 +43,7 @@ impl Inner {
                 did = self.mirror_listed()?;
             }
         }
+        self.answer_ping();
         self.flush()?;
         if did == Did::All && self.stage == Stage::Leaving {
             self.finish_if_sent()?;
@@ -52,9 +53,7 @@ impl Inner {
 
     fn flush(&mut self) -> Result<(), Stop> {
         if let Some(carrier) = self.carrier.as_mut() {
-            if self.outbox.flush(carrier.as_mut())? {
-                self.last_sent_ns = monotonic_ns();
-            }
+            self.outbox.flush(carrier.as_mut())?;
         }
         Ok(())
     }
@@ -70,14 +69,39 @@ impl Inner {
         Ok(())
     }
 
-    /// Shows the other host that we are there.
+    /// Shows the other host that we are there, and asks it for the same.
     pub fn ping(&mut self) {
         // If there is no room, there is something to send.
-        if self.sending.is_none() && self.outbox.room_bytes() >= HEADER {
-            self.outbox.push(&Head::ping().encode());
+        if self.may_add_record(HEADER) {
+            let number = self.pings.ask(monotonic_ns());
+            self.outbox.push(&Head::ping(number).encode());
         }
         if let Err(stop) = self.flush() {
             self.stop(stop);
+        }
+    }
+
+    /// Whether a short record finds room, and is not in the middle of another.
+    fn may_add_record(&self, bytes: usize) -> bool {
+        self.sending.is_none() && self.outbox.room_bytes() >= bytes
+    }
+
+    /// Sends back what the other host has asked with. If there is no room, the next turn does.
+    fn answer_ping(&mut self) {
+        if self.pings.is_asked() && self.may_add_record(HEADER) {
+            if let Some(number) = self.pings.take_asked() {
+                self.outbox.push(&Head::pong(number).encode());
+            }
+        }
+    }
+
+    /// The other host shows that it is there: asks, or answers.
+    pub fn hear_ping(&mut self, head: &Head) {
+        if head.offset == 0 {
+            return self.pings.asked(head.connection);
+        }
+        if let Some(ns) = self.pings.answered(head.connection, monotonic_ns()) {
+            self.shared.set_round_trip(ns);
         }
     }
 

@@ -49,7 +49,10 @@ impl Inner {
                 }
             };
             match arrival {
-                Arrival::Bytes(_) => self.last_arrival_ns = monotonic_ns(),
+                Arrival::Bytes(_) => {
+                    self.last_arrival_ns = monotonic_ns();
+                    self.has_received = true;
+                }
                 Arrival::Nothing => break,
                 Arrival::End => {
                     result = Err(Stop::Ended);
@@ -94,7 +97,8 @@ impl Inner {
             match head.kind {
                 Kind::Control => self.hear_host(&payload)?,
                 Kind::Word => self.store_word(&head, &payload)?,
-                Kind::Frame | Kind::Ping => {}
+                Kind::Ping => self.hear_ping(&head),
+                Kind::Frame => {}
             }
         }
     }

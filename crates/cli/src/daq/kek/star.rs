@@ -15,11 +15,10 @@ use std::io;
 use std::net::Ipv4Addr;
 
 use barewire_daq::shape::{Class, ClassId, Interface, LATENESS, ShapeError, Taken};
+use barewire_sys::links::{Setting, add_address, add_bridge, add_cable, set_up};
 use barewire_sys::netlink::RouteSocket;
 use barewire_sys::netns::NetNamespace;
 use barewire_units::Rate;
-
-use super::links::{Setting, add_address, add_bridge, add_cable, set_up};
 
 /// The class of everything, at a port or at a NIC that is no one's.
 const LINE: ClassId = ClassId { queue: 1, minor: 1 };

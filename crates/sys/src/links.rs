@@ -1,4 +1,4 @@
-//! Links, bridges and addresses, as far as an emulated switch needs them.
+//! Links, bridges and addresses of network namespaces.
 //!
 //! A link message has an `ifinfomsg` first: family 1, pad 1, type 2, index 4, flags 4, change 4;
 //! an address message an `ifaddrmsg`: family 1, prefix 1, flags 1, scope 1, index 4.
@@ -8,10 +8,11 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd};
 
-use barewire_sys::netlink::{FLAG_CREATE, FLAG_EXCLUSIVE, Request, RouteSocket};
-use barewire_sys::netns::NetNamespace;
+use crate::netlink::{FLAG_CREATE, FLAG_EXCLUSIVE, Request, RouteSocket};
+use crate::netns::NetNamespace;
 
 const NEW_LINK: u16 = 16;
+const GET_LINK: u16 = 18;
 const NEW_ADDRESS: u16 = 20;
 const NAME: u16 = 3;
 const MTU: u16 = 4;
@@ -31,6 +32,9 @@ const UP: u32 = 1;
 const ANY: [u8; 16] = [0; 16];
 
 /// A bridge in the socket's namespace.
+///
+/// # Errors
+/// The kernel's: not allowed, there already, no bridges in this kernel.
 pub fn add_bridge(socket: &mut RouteSocket, name: &str) -> io::Result<()> {
     let request = Request::new(NEW_LINK, FLAG_CREATE | FLAG_EXCLUSIVE, &ANY)
         .with_name(NAME, name)
@@ -38,7 +42,10 @@ pub fn add_bridge(socket: &mut RouteSocket, name: &str) -> io::Result<()> {
     socket.change(request)
 }
 
-/// A cable from the socket's namespace to another one.
+/// A cable from the socket's namespace to another one: a pair of `veth` links, which are down.
+///
+/// # Errors
+/// The kernel's: not allowed, there already, no such links in this kernel.
 pub fn add_cable(
     socket: &mut RouteSocket,
     name: &str,
@@ -63,6 +70,7 @@ pub fn add_cable(
 /// How a link is set.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
+    /// Longest packet.
     pub mtu_bytes: u32,
     /// TCP hands over so many packets at once, as where a NIC makes the packets. A queue takes or
     /// drops them together.
@@ -72,11 +80,11 @@ pub struct Setting {
 }
 
 /// Sets a link of the socket's namespace and lets it carry packets.
+///
+/// # Errors
+/// The kernel's: not allowed, no such link.
 pub fn set_up(socket: &mut RouteSocket, name: &str, setting: Setting) -> io::Result<()> {
-    let mut fixed = ANY;
-    fixed[8..12].copy_from_slice(&UP.to_ne_bytes());
-    fixed[12..16].copy_from_slice(&UP.to_ne_bytes());
-    let mut request = Request::new(NEW_LINK, 0, &fixed)
+    let mut request = Request::new(NEW_LINK, 0, &state(true))
         .with_name(NAME, name)
         .with(MTU, &setting.mtu_bytes.to_ne_bytes())
         .with(SEGMENTS, &setting.segments_max.to_ne_bytes());
@@ -86,7 +94,46 @@ pub fn set_up(socket: &mut RouteSocket, name: &str, setting: Setting) -> io::Res
     socket.change(request)
 }
 
+/// The fixed part of a message that has a link carry packets, or stop it.
+fn state(is_up: bool) -> [u8; 16] {
+    let mut fixed = ANY;
+    fixed[8..12].copy_from_slice(&u32::from(is_up).to_ne_bytes());
+    fixed[12..16].copy_from_slice(&UP.to_ne_bytes());
+    fixed
+}
+
+/// Has a link of the socket's namespace carry packets, as it is set, or stops it.
+///
+/// # Errors
+/// The kernel's: not allowed, no such link.
+pub fn set_state(socket: &mut RouteSocket, name: &str, is_up: bool) -> io::Result<()> {
+    socket.change(Request::new(NEW_LINK, 0, &state(is_up)).with_name(NAME, name))
+}
+
+/// The index of a link of the socket's namespace.
+///
+/// # Errors
+/// The kernel's: no such link.
+pub fn index(socket: &mut RouteSocket, name: &str) -> io::Result<u32> {
+    let about = socket.get(Request::new(GET_LINK, 0, &ANY).with_name(NAME, name))?;
+    let index = about.get(4..8).and_then(|it| it.first_chunk::<4>());
+    let index = index.ok_or(io::ErrorKind::InvalidData)?;
+    Ok(u32::from_ne_bytes(*index))
+}
+
+/// Makes a link a port of a bridge, which is named by its index.
+///
+/// # Errors
+/// The kernel's: not allowed, no such link.
+pub fn set_bridge(socket: &mut RouteSocket, name: &str, bridge: u32) -> io::Result<()> {
+    let request = Request::new(NEW_LINK, 0, &ANY).with_name(NAME, name);
+    socket.change(request.with(MASTER, &bridge.to_ne_bytes()))
+}
+
 /// Gives a link an address in a network of 2^8 of them.
+///
+/// # Errors
+/// The kernel's: not allowed, no such link, there already.
 pub fn add_address(socket: &mut RouteSocket, link: u32, address: Ipv4Addr) -> io::Result<()> {
     let mut fixed = [IPV4, 24, 0, 0, 0, 0, 0, 0];
     fixed[4..].copy_from_slice(&link.to_ne_bytes());
