@@ -273,11 +273,14 @@ pub fn host_records(bytes: &[u8]) {
             // Those that have ended are let go of.
             connections.retain_mut(|connection| connection.sender().half().check().is_ok());
         }
-        let now = barewire_sys::process::open_fd_count().expect("/proc");
-        if place.descriptors == 0 {
-            place.descriptors = now + 8;
+        // Other tests of the same process open descriptors, too.
+        if cfg!(fuzzing) {
+            let now = barewire_sys::process::open_fd_count().expect("/proc");
+            if place.descriptors == 0 {
+                place.descriptors = now + 8;
+            }
+            assert!(now <= place.descriptors, "{now} descriptors");
         }
-        assert!(now <= place.descriptors, "{now} descriptors");
     });
 }
 
