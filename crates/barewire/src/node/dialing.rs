@@ -206,6 +206,8 @@ impl Dial {
         if let Some(node) = self.node.upgrade() {
             // What has become of it waits at a socket of the node.
             node.base.wake();
+            // The thread may sleep for good, as it does while there is no link: now it looks after one.
+            node.hosts.ring();
         }
     }
 
