@@ -116,12 +116,6 @@ pub enum Error {
         /// Why.
         reason: String,
     },
-    /// Nodes on different hosts can not do this.
-    #[error("{what} is not possible between hosts yet")]
-    NotBetweenHosts {
-        /// What was wanted.
-        what: &'static str,
-    },
     /// The other side refused the connection.
     #[error("connection refused: {reason}")]
     Refused {
@@ -270,7 +264,6 @@ impl Error {
             | Error::Forked
             | Error::OtherNode
             | Error::NoRuntime
-            | Error::NotBetweenHosts { .. }
             | Error::Arm(_)
             | Error::Access(
                 AccessError::OutOfRange { .. }

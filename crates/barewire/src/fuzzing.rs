@@ -6,14 +6,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use barewire_carrier::{Arrival, Broken, Carrier, PeerIdentity, Properties, Sleep};
+use barewire_fabric::aperture::{Memory, Rights};
 use barewire_fabric::frame::{CREDIT, Kind as FrameKind, STATE, pack};
 use barewire_sys::wake::EventFd;
 
+use crate::apertures::layout::ApertureConfig;
 use crate::config::NodeConfig;
+use crate::handles::aperture::Aperture;
 use crate::handles::connection::Connection;
 use crate::handles::event::Event;
 use crate::handles::listener::Listener;
 use crate::handles::node::Node;
+use crate::links::far::PIECE_BYTES;
 use crate::messages::control::{Message, RegionRef, RejectCode};
 use crate::remote::greeter::Greeted;
 use crate::remote::greeting::Greeting;
@@ -63,6 +67,7 @@ fn records(script: &mut Script<'_>, name: &str) -> Vec<u8> {
             1..=4 => put_control(script, name, &mut bytes),
             5..=6 => put_word(script, &mut bytes),
             7 => bytes.extend(Head::ping(script.number()).encode()),
+            8..=11 => put_access(script, &mut bytes),
             _ => put_frame(script, &mut bytes),
         }
     }
@@ -96,10 +101,40 @@ fn put_frame(script: &mut Script<'_>, bytes: &mut Vec<u8>) {
             0 => script.word() as usize,
             _ => 192 + (position + lines) as usize * 64,
         },
+        number: 0,
     };
     bytes.extend(head.encode());
     bytes.extend(header.to_ne_bytes());
     bytes.extend((0..payload_bytes).map(|_| script.byte()));
+}
+
+/// Something of apertures: the one that was granted has the number 0.
+fn put_access(script: &mut Script<'_>, bytes: &mut Vec<u8>) {
+    let kinds = [
+        (Kind::Put, usize::from(script.byte()) + 1),
+        (Kind::Put, PIECE_BYTES),
+        (Kind::Fire, 8),
+        (Kind::Get, 4),
+        (Kind::Access, 24),
+        (Kind::Arm, 12),
+        (Kind::Disarm, 0),
+        (Kind::Answer, 8),
+        (Kind::Answer, 0),
+        (Kind::Fired, 8),
+    ];
+    let (kind, payload_bytes) = kinds[script.byte() as usize % kinds.len()];
+    let place = match script.byte() % 8 {
+        0 => u64::from(script.word()) << 32 | u64::from(script.word()),
+        other => u64::from(other) * 8,
+    };
+    let (of, number) = (script.number(), script.number());
+    bytes.extend(Head::access(kind, of, place, number, payload_bytes).encode());
+    let first = u64::from(script.number());
+    let payload = first
+        .to_le_bytes()
+        .into_iter()
+        .chain((8..payload_bytes).map(|_| 0));
+    bytes.extend(payload.take(payload_bytes));
 }
 
 fn put_control(script: &mut Script<'_>, name: &str, bytes: &mut Vec<u8>) {
@@ -110,7 +145,8 @@ fn put_control(script: &mut Script<'_>, name: &str, bytes: &mut Vec<u8>) {
         ring_bytes: 1 << (8 + script.number() % 8),
     };
     let (own, source, data) = (script.number(), 0, [script.byte()]);
-    let message = match script.byte() % 12 {
+    let aperture = script.number();
+    let message = match script.byte() % 16 {
         0..=4 => Message::Open {
             connection,
             region,
@@ -137,7 +173,18 @@ fn put_control(script: &mut Script<'_>, name: &str, bytes: &mut Vec<u8>) {
             connection,
             data: &data,
         },
-        _ => Message::Bye,
+        11 => Message::Bye,
+        12 | 13 => Message::Grant {
+            connection,
+            aperture,
+            cookie: 0,
+            len_bytes: u64::from(script.number()) * 100,
+            tripwires: script.number(),
+            writable: script.byte() % 2 == 0,
+            receiver_tripwires: script.number(),
+        },
+        14 => Message::Release { aperture },
+        _ => Message::Revoke { aperture },
     };
     let message = message.encode();
     bytes.extend(Head::control(message.len()).encode());
@@ -192,6 +239,8 @@ impl Carrier for Scripted {
 struct Place {
     node: Node,
     listener: Listener,
+    /// Granted to whoever connects.
+    aperture: Aperture,
     descriptors: usize,
 }
 
@@ -205,9 +254,11 @@ impl Place {
             std::thread::current().id()
         );
         let listener = node.listen(&name).expect("the name");
+        let aperture = node.export(ApertureConfig::new(1 << 16, Rights::ReadWrite));
         Place {
             node,
             listener,
+            aperture: aperture.expect("memory"),
             descriptors: 0,
         }
     }
@@ -218,8 +269,21 @@ impl Place {
         for _ in 0..4 {
             self.node.poll(&mut events, 64).expect("events");
             for event in events.drain(..) {
-                if let Event::Request(request) = event {
-                    connections.extend(request.accept());
+                match event {
+                    Event::Request(request) => {
+                        let accepted = request.accept();
+                        if let Ok(connection) = &accepted {
+                            // Each link gets it once.
+                            let _ = connection.grant(&self.aperture, 0);
+                        }
+                        connections.extend(accepted);
+                    }
+                    Event::Granted { aperture, .. } => {
+                        // The answer is what comes next, if any.
+                        let _ = aperture.put(0, &[1; 9]);
+                        let _ = aperture.load(8);
+                    }
+                    _ => {}
                 }
             }
             for connection in connections.iter_mut() {

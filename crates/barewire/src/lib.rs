@@ -893,8 +893,8 @@
 // config: settings of nodes, listeners and connections, with their limits
 // messages: what two processes say to each other over a link's control socket
 // links: one link to a peer: doorbells, receive memory, budget, what a connection shares
-// remote: what plays the part of a node on another host
 // apertures: exported and imported memory and its tripwires, without a node
+// remote: what plays the part of a node on another host
 // tables: what a node knows, under its one lock
 // node: what all handles of a node share: the lock, waiting, live settings
 // handles: the public face

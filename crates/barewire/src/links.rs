@@ -2,8 +2,10 @@
 //! and what a foreign user may use up.
 
 pub(crate) mod arena;
+pub(crate) mod asking;
 pub(crate) mod base;
 pub(crate) mod budget;
 pub(crate) mod connection;
 pub(crate) mod driven;
+pub(crate) mod far;
 pub(crate) mod link;

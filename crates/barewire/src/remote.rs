@@ -10,9 +10,11 @@
 
 pub(crate) mod address;
 pub(crate) mod connections;
+pub(crate) mod firings;
 pub(crate) mod greeter;
 pub(crate) mod greeting;
 pub(crate) mod inbox;
+pub(crate) mod lent;
 mod libfabric;
 pub(crate) mod outbox;
 pub(crate) mod pings;

@@ -11,8 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use barewire::{
-    ApertureConfig, ConnectOptions, Connection, Error, Event, Fault, HostsConfig, How,
-    ListenOptions, Listener, Node, NodeConfig, Policy, Port, Rights, Security, Transport,
+    ConnectOptions, Connection, Error, Event, Fault, HostsConfig, How, ListenOptions, Listener,
+    Node, NodeConfig, Policy, Port, Security, Transport,
 };
 use barewire_carrier::tls::{GenerateOptions, generate, trust};
 use barewire_sys::process::{Signal, open_fd_count};
@@ -436,16 +436,6 @@ fn nodes_on_one_host_meet_in_shared_memory() {
     opened.send(b"hello").unwrap();
     let mut buffer = [0; 8];
     assert_eq!(accepted.recv(&mut buffer), Ok(5));
-}
-
-#[test]
-fn memory_is_not_granted_to_another_host() {
-    let [(server, one), (_client, _other)] = pair("grant");
-    let aperture = server
-        .export(ApertureConfig::new(4096, Rights::Read))
-        .unwrap();
-    let error = one.grant(&aperture, 1).unwrap_err();
-    assert!(matches!(error, Error::NotBetweenHosts { .. }), "{error}");
 }
 
 /// Nodes with these settings for other hosts: a pair as [`pair`] gives.

@@ -1,4 +1,4 @@
-//! Imported apertures, as memory: a peer's aperture, mapped into this process.
+//! Imported apertures, as memory: a peer's aperture, mapped into this process, or on another host.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -14,6 +14,7 @@ use crate::apertures::access::{
     AccessFlags, FLAG_OUTBOUND, FLAG_OWNER_GONE, FLAG_READ_ONLY, FLAG_REVOKED, FLAG_UNWATCHED,
 };
 use crate::apertures::bytes::Bytes;
+use crate::apertures::far::FarMemory;
 use crate::apertures::importers::{OnOwner, on_owner_bytes};
 use crate::apertures::layout::{ApertureConfig, ApertureId, PAGE, counts_bytes, table_bytes};
 use crate::error::{Error, Misconduct, Result};
@@ -42,19 +43,47 @@ pub(crate) struct Imported {
     link: Arc<Link>,
     /// Index and generation of the peer in the node's tables.
     pub peer: (usize, u32),
-    pub bytes: Bytes,
-    watch: WatchView,
-    counts: Option<Window>,
-    slots: u32,
+    pub len_bytes: usize,
+    pub place: Place,
     pub access: Arc<AccessFlags>,
     /// Accesses while no thread watched the owner.
     unwatched: AtomicU32,
     outbound: Mutex<Option<Outbound>>,
-    on_owner: Mutex<OnOwner>,
     _charges: Charges,
 }
 
+/// Where the memory of an imported aperture is.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "there is one for each aperture, and each access would follow one pointer more"
+)]
+pub(crate) enum Place {
+    Mapped(Mapped),
+    /// On another host.
+    Far(FarMemory),
+}
+
+/// Memory that is mapped into this process.
+pub(crate) struct Mapped {
+    pub bytes: Bytes,
+    watch: WatchView,
+    counts: Window,
+    slots: u32,
+    on_owner: Mutex<OnOwner>,
+}
+
+impl Mapped {
+    fn on_owner(&self) -> MutexGuard<'_, OnOwner> {
+        self.on_owner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Imported {
+    /// Of the node that imports it, while there is one.
+    pub fn base(&self) -> Option<Arc<Base>> {
+        self.base.upgrade()
+    }
+
     pub fn outbound(&self) -> MutexGuard<'_, Option<Outbound>> {
         self.outbound.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -64,7 +93,7 @@ impl Imported {
         if outbound.is_some() {
             return Ok(());
         }
-        let len_bytes = self.bytes.len_bytes;
+        let len_bytes = self.len_bytes;
         let region = Region::private(table_bytes(len_bytes, OUTBOUND_MAX));
         let table = WatchTable::create(&region, len_bytes, OUTBOUND_MAX);
         let view = WatchView::open(&region, len_bytes, OUTBOUND_MAX);
@@ -80,10 +109,6 @@ impl Imported {
         Ok(())
     }
 
-    pub fn on_owner(&self) -> MutexGuard<'_, OnOwner> {
-        self.on_owner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Sets a tripwire on the owner's stores; its slot and what is counted there. It holds for
     /// what the owner stores after a heavy fence of the caller's.
     pub fn arm_on_owner(
@@ -93,19 +118,44 @@ impl Imported {
         source: u32,
         flags: u32,
     ) -> Result<(u32, u64)> {
-        let mut on_owner = self.on_owner();
-        let table = on_owner.table().ok_or(ArmError::PlaceFull)?;
-        let slot = table.arm(offset, len_bytes, source, flags)?;
-        self.access.waiting().push(source);
-        self.link.announce_waiting(self.number);
-        Ok((slot, on_owner.count(slot)))
+        match &self.place {
+            Place::Mapped(mapped) => {
+                let mut on_owner = mapped.on_owner();
+                let table = on_owner.table().ok_or(ArmError::PlaceFull)?;
+                let slot = table.arm(offset, len_bytes, source, flags)?;
+                self.access.waiting().push(source);
+                self.link.announce_waiting(self.number);
+                Ok((slot, on_owner.count(slot)))
+            }
+            Place::Far(far) => {
+                let base = self.base.upgrade().ok_or(AccessError::PeerGone)?;
+                let is_rung = flags & (watch::FLAG_ENQUEUE | watch::FLAG_WAKE) != 0;
+                let rung = is_rung.then_some(source);
+                let slot = far.arm(&base, offset, len_bytes, rung)?;
+                self.access.waiting().push(source);
+                Ok((slot, 0))
+            }
+        }
     }
 
     pub fn disarm_on_owner(&self, slot: u32, source: u32) {
-        if let Some(table) = self.on_owner().table() {
-            table.disarm(slot);
+        match &self.place {
+            Place::Mapped(mapped) => {
+                if let Some(table) = mapped.on_owner().table() {
+                    table.disarm(slot);
+                }
+            }
+            Place::Far(far) => far.disarm(slot),
         }
         self.access.waiting().retain(|s| *s != source);
+    }
+
+    /// What such a tripwire has counted.
+    pub fn count_on_owner(&self, slot: u32) -> u64 {
+        match &self.place {
+            Place::Mapped(mapped) => mapped.on_owner().count(slot),
+            Place::Far(far) => far.count(slot),
+        }
     }
 
     /// Whether the owner is of this user.
@@ -149,28 +199,45 @@ impl Imported {
     pub const REFUSES_LOADS: u32 = FLAG_REVOKED | FLAG_OWNER_GONE | FLAG_UNWATCHED;
     pub const REFUSES_STORES: u32 = Self::REFUSES_LOADS | FLAG_READ_ONLY;
 
-    /// After a store: fires what it touched.
+    /// After a store into mapped memory: fires what it touched.
     #[inline]
-    pub fn touched(&self, flags: u32, offset: usize, len_bytes: usize) -> Result<(), AccessError> {
+    pub fn touched(
+        &self,
+        mapped: &Mapped,
+        flags: u32,
+        offset: usize,
+        len_bytes: usize,
+    ) -> Result<(), AccessError> {
         self.link.light();
-        if self.watch.touches(offset, len_bytes) {
-            self.fire_inbound(offset, len_bytes)?;
+        if mapped.watch.touches(offset, len_bytes) {
+            self.fire_inbound(mapped, offset, len_bytes)?;
         }
-        if flags & FLAG_OUTBOUND != 0 {
-            self.fire_outbound(offset, len_bytes);
-        }
+        self.transferred(flags, offset, len_bytes);
         Ok(())
     }
 
+    /// After a store: fires what we have set on our own.
+    #[inline]
+    pub fn transferred(&self, flags: u32, offset: usize, len_bytes: usize) {
+        if flags & FLAG_OUTBOUND != 0 {
+            self.fire_outbound(offset, len_bytes);
+        }
+    }
+
     #[cold]
-    fn fire_inbound(&self, offset: usize, len_bytes: usize) -> Result<(), AccessError> {
-        if self.watch.withdrawn() {
+    fn fire_inbound(
+        &self,
+        mapped: &Mapped,
+        offset: usize,
+        len_bytes: usize,
+    ) -> Result<(), AccessError> {
+        if mapped.watch.withdrawn() {
             self.access.set(FLAG_REVOKED);
             return Err(AccessError::Revoked);
         }
-        self.watch.matching(offset, len_bytes, |hit| {
-            if let Some(counts) = self.counts.as_ref().filter(|_| hit.slot < self.slots) {
-                count(counts, &hit);
+        mapped.watch.matching(offset, len_bytes, |hit| {
+            if hit.slot < mapped.slots {
+                count(&mapped.counts, &hit);
             }
             // What the table says is not to be trusted.
             if rings(&hit) && hit.source < SOURCES_MAX {
@@ -211,9 +278,9 @@ fn count(counts: &Window, hit: &Hit) {
     }
 }
 
-/// Maps what came with a grant.
+/// Maps what came with a grant. `base`: of the node at which the tripwires on our own stores are to ring.
 pub(crate) fn import(
-    base: &Arc<Base>,
+    base: Weak<Base>,
     link: Arc<Link>,
     peer: (usize, u32),
     (number, receiver_tripwires): (u32, u32),
@@ -221,9 +288,9 @@ pub(crate) fn import(
     passed: Passed,
     charges: Charges,
 ) -> Result<Arc<Imported>, Misconduct> {
-    let (access, peer_access, flags) = match config.rights {
-        Rights::ReadWrite => (Access::ReadWrite, PeerAccess::ReadWrite, 0),
-        Rights::Read => (Access::Read, PeerAccess::ReadOnly, FLAG_READ_ONLY),
+    let (access, peer_access) = match config.rights {
+        Rights::ReadWrite => (Access::ReadWrite, PeerAccess::ReadWrite),
+        Rights::Read => (Access::Read, PeerAccess::ReadOnly),
     };
     let slots = config.tripwires_max;
     let len_bytes = config.len_bytes;
@@ -243,20 +310,62 @@ pub(crate) fn import(
         .ok_or(Misconduct::Control("table of tripwires of impossible size"))?;
     let watch = WatchView::open(&table, len_bytes, slots)
         .ok_or(Misconduct::Control("watch table of impossible size"))?;
-    Ok(Arc::new(Imported {
-        number,
-        id: ApertureId::next(),
-        base: Arc::downgrade(base),
-        link,
-        peer,
+    let place = Place::Mapped(Mapped {
         bytes: Bytes { window, len_bytes },
         watch,
-        counts: Some(counts.whole()),
+        counts: counts.whole(),
         slots,
-        access: Arc::new(AccessFlags::new(flags)),
-        unwatched: AtomicU32::new(0),
-        outbound: Mutex::new(None),
         on_owner: Mutex::new(on_owner),
-        _charges: charges,
-    }))
+    });
+    let new = Imported::new(base, link, peer, number, config, place, charges);
+    Ok(Arc::new(new))
+}
+
+/// An aperture of another host, which came without memory.
+pub(crate) fn import_far(
+    base: &Arc<Base>,
+    link: Arc<Link>,
+    peer: (usize, u32),
+    number: u32,
+    config: ApertureConfig,
+    charges: Charges,
+) -> Result<Arc<Imported>, Misconduct> {
+    let far = link
+        .remote()
+        .and_then(|driven| FarMemory::new(driven, number, config.len_bytes));
+    let far = far.ok_or(Misconduct::Control("grants what its relay does not know"))?;
+    let base = Arc::downgrade(base);
+    let place = Place::Far(far);
+    let new = Imported::new(base, link, peer, number, config, place, charges);
+    Ok(Arc::new(new))
+}
+
+impl Imported {
+    fn new(
+        base: Weak<Base>,
+        link: Arc<Link>,
+        peer: (usize, u32),
+        number: u32,
+        config: ApertureConfig,
+        place: Place,
+        charges: Charges,
+    ) -> Imported {
+        let flags = match config.rights {
+            Rights::ReadWrite => 0,
+            Rights::Read => FLAG_READ_ONLY,
+        };
+        Imported {
+            number,
+            id: ApertureId::next(),
+            base,
+            link,
+            peer,
+            len_bytes: config.len_bytes,
+            place,
+            access: Arc::new(AccessFlags::new(flags)),
+            unwatched: AtomicU32::new(0),
+            outbound: Mutex::new(None),
+            _charges: charges,
+        }
+    }
 }

@@ -71,7 +71,7 @@ impl Place {
                 let counts = outbound.as_ref().map(|o| &o.counts);
                 counts.map_or(0, |c| c.atomic_load(slot as usize * 8))
             }
-            Place::Owners(aperture) => aperture.on_owner().count(slot),
+            Place::Owners(aperture) => aperture.count_on_owner(slot),
         }
     }
 }

@@ -69,7 +69,8 @@ impl Aperture {
         Tripwire::arm(&self.node, place, None, (offset, len_bytes), mode, action)
     }
 
-    /// Cuts all peers off: nothing they store from now on is seen here. Our contents stay, in a
+    /// Cuts all peers off: nothing they store from now on is seen here. Those on other hosts have been sent word of it when
+    /// this returns; what they put until it comes is dropped. Our contents stay, in a
     /// private copy, which is placed as the kernel likes: neither locked, near a NUMA node nor on
     /// huge pages.
     ///
@@ -87,7 +88,12 @@ impl Aperture {
         }
         self.memory.detach()?;
         *withdrawn = true;
-        self.node.state().revoke(self.memory.number);
+        let told = self.node.state().revoke(self.memory.number);
+        drop(withdrawn);
+        for remote in told {
+            // It is on its way when we return.
+            remote.settle();
+        }
         Ok(())
     }
 

@@ -211,6 +211,9 @@ impl Connection {
     /// with this cookie. The rights are those of the aperture. The grant lasts until the peer gives it
     /// back or the aperture is revoked, also after this connection is dropped.
     ///
+    /// A peer on another host holds the aperture through this process: a thread of this node makes its accesses.
+    /// [`RemoteAperture`] says what they cost.
+    ///
     /// # Errors
     /// [`Error::Access`] if the aperture has been revoked; [`Error::OtherNode`] if it is
     /// none of this connection's node; [`Error::GrantedAlready`] if the peer's node has it already;

@@ -5,7 +5,9 @@ use std::sync::{Arc, Weak};
 use barewire_fabric::aperture::AccessError;
 
 use crate::apertures::access::FLAG_UNWATCHED;
-use crate::apertures::imported::Imported;
+use crate::apertures::far::FarMemory;
+use crate::apertures::imported::{Imported, Place};
+use crate::links::base::Base;
 use crate::node::core::NodeCore;
 
 /// A large transfer looks again after so many bytes whether it still makes sense: some ten
@@ -61,29 +63,72 @@ impl Import {
 impl Import {
     /// As [`Memory::put`]; an error if the owner is not there to the end.
     pub fn put_all(&self, offset: usize, bytes: &[u8]) -> Result<(), AccessError> {
+        let Place::Mapped(mapped) = &self.memory.place else {
+            self.put_far(offset, bytes)?;
+            return self.settle_far();
+        };
         self.check(Imported::REFUSES_STORES)?;
-        self.memory.bytes.check(offset, bytes.len())?;
+        mapped.bytes.check(offset, bytes.len())?;
         for (nth, stretch) in bytes.chunks(STRETCH_BYTES).enumerate() {
             self.check(Imported::REFUSES_STORES)?;
             let at = offset + nth * STRETCH_BYTES;
-            self.memory.bytes.window.write_bytes(at, stretch);
+            mapped.bytes.window.write_bytes(at, stretch);
         }
         let flags = self.check(Imported::REFUSES_STORES)?;
         if bytes.is_empty() {
             return Ok(());
         }
-        self.memory.touched(flags, offset, bytes.len())
+        self.memory.touched(mapped, flags, offset, bytes.len())
     }
 
     /// As [`Memory::get`]; an error if the owner is not there to the end.
     pub fn get_all(&self, offset: usize, into: &mut [u8]) -> Result<(), AccessError> {
+        let Place::Mapped(mapped) = &self.memory.place else {
+            return self.get_far(offset, into);
+        };
         self.check(Imported::REFUSES_LOADS)?;
-        self.memory.bytes.check(offset, into.len())?;
+        mapped.bytes.check(offset, into.len())?;
         for (nth, stretch) in into.chunks_mut(STRETCH_BYTES).enumerate() {
             self.check(Imported::REFUSES_LOADS)?;
             let at = offset + nth * STRETCH_BYTES;
-            self.memory.bytes.window.read_bytes(at, stretch);
+            mapped.bytes.window.read_bytes(at, stretch);
         }
         self.check(Imported::REFUSES_LOADS).map(drop)
+    }
+}
+
+/// Memory on another host.
+impl Import {
+    fn far(&self) -> Result<(&FarMemory, Arc<Base>), AccessError> {
+        let base = self.memory.base().ok_or(AccessError::PeerGone)?;
+        match &self.memory.place {
+            Place::Far(far) => Ok((far, base)),
+            Place::Mapped(_) => Err(AccessError::PeerGone),
+        }
+    }
+
+    /// Posts a put.
+    #[cold]
+    pub fn put_far(&self, offset: usize, bytes: &[u8]) -> Result<(), AccessError> {
+        let (far, base) = self.far()?;
+        let flags = self.check(Imported::REFUSES_STORES)?;
+        far.put(&base, offset, bytes)?;
+        if !bytes.is_empty() {
+            self.memory.transferred(flags, offset, bytes.len());
+        }
+        Ok(())
+    }
+
+    #[cold]
+    pub fn get_far(&self, offset: usize, into: &mut [u8]) -> Result<(), AccessError> {
+        let (far, base) = self.far()?;
+        self.check(Imported::REFUSES_LOADS)?;
+        far.get(&base, offset, into)
+    }
+
+    /// Waits until the puts so far are complete: whatever is asked for after them is answered after them.
+    fn settle_far(&self) -> Result<(), AccessError> {
+        let (far, base) = self.far()?;
+        far.get(&base, 0, &mut [0])
     }
 }

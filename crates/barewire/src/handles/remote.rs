@@ -5,12 +5,15 @@ use std::sync::Arc;
 use barewire_fabric::aperture::{AccessError, Action, Memory, Mode, Rights};
 
 use crate::apertures::access::FLAG_READ_ONLY;
-use crate::apertures::imported::Imported;
+use crate::apertures::bytes::check;
+use crate::apertures::far::FarMemory;
+use crate::apertures::imported::{Imported, Mapped, Place as Where};
 use crate::apertures::layout::ApertureId;
 use crate::apertures::tripwire::Place;
 use crate::error::Result;
 use crate::handles::import::Import;
 use crate::handles::tripwire::Tripwire;
+use crate::links::far::WordOp;
 use crate::node::bulk::Job;
 use crate::node::core::NodeCore;
 
@@ -20,6 +23,24 @@ use crate::node::core::NodeCore;
 /// no system call, and no action of the peer. Once the kernel knows that the peer is gone,
 /// every access gives [`AccessError::PeerGone`], loads too, whether or not anybody polls the
 /// node. Cloning is cheap; the aperture is given back when the last clone is dropped.
+///
+/// # Of a node on another host
+///
+/// Each access is asked for over the link, and carried out by a thread of the owner's process. The owner need not poll.
+///
+/// | access | costs |
+/// |---|---|
+/// | [`Memory::put`] | handing the bytes to the transport: it is *posted*. It waits only if the transport takes no more |
+/// | [`Memory::get`] and all word accesses | a round trip |
+///
+/// Accesses that go over one link are carried out in the order in which they were begun. So whoever sees a word sees what
+/// the same importer put before it, and so does the owner when it receives a message that was sent after the put. Word
+/// accesses are atomic with those of the owner and of all other importers, and a store has been made when it returns.
+///
+/// A put that was accepted may be lost with the link, or if the owner revokes the aperture at that moment. To make sure of
+/// it, load any word of the aperture: that returns after the put is complete. Do so, too, before telling of the put over
+/// another link. A bulk transfer is complete when its end is reported. When the link is lost, accesses that wait give
+/// [`AccessError::PeerGone`].
 #[derive(Clone)]
 pub struct RemoteAperture {
     memory: Arc<Imported>,
@@ -51,6 +72,40 @@ impl RemoteAperture {
             return self.import.obstacle(flags, refusing);
         }
         Ok(flags)
+    }
+
+    /// The memory, if it is mapped here.
+    #[inline]
+    fn place(&self) -> Result<&Mapped, &FarMemory> {
+        match &self.memory.place {
+            Where::Mapped(mapped) => Ok(mapped),
+            Where::Far(far) => Err(far),
+        }
+    }
+
+    /// Loads or changes a word on another host.
+    #[cold]
+    fn far_word(
+        &self,
+        far: &FarMemory,
+        offset: usize,
+        op: WordOp,
+        operands: [u64; 2],
+    ) -> Result<u64, AccessError> {
+        let flags = self.check(match op {
+            WordOp::Load => Imported::REFUSES_LOADS,
+            _ => Imported::REFUSES_STORES,
+        })?;
+        let was = far.word(&self.node.base, offset, op, operands)?;
+        let is_stored = match op {
+            WordOp::Load => false,
+            WordOp::Store | WordOp::Add => true,
+            WordOp::Exchange => was == operands[0],
+        };
+        if is_stored {
+            self.memory.transferred(flags, offset, 8);
+        }
+        Ok(was)
     }
 
     /// What we may do with it.
@@ -90,7 +145,8 @@ impl RemoteAperture {
     /// tripwire, read the bytes, and only then wait. It also fires, with nothing stored,
     /// when the owner revokes the aperture or is gone: the next access then returns the error.
     ///
-    /// After the owner's death every access fails at once. After a revocation a put, store, add or
+    /// Between hosts, setting it takes a round trip. Each store of the owner's that fires it then costs a system call there,
+    /// and what it counts comes a little later. After the owner's death every access fails at once. After a revocation a put, store, add or
     /// exchange fails at once; a load or get fails after the next poll of the importer's node,
     /// or after such a store. So a program that only loads has to poll its node from time to time.
     ///
@@ -148,7 +204,7 @@ impl RemoteAperture {
     /// it can not work.
     pub fn bulk_put(&self, offset: usize, data: Vec<u8>, cookie: u64) -> Result<()> {
         self.check(Imported::REFUSES_STORES)?;
-        self.memory.bytes.check(offset, data.len())?;
+        check(self.memory.len_bytes, offset, data.len())?;
         let import = Arc::clone(&self.import);
         let run = move || import.put_all(offset, &data).map(|()| data);
         self.node.bulk(Job::new(cookie, run))
@@ -161,7 +217,7 @@ impl RemoteAperture {
     /// As [`RemoteAperture::bulk_put`].
     pub fn bulk_get(&self, offset: usize, len_bytes: usize, cookie: u64) -> Result<()> {
         self.check(Imported::REFUSES_LOADS)?;
-        self.memory.bytes.check(offset, len_bytes)?;
+        check(self.memory.len_bytes, offset, len_bytes)?;
         let import = Arc::clone(&self.import);
         let run = move || {
             let mut data = vec![0; len_bytes];
@@ -174,7 +230,7 @@ impl RemoteAperture {
 impl core::fmt::Debug for RemoteAperture {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("RemoteAperture")
-            .field("len_bytes", &self.memory.bytes.len_bytes)
+            .field("len_bytes", &self.memory.len_bytes)
             .field("rights", &self.rights())
             .finish_non_exhaustive()
     }
@@ -182,49 +238,72 @@ impl core::fmt::Debug for RemoteAperture {
 
 impl Memory for RemoteAperture {
     fn len_bytes(&self) -> usize {
-        self.memory.bytes.len_bytes
+        self.memory.len_bytes
     }
 
     #[inline]
     fn put(&self, offset: usize, bytes: &[u8]) -> Result<(), AccessError> {
+        let mapped = match self.place() {
+            Ok(mapped) => mapped,
+            Err(_) => return self.import.put_far(offset, bytes),
+        };
         let flags = self.check(Imported::REFUSES_STORES)?;
-        self.memory.bytes.check(offset, bytes.len())?;
+        mapped.bytes.check(offset, bytes.len())?;
         if bytes.is_empty() {
             return Ok(());
         }
-        self.memory.bytes.window.write_bytes(offset, bytes);
-        self.memory.touched(flags, offset, bytes.len())
+        mapped.bytes.window.write_bytes(offset, bytes);
+        self.memory.touched(mapped, flags, offset, bytes.len())
     }
 
     #[inline]
     fn get(&self, offset: usize, into: &mut [u8]) -> Result<(), AccessError> {
+        let mapped = match self.place() {
+            Ok(mapped) => mapped,
+            Err(_) => return self.import.get_far(offset, into),
+        };
         self.check(Imported::REFUSES_LOADS)?;
-        self.memory.bytes.check(offset, into.len())?;
-        self.memory.bytes.window.read_bytes(offset, into);
+        mapped.bytes.check(offset, into.len())?;
+        mapped.bytes.window.read_bytes(offset, into);
         Ok(())
     }
 
     #[inline]
     fn load(&self, offset: usize) -> Result<u64, AccessError> {
+        let mapped = match self.place() {
+            Ok(mapped) => mapped,
+            Err(far) => return self.far_word(far, offset, WordOp::Load, [0; 2]),
+        };
         self.check(Imported::REFUSES_LOADS)?;
-        self.memory.bytes.check_word(offset)?;
-        Ok(self.memory.bytes.window.atomic_load(offset))
+        mapped.bytes.check_word(offset)?;
+        Ok(mapped.bytes.window.atomic_load(offset))
     }
 
     #[inline]
     fn store(&self, offset: usize, value: u64) -> Result<(), AccessError> {
+        let mapped = match self.place() {
+            Ok(mapped) => mapped,
+            Err(far) => {
+                let stored = self.far_word(far, offset, WordOp::Store, [value, 0]);
+                return stored.map(drop);
+            }
+        };
         let flags = self.check(Imported::REFUSES_STORES)?;
-        self.memory.bytes.check_word(offset)?;
-        self.memory.bytes.window.atomic_store(offset, value);
-        self.memory.touched(flags, offset, 8)
+        mapped.bytes.check_word(offset)?;
+        mapped.bytes.window.atomic_store(offset, value);
+        self.memory.touched(mapped, flags, offset, 8)
     }
 
     #[inline]
     fn add(&self, offset: usize, value: u64) -> Result<u64, AccessError> {
+        let mapped = match self.place() {
+            Ok(mapped) => mapped,
+            Err(far) => return self.far_word(far, offset, WordOp::Add, [value, 0]),
+        };
         let flags = self.check(Imported::REFUSES_STORES)?;
-        self.memory.bytes.check_word(offset)?;
-        let was = self.memory.bytes.window.atomic_add(offset, value);
-        self.memory.touched(flags, offset, 8)?;
+        mapped.bytes.check_word(offset)?;
+        let was = mapped.bytes.window.atomic_add(offset, value);
+        self.memory.touched(mapped, flags, offset, 8)?;
         Ok(was)
     }
 
@@ -235,12 +314,19 @@ impl Memory for RemoteAperture {
         current: u64,
         new: u64,
     ) -> Result<Result<u64, u64>, AccessError> {
+        let mapped = match self.place() {
+            Ok(mapped) => mapped,
+            Err(far) => {
+                let was = self.far_word(far, offset, WordOp::Exchange, [current, new])?;
+                return Ok(if was == current { Ok(was) } else { Err(was) });
+            }
+        };
         let flags = self.check(Imported::REFUSES_STORES)?;
-        self.memory.bytes.check_word(offset)?;
-        let window = &self.memory.bytes.window;
+        mapped.bytes.check_word(offset)?;
+        let window = &mapped.bytes.window;
         let result = window.atomic_compare_exchange(offset, current, new);
         if result.is_ok() {
-            self.memory.touched(flags, offset, 8)?;
+            self.memory.touched(mapped, flags, offset, 8)?;
         }
         Ok(result)
     }

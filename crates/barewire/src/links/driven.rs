@@ -10,10 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use barewire_carrier::PeerIdentity;
+use barewire_fabric::doorbell::SOURCES_MAX;
 use barewire_sys::clock::monotonic_ns;
 use barewire_sys::wake::Epoll;
 
 use crate::error::{Error, Result};
+use crate::links::far::Far;
 
 /// What is known of a node on another host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +41,8 @@ pub(crate) trait Driven: Send + Sync {
     fn push(&self);
     /// As [`Driven::push`], and stores what has arrived.
     fn drive(&self);
+    /// As [`Driven::drive`], but if another thread is at it, waits until it is done. Not to be called under a lock.
+    fn settle(&self);
     /// Time has passed. Shows the other host that we are there if nothing was sent for the first time, and ends the link
     /// if nothing came for the second, both in nanoseconds.
     fn tick(&self, ping_after_ns: u64, lost_after_ns: u64);
@@ -52,7 +56,15 @@ pub(crate) trait Driven: Send + Sync {
     fn failure(&self) -> Option<Error>;
     /// Its record in the counters page, if it has one.
     fn record(&self) -> Option<u32>;
+    /// Accesses to the other host's memory.
+    fn far(&self) -> &Arc<Far>;
+    /// A tripwire on our node's stores has fired that the other host has set; its bit is from [`TRAPS_FROM`] on. As
+    /// [`Driven::push`] otherwise. The other host is told of firings in the order of these calls.
+    fn fired(&self, source: u32);
 }
+
+/// The bits from here on stand for tripwires that the other host has set on our stores. They are in no doorbell page.
+pub(crate) const TRAPS_FROM: u32 = SOURCES_MAX - 32 * 1024;
 
 /// Whether two handles are of one.
 pub(crate) fn is_same(one: &Arc<dyn Driven>, other: &Arc<dyn Driven>) -> bool {

@@ -18,7 +18,7 @@ use barewire_sys::wake::{EventFd, Interest, heavy_fence, light_fence};
 use barewire_sys::watch::has_news;
 
 use crate::error::{Credentials, Error, Misconduct};
-use crate::links::driven::Driven;
+use crate::links::driven::{Driven, TRAPS_FROM};
 use crate::messages::control::Message;
 
 /// How a link stands.
@@ -102,12 +102,22 @@ impl Link {
     /// Rings the peer's doorbell for `source` and wakes it if it sleeps.
     #[inline]
     pub fn ring(&self, source: u32) {
-        let sleep = doorbell::ring(&self.page, source);
         if let Some(remote) = &self.remote {
-            // It never sleeps, and never runs by itself.
-            remote.push();
-        } else if sleep % 2 == 1 {
+            return self.ring_remote(remote, source);
+        }
+        let sleep = doorbell::ring(&self.page, source);
+        if sleep % 2 == 1 {
             self.wake(sleep);
+        }
+    }
+
+    /// It never sleeps, and never runs by itself.
+    fn ring_remote(&self, remote: &Arc<dyn Driven>, source: u32) {
+        if source < TRAPS_FROM {
+            doorbell::ring(&self.page, source);
+            remote.push();
+        } else {
+            remote.fired(source);
         }
     }
 

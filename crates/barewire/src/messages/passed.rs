@@ -25,6 +25,10 @@ pub(crate) struct Passed {
 }
 
 impl Passed {
+    pub fn new(fds: Vec<OwnedFd>, retirer: Retirer) -> Passed {
+        Passed { fds, retirer }
+    }
+
     /// Exactly as many descriptors as the message has.
     pub fn take<const N: usize>(mut self) -> Checked<[OwnedFd; N]> {
         if self.fds.len() != N {
@@ -110,10 +114,7 @@ pub(crate) fn receive_control(
     }
     let mut fds = Vec::new();
     let received = socket.recv_keeping(buffer, &mut fds);
-    let passed = Passed {
-        fds,
-        retirer: retirer.clone(),
-    };
+    let passed = Passed::new(fds, retirer.clone());
     match received {
         Ok(Received::Message(len)) => ControlInput::Message(len, passed),
         Ok(Received::WouldBlock) => ControlInput::Nothing,

@@ -8,23 +8,49 @@
 //! |      0 |    1 | kind                                                             |
 //! |      1 |    3 | zero                                                             |
 //! |      4 |    4 | payload bytes                                                    |
-//! |      8 |    4 | connection, by the number that the receiver of the record gave it|
-//! |     12 |    4 | offset in the receiver's region                                  |
-//! |     16 |    4 | offset of the header position behind the frame                   |
-//! |     20 |    4 | zero                                                             |
+//! |      8 |    4 | of what: see below                                               |
+//! |     12 |    8 | where                                                            |
+//! |     20 |    4 | number                                                           |
 //!
-//! kind
-//! | 1 Control | payload: a control message as between processes; offsets zero             |
+//! kinds for connections; of what: a connection, by the number that the receiver of the record gave it; where: offset in
+//! the receiver's region (4 bytes), offset of the header position behind the frame (4 bytes); number: zero
+//! | 1 Control | payload: a control message as between processes; all other fields zero    |
 //! | 2 Frame   | payload: a frame of the ring from its header on, to be stored at offset    |
 //! | 3 Word    | payload: 8 bytes, to be stored at offset: CREDIT or STATE                  |
 //! | 4 Ping    | no payload: shows that this side is there. Connection: a number; offset: 0 |
 //! |           | asks the other side to send it back at once with offset 1                  |
+//!
+//! kinds for apertures, to the owner; of what: an aperture, by its owner's number; where: an offset in it
+//! | 5 Put     | payload: bytes to be stored. Number: 1 if that is a whole put, which fires tripwires, else 0 |
+//! | 6 Fire    | payload: u64 length of a put that has come in pieces; fires tripwires. Number: zero          |
+//! |           | never more than the pieces that have come for this aperture and not fired                     |
+//! | 7 Get     | payload: u32 length of what is asked for. Number: ticket                                     |
+//! | 8 Access  | payload: u64 operation, two u64 operands; to the word at the offset. Number: ticket          |
+//! |           | operation 0 load, 1 store the first, 2 add the first, 3 replace the first by the second      |
+//! | 9 Arm     | payload: u64 length, u32 tripwire: on the owner's stores. Number: ticket                     |
+//! | 10 Disarm | no payload. Of what: a tripwire. Where, number: zero                                         |
+//!
+//! kinds for apertures, from the owner
+//! | 11 Answer | of what: ticket. Where: 0 done, 1 the aperture is withdrawn, 2 no room for a tripwire,       |
+//! |           | 3 no room for one at this place. Number: for 2, how many there may be                        |
+//! |           | payload, if done: of a Get the bytes, of an Access u64 what the word was, of an Arm none     |
+//! | 12 Fired  | of what: a tripwire. Payload: u64 how often it has fired since the last such record          |
 //! ```
-//! All numbers are little-endian; frames and words are in the byte order of both hosts, which is the same (the greeting
-//! checks it). Source: own design (`docs/decisions/0035`).
+//! All numbers are little-endian, those of Access too; frames, words and bytes are in the byte order of both hosts, which is
+//! the same (the greeting checks it).
+//!
+//! Records 5 to 10 are carried out in the order in which they come. Each of 7 to 9 is answered once, in that order. The
+//! answers to what one side has asked for are at most [`ANSWER_BYTES_MAX`] at a time, each counted with [`OVERHEAD_BYTES`].
+//! Whoever asks for more, for what lies outside an aperture or for an aperture that was not granted to it, breaks the
+//! protocol. So does whoever answers what was not asked. An aperture that was withdrawn may be spoken of until it is
+//! given back. Source: own design (`docs/decisions/0035`).
+//!
+//! [`ANSWER_BYTES_MAX`]: crate::links::far::ANSWER_BYTES_MAX
+//! [`OVERHEAD_BYTES`]: crate::links::far::OVERHEAD_BYTES
 
 use barewire_fabric::frame::{CREDIT, HEADER_BYTES, STATE};
 
+use crate::links::far::PIECE_BYTES;
 use crate::messages::control::MESSAGE_BYTES_MAX;
 
 /// Bytes of a record's header.
@@ -37,16 +63,43 @@ pub(crate) enum Kind {
     Frame,
     Word,
     Ping,
+    Put,
+    Fire,
+    Get,
+    Access,
+    Arm,
+    Disarm,
+    Answer,
+    Fired,
 }
+
+/// The kinds, by their numbers less 1.
+const KINDS: [Kind; 12] = [
+    Kind::Control,
+    Kind::Frame,
+    Kind::Word,
+    Kind::Ping,
+    Kind::Put,
+    Kind::Fire,
+    Kind::Get,
+    Kind::Access,
+    Kind::Arm,
+    Kind::Disarm,
+    Kind::Answer,
+    Kind::Fired,
+];
 
 /// The header of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub kind: Kind,
     pub payload_bytes: usize,
+    /// Of what: a connection, an aperture, a ticket, a tripwire.
     pub connection: u32,
+    /// The halves of where.
     pub offset: usize,
     pub next_offset: usize,
+    pub number: u32,
 }
 
 impl Head {
@@ -57,7 +110,25 @@ impl Head {
             connection: 0,
             offset: 0,
             next_offset: 0,
+            number: 0,
         }
+    }
+
+    /// Of a kind for apertures.
+    pub fn access(kind: Kind, of: u32, place: u64, number: u32, payload_bytes: usize) -> Head {
+        Head {
+            kind,
+            payload_bytes,
+            connection: of,
+            offset: place as u32 as usize,
+            next_offset: (place >> 32) as usize,
+            number,
+        }
+    }
+
+    /// Where, as one number.
+    pub fn place(&self) -> u64 {
+        (self.next_offset as u64) << 32 | self.offset as u64
     }
 
     pub fn word(connection: u32, offset: usize) -> Head {
@@ -67,6 +138,7 @@ impl Head {
             connection,
             offset,
             next_offset: 0,
+            number: 0,
         }
     }
 
@@ -87,20 +159,15 @@ impl Head {
     }
 
     pub fn encode(&self) -> [u8; HEADER] {
-        let kind: u32 = match self.kind {
-            Kind::Control => 1,
-            Kind::Frame => 2,
-            Kind::Word => 3,
-            Kind::Ping => 4,
-        };
-        // Regions are at most 256 MiB, control messages far shorter.
+        let kind = KINDS.iter().position(|kind| *kind == self.kind);
+        // Regions are at most 256 MiB, other payloads far shorter; halves of where are halves.
         let words = [
-            kind,
+            kind.map_or(0, |at| at as u32 + 1),
             self.payload_bytes as u32,
             self.connection,
             self.offset as u32,
             self.next_offset as u32,
-            0,
+            self.number,
         ];
         let mut bytes = [0; HEADER];
         for (at, word) in words.into_iter().enumerate() {
@@ -117,25 +184,28 @@ impl Head {
             word.copy_from_slice(&bytes[at * 4..at * 4 + 4]);
             u32::from_le_bytes(word)
         };
-        let kind = match word(0) {
-            1 => Kind::Control,
-            2 => Kind::Frame,
-            3 => Kind::Word,
-            4 => Kind::Ping,
-            _ => return Err("record of an unknown kind"),
-        };
+        let kind = (word(0) as usize)
+            .checked_sub(1)
+            .and_then(|at| KINDS.get(at));
+        let kind = *kind.ok_or("record of an unknown kind")?;
         let head = Head {
             kind,
             payload_bytes: word(1) as usize,
             connection: word(2),
             offset: word(3) as usize,
             next_offset: word(4) as usize,
+            number: word(5),
         };
         let is_length_right = match kind {
             Kind::Control => (1..=MESSAGE_BYTES_MAX).contains(&head.payload_bytes),
             Kind::Frame => head.payload_bytes >= HEADER_BYTES,
-            Kind::Word => head.payload_bytes == 8,
-            Kind::Ping => head.payload_bytes == 0,
+            Kind::Word | Kind::Fire | Kind::Fired => head.payload_bytes == 8,
+            Kind::Ping | Kind::Disarm => head.payload_bytes == 0,
+            Kind::Put => (1..=PIECE_BYTES).contains(&head.payload_bytes),
+            Kind::Get => head.payload_bytes == 4,
+            Kind::Access => head.payload_bytes == 24,
+            Kind::Arm => head.payload_bytes == 12,
+            Kind::Answer => head.payload_bytes <= PIECE_BYTES,
         };
         if !is_length_right {
             return Err("record of an impossible length");
@@ -162,13 +232,25 @@ mod tests {
             connection: u32::MAX,
             offset: 192,
             next_offset: 256,
+            number: 0,
         };
-        let pings = [Head::ping(3), Head::pong(u32::MAX)];
-        for head in [frame, Head::control(1), Head::word(7, STATE)]
-            .into_iter()
-            .chain(pings)
-        {
+        let put = Head::access(Kind::Put, 3, u64::MAX - 5, 1, PIECE_BYTES);
+        let fired = Head::access(Kind::Fired, 9, 0, 0, 8);
+        for head in [
+            frame,
+            Head::control(1),
+            Head::word(7, STATE),
+            Head::ping(3),
+            Head::pong(u32::MAX),
+            put,
+            fired,
+        ] {
             assert_eq!(Head::parse(&head.encode()), Ok(head));
+        }
+        assert_eq!(put.place(), u64::MAX - 5);
+        for (at, kind) in KINDS.into_iter().enumerate() {
+            let bytes = Head::access(kind, 0, 0, 0, 0).encode();
+            assert_eq!(usize::from(bytes[0]), at + 1);
         }
     }
 
@@ -183,8 +265,22 @@ mod tests {
             ..Head::ping(1)
         };
         assert!(refused(neither).contains("neither"));
+        for (kind, bytes) in [
+            (Kind::Put, 0),
+            (Kind::Put, PIECE_BYTES + 1),
+            (Kind::Get, 8),
+            (Kind::Access, 16),
+            (Kind::Arm, 8),
+            (Kind::Disarm, 4),
+            (Kind::Answer, PIECE_BYTES + 1),
+            (Kind::Fired, 0),
+        ] {
+            assert!(refused(Head::access(kind, 1, 0, 0, bytes)).contains("length"));
+        }
         let mut bytes = Head::ping(1).encode();
-        bytes[0] = 5;
+        bytes[0] = 0;
+        assert!(Head::parse(&bytes).unwrap_err().contains("unknown"));
+        bytes[0] = 13;
         assert!(Head::parse(&bytes).unwrap_err().contains("unknown"));
     }
 }

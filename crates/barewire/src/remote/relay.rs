@@ -8,9 +8,13 @@
 //! has arrived; both return as soon as nothing is left that can be done at once. Of two threads that want to, one does it
 //! for both. The relay takes no lock of its node, so it can be driven under any.
 //!
-//! Memory is bounded: messages wait in rings, where credit from the other host limits them, and a fixed number of bytes
-//! waits on either side of the carrier.
+//! It also carries accesses to apertures. For its node's apertures that the other host holds it is the importer.
+//!
+//! Memory is bounded: messages wait in rings, where credit from the other host limits them; requests and answers of
+//! apertures in queues with limits ([`crate::links::far`]); and a fixed number of bytes waits on either side of the carrier.
+//! What has arrived is always taken, unless our node does not read what it is told: so two relays never wait for each other.
 
+mod accesses;
 mod inner;
 mod to_host;
 mod to_node;
@@ -24,6 +28,8 @@ use barewire_sys::socket::Socket;
 
 use crate::error::{Error, Result};
 use crate::links::driven::{Driven, RemotePeer};
+use crate::links::far::Far;
+use crate::remote::firings::Firings;
 use crate::remote::greeting::Greeting;
 use crate::remote::relay::inner::{Inner, Shared, Stage};
 
@@ -38,6 +44,8 @@ const BOTH: u8 = 3;
 pub(crate) struct Relay {
     inner: Mutex<Inner>,
     shared: Arc<Shared>,
+    far: Arc<Far>,
+    firings: Arc<Firings>,
     /// What others wanted while a thread was at work.
     wanted: AtomicU8,
 }
@@ -49,6 +57,8 @@ impl Relay {
         let shared = Arc::new(Shared::default());
         let inner = Inner::new(host, of_node, own, Arc::clone(&shared))?;
         let relay = Relay {
+            far: Arc::clone(&inner.far),
+            firings: Arc::clone(&inner.firings),
             inner: Mutex::new(inner),
             shared,
             wanted: AtomicU8::new(0),
@@ -134,6 +144,12 @@ impl Driven for Relay {
         self.work(BOTH);
     }
 
+    fn settle(&self) {
+        self.inner().turn(true);
+        // What others wanted meanwhile.
+        self.push();
+    }
+
     fn tick(&self, ping_after_ns: u64, lost_after_ns: u64) {
         // What has arrived meanwhile counts.
         self.drive();
@@ -159,6 +175,15 @@ impl Driven for Relay {
 
     fn record(&self) -> Option<u32> {
         self.shared.record()
+    }
+
+    fn far(&self) -> &Arc<Far> {
+        &self.far
+    }
+
+    fn fired(&self, source: u32) {
+        self.firings.add(source);
+        self.push();
     }
 }
 

@@ -8,12 +8,13 @@ use barewire_sys::wake::Interest;
 
 use crate::apertures::access::FLAG_UNWATCHED;
 use crate::apertures::exported::Exported;
-use crate::apertures::imported::import;
+use crate::apertures::imported::{import, import_far};
 use crate::apertures::importers::ON_OWNER_MAX;
 use crate::apertures::layout::ApertureConfig;
 use crate::error::{Error, Misconduct, Result};
 use crate::links::budget::Resource;
 use crate::links::connection::ConnectionCore;
+use crate::links::driven::Driven;
 use crate::links::link::has_ended;
 use crate::messages::control::Message;
 use crate::messages::passed::{Checked, Passed};
@@ -32,10 +33,6 @@ impl State {
         connection: &ConnectionCore,
         cookie: u64,
     ) -> Result<()> {
-        if connection.link.remote().is_some() {
-            let what = "granting an aperture";
-            return Err(Error::NotBetweenHosts { what });
-        }
         exported.set_granted_to(connection.link.peer.uid);
         let (link, number) = self.route(connection.number).ok_or(Error::PeerGone)?;
         let aperture = exported.number;
@@ -64,11 +61,14 @@ impl State {
         Ok(())
     }
 
-    /// Tells all who hold it that an aperture of ours has been withdrawn.
-    pub fn revoke(&mut self, aperture: u32) {
-        for link in self.exports.holders(aperture) {
-            self.send(link, &Message::Revoke { aperture }, &[]);
+    /// Tells all who hold it that an aperture of ours has been withdrawn. Returns what carries that to other hosts.
+    pub fn revoke(&mut self, aperture: u32) -> Vec<Arc<dyn Driven>> {
+        let holders = self.exports.holders(aperture);
+        for link in &holders {
+            self.send(*link, &Message::Revoke { aperture }, &[]);
         }
+        let remote = |link: &usize| self.peers.get(*link)?.remote.clone();
+        holders.iter().filter_map(remote).collect()
     }
 
     /// A peer grants us an aperture.
@@ -115,8 +115,13 @@ impl State {
         let at = (index, peer.generation);
         let event = self.charge(index, &[(Resource::Events, 1)])?;
         let charges = self.charge(index, &APERTURE)?;
-        let numbers = (aperture, receiver_tripwires);
-        let remote = import(&self.base, link, at, numbers, config, passed, charges)?;
+        let remote = if link.remote().is_some() {
+            let [] = passed.take()?;
+            import_far(&self.base, link, at, aperture, config, charges)?
+        } else {
+            let (base, numbers) = (Arc::downgrade(&self.base), (aperture, receiver_tripwires));
+            import(base, link, at, numbers, config, passed, charges)?
+        };
         self.connections[connection as usize].events += 1;
         if !self.watch_for_end(index) {
             remote.access.set(FLAG_UNWATCHED);

@@ -22,12 +22,15 @@ use barewire_sys::wake::{EventFd, Interest};
 
 use crate::error::{Error, Result};
 use crate::links::arena::Arena;
-use crate::links::driven::{DrivenSet, RemotePeer};
+use crate::links::driven::{DrivenSet, RemotePeer, TRAPS_FROM};
+use crate::links::far::Far;
 use crate::links::link::Link;
 use crate::messages::control::{FLAG_MEMBARRIER, Message, VERSION};
-use crate::remote::connections::{CONTROL_SOURCE, Connection, Connections};
+use crate::remote::connections::{CONTROL_SOURCE, Connection, Connections, source_of};
+use crate::remote::firings::Firings;
 use crate::remote::greeting::Greeting;
 use crate::remote::inbox::Inbox;
+use crate::remote::lent::Lent;
 use crate::remote::outbox::Outbox;
 use crate::remote::pings::Pings;
 
@@ -191,7 +194,13 @@ pub(super) struct Inner {
     pub page: Window,
     pub drain: Drain,
     /// Our node's doorbell page and eventfd, and its bit for control messages: once it has said hello.
-    pub link: Option<(Link, u32)>,
+    pub link: Option<(Arc<Link>, u32)>,
+    /// What is asked for of the other host's memory, and what the other host holds of our node's.
+    pub far: Arc<Far>,
+    pub lent: Lent,
+    pub firings: Arc<Firings>,
+    /// Whether apertures have their turn before messages.
+    pub accesses_first: bool,
     pub arena: Arena,
     /// Bytes of the stand-ins that are in use.
     pub stand_in_bytes: u64,
@@ -204,6 +213,10 @@ pub(super) struct Inner {
     pub control_pending: bool,
     /// A control message that has to wait for what comes before it.
     pub held: Option<Vec<u8>>,
+    /// As many requests were made before it.
+    pub held_after: Option<u64>,
+    /// As many requests were made before the next frame of this connection, which waits for them.
+    pub frame_after: Option<(usize, u64)>,
     pub sending: Option<Sending>,
     pub receiving: Option<Receiving>,
     /// Connections for which something was stored since our node was rung.
@@ -234,6 +247,10 @@ impl Inner {
             page,
             drain: Drain::default(),
             link: None,
+            far: Arc::new(Far::new()),
+            lent: Lent::default(),
+            firings: Arc::default(),
+            accesses_first: false,
             arena: Arena::default(),
             stand_in_bytes: 0,
             segments: Vec::new(),
@@ -241,6 +258,8 @@ impl Inner {
             listed: VecDeque::new(),
             control_pending: false,
             held: None,
+            held_after: None,
+            frame_after: None,
             sending: None,
             receiving: None,
             touched: Vec::new(),
@@ -323,6 +342,8 @@ impl Inner {
             let _ = self.of_node.set.epoll.remove(carrier.descriptor());
         }
         self.shared.end(failure);
+        self.far.clear();
+        self.lent = Lent::default();
         self.socket.shutdown();
         self.connections = Connections::default();
         self.segments = Vec::new();
@@ -339,11 +360,14 @@ impl Inner {
 
     /// Asks the carrier what to wait for, and has the set wait for it.
     pub fn before_sleep(&mut self) -> Sleep {
+        let has_more = !self.outbox.is_empty()
+            || self.sending.is_some()
+            || !self.listed.is_empty()
+            || self.has_accesses();
         let Some(carrier) = self.carrier.as_mut() else {
             return Sleep::UntilReadable;
         };
         let sleep = carrier.before_sleep();
-        let has_more = !self.outbox.is_empty() || self.sending.is_some() || !self.listed.is_empty();
         let interest = Interest {
             readable: self.to_node.len() < TO_NODE_MAX,
             writable: has_more || sleep == Sleep::UntilReadableOrWritable,
@@ -363,7 +387,22 @@ impl Inner {
 impl Inner {
     pub fn add(&mut self, connection: Connection) -> Result<usize, Stop> {
         let added = self.connections.add(connection);
-        added.ok_or(Stop::Misbehaved("uses a number twice"))
+        let index = added.ok_or(Stop::Misbehaved("uses a number twice"))?;
+        if source_of(index) >= TRAPS_FROM {
+            let (what, limit) = ("connections over one link to another host", TRAPS_FROM);
+            let limit = u64::from(limit);
+            return Err(Stop::System(Error::LimitReached { what, limit }));
+        }
+        Ok(index)
+    }
+
+    /// Nothing more is begun: one of the nodes has said good-bye, or our node is gone.
+    pub fn leave(&mut self) {
+        if self.stage == Stage::Up {
+            self.stage = Stage::Leaving;
+            // What was posted is still sent. Nobody waits for answers any more.
+            self.far.end();
+        }
     }
 
     /// Both sides have let go of a connection: forgets it.
@@ -376,6 +415,7 @@ impl Inner {
 
     /// Forgets a connection.
     pub fn free(&mut self, index: usize) {
+        self.frame_after.take_if(|(of, _)| *of == index);
         let removed = self.connections.remove(index);
         if let Some(stand_in) = removed.and_then(|connection| connection.stand_in) {
             let region = stand_in.region;

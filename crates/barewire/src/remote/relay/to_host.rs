@@ -7,6 +7,7 @@ use barewire_sys::memory::{Access, Memfd, PeerAccess};
 use barewire_sys::socket::Received;
 use barewire_sys::wake::EventFd;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use crate::error::Misconduct;
 use crate::links::link::{Link, WakeUp};
@@ -20,7 +21,7 @@ const CONTROL_PER_TURN: usize = 256;
 
 /// Whether something could be done in full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Did {
+pub(super) enum Did {
     All,
     /// The other host takes no more at present.
     Part,
@@ -40,7 +41,7 @@ impl Inner {
             self.take_bits();
             did = self.read_node()?;
             if did == Did::All {
-                did = self.mirror_listed()?;
+                did = self.send_all()?;
             }
         }
         self.answer_ping();
@@ -51,7 +52,7 @@ impl Inner {
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<(), Stop> {
+    pub(super) fn flush(&mut self) -> Result<(), Stop> {
         if let Some(carrier) = self.carrier.as_mut() {
             self.outbox.flush(carrier.as_mut())?;
         }
@@ -64,6 +65,7 @@ impl Inner {
             if self.outbox.is_empty() && carrier.flush()? {
                 carrier.finish()?;
                 self.stage = Stage::Sent;
+                self.far.clear();
             }
         }
         Ok(())
@@ -124,7 +126,7 @@ impl Inner {
     }
 
     /// Whether there is room for so many bytes in the outbox, after sending if need be.
-    fn has_room(&mut self, bytes: usize) -> Result<bool, Stop> {
+    pub(super) fn has_room(&mut self, bytes: usize) -> Result<bool, Stop> {
         if self.outbox.room_bytes() < bytes {
             self.flush()?;
         }
@@ -132,7 +134,7 @@ impl Inner {
     }
 
     /// Sends what was published on the connections that our node has rung for.
-    fn mirror_listed(&mut self) -> Result<Did, Stop> {
+    pub(super) fn mirror_listed(&mut self) -> Result<Did, Stop> {
         if self.go_on_sending()? == Did::Part {
             return Ok(Did::Part);
         }
@@ -172,15 +174,23 @@ impl Inner {
                 .peek()
                 .map_err(|_| Stop::Fault("a ring with nonsense in it"))?;
             let Some(frame) = frame else { break };
-            if !self.has_room(HEADER)? {
+            // Accesses that our node made before it published the frame go before it; later ones do not hold it up.
+            let added = match self.frame_after {
+                Some((of, added)) if of == index => added,
+                _ => self.far.added(),
+            };
+            self.frame_after = Some((index, added));
+            if self.send_requests_before(added)? == Did::Part || !self.has_room(HEADER)? {
                 return Ok(Did::Part);
             }
+            self.frame_after = None;
             let head = Head {
                 kind: Kind::Frame,
                 payload_bytes: frame.len_bytes,
                 connection: number,
                 offset: frame.offset,
                 next_offset: frame.next_offset,
+                number: 0,
             };
             self.outbox.push(&head.encode());
             self.sending = Some(Sending {
@@ -234,7 +244,7 @@ impl Inner {
     }
 
     /// Sends the rest of the frame that is under way.
-    fn go_on_sending(&mut self) -> Result<Did, Stop> {
+    pub(super) fn go_on_sending(&mut self) -> Result<Did, Stop> {
         while let Some(sending) = self.sending.take() {
             let left_bytes = sending.frame.len_bytes - sending.done_bytes;
             if !self.has_room(left_bytes.min(1024))? {
@@ -297,13 +307,6 @@ impl Inner {
         Ok(Did::All)
     }
 
-    /// Our node is gone, or has closed the link.
-    fn leave(&mut self) {
-        if self.stage == Stage::Up {
-            self.stage = Stage::Leaving;
-        }
-    }
-
     /// Handles one message of our node's. What is for the other host becomes `held`.
     fn hear_node(&mut self, bytes: &[u8], fds: Vec<OwnedFd>) -> Result<(), Stop> {
         let message = Message::parse(bytes).ok_or(Stop::Fault("a control message that is none"))?;
@@ -317,10 +320,10 @@ impl Inner {
             Message::Wake => return Ok(()),
             Message::Open { .. } => return self.hear_open_of_node(&message),
             Message::Accept { .. } => return self.hear_accept_of_node(&message),
-            Message::Grant { .. } | Message::Release { .. } | Message::Revoke { .. } => {
-                return Err(Stop::Fault("it grants memory to another host"));
-            }
-            Message::Reject { .. }
+            Message::Grant { .. } => return self.hear_grant_of_node(&message, fds),
+            Message::Revoke { aperture } => self.lent.revoke(aperture),
+            Message::Release { .. }
+            | Message::Reject { .. }
             | Message::Detach { .. }
             | Message::Abandon { .. }
             | Message::OutOfBand { .. }
@@ -391,7 +394,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Sends a control message, after what was published before it.
+    /// Sends a control message, after what was asked for and published before it.
     fn forward(&mut self, bytes: Vec<u8>) -> Result<Did, Stop> {
         let message =
             Message::parse(&bytes).ok_or(Stop::Fault("a control message that is none"))?;
@@ -405,11 +408,14 @@ impl Inner {
             _ => {}
         }
         let is_last = matches!(message, Message::Detach { .. } | Message::Bye);
-        let is_blocked = is_last && self.mirror_listed()? == Did::Part;
+        let added = *self.held_after.get_or_insert_with(|| self.far.added());
+        let is_blocked = is_last && self.mirror_listed()? == Did::Part
+            || self.send_requests_before(added)? == Did::Part;
         if is_blocked || !self.has_room(HEADER + bytes.len())? {
             self.held = Some(bytes);
             return Ok(Did::Part);
         }
+        self.held_after = None;
         self.outbox.push(&Head::control(bytes.len()).encode());
         self.outbox.push(&bytes);
         match message {
@@ -425,6 +431,7 @@ impl Inner {
                     self.free(index);
                 }
             }
+            Message::Release { aperture } => self.far.released(aperture),
             Message::Bye => self.leave(),
             _ => {}
         }
@@ -454,7 +461,7 @@ impl Inner {
             self.of_node.counters.clone(),
             None,
         );
-        self.link = Some((link, source));
+        self.link = Some((Arc::new(link), source));
         Ok(())
     }
 

@@ -14,7 +14,7 @@ use crate::error::descriptors_exhausted;
 use crate::messages::control::{Message, RegionRef, RejectCode};
 use crate::remote::connections::{Connection, StandIn, source_of};
 use crate::remote::record::{HEADER, Head, Kind};
-use crate::remote::relay::inner::{Inner, Receiving, Stage, Stop};
+use crate::remote::relay::inner::{Inner, Receiving, Stop};
 
 /// Bytes of stand-ins that one other host may make us set aside. They are taken as they are used.
 const STAND_IN_BYTES_MAX: u64 = 16 << 30;
@@ -92,14 +92,20 @@ impl Inner {
             let Some(record) = self.inbox.bytes().get(HEADER..end) else {
                 return Ok(());
             };
-            let payload = record.to_vec();
-            self.inbox.consume(end);
             match head.kind {
-                Kind::Control => self.hear_host(&payload)?,
-                Kind::Word => self.store_word(&head, &payload)?,
+                Kind::Control => {
+                    let payload = record.to_vec();
+                    self.hear_host(&payload)?;
+                }
+                Kind::Word => {
+                    let payload = record.to_vec();
+                    self.store_word(&head, &payload)?;
+                }
                 Kind::Ping => self.hear_ping(&head),
                 Kind::Frame => {}
+                _ => self.hear_access(&head)?,
             }
+            self.inbox.consume(end);
         }
     }
 
@@ -248,14 +254,18 @@ impl Inner {
                 entry.host_detached = true;
                 self.free_if_done(index);
             }
-            Message::Bye if self.stage == Stage::Up => self.stage = Stage::Leaving,
-            Message::Bye | Message::Abandon { .. } | Message::OutOfBand { .. } => {}
-            Message::Hello { .. }
-            | Message::Segment { .. }
-            | Message::Grant { .. }
-            | Message::Release { .. }
-            | Message::Revoke { .. }
-            | Message::Wake => {
+            Message::Grant { aperture, .. } => {
+                if !self.far.granted(aperture) {
+                    return Err(Stop::Misbehaved("grants an aperture twice"));
+                }
+            }
+            Message::Revoke { aperture } => self.far.revoked(aperture),
+            Message::Release { aperture } => {
+                self.lent.release(aperture).map_err(Stop::Misbehaved)?;
+            }
+            Message::Bye => self.leave(),
+            Message::Abandon { .. } | Message::OutOfBand { .. } => {}
+            Message::Hello { .. } | Message::Segment { .. } | Message::Wake => {
                 return Err(Stop::Misbehaved(
                     "control message that hosts do not exchange",
                 ));
