@@ -14,6 +14,8 @@ pub trait FabricUnderTest: 'static {
     const NAME: &'static str;
     /// How long to wait for what must come. Only a broken fabric takes so long.
     const PATIENCE: Duration = Duration::from_secs(20);
+    /// Where an access takes a round trip between hosts, long cases make so many times fewer of them.
+    const SLOWNESS: u64 = 1;
     /// How long to wait for what must not come.
     const RESTRAINT: Duration = Duration::from_millis(20);
 }

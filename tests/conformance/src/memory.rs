@@ -193,7 +193,7 @@ fn words_are_whole<F: Apertures>() {
 }
 
 fn additions_from_both_sides_all_count<F: Apertures>() {
-    const EACH: u64 = 100_000;
+    let each = 100_000 / F::SLOWNESS;
     let (own, far) = F::aperture(64, Rights::ReadWrite);
     thread::scope(|scope| {
         for memory in [
@@ -202,22 +202,22 @@ fn additions_from_both_sides_all_count<F: Apertures>() {
             &far.memory,
         ] {
             scope.spawn(move || {
-                for _ in 0..EACH {
+                for _ in 0..each {
                     good(memory.add(24, 1));
                 }
             });
         }
     });
-    assert_eq!(own.memory.load(24), Ok(3 * EACH));
-    assert_eq!(far.memory.load(24), Ok(3 * EACH));
+    assert_eq!(own.memory.load(24), Ok(3 * each));
+    assert_eq!(far.memory.load(24), Ok(3 * each));
 }
 
 fn exchanges_have_one_winner<F: Apertures>() {
-    const ROUNDS: u64 = 20_000;
+    let rounds = 20_000 / F::SLOWNESS;
     let (own, far) = F::aperture(64, Rights::ReadWrite);
     let wins = |memory: &dyn Memory| {
         let mut wins = 0;
-        for round in 0..ROUNDS {
+        for round in 0..rounds {
             // Whoever comes second finds the next round begun.
             match good(memory.compare_exchange(0, round, round + 1)) {
                 Ok(found) => {
@@ -235,17 +235,17 @@ fn exchanges_have_one_winner<F: Apertures>() {
         let theirs = scope.spawn(|| wins(&far.memory));
         wins(&own.memory) + theirs.join().unwrap()
     });
-    assert_eq!(sum, ROUNDS);
-    assert_eq!(own.memory.load(0), Ok(ROUNDS));
+    assert_eq!(sum, rounds);
+    assert_eq!(own.memory.load(0), Ok(rounds));
 }
 
 fn a_word_shows_what_was_put_before<F: Apertures>() {
-    const ROUNDS: u64 = 10_000;
+    let rounds = 10_000 / F::SLOWNESS;
     let (own, far) = F::aperture(1024, Rights::ReadWrite);
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
-            for round in 1..=ROUNDS {
+            for round in 1..=rounds {
                 good(far.memory.put(64, &round.to_ne_bytes().repeat(20)));
                 good(far.memory.store(0, round));
                 if !unless_over(&over, || good(far.memory.load(8)) == round) {
@@ -255,7 +255,7 @@ fn a_word_shows_what_was_put_before<F: Apertures>() {
         });
         let _over = Over(&over);
         let mut got = [0; 160];
-        for round in 1..=ROUNDS {
+        for round in 1..=rounds {
             eventually::<F>("a word", || own.memory.load(0) == Ok(round));
             good(own.memory.get(64, &mut got));
             let there = got.chunks(8).all(|c| c == round.to_ne_bytes());

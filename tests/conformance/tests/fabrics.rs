@@ -58,11 +58,19 @@ passes!(network_sleeping: Network<false, false> {
 });
 
 passes!(hosts_spinning: Network<true, true> {
+    memory_of_apertures: memory::cases,
+    tripwires: tripwire::cases,
+    tripwires_on_owners: waiting::cases,
+    event_queues: events::cases,
     connections: transport::cases,
     streams: transport::stream_cases,
 });
 
 passes!(hosts_sleeping: Network<false, true> {
+    memory_of_apertures: memory::cases,
+    tripwires: tripwire::cases,
+    tripwires_on_owners: waiting::cases,
+    event_queues: events::cases,
     connections: transport::cases,
     streams: transport::stream_cases,
 });

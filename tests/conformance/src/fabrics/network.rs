@@ -23,6 +23,7 @@ impl<const SPINS: bool, const HOSTS: bool> FabricUnderTest for Network<SPINS, HO
         (true, true) => "barewire between hosts, spinning",
         (true, false) => "barewire between hosts, sleeping",
     };
+    const SLOWNESS: u64 = if HOSTS { 10 } else { 1 };
 }
 
 /// A node, and the connection over which the aperture was granted, if any.
@@ -85,13 +86,13 @@ fn pair(spins: bool, hosts: bool, ring_bytes: usize) -> [(Connection, Node); 2] 
     [(connection, server), client.join().expect("the client")]
 }
 
-impl<const SPINS: bool> Apertures for Network<SPINS, false> {
+impl<const SPINS: bool, const HOSTS: bool> Apertures for Network<SPINS, HOSTS> {
     type Owned = Aperture;
     type Remote = RemoteAperture;
     type Queue = Queue;
 
     fn aperture(len_bytes: usize, rights: Rights) -> ApertureEnds<Self> {
-        let [(to_far, near), (to_near, far)] = pair(SPINS, false, 4096);
+        let [(to_far, near), (to_near, far)] = pair(SPINS, HOSTS, 4096);
         let owned = near.export(ApertureConfig::new(len_bytes, rights));
         let owned = owned.expect("an aperture");
         to_far.grant(&owned, 0).expect("a grant");
