@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use barewire::{Aperture, ApertureConfig, Memory, Rights};
 use barewire::{ConnectOptions, Connection, ListenOptions, Listener, Node, NodeConfig, Policy};
 use barewire::{HostsConfig, Port, Request, Security, Spin};
 use barewire_shm::Window;
@@ -328,12 +329,23 @@ pub fn spins(never: bool) -> NodeConfig {
     }
 }
 
+/// As [`spins`], for nodes that do not give up another host that a busy machine holds up.
+pub fn patient() -> NodeConfig {
+    NodeConfig {
+        hosts: HostsConfig {
+            timeout: Duration::from_secs(10),
+            ..strangers()
+        },
+        ..NodeConfig::default()
+    }
+}
+
 /// How nodes on this host reach each other as if they were on different ones.
 pub fn strangers() -> HostsConfig {
     HostsConfig {
         security: Security::Insecure,
         shortcut: false,
-        timeout: Duration::from_millis(800),
+        timeout: Duration::from_millis(number_or("BAREWIRE_TEST_ARG_timeout_ms", 800) as u64),
         ..HostsConfig::default()
     }
 }
@@ -359,6 +371,7 @@ struct Puppet {
     port: Option<Port>,
     request: Option<Request>,
     connections: Vec<Option<Connection>>,
+    apertures: Vec<Aperture>,
 }
 
 fn uid(connection: &Connection) -> String {
@@ -497,6 +510,23 @@ impl Puppet {
                     Ok(_) => "opened".to_owned(),
                     Err(error) => format!("{:?}", error.kind()),
                 });
+            }
+            // grant CONNECTION BYTES: an aperture
+            "grant" => {
+                let config = ApertureConfig::new(number(2) as usize, Rights::ReadWrite);
+                let aperture = self.node()?.export(config)?;
+                self.connection(words).grant(&aperture, 0)?;
+                self.apertures.push(aperture);
+            }
+            // load APERTURE OFFSET
+            "load" => {
+                let aperture = &self.apertures[number(1) as usize];
+                return Ok(aperture.load(number(2) as usize)?.to_string());
+            }
+            // store APERTURE OFFSET VALUE
+            "store" => {
+                let aperture = &self.apertures[number(1) as usize];
+                aperture.store(number(2) as usize, number(3))?;
             }
             "fds" => return Ok(barewire_sys::process::open_fd_count()?.to_string()),
             other => panic!("no such command: {other}"),
