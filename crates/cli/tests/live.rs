@@ -331,6 +331,7 @@ fn pair_between_hosts() -> ((Node, Connection), (Node, Connection)) {
             security: Security::Insecure,
             shortcut: false,
             timeout: Duration::from_millis(400),
+            ..HostsConfig::default()
         },
         ..NodeConfig::default()
     };
