@@ -58,7 +58,7 @@ impl Script<'_> {
     }
 }
 
-/// The bytes of another host's relay: mostly records that could be right.
+/// The bytes of another host's proxy: mostly records that could be right.
 fn records(script: &mut Script<'_>, name: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     while !script.0.is_empty() && bytes.len() < 1 << 16 {

@@ -36,7 +36,7 @@
 //!
 //! Do not use it
 //!
-//! - for what other hosts have to store into, or load from: apertures are known on one host;
+//! - between hosts for the sake of speed alone: a message there takes as long as TCP or libfabric does;
 //! - within one process: a channel is simpler (barewire works there too, and this page does so);
 //! - if messages are rare: a Unix socket is as good;
 //! - if data must outlive the processes: when the last of them ends, the memory is gone, and no

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 
 const RING_BYTES: usize = 1024;
 
-/// Repeats what was published, as two relays do; the copy of credit goes back.
+/// Repeats what was published, as two proxies do; the copy of credit goes back.
 fn repeat(mirror: &mut Mirror<Region>, copy: &Region, frames_max: usize) {
     for _ in 0..frames_max {
         let Some(frame) = mirror.peek().unwrap() else {

@@ -1,6 +1,6 @@
 //! Memory of an aperture on another host: each access is asked for over the link.
 //!
-//! The relay of the owner carries the accesses out, one after the other, with the same code as an importer on the
+//! The proxy of the owner carries the accesses out, one after the other, with the same code as an importer on the
 //! owner's host. So words are changed by the atomic instructions of the owner's machine, and the owner's tripwires fire.
 //!
 //! | access | costs |

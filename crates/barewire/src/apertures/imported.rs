@@ -333,7 +333,7 @@ pub(crate) fn import_far(
     let far = link
         .remote()
         .and_then(|driven| FarMemory::new(driven, number, config.len_bytes));
-    let far = far.ok_or(Misconduct::Control("grants what its relay does not know"))?;
+    let far = far.ok_or(Misconduct::Control("grants what its proxy does not know"))?;
     let base = Arc::downgrade(base);
     let place = Place::Far(far);
     let new = Imported::new(base, link, peer, number, config, place, charges);

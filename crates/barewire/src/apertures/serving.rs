@@ -1,4 +1,4 @@
-//! Accesses that the relay of another host makes for it, to mapped memory of an owner on this host.
+//! Accesses that the proxy of another host makes for it, to mapped memory of an owner on this host.
 //!
 //! Each is checked as what comes from a hostile peer. They are the accesses of an importer on this host, so the
 //! owner's tripwires fire for them.

@@ -1,6 +1,6 @@
-//! Accesses to memory on another host: what handles ask for, what the relay of the link sends, and what it hears.
+//! Accesses to memory on another host: what handles ask for, what the proxy of the link sends, and what it hears.
 //!
-//! A [`Far`] stands between threads that access an aperture of another host ([`crate::links::asking`]) and the relay that
+//! A [`Far`] stands between threads that access an aperture of another host ([`crate::links::asking`]) and the proxy that
 //! carries the accesses over its link. Each access becomes one or more [`Request`]s, in one queue of the link. So they
 //! are carried out by the owner in the order in which they were made.
 //!
@@ -8,8 +8,8 @@
 //! comes. Each answer is awaited, and comes once.
 //!
 //! Memory is bounded. The queue has at most [`QUEUE_BYTES_MAX`]: who finds no room waits. The answers that are under way have
-//! at most [`ANSWER_BYTES_MAX`], so that the owner's relay can keep them all until they are sent, and never has to
-//! stop reading for it. Two relays that stopped for each other would wait for ever.
+//! at most [`ANSWER_BYTES_MAX`], so that the owner's proxy can keep them all until they are sent, and never has to
+//! stop reading for it. Two proxies that stopped for each other would wait for ever.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -25,7 +25,7 @@ use slab::Slab;
 pub(crate) const PIECE_BYTES: usize = 32 << 10;
 /// Bytes of requests that wait to be sent.
 const QUEUE_BYTES_MAX: usize = 256 << 10;
-/// Bytes of answers that may be under way. The relay of the owner ends the link of who asks for more.
+/// Bytes of answers that may be under way. The proxy of the owner ends the link of who asks for more.
 pub(crate) const ANSWER_BYTES_MAX: usize = 256 << 10;
 /// What a request or an answer counts for, beside its payload. A record's header is shorter.
 pub(crate) const OVERHEAD_BYTES: usize = 64;
@@ -217,7 +217,7 @@ impl Far {
     }
 }
 
-/// For the relay.
+/// For the proxy.
 impl Far {
     /// The other host grants an aperture; `false` if it has done so already.
     pub fn granted(&self, number: u32) -> bool {
@@ -244,7 +244,7 @@ impl Far {
     }
 
     /// How many requests have been added so far. What our node publishes after it has made an access is seen after this
-    /// counts the access: so a relay that sends those first keeps the order.
+    /// counts the access: so a proxy that sends those first keeps the order.
     #[inline]
     pub fn added(&self) -> u64 {
         // Acquire pairs with the Release in `push`.
@@ -254,7 +254,7 @@ impl Far {
     /// Whether as many have been sent.
     #[inline]
     pub fn has_sent(&self, added: u64) -> bool {
-        // Relaxed: only the relay changes it, under a lock of its own.
+        // Relaxed: only the proxy changes it, under a lock of its own.
         self.sent.load(Ordering::Relaxed) >= added
     }
 

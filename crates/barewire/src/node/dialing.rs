@@ -18,7 +18,7 @@ use crate::node::hosts_thread::{GREETING_TIME, Thread, Welcome};
 use crate::remote::address::{Side, is_private};
 use crate::remote::greeter::{Greeted, Greeter};
 use crate::remote::greeting::Greeting;
-use crate::remote::relay::{OfNode, Relay};
+use crate::remote::proxy::{OfNode, Proxy};
 use crate::remote::trust::Trust;
 
 /// Tokens of ports in the thread's epoll set come after this one.
@@ -125,17 +125,17 @@ impl NodeCore {
         let running = self.start_hosts(host)?;
         let running = running.as_ref().ok_or(Error::Closed)?;
         let (own, trust) = (running.own, running.trust.clone());
-        let (relay, socket) = Relay::new(host, self.of_node())?;
+        let (proxy, socket) = Proxy::new(host, self.of_node())?;
         let dial = Dial {
             node: Arc::downgrade(self),
-            relay: Arc::clone(&relay),
+            proxy: Arc::clone(&proxy),
             host: host.to_owned(),
             config: self.config.hosts.clone(),
             own,
             trust,
         };
         start_thread("barewire-dial", move || dial.run())?;
-        Ok((relay, socket))
+        Ok((proxy, socket))
     }
 
     fn greeting(&self, trust: &Trust) -> Greeting {
@@ -153,10 +153,10 @@ impl NodeCore {
     /// A node of another host has greeted us at a port.
     pub fn welcome(self: &Arc<Self>, greeted: Greeted) -> Result<()> {
         let peer = remote_peer(&greeted);
-        let (relay, socket) = Relay::new(&peer.address, self.of_node())?;
-        let remote = Arc::clone(&relay) as Arc<dyn Driven>;
+        let (proxy, socket) = Proxy::new(&peer.address, self.of_node())?;
+        let remote = Arc::clone(&proxy) as Arc<dyn Driven>;
         self.state().add_remote(socket, remote, false)?;
-        relay.establish(greeted.carrier, &greeted.theirs, peer)?;
+        proxy.establish(greeted.carrier, &greeted.theirs, peer)?;
         // Its hello waits at our socket.
         self.base.wake();
         Ok(())
@@ -190,7 +190,7 @@ fn check_security(config: &HostsConfig, address: &SocketAddr) -> std::result::Re
 /// Reaches another host, in a thread of its own: to find an address may take long.
 struct Dial {
     node: Weak<NodeCore>,
-    relay: Arc<Relay>,
+    proxy: Arc<Proxy>,
     host: String,
     config: HostsConfig,
     own: Greeting,
@@ -201,7 +201,7 @@ impl Dial {
     fn run(self) {
         if let Err(reason) = self.reach() {
             let host = self.host.clone();
-            self.relay.give_up(Error::HostUnreachable { host, reason });
+            self.proxy.give_up(Error::HostUnreachable { host, reason });
         }
         if let Some(node) = self.node.upgrade() {
             // What has become of it waits at a socket of the node.
@@ -220,7 +220,7 @@ impl Dial {
             return self.move_to_this_host();
         }
         let peer = remote_peer(&greeted);
-        let established = self.relay.establish(greeted.carrier, &greeted.theirs, peer);
+        let established = self.proxy.establish(greeted.carrier, &greeted.theirs, peer);
         established.map_err(|error| error.to_string())
     }
 
@@ -245,8 +245,8 @@ impl Dial {
     fn move_to_this_host(&self) -> std::result::Result<(), String> {
         let node = self.node.upgrade().ok_or("the node is gone")?;
         let mut state = node.state();
-        let relay = Arc::clone(&self.relay) as Arc<dyn Driven>;
-        state.move_to_this_host(&relay);
+        let proxy = Arc::clone(&self.proxy) as Arc<dyn Driven>;
+        state.move_to_this_host(&proxy);
         Ok(())
     }
 }

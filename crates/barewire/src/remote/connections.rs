@@ -1,4 +1,4 @@
-//! What a relay knows of the connections that go over its link: where to store for its node, and where its node stores.
+//! What a proxy knows of the connections that go over its link: where to store for its node, and where its node stores.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! The first bytes that two relays exchange: whether they can talk to each other, and whether they are on one host.
+//! The first bytes that two proxies exchange: whether they can talk to each other, and whether they are on one host.
 //!
 //! ```text
 //! | offset | size | what                                                   |

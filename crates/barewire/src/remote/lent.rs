@@ -1,4 +1,4 @@
-//! What a relay knows of the apertures of its node that the other host holds: the relay is their importer, and carries out
+//! What a proxy knows of the apertures of its node that the other host holds: the proxy is their importer, and carries out
 //! what the other host asks for.
 //!
 //! Everything that comes from the other host is checked here. What it is answered waits here until it is sent.

@@ -1,4 +1,4 @@
-//! What two relays say to each other, over an ordered stream of bytes.
+//! What two proxies say to each other, over an ordered stream of bytes.
 //!
 //! ```text
 //! greeting (once, each way, before anything else; crate::remote::greeting)

@@ -1,18 +1,18 @@
-//! A relay: plays the part of a node on another host, towards a node of this process.
+//! A proxy: plays the part of a node on another host, towards a node of this process.
 //!
 //! It has the other end of the link's control socket. To the node it sends a hello with a doorbell page, makes the
-//! memory into which the node stores (stand-ins), and maps the memory in which the node receives. With the relay on the
+//! memory into which the node stores (stand-ins), and maps the memory in which the node receives. With the proxy on the
 //! other host it exchanges records ([`crate::remote::record`]) over a carrier.
 //!
 //! Nobody is in it for long: [`Driven::push`] sends what the node has published and [`Driven::drive`] also stores what
 //! has arrived; both return as soon as nothing is left that can be done at once. Of two threads that want to, one does it
-//! for both. The relay takes no lock of its node, so it can be driven under any.
+//! for both. The proxy takes no lock of its node, so it can be driven under any.
 //!
 //! It also carries accesses to apertures. For its node's apertures that the other host holds it is the importer.
 //!
 //! Memory is bounded: messages wait in rings, where credit from the other host limits them; requests and answers of
 //! apertures in queues with limits ([`crate::links::far`]); and a fixed number of bytes waits on either side of the carrier.
-//! What has arrived is always taken, unless our node does not read what it is told: so two relays never wait for each other.
+//! What has arrived is always taken, unless our node does not read what it is told: so two proxies never wait for each other.
 
 mod accesses;
 mod inner;
@@ -31,17 +31,17 @@ use crate::links::driven::{Driven, RemotePeer};
 use crate::links::far::Far;
 use crate::remote::firings::Firings;
 use crate::remote::greeting::Greeting;
-use crate::remote::relay::inner::{Inner, Shared, Stage};
+use crate::remote::proxy::inner::{Inner, Shared, Stage};
 
-pub(crate) use crate::remote::relay::inner::OfNode;
+pub(crate) use crate::remote::proxy::inner::OfNode;
 
 /// Work that is wanted: to send what there is.
 const SEND: u8 = 1;
 /// As [`SEND`], and to store what has arrived.
 const BOTH: u8 = 3;
 
-/// A relay.
-pub(crate) struct Relay {
+/// A proxy.
+pub(crate) struct Proxy {
     inner: Mutex<Inner>,
     shared: Arc<Shared>,
     far: Arc<Far>,
@@ -50,20 +50,20 @@ pub(crate) struct Relay {
     wanted: AtomicU8,
 }
 
-impl Relay {
-    /// A relay for a node on `host` that is yet to be reached; and the socket at which our node finds it.
-    pub fn new(host: &str, of_node: OfNode) -> Result<(Arc<Relay>, Socket)> {
+impl Proxy {
+    /// A proxy for a node on `host` that is yet to be reached; and the socket at which our node finds it.
+    pub fn new(host: &str, of_node: OfNode) -> Result<(Arc<Proxy>, Socket)> {
         let (for_node, own) = Socket::pair()?;
         let shared = Arc::new(Shared::default());
         let inner = Inner::new(host, of_node, own, Arc::clone(&shared))?;
-        let relay = Relay {
+        let proxy = Proxy {
             far: Arc::clone(&inner.far),
             firings: Arc::clone(&inner.firings),
             inner: Mutex::new(inner),
             shared,
             wanted: AtomicU8::new(0),
         };
-        Ok((Arc::new(relay), for_node))
+        Ok((Arc::new(proxy), for_node))
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -135,7 +135,7 @@ impl Relay {
     }
 }
 
-impl Driven for Relay {
+impl Driven for Proxy {
     fn push(&self) {
         self.work(SEND);
     }

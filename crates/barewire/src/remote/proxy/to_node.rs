@@ -1,4 +1,4 @@
-//! A relay's way in: what has arrived from the other host is checked, and stored or said to our node.
+//! A proxy's way in: what has arrived from the other host is checked, and stored or said to our node.
 
 use std::os::fd::AsFd;
 
@@ -13,8 +13,8 @@ use barewire_sys::socket::Sent;
 use crate::error::descriptors_exhausted;
 use crate::messages::control::{Message, RegionRef, RejectCode};
 use crate::remote::connections::{Connection, StandIn, source_of};
+use crate::remote::proxy::inner::{Inner, Receiving, Stop};
 use crate::remote::record::{HEADER, Head, Kind};
-use crate::remote::relay::inner::{Inner, Receiving, Stop};
 
 /// Bytes of stand-ins that one other host may make us set aside. They are taken as they are used.
 const STAND_IN_BYTES_MAX: u64 = 16 << 30;

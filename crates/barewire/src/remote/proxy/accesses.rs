@@ -1,4 +1,4 @@
-//! A relay's part in apertures: it sends what threads of this process ask for of the other host's memory, carries out what the
+//! A proxy's part in apertures: it sends what threads of this process ask for of the other host's memory, carries out what the
 //! other host asks for of our node's, and sends the answers and firings.
 
 use std::os::fd::OwnedFd;
@@ -14,9 +14,9 @@ use crate::links::far::{Request, WordOp};
 use crate::messages::control::Message;
 use crate::messages::passed::Passed;
 use crate::remote::lent::answer_of;
+use crate::remote::proxy::inner::{Inner, Stop};
+use crate::remote::proxy::to_host::Did;
 use crate::remote::record::{HEADER, Head, Kind};
-use crate::remote::relay::inner::{Inner, Stop};
-use crate::remote::relay::to_host::Did;
 
 /// Bytes of answers, and of requests, that are sent before others get their turn.
 const SHARE_BYTES: usize = 32 << 10;

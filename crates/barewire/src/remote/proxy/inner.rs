@@ -1,4 +1,4 @@
-//! What a relay has, how it begins and how it ends.
+//! What a proxy has, how it begins and how it ends.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -39,7 +39,7 @@ const TOKEN_CARRIER: u64 = 0;
 /// Messages for our node that may wait for it to read; then nothing is taken from the other host.
 const TO_NODE_MAX: usize = 4096;
 
-/// Why a relay stops.
+/// Why a proxy stops.
 pub(super) enum Stop {
     /// The other host can not be reached any more.
     Broken(Broken),
@@ -65,7 +65,7 @@ impl From<SysError> for Stop {
     }
 }
 
-/// How far a relay is.
+/// How far a proxy is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// The other host has not been reached yet.
@@ -78,7 +78,7 @@ pub(super) enum Stage {
     Ended,
 }
 
-/// What a relay needs of its node.
+/// What a proxy needs of its node.
 pub(crate) struct OfNode {
     pub own: Credentials,
     /// Whether this process may use membarrier.
@@ -88,11 +88,11 @@ pub(crate) struct OfNode {
     pub set: Arc<DrivenSet>,
 }
 
-/// What others see of a relay without its lock.
+/// What others see of a proxy without its lock.
 #[derive(Default)]
 pub(super) struct Shared {
     peer: Mutex<Option<RemotePeer>>,
-    /// What others see of the link in the counters page, until nobody has the relay any more.
+    /// What others see of the link in the counters page, until nobody has the proxy any more.
     counters: OnceLock<RemoteCounters>,
     round_trip_ns: AtomicU64,
     failure: Mutex<Option<Error>>,
@@ -177,7 +177,7 @@ pub(super) struct Receiving {
     pub done_bytes: usize,
 }
 
-/// A relay, under its lock.
+/// A proxy, under its lock.
 pub(super) struct Inner {
     pub stage: Stage,
     pub of_node: OfNode,

@@ -1,4 +1,4 @@
-//! A relay's way out: what our node has published, and what it says on its control socket, goes to the other host.
+//! A proxy's way out: what our node has published, and what it says on its control socket, goes to the other host.
 
 use barewire_fabric::frame::{CREDIT, STATE};
 use barewire_shm::Region;
@@ -13,8 +13,8 @@ use crate::error::Misconduct;
 use crate::links::link::{Link, WakeUp};
 use crate::messages::control::{FLAG_MEMBARRIER, MESSAGE_BYTES_MAX, Message, RegionRef};
 use crate::remote::connections::{CONTROL_SOURCE, Connection, NodeRegion};
+use crate::remote::proxy::inner::{Inner, Sending, Stage, Stop};
 use crate::remote::record::{HEADER, Head, Kind};
-use crate::remote::relay::inner::{Inner, Sending, Stage, Stop};
 
 /// Messages read from our node in one turn.
 const CONTROL_PER_TURN: usize = 256;
