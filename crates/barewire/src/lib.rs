@@ -36,7 +36,7 @@
 //!
 //! Do not use it
 //!
-//! - between hosts for the sake of speed alone: a message there takes as long as TCP or libfabric does;
+//! - between hosts for the sake of speed alone: a message there takes longer than over bare TCP;
 //! - within one process: a channel is simpler (barewire works there too, and this page does so);
 //! - if messages are rare: a Unix socket is as good;
 //! - if data must outlive the processes: when the last of them ends, the memory is gone, and no
