@@ -20,10 +20,14 @@ use common::*;
 
 #[test]
 fn child_entry() {
-    if role().as_deref() == Some("puppet") {
-        puppet();
-        std::process::exit(0);
+    match role().as_deref() {
+        Some("puppet") => puppet(),
+        Some("many") => many_connections(),
+        Some("resources") => resources(),
+        Some(other) => panic!("no role {other}"),
+        None => return,
     }
+    std::process::exit(0);
 }
 
 fn node() -> Node {
@@ -49,6 +53,23 @@ fn pair(of: &str) -> [(Node, Connection); 2] {
     });
     let accepted = server.next_request(SOON).unwrap().accept().unwrap();
     [(server, accepted), opening.join().unwrap()]
+}
+
+/// A puppet in a process of its own, its address, and a connection to it, which is its number 0.
+fn connected_to_puppet(of: &str) -> (Child, String, Node, Connection) {
+    let mut puppet = spawn("puppet", &[]);
+    let listened = name(of);
+    puppet.must(&format!("listen {listened}"));
+    let port = puppet.must("port");
+    let client = node();
+    client
+        .start_connect(&format!("{port}/{listened}"), &at_once())
+        .unwrap();
+    puppet.must("accept");
+    let Some(Event::Connected(opened)) = client.next_event(SOON).unwrap() else {
+        panic!("not connected");
+    };
+    (puppet, port, client, *opened)
 }
 
 fn at_once() -> ConnectOptions {
@@ -152,18 +173,7 @@ fn what_was_sent_arrives_though_the_sender_does_nothing_more() {
 #[test]
 fn messages_are_stored_while_the_receiver_does_nothing() {
     let _dog = watchdog("idle receiver", LONG);
-    let mut puppet = spawn("puppet", &[]);
-    let listened = name("idle-receiver");
-    puppet.must(&format!("listen {listened}"));
-    let port = puppet.must("port");
-    let client = node();
-    client
-        .start_connect(&format!("{port}/{listened}"), &at_once())
-        .unwrap();
-    puppet.must("accept");
-    let Some(Event::Connected(mut opened)) = client.next_event(SOON).unwrap() else {
-        panic!("not connected");
-    };
+    let (mut puppet, _port, client, mut opened) = connected_to_puppet("idle-receiver");
     // The puppet's node is not polled before its next command.
     let (mut count, mut buffer) = (0, Vec::new());
     message(9, 0, &mut buffer);
@@ -204,8 +214,13 @@ fn a_slow_connection_holds_up_no_other_of_the_same_link() {
     }
 }
 
+/// Whoever counts descriptors needs a process in which nothing else opens any.
 #[test]
 fn many_connections_share_one_socket() {
+    assert_eq!(spawn("many", &[]).end(), Some(0));
+}
+
+fn many_connections() {
     let _dog = watchdog("many", LONG * 2);
     let (server, _listener, _port, address) = server("many");
     let client = node();
@@ -234,6 +249,10 @@ fn many_connections_share_one_socket() {
 
 #[test]
 fn resources_are_back_when_all_is_closed() {
+    assert_eq!(spawn("resources", &[]).end(), Some(0));
+}
+
+fn resources() {
     let _dog = watchdog("resources", LONG);
     let (server, _listener, _port, address) = server("resources");
     let mut before = 0;
@@ -257,18 +276,7 @@ fn resources_are_back_when_all_is_closed() {
 #[test]
 fn a_killed_host_is_told_and_what_it_had_sent_is_there() {
     let _dog = watchdog("killed", LONG);
-    let mut puppet = spawn("puppet", &[]);
-    let listened = name("killed");
-    puppet.must(&format!("listen {listened}"));
-    let port = puppet.must("port");
-    let client = node();
-    client
-        .start_connect(&format!("{port}/{listened}"), &at_once())
-        .unwrap();
-    puppet.must("accept");
-    let Some(Event::Connected(mut opened)) = client.next_event(SOON).unwrap() else {
-        panic!("not connected");
-    };
+    let (mut puppet, port, _client, mut opened) = connected_to_puppet("killed");
     puppet.must("send 0 5 0 3");
     let (mut expected, mut buffer) = (Vec::new(), Vec::new());
     puppet.kill();
@@ -293,18 +301,7 @@ fn a_killed_host_is_told_and_what_it_had_sent_is_there() {
 #[test]
 fn a_host_that_stops_is_lost_within_the_time_set() {
     let _dog = watchdog("stopped", LONG);
-    let mut puppet = spawn("puppet", &[]);
-    let listened = name("stopped");
-    puppet.must(&format!("listen {listened}"));
-    let port = puppet.must("port");
-    let client = node();
-    client
-        .start_connect(&format!("{port}/{listened}"), &at_once())
-        .unwrap();
-    puppet.must("accept");
-    let Some(Event::Connected(mut opened)) = client.next_event(SOON).unwrap() else {
-        panic!("not connected");
-    };
+    let (mut puppet, _port, _client, mut opened) = connected_to_puppet("stopped");
     // An idle link lives: each side shows that it is there.
     let mut buffer = [0; 64];
     let idle = opened.recv_timeout(&mut buffer, strangers().timeout * 3);

@@ -2,7 +2,7 @@
 
 use barewire_conformance::fabrics::broken::SOUND;
 use barewire_conformance::fabrics::card::Card;
-use barewire_conformance::fabrics::carriers::{OfiTcp, Tcp};
+use barewire_conformance::fabrics::carriers::{OfiTcp, Tcp, Tls};
 use barewire_conformance::fabrics::network::Network;
 use barewire_conformance::fabrics::private::Private;
 use barewire_conformance::fabrics::rdma::Rdma;
@@ -92,6 +92,10 @@ passes!(simulated_rdma_card: Rdma {
 });
 
 passes!(carrier_over_tcp: Tcp {
+    carriers: carrier::cases,
+});
+
+passes!(carrier_over_tls: Tls {
     carriers: carrier::cases,
 });
 

@@ -3,20 +3,26 @@
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::BorrowedFd;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use barewire_carrier::tcp::TcpCarrier;
+use barewire_carrier::tls::{GenerateOptions, Handshake, Identity, Step, TlsCarrier, generate};
 use barewire_carrier::{Arrival, Broken, Carrier, Properties, Sleep};
 use barewire_ofi::{Fabric, OfiCarrier, OfiError};
 
 use crate::fabric::{Carriers, FabricUnderTest};
 
-fn tcp_pair() -> [TcpCarrier; 2] {
+fn connected() -> [TcpStream; 2] {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("its address");
     let one = TcpStream::connect(address).expect("a connection");
     let (other, _) = listener.accept().expect("a connection");
-    [one, other].map(|stream| TcpCarrier::new(stream).expect("a carrier"))
+    [one, other]
+}
+
+fn tcp_pair() -> [TcpCarrier; 2] {
+    connected().map(|stream| TcpCarrier::new(stream).expect("a carrier"))
 }
 
 /// TCP, not encrypted.
@@ -31,6 +37,52 @@ impl Carriers for Tcp {
 
     fn pair() -> [TcpCarrier; 2] {
         tcp_pair()
+    }
+}
+
+/// TLS between hosts that share a secret.
+pub struct Tls;
+
+impl Tls {
+    /// What both sides prove themselves with.
+    fn identity() -> &'static Identity {
+        static IDENTITY: OnceLock<Identity> = OnceLock::new();
+        IDENTITY.get_or_init(|| {
+            let name = format!("barewire-conformance-{}", std::process::id());
+            let folder = std::env::temp_dir().join(name);
+            let options = GenerateOptions {
+                is_secret: true,
+                name: "conformance".to_owned(),
+                replace: true,
+            };
+            generate(&folder, &options).expect("a secret");
+            let identity = Identity::load(&folder).expect("the secret");
+            std::fs::remove_dir_all(&folder).expect("its folder");
+            identity
+        })
+    }
+}
+
+impl FabricUnderTest for Tls {
+    const NAME: &'static str = "carrier over TLS";
+}
+
+impl Carriers for Tls {
+    type Carrier = TlsCarrier;
+
+    fn pair() -> [TlsCarrier; 2] {
+        let [one, other] = connected();
+        let one = Handshake::connect(one, Tls::identity(), None).expect("a connection");
+        let other = Handshake::accept(other, Tls::identity()).expect("a connection");
+        let mut sides = [(one, None), (other, None)];
+        while sides.iter().any(|(_, carrier)| carrier.is_none()) {
+            for (handshake, carrier) in sides.iter_mut().filter(|(_, c)| c.is_none()) {
+                if let Step::Done(done, _) = handshake.step().expect("the same secret") {
+                    *carrier = Some(*done);
+                }
+            }
+        }
+        sides.map(|(_, carrier)| carrier.expect("waited for"))
     }
 }
 

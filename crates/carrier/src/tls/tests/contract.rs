@@ -1,74 +1,14 @@
-//! What every carrier promises, of two ends that encrypt.
+//! What a carrier that encrypts promises, beyond what `barewire-conformance` asks of every carrier.
 
 use std::os::fd::AsFd;
 
 use rustix::event::PollFlags;
 
 use super::support::{
-    Chance, Folder, Side, carriers, connection, finish, flags, read_exactly, read_to_end, wait,
-    wait_on, write_all,
+    Chance, Folder, Side, carriers, connection, flags, read_exactly, read_to_end, wait, wait_on,
+    write_all,
 };
 use crate::carrier::{Arrival, Broken, Carrier, Sleep};
-use crate::tls::TlsCarrier;
-
-/// Writes in random pieces, flushes now and then, and says at the end that it is over.
-fn send(carrier: &mut TlsCarrier, bytes: &[u8], chance: &mut Chance, sent: &mut usize) {
-    let most = [1, 10, 1000, 20_000, 200_000][chance.below(5)];
-    let until = bytes.len().min(*sent + chance.below(most + 1));
-    *sent += carrier.write(&bytes[*sent..until]).unwrap();
-    if chance.below(3) == 0 || *sent == bytes.len() {
-        carrier.flush().unwrap();
-    }
-}
-
-/// Reads a random piece.
-fn receive(carrier: &mut TlsCarrier, into: &mut Vec<u8>, chance: &mut Chance) -> bool {
-    let most = [1, 10, 1000, 20_000, 200_000][chance.below(5)];
-    let mut buffer = vec![0; 1 + chance.below(most)];
-    match carrier.read(&mut buffer).unwrap() {
-        Arrival::Bytes(count) => into.extend_from_slice(&buffer[..count]),
-        Arrival::Nothing => {}
-        Arrival::End => return true,
-    }
-    false
-}
-
-#[test]
-fn bytes_arrive_in_order_both_ways_whatever_the_pieces() {
-    for seed in 0..12 {
-        let mut chance = Chance::new(seed);
-        let (mut one, mut other) = carriers();
-        let up = [0, 1, 16_384, 16_385, 300_000][chance.below(5)];
-        let (up, down) = (chance.bytes(up), chance.bytes(250_000));
-        let (mut up_sent, mut down_sent) = (0, 0);
-        let (mut up_received, mut down_received) = (Vec::new(), Vec::new());
-        let (mut is_up_over, mut is_down_over) = (false, false);
-        while !is_up_over || !is_down_over {
-            if up_sent < up.len() {
-                send(&mut one, &up, &mut chance, &mut up_sent);
-            } else {
-                one.finish().unwrap();
-            }
-            if down_sent < down.len() {
-                send(&mut other, &down, &mut chance, &mut down_sent);
-            } else {
-                other.finish().unwrap();
-            }
-            is_up_over = is_up_over || receive(&mut other, &mut up_received, &mut chance);
-            is_down_over = is_down_over || receive(&mut one, &mut down_received, &mut chance);
-        }
-        assert!(
-            up_received == up,
-            "seed {seed}: {} bytes",
-            up_received.len()
-        );
-        assert!(
-            down_received == down,
-            "seed {seed}: {} bytes",
-            down_received.len()
-        );
-    }
-}
 
 #[test]
 fn every_small_size_and_those_around_a_record_arrive() {
@@ -213,16 +153,6 @@ fn a_sleep_on_the_descriptor_ends_when_it_must() {
 }
 
 #[test]
-fn an_idle_pair_sleeps() {
-    let (mut one, mut other) = carriers();
-    for carrier in [&mut one, &mut other] {
-        assert!(carrier.flush().unwrap());
-        assert_eq!(carrier.read(&mut [0; 8]).unwrap(), Arrival::Nothing);
-        assert_eq!(carrier.before_sleep(), Sleep::UntilReadable);
-    }
-}
-
-#[test]
 fn bytes_right_behind_the_handshake_are_not_lost() {
     // The server's carrier writes before the client has looked at the server's proof.
     let folder = Folder::with_secret();
@@ -286,42 +216,4 @@ fn tls_does_not_end_before_both_sides_have_said_so() {
     wait(&[(other.descriptor().as_fd(), PollFlags::IN)]);
     assert_eq!(other.read(&mut [0; 3]).unwrap(), Arrival::Bytes(3));
     assert!(other.into_tcp().is_err());
-}
-
-#[test]
-fn two_threads_stream_both_ways_at_a_time() {
-    let folder = Folder::with_secret();
-    let (near, far) = connection();
-    let sides = (
-        Side::connect(near, &folder.load()),
-        Side::accept(far, &folder.load()),
-    );
-    let (one, other) = finish(sides.0, sides.1);
-    let bytes = Chance::new(9).bytes(3 << 20);
-    let run = |mut carrier: TlsCarrier| {
-        let bytes = bytes.clone();
-        std::thread::spawn(move || {
-            let (mut sent, mut received) = (0, Vec::new());
-            let mut buffer = vec![0; 70_000];
-            loop {
-                sent += carrier.write(&bytes[sent..]).unwrap();
-                match sent == bytes.len() {
-                    true => carrier.finish().unwrap(),
-                    false => drop(carrier.flush().unwrap()),
-                }
-                match carrier.read(&mut buffer).unwrap() {
-                    Arrival::Bytes(count) => received.extend_from_slice(&buffer[..count]),
-                    Arrival::Nothing => wait_on(&mut carrier),
-                    Arrival::End => break,
-                }
-            }
-            while !carrier.flush().unwrap() {
-                wait_on(&mut carrier);
-            }
-            assert!(received == bytes, "{} bytes", received.len());
-            carrier
-        })
-    };
-    let (one, other) = (run(one.unwrap().0), run(other.unwrap().0));
-    drop((one.join().unwrap(), other.join().unwrap()));
 }
