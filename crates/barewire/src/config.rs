@@ -105,7 +105,7 @@ pub enum Security {
     #[default]
     None,
     /// By TLS 1.3, with what `barewire node keygen` makes: each host has a key and trusts certificates of others, or all
-    /// share a secret.
+    /// share a secret. They are read again for new links, at most once in a second.
     Keys {
         /// Where they are; `None`: where `barewire node keygen` puts them.
         folder: Option<PathBuf>,

@@ -829,7 +829,8 @@
 //!
 //! # Other hosts
 //!
-//! A node that [`Node::listen_on`] gives a port is reached from other hosts, under all its names, as `host:port/name`.
+//! A node that [`Node::listen_on`] gives a port is reached from other hosts, under all its names, as `host:port/name`, or as
+//! `certificate@host:port/name` by who wants that host and no other.
 //! Connections between hosts are used as all others; [`Connection::remote`] says who is there. Both nodes must be
 //! told how to make sure of each other ([`HostsConfig`]); by default no link to another host is made. `docs/hosts.md` in the
 //! repository says how to run programs on several hosts.

@@ -329,7 +329,8 @@ fn strangers_at_the_port_do_no_harm() {
     let _dog = watchdog("strangers", LONG);
     let (server, _listener, port, address) = server("strangers");
     let mut silent = Vec::new();
-    for round in 0..300_u32 {
+    // More of them stay silent than may greet at a time.
+    for round in 0..1200_u32 {
         let mut stranger = TcpStream::connect(port.address()).unwrap();
         match round % 4 {
             0 => stranger
@@ -567,6 +568,102 @@ fn certificates_say_who_is_there_and_policies_name_them() {
     let plain = node().connect_with(&address, &at_once()).unwrap_err();
     assert!(matches!(plain, Error::HostUnreachable { .. }), "{plain}");
     for folder in folders.iter().chain(&stranger) {
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}
+
+/// What a new node with these keys gets from connecting to this address of a node that is polled meanwhile.
+fn ask(server: &Node, keys: HostsConfig, address: &str) -> Result<(), String> {
+    let hosts = HostsConfig {
+        shortcut: false,
+        ..keys
+    };
+    let config = NodeConfig {
+        hosts,
+        ..NodeConfig::default()
+    };
+    thread::scope(|scope| {
+        let asking = scope.spawn(|| {
+            let node = Node::with_config(config).unwrap();
+            let connected = node.connect_with(address, &at_once());
+            connected.map(drop).map_err(|error| error.to_string())
+        });
+        while !asking.is_finished() {
+            let event = server.next_event(Duration::from_millis(10)).unwrap();
+            if let Some(Event::Request(request)) = event {
+                // Whoever asks may have gone already.
+                let _ = request.accept();
+            }
+        }
+        asking.join().unwrap()
+    })
+}
+
+/// A node with these keys that listens: itself, what it listens by, and `HOST:PORT/NAME`.
+fn keyed_server(of: &str, folder: &Path) -> (Node, (Listener, Port), String) {
+    let hosts = HostsConfig {
+        shortcut: false,
+        ..keys(folder)
+    };
+    let config = NodeConfig {
+        hosts,
+        ..NodeConfig::default()
+    };
+    let node = Node::with_config(config).unwrap();
+    let policy = Policy::anyone();
+    let listener = node
+        .listen_with(&name(of), ListenOptions { policy })
+        .unwrap();
+    let port = node.listen_on("127.0.0.1:0").unwrap();
+    let address = format!("{}/{}", port.address(), listener.name());
+    (node, (listener, port), address)
+}
+
+#[test]
+fn only_the_host_that_is_meant_is_talked_to() {
+    let _dog = watchdog("meant", LONG);
+    let (folders, third) = (key_folders("meant"), key_folders("third"));
+    trust(
+        &folders[1],
+        &third[0].join("certificate.pem"),
+        "third",
+        false,
+    )
+    .unwrap();
+    let (server, _listening, address) = keyed_server("meant", &folders[0]);
+    let ask = |address: &str| ask(&server, keys(&folders[1]), address);
+    assert_eq!(ask(&address), Ok(()), "any that is trusted");
+    assert_eq!(ask(&format!("one@{address}")), Ok(()));
+    let other = ask(&format!("third@{address}")).unwrap_err();
+    assert!(
+        other.contains("third was to be reached, and one answered"),
+        "{other}"
+    );
+    let nobody = ask(&format!("nobody@{address}")).unwrap_err();
+    assert!(nobody.contains("has the name nobody"), "{nobody}");
+    let plain = node().connect_with(&format!("one@{address}"), &at_once());
+    let plain = plain.unwrap_err().to_string();
+    assert!(plain.contains("nothing is proved"), "{plain}");
+    for folder in folders.iter().chain(&third) {
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}
+
+#[test]
+fn keys_are_read_again_while_a_node_runs() {
+    let _dog = watchdog("reload", LONG);
+    let folders = key_folders("reload");
+    let (server, _listening, address) = keyed_server("reload", &folders[0]);
+    let ask = || ask(&server, keys(&folders[1]), &address);
+    assert_eq!(ask(), Ok(()));
+    let trusted = folders[0].join("trusted");
+    let (file, kept) = (trusted.join("other.pem"), folders[0].join("kept.pem"));
+    std::fs::rename(&file, &kept).unwrap();
+    let refused = std::iter::repeat_with(ask).find_map(Result::err).unwrap();
+    assert!(refused.contains("does not trust"), "{refused}");
+    std::fs::rename(&kept, &file).unwrap();
+    assert!(std::iter::repeat_with(ask).any(|asked| asked.is_ok()));
+    for folder in &folders {
         std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -15,7 +15,7 @@ use crate::links::driven::{Driven, RemotePeer};
 use crate::node::core::NodeCore;
 use crate::node::hosts::{Running, Wish};
 use crate::node::hosts_thread::{GREETING_TIME, Thread, Welcome};
-use crate::remote::address::{Side, is_private};
+use crate::remote::address::{is_private, split_host};
 use crate::remote::greeter::{Greeted, Greeter};
 use crate::remote::greeting::Greeting;
 use crate::remote::proxy::{OfNode, Proxy};
@@ -214,7 +214,7 @@ impl Dial {
     fn reach(&self) -> std::result::Result<(), String> {
         let deadline = Instant::now() + GREETING_TIME;
         let stream = self.connect(deadline)?;
-        let greeter = Greeter::new(stream, Side::Dialling, &self.trust, &self.own)?;
+        let greeter = Greeter::dial(stream, &self.host, &self.trust, &self.own)?;
         let greeted = greet(greeter, deadline)?;
         if self.own.is_local_to(&greeted.theirs) {
             return self.move_to_this_host();
@@ -225,8 +225,8 @@ impl Dial {
     }
 
     fn connect(&self, deadline: Instant) -> std::result::Result<TcpStream, String> {
-        let addresses = self
-            .host
+        let (_, address) = split_host(&self.host);
+        let addresses = address
             .to_socket_addrs()
             .map_err(|error| error.to_string())?;
         let mut reason = "it has no address".to_owned();

@@ -17,15 +17,18 @@ use barewire_sys::wake::{Epoll, EventFd, Interest};
 use crate::error::Result;
 use crate::links::driven::DrivenSet;
 use crate::node::hosts::Wish;
-use crate::remote::address::Side;
 use crate::remote::greeter::{Greeted, Greeter};
 use crate::remote::greeting::Greeting;
 use crate::remote::trust::Trust;
 
 /// How long the thread leaves what has come to others that are about to drive.
 const GRACE: Duration = Duration::from_millis(1);
-/// Those who have connected to a port and not yet said who they are: the oldest make room.
+/// Most who may be greeting at a time. Others wait in the kernel.
 const GREETERS_MAX: usize = 256;
+/// Whoever has said nothing for so long makes room for them,
+const SILENCE: Duration = Duration::from_millis(250);
+/// and so does who takes longer than this, whatever it says.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// How long they may take.
 pub(super) const GREETING_TIME: Duration = Duration::from_secs(5);
 /// Signs of life within the time after which a link is lost.
@@ -46,6 +49,16 @@ pub(super) trait Welcome: Send {
 struct Stranger {
     greeter: Greeter,
     deadline: Instant,
+    /// When it was heard last.
+    heard: Instant,
+}
+
+impl Stranger {
+    /// Whether it may be turned away for others that wait.
+    fn makes_room(&self, now: Instant) -> bool {
+        let age = now + GREETING_TIME - self.deadline;
+        now.duration_since(self.heard) > SILENCE || age > PATIENCE
+    }
 }
 
 /// The thread.
@@ -59,6 +72,8 @@ pub(super) struct Thread {
     trust: Trust,
     ports: HashMap<u64, TcpListener>,
     greeters: HashMap<u64, Stranger>,
+    /// Whether nobody is accepted at the ports, for want of room.
+    is_full: bool,
     next_token: u64,
     timeout: Duration,
 }
@@ -84,6 +99,7 @@ impl Thread {
             trust,
             ports: HashMap::new(),
             greeters: HashMap::new(),
+            is_full: false,
             // Beyond those of ports.
             next_token: 1 << 32,
             timeout: timeout.max(Duration::from_millis(20)),
@@ -100,6 +116,8 @@ impl Thread {
             let is_restless = |stranger: &Stranger| stranger.greeter.wait_for().is_none();
             let longest = if self.greeters.values().any(is_restless) {
                 Some(GRACE)
+            } else if self.is_full {
+                Some(left.min(SILENCE / 10))
             } else if self.set.is_empty() && self.greeters.is_empty() {
                 None
             } else {
@@ -118,6 +136,9 @@ impl Thread {
                 }
             }
             self.greet_restless();
+            if self.is_full {
+                self.make_room();
+            }
             if must_drive {
                 self.drive();
             }
@@ -133,12 +154,13 @@ impl Thread {
         while let Ok(wish) = self.wished.try_recv() {
             match wish {
                 Wish::Open { token, listener } => {
-                    if self.epoll.add(&listener, token, Interest::READ).is_ok() {
+                    if self.is_full || self.epoll.add(&listener, token, Interest::READ).is_ok() {
                         self.ports.insert(token, listener);
                     }
                 }
                 Wish::Close { token } => {
                     if let Some(listener) = self.ports.remove(&token) {
+                        // It is not in the set while there is no room.
                         let _ = self.epoll.remove(&listener);
                     }
                 }
@@ -171,8 +193,15 @@ impl Thread {
         self.greeters.retain(|_, stranger| stranger.deadline > now);
     }
 
-    /// Takes those who have connected to a port.
+    /// Takes one who has connected to a port.
     fn accept(&mut self, port: u64) {
+        if self.greeters.len() >= GREETERS_MAX {
+            self.is_full = true;
+            for listener in self.ports.values() {
+                let _ = self.epoll.remove(listener);
+            }
+            return self.make_room();
+        }
         let Some(listener) = self.ports.get(&port) else {
             return;
         };
@@ -184,18 +213,30 @@ impl Thread {
         }
     }
 
-    fn receive_stranger(&mut self, stream: TcpStream) {
+    /// Turns those away who are silent, if somebody waits at a port; and accepts again, if there is room.
+    fn make_room(&mut self) {
         if self.greeters.len() >= GREETERS_MAX {
-            let oldest = self.greeters.keys().min().copied();
-            oldest.map(|token| self.greeters.remove(&token));
+            let now = Instant::now();
+            self.greeters.retain(|_, it| !it.makes_room(now));
         }
+        if self.greeters.len() < GREETERS_MAX {
+            self.is_full = false;
+            for (token, listener) in &self.ports {
+                let _ = self.epoll.add(listener, *token, Interest::READ);
+            }
+        }
+    }
+
+    fn receive_stranger(&mut self, stream: TcpStream) {
         // One that is gone already is nobody.
-        let greeter = Greeter::new(stream, Side::Accepting, &self.trust, &self.own);
+        let greeter = Greeter::accept(stream, &self.trust, &self.own);
         if let Ok(greeter) = greeter {
             self.next_token += 1;
+            let now = Instant::now();
             let stranger = Stranger {
                 greeter,
-                deadline: Instant::now() + GREETING_TIME,
+                deadline: now + GREETING_TIME,
+                heard: now,
             };
             self.greeters.insert(self.next_token, stranger);
             self.greet(self.next_token);
@@ -207,6 +248,7 @@ impl Thread {
         let Some(stranger) = self.greeters.get_mut(&token) else {
             return;
         };
+        stranger.heard = Instant::now();
         let greeter = &mut stranger.greeter;
         if let Some((descriptor, _)) = greeter.wait_for() {
             // It is not in the set the first time; and another one may come in its place.

@@ -1,4 +1,4 @@
-//! Addresses of names on other hosts: `host:port/name`.
+//! Addresses of names on other hosts: `host:port/name`, or `certificate@host:port/name`.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -12,9 +12,17 @@ pub(crate) enum Side {
 /// A name at a port of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HostName {
-    /// `host:port`, as it was written.
+    /// `host:port`, or `certificate@host:port`, as it was written.
     pub host: String,
     pub name: String,
+}
+
+/// The two parts of `certificate@host:port`: under which name the host must be trusted, if any is given, and where it is.
+pub(crate) fn split_host(host: &str) -> (Option<&str>, &str) {
+    match host.split_once('@') {
+        Some((certificate, address)) => (Some(certificate), address),
+        None => (None, host),
+    }
 }
 
 impl HostName {
@@ -22,7 +30,9 @@ impl HostName {
     pub fn parse(text: &str) -> Option<HostName> {
         let (host, name) = text.split_once('/')?;
         let (address, port) = host.rsplit_once(':')?;
-        let is_address = !address.is_empty() && !address.contains(char::is_whitespace);
+        let (certificate, address) = split_host(address);
+        let is_named = certificate != Some("");
+        let is_address = is_named && !address.is_empty() && !address.contains(char::is_whitespace);
         if !is_address || port.parse::<u16>().is_err() || name.is_empty() {
             return None;
         }
@@ -55,6 +65,7 @@ mod tests {
             ("node3:7400/store", "node3:7400", "store"),
             ("10.0.0.7:7400/a/b", "10.0.0.7:7400", "a/b"),
             ("[fe80::1]:7400/x", "[fe80::1]:7400", "x"),
+            ("ada@10.0.0.7:7400/x", "ada@10.0.0.7:7400", "x"),
         ] {
             let found = HostName::parse(text).unwrap();
             assert_eq!((found.host.as_str(), found.name.as_str()), (host, name));
@@ -66,6 +77,8 @@ mod tests {
             "node3:x/store",
             "node3:7400/",
             ":7400/x",
+            "@node3:7400/x",
+            "ada@:7400/x",
             "node3:70000/x",
         ] {
             assert_eq!(HostName::parse(text), None, "{text}");

@@ -13,11 +13,11 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use barewire_carrier::tcp::TcpCarrier;
-use barewire_carrier::tls::{Handshake, Step};
+use barewire_carrier::tls::{Handshake, HandshakeError, Identity, Step};
 use barewire_carrier::{Arrival, Carrier, PeerIdentity, Sleep};
 use barewire_sys::wake::Interest;
 
-use crate::remote::address::Side;
+use crate::remote::address::{Side, split_host};
 use crate::remote::greeting::{GREETING_BYTES, Greeting};
 use crate::remote::libfabric::Move;
 use crate::remote::trust::Trust;
@@ -36,6 +36,27 @@ enum Stage {
     Over,
 }
 
+/// Without any proof.
+fn bare(stream: TcpStream) -> Result<Stage, String> {
+    let carrier = TcpCarrier::new(stream).map_err(|broken| broken.to_string())?;
+    Ok(Stage::Greeting(Box::new(carrier)))
+}
+
+fn proving(handshake: Result<Handshake, HandshakeError>) -> Result<Stage, String> {
+    let handshake = handshake.map_err(|error| error.to_string())?;
+    Ok(Stage::Proving(Box::new(handshake)))
+}
+
+/// The host of this address, `host:port`, if a certificate is trusted under just that name: then no other will do.
+fn trusted_as<'a>(identity: &Identity, address: &'a str) -> Option<&'a str> {
+    let (host, _port) = address.rsplit_once(':')?;
+    identity
+        .trusted()
+        .iter()
+        .any(|it| it.name == host)
+        .then_some(host)
+}
+
 /// The steps up to a link.
 pub(crate) struct Greeter {
     stage: Stage,
@@ -51,29 +72,46 @@ pub(crate) struct Greeter {
 }
 
 impl Greeter {
-    /// Over a TCP connection that has just been made.
+    /// Of the node that has connected to `host` (`certificate@host:port`, or without a certificate).
     ///
     /// # Errors
-    /// It is down already.
-    pub fn new(
+    /// The connection is down already, the keys can not be read, or no such certificate is trusted.
+    pub fn dial(
         stream: TcpStream,
-        side: Side,
+        host: &str,
         trust: &Trust,
         own: &Greeting,
     ) -> Result<Greeter, String> {
-        let stage = match trust.identity() {
-            None => Stage::Greeting(Box::new(
-                TcpCarrier::new(stream).map_err(|broken| broken.to_string())?,
-            )),
+        let (certificate, address) = split_host(host);
+        let stage = match trust.identity()? {
+            None if certificate.is_some() => {
+                return Err(format!(
+                    "nothing is proved with Security::Insecure: connect to {address}, or use Keys"
+                ));
+            }
+            None => bare(stream)?,
             Some(identity) => {
-                let begun = match side {
-                    Side::Dialling => Handshake::connect(stream, identity, None),
-                    Side::Accepting => Handshake::accept(stream, identity),
-                };
-                Stage::Proving(Box::new(begun.map_err(|error| error.to_string())?))
+                let expected = certificate.or_else(|| trusted_as(&identity, address));
+                proving(Handshake::connect(stream, &identity, expected))?
             }
         };
-        Ok(Greeter {
+        Ok(Greeter::at(stage, Side::Dialling, trust, own))
+    }
+
+    /// Of the node to whose port somebody has connected.
+    ///
+    /// # Errors
+    /// The connection is down already, or the keys can not be read.
+    pub fn accept(stream: TcpStream, trust: &Trust, own: &Greeting) -> Result<Greeter, String> {
+        let stage = match trust.identity()? {
+            None => bare(stream)?,
+            Some(identity) => proving(Handshake::accept(stream, &identity))?,
+        };
+        Ok(Greeter::at(stage, Side::Accepting, trust, own))
+    }
+
+    fn at(stage: Stage, side: Side, trust: &Trust, own: &Greeting) -> Greeter {
+        Greeter {
             stage,
             side,
             trust: trust.clone(),
@@ -84,7 +122,7 @@ impl Greeter {
             theirs: [0; GREETING_BYTES],
             received: 0,
             sleep: Sleep::NotYet,
-        })
+        }
     }
 
     /// Does what can be done now. What came of it, once all is done.
