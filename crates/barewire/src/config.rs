@@ -155,7 +155,7 @@ impl Default for HostsConfig {
             security: Security::None,
             transport: Transport::Stream,
             timeout: Duration::from_secs(5),
-            ring_bytes: 64 << 10,
+            ring_bytes: 256 << 10,
             shortcut: true,
         }
     }

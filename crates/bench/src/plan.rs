@@ -1,6 +1,8 @@
 //! The plan of a run: the cases that the arguments ask for, the channels they need, and the
 //! phases in which channels are open together.
 
+use barewire::HostsConfig;
+
 use crate::args::{BenchArgs, TestChoice, WaitingChoice};
 use crate::case::{
     CONNECTIONS_MAX, Case, ChannelSpec, REQUEST_BYTES, SIZE_MAX, Test, Transport, Variant, Waiting,
@@ -386,8 +388,9 @@ const KERNEL_COPY_BYTES_MIN: usize = 4096;
 /// From this size on messages go through rings of 4 MiB.
 const LONG_BYTES: usize = 16 * 1024;
 
-/// Barewire's rings, also between hosts: the default where messages are small and few under way, else 64 KiB, and 4 MiB where messages are
-/// long; for transactions never less than both ends can have under way, or both could wait for room.
+/// Barewire's rings: the default where messages are small and few under way, else 64 KiB, and 4 MiB where messages are
+/// long; between hosts the default there, or more where messages are long. For transactions never less than both ends can
+/// have under way, or both could wait for room.
 fn ring_bytes(transport: Transport, variant: Variant, work: &Work) -> usize {
     const DEFAULT: usize = 4096;
     const LARGE: usize = 64 * 1024;
@@ -401,7 +404,8 @@ fn ring_bytes(transport: Transport, variant: Variant, work: &Work) -> usize {
         // Each byte passes through the rings of both ends: they should lie in the caches. Credit travels back in packets
         // of its own: there should be few.
         _ if transport == Transport::Hosts => {
-            (8 * work.size).next_power_of_two().clamp(LARGE, LONG)
+            let least = HostsConfig::default().ring_bytes;
+            (8 * work.size).next_power_of_two().clamp(least, LONG)
         }
         _ if work.size >= LONG_BYTES => LONG,
         Test::Stream => LARGE,
