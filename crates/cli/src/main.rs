@@ -11,6 +11,7 @@
 //! stat: counters of a process
 //! dump: messages that wait in queues
 //! set: change settings of a live node
+//! service: services of systemd that are to be accelerated
 //! ls: list nodes and sockets
 //! node: keys with which nodes of different hosts prove who they are
 //! capture: packets of an unmodified program, for Wireshark
@@ -33,6 +34,7 @@ mod ls;
 mod node;
 mod nodes;
 mod run;
+mod service;
 mod set;
 mod sockets;
 mod stat;
@@ -66,8 +68,12 @@ enum Command {
     Daq(daq::DaqCommand),
     /// Check whether unmodified programs can be accelerated here, and report what to change
     Doctor(doctor::DoctorArgs),
+    /// Undo `enable`
+    Disable(service::DisableArgs),
     /// Show the messages that wait in the queues of a process, header by header
     Dump(dump::DumpArgs),
+    /// Have systemd start a service with its TCP connections on this host accelerated
+    Enable(service::EnableArgs),
     #[cfg(feature = "full")]
     /// Traffic shaping by the kernel, as KEK measured it, and event building through a switch
     /// (root)
@@ -183,7 +189,9 @@ impl Command {
             #[cfg(feature = "full")]
             Command::Daq(command) => daq::run(&command).map_err(Into::into),
             Command::Doctor(args) => doctor::run(&args).map_err(Into::into),
+            Command::Disable(args) => service::disable(&args).map_err(Into::into),
             Command::Dump(args) => dump::run(&args).map(done).map_err(Into::into),
+            Command::Enable(args) => service::enable(&args).map_err(Into::into),
             #[cfg(feature = "full")]
             Command::Kek(args) => daq::kek::run(&args).map(done).map_err(Into::into),
             #[cfg(feature = "full")]

@@ -20,11 +20,12 @@ use std::process::ExitCode;
 use rustix::fs::Access;
 
 pub use args::RunArgs;
+pub use environment::with_earlier_preloads;
 use environment::{preload, set};
 pub use library::{LibraryError, library};
 use program::{ProgramError, find_program};
-use settings::Settings;
 pub use settings::rings as rings_setting;
+pub use settings::{Settings, SettingsError};
 
 /// Why a program was not begun.
 #[derive(Debug, thiserror::Error)]
@@ -34,7 +35,7 @@ pub enum RunError {
     Library(#[from] LibraryError),
     /// A setting is wrong.
     #[error(transparent)]
-    Settings(#[from] settings::SettingsError),
+    Settings(#[from] SettingsError),
     /// Who began us has fewer rights than we have.
     #[error(
         "refused: this command has more rights than its caller (set-user-id, or file capabilities)"

@@ -1,6 +1,6 @@
 //! The environment of the program that is run.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
@@ -10,21 +10,26 @@ pub fn set(environment: &mut Vec<(OsString, OsString)>, name: &str, value: OsStr
     environment.push((name.into(), value));
 }
 
-/// Puts the library behind what is preloaded already: some of that must come first.
+/// Puts the library behind what is preloaded already.
 pub fn preload(environment: &mut Vec<(OsString, OsString)>, library: &Path) {
     const NAME: &str = "LD_PRELOAD";
     let before = environment.iter().find(|(name, _)| name == NAME);
-    let mut list = before.map_or(Vec::new(), |(_, value)| value.as_bytes().to_vec());
+    let list = with_earlier_preloads(library, before.map(|(_, value)| value.as_os_str()));
+    set(environment, NAME, list);
+}
+
+/// The library behind what is preloaded already, as `LD_PRELOAD` takes it: some of that must come first.
+pub fn with_earlier_preloads(library: &Path, earlier: Option<&OsStr>) -> OsString {
+    let mut list = earlier.map_or(Vec::new(), |value| value.as_bytes().to_vec());
     let library = library.as_os_str().as_bytes();
     let is_break = |byte: &u8| *byte == b':' || byte.is_ascii_whitespace();
-    if list.split(is_break).any(|item| item == library) {
-        return;
+    if !list.split(is_break).any(|item| item == library) {
+        if !list.is_empty() {
+            list.push(b':');
+        }
+        list.extend_from_slice(library);
     }
-    if !list.is_empty() {
-        list.push(b':');
-    }
-    list.extend_from_slice(library);
-    set(environment, NAME, OsString::from_vec(list));
+    OsString::from_vec(list)
 }
 
 #[cfg(test)]

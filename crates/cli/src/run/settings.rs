@@ -107,7 +107,7 @@ impl Settings {
     /// # Errors
     /// What is wrong, and where.
     pub fn read(args: &RunArgs, program: &Path) -> Result<Settings, SettingsError> {
-        let mut settings = Settings::default();
+        let mut settings = Settings::of_options(args.profile.as_deref(), &args.set)?;
         if let Some((path, text)) = file(args.config.as_deref())? {
             let name = program.file_name().unwrap_or_default().to_string_lossy();
             settings.text = compile(&path, &text, &name)?;
@@ -118,11 +118,17 @@ impl Settings {
                 checked.map_err(|wrong| at(variable.to_owned(), wrong))?;
             }
         }
-        let given = args
-            .profile
-            .iter()
-            .map(|name| ("--profile", "profile", name.as_str()));
-        let given = given.chain(args.set.iter().map(|text| {
+        Ok(settings)
+    }
+
+    /// Checks those of the command line alone: `--profile`, and each `--set`.
+    ///
+    /// # Errors
+    /// What is wrong, and where.
+    pub fn of_options(profile: Option<&str>, set: &[String]) -> Result<Settings, SettingsError> {
+        let mut settings = Settings::default();
+        let given = profile.map(|name| ("--profile", "profile", name));
+        let given = given.into_iter().chain(set.iter().map(|text| {
             let (key, value) = text.split_once('=').unwrap_or((text, ""));
             ("--set", key, value)
         }));
@@ -132,6 +138,11 @@ impl Settings {
             settings.variables.push((variable, value));
         }
         Ok(settings)
+    }
+
+    /// Those of the command line: the variable, and its value.
+    pub fn variables(&self) -> &[(&'static str, String)] {
+        &self.variables
     }
 
     /// Puts them into an environment.
