@@ -15,6 +15,8 @@
 //! ls: list nodes and sockets
 //! node: keys with which nodes of different hosts prove who they are
 //! capture: packets of an unmodified program, for Wireshark
+//! explain: what errors, states, reasons and exit codes mean
+//! manual: manual pages, and completions for shells
 //! stream: measure a stream between hosts
 //! wire: decode, encode and check formats of classic networks
 //! lab: the laboratory
@@ -27,10 +29,12 @@ mod capture;
 mod daq;
 mod doctor;
 mod dump;
+mod explain;
 mod hosts;
 #[cfg(feature = "full")]
 mod lab;
 mod ls;
+mod manual;
 mod node;
 mod nodes;
 mod run;
@@ -62,6 +66,8 @@ enum Command {
     /// Capture what a program under `run` sends and receives, as packets for Wireshark
     #[command(after_help = capture::AFTER)]
     Capture(capture::CaptureArgs),
+    /// Write completions for a shell to standard output
+    Completions(manual::CompletionsArgs),
     #[cfg(feature = "full")]
     /// The event builder: sources, builders and a manager
     #[command(subcommand)]
@@ -74,6 +80,8 @@ enum Command {
     Dump(dump::DumpArgs),
     /// Have systemd start a service with its TCP connections on this host accelerated
     Enable(service::EnableArgs),
+    /// Say what an error, a state, a reason or an exit code means, and what to do next
+    Explain(explain::ExplainArgs),
     #[cfg(feature = "full")]
     /// Traffic shaping by the kernel, as KEK measured it, and event building through a switch
     /// (root)
@@ -84,6 +92,8 @@ enum Command {
     Lab(lab::LabCommand),
     /// List the nodes on this host, and the sockets of programs under `run`
     Ls(ls::LsArgs),
+    /// Write manual pages
+    Man(manual::ManArgs),
     /// Keys with which nodes of different hosts prove who they are
     #[command(subcommand)]
     Node(node::NodeCommand),
@@ -186,17 +196,24 @@ impl Command {
                 outcome.map(done).map_err(Into::into)
             }
             Command::Capture(args) => capture::run(&args).map(done).map_err(Into::into),
+            Command::Completions(args) => manual::completions(&args, Arguments::command())
+                .map(done)
+                .map_err(Into::into),
             #[cfg(feature = "full")]
             Command::Daq(command) => daq::run(&command).map_err(Into::into),
             Command::Doctor(args) => doctor::run(&args).map_err(Into::into),
             Command::Disable(args) => service::disable(&args).map_err(Into::into),
             Command::Dump(args) => dump::run(&args).map(done).map_err(Into::into),
             Command::Enable(args) => service::enable(&args).map_err(Into::into),
+            Command::Explain(args) => explain::run(&args).map(done).map_err(Into::into),
             #[cfg(feature = "full")]
             Command::Kek(args) => daq::kek::run(&args).map(done).map_err(Into::into),
             #[cfg(feature = "full")]
             Command::Lab(command) => lab::run(&command).map(done).map_err(Into::into),
             Command::Ls(args) => ls::run(&args).map(done).map_err(Into::into),
+            Command::Man(args) => manual::man(&args, Arguments::command())
+                .map(done)
+                .map_err(Into::into),
             Command::Node(command) => node::run(&command).map(done).map_err(Into::into),
             Command::Run(args) => Ok(run::run(&args)),
             Command::Set(args) => set::run(&args).map_err(Into::into),
@@ -209,14 +226,12 @@ impl Command {
     }
 }
 
-/// Whether it comes from `wire` or `daq check`, of which 1 says that what they looked at is
-/// faulty.
-#[cfg(feature = "full")]
+/// Whether it says that an argument is faulty; or comes from `wire` or `daq check`, of which 1 says that what they
+/// looked at is faulty.
 fn says_faulty(error: &(dyn std::error::Error + 'static)) -> bool {
-    error.is::<wire::WireError>() || error.is::<daq::DaqError>()
-}
-
-#[cfg(not(feature = "full"))]
-fn says_faulty(_: &(dyn std::error::Error + 'static)) -> bool {
-    false
+    #[cfg(feature = "full")]
+    if error.is::<wire::WireError>() || error.is::<daq::DaqError>() {
+        return true;
+    }
+    error.is::<explain::ExplainError>() || error.is::<manual::ManualError>()
 }
