@@ -12,6 +12,8 @@
 //! dump: messages that wait in queues
 //! set: change settings of a live node
 //! service: services of systemd that are to be accelerated
+//! sample: everything on this host at one time
+//! metrics: counters for Prometheus and others
 //! ls: list nodes and sockets
 //! node: keys with which nodes of different hosts prove who they are
 //! capture: packets of an unmodified program, for Wireshark
@@ -35,10 +37,12 @@ mod hosts;
 mod lab;
 mod ls;
 mod manual;
+mod metrics;
 mod node;
 mod nodes;
 mod run;
 mod service;
+mod sample;
 mod set;
 mod sockets;
 mod stat;
@@ -94,6 +98,9 @@ enum Command {
     Ls(ls::LsArgs),
     /// Write manual pages
     Man(manual::ManArgs),
+    /// Print counters of nodes, links and sockets in the format of OpenMetrics, or serve them
+    /// over HTTP
+    Metrics(metrics::MetricsArgs),
     /// Keys with which nodes of different hosts prove who they are
     #[command(subcommand)]
     Node(node::NodeCommand),
@@ -147,9 +154,6 @@ impl Inner {
     }
 }
 
-/// What a shell says of a program that SIGPIPE has ended.
-const ENDED_BY_SIGPIPE: i32 = 128 + 13;
-
 /// Has the program end quietly when nobody reads its standard output any more, as in `barewire lab list | head`:
 /// as other programs do, which leave this to the signal. Here the signal is ignored, since sockets are to
 /// fail with an error, and printing panics.
@@ -161,7 +165,7 @@ fn end_when_nobody_reads() {
             text.starts_with("failed printing to stdout") && text.contains("Broken pipe")
         };
         if text.filter(is_closed).is_some() {
-            std::process::exit(ENDED_BY_SIGPIPE);
+            std::process::exit(barewire_report::columns::NOBODY_READS);
         }
         otherwise(panic);
     }));
@@ -214,6 +218,7 @@ impl Command {
             Command::Man(args) => manual::man(&args, Arguments::command())
                 .map(done)
                 .map_err(Into::into),
+            Command::Metrics(args) => metrics::run(&args).map(done).map_err(Into::into),
             Command::Node(command) => node::run(&command).map(done).map_err(Into::into),
             Command::Run(args) => Ok(run::run(&args)),
             Command::Set(args) => set::run(&args).map_err(Into::into),
@@ -233,5 +238,8 @@ fn says_faulty(error: &(dyn std::error::Error + 'static)) -> bool {
     if error.is::<wire::WireError>() || error.is::<daq::DaqError>() {
         return true;
     }
-    error.is::<explain::ExplainError>() || error.is::<manual::ManualError>()
+    let metrics = error.downcast_ref::<metrics::MetricsError>();
+    metrics.is_some_and(metrics::MetricsError::is_usage)
+        || error.is::<explain::ExplainError>()
+        || error.is::<manual::ManualError>()
 }

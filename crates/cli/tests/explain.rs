@@ -181,7 +181,7 @@ fn tables(all: &[Entry], kind: &str, column: &str, heading: impl Fn(&str) -> Str
         let _ = writeln!(
             page,
             "| {code} | {} | {} | {} |",
-            entry.get("means"),
+            entry.get("means").replace('|', "\\|"),
             fault(entry),
             next_step(entry)
         );

@@ -28,6 +28,7 @@ fn the_help_has_examples_with_options_that_exist() {
         vec!["set"],
         vec!["explain"],
         vec!["man"],
+        vec!["metrics"],
         vec!["completions"],
         vec!["node", "keygen"],
         vec!["node", "trust"],

@@ -34,7 +34,11 @@ pub fn in_columns(lines: &[Vec<String>], text_columns: &[usize], indent: &str) -
     out
 }
 
-/// Writes to standard output; a reader that has closed the pipe has seen enough.
+/// With what a command ends whose output nobody reads any more: what a shell says of a program that SIGPIPE has
+/// ended.
+pub const NOBODY_READS: i32 = 128 + 13;
+
+/// Writes to standard output. If its reader has closed the pipe, the process ends.
 ///
 /// # Errors
 /// Standard output takes no more.
@@ -42,7 +46,7 @@ pub fn print(text: &str) -> Result<(), PrintError> {
     use std::io::Write;
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(NOBODY_READS),
         other => Ok(other?),
     }
 }
