@@ -14,6 +14,8 @@
 //! service: services of systemd that are to be accelerated
 //! sample: everything on this host at one time
 //! metrics: counters for Prometheus and others
+//! terminal: the terminal, taken whole and given back
+//! top: a live view of all of it
 //! ls: list nodes and sockets
 //! node: keys with which nodes of different hosts prove who they are
 //! capture: packets of an unmodified program, for Wireshark
@@ -48,6 +50,10 @@ mod sockets;
 mod stat;
 #[cfg(feature = "full")]
 mod stream;
+#[cfg(feature = "full")]
+mod terminal;
+#[cfg(feature = "full")]
+mod top;
 #[cfg(feature = "full")]
 mod wire;
 
@@ -114,6 +120,9 @@ enum Command {
     /// Measure how fast a stream goes to a host and back, over the kernel's TCP or barewire
     #[command(after_help = stream::AFTER)]
     Stream(stream::StreamArgs),
+    #[cfg(feature = "full")]
+    /// Show all nodes, connections, links to other hosts and accelerated sockets, live
+    Top(top::TopArgs),
     #[cfg(feature = "full")]
     /// Decode, encode and check formats of classic networks: ATM, AAL5, AAL3/4, CBN, Jetstream,
     /// ...
@@ -226,6 +235,8 @@ impl Command {
             #[cfg(feature = "full")]
             Command::Stream(args) => stream::run(&args).map(done).map_err(Into::into),
             #[cfg(feature = "full")]
+            Command::Top(args) => top::run(&args).map(done).map_err(Into::into),
+            #[cfg(feature = "full")]
             Command::Wire(args) => wire::run(&args).map_err(Into::into),
         }
     }
@@ -235,8 +246,14 @@ impl Command {
 /// looked at is faulty.
 fn says_faulty(error: &(dyn std::error::Error + 'static)) -> bool {
     #[cfg(feature = "full")]
-    if error.is::<wire::WireError>() || error.is::<daq::DaqError>() {
-        return true;
+    {
+        let top = error.downcast_ref::<top::TopError>();
+        if error.is::<wire::WireError>()
+            || error.is::<daq::DaqError>()
+            || top.is_some_and(top::TopError::is_usage)
+        {
+            return true;
+        }
     }
     let metrics = error.downcast_ref::<metrics::MetricsError>();
     metrics.is_some_and(metrics::MetricsError::is_usage)

@@ -1,26 +1,19 @@
 //! `barewire daq run` before a terminal, which is given back whatever happens, and ended by
 //! signals.
 
+#[path = "common/seat.rs"]
+mod seat;
 #[path = "common/wait.rs"]
 mod wait;
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::fd::OwnedFd;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
-use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
-use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
-
-/// Everything here happens at once or, on a busy machine, within this.
-const PATIENCE: Duration = Duration::from_secs(60);
-const ENTER: &str = "\u{1b}[?1049h";
-const LEAVE: &str = "\u{1b}[?1049l";
+use rustix::termios::LocalModes;
+use seat::{ENTER, LEAVE, PATIENCE, Seat};
 
 /// A run without an end of its own.
 fn configuration(name: &str, settings: &str) -> PathBuf {
@@ -43,92 +36,6 @@ fn run(config: &PathBuf, arguments: &[&str]) -> Command {
 
 fn ended(child: &mut Child) -> ExitStatus {
     wait::ended(child, PATIENCE)
-}
-
-/// A program before a terminal.
-struct Seat {
-    child: Child,
-    controller: OwnedFd,
-    bytes: Receiver<Vec<u8>>,
-    shown: String,
-}
-
-impl Seat {
-    fn start(mut command: Command) -> Self {
-        let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
-        grantpt(&controller).expect("granted");
-        unlockpt(&controller).expect("unlocked");
-        let size = Winsize {
-            ws_row: 40,
-            ws_col: 160,
-            ws_xpixel: 0,
-            ws_ypixel: 0,
-        };
-        tcsetwinsize(&controller, size).expect("a size");
-        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
-        let user = ioctl_tiocgptpeer(&controller, flags).expect("its other end");
-        let end = || Stdio::from(user.try_clone().expect("a descriptor"));
-        command.stdin(end()).stdout(end()).stderr(end());
-        let child = command.spawn().expect("it starts");
-        let (sender, bytes) = channel();
-        let mut from = File::from(controller.try_clone().expect("a descriptor"));
-        std::thread::spawn(move || {
-            let mut buffer = [0; 4096];
-            // It fails when the last one before the terminal has gone.
-            while let Ok(count @ 1..) = from.read(&mut buffer) {
-                if sender.send(buffer[..count].to_vec()).is_err() {
-                    return;
-                }
-            }
-        });
-        Self {
-            child,
-            controller,
-            bytes,
-            shown: String::new(),
-        }
-    }
-
-    /// Waits until `text` comes, after what was waited for before.
-    fn wait_for(&mut self, text: &str) -> String {
-        let begun = Instant::now();
-        loop {
-            if let Some(at) = self.shown.find(text) {
-                let rest = self.shown.split_off(at + text.len());
-                return std::mem::replace(&mut self.shown, rest);
-            }
-            let more = self.bytes.recv_timeout(Duration::from_millis(100));
-            self.shown += &String::from_utf8_lossy(&more.unwrap_or_default());
-            assert!(
-                begun.elapsed() < PATIENCE,
-                "no {text:?} in {:?}",
-                self.shown
-            );
-        }
-    }
-
-    fn press(&mut self, key: &str) {
-        let copy = self.controller.try_clone().expect("a descriptor");
-        File::from(copy).write_all(key.as_bytes()).expect("pressed");
-    }
-
-    fn modes(&self) -> LocalModes {
-        tcgetattr(&self.controller).expect("a terminal").local_modes
-    }
-}
-
-/// After a test that failed: a run that is asked to end twice takes its parts with it.
-impl Drop for Seat {
-    fn drop(&mut self) {
-        for _ in 0..2 {
-            if matches!(self.child.try_wait(), Ok(None)) {
-                let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
-                std::thread::sleep(Duration::from_millis(200));
-            }
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 #[test]

@@ -29,6 +29,7 @@ fn the_help_has_examples_with_options_that_exist() {
         vec!["explain"],
         vec!["man"],
         vec!["metrics"],
+        vec!["top"],
         vec!["completions"],
         vec!["node", "keygen"],
         vec!["node", "trust"],

@@ -1,25 +1,16 @@
-//! The terminal, taken whole and given back: raw, on its other screen, without a cursor.
+//! Lines on the terminal, and keys from it.
 
 use std::io::{self, Stdout, Write, stdout};
-use std::sync::Once;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use barewire_report::terminal::may_colour;
-use crossterm::cursor::{Hide, MoveTo, Show};
+use crossterm::cursor::MoveTo;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, poll, read};
+use crossterm::queue;
 use crossterm::style::{Attribute, Color, Print, SetAttribute, SetForegroundColor};
-use crossterm::terminal::{
-    Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode,
-    enable_raw_mode, size,
-};
-use crossterm::{execute, queue};
+use crossterm::terminal::{Clear, ClearType};
 
-/// A terminal that does not say how large it is.
-const SIZE: (u16, u16) = (80, 24);
-
-/// Whether the terminal is to be given back.
-static TAKEN: AtomicBool = AtomicBool::new(false);
+use crate::terminal::{TakenTerminal, terminal_size};
 
 /// What somebody wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +49,7 @@ pub struct Line {
 
 /// The terminal, while we have it.
 pub struct Terminal {
+    _taken: TakenTerminal,
     out: Stdout,
     has_colours: bool,
     drawn: Vec<Line>,
@@ -70,33 +62,17 @@ impl Terminal {
     ///
     /// It is none, or refuses.
     pub fn take() -> io::Result<Self> {
-        static HOOK: Once = Once::new();
-        HOOK.call_once(|| {
-            let before = std::panic::take_hook();
-            std::panic::set_hook(Box::new(move |panic| {
-                give_back();
-                before(panic);
-            }));
-        });
-        enable_raw_mode()?;
-        // Relaxed, partner `give_back`.
-        TAKEN.store(true, Ordering::Relaxed);
-        let mut terminal = Self {
+        Ok(Self {
+            _taken: TakenTerminal::take()?,
             out: stdout(),
             has_colours: may_colour(),
             drawn: Vec::new(),
-        };
-        // If this fails, dropping it gives back what was taken.
-        execute!(terminal.out, EnterAlternateScreen, Hide)?;
-        Ok(terminal)
+        })
     }
 
     /// Columns and lines.
     pub fn size(&self) -> (usize, usize) {
-        let known = size()
-            .ok()
-            .filter(|(columns, lines)| *columns > 0 && *lines > 0);
-        let (columns, lines) = known.unwrap_or(SIZE);
+        let (columns, lines) = terminal_size();
         (columns.into(), lines.into())
     }
 
@@ -155,23 +131,6 @@ impl Terminal {
         }
         queue!(self.out, Print(&line.text), SetAttribute(Attribute::Reset))
     }
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        give_back();
-    }
-}
-
-/// Once: a second time would take the cursor back to where it was before, over what was said since.
-fn give_back() {
-    // Relaxed, partner `take`: the terminal itself is nothing that memory is ordered with.
-    if !TAKEN.swap(false, Ordering::Relaxed) {
-        return;
-    }
-    // If it refuses, there is nothing else to try.
-    let _ = execute!(stdout(), LeaveAlternateScreen, Show);
-    let _ = disable_raw_mode();
 }
 
 fn meant(key: &KeyEvent) -> Option<Key> {
