@@ -43,8 +43,8 @@ mod metrics;
 mod node;
 mod nodes;
 mod run;
-mod service;
 mod sample;
+mod service;
 mod set;
 mod sockets;
 mod stat;
@@ -82,10 +82,10 @@ enum Command {
     /// The event builder: sources, builders and a manager
     #[command(subcommand)]
     Daq(daq::DaqCommand),
-    /// Check whether unmodified programs can be accelerated here, and report what to change
-    Doctor(doctor::DoctorArgs),
     /// Undo `enable`
     Disable(service::DisableArgs),
+    /// Check whether unmodified programs can be accelerated here, and report what to change
+    Doctor(doctor::DoctorArgs),
     /// Show the messages that wait in the queues of a process, header by header
     Dump(dump::DumpArgs),
     /// Have systemd start a service with its TCP connections on this host accelerated
