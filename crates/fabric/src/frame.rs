@@ -14,6 +14,7 @@
 //! |    128 |   64 | unused                                                          |
 //! |    192 |  64n | the ring: n lines, n a power of two                             |
 //! |        |   64 | unused: regions in a row begin at multiples of 128              |
+//! |        |  16n | the run of the duplex line, at most 4096 bytes, or unused       |
 //!
 //! frame (begins on a line)
 //! | bits 63..32 payload length in bytes | 31..8 position in lines, low 24 bits |
@@ -54,6 +55,8 @@ pub const STARVED: usize = 16;
 pub const STATE: usize = 24;
 /// Offset of the duplex line.
 pub const DUPLEX: usize = LINE_BYTES;
+/// Most bytes of the run of a duplex line.
+pub const RUN_BYTES_MAX: usize = 4096;
 
 /// STATE bit: the sender published its last frame.
 pub const STATE_FINISHED: u64 = 1;
@@ -186,16 +189,33 @@ pub fn ring_bytes_valid(ring_bytes: usize) -> bool {
     ring_bytes.is_power_of_two() && (RING_BYTES_MIN..=RING_BYTES_MAX).contains(&ring_bytes)
 }
 
-/// Bytes of a region with a ring of `ring_bytes`.
+/// Bytes of the run beside a ring of `ring_bytes`: what fits a frame fits the run, up to [`RUN_BYTES_MAX`].
 #[must_use]
-pub const fn region_bytes(ring_bytes: usize) -> usize {
+pub const fn run_bytes(ring_bytes: usize) -> usize {
+    let quarter = ring_bytes / 4;
+    if quarter < RUN_BYTES_MAX {
+        quarter
+    } else {
+        RUN_BYTES_MAX
+    }
+}
+
+/// Offset of the run in a region with a ring of `ring_bytes`.
+#[must_use]
+pub const fn run_offset(ring_bytes: usize) -> usize {
     CONTROL_BYTES + ring_bytes + LINE_BYTES
 }
 
-/// Bytes of the ring in a region of `region_bytes`.
+/// Bytes of a region with a ring of `ring_bytes`.
+#[must_use]
+pub const fn region_bytes(ring_bytes: usize) -> usize {
+    run_offset(ring_bytes) + run_bytes(ring_bytes)
+}
+
+/// Bytes of the ring in a region of `region_bytes`: what else is there is less than the ring.
 #[must_use]
 pub const fn ring_bytes_of(region_bytes: usize) -> usize {
-    region_bytes - CONTROL_BYTES - LINE_BYTES
+    1 << (region_bytes - run_offset(0)).ilog2()
 }
 
 #[cfg(test)]
@@ -215,6 +235,18 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_region_tells_its_ring() {
+        let sizes = (RING_BYTES_MIN.ilog2()..=RING_BYTES_MAX.ilog2()).map(|log| 1 << log);
+        for ring_bytes in sizes {
+            assert_eq!(ring_bytes_of(region_bytes(ring_bytes)), ring_bytes);
+            assert_eq!(region_bytes(ring_bytes) % (2 * LINE_BYTES), 0);
+            // What fits a frame fits the run, up to its limit.
+            let frame_bytes_max = crate::ring::frame_bytes_max(ring_bytes);
+            assert!(run_bytes(ring_bytes) >= frame_bytes_max.min(RUN_BYTES_MAX));
         }
     }
 

@@ -28,7 +28,7 @@
 // assembly: private memory for messages that come in pieces
 // frame: layout of a region and of a frame
 // copying: which way a long payload is copied into the reader's memory
-// duplex: one line that both sides write in turn
+// duplex: the lines that both sides write in turn
 // ring: frames through memory
 // queue: messages over a ring
 // stream: bytes over a ring

@@ -1,5 +1,6 @@
 //! A byte stream over a frame ring: frame boundaries are ignored.
 
+use crate::duplex::DUPLEX_BYTES_MAX;
 use crate::frame::Kind;
 use crate::memory::{Incoming, Outgoing};
 use crate::ring::{Frame, RingReceiver, RingSender};
@@ -32,7 +33,9 @@ impl<O: Outgoing, I: Incoming> StreamSender<O, I> {
     /// The peer's violation, if its credit is impossible.
     #[inline]
     pub fn write(&mut self, bytes: &[u8]) -> Result<usize, Violation> {
-        if !bytes.is_empty() && self.ring.send_in_line(bytes) {
+        // Not through the run: streams of 4 KiB writes were 0.7 times as fast far apart, those of 64 B 0.93 times near.
+        let is_short = !bytes.is_empty() && bytes.len() <= DUPLEX_BYTES_MAX;
+        if is_short && self.ring.send_in_line(bytes) {
             return Ok(bytes.len());
         }
         let piece = self.ring.frame_bytes_max().min(PIECE_BYTES);

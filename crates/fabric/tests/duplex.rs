@@ -6,9 +6,9 @@ mod memory;
 
 use std::collections::VecDeque;
 
-use barewire_fabric::frame::{DUPLEX, LINE_BYTES};
+use barewire_fabric::frame::{DUPLEX, run_bytes};
 use barewire_fabric::queue::Next;
-use barewire_fabric::ring::Taken;
+use barewire_fabric::ring::{Taken, frame_bytes_max};
 use barewire_fabric::{
     DUPLEX_BYTES_MAX, DuplexReceiver, DuplexSender, MessageReceiver, MessageSender, RingReceiver,
     RingSender, SendProgress, StreamReceiver, StreamSender, Turns, Violation,
@@ -17,6 +17,8 @@ use memory::{FullFences, Region, content};
 use proptest::prelude::*;
 
 const RING_BYTES: usize = 1024;
+/// Most bytes of a message in the line and its run.
+const RUN_BYTES: usize = run_bytes(RING_BYTES);
 const MESSAGE_BYTES_MAX: usize = 1 << 16;
 
 type Ends = (RingSender<Region, Region>, RingReceiver<Region, Region>);
@@ -32,8 +34,8 @@ fn ends_after(last: u32, opened: bool, own: &Region, peer: &Region) -> Ends {
     let sender = RingSender::new(peer.clone(), own.clone(), RING_BYTES);
     let receiver = RingReceiver::new(own.clone(), peer.clone(), RING_BYTES);
     (
-        sender.with_line(DuplexSender::new(line.clone(), turns.clone())),
-        receiver.with_line(DuplexReceiver::new(line.clone(), turns)),
+        sender.with_line(DuplexSender::new(line.clone(), RING_BYTES, turns.clone())),
+        receiver.with_line(DuplexReceiver::new(line.clone(), RING_BYTES, turns)),
     )
 }
 
@@ -58,7 +60,7 @@ impl Side {
 
     /// Takes the next message by the short way, or else by the long one.
     fn take(&mut self) -> Option<Vec<u8>> {
-        let mut buffer = [0; 100];
+        let mut buffer = [0; RUN_BYTES];
         match self.receiver.take(&mut buffer) {
             Taken::Message(len) => Some(buffer[..len].to_vec()),
             Taken::Nothing => {
@@ -201,8 +203,8 @@ proptest! {
         }
     }
 
-    /// Whatever the line holds, nothing panics, a message is at most a line long, an error stays, and what is said to
-    /// be ready can be received or is an error.
+    /// Whatever the line holds, nothing panics, a message is at most as long as the run, an error stays, and what is
+    /// said to be ready can be received or is an error.
     #[test]
     fn a_spoiled_line_is_a_violation_or_a_message(
         words in prop::collection::vec((0..8_usize, any::<u64>(), 0..3_u64, 0..3_u64), 1..60)
@@ -211,11 +213,14 @@ proptest! {
         let mut side = Side::new(ends(true, &own, &peer));
         for (index, value, turn, position) in words {
             side.sender.send_frame(b"our turn").expect("honest credit");
-            let near = (2 * side.in_line + 1 + turn) << 32 | position << 8 | value & 63;
+            // A length in the line, or one in the run.
+            let length = if value & 64 == 0 { value & 63 } else { 0xff };
+            let near = (2 * side.in_line + 1 + turn) << 32 | position << 8 | length;
+            own.spoil(DUPLEX / 8 + 1, value >> 8 & 511);
             let value = if index < 4 { near } else { value };
             own.spoil(DUPLEX / 8 + index % 4, value);
             match side.receive() {
-                Ok(Some(bytes)) => prop_assert!(bytes.len() < LINE_BYTES),
+                Ok(Some(bytes)) => prop_assert!(bytes.len() <= RUN_BYTES),
                 Ok(None) => prop_assert!(!side.receiver.maybe_ready()),
                 Err(violation) => {
                     prop_assert_eq!(side.receive().err(), Some(violation));
@@ -230,9 +235,9 @@ proptest! {
 fn requests_and_replies_go_through_the_line() {
     let mut sides = pair();
     let mut number = 0;
-    for _ in 0..1000 {
+    for len in (0..1000).map(|it| it % (frame_bytes_max(RING_BYTES) + 1)) {
         for at in [0, 1] {
-            step(&mut sides, at, Op::Send(DUPLEX_BYTES_MAX), &mut number);
+            step(&mut sides, at, Op::Send(len), &mut number);
             step(&mut sides, 1 - at, Op::Receive(1), &mut number);
         }
     }

@@ -2,7 +2,8 @@
 
 use barewire_fabric::doorbell::SOURCES_MAX;
 use barewire_fabric::frame::{
-    CONTROL_BYTES, DUPLEX, Kind, LINE_BYTES, lines_for, pack, payload_offset, ring_bytes_of, unpack,
+    CONTROL_BYTES, DUPLEX, Kind, LINE_BYTES, RUN_BYTES_MAX, lines_for, pack, payload_offset,
+    ring_bytes_of, run_bytes, run_offset, unpack,
 };
 use barewire_shm::Window;
 use barewire_units::Rng;
@@ -102,9 +103,20 @@ impl Conn {
         // The odd turns are ours.
         let turn = last + 1 + last % 2 + off;
         let position = self.head.wrapping_add(off * rng.below(3)) & 0xff_ffff;
-        let len = rng.below(57 + off * 8);
+        let ring_bytes = ring_bytes_of(self.inn.len_bytes());
+        let run_bytes = run_bytes(ring_bytes);
+        let longest = [56, run_bytes as u64][rng.index(2)];
+        let len = rng.below(longest + 1 + off * 8);
         self.inn.write_bytes(DUPLEX + 8, &[0x5a; 56]);
-        let header = turn << 32 | position << 8 | len;
+        let run = &[0x5a; RUN_BYTES_MAX][..run_bytes];
+        self.inn.write_bytes(run_offset(ring_bytes), run);
+        let in_header = if len > 56 {
+            self.inn.atomic_store(DUPLEX + 8, len);
+            0xff
+        } else {
+            len
+        };
+        let header = turn << 32 | position << 8 | in_header;
         self.inn.atomic_store(DUPLEX, header);
     }
 

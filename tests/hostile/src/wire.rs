@@ -47,7 +47,7 @@ impl Bytes {
 pub type Region = (u32, u64, u32);
 
 /// The version of the protocol that is spoken here.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// `Hello`.
 #[must_use]

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use barewire::{Budget, ConnectOptions, Connection, ListenOptions, Node, NodeConfig, Policy};
+use barewire_fabric::frame::region_bytes;
 use barewire_hostile::link::Link;
 use barewire_hostile::{users, wire};
 use barewire_shm::counters::{CounterView, QueueCounter, UserCopy};
@@ -273,7 +274,7 @@ fn a_ring_beyond_the_limit_is_refused_by_name() {
 fn name_large_rings(name: &str, owner: u32) {
     let mut link = Link::connect(name, owner).unwrap();
     let ring_bytes = 1_usize << 28;
-    let memory = Memfd::create("large", ring_bytes + 4096).unwrap();
+    let memory = Memfd::create("large", region_bytes(ring_bytes).next_multiple_of(4096)).unwrap();
     memory.seal(SealSet::SHRINK | SealSet::GROW).unwrap();
     let segment = wire::segment(1, memory.len_bytes() as u64);
     link.send(&segment, &[memory.as_fd()]);

@@ -43,7 +43,7 @@ pub(crate) struct Arena {
 pub(crate) struct Allocated {
     pub region: RegionRef,
     pub window: Window,
-    /// A window that we may write, too, on what lies in front of the ring: for the duplex line.
+    /// A window on it that we may write, too: for the duplex line and its run.
     pub line: Window,
     /// Where others of our user find it.
     pub place: Option<RegionPlace>,
@@ -89,9 +89,7 @@ impl Arena {
         Some(Allocated {
             region,
             window: segment.region.window(region.offset as usize, bytes)?,
-            line: segment
-                .writable
-                .window(region.offset as usize, CONTROL_BYTES)?,
+            line: segment.writable.window(region.offset as usize, bytes)?,
             place: fd_number.map(|fd_number| RegionPlace {
                 fd_number,
                 offset_bytes: region.offset,

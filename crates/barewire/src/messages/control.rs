@@ -30,7 +30,7 @@ use crate::config::{NAME_BYTES_MAX, OUT_OF_BAND_BYTES_MAX, REQUEST_DATA_BYTES_MA
 
 /// Version of everything two sides must agree on: these messages and the layouts in
 /// shared memory.
-pub(crate) const VERSION: u32 = 4;
+pub(crate) const VERSION: u32 = 5;
 /// Longest control message.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 8192;
 /// Hello flag: the sender's heavy fence is membarrier, so our light fence may be none.

@@ -142,9 +142,15 @@ impl State {
             // The duplex line is the one in the region of the side that opens the connection.
             let opened_here = entry.listener.is_none();
             let turns = Turns::new(opened_here);
-            let line = if opened_here { own_line } else { &outgoing };
-            sender = sender.with_line(DuplexSender::new(line.clone(), turns.clone()));
-            receiver = receiver.with_line(DuplexReceiver::new(line.clone(), turns));
+            let (line, beside_bytes) = if opened_here {
+                (own_line, ring_bytes)
+            } else {
+                (&outgoing, half.ring_bytes)
+            };
+            let send_line = DuplexSender::new(line.clone(), beside_bytes, turns.clone());
+            let receive_line = DuplexReceiver::new(line.clone(), beside_bytes, turns);
+            sender = sender.with_line(send_line);
+            receiver = receiver.with_line(receive_line);
         }
         let core = ConnectionCore::new(number, name, link, outgoing, source, receiver.watch());
         let mut opened = Opened {

@@ -2,7 +2,7 @@
 //! See [`super`] for the invariants.
 
 use super::{frame_bytes_max, offset};
-use crate::duplex::{DuplexReceiver, InLine, MESSAGE};
+use crate::duplex::{DuplexReceiver, InLine};
 use crate::frame::{
     ALIGNED, ARMED, BEHIND_LINE, CONTROL_BYTES, CREDIT, HEADER_BYTES, Kind, LINE_BYTES, STARVED,
     STATE, STATE_FINISHED, is_of_last_lap, lines_for, ring_bytes_valid, unpack, whole_at,
@@ -53,7 +53,7 @@ impl Frame {
         Frame {
             kind: Kind::Whole,
             len_bytes: found.len_bytes,
-            offset: MESSAGE,
+            offset: found.offset,
             in_line: true,
             lines: 0,
         }

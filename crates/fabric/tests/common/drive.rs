@@ -166,9 +166,9 @@ impl Peer {
         let Some(turns) = &self.turns else {
             return (ring, None);
         };
-        let line = DuplexReceiver::new(there.clone(), turns.clone());
+        let line = DuplexReceiver::new(there.clone(), ring_bytes, turns.clone());
         let sender = RingSender::new(back.clone(), there.clone(), ring_bytes);
-        let sender = sender.with_line(DuplexSender::new(there, turns.clone()));
+        let sender = sender.with_line(DuplexSender::new(there, ring_bytes, turns.clone()));
         (ring.with_line(line), Some(sender))
     }
 
@@ -184,7 +184,15 @@ impl Peer {
         let off = |bits: u8| u64::from(how >> bits & 3 == 3);
         let turn = u64::from(self.turn + 1) + off(0);
         let position = (tail + off(2)) & 0xff_ffff;
-        let len = u64::from(script.byte() & 63);
+        // Up to 56 bytes in the line, or too many; more: in the run, or too many.
+        let len = match script.byte() & 63 {
+            short @ ..=59 => u64::from(short),
+            long => {
+                let len = script.length(self.lines as usize * LINE_BYTES) >> (long & 1);
+                self.spoil(DUPLEX / 8 + 1, len);
+                0xff
+            }
+        };
         self.spoil(DUPLEX / 8, turn << 32 | position << 8 | len);
     }
 

@@ -1,7 +1,7 @@
 //! The duplex line beside the ring: what one side sends arrives whole and in its order, whichever way each message
 //! takes, and whoever stops at any store.
 
-use barewire_fabric::frame::RING_BYTES_MIN;
+use barewire_fabric::frame::{Kind, RING_BYTES_MIN};
 use barewire_fabric::ring::Taken;
 use barewire_fabric::{
     DuplexReceiver, DuplexSender, MessageReceiver, MessageSender, RingReceiver, RingSender, Turns,
@@ -12,8 +12,9 @@ use crate::ring::{Receiver, Sender, receive};
 use crate::window::{Barrier, Flaw, Window};
 use crate::{check, check_caught, check_within};
 
-/// Messages longer than this go through the ring.
+/// A message that lies in the run, if it goes through the line.
 const LONG: usize = 64;
+/// A message that lies in the line, if it goes through that.
 const SHORT: usize = 16;
 /// Nothing but its place in the order can be wrong with it.
 const EMPTY: usize = 0;
@@ -47,8 +48,8 @@ impl Side {
         line_in: &Window,
     ) -> Side {
         let turns = Turns::new(opened);
-        let send_line = DuplexSender::new(line_out.clone(), turns.clone());
-        let receive_line = DuplexReceiver::new(line_in.clone(), turns);
+        let send_line = DuplexSender::new(line_out.clone(), RING_BYTES_MIN, turns.clone());
+        let receive_line = DuplexReceiver::new(line_in.clone(), RING_BYTES_MIN, turns);
         let sender = RingSender::new(out.clone(), inn.clone(), RING_BYTES_MIN);
         let receiver = RingReceiver::new(inn.clone(), back.clone(), RING_BYTES_MIN);
         Side {
@@ -60,14 +61,18 @@ impl Side {
     }
 
     fn send(&mut self, tag: u64, len: usize) {
-        // Words at the ends: a window transfers no others.
-        let mut message = vec![0; len];
-        for word in [0, len.saturating_sub(8)] {
-            if let Some(word) = message.get_mut(word..word + 8) {
-                word.copy_from_slice(&tag.to_ne_bytes());
-            }
-        }
+        let message = message(tag, len);
         assert_eq!(self.sender.send_frame(&message), Ok(true));
+        self.sent.push(message);
+    }
+
+    /// As a sender does that builds the message in place: through the ring, whoever has the turn.
+    fn send_through_ring(&mut self, tag: u64, len: usize) {
+        let message = message(tag, len);
+        let ring = self.sender.ring();
+        let slot = ring.reserve(len).expect("honest frames").expect("room");
+        ring.fill(&slot, 0, &message);
+        ring.publish(slot, Kind::Whole, len);
         self.sent.push(message);
     }
 
@@ -82,6 +87,17 @@ impl Side {
         self.received.extend(found);
         any
     }
+}
+
+/// A message with its tag in the words at its ends: a window transfers no others.
+fn message(tag: u64, len: usize) -> Vec<u8> {
+    let mut message = vec![0; len];
+    for word in [0, len.saturating_sub(8)] {
+        if let Some(word) = message.get_mut(word..word + 8) {
+            word.copy_from_slice(&tag.to_ne_bytes());
+        }
+    }
+    message
 }
 
 /// The side that opens a connection, and the other one. The line is in the former's region.
@@ -122,11 +138,11 @@ fn exchange(
 }
 
 /// A message in the line, then one in the ring: the receiver looks at one, then at the other.
-fn line_then_ring(flaws: Flaws, second: usize) {
+fn line_then_ring(flaws: Flaws, [first, second]: [usize; 2]) {
     exchange(
         flaws,
         move |opener| {
-            opener.send(1, SHORT);
+            opener.send(1, first);
             opener.send(2, second);
         },
         |acceptor| {
@@ -137,12 +153,12 @@ fn line_then_ring(flaws: Flaws, second: usize) {
 }
 
 /// The ring first: the message in the line comes after a frame that may not be seen yet.
-fn ring_then_line(flaws: Flaws) {
+fn ring_then_line(flaws: Flaws, second: usize) {
     exchange(
         flaws,
-        |opener| {
-            opener.send(1, LONG);
-            opener.send(2, SHORT);
+        move |opener| {
+            opener.send_through_ring(1, LONG);
+            opener.send(2, second);
         },
         |acceptor| {
             acceptor.take();
@@ -153,55 +169,65 @@ fn ring_then_line(flaws: Flaws) {
 
 #[test]
 fn messages_of_both_ways_arrive_in_order() {
-    check(|| line_then_ring(Flaws::default(), LONG));
-    check(|| line_then_ring(Flaws::default(), EMPTY));
-    check(|| ring_then_line(Flaws::default()));
+    for first in [SHORT, LONG] {
+        check(move || line_then_ring(Flaws::default(), [first, LONG]));
+        check(move || line_then_ring(Flaws::default(), [first, EMPTY]));
+        check(move || ring_then_line(Flaws::default(), first));
+    }
 }
 
 /// Requests and replies, some of them long, and replies that were not asked for.
 #[test]
 fn turns_change_hands() {
-    check_within(Some(3), || {
-        exchange(
-            Flaws::default(),
-            |opener| {
-                opener.send(1, SHORT);
-                // Not our turn: through the ring.
-                opener.send(2, SHORT);
-                if opener.take() {
-                    opener.send(3, SHORT);
-                    opener.send(4, LONG);
-                }
-            },
-            |acceptor| {
-                // Never our turn before the first request.
-                acceptor.send(11, SHORT);
-                if acceptor.take() {
-                    acceptor.send(12, SHORT);
-                    acceptor.take();
-                    acceptor.send(13, SHORT);
-                }
-            },
-        );
-    });
+    for len in [SHORT, LONG] {
+        check_within(Some(3), move || turns_change_hands_with(len));
+    }
+}
+
+fn turns_change_hands_with(len: usize) {
+    exchange(
+        Flaws::default(),
+        move |opener| {
+            opener.send(1, len);
+            // Not our turn: through the ring.
+            opener.send(2, SHORT);
+            if opener.take() {
+                opener.send(3, len);
+                opener.send(4, LONG);
+            }
+        },
+        move |acceptor| {
+            // Never our turn before the first request.
+            acceptor.send(11, SHORT);
+            if acceptor.take() {
+                acceptor.send(12, len);
+                acceptor.take();
+                acceptor.send(13, SHORT);
+            }
+        },
+    );
 }
 
 #[test]
 fn relaxed_headers_of_the_line_are_caught() {
-    check_caught("header of the line published relaxed", || {
-        let line_out = Flaw::PublishRelaxed;
-        let flaws = Flaws {
-            line_out,
-            ..Flaws::default()
-        };
-        line_then_ring(flaws, LONG);
-    });
-    check_caught("header of the line observed relaxed", || {
-        ring_then_line(Flaws {
-            line_in: Flaw::ObserveRelaxed,
-            ..Flaws::default()
+    for first in [SHORT, LONG] {
+        check_caught("header of the line published relaxed", move || {
+            let line_out = Flaw::PublishRelaxed;
+            let flaws = Flaws {
+                line_out,
+                ..Flaws::default()
+            };
+            line_then_ring(flaws, [first, LONG]);
         });
-    });
+        check_caught("header of the line observed relaxed", move || {
+            let line_in = Flaw::ObserveRelaxed;
+            let flaws = Flaws {
+                line_in,
+                ..Flaws::default()
+            };
+            ring_then_line(flaws, first);
+        });
+    }
 }
 
 /// What was sent through the line before a frame has to be visible to whoever sees the frame.
@@ -213,7 +239,7 @@ fn relaxed_headers_of_the_ring_are_caught_by_the_order() {
             ring_out,
             ..Flaws::default()
         };
-        line_then_ring(flaws, EMPTY);
+        line_then_ring(flaws, [SHORT, EMPTY]);
     });
     check_caught("frame observed relaxed before the line", || {
         let ring_in = Flaw::ObserveRelaxed;
@@ -221,7 +247,7 @@ fn relaxed_headers_of_the_ring_are_caught_by_the_order() {
             ring_in,
             ..Flaws::default()
         };
-        line_then_ring(flaws, EMPTY);
+        line_then_ring(flaws, [SHORT, EMPTY]);
     });
 }
 
@@ -261,7 +287,10 @@ fn missing_fences_are_caught_with_the_line() {
 /// A side that dies at any store of a message in the line: the other one has the message whole, or nothing.
 #[test]
 fn a_side_may_die_while_it_writes_the_line() {
-    for stores in 0..=8 {
+    for (len, stores) in [SHORT, LONG]
+        .into_iter()
+        .flat_map(|len| (0..=8).map(move |it| (len, it)))
+    {
         check(move || {
             let (own, peer) = (Window::new(RING_BYTES_MIN), Window::new(RING_BYTES_MIN));
             let (line, life) = own.mortal();
@@ -269,7 +298,7 @@ fn a_side_may_die_while_it_writes_the_line() {
             let mut acceptor = Side::new(false, [&own, &peer, &own], &own, &own);
             life.begin(stores);
             let thread = thread::spawn(move || {
-                opener.send(1, SHORT);
+                opener.send(1, len);
                 opener
             });
             acceptor.take();
