@@ -13,6 +13,7 @@ mod trial;
 use std::process::ExitCode;
 
 use barewire_report::columns::print;
+use barewire_report::terminal::has_colour;
 use clap::Args;
 
 use check::{Check, Grade};
@@ -61,7 +62,7 @@ pub fn run(args: &DoctorArgs) -> crate::nodes::Result<ExitCode> {
         let text = serde_json::to_string_pretty(&all)?;
         print(&(text + "\n"))?;
     } else {
-        print(&text(&all))?;
+        print(&text(&all, has_colour(&std::io::stdout())))?;
     }
     Ok(if worst {
         ExitCode::FAILURE
@@ -70,14 +71,18 @@ pub fn run(args: &DoctorArgs) -> crate::nodes::Result<ExitCode> {
     })
 }
 
-fn text(all: &[Check]) -> String {
+fn text(all: &[Check], has_colour: bool) -> String {
     let width = all.iter().map(|check| check.name.len()).max().unwrap_or(0);
     let mut text = String::new();
     for check in all {
-        let grade = match check.grade {
-            Grade::Good => "good",
-            Grade::Warning => "WARN",
-            Grade::Bad => "BAD ",
+        let (grade, colour) = match check.grade {
+            Grade::Good => ("good", "32"),
+            Grade::Warning => ("WARN", "33"),
+            Grade::Bad => ("BAD ", "31"),
+        };
+        let grade = match has_colour {
+            true => format!("\x1b[{colour}m{grade}\x1b[0m"),
+            false => grade.to_owned(),
         };
         text += &format!("{grade}  {:<width$}  {}\n", check.name, check.found);
         if let Some(change) = &check.change {

@@ -57,16 +57,57 @@ mod top;
 #[cfg(feature = "full")]
 mod wire;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use barewire_report::terminal::{Colour, choose_colour};
+use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// A user-level network through shared memory: run programs over it, inspect it, measure it.
 #[derive(Debug, Parser)]
 #[command(name = "barewire", version, arg_required_else_help = true)]
 struct Arguments {
+    /// When to use colours: auto (on a terminal, unless NO_COLOR is set), always or never
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        default_value_t,
+        hide_possible_values = true
+    )]
+    color: ColorChoice,
     #[command(subcommand)]
     command: Command,
+}
+
+impl Arguments {
+    /// Reads the command line. Help and errors have colours as it says, too.
+    fn read() -> Arguments {
+        let choice = asked_colour(std::env::args_os().skip(1));
+        let mut matches = Arguments::command().color(choice).get_matches();
+        Arguments::from_arg_matches_mut(&mut matches).unwrap_or_else(|error| error.exit())
+    }
+}
+
+/// What `--color` says, before the rest is read. What stands behind `run` may belong to the program.
+fn asked_colour(arguments: impl Iterator<Item = OsString>) -> ColorChoice {
+    let is_ours = |argument: &OsString| argument != "--" && argument != "run";
+    let ours = arguments
+        .take_while(is_ours)
+        .filter_map(|it| it.into_string().ok());
+    let mut is_next = false;
+    for argument in ours {
+        let value = match argument.strip_prefix("--color") {
+            _ if is_next => Some(&*argument),
+            Some(rest) => rest.strip_prefix('='),
+            None => None,
+        };
+        if let Some(choice) = value.and_then(|value| value.parse().ok()) {
+            return choice;
+        }
+        is_next = argument == "--color";
+    }
+    ColorChoice::Auto
 }
 
 #[derive(Debug, Subcommand)]
@@ -185,7 +226,13 @@ fn main() -> ExitCode {
     let outcome = if Inner::is_asked_for() {
         Inner::parse().run()
     } else {
-        Arguments::parse().command.run()
+        let arguments = Arguments::read();
+        choose_colour(match arguments.color {
+            ColorChoice::Auto => Colour::Auto,
+            ColorChoice::Always => Colour::Always,
+            ColorChoice::Never => Colour::Never,
+        });
+        arguments.command.run()
     };
     match outcome {
         Ok(code) => code,
@@ -259,4 +306,28 @@ fn says_faulty(error: &(dyn std::error::Error + 'static)) -> bool {
     metrics.is_some_and(metrics::MetricsError::is_usage)
         || error.is::<explain::ExplainError>()
         || error.is::<manual::ManualError>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_choice_of_colours_is_found_before_the_rest_is_read() {
+        let asked = |line: &str| asked_colour(line.split(' ').map(OsString::from));
+        assert_eq!(asked("ls --color never"), ColorChoice::Never);
+        assert_eq!(asked("--color=always ls --help"), ColorChoice::Always);
+        assert_eq!(
+            asked("--color never run ls --color=always"),
+            ColorChoice::Never
+        );
+        for line in [
+            "run ls --color=always",
+            "ls -- --color=always",
+            "ls --color",
+            "ls",
+        ] {
+            assert_eq!(asked(line), ColorChoice::Auto, "{line}");
+        }
+    }
 }

@@ -8,6 +8,7 @@ use barewire_carrier::How;
 use barewire_carrier::tls::{GenerateOptions, Generated, Identity, IdentityError, generate, trust};
 use barewire_report::columns::{PrintError, in_columns, print};
 use clap::{Args, Subcommand};
+use serde_json::{Value, json};
 
 /// Why it could not be done.
 #[derive(Debug, thiserror::Error)]
@@ -103,10 +104,14 @@ pub struct TrustArgs {
 Examples:
   barewire node keys
   barewire node keys --dir keys
+  barewire node keys --json | jq '.trusted[].name'
 It also checks what a node would check: that nobody else can read or change the files.")]
 pub struct KeysArgs {
     #[command(flatten)]
     folder: Folder,
+    /// Print JSON: one object
+    #[arg(long)]
+    json: bool,
 }
 
 /// Does it, and says what is to be done next.
@@ -175,6 +180,9 @@ fn trusted(args: &TrustArgs) -> Result<String, NodeError> {
 fn keys(args: &KeysArgs) -> Result<String, NodeError> {
     let folder = args.folder.path()?;
     let identity = Identity::load(&folder)?;
+    if args.json {
+        return Ok(format!("{:#}\n", object(&folder, &identity)));
+    }
     let Some(own) = identity.fingerprint() else {
         return Ok(format!(
             "{}: a {}, and all hosts that have it are trusted\n",
@@ -190,6 +198,19 @@ fn keys(args: &KeysArgs) -> Result<String, NodeError> {
         lines.push(line("trusted", &it.name, it.fingerprint.to_string()));
     }
     Ok(in_columns(&lines, &[0, 1, 2], "  "))
+}
+
+fn object(folder: &Path, identity: &Identity) -> Value {
+    let own = identity.fingerprint();
+    let trusted = identity.trusted().iter();
+    let trusted =
+        trusted.map(|it| json!({ "name": it.name, "sha256": it.fingerprint.to_string() }));
+    json!({
+        "folder": folder.to_string_lossy(),
+        "proof": if own.is_some() { "certificate" } else { "secret" },
+        "sha256": own.map(|it| it.to_string()),
+        "trusted": trusted.collect::<Vec<_>>(),
+    })
 }
 
 /// How the kernel calls this host.

@@ -157,6 +157,7 @@ fn fault(entry: &Entry) -> &str {
         "caller" => "the caller's",
         "peer" => "the peer's",
         "environment" => "the machine's",
+        "various" => "the message says whose",
         other => panic!("{other}"),
     }
 }

@@ -40,6 +40,8 @@ pub enum Fault {
     Peer,
     /// The machine: a limit, memory, the kernel, a sandbox.
     Environment,
+    /// One of these; the message says which.
+    Various,
 }
 
 impl Fault {
@@ -50,6 +52,7 @@ impl Fault {
             Fault::Caller => "The caller's: the program that made the call, or the command line.",
             Fault::Peer => "The other end's.",
             Fault::Environment => "The machine's: a limit, memory, the kernel or a sandbox.",
+            Fault::Various => "The message says whose.",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! With what the commands end. `docs/reference/exit-codes.md` is made of this.
 
-use super::entry::Fault::{Caller, Environment, Nobody, Peer};
+use super::entry::Fault::{Caller, Environment, Nobody, Peer, Various};
 use super::entry::{Entry, Group, Kind, entry};
 
 const fn group(of: &'static str, entries: &'static [Entry]) -> Group {
@@ -26,7 +26,7 @@ const EVERY: &[Entry] = &[
     entry("0", Nobody, "The command did what was asked.", ""),
     entry(
         "1",
-        Caller,
+        Various,
         "It failed. The cause is on standard error.",
         "Read the cause.",
     ),
@@ -134,14 +134,14 @@ const DAQ: &[Entry] = &[
         .on("event-builder.md#the-ledger"),
     entry(
         "4",
-        Environment,
+        Various,
         "The run ended before its time, or the `scan` was ended before everything was measured.",
         "The output says why.",
     )
     .on("event-builder.md#when-a-part-dies"),
     entry(
         "5",
-        Environment,
+        Various,
         "The ledger balances, but something was lost that no setting allows.",
         "The output says what. If such losses are meant, allow them in the configuration.",
     )
