@@ -1,6 +1,6 @@
 # The project's entry points. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test fresh soak bench bench-wire bench-lab rivals kek docs lint fuzz miri clean
+.PHONY: help setup demo test fresh packages soak bench bench-wire bench-lab rivals kek docs lint fuzz miri clean
 
 CARGO := scripts/cargo.sh
 # Where cargo builds, and where our own results go.
@@ -23,6 +23,9 @@ test: setup-test ## every check: format, lints, tidy, tests, model checking, doc
 
 fresh: ## as root: make demo and make test on a new minimal Debian (FRESH_SUITE=trixie, FRESH_STEPS=quick)
 	@scripts/fresh.sh
+
+packages: setup-build ## packages for Debian and Ubuntu, and a tarball: target/packages
+	@scripts/packages.sh
 
 soak: setup-test ## an hour of mixed traffic of unmodified programs (SOAK_SECONDS=3600, SOAK_SEED)
 	$(CARGO) build --release -p barewire-sockets

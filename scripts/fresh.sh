@@ -5,7 +5,9 @@
 #
 #   FRESH_SUITE   trixie (Debian 13; the default) or bookworm (12)
 #   FRESH_STEPS   quick: set-up, build, lints    demo: `make demo`
+#                 packages: installs, uses and removes the packages in FRESH_PACKAGES
 #                 all: `make demo` and `make test` (the default)
+#   FRESH_PACKAGES  what scripts/packages.sh has made: by default target/packages
 #   FRESH_MIRROR  where Debian's packages are; by default as in this machine's own list
 #   FRESH_DIR     where the folder goes (some GB): by default /var/tmp
 #
@@ -146,8 +148,12 @@ inside() {
     environment=(HOME="$home" USER=root LANG=C.UTF-8 TERM="${TERM:-dumb}"
         PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin)
     while IFS= read -r -d '' setting; do environment+=("$setting"); done < <(own_settings)
+    [ "$steps" != packages ] || cp -r "$packages" "$root$home/packages"
     enter "$root"
     case $steps in
+    packages)
+        step "packages" scripts/packages-try.sh "$home/packages"
+        ;;
     quick)
         step "setup.sh lint" scripts/setup.sh lint
         # What a user runs is built whole; `cargo clippy` looks at all the rest.
@@ -187,11 +193,16 @@ case $suite in trixie | bookworm) ;; *)
     exit 2
     ;;
 esac
-case $steps in quick | demo | all) ;; *)
-    echo "fresh: FRESH_STEPS is quick, demo or all, not $steps" >&2
+case $steps in quick | demo | all | packages) ;; *)
+    echo "fresh: FRESH_STEPS is quick, demo, packages or all, not $steps" >&2
     exit 2
     ;;
 esac
+export packages=${FRESH_PACKAGES:-${CARGO_TARGET_DIR:-$repository/target}/packages}
+if [ "$steps" = packages ] && [ ! -d "$packages" ]; then
+    echo "fresh: no packages in $packages: build them with scripts/packages.sh" >&2
+    exit 2
+fi
 [ "$(id -u)" = 0 ] || can_not "only root can make it"
 for program in debootstrap unshare pivot_root setpriv git flock; do
     command -v "$program" >/dev/null || can_not "$program is not installed"

@@ -170,6 +170,19 @@ fresh_machine() {
     return "$status"
 }
 
+# packages: that the packages can be installed, used as the book says, and removed, on a Debian that has nothing. They are
+# built without optimization, which changes nothing of what is tried here.
+try_packages() {
+    local status=0 packages=$target/packages-dev
+    PACKAGES_PROFILE=dev scripts/packages.sh "$packages" || return
+    FRESH_STEPS=packages FRESH_PACKAGES=$packages scripts/fresh.sh 2>&1 || status=$?
+    if [ "$status" = 77 ]; then
+        skipped_step packages "they were only built: to try them needs root, debootstrap and a mirror of Debian"
+        status=0
+    fi
+    return "$status"
+}
+
 step format check cargo fmt --all --check
 step clippy check run_clippy
 step tidy check cargo xtask tidy
@@ -185,14 +198,19 @@ step programs tests cargo test ${locked[@]+"${locked[@]}"} -p barewire-programs 
 step models tests model_check
 step fuzz check fuzz_briefly
 step docs check build_docs
-# Some minutes; others ask for it by name, or say `make fresh`.
-if [ "${CI:-}" = true ] || [[ " ${only[*]:-} " == *" fresh "* ]]; then
-    step fresh check fresh_machine
-fi
+# Some minutes each; others ask for them by name.
+for name in crates packages fresh; do
+    [ "${CI:-}" = true ] || [[ " ${only[*]:-} " == *" $name "* ]] || continue
+    case $name in
+    crates) step crates check scripts/crates.sh ;;
+    packages) step packages check try_packages ;;
+    fresh) step fresh check fresh_machine ;;
+    esac
+done
 
 for name in ${only[@]+"${only[@]}"}; do
     if [[ " ${known_steps[*]} " != *" $name "* ]]; then
-        echo "no step is called $name; there are: ${known_steps[*]} fresh" >&2
+        echo "no step is called $name; there are: ${known_steps[*]} crates packages fresh" >&2
         failed_steps+=("$name") failed=$((failed + 1))
     fi
 done

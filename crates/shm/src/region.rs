@@ -158,6 +158,12 @@ fn read_only() -> ! {
 }
 
 impl Window {
+    /// Where it begins, for callers that hand the address to other languages. It is good as long as this or a clone lives.
+    #[must_use]
+    pub fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
     /// Length in bytes.
     #[must_use]
     #[inline]

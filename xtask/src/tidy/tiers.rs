@@ -8,9 +8,9 @@
 //! ````
 //!
 //! The network never depends on the laboratory, so that no program which uses it carries
-//! a simulator. The `barewire` command is the one exception: nothing depends on it, it is
-//! above both, and `barewire lab` is how people run the laboratory. The laboratory never
-//! sees the live system, nor the command.
+//! a simulator. The `barewire` command and the Python package are the exceptions: nothing
+//! depends on them, they are above both, and people run the laboratory with them. The
+//! laboratory never sees the live system, nor these two.
 
 use super::outcome::{Finding, Outcome};
 use super::tree::Tree;
@@ -36,6 +36,12 @@ const NETWORK: &[(&str, u32)] = &[
     ("cli", 5),
 ];
 
+/// The Python package, the one crate of the network beside `crates/`.
+const PYTHON: Place<'static> = Place::Network {
+    name: "python",
+    tier: 5,
+};
+
 /// The tiers of the laboratory, by the name of the folder in `lab/`.
 const LAB: &[(&str, u32)] = &[
     ("formats", 0),
@@ -46,9 +52,9 @@ const LAB: &[(&str, u32)] = &[
     ("tables", 3),
 ];
 
-/// The one crate of the network that may see the laboratory: the command, at the top of
-/// both.
-const SEES_LAB: &str = "cli";
+/// The crates of the network that may see the laboratory: the command and the Python package, at
+/// the top of both.
+const SEE_LAB: &[&str] = &["cli", "python"];
 
 /// The highest tier of the network that the laboratory may see: above it are
 /// system calls and the live network.
@@ -95,6 +101,7 @@ fn place_of(dir: &str) -> Place<'_> {
             None => Place::Unknown,
         },
         Some(("tests", _)) => Place::Outside,
+        None if dir == "python" => PYTHON,
         None if matches!(dir, "xtask" | "fuzz" | "benches") => Place::Outside,
         _ => Place::Unknown,
     }
@@ -144,7 +151,7 @@ fn judge(from: &Place<'_>, to: &Place<'_>, named: bool) -> Result<(), String> {
         // Reported once, for the crate itself.
         (Place::Unknown, _) | (_, Place::Unknown) => return Ok(()),
         (_, Place::Outside) => return Err("is only for the project's own checks".into()),
-        (Place::Network { name, .. }, Place::Lab { .. }) if *name != SEES_LAB => {
+        (Place::Network { name, .. }, Place::Lab { .. }) if !SEE_LAB.contains(name) => {
             return Err("is of the laboratory, which the network never sees".into());
         }
         (Place::Lab { .. }, Place::Network { tier, .. }) if *tier > LAB_SEES_MAX => {
@@ -345,8 +352,8 @@ mod tests {
 
     #[test]
     fn canary_network_on_lab() {
-        // The command alone may, whatever the tiers say.
-        for (network, _) in NETWORK.iter().filter(|(name, _)| *name != SEES_LAB) {
+        // The command and the Python package alone may, whatever the tiers say.
+        for (network, _) in NETWORK.iter().filter(|(name, _)| !SEE_LAB.contains(name)) {
             for (lab, _) in LAB {
                 let (from, to) = (format!("crates/{network}"), format!("lab/{lab}"));
                 let bad = findings(&[(&from, &[&to])], "");

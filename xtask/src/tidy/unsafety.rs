@@ -1,7 +1,7 @@
 //! Unsafe has an address: only the crates and files named here may hold any.
 //! Every other crate forbids it at its root, and none of its sources says the
 //! word. A crate with one such file denies it at its root, and forbids it when
-//! the feature that brings the file is off.
+//! the feature that brings the file is off, if there is one.
 
 use super::lex::find_word;
 use super::outcome::Outcome;
@@ -19,12 +19,15 @@ const MAY_HOLD: &[&str] = &[
     "crates/sockets",
 ];
 
-/// Single files of other crates that may hold `unsafe`: vector code.
-const FILES_MAY_HOLD: &[&str] = &["crates/wire/src/checksum/simd.rs"];
+/// Single files of other crates that may hold `unsafe`: vector code, and memory that Python sees in place.
+const FILES_MAY_HOLD: &[&str] = &["crates/wire/src/checksum/simd.rs", PYTHON_VIEW];
+const PYTHON_VIEW: &str = "python/src/view.rs";
 
 /// What the root of a crate says that may hold none.
 const FORBIDS: &[&str] = &["#![forbid(unsafe_code)]"];
-/// What the root of a crate says that has one of [`FILES_MAY_HOLD`].
+/// What the root of the crate says that has [`PYTHON_VIEW`].
+const DENIES: &[&str] = &["#![deny(unsafe_code)]"];
+/// What the root of a crate says whose feature `simd` brings one of [`FILES_MAY_HOLD`].
 const FORBIDS_WITHOUT_SIMD: &[&str] = &[
     "#![cfg_attr(not(feature=\"simd\"),forbid(unsafe_code))]",
     "#![cfg_attr(feature=\"simd\",deny(unsafe_code))]",
@@ -42,9 +45,10 @@ pub(crate) fn may_hold(path: &str) -> bool {
 
 /// The lines that the root of the crate in `dir` must have.
 fn demands(dir: &str) -> &'static [&'static str] {
-    match FILES_MAY_HOLD.iter().any(|file| lies_in(file, dir)) {
-        true => FORBIDS_WITHOUT_SIMD,
-        false => FORBIDS,
+    match FILES_MAY_HOLD.iter().find(|file| lies_in(file, dir)) {
+        Some(&PYTHON_VIEW) => DENIES,
+        Some(_) => FORBIDS_WITHOUT_SIMD,
+        None => FORBIDS,
     }
 }
 
@@ -141,6 +145,7 @@ mod tests {
         assert_eq!(findings(forbid), 1);
         assert_eq!(findings(&format!("// {forbid}{deny}")), 1);
         assert!(may_hold("crates/wire/src/checksum/simd.rs"));
+        assert!(may_hold("python/src/view.rs") && !may_hold("python/src/lib.rs"));
         assert!(!may_hold("crates/wire/src/checksum/simd_too.rs"));
         assert!(!may_hold("crates/wire/src/checksum.rs"));
     }

@@ -1,5 +1,6 @@
 //! Exported apertures: memory that a peer may store into or load from, with stated rights.
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use barewire_fabric::aperture::{AccessError, Action, Memory, Mode};
@@ -50,6 +51,14 @@ impl Aperture {
     #[must_use]
     pub fn id(&self) -> ApertureId {
         self.memory.id
+    }
+
+    /// Where its bytes begin, for callers that hand the address to other languages. Address and length stay as they are as
+    /// long as the aperture lives, also when it is revoked. Peers may change the bytes at any moment, and what is stored by
+    /// address fires no tripwire.
+    #[must_use]
+    pub fn base(&self) -> NonNull<u8> {
+        self.memory.bytes.window.base()
     }
 
     /// Sets a tripwire on `len_bytes` at `offset`: it fires when a peer's put, store, add

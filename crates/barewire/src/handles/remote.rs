@@ -1,5 +1,6 @@
 //! Imported apertures: a peer's memory, as far as it has granted it.
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use barewire_fabric::aperture::{AccessError, Action, Memory, Mode, Rights};
@@ -62,6 +63,14 @@ impl RemoteAperture {
     #[must_use]
     pub fn id(&self) -> ApertureId {
         self.memory.id
+    }
+
+    /// Where its bytes begin, for callers that hand the address to other languages; `None` if the owner is on another host.
+    /// It is good as long as this handle or a clone lives. With [`Rights::Read`] the bytes can not be written. The owner may
+    /// change them at any moment; what is stored by address fires no tripwire.
+    #[must_use]
+    pub fn base(&self) -> Option<NonNull<u8>> {
+        self.place().ok().map(|mapped| mapped.bytes.window.base())
     }
 
     /// Whether anything stands in the way of an access; the flags.

@@ -168,26 +168,72 @@ impl Sender {
         message: &[u8],
         timeout: impl Into<Option<Duration>>,
     ) -> Result<()> {
-        if message.len() <= self.half.queue.ring().frame_bytes_max() && self.try_send(message)? {
-            return Ok(());
+        match self.send_while(message, timeout, || false)? {
+            true => Ok(()),
+            false => Err(Error::Timeout),
         }
-        self.send_slowly(message, timeout.into())
+    }
+
+    /// As [`Sender::send`], for callers that must look at something else meanwhile, such as signals. While it waits for
+    /// room, it asks `goes_on` every `interval`, and gives up when that says no: then it returns `false`.
+    ///
+    /// # Errors
+    /// As [`Sender::send`]. If a message longer than a frame is given up half-sent, this half is closed: its end can not
+    /// be sent any more.
+    #[inline]
+    pub fn send_while(
+        &mut self,
+        message: &[u8],
+        interval: impl Into<Option<Duration>>,
+        goes_on: impl FnMut() -> bool,
+    ) -> Result<bool> {
+        if message.len() <= self.half.queue.ring().frame_bytes_max() && self.try_send(message)? {
+            return Ok(true);
+        }
+        self.send_slowly(message, interval.into(), goes_on)
     }
 
     #[cold]
-    fn send_slowly(&mut self, message: &[u8], timeout: Option<Duration>) -> Result<()> {
+    fn send_slowly(
+        &mut self,
+        message: &[u8],
+        interval: Option<Duration>,
+        mut goes_on: impl FnMut() -> bool,
+    ) -> Result<bool> {
         if message.len() as u64 > self.message_bytes_max {
             return Err(self.too_long(message.len()));
         }
         self.half.note_direction();
         let mut progress = SendProgress::default();
-        let deadline = Deadline::after(timeout);
+        loop {
+            if self.send_until(message, &mut progress, Deadline::after(interval))? {
+                self.half.tap([message]);
+                self.half.sent(1, message.len());
+                return Ok(true);
+            }
+            if !goes_on() {
+                break;
+            }
+        }
+        if progress.sent_bytes > 0 {
+            self.half.close();
+        }
+        Ok(false)
+    }
+
+    /// Sends the rest of a message; `false` if the time has passed before all of it was sent.
+    fn send_until(
+        &mut self,
+        message: &[u8],
+        progress: &mut SendProgress,
+        deadline: Deadline,
+    ) -> Result<bool> {
         let sent = self.half.wait(deadline, |half, step| {
             let before = progress.sent_bytes;
             if step == Step::Arm {
                 half.arm((message.len() - before).min(half.queue.frame_bytes_max()));
             }
-            match half.queue.send_part(message, &mut progress) {
+            match half.queue.send_part(message, progress) {
                 Ok(true) => return Some(Ok(())),
                 Ok(false) => {}
                 Err(violation) => return Some(Err(half.violated(violation))),
@@ -197,15 +243,7 @@ impl Sender {
             }
             None
         })?;
-        if sent.is_some() {
-            self.half.tap([message]);
-            self.half.sent(1, message.len());
-            return Ok(());
-        }
-        if progress.sent_bytes > 0 {
-            self.half.close();
-        }
-        Err(Error::Timeout)
+        Ok(sent.is_some())
     }
 
     /// Puts as much of a message of any length into the ring as there is room for; `true`
