@@ -427,6 +427,20 @@ mod tests {
     }
 
     #[test]
+    fn the_descriptor_tells_of_what_came_before_it_was_first_asked_for() {
+        use rustix::event::{PollFd, PollFlags, poll};
+        let (server, _accepted, _client, mut connection) = connected("first");
+        while server.poll(&mut Vec::new(), 16).unwrap() > 0 {}
+        connection.send(b"message").unwrap();
+        let long = rustix::time::Timespec {
+            tv_sec: 20,
+            tv_nsec: 0,
+        };
+        let mut descriptors = [PollFd::new(&server, PollFlags::IN)];
+        assert_eq!(poll(&mut descriptors, Some(&long)), Ok(1));
+    }
+
+    #[test]
     fn an_owner_with_a_loop_of_its_own_is_rung() {
         let (server, mut accepted, _client, mut connection) = connected("loop");
         let _descriptor = server.as_fd();

@@ -226,7 +226,11 @@ impl NodeCore {
     /// The descriptor for the owner's own event loop.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         // Relaxed: read by the owner's next poll.
-        self.waiting.descriptor_used.store(true, Ordering::Relaxed);
+        if !self.waiting.descriptor_used.swap(true, Ordering::Relaxed) {
+            // The owner may have polled already, and did not fall asleep for the descriptor then. So it is readable once,
+            // and the owner polls again.
+            self.base.wake();
+        }
         self.base.epoll.as_fd()
     }
 
