@@ -922,8 +922,8 @@ pub mod tokio;
 
 pub use apertures::layout::{ApertureConfig, ApertureId};
 pub use barewire_carrier::{How, PeerIdentity};
-pub use barewire_fabric::Violation;
 pub use barewire_fabric::aperture::{AccessError, Action, Memory, Mode, Rights};
+pub use barewire_fabric::{SendProgress, Violation};
 pub use bytemuck;
 pub use config::{
     Budget, ConnectOptions, HostsConfig, HugePages, ListenOptions, NodeConfig, Policy, Security,

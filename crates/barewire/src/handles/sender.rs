@@ -246,15 +246,17 @@ impl Sender {
         Ok(sent.is_some())
     }
 
-    /// Puts as much of a message of any length into the ring as there is room for; `true`
-    /// when all of it is in. Until then nothing else may be sent.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn try_send_part(
-        &mut self,
-        message: &[u8],
-        progress: &mut SendProgress,
-    ) -> Result<bool> {
+    /// Puts as much of a message of any length into the ring as there is room for; `true` when all of it is in. Until then
+    /// nothing else may be sent: call it again with the same message and `progress` after the next
+    /// [`Event::Ready`](crate::Event::Ready), or give up with [`Sender::finish`].
+    ///
+    /// # Errors
+    /// As [`Sender::send`].
+    pub fn try_send_part(&mut self, message: &[u8], progress: &mut SendProgress) -> Result<bool> {
         self.half.check_sending()?;
+        if message.len() as u64 > self.message_bytes_max {
+            return Err(self.too_long(message.len()));
+        }
         let before = progress.sent_bytes;
         match self.half.queue.send_part(message, progress) {
             Ok(true) => {
