@@ -1,6 +1,10 @@
 //! Connections and their halves.
 
-use barewire::{Connection as Inner, Receiver as InnerReceiver, Sender as InnerSender};
+use std::sync::{Mutex, PoisonError};
+
+use barewire::{
+    Connection as Inner, Receiver as InnerReceiver, SendProgress, Sender as InnerSender,
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 
@@ -72,6 +76,18 @@ impl Connection {
     #[pyo3(signature = (message, /))]
     fn try_send(&self, message: Data<'_>) -> Outcome<bool> {
         Ok(self.slot.lock()?.connection.try_send(message.get())?)
+    }
+
+    /// Goes on to send a long message, as far as there is room; whether all of it was sent. Until then nothing else may be
+    /// sent. For event loops.
+    fn try_send_part(&self, message: &LongMessage) -> Outcome<bool> {
+        let mut used = self.slot.lock()?;
+        let mut progress = message
+            .progress
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let sender = used.connection.sender();
+        Ok(sender.try_send_part(&message.bytes, &mut progress)?)
     }
 
     /// Sends one message that is made of several parts, without joining them first.
@@ -227,6 +243,31 @@ impl Connection {
 
     fn __repr__(&self) -> String {
         format!("<barewire.Connection {} to {}>", self.id, self.name)
+    }
+}
+
+/// A message that is sent in parts, and how much of it was.
+#[pyclass(frozen, module = "barewire._native")]
+pub struct LongMessage {
+    bytes: Vec<u8>,
+    progress: Mutex<SendProgress>,
+}
+
+#[pymethods]
+impl LongMessage {
+    #[new]
+    fn new(message: Data<'_>) -> LongMessage {
+        LongMessage {
+            bytes: message.into_vec(),
+            progress: Mutex::default(),
+        }
+    }
+
+    /// How much of it was sent, in bytes.
+    #[getter]
+    fn sent_bytes(&self) -> usize {
+        let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        progress.sent_bytes
     }
 }
 

@@ -17,6 +17,9 @@
 //! listening: names, ports, requests
 //! event: the events of a node
 //! node: nodes
+//! lab: the laboratory
+//! kernel: its event kernel
+//! recording: files of events
 //! ```
 #![deny(unsafe_code)]
 
@@ -27,10 +30,13 @@ mod connection;
 mod errors;
 mod event;
 mod ids;
+mod kernel;
+mod lab;
 mod listening;
 mod messages;
 mod node;
 mod peer;
+mod recording;
 mod stream;
 #[allow(unsafe_code)]
 mod view;
@@ -43,10 +49,16 @@ mod _native {
     #[pymodule_export]
     use crate::config::{Budget, Hosts};
     #[pymodule_export]
-    use crate::connection::{Connection, Receiver, Sender};
+    use crate::connection::{Connection, LongMessage, Receiver, Sender};
     #[pymodule_export]
     use crate::event::{
         Closed, Completion, ConnectFailed, Connected, Granted, OutOfBand, Ready, TripwireFired,
+    };
+    #[pymodule_export]
+    use crate::kernel::Kernel;
+    #[pymodule_export]
+    use crate::lab::{
+        lab_plans, lab_published, lab_reproduce, lab_run, lab_show, lab_sweep, lab_sweep_system,
     };
     #[pymodule_export]
     use crate::listening::{Listener, Port, Request};
@@ -54,6 +66,8 @@ mod _native {
     use crate::node::{Connecting, Node};
     #[pymodule_export]
     use crate::peer::{Credentials, Peer};
+    #[pymodule_export]
+    use crate::recording::RecordingFile;
     #[pymodule_export]
     use crate::stream::RawStream;
 }
