@@ -61,8 +61,18 @@ run_tests() {
     cd python/tests
     PATH=$place/clean/bin:$PATH
     mypy --config-file ../pyproject.toml --cache-dir "$place/mypy" -p barewire
-    mypy --config-file ../pyproject.toml --cache-dir "$place/mypy" types.py
-    pytest -c ../pyproject.toml --rootdir .. -q "${@:2}"
+    mypy --config-file ../pyproject.toml --cache-dir "$place/mypy" typed_use.py
+    local log=$place/pytest.log status=0
+    pytest -c ../pyproject.toml --rootdir .. -q "${@:2}" 2>&1 | tee "$log" || status=$?
+    # As cargo test tells it, for scripts/test.sh.
+    echo "test result: $([ "$status" = 0 ] && echo ok || echo FAILED). $(counted passed "$log") passed;" \
+        "$(($(counted failed "$log") + $(counted error "$log"))) failed; $(counted skipped "$log") ignored;"
+    return "$status"
+}
+
+# counted WORD LOG: how many tests pytest says did this, in its last line.
+counted() {
+    tail -n 1 "$2" | grep -o "[0-9]* $1" | grep -o '[0-9]*' || echo 0
 }
 
 case ${1:-} in

@@ -149,6 +149,7 @@ setcap              libcap2-bin
 node                nodejs
 javac               default-jdk-headless
 python3             python3
+has:venv            python3-venv
 has:python_tests    PYTHON_TESTS
 h5dump              hdf5-tools
 has:h5py            python3-h5py
@@ -174,6 +175,8 @@ has_postgres() { compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null; }
 
 # Debian packs Python's own tests apart from Python.
 has_python_tests() { /usr/bin/python3 -c 'import test.test_socket' 2>/dev/null; }
+
+has_venv() { /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null; }
 
 has_h5py() { /usr/bin/python3 -c 'import h5py' 2>/dev/null; }
 

@@ -5,7 +5,7 @@
 #
 # Ends with what was skipped and why, then one line:
 #     N passed, N failed, N skipped
-# summed over the result lines of `cargo test`. A step that fails without a
+# summed over the result lines of `cargo test`, and of pytest in that form. A step that fails without a
 # failing test counts as one failure. A test that finds out at run time that it
 # can not run here appends "SKIPPED: name: reason" to the file that
 # BAREWIRE_SKIP_LOG names; it counts as skipped and not as passed. So does a step,
@@ -55,7 +55,7 @@ add_results() {
 }
 
 # step NAME KIND COMMAND...: runs one step. KIND is `tests` if its output has
-# result lines, of which there must be some, else `check`.
+# result lines, of which there must be some unless it was skipped, else `check`.
 step() {
     local name=$1 kind=$2 log=$logs/$1.log status started=$SECONDS results=0 failures=0
     shift 2
@@ -69,7 +69,7 @@ step() {
     status=${PIPESTATUS[0]}
     if [ "$kind" = tests ]; then
         add_results "$log"
-        if [ "$status" = 0 ] && [ "$results" = 0 ]; then
+        if [ "$status" = 0 ] && [ "$results" = 0 ] && ! grep -q "^SKIPPED: step $name:" "$log"; then
             echo "$name: no test ran" >&2
             status=1
         fi
@@ -158,6 +158,17 @@ other_processor() {
     cargo check ${locked[@]+"${locked[@]}"} --workspace --target "$other"
 }
 
+# python_package: that the Python package can be built and installed, and its tests and types.
+python_package() {
+    local status=0
+    scripts/python.sh test 2>&1 || status=$?
+    if [ "$status" = 77 ]; then
+        skipped_step python "no Python 3.11 or newer with venv, or no PyPI"
+        status=0
+    fi
+    return "$status"
+}
+
 # fresh_machine: whether what a newcomer needs is installed and builds on a Debian that
 # has nothing, with the oldest Rust that will do.
 fresh_machine() {
@@ -196,6 +207,7 @@ step tests tests cargo test ${locked[@]+"${locked[@]}"} --workspace --exclude ba
 # One at a time: they are whole programs, with time limits of their own.
 step programs tests cargo test ${locked[@]+"${locked[@]}"} -p barewire-programs --no-fail-fast -- --test-threads=1
 step models tests model_check
+step python tests python_package
 step fuzz check fuzz_briefly
 step docs check build_docs
 # Some minutes each; others ask for them by name.
