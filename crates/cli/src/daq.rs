@@ -1,5 +1,4 @@
-//! `barewire daq`: an event builder, run whole on this host or part by part, measured, and its
-//! files verified.
+//! `barewire daq`: an event builder, run whole or part by part, measured, and its files verified.
 //!
 //! | exit status | means |
 //! |---|---|
@@ -40,7 +39,7 @@ use view::Live;
 pub enum DaqCommand {
     /// Write a configuration that has every key with its default, unit and meaning
     Init(InitArgs),
-    /// Run all parts on this host: start the processes and watch them
+    /// Run all parts: start the processes, on other hosts too, and watch them
     Run(RunArgs),
     /// Run one source
     Source(PartArgs),
@@ -236,6 +235,7 @@ fn run_all(args: &RunArgs) -> Result<ExitCode, DaqError> {
     let how = HowTo {
         program: &program,
         config: &args.config,
+        start: &config.start,
         own_source: own_source(&config),
         quiet: args.quiet || viewed,
         hold: args.hold,

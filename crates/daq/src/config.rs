@@ -6,6 +6,7 @@ mod address;
 mod admission;
 mod faults;
 mod flow;
+mod hosts;
 mod keys;
 mod listening;
 mod model;
@@ -20,6 +21,7 @@ use barewire_proto::evb::{
 };
 use barewire_units::{ByteSize, Duration};
 
+use crate::handed;
 use crate::limits::{PIECE_BYTES_MAX, PIECE_HEADER_BYTES};
 use flow::{check_shaping, read_flow};
 use quantities::{positive_time, read_line, size, time};
@@ -27,6 +29,7 @@ use read::Reader;
 
 pub use crate::limits::FRAGMENT_BYTES_MAX;
 pub use address::HostPort;
+pub use hosts::{Hosts, Start};
 pub use keys::template;
 pub use listening::{fault, unusable};
 pub use model::{
@@ -47,14 +50,18 @@ const LIVENESS_MIN: Duration = Duration::from_ms(200);
 const RING_BYTES_MIN: u64 = 256 << 10;
 
 impl Config {
-    /// Reads and checks a file.
+    /// Reads and checks a file; `-` is what `daq run` hands to a part that it starts through a command of `[start]`.
     ///
     /// # Errors
     ///
     /// All faults.
     pub fn load(path: &Path) -> Result<Self, Vec<Fault>> {
         let file = path.display().to_string();
-        match std::fs::read_to_string(path) {
+        let text = match file == handed::STANDARD_INPUT {
+            true => handed::take(),
+            false => std::fs::read_to_string(path),
+        };
+        match text {
             Ok(text) => Self::parse(&text, &file),
             Err(error) => Err(vec![Fault {
                 file,
@@ -132,8 +139,7 @@ fn read(reader: &mut Reader, text: &str) -> Config {
     if name.is_empty() || name.len() > 40 || !name.bytes().all(|b| b.is_ascii_graphic()) {
         r.fault("run", "name", "expected 1 to 40 letters, digits and signs");
     }
-    let transports = [("ring", Transport::Ring), ("tcp", Transport::Tcp)];
-    let transport = r.choice("run", "transport", &transports);
+    let transport = read_transport(r);
     let events = Some(r.number("run", "events", 0, EVER)).filter(|&it| it > 0);
     let duration = Some(time(r, "run", "duration")).filter(|it| !it.is_zero());
     let sources = r.number("parts", "sources", 1, SOURCES_MAX) as u16;
@@ -150,10 +156,7 @@ fn read(reader: &mut Reader, text: &str) -> Config {
     }
     let policy = read_policy(r);
     let ring_bytes = read_ring(r, piece_bytes);
-    let (tcp_manager, tcp_builders) = address::read_all(r, builders);
-    if transport == Transport::Tcp {
-        address::check(r, &tcp_manager, &tcp_builders);
-    }
+    let (tcp_manager, tcp_builders) = address::read_all(r, builders, transport != Transport::Ring);
     let trigger = read_trigger(r);
     let (sizes, buffer_bytes) = (read_sizes(r), size(r, "source", "buffer", 1, 1 << 40));
     if sizes.mean_bytes > buffer_bytes {
@@ -175,6 +178,8 @@ fn read(reader: &mut Reader, text: &str) -> Config {
         patience: positive_time(r, "parts", "patience"),
         tcp_manager,
         tcp_builders,
+        hosts: hosts::read_hosts(r, ring_bytes),
+        start: hosts::read_start(r, sources, builders),
         trigger,
         sizes,
         manager: read_manager(r, sources, builders, policy, schedule, mean_bytes),
@@ -195,6 +200,15 @@ fn read(reader: &mut Reader, text: &str) -> Config {
         text: text.to_owned(),
         digest: crc_fast::crc32_iscsi(text.as_bytes()),
     }
+}
+
+fn read_transport(r: &mut Reader) -> Transport {
+    let transports = [
+        ("ring", Transport::Ring),
+        ("tcp", Transport::Tcp),
+        ("hosts", Transport::Hosts),
+    ];
+    r.choice("run", "transport", &transports)
 }
 
 /// `number`, or if that is 0 as many fragments of so many bytes as [`IN_FLIGHT_BYTES`] take, and at least `least`.

@@ -4,6 +4,10 @@
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::process::Command;
+use std::sync::OnceLock;
+
+/// Of this process, if it was handed one: no other thread may change the environment.
+static HANDED: OnceLock<Credential> = OnceLock::new();
 
 const VARIABLE: &str = "BAREWIRE_DAQ_CREDENTIAL";
 
@@ -28,11 +32,21 @@ impl Credential {
     /// What this process was started with.
     #[must_use]
     pub fn own() -> Self {
+        if let Some(handed) = HANDED.get() {
+            return *handed;
+        }
         let text = std::env::var(VARIABLE).unwrap_or_default();
         Self::parse(&text).unwrap_or_default()
     }
 
-    fn parse(text: &str) -> Option<Self> {
+    /// Shows it for this process from now on, in place of the one in the environment.
+    pub fn show(self) {
+        let _ = HANDED.set(self);
+    }
+
+    /// From what [`Display`](std::fmt::Display) makes of it.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
         let (secret, start) = text.split_once(':')?;
         Some(Self {
             secret: u64::from_str_radix(secret, 16).ok()?,
@@ -43,13 +57,19 @@ impl Credential {
     /// Has what the command starts show it. Others cannot read it there: a process's environment is for its
     /// own user.
     pub fn pass_to(self, command: &mut Command) {
-        command.env(VARIABLE, format!("{:x}:{}", self.secret, self.start));
+        command.env(VARIABLE, self.to_string());
     }
 
     /// Whether this one is a later start of the part that shows `other`.
     #[must_use]
     pub const fn is_later_than(self, other: Self) -> bool {
         self.secret != 0 && self.secret == other.secret && self.start > other.start
+    }
+}
+
+impl std::fmt::Display for Credential {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:x}:{}", self.secret, self.start)
     }
 }
 

@@ -1,4 +1,5 @@
-//! All processes of a run on this host: started, watched, started again when they die.
+//! All processes of a run: started, watched, started again when they die. Those on other hosts are started through
+//! commands, and what is watched are these commands ([`crate::handed`]).
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -11,6 +12,7 @@ use barewire_sys::process::{Signal, SpawnOpts, send_signal, spawn_with};
 use crate::clock::system_time;
 use crate::config::{Config, SinkKind, SourceKind};
 use crate::credential::Credential;
+use crate::handed;
 use crate::part::{NOT_JOINED, Verdict, name_of};
 
 /// How often processes are looked at.
@@ -47,6 +49,15 @@ impl Role {
     #[must_use]
     pub const fn is_builder(self) -> bool {
         matches!(self, Self::Part(Part::Builder(_)))
+    }
+
+    /// The part; `None`: the manager.
+    #[must_use]
+    pub const fn part(self) -> Option<Part> {
+        match self {
+            Self::Manager => None,
+            Self::Part(part) => Some(part),
+        }
     }
 
     /// The number that stands in `--part`.
@@ -154,7 +165,7 @@ impl Process {
 }
 
 /// Starts all processes of a run and watches them until the manager has ended. `command`
-/// gives what runs a part; `said` hears of every start and death.
+/// gives what runs a part ([`Start::command`](crate::config::Start::command)); `said` hears of every start and death.
 ///
 /// # Errors
 ///
@@ -167,8 +178,8 @@ pub fn run(
     run_watched(config, command, &mut Said(said))
 }
 
-/// The same with all parts on this host, after a look whether they can listen at the addresses of
-/// the configuration: who cannot is told before a part starts.
+/// The same, after a look whether the parts of this host can listen at the addresses of the configuration: who cannot
+/// is told before a part starts.
 ///
 /// # Errors
 ///
@@ -201,6 +212,7 @@ fn run_watched(
     watcher: &mut dyn Watcher,
 ) -> io::Result<Outcome> {
     let mut starter = Starter {
+        config,
         command,
         credential: Credential::of_new_run(),
     };
@@ -273,19 +285,24 @@ fn roles(config: &Config) -> impl Iterator<Item = Role> {
 }
 
 /// Starts the processes of a run.
-struct Starter<F> {
+struct Starter<'a, F> {
+    config: &'a Config,
     command: F,
     credential: Credential,
 }
 
-impl<F: FnMut(Role) -> Command> Starter<F> {
+impl<F: FnMut(Role) -> Command> Starter<'_, F> {
     fn start(&mut self, role: Role, starts: u32, watcher: &mut dyn Watcher) -> io::Result<Child> {
         let mut command = (self.command)(role);
         let credential = Credential {
             start: starts,
             ..self.credential
         };
-        credential.pass_to(&mut command);
+        let is_here = self.config.start.is_here(role.part());
+        match is_here {
+            true => credential.pass_to(&mut command),
+            false => drop(command.stdin(Stdio::piped())),
+        }
         command.process_group(0);
         if role == Role::Manager {
             command.stdout(Stdio::piped());
@@ -294,11 +311,14 @@ impl<F: FnMut(Role) -> Command> Starter<F> {
             pdeathsig: true,
             ..SpawnOpts::default()
         };
-        let child = spawn_with(&mut command, options).map_err(|error| {
+        let mut child = spawn_with(&mut command, options).map_err(|error| {
             let program = std::path::Path::new(command.get_program()).display();
             io::Error::new(error.kind(), format!("{program}: {error}"))
         })?;
         watcher.said(role, "started", child.id());
+        if let Some(input) = child.stdin.as_mut().filter(|_| !is_here) {
+            handed::give(input, credential, &self.config.text)?;
+        }
         Ok(child)
     }
 }
@@ -328,8 +348,9 @@ fn ask_to_end(manager: Option<&mut Child>, times: u32) {
         return;
     };
     // One that has just ended needs no signal any more.
-    match times {
-        1 | 2 => drop(send_signal(manager.id() as i32, Signal::Term)),
+    match (times, &mut manager.stdin) {
+        (1 | 2, Some(input)) => handed::ask_to_end(input),
+        (1 | 2, None) => drop(send_signal(manager.id() as i32, Signal::Term)),
         _ => drop(manager.kill()),
     }
 }

@@ -1,4 +1,4 @@
-//! Messages between parts, over the user-level network or over TCP, with one way of waiting.
+//! Messages between parts, over the user-level network of one host or of several, or over TCP, with one way of waiting.
 //!
 //! A message is sent whole or not at all, and none is lost or overtaken while its link stands.
 //! On TCP each has its length before it: 4 bytes, little-endian.
@@ -10,7 +10,10 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use barewire::{ConnectOptions, Connection, Event, Node, NodeConfig, Reservation, Spin};
+use barewire::{
+    ConnectOptions, Connection, Event, ListenOptions, Node, NodeConfig, Policy, Port, Reservation,
+    Spin,
+};
 use barewire_sys::wake::{Epoll, EpollEvent, Interest};
 
 use crate::config::{Config, HostPort, Transport};
@@ -35,24 +38,36 @@ pub enum Address {
     Ring(String),
     /// A TCP address.
     Tcp(HostPort),
+    /// A name on the user-level network of any host.
+    Host {
+        /// Where nodes of other hosts reach the node.
+        at: HostPort,
+        /// The name.
+        name: String,
+    },
 }
 
 impl Address {
     /// The manager's.
     #[must_use]
     pub fn of_manager(config: &Config) -> Self {
-        match config.transport {
-            Transport::Ring => Self::Ring(format!("{}-manager", config.name)),
-            Transport::Tcp => Self::Tcp(config.tcp_manager.clone()),
-        }
+        let name = format!("{}-manager", config.name);
+        Self::new(config, name, &config.tcp_manager)
     }
 
     /// A builder's.
     #[must_use]
     pub fn of_builder(config: &Config, id: u16) -> Self {
+        let name = format!("{}-builder-{id}", config.name);
+        Self::new(config, name, &config.tcp_builders[usize::from(id)])
+    }
+
+    fn new(config: &Config, name: String, at: &HostPort) -> Self {
+        let at = at.clone();
         match config.transport {
-            Transport::Ring => Self::Ring(format!("{}-builder-{id}", config.name)),
-            Transport::Tcp => Self::Tcp(config.tcp_builders[usize::from(id)].clone()),
+            Transport::Ring => Self::Ring(name),
+            Transport::Tcp => Self::Tcp(at),
+            Transport::Hosts => Self::Host { at, name },
         }
     }
 }
@@ -62,6 +77,7 @@ impl core::fmt::Display for Address {
         match self {
             Self::Ring(name) => f.write_str(name),
             Self::Tcp(address) => address.fmt(f),
+            Self::Host { at, name } => write!(f, "{at}/{name}"),
         }
     }
 }
@@ -217,6 +233,8 @@ pub struct Net {
     poll: Epoll,
     node: Option<Node>,
     ring_name: Option<barewire::Listener>,
+    port: Option<Port>,
+    policy: Policy,
     listener: Option<TcpListener>,
     links: Vec<Option<Link>>,
     accepted: Vec<usize>,
@@ -237,10 +255,11 @@ impl Net {
         let message_bytes_max = (piece_bytes + PIECE_HEADER_BYTES).max(config.ring_bytes / 2);
         let node = match config.transport {
             Transport::Tcp => None,
-            Transport::Ring => Some(Node::with_config(NodeConfig {
+            Transport::Ring | Transport::Hosts => Some(Node::with_config(NodeConfig {
                 spin: Spin::Never,
                 ring_bytes: config.ring_bytes,
                 message_bytes_max,
+                hosts: config.hosts.node.clone(),
                 ..NodeConfig::default()
             })?),
         };
@@ -251,6 +270,8 @@ impl Net {
             poll,
             node,
             ring_name: None,
+            port: None,
+            policy: config.hosts.policy.clone(),
             listener: None,
             links: Vec::new(),
             accepted: Vec::new(),
@@ -274,7 +295,15 @@ impl Net {
                 self.poll.add(&listener, TOKEN_LISTENER, Interest::READ)?;
                 self.listener = Some(listener);
             }
-            (Address::Ring(_), None) => {}
+            (Address::Host { at, name }, Some(node)) => {
+                // Says with its kind what is wrong with the address.
+                drop(at.listen()?);
+                let port = node.listen_on(&at.to_string())?;
+                let policy = self.policy.clone();
+                self.ring_name = Some(node.listen_with(name, ListenOptions { policy })?);
+                self.port = Some(port);
+            }
+            (Address::Ring(_) | Address::Host { .. }, None) => {}
         }
         Ok(())
     }
@@ -299,19 +328,19 @@ impl Net {
     /// Nobody listens there, or does not answer soon.
     pub fn connect(&mut self, address: &Address) -> Result<usize, NetError> {
         let link = match (address, &self.node) {
-            (Address::Ring(name), Some(node)) => {
+            (Address::Ring(_) | Address::Host { .. }, Some(node)) => {
                 let options = ConnectOptions {
                     timeout: CONNECT_TIMEOUT,
                     wait_for_name: false,
                     ..ConnectOptions::default()
                 };
-                Link::Ring(Box::new(node.connect_with(name, &options)?))
+                Link::Ring(Box::new(node.connect_with(&address.to_string(), &options)?))
             }
             (Address::Tcp(address), _) => {
                 let stream = connect_tcp(address)?;
                 Link::Tcp(Box::new(TcpLink::new(stream, self.message_bytes_max)?))
             }
-            (Address::Ring(_), None) => return Err(NetError::Ended),
+            (Address::Ring(_) | Address::Host { .. }, None) => return Err(NetError::Ended),
         };
         self.insert(link)
     }

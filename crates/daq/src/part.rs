@@ -11,6 +11,7 @@ mod manager;
 mod operator;
 mod source;
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use barewire_proto::evb::{Part, RunState};
@@ -127,7 +128,10 @@ impl From<SinkError> for PartError {
 /// Why a part cannot listen at `address`, with the key that names it.
 fn cannot_listen(address: &Address, key: &'static str, error: NetError) -> PartError {
     PartError::Listen(match (address, &error) {
-        (Address::Tcp(address), NetError::Tcp(error)) => crate::config::fault(key, address, error),
+        (Address::Tcp(at) | Address::Host { at, .. }, NetError::Tcp(error)) => {
+            crate::config::fault(key, at, error)
+        }
+        (Address::Host { at, .. }, _) => format!("{key} = \"{at}\": {error}"),
         _ => format!("run.name: the name `{address}` cannot be used: {error}"),
     })
 }
@@ -137,6 +141,24 @@ fn read_batch(message: &Incoming<'_>) -> Result<Vec<Control>, WireError> {
     let mut bytes = vec![0; message.len()];
     message.read(0, &mut bytes);
     Batch::parse(&bytes)
+}
+
+/// Why the manager could not be reached, each time.
+#[derive(Default)]
+struct Reasons(BTreeMap<String, u32>);
+
+impl Reasons {
+    fn add(&mut self, error: &NetError) {
+        // A link to another host is tried for longer than we wait at a time: what became of it says more.
+        let count = u32::from(!error.is_timeout());
+        *self.0.entry(error.to_string()).or_default() += count;
+    }
+
+    /// The usual one. The first may be that the manager was not there yet, the last that it was there no more.
+    fn usual(self) -> String {
+        let usual = self.0.into_iter().max_by_key(|it| it.1);
+        usual.map_or_else(String::new, |it| it.0)
+    }
 }
 
 /// A part's link to its manager.
@@ -170,12 +192,16 @@ impl Home {
                 reason,
             },
         };
+        let mut reasons = Reasons::default();
         let link = loop {
             match net.connect(&address) {
                 Ok(link) => break link,
-                Err(error) if Instant::now() > deadline => return Err(missing(error.to_string())),
-                Err(_) => std::thread::sleep(RETRY),
+                Err(error) => reasons.add(&error),
             }
+            if Instant::now() > deadline {
+                return Err(missing(reasons.usual()));
+            }
+            std::thread::sleep(RETRY);
         };
         let mut outbox = Outbox::default();
         outbox.push(&hello(config, Role::Part(part)));

@@ -24,11 +24,16 @@ pub fn listen() -> io::Result<()> {
         .name("signals".to_owned())
         .spawn(move || {
             for _ in signals.forever() {
-                // Relaxed, partner `asked`: a count with nothing behind it.
-                ASKED.fetch_add(1, Ordering::Relaxed);
+                ask();
             }
         })?;
     Ok(())
+}
+
+/// Counts as such a signal.
+pub fn ask() {
+    // Relaxed, partner `asked`: a count with nothing behind it.
+    ASKED.fetch_add(1, Ordering::Relaxed);
 }
 
 /// From now on a file that grows beyond `ulimit -f` does not end the process: the write fails with an error.
@@ -40,6 +45,6 @@ pub fn ignore_file_size_limit() {
 /// How often this process was asked to end since it began to [`listen`].
 #[must_use]
 pub fn asked() -> u32 {
-    // Relaxed, partner `listen`.
+    // Relaxed, partner `ask`.
     ASKED.load(Ordering::Relaxed)
 }

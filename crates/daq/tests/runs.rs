@@ -1,5 +1,6 @@
 //! Whole runs in processes of their own, over both transports: with every way of flow control,
-//! with parts that are killed, with files. The processes are this test program, started again.
+//! with parts that are killed, with files, also with parts on two hosts. The processes are this test program, started
+//! again.
 
 #[path = "stage/mod.rs"]
 mod stage;
@@ -10,6 +11,7 @@ use barewire_daq::generate::Generator;
 use barewire_daq::launch::{self, Outcome, Role, Watcher};
 use barewire_daq::record::{self, IndexState};
 use barewire_proto::evb::{BuilderId, Part, SourceId};
+use barewire_sys::lan::Lan;
 use barewire_sys::process::{Signal, send_signal};
 use barewire_units::Rng;
 use stage::{Place, Started, await_log, files_in};
@@ -120,10 +122,12 @@ impl Watcher for Killer {
 }
 
 #[test]
-fn every_way_of_flow_control_builds_all_events_over_both_transports() {
+fn every_way_of_flow_control_builds_all_events_over_all_transports() {
     let flows = ["none", "credits", "bucket", "barrel", "schedule"];
     let policies = ["round-robin", "least-loaded", "pulled", "hash", "pulled"];
-    for transport in ["ring", "tcp"] {
+    let lan =
+        two_hosts("every_way_of_flow_control_builds_all_events_over_all_transports: over hosts");
+    for transport in transports(lan.as_ref()) {
         for (flow, policy) in flows.iter().zip(policies) {
             let parts = if *flow == "barrel" { TWO_BY_TWO } else { "" };
             let settings = format!(
@@ -131,7 +135,7 @@ fn every_way_of_flow_control_builds_all_events_over_both_transports() {
                  [assignment]\npolicy = \"{policy}\"\n\
                  [fragments]\nsizes = \"log-normal\"\nsize = \"20 KiB\"\n[source]\npiece = \"32 KiB\"\n"
             );
-            let place = Place::new(transport, &settings);
+            let place = place(transport, lan.as_ref(), &settings);
             let outcome = place.run(|_, _| {});
             assert_eq!(outcome.code, 0, "{transport}, {flow}: {outcome:?}");
             assert!(outcome.deaths.is_empty(), "{outcome:?}");
@@ -144,14 +148,25 @@ fn every_way_of_flow_control_builds_all_events_over_both_transports() {
 
 #[test]
 fn a_way_that_was_full_is_used_again() {
-    for (transport, size) in [("ring", "256 B"), ("tcp", "256 B"), ("ring", "200 KiB")] {
+    let lan = two_hosts("a_way_that_was_full_is_used_again: over hosts");
+    let tried = [
+        ("ring", "256 B"),
+        ("tcp", "256 B"),
+        ("ring", "200 KiB"),
+        ("hosts", "256 B"),
+        ("hosts", "200 KiB"),
+    ];
+    for (transport, size) in tried {
+        if transport == "hosts" && lan.is_none() {
+            continue;
+        }
         let events = if size == "256 B" { 12_000 } else { 100 };
         let settings = format!(
             "events = {events}\n[flow]\ncontrol = \"none\"\n[assignment]\nwindow = 4096\n\
              [network]\nring = \"256 KiB\"\n[source]\npiece = \"50 KiB\"\n\
              [fragments]\nsize = \"{size}\"\n{PATIENT}"
         );
-        let place = Place::new(transport, &settings);
+        let place = place(transport, lan.as_ref(), &settings);
         let outcome = place.run(|_, _| {});
         assert_eq!(outcome.code, 0, "{transport}, {size}: {outcome:?}");
         let all = format!("triggered {events} = built {events}");
@@ -185,29 +200,86 @@ fn a_killed_part_is_named_and_joins_again_and_the_ledger_balances() {
 fn a_run_goes_on_through_many_kills_and_the_ledger_balances() {
     let kills = std::env::var(KILLS).ok();
     let kills = kills.map_or(KILLS_SHORT, |it| it.parse().expect("a number"));
+    let settings = format!("{STEADY}{TWO_BY_TWO}{CLOCKED}{LOGGED}");
     for transport in ["ring", "tcp"] {
-        let place = Place::new(transport, &format!("{STEADY}{TWO_BY_TWO}{CLOCKED}{LOGGED}"));
-        let parts = [source(0), source(1), builder(0), builder(1)];
-        let mut random = Rng::from_seed(7);
-        let victims: Vec<_> = (0..kills)
-            .map(|_| (parts[random.below(4) as usize], random.below(12) as u32))
-            .collect();
-        let mut killer = Killer::new(&place, victims.clone());
-        let outcome = place.run_watched(&mut killer);
-        assert_losses_are_told(&outcome);
-        let named = |victim: &(Role, u32)| format!("{}: died of signal 9", victim.0.name());
-        assert_eq!(
-            outcome.deaths,
-            victims.iter().map(named).collect::<Vec<_>>()
-        );
-        let log = killer.log();
-        let count = |text: &str| log.lines().filter(|it| it.contains(text)).count();
-        assert_eq!(count(") is lost: "), kills, "{log}");
-        assert_eq!(count(" joins again: "), kills, "{log}");
-        assert!(outcome.ledger.contains("the ledger balances"));
-        let built = number_after(&outcome.ledger, " = built ");
-        assert!(built > kills as u64, "{}", outcome.ledger);
+        assert_goes_on(&Place::new(transport, &settings), kills);
     }
+}
+
+/// The same with the parts on two hosts, which are started by commands, and reach each other over TLS.
+#[test]
+fn a_run_over_two_hosts_goes_on_through_kills_and_the_ledger_balances() {
+    let Some(lan) = two_hosts("a_run_over_two_hosts_goes_on_through_kills_and_the_ledger_balances")
+    else {
+        return;
+    };
+    let settings = format!("{STEADY}{TWO_BY_TWO}{CLOCKED}{LOGGED}");
+    assert_goes_on(&Place::on_hosts(&lan, &settings), KILLS_SHORT);
+}
+
+#[test]
+fn a_killed_manager_on_another_host_ends_the_run_with_the_reason() {
+    let Some(lan) = two_hosts("a_killed_manager_on_another_host_ends_the_run_with_the_reason")
+    else {
+        return;
+    };
+    let settings = format!("{STEADY}{TWO_BY_TWO}{CLOCKED}{LOGGED}");
+    assert_ends_with_manager(&Place::on_hosts(&lan, &settings));
+}
+
+/// Those that can be tried.
+fn transports(lan: Option<&Lan>) -> Vec<&'static str> {
+    let over_hosts = lan.map(|_| "hosts");
+    ["ring", "tcp"].into_iter().chain(over_hosts).collect()
+}
+
+fn place(transport: &str, lan: Option<&Lan>, settings: &str) -> Place {
+    match (transport, lan) {
+        ("hosts", Some(lan)) => Place::on_hosts(lan, settings),
+        _ => Place::new(transport, settings),
+    }
+}
+
+/// Two hosts; `None`: they cannot be made here, and the test is skipped.
+fn two_hosts(test: &str) -> Option<Lan> {
+    let problem = match Lan::pair() {
+        Ok(lan) => return Some(lan),
+        Err(problem) => problem,
+    };
+    let line = format!("SKIPPED: {test}: network namespaces need root: {problem}\n");
+    eprint!("{line}");
+    if let Some(log) = std::env::var_os("BAREWIRE_SKIP_LOG") {
+        let log = std::fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(log);
+        std::io::Write::write_all(&mut log.expect("the log"), line.as_bytes()).expect("written");
+    }
+    None
+}
+
+/// Kills so many parts in a run, one after the other.
+fn assert_goes_on(place: &Place, kills: usize) {
+    let parts = [source(0), source(1), builder(0), builder(1)];
+    let mut random = Rng::from_seed(7);
+    let victims: Vec<_> = (0..kills)
+        .map(|_| (parts[random.below(4) as usize], random.below(12) as u32))
+        .collect();
+    let mut killer = Killer::new(place, victims.clone());
+    let outcome = place.run_watched(&mut killer);
+    assert_losses_are_told(&outcome);
+    let named = |victim: &(Role, u32)| format!("{}: died of signal 9", victim.0.name());
+    assert_eq!(
+        outcome.deaths,
+        victims.iter().map(named).collect::<Vec<_>>()
+    );
+    let log = killer.log();
+    let count = |text: &str| log.lines().filter(|it| it.contains(text)).count();
+    assert_eq!(count(") is lost: "), kills, "{log}");
+    assert_eq!(count(" joins again: "), kills, "{log}");
+    assert!(outcome.ledger.contains("the ledger balances"));
+    let built = number_after(&outcome.ledger, " = built ");
+    assert!(built > kills as u64, "{}", outcome.ledger);
 }
 
 #[test]
@@ -263,15 +335,19 @@ impl Watcher for Until<'_> {
 fn a_killed_manager_ends_the_run_with_the_reason() {
     for transport in ["ring", "tcp"] {
         let place = Place::new(transport, &format!("{STEADY}{CLOCKED}{LOGGED}"));
-        let mut killer = Killer::new(&place, vec![(Role::Manager, 10)]);
-        let outcome = place.run_watched(&mut killer);
-        assert_eq!(outcome.code, 4);
-        let deaths = &outcome.deaths;
-        assert!(
-            deaths.contains(&"manager: died of signal 9".to_owned()),
-            "{deaths:?}"
-        );
+        assert_ends_with_manager(&place);
     }
+}
+
+fn assert_ends_with_manager(place: &Place) {
+    let mut killer = Killer::new(place, vec![(Role::Manager, 10)]);
+    let outcome = place.run_watched(&mut killer);
+    assert_eq!(outcome.code, 4);
+    let deaths = &outcome.deaths;
+    assert!(
+        deaths.contains(&"manager: died of signal 9".to_owned()),
+        "{deaths:?}"
+    );
 }
 
 #[test]

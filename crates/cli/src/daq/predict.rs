@@ -11,14 +11,14 @@ mod laboratory;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use barewire_daq::config::Config;
+use barewire_daq::config::{Config, Transport};
 use barewire_daq::costs::Costs;
 use barewire_sys::process::allowed_cpus;
 use barewire_tables::{Over, Page};
 use clap::Args;
 
 use super::error::DaqError;
-use super::scan::{self, Outputs};
+use super::scan::{self, Outputs, Point};
 use calibration::Calibration;
 use compare::{Measured, beside, how_far_off, not_built, problem, read, wrong};
 use laboratory::{FRAGMENTS, Host, Laboratory, in_words, left_out};
@@ -60,13 +60,26 @@ pub struct PredictArgs {
     out: Vec<PathBuf>,
 }
 
+/// The configurations, if the laboratory has a model of them.
+fn points(args: &PredictArgs) -> Result<Vec<Point>, DaqError> {
+    let points = scan::points(&args.config, &args.over)?;
+    let is_modelled = |it: &Point| it.config.transport != Transport::Hosts;
+    match points.iter().all(is_modelled) {
+        true => Ok(points),
+        false => Err(DaqError::Scan(
+            "the laboratory has no model of run.transport = \"hosts\": use \"ring\" or \"tcp\""
+                .to_owned(),
+        )),
+    }
+}
+
 /// Predicts it.
 pub fn run(args: &PredictArgs) -> Result<ExitCode, DaqError> {
     let of_sizes = matches!(&args.over[..], [it] if is_size(&it.key));
     if args.measured.is_some() && !of_sizes {
         return wrong("--measured goes with --over fragment_size=VALUES alone".to_owned());
     }
-    let points = scan::points(&args.config, &args.over)?;
+    let points = points(args)?;
     let Some(first) = points.first() else {
         return wrong("no values".to_owned());
     };

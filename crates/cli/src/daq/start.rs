@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use barewire_daq::config::{Config, SourceKind};
+use barewire_daq::config::{Config, SourceKind, Start};
 use barewire_daq::launch::Role;
 use barewire_daq::signals;
 use barewire_proto::evb::Part;
@@ -17,6 +17,8 @@ pub struct HowTo<'a> {
     pub program: &'a Path,
     /// The configuration.
     pub config: &'a Path,
+    /// The commands of the configuration by which parts are started.
+    pub start: &'a Start,
     /// What is started in place of a source part.
     pub own_source: Option<&'a Path>,
     /// Of the manager.
@@ -29,10 +31,11 @@ pub struct HowTo<'a> {
 
 impl<'a> HowTo<'a> {
     /// For a run that nobody watches.
-    pub const fn quietly(program: &'a Path, config: &'a Path) -> Self {
+    pub const fn quietly(program: &'a Path, config: &'a Path, start: &'a Start) -> Self {
         Self {
             program,
             config,
+            start,
             own_source: None,
             quiet: true,
             hold: false,
@@ -42,13 +45,15 @@ impl<'a> HowTo<'a> {
 
     /// The command line of a part.
     pub fn command(&self, role: Role) -> Command {
-        if let (Some(own), Role::Part(Part::Source(id))) = (self.own_source, role) {
-            let mut command = Command::new(own);
-            command.arg(self.config).arg(id.0.to_string());
+        let (start, part) = (self.start, role.part());
+        if let (Some(own), Some(Part::Source(id))) = (self.own_source, part) {
+            let (mut command, config) = start.command(part, own, self.config);
+            command.arg(config).arg(id.0.to_string());
             return command;
         }
-        let mut command = Command::new(self.program);
-        command.args(["daq", role.command()]).arg(self.config);
+        let program = start.program(part, self.program);
+        let (mut command, config) = start.command(part, program, self.config);
+        command.args(["daq", role.command()]).arg(config);
         command.args(["--part", &role.number().to_string()]);
         let flags = [
             ("--quiet", self.quiet),

@@ -86,7 +86,7 @@ pub(super) fn read(reader: &mut Reader, section: &str, key: &str, text: &str) ->
 }
 
 /// The manager's, and one for each builder.
-pub(super) fn read_all(r: &mut Reader, builders: u16) -> (HostPort, Vec<HostPort>) {
+pub(super) fn read_all(r: &mut Reader, builders: u16, are_used: bool) -> (HostPort, Vec<HostPort>) {
     let nowhere = HostPort {
         host: "127.0.0.1".to_owned(),
         port: 0,
@@ -109,11 +109,14 @@ pub(super) fn read_all(r: &mut Reader, builders: u16) -> (HostPort, Vec<HostPort
         let wanted = format!("expected one address, or {builders}, one for each builder");
         r.fault("tcp", "builders", wanted);
     }
+    if are_used {
+        check(r, &manager, &all);
+    }
     (manager, all)
 }
 
 /// Whether each part has an address of its own.
-pub(super) fn check(r: &mut Reader, manager: &HostPort, builders: &[HostPort]) {
+fn check(r: &mut Reader, manager: &HostPort, builders: &[HostPort]) {
     for (at, builder) in builders.iter().enumerate() {
         if builder == manager {
             let wanted =

@@ -30,7 +30,7 @@ const fn key(
 pub(super) const KEYS: &[Key] = &[
     key("run", "name", "\"daq\"", "on one host, names on the network begin with it: another run needs another one"),
     key("run", "number", "1", "stands in every fragment; counts up when the run is configured again"),
-    key("run", "transport", "\"ring\"", "`ring`: user-level network, one host; `tcp`: addresses below"),
+    key("run", "transport", "\"ring\"", "`ring`: user-level network, one host; `tcp`; `hosts`: user-level network, several hosts"),
     key("run", "events", "100000", "drain after so many triggers; 0: no limit"),
     key("run", "duration", "\"0 s\"", "drain after this time; 0: no limit"),
     key("run", "goes_on", "true", "whether the run goes on without a lost source or builder"),
@@ -42,6 +42,15 @@ pub(super) const KEYS: &[Key] = &[
     key("parts", "patience", "\"10 s\"", "how long the manager waits for all parts at the beginning"),
     key("tcp", "manager", "\"127.0.0.1:7100\"", "where the manager listens"),
     key("tcp", "builders", "[\"127.0.0.1:7110\"]", "where builders listen, in their order; with one, the port counts up"),
+    key("hosts", "security", "\"keys\"", "`keys`: TLS, with those of `barewire node keygen`; `insecure`: nothing proved or encrypted, private addresses only; `insecure-anywhere`"),
+    key("hosts", "keys", "\"\"", "folder of the keys, on every host; empty: where `barewire node keygen` puts them"),
+    key("hosts", "trusted", "[]", "hosts that may take part, by the names of their certificates; those that share a secret need none"),
+    key("hosts", "carrier", "\"stream\"", "`stream`: TLS, or TCP if insecure; `libfabric`: not encrypted"),
+    key("hosts", "provider", "\"\"", "of `libfabric`, such as verbs; empty: the best that there is"),
+    key("start", "manager", "\"\"", "command before the manager's; empty: it is started here"),
+    key("start", "builders", "[]", "the same for builders: one for all, or one for each, in their order"),
+    key("start", "sources", "[]", "the same for sources"),
+    key("start", "program", "\"\"", "path of `barewire` for these commands; empty: that of the program here"),
     key("trigger", "mode", "\"max\"", "`max`: while the window has room; `clock`: every period; `poisson`: on average every period; `sources`: by their fragments"),
     key("trigger", "period", "\"100 us\"", "of `clock` and `poisson`"),
     key("fragments", "sizes", "\"fixed\"", "`fixed`, `uniform`, `exponential`, `log-normal`"),
@@ -92,7 +101,18 @@ pub(super) const KEYS: &[Key] = &[
 const SECTIONS: &[(&str, &str)] = &[
     ("run", "What runs."),
     ("parts", "Who takes part."),
-    ("tcp", "Only for transport = \"tcp\"."),
+    (
+        "tcp",
+        "Where parts listen, with transport = \"tcp\" or \"hosts\".",
+    ),
+    (
+        "hosts",
+        "Only for transport = \"hosts\": links between nodes on several hosts.",
+    ),
+    (
+        "start",
+        "Commands by which `daq run` starts parts elsewhere, such as \"ssh node1\"; words are separated by spaces.",
+    ),
     ("trigger", "When events happen."),
     (
         "fragments",
@@ -119,7 +139,7 @@ const SECTIONS: &[(&str, &str)] = &[
 #[must_use]
 pub fn template() -> String {
     let mut text = String::from(
-        "# An event builder. `barewire daq run FILE` runs it on this host.\n\
+        "# An event builder. `barewire daq run FILE` runs it.\n\
          # Every key may be left out; its default stands here. Times have a unit: ns, us, ms, s, min.\n",
     );
     for (section, comment) in SECTIONS {

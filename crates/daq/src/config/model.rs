@@ -6,6 +6,7 @@ use barewire_proto::evb::{BuilderConfig, BuilderId, ManagerConfig, SourceConfig,
 use barewire_units::{Duration, Rate};
 
 use super::address::HostPort;
+use super::hosts::{Hosts, Start};
 use crate::faults::Faults;
 use crate::shape::Shaping;
 
@@ -16,6 +17,8 @@ pub enum Transport {
     Ring,
     /// TCP.
     Tcp,
+    /// The user-level network, over links between hosts.
+    Hosts,
 }
 
 /// When events happen.
@@ -135,6 +138,10 @@ pub struct Config {
     pub tcp_manager: HostPort,
     /// The builders' addresses.
     pub tcp_builders: Vec<HostPort>,
+    /// Links to other hosts.
+    pub hosts: Hosts,
+    /// By which commands parts are started on other hosts.
+    pub start: Start,
     /// When events happen.
     pub trigger: Trigger,
     /// How large fragments are.

@@ -1,5 +1,6 @@
 //! What a configuration says of what is wrong in it.
 
+use barewire_proto::evb::Part;
 use barewire_units::Rate;
 
 use super::*;
@@ -41,7 +42,7 @@ fn errors_name_line_key_and_what_was_expected() {
     assert_eq!(
         faults(text),
         [
-            "a.toml:2: run.transport = \"rings\": expected one of \"ring\", \"tcp\"; did you mean `ring`?",
+            "a.toml:2: run.transport = \"rings\": expected one of \"ring\", \"tcp\", \"hosts\"; did you mean `ring`?",
             "a.toml:3: run.seeds = 4: no such key; did you mean `seed`?",
             "a.toml:4: sourc: no such section; did you mean `source`?",
             "a.toml:6: source.piece = \"3 parsecs\": unknown unit, expected one of: B, KiB, MiB, GiB, TiB, kB, MB, GB, TB; \
@@ -109,6 +110,35 @@ fn shaping_by_the_kernel_is_for_tcp() {
     );
     let many = good + "[parts]\nsources = 1000\nbuilders = 100\n";
     assert!(faults(&many)[0].contains("100000 pairs"));
+}
+
+#[test]
+fn parts_on_other_hosts_are_started_by_the_commands_of_the_configuration() {
+    let text = "[run]\ntransport = \"hosts\"\n[parts]\nsources = 2\nbuilders = 2\n\
+                [start]\nbuilders = [\"ssh  node1\", \"\"]\nsources = [\"ssh node2\"]\nprogram = \"/opt/b\"\n";
+    let config = Config::parse(text, "a.toml").expect("good");
+    let line = |part| {
+        let (here, file) = (Path::new("/here/b"), Path::new("a.toml"));
+        let program = config.start.program(part, here);
+        let (mut command, file) = config.start.command(part, program, file);
+        command.arg(file);
+        format!("{command:?}").replace('"', "")
+    };
+    assert_eq!(line(None), "/here/b a.toml");
+    let builder = |id| line(Some(Part::Builder(BuilderId(id))));
+    assert_eq!(builder(0), "ssh node1 /opt/b -");
+    assert_eq!(builder(1), "/here/b a.toml");
+    let source = |id| line(Some(Part::Source(SourceId(id))));
+    assert_eq!(source(1), "ssh node2 /opt/b -");
+    let few = text
+        .replace("sources = 2", "sources = 3")
+        .replace("[\"ssh node2\"]", "[\"a\", \"b\"]");
+    assert!(
+        faults(&few)[0].starts_with("a.toml:8: start.sources"),
+        "{few}"
+    );
+    let odd = faults("[hosts]\nsecurity = \"none\"\n");
+    assert!(odd[0].contains("\"insecure-anywhere\""), "{odd:?}");
 }
 
 #[test]

@@ -21,6 +21,12 @@ pub enum NetError {
 }
 
 impl NetError {
+    /// Whether this says no more than that nobody has answered yet.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        matches!(self, Self::Ring(barewire::Error::Timeout))
+    }
+
     /// Whether somebody listens there already.
     #[must_use]
     pub fn is_in_use(&self) -> bool {

@@ -3,15 +3,18 @@
 
 #![allow(dead_code, reason = "each test file uses its part of this")]
 
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, Ordering};
 
+use barewire_carrier::tls::{GenerateOptions, generate};
 use barewire_daq::config::Config;
 use barewire_daq::launch::{self, Outcome, Role, Watcher, exit_code};
 use barewire_daq::part::{self, Options, Verdict};
 use barewire_daq::signals;
+use barewire_sys::lan::Lan;
 
 #[path = "wait.rs"]
 mod wait;
@@ -87,18 +90,52 @@ impl Place {
     /// `FOLDER` in the settings is the new folder; they begin in the section of the run. Silence is
     /// death after 20 s if they do not say another time.
     pub fn new(transport: &str, settings: &str) -> Self {
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("daq-stage-{}-{number}", std::process::id());
-        let folder = std::env::temp_dir().join(&name);
-        std::fs::create_dir_all(&folder).expect("a folder");
         // Free ports, by asking for them: all held until the last is known.
         let listeners: Vec<_> = (0..3)
             .map(|_| std::net::TcpListener::bind("127.0.0.1:0").expect("a port"))
             .collect();
-        let ports: Vec<_> = listeners
-            .iter()
-            .map(|it| it.local_addr().expect("bound").port())
-            .collect();
+        let address = |it: &std::net::TcpListener| it.local_addr().expect("bound").to_string();
+        Self::at(transport, settings, |at| address(&listeners[at]))
+    }
+
+    /// With its manager, builders and sources on two hosts in turn, which are namespaces of this machine.
+    pub fn on_hosts(lan: &Lan, settings: &str) -> Self {
+        let enter = |host: usize| {
+            let (pid, network) = (std::process::id(), lan.hosts[host].net.as_fd().as_raw_fd());
+            format!("\"nsenter --net=/proc/{pid}/fd/{network}\"")
+        };
+        let both = format!("[{}, {}]", enter(0), enter(1));
+        let builders = match settings.contains("builders = 2") {
+            true => both.clone(),
+            false => enter(1),
+        };
+        let (manager, own) = (enter(0), "FOLDER/keys");
+        let settings = format!(
+            "{settings}\n[hosts]\nkeys = \"{own}\"\n\
+             [start]\nmanager = {manager}\nbuilders = {builders}\nsources = {both}\n"
+        );
+        let place = Self::at("hosts", &settings, |at| {
+            let host = match at {
+                0 => 0,
+                _ if builders == both => at - 1,
+                _ => 1,
+            };
+            format!("{}:{}", lan.hosts[host].address, 7100 + at)
+        });
+        let secret = GenerateOptions {
+            is_secret: true,
+            name: "stage".to_owned(),
+            replace: false,
+        };
+        generate(&place.folder.join("keys"), &secret).expect("a secret");
+        place
+    }
+
+    fn at(transport: &str, settings: &str, address: impl Fn(usize) -> String) -> Self {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("daq-stage-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(&name);
+        std::fs::create_dir_all(&folder).expect("a folder");
         let settings = settings.replace("FOLDER", &folder.display().to_string());
         let settings = if settings.contains("liveness") {
             settings
@@ -108,13 +145,13 @@ impl Place {
             format!("{settings}\n[parts]\n{PATIENT}")
         };
         let builders = match settings.contains("builders = 2") {
-            true => format!("[\"127.0.0.1:{}\", \"127.0.0.1:{}\"]", ports[1], ports[2]),
-            false => format!("[\"127.0.0.1:{}\"]", ports[1]),
+            true => format!("[\"{}\", \"{}\"]", address(1), address(2)),
+            false => format!("[\"{}\"]", address(1)),
         };
         let text = format!(
             "[run]\nname = \"{name}\"\ntransport = \"{transport}\"\n{settings}\n\
-             [tcp]\nmanager = \"127.0.0.1:{}\"\nbuilders = {builders}\n",
-            ports[0]
+             [tcp]\nmanager = \"{}\"\nbuilders = {builders}\n",
+            address(0)
         );
         let config = folder.join("daq.toml");
         std::fs::write(&config, text).expect("written");
@@ -142,15 +179,25 @@ impl Place {
         // The machine is small, and the parts of one run are many.
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let _turn = ONE_AT_A_TIME.lock();
-        let command = |role: Role| self.command(&format!("{} {}", role.command(), role.number()));
-        launch::run_here(&self.config(), command, watcher).expect("processes start")
+        let config = self.config();
+        let program = std::env::current_exe().expect("this program");
+        let command = |role: Role| {
+            let (command, file) = config.start.command(role.part(), &program, &self.config);
+            let role = format!("{} {}", role.command(), role.number());
+            self.playing(command, file, &role)
+        };
+        launch::run_here(&config, command, watcher).expect("processes start")
     }
 
     /// What starts this program with a role and a number.
     pub fn command(&self, role: &str) -> Command {
-        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        let program = std::env::current_exe().expect("this program");
+        self.playing(Command::new(program), &self.config, role)
+    }
+
+    fn playing(&self, mut command: Command, config: &Path, role: &str) -> Command {
         command.args([ENTRY, "--exact", "--nocapture", "--test-threads=1"]);
-        command.env(CONFIG, &self.config);
+        command.env(CONFIG, config);
         command.env(ROLE, role);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         // What the tests in it say is no result of ours; a manager gets another one.

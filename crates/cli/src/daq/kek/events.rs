@@ -198,7 +198,7 @@ fn events(star: &Star, config: &Config, file: &Path) -> Result<Figures, KekError
         if moved.is_ok() {
             moved = entered;
         }
-        let mut command = HowTo::quietly(&program, file).command(role);
+        let mut command = HowTo::quietly(&program, file, &config.start).command(role);
         if role == Role::Manager {
             command.arg("--json");
         }

@@ -158,7 +158,8 @@ impl Laboratory<'_> {
         };
         let (transport, room) = match config.transport {
             Transport::Ring => ("ring", size(config.ring_bytes as u64)),
-            Transport::Tcp => ("tcp", TCP_ROOM.to_owned()),
+            // Nobody asks for "hosts": `predict` has refused it.
+            Transport::Tcp | Transport::Hosts => ("tcp", TCP_ROOM.to_owned()),
         };
         // The plan takes none of nothing.
         let fragment = size(config.sizes.mean_bytes.max(1));

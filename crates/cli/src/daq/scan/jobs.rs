@@ -196,8 +196,8 @@ fn processes(config: &Config) -> usize {
 fn alone(config: &Config) -> Option<&'static str> {
     let reasons = [
         (
-            config.transport == Transport::Tcp,
-            "runs with transport = \"tcp\" share addresses",
+            config.transport != Transport::Ring,
+            "runs with transport = \"tcp\" or \"hosts\" share addresses",
         ),
         (
             matches!(config.sink, SinkKind::File { .. }),
@@ -281,7 +281,7 @@ fn figures_of(config: &Config, file: &Path, watcher: &mut UntilAsked) -> Result<
     let how = HowTo {
         own_source: own_source(config),
         json: true,
-        ..HowTo::quietly(&program, file)
+        ..HowTo::quietly(&program, file, &config.start)
     };
     let outcome = launch::run_here(config, |role| how.command(role), watcher);
     let outcome = outcome.map_err(|error| DaqError::Io {

@@ -170,6 +170,7 @@ fn runs_go_at_a_time_only_where_each_has_its_processors() {
     assert_eq!((count, each), (3, Some(1)));
     for (text, why) in [
         ("[run]\ntransport = \"tcp\"\n", "share addresses"),
+        ("[run]\ntransport = \"hosts\"\n", "share addresses"),
         ("[sink]\nkind = \"file\"\n", "share the file system"),
         ("[sink]\nkind = \"hand-over\"\n", "share the consumer"),
         (
