@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 
 use barewire_fabric::frame::{Kind, LINE_BYTES, region_bytes};
-use barewire_fabric::survey::{Control, Ending, Header, Survey, survey};
+use barewire_fabric::survey::{Control, Ending, Forwarded, Header, Survey, survey};
 use barewire_report::columns::{in_columns, print};
 use barewire_report::number::bytes;
 use barewire_shm::Region;
@@ -18,6 +18,7 @@ use barewire_sys::discover::open_arena;
 use clap::Args;
 use serde::Serialize;
 
+use crate::hosts::Hosts;
 use crate::nodes::{self, NodeView, Result};
 
 /// Show the messages that wait in the queues of a process, header by header
@@ -28,9 +29,11 @@ Examples:
   barewire dump 4711 --connection 3 --frames 1000
   barewire dump 4711 --json | jq '.nodes[].queues[] | select(.payload_bytes > 0)'
 A queue is a ring that this process receives from. What it sends lies in the rings of
-the processes that it sends to: dump those. Positions count lines of 64 bytes since the
-connection began. Pieces of a long message are taken as they come. A message of at
-most 56 bytes may wait outside the ring, in the duplex line, and is not shown.")]
+the processes that it sends to: dump those. Of connections to other hosts it is shown
+what this process has sent: what waits here, and what is under way or not taken there.
+Positions count lines of 64 bytes since the connection began. Pieces of a long message
+are taken as they come. A message of at most 56 bytes may wait outside the ring, in the
+duplex line, and is not shown.")]
 pub struct DumpArgs {
     /// Process id
     pub pid: i32,
@@ -76,10 +79,28 @@ struct Queue {
     name: String,
     peer_pid: u32,
     peer_uid: u32,
+    /// The host at the other end; `null`: this one.
+    peer_host: Option<String>,
     ring_bytes: u32,
     capacity_lines: u64,
     #[serde(flatten)]
     content: Content,
+}
+
+/// What a connection sends to another host: the stand-in keeps it until the peer has taken it.
+#[derive(Debug, Serialize)]
+struct Outgoing {
+    ring_bytes: u32,
+    /// Published, and not handed to the network.
+    waiting: Amount,
+    /// Handed to the network, and not taken by the peer as far as it has said.
+    under_way: Amount,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+struct Amount {
+    frames: u64,
+    payload_bytes: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -105,6 +126,8 @@ struct Waiting {
     /// It went on while we looked: what is shown may be from several moments.
     moving: bool,
     peer: Words,
+    /// Of a connection to another host; `null` before it has sent anything.
+    outgoing: Option<Outgoing>,
 }
 
 #[derive(Debug, Serialize)]
@@ -183,7 +206,13 @@ fn dump(node: &NodeView, args: &DumpArgs) -> NodeDump {
     };
     let frames_max = args.frames.min(FRAMES_MAX);
     let connections = node.connections().into_iter().filter(wanted);
-    let look = |slot| look(node, slot, &mut segments, frames_max);
+    let hosts = Hosts::of(node);
+    let look = |slot: SlotCopy| {
+        let host = hosts.of_connection(&slot).map(str::to_owned);
+        let mut queue = look(node, slot, &mut segments, frames_max)?;
+        queue.peer_host = host;
+        Some(queue)
+    };
     let mut queues: Vec<Queue> = connections.filter_map(look).collect();
     queues.sort_by_key(|queue| (std::cmp::Reverse(queue.fullness()), queue.connection));
     let queues_more = queues.len().saturating_sub(args.top);
@@ -202,6 +231,7 @@ impl Queue {
             name: slot.name.clone(),
             peer_pid: slot.peer_pid,
             peer_uid: slot.peer_uid,
+            peer_host: None,
             ring_bytes: slot.ring_bytes_in,
             capacity_lines: u64::from(slot.ring_bytes_in) / LINE_BYTES as u64,
             content,
@@ -232,13 +262,9 @@ fn look(
             return unreadable(&slot, "the node does not say where its rings lie");
         };
         let pid = node.found.pid;
-        let segment = segments.entry(place.fd_number).or_insert_with(|| {
-            let fd = i32::try_from(place.fd_number).map_err(|_| "no such descriptor".to_owned())?;
-            open_arena(pid, fd).map_err(|error| error.to_string())
-        });
-        let segment = match segment {
-            Ok(segment) => segment.clone(),
-            Err(why) => return unreadable(&slot, &why.clone()),
+        let segment = match open_segment(segments, pid, place.fd_number) {
+            Ok(segment) => segment,
+            Err(why) => return unreadable(&slot, &why),
         };
         let surveyed = survey_region(&segment, &slot, frames_max);
         let now = node.connection(slot.connection)?;
@@ -249,26 +275,73 @@ fn look(
             slot = now;
             continue;
         }
-        let Some((found, control)) = surveyed else {
+        let Some((found, control, forwarded)) = surveyed else {
             return unreadable(&slot, "its ring is not where the node says");
         };
-        let waiting = waiting(&slot, &found, control, !still);
+        let mut waiting = waiting(&slot, &found, control, !still);
+        waiting.outgoing = forwarded.filter(|_| slot.remote.is_some()).and_then(|it| {
+            let stand_in = open_segment(segments, pid, it.fd_number).ok()?;
+            outgoing(&stand_in, &slot, it, control.credit_lines)
+        });
         return Some(Queue::new(&slot, Content::Read(Box::new(waiting))));
     }
     None
+}
+
+/// Memory of rings that a process has under this descriptor, which is mapped once.
+fn open_segment(
+    segments: &mut Segments,
+    pid: i32,
+    fd_number: u32,
+) -> std::result::Result<Region, String> {
+    let open = || {
+        let fd = i32::try_from(fd_number).map_err(|_| "no such descriptor".to_owned())?;
+        open_arena(pid, fd).map_err(|error| error.to_string())
+    };
+    segments.entry(fd_number).or_insert_with(open).clone()
+}
+
+/// What lies in the stand-in of a ring of another host, of which the peer has taken `credit` lines; `None` if it does
+/// not lie there.
+fn outgoing(
+    segment: &Region,
+    slot: &SlotCopy,
+    forwarded: Forwarded,
+    credit_lines: u64,
+) -> Option<Outgoing> {
+    let ring_bytes = slot.ring_bytes_out as usize;
+    let offset = usize::try_from(forwarded.offset_bytes).ok()?;
+    let from = |line| {
+        let window = segment.window(offset, region_bytes(ring_bytes))?;
+        let found = survey(window, ring_bytes, line, 0)?;
+        Some(Amount {
+            frames: found.frames,
+            payload_bytes: found.payload_bytes,
+        })
+    };
+    // In this order: what is sent meanwhile counts as under way.
+    let (all, waiting) = (from(credit_lines)?, from(forwarded.sent_lines)?);
+    Some(Outgoing {
+        ring_bytes: slot.ring_bytes_out,
+        waiting,
+        under_way: Amount {
+            frames: all.frames.saturating_sub(waiting.frames),
+            payload_bytes: all.payload_bytes.saturating_sub(waiting.payload_bytes),
+        },
+    })
 }
 
 fn survey_region(
     segment: &Region,
     slot: &SlotCopy,
     frames_max: usize,
-) -> Option<(Survey, Control)> {
+) -> Option<(Survey, Control, Option<Forwarded>)> {
     let offset = usize::try_from(slot.region?.offset_bytes).ok()?;
     let ring_bytes = slot.ring_bytes_in as usize;
     let window = segment.window(offset, region_bytes(ring_bytes))?;
-    let control = Control::read(&window);
+    let (control, forwarded) = (Control::read(&window), Forwarded::read(&window));
     let found = survey(window, ring_bytes, slot.reader, frames_max)?;
-    Some((found, control))
+    Some((found, control, forwarded))
 }
 
 fn waiting(slot: &SlotCopy, found: &Survey, control: Control, moved: bool) -> Waiting {
@@ -288,6 +361,7 @@ fn waiting(slot: &SlotCopy, found: &Survey, control: Control, moved: bool) -> Wa
         },
         moving: moved || found.ending == Ending::Moving,
         peer: control.into(),
+        outgoing: None,
     }
 }
 
@@ -308,13 +382,13 @@ fn text(process: &ProcessDump) -> String {
 }
 
 fn queue_text(queue: &Queue) -> String {
-    let mut out = format!(
-        "  connection {} \"{}\" from process {} of user {}\n",
-        queue.connection,
-        queue.name.escape_debug(),
-        queue.peer_pid,
-        queue.peer_uid,
-    );
+    // For another host this process itself speaks.
+    let peer = match &queue.peer_host {
+        Some(host) => format!("host {}", host.escape_debug()),
+        None => format!("process {} of user {}", queue.peer_pid, queue.peer_uid),
+    };
+    let (number, name) = (queue.connection, queue.name.escape_debug());
+    let mut out = format!("  connection {number} \"{name}\" from {peer}\n");
     match &queue.content {
         Content::Unreadable { unreadable } => out += &format!("    unreadable: {unreadable}\n"),
         Content::Read(waiting) => out += &waiting_text(queue, waiting),
@@ -343,6 +417,9 @@ fn waiting_text(queue: &Queue, waiting: &Waiting) -> String {
     if hidden > 0 {
         out += &format!("      and {hidden} more frames\n");
     }
+    if let Some(outgoing) = &waiting.outgoing {
+        out += &outgoing_text(outgoing);
+    }
     if let Some(fault) = &waiting.fault {
         out += &format!("    behind them a header that no reader would take: {fault}\n");
     }
@@ -350,6 +427,16 @@ fn waiting_text(queue: &Queue, waiting: &Waiting) -> String {
         out += "    (it went on while it was read: not all is of one moment)\n";
     }
     out
+}
+
+fn outgoing_text(outgoing: &Outgoing) -> String {
+    let amount = |it: Amount| format!("{} frames, {} bytes", it.frames, it.payload_bytes);
+    format!(
+        "    sent to that host, ring {}: waiting here {}; under way or not taken there {}\n",
+        bytes(outgoing.ring_bytes.into()),
+        amount(outgoing.waiting),
+        amount(outgoing.under_way),
+    )
 }
 
 fn peer_text(peer: &Words) -> String {
@@ -421,7 +508,8 @@ mod tests {
         memory.atomic_store(at(3), pack(Kind::More, 64, 64, 3));
         memory.atomic_store(at(5), 0xffff_ffff);
         let slot = slot(1024, 1024, 2);
-        let (found, control) = survey_region(&segment, &slot, 1).unwrap();
+        let (found, control, forwarded) = survey_region(&segment, &slot, 1).unwrap();
+        assert_eq!(forwarded, None);
         let waiting = waiting(&slot, &found, control, false);
         assert_eq!(
             (waiting.tail_line, waiting.head_line, waiting.frames),
@@ -444,6 +532,47 @@ mod tests {
         assert_eq!(value["headers"][0]["kind"], "whole");
         assert_eq!(value["headers"][0]["position_line"], 2);
         assert!(value["fault"].is_string());
+    }
+
+    #[test]
+    fn what_was_sent_to_another_host_is_told_from_what_waits() {
+        let segment = Region::private(8192);
+        let memory = segment.whole();
+        let at = |line: usize| 1024 + CONTROL_BYTES + line * LINE_BYTES;
+        for (line, len_bytes) in [(2, 40), (3, 50), (4, 56)] {
+            memory.atomic_store(at(line), pack(Kind::Whole, 8, len_bytes, line as u64));
+        }
+        let mut slot = slot(1024, 0, 0);
+        slot.ring_bytes_out = 1024;
+        let forwarded = Forwarded {
+            fd_number: 9,
+            offset_bytes: 1024,
+            sent_lines: 3,
+        };
+        let region = segment.window(4096, region_bytes(1024)).unwrap();
+        forwarded.write(&region);
+        assert_eq!(Forwarded::read(&region), Some(forwarded));
+        let found = outgoing(&segment, &slot, forwarded, 2).unwrap();
+        let amount = |frames, payload_bytes| Amount {
+            frames,
+            payload_bytes,
+        };
+        assert_eq!(
+            (found.waiting, found.under_way),
+            (amount(2, 106), amount(1, 40))
+        );
+        let shown = outgoing_text(&found);
+        assert!(
+            shown.contains("waiting here 2 frames, 106 bytes"),
+            "{shown}"
+        );
+        Forwarded::clear(&region);
+        assert_eq!(Forwarded::read(&region), None);
+        let nowhere = Forwarded {
+            offset_bytes: 8192,
+            ..forwarded
+        };
+        assert!(outgoing(&segment, &slot, nowhere, 2).is_none());
     }
 
     #[test]

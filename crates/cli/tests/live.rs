@@ -325,7 +325,7 @@ fn other_users_may_neither_set_nor_dump() {
 }
 
 /// Two nodes of this process that take each other for nodes on different hosts, and a connection.
-fn pair_between_hosts() -> ((Node, Connection), (Node, Connection)) {
+fn pair_between_hosts(of: &str) -> ((Node, Connection), (Node, Connection)) {
     let config = || NodeConfig {
         hosts: HostsConfig {
             security: Security::Insecure,
@@ -336,7 +336,7 @@ fn pair_between_hosts() -> ((Node, Connection), (Node, Connection)) {
         ..NodeConfig::default()
     };
     let server = Node::with_config(config()).unwrap();
-    let name = format!("hosts-{}", std::process::id());
+    let name = format!("hosts-{of}-{}", std::process::id());
     let listener = server.listen(&name).unwrap();
     let port = server.listen_on("127.0.0.1:0").unwrap();
     let address = format!("{}/{}", port.address(), listener.name());
@@ -352,7 +352,7 @@ fn pair_between_hosts() -> ((Node, Connection), (Node, Connection)) {
 
 #[test]
 fn links_to_other_hosts_are_shown() {
-    let ((server, accepted), (client, opened)) = pair_between_hosts();
+    let ((server, accepted), (client, opened)) = pair_between_hosts("shown");
     let of = |node: &Node, list: &Value| {
         let number = number(node);
         let all = list.as_array().unwrap().clone();
@@ -403,6 +403,34 @@ fn links_to_other_hosts_are_shown() {
             false => Err(listed),
         }
     });
+}
+
+#[test]
+fn what_was_sent_to_another_host_and_not_read_there_is_dumped() {
+    let ((server, mut accepted), (client, mut opened)) = pair_between_hosts("sent");
+    let before = queue_of(&client, &[]);
+    assert_eq!(before["peer_host"], opened.remote().unwrap().address);
+    assert_eq!(before["outgoing"], Value::Null, "{before:#}");
+    opened.send(&[1; 100]).unwrap();
+    opened.send(&[2; 300]).unwrap();
+    wait::until(Duration::from_secs(30), || {
+        let there = queue_of(&server, &[]);
+        (there["payload_bytes"] == 400)
+            .then_some(())
+            .ok_or(there.to_string())
+    });
+    let sent = queue_of(&client, &[])["outgoing"].clone();
+    assert_eq!(sent["ring_bytes"], 64 << 10);
+    assert_eq!(sent["waiting"]["frames"], 0, "{sent:#}");
+    assert_eq!(sent["under_way"]["frames"], 2, "{sent:#}");
+    assert_eq!(sent["under_way"]["payload_bytes"], 400, "{sent:#}");
+    let shown = text(&barewire(&["dump", &own_pid()]).stdout);
+    let line = "waiting here 0 frames, 0 bytes; under way or not taken there 2 frames, 400 bytes";
+    assert!(shown.contains(line), "{shown}");
+    assert!(shown.contains(" from host 127.0.0.1:"), "{shown}");
+    for expected in [100, 300] {
+        assert_eq!(accepted.recv(&mut [0; 300]).unwrap(), expected);
+    }
 }
 
 #[test]

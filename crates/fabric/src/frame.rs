@@ -11,7 +11,11 @@
 //! |        |      |         bit 2 COPIES   messages are copied out: pieces are welcome|
 //! |     32 |   32 | zero                                                            |
 //! |     64 |   64 | the duplex line ([`crate::duplex`]), or unused                  |
-//! |    128 |   64 | unused                                                          |
+//! |    128 |    8 | STAND_IN of a connection to another host: where the stand-in of |
+//! |        |      |         the opposite region lies in its process: (63..32) the   |
+//! |        |      |         descriptor + 1, (31..0) lines; 0: nothing was sent yet |
+//! |    136 |    8 | SENT    lines of the stand-in's ring that are on their way      |
+//! |    144 |   48 | unused                                                          |
 //! |    192 |  64n | the ring: n lines, n a power of two                             |
 //! |        |   64 | unused: regions in a row begin at multiples of 128              |
 //! |        |  16n | the run of the duplex line, at most 4096 bytes, or unused       |
@@ -36,7 +40,7 @@ use crate::violation::Violation;
 pub const LINE_BYTES: usize = 64;
 /// Bytes of a frame header.
 pub const HEADER_BYTES: usize = 8;
-/// Bytes in front of the ring: the control line, the duplex line, and one that is not used. So the header of a message
+/// Bytes in front of the ring: the control line, the duplex line, and one that neither side looks at. So the header of a message
 /// with a line of payload is not in the same pair of lines as the payload: some processors fetch lines in pairs, and
 /// whoever polls the header would take the payload away from its writer.
 pub const CONTROL_BYTES: usize = 3 * LINE_BYTES;
@@ -57,6 +61,11 @@ pub const STATE: usize = 24;
 pub const DUPLEX: usize = LINE_BYTES;
 /// Most bytes of the run of a duplex line.
 pub const RUN_BYTES_MAX: usize = 4096;
+
+/// Offset of the STAND_IN word: only those who look from outside read it, and the one behind it.
+pub const STAND_IN: usize = 2 * LINE_BYTES;
+/// Offset of the SENT word.
+pub const SENT: usize = STAND_IN + 8;
 
 /// STATE bit: the sender published its last frame.
 pub const STATE_FINISHED: u64 = 1;
@@ -100,7 +109,7 @@ impl Kind {
 }
 
 const _: () = {
-    assert!(STATE + 8 <= DUPLEX && DUPLEX + LINE_BYTES <= CONTROL_BYTES);
+    assert!(STATE + 8 <= DUPLEX && DUPLEX + LINE_BYTES <= STAND_IN && SENT + 8 <= CONTROL_BYTES);
     assert!(RING_BYTES_MIN.is_power_of_two() && RING_BYTES_MIN / LINE_BYTES >= 16);
     // A skip frame states its length in bytes, in 32 bits.
     assert!(RING_BYTES_MAX.is_power_of_two() && RING_BYTES_MAX < u32::MAX as usize);

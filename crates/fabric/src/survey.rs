@@ -8,8 +8,8 @@
 use alloc::vec::Vec;
 
 use crate::frame::{
-    ARMED, CONTROL_BYTES, CREDIT, Kind, LINE_BYTES, STARVED, STATE, STATE_DEAF, STATE_FINISHED,
-    region_bytes, ring_bytes_valid,
+    ARMED, CONTROL_BYTES, CREDIT, Kind, LINE_BYTES, SENT, STAND_IN, STARVED, STATE, STATE_DEAF,
+    STATE_FINISHED, region_bytes, ring_bytes_valid,
 };
 use crate::memory::{Incoming, Outgoing};
 use crate::ring::RingReceiver;
@@ -52,6 +52,46 @@ impl Control {
     #[must_use]
     pub fn deaf(&self) -> bool {
         self.state & STATE_DEAF != 0
+    }
+}
+
+/// Of a connection to another host: what its proxy has taken from the stand-in, into which our side stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forwarded {
+    /// The descriptor of the stand-in's memory in the process that has the connection.
+    pub fd_number: u32,
+    /// Where the stand-in begins in it, in bytes: a multiple of 64.
+    pub offset_bytes: u64,
+    /// Lines of the stand-in's ring that were handed to the network.
+    pub sent_lines: u64,
+}
+
+impl Forwarded {
+    /// Stores it for whoever looks from outside. A stand-in too far away for its word is not told of.
+    pub fn write<O: Outgoing>(&self, region: &O) {
+        let line = u32::try_from(self.offset_bytes / LINE_BYTES as u64);
+        if let (Ok(line), Some(fd)) = (line, self.fd_number.checked_add(1)) {
+            region.write_u64(SENT, self.sent_lines);
+            region.write_u64(STAND_IN, u64::from(fd) << 32 | u64::from(line));
+        }
+    }
+
+    /// Stores that nothing was sent.
+    pub fn clear<O: Outgoing>(region: &O) {
+        region.write_u64(STAND_IN, 0);
+    }
+
+    /// Reads it; `None` if nothing was sent.
+    ///
+    /// # Panics
+    /// If the region is smaller than what is in front of a ring.
+    pub fn read<I: Incoming>(region: &I) -> Option<Forwarded> {
+        let place = region.observe_u64(STAND_IN);
+        Some(Forwarded {
+            fd_number: ((place >> 32) as u32).checked_sub(1)?,
+            offset_bytes: u64::from(place as u32) * LINE_BYTES as u64,
+            sent_lines: region.observe_u64(SENT),
+        })
     }
 }
 

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use barewire_fabric::frame::{ARMED, CREDIT, STARVED, STATE, region_bytes};
 use barewire_fabric::memory::{Incoming, Outgoing};
 use barewire_fabric::ring::Mirror;
+use barewire_fabric::survey::Forwarded;
+use barewire_shm::counters::RegionPlace;
 use barewire_shm::{Region, Window};
 use slab::Slab;
 
@@ -28,6 +30,7 @@ impl NodeRegion {
         // Whatever our node publishes is for the other host: it always rings.
         window.write_u64(ARMED, 1);
         window.write_u64(STARVED, 1);
+        Forwarded::clear(&window);
         Some(NodeRegion {
             window,
             ring_bytes,
@@ -38,6 +41,8 @@ impl NodeRegion {
 
 /// The memory into which our node stores, in place of the region in which the other host's node receives.
 pub(crate) struct StandIn {
+    /// Where it lies in this process.
+    place: Option<RegionPlace>,
     pub region: RegionRef,
     pub mirror: Mirror<Window>,
     /// What was sent of its words of credit and state.
@@ -49,6 +54,7 @@ impl StandIn {
     pub fn new(allocated: Allocated) -> StandIn {
         let ring_bytes = allocated.region.ring_bytes as usize;
         StandIn {
+            place: allocated.place,
             region: allocated.region,
             mirror: Mirror::new(allocated.window, ring_bytes),
             credit_sent: 0,
@@ -92,6 +98,20 @@ pub(crate) struct Connection {
     pub host_detached: bool,
     /// In the list of those to be looked at.
     pub is_listed: bool,
+}
+
+impl Connection {
+    /// Says where it can be seen from outside (`barewire dump`) how much was sent.
+    pub fn note_sent(&self) {
+        if let (Some(region), Some(stand_in)) = (&self.node_region, &self.stand_in) {
+            let forwarded = stand_in.place.map(|place| Forwarded {
+                fd_number: place.fd_number,
+                offset_bytes: place.offset_bytes,
+                sent_lines: stand_in.mirror.position(),
+            });
+            forwarded.inspect(|it| it.write(&region.window));
+        }
+    }
 }
 
 /// All connections of a link.

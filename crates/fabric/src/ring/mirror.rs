@@ -59,6 +59,11 @@ impl<I: Incoming> Mirror<I> {
         &self.inn
     }
 
+    /// Lines of the ring that it is done with.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
     /// The next frame, skips included; it stays the next until [`Mirror::advance`].
     ///
     /// # Errors

@@ -251,10 +251,8 @@ impl Inner {
                 self.sending = Some(sending);
                 return Ok(Did::Part);
             }
-            let stand_in = self
-                .connections
-                .get(sending.index)
-                .and_then(|c| c.stand_in.as_mut());
+            let mut connection = self.connections.get(sending.index);
+            let stand_in = connection.as_mut().and_then(|c| c.stand_in.as_mut());
             let Some(stand_in) = stand_in else {
                 return Err(Stop::Fault(
                     "a connection let go of in the middle of a frame",
@@ -266,6 +264,9 @@ impl Inner {
                 .push_window(stand_in.mirror.incoming(), offset, count);
             if count == left_bytes {
                 stand_in.mirror.advance(&sending.frame);
+                if let Some(connection) = connection {
+                    connection.note_sent();
+                }
                 return Ok(Did::All);
             }
             self.sending = Some(Sending {
