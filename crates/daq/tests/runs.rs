@@ -198,11 +198,9 @@ fn a_killed_part_is_named_and_joins_again_and_the_ledger_balances() {
 /// Any one part but the manager, in one run: `BAREWIRE_DAQ_KILLS=100` for the long form.
 #[test]
 fn a_run_goes_on_through_many_kills_and_the_ledger_balances() {
-    let kills = std::env::var(KILLS).ok();
-    let kills = kills.map_or(KILLS_SHORT, |it| it.parse().expect("a number"));
     let settings = format!("{STEADY}{TWO_BY_TWO}{CLOCKED}{LOGGED}");
     for transport in ["ring", "tcp"] {
-        assert_goes_on(&Place::new(transport, &settings), kills);
+        assert_goes_on(&Place::new(transport, &settings));
     }
 }
 
@@ -214,7 +212,7 @@ fn a_run_over_two_hosts_goes_on_through_kills_and_the_ledger_balances() {
         return;
     };
     let settings = format!("{STEADY}{TWO_BY_TWO}{CLOCKED}{LOGGED}");
-    assert_goes_on(&Place::on_hosts(&lan, &settings), KILLS_SHORT);
+    assert_goes_on(&Place::on_hosts(&lan, &settings));
 }
 
 #[test]
@@ -258,8 +256,10 @@ fn two_hosts(test: &str) -> Option<Lan> {
     None
 }
 
-/// Kills so many parts in a run, one after the other.
-fn assert_goes_on(place: &Place, kills: usize) {
+/// Kills many parts in a run, one after the other.
+fn assert_goes_on(place: &Place) {
+    let kills = std::env::var(KILLS).ok();
+    let kills = kills.map_or(KILLS_SHORT, |it| it.parse().expect("a number"));
     let parts = [source(0), source(1), builder(0), builder(1)];
     let mut random = Rng::from_seed(7);
     let victims: Vec<_> = (0..kills)
