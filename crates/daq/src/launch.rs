@@ -1,5 +1,5 @@
 //! All processes of a run: started, watched, started again when they die. Those on other hosts are started through
-//! commands, and what is watched are these commands ([`crate::handed`]).
+//! commands, and what is watched are these commands (`handed.rs`).
 
 use std::io;
 use std::os::unix::process::CommandExt;
