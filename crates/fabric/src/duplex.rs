@@ -76,8 +76,16 @@ impl Places {
 /// last message that this side sent or took.
 #[derive(Clone, Debug)]
 pub struct Turns {
-    last: Arc<AtomicU32>,
+    shared: Arc<Shared>,
     opened: bool,
+}
+
+#[derive(Debug)]
+struct Shared {
+    last: AtomicU32,
+    /// Bytes of the run that each look fetches: what the last message there took, if that was little. Here, so that a
+    /// look finds it beside the turn, and who looks from beside the receiver finds it, too.
+    fetched_bytes: AtomicU32,
 }
 
 impl Turns {
@@ -91,7 +99,10 @@ impl Turns {
     #[must_use]
     pub fn after(opened: bool, last: u32) -> Turns {
         Turns {
-            last: Arc::new(AtomicU32::new(last)),
+            shared: Arc::new(Shared {
+                last: AtomicU32::new(last),
+                fetched_bytes: AtomicU32::new(0),
+            }),
             opened,
         }
     }
@@ -100,14 +111,14 @@ impl Turns {
     fn last(&self) -> u32 {
         // Acquire pairs with the Release of `set`, if the halves are in different threads: the message has been
         // copied out before it is overwritten.
-        self.last.load(Ordering::Acquire)
+        self.shared.last.load(Ordering::Acquire)
     }
 
     /// Only the half whose turn it is calls this: the sending half if [`Turns::is_ours`], else the receiving half.
     #[inline]
     fn set(&self, turn: u32) {
         // Release pairs with the Acquire of `last`.
-        self.last.store(turn, Ordering::Release);
+        self.shared.last.store(turn, Ordering::Release);
     }
 
     /// Whether the message after turn `last` is ours to send.
@@ -202,9 +213,6 @@ pub struct DuplexReceiver<I> {
     window: I,
     places: Places,
     turns: Turns,
-    /// Bytes of the run that each look fetches: what the last message there took, if that was little. Who looks from
-    /// beside the receiver fetches them, too.
-    fetched_bytes: Arc<AtomicU32>,
 }
 
 impl<I: Incoming> DuplexReceiver<I> {
@@ -217,7 +225,6 @@ impl<I: Incoming> DuplexReceiver<I> {
             places: Places::new(ring_bytes, window.len_bytes()),
             window,
             turns,
-            fetched_bytes: Arc::new(AtomicU32::new(0)),
         }
     }
 
@@ -253,7 +260,7 @@ impl<I: Incoming> DuplexReceiver<I> {
     #[inline]
     fn fetch(&self) {
         // Relaxed: only speed depends on it.
-        let fetched_bytes = self.fetched_bytes.load(Ordering::Relaxed) as usize;
+        let fetched_bytes = self.turns.shared.fetched_bytes.load(Ordering::Relaxed) as usize;
         if fetched_bytes > 0 {
             self.window.prefetch(self.places.run);
             if fetched_bytes > LINE_BYTES {
@@ -307,8 +314,9 @@ impl<I: Incoming> DuplexReceiver<I> {
         self.turns.set(turn);
         let is_fetched = len_bytes <= FETCHED_BYTES_MAX;
         let fetched_bytes = if is_fetched { len_bytes as u32 } else { 0 };
+        let shared = &self.turns.shared;
         // Relaxed: only speed depends on it.
-        self.fetched_bytes.store(fetched_bytes, Ordering::Relaxed);
+        shared.fetched_bytes.store(fetched_bytes, Ordering::Relaxed);
         Some(len_bytes)
     }
 
