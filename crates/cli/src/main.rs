@@ -67,13 +67,14 @@ use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
 #[derive(Debug, Parser)]
 #[command(name = "barewire", version, arg_required_else_help = true)]
 struct Arguments {
-    /// When to use colours: auto (on a terminal, unless NO_COLOR is set), always or never
+    /// Use colours: auto, always or never
     #[arg(
         long,
         global = true,
         value_name = "WHEN",
         default_value_t,
-        hide_possible_values = true
+        hide_possible_values = true,
+        display_order = 900
     )]
     color: ColorChoice,
     #[command(subcommand)]
